@@ -1,0 +1,78 @@
+/** The error table (contract §2): code → status, type. The one middleware in api/ writes the body. */
+const table = {
+  invalid_json: [400, 'invalid_request_error'],
+  invalid_request: [400, 'invalid_request_error'],
+  unknown_field: [400, 'invalid_request_error'],
+  missing_field: [400, 'invalid_request_error'],
+  consent_required: [400, 'invalid_request_error'],
+  context_length_exceeded: [400, 'invalid_request_error'],
+  unsupported_capability: [400, 'invalid_request_error'],
+  url_not_allowed: [400, 'invalid_request_error'],
+  missing_api_key: [401, 'authentication_error'],
+  invalid_api_key: [401, 'authentication_error'],
+  revoked_api_key: [401, 'authentication_error'],
+  expired_api_key: [401, 'authentication_error'],
+  insufficient_credits: [402, 'billing_error'],
+  monthly_spend_cap_reached: [402, 'billing_error'],
+  insufficient_scope: [403, 'permission_error'],
+  model_not_allowed: [403, 'permission_error'],
+  email_not_verified: [403, 'permission_error'],
+  wrong_key_type: [403, 'permission_error'],
+  not_found: [404, 'not_found_error'],
+  model_not_found: [404, 'not_found_error'],
+  method_not_allowed: [405, 'invalid_request_error'],
+  idempotency_key_reused: [409, 'conflict_error'],
+  idempotency_in_progress: [409, 'conflict_error'],
+  not_cancellable: [409, 'conflict_error'],
+  request_too_large: [413, 'invalid_request_error'],
+  file_too_large: [413, 'invalid_request_error'],
+  unsupported_media_type: [415, 'invalid_request_error'],
+  rate_limit_exceeded: [429, 'rate_limit_error'],
+  internal_error: [500, 'internal_error'],
+  upstream_error: [502, 'upstream_error'],
+  upstream_invalid_response: [502, 'upstream_error'],
+  no_provider_available: [503, 'service_unavailable_error'],
+  service_unavailable: [503, 'service_unavailable_error'],
+  upstream_timeout: [504, 'upstream_error'],
+} as const satisfies Record<string, readonly [number, string]>
+
+export type ErrorCode = keyof typeof table
+export const errorCodes = Object.keys(table) as ErrorCode[]
+
+export type ErrorDetails = {
+  /** Path of the offending field, e.g. `messages.0.content`. */
+  param?: string
+  metadata?: Record<string, unknown>
+  headers?: Record<string, string>
+  cause?: unknown
+}
+
+export type ErrorBody = {
+  error: { message: string; type: string; code: ErrorCode; param: string | null; metadata?: Record<string, unknown> }
+}
+
+/** An error with a public face: the message is shown to the client and says what to do. */
+export class GatewayError extends Error {
+  override name = 'GatewayError'
+  readonly code: ErrorCode
+  readonly param: string | null
+  readonly metadata: Record<string, unknown> | undefined
+  readonly headers: Record<string, string>
+
+  constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
+    super(message, { cause: details.cause })
+    this.code = code
+    this.param = details.param ?? null
+    this.metadata = details.metadata
+    this.headers = details.headers ?? {}
+  }
+
+  get status(): number {
+    return table[this.code][0]
+  }
+
+  get body(): ErrorBody {
+    const { message, code, param, metadata } = this
+    return { error: { message, type: table[code][1], code, param, ...(metadata && { metadata }) } }
+  }
+}

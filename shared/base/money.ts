@@ -1,0 +1,59 @@
+/**
+ * Money is integers that are only ever added. Amounts are nano-dollars (1 USD = 10⁹), prices are pico-dollars per
+ * unit (10⁻¹² USD per token, image, second …), both bigint. These are the only conversions.
+ */
+
+export type Nano = bigint
+export type PicoPerUnit = bigint
+
+const decimal = /^(-?)(\d+)(?:\.(\d+))?$/
+
+/** A decimal string as an integer scaled by 10^digits. Throws a RangeError on malformed text or lost digits. */
+function scaled(text: string, digits: number): bigint {
+  const [, sign, whole, fraction = ''] = decimal.exec(text) ?? []
+  if (whole === undefined) throw new RangeError(`not a decimal number: ${text}`)
+  if (/[1-9]/.test(fraction.slice(digits))) throw new RangeError(`more than ${digits} decimals: ${text}`)
+  const value = BigInt(whole + fraction.slice(0, digits).padEnd(digits, '0'))
+  return sign ? -value : value
+}
+
+/** USD as a decimal string or a JSON number → nano-dollars. A number is rounded to 9 decimals, a string must be exact. */
+export function nanoFromUsd(usd: string | number): Nano {
+  return scaled(typeof usd === 'number' ? usd.toFixed(9) : usd, 9)
+}
+
+/** Nano-dollars → USD as a JSON number (rounded to 9 decimals, as the contract's §1 has it). */
+export function usdFromNano(nano: Nano): number {
+  return Number(nano) / 1e9
+}
+
+/** A price in USD per `per` units (1 = per unit, 1_000_000 = per million) → pico-dollars per unit. Throws when finer than a pico-dollar. */
+export function picoPerUnit(usd: string, per: 1 | 1_000_000 = 1): PicoPerUnit {
+  return scaled(usd, per === 1 ? 12 : 6)
+}
+
+/** Pico-dollars per unit → USD per unit as a decimal string without an exponent. */
+export function usdPerUnit(pico: PicoPerUnit): string {
+  const text = pico.toString().padStart(13, '0')
+  return `${text.slice(0, -12)}.${text.slice(-12)}`.replace(/\.?0+$/, '')
+}
+
+/** Pico-dollars → nano-dollars, rounded half up: the one place where a cost is rounded. */
+export function nanoFromPico(pico: bigint): Nano {
+  return (pico + 500n) / 1000n
+}
+
+/** Pico-dollars → nano-dollars, rounded up: for what is reserved. */
+export function nanoCeilFromPico(pico: bigint): Nano {
+  return (pico + 999n) / 1000n
+}
+
+/** `amount` plus a surcharge in basis points of a percent (5 % = 50_000 of 1_000_000). */
+export function withMargin(pico: bigint, marginPpm: bigint): bigint {
+  return (pico * (1_000_000n + marginPpm) + 999_999n) / 1_000_000n
+}
+
+/** A percentage given as a decimal string ("2.5") → parts per million. */
+export function ppmFromPercent(percent: string): bigint {
+  return scaled(percent, 4)
+}

@@ -1,0 +1,112 @@
+import { z } from 'zod'
+
+/** Decimal string in USD, at most 12 decimals. Per million for tokens and characters, per unit for the rest. */
+const usd = z.string().regex(/^\d{1,7}(\.\d{1,12})?$/, 'a decimal string in USD')
+
+const tokenRates = {
+  input: usd,
+  output: usd,
+  cached_input: usd.optional(),
+  cache_write: usd.optional(),
+  audio_input: usd.optional(),
+  cached_audio_input: usd.optional(),
+  audio_output: usd.optional(),
+  image_input: usd.optional(),
+  image_output: usd.optional(),
+}
+
+/** What a provider charges. Token and character prices are per million, all others per one unit. */
+export const price = z.discriminatedUnion('unit', [
+  z.strictObject({
+    unit: z.literal('token'),
+    ...tokenRates,
+    /** Prices for the whole call once its prompt is longer than `tokens`. */
+    above: z.strictObject({ tokens: z.int().positive(), ...tokenRates }).optional(),
+  }),
+  z.strictObject({ unit: z.literal('character'), usd }),
+  z.strictObject({ unit: z.literal('image'), usd, by_size: z.record(z.string(), usd).optional() }),
+  z.strictObject({ unit: z.literal('second'), usd, by_resolution: z.record(z.string(), usd).optional() }),
+  z.strictObject({ unit: z.literal('minute'), usd }),
+  z.strictObject({ unit: z.literal('flat'), usd, by_option: z.record(z.string(), usd).optional() }),
+  /** Billed from the provider's invoice: `usd` per provider credit, with the most one job can cost. */
+  z.strictObject({ unit: z.literal('credit'), usd, max_credits: z.number().positive() }),
+])
+export type Price = z.infer<typeof price>
+
+/** The contract's §4 model types and the route that serves each. */
+export const endpoints = {
+  chat: '/v1/chat/completions',
+  embeddings: '/v1/embeddings',
+  image: '/v1/images',
+  speech: '/v1/audio/speech',
+  transcription: '/v1/audio/transcriptions',
+  music: '/v1/audio/music',
+  sfx: '/v1/audio/sfx',
+  realtime: '/v1/realtime',
+  live_video: '/v1/realtime',
+  video: '/v1/videos',
+  lipsync: '/v1/lipsync',
+  face_swap: '/v1/face-swap',
+  avatar: '/v1/avatars/videos',
+  mesh: '/v1/meshes',
+} as const
+export type ModelType = keyof typeof endpoints
+
+const modality = z.enum(['text', 'image', 'audio', 'video', 'file', 'embedding', 'mesh'])
+const slug = z.string().regex(/^[a-z0-9][a-z0-9._:/@-]{0,99}$/i, 'a model slug')
+
+/** One provider's offer of a model. */
+export const deployment = z.strictObject({
+  provider: z.string(),
+  upstream_model: z.string().min(1),
+  price,
+  /** Facts an adapter needs about this model at this provider, e.g. `{"sampling":false}`. */
+  traits: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])).optional(),
+})
+export type Deployment = z.infer<typeof deployment>
+
+/** One row of the catalog: one model, what it takes and gives, and who serves it at which price. */
+export const modelRow = z.strictObject({
+  id: slug,
+  name: z.string(),
+  type: z.enum(Object.keys(endpoints) as [ModelType, ...ModelType[]]),
+  /** Where a row is served when not at its type's own route: a completions-only model is a chat row at `/v1/completions`. */
+  endpoint: z.literal('/v1/completions').optional(),
+  owned_by: z.string(),
+  created: z.int().nonnegative(),
+  description: z.string(),
+  context_length: z.int().positive().nullable(),
+  max_output_tokens: z.int().positive().nullable(),
+  input_modalities: z.array(modality),
+  output_modalities: z.array(modality),
+  /** Request fields the model honours beyond the common ones, as OpenRouter names them: tools, response_format … */
+  supported_parameters: z.array(z.string()),
+  /** 0–100, relative among the rows of one type; null where nobody compares them. */
+  quality: z.number().min(0).max(100).nullable(),
+  expires_on: z.iso.date().nullable(),
+  /** A model without a known public price ships disabled until an operator sets one. */
+  disabled: z.boolean().default(false),
+  price_source: z.string().nullable(),
+  price_as_of: z.iso.date().nullable(),
+  providers: z.array(deployment),
+  /** Fields of the kind's own list, e.g. a lip-sync row's `takes`, a mesh row's `inputs`. */
+  kind: z.record(z.string(), z.unknown()).optional(),
+})
+export type ModelRow = z.infer<typeof modelRow>
+
+/** One upstream provider: which protocol it speaks, where, and how the secret is sent. */
+export const providerRow = z.strictObject({
+  name: z.string().regex(/^[a-z][a-z0-9_]*$/),
+  protocol: z.string(),
+  base_url: z.url(),
+  auth: z.enum(['bearer', 'x-api-key', 'x-goog-api-key', 'xi-api-key', 'key', 'token', 'x-key', 'jwt', 'none']),
+  /** Differences from the protocol's common form, as data, e.g. `{"max_tokens_field":"max_completion_tokens"}`. */
+  quirks: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.array(z.string())])).optional(),
+})
+export type ProviderRow = z.infer<typeof providerRow>
+
+/** A catalog file: the shipped ones and the operator's own (`MODEL_CATALOG`) have this one shape. */
+export const catalogFile = z.strictObject({
+  providers: z.array(providerRow).default([]),
+  models: z.array(modelRow).default([]),
+})

@@ -1,0 +1,48 @@
+import { z } from 'zod'
+import { chatRequest } from './chat.ts'
+import type { Usage } from './usage.ts'
+
+const tokenArray = z.array(z.int().nonnegative()).min(1).max(1_000_000)
+
+/** `POST /v1/completions`: the legacy OpenAI completions shape plus the routing fields. */
+export const completionRequest = z.looseObject({
+  model: chatRequest.shape.model,
+  prompt: z.union([z.string(), z.array(z.string()).min(1).max(2048), tokenArray, z.array(tokenArray).min(1).max(2048)]),
+  mode: chatRequest.shape.mode,
+  models: chatRequest.shape.models,
+  provider: chatRequest.shape.provider,
+  metadata: chatRequest.shape.metadata,
+  stream: chatRequest.shape.stream,
+  stream_options: chatRequest.shape.stream_options,
+  max_tokens: chatRequest.shape.max_tokens,
+  temperature: chatRequest.shape.temperature,
+  top_p: chatRequest.shape.top_p,
+  frequency_penalty: chatRequest.shape.frequency_penalty,
+  presence_penalty: chatRequest.shape.presence_penalty,
+  n: chatRequest.shape.n,
+  best_of: z.int().min(1).max(20).nullish(),
+  stop: chatRequest.shape.stop,
+  seed: chatRequest.shape.seed,
+  logprobs: z.int().min(0).max(5).nullish(),
+  echo: z.boolean().nullish(),
+  suffix: z.string().nullish(),
+  user: z.string().optional(),
+})
+export type CompletionRequest = z.infer<typeof completionRequest>
+
+export type CompletionChoice = {
+  index: number
+  text: string
+  logprobs: unknown
+  finish_reason: 'stop' | 'length' | 'content_filter' | 'error' | null
+}
+/** A whole answer and a streamed piece have one shape: in a stream `text` is the delta. */
+export type Completion = {
+  id: string
+  object: 'text_completion'
+  created: number
+  model: string
+  choices: CompletionChoice[]
+  usage?: Usage | null
+  provider?: string
+}

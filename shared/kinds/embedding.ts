@@ -1,0 +1,29 @@
+import { z } from 'zod'
+import { chatRequest } from './chat.ts'
+
+const tokenArray = z.array(z.int().nonnegative()).min(1).max(8192)
+
+/** `POST /v1/embeddings`: the OpenAI embeddings shape plus provider preferences. */
+export const embeddingRequest = z.looseObject({
+  model: chatRequest.shape.model,
+  input: z.union([
+    z.string().min(1),
+    z.array(z.string().min(1)).min(1).max(2048),
+    tokenArray,
+    z.array(tokenArray).min(1).max(2048),
+  ]),
+  dimensions: z.int().min(1).max(65_536).nullish(),
+  encoding_format: z.enum(['float', 'base64']).nullish(),
+  provider: chatRequest.shape.provider,
+  user: z.string().optional(),
+})
+export type EmbeddingRequest = z.infer<typeof embeddingRequest>
+
+export type Embeddings = {
+  object: 'list'
+  model: string
+  data: { object: 'embedding'; index: number; embedding: number[] | string }[]
+  /** Absent when the provider counts nothing. */
+  usage?: { prompt_tokens: number; total_tokens: number; cost?: number; estimated?: boolean }
+  provider?: string
+}

@@ -1,0 +1,18 @@
+/** Token usage as OpenAI writes it: `prompt_tokens` includes cached, cache-write, audio and image tokens, `completion_tokens` includes reasoning, audio and image ones. */
+export type Usage = {
+  prompt_tokens: number
+  completion_tokens: number
+  total_tokens: number
+  prompt_tokens_details?: {
+    cached_tokens?: number
+    cache_write_tokens?: number
+    audio_tokens?: number
+    cached_audio_tokens?: number
+    image_tokens?: number
+  }
+  completion_tokens_details?: { reasoning_tokens?: number; audio_tokens?: number; image_tokens?: number }
+  /** Ours: USD charged. */
+  cost?: number
+  /** Ours: counted by our tokenizer because the upstream gave none. */
+  estimated?: boolean
+}

@@ -1,0 +1,135 @@
+import { once } from 'node:events'
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+/** One request as the emulator received it; `aborted` settles when the caller went away before the answer was whole. */
+export type Recorded = {
+  method: string
+  path: string
+  query: URLSearchParams
+  headers: http.IncomingHttpHeaders
+  raw: Buffer
+  /** The parsed JSON body, or null. */
+  // biome-ignore lint/suspicious/noExplicitAny: the tests look into bodies of every shape
+  body: any
+  receivedAt: number
+  aborted: Promise<void>
+}
+export type Reply = (request: Recorded, response: http.ServerResponse) => void | Promise<void>
+
+/** An upstream provider on a local port: records every request, answers by its default reply or by queued one-off replies. */
+export class Emulator {
+  readonly requests: Recorded[] = []
+  readonly url: string
+  readonly #server: http.Server
+  #queue: Reply[] = []
+
+  private constructor(server: http.Server) {
+    this.#server = server
+    this.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  }
+
+  /** Listens on a free port of loopback. `reply` answers whatever no queued reply does. */
+  static async start(reply: Reply, port = 0): Promise<Emulator> {
+    let emulator: Emulator | undefined
+    const server = http.createServer((request, response) => {
+      void emulator?.#serve(request, response, reply)
+    })
+    server.keepAliveTimeout = 60_000
+    server.listen(port, '127.0.0.1')
+    await once(server, 'listening')
+    emulator = new Emulator(server)
+    return emulator
+  }
+
+  /** Answers the coming requests with these replies, one each, before the default reply is used again. */
+  next(...replies: Reply[]): void {
+    this.#queue.push(...replies)
+  }
+
+  /** Forgets recorded requests and queued replies. */
+  reset(): void {
+    this.requests.length = 0
+    this.#queue = []
+  }
+
+  async close(): Promise<void> {
+    this.#server.closeAllConnections()
+    this.#server.close()
+    await once(this.#server, 'close')
+  }
+
+  async #serve(request: http.IncomingMessage, response: http.ServerResponse, fallback: Reply): Promise<void> {
+    const aborted = new Promise<void>(resolve => {
+      response.once('close', () => {
+        if (!response.writableFinished) resolve()
+      })
+    })
+    const parts: Buffer[] = []
+    for await (const part of request) parts.push(part as Buffer)
+    const raw = Buffer.concat(parts)
+    const url = new URL(request.url ?? '/', 'http://emulator')
+    const recorded: Recorded = {
+      method: request.method ?? '',
+      path: url.pathname,
+      query: url.searchParams,
+      headers: request.headers,
+      raw,
+      body: parse(raw),
+      receivedAt: Date.now(),
+      aborted,
+    }
+    this.requests.push(recorded)
+    await (this.#queue.shift() ?? fallback)(recorded, response)
+  }
+}
+
+function parse(raw: Buffer): unknown {
+  try {
+    return JSON.parse(raw.toString())
+  } catch {
+    return null
+  }
+}
+
+/** A JSON answer. */
+export function json(status: number, body: unknown, headers: Record<string, string> = {}): Reply {
+  return (_request, response) => {
+    response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body))
+  }
+}
+
+/** Breaks the connection without an answer. */
+export const reset: Reply = (_request, response) => {
+  response.socket?.resetAndDestroy()
+}
+
+/** Never answers. */
+export const hang: Reply = () => {}
+
+/** Answers later. */
+export function after(delayMs: number, reply: Reply): Reply {
+  return async (request, response) => {
+    await sleep(delayMs)
+    await reply(request, response)
+  }
+}
+
+/** Raw SSE text, written piece by piece as given; `end: 'cut'` breaks the connection after the last piece, `'hang'` leaves it open. */
+export function events(
+  pieces: (string | Buffer)[],
+  options: { intervalMs?: number; end?: 'close' | 'cut' | 'hang'; headers?: Record<string, string> } = {},
+): Reply {
+  return async (_request, response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream', ...options.headers })
+    response.flushHeaders()
+    for (const piece of pieces) {
+      if (response.destroyed) return
+      response.write(piece)
+      await sleep(options.intervalMs ?? 0)
+    }
+    if (options.end === 'cut') response.socket?.resetAndDestroy()
+    else if (options.end !== 'hang') response.end()
+  }
+}
