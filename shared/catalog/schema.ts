@@ -62,6 +62,9 @@ export const deployment = z.strictObject({
   price,
   /** Facts an adapter needs about this model at this provider, e.g. `{"sampling":false}`. */
   traits: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])).optional(),
+  /** Where this price is from and when, where that differs from the row's own. */
+  price_source: z.string().optional(),
+  price_as_of: z.iso.date().optional(),
 })
 export type Deployment = z.infer<typeof deployment>
 

@@ -34,7 +34,7 @@ export class Emulator {
   static async start(reply: Reply, port = 0): Promise<Emulator> {
     let emulator: Emulator | undefined
     const server = http.createServer((request, response) => {
-      void emulator?.#serve(request, response, reply)
+      if (emulator) void emulator.#serve(request, response, reply)
     })
     server.keepAliveTimeout = 60_000
     server.listen(port, '127.0.0.1')

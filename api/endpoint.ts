@@ -1,0 +1,74 @@
+import type { ParameterizedContext } from 'koa'
+import type { z } from 'zod'
+import type { ErrorCode } from '../shared/base/errors.ts'
+import type { Known } from '../shared/keys/policies.ts'
+import type { Scope } from '../shared/keys/policy.ts'
+import type { Services } from '../shared/services.ts'
+import type { HttpClient } from './http-client.ts'
+
+/** What one request carries from middleware to middleware. */
+export type State = {
+  services: Services
+  requestId: string
+  startedMs: number
+  /** The standard key, once the guard has looked at it. */
+  known: Known
+  /** The organisation of a provisioning key. */
+  organisationId: string
+  body: unknown
+  /** The JSON body's bytes as they came. */
+  raw: Buffer
+  query: unknown
+  client: HttpClient
+  /** Fields for the one log line of this request. */
+  wide: Record<string, unknown>
+}
+export type Context = ParameterizedContext<State>
+
+/** Who may call: anybody, a standard key with a scope (null = any valid key), or a provisioning key. */
+export type Access = 'public' | 'provisioning' | { scope: Scope | null }
+
+export type Answer = { description: string; schema?: z.ZodType; contentType?: string }
+
+/** A request as a handler sees it: validated, typed by the endpoint's own schemas. */
+export type Validated<Body, Query> = {
+  services: Services
+  known: Known
+  organisationId: string
+  body: Body
+  raw: Buffer
+  query: Query
+  params: Record<string, string>
+  client: HttpClient
+  requestId: string
+  wide: Record<string, unknown>
+  ctx: Context
+}
+
+export type Endpoint = {
+  method: 'get' | 'post' | 'patch' | 'delete'
+  /** With parameters in braces, as OpenAPI writes them. */
+  path: string
+  tag: string
+  summary: string
+  description?: string
+  access: Access
+  body?: z.ZodType
+  query?: z.ZodObject
+  answers: Record<number, Answer>
+  /** Error codes of its own beyond those every endpoint of its access can give. */
+  errors?: ErrorCode[]
+  // biome-ignore lint/suspicious/noExplicitAny: each endpoint's handler is typed by its own schemas, see `endpoint`
+  handle(request: Validated<any, any>): unknown
+}
+
+/** Declares an endpoint: its guards, schemas and documentation in one place, its handler typed by them. What the handler returns is sent as JSON, unless it answered through `client`. */
+export function endpoint<B extends z.ZodType = z.ZodUnknown, Q extends z.ZodObject = z.ZodObject>(
+  declared: Omit<Endpoint, 'handle' | 'body' | 'query'> & {
+    body?: B
+    query?: Q
+    handle(request: Validated<z.output<B>, z.output<Q>>): unknown
+  },
+): Endpoint {
+  return declared
+}

@@ -1,0 +1,79 @@
+import type { Middleware } from 'koa'
+import { GatewayError } from '../../shared/base/errors.ts'
+import { newId } from '../../shared/base/ids.ts'
+import type { Services } from '../../shared/services.ts'
+import type { State } from '../endpoint.ts'
+import { HttpClient } from '../http-client.ts'
+
+const validRequestId = /^[A-Za-z0-9._:-]{1,128}$/
+
+/** Headers that pages of any origin may read (contract §1). */
+const exposed = [
+  'x-request-id', 'x-generation-id', 'x-gateway-model', 'x-gateway-provider', 'x-gateway-mode', 'x-gateway-attempts',
+  'x-gateway-max-tokens-clamped', 'x-gateway-cost-usd', 'x-sandbox', 'idempotent-replayed', 'retry-after',
+  'x-ratelimit-limit-requests', 'x-ratelimit-remaining-requests', 'x-ratelimit-reset-requests',
+  'x-ratelimit-limit-tokens', 'x-ratelimit-remaining-tokens', 'x-ratelimit-reset-tokens',
+].join(', ')
+const corsHeaders = { 'access-control-allow-origin': '*', 'access-control-expose-headers': exposed }
+
+/** The outermost layer: request id, CORS, errors to bodies, one log line. */
+export function edge(services: Services): Middleware<State> {
+  return async (ctx, next) => {
+    const { clock, log } = services
+    const inbound = ctx.req.headers['x-request-id']
+    const requestId = typeof inbound === 'string' && validRequestId.test(inbound) ? inbound : newId('req')
+    const open = ctx.path.startsWith('/v1/')
+    const headers: Record<string, string> = open ? { 'x-request-id': requestId, ...corsHeaders } : { 'x-request-id': requestId }
+    const { state } = ctx
+    state.services = services
+    state.requestId = requestId
+    state.startedMs = clock.now()
+    state.wide = {}
+    state.client = new HttpClient(ctx.res, headers)
+    try {
+      if (open && ctx.method === 'OPTIONS') preflight(ctx)
+      else await next()
+    } catch (error) {
+      const failure = publicError(error)
+      if (failure.status >= 500) log[failure.code === 'internal_error' ? 'error' : 'warn']({ requestId, code: failure.code, err: failure.cause ?? error }, failure.message)
+      state.wide.errorCode = failure.code
+      respondWithError(ctx, failure)
+    }
+    if (ctx.respond !== false) ctx.set(headers)
+    logLine(ctx, services)
+  }
+}
+
+type EdgeContext = Parameters<Middleware<State>>[0]
+
+function preflight(ctx: EdgeContext): void {
+  ctx.status = 204
+  ctx.set({
+    'access-control-allow-methods': 'GET, POST, PATCH, DELETE, OPTIONS',
+    'access-control-allow-headers': ctx.get('access-control-request-headers') || 'authorization, content-type, idempotency-key, x-request-id',
+    'access-control-max-age': '86400',
+  })
+}
+
+/** What the client may know of an error: ours as they are, anything else as an internal error. */
+function publicError(error: unknown): GatewayError {
+  if (error instanceof GatewayError) return error
+  return new GatewayError('internal_error', 'Something went wrong on our side. Quote the request id when you report it.', { cause: error })
+}
+
+function respondWithError(ctx: EdgeContext, failure: GatewayError): void {
+  if (ctx.res.headersSent) return void ctx.res.destroy()
+  ctx.respond = true
+  ctx.status = failure.status
+  ctx.body = failure.body
+  ctx.set(failure.headers)
+  if (failure.status === 401) ctx.set('www-authenticate', 'Bearer')
+  if (failure.status === 409) ctx.set('x-should-retry', String(failure.code === 'idempotency_in_progress'))
+}
+
+function logLine(ctx: EdgeContext, { clock, log }: Services): void {
+  const { requestId, startedMs, wide, client } = ctx.state
+  const status = client.gone && !ctx.res.writableEnded ? 499 : ctx.res.headersSent ? ctx.res.statusCode : ctx.status
+  if (ctx.path === '/healthz' || ctx.path === '/readyz') return
+  log.info({ requestId, method: ctx.method, path: ctx.path, status, durationMs: clock.now() - startedMs, ...wide }, 'request')
+}

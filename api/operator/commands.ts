@@ -1,0 +1,238 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { z } from 'zod'
+import { GatewayError } from '../../shared/base/errors.ts'
+import { newId } from '../../shared/base/ids.ts'
+import { nanoFromUsd, usdFromNano } from '../../shared/base/money.ts'
+import type { ApiKey } from '../../shared/generated/prisma/client.ts'
+import { type KeyRecord, keyRecord, newKey } from '../../shared/keys/keys.ts'
+import { rotateWebhookSecret, type WebhookSecrets, webhookSecrets } from '../../shared/keys/webhook-secrets.ts'
+import type { Services } from '../../shared/services.ts'
+import { checkLedger, type Invariant } from '../../shared/wallet/check.ts'
+import { type Command, command } from './parse.ts'
+
+const org = z.string().min(1)
+const hash = z.string().regex(/^[0-9a-f]{64}$/, 'must be the key’s hash (64 hex digits)')
+const number = z.string().regex(/^\d+(\.\d{1,9})?$/, 'must be a number').transform(Number)
+
+async function existing({ db }: Services, id: string) {
+  const row = await db.organisation.findUnique({ where: { id } })
+  if (!row) throw new GatewayError('not_found', `There is no organisation ${id}.`)
+  return row
+}
+
+async function present({ accounts }: Services, row: ApiKey): Promise<KeyRecord> {
+  return keyRecord(row, (await accounts.monthSpend([row.id])).get(row.id) ?? 0n)
+}
+
+const describe = (record: KeyRecord) => `${record.hash}  ${record.prefix}…${record.last4}  ${record.environment}  ${record.status}  ${record.name}`
+
+const organisations: Command[] = [
+  command({
+    name: 'org create',
+    help: '--name N',
+    flags: z.strictObject({ name: z.string().min(1).max(200) }),
+    async run({ db }, { name }) {
+      const row = await db.organisation.create({ data: { id: newId('org'), name, wallet: { create: {} } } })
+      return { data: { id: row.id, name, created_at: row.createdAt.toISOString() }, text: row.id }
+    },
+  }),
+  command({
+    name: 'org list',
+    help: '',
+    flags: z.strictObject({}),
+    async run(services) {
+      const rows = await services.db.organisation.findMany({ orderBy: { createdAt: 'asc' } })
+      const data = []
+      for (const { id, name, createdAt } of rows) {
+        const { balanceNano, availableNano } = await services.accounts.view(id)
+        data.push({ id, name, created_at: createdAt.toISOString(), balance_usd: usdFromNano(balanceNano), available_usd: usdFromNano(availableNano) })
+      }
+      return { data: { data }, text: data.map(row => `${row.id}  $${row.balance_usd}  ${row.name}`).join('\n') || 'No organisations yet.' }
+    },
+  }),
+  command({
+    name: 'credit add',
+    help: '--org ID --usd 25 [--method card|ach|grant] [--hold-days 5]',
+    flags: z.strictObject({
+      org,
+      usd: z.string().regex(/^\d{1,6}(\.\d{1,9})?$/, 'must be an amount in USD').refine(text => Number(text) > 0, 'must be more than 0'),
+      method: z.enum(['card', 'ach', 'grant']).default('card'),
+      hold_days: number.optional(),
+    }),
+    async run(services, { org, usd, method, hold_days }) {
+      await existing(services, org)
+      // ACH money can be called back for some days: it counts at once and can be spent later.
+      const holdDays = hold_days ?? (method === 'ach' ? 5 : 0)
+      const availableAt = holdDays > 0 ? new Date(services.clock.now() + holdDays * 86_400_000) : undefined
+      await services.accounts.deposit({ organisationId: org, amountNano: nanoFromUsd(usd), method, ...(availableAt && { availableAt }) })
+      const view = await services.accounts.view(org)
+      const data = {
+        org,
+        balance_usd: usdFromNano(view.balanceNano),
+        available_usd: usdFromNano(view.availableNano),
+        held_usd: usdFromNano(view.heldNano),
+        held_release_at: view.heldReleaseAt?.toISOString() ?? null,
+      }
+      return { data, text: `balance $${data.balance_usd}, available $${data.available_usd}` }
+    },
+  }),
+]
+
+const keyFlags = z.strictObject({
+  org,
+  env: z.enum(['live', 'test']),
+  name: z.string().min(1).max(200).optional(),
+  mode: z.enum(['cost', 'balanced', 'quality']).optional(),
+  rpm_limit: number.optional(),
+  tpm_limit: number.optional(),
+  monthly_spend_cap_usd: number.optional(),
+  model_allowlist: z.string().transform(text => text.split(',').map(slug => slug.trim()).filter(Boolean)).optional(),
+  scopes: z.string().optional(),
+  expires_in_days: number.optional(),
+})
+
+const keys: Command[] = [
+  command({
+    name: 'key create',
+    help: '--org ID --env live|test [--name N] [--mode M] [--rpm-limit N] [--tpm-limit N] [--monthly-spend-cap-usd N] [--model-allowlist a,b] [--scopes chat] [--expires-in-days N]',
+    flags: keyFlags,
+    async run(services, { org, env, ...policy }) {
+      await existing(services, org)
+      const input = newKey.safeParse({ ...policy, environment: env })
+      if (!input.success) throw new GatewayError('invalid_request', `--${String(input.error.issues[0]!.path[0]).replaceAll('_', '-')}: ${input.error.issues[0]!.message}`)
+      const { row, secret } = await services.keys.create(org, input.data)
+      return { data: { data: await present(services, row), key: secret }, text: secret }
+    },
+  }),
+  command({
+    name: 'key list',
+    help: '--org ID',
+    flags: z.strictObject({ org }),
+    async run(services, { org }) {
+      await existing(services, org)
+      const rows = await services.keys.list(org, { limit: 10_000, includeRevoked: true })
+      const data = await Promise.all(rows.map(row => present(services, row)))
+      return { data: { data }, text: data.map(describe).join('\n') || 'No keys yet.' }
+    },
+  }),
+  command({
+    name: 'key revoke',
+    help: '--hash H',
+    flags: z.strictObject({ hash }),
+    async run(services, { hash }) {
+      const data = await present(services, await services.keys.revoke(null, hash))
+      return { data: { data }, text: describe(data) }
+    },
+  }),
+  command({
+    name: 'key roll',
+    help: '--hash H',
+    flags: z.strictObject({ hash }),
+    async run(services, { hash }) {
+      const { row, secret } = await services.keys.roll(null, hash)
+      return { data: { data: await present(services, row), key: secret }, text: secret }
+    },
+  }),
+  command({
+    name: 'provisioning-key create',
+    help: '--org ID',
+    flags: z.strictObject({ org }),
+    async run(services, { org }) {
+      await existing(services, org)
+      const { secret, ...data } = await services.keys.createProvisioning(org)
+      return { data: { data, key: secret }, text: secret }
+    },
+  }),
+  command({
+    name: 'provisioning-key revoke',
+    help: '--org ID [--id ID]',
+    flags: z.strictObject({ org, id: z.string().optional() }),
+    async run(services, { org, id }) {
+      const revoked = await services.keys.revokeProvisioning(org, id)
+      return { data: { org, revoked }, text: `${revoked} revoked` }
+    },
+  }),
+]
+
+/** A running gateway moves money between the reads of a check: only what is still wrong on a later look is a breach. */
+const looks = 4
+const betweenLooksMs = 500
+
+async function checkTwice({ db, redis }: Services): Promise<Invariant[]> {
+  for (let look = 1; ; look++) {
+    const invariants = await checkLedger(db, redis)
+    if (look === looks || invariants.every(({ breaches }) => breaches.length === 0)) return invariants
+    await sleep(betweenLooksMs)
+  }
+}
+
+const upkeep: Command[] = [
+  command({
+    name: 'ledger check',
+    help: '',
+    flags: z.strictObject({}),
+    async run(services) {
+      const invariants = await checkTwice(services)
+      const ok = invariants.every(({ breaches }) => breaches.length === 0)
+      const lines = invariants.flatMap(({ name, checked, breaches }) => [`${breaches.length === 0 ? 'ok    ' : 'BREACH'} ${name} (${checked} checked)`, ...breaches.map(breach => `         ${breach}`)])
+      return { data: { ok, invariants }, text: lines.join('\n'), exitCode: ok ? 0 : 1 }
+    },
+  }),
+  command({
+    name: 'models list',
+    help: '',
+    flags: z.strictObject({}),
+    async run({ catalog, upstreams }) {
+      const data = [...catalog.models.values()].map(model => ({
+        id: model.id,
+        type: model.type,
+        disabled: model.disabled,
+        providers: model.providers.map(({ provider }) => ({ provider, configured: upstreams.configured(provider, 'live') })),
+        expires_on: model.expires_on,
+      }))
+      const text = data.map(({ id, type, disabled, providers }) => `${type.padEnd(14)} ${id}${disabled ? ' (disabled)' : ''}  ${providers.map(({ provider, configured }) => (configured ? provider : `(${provider})`)).join(' ')}`)
+      return { data: { data }, text: text.join('\n') }
+    },
+  }),
+  command({
+    name: 'models check',
+    help: '',
+    flags: z.strictObject({}),
+    async run({ catalog, upstreams, clock }) {
+      const today = new Date(clock.now()).toISOString().slice(0, 10)
+      const rows = [...catalog.models.values()].filter(({ disabled }) => !disabled)
+      const expired = rows.filter(({ expires_on }) => expires_on !== null && expires_on <= today).map(({ id }) => id)
+      const unserved = rows.filter(model => upstreams.targets(model, 'live').length === 0).map(({ id }) => id)
+      const data = { models: rows.length, expired, unserved }
+      const text = `${rows.length} models, ${unserved.length} without a configured provider, ${expired.length} past their end${expired.length > 0 ? `: ${expired.join(', ')}` : ''}`
+      return { data, text, exitCode: expired.length > 0 ? 1 : 0 }
+    },
+  }),
+]
+
+const shown = ({ secret, previous, previousUntil }: WebhookSecrets) => ({
+  data: { secret, previous_secret: previous, previous_valid_until: previousUntil?.toISOString() ?? null },
+  text: secret,
+})
+
+const webhooks: Command[] = [
+  command({
+    name: 'webhook-secret show',
+    help: '--org ID',
+    flags: z.strictObject({ org }),
+    run: async ({ db, clock }, { org }) => shown(await webhookSecrets(db, org, clock.now())),
+  }),
+  command({
+    name: 'webhook-secret rotate',
+    help: '--org ID',
+    flags: z.strictObject({ org }),
+    run: async ({ db, clock }, { org }) => shown(await rotateWebhookSecret(db, org, clock.now())),
+  }),
+]
+
+export const commands: readonly Command[] = [...organisations, ...keys, ...upkeep, ...webhooks]
+
+/** The help text: every command on its line. */
+export function usage(): string {
+  return ['Commands (each takes --json):', ...commands.map(({ name, help }) => `  ${name} ${help}`.trimEnd())].join('\n')
+}

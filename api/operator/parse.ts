@@ -1,0 +1,47 @@
+import type { z } from 'zod'
+import type { Services } from '../../shared/services.ts'
+
+export type Result = { data: unknown; text: string; exitCode?: number }
+export type Command = {
+  /** The words that name it, e.g. `key create`. */
+  name: string
+  /** What it takes, as the help shows it. */
+  help: string
+  flags: z.ZodObject
+  // biome-ignore lint/suspicious/noExplicitAny: each command's flags are typed by its own schema, see `command`
+  run(services: Services, flags: any): Promise<Result>
+}
+
+/** Declares a command whose flags are typed by its schema. */
+export function command<F extends z.ZodObject>(declared: Omit<Command, 'flags' | 'run'> & { flags: F; run(services: Services, flags: z.output<F>): Promise<Result> }): Command {
+  return declared
+}
+
+/** What was typed is no command; the message says why. */
+export class UsageError extends Error {
+  override name = 'UsageError'
+}
+
+/** Finds the command and validates its flags (kebab-case names of the schema's fields). Throws a UsageError. */
+export function parseCommand(argv: string[], commands: readonly Command[]): { command: Command; flags: unknown; json: boolean } {
+  const words: string[] = []
+  const raw: Record<string, string> = {}
+  let json = false
+  for (let i = 0; i < argv.length; i++) {
+    const word = argv[i]!
+    if (word === '--json') json = true
+    else if (word.startsWith('--')) {
+      const [name, inline] = word.slice(2).split(/=(.*)/s)
+      const value = inline ?? argv[++i]
+      if (value === undefined) throw new UsageError(`--${name} needs a value`)
+      raw[name!.replaceAll('-', '_')] = value
+    } else words.push(word)
+  }
+  const command = commands.find(({ name }) => name === words.join(' '))
+  if (!command) throw new UsageError(words.length > 0 ? `Unknown command: ${words.join(' ')}` : 'Name a command.')
+  const parsed = command.flags.safeParse(raw)
+  if (parsed.success) return { command, flags: parsed.data, json }
+  const [issue] = parsed.error.issues
+  if (issue!.code === 'unrecognized_keys') throw new UsageError(`${command.name} has no --${issue!.keys[0]!.replaceAll('_', '-')}`)
+  throw new UsageError(`--${String(issue!.path[0]).replaceAll('_', '-')}: ${issue!.message}`)
+}

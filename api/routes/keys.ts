@@ -1,0 +1,108 @@
+import { z } from 'zod'
+import type { ApiKey } from '../../shared/generated/prisma/client.ts'
+import { keyPatch, keyRecord, newKey } from '../../shared/keys/keys.ts'
+import type { Services } from '../../shared/services.ts'
+import { key, page } from '../answers.ts'
+import { endpoint } from '../endpoint.ts'
+
+const one = z.strictObject({ data: key })
+const withSecret = z.strictObject({ data: key, key: z.string().describe('The secret. It is shown this once.') })
+const shared = { tag: 'Provisioning', access: 'provisioning' } as const
+
+async function records(services: Services, rows: ApiKey[]) {
+  const spent = await services.accounts.monthSpend(rows.map(({ id }) => id))
+  return rows.map(row => keyRecord(row, spent.get(row.id) ?? 0n))
+}
+
+async function record(services: Services, row: ApiKey) {
+  const [only] = await records(services, [row])
+  return only!
+}
+
+const truth = z.enum(['true', 'false']).transform(text => text === 'true')
+
+export const listKeys = endpoint({
+  ...shared,
+  method: 'get',
+  path: '/api/v1/keys',
+  summary: 'List standard keys',
+  query: z.strictObject({
+    limit: z.coerce.number().int().min(1).max(100).default(20),
+    after: z.string().max(64).optional().describe('The `hash` after which the page starts.'),
+    include_revoked: truth.optional(),
+  }),
+  answers: { 200: { description: 'A page of keys, newest first.', schema: page(key) } },
+  async handle({ services, organisationId, query }) {
+    const { limit, after, include_revoked = false } = query
+    if (after) await services.keys.get(organisationId, after)
+    const rows = await services.keys.list(organisationId, { limit: limit + 1, includeRevoked: include_revoked, ...(after && { after }) })
+    const data = await records(services, rows.slice(0, limit))
+    return { object: 'list', data, has_more: rows.length > limit, first_id: data[0]?.hash ?? null, last_id: data.at(-1)?.hash ?? null }
+  },
+})
+
+export const createKey = endpoint({
+  ...shared,
+  method: 'post',
+  path: '/api/v1/keys',
+  summary: 'Create a standard key',
+  body: newKey,
+  answers: { 201: { description: 'The key; its secret appears only here.', schema: withSecret } },
+  async handle({ services, organisationId, body }) {
+    const { row, secret } = await services.keys.create(organisationId, body)
+    return { data: await record(services, row), key: secret }
+  },
+})
+
+export const readKey = endpoint({
+  ...shared,
+  method: 'get',
+  path: '/api/v1/keys/{hash}',
+  summary: 'Read one key',
+  answers: { 200: { description: 'The key.', schema: one } },
+  errors: ['not_found'],
+  async handle({ services, organisationId, params }) {
+    return { data: await record(services, await services.keys.get(organisationId, params.hash!)) }
+  },
+})
+
+export const patchKey = endpoint({
+  ...shared,
+  method: 'patch',
+  path: '/api/v1/keys/{hash}',
+  summary: 'Edit one key',
+  description: 'In force for the next request on every process.',
+  body: keyPatch,
+  answers: { 200: { description: 'The key as it is now.', schema: one } },
+  errors: ['not_found'],
+  async handle({ services, organisationId, params, body }) {
+    return { data: await record(services, await services.keys.patch(organisationId, params.hash!, body)) }
+  },
+})
+
+export const rollKey = endpoint({
+  ...shared,
+  method: 'post',
+  path: '/api/v1/keys/{hash}/roll',
+  summary: 'Replace a key’s secret',
+  description: 'The policy stays; the old secret stops working at once.',
+  answers: { 200: { description: 'The key with its new secret.', schema: withSecret } },
+  errors: ['not_found'],
+  async handle({ services, organisationId, params }) {
+    const { row, secret } = await services.keys.roll(organisationId, params.hash!)
+    return { data: await record(services, row), key: secret }
+  },
+})
+
+export const deleteKey = endpoint({
+  ...shared,
+  method: 'delete',
+  path: '/api/v1/keys/{hash}',
+  summary: 'Revoke one key for good',
+  answers: { 200: { description: 'Revoked. Its usage history stays.', schema: z.strictObject({ data: z.strictObject({ hash: z.string(), deleted: z.literal(true) }) }) } },
+  errors: ['not_found'],
+  async handle({ services, organisationId, params }) {
+    await services.keys.revoke(organisationId, params.hash!)
+    return { data: { hash: params.hash!, deleted: true } }
+  },
+})

@@ -1,0 +1,83 @@
+import { z } from 'zod'
+import { publicPricing } from '../../shared/catalog/prices.ts'
+import { endpoints as routes, type ModelRow, type ModelType } from '../../shared/catalog/schema.ts'
+import type { Policy } from '../../shared/keys/policy.ts'
+import type { Services } from '../../shared/services.ts'
+import { modelList } from '../answers.ts'
+import { endpoint } from '../endpoint.ts'
+import { admitFree } from '../middleware/key.ts'
+
+const types = Object.keys(routes) as [ModelType, ...ModelType[]]
+
+export const listModels = endpoint({
+  method: 'get',
+  path: '/v1/models',
+  tag: 'Models',
+  summary: 'List models',
+  description: 'Every model this key can use, of every kind. A live key sees what a configured provider can serve, a test key everything.',
+  access: { scope: null },
+  query: z.strictObject({ type: z.enum(types).optional().describe('Only models of this type.') }),
+  answers: { 200: { description: 'The models.', schema: modelList } },
+  async handle({ services, known, query, ctx }) {
+    ctx.set(await admitFree(services, known))
+    return { object: 'list', data: visibleModels(services, known.policy, query.type) }
+  },
+})
+
+/** The rows of the catalog a key can use, `auto` first among chat rows. */
+function visibleModels(services: Services, policy: Policy, type: ModelType | undefined) {
+  const rows = []
+  for (const model of services.catalog.models.values()) {
+    if (model.disabled || (type && model.type !== type)) continue
+    if (policy.allowlist && !policy.allowlist.has(model.id)) continue
+    const providers = services.catalog.targets(model).filter(({ provider }) => services.upstreams.configured(provider.name, policy.environment))
+    if (providers.length > 0) rows.push(presentModel(services, model, providers.map(({ provider }) => provider.name)))
+  }
+  const chat = rows.some(row => row.type === 'chat')
+  return (!type || type === 'chat') && chat ? [auto, ...rows] : rows
+}
+
+const auto = {
+  id: 'auto',
+  object: 'model',
+  created: 0,
+  owned_by: 'headgate',
+  type: 'chat',
+  endpoint: routes.chat,
+  name: 'Auto',
+  description: 'Routes each request to the model that fits it, by the key’s mode.',
+  context_length: null,
+  max_output_tokens: null,
+  input_modalities: ['text', 'image', 'audio', 'file'],
+  output_modalities: ['text', 'image', 'audio'],
+  supported_parameters: ['mode', 'models', 'provider'],
+  pricing: {},
+  providers: [] as string[],
+  quality: null,
+  expires_on: null,
+}
+
+function presentModel({ config }: Services, model: ModelRow, providers: string[]) {
+  const marginPpm = model.type === 'embeddings' ? config.embeddingsSurchargePpm : config.marginPpm
+  const { price } = model.providers.find(({ provider }) => provider === providers[0])!
+  return {
+    id: model.id,
+    object: 'model',
+    created: model.created,
+    owned_by: model.owned_by,
+    type: model.type,
+    endpoint: model.endpoint ?? routes[model.type],
+    name: model.name,
+    description: model.description,
+    context_length: model.context_length,
+    max_output_tokens: model.max_output_tokens,
+    input_modalities: model.input_modalities,
+    output_modalities: model.output_modalities,
+    supported_parameters: model.supported_parameters,
+    pricing: publicPricing(price, marginPpm),
+    providers,
+    quality: model.quality,
+    expires_on: model.expires_on,
+    ...model.kind,
+  }
+}

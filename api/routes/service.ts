@@ -1,0 +1,36 @@
+import { z } from 'zod'
+import { GatewayError } from '../../shared/base/errors.ts'
+import { endpoint } from '../endpoint.ts'
+
+const shared = { method: 'get', tag: 'Service', access: 'public' } as const
+const status = z.strictObject({ status: z.literal('ok') })
+
+export const health = endpoint({
+  ...shared,
+  path: '/healthz',
+  summary: 'Is the process up',
+  answers: { 200: { description: 'It is.', schema: status } },
+  handle: () => ({ status: 'ok' }),
+})
+
+const patienceMs = 2_000
+
+export const readiness = endpoint({
+  ...shared,
+  path: '/readyz',
+  summary: 'Can requests be served',
+  answers: { 200: { description: 'Redis and Postgres answer.', schema: status } },
+  errors: ['service_unavailable'],
+  async handle({ services }) {
+    const checks = Promise.all([services.redis.ping(), services.db.$queryRaw`SELECT 1`])
+    const late = new Promise((_, reject) => {
+      setTimeout(() => reject(new Error('no answer in time')), patienceMs).unref()
+    })
+    try {
+      await Promise.race([checks, late])
+      return { status: 'ok' }
+    } catch (cause) {
+      throw new GatewayError('service_unavailable', 'Redis or Postgres does not answer.', { headers: { 'retry-after': '1' }, cause })
+    }
+  },
+})

@@ -1,0 +1,48 @@
+import { spawn } from 'node:child_process'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { dieWithParent, endOf } from './daemon.ts'
+
+const root = join(import.meta.dirname, '..')
+const stopWithinMs = 28_000
+const readyWithinMs = 30_000
+const pollMs = 50
+
+/** One of the gateway's own processes, writing to our terminal. */
+export type AppProcess = {
+  name: string
+  ended: Promise<string>
+  /** Sends the signal and waits for the end; after 28 s by force. */
+  stop(signal: NodeJS.Signals): Promise<void>
+}
+
+/** Starts `node <file>` of this project. */
+export function startApp(name: string, file: string, env: NodeJS.ProcessEnv): AppProcess {
+  // Its own process group: Ctrl-C reaches it once, through us, and not a second time from the terminal.
+  const child = spawn(process.execPath, [join(root, file)], {
+    cwd: root,
+    env,
+    detached: true,
+    stdio: ['ignore', 'inherit', 'inherit'],
+  })
+  const ended = endOf(child)
+  if (child.pid !== undefined) dieWithParent(child, 'SIGKILL')
+  const stop = async (signal: NodeJS.Signals) => {
+    child.kill(signal)
+    const timer = setTimeout(() => child.kill('SIGKILL'), stopWithinMs)
+    await ended
+    clearTimeout(timer)
+  }
+  return { name, ended, stop }
+}
+
+/** Waits until the gateway answers 200 on /readyz. Throws an Error after 30 s. */
+export async function waitUntilReady(port: number): Promise<void> {
+  const url = `http://127.0.0.1:${port}/readyz`
+  for (const deadline = Date.now() + readyWithinMs; Date.now() < deadline; await sleep(pollMs)) {
+    const response = await fetch(url, { signal: AbortSignal.timeout(readyWithinMs) }).catch(() => null)
+    await response?.body?.cancel()
+    if (response?.status === 200) return
+  }
+  throw new Error(`the gateway is not ready after ${readyWithinMs / 1000} s: see ${url}`)
+}

@@ -1,0 +1,144 @@
+import { readFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import { loadCatalog } from '../../shared/catalog/catalog.ts'
+import type { Deployment, ModelRow, Price } from '../../shared/catalog/schema.ts'
+
+/**
+ * Derives prices from a LiteLLM price file (`model_prices_and_context_window.json`, MIT) again:
+ *
+ *     node dev/catalog/import.ts <price file> [model id …]
+ *
+ * Prints one JSON line per deployment of the named models (all of them by default) whose catalog price is from LiteLLM:
+ * `{"id","provider","price","same"}`, `same` telling whether the catalog has this very price. Exit code 1 when one differs.
+ */
+
+type Entry = Record<string, unknown>
+
+const prefixes: Record<string, string> = {
+  openai: '',
+  anthropic: '',
+  gemini: 'gemini/',
+  xai: 'xai/',
+  mistral: 'mistral/',
+  deepseek: 'deepseek/',
+  groq: 'groq/',
+  together: 'together_ai/',
+  fireworks: 'fireworks_ai/',
+  openrouter: 'openrouter/',
+  elevenlabs: 'elevenlabs/',
+  deepgram: 'deepgram/',
+  fal: 'fal_ai/',
+  runway: 'runwayml/',
+}
+
+const tokenFields = {
+  input: 'input_cost_per_token',
+  output: 'output_cost_per_token',
+  cached_input: 'cache_read_input_token_cost',
+  cache_write: 'cache_creation_input_token_cost',
+  audio_input: 'input_cost_per_audio_token',
+  cached_audio_input: 'cache_read_input_audio_token_cost',
+  audio_output: 'output_cost_per_audio_token',
+  image_input: 'input_cost_per_image_token',
+  image_output: 'output_cost_per_image_token',
+} as const
+
+const bounds = [128, 200, 256, 272]
+
+/** A JSON number times `factor`, as an exact decimal string: the file's numbers have few digits, floating point does not. */
+function decimal(value: unknown, factor = 1): string | undefined {
+  if (typeof value !== 'number') return undefined
+  const [, digits = '', fraction = '', exponent = '0'] = /^(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/.exec(String(value)) ?? []
+  const scale = fraction.length - Number(exponent)
+  const integer = (BigInt(digits + fraction) * BigInt(factor)).toString().padStart(scale + 1, '0')
+  if (scale <= 0) return integer + '0'.repeat(-scale)
+  return `${integer.slice(0, -scale)}.${integer.slice(-scale)}`.replace(/\.?0+$/, '')
+}
+
+function tokenRates(entry: Entry, suffix = ''): Record<string, string> {
+  const rates: Record<string, string> = {}
+  for (const [name, field] of Object.entries(tokenFields)) {
+    const usd = decimal(entry[field + suffix], 1_000_000)
+    // A zero here means "not priced apart", not "free".
+    if (usd !== undefined && (usd !== '0' || name === 'input' || name === 'output')) rates[name] = usd
+  }
+  return rates
+}
+
+function tokenPrice(entry: Entry): Entry {
+  const rates = tokenRates(entry)
+  rates.output ??= rates.image_output ?? '0'
+  // Realtime rows: the price of a cached audio token and of an image token stand under these names.
+  const realtime = entry.mode === 'realtime'
+  const cachedAudio = decimal(entry.cache_creation_input_audio_token_cost, 1_000_000)
+  const image = decimal(entry.input_cost_per_image, 1_000_000)
+  if (realtime && cachedAudio) rates.cached_audio_input ??= cachedAudio
+  if (realtime && image) rates.image_input ??= image
+  // The image models take no audio, whatever the file says.
+  if (entry.mode === 'image_generation') delete rates.audio_input
+  const price: Entry = { unit: 'token', ...rates }
+  for (const bound of bounds) {
+    const above = tokenRates(entry, `_above_${bound}k_tokens`)
+    if (!above.input) continue
+    const known = Object.entries(above).filter(([name]) => name in rates)
+    price.above = { tokens: bound * 1000, ...rates, ...Object.fromEntries(known) }
+  }
+  return price
+}
+
+/** The price the file gives for a deployment, in the catalog's own unit. */
+function derive(entry: Entry, price: Price): Entry {
+  const usd = (...fields: string[]) => fields.map(field => decimal(entry[field])).find(value => value !== undefined)
+  switch (price.unit) {
+    case 'token':
+      return tokenPrice(entry)
+    case 'character':
+      return { unit: 'character', usd: decimal(entry.input_cost_per_character, 1_000_000) }
+    case 'minute':
+      return { unit: 'minute', usd: decimal(entry.input_cost_per_second, 60) }
+    case 'second': {
+      const base = usd('output_cost_per_second', 'output_cost_per_video_per_second')
+      const full = usd('output_cost_per_second_1080p')
+      return { unit: 'second', usd: base, ...(full && { by_resolution: { '720p': base, '1080p': full } }) }
+    }
+    default:
+      return { unit: price.unit, usd: usd('output_cost_per_image') }
+  }
+}
+
+function check(row: ModelRow, deployment: Deployment, file: Record<string, Entry>): boolean {
+  const key = `${prefixes[deployment.provider] ?? `${deployment.provider}/`}${deployment.upstream_model}`
+  const entry = file[key]
+  const price = entry ? derive(entry, deployment.price) : null
+  const same = price !== null && canonical(price) === canonical(deployment.price)
+  console.log(JSON.stringify({ id: row.id, provider: deployment.provider, price, same }))
+  return same
+}
+
+function canonical(value: unknown): string {
+  return JSON.stringify(value, (_, inner) =>
+    inner && typeof inner === 'object'
+      ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : inner,
+  )
+}
+
+function main() {
+  const { positionals } = parseArgs({ allowPositionals: true })
+  const [path, ...ids] = positionals
+  if (!path) throw new Error('usage: node dev/catalog/import.ts <LiteLLM price file> [model id …]')
+  const file = JSON.parse(readFileSync(path, 'utf8')) as Record<string, Entry>
+  const catalog = loadCatalog()
+  for (const id of ids) if (!catalog.models.has(id)) throw new Error(`no model "${id}" in the catalog`)
+  let differences = 0
+  for (const row of catalog.models.values()) {
+    if (ids.length > 0 && !ids.includes(row.id)) continue
+    for (const deployment of row.providers) {
+      const source = deployment.price_source ?? row.price_source
+      if (source === 'litellm' && !check(row, deployment, file)) differences += 1
+    }
+  }
+  process.exitCode = differences > 0 ? 1 : 0
+}
+
+if (import.meta.main) main()

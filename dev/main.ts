@@ -1,0 +1,124 @@
+// `npm run dev`: a whole gateway on this machine, with its own PostgreSQL and Redis unless DATABASE_URL and REDIS_URL
+// name others. Everything lives under DATA_DIR, and a second start finds it again.
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { devStackFile } from '../shared/base/config.ts'
+import { type AppProcess, startApp, waitUntilReady } from './app.ts'
+import { migrate } from './migrate.ts'
+import { freePort, nextFreePort, portIsFree } from './ports.ts'
+import { startPostgres } from './postgres.ts'
+import { commandLine } from './processes.ts'
+import { startRedis } from './redis.ts'
+import { type DemoKeys, seedDemo } from './seed.ts'
+
+type Service = { url: string; exited: Promise<string>; stop(): Promise<void> }
+
+const defaultPort = 3000
+const dataDir = resolve(process.env.DATA_DIR || '.data')
+const stackFile = join(dataDir, devStackFile)
+const services: Service[] = []
+const apps: AppProcess[] = []
+let stopping = false
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => void stop(0, signal))
+await start().catch(error => {
+  console.error(`headgate: ${error.message}`)
+  return stop(1)
+})
+
+async function start(): Promise<void> {
+  await mkdir(dataDir, { recursive: true })
+  await refuseSecondStart()
+  const [databaseUrl, redisUrl] = await startServices()
+  await migrate(databaseUrl)
+  const keys = await seedDemo({ databaseUrl, redisUrl, dataDir })
+  const port = await choosePort()
+  await writeFile(stackFile, JSON.stringify({ databaseUrl, redisUrl, port, pid: process.pid }), { mode: 0o600 })
+  const urls = { DATABASE_URL: databaseUrl, REDIS_URL: redisUrl }
+  const env = { ...process.env, ...urls, DATA_DIR: dataDir, PORT: String(port) }
+  for (const [name, file] of [
+    ['web', 'api/server.ts'],
+    ['worker', 'workers/main.ts'],
+  ] as const) {
+    if (stopping) return
+    const app = startApp(name, file, env)
+    apps.push(app)
+    void app.ended.then(how => stopAfterDeath(`${name} ended unexpectedly (${how})`))
+  }
+  await waitUntilReady(port)
+  if (!stopping) welcome(`http://localhost:${port}`, keys)
+}
+
+async function refuseSecondStart(): Promise<void> {
+  const running = await readFile(stackFile, 'utf8')
+    .then(JSON.parse)
+    .catch(() => null)
+  if (!running || running.pid === process.pid || !commandLine(running.pid)?.includes('dev/main.ts')) return
+  throw new Error(`already running on ${dataDir} at http://localhost:${running.port} (process ${running.pid})`)
+}
+
+/** The URLs of PostgreSQL and Redis; starts those that the environment does not name. */
+async function startServices(): Promise<[string, string]> {
+  const { DATABASE_URL, REDIS_URL } = process.env
+  const started = await Promise.allSettled([
+    DATABASE_URL || startPostgres({ dataDir }).then(server => keep('PostgreSQL', server)),
+    REDIS_URL || startRedis({ dataDir }).then(server => keep('Redis', server)),
+  ])
+  const [database, redis] = started.map(result => {
+    if (result.status === 'rejected') throw result.reason
+    return result.value
+  })
+  return [database!, redis!]
+}
+
+function keep(name: string, service: Service): string {
+  services.push(service)
+  // The gateway lives on and answers 503, as it would in production.
+  void service.exited.then(how => {
+    if (!stopping) console.error(`headgate: ${name} ended unexpectedly (${how}); start again to get it back`)
+  })
+  return service.url
+}
+
+async function choosePort(): Promise<number> {
+  const { PORT } = process.env
+  if (PORT === '0') return freePort()
+  if (PORT) {
+    if (await portIsFree(Number(PORT), '0.0.0.0')) return Number(PORT)
+    throw new Error(`PORT ${PORT} cannot be listened on; is it taken?`)
+  }
+  const port = await nextFreePort(defaultPort)
+  if (port !== defaultPort) console.log(`headgate: port ${defaultPort} is taken, using ${port}`)
+  return port
+}
+
+function welcome(baseUrl: string, { liveKey, testKey }: DemoKeys): void {
+  const body = JSON.stringify({ model: 'auto', messages: [{ role: 'user', content: 'Hello' }] })
+  console.log(`
+  Headgate is ready   ${baseUrl}
+
+  live key   ${liveKey}
+  test key   ${testKey}   (answers from the sandbox, costs nothing)
+
+  curl ${baseUrl}/v1/chat/completions -H 'authorization: Bearer ${testKey}' -H 'content-type: application/json' -d '${body}'
+`)
+}
+
+async function stopAfterDeath(message: string): Promise<void> {
+  if (stopping) return
+  console.error(`headgate: ${message}`)
+  await stop(1)
+}
+
+/** Stops everything in the order of dependence, and exits. Services that are still starting end with this process. */
+async function stop(exitCode: number, signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
+  if (stopping) return
+  stopping = true
+  await Promise.all(apps.map(app => app.stop(signal)))
+  await Promise.all(services.map(service => service.stop()))
+  const own = await readFile(stackFile, 'utf8')
+    .then(text => JSON.parse(text).pid === process.pid)
+    .catch(() => false)
+  if (own) await rm(stackFile, { force: true })
+  process.exit(exitCode)
+}

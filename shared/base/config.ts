@@ -1,0 +1,157 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { ppmFromPercent } from './money.ts'
+
+/** Where a development stack started by `npm run dev` writes its addresses, so that commands beside it find them. */
+export const devStackFile = 'dev.json'
+
+const port = z.coerce.number().int().min(0).max(65_535)
+const positive = (most: number) => z.coerce.number().int().min(1).max(most)
+const flag = z.enum(['true', 'false', '1', '0', '']).transform(text => text === 'true' || text === '1')
+const percent = z.string().regex(/^\d{1,3}(\.\d{1,4})?$/, 'must be a percentage such as 5 or 2.5').transform(ppmFromPercent)
+const url = (...protocols: string[]) =>
+  z.string().refine(text => URL.canParse(text) && protocols.includes(new URL(text).protocol), {
+    error: `must be a URL starting with ${protocols.map(protocol => `${protocol}//`).join(' or ')}`,
+  })
+
+const variables = z.object({
+  PORT: port.default(3000),
+  HOST: z.string().min(1).default('0.0.0.0'),
+  PUBLIC_URL: url('http:', 'https:').optional(),
+  DATABASE_URL: url('postgres:', 'postgresql:'),
+  REDIS_URL: url('redis:', 'rediss:'),
+  WEB_CONCURRENCY: positive(64).default(1),
+  WORKER_CONCURRENCY: positive(1000).default(50),
+  DATABASE_POOL: positive(100).default(10),
+  LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
+  DATA_DIR: z.string().min(1).default('.data'),
+  ALLOW_PRIVATE_URLS: flag.default(false),
+  MODEL_CATALOG: z.string().optional(),
+  SERVICE_MARGIN_PERCENT: percent.prefault('5'),
+  EMBEDDINGS_SURCHARGE_PERCENT: percent.prefault('2.5'),
+  UPSTREAM_CONNECT_TIMEOUT_MS: positive(600_000).default(5_000),
+  UPSTREAM_FIRST_BYTE_TIMEOUT_MS: positive(600_000).default(60_000),
+  UPSTREAM_IDLE_TIMEOUT_MS: positive(600_000).default(60_000),
+  UPSTREAM_TOTAL_TIMEOUT_MS: positive(3_600_000).default(600_000),
+  GENERATION_RETENTION_MONTHS: positive(120).default(13),
+})
+
+export type ProviderSettings = { apiKeys: string[]; baseUrl: string | null }
+
+export type Config = {
+  port: number
+  host: string
+  publicUrl: string | null
+  databaseUrl: string
+  redisUrl: string
+  webConcurrency: number
+  workerConcurrency: number
+  databasePool: number
+  logLevel: string
+  dataDir: string
+  allowPrivateUrls: boolean
+  modelCatalog: string | null
+  /** Parts per million added to a provider's cost. */
+  marginPpm: bigint
+  embeddingsSurchargePpm: bigint
+  upstream: { connectTimeoutMs: number; firstByteTimeoutMs: number; idleTimeoutMs: number; totalTimeoutMs: number }
+  generationRetentionMonths: number
+  /** By provider name in lower case: what `<PROVIDER>_API_KEY` and `<PROVIDER>_BASE_URL` say. */
+  providers: ReadonlyMap<string, ProviderSettings>
+}
+
+/** Every fault of the configuration at once, one line each. */
+export class ConfigError extends Error {
+  override name = 'ConfigError'
+  readonly faults: string[]
+  constructor(faults: string[]) {
+    super(faults.join('\n'))
+    this.faults = faults
+  }
+}
+
+/**
+ * The configuration from environment variables (contract §10). Where DATABASE_URL or REDIS_URL is not set, a development
+ * stack running on the same DATA_DIR is used. Throws a ConfigError that lists every fault.
+ */
+export function loadConfig(env: Record<string, string | undefined> = process.env): Config {
+  const dataDir = env.DATA_DIR || '.data'
+  const present = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''))
+  const parsed = variables.safeParse({ ...devStack(dataDir), ...present })
+  const providers = providerSettings(present as Record<string, string>)
+  const faults = [...(parsed.success ? [] : parsed.error.issues.map(describe)), ...providers.faults]
+  if (!parsed.success || faults.length > 0) throw new ConfigError(faults)
+  const v = parsed.data
+  return {
+    port: v.PORT,
+    host: v.HOST,
+    publicUrl: v.PUBLIC_URL ?? null,
+    databaseUrl: v.DATABASE_URL,
+    redisUrl: v.REDIS_URL,
+    webConcurrency: v.WEB_CONCURRENCY,
+    workerConcurrency: v.WORKER_CONCURRENCY,
+    databasePool: v.DATABASE_POOL,
+    logLevel: v.LOG_LEVEL,
+    dataDir: v.DATA_DIR,
+    allowPrivateUrls: v.ALLOW_PRIVATE_URLS,
+    modelCatalog: v.MODEL_CATALOG ?? null,
+    marginPpm: v.SERVICE_MARGIN_PERCENT,
+    embeddingsSurchargePpm: v.EMBEDDINGS_SURCHARGE_PERCENT,
+    upstream: {
+      connectTimeoutMs: v.UPSTREAM_CONNECT_TIMEOUT_MS,
+      firstByteTimeoutMs: v.UPSTREAM_FIRST_BYTE_TIMEOUT_MS,
+      idleTimeoutMs: v.UPSTREAM_IDLE_TIMEOUT_MS,
+      totalTimeoutMs: v.UPSTREAM_TOTAL_TIMEOUT_MS,
+    },
+    generationRetentionMonths: v.GENERATION_RETENTION_MONTHS,
+    providers: providers.settings,
+  }
+}
+
+/** Loads the configuration or prints every fault on its own line and exits with 1. For the entry points only. */
+export function configOrExit(): Config {
+  try {
+    return loadConfig()
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    for (const fault of error.faults) console.error(`configuration: ${fault}`)
+    process.exit(1)
+  }
+}
+
+function describe(issue: z.core.$ZodIssue): string {
+  const name = String(issue.path[0])
+  const missing = issue.code === 'invalid_type' && issue.input === undefined
+  return missing ? `${name} is not set (or start \`npm run dev\` first)` : `${name}: ${issue.message}`
+}
+
+function devStack(dataDir: string): Record<string, string> {
+  try {
+    const file = JSON.parse(readFileSync(join(dataDir, devStackFile), 'utf8')) as Record<string, unknown>
+    return { DATABASE_URL: String(file.databaseUrl), REDIS_URL: String(file.redisUrl) }
+  } catch {
+    return {} // No development stack here.
+  }
+}
+
+function providerSettings(env: Record<string, string>): { settings: Map<string, ProviderSettings>; faults: string[] } {
+  const settings = new Map<string, ProviderSettings>()
+  const faults: string[] = []
+  for (const [variable, value] of Object.entries(env)) {
+    const [, name, what] = /^([A-Z][A-Z0-9_]*?)_(API_KEY|BASE_URL)$/.exec(variable) ?? []
+    if (!name) continue
+    const provider = settings.get(name.toLowerCase()) ?? { apiKeys: [], baseUrl: null }
+    settings.set(name.toLowerCase(), provider)
+    if (what === 'API_KEY') {
+      provider.apiKeys = value.split(',').map(key => key.trim()).filter(Boolean)
+      // A key with a line break or a non-ASCII character cannot be a header: say so now, without showing it.
+      if (provider.apiKeys.some(key => !/^[\x21-\x7e]+$/.test(key))) faults.push(`${variable}: has characters that no API key has`)
+    } else if (URL.canParse(value) && /^https?:$/.test(new URL(value).protocol)) {
+      provider.baseUrl = value.replace(/\/+$/, '')
+    } else {
+      faults.push(`${variable}: must be a URL starting with http:// or https://`)
+    }
+  }
+  return { settings, faults }
+}

@@ -1,0 +1,24 @@
+/** Where the time comes from; tests inject their own. */
+export type Clock = { now(): number }
+export const systemClock: Clock = { now: () => Date.now() }
+
+let month = ''
+let monthEndsMs = 0
+let monthStartsMs = 1
+
+/** The UTC month of a moment, as "2026-11". */
+export function monthOf(nowMs: number): string {
+  if (nowMs >= monthEndsMs || nowMs < monthStartsMs) {
+    const date = new Date(nowMs)
+    month = date.toISOString().slice(0, 7)
+    monthStartsMs = Date.UTC(date.getUTCFullYear(), date.getUTCMonth(), 1)
+    monthEndsMs = Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1)
+  }
+  return month
+}
+
+/** The first moment of the month after the one given, as an ISO 8601 string. */
+export function nextMonthStart(nowMs: number): string {
+  const date = new Date(nowMs)
+  return new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1)).toISOString()
+}

@@ -1,0 +1,151 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { z } from 'zod'
+import { type Deployment, type ModelRow, modelRow, type ProviderRow, providerRow } from './schema.ts'
+
+/** Everything wrong with the catalog files, one line per fault. */
+export class CatalogError extends Error {
+  override name = 'CatalogError'
+  readonly faults: string[]
+  constructor(faults: string[]) {
+    super(`The model catalog has ${faults.length} fault(s):\n${faults.join('\n')}`)
+    this.faults = faults
+  }
+}
+
+/** One model at one provider. */
+export type CatalogTarget = { deployment: Deployment; provider: ProviderRow }
+
+export type Catalog = {
+  models: ReadonlyMap<string, ModelRow>
+  providers: ReadonlyMap<string, ProviderRow>
+  /** The row a client's slug names: a row's id, or `owned_by/id`, in any case. */
+  find(slug: string): ModelRow | undefined
+  /** Who serves a model, in the row's order. */
+  targets(model: ModelRow): readonly CatalogTarget[]
+}
+
+const outerShape = z.strictObject({
+  providers: z.array(z.unknown()).default([]),
+  models: z.array(z.unknown()).default([]),
+})
+
+const shippedFolder = join(import.meta.dirname, 'data')
+
+/**
+ * Reads and validates the shipped catalog and the operator's own file (`MODEL_CATALOG`), whose rows replace shipped
+ * rows of the same id or name. Throws a CatalogError that lists every fault.
+ */
+export function loadCatalog(extraFile?: string): Catalog {
+  const faults: string[] = []
+  const shipped = readdirSync(shippedFolder)
+    .filter(name => name.endsWith('.json'))
+    .sort()
+    .map(name => read(join(shippedFolder, name), faults))
+  const shippedRows = merge(shipped, faults)
+  const extraRows = merge(extraFile === undefined ? [] : [read(extraFile, faults)], faults)
+  const providers = new Map([...shippedRows.providers, ...extraRows.providers])
+  const models = new Map([...shippedRows.models, ...extraRows.models])
+  for (const { file, row } of models.values()) {
+    for (const [index, { provider }] of row.providers.entries()) {
+      if (!providers.has(provider)) {
+        faults.push(`${file}: models[${row.id}]: providers.${index}.provider: unknown provider "${provider}"`)
+      }
+    }
+    if (!row.disabled && row.providers.length === 0) {
+      faults.push(`${file}: models[${row.id}]: providers: an enabled model needs at least one provider`)
+    }
+  }
+  if (faults.length > 0) throw new CatalogError(faults)
+  return assemble(rowsOf(models), rowsOf(providers))
+}
+
+type Read<Row> = { file: string; row: Row }
+type Rows = { file: string; providers: ProviderRow[]; models: ModelRow[] }
+
+function rowsOf<Row>(found: Map<string, Read<Row>>): Map<string, Row> {
+  return new Map([...found].map(([key, { row }]) => [key, row]))
+}
+
+function read(path: string, faults: string[]): Rows {
+  const file = basename(path)
+  const empty = { file, providers: [], models: [] }
+  let json: unknown
+  try {
+    json = JSON.parse(readFileSync(path, 'utf8'))
+  } catch (error) {
+    faults.push(`${file}: cannot be read as JSON: ${error instanceof Error ? error.message : String(error)}`)
+    return empty
+  }
+  // The outer shape first, so that a fault inside a row can name the row.
+  const outer = outerShape.safeParse(json)
+  if (!outer.success) {
+    faults.push(...lines(`${file}:`, outer.error))
+    return empty
+  }
+  return {
+    file,
+    providers: parseRows(providerRow, outer.data.providers, 'name', `${file}: providers`, faults),
+    models: parseRows(modelRow, outer.data.models, 'id', `${file}: models`, faults),
+  }
+}
+
+function parseRows<Row>(schema: z.ZodType<Row>, rows: unknown[], key: string, where: string, faults: string[]): Row[] {
+  const good: Row[] = []
+  for (const [index, raw] of rows.entries()) {
+    const row = schema.safeParse(raw)
+    if (row.success) {
+      good.push(row.data)
+      continue
+    }
+    const named = typeof raw === 'object' && raw !== null ? (raw as Record<string, unknown>)[key] : undefined
+    faults.push(...lines(`${where}[${typeof named === 'string' ? named : index}]:`, row.error))
+  }
+  return good
+}
+
+function lines(where: string, error: z.ZodError): string[] {
+  return error.issues.map(issue =>
+    [where, issue.path.length > 0 && `${issue.path.join('.')}:`, issue.message].filter(Boolean).join(' '),
+  )
+}
+
+/** The rows of some files by id and name; a row that is there twice is a fault, and so is the reserved id `auto`. */
+function merge(files: Rows[], faults: string[]) {
+  const providers = new Map<string, Read<ProviderRow>>()
+  const models = new Map<string, Read<ModelRow>>()
+  for (const { file, ...rows } of files) {
+    for (const row of rows.providers) {
+      if (providers.has(row.name))
+        faults.push(`${file}: providers[${row.name}]: name: there is another row of this name`)
+      providers.set(row.name, { file, row })
+    }
+    for (const row of rows.models) {
+      if (row.id.toLowerCase() === 'auto')
+        faults.push(`${file}: models[${row.id}]: id: "auto" is the router's own name`)
+      if (models.has(row.id)) faults.push(`${file}: models[${row.id}]: id: there is another row of this id`)
+      models.set(row.id, { file, row })
+    }
+  }
+  return { providers, models }
+}
+
+function assemble(models: Map<string, ModelRow>, providers: Map<string, ProviderRow>): Catalog {
+  const bySlug = new Map<string, ModelRow>()
+  for (const row of models.values()) bySlug.set(`${row.owned_by}/${row.id}`.toLowerCase(), row)
+  // Ids last: an operator's row may have another row's `vendor/id` as its own id.
+  for (const row of models.values()) bySlug.set(row.id.toLowerCase(), row)
+  const targets = new Map<ModelRow, CatalogTarget[]>()
+  for (const row of models.values()) {
+    targets.set(
+      row,
+      row.providers.map(deployment => ({ deployment, provider: providers.get(deployment.provider)! })),
+    )
+  }
+  return {
+    models,
+    providers,
+    find: slug => models.get(slug) ?? bySlug.get(slug.toLowerCase()),
+    targets: model => targets.get(model) ?? [],
+  }
+}

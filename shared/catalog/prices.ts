@@ -1,0 +1,175 @@
+import { type PicoPerUnit, picoPerUnit, usdPerUnit, withMargin } from '../base/money.ts'
+import type { Usage } from '../kinds/usage.ts'
+import type { Price } from './schema.ts'
+
+export type TokenPrice = Extract<Price, { unit: 'token' }>
+type TokenPrices = Omit<TokenPrice, 'unit' | 'above'>
+
+/** What one token of each class costs, in pico-dollars; classes the provider does not price apart have their fallback's rate. */
+export type Rates = {
+  input: PicoPerUnit
+  cachedInput: PicoPerUnit
+  cacheWrite: PicoPerUnit
+  audioInput: PicoPerUnit
+  cachedAudioInput: PicoPerUnit
+  imageInput: PicoPerUnit
+  output: PicoPerUnit
+  audioOutput: PicoPerUnit
+  imageOutput: PicoPerUnit
+}
+
+type Tiers = { base: Rates; above: { tokens: number; rates: Rates } | null }
+
+/** Decimal strings are parsed once per price: this runs several times on every call. */
+const parsed = new WeakMap<TokenPrice, Tiers>()
+
+function ratesOf(prices: TokenPrices): Rates {
+  const perMillion = (usd: string) => picoPerUnit(usd, 1_000_000)
+  const input = perMillion(prices.input)
+  const output = perMillion(prices.output)
+  const or = (usd: string | undefined, fallback: PicoPerUnit) => (usd === undefined ? fallback : perMillion(usd))
+  const audioInput = or(prices.audio_input, input)
+  return {
+    input,
+    cachedInput: or(prices.cached_input, input),
+    cacheWrite: or(prices.cache_write, input),
+    audioInput,
+    // Without a price of its own cached audio gets no discount: the text discount would be below cost.
+    cachedAudioInput: or(prices.cached_audio_input, audioInput),
+    imageInput: or(prices.image_input, input),
+    output,
+    audioOutput: or(prices.audio_output, output),
+    imageOutput: or(prices.image_output, output),
+  }
+}
+
+function tiersOf(price: TokenPrice): Tiers {
+  let tiers = parsed.get(price)
+  if (!tiers) {
+    const above = price.above && { tokens: price.above.tokens, rates: ratesOf(price.above) }
+    tiers = { base: ratesOf(price), above: above ?? null }
+    parsed.set(price, tiers)
+  }
+  return tiers
+}
+
+/** The rates of a whole call whose prompt has `promptTokens` tokens: the upper tier's once the prompt is longer than its bound. */
+export function tokenRates(price: TokenPrice, promptTokens: number): Rates {
+  const { base, above } = tiersOf(price)
+  return above && promptTokens > above.tokens ? above.rates : base
+}
+
+/**
+ * What a call costs us, in pico-dollars before margin. Every token is counted once: each class takes its tokens from
+ * those that are left, in the order cached, cache-write, audio, image, and what remains is text. (A cached image or
+ * audio token is reported as cached and as its modality.) Reasoning tokens are ordinary output.
+ */
+export function tokenCost(price: TokenPrice, usage: Usage): bigint {
+  const rates = tokenRates(price, usage.prompt_tokens)
+  const input = usage.prompt_tokens_details ?? {}
+  const output = usage.completion_tokens_details ?? {}
+  const cachedAudio = input.cached_audio_tokens ?? 0
+  return (
+    split(
+      usage.prompt_tokens,
+      [
+        [cachedAudio, rates.cachedAudioInput],
+        [(input.cached_tokens ?? 0) - cachedAudio, rates.cachedInput],
+        [input.cache_write_tokens ?? 0, rates.cacheWrite],
+        [(input.audio_tokens ?? 0) - cachedAudio, rates.audioInput],
+        [input.image_tokens ?? 0, rates.imageInput],
+      ],
+      rates.input,
+    ) +
+    split(
+      usage.completion_tokens,
+      [
+        [output.audio_tokens ?? 0, rates.audioOutput],
+        [output.image_tokens ?? 0, rates.imageOutput],
+      ],
+      rates.output,
+    )
+  )
+}
+
+/** `total` tokens priced class by class; the rest at `restRate`. */
+function split(total: number, classes: [tokens: number, rate: PicoPerUnit][], restRate: PicoPerUnit): bigint {
+  let left = Math.max(0, total)
+  let cost = 0n
+  for (const [tokens, rate] of classes) {
+    const taken = Math.min(left, Math.max(0, tokens))
+    if (taken === 0) continue
+    left -= taken
+    cost += BigInt(taken) * rate
+  }
+  return cost + BigInt(left) * restRate
+}
+
+/** Which modalities beside text a call can use. */
+export type Modalities = { audioIn?: boolean; imageIn?: boolean; audioOut?: boolean; imageOut?: boolean }
+
+/**
+ * The dearest rates a call can meet, for reservations: pico-dollars per prompt token and per completion token, over all
+ * classes that are in play and over both tiers. A prompt known to be short is bounded more tightly by `promptTokens`,
+ * the most it can have.
+ */
+export function maxTokenRates(
+  price: TokenPrice,
+  modalities: Modalities = {},
+  promptTokens = Number.POSITIVE_INFINITY,
+): { input: PicoPerUnit; output: PicoPerUnit } {
+  const { base, above } = tiersOf(price)
+  let input = 0n
+  let output = 0n
+  for (const rates of above && promptTokens > above.tokens ? [base, above.rates] : [base]) {
+    input = max(input, rates.input, rates.cachedInput, rates.cacheWrite)
+    output = max(output, rates.output)
+    if (modalities.audioIn) input = max(input, rates.audioInput, rates.cachedAudioInput)
+    if (modalities.imageIn) input = max(input, rates.imageInput)
+    if (modalities.audioOut) output = max(output, rates.audioOutput)
+    if (modalities.imageOut) output = max(output, rates.imageOutput)
+  }
+  return { input, output }
+}
+
+function max(...values: bigint[]): bigint {
+  let largest = 0n
+  for (const value of values) if (value > largest) largest = value
+  return largest
+}
+
+const tokenKeys = {
+  prompt: 'input',
+  completion: 'output',
+  input_cache_read: 'cached_input',
+  input_cache_write: 'cache_write',
+  audio: 'audio_input',
+  image: 'image_input',
+  audio_output: 'audio_output',
+  image_output: 'image_output',
+} as const satisfies Record<string, keyof TokenPrices>
+
+const unitKeys = {
+  character: 'per_character',
+  image: 'per_image',
+  second: 'per_second',
+  minute: 'per_minute',
+  flat: 'per_request',
+  credit: 'per_credit',
+} as const
+
+/**
+ * What a client pays, for `GET /v1/models`: decimal strings in USD per token or other unit, margin included. Token prices
+ * are those below the upper tier; only classes the provider prices apart are listed.
+ */
+export function publicPricing(price: Price, marginPpm: bigint): Record<string, string> {
+  const charged = (usd: string, per: 1 | 1_000_000) => usdPerUnit(withMargin(picoPerUnit(usd, per), marginPpm))
+  if (price.unit !== 'token')
+    return { [unitKeys[price.unit]]: charged(price.usd, price.unit === 'character' ? 1_000_000 : 1) }
+  const listed: Record<string, string> = {}
+  for (const [key, field] of Object.entries(tokenKeys)) {
+    const usd = price[field]
+    if (usd !== undefined) listed[key] = charged(usd, 1_000_000)
+  }
+  return listed
+}

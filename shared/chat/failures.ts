@@ -1,0 +1,35 @@
+import { GatewayError } from '../base/errors.ts'
+import type { FailureReason, ProviderError, Target } from '../providers/contract.ts'
+
+export type Tried = { target: Target; error: ProviderError }
+
+const requestFaults: ReadonlySet<FailureReason> = new Set(['invalid_request', 'context_length', 'content_filter'])
+
+/** True when the provider found fault with the request itself: nobody else is asked then (contract §2). */
+export function isRequestFault(error: ProviderError): boolean {
+  return requestFaults.has(error.reason)
+}
+
+/** The error a client gets when its providers failed. Names who was tried and why; never a secret or an address. */
+export function failureOf(tried: readonly Tried[], last: ProviderError): GatewayError {
+  if (last.reason === 'context_length') return new GatewayError('context_length_exceeded', last.message, { param: 'messages', cause: last })
+  if (isRequestFault(last)) return new GatewayError('invalid_request', last.message, { cause: last })
+  const attempts = tried.map(({ target, error }) => ({
+    provider: target.provider.name,
+    model: target.model.id,
+    status: error.status,
+    reason: error.reason,
+  }))
+  const metadata = { attempts }
+  const reasons = new Set(tried.map(({ error }) => error.reason))
+  reasons.add(last.reason)
+  if ([...reasons].every(reason => reason === 'timeout')) {
+    return new GatewayError('upstream_timeout', 'No provider answered in time. Try again, or name more models to fall back to.', { metadata, cause: last })
+  }
+  if ([...reasons].every(reason => reason === 'invalid_response')) {
+    return new GatewayError('upstream_invalid_response', 'The provider’s answer could not be understood.', { metadata, cause: last })
+  }
+  const headers = last.retryAfterMs ? { 'retry-after': String(Math.ceil(last.retryAfterMs / 1000)) } : undefined
+  const message = last.reason === 'truncated' ? 'The provider’s answer broke off.' : 'Every provider that could serve this request failed. Try again shortly.'
+  return new GatewayError('upstream_error', message, { metadata, cause: last, ...(headers && { headers }) })
+}

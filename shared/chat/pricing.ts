@@ -1,0 +1,53 @@
+import { nanoCeilFromPico, nanoFromPico, withMargin } from '../base/money.ts'
+import { maxTokenRates, tokenCost } from '../catalog/prices.ts'
+import type { Deployment } from '../catalog/schema.ts'
+import type { Features } from '../kinds/features.ts'
+import type { Usage } from '../kinds/usage.ts'
+import type { Target } from '../providers/contract.ts'
+import type { Bound } from '../wallet/admission.ts'
+
+/** Output a request is expected to have when nobody said. */
+const expectedOutputTokens = 512
+
+/** What a finished call is charged, in nano-dollars: the provider's price plus margin, rounded once. */
+export function chargeNano(deployment: Deployment, usage: Usage, marginPpm: bigint): number {
+  if (deployment.price.unit !== 'token') return 0
+  return Number(nanoFromPico(withMargin(tokenCost(deployment.price, usage), marginPpm)))
+}
+
+function dearestRates({ deployment }: Target, features: Features) {
+  const { inputs, outputs } = features
+  const modalities = { audioIn: inputs.audio, imageIn: inputs.image, audioOut: outputs.audio, imageOut: outputs.image }
+  return deployment.price.unit === 'token'
+    ? maxTokenRates(deployment.price, modalities, features.promptTokensBound)
+    : { input: 0n, output: 0n }
+}
+
+/** The most a request can cost over all targets it may be sent to: what the admission reserves. */
+export function boundOf(targets: readonly Target[], features: Features, marginPpm: bigint): Bound {
+  let fixedNano = 0
+  let picoPerOutputToken = 0
+  let outputTokens = features.maxTokens ?? 0
+  for (const target of targets) {
+    const { input, output } = dearestRates(target, features)
+    fixedNano = Math.max(fixedNano, Number(nanoCeilFromPico(withMargin(input * BigInt(features.promptTokensBound), marginPpm))))
+    picoPerOutputToken = Math.max(picoPerOutputToken, Number(withMargin(output * BigInt(features.choices), marginPpm)))
+    if (features.maxTokens === null) outputTokens = Math.max(outputTokens, target.model.max_output_tokens ?? 8_192)
+  }
+  // A chat template may add a token or two after the limit; better reserved than missing.
+  if (features.maxTokens !== 0) fixedNano += Math.ceil((2 * picoPerOutputToken) / 1000)
+  const estimatedTokens = features.promptTokensEstimate + Math.min(features.maxTokens ?? expectedOutputTokens, 100_000) * features.choices
+  return { estimatedTokens, fixedNano, picoPerOutputToken, outputTokens, explicit: features.maxTokens !== null }
+}
+
+/** What a request will probably cost at a target, in nano-dollars: for routing, never for billing. */
+export function estimateNano(target: Target, features: Features, marginPpm: bigint): number {
+  if (target.deployment.price.unit !== 'token') return 0
+  const output = Math.min(features.maxTokens ?? expectedOutputTokens, 4_096) * features.choices
+  const usage = {
+    prompt_tokens: features.promptTokensEstimate,
+    completion_tokens: output,
+    total_tokens: features.promptTokensEstimate + output,
+  }
+  return chargeNano(target.deployment, usage, marginPpm)
+}

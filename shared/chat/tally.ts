@@ -1,0 +1,72 @@
+import { SseParser } from '../io/sse.ts'
+
+const compactAt = 16 * 1024
+/** Beyond this much text the count is extrapolated; nobody generates more. */
+const mostCharacters = 4 * 1024 * 1024
+
+type Counted = { choices?: { text?: string; delta?: Record<string, unknown> }[] }
+
+/**
+ * The text a stream has delivered, kept cheaply in case its tokens must be counted: when the provider gives no usage or
+ * the stream is cut. Raw events wait unparsed until there are 16 kB of them.
+ */
+export class Tally {
+  /** True once anything was delivered. */
+  produced = false
+  #raw: string[] = []
+  #rawLength = 0
+  #text = ''
+
+  /** Whole events in our dialect, as latin1 text. */
+  addRaw(events: string): void {
+    this.produced = true
+    this.#raw.push(events)
+    this.#rawLength += events.length
+    if (this.#rawLength >= compactAt) this.#compact()
+  }
+
+  addPiece(piece: Counted): void {
+    const text = textOf(piece)
+    if (text === '') return
+    this.produced = true
+    if (this.#text.length < mostCharacters) this.#text += text
+  }
+
+  /** All text delivered so far: content, reasoning, refusals and tool arguments. */
+  text(): string {
+    this.#compact()
+    return this.#text
+  }
+
+  #compact(): void {
+    if (this.#rawLength === 0) return
+    const bytes = Buffer.from(this.#raw.join(''), 'latin1')
+    this.#raw = []
+    this.#rawLength = 0
+    for (const { data } of new SseParser().push(bytes)) {
+      try {
+        this.addPiece(JSON.parse(data) as Counted)
+      } catch {
+        // Not ours to judge here: bytes that passed unparsed may hold anything.
+      }
+    }
+  }
+}
+
+function textOf({ choices }: Counted): string {
+  let text = ''
+  for (const { text: completion, delta } of choices ?? []) {
+    if (completion) text += completion
+    if (!delta) continue
+    for (const field of ['content', 'reasoning_content', 'reasoning', 'refusal']) {
+      if (typeof delta[field] === 'string') text += delta[field]
+    }
+    for (const call of (delta.tool_calls as { function?: { name?: string; arguments?: string } }[] | undefined) ?? []) {
+      text += (call.function?.name ?? '') + (call.function?.arguments ?? '')
+    }
+    if (delta.audio) text += (delta.audio as { transcript?: string }).transcript ?? ''
+    // An image is worth about as many tokens as this text.
+    if (Array.isArray(delta.images)) text += ' image'.repeat(1_000 * delta.images.length)
+  }
+  return text
+}

@@ -1,0 +1,23 @@
+import { PrismaPg } from '@prisma/adapter-pg'
+import { PrismaClient } from '../generated/prisma/client.ts'
+
+export type Database = PrismaClient
+/** A database handle inside or outside a transaction. */
+export type Connection = Omit<PrismaClient, '$connect' | '$disconnect' | '$on' | '$transaction' | '$extends'>
+
+/** A Prisma client over a pool of at most `connections` connections. */
+export function openDatabase(url: string, connections: number): Database {
+  const adapter = new PrismaPg({
+    connectionString: url,
+    max: connections,
+    connectionTimeoutMillis: 5_000,
+    idleTimeoutMillis: 30_000,
+    statement_timeout: 30_000,
+  })
+  return new PrismaClient({ adapter, transactionOptions: { maxWait: 5_000, timeout: 15_000 } })
+}
+
+/** True when Postgres refused because a unique value exists already. */
+export function isUniqueViolation(error: unknown): boolean {
+  return (error as { code?: string })?.code === 'P2002'
+}

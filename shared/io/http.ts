@@ -1,0 +1,143 @@
+import { Client, type Dispatcher, errors, Pool } from 'undici'
+
+export type { Dispatcher } from 'undici'
+export type ResponseHeaders = Record<string, string | string[] | undefined>
+
+export type Timeouts = { connectTimeoutMs: number; firstByteTimeoutMs: number; idleTimeoutMs: number; totalTimeoutMs: number }
+
+/** Where an exchange failed: what a caller may do about it depends on that. */
+export type TransportFault = 'timeout' | 'connection' | 'aborted'
+
+export type OutgoingRequest = {
+  method: 'GET' | 'POST'
+  path: string
+  headers: Record<string, string>
+  body: string | Buffer
+}
+
+/** What an exchange tells its caller, in order: one head, any data, then exactly one of end and error. */
+export type ResponseSink = {
+  onHead(status: number, headers: ResponseHeaders): void
+  onData(chunk: Buffer): void
+  onEnd(): void
+  onError(fault: TransportFault, error: Error): void
+}
+
+/** An exchange under way. Every method may be called at any time; after the end they do nothing. */
+export type Exchange = { abort(): void; pause(): void; resume(): void }
+
+class Aborted extends Error {
+  override name = 'Aborted'
+}
+class TotalTimeout extends Error {
+  override name = 'TotalTimeout'
+}
+
+/** Kept-alive connections to one origin. `connections` bounds how many exchanges run at once. */
+export function openPool(origin: string, timeouts: Timeouts, connections: number): Dispatcher {
+  return new Pool(origin, {
+    connections,
+    pipelining: 1,
+    keepAliveTimeout: 60_000,
+    connect: { timeout: timeouts.connectTimeoutMs, noDelay: true },
+    factory: (url, options) => new Client(url, options as Client.Options),
+  })
+}
+
+/** Sends one request and reports to `sink`. Redirects are not followed. Never throws. */
+export function exchange(pool: Dispatcher, request: OutgoingRequest, timeouts: Timeouts, sink: ResponseSink): Exchange {
+  const state = new ExchangeState(timeouts, sink)
+  try {
+    pool.dispatch(
+      {
+        path: request.path,
+        method: request.method,
+        headers: request.headers,
+        body: request.body,
+        headersTimeout: timeouts.firstByteTimeoutMs,
+        bodyTimeout: timeouts.idleTimeoutMs,
+      },
+      state,
+    )
+  } catch (error) {
+    state.fail(error as Error)
+  }
+  return state
+}
+
+class ExchangeState implements Dispatcher.DispatchHandler, Exchange {
+  readonly #sink: ResponseSink
+  readonly #timer: NodeJS.Timeout
+  #controller: Dispatcher.DispatchController | null = null
+  #abortWith: Error | null = null
+  #over = false
+
+  constructor(timeouts: Timeouts, sink: ResponseSink) {
+    this.#sink = sink
+    this.#timer = setTimeout(() => this.#stop(new TotalTimeout('the whole exchange took too long')), timeouts.totalTimeoutMs)
+  }
+
+  abort(): void {
+    this.#stop(new Aborted('aborted by the caller'))
+  }
+
+  pause(): void {
+    this.#controller?.pause()
+  }
+
+  resume(): void {
+    this.#controller?.resume()
+  }
+
+  fail(error: Error): void {
+    if (this.#over) return
+    this.#finish()
+    this.#sink.onError(faultOf(error), error)
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller
+    if (this.#abortWith) controller.abort(this.#abortWith)
+  }
+
+  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: ResponseHeaders): void {
+    if (!this.#over && status >= 200) this.#sink.onHead(status, headers)
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (!this.#over) this.#sink.onData(chunk)
+  }
+
+  onResponseEnd(): void {
+    if (this.#over) return
+    this.#finish()
+    this.#sink.onEnd()
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.fail(error)
+  }
+
+  #stop(reason: Error): void {
+    if (this.#over) return
+    this.#abortWith = reason
+    this.#controller?.abort(reason)
+    // A request still queued in the pool has no controller: it is dropped when its turn comes.
+    this.fail(reason)
+  }
+
+  #finish(): void {
+    this.#over = true
+    clearTimeout(this.#timer)
+  }
+}
+
+function faultOf(error: Error): TransportFault {
+  if (error instanceof Aborted) return 'aborted'
+  const timedOut =
+    error instanceof TotalTimeout ||
+    error instanceof errors.HeadersTimeoutError ||
+    error instanceof errors.BodyTimeoutError ||
+    error instanceof errors.ConnectTimeoutError
+  return timedOut ? 'timeout' : 'connection'
+}

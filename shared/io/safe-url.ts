@@ -1,0 +1,195 @@
+import type { LookupAddress, LookupOptions } from 'node:dns'
+import { lookup } from 'node:dns/promises'
+import { BlockList, isIP, isIPv4 } from 'node:net'
+import { Agent, type Dispatcher, request } from 'undici'
+import { GatewayError } from '../base/errors.ts'
+
+const maxRedirects = 3
+const resolveTimeoutMs = 5_000
+const maxUrlLength = 8_192
+
+export type Resolver = (hostname: string) => Promise<LookupAddress[]>
+
+export type UrlRules = {
+  /** Lets everything but http(s) and credentials pass: development, and hosts inside the operator's own network. */
+  allowPrivate: boolean
+  /** The request field the URL came from, for the error. */
+  param?: string
+  /** The system's resolver unless a test brings its own. */
+  resolve?: Resolver
+  /** `isPublicAddress` unless a test brings its own: a test has no public host. */
+  isPublic?: (address: string) => boolean
+  signal?: AbortSignal
+}
+
+export type FetchRules = UrlRules & {
+  maxBytes: number
+  /** For everything: resolving, redirects and the body. */
+  timeoutMs: number
+  /** Media types taken: whole ones (`application/pdf`) or prefixes ending with a slash (`image/`). All when absent. */
+  accept?: readonly string[]
+}
+
+export type CheckedUrl = { url: URL; addresses: LookupAddress[] }
+export type Fetched = { contentType: string; bytes: Buffer; url: string }
+
+/** Everything in IPv4 that is not public unicast (IANA special-purpose registry, cloud metadata in 169.254/16). */
+const specialV4 = subnets('ipv4', [
+  ...['0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16', '172.16.0.0/12', '192.0.0.0/24'],
+  ...['192.0.2.0/24', '192.88.99.0/24', '192.168.0.0/16', '198.18.0.0/15', '198.51.100.0/24', '203.0.113.0/24'],
+  ...['224.0.0.0/4', '240.0.0.0/4'],
+])
+/** Outside of it: loopback, IPv4-mapped and -compatible, NAT64, discard-only, unique local, link-local, multicast. */
+const globalV6 = subnets('ipv6', ['2000::/3'])
+/** Protocol assignments with Teredo, documentation, 6to4: the inner address of a tunnel may be private. */
+const specialV6 = subnets('ipv6', ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20'])
+
+function subnets(family: 'ipv4' | 'ipv6', ranges: string[]): BlockList {
+  const list = new BlockList()
+  for (const range of ranges) {
+    const [network = '', prefix] = range.split('/')
+    list.addSubnet(network, Number(prefix), family)
+  }
+  return list
+}
+
+/** Whether an IP address in text form is public unicast. */
+export function isPublicAddress(address: string): boolean {
+  if (isIPv4(address)) return !specialV4.check(address, 'ipv4')
+  return isIP(address) === 6 && globalV6.check(address, 'ipv6') && !specialV6.check(address, 'ipv6')
+}
+
+/**
+ * Checks a URL that a caller gave us: http(s), no credentials, and every address of its host public. To be safe from
+ * DNS rebinding, connect with `pinnedAgent(addresses)`. Throws a GatewayError `url_not_allowed`.
+ */
+export async function assertPublicUrl(address: string, rules: UrlRules): Promise<CheckedUrl> {
+  if (address.length > maxUrlLength || !URL.canParse(address)) throw refused(rules, 'is not a valid URL')
+  const url = new URL(address)
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') throw refused(rules, 'must be an https URL')
+  if (url.username || url.password) throw refused(rules, 'must not contain a user name or password')
+  const addresses = await addressesOf(url, rules)
+  const isPublic = rules.isPublic ?? isPublicAddress
+  if (!rules.allowPrivate && !addresses.every(found => isPublic(found.address))) {
+    throw refused(rules, 'must point to a host on the public internet')
+  }
+  return { url, addresses }
+}
+
+/** The host's addresses; the URL parser has already turned decimal, octal and hexadecimal forms into dotted ones. */
+async function addressesOf(url: URL, rules: UrlRules): Promise<LookupAddress[]> {
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  const family = isIP(host)
+  if (family) return [{ address: host, family }]
+  const resolve = rules.resolve ?? (name => lookup(name, { all: true, verbatim: true }))
+  const deadline = AbortSignal.timeout(resolveTimeoutMs)
+  try {
+    const found = await unlessAborted(
+      resolve(host),
+      rules.signal ? AbortSignal.any([rules.signal, deadline]) : deadline,
+    )
+    if (found.length > 0) return found
+  } catch (cause) {
+    if (rules.signal?.aborted) throw rules.signal.reason
+    throw refused(rules, 'names a host that cannot be found', cause)
+  }
+  throw refused(rules, 'names a host that has no address')
+}
+
+/** An agent that connects to these addresses only, whatever the name resolves to by then. Destroy it after use. */
+export function pinnedAgent(addresses: LookupAddress[]): Agent {
+  const pinned = (
+    _hostname: string,
+    options: LookupOptions,
+    done: (error: Error | null, address: string | LookupAddress[], family?: number) => void,
+  ) => {
+    const first = addresses[0]!
+    if (options.all) done(null, addresses)
+    else done(null, first.address, first.family)
+  }
+  return new Agent({ allowH2: false, connect: { lookup: pinned } })
+}
+
+/**
+ * Downloads a file from a URL that a caller gave us. Every hop of at most 3 redirects is checked; more than `maxBytes`,
+ * a compressed body, a wrong media type or no answer in `timeoutMs` is an error. Throws a GatewayError
+ * `url_not_allowed`, or the signal's reason when `signal` aborts.
+ */
+export async function fetchPublic(address: string, rules: FetchRules): Promise<Fetched> {
+  const deadline = AbortSignal.timeout(rules.timeoutMs)
+  const signal = rules.signal ? AbortSignal.any([rules.signal, deadline]) : deadline
+  try {
+    return await follow(address, { ...rules, signal })
+  } catch (error) {
+    if (rules.signal?.aborted) throw rules.signal.reason
+    if (deadline.aborted) throw refused(rules, `did not answer within ${rules.timeoutMs / 1000} s`, error)
+    throw error instanceof GatewayError ? error : refused(rules, 'could not be fetched', error)
+  }
+}
+
+async function follow(address: string, rules: FetchRules): Promise<Fetched> {
+  let next = address
+  for (let hop = 0; hop <= maxRedirects; hop++) {
+    const { url, addresses } = await assertPublicUrl(next, rules)
+    const dispatcher = pinnedAgent(addresses)
+    try {
+      const accept = rules.accept?.map(type => (type.endsWith('/') ? `${type}*` : type)).join(', ') ?? '*/*'
+      const headers = { accept, 'accept-encoding': 'identity', 'user-agent': 'headgate' }
+      const response = await request(url, { dispatcher, signal: rules.signal, headers })
+      const location = redirection(response, url, rules)
+      if (location === null) return await read(response, url, rules)
+      next = location
+    } finally {
+      await dispatcher.destroy()
+    }
+  }
+  throw refused(rules, `redirects more than ${maxRedirects} times`)
+}
+
+/** Where a redirect leads, or null when the answer is none. */
+function redirection(response: Dispatcher.ResponseData, from: URL, rules: UrlRules): string | null {
+  const location = response.headers.location
+  if (![301, 302, 303, 307, 308].includes(response.statusCode) || typeof location !== 'string') return null
+  if (!URL.canParse(location, from.href)) throw refused(rules, 'redirects to an invalid URL')
+  const next = new URL(location, from)
+  if (from.protocol === 'https:' && next.protocol === 'http:') throw refused(rules, 'redirects from https to http')
+  return next.href
+}
+
+async function read(response: Dispatcher.ResponseData, url: URL, rules: FetchRules): Promise<Fetched> {
+  const { statusCode, headers, body } = response
+  if (statusCode !== 200) throw refused(rules, `answered with status ${statusCode}`)
+  const contentType = mediaType(headers['content-type'])
+  const wanted = rules.accept?.some(type => (type.endsWith('/') ? contentType.startsWith(type) : contentType === type))
+  if (wanted === false) throw refused(rules, `is of type ${contentType}, expected ${rules.accept?.join(', ')}`)
+  if ((headers['content-encoding'] ?? 'identity') !== 'identity')
+    throw refused(rules, 'answered with a compressed body')
+  const tooLarge = refused(rules, `is larger than ${rules.maxBytes} bytes`)
+  if (Number(headers['content-length'] ?? 0) > rules.maxBytes) throw tooLarge
+  const parts: Buffer[] = []
+  let size = 0
+  for await (const part of body as AsyncIterable<Buffer>) {
+    size += part.length
+    if (size > rules.maxBytes) throw tooLarge
+    parts.push(part)
+  }
+  return { contentType, bytes: Buffer.concat(parts, size), url: url.href }
+}
+
+function mediaType(header: string | string[] | undefined): string {
+  const text = Array.isArray(header) ? header[0] : header
+  return text?.split(';')[0]?.trim().toLowerCase() || 'application/octet-stream'
+}
+
+/** The promise's outcome, or the signal's reason when that comes first: the system's resolver cannot be cancelled. */
+function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) reject(signal.reason)
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+    work.then(resolve, reject)
+  })
+}
+
+function refused(rules: UrlRules, problem: string, cause?: unknown): GatewayError {
+  return new GatewayError('url_not_allowed', `The URL ${problem}.`, { param: rules.param, cause })
+}

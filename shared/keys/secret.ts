@@ -1,0 +1,29 @@
+import { hash, randomBytes } from 'node:crypto'
+
+const base62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+const standard = /^svc_sk_(live|test)_[0-9A-Za-z]{32,128}$/
+const provisioning = /^svc_pk_[0-9A-Za-z]{32,128}$/
+
+export type Secret = { secret: string; hash: string; prefix: string; last4: string }
+
+/** A new secret with what is stored of it. The plaintext is shown once and kept nowhere. */
+export function newSecret(kind: 'svc_sk_live_' | 'svc_sk_test_' | 'svc_pk_'): Secret {
+  let random = ''
+  while (random.length < 40) {
+    // Bytes from 248 on would favour the first letters.
+    for (const byte of randomBytes(48)) if (byte < 248 && random.length < 40) random += base62[byte % 62]
+  }
+  const secret = kind + random
+  return { secret, hash: hashSecret(secret), prefix: secret.slice(0, 16), last4: secret.slice(-4) }
+}
+
+/** SHA-256 in hex: secrets are long and random, so a slow hash would add nothing (contract §3). */
+export function hashSecret(secret: string): string {
+  return hash('sha256', secret, 'hex')
+}
+
+/** Which kind of key a secret looks like; null when it has no key's shape. */
+export function secretKind(secret: string): 'standard' | 'provisioning' | null {
+  if (standard.test(secret)) return 'standard'
+  return provisioning.test(secret) ? 'provisioning' : null
+}

@@ -1,0 +1,118 @@
+import type { ChatRequest } from './chat.ts'
+import type { CompletionRequest } from './completion.ts'
+import type { EmbeddingRequest } from './embedding.ts'
+
+/** What a request brings and asks for, as routing and reservation need it. */
+export type Features = {
+  /** Upper bound of the prompt's tokens: no tokenizer makes more tokens than there are bytes of text. */
+  promptTokensBound: number
+  /** What the prompt will probably have. */
+  promptTokensEstimate: number
+  /** The output limit the caller named, over all choices; null = none. */
+  maxTokens: number | null
+  choices: number
+  inputs: { image: boolean; audio: boolean; file: boolean }
+  outputs: { image: boolean; audio: boolean }
+  tools: boolean
+  jsonSchema: boolean
+  jsonObject: boolean
+  logprobs: boolean
+  /** 0 (trivial) to 1 (hard), from cheap cues. */
+  difficulty: number
+}
+
+const boundPerImage = 5_000
+const estimatePerImage = 1_000
+/** Hidden system text that providers add for tools. */
+const toolOverhead = 1_000
+const messageOverhead = 64
+
+type Media = { images: number; imageCharacters: number; audioCharacters: number; fileCharacters: number; audio: boolean; file: boolean }
+
+/** The features of a chat request whose JSON body has `bodyBytes` bytes. */
+export function chatFeatures(body: ChatRequest, bodyBytes: number): Features {
+  const media = mediaOf(body)
+  const textBytes = Math.max(0, bodyBytes - media.imageCharacters - media.audioCharacters - media.fileCharacters)
+  // Providers take at least 64 base64 characters of sound, or 8 of a document, per token.
+  const mediaBound = media.images * boundPerImage + Math.ceil(media.audioCharacters / 64) + Math.ceil(media.fileCharacters / 8)
+  const mediaEstimate = media.images * estimatePerImage + Math.ceil(media.audioCharacters / 256) + Math.ceil(media.fileCharacters / 32)
+  const tools = (body.tools?.length ?? 0) > 0
+  const outputs = body.modalities ?? []
+  return {
+    promptTokensBound: textBytes + mediaBound + messageOverhead + (tools ? toolOverhead : 0),
+    promptTokensEstimate: Math.ceil(textBytes / 4) + mediaEstimate,
+    maxTokens: body.max_completion_tokens ?? body.max_tokens ?? null,
+    choices: body.n ?? 1,
+    inputs: { image: media.images > 0, audio: media.audio, file: media.file },
+    outputs: { image: outputs.includes('image'), audio: outputs.includes('audio') },
+    tools,
+    jsonSchema: body.response_format?.type === 'json_schema',
+    jsonObject: body.response_format?.type === 'json_object',
+    logprobs: body.logprobs === true,
+    difficulty: difficultyOf(body, textBytes),
+  }
+}
+
+/** The features of a legacy completion; OpenAI's default of 16 tokens counts as asked for. */
+export function completionFeatures(body: CompletionRequest, bodyBytes: number): Features {
+  const prompts = Array.isArray(body.prompt) && typeof body.prompt[0] !== 'number' ? body.prompt.length : 1
+  const choices = Math.max(body.n ?? 1, body.best_of ?? 1) * prompts
+  return { ...plain(bodyBytes), maxTokens: body.max_tokens ?? 16, choices, logprobs: body.logprobs != null, difficulty: 0.3 }
+}
+
+export function embeddingFeatures(_body: EmbeddingRequest, bodyBytes: number): Features {
+  return { ...plain(bodyBytes), maxTokens: 0 }
+}
+
+function plain(bodyBytes: number): Features {
+  return {
+    promptTokensBound: bodyBytes + messageOverhead,
+    promptTokensEstimate: Math.ceil(bodyBytes / 4),
+    maxTokens: null,
+    choices: 1,
+    inputs: { image: false, audio: false, file: false },
+    outputs: { image: false, audio: false },
+    tools: false,
+    jsonSchema: false,
+    jsonObject: false,
+    logprobs: false,
+    difficulty: 0,
+  }
+}
+
+function mediaOf(body: ChatRequest): Media {
+  const media: Media = { images: 0, imageCharacters: 0, audioCharacters: 0, fileCharacters: 0, audio: false, file: false }
+  for (const message of body.messages) {
+    if (message.role !== 'user' || typeof message.content === 'string') continue
+    for (const part of message.content) {
+      if (part.type === 'image_url') {
+        media.images++
+        if (part.image_url.url.startsWith('data:')) media.imageCharacters += part.image_url.url.length
+      } else if (part.type === 'input_audio') {
+        media.audio = true
+        media.audioCharacters += part.input_audio.data.length
+      } else if (part.type === 'file') {
+        media.file = true
+        media.fileCharacters += part.file.file_data?.length ?? 0
+      }
+    }
+  }
+  return media
+}
+
+const hardCues = /\b(prove|proof|derive|theorem|integral|equation|algorithm|complexity|optimi[sz]e|debug|refactor|architecture|step by step|analy[sz]e|compare|legal|diagnos)/i
+const codeCues = /```|\b(function|class|def|import|SELECT|#include|const|public static)\b/
+
+function difficultyOf(body: ChatRequest, textBytes: number): number {
+  const last = body.messages.at(-1)!
+  const content = typeof last.content === 'string' ? last.content : ''
+  const head = content.slice(0, 4_096)
+  let score = Math.min(0.4, textBytes / 20_000)
+  if (hardCues.test(head)) score += 0.25
+  if (codeCues.test(head)) score += 0.15
+  if (/[∑∫√≤≥]|\d\s*[-+*/^=]\s*\d/.test(head)) score += 0.1
+  if ((body.tools?.length ?? 0) > 0) score += 0.1
+  if (body.messages.length > 6) score += 0.1
+  if (body.reasoning_effort && !['none', 'minimal', 'low'].includes(body.reasoning_effort)) score += 0.2
+  return Math.min(1, score)
+}

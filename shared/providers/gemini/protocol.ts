@@ -1,0 +1,16 @@
+import type { Protocol } from '../contract.ts'
+import { chatAnswer } from './answer.ts'
+import { embeddingAnswer, embeddingRequest } from './embedding.ts'
+import { failure } from './failure.ts'
+import { remoteMedia } from './media.ts'
+import { chatRequest } from './request.ts'
+import { chatStream } from './stream.ts'
+
+/** Google's Gemini API (`generateContent`, `streamGenerateContent`, `batchEmbedContents`). */
+export const gemini: Protocol = {
+  direct: {
+    chat: { native: false, request: chatRequest, remoteMedia, answer: chatAnswer, stream: chatStream },
+    embedding: { native: false, request: embeddingRequest, answer: embeddingAnswer },
+  },
+  failure,
+}

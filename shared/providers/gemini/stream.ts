@@ -1,0 +1,110 @@
+import type { ChatChunk, ChatDelta, FinishReason } from '../../kinds/chat.ts'
+import type { Usage } from '../../kinds/usage.ts'
+import { type Call, ProviderError, type SseEvent, type StreamDecoder } from '../contract.ts'
+import { finishReason, head, isBlocked, logprobsOf, piecesOf, usageOf } from './answer.ts'
+import { type Generated, readGenerated } from './wire.ts'
+
+type Candidate = NonNullable<Generated['candidates']>[number]
+/** What a choice has given so far. */
+type Progress = { started: boolean; produced: boolean; toolCalls: number; finished: boolean }
+
+/**
+ * Decodes `streamGenerateContent?alt=sse`: every event has the shape of a whole answer and carries the next parts;
+ * function calls come whole. There is no end mark: the answer is complete when every choice has a finish reason. The
+ * counts are cumulative, so the last event's are given, in a chunk without choices.
+ */
+export function chatStream(call: Call<'chat'>): StreamDecoder<ChatChunk> {
+  const expected = call.body.n ?? 1
+  const choices = new Map<number, Progress>()
+  let opening: Pick<ChatChunk, 'id' | 'created' | 'model'> | undefined
+  let usage: Usage | undefined
+
+  const isDone = () => [...choices.values()].filter(choice => choice.finished).length >= expected
+  const progressOf = (index: number): Progress => {
+    const known = choices.get(index) ?? { started: false, produced: false, toolCalls: 0, finished: false }
+    choices.set(index, known)
+    return known
+  }
+
+  return {
+    get done() {
+      return isDone()
+    },
+    push(event: SseEvent): ChatChunk[] {
+      if (event.data === '') return []
+      const generated = readGenerated(parse(event.data))
+      opening ??= head(generated, call)
+      const base = { ...opening, object: 'chat.completion.chunk' as const }
+      const counted = usageOf(generated.usageMetadata)
+      usage = counted ?? usage
+      const wasDone = isDone()
+      const pieces = isBlocked(generated)
+        ? blocked(expected, progressOf)
+        : (generated.candidates ?? []).flatMap((candidate, position) => {
+            const index = candidate.index ?? position
+            return candidateChoices(candidate, index, progressOf(index))
+          })
+      const chunks: ChatChunk[] = pieces.map(choice => ({ ...base, choices: [choice] }))
+      // Counts that arrive after the end replace the earlier ones.
+      if (isDone() && usage && (counted || !wasDone)) chunks.push({ ...base, choices: [], usage })
+      return chunks
+    },
+  }
+}
+
+type Choice = ChatChunk['choices'][number]
+
+/** One event's part of one choice: a delta when it says anything, then the end. */
+function candidateChoices(candidate: Candidate, index: number, progress: Progress): Choice[] {
+  const { text, reasoning, toolCalls, images } = piecesOf(candidate.content?.parts)
+  const delta: ChatDelta = {
+    ...(text && { content: text }),
+    ...(reasoning && { reasoning_content: reasoning }),
+    ...(toolCalls.length > 0 && {
+      tool_calls: toolCalls.map((toolCall, position) => ({ index: progress.toolCalls + position, ...toolCall })),
+    }),
+    ...(images.length > 0 && { images }),
+  }
+  progress.toolCalls += toolCalls.length
+  progress.produced ||= text !== '' || toolCalls.length > 0 || images.length > 0
+  const logprobs = candidate.logprobsResult && { logprobs: logprobsOf(candidate.logprobsResult) }
+  const choices: Choice[] = []
+  const reason = candidate.finishReason
+  const ends = reason !== undefined && !progress.finished
+  // Before the first delta: an answer without anything must still be refusable.
+  const end = ends ? finishReason(reason, { produced: progress.produced, called: progress.toolCalls > 0 }) : null
+  if (Object.keys(delta).length > 0 || logprobs || (ends && !progress.started)) {
+    choices.push({ index, delta: opened(progress, delta), ...logprobs, finish_reason: null })
+  }
+  if (end) choices.push(ended(index, progress, end))
+  return choices
+}
+
+function blocked(expected: number, progressOf: (index: number) => Progress): Choice[] {
+  return Array.from({ length: expected }, (_, index) => index).flatMap(index => {
+    const progress = progressOf(index)
+    if (progress.finished) return []
+    const first: Choice[] = progress.started ? [] : [{ index, delta: opened(progress, {}), finish_reason: null }]
+    return [...first, ended(index, progress, 'content_filter')]
+  })
+}
+
+/** The role and, where nothing else is said, an empty text come with a choice's first delta. */
+function opened(progress: Progress, delta: ChatDelta): ChatDelta {
+  if (progress.started) return delta
+  progress.started = true
+  return { role: 'assistant', ...(Object.keys(delta).length > 0 ? delta : { content: '' }) }
+}
+
+function ended(index: number, progress: Progress, reason: FinishReason): Choice {
+  progress.finished = true
+  return { index, delta: {}, finish_reason: reason }
+}
+
+function parse(data: string): unknown {
+  try {
+    return JSON.parse(data)
+  } catch (cause) {
+    throw new ProviderError('invalid_response', 'Gemini sent an event that is not JSON', { cause })
+  }
+}

@@ -1,0 +1,61 @@
+import type { Completion, CompletionChoice } from '../../kinds/completion.ts'
+import type { DirectAdapter } from '../contract.ts'
+import { decoder, finishReason } from './decoder.ts'
+import { reportedFailure } from './failure.ts'
+import { invalid, isObject, type Json } from './json.ts'
+import { askForUsage, commonChanges, post } from './request.ts'
+import { normaliseUsage } from './usage.ts'
+
+/** `POST /completions`, the legacy text completions. */
+export const completion: DirectAdapter<'completion'> = {
+  native: true,
+  request(call) {
+    const changes = commonChanges(call)
+    askForUsage(call, changes)
+    if (call.maxTokens !== null && call.body.max_tokens !== call.maxTokens) changes.max_tokens = call.maxTokens
+    return post('/completions', call, changes)
+  },
+  answer(json) {
+    if (!isObject(json)) throw invalid('it is not an object')
+    if (isObject(json.error)) throw reportedFailure(json)
+    if (!Array.isArray(json.choices) || json.choices.length === 0) throw invalid('it has no choices')
+    const choices = json.choices.map(choiceFrom)
+    return {
+      ...head(json),
+      choices: choices.map(choice => ({ ...choice, finish_reason: choice.finish_reason ?? 'stop' })),
+    }
+  },
+  stream: () => decoder(chunkFrom),
+}
+
+function chunkFrom(json: Json): Completion | null {
+  const chunk = head(json)
+  if (!Array.isArray(json.choices)) return chunk.usage ? chunk : null
+  return { ...chunk, choices: json.choices.map(choiceFrom) }
+}
+
+function head(json: Json): Completion {
+  const { usage, obfuscation: _padding, provider: _route, ...others } = json
+  const counted = normaliseUsage(usage)
+  return {
+    ...others,
+    id: typeof json.id === 'string' ? json.id : '',
+    object: 'text_completion',
+    created: typeof json.created === 'number' ? json.created : Math.floor(Date.now() / 1000),
+    model: typeof json.model === 'string' ? json.model : '',
+    choices: [],
+    ...(counted && { usage: counted }),
+  }
+}
+
+function choiceFrom(choice: unknown, position: number): CompletionChoice {
+  if (!isObject(choice) || typeof choice.text !== 'string') throw invalid(`choice ${position} has no text`)
+  const reason = choice.finish_reason ? finishReason(choice.finish_reason) : null
+  return {
+    ...choice,
+    index: Number.isInteger(choice.index) ? (choice.index as number) : position,
+    text: choice.text,
+    logprobs: choice.logprobs ?? null,
+    finish_reason: reason === 'tool_calls' ? 'stop' : reason,
+  }
+}

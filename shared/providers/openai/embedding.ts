@@ -1,0 +1,65 @@
+import type { EmbeddingRequest, Embeddings } from '../../kinds/embedding.ts'
+import type { DirectAdapter } from '../contract.ts'
+import { reportedFailure } from './failure.ts'
+import { invalid, isObject, type Json } from './json.ts'
+import { commonChanges, post } from './request.ts'
+import { count } from './usage.ts'
+
+/** `POST /embeddings`. A server may ignore `encoding_format`: the answer is converted to what the caller asked for. */
+export const embedding: DirectAdapter<'embedding'> = {
+  native: true,
+  request: call => post('/embeddings', call, commonChanges(call)),
+  answer(json, { body }) {
+    if (!isObject(json)) throw invalid('it is not an object')
+    if (isObject(json.error)) throw reportedFailure(json)
+    const inputs = inputCount(body.input)
+    if (!Array.isArray(json.data) || json.data.length !== inputs) throw invalid(`it does not have ${inputs} vectors`)
+    const data = json.data.map((item, position) => vectorFrom(item, position, body.encoding_format === 'base64'))
+    data.sort((one, other) => one.index - other.index)
+    const usage = usageFrom(json.usage)
+    return {
+      object: 'list',
+      model: typeof json.model === 'string' ? json.model : body.model,
+      data,
+      ...(usage && { usage }),
+    }
+  },
+}
+
+/** One text or one token array is one input. */
+function inputCount(input: EmbeddingRequest['input']): number {
+  return typeof input === 'string' || typeof input[0] === 'number' ? 1 : input.length
+}
+
+function vectorFrom(item: unknown, position: number, asBase64: boolean): Embeddings['data'][number] {
+  if (!isObject(item)) throw invalid(`vector ${position} is not an object`)
+  const index = Number.isInteger(item.index) ? (item.index as number) : position
+  return { object: 'embedding', index, embedding: encoded(item, position, asBase64) }
+}
+
+function encoded({ embedding }: Json, position: number, asBase64: boolean): number[] | string {
+  if (typeof embedding === 'string') return asBase64 ? embedding : floatsFrom(embedding, position)
+  if (!Array.isArray(embedding) || embedding.length === 0 || typeof embedding[0] !== 'number') {
+    throw invalid(`vector ${position} has no numbers`)
+  }
+  return asBase64 ? base64From(embedding) : embedding
+}
+
+/** Little-endian float32 values in base64, as the official SDKs decode them. */
+function base64From(values: number[]): string {
+  const bytes = Buffer.allocUnsafe(values.length * 4)
+  for (let i = 0; i < values.length; i++) bytes.writeFloatLE(values[i]!, i * 4)
+  return bytes.toString('base64')
+}
+
+function floatsFrom(base64: string, position: number): number[] {
+  const bytes = Buffer.from(base64, 'base64')
+  if (bytes.length === 0 || bytes.length % 4 !== 0) throw invalid(`vector ${position} is not base64 of float32 values`)
+  return Array.from({ length: bytes.length / 4 }, (_, i) => bytes.readFloatLE(i * 4))
+}
+
+function usageFrom(json: unknown): Embeddings['usage'] {
+  if (!isObject(json)) return undefined
+  const tokens = count(json.prompt_tokens) ?? count(json.total_tokens)
+  return tokens === undefined ? undefined : { prompt_tokens: tokens, total_tokens: tokens }
+}

@@ -1,0 +1,12 @@
+import type { Protocol } from '../contract.ts'
+import { chat } from './chat.ts'
+import { completion } from './completion.ts'
+import { embedding } from './embedding.ts'
+import { failure } from './failure.ts'
+
+/**
+ * OpenAI's dialect, which many providers and local servers speak. Their differences are quirks of the provider's row:
+ * `max_tokens_field`, `seed_field`, `stream_usage`, `request_fields` and `metadata`; the deployment trait `reasoning` marks
+ * models that reject sampling fields.
+ */
+export const openai: Protocol = { direct: { chat, completion, embedding }, failure }

@@ -1,0 +1,181 @@
+import { randomUUID } from 'node:crypto'
+import { newId } from '../../base/ids.ts'
+import type { ChatChunk, ChatCompletion, ChatDelta, ChatRequest, FinishReason, ToolCall } from '../../kinds/chat.ts'
+import type { Usage } from '../../kinds/usage.ts'
+import { type Answer, badRequest, eventStream, json, roomFor, untilStop, words } from './answer.ts'
+import { instanceOf } from './instance.ts'
+import { pcm16, png, wav } from './media.ts'
+import type { Tokenizer } from '../../kinds/tokenizer.ts'
+
+type FunctionTool = { name: string; parameters?: Record<string, unknown> }
+type Message = ChatCompletion['choices'][number]['message']
+/** What every choice says. `tokens` counts one of them. */
+type Output = { message: Message; finish: FinishReason; tokens: number; audioTokens: number }
+
+const imageSide = 64
+const audioMs = 500
+const audioTokens = 10
+/** What OpenAI's format adds to each message, and to the whole. */
+const framingTokens = 3
+
+/** A chat answer: an echo of the last user message, unless the request makes a model call a tool or write JSON. */
+export function chat(body: ChatRequest, tokenizer: Tokenizer): Answer {
+  const text = lastUserText(body)
+  const tool = calledTool(body, text)
+  if (tool === 'unknown') return badRequest('The tool choice names no function of the list of tools.', 'tool_choice')
+  const output = tool ? toolOutput(tool, body, tokenizer) : textOutput(text, body, tokenizer)
+  const copies = body.n ?? 1
+  const usage = usageOf(body, output, copies, tokenizer)
+  const head = { id: newId('chatcmpl'), created: Math.floor(Date.now() / 1000), model: body.model }
+  if (body.stream) return eventStream(chunks(head, output, body, usage, tokenizer))
+  const choices = Array.from({ length: copies }, (_, index) => ({
+    index,
+    message: output.message,
+    logprobs: body.logprobs ? logprobs(output.message.content ?? '', body, tokenizer) : null,
+    finish_reason: output.finish,
+  }))
+  return json({ ...head, object: 'chat.completion', choices, usage })
+}
+
+/** The text of the last user message. */
+export function lastUserText({ messages }: ChatRequest): string {
+  const message = messages.findLast(({ role }) => role === 'user')
+  return message ? textOf(message) : ''
+}
+
+function textOf({ content }: ChatRequest['messages'][number]): string {
+  if (typeof content === 'string') return content
+  return (content ?? []).map(part => (part.type === 'text' ? String(part.text) : '')).join('')
+}
+
+/** The function that the request wants called, or that `sandbox:tool` asks for before any tool has answered. */
+function calledTool(
+  { tools = [], tool_choice: choice, messages }: ChatRequest,
+  text: string,
+): FunctionTool | 'unknown' | null {
+  const functions = tools.filter(tool => tool.type === 'function').map(tool => tool.function)
+  if (typeof choice === 'object' && choice.type === 'function') {
+    const { name } = choice.function as { name: string }
+    return functions.find(tool => tool.name === name) ?? 'unknown'
+  }
+  const asked = text.includes('sandbox:tool') && messages.at(-1)?.role === 'user' && choice !== 'none'
+  return choice === 'required' || asked ? (functions[0] ?? null) : null
+}
+
+function toolOutput(tool: FunctionTool, body: ChatRequest, tokenizer: Tokenizer): Output {
+  const written = JSON.stringify(instanceOf(tool.parameters ?? {}) ?? {})
+  const args = limited(written, body, tokenizer)
+  const call: ToolCall = { id: newCallId('call'), type: 'function', function: { name: tool.name, arguments: args } }
+  return {
+    message: { role: 'assistant', content: null, refusal: null, tool_calls: [call] },
+    finish: args.length < written.length ? 'length' : 'tool_calls',
+    tokens: tokenizer.count(tool.name) + tokenizer.count(args),
+    audioTokens: 0,
+  }
+}
+
+function textOutput(text: string, body: ChatRequest, tokenizer: Tokenizer): Output {
+  const whole = structured(text, body) ?? untilStop(text, body.stop)
+  const content = limited(whole, body, tokenizer)
+  const message: Message = { role: 'assistant', content, refusal: null }
+  if (body.modalities?.includes('image')) {
+    const url = `data:image/png;base64,${png(imageSide).toString('base64')}`
+    message.images = [{ type: 'image_url', image_url: { url } }]
+  }
+  const speaks = body.modalities?.includes('audio') === true
+  if (speaks) {
+    // WAV stands for every container format; raw samples are what a stream carries.
+    const data = (body.audio?.format === 'pcm16' ? pcm16(audioMs) : wav(audioMs)).toString('base64')
+    const expires = Math.floor(Date.now() / 1000) + 3600
+    message.audio = { id: newCallId('audio'), data, expires_at: expires, transcript: content }
+    message.content = null
+  }
+  return {
+    message,
+    finish: content.length < whole.length ? 'length' : 'stop',
+    tokens: tokenizer.count(content) + (speaks ? audioTokens : 0),
+    audioTokens: speaks ? audioTokens : 0,
+  }
+}
+
+/** JSON, where the request asks for it. */
+function structured(text: string, { response_format: format }: ChatRequest): string | null {
+  if (format?.type === 'json_object') return JSON.stringify({ echo: text })
+  if (format?.type !== 'json_schema') return null
+  return JSON.stringify(instanceOf(format.json_schema.schema ?? {}) ?? {})
+}
+
+function limited(text: string, body: ChatRequest, tokenizer: Tokenizer): string {
+  const most = body.max_completion_tokens ?? body.max_tokens
+  const cut = most ? tokenizer.first(text, most) : text
+  return cut.slice(0, roomFor(body.n ?? 1))
+}
+
+function usageOf(body: ChatRequest, output: Output, copies: number, tokenizer: Tokenizer): Usage {
+  const prompt = body.messages.reduce(
+    (sum, message) => sum + framingTokens + tokenizer.count(textOf(message)),
+    framingTokens,
+  )
+  const completion = output.tokens * copies
+  return {
+    prompt_tokens: prompt,
+    completion_tokens: completion,
+    total_tokens: prompt + completion,
+    prompt_tokens_details: { cached_tokens: 0, audio_tokens: 0 },
+    completion_tokens_details: { reasoning_tokens: 0, audio_tokens: output.audioTokens * copies },
+  }
+}
+
+/** Every token is certain: its logarithm of probability is 0, and it is its own only alternative. */
+function logprobs(text: string, body: ChatRequest, tokenizer: Tokenizer) {
+  const content = tokenizer.split(text).map(token => {
+    const entry = { token, bytes: [...Buffer.from(token)], logprob: 0 }
+    return { ...entry, top_logprobs: body.top_logprobs ? [entry] : [] }
+  })
+  return { content, refusal: null }
+}
+
+function newCallId(prefix: 'call' | 'audio'): string {
+  return `${prefix}_${randomUUID().replaceAll('-', '')}`
+}
+
+type Head = { id: string; created: number; model: string }
+
+function* chunks(
+  head: Head,
+  output: Output,
+  body: ChatRequest,
+  usage: Usage,
+  tokenizer: Tokenizer,
+): Generator<ChatChunk> {
+  const asked = body.stream_options?.include_usage === true
+  const chunk = (choices: ChatChunk['choices']): ChatChunk => {
+    return { ...head, object: 'chat.completion.chunk', choices, ...(asked && { usage: null }) }
+  }
+  for (let index = 0; index < (body.n ?? 1); index++) {
+    for (const delta of deltas(output.message)) {
+      const told = body.logprobs && delta.content ? logprobs(delta.content, body, tokenizer) : null
+      yield chunk([{ index, delta, logprobs: told, finish_reason: null }])
+    }
+    yield chunk([{ index, delta: {}, logprobs: null, finish_reason: output.finish }])
+  }
+  if (asked) yield { ...chunk([]), usage }
+}
+
+function* deltas({ content, tool_calls: calls = [], images, audio }: Message): Generator<ChatDelta> {
+  yield { role: 'assistant', content: content === null ? null : '', refusal: null }
+  for (const word of words(content ?? '')) yield { content: word }
+  for (const [index, { id, type, function: called }] of calls.entries()) {
+    yield { tool_calls: [{ index, id, type, function: { name: called.name, arguments: '' } }] }
+    for (const piece of called.arguments.match(/.{1,12}/gsu) ?? []) {
+      yield { tool_calls: [{ index, function: { arguments: piece } }] }
+    }
+  }
+  if (images) yield { images }
+  if (audio) {
+    yield { audio: { id: audio.id } }
+    for (const transcript of words(audio.transcript)) yield { audio: { transcript } }
+    yield { audio: { data: audio.data } }
+    yield { audio: { expires_at: audio.expires_at } }
+  }
+}

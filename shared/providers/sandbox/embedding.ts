@@ -1,0 +1,56 @@
+import { createHash } from 'node:crypto'
+import type { EmbeddingRequest } from '../../kinds/embedding.ts'
+import { type Answer, badRequest } from './answer.ts'
+import { promptsOf } from './completion.ts'
+import type { Tokenizer } from '../../kinds/tokenizer.ts'
+
+const defaultDimensions = 1536
+const mostDimensions = 4096
+
+/** A unit vector per input, always the same for the same text. */
+export function embed(body: EmbeddingRequest, tokenizer: Tokenizer): Answer {
+  const dimensions = body.dimensions ?? defaultDimensions
+  if (dimensions > mostDimensions)
+    return badRequest(`The sandbox gives at most ${mostDimensions} dimensions.`, 'dimensions')
+  const inputs = promptsOf(body.input, tokenizer)
+  const tokens = inputs.reduce((sum, input) => sum + input.tokens, 0)
+  const texts = inputs.map(({ text }) => text)
+  return {
+    status: 200,
+    headers: { 'content-type': 'application/json' },
+    body: list(texts, dimensions, body.encoding_format === 'base64', body.model, tokens),
+  }
+}
+
+function* list(
+  texts: string[],
+  dimensions: number,
+  asBase64: boolean,
+  model: string,
+  tokens: number,
+): Generator<string> {
+  yield `{"object":"list","model":${JSON.stringify(model)},"data":[`
+  for (const [index, text] of texts.entries()) {
+    const vector = unitVector(text, dimensions)
+    const embedding = asBase64 ? Buffer.from(vector.buffer).toString('base64') : [...vector]
+    yield `${index > 0 ? ',' : ''}${JSON.stringify({ object: 'embedding', index, embedding })}`
+  }
+  yield `],"usage":{"prompt_tokens":${tokens},"total_tokens":${tokens}}}`
+}
+
+/** Values from an xorshift generator that is seeded with the text's hash, scaled to length 1. */
+function unitVector(text: string, dimensions: number): Float32Array<ArrayBuffer> {
+  let state = createHash('sha256').update(text).digest().readUInt32LE() || 1
+  const vector = new Float32Array(dimensions)
+  let squares = 0
+  for (let i = 0; i < dimensions; i++) {
+    state ^= state << 13
+    state ^= state >>> 17
+    state ^= state << 5
+    const value = state / 2 ** 31
+    vector[i] = value
+    squares += value * value
+  }
+  const length = Math.sqrt(squares)
+  return vector.map(value => value / length)
+}

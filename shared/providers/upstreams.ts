@@ -1,0 +1,95 @@
+import type { Config } from '../base/config.ts'
+import type { Catalog } from '../catalog/catalog.ts'
+import type { ModelRow, ProviderRow } from '../catalog/schema.ts'
+import { type Dispatcher, type Exchange, exchange, openPool, type ResponseSink } from '../io/http.ts'
+import type { DirectKind } from '../kinds/index.ts'
+import { completionOverChat } from './completion-over-chat.ts'
+import type { DirectAdapter, Protocol, Target, UpstreamRequest } from './contract.ts'
+import { protocols } from './protocols.ts'
+
+export type Environment = 'live' | 'test'
+
+type Line = { pool: Dispatcher; prefix: string; secrets: string[]; next: number; auth: ProviderRow['auth'] }
+
+/** Connections one process may hold open to one provider. */
+const connectionsPerProvider = 8_192
+const sandboxPrefix = '/v1'
+
+/** The configured providers and the lines to them. Test keys always get the sandbox: this is the one place that decides it. */
+export class Upstreams {
+  readonly #catalog: Catalog
+  readonly #timeouts: Config['upstream']
+  readonly #lines = new Map<string, Line>()
+  readonly #sandbox: Dispatcher
+
+  constructor(options: { catalog: Catalog; config: Config; sandbox: Dispatcher }) {
+    this.#catalog = options.catalog
+    this.#timeouts = options.config.upstream
+    this.#sandbox = options.sandbox
+    for (const row of options.catalog.providers.values()) {
+      const settings = options.config.providers.get(row.name)
+      // A provider without a key is off; one that needs no key is on once it is told where its server is.
+      const on = row.auth === 'none' ? settings?.baseUrl : settings?.apiKeys.length
+      if (!on || !protocols[row.protocol]) continue
+      const base = new URL(settings!.baseUrl ?? row.base_url)
+      const pool = openPool(base.origin, this.#timeouts, connectionsPerProvider)
+      this.#lines.set(row.name, { pool, prefix: base.pathname.replace(/\/+$/, ''), secrets: settings!.apiKeys, next: 0, auth: row.auth })
+    }
+  }
+
+  /** Whether a provider has what it needs to be called. */
+  configured(provider: string, environment: Environment): boolean {
+    return environment === 'test' || this.#lines.has(provider)
+  }
+
+  /** Who can serve a model for this environment, in the catalog's order. */
+  targets(model: ModelRow, environment: Environment): Target[] {
+    const targets: Target[] = []
+    for (const { deployment, provider } of this.#catalog.targets(model)) {
+      if (this.configured(provider.name, environment)) targets.push({ model, deployment, provider })
+    }
+    return targets
+  }
+
+  /** The protocol and adapter that serve a kind at a target; null where its protocol does not serve the kind. */
+  adapter<K extends DirectKind>(kind: K, target: Target, environment: Environment): { adapter: DirectAdapter<K>; protocol: Protocol } | null {
+    const protocol = environment === 'test' ? protocols.openai! : protocols[target.provider.protocol]
+    if (!protocol) return null
+    const overChat = kind === 'completion' && target.model.endpoint !== '/v1/completions' && protocol.direct.chat
+    const adapter = overChat ? completionOverChat(overChat) : protocol.direct[kind]
+    return adapter ? { adapter: adapter as DirectAdapter<K>, protocol } : null
+  }
+
+  /** Sends a request to a target. The secret goes to that provider's own origin and nowhere else. */
+  send(target: Target, environment: Environment, request: UpstreamRequest, sink: ResponseSink): Exchange {
+    if (environment === 'test') {
+      return exchange(this.#sandbox, { ...request, path: sandboxPrefix + request.path }, this.#timeouts, sink)
+    }
+    const line = this.#lines.get(target.provider.name)
+    if (!line) throw new Error(`provider ${target.provider.name} is not configured`)
+    const secret = line.secrets[line.next++ % Math.max(1, line.secrets.length)] ?? ''
+    const headers = { ...request.headers, ...authHeader(line.auth, secret) }
+    return exchange(line.pool, { method: request.method, path: line.prefix + request.path, headers, body: request.body }, this.#timeouts, sink)
+  }
+
+  /** Closes every connection; exchanges under way are cut. */
+  async close(): Promise<void> {
+    await Promise.all([this.#sandbox, ...[...this.#lines.values()].map(line => line.pool)].map(pool => pool.destroy()))
+  }
+}
+
+function authHeader(auth: ProviderRow['auth'], secret: string): Record<string, string> {
+  switch (auth) {
+    case 'none':
+      return secret ? { authorization: `Bearer ${secret}` } : {}
+    case 'bearer':
+    case 'jwt':
+      return { authorization: `Bearer ${secret}` }
+    case 'key':
+      return { authorization: `Key ${secret}` }
+    case 'token':
+      return { authorization: `Token ${secret}` }
+    default:
+      return { [auth]: secret }
+  }
+}

@@ -1,0 +1,85 @@
+import { type Config, ConfigError } from './base/config.ts'
+import { type Clock, systemClock } from './base/time.ts'
+import { type Catalog, CatalogError, loadCatalog } from './catalog/catalog.ts'
+import { KeepAlive } from './chat/keep-alive.ts'
+import { type Database, openDatabase } from './io/db.ts'
+import type { Logger } from './io/log.ts'
+import { openProducer, type Redis, ready } from './io/redis.ts'
+import { Keys } from './keys/keys.ts'
+import { Policies } from './keys/policies.ts'
+import { Health } from './providers/health.ts'
+import { createSandbox } from './providers/sandbox/upstream.ts'
+import { Upstreams } from './providers/upstreams.ts'
+import { Accounts } from './wallet/accounts.ts'
+import { Admission } from './wallet/admission.ts'
+import { loadScripts, type Scripts } from './wallet/scripts.ts'
+
+/** Everything that is alive, opened once per process. */
+export type Services = {
+  config: Config
+  clock: Clock
+  log: Logger
+  catalog: Catalog
+  db: Database
+  redis: Redis
+  scripts: Scripts
+  accounts: Accounts
+  admission: Admission
+  policies: Policies
+  keys: Keys
+  upstreams: Upstreams
+  health: Health
+  keepAlive: KeepAlive
+  /** Settles what is open and closes every connection; idempotent. */
+  close(): Promise<void>
+}
+
+/** Opens the services. Throws a ConfigError when the model catalog is at fault, and what the stores throw when they are away. */
+export async function openServices(config: Config, log: Logger, clock: Clock = systemClock): Promise<Services> {
+  const catalog = catalogOf(config)
+  const db = openDatabase(config.databaseUrl, config.databasePool)
+  const redis = openProducer(config.redisUrl)
+  redis.on('error', error => log.warn({ err: error }, 'Redis connection'))
+  await ready(redis, 10_000)
+  const scripts = loadScripts(redis)
+  const accounts = new Accounts({ db, redis, scripts, clock })
+  const heartbeat = (instance: string, atMs: number) => redis.zadd('instances', atMs, instance)
+  const admission = new Admission({ scripts, accounts, heartbeat, clock, log })
+  const policies = new Policies(db, redis)
+  const upstreams = new Upstreams({ catalog, config, sandbox: createSandbox() })
+  const health = new Health(redis, clock)
+  let closing: Promise<void> | null = null
+  const close = async () => {
+    health.close()
+    await admission.close()
+    await upstreams.close()
+    await db.$disconnect()
+    redis.disconnect()
+  }
+  return {
+    config,
+    clock,
+    log,
+    catalog,
+    db,
+    redis,
+    scripts,
+    accounts,
+    admission,
+    policies,
+    keys: new Keys(db, policies),
+    upstreams,
+    health,
+    keepAlive: new KeepAlive(),
+    close: () => (closing ??= close()),
+  }
+}
+
+function catalogOf(config: Config): Catalog {
+  try {
+    return loadCatalog(config.modelCatalog ?? undefined)
+  } catch (error) {
+    if (error instanceof CatalogError) throw new ConfigError(error.faults.map(fault => `MODEL_CATALOG: ${fault}`))
+    throw error
+  }
+}

@@ -1,0 +1,108 @@
+import { Prisma } from '../generated/prisma/client.ts'
+import type { Database } from '../io/db.ts'
+import type { Redis } from '../io/redis.ts'
+import { walletState } from './accounts.ts'
+import type { Scripts } from './scripts.ts'
+import type { UsageEvent } from './usage-event.ts'
+
+export const usageStream = 'usage'
+export const ledgerGroup = 'ledger'
+/** Where an event goes that Postgres refuses by itself; `operator ledger check` reports it. */
+export const deadStream = 'usage:dead'
+
+export type StreamedEvent = { streamId: string; event: UsageEvent }
+
+/** Creates the consumer group of the usage stream where there is none. */
+export async function ensureLedgerGroup(redis: Redis): Promise<void> {
+  try {
+    await redis.xgroup('CREATE', usageStream, ledgerGroup, '0', 'MKSTREAM')
+  } catch (error) {
+    if (!(error as Error).message.includes('BUSYGROUP')) throw error
+  }
+}
+
+/** Reads entries as ioredis gives them; an entry that is no usage event comes back with `event: null`. */
+export function parseEntries(entries: [string, string[]][]): { streamId: string; event: UsageEvent | null }[] {
+  return entries.map(([streamId, fields]) => {
+    try {
+      return { streamId, event: JSON.parse(fields[1] ?? '') as UsageEvent }
+    } catch {
+      return { streamId, event: null }
+    }
+  })
+}
+
+/**
+ * Books a batch in Postgres (request log, ledger, balances, key months: one transaction), then takes it off the stream.
+ * Replaying a batch changes nothing: each charge is unique by its request. Throws what Postgres or Redis throw.
+ */
+export async function postUsage(db: Database, scripts: Scripts, batch: StreamedEvent[]): Promise<void> {
+  const events = batch.map(({ event }) => event)
+  const json = JSON.stringify(events)
+  const organisations = [...new Set(events.map(event => event.org))].sort()
+  const spends = await db.$transaction(async tx => {
+    // One order for all workers, so that two of them never wait for each other in a circle.
+    await tx.$queryRaw`SELECT 1 FROM wallets WHERE organisation_id = ANY(${organisations}) ORDER BY organisation_id FOR UPDATE`
+    return tx.$queryRaw<SpendRow[]>(bookingSql(json))
+  })
+  const args: (string | number)[] = [batch.length]
+  for (const { streamId, event } of batch) args.push(streamId, event.org, event.key, event.month, event.cost)
+  args.push(organisations.length)
+  for (const organisation of organisations) {
+    const state = await walletState(db, organisation)
+    args.push(organisation, state.balance, state.version, state.holds)
+  }
+  for (const row of spends) args.push(row.key_id, row.month, String(row.spent_nano), String(row.version))
+  await scripts.post(args)
+}
+
+type SpendRow = { key_id: string; month: string; spent_nano: bigint; version: bigint }
+
+function bookingSql(json: string): Prisma.Sql {
+  return Prisma.sql`
+    WITH event AS (
+      SELECT * FROM jsonb_to_recordset(${json}::jsonb) AS e(
+        id text, at bigint, org text, key text, month text, environment text, "requestId" text, "upstreamId" text, kind text,
+        model text, provider text, mode text, status int, "errorCode" text, "finishReason" text, streamed boolean, attempts int,
+        "promptTokens" int, "completionTokens" int, "cachedTokens" int, "reasoningTokens" int, estimated boolean, cost bigint,
+        cap bigint, "firstByteMs" int, "durationMs" int)
+    ), logged AS (
+      INSERT INTO generations (id, created_at, organisation_id, key_id, request_id, upstream_id, kind, environment, model, provider,
+        mode, status, error_code, finish_reason, streamed, attempts, prompt_tokens, completion_tokens, cached_tokens,
+        reasoning_tokens, estimated, cost_nano, first_byte_ms, duration_ms)
+      SELECT id, to_timestamp(at / 1000.0), org, key, "requestId", "upstreamId", kind, environment::environment, model, provider,
+        mode, status, "errorCode", "finishReason", streamed, attempts, "promptTokens", "completionTokens", "cachedTokens",
+        "reasoningTokens", estimated, cost, "firstByteMs", "durationMs" FROM event
+      ON CONFLICT DO NOTHING
+    ), booked AS (
+      INSERT INTO ledger_entries (organisation_id, kind, amount_nano, cause, key_id, created_at)
+      SELECT org, 'charge', -cost, 'generation:' || id, key, to_timestamp(at / 1000.0) FROM event WHERE cost > 0
+      ON CONFLICT (cause) DO NOTHING
+      RETURNING organisation_id, amount_nano, cause
+    ), balance AS (
+      INSERT INTO wallets (organisation_id, balance_nano, version, updated_at)
+      SELECT organisation_id, sum(amount_nano), 1, now() FROM booked GROUP BY organisation_id
+      ON CONFLICT (organisation_id) DO UPDATE
+      SET balance_nano = wallets.balance_nano + excluded.balance_nano, version = wallets.version + 1, updated_at = now()
+    ), used AS (
+      UPDATE api_keys SET last_used_at = e.last FROM (SELECT key, to_timestamp(max(at) / 1000.0) AS last FROM event GROUP BY key) e
+      WHERE api_keys.id = e.key
+    )
+    INSERT INTO key_spend (key_id, month, spent_nano, cap_nano, requests, version)
+    SELECT key, month, sum(cost), CASE WHEN bool_or(cap IS NULL) THEN NULL ELSE max(cap) END, count(*), 1
+    FROM (SELECT DISTINCT ON (e.id) e.* FROM event e JOIN booked b ON b.cause = 'generation:' || e.id) e
+    GROUP BY key, month
+    ON CONFLICT (key_id, month) DO UPDATE SET
+      spent_nano = key_spend.spent_nano + excluded.spent_nano,
+      cap_nano = CASE WHEN key_spend.cap_nano IS NULL OR excluded.cap_nano IS NULL THEN NULL
+                      ELSE greatest(key_spend.cap_nano, excluded.cap_nano) END,
+      requests = key_spend.requests + excluded.requests,
+      version = key_spend.version + 1
+    RETURNING key_id, month, spent_nano, version`
+}
+
+/** True when Postgres refuses the data itself (not the connection): trying again would change nothing. */
+export function isDataFault(error: unknown): boolean {
+  const text = JSON.stringify((error as { meta?: unknown })?.meta ?? {}) + String((error as Error)?.message)
+  return /\b(22|23)[0-9A-Z]{3}\b/.test(text)
+}

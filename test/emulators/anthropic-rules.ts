@@ -1,0 +1,162 @@
+// biome-ignore lint/suspicious/noExplicitAny: request bodies come in every shape
+type Any = any
+
+const fields = [
+  ...['model', 'max_tokens', 'messages', 'system', 'tools', 'tool_choice', 'stop_sequences', 'temperature', 'top_k'],
+  ...['top_p', 'thinking', 'output_config', 'metadata', 'service_tier', 'stream', 'cache_control'],
+]
+const withoutSampling = /^claude-(opus-4-[7-9]|opus-[5-9]|sonnet-[5-9]|haiku-[5-9]|fable|mythos)/
+const imageTypes = ['image/jpeg', 'image/png', 'image/gif', 'image/webp']
+const efforts = ['low', 'medium', 'high', 'xhigh', 'max']
+const id = /^[a-zA-Z0-9_-]+$/
+
+class Fault extends Error {}
+
+function refuse(condition: unknown, message: string): void {
+  if (condition) throw new Fault(message)
+}
+
+/** What the Messages API would say about this request, or null when it takes it. */
+export function checkRequest(body: Any, version: string): string | null {
+  try {
+    refuse(!/^20\d\d-\d\d-\d\d$/.test(version), 'anthropic-version: header is required')
+    refuse(typeof body !== 'object' || body === null, 'The request body is not valid JSON')
+    checkFields(body, version)
+    checkTools(body)
+    checkMessages(body.messages)
+    checkThinking(body)
+    return null
+  } catch (error) {
+    if (error instanceof Fault) return error.message
+    throw error
+  }
+}
+
+function checkFields(body: Any, version: string): void {
+  for (const field of Object.keys(body)) refuse(!fields.includes(field), `${field}: Extra inputs are not permitted`)
+  refuse(typeof body.model !== 'string', 'model: Field required')
+  refuse(body.max_tokens === undefined, 'max_tokens: Field required')
+  refuse(
+    !Number.isInteger(body.max_tokens) || body.max_tokens < 1,
+    'max_tokens: Input should be greater than or equal to 1',
+  )
+  for (const field of ['temperature', 'top_p', 'top_k']) {
+    const removed = version >= '2026-10-21' || withoutSampling.test(body.model)
+    refuse(body[field] !== undefined && removed, `${field}: not supported by this model or API version`)
+  }
+  refuse(body.temperature < 0 || body.temperature > 1, 'temperature: range: 0..1')
+  for (const stop of body.stop_sequences ?? []) {
+    refuse(stop.trim() === '', 'stop_sequences: each stop sequence must contain non-whitespace')
+  }
+  if (Array.isArray(body.system)) for (const block of body.system) checkText(block, 'system')
+  refuse(body.system === '', 'system: text content blocks must be non-empty')
+  const tiers = [undefined, 'auto', 'standard_only']
+  refuse(!tiers.includes(body.service_tier), "service_tier: Input should be 'auto' or 'standard_only'")
+  const { effort = 'low', format } = body.output_config ?? {}
+  refuse(!efforts.includes(effort), `output_config.effort: Input should be ${efforts.join(', ')}`)
+  const badFormat = format && (format.type !== 'json_schema' || typeof format.schema !== 'object')
+  refuse(badFormat, 'output_config.format: Field required')
+}
+
+function checkTools({ tools, tool_choice: choice }: Any): void {
+  refuse(choice && !tools, 'tool_choice: may only be specified while providing tools')
+  for (const [index, tool] of (tools ?? []).entries()) {
+    refuse(!id.test(tool.name), `tools.${index}.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'`)
+    refuse(tool.input_schema?.type !== 'object', `tools.${index}.input_schema.type: Field required`)
+  }
+  refuse(
+    choice && !['auto', 'any', 'tool', 'none'].includes(choice.type),
+    'tool_choice.type: Input should be auto, any, tool or none',
+  )
+  const unknown = choice?.type === 'tool' && !tools.some((tool: Any) => tool.name === choice.name)
+  refuse(unknown, `Tool '${choice?.name}' not found in provided tools`)
+}
+
+function checkThinking({ thinking, max_tokens, temperature, tool_choice, messages }: Any): void {
+  if (!thinking || thinking.type === 'disabled') return
+  refuse(
+    !['enabled', 'adaptive'].includes(thinking.type),
+    'thinking.type: Input should be enabled, adaptive or disabled',
+  )
+  const forced = tool_choice?.type === 'any' || tool_choice?.type === 'tool'
+  refuse(forced, 'Thinking may not be enabled when tool_choice forces tool use.')
+  refuse(temperature !== undefined && temperature !== 1, '`temperature` may only be set to 1 when thinking is enabled.')
+  if (thinking.type === 'adaptive') return
+  refuse(
+    !(thinking.budget_tokens >= 1024),
+    'thinking.enabled.budget_tokens: Input should be greater than or equal to 1024',
+  )
+  refuse(thinking.budget_tokens >= max_tokens, '`max_tokens` must be greater than `thinking.budget_tokens`')
+  const last = messages.findLast((message: Any) => message.role === 'assistant')
+  const continues = blocks(messages.at(-1).content).some(block => block.type === 'tool_result')
+  const first = continues && blocks(last.content)[0]?.type
+  refuse(first && first !== 'thinking', `Expected \`thinking\` or \`redacted_thinking\`, but found \`${first}\``)
+}
+
+function checkMessages(messages: Any): void {
+  refuse(!Array.isArray(messages) || messages.length === 0, 'messages: at least one message is required')
+  refuse(messages[0].role !== 'user', 'messages: first message must use the "user" role')
+  for (const [index, { role, content }] of messages.entries()) {
+    const at = `messages.${index}`
+    refuse(!['user', 'assistant', 'system'].includes(role), `${at}.role: Input should be 'user' or 'assistant'`)
+    const before = messages[index - 1]
+    refuse(before?.role === role, `messages: roles must alternate, but found multiple "${role}" roles in a row`)
+    refuse(content === '' || content?.length === 0, `${at}: all messages must have non-empty content`)
+    for (const [position, block] of blocks(content).entries()) checkBlock(block, role, `${at}.content.${position}`)
+    checkResults(before, blocks(content), at)
+  }
+}
+
+/** Every tool call of the message before is answered at the start of this one, and nothing else is. */
+function checkResults(before: Any, content: Any[], at: string): void {
+  const called = blocks(before?.content ?? '')
+    .filter(block => block.type === 'tool_use')
+    .map(block => block.id)
+  const answered = content.filter(block => block.type === 'tool_result').map(block => block.tool_use_id)
+  const stray = answered.find(one => !called.includes(one))
+  refuse(stray, `${at}: unexpected \`tool_use_id\` found in \`tool_result\` blocks: ${stray}`)
+  const missing = called.filter(one => !answered.includes(one))
+  refuse(
+    missing.length > 0,
+    `${at}: \`tool_use\` ids were found without \`tool_result\` blocks immediately after: ${missing}`,
+  )
+  const leading = content.slice(0, answered.length).every(block => block.type === 'tool_result')
+  refuse(!leading, `${at}: \`tool_result\` blocks must come first`)
+}
+
+function checkBlock(block: Any, role: string, at: string): void {
+  const allowed: Record<string, string[]> = {
+    user: ['text', 'image', 'document', 'tool_result'],
+    assistant: ['text', 'tool_use', 'thinking', 'redacted_thinking'],
+    system: ['text'],
+  }
+  refuse(!allowed[role]?.includes(block.type), `${at}: ${block.type} blocks are not allowed in ${role} messages`)
+  if (block.type === 'text') checkText(block, at)
+  if (block.type === 'image') checkSource(block.source, imageTypes, at)
+  if (block.type === 'document') checkSource(block.source, ['application/pdf'], at)
+  if (block.type === 'tool_use') {
+    refuse(!id.test(block.id), `${at}.id: String should match pattern '^[a-zA-Z0-9_-]+$'`)
+    const isObject = typeof block.input === 'object' && block.input !== null && !Array.isArray(block.input)
+    refuse(!isObject, `${at}.input: Input should be a valid dictionary`)
+  }
+}
+
+function checkText(block: Any, at: string): void {
+  refuse(typeof block.text !== 'string', `${at}.text: Field required`)
+  refuse(block.text === '', `${at}: text content blocks must be non-empty`)
+  refuse(block.text.trim() === '', `${at}: text content blocks must contain non-whitespace text`)
+}
+
+function checkSource(source: Any, mediaTypes: string[], at: string): void {
+  if (source.type === 'url') {
+    refuse(!source.url.startsWith('https://'), `${at}.source.url: Only HTTPS URLs are supported`)
+    return
+  }
+  refuse(source.type !== 'base64', `${at}.source.type: Input should be 'base64' or 'url'`)
+  refuse(!mediaTypes.includes(source.media_type), `${at}.source.media_type: Input should be ${mediaTypes.join(', ')}`)
+  refuse(!/^[A-Za-z0-9+/]+={0,2}$/.test(source.data), `${at}.source.data: invalid base64 data`)
+}
+
+function blocks(content: Any): Any[] {
+  return typeof content === 'string' ? [{ type: 'text', text: content }] : (content ?? [])
+}

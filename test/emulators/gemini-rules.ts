@@ -1,0 +1,150 @@
+/** What the Gemini API refuses, with its words. Bodies are of unknown shape until looked at. */
+// biome-ignore lint/suspicious/noExplicitAny: requests may have any shape
+type Json = any
+
+/** The one value taken in the place of a real thought signature. */
+const skipSignature = 'skip_thought_signature_validator'
+export const signaturePrefix = 'thought:'
+
+const fields = {
+  request: [
+    ...['contents', 'systemInstruction', 'tools', 'toolConfig', 'safetySettings', 'generationConfig'],
+    ...['cachedContent', 'labels', 'serviceTier', 'store', 'continuationToken', 'model'],
+  ],
+  generationConfig: [
+    ...['temperature', 'topP', 'topK', 'candidateCount', 'maxOutputTokens', 'stopSequences', 'responseMimeType'],
+    ...['responseSchema', 'responseJsonSchema', 'presencePenalty', 'frequencyPenalty', 'seed', 'responseLogprobs'],
+    ...['logprobs', 'responseModalities', 'speechConfig', 'thinkingConfig', 'imageConfig', 'mediaResolution'],
+  ],
+  declaration: [
+    'name',
+    'description',
+    'parameters',
+    'parametersJsonSchema',
+    'response',
+    'responseJsonSchema',
+    'behavior',
+  ],
+  content: ['role', 'parts'],
+}
+const partData = ['text', 'inlineData', 'fileData', 'functionCall', 'functionResponse']
+const partFields = [...partData, 'thought', 'thoughtSignature']
+
+/** Gemini 3 and newer: thinking levels, call ids and thought signatures. */
+export function isSigning(model: string): boolean {
+  return Number(/^gemini-(\d+)/.exec(model)?.[1] ?? 0) >= 3
+}
+
+/** The message of the 400 that Gemini gives for a `generateContent` body, or null. */
+export function generateFault(model: string, body: Json): string | null {
+  if (typeof body !== 'object' || body === null) return 'Invalid JSON payload received. Unexpected token.'
+  if (!Array.isArray(body.contents) || body.contents.length === 0)
+    return '* GenerateContentRequest.contents: contents is not specified\n'
+  return (
+    unknownName(body, fields.request, '') ??
+    unknownName(body.generationConfig, fields.generationConfig, 'generation_config') ??
+    first(
+      [...body.contents, ...(body.systemInstruction ? [{ role: 'user', ...body.systemInstruction }] : [])],
+      contentFault,
+    ) ??
+    configFault(model, body.generationConfig ?? {}) ??
+    toolFault(body) ??
+    historyFault(model, body.contents)
+  )
+}
+
+function first<T>(items: T[], fault: (item: T, index: number) => string | null): string | null {
+  for (const [index, item] of items.entries()) {
+    const found = fault(item, index)
+    if (found !== null) return found
+  }
+  return null
+}
+
+function unknownName(value: Json, known: string[], at: string): string | null {
+  const name = Object.keys(value ?? {}).find(key => !known.includes(key))
+  return name ? `Invalid JSON payload received. Unknown name "${name}"${at && ` at '${at}'`}: Cannot find field.` : null
+}
+
+function contentFault(content: Json, index: number): string | null {
+  const at = `contents[${index}]`
+  if (!['user', 'model'].includes(content?.role)) return 'Please use a valid role: user, model.'
+  if (!Array.isArray(content.parts) || content.parts.length === 0)
+    return `* GenerateContentRequest.${at}.parts: contents.parts must not be empty.\n`
+  return (
+    unknownName(content, fields.content, at) ??
+    first(content.parts, (part, position) => partFault(part, `${at}.parts[${position}]`))
+  )
+}
+
+function partFault(part: Json, at: string): string | null {
+  const given = partData.filter(name => part?.[name] !== undefined)
+  if (given.length !== 1 || part.text === '')
+    return `* GenerateContentRequest.${at}.data: required oneof field 'data' must have one initialized field\n`
+  const { inlineData } = part
+  if (inlineData && (!inlineData.mimeType || !isBase64(inlineData.data)))
+    return `Invalid value at '${at}.inline_data.data' (TYPE_BYTES), Base64 decoding failed`
+  return unknownName(part, partFields, at)
+}
+
+function isBase64(text: unknown): boolean {
+  return typeof text === 'string' && text !== '' && Buffer.from(text, 'base64').toString('base64') === text
+}
+
+function configFault(model: string, config: Json): string | null {
+  const {
+    candidateCount = 1,
+    temperature = 0,
+    topP = 0,
+    maxOutputTokens = 1,
+    stopSequences = [],
+    thinkingConfig,
+  } = config
+  if (candidateCount < 1 || candidateCount > 8) return 'candidateCount must be between 1 and 8.'
+  if (temperature < 0 || temperature > 2)
+    return '* GenerateContentRequest.generation_config.temperature: temperature must be in the range [0.0, 2.0].\n'
+  if (topP < 0 || topP > 1)
+    return '* GenerateContentRequest.generation_config.top_p: top_p must be in the range [0.0, 1.0].\n'
+  if (maxOutputTokens < 1) return 'max_output_tokens must be positive.'
+  if (stopSequences.length > 5) return 'The number of stop sequences must not exceed 5.'
+  if (config.logprobs !== undefined && !config.responseLogprobs) return 'Logprobs is set but responseLogprobs is not.'
+  if (config.responseJsonSchema && config.responseMimeType !== 'application/json')
+    return 'responseJsonSchema needs the response mime type application/json.'
+  const { thinkingLevel, thinkingBudget } = thinkingConfig ?? {}
+  if (thinkingLevel !== undefined && thinkingBudget !== undefined)
+    return 'You can only set only one of thinking budget and thinking level.'
+  if (thinkingLevel !== undefined && !isSigning(model)) return 'Thinking level is not supported for this model.'
+  return null
+}
+
+function toolFault({ tools = [], toolConfig }: Json): string | null {
+  const declarations: Json[] = tools.flatMap((tool: Json) => tool.functionDeclarations ?? [])
+  const { mode, allowedFunctionNames } = toolConfig?.functionCallingConfig ?? {}
+  const names = declarations.map(declaration => declaration.name)
+  if (allowedFunctionNames && !['ANY', 'VALIDATED'].includes(mode))
+    return 'Allowed function names can only be set for mode ANY or VALIDATED.'
+  if (allowedFunctionNames?.some((name: string) => !names.includes(name)))
+    return 'Allowed function names must be declared.'
+  if (mode === 'ANY' && declarations.length === 0)
+    return 'Function calling config is set without function_declarations.'
+  return first(declarations, declaration =>
+    unknownName(declaration, fields.declaration, 'tools[0].function_declarations[0]'),
+  )
+}
+
+/** Every turn of calls is answered whole; on newer models its first call carries the signature it came with. */
+function historyFault(model: string, contents: Json[]): string | null {
+  return first(contents, ({ parts }, index) => {
+    const calls = parts.filter((part: Json) => part.functionCall)
+    const answers = (contents[index + 1]?.parts ?? []).filter((part: Json) => part.functionResponse)
+    if (calls.length !== answers.length && (calls.length === 0 || index + 1 < contents.length)) {
+      return 'Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn.'
+    }
+    if (!isSigning(model) || calls.length === 0) return null
+    const [{ functionCall, thoughtSignature }] = calls
+    if (!thoughtSignature)
+      return `Function call is missing a thought_signature in functionCall parts. Function call \`${functionCall.name}\`, position ${index}.`
+    const isOurs = Buffer.from(thoughtSignature, 'base64').toString().startsWith(signaturePrefix)
+    return isOurs || thoughtSignature === skipSignature ? null : 'Thought signature is not valid.'
+  })
+}

@@ -1,0 +1,134 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import pg from 'pg'
+import { startPostgres } from '../../dev/postgres.ts'
+import { startRedis } from '../../dev/redis.ts'
+
+/** The migrated database that test/run.ts prepares and every fresh database is a copy of. */
+export const templateDatabase = 'headgate_template'
+/** Where the repository's own unpacked Redis server is kept, for all tests and the development stack. */
+export const redisBinaryDir = join(import.meta.dirname, '../../.data/redis-bin')
+
+const sourceInUse = '55006'
+const mostCopies = 50
+const copyAgainAfterMs = 100
+const redisDatabases = 255 // Number 0 holds the allotments.
+
+/** A new migrated database, a copy of the template. `drop` closes whatever connections it still has. */
+export async function freshDatabase(): Promise<{ url: string; drop(): Promise<void> }> {
+  const serverUrl = given('TEST_DATABASE_URL')
+  const name = `test_${randomBytes(8).toString('hex')}`
+  for (let copies = 1; ; copies++) {
+    try {
+      await execute(serverUrl, `CREATE DATABASE ${name} TEMPLATE ${templateDatabase}`)
+      break
+    } catch (error) {
+      if ((error as pg.DatabaseError).code !== sourceInUse || copies === mostCopies) throw error
+      await sleep(copyAgainAfterMs)
+    }
+  }
+  const url = new URL(serverUrl)
+  url.pathname = `/${name}`
+  return { url: url.href, drop: () => execute(serverUrl, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`) }
+}
+
+/**
+ * An empty Redis database of the shared server, ours alone until `release`, across all test processes. Channels of
+ * publish and subscribe are the server's, not the database's: tests that need their own take `privateRedis`.
+ */
+export async function freshRedis(): Promise<{ url: string; release(): Promise<void> }> {
+  const serverUrl = given('TEST_REDIS_URL')
+  const database = await withRedis(serverUrl, allot)
+  const url = `${serverUrl}/${database}`
+  await withRedis(url, redis => redis.flushdb())
+  const release = async () => {
+    await withRedis(url, redis => redis.flushdb())
+    await withRedis(serverUrl, redis => redis.del(claim(database)))
+  }
+  return { url, release }
+}
+
+async function allot(redis: Redis): Promise<number> {
+  for (let tries = 0; tries < redisDatabases; tries++) {
+    const database = ((await redis.incr('next')) % redisDatabases) + 1
+    if (await redis.setnx(claim(database), process.pid)) return database
+  }
+  throw new Error('every Redis database is in use: some tests do not release theirs')
+}
+
+function claim(database: number): string {
+  return `claimed:${database}`
+}
+
+/** A server of one test's own, to be killed and restarted; its URL stays the same. */
+export type PrivateServer = {
+  url: string
+  /** SIGKILL, as a crash. */
+  kill(): Promise<void>
+  /** Starts again on the same data, after stopping or after a kill. */
+  restart(): Promise<void>
+  /** Stops the server and removes its data. */
+  stop(): Promise<void>
+}
+
+/** Its own Redis. Every write is on disk before it is acknowledged, so that tests do not depend on the time of a kill. */
+export async function privateRedis(): Promise<PrivateServer> {
+  const flags = ['--appendfsync', 'always']
+  return privateServer('redis', dataDir => startRedis({ dataDir, binaryDir: redisBinaryDir, flags }))
+}
+
+/** Its own PostgreSQL, empty: `migrate` of dev/migrate.ts brings the tables. */
+export async function privatePostgres(): Promise<PrivateServer> {
+  return privateServer('postgres', dataDir => startPostgres({ dataDir }))
+}
+
+async function privateServer(
+  name: string,
+  start: (dataDir: string) => Promise<{ url: string; kill(): Promise<void>; stop(): Promise<void> }>,
+): Promise<PrivateServer> {
+  const dataDir = await mkdtemp(join(tmpdir(), `headgate-${name}-`))
+  let server = await start(dataDir)
+  const { url } = server
+  return {
+    url,
+    kill: () => server.kill(),
+    restart: async () => {
+      await server.stop()
+      server = await start(dataDir)
+      if (server.url !== url) throw new Error(`the port of ${name} was taken while it was down`)
+    },
+    stop: async () => {
+      await server.stop()
+      await rm(dataDir, { recursive: true, force: true })
+    },
+  }
+}
+
+function given(name: string): string {
+  const value = process.env[name]
+  if (!value) throw new Error(`${name} is not set: run tests with \`npm test\` or \`node test/run.ts <file>\``)
+  return value
+}
+
+async function execute(connectionString: string, statement: string): Promise<void> {
+  const client = new pg.Client({ connectionString })
+  await client.connect()
+  try {
+    await client.query(statement)
+  } finally {
+    await client.end()
+  }
+}
+
+async function withRedis<T>(url: string, use: (redis: Redis) => Promise<T>): Promise<T> {
+  const redis = new Redis(url)
+  try {
+    return await use(redis)
+  } finally {
+    redis.disconnect()
+  }
+}

@@ -1,0 +1,50 @@
+import { ConfigError, configOrExit } from '../shared/base/config.ts'
+import { createLog } from '../shared/io/log.ts'
+import { openWaiter } from '../shared/io/redis.ts'
+import { openQueue, scheduleRepeating } from '../shared/jobs/queues.ts'
+import { openServices } from '../shared/services.ts'
+import { LedgerWorker } from './ledger.ts'
+import { maintenance } from './maintenance.ts'
+import { runQueue } from './run.ts'
+
+/** Heroku kills 30 s after SIGTERM: what is not done by then is handed back. */
+const graceMs = 25_000
+
+const config = configOrExit()
+const log = createLog(config.logLevel, { process: 'worker', pid: process.pid })
+const flushing = setInterval(() => log.flush(), 1_000)
+
+try {
+  const services = await openServices(config, log)
+  const blocking = openWaiter(config.redisUrl)
+  const waiting = openWaiter(config.redisUrl)
+  for (const redis of [blocking, waiting]) redis.on('error', error => log.warn({ err: error }, 'Redis connection'))
+  // The tables of this month must be there before the first event is booked.
+  await maintenance('partitions', null, services)
+  const ledger = new LedgerWorker(services, blocking)
+  ledger.start()
+  const queue = openQueue('maintenance', waiting)
+  await scheduleRepeating(queue, 'maintenance')
+  const worker = runQueue('maintenance', maintenance, services, waiting)
+  log.info('working')
+  log.flush()
+
+  const stop = async () => {
+    log.info('stopping')
+    setTimeout(() => process.exit(1), graceMs).unref()
+    await Promise.all([ledger.stop(), worker.close()])
+    await queue.close()
+    await services.close()
+    for (const redis of [blocking, waiting]) redis.disconnect()
+    clearInterval(flushing)
+    log.info('stopped')
+    log.flush()
+    process.exit(0)
+  }
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => void stop())
+} catch (error) {
+  if (error instanceof ConfigError) for (const fault of error.faults) console.error(`configuration: ${fault}`)
+  else log.fatal({ err: error }, 'cannot start')
+  log.flush()
+  process.exit(1)
+}

@@ -1,0 +1,26 @@
+import type { MaintenanceTask } from '../shared/jobs/queues.ts'
+import type { Services } from '../shared/services.ts'
+import { expireIdempotencyKeys, keepPartitions, reconcileWallets, sweepReservations } from '../shared/wallet/upkeep.ts'
+
+const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
+  async sweep({ scripts, clock, log }) {
+    const released = await sweepReservations(scripts, clock.now())
+    if (released > 0) log.warn({ released }, 'reservations given back')
+  },
+  async reconcile({ db, redis, accounts, log }) {
+    const installed = await reconcileWallets(db, redis, accounts)
+    if (installed > 0) log.warn({ installed }, 'wallets brought up to date')
+  },
+  async partitions({ db, clock, config }) {
+    await keepPartitions(db, clock.now(), config.generationRetentionMonths)
+  },
+  async expire({ db, clock }) {
+    await expireIdempotencyKeys(db, clock.now())
+  },
+}
+
+/** Runs one housekeeping task. A task of another version of the service is none of ours. */
+export async function maintenance(name: string, _data: unknown, services: Services): Promise<void> {
+  if (Object.hasOwn(tasks, name)) await tasks[name as MaintenanceTask](services)
+  else services.log.warn({ task: name }, 'unknown maintenance task')
+}
