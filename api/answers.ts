@@ -23,8 +23,16 @@ export const usage = z
     prompt_tokens: count,
     completion_tokens: count,
     total_tokens: count,
-    prompt_tokens_details: z.looseObject({ cached_tokens: count.optional(), cache_write_tokens: count.optional(), audio_tokens: count.optional() }).nullish(),
-    completion_tokens_details: z.looseObject({ reasoning_tokens: count.optional(), audio_tokens: count.optional() }).nullish(),
+    prompt_tokens_details: z
+      .looseObject({
+        cached_tokens: count.optional(),
+        cache_write_tokens: count.optional(),
+        audio_tokens: count.optional(),
+      })
+      .nullish(),
+    completion_tokens_details: z
+      .looseObject({ reasoning_tokens: count.optional(), audio_tokens: count.optional() })
+      .nullish(),
     cost: usd.describe('USD charged for this request.'),
     estimated: z.boolean().optional().describe('True when the provider gave no usage and the gateway counted.'),
   })
@@ -65,7 +73,13 @@ export const embeddings = z
     object: z.literal('list'),
     model: z.string(),
     provider: z.string(),
-    data: z.array(z.looseObject({ object: z.literal('embedding'), index: z.int(), embedding: z.union([z.array(z.number()), z.string()]) })),
+    data: z.array(
+      z.looseObject({
+        object: z.literal('embedding'),
+        index: z.int(),
+        embedding: z.union([z.array(z.number()), z.string()]),
+      }),
+    ),
     usage: z.looseObject({ prompt_tokens: count, total_tokens: count, cost: usd }),
   })
   .meta({ id: 'Embeddings' })
@@ -108,14 +122,18 @@ export const modelRow = z
     input_modalities: z.array(z.string()),
     output_modalities: z.array(z.string()),
     supported_parameters: z.array(z.string()),
-    pricing: z.record(z.string(), z.string()).describe('USD per unit as decimal strings, the service’s margin included.'),
+    pricing: z
+      .record(z.string(), z.string())
+      .describe('USD per unit as decimal strings, the service’s margin included.'),
     providers: z.array(z.string()),
     quality: z.number().nullable(),
     expires_on: z.string().nullable(),
   })
   .meta({ id: 'Model' })
 
-export const modelList = z.strictObject({ object: z.literal('list'), data: z.array(modelRow) }).meta({ id: 'ModelList' })
+export const modelList = z
+  .strictObject({ object: z.literal('list'), data: z.array(modelRow) })
+  .meta({ id: 'ModelList' })
 
 export const wallet = z
   .strictObject({

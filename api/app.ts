@@ -16,7 +16,9 @@ export function createApp(services: Services): Koa<State> {
   app.on('error', error => services.log.debug({ err: error }, 'connection'))
   const router = new Router<State>()
   for (const endpoint of endpoints) {
-    router[endpoint.method](endpoint.path.replace(/\{(\w+)\}/g, ':$1'), ctx => serve(endpoint, ctx as unknown as Context))
+    router[endpoint.method](endpoint.path.replace(/\{(\w+)\}/g, ':$1'), ctx =>
+      serve(endpoint, ctx as unknown as Context),
+    )
   }
   app.use(edge(services))
   app.use(router.routes() as Koa.Middleware<State>)
@@ -44,7 +46,9 @@ async function serve(endpoint: Endpoint, ctx: Context): Promise<void> {
   const key = endpoint.method === 'post' ? idempotencyKeyOf(ctx.req.headers['idempotency-key']) : null
   if (key === null || (state.body as { stream?: unknown } | undefined)?.stream === true) return handle(endpoint, ctx)
   const organisationId = state.known?.policy.organisationId ?? state.organisationId
-  const kept = await once(services, organisationId, key, [Buffer.from(`${ctx.method} ${ctx.path}\n`), state.raw], () => recorded(endpoint, ctx))
+  const kept = await once(services, organisationId, key, [Buffer.from(`${ctx.method} ${ctx.path}\n`), state.raw], () =>
+    recorded(endpoint, ctx),
+  )
   if (!kept) return
   ctx.respond = false
   state.client.send(kept.status, { ...kept.headers, 'idempotent-replayed': 'true' }, kept.body)
@@ -65,12 +69,25 @@ async function enter(endpoint: Endpoint, ctx: Context, authorization: string | u
 
 async function standardKeyConfirmed(ctx: Context, endpoint: Endpoint): Promise<void> {
   ctx.state.known = await ctx.state.services.policies.confirm(ctx.state.known)
-  if (typeof endpoint.access === 'object') await standardKey(ctx.state.services, ctx.req.headers.authorization, endpoint.access.scope)
+  if (typeof endpoint.access === 'object')
+    await standardKey(ctx.state.services, ctx.req.headers.authorization, endpoint.access.scope)
 }
 
 async function handle(endpoint: Endpoint, ctx: Context): Promise<void> {
   const { services, known, organisationId, body, raw, query, client, requestId, wide } = ctx.state
-  const request: Validated<unknown, unknown> = { services, known, organisationId, body, raw, query, params: ctx.params, client, requestId, wide, ctx }
+  const request: Validated<unknown, unknown> = {
+    services,
+    known,
+    organisationId,
+    body,
+    raw,
+    query,
+    params: ctx.params,
+    client,
+    requestId,
+    wide,
+    ctx,
+  }
   const result = await endpoint.handle(request)
   if (ctx.respond === false || result === undefined) return
   ctx.status = Number(Object.keys(endpoint.answers)[0])
@@ -94,6 +111,8 @@ function noRoute(router: Router<State>): Koa.Middleware<State> {
     const methods = new Set(router.match(ctx.path, ctx.method).path.flatMap(layer => layer.methods))
     if (methods.size === 0) throw new GatewayError('not_found', `There is no ${ctx.method} ${ctx.path}.`)
     const allow = [...methods].join(', ')
-    throw new GatewayError('method_not_allowed', `${ctx.path} takes ${allow}, not ${ctx.method}.`, { headers: { allow } })
+    throw new GatewayError('method_not_allowed', `${ctx.path} takes ${allow}, not ${ctx.method}.`, {
+      headers: { allow },
+    })
   }
 }

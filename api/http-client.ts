@@ -39,7 +39,12 @@ export class HttpClient implements Client {
   /** Sends a JSON body at once. */
   send(status: number, headers: Record<string, string>, body: string): void {
     const length = String(Buffer.byteLength(body))
-    this.#response.writeHead(status, { ...this.#baseHeaders, ...headers, 'content-type': 'application/json; charset=utf-8', 'content-length': length })
+    this.#response.writeHead(status, {
+      ...this.#baseHeaders,
+      ...headers,
+      'content-type': 'application/json; charset=utf-8',
+      'content-length': length,
+    })
     this.#response.end(body)
   }
 

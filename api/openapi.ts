@@ -9,9 +9,23 @@ const always: ErrorCode[] = ['internal_error', 'service_unavailable']
 const byAccess: Record<'public' | 'provisioning' | 'key', ErrorCode[]> = {
   public: [],
   provisioning: ['missing_api_key', 'invalid_api_key', 'revoked_api_key', 'wrong_key_type'],
-  key: ['missing_api_key', 'invalid_api_key', 'revoked_api_key', 'expired_api_key', 'wrong_key_type', 'insufficient_scope', 'rate_limit_exceeded'],
+  key: [
+    'missing_api_key',
+    'invalid_api_key',
+    'revoked_api_key',
+    'expired_api_key',
+    'wrong_key_type',
+    'insufficient_scope',
+    'rate_limit_exceeded',
+  ],
 }
-const ofBodies: ErrorCode[] = ['invalid_json', 'invalid_request', 'missing_field', 'request_too_large', 'unsupported_media_type']
+const ofBodies: ErrorCode[] = [
+  'invalid_json',
+  'invalid_request',
+  'missing_field',
+  'request_too_large',
+  'unsupported_media_type',
+]
 const ofPosts: ErrorCode[] = ['idempotency_key_reused', 'idempotency_in_progress']
 
 /** Every error code an endpoint can answer with. */
@@ -41,7 +55,8 @@ export function openApiDocument(endpoints: readonly Endpoint[]): Json {
     info: {
       title: 'Headgate',
       version: '1',
-      description: 'One API in front of every kind of generative model. Chat, completions and embeddings have the OpenAI shape: point an OpenAI client at `/v1`.',
+      description:
+        'One API in front of every kind of generative model. Chat, completions and embeddings have the OpenAI shape: point an OpenAI client at `/v1`.',
       license: { name: 'MIT', identifier: 'MIT' },
     },
     paths,
@@ -63,13 +78,20 @@ function operation(endpoint: Endpoint): Json {
     operationId: `${method} ${endpoint.path}`.replace(/[^a-z0-9]+/gi, '_').replace(/_$/, ''),
     security: access === 'public' ? [] : [{ [access === 'provisioning' ? 'provisioning' : 'key']: [] }],
     parameters: parameters(endpoint),
-    ...(body && { requestBody: { required: true, content: { 'application/json': { schema: jsonSchema(body, 'input') } } } }),
+    ...(body && {
+      requestBody: { required: true, content: { 'application/json': { schema: jsonSchema(body, 'input') } } },
+    }),
     responses: { ...answers(endpoint), ...failures(endpoint) },
   }
 }
 
 function parameters({ path, query, method }: Endpoint): Json[] {
-  const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({ name, in: 'path', required: true, schema: { type: 'string' } }))
+  const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: { type: 'string' },
+  }))
   const fields = query ? jsonSchema(query, 'input') : {}
   const required = (fields.required ?? []) as string[]
   const inQuery = Object.entries((fields.properties ?? {}) as Record<string, Json>).map(([name, schema]) => ({
@@ -78,25 +100,43 @@ function parameters({ path, query, method }: Endpoint): Json[] {
     required: required.includes(name),
     schema,
   }))
-  const key = { name: 'Idempotency-Key', in: 'header', required: false, schema: { type: 'string', maxLength: 255 }, description: 'The same key with the same request within 24 hours gives the first answer again.' }
+  const key = {
+    name: 'Idempotency-Key',
+    in: 'header',
+    required: false,
+    schema: { type: 'string', maxLength: 255 },
+    description: 'The same key with the same request within 24 hours gives the first answer again.',
+  }
   return [...inPath, ...inQuery, ...(method === 'post' ? [key] : [])]
 }
 
 function answers(endpoint: Endpoint): Json {
-  const described = Object.entries(endpoint.answers).map(([status, { description, schema, contentType = 'application/json' }]) => [
-    status,
-    { description, content: { [contentType]: schema ? { schema: jsonSchema(schema, 'output') } : {} } },
-  ])
+  const described = Object.entries(endpoint.answers).map(
+    ([status, { description, schema, contentType = 'application/json' }]) => [
+      status,
+      { description, content: { [contentType]: schema ? { schema: jsonSchema(schema, 'output') } : {} } },
+    ],
+  )
   return Object.fromEntries(described)
 }
 
 function failures(endpoint: Endpoint): Json {
   const byStatus = Map.groupBy(errorsOf(endpoint), code => new GatewayError(code, '').status)
   const body = { 'application/json': { schema: jsonSchema(errorAnswer, 'output') } }
-  return Object.fromEntries([...byStatus].map(([status, codes]) => [status, { description: codes.map(code => `\`${code}\``).join(', '), content: body }]))
+  return Object.fromEntries(
+    [...byStatus].map(([status, codes]) => [
+      status,
+      { description: codes.map(code => `\`${code}\``).join(', '), content: body },
+    ]),
+  )
 }
 
 function jsonSchema(schema: z.ZodType, io: 'input' | 'output'): Json {
-  const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, { io, target: 'draft-2020-12', unrepresentable: 'any', reused: 'inline' })
+  const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, {
+    io,
+    target: 'draft-2020-12',
+    unrepresentable: 'any',
+    reused: 'inline',
+  })
   return rest
 }

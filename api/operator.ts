@@ -27,5 +27,5 @@ try {
   if (error instanceof UsageError) console.error(`${error.message}\n\n${usage()}`)
   else if (error instanceof ConfigError) for (const fault of error.faults) console.error(`configuration: ${fault}`)
   else if (error instanceof GatewayError) console.error(error.message)
-  else console.error(error instanceof Error ? (error.message || error.constructor.name) : error)
+  else console.error(error instanceof Error ? error.message || error.constructor.name : error)
 }

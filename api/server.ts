@@ -37,7 +37,10 @@ async function serve(config: Config): Promise<void> {
     const services = await openServices(config, log)
     await services.admission.start()
     services.health.start()
-    const server = http.createServer({ keepAliveTimeout: 75_000, headersTimeout: 60_000, requestTimeout: 300_000, noDelay: true }, createApp(services).callback())
+    const server = http.createServer(
+      { keepAliveTimeout: 75_000, headersTimeout: 60_000, requestTimeout: 300_000, noDelay: true },
+      createApp(services).callback(),
+    )
     server.listen({ port: config.port, host: config.host, backlog: 4096 }, () => {
       log.info({ port: config.port }, 'listening')
       log.flush()

@@ -1,7 +1,6 @@
 // The tests' runner: one PostgreSQL and one Redis in a fresh folder for all test files, a migrated template database,
 // then AVA with the arguments of the command line. Everything is stopped and removed however the run ends.
 import { spawn } from 'node:child_process'
-import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -60,7 +59,6 @@ async function makeTemplate(serverUrl: string): Promise<void> {
   await client.connect()
   await client.query(`CREATE DATABASE ${templateDatabase}`)
   await client.end()
-  if (!existsSync(join(root, 'prisma/migrations'))) return
   const url = new URL(serverUrl)
   url.pathname = `/${templateDatabase}`
   await migrate(url.href)

@@ -2,7 +2,16 @@ import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Redis } from '../shared/io/redis.ts'
 import type { Services } from '../shared/services.ts'
-import { deadStream, ensureLedgerGroup, isDataFault, ledgerGroup, parseEntries, postUsage, type StreamedEvent, usageStream } from '../shared/wallet/ledger.ts'
+import {
+  deadStream,
+  ensureLedgerGroup,
+  isDataFault,
+  ledgerGroup,
+  parseEntries,
+  postUsage,
+  type StreamedEvent,
+  usageStream,
+} from '../shared/wallet/ledger.ts'
 
 const batchSize = 500
 const blockMs = 1_000
@@ -58,16 +67,42 @@ export class LedgerWorker {
   }
 
   async #fresh(): Promise<[string, string[]][]> {
-    const reply = (await this.#redis.xreadgroup('GROUP', ledgerGroup, this.#consumer, 'COUNT', batchSize, 'BLOCK', blockMs, 'STREAMS', usageStream, '>')) as
-      | [string, [string, string[]][]][]
-      | null
+    const reply = (await this.#redis.xreadgroup(
+      'GROUP',
+      ledgerGroup,
+      this.#consumer,
+      'COUNT',
+      batchSize,
+      'BLOCK',
+      blockMs,
+      'STREAMS',
+      usageStream,
+      '>',
+    )) as [string, [string, string[]][]][] | null
     return reply?.[0]?.[1] ?? []
   }
 
   async #abandoned(): Promise<[string, string[]][]> {
     // Our own entries of a failed round count as abandoned at once: nobody else is working on them.
-    const own = (await this.#redis.xreadgroup('GROUP', ledgerGroup, this.#consumer, 'COUNT', batchSize, 'STREAMS', usageStream, '0')) as [string, [string, string[]][]][] | null
-    const [, others] = (await this.#redis.xautoclaim(usageStream, ledgerGroup, this.#consumer, takeOverMs, '0', 'COUNT', batchSize)) as [string, [string, string[]][]]
+    const own = (await this.#redis.xreadgroup(
+      'GROUP',
+      ledgerGroup,
+      this.#consumer,
+      'COUNT',
+      batchSize,
+      'STREAMS',
+      usageStream,
+      '0',
+    )) as [string, [string, string[]][]][] | null
+    const [, others] = (await this.#redis.xautoclaim(
+      usageStream,
+      ledgerGroup,
+      this.#consumer,
+      takeOverMs,
+      '0',
+      'COUNT',
+      batchSize,
+    )) as [string, [string, string[]][]]
     return [...(own?.[0]?.[1] ?? []), ...others]
   }
 
@@ -81,7 +116,8 @@ export class LedgerWorker {
       await postUsage(db, scripts, batch)
     } catch (error) {
       if (!isDataFault(error)) throw error
-      if (batch.length > 1) for (const entry of batch) await this.#book([[entry.streamId, ['e', JSON.stringify(entry.event)]]])
+      if (batch.length > 1)
+        for (const entry of batch) await this.#book([[entry.streamId, ['e', JSON.stringify(entry.event)]]])
       else await this.#bury(batch[0]!.streamId, (error as Error).message)
     }
   }
@@ -90,7 +126,17 @@ export class LedgerWorker {
   async #bury(streamId: string, reason: string): Promise<void> {
     const [[, fields] = [streamId, []]] = await this.#redis.xrange(usageStream, streamId, streamId)
     this.#services.log.error({ streamId, event: fields[1], reason }, 'usage event refused by Postgres')
-    await this.#redis.xadd(deadStream, 'MAXLEN', '~', mostDead, '*', 'e', fields[1] ?? '', 'reason', reason.slice(0, 500))
+    await this.#redis.xadd(
+      deadStream,
+      'MAXLEN',
+      '~',
+      mostDead,
+      '*',
+      'e',
+      fields[1] ?? '',
+      'reason',
+      reason.slice(0, 500),
+    )
     await this.#redis.xack(usageStream, ledgerGroup, streamId)
     await this.#redis.xdel(usageStream, streamId)
   }

@@ -13,7 +13,9 @@ export function runQueue(name: QueueName, processor: Processor, services: Servic
     connection,
     concurrency: Math.min(queues[name].concurrency, services.config.workerConcurrency),
   })
-  worker.on('failed', (job, error) => log.error({ err: error, job: job?.name, attempts: job?.attemptsMade }, 'job failed'))
+  worker.on('failed', (job, error) =>
+    log.error({ err: error, job: job?.name, attempts: job?.attemptsMade }, 'job failed'),
+  )
   worker.on('stalled', jobId => log.warn({ jobId }, 'job stalled and is taken up again'))
   worker.on('error', error => log.warn({ err: error }, 'queue connection'))
   return worker

@@ -52,16 +52,21 @@ function discard(request: IncomingMessage): void {
 }
 
 function tooLarge(): GatewayError {
-  return new GatewayError('request_too_large', 'The body is larger than 10 MiB. Upload large files with POST /v1/uploads and refer to them by URL.', {
-    headers: { connection: 'close' },
-  })
+  return new GatewayError(
+    'request_too_large',
+    'The body is larger than 10 MiB. Upload large files with POST /v1/uploads and refer to them by URL.',
+    {
+      headers: { connection: 'close' },
+    },
+  )
 }
 
 /** Parses JSON. Throws 400 `invalid_json` for text that is not UTF-8 JSON, is nested deeper than 128, or has lone surrogates. */
 export function parseJson(raw: Buffer): unknown {
   if (raw.length === 0) throw new GatewayError('invalid_json', 'The body is empty; send a JSON object.')
   if (!isUtf8(raw)) throw new GatewayError('invalid_json', 'The body is not valid UTF-8.')
-  if (deeperThan(raw, mostDepth)) throw new GatewayError('invalid_json', `The body is nested deeper than ${mostDepth} levels.`)
+  if (deeperThan(raw, mostDepth))
+    throw new GatewayError('invalid_json', `The body is nested deeper than ${mostDepth} levels.`)
   const text = raw.toString()
   let value: unknown
   try {
@@ -71,7 +76,10 @@ export function parseJson(raw: Buffer): unknown {
   }
   if (text.includes('\\ud') || text.includes('\\uD')) {
     const path = loneSurrogate(value)
-    if (path) throw new GatewayError('invalid_request', 'The text has a lone surrogate, which is no character.', { param: path })
+    if (path)
+      throw new GatewayError('invalid_request', 'The text has a lone surrogate, which is no character.', {
+        param: path,
+      })
   }
   return value
 }

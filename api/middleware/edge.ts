@@ -9,10 +9,23 @@ const validRequestId = /^[A-Za-z0-9._:-]{1,128}$/
 
 /** Headers that pages of any origin may read (contract §1). */
 const exposed = [
-  'x-request-id', 'x-generation-id', 'x-gateway-model', 'x-gateway-provider', 'x-gateway-mode', 'x-gateway-attempts',
-  'x-gateway-max-tokens-clamped', 'x-gateway-cost-usd', 'x-sandbox', 'idempotent-replayed', 'retry-after',
-  'x-ratelimit-limit-requests', 'x-ratelimit-remaining-requests', 'x-ratelimit-reset-requests',
-  'x-ratelimit-limit-tokens', 'x-ratelimit-remaining-tokens', 'x-ratelimit-reset-tokens',
+  'x-request-id',
+  'x-generation-id',
+  'x-gateway-model',
+  'x-gateway-provider',
+  'x-gateway-mode',
+  'x-gateway-attempts',
+  'x-gateway-max-tokens-clamped',
+  'x-gateway-cost-usd',
+  'x-sandbox',
+  'idempotent-replayed',
+  'retry-after',
+  'x-ratelimit-limit-requests',
+  'x-ratelimit-remaining-requests',
+  'x-ratelimit-reset-requests',
+  'x-ratelimit-limit-tokens',
+  'x-ratelimit-remaining-tokens',
+  'x-ratelimit-reset-tokens',
 ].join(', ')
 const corsHeaders = { 'access-control-allow-origin': '*', 'access-control-expose-headers': exposed }
 
@@ -23,7 +36,9 @@ export function edge(services: Services): Middleware<State> {
     const inbound = ctx.req.headers['x-request-id']
     const requestId = typeof inbound === 'string' && validRequestId.test(inbound) ? inbound : newId('req')
     const open = ctx.path.startsWith('/v1/')
-    const headers: Record<string, string> = open ? { 'x-request-id': requestId, ...corsHeaders } : { 'x-request-id': requestId }
+    const headers: Record<string, string> = open
+      ? { 'x-request-id': requestId, ...corsHeaders }
+      : { 'x-request-id': requestId }
     const { state } = ctx
     state.services = services
     state.requestId = requestId
@@ -35,7 +50,11 @@ export function edge(services: Services): Middleware<State> {
       else await next()
     } catch (error) {
       const failure = publicError(error)
-      if (failure.status >= 500) log[failure.code === 'internal_error' ? 'error' : 'warn']({ requestId, code: failure.code, err: failure.cause ?? error }, failure.message)
+      if (failure.status >= 500)
+        log[failure.code === 'internal_error' ? 'error' : 'warn'](
+          { requestId, code: failure.code, err: failure.cause ?? error },
+          failure.message,
+        )
       state.wide.errorCode = failure.code
       respondWithError(ctx, failure)
     }
@@ -50,7 +69,8 @@ function preflight(ctx: EdgeContext): void {
   ctx.status = 204
   ctx.set({
     'access-control-allow-methods': 'GET, POST, PATCH, DELETE, OPTIONS',
-    'access-control-allow-headers': ctx.get('access-control-request-headers') || 'authorization, content-type, idempotency-key, x-request-id',
+    'access-control-allow-headers':
+      ctx.get('access-control-request-headers') || 'authorization, content-type, idempotency-key, x-request-id',
     'access-control-max-age': '86400',
   })
 }
@@ -58,7 +78,11 @@ function preflight(ctx: EdgeContext): void {
 /** What the client may know of an error: ours as they are, anything else as an internal error. */
 function publicError(error: unknown): GatewayError {
   if (error instanceof GatewayError) return error
-  return new GatewayError('internal_error', 'Something went wrong on our side. Quote the request id when you report it.', { cause: error })
+  return new GatewayError(
+    'internal_error',
+    'Something went wrong on our side. Quote the request id when you report it.',
+    { cause: error },
+  )
 }
 
 function respondWithError(ctx: EdgeContext, failure: GatewayError): void {
@@ -75,5 +99,8 @@ function logLine(ctx: EdgeContext, { clock, log }: Services): void {
   const { requestId, startedMs, wide, client } = ctx.state
   const status = client.gone && !ctx.res.writableEnded ? 499 : ctx.res.headersSent ? ctx.res.statusCode : ctx.status
   if (ctx.path === '/healthz' || ctx.path === '/readyz') return
-  log.info({ requestId, method: ctx.method, path: ctx.path, status, durationMs: clock.now() - startedMs, ...wide }, 'request')
+  log.info(
+    { requestId, method: ctx.method, path: ctx.path, status, durationMs: clock.now() - startedMs, ...wide },
+    'request',
+  )
 }

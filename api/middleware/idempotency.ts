@@ -13,7 +13,9 @@ const keepMs = 24 * 3_600_000
 export function idempotencyKeyOf(header: string | string[] | undefined): string | null {
   if (header === undefined) return null
   if (typeof header !== 'string' || header.length < 1 || header.length > 255) {
-    throw new GatewayError('invalid_request', 'Idempotency-Key must have 1 to 255 characters.', { param: 'Idempotency-Key' })
+    throw new GatewayError('invalid_request', 'Idempotency-Key must have 1 to 255 characters.', {
+      param: 'Idempotency-Key',
+    })
   }
   return header
 }
@@ -22,7 +24,13 @@ export function idempotencyKeyOf(header: string | string[] | undefined): string 
  * Runs a request once per organisation and key: gives the first answer again when it is there, else runs `work` and keeps
  * what it answers. A request that fails keeps nothing, so that it can be tried again. Throws 409 (contract §1).
  */
-export async function once(services: Services, organisationId: string, key: string, request: Buffer[], work: () => Promise<Kept | null>): Promise<Kept | null> {
+export async function once(
+  services: Services,
+  organisationId: string,
+  key: string,
+  request: Buffer[],
+  work: () => Promise<Kept | null>,
+): Promise<Kept | null> {
   const { db, clock } = services
   const id = { organisationId_key: { organisationId, key } }
   const bodyHash = hash('sha256', Buffer.concat(request), 'hex')
@@ -33,7 +41,10 @@ export async function once(services: Services, organisationId: string, key: stri
     if (!answer) await db.idempotencyKey.deleteMany({ where: { organisationId, key } })
     else {
       const { status, headers, body } = answer
-      await db.idempotencyKey.update({ where: id, data: { status, headers, body: Buffer.from(body), lockedUntil: null, createdAt: new Date(clock.now()) } })
+      await db.idempotencyKey.update({
+        where: id,
+        data: { status, headers, body: Buffer.from(body), lockedUntil: null, createdAt: new Date(clock.now()) },
+      })
     }
     return null
   } catch (error) {
@@ -42,10 +53,21 @@ export async function once(services: Services, organisationId: string, key: stri
   }
 }
 
-async function claim({ db, clock }: Services, organisationId: string, key: string, bodyHash: string): Promise<Kept | null> {
+async function claim(
+  { db, clock }: Services,
+  organisationId: string,
+  key: string,
+  bodyHash: string,
+): Promise<Kept | null> {
   const now = clock.now()
   const lockedUntil = new Date(now + lockMs)
-  await db.idempotencyKey.deleteMany({ where: { organisationId, key, OR: [{ createdAt: { lt: new Date(now - keepMs) } }, { lockedUntil: { lt: new Date(now) } }] } })
+  await db.idempotencyKey.deleteMany({
+    where: {
+      organisationId,
+      key,
+      OR: [{ createdAt: { lt: new Date(now - keepMs) } }, { lockedUntil: { lt: new Date(now) } }],
+    },
+  })
   try {
     await db.idempotencyKey.create({ data: { organisationId, key, bodyHash, lockedUntil, createdAt: new Date(now) } })
     return null
@@ -54,10 +76,21 @@ async function claim({ db, clock }: Services, organisationId: string, key: strin
   }
   const row = await db.idempotencyKey.findUnique({ where: { organisationId_key: { organisationId, key } } })
   if (row && row.bodyHash !== bodyHash) {
-    throw new GatewayError('idempotency_key_reused', 'This Idempotency-Key was used with another request. Use a new key.')
+    throw new GatewayError(
+      'idempotency_key_reused',
+      'This Idempotency-Key was used with another request. Use a new key.',
+    )
   }
   if (!row || row.status === null) {
-    throw new GatewayError('idempotency_in_progress', 'The first request with this Idempotency-Key is still running. Try again shortly.', { headers: { 'retry-after': '1' } })
+    throw new GatewayError(
+      'idempotency_in_progress',
+      'The first request with this Idempotency-Key is still running. Try again shortly.',
+      { headers: { 'retry-after': '1' } },
+    )
   }
-  return { status: row.status, headers: row.headers as Record<string, string>, body: Buffer.from(row.body ?? []).toString() }
+  return {
+    status: row.status,
+    headers: row.headers as Record<string, string>,
+    body: Buffer.from(row.body ?? []).toString(),
+  }
 }

@@ -1,11 +1,11 @@
 import { GatewayError } from '../../shared/base/errors.ts'
+import { newId } from '../../shared/base/ids.ts'
 import { authorise, spenderOf } from '../../shared/chat/run.ts'
 import type { Known } from '../../shared/keys/policies.ts'
 import type { Scope } from '../../shared/keys/policy.ts'
 import { hashSecret, secretKind } from '../../shared/keys/secret.ts'
 import type { Services } from '../../shared/services.ts'
 import { rateHeaders } from '../../shared/wallet/admission.ts'
-import { newId } from '../../shared/base/ids.ts'
 
 /** The secret of an `Authorization: Bearer` header. Throws 401. */
 function bearer(authorization: string | undefined): string {
@@ -16,14 +16,22 @@ function bearer(authorization: string | undefined): string {
 }
 
 /** The standard key of a request, allowed to use `scope` (null = any). Throws 401 and 403; a remembered policy never refuses by itself. */
-export async function standardKey(services: Services, authorization: string | undefined, scope: Scope | null): Promise<Known> {
+export async function standardKey(
+  services: Services,
+  authorization: string | undefined,
+  scope: Scope | null,
+): Promise<Known> {
   const secret = bearer(authorization)
   const kind = secretKind(secret)
-  if (kind === 'provisioning') throw new GatewayError('wrong_key_type', 'A provisioning key manages keys and cannot call this route. Use a standard key.')
+  if (kind === 'provisioning')
+    throw new GatewayError(
+      'wrong_key_type',
+      'A provisioning key manages keys and cannot call this route. Use a standard key.',
+    )
   if (!kind) throw new GatewayError('invalid_api_key', 'This does not look like an API key of this service.')
   const known = await services.policies.find(hashSecret(secret))
   try {
-    authorise(known.policy, scope ?? [...known.policy.scopes][0]! as Scope, services.clock.now())
+    authorise(known.policy, scope ?? ([...known.policy.scopes][0]! as Scope), services.clock.now())
     return known
   } catch (error) {
     if (known.fresh !== '') throw error
@@ -53,5 +61,7 @@ export async function admitFree(services: Services, known: Known): Promise<Recor
     current = await services.policies.read(known.policy.hash, admitted.stale)
     authorise(current.policy, [...current.policy.scopes][0] as Scope, services.clock.now())
   }
-  throw new GatewayError('service_unavailable', 'This key is changing right now. Try again.', { headers: { 'retry-after': '1' } })
+  throw new GatewayError('service_unavailable', 'This key is changing right now. Try again.', {
+    headers: { 'retry-after': '1' },
+  })
 }

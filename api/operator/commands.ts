@@ -12,7 +12,10 @@ import { type Command, command } from './parse.ts'
 
 const org = z.string().min(1)
 const hash = z.string().regex(/^[0-9a-f]{64}$/, 'must be the key’s hash (64 hex digits)')
-const number = z.string().regex(/^\d+(\.\d{1,9})?$/, 'must be a number').transform(Number)
+const number = z
+  .string()
+  .regex(/^\d+(\.\d{1,9})?$/, 'must be a number')
+  .transform(Number)
 
 async function existing({ db }: Services, id: string) {
   const row = await db.organisation.findUnique({ where: { id } })
@@ -24,7 +27,8 @@ async function present({ accounts }: Services, row: ApiKey): Promise<KeyRecord> 
   return keyRecord(row, (await accounts.monthSpend([row.id])).get(row.id) ?? 0n)
 }
 
-const describe = (record: KeyRecord) => `${record.hash}  ${record.prefix}…${record.last4}  ${record.environment}  ${record.status}  ${record.name}`
+const describe = (record: KeyRecord) =>
+  `${record.hash}  ${record.prefix}…${record.last4}  ${record.environment}  ${record.status}  ${record.name}`
 
 const organisations: Command[] = [
   command({
@@ -45,9 +49,18 @@ const organisations: Command[] = [
       const data = []
       for (const { id, name, createdAt } of rows) {
         const { balanceNano, availableNano } = await services.accounts.view(id)
-        data.push({ id, name, created_at: createdAt.toISOString(), balance_usd: usdFromNano(balanceNano), available_usd: usdFromNano(availableNano) })
+        data.push({
+          id,
+          name,
+          created_at: createdAt.toISOString(),
+          balance_usd: usdFromNano(balanceNano),
+          available_usd: usdFromNano(availableNano),
+        })
       }
-      return { data: { data }, text: data.map(row => `${row.id}  $${row.balance_usd}  ${row.name}`).join('\n') || 'No organisations yet.' }
+      return {
+        data: { data },
+        text: data.map(row => `${row.id}  $${row.balance_usd}  ${row.name}`).join('\n') || 'No organisations yet.',
+      }
     },
   }),
   command({
@@ -55,7 +68,10 @@ const organisations: Command[] = [
     help: '--org ID --usd 25 [--method card|ach|grant] [--hold-days 5]',
     flags: z.strictObject({
       org,
-      usd: z.string().regex(/^\d{1,6}(\.\d{1,9})?$/, 'must be an amount in USD').refine(text => Number(text) > 0, 'must be more than 0'),
+      usd: z
+        .string()
+        .regex(/^\d{1,6}(\.\d{1,9})?$/, 'must be an amount in USD')
+        .refine(text => Number(text) > 0, 'must be more than 0'),
       method: z.enum(['card', 'ach', 'grant']).default('card'),
       hold_days: number.optional(),
     }),
@@ -64,7 +80,12 @@ const organisations: Command[] = [
       // ACH money can be called back for some days: it counts at once and can be spent later.
       const holdDays = hold_days ?? (method === 'ach' ? 5 : 0)
       const availableAt = holdDays > 0 ? new Date(services.clock.now() + holdDays * 86_400_000) : undefined
-      await services.accounts.deposit({ organisationId: org, amountNano: nanoFromUsd(usd), method, ...(availableAt && { availableAt }) })
+      await services.accounts.deposit({
+        organisationId: org,
+        amountNano: nanoFromUsd(usd),
+        method,
+        ...(availableAt && { availableAt }),
+      })
       const view = await services.accounts.view(org)
       const data = {
         org,
@@ -86,7 +107,15 @@ const keyFlags = z.strictObject({
   rpm_limit: number.optional(),
   tpm_limit: number.optional(),
   monthly_spend_cap_usd: number.optional(),
-  model_allowlist: z.string().transform(text => text.split(',').map(slug => slug.trim()).filter(Boolean)).optional(),
+  model_allowlist: z
+    .string()
+    .transform(text =>
+      text
+        .split(',')
+        .map(slug => slug.trim())
+        .filter(Boolean),
+    )
+    .optional(),
   scopes: z.string().optional(),
   expires_in_days: number.optional(),
 })
@@ -99,7 +128,11 @@ const keys: Command[] = [
     async run(services, { org, env, ...policy }) {
       await existing(services, org)
       const input = newKey.safeParse({ ...policy, environment: env })
-      if (!input.success) throw new GatewayError('invalid_request', `--${String(input.error.issues[0]!.path[0]).replaceAll('_', '-')}: ${input.error.issues[0]!.message}`)
+      if (!input.success)
+        throw new GatewayError(
+          'invalid_request',
+          `--${String(input.error.issues[0]!.path[0]).replaceAll('_', '-')}: ${input.error.issues[0]!.message}`,
+        )
       const { row, secret } = await services.keys.create(org, input.data)
       return { data: { data: await present(services, row), key: secret }, text: secret }
     },
@@ -174,7 +207,10 @@ const upkeep: Command[] = [
     async run(services) {
       const invariants = await checkTwice(services)
       const ok = invariants.every(({ breaches }) => breaches.length === 0)
-      const lines = invariants.flatMap(({ name, checked, breaches }) => [`${breaches.length === 0 ? 'ok    ' : 'BREACH'} ${name} (${checked} checked)`, ...breaches.map(breach => `         ${breach}`)])
+      const lines = invariants.flatMap(({ name, checked, breaches }) => [
+        `${breaches.length === 0 ? 'ok    ' : 'BREACH'} ${name} (${checked} checked)`,
+        ...breaches.map(breach => `         ${breach}`),
+      ])
       return { data: { ok, invariants }, text: lines.join('\n'), exitCode: ok ? 0 : 1 }
     },
   }),
@@ -187,10 +223,16 @@ const upkeep: Command[] = [
         id: model.id,
         type: model.type,
         disabled: model.disabled,
-        providers: model.providers.map(({ provider }) => ({ provider, configured: upstreams.configured(provider, 'live') })),
+        providers: model.providers.map(({ provider }) => ({
+          provider,
+          configured: upstreams.configured(provider, 'live'),
+        })),
         expires_on: model.expires_on,
       }))
-      const text = data.map(({ id, type, disabled, providers }) => `${type.padEnd(14)} ${id}${disabled ? ' (disabled)' : ''}  ${providers.map(({ provider, configured }) => (configured ? provider : `(${provider})`)).join(' ')}`)
+      const text = data.map(
+        ({ id, type, disabled, providers }) =>
+          `${type.padEnd(14)} ${id}${disabled ? ' (disabled)' : ''}  ${providers.map(({ provider, configured }) => (configured ? provider : `(${provider})`)).join(' ')}`,
+      )
       return { data: { data }, text: text.join('\n') }
     },
   }),
@@ -234,5 +276,7 @@ export const commands: readonly Command[] = [...organisations, ...keys, ...upkee
 
 /** The help text: every command on its line. */
 export function usage(): string {
-  return ['Commands (each takes --json):', ...commands.map(({ name, help }) => `  ${name} ${help}`.trimEnd())].join('\n')
+  return ['Commands (each takes --json):', ...commands.map(({ name, help }) => `  ${name} ${help}`.trimEnd())].join(
+    '\n',
+  )
 }

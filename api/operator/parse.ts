@@ -13,7 +13,9 @@ export type Command = {
 }
 
 /** Declares a command whose flags are typed by its schema. */
-export function command<F extends z.ZodObject>(declared: Omit<Command, 'flags' | 'run'> & { flags: F; run(services: Services, flags: z.output<F>): Promise<Result> }): Command {
+export function command<F extends z.ZodObject>(
+  declared: Omit<Command, 'flags' | 'run'> & { flags: F; run(services: Services, flags: z.output<F>): Promise<Result> },
+): Command {
   return declared
 }
 
@@ -23,7 +25,10 @@ export class UsageError extends Error {
 }
 
 /** Finds the command and validates its flags (kebab-case names of the schema's fields). Throws a UsageError. */
-export function parseCommand(argv: string[], commands: readonly Command[]): { command: Command; flags: unknown; json: boolean } {
+export function parseCommand(
+  argv: string[],
+  commands: readonly Command[],
+): { command: Command; flags: unknown; json: boolean } {
   const words: string[] = []
   const raw: Record<string, string> = {}
   let json = false
@@ -42,6 +47,7 @@ export function parseCommand(argv: string[], commands: readonly Command[]): { co
   const parsed = command.flags.safeParse(raw)
   if (parsed.success) return { command, flags: parsed.data, json }
   const [issue] = parsed.error.issues
-  if (issue!.code === 'unrecognized_keys') throw new UsageError(`${command.name} has no --${issue!.keys[0]!.replaceAll('_', '-')}`)
+  if (issue!.code === 'unrecognized_keys')
+    throw new UsageError(`${command.name} has no --${issue!.keys[0]!.replaceAll('_', '-')}`)
   throw new UsageError(`--${String(issue!.path[0]).replaceAll('_', '-')}: ${issue!.message}`)
 }

@@ -1,30 +1,61 @@
-import { run } from '../../shared/chat/run.ts'
 import { route } from '../../shared/chat/router.ts'
+import { run } from '../../shared/chat/run.ts'
+import type { Scope } from '../../shared/keys/policy.ts'
 import { chatRequest } from '../../shared/kinds/chat.ts'
 import { completionRequest } from '../../shared/kinds/completion.ts'
 import { embeddingRequest } from '../../shared/kinds/embedding.ts'
+import type { Features } from '../../shared/kinds/features.ts'
 import { chatFeatures, completionFeatures, embeddingFeatures } from '../../shared/kinds/features.ts'
 import type { DirectKind, DirectKinds } from '../../shared/kinds/index.ts'
-import type { Features } from '../../shared/kinds/features.ts'
-import type { Scope } from '../../shared/keys/policy.ts'
 import { chatCompletion, completion, embeddings, routingDecision } from '../answers.ts'
 import { endpoint, type Validated } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
 
-type Streamable = { stream?: boolean | null | undefined; stream_options?: { include_usage?: boolean | undefined } | null | undefined }
+type Streamable = {
+  stream?: boolean | null | undefined
+  stream_options?: { include_usage?: boolean | undefined } | null | undefined
+}
 
 /** Runs a validated request and lets the run answer through the request's own client. */
-async function answer<K extends DirectKind>(kind: K, scope: Scope, request: Validated<DirectKinds[K]['request'], unknown>, features: Features): Promise<void> {
+async function answer<K extends DirectKind>(
+  kind: K,
+  scope: Scope,
+  request: Validated<DirectKinds[K]['request'], unknown>,
+  features: Features,
+): Promise<void> {
   const { services, known, body, raw, requestId, client, ctx, wide } = request
   const { stream, stream_options } = body as Streamable
   ctx.respond = false
-  const report = await run(services, { kind, known, scope, body, raw, features, requestId, stream: stream === true, includeUsage: stream_options?.include_usage === true }, client)
+  const report = await run(
+    services,
+    {
+      kind,
+      known,
+      scope,
+      body,
+      raw,
+      features,
+      requestId,
+      stream: stream === true,
+      includeUsage: stream_options?.include_usage === true,
+    },
+    client,
+  )
   Object.assign(wide, report)
 }
 
 const modelErrors = [
-  'context_length_exceeded', 'unsupported_capability', 'url_not_allowed', 'insufficient_credits', 'monthly_spend_cap_reached',
-  'model_not_allowed', 'model_not_found', 'upstream_error', 'upstream_invalid_response', 'no_provider_available', 'upstream_timeout',
+  'context_length_exceeded',
+  'unsupported_capability',
+  'url_not_allowed',
+  'insufficient_credits',
+  'monthly_spend_cap_reached',
+  'model_not_allowed',
+  'model_not_found',
+  'upstream_error',
+  'upstream_invalid_response',
+  'no_provider_available',
+  'upstream_timeout',
 ] as const
 
 export const chatCompletions = endpoint({
@@ -32,7 +63,8 @@ export const chatCompletions = endpoint({
   path: '/v1/chat/completions',
   tag: 'Chat',
   summary: 'Create a chat completion',
-  description: 'The OpenAI chat shape both ways. `model: "auto"` lets the gateway choose. With `stream: true` the answer is server-sent events of `chat.completion.chunk` objects, ended by `data: [DONE]`.',
+  description:
+    'The OpenAI chat shape both ways. `model: "auto"` lets the gateway choose. With `stream: true` the answer is server-sent events of `chat.completion.chunk` objects, ended by `data: [DONE]`.',
   access: { scope: 'chat' },
   body: chatRequest,
   answers: { 200: { description: 'The completion, or its event stream.', schema: chatCompletion } },
@@ -45,7 +77,8 @@ export const completions = endpoint({
   path: '/v1/completions',
   tag: 'Chat',
   summary: 'Create a legacy completion',
-  description: 'Served by completion models, or by a chat model that gets the prompt as one user message (one text prompt; no logprobs, suffix or best_of then).',
+  description:
+    'Served by completion models, or by a chat model that gets the prompt as one user message (one text prompt; no logprobs, suffix or best_of then).',
   access: { scope: 'completions' },
   body: completionRequest,
   answers: { 200: { description: 'The completion, or its event stream.', schema: completion } },
@@ -70,18 +103,27 @@ export const routeDecision = endpoint({
   path: '/v1/route',
   tag: 'Chat',
   summary: 'Show where a chat request would go',
-  description: 'Takes the body of a chat completion and gives the routing decision only. No provider is called and nothing is charged.',
+  description:
+    'Takes the body of a chat completion and gives the routing decision only. No provider is called and nothing is charged.',
   access: { scope: 'chat' },
   body: chatRequest,
   answers: { 200: { description: 'The decision.', schema: routingDecision } },
-  errors: ['context_length_exceeded', 'unsupported_capability', 'model_not_allowed', 'model_not_found', 'no_provider_available'],
+  errors: [
+    'context_length_exceeded',
+    'unsupported_capability',
+    'model_not_allowed',
+    'model_not_found',
+    'no_provider_available',
+  ],
   async handle({ services, known, body, raw, ctx }) {
     ctx.set(await admitFree(services, known))
     const features = chatFeatures(body, raw.length)
     const world = { ...services, marginPpm: services.config.marginPpm }
     const { mode, reason, targets, candidates } = route(world, known.policy, 'chat', body, features, true)
     const [first, ...rest] = targets
-    const chosen = candidates.find(candidate => candidate.model === first!.model.id && candidate.provider === first!.provider.name)
+    const chosen = candidates.find(
+      candidate => candidate.model === first!.model.id && candidate.provider === first!.provider.name,
+    )
     ctx.set({ 'x-gateway-model': first!.model.id, 'x-gateway-provider': first!.provider.name, 'x-gateway-mode': mode })
     if (known.policy.environment === 'test') ctx.set('x-sandbox', 'true')
     return {

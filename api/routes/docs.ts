@@ -15,7 +15,12 @@ export const openApi = endpoint({
   ...shared,
   path: '/openapi.json',
   summary: 'The OpenAPI 3.1 document',
-  answers: { 200: { description: 'Generated from the schemas that validate requests.', schema: z.looseObject({ openapi: z.string() }) } },
+  answers: {
+    200: {
+      description: 'Generated from the schemas that validate requests.',
+      schema: z.looseObject({ openapi: z.string() }),
+    },
+  },
   handle({ ctx }) {
     document ??= JSON.stringify(openApiDocument(endpoints))
     ctx.type = 'application/json'

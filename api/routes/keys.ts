@@ -35,9 +35,19 @@ export const listKeys = endpoint({
   async handle({ services, organisationId, query }) {
     const { limit, after, include_revoked = false } = query
     if (after) await services.keys.get(organisationId, after)
-    const rows = await services.keys.list(organisationId, { limit: limit + 1, includeRevoked: include_revoked, ...(after && { after }) })
+    const rows = await services.keys.list(organisationId, {
+      limit: limit + 1,
+      includeRevoked: include_revoked,
+      ...(after && { after }),
+    })
     const data = await records(services, rows.slice(0, limit))
-    return { object: 'list', data, has_more: rows.length > limit, first_id: data[0]?.hash ?? null, last_id: data.at(-1)?.hash ?? null }
+    return {
+      object: 'list',
+      data,
+      has_more: rows.length > limit,
+      first_id: data[0]?.hash ?? null,
+      last_id: data.at(-1)?.hash ?? null,
+    }
   },
 })
 
@@ -99,7 +109,12 @@ export const deleteKey = endpoint({
   method: 'delete',
   path: '/api/v1/keys/{hash}',
   summary: 'Revoke one key for good',
-  answers: { 200: { description: 'Revoked. Its usage history stays.', schema: z.strictObject({ data: z.strictObject({ hash: z.string(), deleted: z.literal(true) }) }) } },
+  answers: {
+    200: {
+      description: 'Revoked. Its usage history stays.',
+      schema: z.strictObject({ data: z.strictObject({ hash: z.string(), deleted: z.literal(true) }) }),
+    },
+  },
   errors: ['not_found'],
   async handle({ services, organisationId, params }) {
     await services.keys.revoke(organisationId, params.hash!)

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { publicPricing } from '../../shared/catalog/prices.ts'
-import { endpoints as routes, type ModelRow, type ModelType } from '../../shared/catalog/schema.ts'
+import { type ModelRow, type ModelType, endpoints as routes } from '../../shared/catalog/schema.ts'
 import type { Policy } from '../../shared/keys/policy.ts'
 import type { Services } from '../../shared/services.ts'
 import { modelList } from '../answers.ts'
@@ -14,7 +14,8 @@ export const listModels = endpoint({
   path: '/v1/models',
   tag: 'Models',
   summary: 'List models',
-  description: 'Every model this key can use, of every kind. A live key sees what a configured provider can serve, a test key everything.',
+  description:
+    'Every model this key can use, of every kind. A live key sees what a configured provider can serve, a test key everything.',
   access: { scope: null },
   query: z.strictObject({ type: z.enum(types).optional().describe('Only models of this type.') }),
   answers: { 200: { description: 'The models.', schema: modelList } },
@@ -30,8 +31,17 @@ function visibleModels(services: Services, policy: Policy, type: ModelType | und
   for (const model of services.catalog.models.values()) {
     if (model.disabled || (type && model.type !== type)) continue
     if (policy.allowlist && !policy.allowlist.has(model.id)) continue
-    const providers = services.catalog.targets(model).filter(({ provider }) => services.upstreams.configured(provider.name, policy.environment))
-    if (providers.length > 0) rows.push(presentModel(services, model, providers.map(({ provider }) => provider.name)))
+    const providers = services.catalog
+      .targets(model)
+      .filter(({ provider }) => services.upstreams.configured(provider.name, policy.environment))
+    if (providers.length > 0)
+      rows.push(
+        presentModel(
+          services,
+          model,
+          providers.map(({ provider }) => provider.name),
+        ),
+      )
   }
   const chat = rows.some(row => row.type === 'chat')
   return (!type || type === 'chat') && chat ? [auto, ...rows] : rows

@@ -30,7 +30,10 @@ export const readiness = endpoint({
       await Promise.race([checks, late])
       return { status: 'ok' }
     } catch (cause) {
-      throw new GatewayError('service_unavailable', 'Redis or Postgres does not answer.', { headers: { 'retry-after': '1' }, cause })
+      throw new GatewayError('service_unavailable', 'Redis or Postgres does not answer.', {
+        headers: { 'retry-after': '1' },
+        cause,
+      })
     }
   },
 })

@@ -9,7 +9,10 @@ export const devStackFile = 'dev.json'
 const port = z.coerce.number().int().min(0).max(65_535)
 const positive = (most: number) => z.coerce.number().int().min(1).max(most)
 const flag = z.enum(['true', 'false', '1', '0', '']).transform(text => text === 'true' || text === '1')
-const percent = z.string().regex(/^\d{1,3}(\.\d{1,4})?$/, 'must be a percentage such as 5 or 2.5').transform(ppmFromPercent)
+const percent = z
+  .string()
+  .regex(/^\d{1,3}(\.\d{1,4})?$/, 'must be a percentage such as 5 or 2.5')
+  .transform(ppmFromPercent)
 const url = (...protocols: string[]) =>
   z.string().refine(text => URL.canParse(text) && protocols.includes(new URL(text).protocol), {
     error: `must be a URL starting with ${protocols.map(protocol => `${protocol}//`).join(' or ')}`,
@@ -144,9 +147,13 @@ function providerSettings(env: Record<string, string>): { settings: Map<string, 
     const provider = settings.get(name.toLowerCase()) ?? { apiKeys: [], baseUrl: null }
     settings.set(name.toLowerCase(), provider)
     if (what === 'API_KEY') {
-      provider.apiKeys = value.split(',').map(key => key.trim()).filter(Boolean)
+      provider.apiKeys = value
+        .split(',')
+        .map(key => key.trim())
+        .filter(Boolean)
       // A key with a line break or a non-ASCII character cannot be a header: say so now, without showing it.
-      if (provider.apiKeys.some(key => !/^[\x21-\x7e]+$/.test(key))) faults.push(`${variable}: has characters that no API key has`)
+      if (provider.apiKeys.some(key => !/^[\x21-\x7e]+$/.test(key)))
+        faults.push(`${variable}: has characters that no API key has`)
     } else if (URL.canParse(value) && /^https?:$/.test(new URL(value).protocol)) {
       provider.baseUrl = value.replace(/\/+$/, '')
     } else {

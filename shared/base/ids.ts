@@ -12,7 +12,19 @@ function sortable(): string {
 const separators = { chatcmpl: '-', cmpl: '-', file: '-' } as const
 export type IdPrefix =
   | keyof typeof separators
-  | 'job' | 'mesh' | 'ajob' | 'batch' | 'batch_req' | 'req' | 'evt' | 'upl' | 'org' | 'key' | 'emb' | 'dep' | 'user'
+  | 'job'
+  | 'mesh'
+  | 'ajob'
+  | 'batch'
+  | 'batch_req'
+  | 'req'
+  | 'evt'
+  | 'upl'
+  | 'org'
+  | 'key'
+  | 'emb'
+  | 'dep'
+  | 'user'
 
 /** A new id: prefix and a sortable random part (contract §1). */
 export function newId(prefix: IdPrefix): string {

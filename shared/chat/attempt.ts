@@ -1,7 +1,7 @@
-import type { DirectKind } from '../kinds/index.ts'
-import { type Call, type DirectAdapter, ProviderError, type Protocol } from '../providers/contract.ts'
-import type { Environment, Upstreams } from '../providers/upstreams.ts'
 import type { ResponseHeaders, TransportFault } from '../io/http.ts'
+import type { DirectKind } from '../kinds/index.ts'
+import { type Call, type DirectAdapter, type Protocol, ProviderError } from '../providers/contract.ts'
+import type { Environment, Upstreams } from '../providers/upstreams.ts'
 import type { Client } from './client.ts'
 import type { KeepAlive, Silent } from './keep-alive.ts'
 import type { Relay } from './relay.ts'
@@ -68,7 +68,13 @@ export type Streamed = { started: boolean; error: Error | null }
  * Sends a call and relays its events to the client as they come. `open` is called before the first write. Resolves when
  * the provider has finished or failed; an error before anything was written leaves the client untouched.
  */
-export function streamAnswer<K extends DirectKind>(attempt: Attempt<K>, relay: Relay, keepAlive: KeepAlive, open: () => void, onFirstByte: () => void): Promise<Streamed> {
+export function streamAnswer<K extends DirectKind>(
+  attempt: Attempt<K>,
+  relay: Relay,
+  keepAlive: KeepAlive,
+  open: () => void,
+  onFirstByte: () => void,
+): Promise<Streamed> {
   const { upstreams, environment, adapter, protocol, call, client } = attempt
   return new Promise((resolve, reject) => {
     let status = 0

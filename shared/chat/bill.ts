@@ -32,15 +32,29 @@ type Choice = { finish_reason?: string | null; text?: string; message?: Record<s
  * produced nothing (contract §1); a capped key is never charged beyond its reservation, so that the cap holds whatever a
  * provider counts.
  */
-export async function bill<K extends DirectKind>({ target, ticket, marginPpm, free }: Billing, finished: Finished<K>): Promise<Bill> {
+export async function bill<K extends DirectKind>(
+  { target, ticket, marginPpm, free }: Billing,
+  finished: Finished<K>,
+): Promise<Bill> {
   const { usage, produced, finishReason } = await outcome(finished)
   let costNano = free || !produced ? 0 : chargeNano(target.deployment, usage, marginPpm)
   if (ticket.spender.capNano !== null) costNano = Math.min(costNano, ticket.reservedNano)
   const shownUsage = { ...usage, cost: costNano / 1e9 }
-  return { target, usage, shownUsage, costNano, status: 200, errorCode: null, finishReason, upstreamId: finished.upstreamId }
+  return {
+    target,
+    usage,
+    shownUsage,
+    costNano,
+    status: 200,
+    errorCode: null,
+    finishReason,
+    upstreamId: finished.upstreamId,
+  }
 }
 
-async function outcome<K extends DirectKind>(finished: Finished<K>): Promise<{ usage: Usage; produced: boolean; finishReason: string | null }> {
+async function outcome<K extends DirectKind>(
+  finished: Finished<K>,
+): Promise<{ usage: Usage; produced: boolean; finishReason: string | null }> {
   const { kind, body } = finished
   if ('relay' in finished) {
     const { relay, produced } = finished
@@ -50,7 +64,11 @@ async function outcome<K extends DirectKind>(finished: Finished<K>): Promise<{ u
   if (finished.answer.data) {
     const usage = finished.answer.usage as { prompt_tokens: number; total_tokens: number } | undefined
     // Embeddings have no completion: OpenAI's own usage object names only two figures.
-    return { usage: usage ? { completion_tokens: 0, ...usage } : await counted(kind, body, ''), produced: true, finishReason: null }
+    return {
+      usage: usage ? { completion_tokens: 0, ...usage } : await counted(kind, body, ''),
+      produced: true,
+      finishReason: null,
+    }
   }
   const choices = (finished.answer.choices ?? []) as Choice[]
   const text = choices.map(textOf).join('')
@@ -71,5 +89,7 @@ function textOf({ text, message }: Choice): string {
   const calls = message.tool_calls ? JSON.stringify(message.tool_calls) : ''
   const images = Array.isArray(message.images) ? ' image'.repeat(1_000 * message.images.length) : ''
   const audio = (message.audio as { transcript?: string } | null)?.transcript ?? ''
-  return [message.content, message.reasoning_content, message.refusal, calls, images, audio].filter(part => typeof part === 'string').join('')
+  return [message.content, message.reasoning_content, message.refusal, calls, images, audio]
+    .filter(part => typeof part === 'string')
+    .join('')
 }

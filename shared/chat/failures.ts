@@ -12,7 +12,8 @@ export function isRequestFault(error: ProviderError): boolean {
 
 /** The error a client gets when its providers failed. Names who was tried and why; never a secret or an address. */
 export function failureOf(tried: readonly Tried[], last: ProviderError): GatewayError {
-  if (last.reason === 'context_length') return new GatewayError('context_length_exceeded', last.message, { param: 'messages', cause: last })
+  if (last.reason === 'context_length')
+    return new GatewayError('context_length_exceeded', last.message, { param: 'messages', cause: last })
   if (isRequestFault(last)) return new GatewayError('invalid_request', last.message, { cause: last })
   const attempts = tried.map(({ target, error }) => ({
     provider: target.provider.name,
@@ -24,12 +25,22 @@ export function failureOf(tried: readonly Tried[], last: ProviderError): Gateway
   const reasons = new Set(tried.map(({ error }) => error.reason))
   reasons.add(last.reason)
   if ([...reasons].every(reason => reason === 'timeout')) {
-    return new GatewayError('upstream_timeout', 'No provider answered in time. Try again, or name more models to fall back to.', { metadata, cause: last })
+    return new GatewayError(
+      'upstream_timeout',
+      'No provider answered in time. Try again, or name more models to fall back to.',
+      { metadata, cause: last },
+    )
   }
   if ([...reasons].every(reason => reason === 'invalid_response')) {
-    return new GatewayError('upstream_invalid_response', 'The provider’s answer could not be understood.', { metadata, cause: last })
+    return new GatewayError('upstream_invalid_response', 'The provider’s answer could not be understood.', {
+      metadata,
+      cause: last,
+    })
   }
   const headers = last.retryAfterMs ? { 'retry-after': String(Math.ceil(last.retryAfterMs / 1000)) } : undefined
-  const message = last.reason === 'truncated' ? 'The provider’s answer broke off.' : 'Every provider that could serve this request failed. Try again shortly.'
+  const message =
+    last.reason === 'truncated'
+      ? 'The provider’s answer broke off.'
+      : 'Every provider that could serve this request failed. Try again shortly.'
   return new GatewayError('upstream_error', message, { metadata, cause: last, ...(headers && { headers }) })
 }

@@ -1,7 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
+import { fetchPublic } from '../io/safe-url.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { DirectAdapter, Media } from '../providers/contract.ts'
-import { fetchPublic } from '../io/safe-url.ts'
 import type { Services } from '../services.ts'
 
 const none: ReadonlyMap<string, Media> = new Map()
@@ -10,13 +10,23 @@ const maxBytes = 20 * 1024 * 1024
 const timeoutMs = 15_000
 
 /** Fetches, through the safe-url door, what an adapter needs the bytes of. Throws `url_not_allowed` naming the field. */
-export async function fetchMedia<K extends DirectKind>(services: Services, adapter: DirectAdapter<K>, body: DirectKinds[K]['request']): Promise<ReadonlyMap<string, Media>> {
+export async function fetchMedia<K extends DirectKind>(
+  services: Services,
+  adapter: DirectAdapter<K>,
+  body: DirectKinds[K]['request'],
+): Promise<ReadonlyMap<string, Media>> {
   const urls = [...new Set(adapter.remoteMedia?.(body) ?? [])]
   if (urls.length === 0) return none
   if (urls.length > most) {
-    throw new GatewayError('invalid_request', `At most ${most} images by URL can be sent to this model; send the others as data: URIs.`, { param: 'messages' })
+    throw new GatewayError(
+      'invalid_request',
+      `At most ${most} images by URL can be sent to this model; send the others as data: URIs.`,
+      { param: 'messages' },
+    )
   }
   const allowPrivate = services.config.allowPrivateUrls
-  const files = await Promise.all(urls.map(url => fetchPublic(url, { maxBytes, timeoutMs, allowPrivate, param: 'messages' })))
+  const files = await Promise.all(
+    urls.map(url => fetchPublic(url, { maxBytes, timeoutMs, allowPrivate, param: 'messages' })),
+  )
   return new Map(urls.map((url, i) => [url, files[i]!]))
 }

@@ -30,13 +30,17 @@ export function boundOf(targets: readonly Target[], features: Features, marginPp
   let outputTokens = features.maxTokens ?? 0
   for (const target of targets) {
     const { input, output } = dearestRates(target, features)
-    fixedNano = Math.max(fixedNano, Number(nanoCeilFromPico(withMargin(input * BigInt(features.promptTokensBound), marginPpm))))
+    fixedNano = Math.max(
+      fixedNano,
+      Number(nanoCeilFromPico(withMargin(input * BigInt(features.promptTokensBound), marginPpm))),
+    )
     picoPerOutputToken = Math.max(picoPerOutputToken, Number(withMargin(output * BigInt(features.choices), marginPpm)))
     if (features.maxTokens === null) outputTokens = Math.max(outputTokens, target.model.max_output_tokens ?? 8_192)
   }
   // A chat template may add a token or two after the limit; better reserved than missing.
   if (features.maxTokens !== 0) fixedNano += Math.ceil((2 * picoPerOutputToken) / 1000)
-  const estimatedTokens = features.promptTokensEstimate + Math.min(features.maxTokens ?? expectedOutputTokens, 100_000) * features.choices
+  const estimatedTokens =
+    features.promptTokensEstimate + Math.min(features.maxTokens ?? expectedOutputTokens, 100_000) * features.choices
   return { estimatedTokens, fixedNano, picoPerOutputToken, outputTokens, explicit: features.maxTokens !== null }
 }
 

@@ -118,7 +118,14 @@ export class TranslatingRelay extends Relay {
   }
 }
 
-const finishingMarks = ['"finish_reason":"', '"finish_reason": "', '"usage":{', '"usage": {', '[DONE]', '"error":'] as const
+const finishingMarks = [
+  '"finish_reason":"',
+  '"finish_reason": "',
+  '"usage":{',
+  '"usage": {',
+  '[DONE]',
+  '"error":',
+] as const
 
 /**
  * For providers that speak our dialect: bytes pass as they came. Only the first event and those that finish, report usage
@@ -146,7 +153,8 @@ export class PassingRelay extends Relay {
     }
     const all = this.#rest + text
     const end = lastBlankLine(all)
-    if (all.length - end > 32 * 1024 * 1024) throw new ProviderError('invalid_response', 'an event of the stream is too long')
+    if (all.length - end > 32 * 1024 * 1024)
+      throw new ProviderError('invalid_response', 'an event of the stream is too long')
     this.#rest = all.slice(end)
     return this.#events(all.slice(0, end))
   }

@@ -13,7 +13,14 @@ export type RoutingRequest = {
   model: string
   mode?: Mode | undefined
   models?: string[] | undefined
-  provider?: { order?: string[] | undefined; only?: string[] | undefined; ignore?: string[] | undefined; allow_fallbacks?: boolean | undefined } | undefined
+  provider?:
+    | {
+        order?: string[] | undefined
+        only?: string[] | undefined
+        ignore?: string[] | undefined
+        allow_fallbacks?: boolean | undefined
+      }
+    | undefined
 }
 
 export type Candidate = {
@@ -41,7 +48,14 @@ const priceWeight: Record<Mode, number> = { cost: 0.6, balanced: 0.12, quality: 
  * Decides where a request goes. Pure but for reading live figures. Throws a GatewayError: 400 when the named model cannot
  * take the request, 403 outside the allowlist, 404 unknown, 503 when nobody configured serves it.
  */
-export function route(world: RoutingWorld, policy: Policy, kind: DirectKind, request: RoutingRequest, features: Features, explain = false): Decision {
+export function route(
+  world: RoutingWorld,
+  policy: Policy,
+  kind: DirectKind,
+  request: RoutingRequest,
+  features: Features,
+  explain = false,
+): Decision {
   const mode = request.mode ?? policy.mode
   const named = [request.model, ...(request.models ?? [])].filter((slug, i, all) => all.indexOf(slug) === i)
   const candidates: Candidate[] = []
@@ -62,16 +76,30 @@ export function route(world: RoutingWorld, policy: Policy, kind: DirectKind, req
     }
   }
   if (targets.length === 0) {
-    throw new GatewayError('no_provider_available', 'No configured provider can serve this request now.', { headers: { 'retry-after': '5' } })
+    throw new GatewayError('no_provider_available', 'No configured provider can serve this request now.', {
+      headers: { 'retry-after': '5' },
+    })
   }
   const most = request.provider?.allow_fallbacks === false ? 1 : mostTargets
   return { mode, reason, targets: targets.slice(0, most), candidates }
 }
 
-function pinned(world: RoutingWorld, policy: Policy, kind: DirectKind, slug: string, request: RoutingRequest, features: Features, candidates: Candidate[] | null): Target[] {
+function pinned(
+  world: RoutingWorld,
+  policy: Policy,
+  kind: DirectKind,
+  slug: string,
+  request: RoutingRequest,
+  features: Features,
+  candidates: Candidate[] | null,
+): Target[] {
   const model = world.catalog.find(slug)
   if (!model || model.disabled || !serves(model, kind)) {
-    throw new GatewayError('model_not_found', `There is no model \`${slug}\` on this route. GET /v1/models lists what there is.`, { param: 'model' })
+    throw new GatewayError(
+      'model_not_found',
+      `There is no model \`${slug}\` on this route. GET /v1/models lists what there is.`,
+      { param: 'model' },
+    )
   }
   if (policy.allowlist && !allowed(policy, model, slug)) {
     throw new GatewayError('model_not_allowed', `This key may not use \`${slug}\`.`, { param: 'model' })
@@ -81,13 +109,30 @@ function pinned(world: RoutingWorld, policy: Policy, kind: DirectKind, slug: str
   return ordered(world, policy, kind, model, request, features, candidates)
 }
 
-function automatic(world: RoutingWorld, policy: Policy, mode: Mode, request: RoutingRequest, features: Features, candidates: Candidate[]): Target[] {
+function automatic(
+  world: RoutingWorld,
+  policy: Policy,
+  mode: Mode,
+  request: RoutingRequest,
+  features: Features,
+  candidates: Candidate[],
+): Target[] {
   const scored: { score: number; targets: Target[]; costNano: number; id: string }[] = []
   for (const model of world.catalog.models.values()) {
     if (model.type !== 'chat' || model.endpoint || model.disabled) continue
-    const why = !allowed(policy, model, model.id) ? 'not in the key’s allowlist' : (unmet(model, features)?.why ?? (model.quality === null ? 'has no quality figure' : null))
+    const why = !allowed(policy, model, model.id)
+      ? 'not in the key’s allowlist'
+      : (unmet(model, features)?.why ?? (model.quality === null ? 'has no quality figure' : null))
     if (why) {
-      candidates.push({ model: model.id, provider: null, score: null, quality: model.quality, estimatedCostNano: null, latencyMs: null, excluded: why })
+      candidates.push({
+        model: model.id,
+        provider: null,
+        score: null,
+        quality: model.quality,
+        estimatedCostNano: null,
+        latencyMs: null,
+        excluded: why,
+      })
       continue
     }
     const from = candidates.length
@@ -111,7 +156,15 @@ function scoreOf(quality: number, costNano: number, mode: Mode, difficulty: numb
 }
 
 /** A model's providers in the order they are tried: the caller's order, healthy before benched, then price. */
-function ordered(world: RoutingWorld, policy: Policy, kind: DirectKind, model: ModelRow, request: RoutingRequest, features: Features, candidates: Candidate[] | null): Target[] {
+function ordered(
+  world: RoutingWorld,
+  policy: Policy,
+  kind: DirectKind,
+  model: ModelRow,
+  request: RoutingRequest,
+  features: Features,
+  candidates: Candidate[] | null,
+): Target[] {
   const { order, only, ignore } = request.provider ?? {}
   const usable: { target: Target; rank: number; benched: boolean; costNano: number }[] = []
   for (const { deployment, provider } of world.catalog.targets(model)) {
@@ -138,7 +191,8 @@ function ordered(world: RoutingWorld, policy: Policy, kind: DirectKind, model: M
     const rank = order?.indexOf(provider.name) ?? -1
     usable.push({ target, rank: rank < 0 ? Number.MAX_SAFE_INTEGER : rank, benched, costNano })
   }
-  if (usable.length > 1) usable.sort((a, b) => Number(a.benched) - Number(b.benched) || a.rank - b.rank || a.costNano - b.costNano)
+  if (usable.length > 1)
+    usable.sort((a, b) => Number(a.benched) - Number(b.benched) || a.rank - b.rank || a.costNano - b.costNano)
   return usable.map(({ target }) => target)
 }
 
@@ -166,8 +220,10 @@ export function unmet(model: ModelRow, features: Features): Unmet | null {
   if (features.outputs.image && !gives.includes('image')) return lacks('gives no images', 'modalities')
   if (features.outputs.audio && !gives.includes('audio')) return lacks('gives no audio', 'modalities')
   if (features.tools && !supports.includes('tools')) return lacks('takes no tools', 'tools')
-  if (features.jsonSchema && !supports.includes('structured_outputs')) return lacks('has no structured output by JSON schema', 'response_format')
-  if (features.logprobs && model.type === 'chat' && !model.endpoint && !supports.includes('logprobs')) return lacks('gives no logprobs', 'logprobs')
+  if (features.jsonSchema && !supports.includes('structured_outputs'))
+    return lacks('has no structured output by JSON schema', 'response_format')
+  if (features.logprobs && model.type === 'chat' && !model.endpoint && !supports.includes('logprobs'))
+    return lacks('gives no logprobs', 'logprobs')
   if (model.context_length !== null && features.promptTokensEstimate > model.context_length) {
     return {
       code: 'context_length_exceeded',

@@ -1,21 +1,21 @@
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
-import type { Features } from '../kinds/features.ts'
-import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Known } from '../keys/policies.ts'
 import { assertUsable } from '../keys/policies.ts'
 import { allowsScope, type Policy, type Scope } from '../keys/policy.ts'
+import type { Features } from '../kinds/features.ts'
+import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import { type Call, ProviderError, type Target } from '../providers/contract.ts'
 import type { Services } from '../services.ts'
 import { rateHeaders, type Spender, type Ticket } from '../wallet/admission.ts'
-import type { Client } from './client.ts'
 import { type Attempt, ClientGone, streamAnswer, wholeAnswer } from './attempt.ts'
-import { bill, type Bill } from './bill.ts'
+import { type Bill, bill } from './bill.ts'
+import type { Client } from './client.ts'
+import { failureOf, isRequestFault, type Tried } from './failures.ts'
+import { fetchMedia } from './media.ts'
 import { boundOf } from './pricing.ts'
 import { PassingRelay, type Piece, type Relay, TranslatingRelay } from './relay.ts'
 import { type Decision, route } from './router.ts'
-import { fetchMedia } from './media.ts'
-import { failureOf, isRequestFault, type Tried } from './failures.ts'
 
 /** One request for an answer while the caller waits, already validated. */
 export type Order<K extends DirectKind> = {
@@ -58,14 +58,27 @@ export async function run<K extends DirectKind>(services: Services, order: Order
 export function authorise(policy: Policy, scope: Scope, nowMs: number): void {
   assertUsable(policy, nowMs)
   if (!allowsScope(policy, scope)) {
-    throw new GatewayError('insufficient_scope', `This key’s scopes do not allow this route (it needs ${scope === '*' ? '`*`' : `\`${scope}\` or \`*\``}).`)
+    throw new GatewayError(
+      'insufficient_scope',
+      `This key’s scopes do not allow this route (it needs ${scope === '*' ? '`*`' : `\`${scope}\` or \`*\``}).`,
+    )
   }
 }
 
 /** The part of a policy that the admission works with. */
 export function spenderOf(policy: Policy): Spender {
   const { hash, version, keyId, organisationId, expiresAtMs, rpmLimit, tpmLimit, capNano, environment } = policy
-  return { hash, version, keyId, organisationId, expiresAtMs, rpmLimit, tpmLimit, capNano, spendsMoney: environment === 'live' }
+  return {
+    hash,
+    version,
+    keyId,
+    organisationId,
+    expiresAtMs,
+    rpmLimit,
+    tpmLimit,
+    capNano,
+    spendsMoney: environment === 'live',
+  }
 }
 
 class Run<K extends DirectKind> {
@@ -95,7 +108,8 @@ class Run<K extends DirectKind> {
     try {
       bill = await this.#serve(decision, ticket)
     } catch (error) {
-      if (error instanceof ClientGone) return this.#settle(ticket, decision, { ...nothing, status: 499, errorCode: clientClosed })
+      if (error instanceof ClientGone)
+        return this.#settle(ticket, decision, { ...nothing, status: 499, errorCode: clientClosed })
       const failure = this.#failure(error)
       this.#settle(ticket, decision, { ...nothing, status: failure.status, errorCode: failure.code })
       failure.headers['x-gateway-attempts'] ??= String(this.#tried.length)
@@ -118,7 +132,9 @@ class Run<K extends DirectKind> {
       if (!('stale' in admitted)) return { decision, ticket: admitted }
       known = await services.policies.read(known.policy.hash, admitted.stale)
     }
-    throw new GatewayError('service_unavailable', 'This key is changing right now. Try again.', { headers: { 'retry-after': '1' } })
+    throw new GatewayError('service_unavailable', 'This key is changing right now. Try again.', {
+      headers: { 'retry-after': '1' },
+    })
   }
 
   async #serve(decision: Decision, ticket: Ticket): Promise<Bill> {
@@ -129,7 +145,11 @@ class Run<K extends DirectKind> {
       try {
         const bill = await this.#attempt(target, decision, ticket)
         if (this.#policy.environment === 'live' && !bill.errorCode) {
-          this.#services.health.succeeded(target.provider.name, target.model.id, (this.#firstByteMs ?? startedMs) - startedMs)
+          this.#services.health.succeeded(
+            target.provider.name,
+            target.model.id,
+            (this.#firstByteMs ?? startedMs) - startedMs,
+          )
         }
         return bill
       } catch (error) {
@@ -137,8 +157,18 @@ class Run<K extends DirectKind> {
         if (!(error instanceof ProviderError)) throw error
         this.#tried.push({ target, error })
         if (isRequestFault(error)) throw error
-        if (this.#policy.environment === 'live') this.#services.health.failed(target.provider.name, target.model.id, error)
-        this.#services.log.warn({ provider: target.provider.name, model: target.model.id, reason: error.reason, status: error.status, err: error.cause }, 'attempt failed')
+        if (this.#policy.environment === 'live')
+          this.#services.health.failed(target.provider.name, target.model.id, error)
+        this.#services.log.warn(
+          {
+            provider: target.provider.name,
+            model: target.model.id,
+            reason: error.reason,
+            status: error.status,
+            err: error.cause,
+          },
+          'attempt failed',
+        )
       }
     }
     throw last ?? new ProviderError('connection', 'no provider was tried')
@@ -155,7 +185,13 @@ class Run<K extends DirectKind> {
       maxTokens: ticket.clamped ? ticket.outputTokens : null,
       media: await fetchMedia(this.#services, served.adapter, body),
     }
-    const attempt: Attempt<K> = { upstreams: this.#services.upstreams, environment, ...served, call, client: this.#client }
+    const attempt: Attempt<K> = {
+      upstreams: this.#services.upstreams,
+      environment,
+      ...served,
+      call,
+      client: this.#client,
+    }
     return stream ? this.#stream(attempt, decision, ticket) : this.#whole(attempt, decision, ticket)
   }
 
@@ -164,7 +200,12 @@ class Run<K extends DirectKind> {
     const json = await wholeAnswer(attempt, this.#noteFirstByte)
     const answer = adapter.answer(json, call) as Answerish
     const upstreamId = answer.id ?? null
-    const billed = await bill(this.#billing(call.target, ticket), { kind: this.#order.kind, body: this.#order.body, answer, upstreamId })
+    const billed = await bill(this.#billing(call.target, ticket), {
+      kind: this.#order.kind,
+      body: this.#order.body,
+      answer,
+      upstreamId,
+    })
     const { model: _model, usage: _usage, ...rest } = answer
     const shown = {
       ...rest,
@@ -173,7 +214,10 @@ class Run<K extends DirectKind> {
       provider: call.target.provider.name,
       usage: billed.shownUsage,
     }
-    this.#client.answer({ ...this.#headers(call.target, decision, ticket), 'x-gateway-cost-usd': decimal(billed.costNano) }, JSON.stringify(shown))
+    this.#client.answer(
+      { ...this.#headers(call.target, decision, ticket), 'x-gateway-cost-usd': decimal(billed.costNano) },
+      JSON.stringify(shown),
+    )
     return { ...billed, target: call.target }
   }
 
@@ -194,7 +238,14 @@ class Run<K extends DirectKind> {
       produced: produced && !(failed && !relay.tally.produced),
     })
     if (failed) return { ...billed, target: call.target, ...this.#brokenOff(relay, error, gone) }
-    this.#client.write(relay.ending({ usage: billed.shownUsage, provider: call.target.provider.name, includeUsage: this.#order.includeUsage }), relay.encoding)
+    this.#client.write(
+      relay.ending({
+        usage: billed.shownUsage,
+        provider: call.target.provider.name,
+        includeUsage: this.#order.includeUsage,
+      }),
+      relay.encoding,
+    )
     this.#client.end()
     return { ...billed, target: call.target }
   }
@@ -210,7 +261,9 @@ class Run<K extends DirectKind> {
   #relay({ adapter, call }: Attempt<K>): Relay {
     const provider = call.target.provider.name
     const decoder = adapter.stream!(call) as { push(event: { event: string; data: string }): Piece[]; done: boolean }
-    return adapter.native ? new PassingRelay(provider, decoder, this.#order.features.choices) : new TranslatingRelay(provider, decoder, this.#id)
+    return adapter.native
+      ? new PassingRelay(provider, decoder, this.#order.features.choices)
+      : new TranslatingRelay(provider, decoder, this.#id)
   }
 
   readonly #noteFirstByte = () => {
@@ -238,7 +291,11 @@ class Run<K extends DirectKind> {
     if (error instanceof ProviderError) return failureOf(this.#tried.length > 0 ? this.#tried : [], error)
     if (error instanceof GatewayError) return error
     this.#services.log.error({ err: error }, 'run failed')
-    return new GatewayError('internal_error', 'Something went wrong on our side. Quote the request id when you report it.', { cause: error })
+    return new GatewayError(
+      'internal_error',
+      'Something went wrong on our side. Quote the request id when you report it.',
+      { cause: error },
+    )
   }
 
   #settle(ticket: Ticket, decision: Decision, bill: Omit<Bill, 'shownUsage'>): Report {

@@ -3,7 +3,12 @@ import { Client, type Dispatcher, errors, Pool } from 'undici'
 export type { Dispatcher } from 'undici'
 export type ResponseHeaders = Record<string, string | string[] | undefined>
 
-export type Timeouts = { connectTimeoutMs: number; firstByteTimeoutMs: number; idleTimeoutMs: number; totalTimeoutMs: number }
+export type Timeouts = {
+  connectTimeoutMs: number
+  firstByteTimeoutMs: number
+  idleTimeoutMs: number
+  totalTimeoutMs: number
+}
 
 /** Where an exchange failed: what a caller may do about it depends on that. */
 export type TransportFault = 'timeout' | 'connection' | 'aborted'
@@ -74,7 +79,10 @@ class ExchangeState implements Dispatcher.DispatchHandler, Exchange {
 
   constructor(timeouts: Timeouts, sink: ResponseSink) {
     this.#sink = sink
-    this.#timer = setTimeout(() => this.#stop(new TotalTimeout('the whole exchange took too long')), timeouts.totalTimeoutMs)
+    this.#timer = setTimeout(
+      () => this.#stop(new TotalTimeout('the whole exchange took too long')),
+      timeouts.totalTimeoutMs,
+    )
   }
 
   abort(): void {

@@ -16,8 +16,17 @@ export const keyPolicy = z.strictObject({
   mode: z.enum(modes).optional(),
   rpm_limit: limit,
   tpm_limit: limit,
-  monthly_spend_cap_usd: z.number().min(0).max(1_000_000).nullish().describe('Hard ceiling on spend per UTC month; null = uncapped.'),
-  model_allowlist: z.array(z.string().min(1).max(100)).max(1_000).nullish().describe('Model slugs; null or empty = all models.'),
+  monthly_spend_cap_usd: z
+    .number()
+    .min(0)
+    .max(1_000_000)
+    .nullish()
+    .describe('Hard ceiling on spend per UTC month; null = uncapped.'),
+  model_allowlist: z
+    .array(z.string().min(1).max(100))
+    .max(1_000)
+    .nullish()
+    .describe('Model slugs; null or empty = all models.'),
   scopes: z
     .string()
     .transform(text => text.split(',').map(scope => scope.trim()))
@@ -90,13 +99,24 @@ export class Keys {
     const { secret, ...stored } = newSecret(`svc_sk_${environment}_`)
     const expiresAt = days ? new Date(Date.now() + days * 86_400_000) : null
     const row = await this.#db.apiKey.create({
-      data: { name: `${environment} key`, ...columns(policy), ...stored, id: newId('key'), organisationId, environment, expiresAt },
+      data: {
+        name: `${environment} key`,
+        ...columns(policy),
+        ...stored,
+        id: newId('key'),
+        organisationId,
+        environment,
+        expiresAt,
+      },
     })
     return { row, secret }
   }
 
   /** A page of an organisation's keys, newest first; revoked ones only when asked for. `after` is a hash. */
-  async list(organisationId: string, options: { limit: number; after?: string; includeRevoked?: boolean }): Promise<ApiKey[]> {
+  async list(
+    organisationId: string,
+    options: { limit: number; after?: string; includeRevoked?: boolean },
+  ): Promise<ApiKey[]> {
     return this.#db.apiKey.findMany({
       where: { organisationId, ...(options.includeRevoked ? {} : { revokedAt: null }) },
       orderBy: [{ createdAt: 'desc' }, { id: 'desc' }],
@@ -117,7 +137,9 @@ export class Keys {
     const { disabled, ...policy } = input
     const row = await this.#live(organisationId, hash)
     const data = { ...columns(policy), ...(disabled !== undefined && { disabled }), version: { increment: 1 } }
-    return this.#policies.changing(hash, () => this.#db.apiKey.update({ where: { id: row.id, hash, revokedAt: null }, data }))
+    return this.#policies.changing(hash, () =>
+      this.#db.apiKey.update({ where: { id: row.id, hash, revokedAt: null }, data }),
+    )
   }
 
   /** Replaces the secret and keeps the policy; the old one stops working in the same transaction. */
@@ -126,7 +148,10 @@ export class Keys {
     const { secret, ...stored } = newSecret(`svc_sk_${environment}_`)
     const row = await this.#policies.changing(hash, () =>
       this.#db.$transaction(async tx => {
-        const updated = await tx.apiKey.update({ where: { id, hash, revokedAt: null }, data: { ...stored, version: { increment: 1 } } })
+        const updated = await tx.apiKey.update({
+          where: { id, hash, revokedAt: null },
+          data: { ...stored, version: { increment: 1 } },
+        })
         await tx.retiredSecret.create({ data: { hash, keyId: id } })
         return updated
       }),
@@ -143,7 +168,9 @@ export class Keys {
   }
 
   /** Creates a provisioning key for an organisation. */
-  async createProvisioning(organisationId: string): Promise<{ id: string; prefix: string; last4: string; secret: string }> {
+  async createProvisioning(
+    organisationId: string,
+  ): Promise<{ id: string; prefix: string; last4: string; secret: string }> {
     const { secret, ...stored } = newSecret('svc_pk_')
     const row = await this.#db.provisioningKey.create({ data: { ...stored, id: newId('key'), organisationId } })
     return { id: row.id, prefix: row.prefix, last4: row.last4, secret }

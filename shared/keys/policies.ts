@@ -59,7 +59,10 @@ export class Policies {
     try {
       current = await this.#redis.get(`keyversion:${hash}`)
     } catch (cause) {
-      throw new GatewayError('service_unavailable', 'The gateway cannot reach its store. Try again shortly.', { headers: { 'retry-after': '1' }, cause })
+      throw new GatewayError('service_unavailable', 'The gateway cannot reach its store. Try again shortly.', {
+        headers: { 'retry-after': '1' },
+        cause,
+      })
     }
     return current === String(version) ? known : this.read(hash)
   }

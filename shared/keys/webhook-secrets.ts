@@ -8,16 +8,27 @@ export type WebhookSecrets = { secret: string; previous: string | null; previous
 
 /** An organisation's signing secrets, newest first; the first one is made on first use. Throws 404. */
 export async function webhookSecrets(db: Database, organisationId: string, nowMs: number): Promise<WebhookSecrets> {
-  await db.organisation.updateMany({ where: { id: organisationId, webhookSecret: null }, data: { webhookSecret: newWebhookSecret() } })
+  await db.organisation.updateMany({
+    where: { id: organisationId, webhookSecret: null },
+    data: { webhookSecret: newWebhookSecret() },
+  })
   const row = await db.organisation.findUnique({ where: { id: organisationId } })
   if (!row) throw new GatewayError('not_found', `There is no organisation ${organisationId}.`)
   const until = row.webhookSecretRotatedAt && new Date(row.webhookSecretRotatedAt.getTime() + overlapMs)
   const overlapping = until !== null && until.getTime() > nowMs
-  return { secret: row.webhookSecret!, previous: overlapping ? row.previousWebhookSecret : null, previousUntil: overlapping ? until : null }
+  return {
+    secret: row.webhookSecret!,
+    previous: overlapping ? row.previousWebhookSecret : null,
+    previousUntil: overlapping ? until : null,
+  }
 }
 
 /** Replaces the secret; the old one keeps signing beside the new one for 24 hours (contract §8). */
-export async function rotateWebhookSecret(db: Database, organisationId: string, nowMs: number): Promise<WebhookSecrets> {
+export async function rotateWebhookSecret(
+  db: Database,
+  organisationId: string,
+  nowMs: number,
+): Promise<WebhookSecrets> {
   const { secret } = await webhookSecrets(db, organisationId, nowMs)
   await db.organisation.updateMany({
     where: { id: organisationId, webhookSecret: secret },

@@ -12,12 +12,19 @@ const inputAudio = z.looseObject({
 })
 const file = z.looseObject({
   type: z.literal('file'),
-  file: z.looseObject({ file_id: z.string().optional(), file_data: z.string().optional(), filename: z.string().optional() }),
+  file: z.looseObject({
+    file_id: z.string().optional(),
+    file_data: z.string().optional(),
+    filename: z.string().optional(),
+  }),
 })
 const refusal = z.looseObject({ type: z.literal('refusal'), refusal: z.string() })
 
 const textContent = z.union([z.string(), z.array(text).min(1)])
-const userContent = z.union([z.string(), z.array(z.discriminatedUnion('type', [text, imageUrl, inputAudio, file])).min(1)])
+const userContent = z.union([
+  z.string(),
+  z.array(z.discriminatedUnion('type', [text, imageUrl, inputAudio, file])).min(1),
+])
 
 const toolCall = z.discriminatedUnion('type', [
   z.looseObject({
@@ -67,7 +74,10 @@ const tokens = z.int().min(1).max(10_000_000)
 
 /** The extra fields of CONTRACT §4, on every chat-shaped route. */
 const routing = {
-  mode: z.enum(['cost', 'balanced', 'quality']).optional().describe('Routing mode; overrides the key’s own for this call.'),
+  mode: z
+    .enum(['cost', 'balanced', 'quality'])
+    .optional()
+    .describe('Routing mode; overrides the key’s own for this call.'),
   models: z.array(z.string().min(1)).min(1).max(10).optional().describe('Ordered fallback list of model slugs.'),
   provider: z
     .strictObject({
@@ -124,7 +134,10 @@ export const chatRequest = z.looseObject({
       }),
     ])
     .optional(),
-  modalities: z.array(z.enum(['text', 'image', 'audio'])).min(1).nullish(),
+  modalities: z
+    .array(z.enum(['text', 'image', 'audio']))
+    .min(1)
+    .nullish(),
   audio: z
     .looseObject({
       voice: z.union([z.string(), z.looseObject({ id: z.string() })]),

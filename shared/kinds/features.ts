@@ -27,15 +27,24 @@ const estimatePerImage = 1_000
 const toolOverhead = 1_000
 const messageOverhead = 64
 
-type Media = { images: number; imageCharacters: number; audioCharacters: number; fileCharacters: number; audio: boolean; file: boolean }
+type Media = {
+  images: number
+  imageCharacters: number
+  audioCharacters: number
+  fileCharacters: number
+  audio: boolean
+  file: boolean
+}
 
 /** The features of a chat request whose JSON body has `bodyBytes` bytes. */
 export function chatFeatures(body: ChatRequest, bodyBytes: number): Features {
   const media = mediaOf(body)
   const textBytes = Math.max(0, bodyBytes - media.imageCharacters - media.audioCharacters - media.fileCharacters)
   // Providers take at least 64 base64 characters of sound, or 8 of a document, per token.
-  const mediaBound = media.images * boundPerImage + Math.ceil(media.audioCharacters / 64) + Math.ceil(media.fileCharacters / 8)
-  const mediaEstimate = media.images * estimatePerImage + Math.ceil(media.audioCharacters / 256) + Math.ceil(media.fileCharacters / 32)
+  const mediaBound =
+    media.images * boundPerImage + Math.ceil(media.audioCharacters / 64) + Math.ceil(media.fileCharacters / 8)
+  const mediaEstimate =
+    media.images * estimatePerImage + Math.ceil(media.audioCharacters / 256) + Math.ceil(media.fileCharacters / 32)
   const tools = (body.tools?.length ?? 0) > 0
   const outputs = body.modalities ?? []
   return {
@@ -57,7 +66,13 @@ export function chatFeatures(body: ChatRequest, bodyBytes: number): Features {
 export function completionFeatures(body: CompletionRequest, bodyBytes: number): Features {
   const prompts = Array.isArray(body.prompt) && typeof body.prompt[0] !== 'number' ? body.prompt.length : 1
   const choices = Math.max(body.n ?? 1, body.best_of ?? 1) * prompts
-  return { ...plain(bodyBytes), maxTokens: body.max_tokens ?? 16, choices, logprobs: body.logprobs != null, difficulty: 0.3 }
+  return {
+    ...plain(bodyBytes),
+    maxTokens: body.max_tokens ?? 16,
+    choices,
+    logprobs: body.logprobs != null,
+    difficulty: 0.3,
+  }
 }
 
 export function embeddingFeatures(_body: EmbeddingRequest, bodyBytes: number): Features {
@@ -81,7 +96,14 @@ function plain(bodyBytes: number): Features {
 }
 
 function mediaOf(body: ChatRequest): Media {
-  const media: Media = { images: 0, imageCharacters: 0, audioCharacters: 0, fileCharacters: 0, audio: false, file: false }
+  const media: Media = {
+    images: 0,
+    imageCharacters: 0,
+    audioCharacters: 0,
+    fileCharacters: 0,
+    audio: false,
+    file: false,
+  }
   for (const message of body.messages) {
     if (message.role !== 'user' || typeof message.content === 'string') continue
     for (const part of message.content) {
@@ -100,7 +122,8 @@ function mediaOf(body: ChatRequest): Media {
   return media
 }
 
-const hardCues = /\b(prove|proof|derive|theorem|integral|equation|algorithm|complexity|optimi[sz]e|debug|refactor|architecture|step by step|analy[sz]e|compare|legal|diagnos)/i
+const hardCues =
+  /\b(prove|proof|derive|theorem|integral|equation|algorithm|complexity|optimi[sz]e|debug|refactor|architecture|step by step|analy[sz]e|compare|legal|diagnos)/i
 const codeCues = /```|\b(function|class|def|import|SELECT|#include|const|public static)\b/
 
 function difficultyOf(body: ChatRequest, textBytes: number): number {

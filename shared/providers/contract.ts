@@ -75,7 +75,11 @@ export class ProviderError extends Error {
   /** The provider's HTTP status, when there was one. */
   readonly status: number | null
   readonly retryAfterMs: number | null
-  constructor(reason: FailureReason, message: string, options: { status?: number; retryAfterMs?: number; cause?: unknown } = {}) {
+  constructor(
+    reason: FailureReason,
+    message: string,
+    options: { status?: number; retryAfterMs?: number; cause?: unknown } = {},
+  ) {
     super(message, { cause: options.cause })
     this.reason = reason
     this.status = options.status ?? null

@@ -57,7 +57,8 @@ export class Health {
     const figure = this.#figure(provider, model)
     const now = this.#clock.now()
     figure.failures++
-    if (error.retryAfterMs) figure.benchedUntilMs = Math.max(figure.benchedUntilMs, now + Math.min(error.retryAfterMs, longestBenchMs))
+    if (error.retryAfterMs)
+      figure.benchedUntilMs = Math.max(figure.benchedUntilMs, now + Math.min(error.retryAfterMs, longestBenchMs))
     if (figure.failures >= failuresToOpen) figure.benchedUntilMs = Math.max(figure.benchedUntilMs, now + openForMs)
     this.#changed.add(`${provider}|${model}`)
   }

@@ -33,7 +33,13 @@ export class Upstreams {
       if (!on || !protocols[row.protocol]) continue
       const base = new URL(settings!.baseUrl ?? row.base_url)
       const pool = openPool(base.origin, this.#timeouts, connectionsPerProvider)
-      this.#lines.set(row.name, { pool, prefix: base.pathname.replace(/\/+$/, ''), secrets: settings!.apiKeys, next: 0, auth: row.auth })
+      this.#lines.set(row.name, {
+        pool,
+        prefix: base.pathname.replace(/\/+$/, ''),
+        secrets: settings!.apiKeys,
+        next: 0,
+        auth: row.auth,
+      })
     }
   }
 
@@ -52,7 +58,11 @@ export class Upstreams {
   }
 
   /** The protocol and adapter that serve a kind at a target; null where its protocol does not serve the kind. */
-  adapter<K extends DirectKind>(kind: K, target: Target, environment: Environment): { adapter: DirectAdapter<K>; protocol: Protocol } | null {
+  adapter<K extends DirectKind>(
+    kind: K,
+    target: Target,
+    environment: Environment,
+  ): { adapter: DirectAdapter<K>; protocol: Protocol } | null {
     const protocol = environment === 'test' ? protocols.openai! : protocols[target.provider.protocol]
     if (!protocol) return null
     const overChat = kind === 'completion' && target.model.endpoint !== '/v1/completions' && protocol.direct.chat
@@ -69,7 +79,12 @@ export class Upstreams {
     if (!line) throw new Error(`provider ${target.provider.name} is not configured`)
     const secret = line.secrets[line.next++ % Math.max(1, line.secrets.length)] ?? ''
     const headers = { ...request.headers, ...authHeader(line.auth, secret) }
-    return exchange(line.pool, { method: request.method, path: line.prefix + request.path, headers, body: request.body }, this.#timeouts, sink)
+    return exchange(
+      line.pool,
+      { method: request.method, path: line.prefix + request.path, headers, body: request.body },
+      this.#timeouts,
+      sink,
+    )
   }
 
   /** Closes every connection; exchanges under way are cut. */

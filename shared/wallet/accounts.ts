@@ -5,8 +5,21 @@ import type { Connection, Database } from '../io/db.ts'
 import type { Redis } from '../io/redis.ts'
 import type { Scripts } from './scripts.ts'
 
-export type WalletView = { balanceNano: Nano; reservedNano: Nano; heldNano: Nano; availableNano: Nano; heldReleaseAt: Date | null }
-export type Deposit = { organisationId: string; amountNano: Nano; method: 'card' | 'ach' | 'grant'; availableAt?: Date; cause?: string; note?: string }
+export type WalletView = {
+  balanceNano: Nano
+  reservedNano: Nano
+  heldNano: Nano
+  availableNano: Nano
+  heldReleaseAt: Date | null
+}
+export type Deposit = {
+  organisationId: string
+  amountNano: Nano
+  method: 'card' | 'ach' | 'grant'
+  availableAt?: Date
+  cause?: string
+  note?: string
+}
 
 /** The wallets: Postgres has the balance, Redis what is in flight on top of it. */
 export class Accounts {
@@ -26,7 +39,9 @@ export class Accounts {
   async install(organisationId: string, keyId?: string, month = monthOf(this.#clock.now())): Promise<void> {
     const state = await walletState(this.#db, organisationId)
     const spend = keyId && (await this.#db.keySpend.findUnique({ where: { keyId_month: { keyId, month } } }))
-    const keyPart = keyId ? [keyId, month, String(spend ? spend.spentNano : 0n), String(spend ? spend.version : 0n)] : []
+    const keyPart = keyId
+      ? [keyId, month, String(spend ? spend.spentNano : 0n), String(spend ? spend.version : 0n)]
+      : []
     await this.#scripts.install([organisationId, state.balance, state.version, state.holds, ...keyPart])
   }
 
@@ -66,7 +81,15 @@ export class Accounts {
     const cause = deposit.cause ?? `deposit:${newId('dep')}`
     await this.#db.$transaction(async tx => {
       const { count } = await tx.ledgerEntry.createMany({
-        data: { organisationId, kind: 'deposit', amountNano, cause, method, availableAt: availableAt ?? null, note: note ?? null },
+        data: {
+          organisationId,
+          kind: 'deposit',
+          amountNano,
+          cause,
+          method,
+          availableAt: availableAt ?? null,
+          note: note ?? null,
+        },
         skipDuplicates: true,
       })
       if (count === 1) await addToBalance(tx, organisationId, amountNano)
@@ -88,7 +111,10 @@ async function addToBalance(tx: Connection, organisationId: string, amountNano: 
 }
 
 /** An organisation's balance with its version, and the deposits that wait for their release, as the Redis scripts take them. */
-export async function walletState(db: Connection, organisationId: string): Promise<{ balance: string; version: string; holds: string }> {
+export async function walletState(
+  db: Connection,
+  organisationId: string,
+): Promise<{ balance: string; version: string; holds: string }> {
   const wallet = await db.wallet.findUnique({ where: { organisationId } })
   const holds = await db.ledgerEntry.findMany({
     where: { organisationId, kind: 'deposit', availableAt: { gt: new Date() } },
@@ -104,8 +130,11 @@ export async function walletState(db: Connection, organisationId: string): Promi
 }
 
 function parseHolds(text: string): { atMs: number; amountNano: Nano }[] {
-  return text.split(',').filter(Boolean).map(part => {
-    const [at, amount] = part.split(':')
-    return { atMs: Number(at), amountNano: BigInt(amount!) }
-  })
+  return text
+    .split(',')
+    .filter(Boolean)
+    .map(part => {
+      const [at, amount] = part.split(':')
+      return { atMs: Number(at), amountNano: BigInt(amount!) }
+    })
 }

@@ -52,7 +52,15 @@ export type Ticket = {
 /** The key's policy changed since it was read: read it again under this generation token and come back. */
 export type Stale = { stale: string }
 
-type Arrival = { spender: Spender; fresh: string; id: string; month: string; bound: Bound; resolve(reply: Reply): void; reject(error: unknown): void }
+type Arrival = {
+  spender: Spender
+  fresh: string
+  id: string
+  month: string
+  bound: Bound
+  resolve(reply: Reply): void
+  reject(error: unknown): void
+}
 type Reply = (string | number)[]
 type Finished = { ticket: Ticket; costNano: number; tokens: number; event: UsageEvent | null }
 
@@ -132,7 +140,9 @@ export class Admission {
       }
       return this.#verdict(reply, spender, id, month, bound)
     }
-    throw new GatewayError('service_unavailable', 'The wallet could not be loaded. Try again.', { headers: { 'retry-after': '1' } })
+    throw new GatewayError('service_unavailable', 'The wallet could not be loaded. Try again.', {
+      headers: { 'retry-after': '1' },
+    })
   }
 
   /** Settles a ticket: charges `costNano`, corrects the token window to `tokens`, logs the event. Never throws; retries behind the scenes. */
@@ -167,7 +177,16 @@ export class Admission {
     const now = this.#clock.now()
     const args: (string | number)[] = [now, this.instance, now + deadlineMs, this.#backlogLimit]
     for (const { spender: s, fresh, id, month, bound: b } of arrivals) {
-      args.push(s.hash, s.version, fresh, s.keyId, s.organisationId, s.expiresAtMs ?? '', s.rpmLimit ?? 0, s.tpmLimit ?? 0)
+      args.push(
+        s.hash,
+        s.version,
+        fresh,
+        s.keyId,
+        s.organisationId,
+        s.expiresAtMs ?? '',
+        s.rpmLimit ?? 0,
+        s.tpmLimit ?? 0,
+      )
       args.push(s.capNano ?? '', s.spendsMoney ? 1 : 0, month, id, b.estimatedTokens, b.fixedNano, b.picoPerOutputToken)
       args.push(b.outputTokens, b.explicit ? 1 : 0)
     }
@@ -204,7 +223,10 @@ export class Admission {
       case 'funds':
         throw insufficient(reply)
       default:
-        throw new GatewayError('service_unavailable', `Accounting is behind (${reply[0]}). Try again shortly.`, { headers: { 'retry-after': '5' }, metadata: { bound: bound.outputTokens } })
+        throw new GatewayError('service_unavailable', `Accounting is behind (${reply[0]}). Try again shortly.`, {
+          headers: { 'retry-after': '5' },
+          metadata: { bound: bound.outputTokens },
+        })
     }
   }
 
@@ -218,7 +240,8 @@ export class Admission {
       } catch (error) {
         // An unknown outcome may charge Redis twice until the ledger has booked both events as the one they are.
         if (++failures > 60) {
-          for (const { event } of this.#finished.splice(0)) this.#log.error({ err: error, event }, 'settlement failed: event kept in this log line only')
+          for (const { event } of this.#finished.splice(0))
+            this.#log.error({ err: error, event }, 'settlement failed: event kept in this log line only')
           return
         }
         await new Promise(resolve => setTimeout(resolve, Math.min(50 * failures, 500)))
@@ -239,7 +262,10 @@ export class Admission {
 }
 
 function unavailable(cause: unknown): GatewayError {
-  return new GatewayError('service_unavailable', 'The gateway cannot reach its store. Try again shortly.', { headers: { 'retry-after': '1' }, cause })
+  return new GatewayError('service_unavailable', 'The gateway cannot reach its store. Try again shortly.', {
+    headers: { 'retry-after': '1' },
+    cause,
+  })
 }
 
 function rateFigures(spender: Spender, reply: Reply, at: number): RateFigures {
@@ -263,14 +289,22 @@ export function rateHeaders(rates: RateFigures): Record<string, string> {
 function rateLimited(spender: Spender, reply: Reply): GatewayError {
   const what = reply[1] === 'requests' ? `${spender.rpmLimit} requests` : `${spender.tpmLimit} tokens`
   const retryAfter = Math.max(1, Math.ceil(Number(reply[2]) / 1000))
-  return new GatewayError('rate_limit_exceeded', `This key is limited to ${what} per minute. Retry in ${retryAfter} s.`, {
-    headers: { 'retry-after': String(retryAfter), ...rateHeaders(rateFigures(spender, reply, 3)) },
-  })
+  return new GatewayError(
+    'rate_limit_exceeded',
+    `This key is limited to ${what} per minute. Retry in ${retryAfter} s.`,
+    {
+      headers: { 'retry-after': String(retryAfter), ...rateHeaders(rateFigures(spender, reply, 3)) },
+    },
+  )
 }
 
 function capReached(capNano: number, spentNano: number, nowMs: number): GatewayError {
   const metadata = { cap_usd: capNano / 1e9, spent_usd: spentNano / 1e9, resets_at: nextMonthStart(nowMs) }
-  return new GatewayError('monthly_spend_cap_reached', `This key’s monthly cap of $${metadata.cap_usd} leaves no room for this request. Raise the cap or wait until ${metadata.resets_at}.`, { metadata })
+  return new GatewayError(
+    'monthly_spend_cap_reached',
+    `This key’s monthly cap of $${metadata.cap_usd} leaves no room for this request. Raise the cap or wait until ${metadata.resets_at}.`,
+    { metadata },
+  )
 }
 
 function insufficient(reply: Reply): GatewayError {
@@ -281,5 +315,9 @@ function insufficient(reply: Reply): GatewayError {
     held_usd: usdFromNano(BigInt(held!)),
     held_release_at: releaseAt ? new Date(releaseAt).toISOString() : null,
   }
-  return new GatewayError('insufficient_credits', `This request needs up to $${metadata.required_usd} but only $${metadata.available_usd} is available. Add credits or lower max_tokens.`, { metadata })
+  return new GatewayError(
+    'insufficient_credits',
+    `This request needs up to $${metadata.required_usd} but only $${metadata.available_usd} is available. Add credits or lower max_tokens.`,
+    { metadata },
+  )
 }

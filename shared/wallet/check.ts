@@ -24,7 +24,9 @@ type Breach = { subject: string; found: string; expected: string; checked: bigin
 async function rows(db: Database, name: string, sql: string): Promise<Invariant> {
   const found = await db.$queryRawUnsafe<Breach[]>(sql)
   const checked = found.length > 0 ? Number(found[0]!.checked) : 0
-  const breaches = found.filter(row => row.subject !== null).map(row => `${row.subject}: is ${row.found}, should be ${row.expected}`)
+  const breaches = found
+    .filter(row => row.subject !== null)
+    .map(row => `${row.subject}: is ${row.found}, should be ${row.expected}`)
   return { name, checked, breaches }
 }
 
@@ -57,7 +59,11 @@ const ONCE = report(`SELECT id AS subject, count(*) AS found, 1::bigint AS expec
 /** Redis' figures against their own parts: unposted = the stream, reserved = the open reservations, posted = Postgres. */
 async function inFlight(db: Database, redis: Redis): Promise<Invariant> {
   const breaches: string[] = []
-  const [entries, wallets, reserved] = await Promise.all([streamed(redis), scan(redis, 'wallet:*'), openReservations(redis)])
+  const [entries, wallets, reserved] = await Promise.all([
+    streamed(redis),
+    scan(redis, 'wallet:*'),
+    openReservations(redis),
+  ])
   const unposted = new Map<string, number>()
   for (const { event } of parseEntries(entries)) {
     if (event) unposted.set(event.org, (unposted.get(event.org) ?? 0) + event.cost)
@@ -66,14 +72,20 @@ async function inFlight(db: Database, redis: Redis): Promise<Invariant> {
     const organisation = key.slice('wallet:'.length)
     const figures = await redis.hgetall(key)
     const compare = (what: string, found: string | undefined, expected: number | string) => {
-      if (Number(found ?? 0) !== Number(expected)) breaches.push(`${key} ${what}: is ${found ?? 0}, should be ${expected}`)
+      if (Number(found ?? 0) !== Number(expected))
+        breaches.push(`${key} ${what}: is ${found ?? 0}, should be ${expected}`)
     }
     compare('unposted', figures.unposted, unposted.get(organisation) ?? 0)
     compare('reserved', figures.reserved, reserved.get(organisation) ?? 0)
     const wallet = await db.wallet.findUnique({ where: { organisationId: organisation } })
-    if (figures.version === String(wallet?.version ?? 0n)) compare('posted', figures.posted, String(wallet?.balanceNano ?? 0n))
+    if (figures.version === String(wallet?.version ?? 0n))
+      compare('posted', figures.posted, String(wallet?.balanceNano ?? 0n))
   }
-  return { name: 'Redis’ wallets agree with the stream, the open reservations and Postgres', checked: wallets.length, breaches: breaches.slice(0, most) }
+  return {
+    name: 'Redis’ wallets agree with the stream, the open reservations and Postgres',
+    checked: wallets.length,
+    breaches: breaches.slice(0, most),
+  }
 }
 
 async function streamed(redis: Redis): Promise<[string, string[]][]> {
@@ -112,5 +124,9 @@ async function scan(redis: Redis, pattern: string): Promise<string[]> {
 
 async function deadEvents(redis: Redis): Promise<Invariant> {
   const count = await redis.xlen(deadStream)
-  return { name: 'no usage event was refused by Postgres', checked: count, breaches: count > 0 ? [`${count} events wait in ${deadStream}`] : [] }
+  return {
+    name: 'no usage event was refused by Postgres',
+    checked: count,
+    breaches: count > 0 ? [`${count} events wait in ${deadStream}`] : [],
+  }
 }

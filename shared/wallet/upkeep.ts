@@ -26,7 +26,10 @@ export async function reconcileWallets(db: Database, redis: Redis, accounts: Acc
     const [next, keys] = await redis.scan(cursor, 'MATCH', 'wallet:*', 'COUNT', 500)
     cursor = next
     const organisations = keys.map(key => key.slice('wallet:'.length))
-    const wallets = await db.wallet.findMany({ where: { organisationId: { in: organisations } }, select: { organisationId: true, version: true } })
+    const wallets = await db.wallet.findMany({
+      where: { organisationId: { in: organisations } },
+      select: { organisationId: true, version: true },
+    })
     const versions = new Map(wallets.map(({ organisationId, version }) => [organisationId, version]))
     for (const organisation of organisations) {
       const known = await redis.hget(`wallet:${organisation}`, 'version')
@@ -53,14 +56,19 @@ export async function keepPartitions(db: Database, nowMs: number, retentionMonth
     )
   }
   const oldest = name(month(-retentionMonths))
-  const tables = await db.$queryRaw<{ tablename: string }[]>`SELECT tablename::text FROM pg_tables WHERE schemaname = 'partitions' AND tablename LIKE 'generations\\_2%'`
+  const tables = await db.$queryRaw<
+    { tablename: string }[]
+  >`SELECT tablename::text FROM pg_tables WHERE schemaname = 'partitions' AND tablename LIKE 'generations\\_2%'`
   for (const { tablename } of tables) {
-    if (/^generations_\d{4}_\d{2}$/.test(tablename) && tablename < oldest) await db.$executeRawUnsafe(`DROP TABLE partitions.${tablename}`)
+    if (/^generations_\d{4}_\d{2}$/.test(tablename) && tablename < oldest)
+      await db.$executeRawUnsafe(`DROP TABLE partitions.${tablename}`)
   }
 }
 
 /** Removes first answers kept for idempotency once their 24 hours are over. */
 export async function expireIdempotencyKeys(db: Database, nowMs: number): Promise<number> {
-  const { count } = await db.idempotencyKey.deleteMany({ where: { createdAt: { lt: new Date(nowMs - 24 * 3_600_000) } } })
+  const { count } = await db.idempotencyKey.deleteMany({
+    where: { createdAt: { lt: new Date(nowMs - 24 * 3_600_000) } },
+  })
   return count
 }

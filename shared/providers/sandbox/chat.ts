@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import { newId } from '../../base/ids.ts'
 import type { ChatChunk, ChatCompletion, ChatDelta, ChatRequest, FinishReason, ToolCall } from '../../kinds/chat.ts'
+import type { Tokenizer } from '../../kinds/tokenizer.ts'
 import type { Usage } from '../../kinds/usage.ts'
 import { type Answer, badRequest, eventStream, json, roomFor, untilStop, words } from './answer.ts'
 import { instanceOf } from './instance.ts'
 import { pcm16, png, wav } from './media.ts'
-import type { Tokenizer } from '../../kinds/tokenizer.ts'
 
 type FunctionTool = { name: string; parameters?: Record<string, unknown> }
 type Message = ChatCompletion['choices'][number]['message']

@@ -1,7 +1,7 @@
 import { newId } from '../../base/ids.ts'
 import type { Completion, CompletionRequest } from '../../kinds/completion.ts'
-import { type Answer, eventStream, json, roomFor, untilStop, words } from './answer.ts'
 import type { Tokenizer } from '../../kinds/tokenizer.ts'
+import { type Answer, eventStream, json, roomFor, untilStop, words } from './answer.ts'
 
 type Prompt = { text: string; tokens: number }
 type Choice = Completion['choices'][number]

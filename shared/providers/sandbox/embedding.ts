@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import type { EmbeddingRequest } from '../../kinds/embedding.ts'
+import type { Tokenizer } from '../../kinds/tokenizer.ts'
 import { type Answer, badRequest } from './answer.ts'
 import { promptsOf } from './completion.ts'
-import type { Tokenizer } from '../../kinds/tokenizer.ts'
 
 const defaultDimensions = 1536
 const mostDimensions = 4096

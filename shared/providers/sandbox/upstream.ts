@@ -3,13 +3,13 @@ import type { z } from 'zod'
 import { chatRequest } from '../../kinds/chat.ts'
 import { completionRequest } from '../../kinds/completion.ts'
 import { embeddingRequest } from '../../kinds/embedding.ts'
+import { type Tokenizer, tokenizer } from '../../kinds/tokenizer.ts'
 import { type Answer, badRequest, fault } from './answer.ts'
 import { chat, lastUserText } from './chat.ts'
 import { complete, promptsOf } from './completion.ts'
 import { embed } from './embedding.ts'
 import { Exchange } from './exchange.ts'
 import { magicIn } from './magic.ts'
-import { type Tokenizer, tokenizer } from '../../kinds/tokenizer.ts'
 
 /** The upstream of test keys: answers in OpenAI's dialect inside this process and never opens a connection. */
 export function createSandbox(): Dispatcher {

@@ -1,0 +1,218 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createApp } from '../../api/app.ts'
+import { loadConfig } from '../../shared/base/config.ts'
+import { newId } from '../../shared/base/ids.ts'
+import { nanoFromUsd } from '../../shared/base/money.ts'
+import { type Clock, systemClock } from '../../shared/base/time.ts'
+import { createLog } from '../../shared/io/log.ts'
+import { openWaiter } from '../../shared/io/redis.ts'
+import { newKey } from '../../shared/keys/keys.ts'
+import { openServices, type Services } from '../../shared/services.ts'
+import { checkLedger } from '../../shared/wallet/check.ts'
+import { keepPartitions } from '../../shared/wallet/upkeep.ts'
+import { LedgerWorker } from '../../workers/ledger.ts'
+import { freshDatabase, freshRedis } from './stack.ts'
+
+const root = join(import.meta.dirname, '../..')
+
+export type Stores = { databaseUrl: string; redisUrl: string; drop(): Promise<void> }
+
+/** A migrated database and a Redis database of one test file's own. */
+export async function freshStores(): Promise<Stores> {
+  const [database, redis] = await Promise.all([freshDatabase(), freshRedis()])
+  return {
+    databaseUrl: database.url,
+    redisUrl: redis.url,
+    drop: async () => {
+      await Promise.all([database.drop(), redis.release()])
+    },
+  }
+}
+
+export type KeyOptions = Omit<Partial<(typeof newKey)['_zod']['input']>, 'environment'>
+export type Account = { organisationId: string; live: string; test: string }
+
+/** A gateway in this process: the real application and the real ledger worker over the given stores. */
+export type Gateway = {
+  url: string
+  services: Services
+  /** Creates an organisation with credits and its first live and test key. */
+  account(options?: KeyOptions & { usd?: string }): Promise<Account>
+  key(organisationId: string, environment: 'live' | 'test', options?: KeyOptions): Promise<string>
+  fetch(
+    path: string,
+    options?: { key?: string; body?: unknown; method?: string; headers?: Record<string, string>; signal?: AbortSignal },
+  ): Promise<Response>
+  /** Waits until everything settled is booked in Postgres; then the breaches of the money invariants (none is right). */
+  settled(): Promise<string[]>
+  close(): Promise<void>
+}
+
+/** `env` adds configuration, e.g. OPENAI_API_KEY and OPENAI_BASE_URL of an emulator. */
+export async function startGateway(
+  stores: Stores,
+  env: Record<string, string> = {},
+  clock: Clock = systemClock,
+): Promise<Gateway> {
+  const config = loadConfig({
+    DATABASE_URL: stores.databaseUrl,
+    REDIS_URL: stores.redisUrl,
+    LOG_LEVEL: 'silent',
+    DATABASE_POOL: '5',
+    ...env,
+  })
+  const services = await openServices(config, createLog(config.logLevel), clock)
+  await services.admission.start()
+  services.health.start()
+  await keepPartitions(services.db, clock.now(), config.generationRetentionMonths)
+  const blocking = openWaiter(stores.redisUrl)
+  const ledger = new LedgerWorker(services, blocking)
+  ledger.start()
+  const server = http.createServer({ noDelay: true }, createApp(services).callback())
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const key: Gateway['key'] = async (organisationId, environment, options = {}) => {
+    const { secret } = await services.keys.create(organisationId, newKey.parse({ ...options, environment }))
+    return secret
+  }
+  return {
+    url,
+    services,
+    key,
+    async account({ usd = '25', ...options } = {}) {
+      const organisationId = newId('org')
+      await services.db.organisation.create({
+        data: { id: organisationId, name: 'Test organisation', wallet: { create: {} } },
+      })
+      if (Number(usd) > 0)
+        await services.accounts.deposit({ organisationId, amountNano: nanoFromUsd(usd), method: 'grant' })
+      const [live, test] = await Promise.all([
+        key(organisationId, 'live', options),
+        key(organisationId, 'test', options),
+      ])
+      return { organisationId, live, test }
+    },
+    fetch: (path, options) => call(url, path, options),
+    async settled() {
+      await services.admission.flush()
+      await untilBooked(services)
+      const invariants = await checkLedger(services.db, services.redis)
+      return invariants.flatMap(({ name, breaches }) => breaches.map(breach => `${name}: ${breach}`))
+    },
+    async close() {
+      server.closeAllConnections()
+      server.close()
+      await ledger.stop()
+      await services.close()
+      blocking.disconnect()
+    },
+  }
+}
+
+export async function call(
+  base: string,
+  path: string,
+  { key, body, method, headers = {}, signal }: Parameters<Gateway['fetch']>[1] = {},
+): Promise<Response> {
+  return fetch(base + path, {
+    method: method ?? (body === undefined ? 'GET' : 'POST'),
+    headers: {
+      ...(key && { authorization: `Bearer ${key}` }),
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    ...(signal && { signal }),
+  })
+}
+
+/** Waits until no usage event is left on the stream. */
+export async function untilBooked({ redis }: Pick<Services, 'redis'>, withinMs = 30_000): Promise<void> {
+  await eventually(async () => (await redis.xlen('usage')) === 0, 'every usage event is booked', withinMs)
+}
+
+/** Polls until a condition holds. Throws when it does not within `withinMs`, which is far beyond what it should take. */
+export async function eventually(
+  condition: () => boolean | Promise<boolean>,
+  what: string,
+  withinMs = 30_000,
+): Promise<void> {
+  const deadline = Date.now() + withinMs
+  while (!(await condition())) {
+    if (Date.now() > deadline) throw new Error(`waited ${withinMs} ms in vain until ${what}`)
+    await sleep(20)
+  }
+}
+
+/** A web or worker process of its own, to be killed. */
+export type Process = {
+  child: ChildProcess
+  url: string
+  output(): string
+  kill(signal?: NodeJS.Signals): Promise<void>
+}
+
+/** Starts `api/server.ts` or `workers/main.ts` as in production and waits until it is up. */
+export async function startProcess(
+  what: 'web' | 'worker',
+  stores: Pick<Stores, 'databaseUrl' | 'redisUrl'>,
+  env: Record<string, string> = {},
+): Promise<Process> {
+  const port = what === 'web' ? (env.PORT ?? String(await freePort())) : '0'
+  const child = spawn(process.execPath, [what === 'web' ? 'api/server.ts' : 'workers/main.ts'], {
+    cwd: root,
+    env: {
+      PATH: process.env.PATH,
+      HOME: process.env.HOME,
+      DATABASE_URL: stores.databaseUrl,
+      REDIS_URL: stores.redisUrl,
+      PORT: port,
+      HOST: '127.0.0.1',
+      LOG_LEVEL: 'info',
+      ...env,
+    },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', part => {
+      output = (output + part).slice(-200_000)
+    })
+  }
+  const url = `http://127.0.0.1:${port}`
+  const exited = once(child, 'exit')
+  await eventually(async () => {
+    if (child.exitCode !== null) throw new Error(`${what} ended at start: ${output}`)
+    return what === 'web'
+      ? fetch(`${url}/readyz`).then(
+          response => response.ok,
+          () => false,
+        )
+      : output.includes('"working"')
+  }, `${what} is up`)
+  return {
+    child,
+    url,
+    output: () => output,
+    async kill(signal = 'SIGKILL') {
+      child.kill(signal)
+      await exited
+    },
+  }
+}
+
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  await once(server, 'close')
+  return port
+}
