@@ -1,7 +1,7 @@
 import cluster from 'node:cluster'
 import http from 'node:http'
 import { type Config, ConfigError, configOrExit } from '../shared/base/config.ts'
-import { createLog } from '../shared/io/log.ts'
+import { createLog, dieLoudly } from '../shared/io/log.ts'
 import { openServices } from '../shared/services.ts'
 import { createApp } from './app.ts'
 
@@ -12,26 +12,32 @@ const config = configOrExit()
 if (config.webConcurrency > 1 && cluster.isPrimary) supervise(config)
 else await serve(config)
 
+/** A process that ends sooner after its start will not do better the next time. */
+const startsWithinMs = 10_000
+
 /** Forks one server process per `WEB_CONCURRENCY` and replaces those that die. */
 function supervise({ webConcurrency }: Config): void {
   let stopping = false
-  for (let i = 0; i < webConcurrency; i++) cluster.fork()
-  cluster.on('exit', (worker, code) => {
-    if (stopping) return
-    // A process that cannot even start would otherwise be started again for ever.
-    if (code === 1 && !worker.exitedAfterDisconnect) process.exitCode = 1
-    if (process.exitCode === 1) return void stop('SIGTERM')
-    cluster.fork()
-  })
-  const stop = (signal: NodeJS.Signals) => {
+  const stop = () => {
     stopping = true
-    for (const worker of Object.values(cluster.workers ?? {})) worker?.process.kill(signal)
+    for (const worker of Object.values(cluster.workers ?? {})) worker?.process.kill('SIGTERM')
   }
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => stop('SIGTERM'))
+  const fork = () => {
+    const startedMs = Date.now()
+    cluster.fork().once('exit', () => {
+      if (stopping) return
+      if (Date.now() - startedMs > startsWithinMs) return fork()
+      process.exitCode = 1
+      stop()
+    })
+  }
+  for (let i = 0; i < webConcurrency; i++) fork()
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, stop)
 }
 
 async function serve(config: Config): Promise<void> {
   const log = createLog(config.logLevel, { process: 'web', pid: process.pid })
+  dieLoudly(log)
   const flushing = setInterval(() => log.flush(), 1_000)
   try {
     const services = await openServices(config, log)

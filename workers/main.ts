@@ -1,5 +1,5 @@
 import { ConfigError, configOrExit } from '../shared/base/config.ts'
-import { createLog } from '../shared/io/log.ts'
+import { createLog, dieLoudly } from '../shared/io/log.ts'
 import { openWaiter } from '../shared/io/redis.ts'
 import { openQueue, scheduleRepeating } from '../shared/jobs/queues.ts'
 import { openServices } from '../shared/services.ts'
@@ -12,6 +12,7 @@ const graceMs = 25_000
 
 const config = configOrExit()
 const log = createLog(config.logLevel, { process: 'worker', pid: process.pid })
+dieLoudly(log)
 const flushing = setInterval(() => log.flush(), 1_000)
 
 try {

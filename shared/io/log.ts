@@ -1,4 +1,4 @@
-import { pino } from 'pino'
+import { type Logger, pino } from 'pino'
 
 export type { Logger } from 'pino'
 
@@ -13,4 +13,13 @@ export function createLog(level: string, base: Record<string, unknown> = {}) {
     },
     pino.destination({ dest: 1, sync: false, minLength: 4096 }),
   )
+}
+
+/** Whatever nobody caught is logged before the process ends with 1: its state cannot be trusted any more. */
+export function dieLoudly(log: Logger): void {
+  process.on('uncaughtException', error => {
+    log.fatal({ err: error }, 'uncaught')
+    log.flush()
+    process.exit(1)
+  })
 }
