@@ -38,7 +38,7 @@ export const readGeneration = endpoint({
   tag: 'Wallet',
   summary: 'Look up one generation',
   description: 'By the `x-generation-id` of an answer, or by the answer’s own `id`.',
-  access: { scope: null },
+  access: { scope: '*' },
   query: z.strictObject({ id: z.string().min(1).max(200) }),
   answers: { 200: { description: 'What the request log has.', schema: generation } },
   errors: ['not_found'],

@@ -2,15 +2,24 @@ import { type Logger, pino } from 'pino'
 
 export type { Logger } from 'pino'
 
-/** A JSON logger on standard output; headers that carry secrets are cut out wherever they stand. */
+/** What the log has of an error and its causes: never the request or response objects some libraries hang onto them. */
+function describeError(error: unknown, depth = 0): unknown {
+  if (!(error instanceof Error)) return error
+  const { name, message, stack, cause, code, reason } = error as Error & { code?: unknown; reason?: unknown }
+  return {
+    type: name,
+    message,
+    ...(typeof code === 'string' && { code }),
+    ...(typeof reason === 'string' && { reason }),
+    stack,
+    ...(cause !== undefined && depth < 3 && { cause: describeError(cause, depth + 1) }),
+  }
+}
+
+/** A JSON logger on standard output. Nothing that is a secret is ever passed to it: errors are reduced to their text. */
 export function createLog(level: string, base: Record<string, unknown> = {}) {
   return pino(
-    {
-      level,
-      base,
-      timestamp: pino.stdTimeFunctions.isoTime,
-      redact: { paths: ['*.authorization', '*["x-api-key"]', '*["x-goog-api-key"]', '*.secret'], censor: '[secret]' },
-    },
+    { level, base, timestamp: pino.stdTimeFunctions.isoTime, serializers: { err: error => describeError(error) } },
     pino.destination({ dest: 1, sync: false, minLength: 4096 }),
   )
 }
