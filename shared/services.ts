@@ -38,7 +38,7 @@ export type Services = {
 export async function openServices(config: Config, log: Logger, clock: Clock = systemClock): Promise<Services> {
   const catalog = catalogOf(config)
   const db = openDatabase(config.databaseUrl, config.databasePool)
-  const redis = openProducer(config.redisUrl)
+  const redis = openProducer(config)
   redis.on('error', error => log.warn({ err: error }, 'Redis connection'))
   await ready(redis, 10_000)
   const scripts = loadScripts(redis)

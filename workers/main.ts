@@ -17,8 +17,8 @@ const flushing = setInterval(() => log.flush(), 1_000)
 
 try {
   const services = await openServices(config, log)
-  const blocking = openWaiter(config.redisUrl)
-  const waiting = openWaiter(config.redisUrl)
+  const blocking = openWaiter(config)
+  const waiting = openWaiter(config)
   for (const redis of [blocking, waiting]) redis.on('error', error => log.warn({ err: error }, 'Redis connection'))
   // The tables of this month must be there before the first event is booked.
   await maintenance('partitions', null, services)

@@ -29,6 +29,7 @@ const variables = z.object({
   DATABASE_POOL: positive(100).default(10),
   LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   DATA_DIR: z.string().min(1).default('.data'),
+  REDIS_TLS_VERIFY: flag.default(true),
   ALLOW_PRIVATE_URLS: flag.default(false),
   MODEL_CATALOG: z.string().optional(),
   SERVICE_MARGIN_PERCENT: percent.prefault('5'),
@@ -48,6 +49,8 @@ export type Config = {
   publicUrl: string | null
   databaseUrl: string
   redisUrl: string
+  /** False accepts a self-signed certificate of a `rediss:` server, as hosted add-ons have. */
+  redisTlsVerify: boolean
   webConcurrency: number
   workerConcurrency: number
   databasePool: number
@@ -92,6 +95,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     publicUrl: v.PUBLIC_URL ?? null,
     databaseUrl: v.DATABASE_URL,
     redisUrl: v.REDIS_URL,
+    redisTlsVerify: v.REDIS_TLS_VERIFY,
     webConcurrency: v.WEB_CONCURRENCY,
     workerConcurrency: v.WORKER_CONCURRENCY,
     databasePool: v.DATABASE_POOL,

@@ -2,12 +2,19 @@ import { Redis } from 'ioredis'
 
 export type { Redis }
 
+export type RedisAddress = { redisUrl: string; redisTlsVerify: boolean }
+
+function tls({ redisUrl, redisTlsVerify }: RedisAddress) {
+  return redisUrl.startsWith('rediss:') && !redisTlsVerify ? { tls: { rejectUnauthorized: false } } : {}
+}
+
 /**
  * A connection for work a client waits for: a command fails at once while Redis is away, and after `timeoutMs` when it
  * hangs, so that callers answer 503 instead of waiting.
  */
-export function openProducer(url: string, timeoutMs = 2_000): Redis {
-  return new Redis(url, {
+export function openProducer(address: RedisAddress, timeoutMs = 2_000): Redis {
+  return new Redis(address.redisUrl, {
+    ...tls(address),
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     commandTimeout: timeoutMs,
@@ -17,8 +24,9 @@ export function openProducer(url: string, timeoutMs = 2_000): Redis {
 }
 
 /** A connection for background work, which waits for Redis to come back (BullMQ's workers want exactly this). */
-export function openWaiter(url: string): Redis {
-  return new Redis(url, {
+export function openWaiter(address: RedisAddress): Redis {
+  return new Redis(address.redisUrl, {
+    ...tls(address),
     maxRetriesPerRequest: null,
     connectTimeout: 5_000,
     retryStrategy: attempt => Math.min(100 * attempt, 2_000),

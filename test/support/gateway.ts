@@ -71,7 +71,7 @@ export async function startGateway(
   await services.admission.start()
   services.health.start()
   await keepPartitions(services.db, clock.now(), config.generationRetentionMonths)
-  const blocking = openWaiter(stores.redisUrl)
+  const blocking = openWaiter(config)
   const ledger = new LedgerWorker(services, blocking)
   ledger.start()
   const server = http.createServer({ noDelay: true }, createApp(services).callback())
