@@ -80,3 +80,19 @@ for (const [index, [param, code, body]] of refusedRequests.entries()) {
     t.true(error!.message.includes(param))
   })
 }
+
+test('400 unsupported_capability on tool_choice for a model that cannot be forced to call a tool', t => {
+  const tools = [{ type: 'function', function: { name: 'w' } }]
+  const forced = callOf({ model: 'x', messages: [hi], tools, tool_choice: 'required' }, { forced_tools: false })
+  const error = t.throws(() => adapter.request(forced), { instanceOf: GatewayError })
+  t.deepEqual([error?.code, error?.param], ['unsupported_capability', 'tool_choice'])
+  t.notThrows(() => adapter.request(callOf({ model: 'x', messages: [hi], tools }, { forced_tools: false })))
+})
+
+test('200 without a thinking field where thinking cannot be turned off', t => {
+  const call = callOf(
+    { model: 'x', messages: [hi], reasoning_effort: 'none' },
+    { thinking: 'adaptive', thinking_off: false },
+  )
+  t.false('thinking' in JSON.parse(String(adapter.request(call).body)))
+})

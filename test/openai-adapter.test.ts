@@ -80,6 +80,14 @@ test('sent: no sampling fields that a reasoning model rejects', t => {
   t.is(sent(body).temperature, 0.2)
 })
 
+test('sent: the effort a model needs to take tools, unless the caller named one', t => {
+  const traits = { reasoning: true, tools_effort: 'none' }
+  const body = { model: 'a', messages, tools: [{ type: 'function', function: { name: 'w' } }] }
+  t.is(sent(body, { traits }).reasoning_effort, 'none')
+  t.is(sent({ ...body, reasoning_effort: 'low' }, { traits }).reasoning_effort, 'low')
+  t.is(sent({ model: 'a', messages }, { traits }).reasoning_effort, undefined)
+})
+
 test('sent: completions and embeddings to their own paths', t => {
   const text = completion.request(
     call<'completion'>({ model: 'a', prompt: 'x', max_tokens: 9, stream: true }, { maxTokens: 2 }),

@@ -26,6 +26,9 @@ export function messagesBody(call: Call<'chat'>): Record<string, unknown> {
 
   const maxTokens = maxTokensOf(call)
   const toolChoice = toolChoiceOf(body)
+  if (traits.forced_tools === false && (toolChoice?.type === 'any' || toolChoice?.type === 'tool')) {
+    throw unsupported('tool_choice', 'this model cannot be forced to call a tool')
+  }
   const thinking = thinkingOf(call, maxTokens, toolChoice)
   const user = body.user ?? (typeof body.safety_identifier === 'string' ? body.safety_identifier : undefined)
   return {
@@ -121,10 +124,10 @@ type Thinking = { type: 'adaptive' | 'disabled' } | { type: 'enabled'; budget_to
  * no more; where it does not fit, and where the API refuses thinking, the model answers without.
  */
 function thinkingOf({ body, target }: Call<'chat'>, maxTokens: number, toolChoice?: ToolChoice): Thinking | undefined {
-  const { thinking } = target.deployment.traits ?? {}
+  const { thinking, thinking_off } = target.deployment.traits ?? {}
   const effort = body.reasoning_effort
   if (!effort || !thinking) return undefined
-  if (effort === 'none') return { type: 'disabled' }
+  if (effort === 'none') return thinking_off === false ? undefined : { type: 'disabled' }
   // A forced tool call and thinking exclude each other.
   if (toolChoice?.type === 'any' || toolChoice?.type === 'tool') return undefined
   if (thinking === 'adaptive') return { type: 'adaptive' }

@@ -3,7 +3,7 @@ import type { DirectAdapter } from '../contract.ts'
 import { decoder, finishReason } from './decoder.ts'
 import { reportedFailure } from './failure.ts'
 import { invalid, isObject, type Json } from './json.ts'
-import { askForUsage, commonChanges, dropSampling, limitTokens, post, renameSeed } from './request.ts'
+import { askForUsage, commonChanges, dropSampling, effortForTools, limitTokens, post, renameSeed } from './request.ts'
 import { normaliseUsage } from './usage.ts'
 
 /** `POST /chat/completions`. */
@@ -13,6 +13,7 @@ export const chat: DirectAdapter<'chat'> = {
     const changes = commonChanges(call)
     renameSeed(call, changes)
     dropSampling(call, changes)
+    effortForTools(call, changes)
     askForUsage(call, changes)
     limitTokens(call, changes)
     return post('/chat/completions', call, changes)

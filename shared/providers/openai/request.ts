@@ -95,3 +95,10 @@ export function dropSampling({ target, body }: Call<'chat'>, changes: Changes): 
     if (value !== undefined && value !== null && !accepted[field]!(value)) changes[field] = undefined
   }
 }
+
+/** Names the effort with which a reasoning model takes tools (deployment trait `tools_effort`), where the caller named none. */
+export function effortForTools({ target, body }: Call<'chat'>, changes: Changes): void {
+  const effort = target.deployment.traits?.tools_effort
+  if (typeof effort === 'string' && body.tools?.length && body.reasoning_effort == null)
+    changes.reasoning_effort = effort
+}
