@@ -68,6 +68,57 @@ export const completion = z
   })
   .meta({ id: 'Completion' })
 
+const streamError = errorAnswer.shape.error
+  .optional()
+  .describe('An answer that breaks off ends with one event that has this, and without `[DONE]`.')
+
+const streamUsage = usage
+  .nullish()
+  .describe(
+    'On the last piece: the one that finishes the answer, or one without choices if `include_usage` asked for it.',
+  )
+
+/** The data of each event of a streamed chat completion but the last, which is `[DONE]`. */
+const chatChunk = z
+  .looseObject({
+    id: z.string(),
+    object: z.literal('chat.completion.chunk'),
+    created: z.int(),
+    model: z.string(),
+    provider: z.string().optional(),
+    choices: z.array(
+      z.looseObject({
+        index: z.int(),
+        delta: z.looseObject({ role: z.literal('assistant').optional(), content: z.string().nullish() }),
+        finish_reason: z.string().nullish(),
+      }),
+    ),
+    usage: streamUsage,
+    error: streamError,
+  })
+  .meta({ id: 'ChatCompletionChunk' })
+
+const completionChunk = z
+  .looseObject({
+    id: z.string(),
+    object: z.literal('text_completion'),
+    created: z.int(),
+    model: z.string(),
+    provider: z.string().optional(),
+    choices: z.array(
+      z.looseObject({ index: z.int(), text: z.string().optional(), finish_reason: z.string().nullish() }),
+    ),
+    usage: streamUsage,
+    error: streamError,
+  })
+  .meta({ id: 'CompletionChunk' })
+
+/** By the schema of a whole answer: that of the pieces it is streamed in. */
+export const streamed: ReadonlyMap<z.ZodType, z.ZodType> = new Map<z.ZodType, z.ZodType>([
+  [chatCompletion, chatChunk],
+  [completion, completionChunk],
+])
+
 export const embeddings = z
   .looseObject({
     object: z.literal('list'),

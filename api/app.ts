@@ -1,12 +1,13 @@
 import Router from '@koa/router'
 import Koa from 'koa'
 import { GatewayError } from '../shared/base/errors.ts'
+import { authorise } from '../shared/keys/policy.ts'
 import type { Services } from '../shared/services.ts'
 import type { Context, Endpoint, State, Validated } from './endpoint.ts'
-import { parseJson, readJsonBody, validate } from './middleware/body.ts'
+import { parseJson, readJsonBody, refuseNul, validate } from './middleware/body.ts'
 import { edge } from './middleware/edge.ts'
-import { idempotencyKeyOf, type Kept, once } from './middleware/idempotency.ts'
-import { provisioningKey, standardKey } from './middleware/key.ts'
+import { idempotencyKeyOf, type Kept, once, type Repeatable } from './middleware/idempotency.ts'
+import { admitFree, provisioningKey, standardKey } from './middleware/key.ts'
 import { endpoints } from './routes/index.ts'
 
 /** The HTTP application over opened services. */
@@ -29,29 +30,27 @@ export function createApp(services: Services): Koa<State> {
 /** One request through an endpoint: who, what, and then the handler. */
 async function serve(endpoint: Endpoint, ctx: Context): Promise<void> {
   const { state } = ctx
-  const { services } = state
-  const { authorization } = ctx.req.headers
-  await enter(endpoint, ctx, authorization)
+  const { headers } = ctx.req
+  await enter(endpoint, ctx, headers.authorization)
+  let key: string | null
   try {
     if (endpoint.body) {
       state.raw = await readJsonBody(ctx.req)
       state.body = validate(endpoint.body, parseJson(state.raw))
     }
     if (endpoint.query) state.query = validate(endpoint.query, { ...ctx.query })
+    refuseNul(ctx.params)
+    refuseNul(state.query)
+    // What provisioning bodies say is stored as it is; the text of a prompt may hold anything.
+    if (endpoint.access === 'provisioning') refuseNul(state.body)
+    key = endpoint.method === 'post' ? idempotencyKeyOf(headers['idempotency-key']) : null
   } catch (error) {
     // Whatever is wrong with the request, a revoked key hears about the key first.
-    if (typeof endpoint.access === 'object' && state.known.fresh === '') await standardKeyConfirmed(ctx, endpoint)
+    await confirmKey(ctx)
     throw error
   }
-  const key = endpoint.method === 'post' ? idempotencyKeyOf(ctx.req.headers['idempotency-key']) : null
-  if (key === null || (state.body as { stream?: unknown } | undefined)?.stream === true) return handle(endpoint, ctx)
-  const organisationId = state.known?.policy.organisationId ?? state.organisationId
-  const kept = await once(services, organisationId, key, [Buffer.from(`${ctx.method} ${ctx.path}\n`), state.raw], () =>
-    recorded(endpoint, ctx),
-  )
-  if (!kept) return
-  ctx.respond = false
-  state.client.send(kept.status, { ...kept.headers, 'idempotent-replayed': 'true' }, kept.body)
+  const streaming = (state.body as { stream?: unknown } | undefined)?.stream === true
+  return key === null || streaming ? handle(endpoint, ctx) : handleOnce(endpoint, ctx, key)
 }
 
 async function enter(endpoint: Endpoint, ctx: Context, authorization: string | undefined): Promise<void> {
@@ -67,10 +66,11 @@ async function enter(endpoint: Endpoint, ctx: Context, authorization: string | u
   state.wide.key = state.known.policy.keyId
 }
 
-async function standardKeyConfirmed(ctx: Context, endpoint: Endpoint): Promise<void> {
-  ctx.state.known = await ctx.state.services.policies.confirm(ctx.state.known)
-  if (typeof endpoint.access === 'object')
-    await standardKey(ctx.state.services, ctx.req.headers.authorization, endpoint.access.scope)
+/** Throws 401 or 403 when a standard key that was only remembered no longer allows the request. */
+async function confirmKey({ state: { known, services } }: Context): Promise<void> {
+  if (known?.fresh !== '') return
+  const { policy, scope } = await services.policies.confirm(known)
+  authorise(policy, scope, services.clock.now())
 }
 
 async function handle(endpoint: Endpoint, ctx: Context): Promise<void> {
@@ -94,7 +94,27 @@ async function handle(endpoint: Endpoint, ctx: Context): Promise<void> {
   ctx.body = result
 }
 
-/** Runs the handler and gives what it answered, however it did; null when it answered with a failure. */
+/** Runs the handler under an `Idempotency-Key`, or gives the answer it gave the first time. */
+async function handleOnce(endpoint: Endpoint, ctx: Context, key: string): Promise<void> {
+  await confirmKey(ctx)
+  const { services, known, client } = ctx.state
+  const provisioning = endpoint.access === 'provisioning'
+  const request: Repeatable = {
+    organisationId: provisioning ? ctx.state.organisationId : known.policy.organisationId,
+    key,
+    caller: provisioning ? 'provisioning' : known.policy.environment,
+    content: [Buffer.from(`${ctx.method} ${ctx.path}\n`), ctx.state.raw ?? Buffer.alloc(0)],
+    // What provisioning routes make is secrets.
+    sealWith: provisioning ? ctx.req.headers.authorization!.trim().split(' ').at(-1)! : null,
+  }
+  const { answer, replayed } = await once(services, request, () => recorded(endpoint, ctx))
+  if (!answer) return
+  if (replayed && !provisioning) ctx.set(await admitFree(services, known))
+  ctx.respond = false
+  client.send(answer.status, { ...answer.headers, ...(replayed && { 'idempotent-replayed': 'true' }) }, answer.body)
+}
+
+/** Runs the handler and gives what it answered, however it did, instead of sending it; null when nobody waits any more. */
 async function recorded(endpoint: Endpoint, ctx: Context): Promise<Kept | null> {
   let kept: Kept | null = null
   ctx.state.client.onAnswer = (status, headers, body) => {
@@ -102,7 +122,13 @@ async function recorded(endpoint: Endpoint, ctx: Context): Promise<Kept | null> 
   }
   await handle(endpoint, ctx)
   if (kept || ctx.respond === false) return kept
-  return { status: ctx.status, headers: {}, body: JSON.stringify(ctx.body) }
+  return { status: ctx.status, headers: ownHeaders(ctx), body: JSON.stringify(ctx.body) }
+}
+
+/** The headers of our own that a handler has set. */
+function ownHeaders(ctx: Context): Record<string, string> {
+  const own = Object.entries(ctx.response.headers).filter(([name]) => name.startsWith('x-'))
+  return Object.fromEntries(own.map(([name, value]) => [name, String(value)]))
 }
 
 /** 404, or 405 with `Allow` where the path exists with other methods. */

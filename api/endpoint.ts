@@ -11,7 +11,7 @@ export type State = {
   services: Services
   requestId: string
   startedMs: number
-  /** The standard key, once the guard has looked at it. */
+  /** The standard key, once the guard has looked at it; absent on routes that take none. */
   known: Known
   /** The organisation of a provisioning key. */
   organisationId: string

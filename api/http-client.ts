@@ -9,7 +9,7 @@ import type { Encoding } from '../shared/chat/relay.ts'
  */
 export class HttpClient implements Client {
   gone = false
-  /** Called with a whole answer before it is sent; the idempotency guard keeps it. */
+  /** Takes a whole answer instead of it being sent: the idempotency guard keeps it first. */
   onAnswer: ((status: number, headers: Record<string, string>, body: string) => void) | null = null
   readonly #response: ServerResponse
   readonly #baseHeaders: Record<string, string>
@@ -32,8 +32,8 @@ export class HttpClient implements Client {
   }
 
   answer(headers: Record<string, string>, body: string): void {
-    this.onAnswer?.(200, headers, body)
-    this.send(200, headers, body)
+    if (this.onAnswer) this.onAnswer(200, headers, body)
+    else this.send(200, headers, body)
   }
 
   /** Sends a JSON body at once. */

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { type ErrorCode, GatewayError } from '../shared/base/errors.ts'
-import { errorAnswer } from './answers.ts'
+import { errorAnswer, streamed } from './answers.ts'
 import type { Endpoint } from './endpoint.ts'
 
 type Json = Record<string, unknown>
@@ -15,7 +15,6 @@ const byAccess: Record<'public' | 'provisioning' | 'key', ErrorCode[]> = {
     'revoked_api_key',
     'expired_api_key',
     'wrong_key_type',
-    'insufficient_scope',
     'rate_limit_exceeded',
   ],
 }
@@ -23,32 +22,30 @@ const ofBodies: ErrorCode[] = [
   'invalid_json',
   'invalid_request',
   'missing_field',
+  'unknown_field',
   'request_too_large',
   'unsupported_media_type',
 ]
-const ofPosts: ErrorCode[] = ['idempotency_key_reused', 'idempotency_in_progress']
+const ofQueries: ErrorCode[] = ['invalid_request', 'missing_field', 'unknown_field']
+const ofPosts: ErrorCode[] = ['invalid_request', 'idempotency_key_reused', 'idempotency_in_progress']
 
 /** Every error code an endpoint can answer with. */
-export function errorsOf(endpoint: Endpoint): ErrorCode[] {
-  const access = typeof endpoint.access === 'object' ? 'key' : endpoint.access
-  return [
-    ...new Set([
-      ...always,
-      ...byAccess[access],
-      ...(endpoint.body ? ofBodies : []),
-      ...(endpoint.query ? (['invalid_request', 'unknown_field', 'missing_field'] as const) : []),
-      ...(endpoint.method === 'post' ? ofPosts : []),
-      ...(endpoint.access === 'provisioning' && endpoint.body ? (['unknown_field'] as const) : []),
-      ...(endpoint.errors ?? []),
-    ]),
-  ]
+export function errorsOf({ access, body, query, path, method, errors = [] }: Endpoint): ErrorCode[] {
+  const codes: ErrorCode[] = [...always, ...byAccess[typeof access === 'object' ? 'key' : access], ...errors]
+  if (typeof access === 'object' && access.scope !== null) codes.push('insufficient_scope')
+  if (body) codes.push(...ofBodies)
+  if (query) codes.push(...ofQueries)
+  if (path.includes('{')) codes.push('invalid_request')
+  if (method === 'post') codes.push(...ofPosts)
+  return [...new Set(codes)]
 }
 
 /** The OpenAPI 3.1 document of the given endpoints, made from the very schemas that validate their requests. */
 export function openApiDocument(endpoints: readonly Endpoint[]): Json {
+  const schemas: Json = {}
   const paths: Record<string, Json> = {}
   for (const endpoint of endpoints) {
-    paths[endpoint.path] = { ...paths[endpoint.path], [endpoint.method]: operation(endpoint) }
+    paths[endpoint.path] = { ...paths[endpoint.path], [endpoint.method]: operation(endpoint, schemas) }
   }
   return {
     openapi: '3.1.0',
@@ -59,8 +56,10 @@ export function openApiDocument(endpoints: readonly Endpoint[]): Json {
         'One API in front of every kind of generative model. Chat, completions and embeddings have the OpenAI shape: point an OpenAI client at `/v1`.',
       license: { name: 'MIT', identifier: 'MIT' },
     },
+    servers: [{ url: '/' }],
     paths,
     components: {
+      schemas,
       securitySchemes: {
         key: { type: 'http', scheme: 'bearer', description: 'A standard key, `svc_sk_live_…` or `svc_sk_test_…`.' },
         provisioning: { type: 'http', scheme: 'bearer', description: 'A provisioning key, `svc_pk_…`.' },
@@ -69,7 +68,8 @@ export function openApiDocument(endpoints: readonly Endpoint[]): Json {
   }
 }
 
-function operation(endpoint: Endpoint): Json {
+/** `schemas` collects the named ones, for all operations together. */
+function operation(endpoint: Endpoint, schemas: Json): Json {
   const { tag, summary, description, access, body, method } = endpoint
   return {
     tags: [tag],
@@ -77,22 +77,22 @@ function operation(endpoint: Endpoint): Json {
     ...(description && { description }),
     operationId: `${method} ${endpoint.path}`.replace(/[^a-z0-9]+/gi, '_').replace(/_$/, ''),
     security: access === 'public' ? [] : [{ [access === 'provisioning' ? 'provisioning' : 'key']: [] }],
-    parameters: parameters(endpoint),
+    parameters: parameters(endpoint, schemas),
     ...(body && {
-      requestBody: { required: true, content: { 'application/json': { schema: jsonSchema(body, 'input') } } },
+      requestBody: { required: true, content: { 'application/json': { schema: jsonSchema(body, 'input', schemas) } } },
     }),
-    responses: { ...answers(endpoint), ...failures(endpoint) },
+    responses: { ...answers(endpoint, schemas), ...failures(endpoint, schemas) },
   }
 }
 
-function parameters({ path, query, method }: Endpoint): Json[] {
+function parameters({ path, query, method }: Endpoint, schemas: Json): Json[] {
   const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
     name,
     in: 'path',
     required: true,
     schema: { type: 'string' },
   }))
-  const fields = query ? jsonSchema(query, 'input') : {}
+  const fields = query ? jsonSchema(query, 'input', schemas) : {}
   const required = (fields.required ?? []) as string[]
   const inQuery = Object.entries((fields.properties ?? {}) as Record<string, Json>).map(([name, schema]) => ({
     name,
@@ -110,33 +110,49 @@ function parameters({ path, query, method }: Endpoint): Json[] {
   return [...inPath, ...inQuery, ...(method === 'post' ? [key] : [])]
 }
 
-function answers(endpoint: Endpoint): Json {
+function answers(endpoint: Endpoint, schemas: Json): Json {
   const described = Object.entries(endpoint.answers).map(
-    ([status, { description, schema, contentType = 'application/json' }]) => [
-      status,
-      { description, content: { [contentType]: schema ? { schema: jsonSchema(schema, 'output') } : {} } },
-    ],
+    ([status, { description, schema, contentType = 'application/json' }]) => {
+      const events = schema && streamed.get(schema)
+      const content = {
+        [contentType]: schema ? { schema: jsonSchema(schema, 'output', schemas) } : {},
+        ...(events && { 'text/event-stream': { schema: jsonSchema(events, 'output', schemas) } }),
+      }
+      return [status, { description, content }]
+    },
   )
   return Object.fromEntries(described)
 }
 
-function failures(endpoint: Endpoint): Json {
+function failures(endpoint: Endpoint, schemas: Json): Json {
   const byStatus = Map.groupBy(errorsOf(endpoint), code => new GatewayError(code, '').status)
-  const body = { 'application/json': { schema: jsonSchema(errorAnswer, 'output') } }
+  const content = { 'application/json': { schema: jsonSchema(errorAnswer, 'output', schemas) } }
   return Object.fromEntries(
     [...byStatus].map(([status, codes]) => [
       status,
-      { description: codes.map(code => `\`${code}\``).join(', '), content: body },
+      { description: codes.map(code => `\`${code}\``).join(', '), content },
     ]),
   )
 }
 
-function jsonSchema(schema: z.ZodType, io: 'input' | 'output'): Json {
-  const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, {
+function jsonSchema(schema: z.ZodType, io: 'input' | 'output', schemas: Json): Json {
+  const made = z.toJSONSchema(schema, {
     io,
     target: 'draft-2020-12',
     unrepresentable: 'any',
     reused: 'inline',
+    override: ({ jsonSchema }) => plain(jsonSchema),
   })
+  // Zod names schemas inside the one it is given; in this document they have one place for all.
+  const text = JSON.stringify(made).replaceAll('"#/$defs/', '"#/components/schemas/')
+  const { $schema: _dialect, $defs, ...rest } = JSON.parse(text) as Json
+  Object.assign(schemas, $defs)
   return rest
+}
+
+/** Leaves out what only says how Zod checks: the bounds of safe integers, and the pattern behind a format. */
+function plain(schema: z.core.JSONSchema.BaseSchema): void {
+  if (schema.minimum === Number.MIN_SAFE_INTEGER) delete schema.minimum
+  if (schema.maximum === Number.MAX_SAFE_INTEGER) delete schema.maximum
+  if (schema.format) delete schema.pattern
 }

@@ -1,31 +1,30 @@
-import { ConfigError, configOrExit } from '../shared/base/config.ts'
-import { GatewayError } from '../shared/base/errors.ts'
+import { ConfigError, loadConfig } from '../shared/base/config.ts'
 import { createLog } from '../shared/io/log.ts'
 import { openServices } from '../shared/services.ts'
 import { commands, usage } from './operator/commands.ts'
 import { parseCommand, UsageError } from './operator/parse.ts'
 
-/** The operator's command line (contract §11): `npm run -s operator -- <command> [--json]`. */
-async function main(argv: string[]): Promise<number> {
-  const parsed = parseCommand(argv, commands)
-  const log = createLog('silent')
-  const services = await openServices({ ...configOrExit(), databasePool: 2 }, log)
+/** The operator's command line (contract §11): `npm run -s operator -- <command> [--json]`. Gives the output and the exit code. */
+async function main(argv: string[]): Promise<{ output: string; exitCode: number }> {
+  if (argv.length === 1 && (argv[0] === 'help' || argv[0] === '--help')) return { output: usage(), exitCode: 0 }
+  const { command, flags, json } = parseCommand(argv, commands)
+  const services = await openServices({ ...loadConfig(), databasePool: 2 }, createLog('silent'))
   try {
-    const result = await parsed.command.run(services, parsed.flags)
-    if (parsed.json) console.log(JSON.stringify(result.data))
-    else console.log(result.text)
-    return result.exitCode ?? 0
+    const { data, text, exitCode = 0 } = await command.run(services, flags)
+    return { output: json ? JSON.stringify(data) : text, exitCode }
   } finally {
     await services.close()
   }
 }
 
-try {
-  process.exitCode = await main(process.argv.slice(2))
-} catch (error) {
-  process.exitCode = 1
-  if (error instanceof UsageError) console.error(`${error.message}\n\n${usage()}`)
-  else if (error instanceof ConfigError) for (const fault of error.faults) console.error(`configuration: ${fault}`)
-  else if (error instanceof GatewayError) console.error(error.message)
-  else console.error(error instanceof Error ? error.message || error.constructor.name : error)
+function describe(error: unknown): string {
+  if (error instanceof UsageError) return `${error.message}\n\n${usage()}`
+  if (error instanceof ConfigError) return error.faults.map(fault => `configuration: ${fault}`).join('\n')
+  return error instanceof Error ? error.message || error.name : String(error)
 }
+
+// A store that is away would keep the process waiting for it, so it ends by itself once everything is written.
+await main(process.argv.slice(2)).then(
+  ({ output, exitCode }) => process.stdout.write(`${output}\n`, () => process.exit(exitCode)),
+  error => process.stderr.write(`${describe(error)}\n`, () => process.exit(1)),
+)

@@ -44,7 +44,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
   const scripts = loadScripts(redis)
   const accounts = new Accounts({ db, redis, scripts, clock })
   const heartbeat = (instance: string, atMs: number) => redis.zadd('instances', atMs, instance)
-  const admission = new Admission({ scripts, accounts, heartbeat, clock, log })
+  const admission = new Admission({ scripts, accounts, heartbeat, clock, log, deadlineMs: deadlineOf(config) })
   const policies = new Policies(db, redis)
   const upstreams = new Upstreams({ catalog, config, sandbox: createSandbox() })
   const health = new Health(redis, clock)
@@ -73,6 +73,14 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
     keepAlive: new KeepAlive(),
     close: () => (closing ??= close()),
   }
+}
+
+const mostAttempts = 4
+const leewayMs = 5 * 60_000
+
+/** Longer than the slowest request can take: every provider it may be sent to uses up the whole time-out. */
+function deadlineOf({ upstream }: Config): number {
+  return mostAttempts * upstream.totalTimeoutMs + leewayMs
 }
 
 function catalogOf(config: Config): Catalog {

@@ -7,9 +7,10 @@ import {
   ensureLedgerGroup,
   isDataFault,
   ledgerGroup,
-  parseEntries,
+  parseEvent,
   postUsage,
   type StreamedEvent,
+  takeOff,
   usageStream,
 } from '../shared/wallet/ledger.ts'
 
@@ -18,15 +19,21 @@ const blockMs = 1_000
 /** An entry whose worker went silent for so long is taken over by another. */
 const takeOverMs = 30_000
 const mostDead = 100_000
+const retryDelayMs = 500
+
+type Entry = [streamId: string, fields: string[] | null]
+type Reply = [stream: string, entries: Entry[]][] | null
 
 /**
- * Moves usage events from the Redis stream to Postgres until `stopped`. Any number of workers may run: each entry goes to
+ * Moves usage events from the Redis stream to Postgres until `stop`. Any number of workers may run: each entry goes to
  * one of them, and one that dies with entries in hand loses them to the others after 30 s.
  */
 export class LedgerWorker {
   readonly #services: Services
   readonly #redis: Redis
   readonly #consumer = `${hostname()}-${process.pid}`
+  /** True while entries may be ours that we have not booked: of a failed round, or of an earlier process of our name. */
+  #owing = true
   #stopped = false
   #running: Promise<void> | null = null
 
@@ -40,6 +47,7 @@ export class LedgerWorker {
     this.#running = this.#loop()
   }
 
+  /** Finishes the batch in hand. Without Redis it does not settle before Redis is back. */
   async stop(): Promise<void> {
     this.#stopped = true
     await this.#running
@@ -49,95 +57,76 @@ export class LedgerWorker {
     let lastTakeOver = 0
     while (!this.#stopped) {
       try {
-        const now = Date.now()
-        if (now - lastTakeOver > takeOverMs / 3) {
-          lastTakeOver = now
+        if (Date.now() - lastTakeOver > takeOverMs / 3) {
           await ensureLedgerGroup(this.#redis)
           await this.#book(await this.#abandoned())
+          lastTakeOver = Date.now()
         }
-        await this.#book(await this.#fresh())
+        const entries = await this.#read(this.#owing ? '0' : '>')
+        await this.#book(entries)
+        this.#owing &&= entries.length > 0
       } catch (error) {
         if (this.#stopped) return
+        this.#owing = true
         // Redis was wiped: the group is made anew on the next round.
         if ((error as Error).message?.includes('NOGROUP')) lastTakeOver = 0
         else this.#services.log.error({ err: error }, 'ledger batch failed; it will be taken up again')
-        await sleep(500)
+        await sleep(retryDelayMs)
       }
     }
   }
 
-  async #fresh(): Promise<[string, string[]][]> {
-    const reply = (await this.#redis.xreadgroup(
-      'GROUP',
-      ledgerGroup,
-      this.#consumer,
-      'COUNT',
-      batchSize,
-      'BLOCK',
-      blockMs,
-      'STREAMS',
-      usageStream,
-      '>',
-    )) as [string, [string, string[]][]][] | null
+  /** The next entries: `>` those nobody has, `0` those that are ours already. */
+  async #read(from: '>' | '0'): Promise<Entry[]> {
+    const group = ['GROUP', ledgerGroup, this.#consumer, 'COUNT', batchSize, 'BLOCK', blockMs] as const
+    const reply = (await this.#redis.xreadgroup(...group, 'STREAMS', usageStream, from)) as Reply
     return reply?.[0]?.[1] ?? []
   }
 
-  async #abandoned(): Promise<[string, string[]][]> {
-    // Our own entries of a failed round count as abandoned at once: nobody else is working on them.
-    const own = (await this.#redis.xreadgroup(
-      'GROUP',
-      ledgerGroup,
-      this.#consumer,
-      'COUNT',
-      batchSize,
-      'STREAMS',
-      usageStream,
-      '0',
-    )) as [string, [string, string[]][]][] | null
-    const [, others] = (await this.#redis.xautoclaim(
-      usageStream,
-      ledgerGroup,
-      this.#consumer,
-      takeOverMs,
-      '0',
-      'COUNT',
-      batchSize,
-    )) as [string, [string, string[]][]]
-    return [...(own?.[0]?.[1] ?? []), ...others]
+  async #abandoned(): Promise<Entry[]> {
+    const group = [usageStream, ledgerGroup, this.#consumer, takeOverMs] as const
+    const [, entries] = (await this.#redis.xautoclaim(...group, '0', 'COUNT', batchSize)) as [string, Entry[]]
+    return entries
   }
 
-  async #book(entries: [string, string[] | null][]): Promise<void> {
-    const parsed = parseEntries(entries.filter((entry): entry is [string, string[]] => entry[1] !== null))
-    const batch = parsed.filter((entry): entry is StreamedEvent => entry.event !== null)
-    for (const { streamId, event } of parsed) if (!event) await this.#bury(streamId, 'not a usage event')
-    if (batch.length === 0) return
-    const { db, scripts } = this.#services
+  async #book(entries: Entry[]): Promise<void> {
+    const batch: StreamedEvent[] = []
+    for (const [streamId, fields] of entries) {
+      // Someone else took it off the stream: only our claim to it is left.
+      if (fields === null) await this.#redis.xack(usageStream, ledgerGroup, streamId)
+      else {
+        const event = parseEvent(fields)
+        if (event) batch.push({ streamId, event })
+        else {
+          await this.#bury(streamId, 'not a usage event')
+          await this.#redis.multi().xack(usageStream, ledgerGroup, streamId).xdel(usageStream, streamId).exec()
+        }
+      }
+    }
+    if (batch.length > 0) await this.#post(batch)
+  }
+
+  async #post(batch: StreamedEvent[]): Promise<void> {
+    const { db, scripts, clock } = this.#services
     try {
-      await postUsage(db, scripts, batch)
+      await postUsage(db, scripts, batch, clock.now())
     } catch (error) {
       if (!isDataFault(error)) throw error
-      if (batch.length > 1)
-        for (const entry of batch) await this.#book([[entry.streamId, ['e', JSON.stringify(entry.event)]]])
-      else await this.#bury(batch[0]!.streamId, (error as Error).message)
+      const [only, ...others] = batch
+      if (others.length > 0) for (const entry of batch) await this.#post([entry])
+      else {
+        await this.#bury(only!.streamId, (error as Error).message)
+        await takeOff(scripts, batch)
+      }
     }
   }
 
   /** Puts an entry aside that Postgres will never take, so that it holds up nobody. `operator ledger check` reports it. */
   async #bury(streamId: string, reason: string): Promise<void> {
-    const [[, fields] = [streamId, []]] = await this.#redis.xrange(usageStream, streamId, streamId)
-    this.#services.log.error({ streamId, event: fields[1], reason }, 'usage event refused by Postgres')
-    await this.#redis.xadd(
-      deadStream,
-      'MAXLEN',
-      '~',
-      mostDead,
-      '*',
-      'e',
-      fields[1] ?? '',
-      'reason',
-      reason.slice(0, 500),
-    )
-    await this.#redis.xack(usageStream, ledgerGroup, streamId)
-    await this.#redis.xdel(usageStream, streamId)
+    const [entry] = await this.#redis.xrange(usageStream, streamId, streamId)
+    const event = entry?.[1][1] ?? ''
+    this.#services.log.error({ streamId, event, reason }, 'usage event refused by Postgres')
+    const fields = ['e', event, 'reason', reason.slice(0, 500)]
+    await this.#redis.xadd(deadStream, 'MAXLEN', '~', mostDead, '*', ...fields)
   }
 }

@@ -9,6 +9,7 @@ import { runQueue } from './run.ts'
 
 /** Heroku kills 30 s after SIGTERM: what is not done by then is handed back. */
 const graceMs = 25_000
+const rescheduleMs = 5_000
 
 const config = configOrExit()
 const log = createLog(config.logLevel, { process: 'worker', pid: process.pid })
@@ -26,6 +27,10 @@ try {
   ledger.start()
   const queue = openQueue('maintenance', waiting)
   await scheduleRepeating(queue, 'maintenance')
+  const rescheduling = setInterval(() => {
+    const failed = (error: unknown) => log.warn({ err: error }, 'cannot look after the repeating jobs')
+    if (waiting.status === 'ready') scheduleRepeating(queue, 'maintenance').catch(failed)
+  }, rescheduleMs)
   const worker = runQueue('maintenance', maintenance, services, waiting)
   log.info('working')
   log.flush()
@@ -33,6 +38,7 @@ try {
   const stop = async () => {
     log.info('stopping')
     setTimeout(() => process.exit(1), graceMs).unref()
+    clearInterval(rescheduling)
     await Promise.all([ledger.stop(), worker.close()])
     await queue.close()
     await services.close()

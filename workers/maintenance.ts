@@ -1,15 +1,16 @@
 import type { MaintenanceTask } from '../shared/jobs/queues.ts'
 import type { Services } from '../shared/services.ts'
-import { expireIdempotencyKeys, keepPartitions, reconcileWallets, sweepReservations } from '../shared/wallet/upkeep.ts'
+import { keepPartitions } from '../shared/wallet/partitions.ts'
+import { expireIdempotencyKeys, reconcile, sweepReservations } from '../shared/wallet/upkeep.ts'
 
 const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
   async sweep({ scripts, clock, log }) {
     const released = await sweepReservations(scripts, clock.now())
     if (released > 0) log.warn({ released }, 'reservations given back')
   },
-  async reconcile({ db, redis, accounts, log }) {
-    const installed = await reconcileWallets(db, redis, accounts)
-    if (installed > 0) log.warn({ installed }, 'wallets brought up to date')
+  async reconcile({ db, redis, scripts, clock, log }) {
+    const behind = await reconcile(db, redis, scripts, clock.now())
+    if (behind > 0) log.warn({ behind }, 'wallets and spends brought up to date')
   },
   async partitions({ db, clock, config }) {
     await keepPartitions(db, clock.now(), config.generationRetentionMonths)

@@ -6,6 +6,7 @@ import { GatewayError } from '../../shared/base/errors.ts'
 /** JSON bodies beyond this make an upload necessary (contract §2). */
 export const mostBodyBytes = 10 * 1024 * 1024
 const mostDepth = 128
+const mostNameCharacters = 200
 /** How much of an oversized body is read and thrown away so that the client gets to see the answer. */
 const mostDiscardedBytes = 64 * 1024 * 1024
 
@@ -61,12 +62,15 @@ function tooLarge(): GatewayError {
   )
 }
 
-/** Parses JSON. Throws 400 `invalid_json` for text that is not UTF-8 JSON, is nested deeper than 128, or has lone surrogates. */
+/**
+ * Parses JSON. Throws 400 `invalid_json` for text that is not UTF-8 JSON, is nested deeper than 128, or names a field
+ * twice; 400 `invalid_request` for lone surrogates.
+ */
 export function parseJson(raw: Buffer): unknown {
   if (raw.length === 0) throw new GatewayError('invalid_json', 'The body is empty; send a JSON object.')
   if (!isUtf8(raw)) throw new GatewayError('invalid_json', 'The body is not valid UTF-8.')
-  if (deeperThan(raw, mostDepth))
-    throw new GatewayError('invalid_json', `The body is nested deeper than ${mostDepth} levels.`)
+  const { depth, members } = scan(raw)
+  if (depth > mostDepth) throw new GatewayError('invalid_json', `The body is nested deeper than ${mostDepth} levels.`)
   const text = raw.toString()
   let value: unknown
   try {
@@ -74,38 +78,81 @@ export function parseJson(raw: Buffer): unknown {
   } catch (error) {
     throw new GatewayError('invalid_json', `The body is not valid JSON: ${(error as Error).message.slice(0, 200)}`)
   }
+  // Bytes are passed on as they came, and a provider may read the first of two where we read the last.
+  if (members !== membersOf(value)) throw repeated(raw)
   if (text.includes('\\ud') || text.includes('\\uD')) {
-    const path = loneSurrogate(value)
-    if (path)
+    const path = firstText(value, lone => !lone.isWellFormed())
+    if (path !== null) {
       throw new GatewayError('invalid_request', 'The text has a lone surrogate, which is no character.', {
         param: path,
       })
+    }
   }
   return value
 }
 
-function deeperThan(raw: Buffer, most: number): boolean {
-  let depth = 0
-  let quoted = false
-  for (let i = 0; i < raw.length; i++) {
-    const byte = raw[i]
-    if (quoted) {
-      if (byte === 0x5c) i++
-      else if (byte === 0x22) quoted = false
-    } else if (byte === 0x22) quoted = true
-    else if (byte === 0x7b || byte === 0x5b) {
-      if (++depth > most) return true
-    } else if (byte === 0x7d || byte === 0x5d) depth--
-  }
-  return false
+/** Refuses text that Postgres cannot store. Throws 400 naming the field. */
+export function refuseNul(value: unknown): void {
+  const path = firstText(value, text => text.includes('\0'))
+  if (path !== null) throw new GatewayError('invalid_request', `\`${path}\` has a NUL character.`, { param: path })
 }
 
-/** The path of the first string that is not well-formed Unicode. Recursion is bounded by the body's depth. */
-function loneSurrogate(value: unknown, path: string[] = []): string | null {
-  if (typeof value === 'string') return value.isWellFormed() ? null : path.join('.')
+const [quote, backslash, colon, brace, bracket, closingBrace, closingBracket] = Buffer.from('"\\:{[}]')
+
+/** What parsed JSON no longer tells: how deep the text is nested (it stops at too deep), and how many members it writes. */
+function scan(raw: Buffer): { depth: number; members: number } {
+  let depth = 0
+  let deepest = 0
+  let members = 0
+  let quoted = false
+  for (let i = 0; i < raw.length && deepest <= mostDepth; i++) {
+    const byte = raw[i]
+    if (quoted) {
+      if (byte === backslash) i++
+      else if (byte === quote) quoted = false
+    } else if (byte === quote) quoted = true
+    else if (byte === colon) members++
+    else if (byte === brace || byte === bracket) deepest = Math.max(deepest, ++depth)
+    else if (byte === closingBrace || byte === closingBracket) depth--
+  }
+  return { depth: deepest, members }
+}
+
+function membersOf(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0
+  let count = 0
+  for (const member of Array.isArray(value) ? value : Object.values(value)) count += membersOf(member)
+  return Array.isArray(value) ? count : count + Object.keys(value).length
+}
+
+/** The error for valid JSON in which an object names a field twice; finds which. */
+function repeated(raw: Buffer): GatewayError {
+  const open: Set<string>[] = []
+  let text = ''
+  for (let i = 0; i < raw.length; i++) {
+    const byte = raw[i]
+    if (byte === brace || byte === bracket) open.push(new Set())
+    else if (byte === closingBrace || byte === closingBracket) open.pop()
+    else if (byte === colon) {
+      const fields = open.at(-1)!
+      if (fields.has(text)) break
+      fields.add(text)
+    } else if (byte === quote) {
+      const start = i++
+      for (; raw[i] !== quote; i++) if (raw[i] === backslash) i++
+      text = JSON.parse(raw.toString('utf8', start, i + 1))
+    }
+  }
+  const param = nameOf([text])
+  return new GatewayError('invalid_json', `The body names the field \`${param}\` twice.`, { param })
+}
+
+/** The path of the first string, name or value, of which `bad` is true. Recursion is bounded by the body's depth. */
+function firstText(value: unknown, bad: (text: string) => boolean, path: string[] = []): string | null {
+  if (typeof value === 'string') return bad(value) ? nameOf(path) : null
   if (typeof value !== 'object' || value === null) return null
-  for (const [key, member] of Object.entries(value)) {
-    const found = key.isWellFormed() ? loneSurrogate(member, [...path, key]) : path.join('.')
+  for (const [name, member] of Object.entries(value)) {
+    const found = bad(name) ? nameOf(path) : firstText(member, bad, [...path, name])
     if (found !== null) return found
   }
   return null
@@ -127,11 +174,24 @@ function fieldError(issue: z.core.$ZodIssue, above: PropertyKey[]): GatewayError
     const meant = branches.sort((a, b) => depth(b) - depth(a))[0]
     if (meant && depth(meant) > 0) return fieldError(meant.find(({ path: { length } }) => length > 0)!, path)
   }
-  const param = path.join('.')
+  const param = nameOf(path)
   if (issue.code === 'unrecognized_keys') {
-    const field = [...path, issue.keys[0]!].join('.')
+    const field = nameOf([...path, issue.keys[0]!])
     return new GatewayError('unknown_field', `Unknown field \`${field}\`.`, { param: field })
   }
-  if (issue.input === undefined) return new GatewayError('missing_field', `\`${param}\` is required.`, { param })
-  return new GatewayError('invalid_request', param ? `\`${param}\`: ${issue.message}` : issue.message, { param })
+  if (isMissing(issue)) return new GatewayError('missing_field', `\`${param}\` is required.`, { param })
+  if (param === '') return new GatewayError('invalid_request', `The body must be a JSON object: ${issue.message}`)
+  return new GatewayError('invalid_request', `\`${param}\`: ${issue.message}`, { param })
+}
+
+/** A path as `param` shows it. A client may name a field with megabytes of text. */
+function nameOf(path: PropertyKey[]): string {
+  return path.join('.').slice(0, mostNameCharacters).toWellFormed()
+}
+
+function isMissing(issue: z.core.$ZodIssue): boolean {
+  if (issue.input === undefined) return true
+  // A discriminated union reports a missing discriminator as an invalid one.
+  if (issue.code !== 'invalid_union' || issue.errors.length > 0) return false
+  return Object(issue.input)[issue.path.at(-1)!] === undefined
 }

@@ -1,33 +1,15 @@
 import type { Middleware } from 'koa'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { newId } from '../../shared/base/ids.ts'
+import { isOutage } from '../../shared/io/outage.ts'
 import type { Services } from '../../shared/services.ts'
 import type { State } from '../endpoint.ts'
 import { HttpClient } from '../http-client.ts'
 
 const validRequestId = /^[A-Za-z0-9._:-]{1,128}$/
 
-/** Headers that pages of any origin may read (contract §1). */
-const exposed = [
-  'x-request-id',
-  'x-generation-id',
-  'x-gateway-model',
-  'x-gateway-provider',
-  'x-gateway-mode',
-  'x-gateway-attempts',
-  'x-gateway-max-tokens-clamped',
-  'x-gateway-cost-usd',
-  'x-sandbox',
-  'idempotent-replayed',
-  'retry-after',
-  'x-ratelimit-limit-requests',
-  'x-ratelimit-remaining-requests',
-  'x-ratelimit-reset-requests',
-  'x-ratelimit-limit-tokens',
-  'x-ratelimit-remaining-tokens',
-  'x-ratelimit-reset-tokens',
-].join(', ')
-const corsHeaders = { 'access-control-allow-origin': '*', 'access-control-expose-headers': exposed }
+/** Pages of any origin may call and may read every header (contract §1); there are no cookies to protect. */
+const corsHeaders = { 'access-control-allow-origin': '*', 'access-control-expose-headers': '*' }
 
 /** The outermost layer: request id, CORS, errors to bodies, one log line. */
 export function edge(services: Services): Middleware<State> {
@@ -78,6 +60,12 @@ function preflight(ctx: EdgeContext): void {
 /** What the client may know of an error: ours as they are, anything else as an internal error. */
 function publicError(error: unknown): GatewayError {
   if (error instanceof GatewayError) return error
+  if (isOutage(error)) {
+    return new GatewayError('service_unavailable', 'The gateway cannot reach its store. Try again shortly.', {
+      headers: { 'retry-after': '1' },
+      cause: error,
+    })
+  }
   return new GatewayError(
     'internal_error',
     'Something went wrong on our side. Quote the request id when you report it.',

@@ -1,9 +1,22 @@
-import { hash } from 'node:crypto'
+import { createCipheriv, createDecipheriv, hash, hkdfSync, randomBytes } from 'node:crypto'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { isUniqueViolation } from '../../shared/io/db.ts'
 import type { Services } from '../../shared/services.ts'
 
 export type Kept = { status: number; headers: Record<string, string>; body: string }
+
+/** A request as idempotency sees it. */
+export type Repeatable = {
+  organisationId: string
+  /** The client's `Idempotency-Key`. */
+  key: string
+  /** Which kind of API key sent it: a test key never gets a live answer again, nor the other way round. */
+  caller: 'live' | 'test' | 'provisioning'
+  /** Everything that must be the same for it to be the same request. */
+  content: Buffer[]
+  /** The caller's own secret, when the answer holds a secret that must not be readable in the database; else null. */
+  sealWith: string | null
+}
 
 /** Longer than any request may take, so that only a crashed one loses its lock to another. */
 const lockMs = 15 * 60_000
@@ -22,64 +35,46 @@ export function idempotencyKeyOf(header: string | string[] | undefined): string 
 
 /**
  * Runs a request once per organisation and key: gives the first answer again when it is there, else runs `work` and keeps
- * what it answers. A request that fails keeps nothing, so that it can be tried again. Throws 409 (contract §1).
+ * what it answers, before anybody sees it. A request that fails keeps nothing, so that it can be tried again; so does one
+ * whose `work` gives null. Throws 409 (contract §1).
  */
 export async function once(
   services: Services,
-  organisationId: string,
-  key: string,
-  request: Buffer[],
+  request: Repeatable,
   work: () => Promise<Kept | null>,
-): Promise<Kept | null> {
-  const { db, clock } = services
-  const id = { organisationId_key: { organisationId, key } }
-  const bodyHash = hash('sha256', Buffer.concat(request), 'hex')
-  const kept = await claim(services, organisationId, key, bodyHash)
-  if (kept) return kept
+): Promise<{ answer: Kept | null; replayed: boolean }> {
+  const id = { organisationId: request.organisationId, key: `${request.caller}:${request.key}` }
+  const kept = await claim(services, id, request)
+  if (kept) return { answer: kept, replayed: true }
   try {
     const answer = await work()
-    if (!answer) await db.idempotencyKey.deleteMany({ where: { organisationId, key } })
-    else {
-      const { status, headers, body } = answer
-      await db.idempotencyKey.update({
-        where: id,
-        data: { status, headers, body: Buffer.from(body), lockedUntil: null, createdAt: new Date(clock.now()) },
-      })
-    }
-    return null
+    if (answer) await keep(services, id, request, answer)
+    else await forget(services, id)
+    return { answer, replayed: false }
   } catch (error) {
-    await db.idempotencyKey.deleteMany({ where: { organisationId, key } })
+    await forget(services, id)
     throw error
   }
 }
 
-async function claim(
-  { db, clock }: Services,
-  organisationId: string,
-  key: string,
-  bodyHash: string,
-): Promise<Kept | null> {
+type Id = { organisationId: string; key: string }
+
+async function claim({ db, clock }: Services, id: Id, request: Repeatable): Promise<Kept | null> {
   const now = clock.now()
+  const bodyHash = hash('sha256', Buffer.concat(request.content), 'hex')
   const lockedUntil = new Date(now + lockMs)
   await db.idempotencyKey.deleteMany({
-    where: {
-      organisationId,
-      key,
-      OR: [{ createdAt: { lt: new Date(now - keepMs) } }, { lockedUntil: { lt: new Date(now) } }],
-    },
+    where: { ...id, OR: [{ createdAt: { lt: new Date(now - keepMs) } }, { lockedUntil: { lt: new Date(now) } }] },
   })
   try {
-    await db.idempotencyKey.create({ data: { organisationId, key, bodyHash, lockedUntil, createdAt: new Date(now) } })
+    await db.idempotencyKey.create({ data: { ...id, bodyHash, lockedUntil, createdAt: new Date(now) } })
     return null
   } catch (error) {
     if (!isUniqueViolation(error)) throw error
   }
-  const row = await db.idempotencyKey.findUnique({ where: { organisationId_key: { organisationId, key } } })
+  const row = await db.idempotencyKey.findUnique({ where: { organisationId_key: id } })
   if (row && row.bodyHash !== bodyHash) {
-    throw new GatewayError(
-      'idempotency_key_reused',
-      'This Idempotency-Key was used with another request. Use a new key.',
-    )
+    throw reused('This Idempotency-Key was used with another request. Use a new key.')
   }
   if (!row || row.status === null) {
     throw new GatewayError(
@@ -88,9 +83,65 @@ async function claim(
       { headers: { 'retry-after': '1' } },
     )
   }
+  const body = Buffer.from(row.body ?? [])
   return {
     status: row.status,
     headers: row.headers as Record<string, string>,
-    body: Buffer.from(row.body ?? []).toString(),
+    body: request.sealWith === null ? body.toString() : unseal(body, sealingKey(request.sealWith, id)),
   }
+}
+
+async function keep({ db, clock, log }: Services, id: Id, request: Repeatable, answer: Kept): Promise<void> {
+  const { status, body } = answer
+  // Rate figures are of their moment: a replay has its own.
+  const lasting = Object.entries(answer.headers).filter(([name]) => !name.startsWith('x-ratelimit-'))
+  const headers = Object.fromEntries(lasting)
+  const bytes = request.sealWith === null ? Buffer.from(body) : seal(body, sealingKey(request.sealWith, id))
+  const data = { status, headers, body: new Uint8Array(bytes), lockedUntil: null, createdAt: new Date(clock.now()) }
+  try {
+    await db.idempotencyKey.update({ where: { organisationId_key: id }, data })
+  } catch (error) {
+    // The work is done and paid for: its answer matters more than the chance to give it again.
+    log.warn({ err: error }, 'an answer could not be kept for its Idempotency-Key')
+  }
+}
+
+async function forget({ db, log }: Services, id: Id): Promise<void> {
+  try {
+    await db.idempotencyKey.deleteMany({ where: id })
+  } catch (error) {
+    log.warn({ err: error }, 'an Idempotency-Key stays locked until its time is over')
+  }
+}
+
+const cipher = 'aes-256-gcm'
+const nonceBytes = 12
+const tagBytes = 16
+
+/** A key that nobody can make from what the database holds, as it has only the hash of `secret`. */
+function sealingKey(secret: string, { organisationId, key }: Id): Buffer {
+  return Buffer.from(hkdfSync('sha256', secret, `${organisationId} ${key}`, 'kept answer', 32))
+}
+
+function seal(text: string, key: Buffer): Buffer {
+  const nonce = randomBytes(nonceBytes)
+  const sealing = createCipheriv(cipher, key, nonce)
+  const sealed = Buffer.concat([sealing.update(text, 'utf8'), sealing.final()])
+  return Buffer.concat([nonce, sealing.getAuthTag(), sealed])
+}
+
+function unseal(bytes: Buffer, key: Buffer): string {
+  const [nonce, tag] = [bytes.subarray(0, nonceBytes), bytes.subarray(nonceBytes, nonceBytes + tagBytes)]
+  try {
+    const opening = createDecipheriv(cipher, key, nonce).setAuthTag(tag)
+    return opening.update(bytes.subarray(nonceBytes + tagBytes), undefined, 'utf8') + opening.final('utf8')
+  } catch {
+    throw reused(
+      'The first answer to this Idempotency-Key holds a secret, which only the provisioning key that asked for it can see again.',
+    )
+  }
+}
+
+function reused(message: string): GatewayError {
+  return new GatewayError('idempotency_key_reused', message)
 }

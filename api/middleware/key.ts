@@ -1,8 +1,8 @@
 import { GatewayError } from '../../shared/base/errors.ts'
 import { newId } from '../../shared/base/ids.ts'
-import { authorise, spenderOf } from '../../shared/chat/run.ts'
+import { spenderOf } from '../../shared/chat/run.ts'
 import type { Known } from '../../shared/keys/policies.ts'
-import type { Scope } from '../../shared/keys/policy.ts'
+import { authorise, type Scope } from '../../shared/keys/policy.ts'
 import { hashSecret, secretKind } from '../../shared/keys/secret.ts'
 import type { Services } from '../../shared/services.ts'
 import { rateHeaders } from '../../shared/wallet/admission.ts'
@@ -15,7 +15,7 @@ function bearer(authorization: string | undefined): string {
   return secret
 }
 
-/** The standard key of a request, allowed to use `scope` (null = any). Throws 401 and 403; a remembered policy never refuses by itself. */
+/** The standard key of a request, allowed to use `scope` (null = any key may). Throws 401, 403, 503. */
 export async function standardKey(
   services: Services,
   authorization: string | undefined,
@@ -29,16 +29,11 @@ export async function standardKey(
       'A provisioning key manages keys and cannot call this route. Use a standard key.',
     )
   if (!kind) throw new GatewayError('invalid_api_key', 'This does not look like an API key of this service.')
-  const known = await services.policies.find(hashSecret(secret))
-  try {
-    authorise(known.policy, scope ?? ([...known.policy.scopes][0]! as Scope), services.clock.now())
+  const known = await services.policies.find(hashSecret(secret), scope)
+  return services.policies.decide(known, ({ policy }) => {
+    authorise(policy, scope, services.clock.now())
     return known
-  } catch (error) {
-    if (known.fresh !== '') throw error
-    const confirmed = await services.policies.confirm(known)
-    authorise(confirmed.policy, scope ?? ([...confirmed.policy.scopes][0] as Scope), services.clock.now())
-    return confirmed
-  }
+  })
 }
 
 /** The organisation of a provisioning key. Throws 401, 403 for a standard key. */
@@ -50,18 +45,16 @@ export async function provisioningKey(services: Services, authorization: string 
   return services.keys.provisioningOrganisation(secret)
 }
 
-/** Counts a request that costs nothing against the key's limits and confirms its policy. Gives the rate-limit headers. Throws 401, 429, 503. */
+const free = { estimatedTokens: 0, fixedNano: 0, picoPerOutputToken: 0, outputTokens: 0, explicit: true }
+
+/**
+ * Counts a request that costs nothing against its key's limits and gives the rate-limit headers; afterwards `known` has the
+ * policy in force. Throws 401, 403, 429, 503.
+ */
 export async function admitFree(services: Services, known: Known): Promise<Record<string, string>> {
-  const free = { estimatedTokens: 0, fixedNano: 0, picoPerOutputToken: 0, outputTokens: 0, explicit: true }
-  let current = known
-  for (let round = 0; round < 3; round++) {
-    const spender = { ...spenderOf(current.policy), spendsMoney: false }
-    const admitted = await services.admission.admit(spender, current.fresh, newId('req'), free)
-    if (!('stale' in admitted)) return rateHeaders(admitted.rates)
-    current = await services.policies.read(known.policy.hash, admitted.stale)
-    authorise(current.policy, [...current.policy.scopes][0] as Scope, services.clock.now())
-  }
-  throw new GatewayError('service_unavailable', 'This key is changing right now. Try again.', {
-    headers: { 'retry-after': '1' },
+  const { rates } = await services.policies.decide(known, ({ policy, fresh, scope }) => {
+    authorise(policy, scope, services.clock.now())
+    return services.admission.admit({ ...spenderOf(policy), spendsMoney: false }, fresh, newId('req'), free)
   })
+  return rateHeaders(rates)
 }

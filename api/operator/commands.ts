@@ -14,8 +14,11 @@ const org = z.string().min(1)
 const hash = z.string().regex(/^[0-9a-f]{64}$/, 'must be the key’s hash (64 hex digits)')
 const number = z
   .string()
-  .regex(/^\d+(\.\d{1,9})?$/, 'must be a number')
+  .regex(/^\d{1,15}(\.\d{1,9})?$/, 'must be a number')
   .transform(Number)
+
+const mostHoldDays = 365
+const mostListedKeys = 10_000
 
 async function existing({ db }: Services, id: string) {
   const row = await db.organisation.findUnique({ where: { id } })
@@ -23,8 +26,14 @@ async function existing({ db }: Services, id: string) {
   return row
 }
 
-async function present({ accounts }: Services, row: ApiKey): Promise<KeyRecord> {
-  return keyRecord(row, (await accounts.monthSpend([row.id])).get(row.id) ?? 0n)
+async function present({ accounts, clock }: Services, rows: ApiKey[]): Promise<KeyRecord[]> {
+  const spent = await accounts.monthSpend(rows.map(({ id }) => id))
+  return rows.map(row => keyRecord(row, spent.get(row.id) ?? 0n, clock.now()))
+}
+
+async function presentOne(services: Services, row: ApiKey): Promise<KeyRecord> {
+  const [record] = await present(services, [row])
+  return record!
 }
 
 const describe = (record: KeyRecord) =>
@@ -73,7 +82,7 @@ const organisations: Command[] = [
         .regex(/^\d{1,6}(\.\d{1,9})?$/, 'must be an amount in USD')
         .refine(text => Number(text) > 0, 'must be more than 0'),
       method: z.enum(['card', 'ach', 'grant']).default('card'),
-      hold_days: number.optional(),
+      hold_days: number.pipe(z.number().max(mostHoldDays)).optional(),
     }),
     async run(services, { org, usd, method, hold_days }) {
       await existing(services, org)
@@ -99,25 +108,27 @@ const organisations: Command[] = [
   }),
 ]
 
+const { name, mode, scopes, ...nullable } = newKey.shape
+/** A policy field without what leaves it unset: flags are left out instead. */
+const set = <T extends z.ZodType>(field: z.ZodOptional<z.ZodNullable<T>>) => field.unwrap().unwrap()
+const slugs = z.string().transform(text =>
+  text
+    .split(',')
+    .map(slug => slug.trim())
+    .filter(Boolean),
+)
+
 const keyFlags = z.strictObject({
   org,
   env: z.enum(['live', 'test']),
-  name: z.string().min(1).max(200).optional(),
-  mode: z.enum(['cost', 'balanced', 'quality']).optional(),
-  rpm_limit: number.optional(),
-  tpm_limit: number.optional(),
-  monthly_spend_cap_usd: number.optional(),
-  model_allowlist: z
-    .string()
-    .transform(text =>
-      text
-        .split(',')
-        .map(slug => slug.trim())
-        .filter(Boolean),
-    )
-    .optional(),
-  scopes: z.string().optional(),
-  expires_in_days: number.optional(),
+  name,
+  mode,
+  rpm_limit: number.pipe(set(nullable.rpm_limit)).optional(),
+  tpm_limit: number.pipe(set(nullable.tpm_limit)).optional(),
+  monthly_spend_cap_usd: number.pipe(set(nullable.monthly_spend_cap_usd)).optional(),
+  model_allowlist: slugs.pipe(set(nullable.model_allowlist)).optional(),
+  scopes,
+  expires_in_days: number.pipe(set(nullable.expires_in_days)).optional(),
 })
 
 const keys: Command[] = [
@@ -127,14 +138,8 @@ const keys: Command[] = [
     flags: keyFlags,
     async run(services, { org, env, ...policy }) {
       await existing(services, org)
-      const input = newKey.safeParse({ ...policy, environment: env })
-      if (!input.success)
-        throw new GatewayError(
-          'invalid_request',
-          `--${String(input.error.issues[0]!.path[0]).replaceAll('_', '-')}: ${input.error.issues[0]!.message}`,
-        )
-      const { row, secret } = await services.keys.create(org, input.data)
-      return { data: { data: await present(services, row), key: secret }, text: secret }
+      const { row, secret } = await services.keys.create(org, { ...policy, environment: env })
+      return { data: { data: await presentOne(services, row), key: secret }, text: secret }
     },
   }),
   command({
@@ -143,8 +148,10 @@ const keys: Command[] = [
     flags: z.strictObject({ org }),
     async run(services, { org }) {
       await existing(services, org)
-      const rows = await services.keys.list(org, { limit: 10_000, includeRevoked: true })
-      const data = await Promise.all(rows.map(row => present(services, row)))
+      const data = await present(
+        services,
+        await services.keys.list(org, { limit: mostListedKeys, includeRevoked: true }),
+      )
       return { data: { data }, text: data.map(describe).join('\n') || 'No keys yet.' }
     },
   }),
@@ -153,7 +160,7 @@ const keys: Command[] = [
     help: '--hash H',
     flags: z.strictObject({ hash }),
     async run(services, { hash }) {
-      const data = await present(services, await services.keys.revoke(null, hash))
+      const data = await presentOne(services, await services.keys.revoke(null, hash))
       return { data: { data }, text: describe(data) }
     },
   }),
@@ -163,7 +170,7 @@ const keys: Command[] = [
     flags: z.strictObject({ hash }),
     async run(services, { hash }) {
       const { row, secret } = await services.keys.roll(null, hash)
-      return { data: { data: await present(services, row), key: secret }, text: secret }
+      return { data: { data: await presentOne(services, row), key: secret }, text: secret }
     },
   }),
   command({
@@ -181,6 +188,7 @@ const keys: Command[] = [
     help: '--org ID [--id ID]',
     flags: z.strictObject({ org, id: z.string().optional() }),
     async run(services, { org, id }) {
+      await existing(services, org)
       const revoked = await services.keys.revokeProvisioning(org, id)
       return { data: { org, revoked }, text: `${revoked} revoked` }
     },

@@ -37,17 +37,20 @@ export function parseCommand(
     if (word === '--json') json = true
     else if (word.startsWith('--')) {
       const [name, inline] = word.slice(2).split(/=(.*)/s)
-      const value = inline ?? argv[++i]
+      const value = inline ?? (argv[i + 1]?.startsWith('--') ? undefined : argv[++i])
+      const field = name!.replaceAll('-', '_')
       if (value === undefined) throw new UsageError(`--${name} needs a value`)
-      raw[name!.replaceAll('-', '_')] = value
+      if (Object.hasOwn(raw, field)) throw new UsageError(`--${name} is there twice`)
+      raw[field] = value
     } else words.push(word)
   }
   const command = commands.find(({ name }) => name === words.join(' '))
   if (!command) throw new UsageError(words.length > 0 ? `Unknown command: ${words.join(' ')}` : 'Name a command.')
   const parsed = command.flags.safeParse(raw)
   if (parsed.success) return { command, flags: parsed.data, json }
-  const [issue] = parsed.error.issues
-  if (issue!.code === 'unrecognized_keys')
-    throw new UsageError(`${command.name} has no --${issue!.keys[0]!.replaceAll('_', '-')}`)
-  throw new UsageError(`--${String(issue!.path[0]).replaceAll('_', '-')}: ${issue!.message}`)
+  const issue = parsed.error.issues[0]!
+  const flag = (field: PropertyKey) => `--${String(field).replaceAll('_', '-')}`
+  if (issue.code === 'unrecognized_keys') throw new UsageError(`${command.name} has no ${flag(issue.keys[0]!)}`)
+  const missing = !Object.hasOwn(raw, issue.path[0]!)
+  throw new UsageError(`${flag(issue.path[0]!)}${missing ? ' is required' : `: ${issue.message}`}`)
 }

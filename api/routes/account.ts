@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { usdFromNano } from '../../shared/base/money.ts'
+import type { Generation } from '../../shared/generated/prisma/client.ts'
 import { generation, wallet } from '../answers.ts'
 import { endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
@@ -54,9 +55,7 @@ export const readGeneration = endpoint({
   },
 })
 
-type Row = NonNullable<Awaited<ReturnType<import('../../shared/io/db.ts').Database['generation']['findFirst']>>>
-
-function present(row: Row) {
+function present(row: Generation) {
   return {
     id: row.id,
     object: 'generation',

@@ -3,31 +3,31 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
-import { endpoint } from '../endpoint.ts'
+import { type Endpoint, endpoint } from '../endpoint.ts'
 import { openApiDocument } from '../openapi.ts'
-import { endpoints } from './index.ts'
 
 const shared = { method: 'get', tag: 'Service', access: 'public' } as const
 
-let document: string | null = null
-
-export const openApi = endpoint({
-  ...shared,
-  path: '/openapi.json',
-  summary: 'The OpenAPI 3.1 document',
-  answers: {
-    200: {
-      description: 'Generated from the schemas that validate requests.',
-      schema: z.looseObject({ openapi: z.string() }),
+/** The document of all endpoints, this one included: that is why they come by a function. */
+export function openApi(endpoints: () => readonly Endpoint[]): Endpoint {
+  let document: string | null = null
+  return endpoint({
+    ...shared,
+    path: '/openapi.json',
+    summary: 'The OpenAPI 3.1 document',
+    answers: {
+      200: {
+        description: 'Generated from the schemas that validate requests.',
+        schema: z.looseObject({ openapi: z.string() }),
+      },
     },
-  },
-  handle({ ctx }) {
-    document ??= JSON.stringify(openApiDocument(endpoints))
-    ctx.type = 'application/json'
-    ctx.set('access-control-allow-origin', '*')
-    ctx.body = document
-  },
-})
+    handle({ ctx }) {
+      document ??= JSON.stringify(openApiDocument(endpoints()))
+      ctx.type = 'application/json'
+      ctx.body = document
+    },
+  })
+}
 
 const page = `<!doctype html>
 <html lang="en">
@@ -44,7 +44,7 @@ const page = `<!doctype html>
 </body>
 </html>
 `
-const startScript = `SwaggerUIBundle({ url: '/openapi.json', dom_id: '#reference', deepLinking: true, persistAuthorization: false })\n`
+const startScript = `SwaggerUIBundle({ url: '/openapi.json', dom_id: '#reference', deepLinking: true, validatorUrl: null })\n`
 
 export const docsPage = endpoint({
   ...shared,

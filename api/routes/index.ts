@@ -23,7 +23,7 @@ export const endpoints: readonly Endpoint[] = [
   deleteKey,
   health,
   readiness,
-  openApi,
+  openApi(() => endpoints),
   docsPage,
   docsAsset,
 ]

@@ -11,7 +11,8 @@ const shared = { tag: 'Provisioning', access: 'provisioning' } as const
 
 async function records(services: Services, rows: ApiKey[]) {
   const spent = await services.accounts.monthSpend(rows.map(({ id }) => id))
-  return rows.map(row => keyRecord(row, spent.get(row.id) ?? 0n))
+  const now = services.clock.now()
+  return rows.map(row => keyRecord(row, spent.get(row.id) ?? 0n, now))
 }
 
 async function record(services: Services, row: ApiKey) {
@@ -26,19 +27,21 @@ export const listKeys = endpoint({
   method: 'get',
   path: '/api/v1/keys',
   summary: 'List standard keys',
+  errors: ['not_found'],
   query: z.strictObject({
     limit: z.coerce.number().int().min(1).max(100).default(20),
     after: z.string().max(64).optional().describe('The `hash` after which the page starts.'),
+    order: z.enum(['asc', 'desc']).default('desc').describe('By age: `desc` = newest first.'),
     include_revoked: truth.optional(),
   }),
-  answers: { 200: { description: 'A page of keys, newest first.', schema: page(key) } },
+  answers: { 200: { description: 'A page of keys.', schema: page(key) } },
   async handle({ services, organisationId, query }) {
-    const { limit, after, include_revoked = false } = query
-    if (after) await services.keys.get(organisationId, after)
+    const { limit, after, order, include_revoked = false } = query
     const rows = await services.keys.list(organisationId, {
       limit: limit + 1,
+      order,
       includeRevoked: include_revoked,
-      ...(after && { after }),
+      ...(after !== undefined && { after }),
     })
     const data = await records(services, rows.slice(0, limit))
     return {

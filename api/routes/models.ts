@@ -1,7 +1,9 @@
 import { z } from 'zod'
+import type { Config } from '../../shared/base/config.ts'
 import { publicPricing } from '../../shared/catalog/prices.ts'
-import { type ModelRow, type ModelType, endpoints as routes } from '../../shared/catalog/schema.ts'
+import { type ModelType, endpoints as routes } from '../../shared/catalog/schema.ts'
 import type { Policy } from '../../shared/keys/policy.ts'
+import type { Target } from '../../shared/providers/contract.ts'
 import type { Services } from '../../shared/services.ts'
 import { modelList } from '../answers.ts'
 import { endpoint } from '../endpoint.ts'
@@ -26,25 +28,15 @@ export const listModels = endpoint({
 })
 
 /** The rows of the catalog a key can use, `auto` first among chat rows. */
-function visibleModels(services: Services, policy: Policy, type: ModelType | undefined) {
+function visibleModels({ catalog, upstreams, config }: Services, policy: Policy, type: ModelType | undefined) {
+  const allowed = policy.allowlist && new Set([...policy.allowlist].map(slug => catalog.find(slug)?.id))
   const rows = []
-  for (const model of services.catalog.models.values()) {
-    if (model.disabled || (type && model.type !== type)) continue
-    if (policy.allowlist && !policy.allowlist.has(model.id)) continue
-    const providers = services.catalog
-      .targets(model)
-      .filter(({ provider }) => services.upstreams.configured(provider.name, policy.environment))
-    if (providers.length > 0)
-      rows.push(
-        presentModel(
-          services,
-          model,
-          providers.map(({ provider }) => provider.name),
-        ),
-      )
+  for (const model of catalog.models.values()) {
+    if (model.disabled || (type && model.type !== type) || (allowed && !allowed.has(model.id))) continue
+    const targets = upstreams.targets(model, policy.environment)
+    if (targets.length > 0) rows.push(presentModel(config, targets))
   }
-  const chat = rows.some(row => row.type === 'chat')
-  return (!type || type === 'chat') && chat ? [auto, ...rows] : rows
+  return rows.some(row => row.endpoint === auto.endpoint) ? [auto, ...rows] : rows
 }
 
 const auto = {
@@ -67,9 +59,10 @@ const auto = {
   expires_on: null,
 }
 
-function presentModel({ config }: Services, model: ModelRow, providers: string[]) {
+/** A model with those who can serve it, of whom the first is shown as the price. */
+function presentModel(config: Config, targets: Target[]) {
+  const { model, deployment } = targets[0]!
   const marginPpm = model.type === 'embeddings' ? config.embeddingsSurchargePpm : config.marginPpm
-  const { price } = model.providers.find(({ provider }) => provider === providers[0])!
   return {
     id: model.id,
     object: 'model',
@@ -84,8 +77,8 @@ function presentModel({ config }: Services, model: ModelRow, providers: string[]
     input_modalities: model.input_modalities,
     output_modalities: model.output_modalities,
     supported_parameters: model.supported_parameters,
-    pricing: publicPricing(price, marginPpm),
-    providers,
+    pricing: publicPricing(deployment.price, marginPpm),
+    providers: targets.map(({ provider }) => provider.name),
     quality: model.quality,
     expires_on: model.expires_on,
     ...model.kind,

@@ -84,7 +84,7 @@ export class ConfigError extends Error {
 export function loadConfig(env: Record<string, string | undefined> = process.env): Config {
   const dataDir = env.DATA_DIR || '.data'
   const present = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''))
-  const parsed = variables.safeParse({ ...devStack(dataDir), ...present })
+  const parsed = variables.safeParse({ ...devStack(dataDir), ...present }, { reportInput: true })
   const providers = providerSettings(present as Record<string, string>)
   const faults = [...(parsed.success ? [] : parsed.error.issues.map(describe)), ...providers.faults]
   if (!parsed.success || faults.length > 0) throw new ConfigError(faults)

@@ -42,8 +42,8 @@ export function wholeAnswer<K extends DirectKind>(attempt: Attempt<K>, onFirstBy
         bytes += chunk.length
         const failed = status < 200 || status > 299
         if (!failed && bytes > mostAnswerBytes) {
-          exchange.abort()
           reject(new ProviderError('invalid_response', 'the answer is larger than 64 MB'))
+          exchange.abort()
         } else if (!failed || bytes <= mostErrorBytes) parts.push(chunk)
       },
       onEnd() {
@@ -61,12 +61,12 @@ export function wholeAnswer<K extends DirectKind>(attempt: Attempt<K>, onFirstBy
   })
 }
 
-/** What a streaming attempt came to once bytes had been written, or before. */
-export type Streamed = { started: boolean; error: Error | null }
+/** What a streaming attempt came to. Unless it was `answered`, the client has seen nothing of the answer. */
+export type Streamed = { answered: boolean; error: Error | null }
 
 /**
- * Sends a call and relays its events to the client as they come. `open` is called before the first write. Resolves when
- * the provider has finished or failed; an error before anything was written leaves the client untouched.
+ * Sends a call and relays its events to the client as they come. `open` is called before every write. Resolves when the
+ * provider has finished or failed. Rejects with the adapter's GatewayError.
  */
 export function streamAnswer<K extends DirectKind>(
   attempt: Attempt<K>,
@@ -76,46 +76,51 @@ export function streamAnswer<K extends DirectKind>(
   onFirstByte: () => void,
 ): Promise<Streamed> {
   const { upstreams, environment, adapter, protocol, call, client } = attempt
-  return new Promise((resolve, reject) => {
+  const request = adapter.request(call)
+  return new Promise(resolve => {
     let status = 0
     let headers: ResponseHeaders = {}
-    let started = false
     let errorBody = ''
+    let answered = false
+    let paused = false
+    let finished = false
     const silent: Silent = {
       ticks: 0,
       keepAlive() {
-        start()
+        open()
         client.write(': keep-alive\n\n', 'latin1')
       },
     }
-    const start = () => {
-      if (started) return
-      started = true
-      open()
-    }
     const finish = (error: Error | null) => {
+      finished = true
       keepAlive.unwatch(silent)
-      resolve({ started, error })
+      resolve({ answered, error })
     }
-    const guarded = (step: () => string) => {
+    const write = (text: string) => {
+      if (text === '') return
+      open()
+      answered = true
+      silent.ticks = 0
+      if (client.write(text, relay.encoding) || paused) return
+      paused = true
+      exchange.pause()
+      client.onDrain(() => {
+        paused = false
+        exchange.resume()
+      })
+    }
+    const step = (work: () => void) => {
+      if (finished) return
       try {
-        const text = step()
-        if (text === '') return
-        start()
-        silent.ticks = 0
-        if (client.write(text, relay.encoding)) return
-        exchange.pause()
-        client.onDrain(() => exchange.resume())
+        work()
+        write(relay.flush())
+        if (relay.over) finish(null)
       } catch (error) {
-        exchange.abort()
+        // What came before the fault is the client's, unless another provider can still begin anew.
+        if (answered) write(relay.flush())
         finish(error as Error)
+        exchange.abort()
       }
-    }
-    let request: ReturnType<typeof adapter.request>
-    try {
-      request = adapter.request(call)
-    } catch (error) {
-      return reject(error)
     }
     keepAlive.watch(silent)
     const exchange = upstreams.send(call.target, environment, request, {
@@ -125,12 +130,12 @@ export function streamAnswer<K extends DirectKind>(
         onFirstByte()
       },
       onData(chunk) {
-        if (status === 200) guarded(() => relay.feed(chunk))
+        if (status === 200) step(() => relay.feed(chunk))
         else if (errorBody.length < mostErrorBytes) errorBody += chunk.toString()
       },
       onEnd() {
         if (status !== 200) return finish(protocol.failure(status, headers, errorBody))
-        guarded(() => relay.close())
+        step(() => relay.close())
         finish(null)
       },
       onError: (fault, error) => finish(transportError(fault, error, client)),

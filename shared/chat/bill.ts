@@ -22,7 +22,7 @@ export type Bill = {
 type Billing = { target: Target; ticket: Ticket; marginPpm: bigint; free: boolean }
 type Finished<K extends DirectKind> = { kind: K; body: DirectKinds[K]['request']; upstreamId: string | null } & (
   | { answer: { usage?: unknown; choices?: unknown; data?: unknown } }
-  | { relay: Relay; produced: boolean }
+  | { relay: Relay; broken: boolean }
 )
 
 type Choice = { finish_reason?: string | null; text?: string; message?: Record<string, unknown> }
@@ -57,8 +57,12 @@ async function outcome<K extends DirectKind>(
 ): Promise<{ usage: Usage; produced: boolean; finishReason: string | null }> {
   const { kind, body } = finished
   if ('relay' in finished) {
-    const { relay, produced } = finished
-    const usage = relay.usage ?? (produced ? await counted(kind, body, relay.tally.text()) : { ...zero })
+    const { relay, broken } = finished
+    // Of a stream that broke, the text that was delivered tells what was produced, and an early count may have none of it.
+    const counts = !broken && (relay.usage?.completion_tokens ?? 0) > 0
+    const produced = counts || relay.tally.text() !== ''
+    const given = broken && relay.usage?.completion_tokens === 0 ? null : relay.usage
+    const usage = given ?? (produced ? await counted(kind, body, relay.tally.text()) : zero)
     return { usage, produced, finishReason: relay.finishReason }
   }
   if (finished.answer.data) {

@@ -10,6 +10,19 @@ export function isRequestFault(error: ProviderError): boolean {
   return requestFaults.has(error.reason)
 }
 
+const fleeting: ReadonlySet<FailureReason> = new Set([
+  'connection',
+  'server_error',
+  'overloaded',
+  'truncated',
+  'invalid_response',
+])
+
+/** True when the same provider may well answer at once: it neither asked to wait nor has already cost a time-out. */
+export function isFleeting(error: ProviderError): boolean {
+  return fleeting.has(error.reason) && error.retryAfterMs === null
+}
+
 /** The error a client gets when its providers failed. Names who was tried and why; never a secret or an address. */
 export function failureOf(tried: readonly Tried[], last: ProviderError): GatewayError {
   if (last.reason === 'context_length')
@@ -43,4 +56,10 @@ export function failureOf(tried: readonly Tried[], last: ProviderError): Gateway
       ? 'The provider’s answer broke off.'
       : 'Every provider that could serve this request failed. Try again shortly.'
   return new GatewayError('upstream_error', message, { metadata, cause: last, ...(headers && { headers }) })
+}
+
+/** What a client may know of a fault of ours. */
+export function internalError(cause: unknown): GatewayError {
+  const message = 'Something went wrong on our side. Quote the request id when you report it.'
+  return new GatewayError('internal_error', message, { cause })
 }

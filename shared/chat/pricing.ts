@@ -8,6 +8,8 @@ import type { Bound } from '../wallet/admission.ts'
 
 /** Output a request is expected to have when nobody said. */
 const expectedOutputTokens = 512
+/** What an image of about a megapixel is counted as. */
+const tokensPerImage = 1_290
 
 /** What a finished call is charged, in nano-dollars: the provider's price plus margin, rounded once. */
 export function chargeNano(deployment: Deployment, usage: Usage, marginPpm: bigint): number {
@@ -46,12 +48,14 @@ export function boundOf(targets: readonly Target[], features: Features, marginPp
 
 /** What a request will probably cost at a target, in nano-dollars: for routing, never for billing. */
 export function estimateNano(target: Target, features: Features, marginPpm: bigint): number {
-  if (target.deployment.price.unit !== 'token') return 0
-  const output = Math.min(features.maxTokens ?? expectedOutputTokens, 4_096) * features.choices
+  const prompt = features.promptTokensEstimate
+  const text = Math.min(features.maxTokens ?? expectedOutputTokens, 4_096) * features.choices
+  const images = features.outputs.image ? tokensPerImage * features.choices : 0
   const usage = {
-    prompt_tokens: features.promptTokensEstimate,
-    completion_tokens: output,
-    total_tokens: features.promptTokensEstimate + output,
+    prompt_tokens: prompt,
+    completion_tokens: text + images,
+    total_tokens: prompt + text + images,
+    completion_tokens_details: { image_tokens: images },
   }
   return chargeNano(target.deployment, usage, marginPpm)
 }

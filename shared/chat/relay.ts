@@ -1,14 +1,14 @@
-import { type ServerSentEvent, SseParser } from '../io/sse.ts'
+import { EventCutter, endOfEvent, parseEvents, type ServerSentEvent, SseParser } from '../io/sse.ts'
+import type { DirectKind } from '../kinds/index.ts'
 import type { Usage } from '../kinds/usage.ts'
-import { ProviderError, type StreamDecoder } from '../providers/contract.ts'
+import { type Call, type DirectAdapter, ProviderError, type StreamDecoder } from '../providers/contract.ts'
 import { Tally } from './tally.ts'
 
+/** What all pieces of one streamed answer have in common. */
+export type Shape = { id: string; object: string; created: number; model: string }
+
 /** One piece of a streamed answer, chat or completion. */
-export type Piece = {
-  id: string
-  object: string
-  created: number
-  model: string
+export type Piece = Shape & {
   choices: { index: number; finish_reason?: string | null; delta?: Record<string, unknown>; text?: string }[]
   usage?: Usage | null
   provider?: string
@@ -17,68 +17,115 @@ export type Piece = {
 /** How the answer ends: `usage` is what will be shown and billed. */
 export type Ending = { usage: Usage; provider: string; includeUsage: boolean }
 
-const encodings = ['latin1', 'utf8'] as const
-export type Encoding = (typeof encodings)[number]
+export type Encoding = 'latin1' | 'utf8'
 
 /**
- * A stream on its way from a provider to the client. `feed` takes what the provider sent and gives the text to write now;
- * the piece that finishes the answer is kept back until its usage is known and comes with `ending`. Throws ProviderErrors.
+ * A stream on its way from a provider to the client. `feed` takes what the provider sent, `flush` gives the text to write
+ * now; the piece that finishes the answer is kept back until its usage is known and comes with `ending`.
  */
 export abstract class Relay {
-  /** How `feed`'s text is to be written: bytes that pass unchanged are latin1. */
+  /** How the text is to be written: bytes that pass unchanged are latin1. */
   abstract readonly encoding: Encoding
   readonly tally = new Tally()
   usage: Usage | null = null
   upstreamId: string | null = null
   finishReason: string | null = null
-  protected readonly provider: string
-  protected first = true
-  #shape: Pick<Piece, 'id' | 'object' | 'created' | 'model'> | null = null
+  /** True once a part of the answer came, be it kept back. */
+  begun = false
+  /** True once the provider has said that nothing more will come. */
+  over = false
+  #pending = ''
+  readonly #provider: string
+  #shape: Shape
   #held: Piece | null = null
 
-  constructor(provider: string) {
-    this.provider = provider
+  /** `shape` stands for what the provider has not said yet. */
+  constructor(provider: string, shape: Shape) {
+    this.#provider = provider
+    this.#shape = shape
   }
 
-  abstract feed(bytes: Buffer): string
-  /** The provider closed the connection: gives what was left; throws `truncated` when the answer was not whole. */
-  abstract close(): string
+  /** Throws a ProviderError; what came before the fault is still to be flushed. */
+  abstract feed(bytes: Buffer): void
+
+  /** The provider closed the connection. Throws a ProviderError when the answer was not whole. */
+  abstract close(): void
+
+  flush(): string {
+    const text = this.#pending
+    this.#pending = ''
+    return text
+  }
+
+  /** Text of ours in the encoding in which everything is written. */
+  protected abstract encode(text: string): string
 
   /** The end of a whole answer: the finishing piece, the usage where the client wants it, and the terminator. */
   ending({ usage, provider, includeUsage }: Ending): string {
-    const held = this.#held ?? { ...this.shape, choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }
-    if (!includeUsage) return `${line({ ...held, provider, usage })}data: [DONE]\n\n`
-    return `${this.#held ? line(held) : ''}${line({ ...this.shape, choices: [], provider, usage })}data: [DONE]\n\n`
+    const held = this.#held ?? { ...this.#shape, choices: [emptyChoice(this.#shape, 'stop')] }
+    const last = includeUsage
+      ? `${this.#held ? line(held) : ''}${line({ ...this.#shape, choices: [], provider, usage })}`
+      : line({ ...held, provider, usage })
+    return this.encode(`${last}data: [DONE]\n\n`)
   }
 
-  /** The event of contract §2 that ends an answer which broke after its first byte. */
+  /** What ends an answer that broke after its first byte: what was kept back, then the error. */
   failing(error: unknown): string {
-    return line({ ...this.shape, error, choices: [{ index: 0, delta: {}, finish_reason: 'error' }] })
+    const unfinished = this.#held?.choices.map(choice => ({ ...choice, finish_reason: null }))
+    const rest = unfinished ? line({ ...this.#held, choices: unfinished }) : ''
+    return this.encode(rest + errorEvent(this.#shape, error))
   }
 
-  protected get shape() {
-    return this.#shape ?? { id: '', object: 'chat.completion.chunk', created: Math.floor(Date.now() / 1000), model: '' }
+  protected pass(text: string): void {
+    this.#pending += text
   }
 
-  /** Notes what a piece says, keeps back its usage and a finishing piece; gives what can be written now. */
-  protected take(piece: Piece): string {
+  /** Notes what a piece says, keeps back its usage and a finishing piece; the rest is to be written. */
+  protected take(piece: Piece): void {
     if (piece.usage) this.usage = piece.usage
-    this.#shape ??= { id: piece.id, object: piece.object, created: piece.created, model: piece.model }
-    if (piece.choices.length === 0) return ''
+    if (piece.choices.length === 0) return
     const finishing = piece.choices.find(choice => choice.finish_reason != null)
     const { usage: _usage, ...rest } = piece
-    const out = this.first ? { ...rest, provider: this.provider } : rest
-    this.first = false
-    if (!finishing) return line(out)
+    const { id, object, created, model } = rest
+    const out = this.begun ? rest : { ...rest, provider: this.#provider }
+    if (!this.begun) this.#shape = { id, object, created, model }
+    this.begun = true
+    if (!finishing) {
+      this.pass(this.encode(line(out)))
+      return
+    }
     this.finishReason = finishing.finish_reason!
-    const before = this.#held ? line(this.#held) : ''
+    if (this.#held) this.pass(this.encode(line(this.#held)))
     this.#held = out
-    return before
   }
+}
+
+/** The event of contract §2 that ends a stream which cannot go on. */
+export function errorEvent(shape: Shape, error: unknown): string {
+  return line({ ...shape, error, choices: [emptyChoice(shape, 'error')] })
+}
+
+function emptyChoice({ object }: Shape, finish_reason: string) {
+  return object === 'text_completion'
+    ? { index: 0, text: '', logprobs: null, finish_reason }
+    : { index: 0, delta: {}, finish_reason }
 }
 
 function line(value: unknown): string {
   return `data: ${JSON.stringify(value)}\n\n`
+}
+
+/** The relay for one streaming call: bytes pass unchanged where the dialect is our own. */
+export function relayFor<K extends DirectKind>(
+  { adapter, call }: { adapter: DirectAdapter<K>; call: Call<K> },
+  shape: Shape,
+  choices: number,
+): Relay {
+  const provider = call.target.provider.name
+  const decoder = adapter.stream!(call) as StreamDecoder<unknown> as StreamDecoder<Piece>
+  return adapter.native
+    ? new PassingRelay(provider, decoder, shape, choices)
+    : new TranslatingRelay(provider, decoder, shape)
 }
 
 /** For providers with a dialect of their own: events are decoded to pieces and written anew. */
@@ -86,39 +133,38 @@ export class TranslatingRelay extends Relay {
   readonly encoding = 'utf8'
   readonly #decoder: StreamDecoder<Piece>
   readonly #parser = new SseParser()
-  readonly #id: string
+  readonly #ours: Pick<Shape, 'id' | 'model'>
 
-  constructor(provider: string, decoder: StreamDecoder<Piece>, id: string) {
-    super(provider)
+  constructor(provider: string, decoder: StreamDecoder<Piece>, shape: Shape) {
+    super(provider, shape)
     this.#decoder = decoder
-    this.#id = id
+    this.#ours = { id: shape.id, model: shape.model }
   }
 
-  feed(bytes: Buffer): string {
-    let out = ''
-    for (const event of parsed(() => this.#parser.push(bytes))) out += this.#decode(event)
-    return out
+  feed(bytes: Buffer): void {
+    for (const event of understood(() => this.#parser.push(bytes))) this.#decode(event)
   }
 
-  close(): string {
+  close(): void {
     const last = this.#parser.end()
-    const out = last ? this.#decode(last) : ''
-    if (!this.#decoder.done) throw truncated()
-    return out
+    if (last) this.#decode(last)
+    if (!this.#decoder.done) throw this.begun ? truncated() : notAnAnswer()
   }
 
-  #decode(event: ServerSentEvent): string {
-    let out = ''
+  protected encode(text: string): string {
+    return text
+  }
+
+  #decode(event: ServerSentEvent): void {
     for (const piece of this.#decoder.push(event)) {
       this.upstreamId ??= piece.id
       this.tally.addPiece(piece)
-      out += this.take({ ...piece, id: this.#id })
+      this.take({ ...piece, ...this.#ours })
     }
-    return out
   }
 }
 
-const finishingMarks = [
+const interestingMarks = [
   '"finish_reason":"',
   '"finish_reason": "',
   '"usage":{',
@@ -136,108 +182,78 @@ export class PassingRelay extends Relay {
   readonly #decoder: StreamDecoder<Piece>
   readonly #choices: number
   readonly #finished = new Set<number>()
-  #rest = ''
-  #terminated = false
+  readonly #cutter = new EventCutter()
 
-  constructor(provider: string, decoder: StreamDecoder<Piece>, choices: number) {
-    super(provider)
+  constructor(provider: string, decoder: StreamDecoder<Piece>, shape: Shape, choices: number) {
+    super(provider, shape)
     this.#decoder = decoder
     this.#choices = choices
   }
 
-  feed(bytes: Buffer): string {
+  feed(bytes: Buffer): void {
     const text = bytes.toString('latin1')
-    if (this.#rest === '' && !this.first && text.endsWith('\n\n') && !isInteresting(text)) {
+    if (this.begun && !this.over && this.#cutter.empty && text.endsWith('\n\n') && !isInteresting(text)) {
       this.tally.addRaw(text)
-      return text
+      this.pass(text)
+    } else {
+      this.#events(understood(() => this.#cutter.push(text)))
     }
-    const all = this.#rest + text
-    const end = lastBlankLine(all)
-    if (all.length - end > 32 * 1024 * 1024)
-      throw new ProviderError('invalid_response', 'an event of the stream is too long')
-    this.#rest = all.slice(end)
-    return this.#events(all.slice(0, end))
   }
 
-  close(): string {
-    const out = this.#rest.trim() === '' ? '' : this.#events(`${this.#rest}\n\n`)
-    if (!this.#terminated && this.#finished.size < this.#choices) throw truncated()
-    return out
+  close(): void {
+    const rest = this.#cutter.rest()
+    if (rest.trim() !== '') this.#events(`${rest}\n\n`)
+    if (!this.begun) throw notAnAnswer()
+    if (!this.over && this.#finished.size < this.#choices) throw truncated()
   }
 
-  #events(text: string): string {
-    let out = ''
-    for (let from = 0; from < text.length; ) {
-      const next = nextEvent(text, from)
+  #events(text: string): void {
+    for (let from = 0; from < text.length && !this.over; ) {
+      const next = endOfEvent(text, from)
       const raw = text.slice(from, next)
       from = next
-      if (this.#terminated) continue
-      if (this.first || isInteresting(raw)) out += this.#look(raw)
+      if (!this.begun || isInteresting(raw)) this.#look(raw)
       else {
         this.tally.addRaw(raw)
-        out += raw
+        this.pass(raw)
       }
     }
-    return out
   }
 
-  #look(raw: string): string {
-    const [event] = new SseParser().push(Buffer.from(raw, 'latin1'))
-    if (!event) return raw // A comment: keeps the connection alive for the client, too.
-    if (event.data.trim() === '[DONE]') {
-      this.#terminated = true
-      return ''
-    }
-    // The decoder knows how errors and usage look; the bytes' own JSON keeps fields it does not know.
-    const pieces = this.#decoder.push(event)
-    const original = parsed(() => JSON.parse(event.data) as Piece)
-    let out = ''
-    for (const piece of pieces) {
+  #look(raw: string): void {
+    const [event] = parseEvents(Buffer.from(raw, 'latin1').toString())
+    if (!event) return
+    this.over = event.data.trim() === '[DONE]'
+    if (this.over && !this.begun) throw notAnAnswer()
+    for (const piece of this.#decoder.push(event)) {
       this.upstreamId ??= piece.id
       this.tally.addPiece(piece)
       for (const choice of piece.choices) if (choice.finish_reason != null) this.#finished.add(choice.index)
-      const taken = this.take({ ...original, choices: original.choices ?? [], usage: piece.usage ?? null })
-      out += Buffer.from(taken, 'utf8').toString('latin1')
+      this.take(piece)
     }
-    return out
   }
 
-  override ending(ending: Ending): string {
-    return Buffer.from(super.ending(ending), 'utf8').toString('latin1')
-  }
-
-  override failing(error: unknown): string {
-    return Buffer.from(super.failing(error), 'utf8').toString('latin1')
+  /** As latin1 characters that are the text's UTF-8 bytes, like the bytes that pass. */
+  protected encode(text: string): string {
+    return Buffer.from(text, 'utf8').toString('latin1')
   }
 }
 
 function isInteresting(text: string): boolean {
-  for (const mark of finishingMarks) if (text.includes(mark)) return true
+  for (const mark of interestingMarks) if (text.includes(mark)) return true
   return false
 }
 
-/** Where the event that starts at `from` ends, its blank line included. `text` holds whole events only. */
-function nextEvent(text: string, from: number): number {
-  for (let at = text.indexOf('\n', from); at >= 0; at = text.indexOf('\n', at + 1)) {
-    if (text[at + 1] === '\n') return at + 2
-    if (text[at + 1] === '\r' && text[at + 2] === '\n') return at + 3
-  }
-  return text.length
-}
-
-function lastBlankLine(text: string): number {
-  const unix = text.lastIndexOf('\n\n')
-  const dos = text.lastIndexOf('\n\r\n')
-  return Math.max(unix < 0 ? 0 : unix + 2, dos < 0 ? 0 : dos + 3)
-}
-
-function parsed<T>(parse: () => T): T {
+function understood<T>(parse: () => T): T {
   try {
     return parse()
-  } catch (error) {
-    if (error instanceof ProviderError) throw error
-    throw new ProviderError('invalid_response', 'the stream could not be understood', { cause: error })
+  } catch (cause) {
+    throw new ProviderError('invalid_response', 'the stream could not be understood', { cause })
   }
+}
+
+function notAnAnswer(): ProviderError {
+  return new ProviderError('invalid_response', 'the provider sent no answer')
 }
 
 function truncated(): ProviderError {

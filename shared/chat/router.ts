@@ -3,24 +3,18 @@ import type { Catalog } from '../catalog/catalog.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import type { Mode, Policy } from '../keys/policy.ts'
 import type { Features } from '../kinds/features.ts'
-import type { DirectKind } from '../kinds/index.ts'
+import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
 import type { Health } from '../providers/health.ts'
 import type { Upstreams } from '../providers/upstreams.ts'
 import { estimateNano } from './pricing.ts'
+import { type Unmet, unmet, unmetByChoice } from './requirements.ts'
+import { scoreOf } from './score.ts'
 
-export type RoutingRequest = {
-  model: string
+/** A request's body, of which the router reads the model and the routing fields. */
+export type RoutingRequest = DirectKinds[DirectKind]['request'] & {
   mode?: Mode | undefined
   models?: string[] | undefined
-  provider?:
-    | {
-        order?: string[] | undefined
-        only?: string[] | undefined
-        ignore?: string[] | undefined
-        allow_fallbacks?: boolean | undefined
-      }
-    | undefined
 }
 
 export type Candidate = {
@@ -38,15 +32,25 @@ export type Decision = { mode: Mode; reason: string; targets: Target[]; candidat
 
 export type RoutingWorld = { catalog: Catalog; upstreams: Upstreams; health: Health; marginPpm: bigint }
 
-/** Targets one request may be sent to, the first included. */
-const mostTargets = 4
+/** One request under consideration. `candidates` notes what was considered; null when nobody asks. */
+type Inquiry = {
+  world: RoutingWorld
+  policy: Policy
+  kind: DirectKind
+  mode: Mode
+  request: RoutingRequest
+  features: Features
+  candidates: Candidate[] | null
+}
 
-/** How much a tenfold price weighs against the whole range of quality: three points on one trade-off. */
-const priceWeight: Record<Mode, number> = { cost: 0.6, balanced: 0.12, quality: 0.02 }
+/** Targets one request may be sent to, the first included, and those of one named model. */
+const mostTargets = 6
+const mostPerModel = 3
 
 /**
- * Decides where a request goes. Pure but for reading live figures. Throws a GatewayError: 400 when the named model cannot
- * take the request, 403 outside the allowlist, 404 unknown, 503 when nobody configured serves it.
+ * Decides where a request goes. Pure but for reading live figures. `explain` notes every candidate. Throws a GatewayError:
+ * 400 when the named model cannot take the request, 403 outside the allowlist, 404 unknown, 503 when nobody configured
+ * serves it.
  */
 export function route(
   world: RoutingWorld,
@@ -57,22 +61,16 @@ export function route(
   explain = false,
 ): Decision {
   const mode = request.mode ?? policy.mode
-  const named = [request.model, ...(request.models ?? [])].filter((slug, i, all) => all.indexOf(slug) === i)
   const candidates: Candidate[] = []
+  const inquiry = { world, policy, kind, mode, request, features, candidates: explain ? candidates : null }
   const targets: Target[] = []
-  let reason = ''
-  for (const slug of named) {
-    if (slug === 'auto' && kind === 'chat') {
-      reason ||= `auto: the best of the catalog in mode ${mode}`
-      targets.push(...automatic(world, policy, mode, request, features, candidates))
-    } else {
-      reason ||= slug === request.model ? 'pinned: the request names the model' : ''
-      try {
-        targets.push(...pinned(world, policy, kind, slug, request, features, explain ? candidates : null))
-      } catch (error) {
-        // A fallback that cannot take the request is passed over; the first model's fault is the caller's to know.
-        if (slug === named[0] || !(error instanceof GatewayError)) throw error
-      }
+  for (const slug of new Set([request.model, ...(request.models ?? [])])) {
+    try {
+      const more = slug === 'auto' && kind === 'chat' ? automatic(inquiry) : pinned(inquiry, slug)
+      targets.push(...more.filter(({ model }) => !targets.some(target => target.model === model)))
+    } catch (error) {
+      // A fallback that cannot take the request is passed over; the first model's fault is the caller's to know.
+      if (slug === request.model || !(error instanceof GatewayError)) throw error
     }
   }
   if (targets.length === 0) {
@@ -80,19 +78,14 @@ export function route(
       headers: { 'retry-after': '5' },
     })
   }
+  const reason =
+    request.model === 'auto' ? `auto: the best match in mode ${mode}` : 'pinned: the request names the model'
   const most = request.provider?.allow_fallbacks === false ? 1 : mostTargets
   return { mode, reason, targets: targets.slice(0, most), candidates }
 }
 
-function pinned(
-  world: RoutingWorld,
-  policy: Policy,
-  kind: DirectKind,
-  slug: string,
-  request: RoutingRequest,
-  features: Features,
-  candidates: Candidate[] | null,
-): Target[] {
+function pinned(inquiry: Inquiry, slug: string): Target[] {
+  const { world, policy, kind, features, candidates } = inquiry
   const model = world.catalog.find(slug)
   if (!model || model.disabled || !serves(model, kind)) {
     throw new GatewayError(
@@ -101,99 +94,134 @@ function pinned(
       { param: 'model' },
     )
   }
-  if (policy.allowlist && !allowed(policy, model, slug)) {
+  if (!allowed(policy, model, slug)) {
     throw new GatewayError('model_not_allowed', `This key may not use \`${slug}\`.`, { param: 'model' })
   }
   const missing = unmet(model, features)
   if (missing) throw new GatewayError(missing.code, `\`${model.id}\` ${missing.why}.`, { param: missing.param })
-  return ordered(world, policy, kind, model, request, features, candidates)
+  const targets = ordered(inquiry, model)
+  // A request finds out by itself what a provider's dialect cannot express; whoever only asks is told now.
+  const able = candidates ? targets.filter(target => !refusalNoted(inquiry, target)) : targets
+  if (able.length === 0 && targets.length > 0) throw refusalOf(world.upstreams, kind, targets[0]!, inquiry.request)!
+  return able.slice(0, mostPerModel)
 }
 
-function automatic(
-  world: RoutingWorld,
-  policy: Policy,
-  mode: Mode,
-  request: RoutingRequest,
-  features: Features,
-  candidates: Candidate[],
-): Target[] {
-  const scored: { score: number; targets: Target[]; costNano: number; id: string }[] = []
-  for (const model of world.catalog.models.values()) {
-    if (model.type !== 'chat' || model.endpoint || model.disabled) continue
-    const why = !allowed(policy, model, model.id)
-      ? 'not in the key’s allowlist'
-      : (unmet(model, features)?.why ?? (model.quality === null ? 'has no quality figure' : null))
-    if (why) {
-      candidates.push({
-        model: model.id,
-        provider: null,
-        score: null,
-        quality: model.quality,
-        estimatedCostNano: null,
-        latencyMs: null,
-        excluded: why,
-      })
-      continue
-    }
-    const from = candidates.length
-    const targets = ordered(world, policy, 'chat', model, request, features, candidates)
-    if (targets.length === 0) continue
-    const costNano = estimateNano(targets[0]!, features, world.marginPpm)
-    const score = scoreOf(model.quality!, costNano, mode, features.difficulty)
-    for (const candidate of candidates.slice(from)) if (!candidate.excluded) candidate.score = round(score)
-    scored.push({ score, targets, costNano, id: model.id })
+/** The targets of a chat that leaves the choice to us: the best model's first two providers, then the next best models. */
+function automatic(inquiry: Inquiry): Target[] {
+  const { world, mode, features } = inquiry
+  const scored: { score: number; benched: boolean; costNano: number; id: string; targets: Target[] }[] = []
+  const suitable = choosable(inquiry)
+  for (const model of suitable) {
+    const from = inquiry.candidates?.length ?? 0
+    const targets = ordered(inquiry, model, true)
+    const [first] = targets
+    if (!first) continue
+    const { provider } = first
+    const costNano = estimateNano(first, features, world.marginPpm)
+    const latencyMs = world.health.latencyMs(provider.name, model.id)
+    const score = scoreOf({ quality: model.quality!, costNano, latencyMs }, mode, features.difficulty)
+    for (const candidate of inquiry.candidates?.slice(from) ?? [])
+      if (!candidate.excluded) candidate.score = Math.round(score * 10_000) / 10_000
+    scored.push({ score, benched: world.health.benched(provider.name, model.id), costNano, id: model.id, targets })
   }
-  scored.sort((a, b) => b.score - a.score || a.costNano - b.costNano || (a.id < b.id ? -1 : 1))
-  candidates.sort((a, b) => (b.score ?? -Infinity) - (a.score ?? -Infinity))
-  // The next best model comes before the same model's next provider only once each model had its first.
-  const firsts = scored.slice(0, mostTargets).map(({ targets }) => targets[0]!)
-  return [...firsts.slice(0, 1), ...(scored[0]?.targets.slice(1, 2) ?? []), ...firsts.slice(1)]
+  scored.sort(
+    (a, b) =>
+      Number(a.benched) - Number(b.benched) || b.score - a.score || a.costNano - b.costNano || (a.id < b.id ? -1 : 1),
+  )
+  inquiry.candidates?.sort((a, b) => (b.score ?? -Infinity) - (a.score ?? -Infinity))
+  const chosen: Target[] = []
+  for (const { targets } of scored) {
+    const able = targets.filter(target => !refusalNoted(inquiry, target))
+    chosen.push(...able.slice(0, chosen.length === 0 ? 2 : 1))
+    if (chosen.length >= mostTargets) break
+  }
+  return chosen
 }
 
-/** A hard prompt gives quality its full weight, a trivial one a third; price counts by orders of magnitude. */
-function scoreOf(quality: number, costNano: number, mode: Mode, difficulty: number): number {
-  return (0.35 + 0.65 * difficulty) * (quality / 100) - priceWeight[mode] * Math.log10(1 + costNano) * 0.5
+/** The models `auto` may choose among. Throws the 400 of a request that none of them can take. */
+function choosable({ world, policy, features, candidates }: Inquiry): ModelRow[] {
+  const models: ModelRow[] = []
+  let missing: Unmet | null = null
+  for (const model of world.catalog.models.values()) {
+    if (model.disabled || !serves(model, 'chat')) continue
+    const lack = allowed(policy, model, model.id) ? unmetByChoice(model, features) : null
+    missing ??= lack
+    const excluded = !allowed(policy, model, model.id)
+      ? 'not in the key’s allowlist'
+      : (lack?.why ?? (model.quality === null ? 'has no quality figure' : null))
+    if (!excluded) models.push(model)
+    else candidates?.push({ ...unknown, model: model.id, quality: model.quality, excluded })
+  }
+  if (models.length === 0 && missing) {
+    throw new GatewayError(missing.code, 'No model that this key may use can take this request.', {
+      param: missing.param,
+    })
+  }
+  return models
 }
 
-/** A model's providers in the order they are tried: the caller's order, healthy before benched, then price. */
-function ordered(
-  world: RoutingWorld,
-  policy: Policy,
-  kind: DirectKind,
-  model: ModelRow,
-  request: RoutingRequest,
-  features: Features,
-  candidates: Candidate[] | null,
-): Target[] {
+const unknown = { provider: null, score: null, estimatedCostNano: null, latencyMs: null }
+
+/** A model's providers in the order they are tried: healthy before benched, the caller's order, then price. */
+function ordered({ world, policy, kind, request, features, candidates }: Inquiry, model: ModelRow, ours = false) {
   const { order, only, ignore } = request.provider ?? {}
+  const { upstreams, health } = world
   const usable: { target: Target; rank: number; benched: boolean; costNano: number }[] = []
   for (const { deployment, provider } of world.catalog.targets(model)) {
     const target = { model, deployment, provider }
-    const benched = world.health.benched(provider.name, model.id)
-    const excluded = !world.upstreams.configured(provider.name, policy.environment)
+    const { name } = provider
+    // A test key is served whatever is configured, but a server nobody set up looks free and would always win.
+    const configured = upstreams.configured(name, ours && provider.auth === 'none' ? 'live' : policy.environment)
+    const excluded = !configured
       ? 'provider is not configured'
-      : (only && !only.includes(provider.name)) || ignore?.includes(provider.name)
+      : (only && !only.includes(name)) || ignore?.includes(name)
         ? 'excluded by the request’s provider preferences'
-        : !world.upstreams.adapter(kind, target, policy.environment)
+        : !upstreams.adapter(kind, target, policy.environment)
           ? 'provider’s protocol does not serve this route'
           : null
     const costNano = estimateNano(target, features, world.marginPpm)
-    candidates?.push({
-      model: model.id,
-      provider: provider.name,
-      score: null,
-      quality: model.quality,
-      estimatedCostNano: costNano,
-      latencyMs: world.health.latencyMs(provider.name, model.id),
-      excluded,
-    })
+    const seen = { model: model.id, provider: name, quality: model.quality, estimatedCostNano: costNano }
+    candidates?.push({ ...seen, score: null, latencyMs: health.latencyMs(name, model.id), excluded })
     if (excluded) continue
-    const rank = order?.indexOf(provider.name) ?? -1
-    usable.push({ target, rank: rank < 0 ? Number.MAX_SAFE_INTEGER : rank, benched, costNano })
+    const rank = order?.indexOf(name) ?? -1
+    usable.push({
+      target,
+      rank: rank < 0 ? Number.MAX_SAFE_INTEGER : rank,
+      benched: health.benched(name, model.id),
+      costNano,
+    })
   }
   if (usable.length > 1)
     usable.sort((a, b) => Number(a.benched) - Number(b.benched) || a.rank - b.rank || a.costNano - b.costNano)
   return usable.map(({ target }) => target)
+}
+
+/** True when a provider's dialect cannot express the request; the candidate then says why. */
+function refusalNoted({ world, kind, request, candidates }: Inquiry, target: Target): boolean {
+  const refusal = refusalOf(world.upstreams, kind, target, request)
+  const { model, provider } = target
+  const candidate =
+    refusal && candidates?.find(one => one.model === model.id && one.provider === provider.name && !one.excluded)
+  if (candidate) candidate.excluded = refusal.message
+  return refusal !== null
+}
+
+/** What a provider's dialect cannot express of a request, as the 400 it would be; null when it can take it. */
+export function refusalOf(
+  upstreams: Upstreams,
+  kind: DirectKind,
+  target: Target,
+  request: RoutingRequest,
+): GatewayError | null {
+  const adapter = upstreams.adapter(kind, target, 'live')?.adapter
+  if (!adapter || adapter.native) return null
+  try {
+    adapter.request({ target, body: request as never, raw: null, maxTokens: null, media: new Map() })
+    return null
+  } catch (error) {
+    if (error instanceof GatewayError && error.code === 'unsupported_capability') return error
+    return null // Anything else is for the request itself to find out.
+  }
 }
 
 function serves(model: ModelRow, kind: DirectKind): boolean {
@@ -204,36 +232,4 @@ function serves(model: ModelRow, kind: DirectKind): boolean {
 
 function allowed(policy: Policy, model: ModelRow, slug: string): boolean {
   return policy.allowlist === null || policy.allowlist.has(model.id) || policy.allowlist.has(slug)
-}
-
-type Unmet = { code: 'unsupported_capability' | 'context_length_exceeded'; why: string; param: string }
-
-/** The first hard requirement of a request that a model does not meet. */
-export function unmet(model: ModelRow, features: Features): Unmet | null {
-  const lacks = (why: string, param: string): Unmet => ({ code: 'unsupported_capability', why, param })
-  const takes = model.input_modalities
-  const gives = model.output_modalities
-  const supports = model.supported_parameters
-  if (features.inputs.image && !takes.includes('image')) return lacks('takes no images', 'messages')
-  if (features.inputs.audio && !takes.includes('audio')) return lacks('takes no audio', 'messages')
-  if (features.inputs.file && !takes.includes('file')) return lacks('takes no files', 'messages')
-  if (features.outputs.image && !gives.includes('image')) return lacks('gives no images', 'modalities')
-  if (features.outputs.audio && !gives.includes('audio')) return lacks('gives no audio', 'modalities')
-  if (features.tools && !supports.includes('tools')) return lacks('takes no tools', 'tools')
-  if (features.jsonSchema && !supports.includes('structured_outputs'))
-    return lacks('has no structured output by JSON schema', 'response_format')
-  if (features.logprobs && model.type === 'chat' && !model.endpoint && !supports.includes('logprobs'))
-    return lacks('gives no logprobs', 'logprobs')
-  if (model.context_length !== null && features.promptTokensEstimate > model.context_length) {
-    return {
-      code: 'context_length_exceeded',
-      why: `takes ${model.context_length} tokens, and this input has about ${features.promptTokensEstimate}`,
-      param: model.type === 'embeddings' ? 'input' : 'messages',
-    }
-  }
-  return null
-}
-
-function round(value: number): number {
-  return Math.round(value * 10_000) / 10_000
 }

@@ -1,21 +1,21 @@
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import type { Known } from '../keys/policies.ts'
-import { assertUsable } from '../keys/policies.ts'
-import { allowsScope, type Policy, type Scope } from '../keys/policy.ts'
+import { authorise, type Policy, type Scope } from '../keys/policy.ts'
 import type { Features } from '../kinds/features.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import { type Call, ProviderError, type Target } from '../providers/contract.ts'
 import type { Services } from '../services.ts'
-import { rateHeaders, type Spender, type Ticket } from '../wallet/admission.ts'
+import type { Spender, Ticket } from '../wallet/admission.ts'
 import { type Attempt, ClientGone, streamAnswer, wholeAnswer } from './attempt.ts'
 import { type Bill, bill } from './bill.ts'
 import type { Client } from './client.ts'
-import { failureOf, isRequestFault, type Tried } from './failures.ts'
+import { failureOf, internalError, isFleeting, isRequestFault, type Tried } from './failures.ts'
 import { fetchMedia } from './media.ts'
 import { boundOf } from './pricing.ts'
-import { PassingRelay, type Piece, type Relay, TranslatingRelay } from './relay.ts'
-import { type Decision, route } from './router.ts'
+import { errorEvent, type Relay, relayFor, type Shape } from './relay.ts'
+import { answerHeaders, decimal, type Ended, type Report, reportOf, usageEvent } from './report.ts'
+import { type Decision, refusalOf, route } from './router.ts'
 
 /** One request for an answer while the caller waits, already validated. */
 export type Order<K extends DirectKind> = {
@@ -32,18 +32,6 @@ export type Order<K extends DirectKind> = {
 
 const idPrefix = { chat: 'chatcmpl', completion: 'cmpl', embedding: 'emb' } as const
 
-/** What the request log tells of a finished run. */
-export type Report = {
-  generationId: string
-  model: string | null
-  provider: string | null
-  mode: string | null
-  attempts: number
-  status: number
-  errorCode: string | null
-  costNano: number
-}
-
 /**
  * Runs one request from admission to settlement: decides, reserves, tries providers until one answers, relays, charges.
  * Throws the GatewayError to answer with when nothing was written to the client yet; once a stream has begun, a failure is
@@ -52,17 +40,6 @@ export type Report = {
 export async function run<K extends DirectKind>(services: Services, order: Order<K>, client: Client): Promise<Report> {
   const run = new Run(services, order, client)
   return run.start()
-}
-
-/** Asserts what a policy must allow before a request is even looked at. Throws 401 or 403. */
-export function authorise(policy: Policy, scope: Scope, nowMs: number): void {
-  assertUsable(policy, nowMs)
-  if (!allowsScope(policy, scope)) {
-    throw new GatewayError(
-      'insufficient_scope',
-      `This key’s scopes do not allow this route (it needs ${scope === '*' ? '`*`' : `\`${scope}\` or \`*\``}).`,
-    )
-  }
 }
 
 /** The part of a policy that the admission works with. */
@@ -91,6 +68,7 @@ class Run<K extends DirectKind> {
   readonly #tried: Tried[] = []
   #policy: Policy
   #firstByteMs: number | null = null
+  #opened = false
 
   constructor(services: Services, order: Order<K>, client: Client) {
     this.#services = services
@@ -108,91 +86,78 @@ class Run<K extends DirectKind> {
     try {
       bill = await this.#serve(decision, ticket)
     } catch (error) {
-      if (error instanceof ClientGone)
-        return this.#settle(ticket, decision, { ...nothing, status: 499, errorCode: clientClosed })
-      const failure = this.#failure(error)
-      this.#settle(ticket, decision, { ...nothing, status: failure.status, errorCode: failure.code })
-      failure.headers['x-gateway-attempts'] ??= String(this.#tried.length)
-      throw failure
+      return this.#failed(error, decision, ticket)
     }
     return this.#settle(ticket, decision, bill)
   }
 
   async #admit(): Promise<{ decision: Decision; ticket: Ticket }> {
     const services = this.#services
-    const { kind, body, features, scope } = this.#order
-    let known = this.#order.known
-    for (let round = 0; round < 3; round++) {
-      authorise(known.policy, scope, services.clock.now())
-      this.#policy = known.policy
-      const world = { ...services, marginPpm: this.#marginPpm }
-      const decision = route(world, known.policy, kind, body as never, features)
+    const { kind, body, features, scope, known } = this.#order
+    const world = { ...services, marginPpm: this.#marginPpm }
+    const admitted = await services.policies.decide(known, async ({ policy, fresh }) => {
+      authorise(policy, scope, services.clock.now())
+      const decision = route(world, policy, kind, body, features)
       const bound = boundOf(decision.targets, features, this.#marginPpm)
-      const admitted = await services.admission.admit(spenderOf(known.policy), known.fresh, this.#id, bound)
-      if (!('stale' in admitted)) return { decision, ticket: admitted }
-      known = await services.policies.read(known.policy.hash, admitted.stale)
-    }
-    throw new GatewayError('service_unavailable', 'This key is changing right now. Try again.', {
-      headers: { 'retry-after': '1' },
+      const ticket = await services.admission.admit(spenderOf(policy), fresh, this.#id, bound)
+      return 'stale' in ticket ? ticket : { decision, ticket }
     })
+    this.#policy = known.policy
+    return admitted
   }
 
+  /** Tries the targets in turn until one answers or breaks off. Throws what the last one failed with. */
   async #serve(decision: Decision, ticket: Ticket): Promise<Bill> {
-    let last: Error | null = null
-    for (const target of withRetry(decision.targets)) {
+    const targets = [...decision.targets]
+    let failure: ProviderError | null = null
+    let refusal: GatewayError | null = null
+    for (let target = targets.shift(); target; target = targets.shift()) {
       if (this.#client.gone) throw new ClientGone('the client went away')
-      const startedMs = this.#services.clock.now()
       try {
-        const bill = await this.#attempt(target, decision, ticket)
-        if (this.#policy.environment === 'live' && !bill.errorCode) {
-          this.#services.health.succeeded(
-            target.provider.name,
-            target.model.id,
-            (this.#firstByteMs ?? startedMs) - startedMs,
-          )
-        }
-        return bill
+        return await this.#attempt(target, decision, ticket)
       } catch (error) {
-        last = error as Error
+        if (error instanceof GatewayError && error.code === 'unsupported_capability') {
+          refusal ??= error // Another provider of the model may speak a dialect that can express it.
+          continue
+        }
         if (!(error instanceof ProviderError)) throw error
+        failure = error
         this.#tried.push({ target, error })
         if (isRequestFault(error)) throw error
-        if (this.#policy.environment === 'live')
-          this.#services.health.failed(target.provider.name, target.model.id, error)
-        this.#services.log.warn(
-          {
-            provider: target.provider.name,
-            model: target.model.id,
-            reason: error.reason,
-            status: error.status,
-            err: error.cause,
-          },
-          'attempt failed',
-        )
+        this.#noteFailure(target, error)
+        // One broken connection should not fail a request that nobody else can serve.
+        if (decision.targets.length === 1 && this.#tried.length === 1 && isFleeting(error)) targets.push(target)
       }
     }
-    throw last ?? new ProviderError('connection', 'no provider was tried')
+    throw failure ?? refusal ?? new Error('no target was tried')
   }
 
   async #attempt(target: Target, decision: Decision, ticket: Ticket): Promise<Bill> {
     const { kind, body, raw, stream } = this.#order
-    const environment = this.#policy.environment
-    const served = this.#services.upstreams.adapter(kind, target, environment)!
-    const call: Call<K> = {
-      target,
-      body,
-      raw,
-      maxTokens: ticket.clamped ? ticket.outputTokens : null,
-      media: await fetchMedia(this.#services, served.adapter, body),
+    const { upstreams, health, clock } = this.#services
+    const { environment } = this.#policy
+    const startedMs = clock.now()
+    if (environment === 'test') {
+      // The sandbox can express everything; the provider it stands for may not.
+      const refusal = refusalOf(upstreams, kind, target, body)
+      if (refusal) throw refusal
     }
-    const attempt: Attempt<K> = {
-      upstreams: this.#services.upstreams,
-      environment,
-      ...served,
-      call,
-      client: this.#client,
-    }
-    return stream ? this.#stream(attempt, decision, ticket) : this.#whole(attempt, decision, ticket)
+    const served = upstreams.adapter(kind, target, environment)!
+    const maxTokens = ticket.clamped ? ticket.outputTokens : null
+    const media = await fetchMedia(this.#services, served.adapter, body)
+    const call: Call<K> = { target, body, raw, maxTokens, media }
+    const attempt: Attempt<K> = { upstreams, environment, ...served, call, client: this.#client }
+    const bill = await (stream ? this.#stream(attempt, decision, ticket) : this.#whole(attempt, decision, ticket))
+    if (environment === 'live' && !bill.errorCode)
+      health.succeeded(target.provider.name, target.model.id, (this.#firstByteMs ?? startedMs) - startedMs)
+    return bill
+  }
+
+  #noteFailure({ provider, model }: Target, error: ProviderError): void {
+    const { health, log } = this.#services
+    const { reason, status, cause } = error
+    if (this.#policy.environment === 'live') health.failed(provider.name, model.id, error)
+    log.warn({ provider: provider.name, model: model.id, reason, status, err: cause }, 'attempt failed')
   }
 
   async #whole(attempt: Attempt<K>, decision: Decision, ticket: Ticket): Promise<Bill> {
@@ -200,12 +165,8 @@ class Run<K extends DirectKind> {
     const json = await wholeAnswer(attempt, this.#noteFirstByte)
     const answer = adapter.answer(json, call) as Answerish
     const upstreamId = answer.id ?? null
-    const billed = await bill(this.#billing(call.target, ticket), {
-      kind: this.#order.kind,
-      body: this.#order.body,
-      answer,
-      upstreamId,
-    })
+    const { kind, body } = this.#order
+    const billed = await bill(this.#billing(call.target, ticket), { kind, body, answer, upstreamId })
     const { model: _model, usage: _usage, ...rest } = answer
     const shown = {
       ...rest,
@@ -214,56 +175,70 @@ class Run<K extends DirectKind> {
       provider: call.target.provider.name,
       usage: billed.shownUsage,
     }
-    this.#client.answer(
-      { ...this.#headers(call.target, decision, ticket), 'x-gateway-cost-usd': decimal(billed.costNano) },
-      JSON.stringify(shown),
-    )
+    const headers = this.#headers(call.target, decision, ticket, this.#tried.length + 1)
+    this.#client.answer({ ...headers, 'x-gateway-cost-usd': decimal(billed.costNano) }, JSON.stringify(shown))
     return { ...billed, target: call.target }
   }
 
   async #stream(attempt: Attempt<K>, decision: Decision, ticket: Ticket): Promise<Bill> {
     const { call, adapter } = attempt
-    const relay = this.#relay(attempt)
-    const open = () => this.#client.open(this.#headers(call.target, decision, ticket))
-    const { started, error } = await streamAnswer(attempt, relay, this.#services.keepAlive, open, this.#noteFirstByte)
-    if (error && !started) throw error
+    const { target } = call
+    const relay = relayFor(attempt, this.#shape(target), this.#order.features.choices)
+    const open = () => this.#open(target, decision, ticket)
+    const { answered, error } = await streamAnswer(attempt, relay, this.#services.keepAlive, open, this.#noteFirstByte)
+    if (error && !answered) throw error
     const gone = error instanceof ClientGone || this.#client.gone
-    const failed = error !== null || gone
-    const produced = relay.tally.produced || (relay.usage?.completion_tokens ?? 0) > 0
-    const billed = await bill(this.#billing(call.target, ticket), {
-      kind: this.#order.kind,
-      body: this.#order.body,
-      relay,
-      upstreamId: adapter.native ? relay.upstreamId : null,
-      produced: produced && !(failed && !relay.tally.produced),
-    })
-    if (failed) return { ...billed, target: call.target, ...this.#brokenOff(relay, error, gone) }
+    const { kind, body, includeUsage } = this.#order
+    const upstreamId = adapter.native ? relay.upstreamId : null
+    const broken = error !== null || gone
+    const billed = await bill(this.#billing(target, ticket), { kind, body, relay, broken, upstreamId })
+    if (gone) return { ...billed, status: 499, errorCode: clientClosed }
+    if (error) return { ...billed, ...this.#brokenOff(target, relay, error) }
+    open()
     this.#client.write(
-      relay.ending({
-        usage: billed.shownUsage,
-        provider: call.target.provider.name,
-        includeUsage: this.#order.includeUsage,
-      }),
+      relay.ending({ usage: billed.shownUsage, provider: target.provider.name, includeUsage }),
       relay.encoding,
     )
     this.#client.end()
-    return { ...billed, target: call.target }
+    return billed
   }
 
-  #brokenOff(relay: Relay, error: Error | null, gone: boolean): Pick<Bill, 'status' | 'errorCode' | 'finishReason'> {
-    if (gone) return { status: 499, errorCode: clientClosed, finishReason: relay.finishReason }
-    const failure = this.#failure(error)
+  #open(target: Target, decision: Decision, ticket: Ticket): void {
+    if (this.#opened) return
+    this.#opened = true
+    this.#client.open(this.#headers(target, decision, ticket, this.#tried.length + 1))
+  }
+
+  /** Ends a stream whose provider failed in the middle. */
+  #brokenOff(target: Target, relay: Relay, error: Error): Pick<Bill, 'status' | 'errorCode' | 'finishReason'> {
+    const tried = error instanceof ProviderError ? [...this.#tried, { target, error }] : this.#tried
+    if (error instanceof ProviderError) this.#noteFailure(target, error)
+    const failure = this.#publicFailure(error, tried)
     this.#client.write(relay.failing(failure.body.error), relay.encoding)
     this.#client.end()
     return { status: failure.status, errorCode: failure.code, finishReason: 'error' }
   }
 
-  #relay({ adapter, call }: Attempt<K>): Relay {
-    const provider = call.target.provider.name
-    const decoder = adapter.stream!(call) as { push(event: { event: string; data: string }): Piece[]; done: boolean }
-    return adapter.native
-      ? new PassingRelay(provider, decoder, this.#order.features.choices)
-      : new TranslatingRelay(provider, decoder, this.#id)
+  /** Nobody answered: the error goes into a stream that keep-alives have opened, else to whoever writes the response. */
+  #failed(error: unknown, decision: Decision, ticket: Ticket): Report {
+    if (error instanceof ClientGone) {
+      return this.#settle(ticket, decision, { ...nothing, status: 499, errorCode: clientClosed })
+    }
+    const failure = this.#publicFailure(error, this.#tried)
+    const report = this.#settle(ticket, decision, { ...nothing, status: failure.status, errorCode: failure.code })
+    const target = this.#tried.at(-1)?.target ?? decision.targets[0]!
+    if (!this.#opened) {
+      Object.assign(failure.headers, this.#headers(target, decision, ticket, this.#tried.length))
+      throw failure
+    }
+    this.#client.write(errorEvent(this.#shape(target), failure.body.error), 'utf8')
+    this.#client.end()
+    return report
+  }
+
+  #shape({ model }: Target): Shape {
+    const object = this.#order.kind === 'completion' ? 'text_completion' : 'chat.completion.chunk'
+    return { id: this.#id, object, created: Math.floor(this.#startedMs / 1000), model: model.id }
   }
 
   readonly #noteFirstByte = () => {
@@ -274,76 +249,36 @@ class Run<K extends DirectKind> {
     return { target, ticket, marginPpm: this.#marginPpm, free: this.#policy.environment === 'test' }
   }
 
-  #headers(target: Target, decision: Decision, ticket: Ticket): Record<string, string> {
-    const headers: Record<string, string> = {
-      'x-generation-id': this.#id,
-      'x-gateway-model': target.model.id,
-      'x-gateway-provider': target.provider.name,
-      'x-gateway-mode': decision.mode,
-      'x-gateway-attempts': String(this.#tried.length + 1),
-    }
-    if (ticket.clamped) headers['x-gateway-max-tokens-clamped'] = String(ticket.outputTokens)
-    if (this.#policy.environment === 'test') headers['x-sandbox'] = 'true'
-    return Object.assign(headers, rateHeaders(ticket.rates))
+  #headers(target: Target, decision: Decision, ticket: Ticket, attempts: number): Record<string, string> {
+    const test = this.#policy.environment === 'test'
+    return answerHeaders({ id: this.#id, target, mode: decision.mode, ticket, attempts, test })
   }
 
-  #failure(error: unknown): GatewayError {
-    if (error instanceof ProviderError) return failureOf(this.#tried.length > 0 ? this.#tried : [], error)
+  #publicFailure(error: unknown, tried: readonly Tried[]): GatewayError {
+    if (error instanceof ProviderError) return failureOf(tried, error)
     if (error instanceof GatewayError) return error
     this.#services.log.error({ err: error }, 'run failed')
-    return new GatewayError(
-      'internal_error',
-      'Something went wrong on our side. Quote the request id when you report it.',
-      { cause: error },
-    )
+    return internalError(error)
   }
 
-  #settle(ticket: Ticket, decision: Decision, bill: Omit<Bill, 'shownUsage'>): Report {
-    const { kind, requestId, stream } = this.#order
-    const policy = this.#policy
-    const now = this.#services.clock.now()
-    const target = bill.target ?? this.#tried.at(-1)?.target ?? null
-    const attempts = this.#tried.length + (bill.target ? 1 : 0)
-    const { usage } = bill
-    const model = target?.model.id ?? decision.targets[0]!.model.id
-    this.#services.admission.settle(ticket, bill.costNano, usage.prompt_tokens + usage.completion_tokens, {
+  #settle(ticket: Ticket, { mode, targets }: Decision, ended: Ended): Report {
+    const target = ended.target ?? this.#tried.at(-1)?.target ?? null
+    const run = {
+      ...this.#order,
       id: this.#id,
-      at: this.#startedMs,
-      org: policy.organisationId,
-      key: policy.keyId,
-      month: ticket.month,
-      environment: policy.environment,
-      requestId,
-      upstreamId: bill.upstreamId,
-      kind,
-      model,
+      policy: this.#policy,
+      mode,
+      model: target?.model.id ?? targets[0]!.model.id,
       provider: target?.provider.name ?? null,
-      mode: decision.mode,
-      status: bill.status,
-      errorCode: bill.errorCode,
-      finishReason: bill.finishReason,
-      streamed: stream,
-      attempts,
-      promptTokens: usage.prompt_tokens,
-      completionTokens: usage.completion_tokens,
-      cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0,
-      reasoningTokens: usage.completion_tokens_details?.reasoning_tokens ?? 0,
-      estimated: usage.estimated === true,
-      cost: bill.costNano,
-      cap: policy.capNano,
+      attempts: this.#tried.length + (ended.target ? 1 : 0),
+      startedMs: this.#startedMs,
       firstByteMs: this.#firstByteMs === null ? null : this.#firstByteMs - this.#startedMs,
-      durationMs: now - this.#startedMs,
-    })
-    return {
-      generationId: this.#id,
-      model,
-      provider: target?.provider.name ?? null,
-      mode: decision.mode,
-      attempts,
-      status: bill.status,
-      errorCode: bill.errorCode,
-      costNano: bill.costNano,
+      durationMs: this.#services.clock.now() - this.#startedMs,
     }
+    const { usage, costNano } = ended
+    const tokens = usage.prompt_tokens + usage.completion_tokens
+    this.#services.admission.settle(ticket, costNano, tokens, usageEvent(run, ticket, ended))
+    return reportOf(run, ended)
   }
 }
 
@@ -359,13 +294,3 @@ const nothing = {
   upstreamId: null,
   finishReason: null,
 } as const
-
-/** A lone target gets a second try: one broken connection should not fail a request. */
-function withRetry(targets: Target[]): Target[] {
-  return targets.length === 1 ? [targets[0]!, targets[0]!] : targets
-}
-
-/** Nano-dollars as USD in plain decimals, never with an exponent. */
-function decimal(nano: number): string {
-  return (nano / 1e9).toFixed(9).replace(/\.?0+$/, '')
-}

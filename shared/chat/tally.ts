@@ -1,8 +1,11 @@
-import { SseParser } from '../io/sse.ts'
+import { parseEvents } from '../io/sse.ts'
 
 const compactAt = 16 * 1024
 /** Beyond this much text the count is extrapolated; nobody generates more. */
 const mostCharacters = 4 * 1024 * 1024
+/** Base64 of 24 kHz samples of 16 bits, at 20 tokens a second. */
+const audioCharactersPerToken = 3_200
+const tokensPerImage = 1_000
 
 type Counted = { choices?: { text?: string; delta?: Record<string, unknown> }[] }
 
@@ -11,28 +14,22 @@ type Counted = { choices?: { text?: string; delta?: Record<string, unknown> }[] 
  * the stream is cut. Raw events wait unparsed until there are 16 kB of them.
  */
 export class Tally {
-  /** True once anything was delivered. */
-  produced = false
   #raw: string[] = []
   #rawLength = 0
   #text = ''
 
   /** Whole events in our dialect, as latin1 text. */
   addRaw(events: string): void {
-    this.produced = true
     this.#raw.push(events)
     this.#rawLength += events.length
     if (this.#rawLength >= compactAt) this.#compact()
   }
 
   addPiece(piece: Counted): void {
-    const text = textOf(piece)
-    if (text === '') return
-    this.produced = true
-    if (this.#text.length < mostCharacters) this.#text += text
+    if (this.#text.length < mostCharacters) this.#text += textOf(piece)
   }
 
-  /** All text delivered so far: content, reasoning, refusals and tool arguments. */
+  /** All text delivered so far, in no particular order: content, reasoning, refusals and tool arguments. '' = nothing was. */
   text(): string {
     this.#compact()
     return this.#text
@@ -40,10 +37,10 @@ export class Tally {
 
   #compact(): void {
     if (this.#rawLength === 0) return
-    const bytes = Buffer.from(this.#raw.join(''), 'latin1')
+    const text = Buffer.from(this.#raw.join(''), 'latin1').toString()
     this.#raw = []
     this.#rawLength = 0
-    for (const { data } of new SseParser().push(bytes)) {
+    for (const { data } of parseEvents(text)) {
       try {
         this.addPiece(JSON.parse(data) as Counted)
       } catch {
@@ -64,9 +61,10 @@ function textOf({ choices }: Counted): string {
     for (const call of (delta.tool_calls as { function?: { name?: string; arguments?: string } }[] | undefined) ?? []) {
       text += (call.function?.name ?? '') + (call.function?.arguments ?? '')
     }
-    if (delta.audio) text += (delta.audio as { transcript?: string }).transcript ?? ''
-    // An image is worth about as many tokens as this text.
-    if (Array.isArray(delta.images)) text += ' image'.repeat(1_000 * delta.images.length)
+    const { transcript = '', data = '' } = (delta.audio ?? {}) as { transcript?: string; data?: string }
+    // Sound and images are worth about as many tokens as these texts.
+    text += transcript + ' audio'.repeat(Math.ceil(data.length / audioCharactersPerToken))
+    if (Array.isArray(delta.images)) text += ' image'.repeat(tokensPerImage * delta.images.length)
   }
   return text
 }

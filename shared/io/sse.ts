@@ -6,43 +6,93 @@ export type ServerSentEvent = { event: string; data: string }
 const mostEventCharacters = 32 * 1024 * 1024
 
 /**
+ * Cuts text that comes in pieces into runs of whole server-sent events. A long event is joined once, when its end is
+ * there, however many pieces it came in.
+ */
+export class EventCutter {
+  #parts: string[] = []
+  #length = 0
+  /** The end of what waits: where half of a blank line may be. */
+  #tail = ''
+
+  /** True when the last piece ended with an event. */
+  get empty(): boolean {
+    return this.#length === 0
+  }
+
+  /** Gives every event that is whole now, '' while there is none. Throws a RangeError when one grows beyond 32 M characters. */
+  push(text: string): string {
+    const end = endOfLastEvent(this.#tail + text) - this.#tail.length
+    if (end <= 0) {
+      this.#keep(text)
+      return ''
+    }
+    const whole = this.rest() + text.slice(0, end)
+    this.#keep(text.slice(end))
+    return whole
+  }
+
+  /** Takes out what waits without its blank line. */
+  rest(): string {
+    const text = this.#parts.join('')
+    this.#parts = []
+    this.#length = 0
+    this.#tail = ''
+    return text
+  }
+
+  #keep(text: string): void {
+    if (text === '') return
+    this.#parts.push(text)
+    this.#length += text.length
+    this.#tail = (this.#tail + text).slice(-2)
+    if (this.#length > mostEventCharacters) throw new RangeError('a server-sent event is too long')
+  }
+}
+
+/**
  * Cuts a byte stream into server-sent events: \n and \r\n, several data lines, comments, names, characters split between
  * chunks. `push` gives the events that became whole; it throws a RangeError when one grows beyond 32 M characters.
  */
 export class SseParser {
   readonly #decoder = new StringDecoder('utf8')
-  #rest = ''
+  readonly #cutter = new EventCutter()
 
   push(chunk: Buffer): ServerSentEvent[] {
-    this.#rest += this.#decoder.write(chunk)
-    if (this.#rest.length > mostEventCharacters) throw new RangeError('a server-sent event is too long')
-    const events: ServerSentEvent[] = []
-    let from = 0
-    for (;;) {
-      const end = blankLine(this.#rest, from)
-      if (!end) break
-      const event = parseEvent(this.#rest.slice(from, end.at))
-      if (event) events.push(event)
-      from = end.next
-    }
-    if (from > 0) this.#rest = this.#rest.slice(from)
-    return events
+    return parseEvents(this.#cutter.push(this.#decoder.write(chunk)))
   }
 
   /** What was left without its blank line when the stream closed: some servers omit the last one. */
   end(): ServerSentEvent | null {
-    const rest = this.#rest + this.#decoder.end()
-    this.#rest = ''
-    return parseEvent(rest)
+    return parseEvent(this.#cutter.rest() + this.#decoder.end())
   }
 }
 
-function blankLine(text: string, from: number): { at: number; next: number } | null {
-  for (let at = text.indexOf('\n', from); at >= 0; at = text.indexOf('\n', at + 1)) {
-    if (text[at + 1] === '\n') return { at, next: at + 2 }
-    if (text[at + 1] === '\r' && text[at + 2] === '\n') return { at, next: at + 3 }
+/** The events of a text that holds whole ones only; comments are left out. */
+export function parseEvents(text: string): ServerSentEvent[] {
+  const events: ServerSentEvent[] = []
+  for (let from = 0; from < text.length; ) {
+    const next = endOfEvent(text, from)
+    const event = parseEvent(text.slice(from, next))
+    if (event) events.push(event)
+    from = next
   }
-  return null
+  return events
+}
+
+/** Where the event that starts at `from` ends, its blank line included; the text's length when it has none. */
+export function endOfEvent(text: string, from: number): number {
+  for (let at = text.indexOf('\n', from); at >= 0; at = text.indexOf('\n', at + 1)) {
+    if (text[at + 1] === '\n') return at + 2
+    if (text[at + 1] === '\r' && text[at + 2] === '\n') return at + 3
+  }
+  return text.length
+}
+
+function endOfLastEvent(text: string): number {
+  const unix = text.lastIndexOf('\n\n')
+  const dos = text.lastIndexOf('\n\r\n')
+  return Math.max(unix < 0 ? 0 : unix + 2, dos < 0 ? 0 : dos + 3)
 }
 
 function parseEvent(text: string): ServerSentEvent | null {

@@ -27,9 +27,16 @@ export function openQueue(name: QueueName, connection: Redis): Queue {
   return new Queue(name, { connection, defaultJobOptions: queues[name].job })
 }
 
-/** Makes sure that the repeating jobs of a queue exist, once however many processes say so. */
+const overdueMs = 60_000
+
+/**
+ * Makes sure that the repeating jobs of a queue exist, once however many processes say so. To be called again now and
+ * then: Redis may have been wiped, or a worker may have died between a run and the scheduling of the next.
+ */
 export async function scheduleRepeating(queue: Queue, name: QueueName): Promise<void> {
   for (const [task, { everyMs }] of Object.entries(queues[name].repeat)) {
-    await queue.upsertJobScheduler(task, { every: everyMs }, { name: task })
+    const known = await queue.getJobScheduler(task)
+    const alive = known?.every === everyMs && (known.next ?? 0) > Date.now() - everyMs - overdueMs
+    if (!alive) await queue.upsertJobScheduler(task, { every: everyMs }, { name: task })
   }
 }

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import { type Nano, nanoFromUsd, usdFromNano } from '../base/money.ts'
+import { type Clock, systemClock } from '../base/time.ts'
 import type { ApiKey } from '../generated/prisma/client.ts'
 import type { Database } from '../io/db.ts'
 import type { Policies } from './policies.ts'
@@ -29,25 +30,39 @@ export const keyPolicy = z.strictObject({
     .describe('Model slugs; null or empty = all models.'),
   scopes: z
     .string()
-    .transform(text => text.split(',').map(scope => scope.trim()))
-    .pipe(z.array(z.enum(scopes)).min(1))
+    .transform((text, context) => {
+      const named = z.array(z.enum(scopes)).safeParse(text.split(',').map(scope => scope.trim()))
+      if (named.success) return [...new Set(named.data)]
+      context.addIssue({
+        code: 'custom',
+        message: `must be a comma-separated list of ${scopes.join(', ')}`,
+        input: text,
+      })
+      return z.NEVER
+    })
     .optional()
     .describe('Comma-separated: chat, embeddings, completions, or *.'),
-  expires_at: z.iso.datetime().nullish(),
+  expires_at: z.iso.datetime({ offset: true }).nullish().describe('Null = never.'),
 })
-export const newKey = keyPolicy.omit({ expires_at: true }).extend({
-  environment: z.enum(['live', 'test']).default('live'),
-  expires_in_days: z.int().min(1).max(36_500).nullish(),
-})
+export const newKey = keyPolicy
+  .extend({
+    environment: z.enum(['live', 'test']).default('live'),
+    expires_in_days: z.int().min(1).max(36_500).nullish(),
+  })
+  .refine(({ expires_at, expires_in_days }) => !expires_at || !expires_in_days, {
+    path: ['expires_in_days'],
+    message: 'cannot be given together with expires_at',
+  })
 export const keyPatch = keyPolicy.extend({ disabled: z.boolean().optional() })
 
 type KeyPolicy = z.output<typeof keyPolicy>
+const dayMs = 86_400_000
 
 /** A key as the provisioning routes and the command line show it (contract §3). */
 export type KeyRecord = ReturnType<typeof keyRecord>
 
-export function keyRecord(row: ApiKey, spentNano: Nano) {
-  const expired = row.expiresAt !== null && row.expiresAt.getTime() <= Date.now()
+export function keyRecord(row: ApiKey, spentNano: Nano, nowMs: number) {
+  const expired = row.expiresAt !== null && row.expiresAt.getTime() <= nowMs
   return {
     hash: row.hash,
     name: row.name,
@@ -83,45 +98,61 @@ function columns(policy: KeyPolicy) {
   }
 }
 
+/** What an update of a row that is gone, rolled or revoked since it was read comes to. */
+function refuseGone(error: unknown): never {
+  if ((error as { code?: unknown }).code !== 'P2025') throw error
+  throw new GatewayError('not_found', 'This key was rolled or revoked just now.')
+}
+
 /** The standard and provisioning keys: this class alone writes their tables. */
 export class Keys {
   readonly #db: Database
   readonly #policies: Policies
+  readonly #clock: Clock
 
-  constructor(db: Database, policies: Policies) {
+  constructor(db: Database, policies: Policies, clock: Clock = systemClock) {
     this.#db = db
     this.#policies = policies
+    this.#clock = clock
   }
 
   /** Creates a standard key. The secret is in the answer and nowhere else. */
   async create(organisationId: string, input: z.output<typeof newKey>): Promise<{ row: ApiKey; secret: string }> {
     const { environment, expires_in_days: days, ...policy } = input
     const { secret, ...stored } = newSecret(`svc_sk_${environment}_`)
-    const expiresAt = days ? new Date(Date.now() + days * 86_400_000) : null
     const row = await this.#db.apiKey.create({
       data: {
         name: `${environment} key`,
         ...columns(policy),
+        ...(days && { expiresAt: new Date(this.#clock.now() + days * dayMs) }),
         ...stored,
         id: newId('key'),
         organisationId,
         environment,
-        expiresAt,
       },
     })
     return { row, secret }
   }
 
-  /** A page of an organisation's keys, newest first; revoked ones only when asked for. `after` is a hash. */
+  /** A page of an organisation's keys by age; revoked ones only when asked for. `after` is a key's hash. Throws 404 for an unknown one. */
   async list(
     organisationId: string,
-    options: { limit: number; after?: string; includeRevoked?: boolean },
+    options: { limit: number; after?: string; order?: 'asc' | 'desc'; includeRevoked?: boolean },
   ): Promise<ApiKey[]> {
+    const { limit, after, order = 'desc', includeRevoked = false } = options
+    // The key itself may have left the list since, so the page starts at its place and not at the key.
+    const last = after === undefined ? null : await this.get(organisationId, after)
+    const beyond = order === 'desc' ? 'lt' : 'gt'
     return this.#db.apiKey.findMany({
-      where: { organisationId, ...(options.includeRevoked ? {} : { revokedAt: null }) },
-      orderBy: [{ createdAt: 'desc' }, { id: 'desc' }],
-      take: options.limit,
-      ...(options.after && { cursor: { hash: options.after }, skip: 1 }),
+      where: {
+        organisationId,
+        ...(!includeRevoked && { revokedAt: null }),
+        ...(last && {
+          OR: [{ createdAt: { [beyond]: last.createdAt } }, { createdAt: last.createdAt, id: { [beyond]: last.id } }],
+        }),
+      },
+      orderBy: [{ createdAt: order }, { id: order }],
+      take: limit,
     })
   }
 
@@ -138,7 +169,7 @@ export class Keys {
     const row = await this.#live(organisationId, hash)
     const data = { ...columns(policy), ...(disabled !== undefined && { disabled }), version: { increment: 1 } }
     return this.#policies.changing(hash, () =>
-      this.#db.apiKey.update({ where: { id: row.id, hash, revokedAt: null }, data }),
+      this.#db.apiKey.update({ where: { id: row.id, hash, revokedAt: null }, data }).catch(refuseGone),
     )
   }
 
@@ -148,10 +179,8 @@ export class Keys {
     const { secret, ...stored } = newSecret(`svc_sk_${environment}_`)
     const row = await this.#policies.changing(hash, () =>
       this.#db.$transaction(async tx => {
-        const updated = await tx.apiKey.update({
-          where: { id, hash, revokedAt: null },
-          data: { ...stored, version: { increment: 1 } },
-        })
+        const data = { ...stored, version: { increment: 1 } }
+        const updated = await tx.apiKey.update({ where: { id, hash, revokedAt: null }, data }).catch(refuseGone)
         await tx.retiredSecret.create({ data: { hash, keyId: id } })
         return updated
       }),
@@ -159,12 +188,14 @@ export class Keys {
     return { row, secret }
   }
 
-  /** Disables a key for good; its history stays. Revoking twice changes nothing. */
+  /** Disables a key for good; its history stays. Doing it again changes nothing, but makes sure of it. */
   async revoke(organisationId: string | null, hash: string): Promise<ApiKey> {
-    const row = await this.get(organisationId, hash)
-    if (row.revokedAt) return row
-    const data = { revokedAt: new Date(), version: { increment: 1 } }
-    return this.#policies.changing(hash, () => this.#db.apiKey.update({ where: { id: row.id }, data }))
+    const { id } = await this.get(organisationId, hash)
+    const data = { revokedAt: new Date(this.#clock.now()), version: { increment: 1 } }
+    return this.#policies.changing(hash, async () => {
+      await this.#db.apiKey.updateMany({ where: { id, hash, revokedAt: null }, data })
+      return this.get(organisationId, hash)
+    })
   }
 
   /** Creates a provisioning key for an organisation. */
@@ -179,7 +210,10 @@ export class Keys {
   /** Revokes every provisioning key of an organisation, or the one given; answers how many. */
   async revokeProvisioning(organisationId: string, id?: string): Promise<number> {
     const where = { organisationId, revokedAt: null, ...(id && { id }) }
-    const { count } = await this.#db.provisioningKey.updateMany({ where, data: { revokedAt: new Date() } })
+    const { count } = await this.#db.provisioningKey.updateMany({
+      where,
+      data: { revokedAt: new Date(this.#clock.now()) },
+    })
     return count
   }
 

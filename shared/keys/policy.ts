@@ -1,3 +1,4 @@
+import { GatewayError } from '../base/errors.ts'
 import type { ApiKey } from '../generated/prisma/client.ts'
 
 export const modes = ['cost', 'balanced', 'quality'] as const
@@ -42,7 +43,12 @@ export function policyOf(row: ApiKey): Policy {
   }
 }
 
-/** Whether the key's scopes allow a route: `*` allows all, and routes without a scope of their own need it (contract §3). */
-export function allowsScope(policy: Policy, needed: Scope): boolean {
-  return policy.scopes.has('*') || policy.scopes.has(needed)
+/** Asserts that a key may call a route that needs `scope` (null = any key may; `*` allows all). Throws 401 or 403. */
+export function authorise(policy: Policy, scope: Scope | null, nowMs: number): void {
+  if (policy.revoked) throw new GatewayError('revoked_api_key', 'This API key was revoked. Create a new one.')
+  if (policy.expiresAtMs !== null && policy.expiresAtMs <= nowMs)
+    throw new GatewayError('expired_api_key', 'This API key has expired. Create a new one.')
+  if (scope === null || policy.scopes.has('*') || policy.scopes.has(scope)) return
+  const needed = scope === '*' ? '`*`' : `\`${scope}\` or \`*\``
+  throw new GatewayError('insufficient_scope', `This key’s scopes do not allow this route (it needs ${needed}).`)
 }

@@ -8,7 +8,7 @@ export type Features = {
   promptTokensBound: number
   /** What the prompt will probably have. */
   promptTokensEstimate: number
-  /** The output limit the caller named, over all choices; null = none. */
+  /** The output limit the caller named, per choice; null = none. */
   maxTokens: number | null
   choices: number
   inputs: { image: boolean; audio: boolean; file: boolean }
@@ -123,19 +123,25 @@ function mediaOf(body: ChatRequest): Media {
 }
 
 const hardCues =
-  /\b(prove|proof|derive|theorem|integral|equation|algorithm|complexity|optimi[sz]e|debug|refactor|architecture|step by step|analy[sz]e|compare|legal|diagnos)/i
+  /\b(prove|proof|derive|theorem|integral|equation|algorithm|complexity|optimi[sz]e|debug|refactor|architecture|step by step|analy[sz]e|compare|legal|diagnos)/gi
 const codeCues = /```|\b(function|class|def|import|SELECT|#include|const|public static)\b/
+const mathsCues = /[∑∫√≤≥]|\d\s*[-+*/^=]\s*\d/
+const mostCueCharacters = 4_096
 
 function difficultyOf(body: ChatRequest, textBytes: number): number {
-  const last = body.messages.at(-1)!
-  const content = typeof last.content === 'string' ? last.content : ''
-  const head = content.slice(0, 4_096)
-  let score = Math.min(0.4, textBytes / 20_000)
-  if (hardCues.test(head)) score += 0.25
+  const asked = body.messages.findLast(({ role }) => role === 'user') ?? body.messages.at(-1)!
+  const head = textOf(asked).slice(0, mostCueCharacters)
+  const cues = new Set(head.match(hardCues)?.map(cue => cue.toLowerCase()))
+  let score = Math.min(0.4, textBytes / 20_000) + Math.min(0.5, 0.2 * cues.size)
   if (codeCues.test(head)) score += 0.15
-  if (/[∑∫√≤≥]|\d\s*[-+*/^=]\s*\d/.test(head)) score += 0.1
+  if (mathsCues.test(head)) score += 0.1
   if ((body.tools?.length ?? 0) > 0) score += 0.1
   if (body.messages.length > 6) score += 0.1
   if (body.reasoning_effort && !['none', 'minimal', 'low'].includes(body.reasoning_effort)) score += 0.2
   return Math.min(1, score)
+}
+
+function textOf({ content }: ChatRequest['messages'][number]): string {
+  if (typeof content === 'string') return content
+  return (content ?? []).map(part => (part.type === 'text' ? String(part.text) : '')).join('\n')
 }

@@ -37,12 +37,9 @@ export class Accounts {
 
   /** Brings an organisation's balance (and a key's month) from Postgres into Redis, where Redis has none or older ones. */
   async install(organisationId: string, keyId?: string, month = monthOf(this.#clock.now())): Promise<void> {
-    const state = await walletState(this.#db, organisationId)
-    const spend = keyId && (await this.#db.keySpend.findUnique({ where: { keyId_month: { keyId, month } } }))
-    const keyPart = keyId
-      ? [keyId, month, String(spend ? spend.spentNano : 0n), String(spend ? spend.version : 0n)]
-      : []
-    await this.#scripts.install([organisationId, state.balance, state.version, state.holds, ...keyPart])
+    const wallets = await walletFigures(this.#db, [organisationId], this.#clock.now())
+    const spends = keyId ? await spendFigures(this.#db, [{ keyId, month }]) : []
+    await this.#scripts.post([0, 1, ...wallets, ...spends])
   }
 
   /** The wallet as `GET /v1/balance` shows it: balance = available + reserved + held. */
@@ -94,7 +91,8 @@ export class Accounts {
       })
       if (count === 1) await addToBalance(tx, organisationId, amountNano)
     })
-    await this.install(organisationId)
+    // The deposit stands: where Redis cannot take it now, the reconciler brings it.
+    await this.install(organisationId).catch(() => {})
   }
 
   async #figures(organisationId: string): Promise<(string | null)[]> {
@@ -110,23 +108,53 @@ async function addToBalance(tx: Connection, organisationId: string, amountNano: 
   })
 }
 
-/** An organisation's balance with its version, and the deposits that wait for their release, as the Redis scripts take them. */
-export async function walletState(
+/** Release times told apart per wallet; what is released after them waits for the last one. */
+const mostHolds = 100
+
+/** Wallets as Postgres has them now, four figures each, as `post.lua` takes them. */
+export async function walletFigures(
   db: Connection,
-  organisationId: string,
-): Promise<{ balance: string; version: string; holds: string }> {
-  const wallet = await db.wallet.findUnique({ where: { organisationId } })
-  const holds = await db.ledgerEntry.findMany({
-    where: { organisationId, kind: 'deposit', availableAt: { gt: new Date() } },
-    select: { amountNano: true, availableAt: true },
+  organisationIds: readonly string[],
+  nowMs: number,
+): Promise<string[]> {
+  const organisationId = { in: [...organisationIds] }
+  // In this order: a deposit between the two reads may be held before it counts, never the other way round.
+  const rows = await db.wallet.findMany({ where: { organisationId } })
+  const holds = await db.ledgerEntry.groupBy({
+    by: ['organisationId', 'availableAt'],
+    where: { organisationId, kind: 'deposit', availableAt: { gt: new Date(nowMs) } },
+    _sum: { amountNano: true },
     orderBy: { availableAt: 'asc' },
-    take: 1000,
   })
-  return {
-    balance: String(wallet?.balanceNano ?? 0n),
-    version: String(wallet?.version ?? 0n),
-    holds: holds.map(hold => `${hold.availableAt!.getTime()}:${hold.amountNano}`).join(','),
-  }
+  const wallets = new Map(rows.map(row => [row.organisationId, row]))
+  return organisationIds.flatMap(id => {
+    const own = holds
+      .filter(hold => hold.organisationId === id)
+      .map(({ availableAt, _sum }) => ({ atMs: availableAt!.getTime(), amountNano: _sum.amountNano! }))
+    const late = own.slice(mostHolds)
+    const rest = { atMs: late.at(-1)?.atMs, amountNano: late.reduce((sum, hold) => sum + hold.amountNano, 0n) }
+    const parts = [...own.slice(0, mostHolds), ...(late.length > 0 ? [rest] : [])]
+    const wallet = wallets.get(id)
+    return [
+      id,
+      String(wallet?.balanceNano ?? 0n),
+      String(wallet?.version ?? 0n),
+      parts.map(hold => `${hold.atMs}:${hold.amountNano}`).join(','),
+    ]
+  })
+}
+
+/** Key months as Postgres has them now, four figures each, as `post.lua` takes them. */
+export async function spendFigures(
+  db: Connection,
+  keyMonths: readonly { keyId: string; month: string }[],
+): Promise<string[]> {
+  const rows = await db.keySpend.findMany({ where: { OR: [...keyMonths] } })
+  const spends = new Map(rows.map(row => [`${row.keyId} ${row.month}`, row]))
+  return keyMonths.flatMap(({ keyId, month }) => {
+    const spend = spends.get(`${keyId} ${month}`)
+    return [keyId, month, String(spend?.spentNano ?? 0n), String(spend?.version ?? 0n)]
+  })
 }
 
 function parseHolds(text: string): { atMs: number; amountNano: Nano }[] {

@@ -1,11 +1,13 @@
 import { hostname } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
-import { usdFromNano } from '../base/money.ts'
-import { type Clock, monthOf, nextMonthStart } from '../base/time.ts'
+import { type Clock, monthOf } from '../base/time.ts'
 import type { Logger } from '../io/log.ts'
 import type { Accounts } from './accounts.ts'
+import { capReached, insufficientCredits, unavailable } from './refusals.ts'
 import type { Scripts } from './scripts.ts'
+import { Settlements } from './settlement.ts'
 import type { UsageEvent } from './usage-event.ts'
 
 /** What the admission needs to know of a key. */
@@ -45,6 +47,7 @@ export type Ticket = {
   outputTokens: number
   clamped: boolean
   countedTokens: number
+  /** Minute of the token window its tokens were counted in. */
   minute: number
   rates: RateFigures
 }
@@ -62,19 +65,18 @@ type Arrival = {
   reject(error: unknown): void
 }
 type Reply = (string | number)[]
-type Finished = { ticket: Ticket; costNano: number; tokens: number; event: UsageEvent | null }
 
-const deadlineMs = 15 * 60_000
 const heartbeatMs = 3_000
 /** A process silent for longer is taken for dead, and what it reserved is given back. */
 export const deadAfterMs = 15_000
-const flushDelayMs = 2
-const flushAtMost = 256
-const mostUnsettled = 100_000
+const admitAtMost = 256
+const mostBacklog = 1_000_000
+const goodbyeMs = 2_000
+const goodbyePollMs = 20
 
 /**
  * The gate in front of every billed request. Arrivals of one event-loop turn are admitted by one script call; finished
- * requests are settled by one call at most 2 ms later (their reservations protect the wallet meanwhile).
+ * requests are settled by one call at most 2 ms later.
  */
 export class Admission {
   readonly instance = `${hostname()}-${process.pid}-${newId('req').slice(4, 16)}`
@@ -83,11 +85,11 @@ export class Admission {
   readonly #heartbeat: (instance: string, atMs: number) => Promise<unknown>
   readonly #clock: Clock
   readonly #log: Logger
-  readonly #backlogLimit: number
+  readonly #deadlineMs: number
+  readonly #settlements: Settlements
+  /** Tickets with money on them that nobody has settled yet. */
+  readonly #open = new Set<Ticket>()
   #arrivals: Arrival[] = []
-  #finished: Finished[] = []
-  #flushTimer: NodeJS.Timeout | null = null
-  #flushing: Promise<void> | null = null
   #beating: NodeJS.Timeout | null = null
 
   constructor(options: {
@@ -96,15 +98,16 @@ export class Admission {
     heartbeat(instance: string, atMs: number): Promise<unknown>
     clock: Clock
     log: Logger
-    /** Usage events that may wait for the ledger worker before new requests are refused. */
-    backlogLimit?: number
+    /** Longer than any request may take: a reservation this old has been forgotten. */
+    deadlineMs: number
   }) {
     this.#scripts = options.scripts
     this.#accounts = options.accounts
     this.#heartbeat = options.heartbeat
     this.#clock = options.clock
     this.#log = options.log
-    this.#backlogLimit = options.backlogLimit ?? 1_000_000
+    this.#deadlineMs = options.deadlineMs
+    this.#settlements = new Settlements(options.scripts, this.instance, options.log)
   }
 
   /** Registers this process, so that its reservations are given back should it die. */
@@ -115,10 +118,12 @@ export class Admission {
     this.#beating.unref()
   }
 
-  /** Settles what is left and says goodbye. */
+  /** Waits a moment for requests that were just cut off, settles what is left and says goodbye. */
   async close(): Promise<void> {
     if (this.#beating) clearInterval(this.#beating)
-    await this.flush()
+    for (let waitedMs = 0; this.#open.size > 0 && waitedMs < goodbyeMs; waitedMs += goodbyePollMs)
+      await sleep(goodbyePollMs)
+    await this.#settlements.close()
     await this.#heartbeat(this.instance, 0).catch(() => {})
   }
 
@@ -135,25 +140,42 @@ export class Admission {
       })
       if (reply[0] === 'load') {
         // Redis does not know this wallet or key month: a new one, or Redis was wiped.
-        await this.#accounts.install(spender.organisationId, spender.keyId, month)
+        await this.#accounts.install(spender.organisationId, spender.keyId, month).catch(error => {
+          throw unavailable(error)
+        })
         continue
       }
-      return this.#verdict(reply, spender, id, month, bound)
+      return this.#verdict(reply, spender, id, month)
     }
     throw new GatewayError('service_unavailable', 'The wallet could not be loaded. Try again.', {
       headers: { 'retry-after': '1' },
     })
   }
 
-  /** Settles a ticket: charges `costNano`, corrects the token window to `tokens`, logs the event. Never throws; retries behind the scenes. */
+  /**
+   * Settles a ticket: charges `costNano`, corrects the token window to `tokens`, logs the event. Only the first settlement
+   * of a ticket counts. Never throws; retries behind the scenes.
+   */
   settle(ticket: Ticket, costNano: number, tokens: number, event: UsageEvent | null): void {
-    if (this.#finished.length >= mostUnsettled) {
-      this.#log.error({ event }, 'settlement queue is full: event kept in this log line only')
-      return
-    }
-    this.#finished.push({ ticket, costNano, tokens, event })
-    if (this.#finished.length >= flushAtMost) void this.flush()
-    else this.#flushTimer ??= setTimeout(() => void this.flush(), flushDelayMs)
+    const { spender } = ticket
+    if (spender.spendsMoney && !this.#open.delete(ticket)) return
+    const { id, month, reservedNano } = ticket
+    const { organisationId, keyId } = spender
+    const possible = Number.isSafeInteger(costNano) && costNano >= 0
+    // An absurd amount must not hold up everybody else's settlements.
+    if (!possible) this.#log.error({ event }, 'settlement with an impossible cost: event kept in this log line only')
+    const tokenDifference = Number.isSafeInteger(tokens) && tokens >= 0 ? tokens - ticket.countedTokens : 0
+    this.#settlements.add({
+      id,
+      organisationId,
+      keyId,
+      month,
+      reservedNano,
+      costNano: possible ? costNano : 0,
+      minute: spender.rpmLimit || spender.tpmLimit ? ticket.minute : null,
+      tokenDifference,
+      event: possible ? event : null,
+    })
   }
 
   /** Gives the reservation back without a charge or a log entry. */
@@ -161,21 +183,17 @@ export class Admission {
     this.settle(ticket, 0, 0, null)
   }
 
-  /** Resolves when everything settled so far is in Redis, or Redis has been away for too long. */
-  async flush(): Promise<void> {
-    if (this.#flushTimer) clearTimeout(this.#flushTimer)
-    this.#flushTimer = null
-    this.#flushing ??= this.#settleAll().finally(() => {
-      this.#flushing = null
-    })
-    await this.#flushing
+  /** Resolves when everything settled so far is in Redis. */
+  flush(): Promise<void> {
+    return this.#settlements.flush()
   }
 
   async #admitAll(): Promise<void> {
-    const arrivals = this.#arrivals
-    this.#arrivals = []
+    const arrivals = this.#arrivals.slice(0, admitAtMost)
+    this.#arrivals = this.#arrivals.slice(admitAtMost)
+    if (this.#arrivals.length > 0) setImmediate(() => void this.#admitAll())
     const now = this.#clock.now()
-    const args: (string | number)[] = [now, this.instance, now + deadlineMs, this.#backlogLimit]
+    const args: (string | number)[] = [now, this.instance, now + this.#deadlineMs, mostBacklog]
     for (const { spender: s, fresh, id, month, bound: b } of arrivals) {
       args.push(
         s.hash,
@@ -194,14 +212,25 @@ export class Admission {
       const replies = (await this.#scripts.admit(args)) as Reply[]
       for (const [i, arrival] of arrivals.entries()) arrival.resolve(replies[i]!)
     } catch (error) {
-      for (const arrival of arrivals) arrival.reject(unavailable(error))
+      for (const arrival of arrivals) {
+        arrival.reject(unavailable(error))
+        this.#forget(arrival)
+      }
     }
   }
 
-  #verdict(reply: Reply, spender: Spender, id: string, month: string, bound: Bound): Ticket | Stale {
+  /** Whether the script ran is unknown: nobody will use what it may have reserved. */
+  #forget({ spender, id, month }: Arrival): void {
+    if (!spender.spendsMoney) return
+    const { organisationId, keyId } = spender
+    const nothing = { reservedNano: null, costNano: 0, minute: null, tokenDifference: 0, event: null }
+    this.#settlements.add({ id, organisationId, keyId, month, ...nothing })
+  }
+
+  #verdict(reply: Reply, spender: Spender, id: string, month: string): Ticket | Stale {
     switch (reply[0]) {
-      case 'ok':
-        return {
+      case 'ok': {
+        const ticket = {
           id,
           spender,
           month,
@@ -209,9 +238,12 @@ export class Admission {
           reservedNano: Number(reply[2]),
           clamped: reply[3] === 1,
           countedTokens: Number(reply[4]),
-          minute: Math.floor(this.#clock.now() / 60_000),
-          rates: rateFigures(spender, reply, 5),
+          minute: Number(reply[5]),
+          rates: rateFigures(spender, reply, 6),
         }
+        if (spender.spendsMoney) this.#open.add(ticket)
+        return ticket
+      }
       case 'stale':
         return { stale: String(reply[1]) }
       case 'expired':
@@ -221,51 +253,13 @@ export class Admission {
       case 'cap':
         throw capReached(Number(reply[1]), Number(reply[2]), this.#clock.now())
       case 'funds':
-        throw insufficient(reply)
+        throw insufficientCredits(Number(reply[1]), Number(reply[2]), Number(reply[3]), Number(reply[4]))
       default:
         throw new GatewayError('service_unavailable', `Accounting is behind (${reply[0]}). Try again shortly.`, {
           headers: { 'retry-after': '5' },
-          metadata: { bound: bound.outputTokens },
         })
     }
   }
-
-  async #settleAll(): Promise<void> {
-    for (let failures = 0; this.#finished.length > 0; ) {
-      const batch = this.#finished.slice(0, flushAtMost)
-      try {
-        await this.#scripts.settle(this.#settlement(batch))
-        this.#finished.splice(0, batch.length)
-        failures = 0
-      } catch (error) {
-        // An unknown outcome may charge Redis twice until the ledger has booked both events as the one they are.
-        if (++failures > 60) {
-          for (const { event } of this.#finished.splice(0))
-            this.#log.error({ err: error, event }, 'settlement failed: event kept in this log line only')
-          return
-        }
-        await new Promise(resolve => setTimeout(resolve, Math.min(50 * failures, 500)))
-      }
-    }
-  }
-
-  #settlement(batch: Finished[]): (string | number)[] {
-    const args: (string | number)[] = [this.#clock.now(), this.instance]
-    for (const { ticket, costNano, tokens, event } of batch) {
-      const { spender } = ticket
-      const limited = spender.rpmLimit || spender.tpmLimit
-      args.push(ticket.id, spender.organisationId, spender.keyId, ticket.month, ticket.reservedNano, costNano)
-      args.push(limited ? ticket.minute : '', tokens - ticket.countedTokens, event ? JSON.stringify(event) : '')
-    }
-    return args
-  }
-}
-
-function unavailable(cause: unknown): GatewayError {
-  return new GatewayError('service_unavailable', 'The gateway cannot reach its store. Try again shortly.', {
-    headers: { 'retry-after': '1' },
-    cause,
-  })
 }
 
 function rateFigures(spender: Spender, reply: Reply, at: number): RateFigures {
@@ -295,29 +289,5 @@ function rateLimited(spender: Spender, reply: Reply): GatewayError {
     {
       headers: { 'retry-after': String(retryAfter), ...rateHeaders(rateFigures(spender, reply, 3)) },
     },
-  )
-}
-
-function capReached(capNano: number, spentNano: number, nowMs: number): GatewayError {
-  const metadata = { cap_usd: capNano / 1e9, spent_usd: spentNano / 1e9, resets_at: nextMonthStart(nowMs) }
-  return new GatewayError(
-    'monthly_spend_cap_reached',
-    `This key’s monthly cap of $${metadata.cap_usd} leaves no room for this request. Raise the cap or wait until ${metadata.resets_at}.`,
-    { metadata },
-  )
-}
-
-function insufficient(reply: Reply): GatewayError {
-  const [required, available, held, releaseAt] = reply.slice(1).map(Number)
-  const metadata = {
-    required_usd: usdFromNano(BigInt(required!)),
-    available_usd: usdFromNano(BigInt(available!)),
-    held_usd: usdFromNano(BigInt(held!)),
-    held_release_at: releaseAt ? new Date(releaseAt).toISOString() : null,
-  }
-  return new GatewayError(
-    'insufficient_credits',
-    `This request needs up to $${metadata.required_usd} but only $${metadata.available_usd} is available. Add credits or lower max_tokens.`,
-    { metadata },
   )
 }

@@ -1,6 +1,7 @@
 import type { Database } from '../io/db.ts'
 import type { Redis } from '../io/redis.ts'
-import { deadStream, parseEntries, usageStream } from './ledger.ts'
+import { deadStream, parseEvent, usageStream } from './ledger.ts'
+import { pages } from './upkeep.ts'
 
 export type Invariant = { name: string; checked: number; breaches: string[] }
 
@@ -10,11 +11,12 @@ const most = 50
 export async function checkLedger(db: Database, redis: Redis): Promise<Invariant[]> {
   return [
     await rows(db, 'the sum of ledger entries is the balance', BALANCES),
-    await rows(db, 'a key’s month equals its charges', KEY_MONTHS),
+    await rows(db, 'a key’s spend equals its charges', KEY_SPENDS),
     await rows(db, 'spend stays within the monthly cap', CAPS),
     await rows(db, 'every charge has its request, and every charged request its charge', CHARGES),
     await rows(db, 'every request is logged once', ONCE),
     await inFlight(db, redis),
+    await reservations(redis),
     await deadEvents(redis),
   ]
 }
@@ -40,86 +42,130 @@ const BALANCES = report(`
   SELECT o.id AS subject, coalesce(w.balance_nano, 0)::numeric AS found, coalesce(sum(l.amount_nano), 0) AS expected
   FROM organisations o LEFT JOIN wallets w ON w.organisation_id = o.id LEFT JOIN ledger_entries l ON l.organisation_id = o.id
   GROUP BY o.id, w.balance_nano`)
-const KEY_MONTHS = report(`
+const KEY_SPENDS = report(`
   SELECT coalesce(s.key_id, c.key_id) AS subject, coalesce(s.spent, 0) AS found, coalesce(c.spent, 0) AS expected
   FROM (SELECT key_id, sum(spent_nano) AS spent FROM key_spend GROUP BY key_id) s
   FULL JOIN (SELECT key_id, -sum(amount_nano) AS spent FROM ledger_entries WHERE key_id IS NOT NULL GROUP BY key_id) c USING (key_id)`)
 const CAPS = report(`
-  SELECT key_id || ' ' || month AS subject, greatest(spent_nano - cap_nano, 0) AS found, 0::bigint AS expected
+  SELECT key_id || ' ' || month AS subject, spent_nano AS found, least(spent_nano, cap_nano) AS expected
   FROM key_spend WHERE cap_nano IS NOT NULL`)
+// Charges stay for ever, requests as long as the oldest month of their log.
 const CHARGES = report(`
   SELECT coalesce('generation:' || g.id, l.cause) AS subject, coalesce(-l.amount_nano, 0) AS found, coalesce(g.cost_nano, 0) AS expected
   FROM (SELECT id, cost_nano FROM generations WHERE cost_nano > 0) g
-  FULL JOIN (SELECT cause, amount_nano FROM ledger_entries
-             WHERE kind = 'charge' AND cause LIKE 'generation:%'
-               AND created_at >= coalesce((SELECT min(created_at) FROM generations), 'infinity')) l
-  ON l.cause = 'generation:' || g.id`)
+  FULL JOIN (SELECT cause, amount_nano, created_at FROM ledger_entries WHERE kind = 'charge' AND cause LIKE 'generation:%') l
+  ON l.cause = 'generation:' || g.id
+  WHERE g.id IS NOT NULL OR l.created_at >= (
+    SELECT min((replace(right(tablename, 7), '_', '-') || '-01T00:00:00Z')::timestamptz) FROM pg_tables
+    WHERE schemaname = 'partitions' AND tablename ~ '^generations_[0-9]{4}_[0-9]{2}$')`)
 const ONCE = report(`SELECT id AS subject, count(*) AS found, 1::bigint AS expected FROM generations GROUP BY id`)
+
+type Sums = { unposted: number; reserved: number }
+type Posted = { posted: bigint; version: bigint }
 
 /** Redis' figures against their own parts: unposted = the stream, reserved = the open reservations, posted = Postgres. */
 async function inFlight(db: Database, redis: Redis): Promise<Invariant> {
+  const sums = new Map<string, Sums>()
+  const add = (key: string, field: keyof Sums, amount: number) => {
+    const sum = sums.get(key) ?? { unposted: 0, reserved: 0 }
+    sum[field] += amount
+    sums.set(key, sum)
+  }
+  for await (const { org, key, month, cost } of streamed(redis)) {
+    add(`wallet:${org}`, 'unposted', cost)
+    add(`spend:${key}:${month}`, 'unposted', cost)
+  }
+  for (const { organisation, key, month, amount } of await openReservations(redis)) {
+    add(`wallet:${organisation}`, 'reserved', amount)
+    add(`spend:${key}:${month}`, 'reserved', amount)
+  }
   const breaches: string[] = []
-  const [entries, wallets, reserved] = await Promise.all([
-    streamed(redis),
-    scan(redis, 'wallet:*'),
-    openReservations(redis),
-  ])
-  const unposted = new Map<string, number>()
-  for (const { event } of parseEntries(entries)) {
-    if (event) unposted.set(event.org, (unposted.get(event.org) ?? 0) + event.cost)
-  }
-  for (const key of wallets) {
-    const organisation = key.slice('wallet:'.length)
-    const figures = await redis.hgetall(key)
-    const compare = (what: string, found: string | undefined, expected: number | string) => {
-      if (Number(found ?? 0) !== Number(expected))
-        breaches.push(`${key} ${what}: is ${found ?? 0}, should be ${expected}`)
+  const seen = new Set<string>() // A scan may give a key twice.
+  for (const pattern of ['wallet:*', 'spend:*']) {
+    for await (const page of pages(redis, pattern)) {
+      const keys = page.filter(key => !seen.has(key) && seen.add(key))
+      const posted = await postedOf(db, keys)
+      for (const key of keys) breaches.push(...compared(key, await redis.hgetall(key), sums.get(key), posted.get(key)))
     }
-    compare('unposted', figures.unposted, unposted.get(organisation) ?? 0)
-    compare('reserved', figures.reserved, reserved.get(organisation) ?? 0)
-    const wallet = await db.wallet.findUnique({ where: { organisationId: organisation } })
-    if (figures.version === String(wallet?.version ?? 0n))
-      compare('posted', figures.posted, String(wallet?.balanceNano ?? 0n))
   }
-  return {
-    name: 'Redis’ wallets agree with the stream, the open reservations and Postgres',
-    checked: wallets.length,
-    breaches: breaches.slice(0, most),
+  for (const [key, { unposted, reserved }] of sums)
+    if (!seen.has(key) && unposted + reserved > 0)
+      breaches.push(`${key}: is missing, should have ${unposted} unposted, ${reserved} reserved`)
+  const name = 'Redis’ wallets and spends agree with the stream, the open reservations and Postgres'
+  return { name, checked: seen.size, breaches: breaches.slice(0, most) }
+}
+
+function compared(key: string, found: Record<string, string>, sums: Sums | undefined, posted: Posted | undefined) {
+  const breaches: string[] = []
+  const compare = (what: string, is: string | undefined, should: number | bigint) => {
+    if (BigInt(is ?? 0) !== BigInt(should)) breaches.push(`${key} ${what}: is ${is ?? 0}, should be ${should}`)
+  }
+  compare('unposted', found.unposted, sums?.unposted ?? 0)
+  compare('reserved', found.reserved, sums?.reserved ?? 0)
+  // What Postgres has newer is on its way.
+  const version = BigInt(found.version ?? -1)
+  const current = posted ?? { posted: 0n, version: 0n }
+  if (version === current.version) compare('posted', found.posted, current.posted)
+  if (version > current.version) compare('version', found.version, current.version)
+  return breaches
+}
+
+async function postedOf(db: Database, keys: string[]): Promise<Map<string, Posted>> {
+  const ids = keys.map(key => key.split(':')[1]!)
+  const wallets = await db.wallet.findMany({ where: { organisationId: { in: ids } } })
+  const spends = await db.keySpend.findMany({ where: { keyId: { in: ids } } })
+  const posted = new Map<string, Posted>()
+  for (const { organisationId, balanceNano, version } of wallets)
+    posted.set(`wallet:${organisationId}`, { posted: balanceNano, version })
+  for (const { keyId, month, spentNano, version } of spends)
+    posted.set(`spend:${keyId}:${month}`, { posted: spentNano, version })
+  return posted
+}
+
+const pageSize = 5_000
+const mostPages = 400
+
+async function* streamed(redis: Redis) {
+  let from = '-'
+  for (let page = 0; page < mostPages; page++) {
+    const entries = await redis.xrange(usageStream, from, '+', 'COUNT', pageSize)
+    for (const [, fields] of entries) {
+      const event = parseEvent(fields)
+      if (event) yield event
+    }
+    if (entries.length < pageSize) return
+    from = `(${entries.at(-1)![0]}`
   }
 }
 
-async function streamed(redis: Redis): Promise<[string, string[]][]> {
-  const all: [string, string[]][] = []
-  for (let from = '-'; all.length < 1_000_000; ) {
-    const page = await redis.xrange(usageStream, from, '+', 'COUNT', 5000)
-    all.push(...page)
-    if (page.length < 5000) break
-    from = `(${page.at(-1)![0]}`
-  }
-  return all
-}
+type Reservation = { instance: string; organisation: string; key: string; month: string; amount: number }
 
-/** Open reservations by organisation, in nano-dollars. */
-export async function openReservations(redis: Redis): Promise<Map<string, number>> {
-  const sums = new Map<string, number>()
-  for (const set of await scan(redis, 'reservations:*')) {
+/** Everything reserved and not resolved yet; amounts in nano-dollars. */
+export async function openReservations(redis: Redis): Promise<Reservation[]> {
+  const open: Reservation[] = []
+  const sets = new Set<string>()
+  for await (const page of pages(redis, 'reservations:*')) for (const set of page) sets.add(set)
+  for (const set of sets) {
+    const instance = set.slice('reservations:'.length)
     for (const member of await redis.zrange(set, '0', '-1')) {
-      const [, organisation, , , amount] = member.split('|')
-      sums.set(organisation!, (sums.get(organisation!) ?? 0) + Number(amount))
+      const [, organisation, key, month, amount] = member.split('|') as [string, string, string, string, string]
+      open.push({ instance, organisation, key, month, amount: Number(amount) })
     }
   }
-  return sums
+  return open
 }
 
-async function scan(redis: Redis, pattern: string): Promise<string[]> {
-  const keys = new Set<string>()
-  let cursor = '0'
-  do {
-    const [next, page] = await redis.scan(cursor, 'MATCH', pattern, 'COUNT', 1000)
-    for (const key of page) keys.add(key)
-    cursor = next
-  } while (cursor !== '0')
-  return [...keys]
+async function reservations(redis: Redis): Promise<Invariant> {
+  const open = await openReservations(redis)
+  const instances = new Set(await redis.zrange('instances', '0', '-1'))
+  const lost = open.filter(({ instance }) => !instances.has(instance))
+  return {
+    name: 'every reservation belongs to a process the sweeper watches',
+    checked: open.length,
+    breaches: lost.slice(0, most).map(({ instance, organisation, amount }) => {
+      return `${organisation}: ${amount} reserved by ${instance}, which is unknown`
+    }),
+  }
 }
 
 async function deadEvents(redis: Redis): Promise<Invariant> {

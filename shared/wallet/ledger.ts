@@ -1,7 +1,7 @@
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Database } from '../io/db.ts'
 import type { Redis } from '../io/redis.ts'
-import { walletState } from './accounts.ts'
+import { spendFigures, walletFigures } from './accounts.ts'
 import type { Scripts } from './scripts.ts'
 import type { UsageEvent } from './usage-event.ts'
 
@@ -21,42 +21,58 @@ export async function ensureLedgerGroup(redis: Redis): Promise<void> {
   }
 }
 
-/** Reads entries as ioredis gives them; an entry that is no usage event comes back with `event: null`. */
-export function parseEntries(entries: [string, string[]][]): { streamId: string; event: UsageEvent | null }[] {
-  return entries.map(([streamId, fields]) => {
-    try {
-      return { streamId, event: JSON.parse(fields[1] ?? '') as UsageEvent }
-    } catch {
-      return { streamId, event: null }
-    }
-  })
+/** The usage event of a stream entry's fields; null when it is none. */
+export function parseEvent(fields: string[]): UsageEvent | null {
+  try {
+    const event = JSON.parse(fields[1] ?? '') as UsageEvent
+    return isUsageEvent(event) ? event : null
+  } catch {
+    return null
+  }
+}
+
+function isUsageEvent(event: UsageEvent | null): boolean {
+  const named = [event?.id, event?.org, event?.key, event?.month].every(text => typeof text === 'string')
+  return named && Number.isSafeInteger(event!.cost) && event!.cost >= 0
 }
 
 /**
  * Books a batch in Postgres (request log, ledger, balances, key months: one transaction), then takes it off the stream.
  * Replaying a batch changes nothing: each charge is unique by its request. Throws what Postgres or Redis throw.
  */
-export async function postUsage(db: Database, scripts: Scripts, batch: StreamedEvent[]): Promise<void> {
+export async function postUsage(db: Database, scripts: Scripts, batch: StreamedEvent[], nowMs: number): Promise<void> {
   const events = batch.map(({ event }) => event)
-  const json = JSON.stringify(events)
   const organisations = [...new Set(events.map(event => event.org))].sort()
-  const spends = await db.$transaction(async tx => {
+  await db.$transaction(async tx => {
     // One order for all workers, so that two of them never wait for each other in a circle.
     await tx.$queryRaw`SELECT 1 FROM wallets WHERE organisation_id = ANY(${organisations}) ORDER BY organisation_id FOR UPDATE`
-    return tx.$queryRaw<SpendRow[]>(bookingSql(json))
+    await tx.$executeRaw(bookingSql(JSON.stringify(events, storable)))
   })
-  const args: (string | number)[] = [batch.length]
-  for (const { streamId, event } of batch) args.push(streamId, event.org, event.key, event.month, event.cost)
-  args.push(organisations.length)
-  for (const organisation of organisations) {
-    const state = await walletState(db, organisation)
-    args.push(organisation, state.balance, state.version, state.holds)
-  }
-  for (const row of spends) args.push(row.key_id, row.month, String(row.spent_nano), String(row.version))
-  await scripts.post(args)
+  // Read after the commit, for replayed events too: whoever booked them may have died before Redis heard of it.
+  const keyMonths = new Map(events.map(({ key: keyId, month }) => [`${keyId} ${month}`, { keyId, month }]))
+  const [wallets, spends] = await Promise.all([
+    walletFigures(db, organisations, nowMs),
+    spendFigures(db, [...keyMonths.values()]),
+  ])
+  await takeOff(scripts, batch, [organisations.length, ...wallets, ...spends])
 }
 
-type SpendRow = { key_id: string; month: string; spent_nano: bigint; version: bigint }
+/** Takes events off the stream and out of what Redis counts as unposted, together with the `figures` Postgres has instead. */
+export async function takeOff(
+  scripts: Scripts,
+  batch: StreamedEvent[],
+  figures: (string | number)[] = [0],
+): Promise<void> {
+  const taken = batch.flatMap(({ streamId, event }) => [streamId, event.org, event.key, event.month, event.cost])
+  await scripts.post([batch.length, ...taken, ...figures])
+}
+
+const longestText = 500
+
+/** Texts of providers as Postgres can store and index them. */
+function storable(_field: string, value: unknown): unknown {
+  return typeof value === 'string' ? value.slice(0, longestText).replaceAll('\0', '').toWellFormed() : value
+}
 
 function bookingSql(json: string): Prisma.Sql {
   return Prisma.sql`
@@ -90,19 +106,22 @@ function bookingSql(json: string): Prisma.Sql {
     )
     INSERT INTO key_spend (key_id, month, spent_nano, cap_nano, requests, version)
     SELECT key, month, sum(cost), CASE WHEN bool_or(cap IS NULL) THEN NULL ELSE max(cap) END, count(*), 1
-    FROM (SELECT DISTINCT ON (e.id) e.* FROM event e JOIN booked b ON b.cause = 'generation:' || e.id) e
+    FROM (SELECT DISTINCT ON (e.id) e.key, e.month, e.cap, -b.amount_nano AS cost
+          FROM event e JOIN booked b ON b.cause = 'generation:' || e.id) e
     GROUP BY key, month
     ON CONFLICT (key_id, month) DO UPDATE SET
       spent_nano = key_spend.spent_nano + excluded.spent_nano,
       cap_nano = CASE WHEN key_spend.cap_nano IS NULL OR excluded.cap_nano IS NULL THEN NULL
                       ELSE greatest(key_spend.cap_nano, excluded.cap_nano) END,
       requests = key_spend.requests + excluded.requests,
-      version = key_spend.version + 1
-    RETURNING key_id, month, spent_nano, version`
+      version = key_spend.version + 1`
 }
+
+/** Classes of Postgres' error codes: data exception, constraint violation, limit exceeded. */
+const dataFaultClasses = new Set(['22', '23', '54'])
 
 /** True when Postgres refuses the data itself (not the connection): trying again would change nothing. */
 export function isDataFault(error: unknown): boolean {
-  const text = JSON.stringify((error as { meta?: unknown })?.meta ?? {}) + String((error as Error)?.message)
-  return /\b(22|23)[0-9A-Z]{3}\b/.test(text)
+  const { meta } = error as { meta?: { driverAdapterError?: { cause?: { originalCode?: string } } } }
+  return dataFaultClasses.has(meta?.driverAdapterError?.cause?.originalCode?.slice(0, 2) ?? '')
 }

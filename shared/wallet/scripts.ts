@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { Redis } from '../io/redis.ts'
 
-const names = ['admit', 'settle', 'install', 'post', 'sweep'] as const
+const names = ['admit', 'settle', 'post', 'sweep'] as const
 export type Scripts = Record<(typeof names)[number], (args: (string | number)[]) => Promise<unknown>>
 
 /** The money scripts on a connection. Each is one atomic step in Redis; what they take is written at their heads. */

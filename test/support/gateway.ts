@@ -15,7 +15,7 @@ import { openWaiter } from '../../shared/io/redis.ts'
 import { newKey } from '../../shared/keys/keys.ts'
 import { openServices, type Services } from '../../shared/services.ts'
 import { checkLedger } from '../../shared/wallet/check.ts'
-import { keepPartitions } from '../../shared/wallet/upkeep.ts'
+import { keepPartitions } from '../../shared/wallet/partitions.ts'
 import { LedgerWorker } from '../../workers/ledger.ts'
 import { freshDatabase, freshRedis } from './stack.ts'
 
@@ -72,33 +72,18 @@ export async function startGateway(
   services.health.start()
   await keepPartitions(services.db, clock.now(), config.generationRetentionMonths)
   const blocking = openWaiter(config)
+  blocking.on('error', () => {}) // It reconnects by itself.
   const ledger = new LedgerWorker(services, blocking)
   ledger.start()
   const server = http.createServer({ noDelay: true }, createApp(services).callback())
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  const key: Gateway['key'] = async (organisationId, environment, options = {}) => {
-    const { secret } = await services.keys.create(organisationId, newKey.parse({ ...options, environment }))
-    return secret
-  }
   return {
     url,
     services,
-    key,
-    async account({ usd = '25', ...options } = {}) {
-      const organisationId = newId('org')
-      await services.db.organisation.create({
-        data: { id: organisationId, name: 'Test organisation', wallet: { create: {} } },
-      })
-      if (Number(usd) > 0)
-        await services.accounts.deposit({ organisationId, amountNano: nanoFromUsd(usd), method: 'grant' })
-      const [live, test] = await Promise.all([
-        key(organisationId, 'live', options),
-        key(organisationId, 'test', options),
-      ])
-      return { organisationId, live, test }
-    },
+    key: (organisationId, environment, options) => createKey(services, organisationId, environment, options),
+    account: options => createAccount(services, options),
     fetch: (path, options) => call(url, path, options),
     async settled() {
       await services.admission.flush()
@@ -114,6 +99,34 @@ export async function startGateway(
       blocking.disconnect()
     },
   }
+}
+
+/** Creates an organisation with credits and its first live and test key. */
+export async function createAccount(
+  services: Services,
+  { usd = '25', ...options }: KeyOptions & { usd?: string } = {},
+): Promise<Account> {
+  const organisationId = newId('org')
+  await services.db.organisation.create({
+    data: { id: organisationId, name: 'Test organisation', wallet: { create: {} } },
+  })
+  if (Number(usd) > 0)
+    await services.accounts.deposit({ organisationId, amountNano: nanoFromUsd(usd), method: 'grant' })
+  const [live, test] = await Promise.all([
+    createKey(services, organisationId, 'live', options),
+    createKey(services, organisationId, 'test', options),
+  ])
+  return { organisationId, live, test }
+}
+
+async function createKey(
+  services: Services,
+  organisationId: string,
+  environment: 'live' | 'test',
+  options: KeyOptions = {},
+): Promise<string> {
+  const { secret } = await services.keys.create(organisationId, newKey.parse({ ...options, environment }))
+  return secret
 }
 
 export async function call(

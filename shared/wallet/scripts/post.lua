@@ -1,11 +1,12 @@
--- After a batch of usage events was booked in Postgres: takes the events off the stream and moves their cost from
--- `unposted` into `posted`, exactly once per event, together with the balances Postgres now has.
+-- Brings figures of Postgres into Redis where Redis has none or older ones, and takes usage events that were booked off
+-- the stream: the cost of each moves from `unposted` into `posted`, exactly once. What is reserved is not touched.
 -- ARGV: number of events, then 5 per event: stream id, organisation, key id, month, cost nano;
 -- number of wallets, then 4 per wallet: organisation, balance nano, version, holds;
 -- then 4 per key month: key id, month, spent nano, version.
+-- Returns how many wallets and key months were older than their figures.
 local call = redis.call
 local int = function(x) return string.format('%.0f', x) end
-local i = 2
+local i, behind = 2, 0
 for _ = 1, tonumber(ARGV[1]) do
   call('XACK', 'usage', 'ledger', ARGV[i])
   local cost = tonumber(ARGV[i + 4])
@@ -23,6 +24,7 @@ for _ = 1, wallets do
   local key = 'wallet:' .. ARGV[i]
   if tonumber(ARGV[i + 2]) > (tonumber(call('HGET', key, 'version')) or -1) then
     call('HSET', key, 'posted', ARGV[i + 1], 'version', ARGV[i + 2], 'holds', ARGV[i + 3])
+    behind = behind + 1
   end
   i = i + 4
 end
@@ -31,7 +33,8 @@ while i <= #ARGV do
   if tonumber(ARGV[i + 3]) > (tonumber(call('HGET', key, 'version')) or -1) then
     call('HSET', key, 'posted', ARGV[i + 2], 'version', ARGV[i + 3])
     call('EXPIRE', key, 5184000)
+    behind = behind + 1
   end
   i = i + 4
 end
-return 1
+return behind

@@ -1,12 +1,13 @@
 -- Settles many finished requests: gives the reservation back, charges the real cost, corrects tpm, and appends the
 -- usage event. A reservation resolves once; a request without one (swept, or Redis was wiped) is charged all the same,
 -- because Postgres books each request once whatever arrives here.
--- ARGV: now_ms, instance, then 9 per request: request id, organisation, key id, month, reserved nano, cost nano,
--- minute of the tpm window ('' = no limits), token difference, usage event (JSON; '' = nothing to log).
+-- ARGV: instance, then 9 per request: request id, organisation, key id, month, reserved nano ('' = unknown: whatever
+-- stands under the id), cost nano, minute of the tpm window ('' = no limits), token difference, usage event (JSON;
+-- '' = nothing to log).
 local call = redis.call
 local int = function(x) return string.format('%.0f', x) end
-local minute, instance = math.floor(tonumber(ARGV[1]) / 60000), ARGV[2]
-local deltas, order = {}, {}
+local set = 'reservations:' .. ARGV[1]
+local deltas, order, standing = {}, {}, nil
 
 local function add(key, field, amount)
   if amount == 0 then return end
@@ -14,13 +15,25 @@ local function add(key, field, amount)
   deltas[key][field] = (deltas[key][field] or 0) + amount
 end
 
-for i = 3, #ARGV, 9 do
-  local id, org, key, month = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
-  local reserved, cost, at, tokens = tonumber(ARGV[i + 4]), tonumber(ARGV[i + 5]), ARGV[i + 6], tonumber(ARGV[i + 7])
+local function find(id)
+  if not standing then
+    standing = {}
+    for _, member in ipairs(call('ZRANGE', set, 0, -1)) do standing[string.match(member, '^[^|]*')] = member end
+  end
+  return standing[id]
+end
+
+for i = 2, #ARGV, 9 do
+  local id, org, key, month, reserved = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
+  local cost, at, tokens = tonumber(ARGV[i + 5]), ARGV[i + 6], tonumber(ARGV[i + 7])
   local wallet, spend = 'wallet:' .. org, 'spend:' .. key .. ':' .. month
-  if reserved > 0 and call('ZREM', 'reservations:' .. instance, id .. '|' .. org .. '|' .. key .. '|' .. month .. '|' .. ARGV[i + 4]) == 1 then
-    add(wallet, 'reserved', -reserved)
-    add(spend, 'reserved', -reserved)
+  local member
+  if reserved == '' then member = find(id)
+  elseif reserved ~= '0' then member = id .. '|' .. org .. '|' .. key .. '|' .. month .. '|' .. reserved end
+  if member and call('ZREM', set, member) == 1 then
+    local amount = tonumber(string.match(member, '[^|]*$'))
+    add(wallet, 'reserved', -amount)
+    add(spend, 'reserved', -amount)
   end
   add(wallet, 'unposted', cost)
   add(spend, 'unposted', cost)
@@ -28,8 +41,8 @@ for i = 3, #ARGV, 9 do
   if at ~= '' and tokens ~= 0 then
     local rate = 'rate:' .. key
     local age = (tonumber(call('HGET', rate, 'm')) or -10) - tonumber(at)
-    if age == 0 then call('HINCRBY', rate, 't', int(tokens))
-    elseif age == 1 then call('HINCRBY', rate, 'pt', int(tokens)) end
+    local field = age == 0 and 't' or age == 1 and 'pt'
+    if field and call('HINCRBY', rate, field, int(tokens)) < 0 then call('HSET', rate, field, 0) end
   end
 end
 

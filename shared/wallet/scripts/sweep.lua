@@ -1,8 +1,14 @@
--- Gives back reservations nobody will settle: those of processes that stopped beating, and those past their deadline.
--- ARGV: now_ms, oldest heartbeat_ms of a live process, most reservations to release in this call.
+-- Gives back reservations nobody will settle: those of processes that said goodbye or stopped beating, and those past
+-- their deadline. Silence counts only while somebody watched: after a time without sweeps (Redis or every worker was
+-- away) the processes get that long again to be heard.
+-- ARGV: now_ms, silence_ms after which a process is taken for dead, most reservations to release in this call.
 -- Returns the number released.
 local call = redis.call
-local now, limit, released = ARGV[1], tonumber(ARGV[3]), 0
+local now, silence, limit, released = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), 0
+local watch = call('HMGET', 'sweeper', 'last', 'since')
+local last, since = tonumber(watch[1]) or 0, tonumber(watch[2]) or now
+if math.abs(now - last) > silence then since = now end
+call('HSET', 'sweeper', 'last', ARGV[1], 'since', string.format('%.0f', since))
 
 local function release(set, member)
   if call('ZREM', set, member) == 0 then return end
@@ -14,9 +20,9 @@ local function release(set, member)
 end
 
 for _, instance in ipairs(call('ZRANGE', 'instances', 0, -1)) do
-  local set = 'reservations:' .. instance
-  local dead = tonumber(call('ZSCORE', 'instances', instance)) < tonumber(ARGV[2])
-  local due = call('ZRANGEBYSCORE', set, '-inf', dead and '+inf' or now, 'LIMIT', 0, limit - released)
+  local set, beat = 'reservations:' .. instance, tonumber(call('ZSCORE', 'instances', instance))
+  local dead = beat == 0 or (beat < now - silence and since <= now - silence)
+  local due = call('ZRANGEBYSCORE', set, '-inf', dead and '+inf' or ARGV[1], 'LIMIT', 0, limit - released)
   for _, member in ipairs(due) do release(set, member) end
   if dead and call('ZCARD', set) == 0 then call('ZREM', 'instances', instance) end
 end

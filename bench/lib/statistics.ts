@@ -1,0 +1,35 @@
+/** The value below which a share `q` (0 to 1) of the numbers lies; NaN when there are none. */
+export function quantile(sorted: ArrayLike<number>, q: number): number {
+  const at = Math.ceil(q * sorted.length) - 1
+  return sorted[Math.min(sorted.length - 1, Math.max(0, at))] ?? NaN
+}
+
+export type Spread = { median: number; least: number; most: number }
+
+/** Median and range of the repeated rounds of one figure. */
+export function spread(values: number[]): Spread {
+  const sorted = Float64Array.from(values).sort()
+  const middle = sorted.length / 2
+  const median = Number.isInteger(middle) ? (sorted[middle - 1]! + sorted[middle]!) / 2 : sorted[Math.floor(middle)]!
+  return { median, least: sorted[0] ?? NaN, most: sorted.at(-1) ?? NaN }
+}
+
+/** A growing list of numbers that allocates nothing per value. */
+export class Samples {
+  #values = new Float64Array(1 << 16)
+  count = 0
+
+  push(value: number): void {
+    if (this.count === this.#values.length) {
+      const larger = new Float64Array(this.count * 2)
+      larger.set(this.#values)
+      this.#values = larger
+    }
+    this.#values[this.count++] = value
+  }
+
+  quantiles(): { p50: number; p99: number; most: number } {
+    const sorted = this.#values.slice(0, this.count).sort()
+    return { p50: quantile(sorted, 0.5), p99: quantile(sorted, 0.99), most: sorted.at(-1) ?? NaN }
+  }
+}

@@ -1,0 +1,111 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import { migrate } from '../dev/migrate.ts'
+import { startPostgres } from '../dev/postgres.ts'
+import { startRedis } from '../dev/redis.ts'
+import { output, type Running, root, start } from './lib/processes.ts'
+import { type Behaviour, slugOf } from './lib/request.ts'
+
+/** What the gateway needs around it: the stores, a catalog with the emulated provider, money and a key. */
+export type Stores = {
+  /** The environment of every gateway process. */
+  env: NodeJS.ProcessEnv
+  key: string
+  /** Starts the ledger worker, on this process's processors. */
+  startWorker(): Running
+  /** Waits until every usage event is in Postgres and checks the books. Gives the events booked; throws an Error on a breach. */
+  booked(): Promise<number>
+  stop(): Promise<void>
+}
+
+const creditUsd = '900000'
+const mostPerMinute = '2000000000'
+const bookedWithinMs = 600_000
+const provider = 'bench'
+
+/** Starts PostgreSQL and Redis in `folder` and prepares an organisation whose live key has every kind of limit. */
+export async function openStores(folder: string, upstreamUrl: string, behaviours: Behaviour[]): Promise<Stores> {
+  const postgres = await startPostgres({ dataDir: folder })
+  const redis = await startRedis({ dataDir: folder, binaryDir: join(root, '.data/redis-bin') })
+  const stop = async () => {
+    await Promise.all([postgres.stop(), redis.stop()])
+  }
+  const catalogFile = join(folder, 'catalog.json')
+  writeFileSync(catalogFile, JSON.stringify(catalog(behaviours)))
+  const env = {
+    PATH: process.env.PATH,
+    HOME: process.env.HOME,
+    NODE_ENV: 'production',
+    HOST: '127.0.0.1',
+    DATABASE_URL: postgres.url,
+    REDIS_URL: redis.url,
+    MODEL_CATALOG: catalogFile,
+    BENCH_API_KEY: 'upstream',
+    BENCH_BASE_URL: `${upstreamUrl}/v1`,
+  }
+  const startWorker = () =>
+    start([process.execPath, 'workers/main.ts'], { logFile: join(folder, 'worker.log'), env, processors: null })
+  try {
+    await migrate(postgres.url)
+    return { env, key: await makeKey(env), startWorker, booked: () => booked(env), stop }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+/** One row per behaviour of the emulated upstream, at the price of a small model, so that money moves. */
+function catalog(behaviours: Behaviour[]) {
+  const slugs = [...new Set(behaviours.map(slugOf))]
+  return {
+    providers: [{ name: provider, protocol: 'openai', base_url: 'http://127.0.0.1/v1', auth: 'bearer' }],
+    models: slugs.map(slug => ({
+      id: slug,
+      name: slug,
+      type: 'chat',
+      owned_by: provider,
+      created: 0,
+      description: 'The emulated upstream of the benchmark.',
+      context_length: 128_000,
+      max_output_tokens: 16_384,
+      input_modalities: ['text'],
+      output_modalities: ['text'],
+      supported_parameters: [],
+      quality: null,
+      expires_on: null,
+      price_source: null,
+      price_as_of: null,
+      providers: [{ provider, upstream_model: slug, price: { unit: 'token', input: '0.15', output: '0.60' } }],
+    })),
+  }
+}
+
+async function operator<T>(env: NodeJS.ProcessEnv, ...command: string[]): Promise<T> {
+  return JSON.parse(await output([process.execPath, 'api/operator.ts', ...command, '--json'], env))
+}
+
+/** A key on which every rule runs and none refuses. */
+async function makeKey(env: NodeJS.ProcessEnv): Promise<string> {
+  const { id } = await operator<{ id: string }>(env, 'org', 'create', '--name', 'Benchmark')
+  await operator(env, 'credit', 'add', '--org', id, '--usd', creditUsd, '--method', 'grant')
+  const limits = ['--rpm-limit', mostPerMinute, '--tpm-limit', mostPerMinute, '--monthly-spend-cap-usd', creditUsd]
+  const { key } = await operator<{ key: string }>(env, 'key', 'create', '--org', id, '--env', 'live', ...limits)
+  return key
+}
+
+async function booked(env: NodeJS.ProcessEnv): Promise<number> {
+  const redis = new Redis(env.REDIS_URL!)
+  try {
+    const events = await redis.xlen('usage')
+    for (const deadline = Date.now() + bookedWithinMs; (await redis.xlen('usage')) > 0; await sleep(100)) {
+      if (Date.now() > deadline) throw new Error(`usage events are not booked after ${bookedWithinMs / 1000} s`)
+    }
+    const { ok, invariants } = await operator<{ ok: boolean; invariants: unknown }>(env, 'ledger', 'check')
+    if (!ok) throw new Error(`the ledger is wrong: ${JSON.stringify(invariants)}`)
+    return events
+  } finally {
+    redis.disconnect()
+  }
+}

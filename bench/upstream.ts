@@ -1,0 +1,158 @@
+// An emulated OpenAI-compatible provider on raw sockets: `node bench/upstream.ts --port 20000`. It reads no more of a
+// request than it must and answers from prepared text, because it has to cost far less than what is measured. The model
+// slug says how to behave (lib/request.ts).
+import { createServer, type Socket } from 'node:net'
+import { nowUs } from './lib/clock.ts'
+import { readOptions } from './lib/options.ts'
+import { type Behaviour, behaviourOf, chatPath, stampText } from './lib/request.ts'
+import { Wheel } from './lib/wheel.ts'
+
+/** The two sides of a text around its stamp. */
+type Split = readonly [string, string]
+type Model = { behaviour: Behaviour; answer: Split; chunk: Split; end: string }
+
+const emptyStamp = stampText(0, 0)
+const common = {
+  id: 'chatcmpl-emulated',
+  created: 1767225600,
+  service_tier: 'default',
+  system_fingerprint: 'fp_emulated',
+}
+const usage = {
+  prompt_tokens: 211,
+  completion_tokens: 42,
+  total_tokens: 253,
+  prompt_tokens_details: { cached_tokens: 0 },
+  completion_tokens_details: { reasoning_tokens: 0 },
+}
+const sentence = 'A gateway takes a request, checks who sends it and what it may cost, and passes it on to a provider. '
+const streamHead =
+  'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\nx-request-id: req_emulated\r\n\r\n'
+const mostModels = 1_000
+const models = new Map<string, Model>()
+const wheel = new Wheel()
+
+function split(text: string): Split {
+  const [before, after] = text.split(emptyStamp)
+  return [before!, after!]
+}
+
+function json(status: string, value: unknown): string {
+  const body = JSON.stringify(value)
+  return `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\nx-request-id: req_emulated\r\n\r\n${body}`
+}
+
+function event(data: string): string {
+  const text = `data: ${data}\n\n`
+  return `${text.length.toString(16)}\r\n${text}\r\n`
+}
+
+function prepare(slug: string, behaviour: Behaviour): Model {
+  const choice = { index: 0, logprobs: null }
+  const message = { role: 'assistant', content: emptyStamp + sentence.repeat(2), refusal: null }
+  const answer = {
+    ...common,
+    object: 'chat.completion',
+    model: slug,
+    choices: [{ ...choice, message, finish_reason: 'stop' }],
+    usage,
+  }
+  const piece = (choices: unknown[], counted: unknown) =>
+    event(JSON.stringify({ ...common, object: 'chat.completion.chunk', model: slug, choices, usage: counted }))
+  const delta = { content: `${emptyStamp} word` }
+  return {
+    behaviour,
+    answer: split(json('200 OK', answer)),
+    chunk: split(piece([{ ...choice, delta, finish_reason: null }], null)),
+    end: `${piece([{ ...choice, delta: {}, finish_reason: 'stop' }], null)}${piece([], usage)}${event('[DONE]')}0\r\n\r\n`,
+  }
+}
+
+function modelOf(body: string): Model | null {
+  const [, slug] = /"model": ?"([^"]+)"/.exec(body) ?? []
+  const known = models.get(slug ?? '')
+  const behaviour = known ? null : behaviourOf(slug ?? '')
+  if (known || !behaviour || models.size >= mostModels) return known ?? null
+  const model = prepare(slug!, behaviour)
+  models.set(slug!, model)
+  return model
+}
+
+class Answer {
+  readonly #socket: Socket
+  readonly #model: Model
+  readonly #receivedUs = Math.floor(nowUs())
+
+  constructor(socket: Socket, model: Model) {
+    this.#socket = socket
+    this.#model = model
+  }
+
+  run(): void {
+    const [before, after] = this.#model.answer
+    this.#socket.write(before + stampText(this.#receivedUs, Math.floor(nowUs())) + after, 'latin1')
+  }
+}
+
+/** Chunks are due at start + k · interval, whenever the earlier ones left: otherwise streams would drift into one burst. */
+class Stream {
+  readonly #socket: Socket
+  readonly #model: Model
+  readonly #receivedUs = Math.floor(nowUs())
+  #sent = 0
+
+  constructor(socket: Socket, model: Model) {
+    this.#socket = socket
+    this.#model = model
+  }
+
+  run(): void {
+    if (this.#socket.destroyed) return
+    const { behaviour, chunk, end } = this.#model
+    const head = this.#sent++ === 0 ? streamHead : ''
+    const last = this.#sent >= behaviour.chunks
+    const stamp = stampText(this.#receivedUs, Math.floor(nowUs()))
+    this.#socket.write(head + chunk[0] + stamp + chunk[1] + (last ? end : ''), 'latin1')
+    const dueMs = this.#receivedUs / 1e3 + behaviour.latencyMs + this.#sent * behaviour.intervalMs
+    if (!last) wheel.at(dueMs, this)
+  }
+}
+
+function respond(socket: Socket, path: string, body: string): void {
+  const model = path === chatPath ? modelOf(body) : null
+  if (!model) return void socket.write(json('404 Not Found', { error: { message: 'no such route or model' } }))
+  const job = /"stream": ?true/.test(body) ? new Stream(socket, model) : new Answer(socket, model)
+  const { latencyMs } = model.behaviour
+  if (latencyMs > 0) wheel.at(nowUs() / 1e3 + latencyMs, job)
+  else job.run()
+}
+
+/** The body and the end of a request whose head ends at `from`; null while it is incomplete. */
+function bodyOf(head: string, text: string, from: number): { body: string; end: number } | null {
+  const [, length] = /\r\ncontent-length: *(\d+)/i.exec(head) ?? []
+  if (length !== undefined) {
+    const end = from + Number(length)
+    return text.length < end ? null : { body: text.slice(from, end), end }
+  }
+  if (!/\r\ntransfer-encoding: *chunked/i.test(head)) return { body: '', end: from }
+  const end = text.indexOf('0\r\n\r\n', from) // The framing stays in the body: nobody reads more than two fields of it.
+  return end < 0 ? null : { body: text.slice(from, end), end: end + 5 }
+}
+
+function serve(socket: Socket): void {
+  let pending = ''
+  socket.on('error', () => {}) // A client that leaves; `close` follows.
+  socket.on('data', data => {
+    pending += data.toString('latin1')
+    for (let headEnd = pending.indexOf('\r\n\r\n'); headEnd >= 0; headEnd = pending.indexOf('\r\n\r\n')) {
+      const head = pending.slice(0, headEnd)
+      const request = bodyOf(head, pending, headEnd + 4)
+      if (!request) return
+      pending = pending.slice(request.end)
+      respond(socket, head.split(' ', 2)[1] ?? '', request.body)
+    }
+  })
+}
+
+const { values } = readOptions({ port: 0 })
+createServer({ noDelay: true }, serve).listen({ host: '127.0.0.1', port: values.port, backlog: 4096 })

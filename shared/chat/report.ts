@@ -1,0 +1,94 @@
+import type { Policy } from '../keys/policy.ts'
+import type { Target } from '../providers/contract.ts'
+import { rateHeaders, type Ticket } from '../wallet/admission.ts'
+import type { UsageEvent } from '../wallet/usage-event.ts'
+import type { Bill } from './bill.ts'
+
+/** What the request log tells of a finished run. */
+export type Report = {
+  generationId: string
+  model: string
+  provider: string | null
+  mode: string
+  attempts: number
+  status: number
+  errorCode: string | null
+  costNano: number
+}
+
+/** How a run ended, whether it has a bill or not. */
+export type Ended = Omit<Bill, 'shownUsage'>
+
+type Ran = {
+  id: string
+  kind: string
+  requestId: string
+  stream: boolean
+  policy: Policy
+  mode: string
+  model: string
+  provider: string | null
+  attempts: number
+  startedMs: number
+  firstByteMs: number | null
+  durationMs: number
+}
+
+export function reportOf({ id, model, provider, mode, attempts }: Ran, { status, errorCode, costNano }: Ended): Report {
+  return { generationId: id, model, provider, mode, attempts, status, errorCode, costNano }
+}
+
+/** The entry of a finished run in the usage stream. */
+export function usageEvent(ran: Ran, ticket: Ticket, ended: Ended): UsageEvent {
+  const { policy } = ran
+  const { usage } = ended
+  return {
+    id: ran.id,
+    at: ran.startedMs,
+    org: policy.organisationId,
+    key: policy.keyId,
+    month: ticket.month,
+    environment: policy.environment,
+    requestId: ran.requestId,
+    upstreamId: ended.upstreamId,
+    kind: ran.kind,
+    model: ran.model,
+    provider: ran.provider,
+    mode: ran.mode,
+    status: ended.status,
+    errorCode: ended.errorCode,
+    finishReason: ended.finishReason,
+    streamed: ran.stream,
+    attempts: ran.attempts,
+    promptTokens: usage.prompt_tokens,
+    completionTokens: usage.completion_tokens,
+    cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0,
+    reasoningTokens: usage.completion_tokens_details?.reasoning_tokens ?? 0,
+    estimated: usage.estimated === true,
+    cost: ended.costNano,
+    cap: policy.capNano,
+    firstByteMs: ran.firstByteMs,
+    durationMs: ran.durationMs,
+  }
+}
+
+type Served = { id: string; target: Target; mode: string; ticket: Ticket; attempts: number; test: boolean }
+
+/** The headers of every response that used a model (contract §1), but for its cost. */
+export function answerHeaders({ id, target, mode, ticket, attempts, test }: Served): Record<string, string> {
+  return {
+    'x-generation-id': id,
+    'x-gateway-model': target.model.id,
+    'x-gateway-provider': target.provider.name,
+    'x-gateway-mode': mode,
+    'x-gateway-attempts': String(attempts),
+    ...(ticket.clamped && { 'x-gateway-max-tokens-clamped': String(ticket.outputTokens) }),
+    ...(test && { 'x-sandbox': 'true' }),
+    ...rateHeaders(ticket.rates),
+  }
+}
+
+/** Nano-dollars as USD in plain decimals, never with an exponent. */
+export function decimal(nano: number): string {
+  return (nano / 1e9).toFixed(9).replace(/\.?0+$/, '')
+}

@@ -1,0 +1,50 @@
+import type { Connection, Database } from '../io/db.ts'
+
+/** The months after the current one whose partitions of the request log exist ahead. */
+const monthsAhead = 3
+/** What all workers agree on as the lock of this work. */
+const lockId = 4_121_986
+
+/**
+ * Creates the partitions of the coming months and drops those older than the retention. What landed in the default
+ * partition meanwhile (a month nobody prepared) moves into its own, or goes when it is too old. Any number of processes
+ * may call it at once.
+ */
+export async function keepPartitions(db: Database, nowMs: number, retentionMonths: number): Promise<void> {
+  const now = new Date(nowMs)
+  const month = (offset: number) => new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + offset, 1))
+  await db.$transaction(async tx => {
+    await tx.$executeRaw`SELECT pg_advisory_xact_lock(${lockId})`
+    const existing = await partitionNames(tx)
+    for (let offset = 0; offset <= monthsAhead; offset++) {
+      const name = nameOf(month(offset))
+      if (!existing.includes(name)) await create(tx, name, month(offset).toISOString(), month(offset + 1).toISOString())
+    }
+    const oldest = month(-retentionMonths)
+    for (const name of existing) if (name < nameOf(oldest)) await tx.$executeRawUnsafe(`DROP TABLE partitions.${name}`)
+    await tx.$executeRaw`DELETE FROM partitions.generations_other WHERE created_at < ${oldest}`
+  })
+}
+
+function nameOf(month: Date): string {
+  return `generations_${month.toISOString().slice(0, 7).replace('-', '_')}`
+}
+
+async function partitionNames(tx: Connection): Promise<string[]> {
+  const tables = await tx.$queryRaw<{ name: string }[]>`
+    SELECT tablename::text AS name FROM pg_tables
+    WHERE schemaname = 'partitions' AND tablename ~ '^generations_[0-9]{4}_[0-9]{2}$'`
+  return tables.map(({ name }) => name)
+}
+
+/** Postgres refuses a partition while the default one has rows of its range: they move before it is attached. */
+async function create(tx: Connection, name: string, from: string, to: string): Promise<void> {
+  await tx.$executeRawUnsafe(`CREATE TABLE partitions.${name} (LIKE generations INCLUDING ALL)`)
+  await tx.$executeRawUnsafe(`
+    WITH moved AS (
+      DELETE FROM partitions.generations_other WHERE created_at >= '${from}' AND created_at < '${to}' RETURNING *
+    ) INSERT INTO partitions.${name} SELECT * FROM moved`)
+  await tx.$executeRawUnsafe(
+    `ALTER TABLE generations ATTACH PARTITION partitions.${name} FOR VALUES FROM ('${from}') TO ('${to}')`,
+  )
+}

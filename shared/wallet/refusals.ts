@@ -1,0 +1,41 @@
+import { GatewayError } from '../base/errors.ts'
+import { usdFromNano } from '../base/money.ts'
+import { nextMonthStart } from '../base/time.ts'
+
+/** 503: a store is away. */
+export function unavailable(cause: unknown): GatewayError {
+  return new GatewayError('service_unavailable', 'The gateway cannot reach its store. Try again shortly.', {
+    headers: { 'retry-after': '1' },
+    cause,
+  })
+}
+
+/** 402: not one output token fits under the key's cap. */
+export function capReached(capNano: number, spentNano: number, nowMs: number): GatewayError {
+  const metadata = { cap_usd: capNano / 1e9, spent_usd: spentNano / 1e9, resets_at: nextMonthStart(nowMs) }
+  return new GatewayError(
+    'monthly_spend_cap_reached',
+    `This key’s monthly cap of $${metadata.cap_usd} leaves no room for this request. Raise the cap or wait until ${metadata.resets_at}.`,
+    { metadata },
+  )
+}
+
+/** 402: what is available cannot cover the reservation. Amounts in nano-dollars; `releaseAtMs` 0 = nothing is held. */
+export function insufficientCredits(
+  requiredNano: number,
+  availableNano: number,
+  heldNano: number,
+  releaseAtMs: number,
+): GatewayError {
+  const metadata = {
+    required_usd: usdFromNano(BigInt(requiredNano)),
+    available_usd: usdFromNano(BigInt(availableNano)),
+    held_usd: usdFromNano(BigInt(heldNano)),
+    held_release_at: releaseAtMs > 0 ? new Date(releaseAtMs).toISOString() : null,
+  }
+  return new GatewayError(
+    'insufficient_credits',
+    `This request needs up to $${metadata.required_usd} but only $${metadata.available_usd} is available. Add credits or lower max_tokens.`,
+    { metadata },
+  )
+}

@@ -1,0 +1,188 @@
+import { existsSync, globSync, readFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import test from 'ava'
+import { loadCatalog } from '../shared/catalog/catalog.ts'
+
+/** The floors of docs/ARCHITECTURE.md by where a file lives; a file outside them all is a tool or a test. */
+const floors: Record<string, number> = {
+  'shared/generated': 0,
+  'shared/base': 1,
+  'shared/io': 2,
+  'shared/catalog': 2,
+  'shared/kinds': 3,
+  'shared/wallet': 3,
+  'shared/keys': 3,
+  'shared/providers': 4,
+  'shared/jobs': 4,
+  'shared/services.ts': 5,
+  'shared/chat': 5,
+  api: 6,
+  workers: 6,
+}
+const root = join(import.meta.dirname, '..')
+const mostLines = 300
+
+type Import = { path: string; typeOnly: boolean }
+type Source = { path: string; text: string; code: string; imports: Import[] }
+
+// This file is full of what it looks for.
+const others = /^(?:shared\/generated|bench\/peers)\/|node_modules|^test\/architecture\.test\.ts$/
+const sources = globSync(['*.ts', '{api,workers,shared,dev,test,bench,prisma}/**/*.{ts,mjs}'], { cwd: root })
+  .filter(path => !others.test(path))
+  .map(read)
+const product = sources.filter(({ path }) => folderOf(path) !== null)
+
+function read(path: string): Source {
+  const text = readFileSync(join(root, path), 'utf8')
+  const code = text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/^\s*\/\/.*$/gm, '')
+  return { path, text, code, imports: importsOf(path, code) }
+}
+
+/** The files of this repository that one imports, by static, re-exporting, dynamic and type imports. */
+function importsOf(path: string, code: string): Import[] {
+  const found: Import[] = []
+  const statements =
+    /^(?:import|export)\b(\s+type\b)?(?:[^'"`;=]*?\bfrom)?\s*['"](\.[^'"]+)['"]|\bimport\(\s*['"](\.[^'"]+)['"]/gm
+  for (const [, type, named, dynamic] of code.matchAll(statements)) {
+    const target = relative(root, join(root, dirname(path), (named ?? dynamic)!))
+    found.push({ path: target, typeOnly: type !== undefined })
+  }
+  return found
+}
+
+/** The folder (or file) of the floors' table that a path is in. */
+function folderOf(path: string): string | null {
+  return Object.keys(floors).find(folder => path === folder || path.startsWith(`${folder}/`)) ?? null
+}
+
+/** `shared/chat` and `shared/services.ts` share a floor: a run uses the services it is given, so it knows their type. */
+function isServicesType(from: string, { path, typeOnly }: Import): boolean {
+  return typeOnly && folderOf(from) === 'shared/chat' && path === 'shared/services.ts'
+}
+
+/** `shared/services.ts` opens what a run needs. */
+function isComposition(from: string, { path }: Import): boolean {
+  return from === 'shared/services.ts' && folderOf(path) === 'shared/chat'
+}
+
+test('the parser finds every kind of import', t => {
+  const code = `import './a.ts'\nimport x, { y } from '../b.ts'\nimport type {\n  Z,\n} from './c.ts'\nexport { w } from "./d.ts"\nconst e = await import('./e.ts')\nimport fs from 'node:fs'`
+  t.deepEqual(importsOf('api/f/g.ts', code), [
+    { path: 'api/f/a.ts', typeOnly: false },
+    { path: 'api/b.ts', typeOnly: false },
+    { path: 'api/f/c.ts', typeOnly: true },
+    { path: 'api/f/d.ts', typeOnly: false },
+    { path: 'api/f/e.ts', typeOnly: false },
+  ])
+  t.true(product.length > 50)
+  t.true(sources.every(({ path, imports }) => imports.length > 0 || !/^import .* from '\./m.test(read(path).code)))
+})
+
+test('every import names a file that is there', t => {
+  const missing = sources.flatMap(({ path, imports }) =>
+    imports
+      .filter(({ path: target }) => !existsSync(join(root, target)))
+      .map(({ path: target }) => `${path} → ${target}`),
+  )
+  t.deepEqual(missing, [])
+})
+
+test('a file imports only from floors below its own, or from its own folder', t => {
+  const upward: string[] = []
+  for (const { path, imports } of product) {
+    const own = folderOf(path)!
+    for (const target of imports) {
+      const other = folderOf(target.path)
+      const down = other !== null && (other === own || floors[other]! < floors[own]!)
+      if (!down && !isServicesType(path, target) && !isComposition(path, target))
+        upward.push(`${path} → ${target.path}`)
+    }
+  }
+  t.deepEqual(upward, [])
+})
+
+test('no file imports itself by way of others', t => {
+  const imports = new Map(sources.map(source => [source.path, source.imports.map(({ path }) => path)]))
+  const done = new Set<string>()
+  const circles: string[] = []
+  const visit = (path: string, trail: string[]) => {
+    if (trail.includes(path)) return void circles.push([...trail.slice(trail.indexOf(path)), path].join(' → '))
+    if (done.has(path)) return
+    for (const target of imports.get(path) ?? []) visit(target, [...trail, path])
+    done.add(path)
+  }
+  for (const path of imports.keys()) visit(path, [])
+  t.deepEqual(circles, [])
+})
+
+test('no file only hands on what others export', t => {
+  const barrels = sources.filter(({ code }) => {
+    const rest = code.replace(/^(?:import|export)\b[^'"`;=]*?\bfrom\s*['"][^'"]+['"];?$/gm, '').trim()
+    return rest === ''
+  })
+  t.deepEqual(
+    barrels.map(({ path }) => path),
+    [],
+  )
+})
+
+test('the environment is read only by the configuration and by tools', t => {
+  const readers = sources.filter(({ code }) => /\bprocess\.env\b/.test(code)).map(({ path }) => path)
+  const allowed = /^(dev|test|bench)\/|^prisma\.config\.ts$|^prisma\/schema-engine\.mjs$|^shared\/base\/config\.ts$/
+  t.deepEqual(
+    readers.filter(path => !allowed.test(path)),
+    [],
+  )
+  t.true(readers.includes('shared/base/config.ts'))
+})
+
+test('importing a file does nothing, but for the entry points', t => {
+  // A top-level statement that is a call, a loop, a condition or an await, not a declaration.
+  const effect = /^(?:(?:await|void|if|for|while|try|switch|new)\b|[\w.]+\()/m
+  const entries = ['api/server.ts', 'api/operator.ts', 'workers/main.ts']
+  t.deepEqual(
+    product.filter(({ path, code }) => !entries.includes(path) && effect.test(code)).map(({ path }) => path),
+    [],
+  )
+  for (const entry of entries) t.regex(sources.find(({ path }) => path === entry)!.code, effect, entry)
+})
+
+test(`no file has more than ${mostLines} lines`, t => {
+  const long = sources.filter(({ path, text }) => !path.startsWith('test/') && text.split('\n').length - 1 > mostLines)
+  t.deepEqual(
+    long.map(({ path }) => path),
+    [],
+  )
+})
+
+test('a provider’s name is in its own folder, the table of protocols and the catalog’s data only', t => {
+  const names = [...loadCatalog().providers.keys()].join('|')
+  const named = new RegExp(`['"\`](?:${names})['"\`]|\\bprotocols\\.(?:${names})\\b`, 'g')
+  const found = product.flatMap(({ path, code }) => {
+    const own = /^shared\/providers\/(\w+)\//.exec(path)
+    if (own || path === 'shared/providers/protocols.ts') return []
+    return [...code.matchAll(named)].map(([text]) => `${path}: ${text}`)
+  })
+  // The sandbox answers in the gateway's own dialect, which is the protocol of this name.
+  t.deepEqual(
+    found.filter(line => line !== 'shared/providers/upstreams.ts: protocols.openai'),
+    [],
+  )
+})
+
+test('no test is skipped, singled out or left to be written', t => {
+  const left = /\btest(?:\.\w+)*\.(?:only|skip|todo|failing)\b/
+  t.deepEqual(
+    sources.filter(({ code }) => left.test(code)).map(({ path }) => path),
+    [],
+  )
+})
+
+test('no code is left to be written', t => {
+  const unfinished = /\b(?:TODO|FIXME|XXX)\b|not (?:yet )?implemented/
+  const found = sources.filter(({ text }) => unfinished.test(text))
+  t.deepEqual(
+    found.map(({ path }) => path),
+    [],
+  )
+})

@@ -1,0 +1,185 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import test from 'ava'
+import { type Config, ConfigError, loadConfig } from '../shared/base/config.ts'
+
+const root = join(import.meta.dirname, '..')
+const stores = { DATABASE_URL: 'postgresql://user:hunter2@127.0.0.1:9/x', REDIS_URL: 'redis://127.0.0.1:9' }
+let dataDir: string
+
+test.before(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'headgate-config-'))
+})
+test.after.always(async () => {
+  await rm(dataDir, { recursive: true, force: true })
+})
+
+function load(env: Record<string, string>): Config {
+  return loadConfig({ DATA_DIR: dataDir, ...env })
+}
+
+function faults(env: Record<string, string>): string[] {
+  try {
+    load(env)
+    return []
+  } catch (error) {
+    if (error instanceof ConfigError) return error.faults
+    throw error
+  }
+}
+
+type Ended = { code: number | null; stdout: string; stderr: string }
+
+async function startAndEnd(args: string[], env: Record<string, string>): Promise<Ended> {
+  const child: ChildProcess = spawn(process.execPath, args, {
+    cwd: root,
+    env: { PATH: process.env.PATH, DATA_DIR: dataDir, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    timeout: 60_000,
+    killSignal: 'SIGKILL',
+  })
+  const ended = { code: null as number | null, stdout: '', stderr: '' }
+  child.stdout!.on('data', part => {
+    ended.stdout += part
+  })
+  child.stderr!.on('data', part => {
+    ended.stderr += part
+  })
+  await once(child, 'close')
+  ended.code = child.exitCode
+  return ended
+}
+
+const entries: Record<string, string[]> = {
+  web: ['api/server.ts'],
+  worker: ['workers/main.ts'],
+  operator: ['api/operator.ts', 'org', 'list', '--json'],
+}
+
+for (const [name, args] of Object.entries(entries)) {
+  test(`exit 1 of ${name} with one line per fault`, async t => {
+    const { code, stdout, stderr } = await startAndEnd(args, {
+      PORT: '70000',
+      LOG_LEVEL: 'loud',
+      DATABASE_URL: 'mysql://user:hunter2@localhost/x',
+      WEB_CONCURRENCY: 'many',
+      SERVICE_MARGIN_PERCENT: '-5',
+      OPENAI_BASE_URL: 'ftp://user:hunter2@localhost',
+      OPENAI_API_KEY: 'sk-hunter2\nsecond line',
+    })
+    t.is(code, 1)
+    t.is(stdout, '')
+    const lines = stderr.trimEnd().split('\n')
+    const variables = ['DATABASE_URL', 'LOG_LEVEL', 'OPENAI_API_KEY', 'OPENAI_BASE_URL', 'PORT', 'REDIS_URL']
+    for (const line of lines) t.regex(line, /^configuration: (?:[A-Z_]+: |REDIS_URL is not set )/)
+    t.deepEqual(lines.map(line => /[A-Z_]{2,}/.exec(line)![0]).sort(), [
+      ...variables,
+      'SERVICE_MARGIN_PERCENT',
+      'WEB_CONCURRENCY',
+    ])
+    t.false(stderr.includes('hunter2'))
+  })
+
+  test(`exit 1 of ${name} with one line per fault of the model catalog`, async t => {
+    const file = join(dataDir, `${name}.json`)
+    const models = [{ id: 'mine', providers: [{ provider: 'nobody' }] }, { id: 'auto' }]
+    await writeFile(file, JSON.stringify({ models, colour: 'red' }))
+    const first = await startAndEnd(args, { ...stores, MODEL_CATALOG: file })
+    t.is(first.code, 1)
+    t.regex(first.stderr, /^configuration: MODEL_CATALOG: \w+\.json: Unrecognized key: "colour"\n$/)
+    await writeFile(file, JSON.stringify({ models }))
+    const second = await startAndEnd(args, { ...stores, MODEL_CATALOG: file })
+    t.is(second.code, 1)
+    const lines = second.stderr.trimEnd().split('\n')
+    t.true(lines.length > 5, second.stderr)
+    for (const line of lines) t.regex(line, /^configuration: MODEL_CATALOG: \w+\.json: models\[(mine|auto)\]: /)
+  })
+}
+
+test('a catalog that is not there or no JSON is a fault', async t => {
+  for (const [file, text] of [
+    ['broken.json', '{'],
+    ['absent.json', null],
+  ] as const) {
+    const path = join(dataDir, file)
+    if (text !== null) await writeFile(path, text)
+    const { code, stderr } = await startAndEnd(entries.web!, { ...stores, MODEL_CATALOG: path })
+    t.is(code, 1)
+    t.regex(stderr, new RegExp(`^configuration: MODEL_CATALOG: ${file}: cannot be read as JSON: [^\\n]+\\n$`))
+  }
+})
+
+for (const [name, args] of Object.entries(entries)) {
+  test(`exit 1 of ${name} when the stores are away at the start, without their password`, async t => {
+    const { code, stdout, stderr } = await startAndEnd(args, stores)
+    t.is(code, 1)
+    t.true(stdout.length + stderr.length > 0)
+    t.false(`${stdout}${stderr}`.includes('hunter2'))
+  })
+}
+
+test('defaults and every variable as the contract names it', t => {
+  const plain = load(stores)
+  t.like(plain, { port: 3000, publicUrl: null, allowPrivateUrls: false, modelCatalog: null, marginPpm: 50_000n })
+  t.is(plain.embeddingsSurchargePpm, 25_000n)
+  t.is(plain.providers.size, 0)
+  const set = load({
+    ...stores,
+    PORT: '8080',
+    PUBLIC_URL: 'https://gateway.example.com',
+    WEB_CONCURRENCY: '4',
+    WORKER_CONCURRENCY: '7',
+    LOG_LEVEL: 'debug',
+    ALLOW_PRIVATE_URLS: 'true',
+    SERVICE_MARGIN_PERCENT: '0',
+  })
+  t.like(set, { port: 8080, publicUrl: 'https://gateway.example.com', webConcurrency: 4, workerConcurrency: 7 })
+  t.like(set, { logLevel: 'debug', allowPrivateUrls: true, marginPpm: 0n })
+})
+
+test('an empty variable is as good as none', t => {
+  t.is(load({ ...stores, PORT: '', PUBLIC_URL: '', OPENAI_API_KEY: '' }).port, 3000)
+  t.deepEqual(faults({ DATABASE_URL: '', REDIS_URL: '' }).length, 2)
+})
+
+test('providers: several keys are a list, a base URL has no trailing slash', t => {
+  const { providers } = load({ ...stores, OPENAI_API_KEY: ' a , b,', OLLAMA_BASE_URL: 'http://localhost:11434/v1//' })
+  t.deepEqual(providers.get('openai'), { apiKeys: ['a', 'b'], baseUrl: null })
+  t.deepEqual(providers.get('ollama'), { apiKeys: [], baseUrl: 'http://localhost:11434/v1' })
+  for (const key of ['ключ', 'a b', 'a\tb']) t.is(faults({ ...stores, GROQ_API_KEY: key }).length, 1, key)
+})
+
+test('one fault per wrong value', t => {
+  const wrong: [string, string[]][] = [
+    ['PORT', ['-1', '65536', 'http', '1.5']],
+    ['WEB_CONCURRENCY', ['0', '65', 'x']],
+    ['WORKER_CONCURRENCY', ['0', '1001']],
+    ['PUBLIC_URL', ['gateway.example.com', 'ftp://x']],
+    ['DATABASE_URL', ['localhost', 'mysql://x']],
+    ['REDIS_URL', ['localhost:6379', 'http://x']],
+    ['LOG_LEVEL', ['verbose']],
+    ['ALLOW_PRIVATE_URLS', ['yes', 'TRUE']],
+    ['SERVICE_MARGIN_PERCENT', ['five', '-1', '1000', '1.23456', '5%']],
+    ['UPSTREAM_CONNECT_TIMEOUT_MS', ['0', '600001']],
+  ]
+  for (const [variable, values] of wrong) {
+    for (const value of values) {
+      const found = faults({ ...stores, [variable]: value })
+      t.is(found.length, 1, `${variable}=${value}`)
+      t.true(found[0]!.startsWith(`${variable}: `), found[0])
+    }
+  }
+})
+
+test('a development stack on the same DATA_DIR fills in the stores', async t => {
+  const folder = await mkdtemp(join(dataDir, 'stack-'))
+  await writeFile(
+    join(folder, 'dev.json'),
+    JSON.stringify({ databaseUrl: stores.DATABASE_URL, redisUrl: stores.REDIS_URL }),
+  )
+  t.is(loadConfig({ DATA_DIR: folder }).redisUrl, stores.REDIS_URL)
+  t.is(loadConfig({ DATA_DIR: folder, REDIS_URL: 'redis://other' }).redisUrl, 'redis://other')
+})

@@ -1,0 +1,245 @@
+import test from 'ava'
+import { Emulator, type Reply } from './emulators/emulator.ts'
+import {
+  answersError,
+  embeddingReply,
+  plainChatReply,
+  plainStream,
+  provisioningKey,
+  validBodies,
+} from './support/edge.ts'
+import { type Account, eventually, freshStores, type Gateway, startGateway } from './support/gateway.ts'
+
+let gateway: Gateway
+let upstream: Emulator
+let stores: Awaited<ReturnType<typeof freshStores>>
+let account: Account
+
+/** A clock that runs with the real one, moved ahead by `aheadMs`. */
+let aheadMs = 0
+const clock = { now: () => Date.now() + aheadMs }
+
+const reply: Reply = (request, response) => {
+  if (request.path === '/v1/embeddings') return embeddingReply(request.body)(request, response)
+  if (request.body.stream !== true) return plainChatReply(request, response)
+  response.writeHead(200, { 'content-type': 'text/event-stream' }).end(plainStream)
+}
+
+test.before(async () => {
+  stores = await freshStores()
+  upstream = await Emulator.start(reply)
+  const env = { OPENAI_API_KEY: 'sk-upstream', OPENAI_BASE_URL: `${upstream.url}/v1` }
+  gateway = await startGateway(stores, env, clock)
+})
+test.beforeEach(async () => {
+  account = await gateway.account({ rpm_limit: 1_000 })
+  upstream.reset()
+})
+test.after.always(async () => {
+  await gateway?.close()
+  await upstream?.close()
+  await stores?.drop()
+})
+
+const chat = '/v1/chat/completions'
+const hello = validBodies[chat]
+
+function post(path: string, idempotencyKey: string, body: unknown = hello, key = account.live): Promise<Response> {
+  return gateway.fetch(path, { method: 'POST', key, body, headers: { 'idempotency-key': idempotencyKey } })
+}
+
+async function spentNano(): Promise<bigint> {
+  await gateway.settled()
+  const { balanceNano, reservedNano } = await gateway.services.accounts.view(account.organisationId)
+  return 25_000_000_000n - balanceNano + reservedNano
+}
+
+for (const path of [chat, '/v1/completions', '/v1/embeddings'] as const) {
+  test.serial(`200 again with the first answer and one charge: ${path}`, async t => {
+    const first = await post(path, 'key-1', validBodies[path])
+    t.is(first.status, 200)
+    t.is(first.headers.get('idempotent-replayed'), null)
+    const body = await first.text()
+    const charged = await spentNano()
+    t.true(charged > 0n)
+    const second = await post(path, 'key-1', validBodies[path])
+    t.is(second.status, 200)
+    t.is(second.headers.get('idempotent-replayed'), 'true')
+    t.is(await second.text(), body)
+    for (const name of ['x-generation-id', 'x-gateway-model', 'x-gateway-provider', 'x-gateway-cost-usd'])
+      t.is(second.headers.get(name), first.headers.get(name) ?? '', name)
+    t.not(second.headers.get('x-request-id'), first.headers.get('x-request-id'))
+    t.is(first.headers.get('x-ratelimit-remaining-requests'), '999')
+    t.is(second.headers.get('x-ratelimit-remaining-requests'), '998')
+    t.is(await spentNano(), charged)
+    t.is(upstream.requests.length, 1)
+  })
+}
+
+test.serial('200 again for POST /v1/route, with its headers', async t => {
+  const first = await post('/v1/route', 'key-1')
+  const second = await post('/v1/route', 'key-1')
+  t.is(second.headers.get('idempotent-replayed'), 'true')
+  t.is(second.headers.get('x-gateway-model'), first.headers.get('x-gateway-model') ?? '')
+  t.deepEqual(await second.json(), await first.json())
+})
+
+test.serial('409 idempotency_key_reused for another body or route under the same key', async t => {
+  t.is((await post(chat, 'key-1')).status, 200)
+  const others = [
+    post(chat, 'key-1', { ...hello, n: 1 }),
+    post(chat, 'key-1', `${JSON.stringify(hello)} `),
+    post('/v1/route', 'key-1'),
+  ]
+  for (const response of await Promise.all(others)) {
+    await answersError(t, response, 'idempotency_key_reused')
+    t.is(response.headers.get('x-should-retry'), 'false')
+  }
+  t.is(upstream.requests.length, 1)
+})
+
+test.serial('409 idempotency_in_progress while the first runs, its answer afterwards', async t => {
+  const gate = Promise.withResolvers<void>()
+  upstream.next(async (request, response) => {
+    await gate.promise
+    await plainChatReply(request, response)
+  })
+  const first = post(chat, 'key-1')
+  await eventually(() => upstream.requests.length === 1, 'the first request is with the provider')
+  const second = await post(chat, 'key-1')
+  await answersError(t, second, 'idempotency_in_progress')
+  t.is(second.headers.get('retry-after'), '1')
+  t.is(second.headers.get('x-should-retry'), 'true')
+  gate.resolve()
+  const body = await (await first).text()
+  // The answer is kept before it is sent, so whoever has it can ask for it again at once.
+  t.is(await (await post(chat, 'key-1')).text(), body)
+  t.is(upstream.requests.length, 1)
+})
+
+test.serial('200 once, 409 or the same answer for the others of many at the same time', async t => {
+  const responses = await Promise.all(Array.from({ length: 20 }, () => post(chat, 'key-1')))
+  const answers = new Set<string>()
+  for (const response of responses) {
+    if (response.status === 200) answers.add(await response.text())
+    else await answersError(t, response, 'idempotency_in_progress')
+  }
+  t.is(answers.size, 1)
+  t.is(upstream.requests.length, 1)
+})
+
+test.serial('400 for a key of 256 characters or none, 200 for 255', async t => {
+  await answersError(t, await post(chat, 'k'.repeat(256)), 'invalid_request', 'Idempotency-Key')
+  await answersError(t, await post(chat, ''), 'invalid_request', 'Idempotency-Key')
+  t.is((await post(chat, 'k'.repeat(255))).status, 200)
+})
+
+test.serial('200 after a failure of the same key: a failure keeps nothing', async t => {
+  await answersError(t, await post(chat, 'key-1', { ...hello, model: 'nope' }), 'model_not_found')
+  await answersError(t, await post(chat, 'key-1', '{'), 'invalid_json')
+  const response = await post(chat, 'key-1')
+  t.is(response.status, 200)
+  t.is(response.headers.get('idempotent-replayed'), null)
+})
+
+test.serial('200 twice for streams: they are not replayed', async t => {
+  for (let call = 0; call < 2; call++) {
+    const response = await post(chat, 'key-1', { ...hello, stream: true })
+    t.is(response.headers.get('idempotent-replayed'), null)
+    t.true((await response.text()).endsWith('data: [DONE]\n\n'))
+  }
+  t.is(upstream.requests.length, 2)
+})
+
+test.serial('200 anew for another organisation, and for a test key beside a live one', async t => {
+  t.is((await post(chat, 'key-1')).status, 200)
+  const other = await gateway.account()
+  for (const key of [other.live, account.test]) {
+    const response = await post(chat, 'key-1', hello, key)
+    t.is(response.status, 200)
+    t.is(response.headers.get('idempotent-replayed'), null)
+  }
+  const sibling = await gateway.key(account.organisationId, 'live')
+  t.is((await post(chat, 'key-1', hello, sibling)).headers.get('idempotent-replayed'), 'true')
+})
+
+test.serial('200 anew after 24 hours, the first answer until then', async t => {
+  const first = await (await post(chat, 'key-1')).text()
+  try {
+    aheadMs = 24 * 3_600_000 - 60_000
+    t.is(await (await post(chat, 'key-1')).text(), first)
+    aheadMs = 24 * 3_600_000 + 60_000
+    const later = await post(chat, 'key-1')
+    t.is(later.status, 200)
+    t.is(later.headers.get('idempotent-replayed'), null)
+  } finally {
+    aheadMs = 0
+  }
+})
+
+test.serial('200 anew once a crashed request’s lock is over, 409 until then', async t => {
+  upstream.next(() => {})
+  const gone = new AbortController()
+  const headers = { 'idempotency-key': 'key-1' }
+  const crashed = gateway.fetch(chat, { key: account.live, body: hello, headers, signal: gone.signal }).catch(() => {})
+  await eventually(() => upstream.requests.length === 1, 'the request is with the provider')
+  await answersError(t, await post(chat, 'key-1'), 'idempotency_in_progress')
+  try {
+    aheadMs = 16 * 60_000
+    const response = await post(chat, 'key-1')
+    t.is(response.status, 200)
+    t.is(response.headers.get('idempotent-replayed'), null)
+  } finally {
+    aheadMs = 0
+    gone.abort()
+    await crashed
+  }
+})
+
+test.serial('401 instead of a kept answer once the key is revoked', async t => {
+  t.is((await post(chat, 'key-1')).status, 200)
+  const row = await gateway.services.db.apiKey.findFirstOrThrow({
+    where: { organisationId: account.organisationId, environment: 'live' },
+  })
+  // As another process revokes it: this one still remembers the key.
+  await gateway.services.db.apiKey.update({
+    where: { id: row.id },
+    data: { revokedAt: new Date(), version: { increment: 1 } },
+  })
+  await gateway.services.redis.del(`keyversion:${row.hash}`)
+  await answersError(t, await post(chat, 'key-1'), 'revoked_api_key')
+  await answersError(t, await post(chat, 'key-1', { ...hello, n: 1 }), 'revoked_api_key')
+})
+
+test.serial('201 again with the same secret, to its own provisioning key only; the database never has it', async t => {
+  const provisioning = await provisioningKey(gateway, account.organisationId)
+  const first = await post('/api/v1/keys', 'key-1', { name: 'Once' }, provisioning)
+  t.is(first.status, 201)
+  const made = (await first.json()) as { key: string; data: { hash: string } }
+  const second = await post('/api/v1/keys', 'key-1', { name: 'Once' }, provisioning)
+  t.is(second.status, 201)
+  t.is(second.headers.get('idempotent-replayed'), 'true')
+  t.deepEqual(await second.json(), made)
+  const { organisationId } = account
+  t.is(await gateway.services.db.apiKey.count({ where: { organisationId, name: 'Once' } }), 1)
+  const sibling = await provisioningKey(gateway, organisationId)
+  await answersError(t, await post('/api/v1/keys', 'key-1', { name: 'Once' }, sibling), 'idempotency_key_reused')
+  const rows = await gateway.services.db.idempotencyKey.findMany({ where: { organisationId } })
+  t.is(rows.length, 1)
+  const stored = Buffer.from(rows[0]!.body!)
+  for (const part of [made.key, made.key.slice(12), made.data.hash]) t.false(stored.includes(part))
+  t.is((await gateway.fetch('/v1/models', { key: made.key })).status, 200)
+})
+
+test.serial('200 again for a roll: the secret is replaced once', async t => {
+  const provisioning = await provisioningKey(gateway, account.organisationId)
+  const created = (await (await post('/api/v1/keys', 'key-1', { name: 'Roll me' }, provisioning)).json()) as Made
+  const path = `/api/v1/keys/${created.data.hash}/roll`
+  const first = (await (await post(path, 'key-2', undefined, provisioning)).json()) as Made
+  const second = await post(path, 'key-2', undefined, provisioning)
+  t.is(second.status, 200)
+  t.is(((await second.json()) as Made).key, first.key)
+  t.not(first.key, created.key)
+  t.is((await gateway.fetch('/v1/models', { key: first.key })).status, 200)
+})
+type Made = { key: string; data: { hash: string } }

@@ -1,0 +1,134 @@
+import test from 'ava'
+import { z } from 'zod'
+import { modelRow } from '../api/answers.ts'
+import { picoPerUnit, usdPerUnit, withMargin } from '../shared/base/money.ts'
+import { loadCatalog } from '../shared/catalog/catalog.ts'
+import { endpoints } from '../shared/catalog/schema.ts'
+import { answersError } from './support/edge.ts'
+import { type Account, freshStores, type Gateway, type KeyOptions, startGateway } from './support/gateway.ts'
+
+type Row = z.infer<typeof modelRow> & Record<string, unknown>
+
+let gateway: Gateway
+let stores: Awaited<ReturnType<typeof freshStores>>
+let account: Account
+const catalog = loadCatalog()
+const enabled = [...catalog.models.values()].filter(model => !model.disabled)
+
+test.before(async () => {
+  stores = await freshStores()
+  const nowhere = { OPENAI_BASE_URL: 'http://127.0.0.1:9/v1', OLLAMA_BASE_URL: 'http://127.0.0.1:9/v1' }
+  gateway = await startGateway(stores, { OPENAI_API_KEY: 'sk-a', GEMINI_API_KEY: 'g-a', ...nowhere })
+  account = await gateway.account({ usd: '0' })
+})
+test.after.always(async () => {
+  await gateway?.close()
+  await stores?.drop()
+})
+
+async function list(key: string, query = ''): Promise<Row[]> {
+  const response = await gateway.fetch(`/v1/models${query}`, { key })
+  const text = await response.text()
+  if (response.status !== 200) throw new Error(text)
+  return z.strictObject({ object: z.literal('list'), data: z.array(modelRow) }).parse(JSON.parse(text)).data as Row[]
+}
+
+async function listFor(environment: 'live' | 'test', options: KeyOptions, query = ''): Promise<Row[]> {
+  return list(await gateway.key(account.organisationId, environment, options), query)
+}
+
+const ids = (rows: Row[]) => rows.map(({ id }) => id)
+
+test('200 with every enabled model for a test key, auto first among the chat rows', async t => {
+  const rows = await list(account.test)
+  t.deepEqual(ids(rows).sort(), ['auto', ...enabled.map(({ id }) => id)].sort())
+  t.true(rows.length > 80)
+  t.is(rows.find(({ type }) => type === 'chat')!.id, 'auto')
+  t.is(rows.filter(({ id }) => id === 'auto').length, 1)
+  t.false(ids(rows).includes('gpt-6-astra'), 'disabled')
+  const types = new Set(rows.map(({ type }) => type))
+  t.deepEqual([...types].sort(), [...new Set(enabled.map(({ type }) => type as string))].sort())
+})
+
+test('200 with what a configured provider can serve for a live key', async t => {
+  const rows = await list(account.live)
+  // Providers whose protocol is spoken here: openai, gemini and, as it has an address, ollama.
+  const configured = new Set(['openai', 'gemini', 'ollama'])
+  const expected = enabled.filter(({ providers }) => providers.some(({ provider }) => configured.has(provider)))
+  t.deepEqual(ids(rows).sort(), ['auto', ...expected.map(({ id }) => id)].sort())
+  for (const { id, providers } of rows) {
+    if (id === 'auto') continue
+    t.true(providers.length > 0, id)
+    t.true(
+      providers.every(provider => configured.has(provider)),
+      id,
+    )
+  }
+  t.true(ids(rows).includes('qwen3-8b-local'))
+  t.false(ids(rows).includes('claude-opus-5'))
+})
+
+test('200 with one type each, together everything', async t => {
+  const everything = await list(account.test)
+  for (const type of Object.keys(endpoints)) {
+    const rows = await list(account.test, `?type=${type}`)
+    t.deepEqual(
+      rows,
+      everything.filter(row => row.type === type),
+      type,
+    )
+  }
+  t.true(ids(await list(account.test, '?type=chat')).includes('auto'))
+  t.false(ids(await list(account.test, '?type=image')).includes('auto'))
+})
+
+test('200 with the models of the allowlist only, auto while one of them chats', async t => {
+  const both = ['gpt-4o', 'text-embedding-3-small']
+  t.deepEqual(ids(await listFor('live', { model_allowlist: both })).sort(), ['auto', ...both])
+  t.deepEqual(ids(await listFor('live', { model_allowlist: both }, '?type=embeddings')), ['text-embedding-3-small'])
+  t.deepEqual(ids(await listFor('test', { model_allowlist: ['text-embedding-3-small'] })), ['text-embedding-3-small'])
+  t.deepEqual(ids(await listFor('live', { model_allowlist: ['claude-opus-5'] })), [])
+  t.deepEqual(ids(await listFor('test', { model_allowlist: ['nope'] })), [])
+  t.deepEqual(ids(await listFor('test', { model_allowlist: ['OpenAI/GPT-4o'] })), ['auto', 'gpt-4o'])
+})
+
+test('200 for every scope, as the list belongs to no route', async t => {
+  for (const scopes of ['chat', 'embeddings', 'completions']) t.true((await listFor('test', { scopes })).length > 80)
+})
+
+test('200 with the row’s own facts, prices with the margin, and the kind’s own fields', async t => {
+  const rows = await list(account.test)
+  for (const model of enabled) {
+    const row = rows.find(({ id }) => id === model.id)!
+    t.like(row, { object: 'model', owned_by: model.owned_by, type: model.type, context_length: model.context_length })
+    t.is(row.endpoint, model.endpoint ?? endpoints[model.type], model.id)
+    for (const [field, value] of Object.entries(model.kind ?? {})) t.deepEqual(row[field], value, model.id)
+    t.true(Object.keys(row.pricing).length > 0, model.id)
+    for (const price of Object.values(row.pricing)) t.regex(price, /^\d+(\.\d+)?$/, model.id)
+  }
+  const chat = catalog.models.get('gpt-4o')!.providers[0]!.price
+  const embedding = catalog.models.get('text-embedding-3-small')!.providers[0]!.price
+  if (chat.unit !== 'token' || embedding.unit !== 'token') return t.fail('these models are priced by token')
+  const listed = (id: string) => Object.values(rows.find(row => row.id === id)!.pricing)
+  const charged = (usd: string, marginPpm: bigint) => usdPerUnit(withMargin(picoPerUnit(usd, 1_000_000), marginPpm))
+  t.true(listed('gpt-4o').includes(charged(chat.input, 50_000n)))
+  t.true(listed('text-embedding-3-small').includes(charged(embedding.input, 25_000n)))
+  t.truthy(rows.find(({ type }) => type === 'lipsync')!.takes)
+  t.true(Array.isArray(rows.find(({ type }) => type === 'mesh')!.inputs))
+})
+
+test('200 with the rate-limit headers of a limited key, 429 after its last request', async t => {
+  const key = await gateway.key(account.organisationId, 'test', { rpm_limit: 1 })
+  const first = await gateway.fetch('/v1/models', { key })
+  t.is(first.headers.get('x-ratelimit-limit-requests'), '1')
+  t.is(first.headers.get('x-ratelimit-remaining-requests'), '0')
+  const second = await gateway.fetch('/v1/models', { key })
+  await answersError(t, second, 'rate_limit_exceeded')
+  t.true(Number(second.headers.get('retry-after')) >= 1)
+})
+
+test('401 and 403 without a serving key', async t => {
+  await answersError(t, await gateway.fetch('/v1/models'), 'missing_api_key')
+  const { secret } = await gateway.services.keys.createProvisioning(account.organisationId)
+  await answersError(t, await gateway.fetch('/v1/models', { key: secret }), 'wrong_key_type')
+})

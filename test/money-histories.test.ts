@@ -1,0 +1,196 @@
+import test from 'ava'
+import fc from 'fast-check'
+import type { Spender } from '../shared/wallet/admission.ts'
+import { checkLedger, openReservations } from '../shared/wallet/check.ts'
+import { keepPartitions } from '../shared/wallet/partitions.ts'
+import { reconcile } from '../shared/wallet/upkeep.ts'
+import { freshStores, type Stores } from './support/gateway.ts'
+import { fixedNano, picoPerOutputToken, price, spendOf, World } from './support/history.ts'
+
+let stores: Stores
+let world: World
+
+test.before(async () => {
+  stores = await freshStores()
+  world = new World(stores)
+})
+test.after.always(async () => {
+  await world?.close()
+  await stores?.drop()
+})
+
+const small = fc.nat(1_000)
+const which = fc.nat(2)
+const kind = <K extends string>(name: K) => ({ kind: fc.constant(name) })
+const hourMs = 3_600_000
+
+const step = fc.oneof(
+  { weight: 3, arbitrary: fc.record({ ...kind('deposit'), which, amount: fc.integer({ min: 1, max: 60_000_000 }), holdHours: fc.constantFrom(0, 0, 1, 30) }) },
+  { weight: 12, arbitrary: fc.record({ ...kind('admit'), which, process: fc.nat(1), tokens: fc.integer({ min: 1, max: 30_000 }), explicit: fc.boolean(), lost: fc.integer({ min: 0, max: 9 }) }) },
+  { weight: 9, arbitrary: fc.record({ ...kind('settle'), which: small, share: fc.integer({ min: 0, max: 120 }), lost: fc.integer({ min: 0, max: 5 }), twice: fc.boolean() }) },
+  { weight: 1, arbitrary: fc.record({ ...kind('release'), which: small }) },
+  { weight: 5, arbitrary: fc.record({ ...kind('book'), count: fc.integer({ min: 1, max: 5 }), dies: fc.boolean(), replays: fc.boolean() }) },
+  { weight: 1, arbitrary: fc.record({ ...kind('die'), process: fc.nat(1) }) },
+  { weight: 2, arbitrary: fc.record(kind('sweep')) },
+  { weight: 1, arbitrary: fc.record(kind('wipe')) },
+  { weight: 2, arbitrary: fc.record({ ...kind('advance'), hours: fc.constantFrom(1, 20, 800) }) },
+  { weight: 1, arbitrary: fc.record(kind('reconcile')) },
+) // biome-ignore format: one kind of step per line
+type Step = typeof step extends fc.Arbitrary<infer S> ? S : never
+
+/** What happened to the stream that Redis' figures may lag behind the truth, always to the safe side. */
+let lags = false
+
+async function take(step: Step): Promise<void> {
+  const { truth, clock } = world
+  switch (step.kind) {
+    case 'deposit':
+      return world.deposit(world.spenders[step.which]!.organisationId, step.amount, step.holdHours * hourMs)
+    case 'admit':
+      return admit(step)
+    case 'settle': {
+      const alive = truth.open.filter(({ process }) => world.processes.includes(process))
+      const open = alive[step.which % alive.length]
+      if (!open) return
+      // A capped key is never charged beyond its reservation.
+      const share = open.ticket.spender.capNano === null ? step.share : Math.min(step.share, 100)
+      if (step.lost === 0) open.process.loses = 'settle'
+      lags ||= step.lost === 0
+      await world.settle(open, Math.floor((open.ticket.reservedNano * share) / 100))
+      if (step.twice) open.process.admission.settle(open.ticket, 1_000_000, 0, null)
+      return open.process.admission.flush()
+    }
+    case 'release': {
+      const alive = truth.open.filter(({ process }) => world.processes.includes(process))
+      const open = alive[step.which % alive.length]
+      return open && world.release(open)
+    }
+    case 'book': {
+      const batch = await world.batch(step.count)
+      lags ||= step.dies
+      await world.book(batch, step.dies)
+      return step.replays ? world.book(batch, false) : undefined
+    }
+    case 'die':
+      return world.die(step.process)
+    case 'sweep':
+      return world.sweep()
+    case 'wipe':
+      lags = false
+      return world.wipe()
+    case 'advance':
+      clock.advance(step.hours * hourMs)
+      return keepPartitions(world.db, clock.now(), 13)
+    case 'reconcile':
+      await reconcile(world.db, world.redis, world.scripts, clock.now())
+  }
+}
+
+async function admit(step: Extract<Step, { kind: 'admit' }>): Promise<void> {
+  const { truth, clock } = world
+  const spender = world.spenders[step.which]!
+  const process = world.processes[step.process]!
+  const available = truth.available(spender.organisationId, clock.now())
+  const spend = spendOf({ spender, month: world.month() })
+  const room = spender.capNano === null ? Infinity : spender.capNano - truth.spent(spend) - truth.spendReserved(spend)
+  const expected = grant(spender, step, available, room)
+  if (step.lost === 0) process.loses = 'admit'
+  const answer = await world.admit(process, spender, step.tokens, step.explicit)
+  if (typeof answer === 'string') {
+    const right = step.lost === 0 ? 'service_unavailable' : expected
+    if (answer !== right && !lags) throw new Error(`refused with ${answer} instead of ${right}`)
+    return
+  }
+  if (answer.reservedNano !== price(answer.outputTokens)) throw new Error('reserved another price')
+  if (answer.reservedNano > available) throw new Error(`reserved ${answer.reservedNano} of ${available} available`)
+  if (answer.reservedNano > room) throw new Error(`reserved ${answer.reservedNano} with ${room} left under the cap`)
+  if (answer.outputTokens !== expected && !lags)
+    throw new Error(`granted ${answer.outputTokens} instead of ${expected}`)
+}
+
+/** Tokens to grant, or the code of the refusal: the rules of admission, written a second time. */
+function grant(spender: Spender, step: { tokens: number; explicit: boolean }, available: number, room: number) {
+  const fits = (amount: number) => Math.floor(((amount - fixedNano) * 1_000) / picoPerOutputToken)
+  let tokens = step.tokens
+  if (!step.explicit) tokens = Math.min(tokens, Math.max(4_096, fits(fixedNano + Math.floor(Math.min(available, room) / 10))))
+  if (spender.capNano !== null && price(tokens) > room) {
+    if (fits(room) < 1) return 'monthly_spend_cap_reached'
+    tokens = fits(room)
+  }
+  if (price(tokens) <= available) return tokens
+  return step.explicit || fits(available) < 1 ? 'insufficient_credits' : fits(available)
+}
+
+async function invariants(): Promise<void> {
+  const { truth, clock, db, accounts } = world
+  for (const id of new Set(world.spenders.map(spender => spender.organisationId))) {
+    const { balanceNano } = await db.wallet.findUniqueOrThrow({ where: { organisationId: id } })
+    const { _sum } = await db.ledgerEntry.aggregate({ where: { organisationId: id }, _sum: { amountNano: true } })
+    equal('Σ ledger', _sum.amountNano ?? 0n, balanceNano)
+    equal('balance', balanceNano, truth.deposited(id) - truth.charged(id, true))
+    const view = await accounts.view(id)
+    equal('reserved', view.reservedNano, truth.reserved(id))
+    if (lags) atMost('available', Number(view.availableNano), truth.available(id, clock.now()))
+    else equal('available', view.availableNano, truth.available(id, clock.now()))
+  }
+  for (const { keyId, capNano } of world.spenders) {
+    const rows = await db.keySpend.findMany({ where: { keyId } })
+    for (const { month, spentNano } of rows)
+      atMost('spend', Number(spentNano), (capNano ?? Infinity) + (truth.slack.get(`${keyId}:${month}`) ?? 0))
+  }
+  const charges = await db.ledgerEntry.findMany({
+    where: { organisationId: { in: world.spenders.map(it => it.organisationId) }, kind: 'charge' },
+  })
+  const booked = [...truth.charges].filter(([, charge]) => charge.booked)
+  equal('charges', charges.length, booked.length)
+  for (const { cause, amountNano } of charges)
+    equal(cause, -amountNano, truth.charges.get(cause.slice('generation:'.length))?.cost ?? 0)
+}
+
+function equal(what: string, is: number | bigint, should: number | bigint): void {
+  if (BigInt(is) !== BigInt(should)) throw new Error(`${what} is ${is}, should be ${should}`)
+}
+
+function atMost(what: string, is: number, most: number): void {
+  if (is > most) throw new Error(`${what} is ${is}, more than ${most}`)
+}
+
+/** Every request ends, every event is booked, what dead processes left is swept. */
+async function end(): Promise<void> {
+  for (const open of world.truth.open.filter(({ process }) => world.processes.includes(process)))
+    await world.settle(open, open.ticket.reservedNano)
+  for (let batch = await world.batch(50); batch.length > 0; batch = await world.batch(50))
+    await world.book(batch, false)
+  lags = false
+  await world.sweep()
+  await invariants()
+  const open = await openReservations(world.redis)
+  if (open.length > 0) throw new Error(`left open: ${JSON.stringify(open)}`)
+  const breaches = (await checkLedger(world.db, world.redis))
+    .filter(({ name }) => name !== 'spend stays within the monthly cap')
+    .flatMap(it => it.breaches)
+  if (breaches.length > 0) throw new Error(breaches.join('\n'))
+}
+
+test('200 or 402, and every nano-dollar accounted for, in random histories', async t => {
+  t.timeout(120_000)
+  const property = fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 70, size: 'max' }), async history => {
+    await world.begin()
+    lags = false
+    await world.deposit(world.spenders[0]!.organisationId, 100_000_000, 0)
+    await world.deposit(world.spenders[2]!.organisationId, 30_000_000, 0)
+    for (const step of history) {
+      await take(step)
+      await invariants()
+    }
+    await end()
+  })
+  await t.notThrowsAsync(
+    fc.assert(property, {
+      numRuns: 40,
+      interruptAfterTimeLimit: 25_000,
+      markInterruptAsFailure: false,
+      includeErrorInReport: true,
+    }),
+  )
+})
