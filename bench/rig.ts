@@ -39,12 +39,19 @@ export class Rig {
   readonly #subjects = new Map<string, Subject>()
   #upstreamUrl = ''
   #upstream: Running | null = null
+  #opening: Promise<void> | null = null
 
   constructor(options: RigOptions) {
     this.#options = options
   }
 
-  async open(): Promise<void> {
+  /** Starts all but the subjects. Throws an Error when something does not start; `close` is due all the same. */
+  open(): Promise<void> {
+    this.#opening ??= this.#open()
+    return this.#opening
+  }
+
+  async #open(): Promise<void> {
     this.folder = await mkdtemp(join(tmpdir(), 'headgate-bench-'))
     const port = await freePort()
     const logFile = join(this.folder, 'upstream.log')
@@ -79,7 +86,9 @@ export class Rig {
     return subject
   }
 
+  /** Stops and removes everything, also what is only just starting. */
   async close(): Promise<void> {
+    await this.#opening?.catch(() => {}) // Who opened it hears of the failure.
     for (const subject of [...this.#subjects.values()]) await subject.stop()
     await this.#upstream?.stop()
     await this.stores?.stop()

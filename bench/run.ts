@@ -42,15 +42,18 @@ const profileFolder = options.prof ? join(results, `${name}-${startedAt.replaceA
 
 mkdirSync(results, { recursive: true })
 const rig = new Rig({ behaviours: plan.behaviours, gateway: usesGateway, subjectProcessors, profileFolder })
-for (const signal of ['SIGINT', 'SIGTERM'] as const)
-  process.once(signal, () => void rig.close().then(() => process.exit(1)))
-try {
-  await rig.open()
-  await measure()
-} finally {
-  await rig.close()
-}
+const interrupted = Promise.withResolvers<never>()
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupted.reject(new Error(signal)))
+const exitCode = await Promise.race([rig.open().then(measure), interrupted.promise]).then(
+  () => 0,
+  error => {
+    console.error(`the run failed: ${(error as Error).message}`)
+    return 1
+  },
+)
+await rig.close()
 if (profileFolder) console.log(`profiles: node bench/profile.ts ${relative(root, profileFolder)}`)
+process.exit(exitCode)
 
 async function measure(): Promise<void> {
   let worker = options.worker === 'during' ? rig.stores?.startWorker() : undefined

@@ -2,6 +2,7 @@ import { type Config, ConfigError } from './base/config.ts'
 import { type Clock, systemClock } from './base/time.ts'
 import { type Catalog, CatalogError, loadCatalog } from './catalog/catalog.ts'
 import { KeepAlive } from './chat/keep-alive.ts'
+import { mostTargets } from './chat/router.ts'
 import { type Database, openDatabase } from './io/db.ts'
 import type { Logger } from './io/log.ts'
 import { openProducer, type Redis, ready } from './io/redis.ts'
@@ -67,7 +68,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
     accounts,
     admission,
     policies,
-    keys: new Keys(db, policies),
+    keys: new Keys(db, policies, clock),
     upstreams,
     health,
     keepAlive: new KeepAlive(),
@@ -75,12 +76,11 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
   }
 }
 
-const mostAttempts = 4
 const leewayMs = 5 * 60_000
 
 /** Longer than the slowest request can take: every provider it may be sent to uses up the whole time-out. */
 function deadlineOf({ upstream }: Config): number {
-  return mostAttempts * upstream.totalTimeoutMs + leewayMs
+  return mostTargets * upstream.totalTimeoutMs + leewayMs
 }
 
 function catalogOf(config: Config): Catalog {

@@ -38,7 +38,7 @@ async function startAndEnd(args: string[], env: Record<string, string>): Promise
     cwd: root,
     env: { PATH: process.env.PATH, DATA_DIR: dataDir, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
-    timeout: 60_000,
+    timeout: 100_000,
     killSignal: 'SIGKILL',
   })
   const ended = { code: null as number | null, stdout: '', stderr: '' }
@@ -86,30 +86,19 @@ for (const [name, args] of Object.entries(entries)) {
   test(`exit 1 of ${name} with one line per fault of the model catalog`, async t => {
     const file = join(dataDir, `${name}.json`)
     const models = [{ id: 'mine', providers: [{ provider: 'nobody' }] }, { id: 'auto' }]
-    await writeFile(file, JSON.stringify({ models, colour: 'red' }))
-    const first = await startAndEnd(args, { ...stores, MODEL_CATALOG: file })
-    t.is(first.code, 1)
-    t.regex(first.stderr, /^configuration: MODEL_CATALOG: \w+\.json: Unrecognized key: "colour"\n$/)
     await writeFile(file, JSON.stringify({ models }))
-    const second = await startAndEnd(args, { ...stores, MODEL_CATALOG: file })
-    t.is(second.code, 1)
-    const lines = second.stderr.trimEnd().split('\n')
-    t.true(lines.length > 5, second.stderr)
+    const { code, stderr } = await startAndEnd(args, { ...stores, MODEL_CATALOG: file })
+    t.is(code, 1)
+    const lines = stderr.trimEnd().split('\n')
+    t.true(lines.length > 5, stderr)
     for (const line of lines) t.regex(line, /^configuration: MODEL_CATALOG: \w+\.json: models\[(mine|auto)\]: /)
   })
 }
 
-test('a catalog that is not there or no JSON is a fault', async t => {
-  for (const [file, text] of [
-    ['broken.json', '{'],
-    ['absent.json', null],
-  ] as const) {
-    const path = join(dataDir, file)
-    if (text !== null) await writeFile(path, text)
-    const { code, stderr } = await startAndEnd(entries.web!, { ...stores, MODEL_CATALOG: path })
-    t.is(code, 1)
-    t.regex(stderr, new RegExp(`^configuration: MODEL_CATALOG: ${file}: cannot be read as JSON: [^\\n]+\\n$`))
-  }
+test('exit 1 for a catalog that is not there', async t => {
+  const { code, stderr } = await startAndEnd(entries.web!, { ...stores, MODEL_CATALOG: join(dataDir, 'absent.json') })
+  t.is(code, 1)
+  t.regex(stderr, /^configuration: MODEL_CATALOG: absent.json: cannot be read as JSON: [^\n]+\n$/)
 })
 
 for (const [name, args] of Object.entries(entries)) {

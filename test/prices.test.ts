@@ -4,7 +4,7 @@ import { usdPerUnit } from '../shared/base/money.ts'
 import { loadCatalog } from '../shared/catalog/catalog.ts'
 import { maxTokenRates, publicPricing, type TokenPrice, tokenCost, tokenRates } from '../shared/catalog/prices.ts'
 import type { Price } from '../shared/catalog/schema.ts'
-import type { Usage } from '../shared/kinds/usage.ts'
+import type { Usage } from '../shared/base/usage.ts'
 
 const catalog = loadCatalog()
 

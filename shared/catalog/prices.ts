@@ -1,5 +1,5 @@
 import { type PicoPerUnit, picoPerUnit, usdPerUnit, withMargin } from '../base/money.ts'
-import type { Usage } from '../kinds/usage.ts'
+import type { Usage } from '../base/usage.ts'
 import type { Price } from './schema.ts'
 
 export type TokenPrice = Extract<Price, { unit: 'token' }>

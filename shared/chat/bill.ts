@@ -1,5 +1,5 @@
+import type { ShownUsage, Usage } from '../base/usage.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
-import type { Usage } from '../kinds/usage.ts'
 import type { Target } from '../providers/contract.ts'
 import type { Ticket } from '../wallet/admission.ts'
 import { chargeNano } from './pricing.ts'
@@ -11,7 +11,7 @@ export type Bill = {
   target: Target | null
   usage: Usage
   /** The usage as the client sees it, with its cost. */
-  shownUsage: Usage
+  shownUsage: ShownUsage
   costNano: number
   status: number
   errorCode: string | null
@@ -39,7 +39,10 @@ export async function bill<K extends DirectKind>(
   const { usage, produced, finishReason } = await outcome(finished)
   let costNano = free || !produced ? 0 : chargeNano(target.deployment, usage, marginPpm)
   if (ticket.spender.capNano !== null) costNano = Math.min(costNano, ticket.reservedNano)
-  const shownUsage = { ...usage, cost: costNano / 1e9 }
+  const { completion_tokens, ...prompt } = usage
+  // Embeddings have no completion: OpenAI's own usage object names only two figures.
+  const shown = finished.kind === 'embedding' ? prompt : { ...prompt, completion_tokens }
+  const shownUsage = { ...shown, cost: costNano / 1e9 }
   return {
     target,
     usage,
@@ -67,7 +70,6 @@ async function outcome<K extends DirectKind>(
   }
   if (finished.answer.data) {
     const usage = finished.answer.usage as { prompt_tokens: number; total_tokens: number } | undefined
-    // Embeddings have no completion: OpenAI's own usage object names only two figures.
     return {
       usage: usage ? { completion_tokens: 0, ...usage } : await counted(kind, body, ''),
       produced: true,

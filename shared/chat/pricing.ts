@@ -1,8 +1,8 @@
 import { nanoCeilFromPico, nanoFromPico, withMargin } from '../base/money.ts'
+import type { Usage } from '../base/usage.ts'
 import { maxTokenRates, tokenCost } from '../catalog/prices.ts'
 import type { Deployment } from '../catalog/schema.ts'
 import type { Features } from '../kinds/features.ts'
-import type { Usage } from '../kinds/usage.ts'
 import type { Target } from '../providers/contract.ts'
 import type { Bound } from '../wallet/admission.ts'
 

@@ -1,6 +1,6 @@
+import type { ShownUsage, Usage } from '../base/usage.ts'
 import { EventCutter, endOfEvent, parseEvents, type ServerSentEvent, SseParser } from '../io/sse.ts'
 import type { DirectKind } from '../kinds/index.ts'
-import type { Usage } from '../kinds/usage.ts'
 import { type Call, type DirectAdapter, ProviderError, type StreamDecoder } from '../providers/contract.ts'
 import { Tally } from './tally.ts'
 
@@ -15,7 +15,7 @@ export type Piece = Shape & {
 }
 
 /** How the answer ends: `usage` is what will be shown and billed. */
-export type Ending = { usage: Usage; provider: string; includeUsage: boolean }
+export type Ending = { usage: ShownUsage; provider: string; includeUsage: boolean }
 
 export type Encoding = 'latin1' | 'utf8'
 
@@ -164,13 +164,14 @@ export class TranslatingRelay extends Relay {
   }
 }
 
+// Without the quote that opens each name: searching for so frequent a character first takes three times as long.
 const interestingMarks = [
-  '"finish_reason":"',
-  '"finish_reason": "',
-  '"usage":{',
-  '"usage": {',
+  'finish_reason":"',
+  'finish_reason": "',
+  'usage":{',
+  'usage": {',
   '[DONE]',
-  '"error":',
+  'error":',
 ] as const
 
 /**

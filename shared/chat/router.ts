@@ -44,7 +44,7 @@ type Inquiry = {
 }
 
 /** Targets one request may be sent to, the first included, and those of one named model. */
-const mostTargets = 6
+export const mostTargets = 6
 const mostPerModel = 3
 
 /**

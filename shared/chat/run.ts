@@ -156,7 +156,7 @@ class Run<K extends DirectKind> {
   #noteFailure({ provider, model }: Target, error: ProviderError): void {
     const { health, log } = this.#services
     const { reason, status, cause } = error
-    if (this.#policy.environment === 'live') health.failed(provider.name, model.id, error)
+    if (this.#policy.environment === 'live' && !isRequestFault(error)) health.failed(provider.name, model.id, error)
     log.warn({ provider: provider.name, model: model.id, reason, status, err: cause }, 'attempt failed')
   }
 

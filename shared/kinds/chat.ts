@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { Usage } from './usage.ts'
+import type { Usage } from '../base/usage.ts'
 
 const text = z.looseObject({ type: z.literal('text'), text: z.string() })
 const imageUrl = z.looseObject({

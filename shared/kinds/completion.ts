@@ -1,6 +1,6 @@
 import { z } from 'zod'
+import type { Usage } from '../base/usage.ts'
 import { chatRequest } from './chat.ts'
-import type { Usage } from './usage.ts'
 
 const tokenArray = z.array(z.int().nonnegative()).min(1).max(1_000_000)
 

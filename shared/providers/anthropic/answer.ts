@@ -1,5 +1,5 @@
+import type { Usage } from '../../base/usage.ts'
 import type { ChatCompletion, FinishReason, ToolCall } from '../../kinds/chat.ts'
-import type { Usage } from '../../kinds/usage.ts'
 import { nonsense, objectIn, textIn } from './wire.ts'
 
 const finishReasons: Record<string, FinishReason> = {

@@ -1,6 +1,6 @@
 import { newId } from '../../base/ids.ts'
+import type { Usage } from '../../base/usage.ts'
 import type { ChatChunk, ChatCompletion, FinishReason, ToolCall } from '../../kinds/chat.ts'
-import type { Usage } from '../../kinds/usage.ts'
 import { type Call, ProviderError } from '../contract.ts'
 import { encodeToolCallId } from './tool-call-id.ts'
 import { type AnswerPart, type Generated, type LogprobsResult, readGenerated, type UsageMetadata } from './wire.ts'

@@ -1,5 +1,5 @@
+import type { Usage } from '../../base/usage.ts'
 import type { ChatChunk, ChatDelta, FinishReason } from '../../kinds/chat.ts'
-import type { Usage } from '../../kinds/usage.ts'
 import { type Call, ProviderError, type SseEvent, type StreamDecoder } from '../contract.ts'
 import { finishReason, head, isBlocked, logprobsOf, piecesOf, usageOf } from './answer.ts'
 import { type Generated, readGenerated } from './wire.ts'

@@ -1,4 +1,4 @@
-import type { Usage } from '../../kinds/usage.ts'
+import type { Usage } from '../../base/usage.ts'
 import { isObject } from './json.ts'
 
 /** A token count: a finite number, never negative; undefined for anything else. */

@@ -16,3 +16,6 @@ export type Usage = {
   /** Ours: counted by our tokenizer because the upstream gave none. */
   estimated?: boolean
 }
+
+/** A usage as a client sees it: embeddings have no completion. */
+export type ShownUsage = Omit<Usage, 'completion_tokens'> & { completion_tokens?: number }
