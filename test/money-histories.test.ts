@@ -112,7 +112,8 @@ async function admit(step: Extract<Step, { kind: 'admit' }>): Promise<void> {
 function grant(spender: Spender, step: { tokens: number; explicit: boolean }, available: number, room: number) {
   const fits = (amount: number) => Math.floor(((amount - fixedNano) * 1_000) / picoPerOutputToken)
   let tokens = step.tokens
-  if (!step.explicit) tokens = Math.min(tokens, Math.max(4_096, fits(fixedNano + Math.floor(Math.min(available, room) / 10))))
+  if (!step.explicit)
+    tokens = Math.min(tokens, Math.max(4_096, fits(fixedNano + Math.floor(Math.min(available, room) / 10))))
   if (spender.capNano !== null && price(tokens) > room) {
     if (fits(room) < 1) return 'monthly_spend_cap_reached'
     tokens = fits(room)
@@ -172,9 +173,14 @@ async function end(): Promise<void> {
   if (breaches.length > 0) throw new Error(breaches.join('\n'))
 }
 
+/** No history begins later than this: on a slow machine there are fewer of them. */
+const enoughMs = 25_000
+
 test('200 or 402, and every nano-dollar accounted for, in random histories', async t => {
   t.timeout(120_000)
+  const startedMs = Date.now()
   const property = fc.asyncProperty(fc.array(step, { minLength: 10, maxLength: 70, size: 'max' }), async history => {
+    if (Date.now() - startedMs > enoughMs) return
     await world.begin()
     lags = false
     await world.deposit(world.spenders[0]!.organisationId, 100_000_000, 0)
@@ -185,12 +191,5 @@ test('200 or 402, and every nano-dollar accounted for, in random histories', asy
     }
     await end()
   })
-  await t.notThrowsAsync(
-    fc.assert(property, {
-      numRuns: 40,
-      interruptAfterTimeLimit: 25_000,
-      markInterruptAsFailure: false,
-      includeErrorInReport: true,
-    }),
-  )
+  await t.notThrowsAsync(fc.assert(property, { numRuns: 40, includeErrorInReport: true }))
 })

@@ -4,7 +4,7 @@ import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { DirectAdapter, Media } from '../providers/contract.ts'
 import type { Services } from '../services.ts'
 
-const none: ReadonlyMap<string, Media> = new Map()
+export const noMedia: ReadonlyMap<string, Media> = new Map()
 const most = 16
 const maxBytes = 20 * 1024 * 1024
 const timeoutMs = 15_000
@@ -16,7 +16,7 @@ export async function fetchMedia<K extends DirectKind>(
   body: DirectKinds[K]['request'],
 ): Promise<ReadonlyMap<string, Media>> {
   const urls = [...new Set(adapter.remoteMedia?.(body) ?? [])]
-  if (urls.length === 0) return none
+  if (urls.length === 0) return noMedia
   if (urls.length > most) {
     throw new GatewayError(
       'invalid_request',

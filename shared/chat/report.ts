@@ -76,16 +76,17 @@ type Served = { id: string; target: Target; mode: string; ticket: Ticket; attemp
 
 /** The headers of every response that used a model (contract §1), but for its cost. */
 export function answerHeaders({ id, target, mode, ticket, attempts, test }: Served): Record<string, string> {
-  return {
-    'x-generation-id': id,
-    'x-gateway-model': target.model.id,
-    'x-gateway-provider': target.provider.name,
-    'x-gateway-mode': mode,
-    'x-gateway-attempts': String(attempts),
-    ...(ticket.clamped && { 'x-gateway-max-tokens-clamped': String(ticket.outputTokens) }),
-    ...(test && { 'x-sandbox': 'true' }),
-    ...rateHeaders(ticket.rates),
-  }
+  const headers = rateHeaders(ticket.rates)
+  headers['x-generation-id'] = id
+  headers['x-gateway-model'] = target.model.id
+  headers['x-gateway-provider'] = target.provider.name
+  headers['x-gateway-mode'] = mode
+  headers['x-gateway-attempts'] = String(attempts)
+  // Without a cap the limit is only our own choice where the caller made none.
+  if (ticket.clamped && ticket.spender.capNano !== null)
+    headers['x-gateway-max-tokens-clamped'] = String(ticket.outputTokens)
+  if (test) headers['x-sandbox'] = 'true'
+  return headers
 }
 
 /** Nano-dollars as USD in plain decimals, never with an exponent. */

@@ -11,7 +11,7 @@ import { type Attempt, ClientGone, streamAnswer, wholeAnswer } from './attempt.t
 import { type Bill, bill } from './bill.ts'
 import type { Client } from './client.ts'
 import { failureOf, internalError, isFleeting, isRequestFault, type Tried } from './failures.ts'
-import { fetchMedia } from './media.ts'
+import { fetchMedia, noMedia } from './media.ts'
 import { boundOf } from './pricing.ts'
 import { errorEvent, type Relay, relayFor, type Shape } from './relay.ts'
 import { answerHeaders, decimal, type Ended, type Report, reportOf, usageEvent } from './report.ts'
@@ -144,7 +144,7 @@ class Run<K extends DirectKind> {
     }
     const served = upstreams.adapter(kind, target, environment)!
     const maxTokens = ticket.clamped ? ticket.outputTokens : null
-    const media = await fetchMedia(this.#services, served.adapter, body)
+    const media = served.adapter.remoteMedia ? await fetchMedia(this.#services, served.adapter, body) : noMedia
     const call: Call<K> = { target, body, raw, maxTokens, media }
     const attempt: Attempt<K> = { upstreams, environment, ...served, call, client: this.#client }
     const bill = await (stream ? this.#stream(attempt, decision, ticket) : this.#whole(attempt, decision, ticket))
@@ -176,7 +176,8 @@ class Run<K extends DirectKind> {
       usage: billed.shownUsage,
     }
     const headers = this.#headers(call.target, decision, ticket, this.#tried.length + 1)
-    this.#client.answer({ ...headers, 'x-gateway-cost-usd': decimal(billed.costNano) }, JSON.stringify(shown))
+    headers['x-gateway-cost-usd'] = decimal(billed.costNano)
+    this.#client.answer(headers, JSON.stringify(shown))
     return { ...billed, target: call.target }
   }
 

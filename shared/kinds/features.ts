@@ -18,7 +18,7 @@ export type Features = {
   jsonObject: boolean
   logprobs: boolean
   /** 0 (trivial) to 1 (hard), from cheap cues. */
-  difficulty: number
+  readonly difficulty: number
 }
 
 const boundPerImage = 5_000
@@ -58,7 +58,10 @@ export function chatFeatures(body: ChatRequest, bodyBytes: number): Features {
     jsonSchema: body.response_format?.type === 'json_schema',
     jsonObject: body.response_format?.type === 'json_object',
     logprobs: body.logprobs === true,
-    difficulty: difficultyOf(body, textBytes),
+    // Only `auto` asks.
+    get difficulty() {
+      return difficultyOf(body, textBytes)
+    },
   }
 }
 

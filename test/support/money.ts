@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -61,7 +62,7 @@ const models = [
 
 /** Configuration with a model of round prices at an emulated OpenAI, without margin. */
 export async function moneyEnvironment(upstreamUrl: string): Promise<Record<string, string>> {
-  const file = join(tmpdir(), `money-catalog-${process.pid}.json`)
+  const file = join(tmpdir(), `money-catalog-${randomUUID()}.json`)
   await writeFile(file, JSON.stringify({ models }))
   return {
     MODEL_CATALOG: file,
