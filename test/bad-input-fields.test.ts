@@ -124,7 +124,7 @@ const cases: [BodyPath, z.ZodObject, Wrong][] = [
 ]
 
 for (const [path, schema, wrong] of cases) {
-  test(`400 with the field’s name for wrong values of every field of POST ${path}`, async t => {
+  test.serial(`400 with the field’s name for wrong values of every field of POST ${path}`, async t => {
     t.deepEqual(Object.keys(wrong).sort(), Object.keys(schema.shape).sort(), 'every field has its wrong values')
     for (const [field, values] of Object.entries(wrong)) {
       for (const value of values) {
@@ -141,7 +141,7 @@ for (const [path, schema, wrong] of cases) {
     }
   })
 
-  test(`400 missing_field for what POST ${path} needs`, async t => {
+  test.serial(`400 missing_field for what POST ${path} needs`, async t => {
     const needed = Object.keys(schema.shape).filter(field => !schema.shape[field]!.safeParse(undefined).success)
     for (const field of needed) {
       const body = { ...validBodies[path], [field]: undefined }
@@ -152,7 +152,7 @@ for (const [path, schema, wrong] of cases) {
   })
 }
 
-test('400 missing_field names fields inside a body', async t => {
+test.serial('400 missing_field names fields inside a body', async t => {
   const message = (content: unknown) => ({ ...validBodies['/v1/chat/completions'], messages: [content] })
   const missing: [object, string][] = [
     [message({ content: 'x' }), 'messages.0.role'],
@@ -168,7 +168,7 @@ test('400 missing_field names fields inside a body', async t => {
   }
 })
 
-test('400 for numbers that JSON can write and no machine can hold', async t => {
+test.serial('400 for numbers that JSON can write and no machine can hold', async t => {
   for (const literal of ['1e400', '-1e400', '123456789012345678901234567890']) {
     const body = `{"model":"gpt-5.6-luna","messages":[{"role":"user","content":"x"}],"max_tokens":${literal}}`
     const response = await gateway.fetch('/v1/chat/completions', { key: account.live, body })

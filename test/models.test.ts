@@ -39,7 +39,7 @@ async function listFor(environment: 'live' | 'test', options: KeyOptions, query 
 
 const ids = (rows: Row[]) => rows.map(({ id }) => id)
 
-test('200 with every enabled model for a test key, auto first among the chat rows', async t => {
+test.serial('200 with every enabled model for a test key, auto first among the chat rows', async t => {
   const rows = await list(account.test)
   t.deepEqual(ids(rows).sort(), ['auto', ...enabled.map(({ id }) => id)].sort())
   t.true(rows.length > 80)
@@ -50,7 +50,7 @@ test('200 with every enabled model for a test key, auto first among the chat row
   t.deepEqual([...types].sort(), [...new Set(enabled.map(({ type }) => type as string))].sort())
 })
 
-test('200 with what a configured provider can serve for a live key', async t => {
+test.serial('200 with what a configured provider can serve for a live key', async t => {
   const rows = await list(account.live)
   // Providers whose protocol is spoken here: openai, gemini and, as it has an address, ollama.
   const configured = new Set(['openai', 'gemini', 'ollama'])
@@ -68,7 +68,7 @@ test('200 with what a configured provider can serve for a live key', async t => 
   t.false(ids(rows).includes('claude-opus-5'))
 })
 
-test('200 with one type each, together everything', async t => {
+test.serial('200 with one type each, together everything', async t => {
   const everything = await list(account.test)
   for (const type of Object.keys(endpoints)) {
     const rows = await list(account.test, `?type=${type}`)
@@ -82,7 +82,7 @@ test('200 with one type each, together everything', async t => {
   t.false(ids(await list(account.test, '?type=image')).includes('auto'))
 })
 
-test('200 with the models of the allowlist only, auto while one of them chats', async t => {
+test.serial('200 with the models of the allowlist only, auto while one of them chats', async t => {
   const both = ['gpt-4o', 'text-embedding-3-small']
   t.deepEqual(ids(await listFor('live', { model_allowlist: both })).sort(), ['auto', ...both])
   t.deepEqual(ids(await listFor('live', { model_allowlist: both }, '?type=embeddings')), ['text-embedding-3-small'])
@@ -92,11 +92,11 @@ test('200 with the models of the allowlist only, auto while one of them chats', 
   t.deepEqual(ids(await listFor('test', { model_allowlist: ['OpenAI/GPT-4o'] })), ['auto', 'gpt-4o'])
 })
 
-test('200 for every scope, as the list belongs to no route', async t => {
+test.serial('200 for every scope, as the list belongs to no route', async t => {
   for (const scopes of ['chat', 'embeddings', 'completions']) t.true((await listFor('test', { scopes })).length > 80)
 })
 
-test('200 with the row’s own facts, prices with the margin, and the kind’s own fields', async t => {
+test.serial('200 with the row’s own facts, prices with the margin, and the kind’s own fields', async t => {
   const rows = await list(account.test)
   for (const model of enabled) {
     const row = rows.find(({ id }) => id === model.id)!
@@ -117,7 +117,7 @@ test('200 with the row’s own facts, prices with the margin, and the kind’s o
   t.true(Array.isArray(rows.find(({ type }) => type === 'mesh')!.inputs))
 })
 
-test('200 with the rate-limit headers of a limited key, 429 after its last request', async t => {
+test.serial('200 with the rate-limit headers of a limited key, 429 after its last request', async t => {
   const key = await gateway.key(account.organisationId, 'test', { rpm_limit: 1 })
   const first = await gateway.fetch('/v1/models', { key })
   t.is(first.headers.get('x-ratelimit-limit-requests'), '1')
@@ -127,7 +127,7 @@ test('200 with the rate-limit headers of a limited key, 429 after its last reque
   t.true(Number(second.headers.get('retry-after')) >= 1)
 })
 
-test('401 and 403 without a serving key', async t => {
+test.serial('401 and 403 without a serving key', async t => {
   await answersError(t, await gateway.fetch('/v1/models'), 'missing_api_key')
   const { secret } = await gateway.services.keys.createProvisioning(account.organisationId)
   await answersError(t, await gateway.fetch('/v1/models', { key: secret }), 'wrong_key_type')

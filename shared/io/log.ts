@@ -20,7 +20,7 @@ function describeError(error: unknown, depth = 0): unknown {
 export function createLog(level: string, base: Record<string, unknown> = {}) {
   return pino(
     { level, base, timestamp: pino.stdTimeFunctions.isoTime, serializers: { err: error => describeError(error) } },
-    pino.destination({ dest: 1, sync: false, minLength: 16_384 }),
+    pino.destination({ dest: 1, sync: false, minLength: 8_192 }),
   )
 }
 

@@ -75,7 +75,7 @@ export async function startGateway(
   blocking.on('error', () => {}) // It reconnects by itself.
   const ledger = new LedgerWorker(services, blocking)
   ledger.start()
-  const server = http.createServer({ noDelay: true }, createApp(services).callback())
+  const server = http.createServer({ noDelay: true, keepAliveTimeout: 75_000 }, createApp(services).callback())
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
