@@ -66,43 +66,47 @@ export function tokenRates(price: TokenPrice, promptTokens: number): Rates {
  */
 export function tokenCost(price: TokenPrice, usage: Usage): bigint {
   const rates = tokenRates(price, usage.prompt_tokens)
-  const input = usage.prompt_tokens_details ?? {}
-  const output = usage.completion_tokens_details ?? {}
-  const cachedAudio = input.cached_audio_tokens ?? 0
-  return (
-    split(
-      usage.prompt_tokens,
-      [
-        [cachedAudio, rates.cachedAudioInput],
-        [(input.cached_tokens ?? 0) - cachedAudio, rates.cachedInput],
-        [input.cache_write_tokens ?? 0, rates.cacheWrite],
-        [(input.audio_tokens ?? 0) - cachedAudio, rates.audioInput],
-        [input.image_tokens ?? 0, rates.imageInput],
-      ],
-      rates.input,
-    ) +
-    split(
-      usage.completion_tokens,
-      [
-        [output.audio_tokens ?? 0, rates.audioOutput],
-        [output.image_tokens ?? 0, rates.imageOutput],
-      ],
-      rates.output,
-    )
-  )
+  const cost = new Split(usage.prompt_tokens)
+  const input = usage.prompt_tokens_details
+  if (input) {
+    const cachedAudio = input.cached_audio_tokens ?? 0
+    cost.take(cachedAudio, rates.cachedAudioInput)
+    cost.take((input.cached_tokens ?? 0) - cachedAudio, rates.cachedInput)
+    cost.take(input.cache_write_tokens ?? 0, rates.cacheWrite)
+    cost.take((input.audio_tokens ?? 0) - cachedAudio, rates.audioInput)
+    cost.take(input.image_tokens ?? 0, rates.imageInput)
+  }
+  cost.rest(rates.input, usage.completion_tokens)
+  const output = usage.completion_tokens_details
+  if (output) {
+    cost.take(output.audio_tokens ?? 0, rates.audioOutput)
+    cost.take(output.image_tokens ?? 0, rates.imageOutput)
+  }
+  cost.rest(rates.output, 0)
+  return cost.pico
 }
 
-/** `total` tokens priced class by class; the rest at `restRate`. */
-function split(total: number, classes: [tokens: number, rate: PicoPerUnit][], restRate: PicoPerUnit): bigint {
-  let left = Math.max(0, total)
-  let cost = 0n
-  for (const [tokens, rate] of classes) {
-    const taken = Math.min(left, Math.max(0, tokens))
-    if (taken === 0) continue
-    left -= taken
-    cost += BigInt(taken) * rate
+/** A sum over token classes, each taking its tokens from those that are left. */
+class Split {
+  pico = 0n
+  #left: number
+
+  constructor(tokens: number) {
+    this.#left = Math.max(0, tokens)
   }
-  return cost + BigInt(left) * restRate
+
+  take(tokens: number, rate: PicoPerUnit): void {
+    const taken = Math.min(this.#left, tokens)
+    if (taken <= 0) return
+    this.#left -= taken
+    this.pico += BigInt(taken) * rate
+  }
+
+  /** Prices what is left, and goes on with the tokens of the next side. */
+  rest(rate: PicoPerUnit, next: number): void {
+    this.take(this.#left, rate)
+    this.#left = Math.max(0, next)
+  }
 }
 
 /** Which modalities beside text a call can use. */
