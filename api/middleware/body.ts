@@ -104,18 +104,29 @@ function scan(raw: Buffer): { depth: number; members: number } {
   let depth = 0
   let deepest = 0
   let members = 0
-  let quoted = false
   for (let i = 0; i < raw.length && deepest <= mostDepth; i++) {
     const byte = raw[i]
-    if (quoted) {
-      if (byte === backslash) i++
-      else if (byte === quote) quoted = false
-    } else if (byte === quote) quoted = true
+    if (byte === quote) i = closingQuote(raw, i)
     else if (byte === colon) members++
     else if (byte === brace || byte === bracket) deepest = Math.max(deepest, ++depth)
     else if (byte === closingBrace || byte === closingBracket) depth--
+    if (i < 0) break // No closing quote: JSON.parse will say so.
   }
   return { depth: deepest, members }
+}
+
+/** Where the string that starts at `open` ends; -1 when it does not. Most of a body is text, which the native search skips. */
+function closingQuote(raw: Buffer, open: number): number {
+  let at = open
+  do at = raw.indexOf(quote!, at + 1)
+  while (at >= 0 && isEscaped(raw, at))
+  return at
+}
+
+function isEscaped(raw: Buffer, at: number): boolean {
+  let backslashes = 0
+  while (raw[at - 1 - backslashes] === backslash) backslashes++
+  return backslashes % 2 === 1
 }
 
 function membersOf(value: unknown): number {
