@@ -1,6 +1,6 @@
 import OpenAI from 'openai'
-import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import type { Usage } from '../../shared/base/usage.ts'
+import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import { startAnthropicEmulator } from '../emulators/anthropic.ts'
 import type { Emulator } from '../emulators/emulator.ts'
 import { startGeminiEmulator } from '../emulators/gemini.ts'
