@@ -7,6 +7,7 @@ import { createApp } from './app.ts'
 
 /** Heroku kills 30 s after SIGTERM: what is not done by then is cut. */
 const graceMs = 25_000
+const idleCheckMs = 100
 
 const config = configOrExit()
 if (config.webConcurrency > 1 && cluster.isPrimary) supervise(config)
@@ -54,11 +55,11 @@ async function serve(config: Config): Promise<void> {
     const stop = async () => {
       log.info('stopping')
       const cut = setTimeout(() => server.closeAllConnections(), graceMs)
-      await new Promise(resolve => {
-        server.close(resolve)
-        server.closeIdleConnections()
-      })
+      // A connection that a client keeps open is not idle before its last answer has left.
+      const closing = setInterval(() => server.closeIdleConnections(), idleCheckMs)
+      await new Promise(resolve => server.close(resolve))
       clearTimeout(cut)
+      clearInterval(closing)
       await services.close()
       clearInterval(flushing)
       log.info('stopped')
