@@ -269,13 +269,17 @@ function rateFigures(spender: Spender, reply: Reply, at: number): RateFigures {
 }
 
 /** The rate-limit headers of contract §1, as OpenAI writes them. */
-export function rateHeaders(rates: RateFigures): Record<string, string> {
+export function rateHeaders({ requests, tokens }: RateFigures): Record<string, string> {
   const headers: Record<string, string> = {}
-  for (const [name, window] of Object.entries(rates)) {
-    if (!window) continue
-    headers[`x-ratelimit-limit-${name}`] = String(window.limit)
-    headers[`x-ratelimit-remaining-${name}`] = String(window.remaining)
-    headers[`x-ratelimit-reset-${name}`] = `${window.resetMs / 1000}s`
+  if (requests) {
+    headers['x-ratelimit-limit-requests'] = String(requests.limit)
+    headers['x-ratelimit-remaining-requests'] = String(requests.remaining)
+    headers['x-ratelimit-reset-requests'] = `${requests.resetMs / 1000}s`
+  }
+  if (tokens) {
+    headers['x-ratelimit-limit-tokens'] = String(tokens.limit)
+    headers['x-ratelimit-remaining-tokens'] = String(tokens.remaining)
+    headers['x-ratelimit-reset-tokens'] = `${tokens.resetMs / 1000}s`
   }
   return headers
 }
