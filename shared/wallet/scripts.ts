@@ -6,16 +6,12 @@ export type Scripts = Record<(typeof names)[number], (args: (string | number)[])
 
 /** Stands between packed arguments; no id, number or JSON text has it. */
 const separator = '\x1f'
-/** Hundreds of small arguments cost the sender more than the script itself: they travel as one and are cut up there. */
-const unpack = `local packed, ARGV = ARGV[1], {}
-for argument in string.gmatch(packed, '([^\\31]*)\\31') do ARGV[#ARGV + 1] = argument end
-`
 
 /** The money scripts on a connection. Each is one atomic step in Redis; what they take is written at their heads. */
 export function loadScripts(redis: Redis): Scripts {
+  const source = (name: string) => readFileSync(new URL(`./scripts/${name}.lua`, import.meta.url), 'utf8')
   for (const name of names) {
-    const lua = readFileSync(new URL(`./scripts/${name}.lua`, import.meta.url), 'utf8')
-    redis.defineCommand(`headgate:${name}`, { numberOfKeys: 0, lua: unpack + lua })
+    redis.defineCommand(`headgate:${name}`, { numberOfKeys: 0, lua: source('unpack') + source(name) })
   }
   const commands = redis as unknown as Record<string, (packed: string) => Promise<unknown>>
   const call = (name: string) => (args: (string | number)[]) =>
