@@ -2,6 +2,7 @@ import { hostname } from 'node:os'
 import test from 'ava'
 import { newId } from '../shared/base/ids.ts'
 import { openWaiter, type Redis } from '../shared/io/redis.ts'
+import { openQueue, queues, scheduleRepeating } from '../shared/jobs/queues.ts'
 import type { Services } from '../shared/services.ts'
 import { checkLedger } from '../shared/wallet/check.ts'
 import { ensureLedgerGroup, ledgerGroup, usageStream } from '../shared/wallet/ledger.ts'
@@ -109,7 +110,7 @@ test.serial('booked once when a worker died with entries in hand: by its success
   t.deepEqual(await breaches(services), [])
 })
 
-test.serial('booked once when a worker died with entries in hand: by another after half a minute', async t => {
+test.serial('booked once when a worker died with entries in hand: by another after a while', async t => {
   await settle(event(), event())
   await ensureLedgerGroup(services.redis)
   await blocking.xreadgroup('GROUP', ledgerGroup, 'dead', 'COUNT', 10, 'STREAMS', usageStream, '>')
@@ -142,6 +143,28 @@ test.serial('brought up to date when Redis came back with an older state', async
   t.is(await services.redis.hget(`spend:${keyId}:${month}`, 'posted'), '1000')
   t.is(await reconcile(services.db, services.redis, services.scripts, at), 0)
   t.deepEqual(await breaches(services), [])
+})
+
+test.serial('scheduled: housekeeping goes on after a wipe of Redis, or a death between a run and the next', async t => {
+  const queue = openQueue('maintenance', blocking)
+  const waiting = async () => (await queue.getJobs(['waiting', 'delayed'])).map(({ name }) => name).sort()
+  const schedule = () => services.redis.zrange(queue.toKey('repeat'), '0', '-1', 'WITHSCORES')
+  const all = Object.keys(queues.maintenance.repeat).sort()
+  await scheduleRepeating(queue, 'maintenance')
+  t.deepEqual(await waiting(), all)
+  const before = await schedule()
+  await scheduleRepeating(queue, 'maintenance')
+  t.deepEqual(await schedule(), before, 'left alone')
+
+  await services.redis.flushdb()
+  await scheduleRepeating(queue, 'maintenance')
+  t.deepEqual(await waiting(), all)
+
+  await services.redis.del(queue.toKey('delayed'), queue.toKey('wait'))
+  await services.redis.zadd(queue.toKey('repeat'), Date.now() - 11_000, 'sweep')
+  await scheduleRepeating(queue, 'maintenance')
+  t.deepEqual(await waiting(), ['sweep'])
+  await queue.close()
 })
 
 async function partitions(): Promise<string[]> {

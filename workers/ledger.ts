@@ -17,7 +17,7 @@ import {
 const batchSize = 500
 const blockMs = 1_000
 /** An entry whose worker went silent for so long is taken over by another. */
-const takeOverMs = 30_000
+const takeOverMs = 15_000
 const mostDead = 100_000
 const retryDelayMs = 500
 
@@ -26,7 +26,7 @@ type Reply = [stream: string, entries: Entry[]][] | null
 
 /**
  * Moves usage events from the Redis stream to Postgres until `stop`. Any number of workers may run: each entry goes to
- * one of them, and one that dies with entries in hand loses them to the others after 30 s.
+ * one of them, and one that dies with entries in hand loses them to the others after 15 s.
  */
 export class LedgerWorker {
   readonly #services: Services
@@ -57,7 +57,7 @@ export class LedgerWorker {
     let lastTakeOver = 0
     while (!this.#stopped) {
       try {
-        if (Date.now() - lastTakeOver > takeOverMs / 3) {
+        if (Date.now() - lastTakeOver > takeOverMs / 5) {
           await ensureLedgerGroup(this.#redis)
           await this.#book(await this.#abandoned())
           lastTakeOver = Date.now()

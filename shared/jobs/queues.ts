@@ -27,7 +27,7 @@ export function openQueue(name: QueueName, connection: Redis): Queue {
   return new Queue(name, { connection, defaultJobOptions: queues[name].job })
 }
 
-const overdueMs = 60_000
+const overdueMs = 10_000
 
 /**
  * Makes sure that the repeating jobs of a queue exist, once however many processes say so. To be called again now and
@@ -36,7 +36,7 @@ const overdueMs = 60_000
 export async function scheduleRepeating(queue: Queue, name: QueueName): Promise<void> {
   for (const [task, { everyMs }] of Object.entries(queues[name].repeat)) {
     const known = await queue.getJobScheduler(task)
-    const alive = known?.every === everyMs && (known.next ?? 0) > Date.now() - everyMs - overdueMs
+    const alive = known?.every === everyMs && (known.next ?? 0) > Date.now() - overdueMs
     if (!alive) await queue.upsertJobScheduler(task, { every: everyMs }, { name: task })
   }
 }
