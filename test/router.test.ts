@@ -147,6 +147,12 @@ test('503 with retry-after when no provider of the model is configured', t => {
   t.like(error, { code: 'no_provider_available', headers: { 'retry-after': '5' } })
 })
 
+test('200 inside an allowlist that writes the vendor before the model', t => {
+  const policy = policyOf({ allowlist: new Set(['openai/gpt-5.6-luna']) })
+  t.is(decide({ model: 'gpt-5.6-luna' }, { policy }).targets[0]!.model.id, 'gpt-5.6-luna')
+  t.is(decide({ model: 'auto' }, { policy }).targets[0]!.model.id, 'gpt-5.6-luna')
+})
+
 test('400 from auto when nothing in the catalog, or in the allowlist, can do it', t => {
   const everything = { messages: [audio], modalities: ['image', 'text'] }
   t.like(t.throws(() => decide(everything)) as GatewayError, { code: 'unsupported_capability', param: 'messages' })

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import type { Config } from '../../shared/base/config.ts'
 import { publicPricing } from '../../shared/catalog/prices.ts'
 import { type ModelType, endpoints as routes } from '../../shared/catalog/schema.ts'
+import { allowedModels } from '../../shared/chat/router.ts'
 import type { Policy } from '../../shared/keys/policy.ts'
 import type { Target } from '../../shared/providers/contract.ts'
 import type { Services } from '../../shared/services.ts'
@@ -29,7 +30,7 @@ export const listModels = endpoint({
 
 /** The rows of the catalog a key can use, `auto` first among chat rows. */
 function visibleModels({ catalog, upstreams, config }: Services, policy: Policy, type: ModelType | undefined) {
-  const allowed = policy.allowlist && new Set([...policy.allowlist].map(slug => catalog.find(slug)?.id))
+  const allowed = allowedModels(catalog, policy)
   const rows = []
   for (const model of catalog.models.values()) {
     if (model.disabled || (type && model.type !== type) || (allowed && !allowed.has(model.id))) continue

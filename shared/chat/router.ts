@@ -94,7 +94,7 @@ function pinned(inquiry: Inquiry, slug: string): Target[] {
       { param: 'model' },
     )
   }
-  if (!allowed(policy, model, slug)) {
+  if (allowedModels(world.catalog, policy)?.has(model.id) === false) {
     throw new GatewayError('model_not_allowed', `This key may not use \`${slug}\`.`, { param: 'model' })
   }
   const missing = unmet(model, features)
@@ -144,11 +144,13 @@ function choosable({ world, policy, features, candidates }: Inquiry): ModelRow[]
   let missing: Unmet | null = null
   for (const model of world.catalog.models.values()) {
     if (model.disabled || !serves(model, 'chat')) continue
-    const lack = allowed(policy, model, model.id) ? unmetByChoice(model, features) : null
+    const outside = allowedModels(world.catalog, policy)?.has(model.id) === false
+    const lack = outside ? null : unmetByChoice(model, features)
     missing ??= lack
-    const excluded = !allowed(policy, model, model.id)
-      ? 'not in the key’s allowlist'
-      : (lack?.why ?? (model.quality === null ? 'has no quality figure' : null))
+    const excluded =
+      allowedModels(world.catalog, policy)?.has(model.id) === false
+        ? 'not in the key’s allowlist'
+        : (lack?.why ?? (model.quality === null ? 'has no quality figure' : null))
     if (!excluded) models.push(model)
     else candidates?.push({ ...unknown, model: model.id, quality: model.quality, excluded })
   }
@@ -230,6 +232,15 @@ function serves(model: ModelRow, kind: DirectKind): boolean {
   return model.type === 'chat'
 }
 
-function allowed(policy: Policy, model: ModelRow, slug: string): boolean {
-  return policy.allowlist === null || policy.allowlist.has(model.id) || policy.allowlist.has(slug)
+const resolved = new WeakMap<ReadonlySet<string>, ReadonlySet<string>>()
+
+/** The ids of the models an allowlist names, also where it writes them `vendor/id`; null = all. Resolved once per list. */
+export function allowedModels(catalog: Catalog, { allowlist }: Policy): ReadonlySet<string> | null {
+  if (!allowlist) return null
+  let ids = resolved.get(allowlist)
+  if (!ids) {
+    ids = new Set([...allowlist].map(slug => catalog.find(slug)?.id ?? slug))
+    resolved.set(allowlist, ids)
+  }
+  return ids
 }
