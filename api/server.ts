@@ -1,6 +1,6 @@
 import cluster from 'node:cluster'
 import http from 'node:http'
-import { type Config, ConfigError, configOrExit } from '../shared/base/config.ts'
+import { type Config, ConfigError, configOrExit, printFaults } from '../shared/base/config.ts'
 import { createLog, dieLoudly } from '../shared/io/log.ts'
 import { openServices } from '../shared/services.ts'
 import { createApp } from './app.ts'
@@ -68,7 +68,7 @@ async function serve(config: Config): Promise<void> {
     }
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => void stop())
   } catch (error) {
-    if (error instanceof ConfigError) for (const fault of error.faults) console.error(`configuration: ${fault}`)
+    if (error instanceof ConfigError) printFaults(error)
     else log.fatal({ err: error }, 'cannot start')
     log.flush()
     process.exit(1)

@@ -3,46 +3,11 @@ import type { GatewayError } from '../shared/base/errors.ts'
 import type { Call, UpstreamRequest } from '../shared/providers/contract.ts'
 import { gemini } from '../shared/providers/gemini/protocol.ts'
 import { chatCall as call, type Thinking, user } from './support/gemini-calls.ts'
+import { goldenRequest } from './support/golden-request.ts'
 
 const chat = gemini.direct.chat!
 const sent = (request: UpstreamRequest) => JSON.parse(String(request.body))
 
-const golden = {
-  ...{ max_completion_tokens: 300, temperature: 0.2, stop: ['END'], parallel_tool_calls: false, user: 'u1' },
-  messages: [
-    { role: 'system', content: 'A' },
-    { role: 'developer', content: 'B' },
-    {
-      role: 'user',
-      content: [
-        { type: 'text', text: 'weather?' },
-        { type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } },
-      ],
-    },
-    {
-      role: 'assistant',
-      content: null,
-      tool_calls: [
-        { id: 'call_1', type: 'function', function: { name: 'w', arguments: '{"city":"Oslo"}' } },
-        { id: 'call_2', type: 'function', function: { name: 'w', arguments: '{"city":"Rome"}' } },
-      ],
-    },
-    { role: 'tool', tool_call_id: 'call_1', content: '5C' },
-    { role: 'tool', tool_call_id: 'call_2', content: '{"t":20}' },
-    { role: 'user', content: 'thanks' },
-  ],
-  tools: [
-    {
-      type: 'function',
-      function: {
-        name: 'w',
-        description: 'd',
-        parameters: { type: 'object', properties: { city: { type: 'string' } } },
-      },
-    },
-  ],
-  tool_choice: 'required',
-}
 const goldenSent = (signature: object) => ({
   systemInstruction: { parts: [{ text: 'A\n\nB' }] },
   contents: [
@@ -79,14 +44,14 @@ const goldenSent = (signature: object) => ({
 })
 
 test('golden: the request, with the stand-in for a lost signature on newer models only', t => {
-  const request = chat.request(call(golden, 'level'))
+  const request = chat.request(call(goldenRequest, 'level'))
   t.like(request, { method: 'POST', path: '/v1beta/models/gemini-3.5-flash:generateContent' })
   t.deepEqual(sent(request), goldenSent({ thoughtSignature: 'skip_thought_signature_validator' }))
-  t.deepEqual(sent(chat.request(call(golden, 'budget'))), goldenSent({}))
+  t.deepEqual(sent(chat.request(call(goldenRequest, 'budget'))), goldenSent({}))
   t.is(chat.request(call({ stream: true })).path, '/v1beta/models/gemini-3.5-flash:streamGenerateContent?alt=sse')
 })
 
-const tools = golden.tools
+const tools = goldenRequest.tools
 const functionTool = { type: 'function', function: { name: 'w' } }
 const schema = { type: 'object' }
 const settings: [string, object, object, Thinking?][] = [

@@ -1,4 +1,4 @@
-import { ConfigError, configOrExit } from '../shared/base/config.ts'
+import { ConfigError, configOrExit, printFaults } from '../shared/base/config.ts'
 import { createLog, dieLoudly } from '../shared/io/log.ts'
 import { openWaiter } from '../shared/io/redis.ts'
 import { openQueue, scheduleRepeating } from '../shared/jobs/queues.ts'
@@ -50,7 +50,7 @@ try {
   }
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => void stop())
 } catch (error) {
-  if (error instanceof ConfigError) for (const fault of error.faults) console.error(`configuration: ${fault}`)
+  if (error instanceof ConfigError) printFaults(error)
   else log.fatal({ err: error }, 'cannot start')
   log.flush()
   process.exit(1)

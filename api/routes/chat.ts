@@ -1,12 +1,9 @@
 import { route } from '../../shared/chat/router.ts'
 import { run } from '../../shared/chat/run.ts'
 import type { Scope } from '../../shared/keys/policy.ts'
-import { chatRequest } from '../../shared/kinds/chat.ts'
-import { completionRequest } from '../../shared/kinds/completion.ts'
-import { embeddingRequest } from '../../shared/kinds/embedding.ts'
 import type { Features } from '../../shared/kinds/features.ts'
 import { chatFeatures, completionFeatures, embeddingFeatures } from '../../shared/kinds/features.ts'
-import type { DirectKind, DirectKinds } from '../../shared/kinds/index.ts'
+import { type DirectKind, type DirectKinds, directKinds } from '../../shared/kinds/index.ts'
 import { chatCompletion, completion, embeddings, routingDecision } from '../answers.ts'
 import { endpoint, type Validated } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
@@ -66,7 +63,7 @@ export const chatCompletions = endpoint({
   description:
     'The OpenAI chat shape both ways. `model: "auto"` lets the gateway choose. With `stream: true` the answer is server-sent events of `chat.completion.chunk` objects, ended by `data: [DONE]`.',
   access: { scope: 'chat' },
-  body: chatRequest,
+  body: directKinds.chat,
   answers: { 200: { description: 'The completion, or its event stream.', schema: chatCompletion } },
   errors: [...modelErrors],
   handle: request => answer('chat', 'chat', request, chatFeatures(request.body, request.raw.length)),
@@ -80,7 +77,7 @@ export const completions = endpoint({
   description:
     'Served by completion models, or by a chat model that gets the prompt as one user message (one text prompt; no logprobs, suffix or best_of then).',
   access: { scope: 'completions' },
-  body: completionRequest,
+  body: directKinds.completion,
   answers: { 200: { description: 'The completion, or its event stream.', schema: completion } },
   errors: [...modelErrors],
   handle: request => answer('completion', 'completions', request, completionFeatures(request.body, request.raw.length)),
@@ -92,7 +89,7 @@ export const createEmbeddings = endpoint({
   tag: 'Embeddings',
   summary: 'Embed text',
   access: { scope: 'embeddings' },
-  body: embeddingRequest,
+  body: directKinds.embedding,
   answers: { 200: { description: 'One vector per input, in the order of the input.', schema: embeddings } },
   errors: [...modelErrors],
   handle: request => answer('embedding', 'embeddings', request, embeddingFeatures(request.body, request.raw.length)),
@@ -106,7 +103,7 @@ export const routeDecision = endpoint({
   description:
     'Takes the body of a chat completion and gives the routing decision only. No provider is called and nothing is charged.',
   access: { scope: 'chat' },
-  body: chatRequest,
+  body: directKinds.chat,
   answers: { 200: { description: 'The decision.', schema: routingDecision } },
   errors: [
     'context_length_exceeded',

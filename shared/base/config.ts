@@ -116,13 +116,18 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
   }
 }
 
+/** Prints every fault of the configuration on its own line. */
+export function printFaults({ faults }: ConfigError): void {
+  for (const fault of faults) console.error(`configuration: ${fault}`)
+}
+
 /** Loads the configuration or prints every fault on its own line and exits with 1. For the entry points only. */
 export function configOrExit(): Config {
   try {
     return loadConfig()
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
-    for (const fault of error.faults) console.error(`configuration: ${fault}`)
+    printFaults(error)
     process.exit(1)
   }
 }
