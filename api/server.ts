@@ -43,7 +43,7 @@ async function serve(config: Config): Promise<void> {
   try {
     const services = await openServices(config, log)
     await services.admission.start()
-    services.health.start()
+    await services.health.start()
     const server = http.createServer(
       { keepAliveTimeout: 75_000, headersTimeout: 60_000, requestTimeout: 300_000, noDelay: true },
       createApp(services).callback(),

@@ -2,7 +2,7 @@ import { type Config, ConfigError } from './base/config.ts'
 import { type Clock, systemClock } from './base/time.ts'
 import { type Catalog, CatalogError, loadCatalog } from './catalog/catalog.ts'
 import { KeepAlive } from './chat/keep-alive.ts'
-import { mostTargets } from './chat/router.ts'
+import { Sessions } from './chat/sessions.ts'
 import { type Database, openDatabase } from './io/db.ts'
 import type { Logger } from './io/log.ts'
 import { openProducer, type Redis, ready } from './io/redis.ts'
@@ -30,6 +30,7 @@ export type Services = {
   keys: Keys
   upstreams: Upstreams
   health: Health
+  sessions: Sessions
   keepAlive: KeepAlive
   /** Settles what is open and closes every connection; idempotent. */
   close(): Promise<void>
@@ -47,8 +48,8 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
   const heartbeat = (instance: string, atMs: number) => redis.zadd('instances', atMs, instance)
   const admission = new Admission({ scripts, accounts, heartbeat, clock, log, deadlineMs: deadlineOf(config) })
   const policies = new Policies(db, redis)
-  const upstreams = new Upstreams({ catalog, config, sandbox: createSandbox() })
   const health = new Health(redis, clock)
+  const upstreams = new Upstreams({ catalog, config, health, sandbox: createSandbox() })
   let closing: Promise<void> | null = null
   const close = async () => {
     health.close()
@@ -71,6 +72,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
     keys: new Keys(db, policies, clock),
     upstreams,
     health,
+    sessions: new Sessions(redis),
     keepAlive: new KeepAlive(),
     close: () => (closing ??= close()),
   }
@@ -78,9 +80,9 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
 
 const leewayMs = 5 * 60_000
 
-/** Longer than the slowest request can take: every provider it may be sent to uses up the whole time-out. */
-function deadlineOf({ upstream }: Config): number {
-  return mostTargets * upstream.totalTimeoutMs + leewayMs
+/** Longer than the slowest request can take: its last call begins when its patience ends, and uses up the whole time-out. */
+function deadlineOf({ upstream, patience }: Config): number {
+  return patience.budgetMs + upstream.totalTimeoutMs + leewayMs
 }
 
 function catalogOf(config: Config): Catalog {

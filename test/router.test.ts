@@ -1,67 +1,20 @@
 import test from 'ava'
-import fc from 'fast-check'
-import { loadConfig } from '../shared/base/config.ts'
 import type { GatewayError } from '../shared/base/errors.ts'
-import { type Catalog, loadCatalog } from '../shared/catalog/catalog.ts'
-import { type Decision, type RoutingRequest, type RoutingWorld, route } from '../shared/chat/router.ts'
-import type { Redis } from '../shared/io/redis.ts'
-import type { Mode, Policy } from '../shared/keys/policy.ts'
-import { type ChatRequest, chatRequest } from '../shared/kinds/chat.ts'
-import { chatFeatures, type Features } from '../shared/kinds/features.ts'
-import { ProviderError } from '../shared/providers/contract.ts'
-import { Health } from '../shared/providers/health.ts'
-import { createSandbox } from '../shared/providers/sandbox/upstream.ts'
-import { Upstreams } from '../shared/providers/upstreams.ts'
-
-const catalog = loadCatalog()
-const names = [
-  'openai',
-  'anthropic',
-  'gemini',
-  'openrouter',
-  'groq',
-  'together',
-  'mistral',
-  'deepseek',
-  'xai',
-  'fireworks',
-]
-const modes: Mode[] = ['cost', 'balanced', 'quality']
-
-function worldOf(providers = names, from: Catalog = catalog, env: Record<string, string> = {}): RoutingWorld {
-  const keys = Object.fromEntries(providers.map(name => [`${name.toUpperCase()}_API_KEY`, 'k']))
-  const config = loadConfig({ DATABASE_URL: 'postgres://x/x', REDIS_URL: 'redis://x', ...keys, ...env })
-  const upstreams = new Upstreams({ catalog: from, config, sandbox: createSandbox() })
-  // Figures are shared through Redis by `sync` alone, which nobody calls here.
-  const health = new Health(null as unknown as Redis, { now: () => 0 })
-  return { catalog: from, upstreams, health, marginPpm: config.marginPpm }
-}
-
-function policyOf(more: Partial<Policy> = {}): Policy {
-  const limits = { rpmLimit: null, tpmLimit: null, capNano: null, allowlist: null, expiresAtMs: null }
-  const key = { hash: 'h', version: 1, keyId: 'k', organisationId: 'o', scopes: new Set(['*']), revoked: false }
-  return { ...key, ...limits, environment: 'live', mode: 'balanced', ...more }
-}
-
-function decide(
-  body: object,
-  { world = worldOf(), policy = policyOf(), features = {}, explain = false } = {},
-): Decision {
-  const request = chatRequest.parse({
-    messages: [{ role: 'user', content: 'Hi' }],
-    model: 'auto',
-    ...body,
-  }) as ChatRequest
-  const own: Features = chatFeatures(request, JSON.stringify(request).length)
-  return route(world, policy, 'chat', request as RoutingRequest, { ...own, ...features }, explain)
-}
-
-const idsOf = ({ targets }: Decision) => targets.map(({ model, provider }) => `${model.id}@${provider.name}`)
-const image = { role: 'user', content: [{ type: 'image_url', image_url: { url: 'https://example.com/a.png' } }] }
-const audio = { role: 'user', content: [{ type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav' } }] }
-const file = { role: 'user', content: [{ type: 'file', file: { file_data: 'data:application/pdf;base64,AAAA' } }] }
-const tools = [{ type: 'function', function: { name: 'f' } }]
-const schema = { type: 'json_schema', json_schema: { name: 's', schema: { type: 'object' } } }
+import type { Mode } from '../shared/keys/policy.ts'
+import {
+  audio,
+  catalog,
+  decide,
+  file,
+  idsOf,
+  image,
+  livingWorld,
+  modes,
+  policyOf,
+  schema,
+  tools,
+  worldWith,
+} from './support/routing.ts'
 
 const refused: [title: string, body: object, code: string, param: string][] = [
   ['404 for a model nobody knows', { model: 'nope' }, 'model_not_found', 'model'],
@@ -143,7 +96,7 @@ test('403 outside the allowlist, whether or not the model exists elsewhere', t =
 })
 
 test('503 with retry-after when no provider of the model is configured', t => {
-  const error = t.throws(() => decide({ model: 'grok-4.5' }, { world: worldOf(['openai']) })) as GatewayError
+  const error = t.throws(() => decide({ model: 'grok-4.5' }, { world: worldWith(['openai']) })) as GatewayError
   t.like(error, { code: 'no_provider_available', headers: { 'retry-after': '5' } })
 })
 
@@ -188,23 +141,35 @@ test('auto passes over a model whose provider cannot express the request, and sa
 test('auto for a test key never chooses a local server that nobody set up, and names any model', t => {
   const policy = policyOf({ environment: 'test' })
   for (const mode of modes) {
-    const { targets } = decide({ mode }, { policy, world: worldOf([]) })
+    const { targets } = decide({ mode }, { policy, world: worldWith([]) })
     t.true(targets.length > 1)
     t.true(targets.every(({ provider }) => provider.name !== 'ollama'))
   }
   t.deepEqual(idsOf(decide({ model: 'qwen3-8b-local' }, { policy })), ['qwen3-8b-local@ollama'])
-  const world = worldOf([], catalog, { OLLAMA_BASE_URL: 'http://127.0.0.1:11434/v1' })
+  const world = worldWith([], catalog, { OLLAMA_BASE_URL: 'http://127.0.0.1:11434/v1' })
   t.is(decide({ mode: 'cost' }, { policy, world }).targets[0]!.provider.name, 'ollama')
 })
 
-test('a provider that asked to be left alone comes last, for auto and for a named model', t => {
-  const world = worldOf()
-  const [best] = decide({ mode: 'quality' }, { world }).targets
-  const slow = new ProviderError('rate_limited', 'slow down', { retryAfterMs: 30_000 })
-  world.health.failed(best!.provider.name, best!.model.id, slow)
-  t.not(decide({ mode: 'quality' }, { world }).targets[0]!.model.id, best!.model.id)
-  world.health.failed('openai', 'gpt-5', slow)
-  t.deepEqual(idsOf(decide({ model: 'gpt-5' }, { world })), ['gpt-5@openrouter', 'gpt-5@openai'])
+test('a provider that rests is left out, and says why, unless all do', t => {
+  const [best] = decide({ mode: 'quality' }).targets
+  const name = `${best!.model.id}@${best!.provider.name}`
+  const open = { circuit: 'open', restMs: 800 } as const
+  const { targets, candidates } = decide({ mode: 'quality' }, { world: livingWorld({ [name]: open }), explain: true })
+  t.false(targets.some(target => `${target.model.id}@${target.provider.name}` === name))
+  const left = candidates.find(one => `${one.model}@${one.provider}` === name)!
+  t.regex(left.excluded!, /circuit is open after repeated failures; back in 0.8 s/)
+  const one = livingWorld({ 'gpt-5@openai': { restMs: 30_000 } })
+  t.deepEqual(idsOf(decide({ model: 'gpt-5' }, { world: one })), ['gpt-5@openrouter'])
+  const both = { 'gpt-5@openai': { restMs: 3_000 }, 'gpt-5@openrouter': open }
+  t.deepEqual(idsOf(decide({ model: 'gpt-5' }, { world: livingWorld(both) })), ['gpt-5@openrouter', 'gpt-5@openai'])
+})
+
+test('503 with the time to wait when every provider rests for longer than anybody waits', t => {
+  const world = livingWorld({ 'gpt-5@openai': { restMs: 30_500 }, 'gpt-5@openrouter': { restMs: 45_000 } })
+  const error = t.throws(() => decide({ model: 'gpt-5' }, { world })) as GatewayError
+  t.like(error, { code: 'no_provider_available', headers: { 'retry-after': '31' } })
+  const policy = policyOf({ environment: 'test' })
+  t.is(decide({ model: 'gpt-5' }, { world, policy }).targets.length, 2, 'the sandbox never rests')
 })
 
 test('the request’s provider preferences order and filter; fallbacks come after, each model once', t => {
@@ -220,89 +185,13 @@ test('the request’s provider preferences order and filter; fallbacks come afte
   t.is(listed.targets.at(-1)!.model.id, 'gpt-4.1')
 })
 
-const anyFeatures = fc.record({
-  promptTokensEstimate: fc.integer({ min: 1, max: 400_000 }),
-  maxTokens: fc.option(fc.integer({ min: 1, max: 60_000 })),
-  choices: fc.integer({ min: 1, max: 4 }),
-  inputs: fc.record({ image: fc.boolean(), audio: fc.boolean(), file: fc.boolean() }),
-  tools: fc.boolean(),
-  jsonSchema: fc.boolean(),
-  difficulty: fc.double({ min: 0, max: 1, noNaN: true }),
-})
-const anyProviders = fc.subarray(names, { minLength: 1 })
-const worlds = new Map<string, RoutingWorld>()
-function worldFor(providers: string[]): RoutingWorld {
-  const key = providers.join()
-  if (!worlds.has(key)) worlds.set(key, worldOf(providers))
-  return worlds.get(key)!
-}
-
-function picks(world: RoutingWorld, features: Partial<Features>) {
-  return modes.map(mode => {
-    const { targets, candidates } = decide({ mode }, { world, features, explain: true })
-    const { model, provider } = targets[0]!
-    return candidates.find(one => one.model === model.id && one.provider === provider.name)!
-  })
-}
-
-function isNobody(error: unknown): boolean {
-  const { code } = error as GatewayError
-  return code === 'no_provider_available' || code === 'unsupported_capability' || code === 'context_length_exceeded'
-}
-
-test('auto: what cost chooses is not dearer than balanced, nor balanced than quality; nor better', t => {
-  fc.assert(
-    fc.property(anyProviders, anyFeatures, (providers, features) => {
-      try {
-        const [cost, balanced, quality] = picks(worldFor(providers), features)
-        t.true(cost!.estimatedCostNano! <= balanced!.estimatedCostNano!)
-        t.true(balanced!.estimatedCostNano! <= quality!.estimatedCostNano!)
-        t.true(cost!.quality! <= balanced!.quality!)
-        t.true(balanced!.quality! <= quality!.quality!)
-      } catch (error) {
-        if (!isNobody(error)) throw error
-      }
-    }),
-    { numRuns: 200 },
-  )
-})
-
-test('auto: a harder prompt never gets a worse model', t => {
-  fc.assert(
-    fc.property(anyFeatures, fc.double({ min: 0, max: 1, noNaN: true }), (features, other) => {
-      const [low, high] = [features.difficulty, other].sort((a, b) => a - b)
-      const world = worldFor(names)
-      try {
-        const easy = picks(world, { ...features, difficulty: low! })
-        const hard = picks(world, { ...features, difficulty: high! })
-        for (const [i, one] of easy.entries()) t.true(one.quality! <= hard[i]!.quality!)
-      } catch (error) {
-        if (!isNobody(error)) throw error
-      }
-    }),
-    { numRuns: 100 },
-  )
-})
-
-test('auto: the order of the catalog decides nothing', t => {
-  fc.assert(
-    fc.property(fc.shuffledSubarray([...catalog.models], { minLength: catalog.models.size }), models => {
-      const shuffled: Catalog = { ...catalog, models: new Map(models) }
-      for (const mode of modes) {
-        const world = worldFor(names)
-        const expected = idsOf(decide({ mode }, { world }))
-        t.deepEqual(idsOf(decide({ mode }, { world: { ...world, catalog: shuffled } })), expected)
-      }
-    }),
-    { numRuns: 20 },
-  )
-})
-
-test('auto: a slow model loses against an equal one that is quick', t => {
-  const world = worldOf()
-  const [first] = decide({ mode: 'quality' }, { world }).targets
-  world.health.succeeded(first!.provider.name, first!.model.id, 55_000)
-  t.not(decide({ mode: 'quality' }, { world }).targets[0]!.model.id, first!.model.id)
+test('auto: a model that is slow or fails loses against a lesser one that is quick and sound', t => {
+  const [first] = decide({ mode: 'quality' }).targets
+  const name = `${first!.model.id}@${first!.provider.name}`
+  for (const figures of [{ firstByteMs: 55_000 }, { tokensPerSecond: 1 }, { failureRate: 0.6 }]) {
+    const now = decide({ mode: 'quality' }, { world: livingWorld({ [name]: figures }) }).targets[0]!
+    t.not(`${now.model.id}@${now.provider.name}`, name)
+  }
 })
 
 test('auto: the choices over the shipped catalog make sense', t => {

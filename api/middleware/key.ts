@@ -1,6 +1,6 @@
 import { GatewayError } from '../../shared/base/errors.ts'
 import { newId } from '../../shared/base/ids.ts'
-import { spenderOf } from '../../shared/chat/run.ts'
+import { spenderOf } from '../../shared/chat/spender.ts'
 import type { Known } from '../../shared/keys/policies.ts'
 import { authorise, type Scope } from '../../shared/keys/policy.ts'
 import { hashSecret, secretKind } from '../../shared/keys/secret.ts'

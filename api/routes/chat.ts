@@ -1,16 +1,31 @@
-import { route } from '../../shared/chat/router.ts'
+import { GatewayError } from '../../shared/base/errors.ts'
+import { route, worldOf } from '../../shared/chat/router.ts'
 import { run } from '../../shared/chat/run.ts'
+import { sessionKey } from '../../shared/chat/sessions.ts'
 import type { Scope } from '../../shared/keys/policy.ts'
 import type { Features } from '../../shared/kinds/features.ts'
 import { chatFeatures, completionFeatures, embeddingFeatures } from '../../shared/kinds/features.ts'
 import { type DirectKind, type DirectKinds, directKinds } from '../../shared/kinds/index.ts'
 import { chatCompletion, completion, embeddings, routingDecision } from '../answers.ts'
-import { endpoint, type Validated } from '../endpoint.ts'
+import { type Context, endpoint, type Validated } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
 
-type Streamable = {
+type Named = { prompt_cache_key?: string | null | undefined }
+type Streamable = Named & {
   stream?: boolean | null | undefined
   stream_options?: { include_usage?: boolean | undefined } | null | undefined
+}
+
+const longestSessionId = 256
+
+/** What the caller names its conversation: the `x-session-id` header, else `prompt_cache_key`. Throws 400. */
+function sessionOf(ctx: Context, { prompt_cache_key }: Named): string | null {
+  const id = ctx.get('x-session-id')
+  if (id.length > longestSessionId)
+    throw new GatewayError('invalid_request', `x-session-id may have ${longestSessionId} characters.`, {
+      param: 'x-session-id',
+    })
+  return id || prompt_cache_key || null
 }
 
 /** Runs a validated request and lets the run answer through the request's own client. */
@@ -33,6 +48,7 @@ async function answer<K extends DirectKind>(
       raw,
       features,
       requestId,
+      session: sessionOf(ctx, body as Named),
       stream: stream === true,
       includeUsage: stream_options?.include_usage === true,
     },
@@ -115,14 +131,18 @@ export const routeDecision = endpoint({
   async handle({ services, known, body, raw, ctx }) {
     ctx.set(await admitFree(services, known))
     const features = chatFeatures(body, raw.length)
-    const world = { ...services, marginPpm: services.config.marginPpm }
-    const { mode, reason, targets, candidates } = route(world, known.policy, 'chat', body, features, true)
+    const { policy } = known
+    const session = sessionOf(ctx, body)
+    const home = session === null ? null : await services.sessions.recall(sessionKey(policy, session, body))
+    const world = worldOf(services, services.config.marginPpm)
+    const asking = { policy, kind: 'chat', request: body, features, home } as const
+    const { mode, reason, targets, candidates } = route(world, asking, true)
     const [first, ...rest] = targets
     const chosen = candidates.find(
       candidate => candidate.model === first!.model.id && candidate.provider === first!.provider.name,
     )
     ctx.set({ 'x-gateway-model': first!.model.id, 'x-gateway-provider': first!.provider.name, 'x-gateway-mode': mode })
-    if (known.policy.environment === 'test') ctx.set('x-sandbox', 'true')
+    if (policy.environment === 'test') ctx.set('x-sandbox', 'true')
     return {
       object: 'routing.decision',
       model: first!.model.id,

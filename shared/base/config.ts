@@ -38,6 +38,9 @@ const variables = z.object({
   UPSTREAM_FIRST_BYTE_TIMEOUT_MS: positive(600_000).default(60_000),
   UPSTREAM_IDLE_TIMEOUT_MS: positive(600_000).default(60_000),
   UPSTREAM_TOTAL_TIMEOUT_MS: positive(3_600_000).default(600_000),
+  UPSTREAM_MAX_ATTEMPTS: positive(20).default(5),
+  UPSTREAM_RETRY_BUDGET_MS: positive(3_600_000).default(90_000),
+  UPSTREAM_MAX_PAUSE_MS: positive(600_000).default(10_000),
   GENERATION_RETENTION_MONTHS: positive(120).default(13),
 })
 
@@ -62,6 +65,8 @@ export type Config = {
   marginPpm: bigint
   embeddingsSurchargePpm: bigint
   upstream: { connectTimeoutMs: number; firstByteTimeoutMs: number; idleTimeoutMs: number; totalTimeoutMs: number }
+  /** How often and how long a request is tried: calls in all, the time in which they begin, the pauses between them. */
+  patience: { attempts: number; budgetMs: number; pauseMs: number }
   generationRetentionMonths: number
   /** By provider name in lower case: what `<PROVIDER>_API_KEY` and `<PROVIDER>_BASE_URL` say. */
   providers: ReadonlyMap<string, ProviderSettings>
@@ -110,6 +115,11 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
       firstByteTimeoutMs: v.UPSTREAM_FIRST_BYTE_TIMEOUT_MS,
       idleTimeoutMs: v.UPSTREAM_IDLE_TIMEOUT_MS,
       totalTimeoutMs: v.UPSTREAM_TOTAL_TIMEOUT_MS,
+    },
+    patience: {
+      attempts: v.UPSTREAM_MAX_ATTEMPTS,
+      budgetMs: v.UPSTREAM_RETRY_BUDGET_MS,
+      pauseMs: v.UPSTREAM_MAX_PAUSE_MS,
     },
     generationRetentionMonths: v.GENERATION_RETENTION_MONTHS,
     providers: providers.settings,

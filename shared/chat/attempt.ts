@@ -1,18 +1,18 @@
 import type { ResponseHeaders, TransportFault } from '../io/http.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import { type Call, type DirectAdapter, type Protocol, ProviderError } from '../providers/contract.ts'
-import type { Environment, Upstreams } from '../providers/upstreams.ts'
+import type { Route, Upstreams } from '../providers/upstreams.ts'
 import type { Client } from './client.ts'
-import type { KeepAlive, Silent } from './keep-alive.ts'
+import type { Silent } from './keep-alive.ts'
 import type { Relay } from './relay.ts'
 
 const mostAnswerBytes = 64 * 1024 * 1024
 const mostErrorBytes = 64 * 1024
 
-/** A call that reached its provider. */
+/** A call on its way. */
 export type Attempt<K extends DirectKind> = {
   upstreams: Upstreams
-  environment: Environment
+  route: Route
   adapter: DirectAdapter<K>
   protocol: Protocol
   call: Call<K>
@@ -24,15 +24,15 @@ export class ClientGone extends Error {
   override name = 'ClientGone'
 }
 
-/** Sends a call and resolves with the parsed whole answer. Rejects with a ProviderError, ClientGone, or the adapter's GatewayError. */
+/** Sends a call and resolves with the parsed whole answer; `onFirstByte` hears of its head. Rejects with a ProviderError, ClientGone, or the adapter's GatewayError. */
 export function wholeAnswer<K extends DirectKind>(attempt: Attempt<K>, onFirstByte: () => void): Promise<unknown> {
-  const { upstreams, environment, adapter, protocol, call, client } = attempt
+  const { upstreams, route, adapter, protocol, call, client } = attempt
   return new Promise((resolve, reject) => {
     let status = 0
     let headers: ResponseHeaders = {}
     const parts: Buffer[] = []
     let bytes = 0
-    const exchange = upstreams.send(call.target, environment, adapter.request(call), {
+    const exchange = upstreams.send(route, adapter.request(call), {
       onHead(code, head) {
         status = code
         headers = head
@@ -65,17 +65,18 @@ export function wholeAnswer<K extends DirectKind>(attempt: Attempt<K>, onFirstBy
 export type Streamed = { answered: boolean; error: Error | null }
 
 /**
- * Sends a call and relays its events to the client as they come. `open` is called before every write. Resolves when the
- * provider has finished or failed. Rejects with the adapter's GatewayError.
+ * Sends a call and relays its events to the client as they come; `silent` hears of every sign of life. `open` is called
+ * before every write. Resolves when the
+ * provider has finished or failed. `onFirstByte` hears of the first piece. Rejects with the adapter's GatewayError.
  */
 export function streamAnswer<K extends DirectKind>(
   attempt: Attempt<K>,
   relay: Relay,
-  keepAlive: KeepAlive,
+  silent: Silent,
   open: () => void,
   onFirstByte: () => void,
 ): Promise<Streamed> {
-  const { upstreams, environment, adapter, protocol, call, client } = attempt
+  const { upstreams, route, adapter, protocol, call, client } = attempt
   const request = adapter.request(call)
   return new Promise(resolve => {
     let status = 0
@@ -84,16 +85,8 @@ export function streamAnswer<K extends DirectKind>(
     let answered = false
     let paused = false
     let finished = false
-    const silent: Silent = {
-      ticks: 0,
-      keepAlive() {
-        open()
-        client.write(': keep-alive\n\n', 'latin1')
-      },
-    }
     const finish = (error: Error | null) => {
       finished = true
-      keepAlive.unwatch(silent)
       resolve({ answered, error })
     }
     const write = (text: string) => {
@@ -112,7 +105,9 @@ export function streamAnswer<K extends DirectKind>(
     const step = (work: () => void) => {
       if (finished) return
       try {
+        const { begun } = relay
         work()
+        if (relay.begun && !begun) onFirstByte()
         write(relay.flush())
         if (relay.over) finish(null)
       } catch (error) {
@@ -122,12 +117,10 @@ export function streamAnswer<K extends DirectKind>(
         exchange.abort()
       }
     }
-    keepAlive.watch(silent)
-    const exchange = upstreams.send(call.target, environment, request, {
+    const exchange = upstreams.send(route, request, {
       onHead(code, head) {
         status = code
         headers = head
-        onFirstByte()
       },
       onData(chunk) {
         if (status === 200) step(() => relay.feed(chunk))

@@ -10,19 +10,6 @@ export function isRequestFault(error: ProviderError): boolean {
   return requestFaults.has(error.reason)
 }
 
-const fleeting: ReadonlySet<FailureReason> = new Set([
-  'connection',
-  'server_error',
-  'overloaded',
-  'truncated',
-  'invalid_response',
-])
-
-/** True when the same provider may well answer at once: it neither asked to wait nor has already cost a time-out. */
-export function isFleeting(error: ProviderError): boolean {
-  return fleeting.has(error.reason) && error.retryAfterMs === null
-}
-
 /** The error a client gets when its providers failed. Names who was tried and why; never a secret or an address. */
 export function failureOf(tried: readonly Tried[], last: ProviderError): GatewayError {
   if (last.reason === 'context_length')

@@ -6,8 +6,9 @@ import type { Features } from '../kinds/features.ts'
 import type { Target } from '../providers/contract.ts'
 import type { Bound } from '../wallet/admission.ts'
 
-/** Output a request is expected to have when nobody said. */
-const expectedOutputTokens = 512
+/** Output a request is expected to have when nobody said, and the most it is expected to use of what it asked for. */
+const usualOutputTokens = 512
+const mostOutputTokens = 4_096
 /** What an image of about a megapixel is counted as. */
 const tokensPerImage = 1_290
 
@@ -42,14 +43,19 @@ export function boundOf(targets: readonly Target[], features: Features, marginPp
   // A chat template may add a token or two after the limit; better reserved than missing.
   if (features.maxTokens !== 0) fixedNano += Math.ceil((2 * picoPerOutputToken) / 1000)
   const estimatedTokens =
-    features.promptTokensEstimate + Math.min(features.maxTokens ?? expectedOutputTokens, 100_000) * features.choices
+    features.promptTokensEstimate + Math.min(features.maxTokens ?? usualOutputTokens, 100_000) * features.choices
   return { estimatedTokens, fixedNano, picoPerOutputToken, outputTokens, explicit: features.maxTokens !== null }
+}
+
+/** Output tokens each choice of a request will probably have. */
+export function expectedOutputTokens({ maxTokens }: Features): number {
+  return Math.min(maxTokens ?? usualOutputTokens, mostOutputTokens)
 }
 
 /** What a request will probably cost at a target, in nano-dollars: for routing, never for billing. */
 export function estimateNano(target: Target, features: Features, marginPpm: bigint): number {
   const prompt = features.promptTokensEstimate
-  const text = Math.min(features.maxTokens ?? expectedOutputTokens, 4_096) * features.choices
+  const text = expectedOutputTokens(features) * features.choices
   const images = features.outputs.image ? tokensPerImage * features.choices : 0
   const usage = {
     prompt_tokens: prompt,

@@ -1,92 +1,127 @@
+import type { Config } from '../base/config.ts'
 import { GatewayError } from '../base/errors.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import type { Mode, Policy } from '../keys/policy.ts'
 import type { Features } from '../kinds/features.ts'
-import type { DirectKind, DirectKinds } from '../kinds/index.ts'
+import type { DirectKind } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
-import type { Health } from '../providers/health.ts'
 import type { Upstreams } from '../providers/upstreams.ts'
-import { estimateNano } from './pricing.ts'
+import { reasonOf } from './explain.ts'
+import {
+  type Candidate,
+  type Inquiry,
+  inOrderOf,
+  type Option,
+  optionsOf,
+  type RoutingRequest,
+  type RoutingWorld,
+  refusalNoted,
+  refusalOf,
+  type Sort,
+  tie,
+  type Wish,
+} from './options.ts'
 import { type Unmet, unmet, unmetByChoice } from './requirements.ts'
-import { scoreOf } from './score.ts'
+import { choose } from './score.ts'
 
-/** A request's body, of which the router reads the model and the routing fields. */
-export type RoutingRequest = DirectKinds[DirectKind]['request'] & {
-  mode?: Mode | undefined
-  models?: string[] | undefined
-}
-
-export type Candidate = {
-  model: string
-  provider: string | null
-  score: number | null
-  quality: number | null
-  estimatedCostNano: number | null
-  latencyMs: number | null
-  excluded: string | null
-}
+/** Where a session was served before: what its provider has in its prompt cache. */
+export type Home = { model: string; provider: string; credentialId: string | null }
 
 /** Where a request goes: the targets to try in order, and why. */
 export type Decision = { mode: Mode; reason: string; targets: Target[]; candidates: Candidate[] }
 
-export type RoutingWorld = { catalog: Catalog; upstreams: Upstreams; health: Health; marginPpm: bigint }
-
-/** One request under consideration. `candidates` notes what was considered; null when nobody asks. */
-type Inquiry = {
-  world: RoutingWorld
-  policy: Policy
-  kind: DirectKind
-  mode: Mode
-  request: RoutingRequest
-  features: Features
-  candidates: Candidate[] | null
-}
-
 /** Targets one request may be sent to, the first included, and those of one named model. */
-export const mostTargets = 6
+export const mostTargets = 5
 const mostPerModel = 3
+const mostOfBestModel = 2
+/** A session leaves its model only for one that is better by this much. */
+const qualityToMoveFor = 10
+
+type Asking = { policy: Policy; kind: DirectKind; request: RoutingRequest; features: Features; home?: Home | null }
+
+type Worldly = { catalog: Catalog; upstreams: Upstreams; config: Pick<Config, 'patience'> }
 
 /**
- * Decides where a request goes. Pure but for reading live figures. `explain` notes every candidate. Throws a GatewayError:
- * 400 when the named model cannot take the request, 403 outside the allowlist, 404 unknown, 503 when nobody configured
- * serves it.
+ * Decides where a request goes: hard requirements first, then a score. Pure: the same question asked of the same world has
+ * the same answer. `explain` notes every candidate and the reason. Throws a GatewayError: 400 when the named model cannot
+ * take the request, 403 outside the allowlist, 404 unknown, 503 when nobody configured serves it now.
  */
-export function route(
-  world: RoutingWorld,
-  policy: Policy,
-  kind: DirectKind,
-  request: RoutingRequest,
-  features: Features,
-  explain = false,
-): Decision {
+export function route(world: RoutingWorld, asking: Asking, explain = false): Decision {
+  const { policy, kind, request, features, home = null } = asking
   const mode = request.mode ?? policy.mode
   const candidates: Candidate[] = []
   const inquiry = { world, policy, kind, mode, request, features, candidates: explain ? candidates : null }
-  const targets: Target[] = []
+  const options: Option[] = []
+  const wishes = new Map<ModelRow, Wish>()
   for (const slug of new Set([request.model, ...(request.models ?? [])])) {
     try {
-      const more = slug === 'auto' && kind === 'chat' ? automatic(inquiry) : pinned(inquiry, slug)
-      targets.push(...more.filter(({ model }) => !targets.some(target => target.model === model)))
+      const wish = wishOf(world.catalog, slug, kind)
+      const more = wish.auto ? automatic(inquiry, wish, home) : pinned(inquiry, wish, home)
+      const fresh = more.filter(({ target }) => !wishes.has(target.model))
+      for (const { target } of fresh) wishes.set(target.model, wish)
+      options.push(...fresh)
     } catch (error) {
       // A fallback that cannot take the request is passed over; the first model's fault is the caller's to know.
       if (slug === request.model || !(error instanceof GatewayError)) throw error
     }
   }
-  if (targets.length === 0) {
-    throw new GatewayError('no_provider_available', 'No configured provider can serve this request now.', {
-      headers: { 'retry-after': '5' },
-    })
-  }
-  const reason =
-    request.model === 'auto' ? `auto: the best match in mode ${mode}` : 'pinned: the request names the model'
-  const most = request.provider?.allow_fallbacks === false ? 1 : mostTargets
-  return { mode, reason, targets: targets.slice(0, most), candidates }
+  const chosen = rested(inquiry, options).slice(0, mostTargets)
+  const targets = chosen.map(({ target }) => target)
+  if (!explain) return { mode, reason: '', targets, candidates }
+  const reason = reasonOf(inquiry, wishes.get(targets[0]!.model)!, chosen[0]!, home)
+  return { mode, reason, targets, candidates: listed(chosen, candidates) }
 }
 
-function pinned(inquiry: Inquiry, slug: string): Target[] {
-  const { world, policy, kind, features, candidates } = inquiry
-  const model = world.catalog.find(slug)
+/** The world as a process knows it now. */
+export function worldOf({ catalog, upstreams, config }: Worldly, marginPpm: bigint): RoutingWorld {
+  const { pauseMs: mostPauseMs } = config.patience
+  return { catalog, upstreams, figures: target => upstreams.figures(target), marginPpm, mostPauseMs }
+}
+
+/** Only those that need no rest; where all do, those that are back soon enough to wait for. Throws 503 without any. */
+function rested({ world, policy }: Inquiry, options: readonly Option[]): Option[] {
+  // The sandbox, which serves test keys, never rests.
+  const ready = options.filter(({ figures }) => figures.restMs === 0)
+  const soonest = [...options].sort((a, b) => a.figures.restMs - b.figures.restMs)
+  const chosen = ready.length > 0 ? ready : soonest
+  const [first] = chosen
+  if (!first) throw nobodyNow(null)
+  if (first.figures.restMs > world.mostPauseMs && policy.environment === 'live') throw nobodyNow(first.figures.restMs)
+  for (const { candidate } of chosen) if (candidate) candidate.excluded = null
+  return chosen
+}
+
+/** The 503 of a request that nobody configured can serve, or nobody before `restMs` have passed. */
+export function nobodyNow(restMs: number | null): GatewayError {
+  const seconds = restMs === null ? 5 : Math.max(1, Math.ceil(restMs / 1_000))
+  const message =
+    restMs === null
+      ? 'No configured provider can serve this request now.'
+      : `Every provider that could serve this request failed repeatedly or asked to be left alone. Try again in ${seconds} s.`
+  return new GatewayError('no_provider_available', message, { headers: { 'retry-after': String(seconds) } })
+}
+
+const suffixes: readonly [suffix: string, sort: Sort][] = [
+  [':floor', 'price'],
+  [':nitro', 'speed'],
+]
+
+/** What a slug asks for. A model whose id ends like a suffix is that model. */
+function wishOf(catalog: Catalog, slug: string, kind: DirectKind): Wish {
+  const model = catalog.find(slug) ?? null
+  const auto = kind === 'chat'
+  if (model || slug === 'auto') return { slug, auto: !model && auto, model, sort: 'score' }
+  for (const [suffix, sort] of suffixes) {
+    if (!slug.endsWith(suffix)) continue
+    const base = slug.slice(0, -suffix.length)
+    return { slug, auto: auto && base === 'auto', model: catalog.find(base) ?? null, sort }
+  }
+  return { slug, auto: false, model: null, sort: 'score' }
+}
+
+function pinned(inquiry: Inquiry, { slug, model, sort }: Wish, home: Home | null): Option[] {
+  const { world, policy, kind, request, features, candidates } = inquiry
   if (!model || model.disabled || !serves(model, kind)) {
     throw new GatewayError(
       'model_not_found',
@@ -99,58 +134,95 @@ function pinned(inquiry: Inquiry, slug: string): Target[] {
   }
   const missing = unmet(model, features)
   if (missing) throw new GatewayError(missing.code, `\`${model.id}\` ${missing.why}.`, { param: missing.param })
-  const targets = ordered(inquiry, model)
-  // A request finds out by itself what a provider's dialect cannot express; whoever only asks is told now.
-  const able = candidates ? targets.filter(target => !refusalNoted(inquiry, target)) : targets
-  if (able.length === 0 && targets.length > 0) throw refusalOf(world.upstreams, kind, targets[0]!, inquiry.request)!
-  return able.slice(0, mostPerModel)
+  const options = optionsOf(inquiry, model, sort, null)
+  const settled = sort === 'score' && options.find(option => isHome(option, home) && isPreferred(option, options))
+  if (settled) options.sort((a, b) => Number(b === settled) - Number(a === settled))
+  // A lone target's own refusal is found out by the request itself, which comes to the same.
+  const lone = options.length === 1 && !request.models && !candidates
+  const able = lone ? options : options.filter(option => !refusalNoted(inquiry, option))
+  if (able.length === 0 && options.length > 0) throw refusalOf(world.upstreams, kind, options[0]!.target, request)!
+  return able.slice(0, fallsBack(request) ? mostPerModel : 1)
 }
 
-/** The targets of a chat that leaves the choice to us: the best model's first two providers, then the next best models. */
-function automatic(inquiry: Inquiry): Target[] {
-  const { world, mode, features } = inquiry
-  const scored: { score: number; benched: boolean; costNano: number; id: string; targets: Target[] }[] = []
-  const suitable = choosable(inquiry)
-  for (const model of suitable) {
-    const from = inquiry.candidates?.length ?? 0
-    const targets = ordered(inquiry, model, true)
-    const [first] = targets
-    if (!first) continue
-    const { provider } = first
-    const costNano = estimateNano(first, features, world.marginPpm)
-    const latencyMs = world.health.latencyMs(provider.name, model.id)
-    const score = scoreOf({ quality: model.quality!, costNano, latencyMs }, mode, features.difficulty)
-    for (const candidate of inquiry.candidates?.slice(from) ?? [])
-      if (!candidate.excluded) candidate.score = Math.round(score * 10_000) / 10_000
-    scored.push({ score, benched: world.health.benched(provider.name, model.id), costNano, id: model.id, targets })
+/** False when only one provider may be tried: a caller who names an order allows every provider in it. */
+function fallsBack({ provider }: RoutingRequest): boolean {
+  return provider?.allow_fallbacks !== false || provider.order !== undefined
+}
+
+/** The options of a chat that leaves the choice to us: the best model's first two providers, then the next best models. */
+function automatic(inquiry: Inquiry, { sort }: Wish, home: Home | null): Option[] {
+  const { features, request } = inquiry
+  const { difficulty } = features
+  const groups = choosable(inquiry)
+    .map(model => optionsOf(inquiry, model, sort, difficulty))
+    .filter(group => group.length > 0)
+  const compare = inOrderOf(sort)
+  groups.sort(([a], [b]) => compare(a!, b!))
+  const winner = winnerOf(inquiry, groups, sort, home)
+  const chosen: Option[] = []
+  if (winner) {
+    const own = groups.find(group => group.includes(winner))!
+    groups.splice(groups.indexOf(own), 1)
+    const others = own.filter(option => option !== winner && !refusalNoted(inquiry, option))
+    chosen.push(winner, ...others.slice(0, mostOfBestModel - 1))
   }
-  scored.sort(
-    (a, b) =>
-      Number(a.benched) - Number(b.benched) || b.score - a.score || a.costNano - b.costNano || (a.id < b.id ? -1 : 1),
+  const most = request.provider?.allow_fallbacks === false ? 1 : mostTargets
+  for (const group of groups) {
+    if (chosen.length >= most) break
+    const able = group.find(option => !refusalNoted(inquiry, option))
+    if (able) chosen.push(able)
+  }
+  return chosen.slice(0, most)
+}
+
+/** The option to begin with, null while all rest. */
+function winnerOf(inquiry: Inquiry, groups: readonly Option[][], sort: Sort, home: Home | null): Option | null {
+  const open = groups.flatMap(group =>
+    group.filter(option => option.figures.restMs === 0 && isPreferred(option, group)),
   )
-  inquiry.candidates?.sort((a, b) => (b.score ?? -Infinity) - (a.score ?? -Infinity))
-  const chosen: Target[] = []
-  for (const { targets } of scored) {
-    const able = targets.filter(target => !refusalNoted(inquiry, target))
-    chosen.push(...able.slice(0, chosen.length === 0 ? 2 : 1))
-    if (chosen.length >= mostTargets) break
+  const able = (option: Option) => !refusalNoted(inquiry, option)
+  if (sort !== 'score') return open.sort(inOrderOf(sort)).find(able) ?? null
+  const best = choose(open, inquiry.mode, tie, able)
+  const settled = open.find(option => isHome(option, home) && able(option))
+  return settled && best && best.quality < settled.quality + qualityToMoveFor ? settled : best
+}
+
+function isHome({ target, figures }: Option, home: Home | null): boolean {
+  return home?.model === target.model.id && home.provider === target.provider.name && figures.restMs === 0
+}
+
+/** True when none of a model's rested providers comes earlier in the request's own order. */
+function isPreferred({ preference }: Option, group: readonly Option[]): boolean {
+  return group.every(other => other.preference >= preference || other.figures.restMs > 0)
+}
+
+/** What was considered, each once: the chosen as they are tried, the others by score. */
+function listed(chosen: readonly Option[], candidates: readonly Candidate[]): Candidate[] {
+  const nameOf = ({ model, provider }: Candidate) => `${model}@${provider ?? ''}`
+  const unrated = -Number.MAX_VALUE
+  const others = candidates.toSorted(
+    (a, b) => (b.score ?? unrated) - (a.score ?? unrated) || (nameOf(a) < nameOf(b) ? -1 : 1),
+  )
+  const byName = new Map<string, Candidate>()
+  for (const candidate of [...chosen.map(({ candidate }) => candidate!), ...others]) {
+    if (!byName.has(nameOf(candidate))) byName.set(nameOf(candidate), candidate)
   }
-  return chosen
+  return [...byName.values()]
 }
 
 /** The models `auto` may choose among. Throws the 400 of a request that none of them can take. */
 function choosable({ world, policy, features, candidates }: Inquiry): ModelRow[] {
   const models: ModelRow[] = []
+  const allowed = allowedModels(world.catalog, policy)
   let missing: Unmet | null = null
   for (const model of world.catalog.models.values()) {
     if (model.disabled || !serves(model, 'chat')) continue
-    const outside = allowedModels(world.catalog, policy)?.has(model.id) === false
+    const outside = allowed?.has(model.id) === false
     const lack = outside ? null : unmetByChoice(model, features)
     missing ??= lack
-    const excluded =
-      allowedModels(world.catalog, policy)?.has(model.id) === false
-        ? 'not in the key’s allowlist'
-        : (lack?.why ?? (model.quality === null ? 'has no quality figure' : null))
+    const excluded = outside
+      ? 'not in the key’s allowlist'
+      : (lack?.why ?? (model.quality === null ? 'has no quality figure' : null))
     if (!excluded) models.push(model)
     else candidates?.push({ ...unknown, model: model.id, quality: model.quality, excluded })
   }
@@ -163,68 +235,6 @@ function choosable({ world, policy, features, candidates }: Inquiry): ModelRow[]
 }
 
 const unknown = { provider: null, score: null, estimatedCostNano: null, latencyMs: null }
-
-/** A model's providers in the order they are tried: healthy before benched, the caller's order, then price. */
-function ordered({ world, policy, kind, request, features, candidates }: Inquiry, model: ModelRow, ours = false) {
-  const { order, only, ignore } = request.provider ?? {}
-  const { upstreams, health } = world
-  const usable: { target: Target; rank: number; benched: boolean; costNano: number }[] = []
-  for (const { deployment, provider } of world.catalog.targets(model)) {
-    const target = { model, deployment, provider }
-    const { name } = provider
-    // A test key is served whatever is configured, but a server nobody set up looks free and would always win.
-    const configured = upstreams.configured(name, ours && provider.auth === 'none' ? 'live' : policy.environment)
-    const excluded = !configured
-      ? 'provider is not configured'
-      : (only && !only.includes(name)) || ignore?.includes(name)
-        ? 'excluded by the request’s provider preferences'
-        : !upstreams.adapter(kind, target, policy.environment)
-          ? 'provider’s protocol does not serve this route'
-          : null
-    const costNano = estimateNano(target, features, world.marginPpm)
-    const seen = { model: model.id, provider: name, quality: model.quality, estimatedCostNano: costNano }
-    candidates?.push({ ...seen, score: null, latencyMs: health.latencyMs(name, model.id), excluded })
-    if (excluded) continue
-    const rank = order?.indexOf(name) ?? -1
-    usable.push({
-      target,
-      rank: rank < 0 ? Number.MAX_SAFE_INTEGER : rank,
-      benched: health.benched(name, model.id),
-      costNano,
-    })
-  }
-  if (usable.length > 1)
-    usable.sort((a, b) => Number(a.benched) - Number(b.benched) || a.rank - b.rank || a.costNano - b.costNano)
-  return usable.map(({ target }) => target)
-}
-
-/** True when a provider's dialect cannot express the request; the candidate then says why. */
-function refusalNoted({ world, kind, request, candidates }: Inquiry, target: Target): boolean {
-  const refusal = refusalOf(world.upstreams, kind, target, request)
-  const { model, provider } = target
-  const candidate =
-    refusal && candidates?.find(one => one.model === model.id && one.provider === provider.name && !one.excluded)
-  if (candidate) candidate.excluded = refusal.message
-  return refusal !== null
-}
-
-/** What a provider's dialect cannot express of a request, as the 400 it would be; null when it can take it. */
-export function refusalOf(
-  upstreams: Upstreams,
-  kind: DirectKind,
-  target: Target,
-  request: RoutingRequest,
-): GatewayError | null {
-  const adapter = upstreams.adapter(kind, target, 'live')?.adapter
-  if (!adapter || adapter.native) return null
-  try {
-    adapter.request({ target, body: request as never, raw: null, maxTokens: null, media: new Map() })
-    return null
-  } catch (error) {
-    if (error instanceof GatewayError && error.code === 'unsupported_capability') return error
-    return null // Anything else is for the request itself to find out.
-  }
-}
 
 function serves(model: ModelRow, kind: DirectKind): boolean {
   if (kind === 'embedding') return model.type === 'embeddings'

@@ -5,17 +5,24 @@ import { authorise, type Policy, type Scope } from '../keys/policy.ts'
 import type { Features } from '../kinds/features.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import { type Call, ProviderError, type Target } from '../providers/contract.ts'
+import type { Route } from '../providers/upstreams.ts'
 import type { Services } from '../services.ts'
-import type { Spender, Ticket } from '../wallet/admission.ts'
+import type { Ticket } from '../wallet/admission.ts'
 import { type Attempt, ClientGone, streamAnswer, wholeAnswer } from './attempt.ts'
 import { type Bill, bill } from './bill.ts'
 import type { Client } from './client.ts'
-import { failureOf, internalError, isFleeting, isRequestFault, type Tried } from './failures.ts'
+import { failover } from './failover.ts'
+import { failureOf, internalError, type Tried } from './failures.ts'
+import type { Silent } from './keep-alive.ts'
 import { fetchMedia, noMedia } from './media.ts'
+import { refusalOf } from './options.ts'
 import { boundOf } from './pricing.ts'
 import { errorEvent, type Relay, relayFor, type Shape } from './relay.ts'
 import { answerHeaders, decimal, type Ended, type Report, reportOf, usageEvent } from './report.ts'
-import { type Decision, refusalOf, route } from './router.ts'
+import { type Decision, type Home, route, worldOf } from './router.ts'
+import { sessionKey } from './sessions.ts'
+import { spenderOf } from './spender.ts'
+import type { Watch } from './watch.ts'
 
 /** One request for an answer while the caller waits, already validated. */
 export type Order<K extends DirectKind> = {
@@ -26,6 +33,8 @@ export type Order<K extends DirectKind> = {
   raw: Buffer | null
   features: Features
   requestId: string
+  /** What the caller names the conversation; its requests stay where they were served. */
+  session: string | null
   stream: boolean
   includeUsage: boolean
 }
@@ -42,22 +51,6 @@ export async function run<K extends DirectKind>(services: Services, order: Order
   return run.start()
 }
 
-/** The part of a policy that the admission works with. */
-export function spenderOf(policy: Policy): Spender {
-  const { hash, version, keyId, organisationId, expiresAtMs, rpmLimit, tpmLimit, capNano, environment } = policy
-  return {
-    hash,
-    version,
-    keyId,
-    organisationId,
-    expiresAtMs,
-    rpmLimit,
-    tpmLimit,
-    capNano,
-    spendsMoney: environment === 'live',
-  }
-}
-
 class Run<K extends DirectKind> {
   readonly #services: Services
   readonly #order: Order<K>
@@ -67,6 +60,8 @@ class Run<K extends DirectKind> {
   readonly #id: string
   readonly #tried: Tried[] = []
   #policy: Policy
+  #session: string | null = null
+  #asked: Target | null = null
   #firstByteMs: number | null = null
   #opened = false
 
@@ -81,23 +76,32 @@ class Run<K extends DirectKind> {
   }
 
   async start(): Promise<Report> {
-    const { decision, ticket } = await this.#admit()
+    const home = await this.#recall()
+    const { decision, ticket } = await this.#admit(home)
     let bill: Bill
     try {
-      bill = await this.#serve(decision, ticket)
+      bill = await this.#serve(decision, home, ticket)
     } catch (error) {
       return this.#failed(error, decision, ticket)
     }
     return this.#settle(ticket, decision, bill)
   }
 
-  async #admit(): Promise<{ decision: Decision; ticket: Ticket }> {
+  /** Where this session was served before, if it is one. */
+  async #recall(): Promise<Home | null> {
+    const { session, body } = this.#order
+    if (session === null) return null
+    this.#session = sessionKey(this.#policy, session, body)
+    return this.#services.sessions.recall(this.#session)
+  }
+
+  async #admit(home: Home | null): Promise<{ decision: Decision; ticket: Ticket }> {
     const services = this.#services
     const { kind, body, features, scope, known } = this.#order
-    const world = { ...services, marginPpm: this.#marginPpm }
+    const world = worldOf(services, this.#marginPpm)
     const admitted = await services.policies.decide(known, async ({ policy, fresh }) => {
       authorise(policy, scope, services.clock.now())
-      const decision = route(world, policy, kind, body, features)
+      const decision = route(world, { policy, kind, request: body, features, home })
       const bound = boundOf(decision.targets, features, this.#marginPpm)
       const ticket = await services.admission.admit(spenderOf(policy), fresh, this.#id, bound)
       return 'stale' in ticket ? ticket : { decision, ticket }
@@ -106,37 +110,34 @@ class Run<K extends DirectKind> {
     return admitted
   }
 
-  /** Tries the targets in turn until one answers or breaks off. Throws what the last one failed with. */
-  async #serve(decision: Decision, ticket: Ticket): Promise<Bill> {
-    const targets = [...decision.targets]
-    let failure: ProviderError | null = null
-    let refusal: GatewayError | null = null
-    for (let target = targets.shift(); target; target = targets.shift()) {
-      if (this.#client.gone) throw new ClientGone('the client went away')
-      try {
-        return await this.#attempt(target, decision, ticket)
-      } catch (error) {
-        if (error instanceof GatewayError && error.code === 'unsupported_capability') {
-          refusal ??= error // Another provider of the model may speak a dialect that can express it.
-          continue
-        }
-        if (!(error instanceof ProviderError)) throw error
-        failure = error
-        this.#tried.push({ target, error })
-        if (isRequestFault(error)) throw error
-        this.#noteFailure(target, error)
-        // One broken connection should not fail a request that nobody else can serve.
-        if (decision.targets.length === 1 && this.#tried.length === 1 && isFleeting(error)) targets.push(target)
-      }
+  async #serve(decision: Decision, home: Home | null, ticket: Ticket): Promise<Bill> {
+    const { keepAlive } = this.#services
+    const { targets } = decision
+    const live = this.#policy.environment === 'live'
+    const search = { targets, live, home, startedMs: this.#startedMs, client: this.#client, tried: this.#tried }
+    const silent: Silent = {
+      ticks: 0,
+      keepAlive: () => {
+        // Whoever is being asked; between two calls, whoever was asked last.
+        this.#open(this.#asked ?? targets[0]!, decision, ticket)
+        this.#client.write(': keep-alive\n\n', 'latin1')
+      },
     }
-    throw failure ?? refusal ?? new Error('no target was tried')
+    if (this.#order.stream) keepAlive.watch(silent)
+    try {
+      return await failover(this.#services, search, watch => this.#attempt(watch, decision, ticket, silent))
+    } finally {
+      keepAlive.unwatch(silent)
+    }
   }
 
-  async #attempt(target: Target, decision: Decision, ticket: Ticket): Promise<Bill> {
+  async #attempt(watch: Watch, decision: Decision, ticket: Ticket, silent: Silent): Promise<Bill> {
     const { kind, body, raw, stream } = this.#order
-    const { upstreams, health, clock } = this.#services
+    const { upstreams, sessions } = this.#services
+    const { route } = watch
+    const { target, credential } = route
+    this.#asked = target
     const { environment } = this.#policy
-    const startedMs = clock.now()
     if (environment === 'test') {
       // The sandbox can express everything; the provider it stands for may not.
       const refusal = refusalOf(upstreams, kind, target, body)
@@ -146,23 +147,23 @@ class Run<K extends DirectKind> {
     const maxTokens = ticket.clamped ? ticket.outputTokens : null
     const media = served.adapter.remoteMedia ? await fetchMedia(this.#services, served.adapter, body) : noMedia
     const call: Call<K> = { target, body, raw, maxTokens, media }
-    const attempt: Attempt<K> = { upstreams, environment, ...served, call, client: this.#client }
-    const bill = await (stream ? this.#stream(attempt, decision, ticket) : this.#whole(attempt, decision, ticket))
-    if (environment === 'live' && !bill.errorCode)
-      health.succeeded(target.provider.name, target.model.id, (this.#firstByteMs ?? startedMs) - startedMs)
+    const attempt: Attempt<K> = { upstreams, route, ...served, call, client: this.#client }
+    const bill = await (stream
+      ? this.#stream(attempt, watch, decision, ticket, silent)
+      : this.#whole(attempt, watch, decision, ticket))
+    this.#firstByteMs = watch.firstByteMs
+    if (bill.errorCode) return bill
+    watch.succeeded(bill.usage.completion_tokens, { streamed: stream })
+    if (this.#session) {
+      const home = { model: target.model.id, provider: target.provider.name, credentialId: credential?.id ?? null }
+      sessions.remember(this.#session, home)
+    }
     return bill
   }
 
-  #noteFailure({ provider, model }: Target, error: ProviderError): void {
-    const { health, log } = this.#services
-    const { reason, status, cause } = error
-    if (this.#policy.environment === 'live' && !isRequestFault(error)) health.failed(provider.name, model.id, error)
-    log.warn({ provider: provider.name, model: model.id, reason, status, err: cause }, 'attempt failed')
-  }
-
-  async #whole(attempt: Attempt<K>, decision: Decision, ticket: Ticket): Promise<Bill> {
+  async #whole(attempt: Attempt<K>, watch: Watch, decision: Decision, ticket: Ticket): Promise<Bill> {
     const { adapter, call } = attempt
-    const json = await wholeAnswer(attempt, this.#noteFirstByte)
+    const json = await wholeAnswer(attempt, () => watch.began({ streamed: false }))
     const answer = adapter.answer(json, call) as Answerish
     const upstreamId = answer.id ?? null
     const { kind, body } = this.#order
@@ -181,20 +182,24 @@ class Run<K extends DirectKind> {
     return { ...billed, target: call.target }
   }
 
-  async #stream(attempt: Attempt<K>, decision: Decision, ticket: Ticket): Promise<Bill> {
+  async #stream(attempt: Attempt<K>, watch: Watch, decision: Decision, ticket: Ticket, silent: Silent): Promise<Bill> {
     const { call, adapter } = attempt
     const { target } = call
     const relay = relayFor(attempt, this.#shape(target), this.#order.features.choices)
     const open = () => this.#open(target, decision, ticket)
-    const { answered, error } = await streamAnswer(attempt, relay, this.#services.keepAlive, open, this.#noteFirstByte)
+    const onFirstByte = () => watch.began({ streamed: true })
+    const { answered, error } = await streamAnswer(attempt, relay, silent, open, onFirstByte)
     if (error && !answered) throw error
     const gone = error instanceof ClientGone || this.#client.gone
     const { kind, body, includeUsage } = this.#order
     const upstreamId = adapter.native ? relay.upstreamId : null
     const broken = error !== null || gone
     const billed = await bill(this.#billing(target, ticket), { kind, body, relay, broken, upstreamId })
-    if (gone) return { ...billed, status: 499, errorCode: clientClosed }
-    if (error) return { ...billed, ...this.#brokenOff(target, relay, error) }
+    if (gone) {
+      watch.abandoned()
+      return { ...billed, status: 499, errorCode: clientClosed }
+    }
+    if (error) return { ...billed, ...this.#brokenOff(watch, relay, error) }
     open()
     this.#client.write(
       relay.ending({ usage: billed.shownUsage, provider: target.provider.name, includeUsage }),
@@ -211,10 +216,9 @@ class Run<K extends DirectKind> {
   }
 
   /** Ends a stream whose provider failed in the middle. */
-  #brokenOff(target: Target, relay: Relay, error: Error): Pick<Bill, 'status' | 'errorCode' | 'finishReason'> {
-    const tried = error instanceof ProviderError ? [...this.#tried, { target, error }] : this.#tried
-    if (error instanceof ProviderError) this.#noteFailure(target, error)
-    const failure = this.#publicFailure(error, tried)
+  #brokenOff(watch: Watch, relay: Relay, error: Error): Pick<Bill, 'status' | 'errorCode' | 'finishReason'> {
+    if (error instanceof ProviderError) watch.failed(error)
+    const failure = this.#publicFailure(error, watch.route)
     this.#client.write(relay.failing(failure.body.error), relay.encoding)
     this.#client.end()
     return { status: failure.status, errorCode: failure.code, finishReason: 'error' }
@@ -225,7 +229,7 @@ class Run<K extends DirectKind> {
     if (error instanceof ClientGone) {
       return this.#settle(ticket, decision, { ...nothing, status: 499, errorCode: clientClosed })
     }
-    const failure = this.#publicFailure(error, this.#tried)
+    const failure = this.#publicFailure(error)
     const report = this.#settle(ticket, decision, { ...nothing, status: failure.status, errorCode: failure.code })
     const target = this.#tried.at(-1)?.target ?? decision.targets[0]!
     if (!this.#opened) {
@@ -242,10 +246,6 @@ class Run<K extends DirectKind> {
     return { id: this.#id, object, created: Math.floor(this.#startedMs / 1000), model: model.id }
   }
 
-  readonly #noteFirstByte = () => {
-    this.#firstByteMs = this.#services.clock.now()
-  }
-
   #billing(target: Target, ticket: Ticket) {
     return { target, ticket, marginPpm: this.#marginPpm, free: this.#policy.environment === 'test' }
   }
@@ -255,8 +255,9 @@ class Run<K extends DirectKind> {
     return answerHeaders({ id: this.#id, target, mode: decision.mode, ticket, attempts, test })
   }
 
-  #publicFailure(error: unknown, tried: readonly Tried[]): GatewayError {
-    if (error instanceof ProviderError) return failureOf(tried, error)
+  #publicFailure(error: unknown, broken?: Route): GatewayError {
+    if (error instanceof ProviderError)
+      return failureOf(broken ? [...this.#tried, { target: broken.target, error }] : this.#tried, error)
     if (error instanceof GatewayError) return error
     this.#services.log.error({ err: error }, 'run failed')
     return internalError(error)

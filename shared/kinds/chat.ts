@@ -89,6 +89,11 @@ const routing = {
     .optional()
     .describe('Provider preferences.'),
   metadata: z.record(z.string(), z.string()).nullish(),
+  prompt_cache_key: z
+    .string()
+    .max(1_000)
+    .nullish()
+    .describe('Names the conversation: its requests stay with one provider, so that its prompt cache is hit.'),
 }
 
 /** `POST /v1/chat/completions` and `/v1/route`: the OpenAI chat shape (unknown fields pass through) plus the routing fields. */

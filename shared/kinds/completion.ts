@@ -12,6 +12,7 @@ export const completionRequest = z.looseObject({
   models: chatRequest.shape.models,
   provider: chatRequest.shape.provider,
   metadata: chatRequest.shape.metadata,
+  prompt_cache_key: chatRequest.shape.prompt_cache_key,
   stream: chatRequest.shape.stream,
   stream_options: chatRequest.shape.stream_options,
   max_tokens: chatRequest.shape.max_tokens,

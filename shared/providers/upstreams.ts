@@ -1,15 +1,32 @@
+import { createHash } from 'node:crypto'
 import type { Config } from '../base/config.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { ModelRow, ProviderRow } from '../catalog/schema.ts'
-import { type Dispatcher, type Exchange, exchange, openPool, type ResponseSink } from '../io/http.ts'
+import { type Dispatcher, type Exchange, exchange, openPool, type ResponseSink, type Timeouts } from '../io/http.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import { completionOverChat } from './completion-over-chat.ts'
 import type { DirectAdapter, Protocol, Target, UpstreamRequest } from './contract.ts'
+import type { Figures, Health } from './health.ts'
 import { protocols } from './protocols.ts'
 
 export type Environment = 'live' | 'test'
 
-type Line = { pool: Dispatcher; prefix: string; secrets: string[]; next: number; auth: ProviderRow['auth'] }
+/**
+ * The way of one call. Without a credential it leads to the sandbox; `alone` = no other API key could be used now;
+ * `withinMs` is what is left of the time to wait for the first byte.
+ */
+export type Route = { target: Target; credential: Credential | null; alone: boolean; withinMs: number }
+
+/** An API key at a provider. `id` names it without giving it away. */
+export type Credential = { id: string; secret: string }
+
+type Line = {
+  pool: Dispatcher
+  prefix: string
+  credentials: Credential[]
+  next: number
+  auth: ProviderRow['auth']
+}
 
 /** Connections one process may hold open to one provider. */
 const connectionsPerProvider = 8_192
@@ -18,13 +35,15 @@ const sandboxPrefix = '/v1'
 /** The configured providers and the lines to them. Test keys always get the sandbox: this is the one place that decides it. */
 export class Upstreams {
   readonly #catalog: Catalog
-  readonly #timeouts: Config['upstream']
+  readonly #timeouts: Timeouts
+  readonly #health: Health
   readonly #lines = new Map<string, Line>()
   readonly #sandbox: Dispatcher
 
-  constructor(options: { catalog: Catalog; config: Config; sandbox: Dispatcher }) {
+  constructor(options: { catalog: Catalog; config: Config; health: Health; sandbox: Dispatcher }) {
     this.#catalog = options.catalog
     this.#timeouts = options.config.upstream
+    this.#health = options.health
     this.#sandbox = options.sandbox
     for (const row of options.catalog.providers.values()) {
       const settings = options.config.providers.get(row.name)
@@ -36,7 +55,7 @@ export class Upstreams {
       this.#lines.set(row.name, {
         pool,
         prefix: base.pathname.replace(/\/+$/, ''),
-        secrets: settings!.apiKeys,
+        credentials: (settings!.apiKeys.length > 0 ? settings!.apiKeys : ['']).map(credentialOf),
         next: 0,
         auth: row.auth,
       })
@@ -70,19 +89,47 @@ export class Upstreams {
     return adapter ? { adapter: adapter as DirectAdapter<K>, protocol } : null
   }
 
-  /** Sends a request to a target. The secret goes to that provider's own origin and nowhere else. */
-  send(target: Target, environment: Environment, request: UpstreamRequest, sink: ResponseSink): Exchange {
-    if (environment === 'test') {
-      return exchange(this.#sandbox, { ...request, path: sandboxPrefix + request.path }, this.#timeouts, sink)
-    }
+  /**
+   * What is known of a target now. It rests for as long as its circuit is open or a provider asked for it, be it on every
+   * API key.
+   */
+  figures(target: Target): Figures {
+    const figures = this.#health.figures(target)
+    const credentials = this.#lines.get(target.provider.name)?.credentials ?? []
+    const keysRestMs = Math.min(...credentials.map(({ id }) => this.#health.keyRestMs(target, id)))
+    return keysRestMs > figures.restMs && keysRestMs < Infinity ? { ...figures, restMs: keysRestMs } : figures
+  }
+
+  /**
+   * The API key for the next call to a target: the preferred one, else the next in turn, of those that need not rest.
+   * `alone` = no other could be used now.
+   */
+  credential(target: Target, preferredId: string | null = null): { credential: Credential; alone: boolean } {
     const line = this.#lines.get(target.provider.name)
     if (!line) throw new Error(`provider ${target.provider.name} is not configured`)
-    const secret = line.secrets[line.next++ % Math.max(1, line.secrets.length)] ?? ''
-    const headers = { ...request.headers, ...authHeader(line.auth, secret) }
+    const rested = line.credentials.filter(({ id }) => this.#health.keyRestMs(target, id) === 0)
+    const usable = rested.length > 0 ? rested : line.credentials
+    const credential = usable.find(({ id }) => id === preferredId) ?? usable[line.next++ % usable.length]!
+    return { credential, alone: usable.length === 1 }
+  }
+
+  /**
+   * Sends a request to a target; a live one with one of its API keys, which goes to that provider's own origin and nowhere
+   * else. `withinMs` shortens the wait for the first byte.
+   */
+  send({ target, credential, withinMs }: Route, request: UpstreamRequest, sink: ResponseSink): Exchange {
+    const timeouts =
+      withinMs < this.#timeouts.firstByteTimeoutMs
+        ? { ...this.#timeouts, firstByteTimeoutMs: withinMs }
+        : this.#timeouts
+    if (!credential) return exchange(this.#sandbox, { ...request, path: sandboxPrefix + request.path }, timeouts, sink)
+    const line = this.#lines.get(target.provider.name)
+    if (!line) throw new Error(`provider ${target.provider.name} is not configured`)
+    const headers = { ...request.headers, ...authHeader(line.auth, credential.secret) }
     return exchange(
       line.pool,
       { method: request.method, path: line.prefix + request.path, headers, body: request.body },
-      this.#timeouts,
+      timeouts,
       sink,
     )
   }
@@ -91,6 +138,10 @@ export class Upstreams {
   async close(): Promise<void> {
     await Promise.all([this.#sandbox, ...[...this.#lines.values()].map(line => line.pool)].map(pool => pool.destroy()))
   }
+}
+
+function credentialOf(secret: string): Credential {
+  return { id: createHash('sha256').update(secret).digest('hex').slice(0, 12), secret }
 }
 
 function authHeader(auth: ProviderRow['auth'], secret: string): Record<string, string> {

@@ -69,7 +69,7 @@ export async function startGateway(
   })
   const services = await openServices(config, createLog(config.logLevel), clock)
   await services.admission.start()
-  services.health.start()
+  await services.health.start()
   await keepPartitions(services.db, clock.now(), config.generationRetentionMonths)
   const blocking = openWaiter(config)
   blocking.on('error', () => {}) // It reconnects by itself.

@@ -1,0 +1,93 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { GatewayError } from '../base/errors.ts'
+import { ProviderError, type Target } from '../providers/contract.ts'
+import type { Route } from '../providers/upstreams.ts'
+import type { Services } from '../services.ts'
+import { ClientGone } from './attempt.ts'
+import type { Client } from './client.ts'
+import { isRequestFault, type Tried } from './failures.ts'
+import { Plan } from './plan.ts'
+import { type Home, nobodyNow } from './router.ts'
+import { Watch } from './watch.ts'
+
+/** A request in search of an answer. */
+export type Search = {
+  targets: readonly Target[]
+  /** Calls of test keys go to the sandbox, whose failures say nothing about any provider. */
+  live: boolean
+  home: Home | null
+  startedMs: number
+  client: Client
+  /** What was tried so far, for the error and the log. */
+  tried: Tried[]
+}
+
+/**
+ * Tries the targets of a request until `call` resolves for one: in their order, resting ones left out, each failure noted
+ * for everybody, within the configured patience. Rejects with what the last one failed with, with a fault of the request
+ * itself, with ClientGone, or with a 503 when all of them rest.
+ */
+export async function failover<T>(services: Services, search: Search, call: (watch: Watch) => Promise<T>): Promise<T> {
+  const { clock, config } = services
+  const { client, tried, live } = search
+  // The sandbox would only say the same again.
+  const patience = live ? config.patience : { ...config.patience, pauseMs: 0 }
+  const plan = new Plan(search.targets, patience, search.startedMs)
+  let failure: unknown = null
+  let refusal: GatewayError | null = null
+  let restMs = 0
+  for (let step = plan.next(clock.now()); step; step = plan.next(clock.now())) {
+    const { target } = step
+    if (step.pauseMs > 0) await pause(step.pauseMs, client)
+    if (client.gone) throw new ClientGone('the client went away')
+    restMs = live ? await restOf(services, target) : 0
+    if (restMs > 0) {
+      plan.resting(target, restMs, clock.now())
+      continue
+    }
+    plan.began(target)
+    const route = routeTo(services, search, target, plan.remainingMs(clock.now()))
+    const watch = new Watch(services, route)
+    try {
+      return await call(watch)
+    } catch (error) {
+      if (!(error instanceof ProviderError) || isRequestFault(error)) watch.abandoned()
+      if (error instanceof GatewayError && error.code === 'unsupported_capability') {
+        refusal ??= error // Another provider of the model may speak a dialect that can express it.
+        continue
+      }
+      if (!(error instanceof ProviderError)) throw error
+      failure = error
+      tried.push({ target, error })
+      if (isRequestFault(error)) throw error
+      watch.failed(error)
+      plan.failed(target, error, isOfKey(error) && !route.alone, clock.now())
+    }
+  }
+  throw failure ?? refusal ?? nobodyNow(restMs)
+}
+
+/** How long a target must not be called; 0 = now, perhaps as the one call that tries whether it has recovered. */
+async function restOf({ upstreams, health }: Services, target: Target): Promise<number> {
+  const { restMs, circuit } = upstreams.figures(target)
+  if (restMs > 0 || circuit === 'closed' || (await health.enter(target))) return restMs
+  return upstreams.figures(target).restMs
+}
+
+function routeTo({ upstreams }: Services, { live, home }: Search, target: Target, withinMs: number): Route {
+  if (!live) return { target, credential: null, alone: true, withinMs }
+  const atHome = home?.provider === target.provider.name
+  return { target, ...upstreams.credential(target, atHome ? home.credentialId : null), withinMs }
+}
+
+/** True when only the API key was at fault, and another one may do. */
+function isOfKey({ reason }: ProviderError): boolean {
+  return reason === 'rate_limited' || reason === 'auth' || reason === 'quota'
+}
+
+/** Waits, but no longer than somebody waits for the answer. */
+async function pause(ms: number, client: Client): Promise<void> {
+  const left = new AbortController()
+  client.onGone(() => left.abort())
+  await sleep(ms, undefined, { signal: left.signal }).catch(() => {})
+}
