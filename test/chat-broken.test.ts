@@ -143,7 +143,7 @@ test.serial(
 test.serial('200, then an error event, when every provider fails after keep-alives have opened the stream', async t => {
   keepAliveEvery(10, t)
   const { reply, cut } = breakable()
-  world.openai.next(reply, reset)
+  world.openai.next(reply, ...Array<Reply>(20).fill(reset))
   const account = await world.gateway.account()
   const body = saying('gpt-4o', question, { stream: true })
   const response = await world.gateway.fetch('/v1/chat/completions', { key: account.live, body })

@@ -3,22 +3,21 @@ import fc from 'fast-check'
 import { loadCatalog } from '../shared/catalog/catalog.ts'
 import { type Relay, relayFor } from '../shared/chat/relay.ts'
 import { parseEvents, SseParser } from '../shared/io/sse.ts'
-import type { Call } from '../shared/providers/contract.ts'
-import { ProviderError } from '../shared/providers/contract.ts'
+import { type Call, type DirectAdapter, ProviderError } from '../shared/providers/contract.ts'
 import { protocols } from '../shared/providers/protocols.ts'
-import { messageEvents, sse } from './emulators/anthropic.ts'
-import { dataOf } from './support/chat.ts'
+import { framed } from './emulators/emulator.ts'
+import { answers, type Dialect, models, type Payloads } from './support/streams.ts'
 
 const catalog = loadCatalog()
 const shape = { id: 'chatcmpl-ours', object: 'chat.completion.chunk', created: 1, model: 'ours' }
 
-function relayOf(slug: string, choices = 1): Relay {
+function relayOf(slug: string, choices = 1, served?: DirectAdapter<'chat'>, like = shape): Relay {
   const model = catalog.find(slug)!
   const [target] = catalog.targets(model)
   const body = { model: slug, messages: [{ role: 'user' as const, content: 'x' }], stream: true, n: choices }
   const call: Call<'chat'> = { target: { model, ...target! }, body, raw: null, maxTokens: null, media: new Map() }
-  const adapter = protocols[target!.provider.protocol]!.direct.chat!
-  return relayFor({ adapter, call }, shape, choices)
+  const adapter = served ?? protocols[target!.provider.protocol]!.direct.chat!
+  return relayFor({ adapter, call }, like, choices)
 }
 
 /** What a client gets when the bytes come in these pieces. */
@@ -33,13 +32,13 @@ function relayed(relay: Relay, pieces: Buffer[]) {
   const usage = relay.usage ?? { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
   out += relay.ending({ usage: { ...usage, cost: 0 }, provider: 'p', includeUsage: false })
   const text = Buffer.from(out, relay.encoding).toString()
-  const data = dataOf(text)
-  const chunks = data.filter(one => one !== '[DONE]')
+  const data = parseEvents(text).map(event => event.data)
+  const chunks = data.filter(one => one !== '[DONE]').map(one => JSON.parse(one))
   const contents: Record<number, string> = {}
   const finishes: Record<number, string[]> = {}
   for (const { choices } of chunks) {
     for (const { index, delta, finish_reason } of choices) {
-      contents[index] = (contents[index] ?? '') + (delta.content ?? '')
+      contents[index] = (contents[index] ?? '') + (delta?.content ?? '')
       if (finish_reason) finishes[index] = [...(finishes[index] ?? []), finish_reason]
     }
   }
@@ -65,45 +64,53 @@ const anyText = fc.string({ unit: 'binary', maxLength: 12 }).filter(text => text
 const someText = fc.oneof(anyText, fc.constantFrom('é', '🚀', '"error":', '[DONE]', '"finish_reason":"stop"', '\r\n\n'))
 const splits = fc.array(fc.nat(), { maxLength: 40 })
 
-const passing = fc.record({
-  texts: fc.array(someText, { minLength: 1, maxLength: 8 }),
-  choices: fc.integer({ min: 1, max: 3 }),
-  eol: fc.constantFrom('\n', '\r\n'),
-  spaced: fc.boolean(),
-  comments: fc.boolean(),
-  done: fc.boolean(),
-  usage: fc.constantFrom('none', 'with the finish', 'on its own'),
+/** How a stream is written and cut. */
+const writing = fc.record({
+  eol: fc.constantFrom('\n', '\r\n', '\r'),
+  tight: fc.boolean(),
+  spread: fc.boolean(),
+  mark: fc.boolean(),
+  unended: fc.boolean(),
+  before: fc.subarray([': ping', '', 'id: 7', 'event: message']),
   splits,
 })
 
-function passingBytes({
-  texts,
-  choices,
-  eol,
-  spaced,
-  comments,
-  done,
-  usage,
-}: typeof passing extends fc.Arbitrary<infer T> ? T : never): Buffer {
+const passing = fc.record({
+  writing,
+  texts: fc.array(someText, { minLength: 1, maxLength: 8 }),
+  choices: fc.integer({ min: 1, max: 3 }),
+  done: fc.boolean(),
+  repeats: fc.boolean(),
+  notes: fc.boolean(),
+  usage: fc.constantFrom('none', 'growing', 'with the finish', 'on its own'),
+})
+type Passing = typeof passing extends fc.Arbitrary<infer T> ? T : never
+
+const base = { id: 'chatcmpl-up', object: 'chat.completion.chunk', created: 9, model: 'up', vendor: { x: 1 } }
+
+function passingPayloads({ texts, choices, done, repeats, notes, usage }: Passing): Payloads {
   const counts = { prompt_tokens: 3, completion_tokens: 5, total_tokens: 8 }
-  const base = { id: 'chatcmpl-up', object: 'chat.completion.chunk', created: 9, model: 'up', vendor: { x: 1 } }
-  const events: object[] = []
+  const payloads: object[] = []
   for (let index = 0; index < choices; index++) {
-    for (const content of texts) events.push({ ...base, choices: [{ index, delta: { content }, finish_reason: null }] })
-    const last = index === choices - 1 && usage === 'with the finish'
-    events.push({ ...base, choices: [{ index, delta: {}, finish_reason: 'stop' }], ...(last && { usage: counts }) })
+    const isLast = index === choices - 1
+    for (const content of texts) {
+      const growing = usage === 'growing' && { usage: { ...counts, completion_tokens: 1 } }
+      payloads.push({ ...base, choices: [{ index, delta: { content }, finish_reason: null }], ...growing })
+      if (notes) payloads.push({ type: 'ping' })
+    }
+    const withFinish = isLast && (usage === 'with the finish' || usage === 'growing') && { usage: counts }
+    const finish = { ...base, choices: [{ index, delta: {}, finish_reason: 'stop' }], ...withFinish }
+    payloads.push(finish, ...(repeats ? [finish] : []))
   }
-  if (usage === 'on its own') events.push({ ...base, choices: [], usage: counts })
-  const lines = events.map(event => `data:${spaced ? ' ' : ''}${JSON.stringify(event)}`)
-  const withComments = comments ? lines.flatMap(one => [': ping', one]) : lines
-  return Buffer.from([...withComments, ...(done ? ['data: [DONE]'] : [])].map(one => one + eol + eol).join(''))
+  if (usage === 'on its own') payloads.push({ ...base, choices: [], usage: counts })
+  return [...payloads, ...(done ? ['[DONE]'] : [])]
 }
 
 test('any split of a stream in our dialect gives the same text, finish and usage', t => {
   fc.assert(
     fc.property(passing, stream => {
-      const bytes = passingBytes(stream)
-      const got = relayed(relayOf('gpt-4.1', stream.choices), cutAt(bytes, stream.splits))
+      const bytes = Buffer.from(framed(passingPayloads(stream), stream.writing))
+      const got = relayed(relayOf('gpt-4.1', stream.choices), cutAt(bytes, stream.writing.splits))
       const content = stream.texts.join('')
       for (let index = 0; index < stream.choices; index++) {
         t.is(got.contents[index], content)
@@ -115,36 +122,169 @@ test('any split of a stream in our dialect gives the same text, finish and usage
       t.true(got.chunks.every(({ choices, vendor }) => choices.length === 1 && vendor.x === 1))
       t.like(got.last, { usage: { cost: 0 }, provider: 'p' })
     }),
-    { numRuns: 300 },
+    { numRuns: 500 },
   )
 })
 
-test('any split of an Anthropic stream gives the same text, finish and usage', t => {
-  const pieces = fc.array(
-    someText.filter(text => text !== ''),
-    { minLength: 1, maxLength: 8 },
-  )
+test('any split of a stream in our dialect passes every byte between the first piece and the last', t => {
+  const pieces = fc.array(someText, { minLength: 2, maxLength: 8 })
   fc.assert(
-    fc.property(pieces, splits, (texts, places) => {
-      const usage = { input_tokens: 7, output_tokens: 9 }
-      const content = [{ type: 'text', text: texts.join('') }]
-      const message = { id: 'm', type: 'message', role: 'assistant', model: 'up', stop_sequence: null } as const
-      const whole = { ...message, content, stop_reason: 'max_tokens', stop_details: null, usage }
-      const bytes = Buffer.from(
-        messageEvents(whole, () => texts)
-          .map(sse)
-          .join(''),
+    fc.property(pieces, writing, (texts, how) => {
+      const piece = (delta: object) => ({ ...base, choices: [{ index: 0, delta, finish_reason: null }] })
+      const between = framed(
+        texts.map(content => piece({ content })),
+        { ...how, mark: false, unended: false },
       )
-      const got = relayed(relayOf('claude-sonnet-5'), cutAt(bytes, places))
-      t.is(got.contents[0], texts.join(''))
-      t.is(got.counted, texts.join(''))
-      t.deepEqual(got.finishes[0], ['length'])
-      t.like(got.usage, { prompt_tokens: 7, completion_tokens: 9 })
-      t.is(got.ends, 1)
-      t.true(got.chunks.every(({ id, model }) => id === 'chatcmpl-ours' && model === 'ours'))
+      const finish = { ...base, choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }
+      const whole =
+        framed([piece({ role: 'assistant' })], { ...how, unended: false }) +
+        between +
+        framed([finish], { ...how, mark: false })
+      t.true(relayed(relayOf('gpt-4.1'), cutAt(Buffer.from(whole), how.splits)).text.includes(between))
     }),
     { numRuns: 200 },
   )
+})
+
+for (const dialect of ['anthropic', 'gemini'] as const) {
+  test(`any split of a stream of ${dialect} gives the same text, finish and usage`, t => {
+    const pieces = fc.array(
+      someText.filter(text => text !== ''),
+      { minLength: 1, maxLength: 8 },
+    )
+    fc.assert(
+      fc.property(pieces, writing, (texts, how) => {
+        const bytes = Buffer.from(framed(answers[dialect](texts), how))
+        const got = relayed(relayOf(models[dialect]), cutAt(bytes, how.splits))
+        t.is(got.contents[0], texts.join(''))
+        t.is(got.counted, texts.join(''))
+        t.deepEqual(got.finishes[0], ['stop'])
+        t.like(got.usage, { prompt_tokens: 1_000, completion_tokens: 10 })
+        t.is(got.ends, 1)
+        t.true(got.chunks.every(({ id, model }) => id === 'chatcmpl-ours' && model === 'ours'))
+      }),
+      { numRuns: 200 },
+    )
+  })
+}
+
+const anyGarbage = fc.constantFrom('42', '"x"', '[]', '{}', 'null', '{"choices":[{"del', '<html>', '{"a":1}{"b":2}')
+for (const dialect of Object.keys(answers) as Dialect[]) {
+  test(`any split of a stream of ${dialect} with garbage gives what came before it, and a fault`, t => {
+    const texts = ['a', 'é', '🚀', ' "error":', ' d']
+    const payloads = answers[dialect](texts)
+    const first = payloads.findIndex(payload => JSON.stringify(payload).includes('"a"'))
+    const places = fc.integer({ min: 1, max: texts.length - 1 })
+    fc.assert(
+      fc.property(anyGarbage, fc.boolean(), places, writing, (garbage, isStray, place, how) => {
+        const framing = { ...how, mark: false, unended: false }
+        const before = framed(payloads.slice(0, first + place), { ...framing, mark: how.mark })
+        const fault = isStray && garbage.startsWith('<') ? garbage + how.eol.repeat(2) : framed([garbage], framing)
+        const bytes = Buffer.from(before + fault + framed(payloads.slice(first + place), framing))
+        const relay = relayOf(models[dialect])
+        let out = ''
+        const error = t.throws(() => {
+          for (const packet of cutAt(bytes, how.splits)) {
+            out += relay.flush()
+            relay.feed(packet)
+          }
+        })
+        out += relay.flush()
+        t.is((error as ProviderError).reason, 'invalid_response')
+        const chunks = parseEvents(Buffer.from(out, relay.encoding).toString()).map(event => JSON.parse(event.data))
+        const content = chunks.map(({ choices }) => choices[0].delta.content ?? '').join('')
+        t.is(content, texts.slice(0, place).join(''))
+        t.is(relay.tally.text(), content)
+      }),
+      { numRuns: 200 },
+    )
+  })
+}
+
+const anything = fc.oneof(fc.jsonValue({ maxDepth: 2 }), fc.constantFrom('', 'x', 0, 1, 'stop', 'error', {}, []))
+const partly = (fields: Record<string, fc.Arbitrary<unknown>>) => fc.record(fields, { requiredKeys: [] })
+const delta = partly({
+  content: anything,
+  tool_calls: fc.oneof(fc.array(anything), anything),
+  audio: anything,
+  images: anything,
+})
+const choice = partly({ index: anything, delta: fc.oneof(delta, anything), text: anything, finish_reason: anything })
+const block = partly({
+  type: fc.constantFrom('text', 'tool_use', 'thinking'),
+  text: anything,
+  id: anything,
+  name: anything,
+})
+const oddities: Record<Dialect, fc.Arbitrary<unknown>> = {
+  openai: fc.oneof(
+    delta.map(fields => ({ choices: [{ index: 0, delta: fields }] })),
+    partly({ choices: fc.array(fc.oneof(choice, anything)), usage: anything, error: anything, object: anything }),
+  ),
+  anthropic: partly({
+    type: fc.constantFrom('message_start', 'content_block_start', 'content_block_delta', 'message_delta', 'error'),
+    index: anything,
+    delta: fc.oneof(partly({ type: anything, text: anything, stop_reason: anything }), anything),
+    content_block: fc.oneof(block, anything),
+    message: fc.oneof(partly({ id: anything, model: anything, usage: anything }), anything),
+    usage: anything,
+    error: anything,
+  }),
+  gemini: partly({
+    candidates: fc.array(fc.oneof(partly({ content: anything, index: anything, finishReason: anything }), anything)),
+    usageMetadata: anything,
+    promptFeedback: anything,
+    error: anything,
+  }),
+}
+for (const dialect of Object.keys(answers) as Dialect[]) {
+  test(`nothing that a stream of ${dialect} holds causes anything but a ProviderError`, t => {
+    const beginning = Buffer.from(framed(answers[dialect]([...'abcd']).slice(0, -3)))
+    fc.assert(
+      fc.property(fc.array(oddities[dialect], { minLength: 1, maxLength: 3 }), fc.boolean(), (events, begun) => {
+        const relay = relayOf(models[dialect])
+        try {
+          if (begun) relay.feed(beginning)
+          relay.feed(Buffer.from(framed(events as object[])))
+          relay.close()
+        } catch (error) {
+          if (!(error instanceof ProviderError)) throw error
+        }
+        const out = Buffer.from(relay.flush() + relay.failing({ message: 'x' }), relay.encoding).toString()
+        for (const { data } of parseEvents(out)) t.true(Array.isArray(JSON.parse(data).choices))
+        t.is(typeof relay.tally.text(), 'string')
+      }),
+      { numRuns: 1_000 },
+    )
+  })
+}
+
+test('a text completion passes as it came; a chunk of a chat among its chunks is garbage', t => {
+  const base = { id: 'cmpl-up', object: 'text_completion', created: 9, model: 'up' }
+  const piece = (text: string, finish_reason: string | null = null) =>
+    framed([{ ...base, choices: [{ index: 0, text, finish_reason }] }])
+  const { completion } = protocols.openai!.direct
+  const relay = () => relayOf('gpt-4.1', 1, completion as never, { ...shape, object: 'text_completion' })
+  const { text, counted, last } = relayed(relay(), [piece('a'), piece('é'), piece('', 'length')].map(Buffer.from))
+  t.true(text.includes(piece('é')))
+  t.is(counted, 'aé')
+  t.is(last.choices[0].finish_reason, 'length')
+  const broken = relay()
+  broken.feed(Buffer.from(piece('a')))
+  const chat = framed([{ ...base, choices: [{ index: 0, delta: { content: 'x' } }] }])
+  t.is(t.throws<ProviderError>(() => broken.feed(Buffer.from(chat))).reason, 'invalid_response')
+})
+
+test('an endless stream is counted, but kept only as far as the cap', t => {
+  const relay = relayOf('gpt-4.1')
+  const piece = (content: string) => ({ ...base, choices: [{ index: 0, delta: { content }, finish_reason: null }] })
+  const packet = Buffer.from(framed(Array(64).fill(piece('x'.repeat(1_000)))))
+  for (let i = 0; i < 100; i++) {
+    relay.feed(packet)
+    relay.flush()
+  }
+  t.is(relay.tally.length, 6_400_000)
+  t.true(relay.tally.text().length <= 4 * 1024 * 1024 + 1_000)
 })
 
 test('a stream in our dialect passes byte by byte, whatever fields it has', t => {

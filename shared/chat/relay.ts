@@ -1,18 +1,16 @@
+import { isAscii } from 'node:buffer'
 import type { ShownUsage, Usage } from '../base/usage.ts'
-import { EventCutter, endOfEvent, parseEvents, type ServerSentEvent, SseParser } from '../io/sse.ts'
+import { EventCutter, parseEvent, type ServerSentEvent, SseParser, splitEvents } from '../io/sse.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import { type Call, type DirectAdapter, ProviderError, type StreamDecoder } from '../providers/contract.ts'
+import { additionOf, type Choice, Choices, emptyChoice, onlyFinish, withoutFinish } from './choices.ts'
 import { Tally } from './tally.ts'
 
 /** What all pieces of one streamed answer have in common. */
 export type Shape = { id: string; object: string; created: number; model: string }
 
 /** One piece of a streamed answer, chat or completion. */
-export type Piece = Shape & {
-  choices: { index: number; finish_reason?: string | null; delta?: Record<string, unknown>; text?: string }[]
-  usage?: Usage | null
-  provider?: string
-}
+export type Piece = Shape & { choices: Choice[]; usage?: Usage | null; provider?: string }
 
 /** How the answer ends: `usage` is what will be shown and billed. */
 export type Ending = { usage: ShownUsage; provider: string; includeUsage: boolean }
@@ -27,22 +25,31 @@ export abstract class Relay {
   /** How the text is to be written: bytes that pass unchanged are latin1. */
   abstract readonly encoding: Encoding
   readonly tally = new Tally()
-  usage: Usage | null = null
   upstreamId: string | null = null
   finishReason: string | null = null
   /** True once a part of the answer came, be it kept back. */
   begun = false
   /** True once the provider has said that nothing more will come. */
   over = false
-  #pending = ''
+  protected readonly choices: Choices
   readonly #provider: string
+  #pending = ''
   #shape: Shape
   #held: Piece | null = null
+  #usage: Usage | null = null
+  #countedLength = 0
 
-  /** `shape` stands for what the provider has not said yet. */
-  constructor(provider: string, shape: Shape) {
+  /** `shape` stands for what the provider has not said yet; `asked`: how many choices the client wants. */
+  constructor(provider: string, shape: Shape, asked: number) {
     this.#provider = provider
     this.#shape = shape
+    this.choices = new Choices(asked)
+  }
+
+  /** What the provider counted; null unless that includes all that was delivered. */
+  get usage(): Usage | null {
+    const hasNone = this.tally.length > 0 && this.#usage?.completion_tokens === 0
+    return hasNone || this.tally.length > this.#countedLength ? null : this.#usage
   }
 
   /** Throws a ProviderError; what came before the fault is still to be flushed. */
@@ -62,53 +69,78 @@ export abstract class Relay {
 
   /** The end of a whole answer: the finishing piece, the usage where the client wants it, and the terminator. */
   ending({ usage, provider, includeUsage }: Ending): string {
-    const held = this.#held ?? { ...this.#shape, choices: [emptyChoice(this.#shape, 'stop')] }
     const last = includeUsage
-      ? `${this.#held ? line(held) : ''}${line({ ...this.#shape, choices: [], provider, usage })}`
-      : line({ ...held, provider, usage })
+      ? line(this.#held) + line({ ...this.#shape, choices: [], provider, usage })
+      : line({ ...this.#held, provider, usage })
     return this.encode(`${last}data: [DONE]\n\n`)
   }
 
   /** What ends an answer that broke after its first byte: what was kept back, then the error. */
   failing(error: unknown): string {
-    const unfinished = this.#held?.choices.map(choice => ({ ...choice, finish_reason: null }))
-    const rest = unfinished ? line({ ...this.#held, choices: unfinished }) : ''
-    return this.encode(rest + errorEvent(this.#shape, error))
+    return this.encode((this.#held ? line(withoutFinish(this.#held)) : '') + errorEvent(this.#shape, error))
   }
 
   protected pass(text: string): void {
     this.#pending += text
   }
 
+  /** Notes what a piece adds to its choices. */
+  protected note(piece: Pick<Piece, 'choices'>): void {
+    this.tally.add(piece)
+    for (const choice of piece.choices) this.choices.note(choice)
+  }
+
   /** Notes what a piece says, keeps back its usage and a finishing piece; the rest is to be written. */
   protected take(piece: Piece): void {
-    if (piece.usage) this.usage = piece.usage
-    if (piece.choices.length === 0) return
-    const finishing = piece.choices.find(choice => choice.finish_reason != null)
+    const lengthBefore = this.tally.length
+    this.note(piece)
+    if (piece.usage) {
+      this.#usage = piece.usage
+      this.#countedLength = this.tally.length
+    }
+    const isSilent = this.tally.length === lengthBefore
+    if (isSilent && piece.choices.every(({ index }) => this.choices.hasFinished(index))) return
     const { usage: _usage, ...rest } = piece
     const { id, object, created, model } = rest
-    const out = this.begun ? rest : { ...rest, provider: this.#provider }
     if (!this.begun) this.#shape = { id, object, created, model }
+    this.#write(this.begun ? rest : { ...rest, provider: this.#provider })
     this.begun = true
-    if (!finishing) {
-      this.pass(this.encode(line(out)))
+  }
+
+  /**
+   * Throws a ProviderError unless the answer is whole: every choice has its finish reason. Where the provider itself says
+   * so (`said`), an answer without any reasons is whole, too, and gets those that it must have had.
+   */
+  protected conclude(said: boolean): void {
+    if (this.choices.areWhole(said)) return
+    const choices = said && this.tally.length > 0 ? this.choices.impliedFinishes(this.#shape.object) : []
+    if (choices.length === 0) throw this.begun ? truncated() : nonsense('the provider sent no answer')
+    this.take({ ...this.#shape, choices })
+  }
+
+  #write(piece: Piece): void {
+    const held = this.#held
+    const isLate = held && piece.choices.some(({ index }) => this.choices.hasFinished(index))
+    const out = { ...piece, choices: piece.choices.map(choice => this.choices.finishing(choice)) }
+    const finish = out.choices.find(choice => choice.finish_reason != null)
+    if (finish) {
+      if (held) this.pass(this.encode(line(held)))
+      this.#held = out
+      this.finishReason = finish.finish_reason!
       return
     }
-    this.finishReason = finishing.finish_reason!
-    if (this.#held) this.pass(this.encode(line(this.#held)))
-    this.#held = out
+    if (isLate) {
+      // What a choice says after its finish still comes after what it said with it.
+      this.pass(this.encode(line(withoutFinish(held))))
+      this.#held = onlyFinish(held)
+    }
+    this.pass(this.encode(line(out)))
   }
 }
 
 /** The event of contract §2 that ends a stream which cannot go on. */
 export function errorEvent(shape: Shape, error: unknown): string {
-  return line({ ...shape, error, choices: [emptyChoice(shape, 'error')] })
-}
-
-function emptyChoice({ object }: Shape, finish_reason: string) {
-  return object === 'text_completion'
-    ? { index: 0, text: '', logprobs: null, finish_reason }
-    : { index: 0, delta: {}, finish_reason }
+  return line({ ...shape, error, choices: [emptyChoice(shape.object, 'error')] })
 }
 
 function line(value: unknown): string {
@@ -125,7 +157,7 @@ export function relayFor<K extends DirectKind>(
   const decoder = adapter.stream!(call) as StreamDecoder<unknown> as StreamDecoder<Piece>
   return adapter.native
     ? new PassingRelay(provider, decoder, shape, choices)
-    : new TranslatingRelay(provider, decoder, shape)
+    : new TranslatingRelay(provider, decoder, shape, choices)
 }
 
 /** For providers with a dialect of their own: events are decoded to pieces and written anew. */
@@ -135,126 +167,128 @@ export class TranslatingRelay extends Relay {
   readonly #parser = new SseParser()
   readonly #ours: Pick<Shape, 'id' | 'model'>
 
-  constructor(provider: string, decoder: StreamDecoder<Piece>, shape: Shape) {
-    super(provider, shape)
+  constructor(provider: string, decoder: StreamDecoder<Piece>, shape: Shape, asked: number) {
+    super(provider, shape, asked)
     this.#decoder = decoder
     this.#ours = { id: shape.id, model: shape.model }
   }
 
   feed(bytes: Buffer): void {
-    for (const event of understood(() => this.#parser.push(bytes))) this.#decode(event)
+    for (const event of understood(() => this.#parser.push(bytes))) this.#take(event)
+    this.over = this.#decoder.over === true
+    if (this.over) this.conclude(true)
   }
 
   close(): void {
+    if (this.over) return
     const last = this.#parser.end()
-    if (last) this.#decode(last)
-    if (!this.#decoder.done) throw this.begun ? truncated() : notAnAnswer()
+    if (last) unlessHalf(() => this.#take(last))
+    this.conclude(this.#decoder.done)
   }
 
   protected encode(text: string): string {
     return text
   }
 
-  #decode(event: ServerSentEvent): void {
+  #take(event: ServerSentEvent): void {
     for (const piece of this.#decoder.push(event)) {
       this.upstreamId ??= piece.id
-      this.tally.addPiece(piece)
       this.take({ ...piece, ...this.#ours })
     }
   }
 }
 
-// Without the quote that opens each name: searching for so frequent a character first takes three times as long.
-const interestingMarks = [
-  'finish_reason":"',
-  'finish_reason": "',
-  'usage":{',
-  'usage": {',
-  '[DONE]',
-  'error":',
-] as const
-
 /**
- * For providers that speak our dialect: bytes pass as they came. Only the first event and those that finish, report usage
- * or report an error are parsed; a chunk is looked at no further than to find these.
+ * For providers that speak our dialect: bytes pass as they came. Every event is parsed, so that only what was understood
+ * passes; the first one and those that finish, report usage or report an error are written anew.
  */
 export class PassingRelay extends Relay {
   readonly encoding = 'latin1'
   readonly #decoder: StreamDecoder<Piece>
-  readonly #choices: number
-  readonly #finished = new Set<number>()
+  readonly #isChat: boolean
   readonly #cutter = new EventCutter()
 
-  constructor(provider: string, decoder: StreamDecoder<Piece>, shape: Shape, choices: number) {
-    super(provider, shape)
+  constructor(provider: string, decoder: StreamDecoder<Piece>, shape: Shape, asked: number) {
+    super(provider, shape, asked)
     this.#decoder = decoder
-    this.#choices = choices
+    this.#isChat = shape.object !== 'text_completion'
   }
 
   feed(bytes: Buffer): void {
-    const text = bytes.toString('latin1')
-    if (this.begun && !this.over && this.#cutter.empty && text.endsWith('\n\n') && !isInteresting(text)) {
-      this.tally.addRaw(text)
-      this.pass(text)
-    } else {
-      this.#events(understood(() => this.#cutter.push(text)))
-    }
+    const { isEmpty } = this.#cutter
+    const run = understood(() => this.#cutter.push(bytes.toString('latin1')))
+    this.#take(run, isEmpty && run.length === bytes.length ? bytes : Buffer.from(run, 'latin1'))
+    if (this.over) this.conclude(true)
   }
 
   close(): void {
-    const rest = this.#cutter.rest()
-    if (rest.trim() !== '') this.#events(`${rest}\n\n`)
-    if (!this.begun) throw notAnAnswer()
-    if (!this.over && this.#finished.size < this.#choices) throw truncated()
-  }
-
-  #events(text: string): void {
-    for (let from = 0; from < text.length && !this.over; ) {
-      const next = endOfEvent(text, from)
-      const raw = text.slice(from, next)
-      from = next
-      if (!this.begun || isInteresting(raw)) this.#look(raw)
-      else {
-        this.tally.addRaw(raw)
-        this.pass(raw)
-      }
-    }
-  }
-
-  #look(raw: string): void {
-    const [event] = parseEvents(Buffer.from(raw, 'latin1').toString())
-    if (!event) return
-    this.over = event.data.trim() === '[DONE]'
-    if (this.over && !this.begun) throw notAnAnswer()
-    for (const piece of this.#decoder.push(event)) {
-      this.upstreamId ??= piece.id
-      this.tally.addPiece(piece)
-      for (const choice of piece.choices) if (choice.finish_reason != null) this.#finished.add(choice.index)
-      this.take(piece)
-    }
+    if (this.over) return
+    const rest = this.#cutter.rest().trim()
+    if (rest !== '') unlessHalf(() => this.#take(`${rest}\n\n`, Buffer.from(rest, 'latin1')))
+    this.conclude(this.over)
   }
 
   /** As latin1 characters that are the text's UTF-8 bytes, like the bytes that pass. */
   protected encode(text: string): string {
     return Buffer.from(text, 'utf8').toString('latin1')
   }
-}
 
-function isInteresting(text: string): boolean {
-  for (const mark of interestingMarks) if (text.includes(mark)) return true
-  return false
+  /** `run`: whole events as latin1 text of `bytes`. */
+  #take(run: string, bytes: Buffer): void {
+    const raws = splitEvents(run)
+    const texts = isAscii(bytes) ? raws : splitEvents(bytes.toString())
+    let passed = 0
+    let end = 0
+    for (const [i, raw] of raws.entries()) {
+      const start = end
+      end += raw.length
+      const event = parseEvent(texts[i]!)
+      if (this.#passes(event)) continue
+      this.pass(run.slice(passed, start))
+      passed = end
+      if (event) this.#look(event)
+      if (this.over) return
+    }
+    this.pass(run.slice(passed))
+  }
+
+  /** Notes an event that may pass as it came: a comment, or a chunk that only adds to choices. False for any other. */
+  #passes(event: ServerSentEvent | null): boolean {
+    if (!this.begun || !event) return this.begun
+    const addition = additionOf(event, this.#isChat)
+    if (!addition || addition.choices.some(({ index }) => this.choices.hasFinished(index))) return false
+    this.note(addition)
+    return true
+  }
+
+  #look(event: ServerSentEvent): void {
+    for (const piece of this.#decoder.push(event)) {
+      this.upstreamId ??= piece.id
+      this.take(piece)
+    }
+    this.over = event.data.trim() === '[DONE]'
+  }
 }
 
 function understood<T>(parse: () => T): T {
   try {
     return parse()
   } catch (cause) {
-    throw new ProviderError('invalid_response', 'the stream could not be understood', { cause })
+    throw nonsense('the stream could not be understood', cause)
   }
 }
 
-function notAnAnswer(): ProviderError {
-  return new ProviderError('invalid_response', 'the provider sent no answer')
+/** Reads an event whose end never came: one that makes no sense is half of one, and says nothing. */
+function unlessHalf(read: () => void): void {
+  try {
+    read()
+  } catch (error) {
+    if (!(error instanceof ProviderError && error.reason === 'invalid_response')) throw error
+  }
+}
+
+function nonsense(message: string, cause?: unknown): ProviderError {
+  return new ProviderError('invalid_response', message, { cause })
 }
 
 function truncated(): ProviderError {

@@ -1,70 +1,65 @@
-import { parseEvents } from '../io/sse.ts'
-
-const compactAt = 16 * 1024
-/** Beyond this much text the count is extrapolated; nobody generates more. */
+/** Beyond this much text the count stays where it is; nobody generates more. */
 const mostCharacters = 4 * 1024 * 1024
+/** Pieces of a few characters each are joined by as many, so that they cost no more than their text. */
+const piecesPerPart = 1024
 /** Base64 of 24 kHz samples of 16 bits, at 20 tokens a second. */
 const audioCharactersPerToken = 3_200
 const tokensPerImage = 1_000
 
-type Counted = { choices?: { text?: string; delta?: Record<string, unknown> }[] }
+type Delta = Record<string, unknown>
+type Counted = { choices: { text?: unknown; delta?: Delta }[] }
 
-/**
- * The text a stream has delivered, kept cheaply in case its tokens must be counted: when the provider gives no usage or
- * the stream is cut. Raw events wait unparsed until there are 16 kB of them.
- */
+/** The text a stream has delivered, kept in case its tokens must be counted: when the provider gives no usage or the stream is cut. */
 export class Tally {
-  #raw: string[] = []
-  #rawLength = 0
   #text = ''
+  #pieces: string[] = []
+  #length = 0
 
-  /** Whole events in our dialect, as latin1 text. */
-  addRaw(events: string): void {
-    this.#raw.push(events)
-    this.#rawLength += events.length
-    if (this.#rawLength >= compactAt) this.#compact()
+  /** Characters delivered so far, those beyond the 4 M that are kept included. */
+  get length(): number {
+    return this.#length
   }
 
-  addPiece(piece: Counted): void {
-    if (this.#text.length < mostCharacters) this.#text += textOf(piece)
+  add(piece: Counted): void {
+    for (const { text, delta } of piece.choices) {
+      if (typeof text === 'string') this.#add(text)
+      if (delta) this.#addDelta(delta)
+    }
   }
 
   /** All text delivered so far, in no particular order: content, reasoning, refusals and tool arguments. '' = nothing was. */
   text(): string {
-    this.#compact()
+    this.#text += this.#pieces.join('')
+    this.#pieces = []
     return this.#text
   }
 
-  #compact(): void {
-    if (this.#rawLength === 0) return
-    const text = Buffer.from(this.#raw.join(''), 'latin1').toString()
-    this.#raw = []
-    this.#rawLength = 0
-    for (const { data } of parseEvents(text)) {
-      try {
-        this.addPiece(JSON.parse(data) as Counted)
-      } catch {
-        // Not ours to judge here: bytes that passed unparsed may hold anything.
-      }
+  #addDelta({ content, reasoning_content, reasoning, refusal, tool_calls, audio, images }: Delta): void {
+    for (const text of [content, reasoning_content ?? reasoning, refusal]) if (typeof text === 'string') this.#add(text)
+    if (Array.isArray(tool_calls)) for (const call of tool_calls) this.#addCall(call)
+    if (isObject(audio)) {
+      const { transcript, data } = audio
+      if (typeof transcript === 'string') this.#add(transcript)
+      // Sound and images are worth about as many tokens as these texts.
+      if (typeof data === 'string') this.#add(' audio'.repeat(Math.ceil(data.length / audioCharactersPerToken)))
     }
+    if (Array.isArray(images)) for (const _ of images) this.#add(' image'.repeat(tokensPerImage))
+  }
+
+  #addCall(call: unknown): void {
+    const called = isObject(call) && isObject(call.function) ? call.function : {}
+    if (typeof called.name === 'string') this.#add(called.name)
+    if (typeof called.arguments === 'string') this.#add(called.arguments)
+  }
+
+  #add(text: string): void {
+    if (text === '') return
+    if (this.#length < mostCharacters) this.#pieces.push(text)
+    this.#length += text.length
+    if (this.#pieces.length === piecesPerPart) this.text()
   }
 }
 
-function textOf({ choices }: Counted): string {
-  let text = ''
-  for (const { text: completion, delta } of choices ?? []) {
-    if (completion) text += completion
-    if (!delta) continue
-    for (const field of ['content', 'reasoning_content', 'reasoning', 'refusal']) {
-      if (typeof delta[field] === 'string') text += delta[field]
-    }
-    for (const call of (delta.tool_calls as { function?: { name?: string; arguments?: string } }[] | undefined) ?? []) {
-      text += (call.function?.name ?? '') + (call.function?.arguments ?? '')
-    }
-    const { transcript = '', data = '' } = (delta.audio ?? {}) as { transcript?: string; data?: string }
-    // Sound and images are worth about as many tokens as these texts.
-    text += transcript + ' audio'.repeat(Math.ceil(data.length / audioCharactersPerToken))
-    if (Array.isArray(delta.images)) text += ' image'.repeat(tokensPerImage * delta.images.length)
-  }
-  return text
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null
 }

@@ -1,22 +1,28 @@
 import { StringDecoder } from 'node:string_decoder'
 
-export type ServerSentEvent = { event: string; data: string }
+/**
+ * `event` is its name, `data` its data lines joined by \n. Lines that are no field, such as a page of HTML or an error that
+ * a proxy writes into the stream, are `stray` data: whoever reads the data judges them.
+ */
+export type ServerSentEvent = { event: string; data: string; stray?: true }
 
 /** No event of a sane provider is longer (an image of 24 MB in base64). */
 const mostEventCharacters = 32 * 1024 * 1024
+/** As text, and as latin1 text of its UTF-8 bytes. */
+const byteOrderMark = /^(?:\uFEFF|\u00EF\u00BB\u00BF)/
 
 /**
- * Cuts text that comes in pieces into runs of whole server-sent events. A long event is joined once, when its end is
- * there, however many pieces it came in.
+ * Cuts text that comes in pieces into runs of whole server-sent events. Lines may end with \n, \r\n or \r. A long event is
+ * joined once, when its end is there, however many pieces it came in.
  */
 export class EventCutter {
   #parts: string[] = []
   #length = 0
-  /** The end of what waits: where half of a blank line may be. */
+  /** The end of what waits: a part of a blank line may be there. */
   #tail = ''
+  #started = false
 
-  /** True when the last piece ended with an event. */
-  get empty(): boolean {
+  get isEmpty(): boolean {
     return this.#length === 0
   }
 
@@ -27,18 +33,21 @@ export class EventCutter {
       this.#keep(text)
       return ''
     }
-    const whole = this.rest() + text.slice(0, end)
+    this.#keep(text.slice(0, end))
+    const whole = this.rest()
     this.#keep(text.slice(end))
     return whole
   }
 
   /** Takes out what waits without its blank line. */
   rest(): string {
-    const text = this.#parts.join('')
+    const text = this.#parts.length === 1 ? this.#parts[0]! : this.#parts.join('')
     this.#parts = []
     this.#length = 0
     this.#tail = ''
-    return text
+    if (this.#started || text === '') return text
+    this.#started = true
+    return text.replace(byteOrderMark, '')
   }
 
   #keep(text: string): void {
@@ -51,8 +60,8 @@ export class EventCutter {
 }
 
 /**
- * Cuts a byte stream into server-sent events: \n and \r\n, several data lines, comments, names, characters split between
- * chunks. `push` gives the events that became whole; it throws a RangeError when one grows beyond 32 M characters.
+ * Cuts a byte stream into server-sent events, characters split between chunks included. `push` gives the events that
+ * became whole; it throws a RangeError when one grows beyond 32 M characters.
  */
 export class SseParser {
   readonly #decoder = new StringDecoder('utf8')
@@ -70,42 +79,65 @@ export class SseParser {
 
 /** The events of a text that holds whole ones only; comments are left out. */
 export function parseEvents(text: string): ServerSentEvent[] {
-  const events: ServerSentEvent[] = []
-  for (let from = 0; from < text.length; ) {
-    const next = endOfEvent(text, from)
-    const event = parseEvent(text.slice(from, next))
-    if (event) events.push(event)
-    from = next
+  return splitEvents(text)
+    .map(parseEvent)
+    .filter(event => event !== null)
+}
+
+/** The end of a line and an empty line. */
+const endOfEvent = /\n\r?\n|\r\r/g
+
+/** Cuts a text of whole events into its events, each with the blank line that ends it. */
+export function splitEvents(text: string): string[] {
+  const events: string[] = []
+  let from = 0
+  const cut = (end: number) => {
+    events.push(text.slice(from, end))
+    from = end
   }
+  if (text.includes('\r')) {
+    for (const { 0: ending, index } of text.matchAll(endOfEvent)) cut(index + ending.length)
+  } else {
+    for (let at = text.indexOf('\n\n'); at >= 0; at = text.indexOf('\n\n', from)) cut(at + 2)
+  }
+  if (from < text.length) cut(text.length)
   return events
 }
 
-/** Where the event that starts at `from` ends, its blank line included; the text's length when it has none. */
-export function endOfEvent(text: string, from: number): number {
-  for (let at = text.indexOf('\n', from); at >= 0; at = text.indexOf('\n', at + 1)) {
-    if (text[at + 1] === '\n') return at + 2
-    if (text[at + 1] === '\r' && text[at + 2] === '\n') return at + 3
-  }
-  return text.length
-}
-
-function endOfLastEvent(text: string): number {
-  const unix = text.lastIndexOf('\n\n')
-  const dos = text.lastIndexOf('\n\r\n')
-  return Math.max(unix < 0 ? 0 : unix + 2, dos < 0 ? 0 : dos + 3)
-}
-
-function parseEvent(text: string): ServerSentEvent | null {
+/** Reads one event; null when it has no data, such as a comment. */
+export function parseEvent(text: string): ServerSentEvent | null {
+  const isOneLine = text.startsWith('data: ') && text.indexOf('\n') === text.length - 2 && text.endsWith('\n')
+  if (isOneLine && !text.includes('\r')) return { event: '', data: text.slice('data: '.length, -2) }
   let event = ''
   let data: string | null = null
-  for (const raw of text.split('\n')) {
-    const line = raw.endsWith('\r') ? raw.slice(0, -1) : raw
+  let stray = false
+  for (const line of text.split(/\r\n|\n|\r/)) {
+    if (line === '' || line.startsWith(':')) continue
     const colon = line.indexOf(':')
     const field = colon < 0 ? line : line.slice(0, colon)
     let value = colon < 0 ? '' : line.slice(colon + 1)
     if (value.startsWith(' ')) value = value.slice(1)
-    if (field === 'data') data = data === null ? value : `${data}\n${value}`
-    else if (field === 'event') event = value
+    if (field === 'id' || field === 'retry') continue
+    if (field === 'event') {
+      event = value
+      continue
+    }
+    if (field !== 'data') {
+      stray = true
+      value = line
+    }
+    data = data === null ? value : `${data}\n${value}`
   }
-  return data === null ? null : { event, data }
+  return data === null ? null : { event, data, ...(stray && { stray }) }
+}
+
+/** Where the last event of a text ends; 0 when none does. */
+function endOfLastEvent(text: string): number {
+  const unix = lastEnd(text, '\n\n')
+  return text.includes('\r') ? Math.max(unix, lastEnd(text, '\n\r\n'), lastEnd(text, '\r\r')) : unix
+}
+
+/** `includes` first: it skips a long piece of one event many times as fast as a search from the end. */
+function lastEnd(text: string, mark: string): number {
+  return text.includes(mark) ? text.lastIndexOf(mark) + mark.length : 0
 }

@@ -30,6 +30,9 @@ export function completionOverChat(chat: DirectAdapter<'chat'>): DirectAdapter<'
           get done() {
             return decoder.done
           },
+          get over() {
+            return decoder.over === true
+          },
         }
       }),
   }

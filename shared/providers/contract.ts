@@ -33,9 +33,10 @@ export type SseEvent = { event: string; data: string }
 /**
  * Turns a provider's events into our chunks. `push` gives the chunks of one event and throws a ProviderError when the
  * event reports an error or makes no sense. `done` tells whether the provider has said the answer is complete: a stream
- * that closes before that was cut off.
+ * that closes before that was cut off. Of a dialect with a last event, `over` tells that it came: nothing more is waited
+ * for.
  */
-export type StreamDecoder<C> = { push(event: SseEvent): C[]; readonly done: boolean }
+export type StreamDecoder<C> = { push(event: SseEvent): C[]; readonly done: boolean; readonly over?: boolean }
 
 /** How one protocol serves one kind. An adapter only translates: no I/O, no clock but `created`, no retries. */
 export type DirectAdapter<K extends DirectKind> = {

@@ -117,10 +117,12 @@ export class Health {
     const circuit = record.openUntilMs === 0 ? 'closed' : record.openUntilMs > now ? 'open' : 'half_open'
     const { good, bad, firstByteMs, tokensPerSecond } = record
     const calls = bad === 0 ? 0 : (good + bad) * 0.5 ** ((now - record.atMs) / halfLifeMs)
+    // With its past held against it, nobody would try whether it has recovered while others serve.
+    const isForgiven = calls < fewestCalls || circuit === 'half_open'
     return {
       circuit,
       restMs: Math.max(0, record.openUntilMs - now, record.restUntilMs - now, record.triedUntilMs - now),
-      failureRate: calls < fewestCalls ? 0 : bad / (good + bad),
+      failureRate: isForgiven ? 0 : bad / (good + bad),
       firstByteMs: firstByteMs < 0 ? null : firstByteMs,
       tokensPerSecond: tokensPerSecond < 0 ? null : tokensPerSecond,
     }
@@ -175,14 +177,15 @@ export class Health {
     const refused = reason === 'auth' || reason === 'quota'
     const limited = reason === 'rate_limited' && (restMs > 0 || !key.alone)
     if (limited || (refused && !key.alone)) {
-      const seen = this.#see(refused ? keyOfProvider(target, key.id) : keyOfModel(target, key.id))
-      seen.restMs = Math.max(seen.restMs, restMs, refused ? coolDownMs.most : coolDownMs.least)
+      const id = refused ? keyOfProvider(target, key.id) : keyOfModel(target, key.id)
+      this.#rest(id, Math.max(restMs, refused ? coolDownMs.most : coolDownMs.least))
+      this.#keysRested = true
       this.abandoned(target)
     } else {
       const seen = this.#see(this.#idOf(target))
       seen.bad++
       seen.run++
-      seen.restMs = Math.max(seen.restMs, restMs)
+      if (restMs > 0) this.#rest(this.#idOf(target), restMs)
       seen.coolDownMs = Math.min(Math.max(wastedMs, coolDownMs.least), coolDownMs.most)
     }
     void this.exchange()
@@ -246,6 +249,14 @@ export class Health {
   }
 
   /** Holds in this process at once, so that the very next call of the same request knows. */
+  #rest(id: string, restMs: number): void {
+    const seen = this.#see(id)
+    seen.restMs = Math.max(seen.restMs, restMs)
+    const now = this.#clock.now()
+    const record = this.#records.get(id) ?? { ...unwritten, atMs: now }
+    this.#records.set(id, { ...record, restUntilMs: Math.max(record.restUntilMs, now + restMs) })
+  }
+
   // Bounded by the catalog and the configured API keys.
   #see(id: string): Seen {
     let seen = this.#seen.get(id)

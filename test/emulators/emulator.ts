@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 
 /** One request as the emulator received it; `aborted` settles when the caller went away before the answer was whole. */
 export type Recorded = {
@@ -113,6 +113,45 @@ export function after(delayMs: number, reply: Reply): Reply {
   return async (request, response) => {
     await sleep(delayMs)
     await reply(request, response)
+  }
+}
+
+/** How the payloads of server-sent events are written. */
+export type Framing = {
+  eol?: '\n' | '\r\n' | '\r'
+  /** Lines before every event, such as comments and other fields. */
+  before?: string[]
+  /** Without the space after `data:`. */
+  tight?: boolean
+  /** JSON spread over several data lines. */
+  spread?: boolean
+  /** A byte-order mark first. */
+  mark?: boolean
+  /** Without the blank line after the last event. */
+  unended?: boolean
+}
+
+/** The text of server-sent events with these payloads: objects, or texts as they are. */
+export function framed(payloads: (object | string)[], framing: Framing = {}): string {
+  const { eol = '\n', before = [], tight, spread, mark, unended } = framing
+  const blocks = payloads.map(payload => {
+    const data = typeof payload === 'string' ? payload : JSON.stringify(payload, null, spread ? 1 : 0)
+    const lines = data.split('\n').map(line => `data:${tight ? '' : ' '}${line}`)
+    return [...before, ...lines, ''].join(eol)
+  })
+  return `${mark ? '\uFEFF' : ''}${blocks.join(eol)}${unended ? '' : eol}`
+}
+
+/** The bytes of a text in packets of this many, each sent once the one before has left. */
+export function dripped(text: string, size: number): Reply {
+  return async (_request, response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    const bytes = Buffer.from(text)
+    for (let from = 0; from < bytes.length && !response.destroyed; from += size) {
+      await new Promise(resolve => response.write(bytes.subarray(from, from + size), resolve))
+      await turn()
+    }
+    response.end()
   }
 }
 

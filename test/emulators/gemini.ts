@@ -264,6 +264,12 @@ function oneAnswer(answer: object): Reply {
   return (request, response) => (isStream(request) ? streamed([answer]) : json(200, answer))(request, response)
 }
 
+/** One event of a stream that a test composes; `more` adds to its top level. */
+export function piece(text: string | null, finishReason?: string, more: object = {}): object {
+  const content = { role: 'model', parts: text === null ? [] : [{ text }] }
+  return { candidates: [{ content, index: 0, ...(finishReason && { finishReason }) }], responseId: 'r', ...more }
+}
+
 /** A stream that gives these texts and breaks before its end. */
 export function cutStream(texts: string[]): Reply {
   return streamed(

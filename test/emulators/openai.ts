@@ -229,6 +229,12 @@ function chunksOf(answer: Body, body: Body): Body[] {
   return asked ? [...chunks, { ...chunk([]), usage }] : chunks
 }
 
+/** One chunk of a stream that a test composes; `more` adds to its top level. */
+export function chatChunk(delta: object, finish_reason: string | null = null, more: object = {}): object {
+  const head = { id: 'chatcmpl-emulated', object: 'chat.completion.chunk', created: 1_795_132_800, model: 'up' }
+  return { ...head, choices: [{ index: 0, delta, finish_reason }], ...more }
+}
+
 /** Text in pieces of five characters, tool arguments in pieces of three. */
 function deltasOf({ content, tool_calls: calls = [], audio, images }: Body): Body[] {
   const deltas: Body[] = [{ role: 'assistant', content: content === null ? null : '', refusal: null }]

@@ -6,7 +6,10 @@ import { type Json, nonsense, objectIn, textIn } from './wire.ts'
 
 type OpenTool = { index: number; input: unknown; sent: boolean }
 
-/** Message events → chat chunks. The usage comes last, in a chunk without choices. Unknown events and deltas pass silently. */
+/**
+ * Message events → chat chunks. The usage comes last, in a chunk without choices. Unknown events and deltas pass silently,
+ * as the API's rules for clients want it; what has no type is no event.
+ */
 export class MessageDecoder implements StreamDecoder<ChatChunk> {
   done = false
   #head: Pick<ChatChunk, 'id' | 'object' | 'created' | 'model'> | undefined
@@ -16,11 +19,16 @@ export class MessageDecoder implements StreamDecoder<ChatChunk> {
   readonly #tools = new Map<unknown, OpenTool>()
   readonly #counters = new Counters()
 
+  /** The stop is the last event of all. */
+  get over(): boolean {
+    return this.done
+  }
+
   /** Throws a ProviderError when the event reports an error or makes no sense. */
   push({ data }: SseEvent): ChatChunk[] {
-    if (this.done) return []
+    if (this.done || data === '') return []
     const event = parse(data)
-    switch (event.type) {
+    switch (textIn(event.type, 'type')) {
       case 'message_start':
         return this.#start(objectIn(event.message, 'message'))
       case 'content_block_start':
@@ -41,7 +49,11 @@ export class MessageDecoder implements StreamDecoder<ChatChunk> {
   }
 
   #start(message: Json): ChatChunk[] {
-    this.#counters.report(message.usage)
+    if (message.usage) {
+      // Nothing has been written yet: the output counted here must never stand for the whole answer's.
+      const { output_tokens: _none, ...input } = objectIn(message.usage, 'usage')
+      this.#counters.report(input)
+    }
     this.#head = {
       id: completionId(textIn(message.id, 'id')),
       object: 'chat.completion.chunk',

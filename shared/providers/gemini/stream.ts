@@ -33,10 +33,10 @@ export function chatStream(call: Call<'chat'>): StreamDecoder<ChatChunk> {
     push(event: SseEvent): ChatChunk[] {
       if (event.data === '') return []
       const generated = readGenerated(parse(event.data))
+      if (Object.keys(generated).length === 0) throw nonsense('sent an event that says nothing')
       opening ??= head(generated, call)
       const base = { ...opening, object: 'chat.completion.chunk' as const }
       const counted = usageOf(generated.usageMetadata)
-      usage = counted ?? usage
       const wasDone = isDone()
       const pieces = isBlocked(generated)
         ? blocked(expected, progressOf)
@@ -45,6 +45,8 @@ export function chatStream(call: Call<'chat'>): StreamDecoder<ChatChunk> {
             return candidateChoices(candidate, index, progressOf(index))
           })
       const chunks: ChatChunk[] = pieces.map(choice => ({ ...base, choices: [choice] }))
+      // An earlier count lacks what this event says.
+      usage = counted ?? (pieces.some(saysSomething) ? undefined : usage)
       // Counts that arrive after the end replace the earlier ones.
       if (isDone() && usage && (counted || !wasDone)) chunks.push({ ...base, choices: [], usage })
       return chunks
@@ -101,10 +103,18 @@ function ended(index: number, progress: Progress, reason: FinishReason): Choice 
   return { index, delta: {}, finish_reason: reason }
 }
 
+function saysSomething({ delta }: Choice): boolean {
+  return Object.values(delta).some(said => said !== 'assistant' && said !== '')
+}
+
 function parse(data: string): unknown {
   try {
     return JSON.parse(data)
   } catch (cause) {
-    throw new ProviderError('invalid_response', 'Gemini sent an event that is not JSON', { cause })
+    throw nonsense('sent an event that is not JSON', cause)
   }
+}
+
+function nonsense(what: string, cause?: unknown): ProviderError {
+  return new ProviderError('invalid_response', `Gemini ${what}`, { cause })
 }

@@ -21,11 +21,11 @@ export function finishReason(value: unknown): FinishReason {
   return finishReasons.get(value) ?? 'stop'
 }
 
-type Chunk = { choices: { index: number; finish_reason: unknown }[] }
+type Chunk = { choices: { index: number; finish_reason: unknown; delta?: unknown }[] }
 
 /**
  * Events to chunks. Some servers never send `[DONE]`, so an answer is also complete once every choice has its finish
- * reason. `read` gives null for an event that is no chunk.
+ * reason. `read` gives null for an event that is no chunk: vendors' notes are left out, anything else is refused.
  */
 export function decoder<C extends Chunk>(read: (json: Json) => C | null): StreamDecoder<C> {
   const finished = new Map<number, boolean>()
@@ -35,10 +35,15 @@ export function decoder<C extends Chunk>(read: (json: Json) => C | null): Stream
       if (ended || event.data === '') return []
       ended = event.data.trim() === '[DONE]'
       if (ended) return []
-      const chunk = read(eventObject(event))
+      const json = eventObject(event)
+      const chunk = read(json)
+      if (!chunk && !isNote(json)) throw invalid('an event of the stream is no chunk')
       if (!chunk) return []
-      for (const { index, finish_reason } of chunk.choices) {
-        finished.set(index, finish_reason !== null || finished.get(index) === true)
+      for (const [position, choice] of chunk.choices.entries()) {
+        if ('delta' in choice && !isPiece((json.choices as Json[])[position]!)) {
+          throw invalid(`choice ${position} of a chunk has no delta`)
+        }
+        finished.set(choice.index, choice.finish_reason !== null || finished.get(choice.index) === true)
       }
       return [chunk]
     },
@@ -48,6 +53,7 @@ export function decoder<C extends Chunk>(read: (json: Json) => C | null): Stream
   }
 }
 
+/** Throws the failure that an event reports: as an `error`, as an event of that name, or as an object that calls itself one. */
 function eventObject({ event, data }: SseEvent): Json {
   let json: unknown
   try {
@@ -56,6 +62,20 @@ function eventObject({ event, data }: SseEvent): Json {
     throw invalid('an event of the stream is not JSON')
   }
   if (!isObject(json)) throw invalid('an event of the stream is not an object')
-  if (event === 'error' || (json.error !== undefined && json.error !== null)) throw reportedFailure(json)
+  const isError = event === 'error' || json.object === 'error' || json.type === 'error'
+  if (isError || (json.error !== undefined && json.error !== null)) throw reportedFailure(json)
   return json
+}
+
+/** An event beside the answer, such as a ping, says at least what it is. */
+function isNote({ choices, message, ...names }: Json): boolean {
+  if (choices !== undefined && choices !== null) return false
+  return message === undefined && [names.object, names.type, names.id].some(name => typeof name === 'string')
+}
+
+/** The finish and a filter's verdict may come without a delta; a whole message or a text is no piece of a chat. */
+function isPiece({ delta, message, text, index, finish_reason: finish }: Json): boolean {
+  if (isObject(delta)) return true
+  const isSilent = [delta, message, text].every(said => said === undefined || said === null)
+  return isSilent && (Number.isInteger(index) || typeof finish === 'string')
 }

@@ -125,6 +125,8 @@ function parsed(body: string): unknown {
 }
 
 const longestRetryMs = 24 * 60 * 60 * 1000
+/** Every form of an HTTP date begins with the day of the week; Date.parse takes much else for a date, too. */
+const httpDate = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/
 
 /** `retry-after-ms`, else `retry-after` in seconds or as an HTTP date (counted from the answer's own `date`); null when absent. */
 function retryAfterMs(headers: Headers): number | null {
@@ -132,7 +134,8 @@ function retryAfterMs(headers: Headers): number | null {
   if (exact !== null) return Math.min(exact, longestRetryMs)
   const inSeconds = decimal(headers['retry-after'])
   if (inSeconds !== null) return Math.min(Math.ceil(inSeconds * 1000), longestRetryMs)
-  const until = Date.parse(String(headers['retry-after'] ?? ''))
+  const date = String(headers['retry-after'] ?? '')
+  const until = httpDate.test(date) ? Date.parse(date) : Number.NaN
   if (Number.isNaN(until)) return null
   const sent = Date.parse(String(headers.date ?? ''))
   return Math.min(Math.max(0, until - (Number.isNaN(sent) ? Date.now() : sent)), longestRetryMs)
