@@ -64,8 +64,7 @@ async function outcome<K extends DirectKind>(
     // Of a stream that broke, the text that was delivered tells what was produced, and an early count may have none of it.
     const counts = !broken && (relay.usage?.completion_tokens ?? 0) > 0
     const produced = counts || relay.tally.text() !== ''
-    const given = broken && relay.usage?.completion_tokens === 0 ? null : relay.usage
-    const usage = given ?? (produced ? await counted(kind, body, relay.tally.text()) : zero)
+    const usage = relay.usage ?? (produced ? await counted(kind, body, relay.tally.text()) : zero)
     return { usage, produced, finishReason: relay.finishReason }
   }
   if (finished.answer.data) {

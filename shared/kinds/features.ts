@@ -1,5 +1,6 @@
 import type { ChatRequest } from './chat.ts'
 import type { CompletionRequest } from './completion.ts'
+import { difficultyOf } from './difficulty.ts'
 import type { EmbeddingRequest } from './embedding.ts'
 
 /** What a request brings and asks for, as routing and reservation need it. */
@@ -17,7 +18,7 @@ export type Features = {
   jsonSchema: boolean
   jsonObject: boolean
   logprobs: boolean
-  /** 0 (trivial) to 1 (hard), from cheap cues. */
+  /** 0 (trivial) to 1 (hard): how much a strong model is likely to gain over a weak one. */
   readonly difficulty: number
 }
 
@@ -60,7 +61,7 @@ export function chatFeatures(body: ChatRequest, bodyBytes: number): Features {
     logprobs: body.logprobs === true,
     // Only `auto` asks.
     get difficulty() {
-      return difficultyOf(body, textBytes)
+      return difficultyOf(body)
     },
   }
 }
@@ -123,28 +124,4 @@ function mediaOf(body: ChatRequest): Media {
     }
   }
   return media
-}
-
-const hardCues =
-  /\b(prove|proof|derive|theorem|integral|equation|algorithm|complexity|optimi[sz]e|debug|refactor|architecture|step by step|analy[sz]e|compare|legal|diagnos)/gi
-const codeCues = /```|\b(function|class|def|import|SELECT|#include|const|public static)\b/
-const mathsCues = /[∑∫√≤≥]|\d\s*[-+*/^=]\s*\d/
-const mostCueCharacters = 4_096
-
-function difficultyOf(body: ChatRequest, textBytes: number): number {
-  const asked = body.messages.findLast(({ role }) => role === 'user') ?? body.messages.at(-1)!
-  const head = textOf(asked).slice(0, mostCueCharacters)
-  const cues = new Set(head.match(hardCues)?.map(cue => cue.toLowerCase()))
-  let score = Math.min(0.4, textBytes / 20_000) + Math.min(0.5, 0.2 * cues.size)
-  if (codeCues.test(head)) score += 0.15
-  if (mathsCues.test(head)) score += 0.1
-  if ((body.tools?.length ?? 0) > 0) score += 0.1
-  if (body.messages.length > 6) score += 0.1
-  if (body.reasoning_effort && !['none', 'minimal', 'low'].includes(body.reasoning_effort)) score += 0.2
-  return Math.min(1, score)
-}
-
-function textOf({ content }: ChatRequest['messages'][number]): string {
-  if (typeof content === 'string') return content
-  return (content ?? []).map(part => (part.type === 'text' ? String(part.text) : '')).join('\n')
 }

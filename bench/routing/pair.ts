@@ -1,0 +1,83 @@
+import type { Catalog } from '../../shared/catalog/catalog.ts'
+import { modelRow, providerRow } from '../../shared/catalog/schema.ts'
+import type { RoutingWorld } from '../../shared/chat/options.ts'
+import { estimateNano } from '../../shared/chat/pricing.ts'
+import { route } from '../../shared/chat/router.ts'
+import type { Mode, Policy } from '../../shared/keys/policy.ts'
+import { chatFeatures, type Features } from '../../shared/kinds/features.ts'
+import type { Target } from '../../shared/providers/contract.ts'
+import { protocols } from '../../shared/providers/protocols.ts'
+import { type Labelled, type Row, requestOf } from './data.ts'
+
+export type Name = 'weak' | 'strong'
+/** A catalog of two models, what the router knows of each prompt, and what an answer is expected to cost. */
+export type Pair = {
+  world: RoutingWorld
+  features: ReadonlyMap<Row, Features>
+  costUsd(row: Row, name: Name): number
+}
+
+/** Public list prices of Mixtral-8x7B and GPT-4-1106, in USD per million tokens. */
+const prices = { weak: { input: '0.6', output: '0.6' }, strong: { input: '10', output: '30' } }
+const protocol = protocols.openai!
+const policy: Policy = {
+  ...{ hash: 'h', version: 1, keyId: 'k', organisationId: 'o', scopes: new Set(['*']), revoked: false },
+  ...{ rpmLimit: null, tpmLimit: null, capNano: null, allowlist: null, expiresAtMs: null },
+  environment: 'live',
+  mode: 'balanced',
+}
+
+/** The two models the prompts were answered by, each as good as its answers were. */
+export function pairOf(rows: Row[]): Pair {
+  const targets = { weak: targetOf(rows, 'weak'), strong: targetOf(rows, 'strong') }
+  const models = new Map(Object.values(targets).map(({ model }) => [model.id, model]))
+  const { provider } = targets.weak
+  const catalog: Catalog = {
+    models,
+    providers: new Map([[provider.name, provider]]),
+    find: slug => models.get(slug),
+    targets: model => model.providers.map(deployment => ({ deployment, provider })),
+  }
+  const idle = { circuit: 'closed', restMs: 0, failureRate: 0, firstByteMs: null, tokensPerSecond: null } as const
+  const upstreams = { configured: () => true, adapter: () => ({ adapter: protocol.direct.chat, protocol }) as never }
+  const world = { catalog, upstreams, figures: () => idle, marginPpm: 0n, mostPauseMs: 0 }
+  const features = new Map(
+    rows.map(row => [row, { ...chatFeatures(requestOf(row.prompt), Buffer.byteLength(row.prompt)) }]),
+  )
+  return { world, features, costUsd: (row, name) => estimateNano(targets[name], features.get(row)!, 0n) / 1e9 }
+}
+
+/** Which of the two the router sends a prompt to. */
+export function send({ world, features }: Pair, row: Row, mode: Mode, difficulty: number): Name {
+  const request = { ...requestOf(row.prompt), mode }
+  const asking = { policy, kind: 'chat', request, features: { ...features.get(row)!, difficulty } } as const
+  return route(world, asking).targets[0]!.model.id as Name
+}
+
+function targetOf(rows: Labelled[], name: Name): Target {
+  const provider = providerRow.parse({ name: 'bench', protocol: 'openai', base_url: 'http://bench', auth: 'bearer' })
+  const deployment = {
+    provider: provider.name,
+    upstream_model: name,
+    price: { unit: 'token', ...prices[name] },
+  } as const
+  const model = modelRow.parse({
+    id: name,
+    name,
+    type: 'chat',
+    owned_by: 'bench',
+    created: 0,
+    description: '',
+    context_length: 32_768,
+    max_output_tokens: 4_096,
+    input_modalities: ['text'],
+    output_modalities: ['text'],
+    supported_parameters: [],
+    quality: (100 * rows.filter(row => row[name]).length) / rows.length,
+    expires_on: null,
+    price_source: null,
+    price_as_of: null,
+    providers: [deployment],
+  })
+  return { model, deployment: model.providers[0]!, provider }
+}
