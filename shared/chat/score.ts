@@ -2,9 +2,12 @@ import type { Mode } from '../keys/policy.ts'
 import type { Figures } from '../providers/health.ts'
 
 /** What a tenfold price weighs: three points on one trade-off. */
-const priceWeight: Record<Mode, number> = { cost: 0.3, balanced: 0.06, quality: 0.012 }
-/** What the whole range of quality weighs for the most trivial and for the hardest prompt. */
-const qualityWeight = { trivial: 0.35, hard: 1 }
+const priceWeight: Record<Mode, number> = { cost: 0.15, balanced: 0.05, quality: 0.008 }
+/**
+ * What the whole range of quality weighs for the most trivial and for the hardest prompt. In between it grows with the
+ * square of the difficulty: most models do what most people ask, and only the hard part tells them apart.
+ */
+const qualityWeight = { trivial: 0.1, hard: 1 }
 /** What it weighs when all calls fail; as often as anybody fails now and then is free. */
 const failureWeight = 0.5
 const usualFailureRate = 0.1
@@ -20,7 +23,7 @@ export type Rated = { quality: number; merit: number; priceLog: number }
 
 /** Rates a model at a provider for a prompt of a difficulty from 0 to 1. */
 export function rate(quality: number, costNano: number, figures: Figures, difficulty: number): Rated {
-  const worth = qualityWeight.trivial + (qualityWeight.hard - qualityWeight.trivial) * difficulty
+  const worth = qualityWeight.trivial + (qualityWeight.hard - qualityWeight.trivial) * difficulty ** 2
   return { quality, merit: worth * (quality / 100) - drawback(figures), priceLog: Math.log10(1 + costNano) }
 }
 
