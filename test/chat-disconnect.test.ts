@@ -113,12 +113,7 @@ test.serial('499 after a role and comments only: nothing was produced, nothing i
   world.openai.next(events([openaiEvents()[0]!, ': PROCESSING\n\n'], { end: 'hang' }))
   const account = await world.gateway.account()
   const request = send(account.live, saying('gpt-5.6-luna', 'Tell me', { stream: true }))
-  const [response] = (await once(request, 'response')) as [http.IncomingMessage]
-  let seen = ''
-  for await (const part of response) {
-    seen += part
-    if (seen.includes(': PROCESSING')) break
-  }
+  await received(world.openai)
   request.destroy()
   await (await received(world.openai)).aborted
   t.like(await onlyGeneration(account.organisationId), { status: 499, costNano: 0n })

@@ -130,7 +130,8 @@ function merge(files: Rows[], faults: string[]) {
   return { providers, models }
 }
 
-function assemble(models: Map<string, ModelRow>, providers: Map<string, ProviderRow>): Catalog {
+/** The catalog of some rows, by id and by name. */
+export function assemble(models: Map<string, ModelRow>, providers: Map<string, ProviderRow>): Catalog {
   const bySlug = new Map<string, ModelRow>()
   for (const row of models.values()) bySlug.set(`${row.owned_by}/${row.id}`.toLowerCase(), row)
   // Ids last: an operator's row may have another row's `vendor/id` as its own id.

@@ -105,9 +105,9 @@ export function streamAnswer<K extends DirectKind>(
     const step = (work: () => void) => {
       if (finished) return
       try {
-        const { begun } = relay
+        const { speaks } = relay
         work()
-        if (relay.begun && !begun) onFirstByte()
+        if (relay.speaks && !speaks) onFirstByte()
         write(relay.flush())
         if (relay.over) finish(null)
       } catch (error) {

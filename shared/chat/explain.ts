@@ -14,6 +14,8 @@ export function reasonOf(
   home: { model: string; provider: string } | null,
 ): string {
   const { model, provider } = target
+  const isMeasured = figures.firstByteMs !== null || figures.tokensPerSecond !== null
+  const first = sort === 'speed' && !isMeasured ? 'the best guess, as no speed is known yet,' : sorted[sort]
   const usd = `$${(costNano / 1e9).toPrecision(2)}`
   const stays = home?.model === model.id && home.provider === provider.name && sort === 'score'
   const served = `${model.id} at ${provider.name}`
@@ -24,10 +26,8 @@ export function reasonOf(
   if (auto) {
     const able = candidates!.filter(({ excluded }) => !excluded).length
     const difficulty = sort === 'score' ? `; estimated difficulty ${features.difficulty.toFixed(2)} of 1` : ''
-    return `${instead}auto, mode ${mode}: ${served} is ${sorted[sort]} of ${able} candidates (quality ${quality}, about ${usd}${difficulty}).${rest}`
+    return `${instead}auto, mode ${mode}: ${served} is ${first} of ${able} candidates (quality ${quality}, about ${usd}${difficulty}).${rest}`
   }
-  const order = request.provider?.order?.includes(provider.name)
-    ? 'the first provider of the request’s order'
-    : sorted[sort]
+  const order = request.provider?.order?.includes(provider.name) ? 'the first provider of the request’s order' : first
   return `${instead}pinned: the request names ${slug}; ${provider.name} is ${order} of its providers (about ${usd}).${rest}`
 }

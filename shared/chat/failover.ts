@@ -35,12 +35,11 @@ export async function failover<T>(services: Services, search: Search, call: (wat
   const plan = new Plan(search.targets, patience, search.startedMs)
   let failure: unknown = null
   let refusal: GatewayError | null = null
-  let restMs = 0
   for (let step = plan.next(clock.now()); step; step = plan.next(clock.now())) {
     const { target } = step
     if (step.pauseMs > 0) await pause(step.pauseMs, client)
     if (client.gone) throw new ClientGone('the client went away')
-    restMs = live ? await restOf(services, target) : 0
+    const restMs = live ? await restOf(services, target) : 0
     if (restMs > 0) {
       plan.resting(target, restMs, clock.now())
       continue
@@ -64,7 +63,8 @@ export async function failover<T>(services: Services, search: Search, call: (wat
       plan.failed(target, error, isOfKey(error) && !route.alone, clock.now())
     }
   }
-  throw failure ?? refusal ?? nobodyNow(restMs)
+  const rests = search.targets.map(target => services.upstreams.figures(target).restMs)
+  throw failure ?? refusal ?? nobodyNow(Math.min(...rests))
 }
 
 /** How long a target must not be called; 0 = now, perhaps as the one call that tries whether it has recovered. */

@@ -81,8 +81,9 @@ export class Plan {
   /** A call failed. `otherKey`: it may be made again at once, with another API key of the same provider. */
   failed(target: Target, error: ProviderError, otherKey: boolean, nowMs: number): void {
     const tries = this.#tries.get(target) ?? 1
+    if (tries >= mostPerTarget) return
     if (otherKey) this.#fresh.unshift(target)
-    else if (fleeting.has(error.reason) && tries < mostPerTarget) {
+    else if (fleeting.has(error.reason)) {
       const backoffMs = this.#jitter(firstBackoffMs * 2 ** (tries - 1))
       this.#again.push({ target, atMs: nowMs + (error.retryAfterMs ?? 0) + backoffMs })
     }

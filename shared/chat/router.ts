@@ -137,10 +137,11 @@ function pinned(inquiry: Inquiry, { slug, model, sort }: Wish, home: Home | null
   const options = optionsOf(inquiry, model, sort, null)
   const settled = sort === 'score' && options.find(option => isHome(option, home) && isPreferred(option, options))
   if (settled) options.sort((a, b) => Number(b === settled) - Number(a === settled))
-  // A lone target's own refusal is found out by the request itself, which comes to the same.
-  const lone = options.length === 1 && !request.models && !candidates
+  // That the only target cannot express the request is found out by the request itself, which comes to the same.
+  const [only] = options
+  const lone = !candidates && !request.models && options.length === 1 && only!.figures.restMs === 0
   const able = lone ? options : options.filter(option => !refusalNoted(inquiry, option))
-  if (able.length === 0 && options.length > 0) throw refusalOf(world.upstreams, kind, options[0]!.target, request)!
+  if (only && able.length === 0) throw refusalOf(world.upstreams, kind, only.target, request)!
   return able.slice(0, fallsBack(request) ? mostPerModel : 1)
 }
 
@@ -153,8 +154,11 @@ function fallsBack({ provider }: RoutingRequest): boolean {
 function automatic(inquiry: Inquiry, { sort }: Wish, home: Home | null): Option[] {
   const { features, request } = inquiry
   const { difficulty } = features
+  const able = (option: Option) => !refusalNoted(inquiry, option)
   const groups = choosable(inquiry)
     .map(model => optionsOf(inquiry, model, sort, difficulty))
+    // Whoever cannot express the request must not stand before others in the caller's own order.
+    .map(group => (request.provider?.order ? group.filter(able) : group))
     .filter(group => group.length > 0)
   const compare = inOrderOf(sort)
   groups.sort(([a], [b]) => compare(a!, b!))
@@ -163,37 +167,41 @@ function automatic(inquiry: Inquiry, { sort }: Wish, home: Home | null): Option[
   if (winner) {
     const own = groups.find(group => group.includes(winner))!
     groups.splice(groups.indexOf(own), 1)
-    const others = own.filter(option => option !== winner && !refusalNoted(inquiry, option))
+    const others = own.filter(option => option !== winner && able(option))
     chosen.push(winner, ...others.slice(0, mostOfBestModel - 1))
   }
   const most = request.provider?.allow_fallbacks === false ? 1 : mostTargets
   for (const group of groups) {
     if (chosen.length >= most) break
-    const able = group.find(option => !refusalNoted(inquiry, option))
-    if (able) chosen.push(able)
+    const first = group.find(able)
+    if (first) chosen.push(first)
   }
   return chosen.slice(0, most)
 }
 
-/** The option to begin with, null while all rest. */
+/** The option to begin with, among those that rest least: mostly, not at all. Null without any that can take the request. */
 function winnerOf(inquiry: Inquiry, groups: readonly Option[][], sort: Sort, home: Home | null): Option | null {
-  const open = groups.flatMap(group =>
-    group.filter(option => option.figures.restMs === 0 && isPreferred(option, group)),
-  )
   const able = (option: Option) => !refusalNoted(inquiry, option)
-  if (sort !== 'score') return open.sort(inOrderOf(sort)).find(able) ?? null
-  const best = choose(open, inquiry.mode, tie, able)
-  const settled = open.find(option => isHome(option, home) && able(option))
-  return settled && best && best.quality < settled.quality + qualityToMoveFor ? settled : best
+  const rests = new Set(groups.flatMap(group => group.map(({ figures }) => figures.restMs)))
+  for (const restMs of [...rests].sort((a, b) => a - b)) {
+    const open = groups.flatMap(group =>
+      group.filter(option => option.figures.restMs === restMs && isPreferred(option, group)),
+    )
+    const best = sort === 'score' ? choose(open, inquiry.mode, tie, able) : open.sort(inOrderOf(sort)).find(able)
+    if (!best) continue
+    const settled = sort === 'score' && open.find(option => isHome(option, home) && able(option))
+    return settled && best.quality < settled.quality + qualityToMoveFor ? settled : best
+  }
+  return null
 }
 
 function isHome({ target, figures }: Option, home: Home | null): boolean {
   return home?.model === target.model.id && home.provider === target.provider.name && figures.restMs === 0
 }
 
-/** True when none of a model's rested providers comes earlier in the request's own order. */
-function isPreferred({ preference }: Option, group: readonly Option[]): boolean {
-  return group.every(other => other.preference >= preference || other.figures.restMs > 0)
+/** True when none of a model's providers that comes earlier in the request's own order is back as soon. */
+function isPreferred({ preference, figures }: Option, group: readonly Option[]): boolean {
+  return group.every(other => other.preference >= preference || other.figures.restMs > figures.restMs)
 }
 
 /** What was considered, each once: the chosen as they are tried, the others by score. */
@@ -214,24 +222,27 @@ function listed(chosen: readonly Option[], candidates: readonly Candidate[]): Ca
 function choosable({ world, policy, features, candidates }: Inquiry): ModelRow[] {
   const models: ModelRow[] = []
   const allowed = allowedModels(world.catalog, policy)
-  let missing: Unmet | null = null
+  const lacks: Unmet[] = []
   for (const model of world.catalog.models.values()) {
     if (model.disabled || !serves(model, 'chat')) continue
     const outside = allowed?.has(model.id) === false
     const lack = outside ? null : unmetByChoice(model, features)
-    missing ??= lack
+    if (lack) lacks.push(lack)
     const excluded = outside
       ? 'not in the key’s allowlist'
       : (lack?.why ?? (model.quality === null ? 'has no quality figure' : null))
     if (!excluded) models.push(model)
     else candidates?.push({ ...unknown, model: model.id, quality: model.quality, excluded })
   }
-  if (models.length === 0 && missing) {
-    throw new GatewayError(missing.code, 'No model that this key may use can take this request.', {
-      param: missing.param,
-    })
-  }
-  return models
+  if (models.length > 0 || lacks.length === 0) return models
+  const [least] = lacks.sort((a, b) => nearness(b) - nearness(a) || (a.param < b.param ? -1 : 1))
+  const message = 'No model that this key may use can take this request.'
+  throw new GatewayError(least!.code, message, { param: least!.param })
+}
+
+/** How close a model comes to taking a request: what is checked last is all it lacks. */
+function nearness({ code, param }: Unmet): number {
+  return param === 'max_tokens' ? 2 : code === 'context_length_exceeded' ? 1 : 0
 }
 
 const unknown = { provider: null, score: null, estimatedCostNano: null, latencyMs: null }

@@ -2,7 +2,7 @@ import type { Mode } from '../keys/policy.ts'
 import type { Figures } from '../providers/health.ts'
 
 /** What a tenfold price weighs: three points on one trade-off. */
-const priceWeight: Record<Mode, number> = { cost: 0.15, balanced: 0.05, quality: 0.008 }
+const priceWeight: Record<Mode, number> = { cost: 0.15, balanced: 0.055, quality: 0.008 }
 /**
  * What the whole range of quality weighs for the most trivial and for the hardest prompt. In between it grows with the
  * square of the difficulty: most models do what most people ask, and only the hard part tells them apart.

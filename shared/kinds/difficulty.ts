@@ -32,6 +32,8 @@ const byHand = {
   fewWords: 14,
   /** A greeting or thanks within a prompt of few words. */
   greeting: -2,
+  /** Work that is much to read but little to think about, such as a summary or a translation. */
+  routine: -1.5,
   /** Each image, document or sound counts as so many words: what is asked is in it. */
   wordsPerMedium: 10,
   /** Per doubling of the messages, of the tools and of the system prompt's 1,000 characters. */
@@ -95,7 +97,8 @@ function slightness({ marks, size, mathsMarks }: Reading, media: number, effort:
   const lack = Math.max(0, 1 - words / byHand.fewWords)
   const brevity = (byHand.brevity * lack) / (messages.length > 2 ? 2 : 1)
   const greeting = marks.has('greeting') && lack > 0 ? byHand.greeting : 0
-  return (brevity + greeting) * Math.max(0, 1 - effort)
+  const routine = marks.has('routine') ? byHand.routine : 0
+  return (brevity + greeting + routine) * Math.max(0, 1 - effort)
 }
 
 /** What the request brings besides the question. */

@@ -60,7 +60,7 @@ export function readPrompt(text: string): Reading {
   const stretch = whole ? text.length / seen.length : 1
   const sentences = occurrences(stem, /[.!?](?=[\s"”»]|$)|[。！？।؟]/g)
   const mathsMarks = occurrences(stem, /[=+*^<>≤≥≠≈∑∏∫√∞∈∉⊂∀∃∂→⇒⊃∨∧¬~·×÷±π\\]|\d ?[-/] ?\d/g)
-  const codeMarks = occurrences(stem, /```|[{};]|\(\)|\w\(|\[\w{0,20}\]|[a-z][A-Z]|:=|←/g)
+  const codeMarks = occurrences(stem, /```|[{}]|;[ \t]*$|\(\)|\w\(|\[\w{0,20}\]|[a-z][A-Z]|:=|←/gm)
   const numbers = occurrences(stem, /\d+(?:[.,]\d+)*/g)
   const cues: Cues = {
     words: Math.log1p(size * stretch),

@@ -39,6 +39,10 @@ const words = {
     berechne berechnen löse lösen gleichung wahrscheinlichkeit ableitung calcula calcular resuelve resolver
     ecuación probabilidad derivada calculez calculer résous résolvez équation probabilité calcola risolvi equazione
     вычисли вычислите реши решите найди уравнение интеграл احسب حل معادلة`,
+  routine: `summarise summarize summary summarised summarized translate translation proofread spelling rephrase paraphrase
+    reword shorten extract classify categorise categorize zusammenfassen zusammenfassung fasse übersetze übersetzen
+    resume resumir resumen traduce traducir résume résumer résumé traduis traduire riassumi riassunto traduci resuma
+    traduza переведи переведите перескажи`,
   greeting: `hi hello hey hiya howdy yo thanks thank bye goodbye cheers morning evening night welcome ok okay yes yeah yep sure
     hallo moin servus danke tschüss guten hola gracias buenos buenas adiós salut bonjour bonsoir merci ciao grazie
     buongiorno olá oi obrigado obrigada привет здравствуй здравствуйте спасибо مرحبا شكرا नमस्ते धन्यवाद 안녕하세요 안녕
@@ -52,6 +56,7 @@ export const unspacedCues: [WordClass, RegExp][] = [
   ['analysis', /分析|比较|比較|设计|設計|评估|評価|优化|最適化|逐步|架构|権衡|权衡/],
   ['code', /代码|函数|算法|编程|程序|调试|コード|関数|アルゴリズム|プログラム|バグ/],
   ['computing', /计算|計算|求解|解方程|方程|积分|積分|概率|確率|导数|微分/],
+  ['routine', /总结|總結|摘要|概括|翻译|翻譯|要約|翻訳/],
   ['greeting', /你好|您好|谢谢|謝謝|早上好|再见|こんにちは|ありがとう|おはよう|こんばんは|สวัสดี/],
 ]
 

@@ -13,6 +13,7 @@ local function smooth(old, new, weight)
   return old + (new - old) * (1 - (1 - smoothing) ^ weight)
 end
 
+-- Gives the ms for which the circuit was opened, if it was.
 local function fold(record, good, bad, run, begun, first_byte_ms, tokens_per_second, cool_down_ms, rest_ms)
   local faded = 0.5 ^ ((now - record.at) / half_life_ms)
   record.at = now
@@ -31,6 +32,7 @@ local function fold(record, good, bad, run, begun, first_byte_ms, tokens_per_sec
     record.run = record.run + run
     if half_open or (record.open_until == 0 and record.run >= failures_to_open) then
       record.open_until = now + cool_down_ms
+      return cool_down_ms
     end
   end
 end
@@ -41,10 +43,15 @@ for i = 2, #ARGV, 9 do
   local text = redis.call('HGET', 'health', id)
   local record = text and cjson.decode(text)
     or { at = now, good = 0, bad = 0, run = 0, open_until = 0, rest_until = 0, first_byte_ms = -1, tokens_per_second = -1 }
-  fold(record, unpack(seen))
+  local opened_for_ms = fold(record, unpack(seen))
   redis.call('HSET', 'health', id, cjson.encode(record))
   redis.call('ZADD', 'health:changed', now, id)
-  redis.call('DEL', 'health:trial:' .. id)
+  if opened_for_ms then
+    -- Processes that have yet to hear of it may not begin a trial either.
+    redis.call('SET', 'health:trial:' .. id, '1', 'PX', math.max(1, math.floor(opened_for_ms)))
+  elseif record.open_until == 0 then
+    redis.call('DEL', 'health:trial:' .. id)
+  end
 end
 
 -- Figures nobody has added to for a while say nothing any more; a pause that was asked for is kept.

@@ -68,6 +68,8 @@ const trialMs = 10_000
 /** How long a process waits before it asks again for the one trial call that a half-open circuit allows. */
 const trialAgainMs = 250
 const fewestCalls = 5
+/** As many in a row open a circuit: whoever was passed over before that would never be tried again. */
+const fewestFailures = 3
 /** As the script forgets. */
 const halfLifeMs = 60_000
 const forgetAfterMs = 600_000
@@ -118,7 +120,7 @@ export class Health {
     const { good, bad, firstByteMs, tokensPerSecond } = record
     const calls = bad === 0 ? 0 : (good + bad) * 0.5 ** ((now - record.atMs) / halfLifeMs)
     // With its past held against it, nobody would try whether it has recovered while others serve.
-    const isForgiven = calls < fewestCalls || circuit === 'half_open'
+    const isForgiven = calls < fewestCalls || bad < fewestFailures || circuit === 'half_open'
     return {
       circuit,
       restMs: Math.max(0, record.openUntilMs - now, record.restUntilMs - now, record.triedUntilMs - now),
