@@ -28,6 +28,9 @@ export type Context = ParameterizedContext<State>
 /** Who may call: anybody, a standard key with a scope (null = any valid key), or a provisioning key. */
 export type Access = 'public' | 'provisioning' | { scope: Scope | null }
 
+/** An optional request header that an endpoint reads, as the documentation has it. */
+export type Header = { name: string; maxLength: number; description: string }
+
 export type Answer = { description: string; schema?: z.ZodType; contentType?: string }
 
 /** A request as a handler sees it: validated, typed by the endpoint's own schemas. */
@@ -55,6 +58,7 @@ export type Endpoint = {
   access: Access
   body?: z.ZodType
   query?: z.ZodObject
+  headers?: Header[]
   answers: Record<number, Answer>
   /** Error codes of its own beyond those every endpoint of its access can give. */
   errors?: ErrorCode[]

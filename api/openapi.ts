@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { type ErrorCode, GatewayError } from '../shared/base/errors.ts'
 import { errorAnswer, streamed } from './answers.ts'
-import type { Endpoint } from './endpoint.ts'
+import type { Endpoint, Header } from './endpoint.ts'
 
 type Json = Record<string, unknown>
 
@@ -85,7 +85,13 @@ function operation(endpoint: Endpoint, schemas: Json): Json {
   }
 }
 
-function parameters({ path, query, method }: Endpoint, schemas: Json): Json[] {
+const idempotencyKey: Header = {
+  name: 'Idempotency-Key',
+  maxLength: 255,
+  description: 'The same key with the same request within 24 hours gives the first answer again.',
+}
+
+function parameters({ path, query, method, headers = [] }: Endpoint, schemas: Json): Json[] {
   const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
     name,
     in: 'path',
@@ -100,14 +106,16 @@ function parameters({ path, query, method }: Endpoint, schemas: Json): Json[] {
     required: required.includes(name),
     schema,
   }))
-  const key = {
-    name: 'Idempotency-Key',
-    in: 'header',
-    required: false,
-    schema: { type: 'string', maxLength: 255 },
-    description: 'The same key with the same request within 24 hours gives the first answer again.',
-  }
-  return [...inPath, ...inQuery, ...(method === 'post' ? [key] : [])]
+  const inHeader = [...headers, ...(method === 'post' ? [idempotencyKey] : [])].map(
+    ({ name, maxLength, description }) => ({
+      name,
+      in: 'header',
+      required: false,
+      schema: { type: 'string', maxLength },
+      description,
+    }),
+  )
+  return [...inPath, ...inQuery, ...inHeader]
 }
 
 function answers(endpoint: Endpoint, schemas: Json): Json {

@@ -128,11 +128,11 @@ test.serial('200 from the providers the request prefers: order, only, ignore', a
 
 test.serial('502 without a second provider when fallbacks are not allowed', async t => {
   const account = await world.gateway.account()
-  world.anthropic.next(failure(429, 'Slow down.', 'rate_limit_error', null, { 'retry-after': '1' }))
+  world.anthropic.next(overloaded, overloaded, overloaded)
   const body = saying('claude-sonnet-4-5', 'Hello', { provider: { allow_fallbacks: false } })
   const { status, text } = await ask(account.live, body)
   t.is(status, 502)
-  t.is(JSON.parse(text).error.metadata.attempts.length, 1)
+  t.is(JSON.parse(text).error.metadata.attempts.length, 3)
   t.is(world.openrouter.requests.length, 0)
   t.is(await chargedNano(world, account), 0)
 })
@@ -181,14 +181,13 @@ for (const stream of [false, true]) {
     t.like(await generationOf(world, headers.get('x-generation-id')!), { status: 502, errorCode: 'upstream_error' })
   })
 
-  test.serial(`502 upstream_invalid_response for nonsense from every provider (stream: ${stream})`, async t => {
+  test.serial(`502 upstream_invalid_response for nonsense at every try (stream: ${stream})`, async t => {
     const account = await world.gateway.account()
-    for (const nonsense of [garbage, stream ? emptyStream : halfJson]) {
-      world.openai.next(nonsense, nonsense)
-      const { status, text } = await ask(account.live, saying('gpt-4o', 'Hello', { stream }))
-      t.is(status, 502)
-      t.is(JSON.parse(text).error.code, 'upstream_invalid_response')
-    }
+    world.openai.next(garbage, stream ? emptyStream : halfJson, garbage)
+    const { status, text } = await ask(account.live, saying(stream ? 'gpt-4.1' : 'gpt-4o', 'Hello', { stream }))
+    t.is(status, 502)
+    t.is(JSON.parse(text).error.code, 'upstream_invalid_response')
+    t.is(world.openai.requests.length, 3)
     t.is(await chargedNano(world, account), 0)
   })
 }

@@ -73,13 +73,14 @@ test.serial('200 from Gemini, counted by the tokenizer because Gemini counts not
 
 test.serial('502 and nothing charged when the provider fails or gives too few vectors', async t => {
   const account = await world.gateway.account()
-  world.openai.next(serverError, serverError)
+  world.openai.next(serverError, serverError, serverError)
   const failed = await embed(account.live, { input: 'x' })
   t.is(failed.status, 502)
   t.is(failed.body.error.code, 'upstream_error')
   const short = json(200, { object: 'list', data: [{ object: 'embedding', index: 0, embedding: [1] }], model })
-  world.openai.next(short, short)
-  const strange = await embed(account.live, { input: ['x', 'y'] })
+  world.openai.next(short, short, short)
+  // Its circuit is not open.
+  const strange = await embed(account.live, { input: ['x', 'y'], model: 'text-embedding-3-large' })
   t.is(strange.status, 502)
   t.is(strange.body.error.code, 'upstream_invalid_response')
   t.is(await chargedNano(world, account), 0)

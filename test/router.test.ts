@@ -1,4 +1,6 @@
+import { readFileSync } from 'node:fs'
 import test from 'ava'
+import { page, withTable } from '../docs/routing-table.ts'
 import type { GatewayError } from '../shared/base/errors.ts'
 import type { Mode } from '../shared/keys/policy.ts'
 import {
@@ -204,4 +206,9 @@ test('auto: the choices over the shipped catalog make sense', t => {
   t.true(qualityOf('Write a Python function that merges sorted lists: def merge(a, b):', 'balanced') >= 75)
   t.true(qualityOf(proof, 'balanced') >= 90, 'a strong model for a hard proof')
   t.true(qualityOf(proof, 'cost') >= 60)
+})
+
+test('the table of docs/routing.md is what the router chooses', t => {
+  const text = readFileSync(page, 'utf8')
+  t.true(text === withTable(text), 'run `node docs/routing-table.ts`')
 })

@@ -52,7 +52,8 @@ function preflight(ctx: EdgeContext): void {
   ctx.set({
     'access-control-allow-methods': 'GET, POST, PATCH, DELETE, OPTIONS',
     'access-control-allow-headers':
-      ctx.get('access-control-request-headers') || 'authorization, content-type, idempotency-key, x-request-id',
+      ctx.get('access-control-request-headers') ||
+      'authorization, content-type, idempotency-key, x-request-id, x-session-id',
     'access-control-max-age': '86400',
   })
 }

@@ -17,12 +17,18 @@ type Streamable = Named & {
 }
 
 const longestSessionId = 256
+const sessionHeader = {
+  name: 'x-session-id',
+  maxLength: longestSessionId,
+  description:
+    'Names the conversation, as `prompt_cache_key` does, which it goes before: its requests stay with one model, provider and API key, so that prompt caches are hit.',
+}
 
 /** What the caller names its conversation: the `x-session-id` header, else `prompt_cache_key`. Throws 400. */
 function sessionOf(ctx: Context, { prompt_cache_key }: Named): string | null {
   const id = ctx.get('x-session-id')
   if (id.length > longestSessionId)
-    throw new GatewayError('invalid_request', `x-session-id may have ${longestSessionId} characters.`, {
+    throw new GatewayError('invalid_request', `x-session-id may have at most ${longestSessionId} characters.`, {
       param: 'x-session-id',
     })
   return id || prompt_cache_key || null
@@ -79,6 +85,7 @@ export const chatCompletions = endpoint({
   description:
     'The OpenAI chat shape both ways. `model: "auto"` lets the gateway choose. With `stream: true` the answer is server-sent events of `chat.completion.chunk` objects, ended by `data: [DONE]`.',
   access: { scope: 'chat' },
+  headers: [sessionHeader],
   body: directKinds.chat,
   answers: { 200: { description: 'The completion, or its event stream.', schema: chatCompletion } },
   errors: [...modelErrors],
@@ -93,6 +100,7 @@ export const completions = endpoint({
   description:
     'Served by completion models, or by a chat model that gets the prompt as one user message (one text prompt; no logprobs, suffix or best_of then).',
   access: { scope: 'completions' },
+  headers: [sessionHeader],
   body: directKinds.completion,
   answers: { 200: { description: 'The completion, or its event stream.', schema: completion } },
   errors: [...modelErrors],
@@ -119,6 +127,7 @@ export const routeDecision = endpoint({
   description:
     'Takes the body of a chat completion and gives the routing decision only. No provider is called and nothing is charged.',
   access: { scope: 'chat' },
+  headers: [sessionHeader],
   body: directKinds.chat,
   answers: { 200: { description: 'The decision.', schema: routingDecision } },
   errors: [
