@@ -48,6 +48,7 @@ const sampling: Wrong = {
   n: [...number, 0, -1, 1.5, 129],
   stop: [5, {}, [1], ['a', 'b', 'c', 'd', 'e']],
   seed: ['1', 1.5, {}],
+  prompt_cache_key: [...text, 'k'.repeat(1_001)],
   user: text,
 }
 const user = (content: unknown) => [{ role: 'user', content }]

@@ -3,6 +3,7 @@ import { Redis } from 'ioredis'
 import pg from 'pg'
 import { failure, startOpenAiEmulator } from './emulators/openai.ts'
 import { call, eventually, freshStores, type Stores, startProcess } from './support/gateway.ts'
+import { dumpRedis } from './support/leaks.ts'
 import { operatorJson, runOperator, storesEnv } from './support/operator.ts'
 
 const upstreamSecret = 'sk-upstream-Qm93bGluZw0123456789abcdefghijkl'
@@ -44,9 +45,7 @@ async function databaseText(): Promise<string> {
 async function redisText(): Promise<string> {
   const redis = new Redis(stores.redisUrl)
   try {
-    const texts: string[] = []
-    for (const name of await redis.keys('*')) texts.push(name, (await redis.dumpBuffer(name))?.toString('latin1') ?? '')
-    return texts.join('\n')
+    return await dumpRedis(redis)
   } finally {
     redis.disconnect()
   }
@@ -90,7 +89,7 @@ test('200 and failures alike leave no secret in Postgres, Redis, or the most tal
     failure(500, `Failed for ${upstreamSecret}`, 'server_error', null),
   ]
   for (const [i, refusal] of refusals.entries()) {
-    upstream.next(refusal, refusal)
+    upstream.next(refusal, refusal, refusal)
     await ask(live, { ...chat, stream: i === 1 })
     upstream.reset()
   }
