@@ -200,3 +200,14 @@ test.serial('502 when the only provider no longer has the model: it is not asked
   t.is(world.openai.requests.length, 1)
   t.is(await chargedNano(world, account), 0)
 })
+
+test.serial('502 with the time until the first of the providers is back, where all said when', async t => {
+  const account = await world.gateway.account()
+  const slowDown = (seconds: string) => failure(429, 'Slow down.', 'rate_limit_error', null, { 'retry-after': seconds })
+  world.anthropic.next(slowDown('40'))
+  world.openrouter.next(slowDown('20'))
+  const { status, headers } = await ask(account.live, saying('claude-opus-4-7'))
+  t.is(status, 502)
+  t.is(headers.get('retry-after'), '20')
+  t.is(await chargedNano(world, account), 0)
+})

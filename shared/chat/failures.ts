@@ -37,12 +37,19 @@ export function failureOf(tried: readonly Tried[], last: ProviderError): Gateway
       cause: last,
     })
   }
-  const headers = last.retryAfterMs ? { 'retry-after': String(Math.ceil(last.retryAfterMs / 1000)) } : undefined
+  const waitMs = waitOf(tried)
+  const headers = waitMs ? { 'retry-after': String(Math.ceil(waitMs / 1000)) } : undefined
   const message =
     last.reason === 'truncated'
       ? 'The provider’s answer broke off.'
       : 'Every provider that could serve this request failed. Try again shortly.'
   return new GatewayError('upstream_error', message, { metadata, cause: last, ...(headers && { headers }) })
+}
+
+/** When the first target is back, if all said when they are. */
+function waitOf(tried: readonly Tried[]): number | null {
+  const waitsMs = [...new Map(tried.map(({ target, error }) => [target, error.retryAfterMs])).values()]
+  return waitsMs.reduce((soonest, ms) => (soonest && ms ? Math.min(soonest, ms) : null), waitsMs[0] ?? null)
 }
 
 /** What a client may know of a fault of ours. */

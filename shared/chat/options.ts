@@ -46,6 +46,8 @@ export type Inquiry = {
   request: RoutingRequest
   features: Features
   candidates: Candidate[] | null
+  /** The request without the length of its texts, once somebody asked what a dialect can express of it. */
+  outline?: RoutingRequest
 }
 
 /** A slug of the request: the model it names or `auto`, and how its suffix wants the providers ordered. */
@@ -151,10 +153,27 @@ function nameOf({ target }: Option): string {
 }
 
 /** True when a provider's dialect cannot express the request; its candidate then says why. */
-export function refusalNoted({ world, kind, request }: Inquiry, { target, candidate }: Option): boolean {
-  const refusal = refusalOf(world.upstreams, kind, target, request)
+export function refusalNoted(inquiry: Inquiry, { target, candidate }: Option): boolean {
+  const { world, kind, request } = inquiry
+  inquiry.outline ??= isLong(inquiry.features) ? (outlineOf(request) as RoutingRequest) : request
+  const refusal = refusalOf(world.upstreams, kind, target, inquiry.outline)
   if (refusal && candidate) Object.assign(candidate, { excluded: refusal.message, score: null })
   return refusal !== null
+}
+
+const longTokens = 4_000
+const longestText = 1_024
+
+function isLong({ promptTokensEstimate, inputs }: Features): boolean {
+  return promptTokensEstimate > longTokens || inputs.image || inputs.audio || inputs.file
+}
+
+/** A value whose texts are cut short: what a dialect can express is seen from their beginnings. */
+function outlineOf(value: unknown): unknown {
+  if (typeof value === 'string') return value.slice(0, longestText)
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.map(outlineOf)
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, outlineOf(member)]))
 }
 
 /** What a provider's dialect cannot express of a request, as the 400 it would be; null when it can take it. */

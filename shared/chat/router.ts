@@ -51,7 +51,7 @@ export function route(world: RoutingWorld, asking: Asking, explain = false): Dec
   const { policy, kind, request, features, home = null } = asking
   const mode = request.mode ?? policy.mode
   const candidates: Candidate[] = []
-  const inquiry = { world, policy, kind, mode, request, features, candidates: explain ? candidates : null }
+  const inquiry: Inquiry = { world, policy, kind, mode, request, features, candidates: explain ? candidates : null }
   const options: Option[] = []
   const wishes = new Map<ModelRow, Wish>()
   for (const slug of new Set([request.model, ...(request.models ?? [])])) {
@@ -137,10 +137,13 @@ function pinned(inquiry: Inquiry, { slug, model, sort }: Wish, home: Home | null
   const options = optionsOf(inquiry, model, sort, null)
   const settled = sort === 'score' && options.find(option => isHome(option, home) && isPreferred(option, options))
   if (settled) options.sort((a, b) => Number(b === settled) - Number(a === settled))
-  // That the only target cannot express the request is found out by the request itself, which comes to the same.
   const [only] = options
-  const lone = !candidates && !request.models && options.length === 1 && only!.figures.restMs === 0
-  const able = lone ? options : options.filter(option => !refusalNoted(inquiry, option))
+  // What a target cannot express is found out by the call to it; it is looked for where that would change who is called.
+  const isPlain = !candidates && !request.models && options.every(({ figures }) => figures.restMs === 0)
+  const able =
+    isPlain && (fallsBack(request) || options.length === 1)
+      ? options
+      : options.filter(option => !refusalNoted(inquiry, option))
   if (only && able.length === 0) throw refusalOf(world.upstreams, kind, only.target, request)!
   return able.slice(0, fallsBack(request) ? mostPerModel : 1)
 }
