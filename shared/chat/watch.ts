@@ -11,6 +11,8 @@ export class Watch {
   firstByteMs: number | null = null
   readonly #services: Pick<Services, 'health' | 'clock' | 'log'>
   readonly #startedMs: number
+  /** Whether the client has got anything for its wait. */
+  #delivers = false
 
   constructor(services: Pick<Services, 'health' | 'clock' | 'log'>, route: Route) {
     this.route = route
@@ -22,6 +24,7 @@ export class Watch {
   began({ streamed }: { streamed: boolean }): void {
     const { health, clock } = this.#services
     this.firstByteMs = clock.now()
+    this.#delivers = streamed
     if (streamed && this.route.credential) health.began(this.route.target, this.firstByteMs - this.#startedMs)
   }
 
@@ -44,7 +47,7 @@ export class Watch {
     if (reason === 'auth' || reason === 'quota') log.error(fields, 'the provider refuses our API key')
     else log.warn(fields, 'attempt failed')
     if (!credential) return
-    const inVain = reason === 'timeout' || this.firstByteMs === null
+    const inVain = reason === 'timeout' || !this.#delivers
     health.failed(target, error, inVain ? clock.now() - this.#startedMs : 0, { id: credential.id, alone })
   }
 
