@@ -24,7 +24,10 @@ export class ClientGone extends Error {
   override name = 'ClientGone'
 }
 
-/** Sends a call and resolves with the parsed whole answer; `onFirstByte` hears of its head. Rejects with a ProviderError, ClientGone, or the adapter's GatewayError. */
+/**
+ * Sends a call and resolves with the parsed whole answer; `onFirstByte` hears of its head. Rejects with a ProviderError,
+ * ClientGone, or the adapter's GatewayError.
+ */
 export function wholeAnswer<K extends DirectKind>(attempt: Attempt<K>, onFirstByte: () => void): Promise<unknown> {
   const { upstreams, route, adapter, protocol, call, client } = attempt
   return new Promise((resolve, reject) => {
@@ -66,8 +69,8 @@ export type Streamed = { answered: boolean; error: Error | null }
 
 /**
  * Sends a call and relays its events to the client as they come; `silent` hears of every sign of life. `open` is called
- * before every write. Resolves when the
- * provider has finished or failed. `onFirstByte` hears of the first piece. Rejects with the adapter's GatewayError.
+ * before every write, `onFirstByte` when the answer first says something. Resolves when the provider has finished or
+ * failed. Rejects with the adapter's GatewayError.
  */
 export function streamAnswer<K extends DirectKind>(
   attempt: Attempt<K>,
