@@ -137,13 +137,10 @@ function pinned(inquiry: Inquiry, { slug, model, sort }: Wish, home: Home | null
   const options = optionsOf(inquiry, model, sort, null)
   const settled = sort === 'score' && options.find(option => isHome(option, home) && isPreferred(option, options))
   if (settled) options.sort((a, b) => Number(b === settled) - Number(a === settled))
+  // That the only target cannot express the request is found out by the call to it, which comes to the same.
   const [only] = options
-  // What a target cannot express is found out by the call to it; it is looked for where that would change who is called.
-  const isPlain = !candidates && !request.models && options.every(({ figures }) => figures.restMs === 0)
-  const able =
-    isPlain && (fallsBack(request) || options.length === 1)
-      ? options
-      : options.filter(option => !refusalNoted(inquiry, option))
+  const lone = !candidates && !request.models && options.length === 1 && only!.figures.restMs === 0
+  const able = lone ? options : options.filter(option => !refusalNoted(inquiry, option))
   if (only && able.length === 0) throw refusalOf(world.upstreams, kind, only.target, request)!
   return able.slice(0, fallsBack(request) ? mostPerModel : 1)
 }
