@@ -7,6 +7,7 @@ import { route } from '../shared/chat/router.ts'
 import { modes, type Policy } from '../shared/keys/policy.ts'
 import { type ChatRequest, chatRequest } from '../shared/kinds/chat.ts'
 import { chatFeatures } from '../shared/kinds/features.ts'
+import { unknownFigures } from '../shared/providers/health.ts'
 import { protocols } from '../shared/providers/protocols.ts'
 
 export const page = join(import.meta.dirname, 'routing.md')
@@ -79,7 +80,6 @@ const policy: Policy = {
 /** Every provider that takes a key is configured, and nothing is known yet of how any of them does. */
 function freshWorld(): RoutingWorld {
   const catalog = loadCatalog()
-  const unknown = { circuit: 'closed', restMs: 0, failureRate: 0, firstByteMs: null, tokensPerSecond: null } as const
   const upstreams: RoutingWorld['upstreams'] = {
     configured: provider => catalog.providers.get(provider)!.auth !== 'none',
     adapter(kind, { provider }) {
@@ -88,7 +88,7 @@ function freshWorld(): RoutingWorld {
       return adapter ? { adapter, protocol: protocol! } : null
     },
   }
-  return { catalog, upstreams, figures: () => unknown, marginPpm: 50_000n, mostPauseMs: 0 }
+  return { catalog, upstreams, figures: () => unknownFigures, marginPpm: 50_000n, mostPauseMs: 0 }
 }
 
 /** The table, as Markdown. */

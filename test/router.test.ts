@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import test from 'ava'
 import { page, withTable } from '../docs/routing-table.ts'
 import type { GatewayError } from '../shared/base/errors.ts'
-import type { Mode } from '../shared/keys/policy.ts'
+import { type Mode, modes } from '../shared/keys/policy.ts'
 import {
   audio,
   catalog,
@@ -11,7 +11,6 @@ import {
   idsOf,
   image,
   livingWorld,
-  modes,
   policyOf,
   schema,
   tools,

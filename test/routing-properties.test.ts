@@ -3,9 +3,10 @@ import fc from 'fast-check'
 import { GatewayError } from '../shared/base/errors.ts'
 import type { ModelRow } from '../shared/catalog/schema.ts'
 import { type Decision, mostTargets } from '../shared/chat/router.ts'
+import { modes } from '../shared/keys/policy.ts'
 import type { Features } from '../shared/kinds/features.ts'
 import type { Target } from '../shared/providers/contract.ts'
-import { decide, idsOf, modes, policyOf } from './support/routing.ts'
+import { decide, idsOf, policyOf } from './support/routing.ts'
 import { anyCase, anyDifficulty, type Case, catalogOf } from './support/routing-arbitraries.ts'
 
 type Outcome = Decision | { code: string }

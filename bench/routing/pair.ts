@@ -6,6 +6,7 @@ import { route } from '../../shared/chat/router.ts'
 import type { Mode, Policy } from '../../shared/keys/policy.ts'
 import { chatFeatures, type Features } from '../../shared/kinds/features.ts'
 import type { Target } from '../../shared/providers/contract.ts'
+import { unknownFigures } from '../../shared/providers/health.ts'
 import { protocols } from '../../shared/providers/protocols.ts'
 import { type Labelled, type Row, requestOf } from './data.ts'
 
@@ -38,9 +39,8 @@ export function pairOf(rows: Row[]): Pair {
     find: slug => models.get(slug),
     targets: model => model.providers.map(deployment => ({ deployment, provider })),
   }
-  const idle = { circuit: 'closed', restMs: 0, failureRate: 0, firstByteMs: null, tokensPerSecond: null } as const
   const upstreams = { configured: () => true, adapter: () => ({ adapter: protocol.direct.chat, protocol }) as never }
-  const world = { catalog, upstreams, figures: () => idle, marginPpm: 0n, mostPauseMs: 0 }
+  const world = { catalog, upstreams, figures: () => unknownFigures, marginPpm: 0n, mostPauseMs: 0 }
   const features = new Map(
     rows.map(row => [row, { ...chatFeatures(requestOf(row.prompt), Buffer.byteLength(row.prompt)) }]),
   )

@@ -1,4 +1,4 @@
-import type { Mode } from '../keys/policy.ts'
+import { type Mode, modes } from '../keys/policy.ts'
 import type { Figures } from '../providers/health.ts'
 
 /** What a tenfold price weighs: three points on one trade-off. */
@@ -14,9 +14,6 @@ const usualFailureRate = 0.1
 /** What every doubling of the usual wait weighs: only slowness that hurts counts, not the jitter between quick ones. */
 const waitWeight = 0.03
 const usual = { firstByteMs: 2_000, tokensPerSecond: 20 }
-
-/** Modes from the thriftiest to the most demanding. */
-const ladder = ['cost', 'balanced', 'quality'] as const satisfies Mode[]
 
 /** A model at a provider on the scale: how good it is for a prompt without its price, and its price in powers of ten. */
 export type Rated = { quality: number; merit: number; priceLog: number }
@@ -56,7 +53,7 @@ export function choose<R extends Rated>(
 ): R | null {
   let open = candidates
   let chosen: R | null = null
-  for (const step of ladder) {
+  for (const step of modes) {
     const leastQuality: number = chosen?.quality ?? Number.NEGATIVE_INFINITY
     open = open.filter(({ quality }) => quality >= leastQuality)
     chosen = bestOf(open, step, better)

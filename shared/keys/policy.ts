@@ -1,6 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
 import type { ApiKey } from '../generated/prisma/client.ts'
 
+/** From the thriftiest to the most demanding. */
 export const modes = ['cost', 'balanced', 'quality'] as const
 export type Mode = (typeof modes)[number]
 export const scopes = ['chat', 'embeddings', 'completions', '*'] as const

@@ -1,9 +1,11 @@
 -- Folds what one process saw into the shared figures and gives what changed since it last asked.
--- ARGV: cursor (ms; what changed since then is wanted), then for each observation
+-- ARGV: cursor (ms; what changed since then is wanted), ms in which counts fade to a half, ms after which figures are
+-- forgotten, failures in a row that open a circuit; then for each observation
 --   id, calls that went well, calls that failed, those since the last that went well, calls that began to answer,
 --   first-byte ms (-1 = none), tokens a second (-1 = none), cool-down ms of a failure, ms it must rest
 -- Gives: now (ms), then id and record (JSON) of everything that changed.
-local half_life_ms, forget_after_ms, smoothing, failures_to_open = 60000, 600000, 0.2, 3
+local half_life_ms, forget_after_ms, failures_to_open = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local smoothing = 0.2
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
@@ -37,7 +39,7 @@ local function fold(record, good, bad, run, begun, first_byte_ms, tokens_per_sec
   end
 end
 
-for i = 2, #ARGV, 9 do
+for i = 5, #ARGV, 9 do
   local id, seen = ARGV[i], {}
   for j = 1, 8 do seen[j] = tonumber(ARGV[i + j]) end
   local text = redis.call('HGET', 'health', id)

@@ -41,7 +41,8 @@ type Seen = {
   restMs: number
 }
 
-const untouched: Figures = {
+/** Those of a deployment nobody has called lately. */
+export const unknownFigures: Figures = {
   circuit: 'closed',
   restMs: 0,
   failureRate: 0,
@@ -70,7 +71,7 @@ const trialAgainMs = 250
 const fewestCalls = 5
 /** As many in a row open a circuit: whoever was passed over before that would never be tried again. */
 const fewestFailures = 3
-/** As the script forgets. */
+/** How counts fade, and when what nobody adds to any more is forgotten. */
 const halfLifeMs = 60_000
 const forgetAfterMs = 600_000
 
@@ -115,7 +116,7 @@ export class Health {
   figures(target: Target): Figures {
     const record = this.#records.get(this.#idOf(target))
     const now = this.#clock.now()
-    if (!record || (now - record.atMs > forgetAfterMs && record.restUntilMs <= now)) return untouched
+    if (!record || (now - record.atMs > forgetAfterMs && record.restUntilMs <= now)) return unknownFigures
     const circuit = record.openUntilMs === 0 ? 'closed' : record.openUntilMs > now ? 'open' : 'half_open'
     const { good, bad, firstByteMs, tokensPerSecond } = record
     const calls = bad === 0 ? 0 : (good + bad) * 0.5 ** ((now - record.atMs) / halfLifeMs)
@@ -221,7 +222,7 @@ export class Health {
   }
 
   async #exchangeOnce(): Promise<void> {
-    const args: (string | number)[] = [this.#cursor]
+    const args: (string | number)[] = [this.#cursor, halfLifeMs, forgetAfterMs, fewestFailures]
     for (const [id, seen] of this.#seen) args.push(id, ...orderOf(seen))
     this.#seen = new Map()
     const command = this.#redis as unknown as { 'headgate:health'(args: (string | number)[]): Promise<string[]> }

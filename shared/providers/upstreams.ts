@@ -95,9 +95,11 @@ export class Upstreams {
    */
   figures(target: Target): Figures {
     const figures = this.#health.figures(target)
-    const credentials = this.#lines.get(target.provider.name)?.credentials ?? []
-    const keysRestMs = Math.min(...credentials.map(({ id }) => this.#health.keyRestMs(target, id)))
-    return keysRestMs > figures.restMs && keysRestMs < Infinity ? { ...figures, restMs: keysRestMs } : figures
+    const line = this.#lines.get(target.provider.name)
+    if (!line) return figures
+    let keysRestMs = Number.POSITIVE_INFINITY
+    for (const { id } of line.credentials) keysRestMs = Math.min(keysRestMs, this.#health.keyRestMs(target, id))
+    return keysRestMs > figures.restMs ? { ...figures, restMs: keysRestMs } : figures
   }
 
   /**

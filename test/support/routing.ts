@@ -3,10 +3,10 @@ import { type Catalog, loadCatalog } from '../../shared/catalog/catalog.ts'
 import type { RoutingRequest, RoutingWorld } from '../../shared/chat/options.ts'
 import { type Decision, type Home, route, worldOf } from '../../shared/chat/router.ts'
 import type { Redis } from '../../shared/io/redis.ts'
-import type { Mode, Policy } from '../../shared/keys/policy.ts'
+import type { Policy } from '../../shared/keys/policy.ts'
 import { type ChatRequest, chatRequest } from '../../shared/kinds/chat.ts'
 import { chatFeatures, type Features } from '../../shared/kinds/features.ts'
-import { type Figures, Health } from '../../shared/providers/health.ts'
+import { type Figures, Health, unknownFigures } from '../../shared/providers/health.ts'
 import { createSandbox } from '../../shared/providers/sandbox/upstream.ts'
 import { Upstreams } from '../../shared/providers/upstreams.ts'
 
@@ -24,7 +24,6 @@ export const names = [
   'xai',
   'fireworks',
 ]
-export const modes: Mode[] = ['cost', 'balanced', 'quality']
 
 /** A world in which these providers are configured and nothing is known of how they do. */
 export function worldWith(providers = names, from: Catalog = catalog, env: Record<string, string> = {}): RoutingWorld {
@@ -36,13 +35,11 @@ export function worldWith(providers = names, from: Catalog = catalog, env: Recor
   return worldOf({ catalog: from, upstreams, config }, config.marginPpm)
 }
 
-const usual: Figures = { circuit: 'closed', restMs: 0, failureRate: 0, firstByteMs: null, tokensPerSecond: null }
-
 /** A world in which some deployments, by `model@provider`, have these live figures. */
 export function livingWorld(figures: Record<string, Partial<Figures>>, world = worldWith()): RoutingWorld {
   return {
     ...world,
-    figures: ({ model, provider }) => ({ ...usual, ...figures[`${model.id}@${provider.name}`] }),
+    figures: ({ model, provider }) => ({ ...unknownFigures, ...figures[`${model.id}@${provider.name}`] }),
   }
 }
 
