@@ -49,7 +49,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
   const admission = new Admission({ scripts, accounts, heartbeat, clock, log, deadlineMs: deadlineOf(config) })
   const policies = new Policies(db, redis)
   const health = new Health(redis, clock)
-  const upstreams = new Upstreams({ catalog, config, health, sandbox: createSandbox() })
+  const upstreams = new Upstreams({ catalog, config, health, sandbox: createSandbox(), clock })
   let closing: Promise<void> | null = null
   const close = async () => {
     health.close()

@@ -112,7 +112,14 @@ for (const [name, args] of Object.entries(entries)) {
 
 test('defaults and every variable as the contract names it', t => {
   const plain = load(stores)
-  t.like(plain, { port: 3000, publicUrl: null, allowPrivateUrls: false, modelCatalog: null, marginPpm: 50_000n })
+  t.like(plain, {
+    port: 3000,
+    publicUrl: 'http://localhost:3000',
+    reachable: false,
+    allowPrivateUrls: false,
+    modelCatalog: null,
+    marginPpm: 50_000n,
+  })
   t.is(plain.embeddingsSurchargePpm, 25_000n)
   t.is(plain.providers.size, 0)
   const set = load({
@@ -125,7 +132,13 @@ test('defaults and every variable as the contract names it', t => {
     ALLOW_PRIVATE_URLS: 'true',
     SERVICE_MARGIN_PERCENT: '0',
   })
-  t.like(set, { port: 8080, publicUrl: 'https://gateway.example.com', webConcurrency: 4, workerConcurrency: 7 })
+  t.like(set, {
+    port: 8080,
+    publicUrl: 'https://gateway.example.com',
+    reachable: true,
+    webConcurrency: 4,
+    workerConcurrency: 7,
+  })
   t.like(set, { logLevel: 'debug', allowPrivateUrls: true, marginPpm: 0n })
 })
 

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { z } from 'zod'
 import { ppmFromPercent } from './money.ts'
 
@@ -42,14 +42,21 @@ const variables = z.object({
   UPSTREAM_RETRY_BUDGET_MS: positive(3_600_000).default(90_000),
   UPSTREAM_MAX_PAUSE_MS: positive(600_000).default(10_000),
   GENERATION_RETENTION_MONTHS: positive(120).default(13),
+  STORAGE_URL: url('file:', 's3:').optional(),
+  SIGNING_SECRET: z.string().min(32, 'must have at least 32 characters').optional(),
+  RESULT_RETENTION_DAYS: positive(365).default(7),
 })
 
-export type ProviderSettings = { apiKeys: string[]; baseUrl: string | null }
+/** `webhookSecret` verifies what a provider calls back with, where it signs with a secret of the account. */
+export type ProviderSettings = { apiKeys: string[]; baseUrl: string | null; webhookSecret: string | null }
 
 export type Config = {
   port: number
   host: string
-  publicUrl: string | null
+  /** The address clients and providers know the gateway by. */
+  publicUrl: string
+  /** Whether providers can fetch files and report from outside: PUBLIC_URL is set, and https unless private URLs are allowed. */
+  reachable: boolean
   databaseUrl: string
   redisUrl: string
   /** False accepts a self-signed certificate of a `rediss:` server, as hosted add-ons have. */
@@ -68,7 +75,12 @@ export type Config = {
   /** How often and how long a request is tried: calls in all, the time in which they begin, the pauses between them. */
   patience: { attempts: number; budgetMs: number; pauseMs: number }
   generationRetentionMonths: number
-  /** By provider name in lower case: what `<PROVIDER>_API_KEY` and `<PROVIDER>_BASE_URL` say. */
+  /** Where uploads and results live: `file:<folder>` or `s3://bucket/prefix?endpoint=…&region=…&path_style=true`. */
+  storageUrl: string
+  /** Signs the addresses of stored files and of provider callbacks; null = the one kept in the database. */
+  signingSecret: string | null
+  resultRetentionDays: number
+  /** By provider name in lower case: what `<PROVIDER>_API_KEY`, `_BASE_URL` and `_WEBHOOK_SECRET` say. */
   providers: ReadonlyMap<string, ProviderSettings>
 }
 
@@ -97,7 +109,8 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
   return {
     port: v.PORT,
     host: v.HOST,
-    publicUrl: v.PUBLIC_URL ?? null,
+    publicUrl: (v.PUBLIC_URL ?? `http://localhost:${v.PORT}`).replace(/\/+$/, ''),
+    reachable: v.PUBLIC_URL !== undefined && (v.ALLOW_PRIVATE_URLS || v.PUBLIC_URL.startsWith('https:')),
     databaseUrl: v.DATABASE_URL,
     redisUrl: v.REDIS_URL,
     redisTlsVerify: v.REDIS_TLS_VERIFY,
@@ -122,6 +135,9 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
       pauseMs: v.UPSTREAM_MAX_PAUSE_MS,
     },
     generationRetentionMonths: v.GENERATION_RETENTION_MONTHS,
+    storageUrl: v.STORAGE_URL ?? `file:${resolve(dataDir, 'storage')}`,
+    signingSecret: v.SIGNING_SECRET ?? null,
+    resultRetentionDays: v.RESULT_RETENTION_DAYS,
     providers: providers.settings,
   }
 }
@@ -161,11 +177,12 @@ function providerSettings(env: Record<string, string>): { settings: Map<string, 
   const settings = new Map<string, ProviderSettings>()
   const faults: string[] = []
   for (const [variable, value] of Object.entries(env)) {
-    const [, name, what] = /^([A-Z][A-Z0-9_]*?)_(API_KEY|BASE_URL)$/.exec(variable) ?? []
+    const [, name, what] = /^([A-Z][A-Z0-9_]*?)_(API_KEY|BASE_URL|WEBHOOK_SECRET)$/.exec(variable) ?? []
     if (!name) continue
-    const provider = settings.get(name.toLowerCase()) ?? { apiKeys: [], baseUrl: null }
+    const provider = settings.get(name.toLowerCase()) ?? { apiKeys: [], baseUrl: null, webhookSecret: null }
     settings.set(name.toLowerCase(), provider)
-    if (what === 'API_KEY') {
+    if (what === 'WEBHOOK_SECRET') provider.webhookSecret = value
+    else if (what === 'API_KEY') {
       provider.apiKeys = value
         .split(',')
         .map(key => key.trim())

@@ -14,10 +14,10 @@ export type Timeouts = {
 export type TransportFault = 'timeout' | 'connection' | 'aborted'
 
 export type OutgoingRequest = {
-  method: 'GET' | 'POST'
+  method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   path: string
   headers: Record<string, string>
-  body: string | Buffer
+  body: string | Buffer | null
 }
 
 /** What an exchange tells its caller, in order: one head, any data, then exactly one of end and error. */
@@ -148,4 +148,60 @@ function faultOf(error: Error): TransportFault {
     error instanceof errors.BodyTimeoutError ||
     error instanceof errors.ConnectTimeoutError
   return timedOut ? 'timeout' : 'connection'
+}
+
+const beforeSending = new Set([
+  'UND_ERR_CONNECT_TIMEOUT',
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+])
+
+/** True when no byte of a request can have reached the other side: there never was a connection. */
+export function neverSent(error: Error): boolean {
+  const { code = '' } = error as { code?: string }
+  return beforeSending.has(code) || code.startsWith('ERR_TLS_') || code.includes('CERT')
+}
+
+export type Collected = { status: number; headers: ResponseHeaders; body: Buffer }
+
+/** The whole answer of at most `maxBytes`. Rejects with an `ExchangeError`. */
+export function collect(
+  pool: Dispatcher,
+  request: OutgoingRequest,
+  timeouts: Timeouts,
+  maxBytes: number,
+): Promise<Collected> {
+  return new Promise((resolve, reject) => {
+    const parts: Buffer[] = []
+    let bytes = 0
+    let head: Omit<Collected, 'body'> | null = null
+    const running = exchange(pool, request, timeouts, {
+      onHead: (status, headers) => {
+        head = { status, headers }
+      },
+      onData: part => {
+        bytes += part.length
+        if (bytes <= maxBytes) return void parts.push(part)
+        running.abort()
+        reject(new ExchangeError('connection', new Error(`the answer is larger than ${maxBytes} bytes`)))
+      },
+      onEnd: () => resolve({ ...head!, body: Buffer.concat(parts) }),
+      onError: (fault, error) => reject(new ExchangeError(fault, error)),
+    })
+  })
+}
+
+/** An exchange that did not end well: how, and whether its request can have had an effect. */
+export class ExchangeError extends Error {
+  override name = 'ExchangeError'
+  readonly fault: TransportFault
+  readonly unsent: boolean
+  constructor(fault: TransportFault, cause: Error) {
+    super(cause.message, { cause })
+    this.fault = fault
+    this.unsent = neverSent(cause)
+  }
 }

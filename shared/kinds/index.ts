@@ -1,6 +1,12 @@
+import { type AvatarInput, avatar } from './avatar.ts'
 import { type ChatChunk, type ChatCompletion, type ChatRequest, chatRequest } from './chat.ts'
 import { type Completion, type CompletionRequest, completionRequest } from './completion.ts'
 import { type EmbeddingRequest, type Embeddings, embeddingRequest } from './embedding.ts'
+import { type FaceSwapInput, faceSwap } from './face-swap.ts'
+import { type LipsyncInput, lipsync } from './lipsync.ts'
+import type { MediaOutput } from './media.ts'
+import { type MeshInput, type MeshRole, mesh } from './mesh.ts'
+import { type VideoInput, video } from './video.ts'
 
 /** Kinds answered while the caller waits: what each takes, gives whole, and gives in pieces. */
 export type DirectKinds = {
@@ -12,3 +18,16 @@ export type DirectKind = keyof DirectKinds
 
 /** The schema that validates each direct kind's body; the OpenAPI document is made from the same ones. */
 export const directKinds = { chat: chatRequest, completion: completionRequest, embedding: embeddingRequest }
+
+/** Kinds whose work is slow and goes through the queue: what an adapter is asked for, and the files it gives. */
+export type QueuedKinds = {
+  video: { input: VideoInput; output: MediaOutput<'video'> }
+  lipsync: { input: LipsyncInput; output: MediaOutput<'video'> }
+  face_swap: { input: FaceSwapInput; output: MediaOutput<'video'> }
+  avatar: { input: AvatarInput; output: MediaOutput<'video'> }
+  mesh: { input: MeshInput; output: MediaOutput<MeshRole> }
+}
+export type QueuedKind = keyof QueuedKinds
+
+/** One row per queued kind; its routes, prices and jobs are made from it. */
+export const queuedKinds = { video, lipsync, face_swap: faceSwap, avatar, mesh }

@@ -1,5 +1,6 @@
 import type { Deployment, ModelRow, ProviderRow } from '../catalog/schema.ts'
-import type { DirectKind, DirectKinds } from '../kinds/index.ts'
+import type { DirectKind, DirectKinds, QueuedKind, QueuedKinds } from '../kinds/index.ts'
+import type { Invoice } from '../kinds/media.ts'
 
 /** Whom a call goes to: one model at one provider. */
 export type Target = { model: ModelRow; deployment: Deployment; provider: ProviderRow }
@@ -76,21 +77,153 @@ export class ProviderError extends Error {
   /** The provider's HTTP status, when there was one. */
   readonly status: number | null
   readonly retryAfterMs: number | null
+  /** True when the request surely never reached the provider. */
+  readonly unsent: boolean
   constructor(
     reason: FailureReason,
     message: string,
-    options: { status?: number; retryAfterMs?: number; cause?: unknown } = {},
+    options: { status?: number; retryAfterMs?: number; unsent?: boolean; cause?: unknown } = {},
   ) {
     super(message, { cause: options.cause })
     this.reason = reason
     this.status = options.status ?? null
     this.retryAfterMs = options.retryAfterMs ?? null
+    this.unsent = options.unsent ?? false
   }
+}
+
+/** A provider's handle of slow work, opaque to everybody but its adapter. Small, plain JSON, no secrets. */
+export type Operation = { [name: string]: string | number | boolean | null }
+
+/** A file the job refers to, as an adapter may hand it on. */
+export type Source = {
+  contentType: string
+  bytes: number
+  /** Measured, in seconds; null for images. */
+  durationS: number | null
+  /** An address that the provider can fetch for some hours. */
+  url(): Promise<string>
+  /** The address where this gateway can be reached from outside, else the bytes as a `data:` URI. For small files. */
+  link(): Promise<string>
+  base64(): Promise<string>
+}
+
+/** One job on its way to a target. */
+export type QueuedCall<K extends QueuedKind> = {
+  target: Target
+  /** The job's own id: the idempotency key or external id where the provider takes one. */
+  jobId: string
+  input: QueuedKinds[K]['input']
+  /** The references by field, e.g. `start_image_url`, `input_references.0`. */
+  sources: ReadonlyMap<string, Source>
+  /** Where the provider may report the end; null when it cannot reach this gateway. */
+  callbackUrl: string | null
+}
+
+export type ProviderRequest = {
+  method: 'GET' | 'POST' | 'PUT' | 'DELETE'
+  /** Relative to the provider's base URL, with its query. */
+  path: string
+  headers?: Record<string, string>
+  /** Sent as JSON. */
+  json?: unknown
+  form?: FormData
+  /** Statuses outside 2xx that are answers rather than failures, e.g. 404 of a look-up. */
+  allow?: readonly number[]
+}
+/** `json` is null when the body is none. At most 4 MiB are read. */
+export type ProviderAnswer = {
+  status: number
+  headers: Record<string, string | string[] | undefined>
+  text: string
+  // biome-ignore lint/suspicious/noExplicitAny: what a provider sends is checked by its adapter, field by field
+  json: any
+}
+
+/**
+ * The line to one provider with one of its API keys. `send` throws a ProviderError: what `Protocol.failure` makes of a
+ * status outside 2xx, or a fault of the connection. Nothing is retried.
+ */
+export type ProviderLine = {
+  provider: ProviderRow
+  /** Origin and path prefix, without a slash at the end. */
+  baseUrl: string
+  send(request: ProviderRequest): Promise<ProviderAnswer>
+}
+
+/** What one look at slow work shows. `next`: this part is done and another has to be started from `operation`. */
+export type Report<K extends QueuedKind> =
+  | { status: 'pending'; progress: number | null }
+  | { status: 'next'; operation: Operation; progress: number }
+  | { status: 'completed'; output: QueuedKinds[K]['output']; invoice: Invoice }
+  | { status: 'failed'; error: ProviderError }
+
+/** How one protocol serves one kind of slow work. Stateless; no sleeping, no retrying, no clock. */
+export type QueuedAdapter<K extends QueuedKind> = {
+  /** How often the provider wants to be asked: the first delay, and the longest one it grows to. */
+  poll: { firstMs: number; mostMs: number }
+  /**
+   * Starts the work, or its next part `after` an operation that reported `next`. Throws a ProviderError; `invalid_response`
+   * when an answer of status 2xx has no handle: the work may run, and nobody will start it again.
+   */
+  start(call: QueuedCall<K>, line: ProviderLine, after: Operation | null): Promise<Operation>
+  /** Looks at the work once. Throws a ProviderError when the look itself failed, which says nothing of the work. */
+  check(operation: Operation, line: ProviderLine): Promise<Report<K>>
+  /** Asks the provider to stop; best effort. Absent where it has no such call. */
+  cancel?(operation: Operation, line: ProviderLine): Promise<void>
+  /**
+   * Finds the work of a start whose answer never came by `jobId`; null = the provider does not have it and takes the same
+   * id again without a second effect. Absent where the provider has no such key: then nothing is ever started twice.
+   */
+  find?(call: QueuedCall<K>, line: ProviderLine): Promise<Operation | null>
+}
+
+/** A request that came in at a job's callback address. */
+export type Callback = {
+  headers: Record<string, string | string[] | undefined>
+  raw: Buffer
+  nowMs: number
+  /** `<PROVIDER>_WEBHOOK_SECRET`. */
+  secret: string | null
+  line: ProviderLine
+  /** Remembers verification keys for some hours, by name. */
+  remember(name: string, load: () => Promise<string>): Promise<string>
+}
+
+export type CatalogQuery = { type?: string; language?: string; token: string | null; limit: number }
+export type Avatar = {
+  id: string
+  name: string
+  type: string
+  gender: string | null
+  preview_image_url: string | null
+  preview_video_url: string | null
+  default_voice_id: string | null
+}
+export type Voice = {
+  id: string
+  name: string
+  language: string | null
+  gender: string | null
+  preview_audio_url: string | null
+}
+export type CatalogPage<Entry> = { data: Entry[]; nextToken: string | null }
+/** What a provider offers to choose from for talking avatars. */
+export type AvatarCatalog = {
+  avatars(query: CatalogQuery, line: ProviderLine): Promise<CatalogPage<Avatar>>
+  voices(query: CatalogQuery, line: ProviderLine): Promise<CatalogPage<Voice>>
 }
 
 /** One protocol: the kinds it serves and how it reports errors. */
 export type Protocol = {
   direct: { [K in DirectKind]?: DirectAdapter<K> }
+  queued?: { [K in QueuedKind]?: QueuedAdapter<K> }
+  /**
+   * Whether a callback is the provider's own: it only wakes the next `check`. Absent where callbacks are not signed: then
+   * `callbackUrl` is null.
+   */
+  verify?(callback: Callback): Promise<boolean>
+  catalog?: AvatarCatalog
   /** Classifies an answer that is not 2xx. `body` is at most 64 kB of it. */
   failure(status: number, headers: Record<string, string | string[] | undefined>, body: string): ProviderError
 }

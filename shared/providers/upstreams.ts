@@ -1,13 +1,17 @@
 import { createHash } from 'node:crypto'
 import type { Config } from '../base/config.ts'
+import type { Clock } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { ModelRow, ProviderRow } from '../catalog/schema.ts'
 import { type Dispatcher, type Exchange, exchange, openPool, type ResponseSink, type Timeouts } from '../io/http.ts'
-import type { DirectKind } from '../kinds/index.ts'
+import type { DirectKind, QueuedKind } from '../kinds/index.ts'
+import { authHeader } from './auth.ts'
 import { completionOverChat } from './completion-over-chat.ts'
-import type { DirectAdapter, Protocol, Target, UpstreamRequest } from './contract.ts'
+import type { DirectAdapter, Protocol, ProviderLine, QueuedAdapter, Target, UpstreamRequest } from './contract.ts'
 import type { Figures, Health } from './health.ts'
+import { openLine } from './line.ts'
 import { protocols } from './protocols.ts'
+import { sandboxProtocol } from './sandbox/protocol.ts'
 
 export type Environment = 'live' | 'test'
 
@@ -22,6 +26,7 @@ export type Credential = { id: string; secret: string }
 
 type Line = {
   pool: Dispatcher
+  baseUrl: string
   prefix: string
   credentials: Credential[]
   next: number
@@ -39,12 +44,14 @@ export class Upstreams {
   readonly #health: Health
   readonly #lines = new Map<string, Line>()
   readonly #sandbox: Dispatcher
+  readonly #clock: Clock
 
-  constructor(options: { catalog: Catalog; config: Config; health: Health; sandbox: Dispatcher }) {
+  constructor(options: { catalog: Catalog; config: Config; health: Health; sandbox: Dispatcher; clock: Clock }) {
     this.#catalog = options.catalog
     this.#timeouts = options.config.upstream
     this.#health = options.health
     this.#sandbox = options.sandbox
+    this.#clock = options.clock
     for (const row of options.catalog.providers.values()) {
       const settings = options.config.providers.get(row.name)
       // A provider without a key is off; one that needs no key is on once it is told where its server is.
@@ -54,6 +61,7 @@ export class Upstreams {
       const pool = openPool(base.origin, this.#timeouts, connectionsPerProvider)
       this.#lines.set(row.name, {
         pool,
+        baseUrl: base.href.replace(/\/+$/, ''),
         prefix: base.pathname.replace(/\/+$/, ''),
         credentials: (settings!.apiKeys.length > 0 ? settings!.apiKeys : ['']).map(credentialOf),
         next: 0,
@@ -127,13 +135,37 @@ export class Upstreams {
     if (!credential) return exchange(this.#sandbox, { ...request, path: sandboxPrefix + request.path }, timeouts, sink)
     const line = this.#lines.get(target.provider.name)
     if (!line) throw new Error(`provider ${target.provider.name} is not configured`)
-    const headers = { ...request.headers, ...authHeader(line.auth, credential.secret) }
+    const headers = { ...request.headers, ...authHeader(line.auth, credential.secret, this.#clock.now()) }
     return exchange(
       line.pool,
       { method: request.method, path: line.prefix + request.path, headers, body: request.body },
       timeouts,
       sink,
     )
+  }
+
+  /** The protocol and adapter that serve a kind of slow work at a provider; null where its protocol does not serve it. */
+  queued<K extends QueuedKind>(
+    kind: K,
+    provider: ProviderRow,
+    environment: Environment,
+  ): { adapter: QueuedAdapter<K>; protocol: Protocol } | null {
+    const protocol = environment === 'test' ? sandboxProtocol : protocols[provider.protocol]
+    const adapter = protocol?.queued?.[kind]
+    return protocol && adapter ? { adapter: adapter as QueuedAdapter<K>, protocol } : null
+  }
+
+  /** The line of one API key to a provider, for slow work. A key that is no longer configured gives way to the first one. */
+  line(provider: ProviderRow, environment: Environment, credentialId: string | null): ProviderLine {
+    if (environment === 'test')
+      return { provider, baseUrl: '', send: () => Promise.reject(new Error('the sandbox has no line')) }
+    const line = this.#lines.get(provider.name)
+    const protocol = protocols[provider.protocol]
+    if (!line || !protocol) throw new Error(`provider ${provider.name} is not configured`)
+    const { pool, baseUrl, prefix, credentials } = line
+    const credential = credentials.find(({ id }) => id === credentialId) ?? credentials[0]!
+    const auth = () => authHeader(line.auth, credential.secret, this.#clock.now())
+    return openLine({ provider, protocol, pool, baseUrl, prefix, timeouts: this.#timeouts, auth })
   }
 
   /** Closes every connection; exchanges under way are cut. */
@@ -144,20 +176,4 @@ export class Upstreams {
 
 function credentialOf(secret: string): Credential {
   return { id: createHash('sha256').update(secret).digest('hex').slice(0, 12), secret }
-}
-
-function authHeader(auth: ProviderRow['auth'], secret: string): Record<string, string> {
-  switch (auth) {
-    case 'none':
-      return secret ? { authorization: `Bearer ${secret}` } : {}
-    case 'bearer':
-    case 'jwt':
-      return { authorization: `Bearer ${secret}` }
-    case 'key':
-      return { authorization: `Key ${secret}` }
-    case 'token':
-      return { authorization: `Token ${secret}` }
-    default:
-      return { [auth]: secret }
-  }
 }

@@ -1,4 +1,5 @@
 import { loadConfig } from '../../shared/base/config.ts'
+import { systemClock } from '../../shared/base/time.ts'
 import { type Catalog, loadCatalog } from '../../shared/catalog/catalog.ts'
 import type { RoutingRequest, RoutingWorld } from '../../shared/chat/options.ts'
 import { type Decision, type Home, route, worldOf } from '../../shared/chat/router.ts'
@@ -31,7 +32,7 @@ export function worldWith(providers = names, from: Catalog = catalog, env: Recor
   const config = loadConfig({ DATABASE_URL: 'postgres://x/x', REDIS_URL: 'redis://x', ...keys, ...env })
   // Nobody calls anybody here: there are no live figures but those a test gives.
   const health = new Health({ defineCommand() {} } as unknown as Redis, { now: () => 0 })
-  const upstreams = new Upstreams({ catalog: from, config, health, sandbox: createSandbox() })
+  const upstreams = new Upstreams({ catalog: from, config, health, sandbox: createSandbox(), clock: systemClock })
   return worldOf({ catalog: from, upstreams, config }, config.marginPpm)
 }
 

@@ -1,0 +1,67 @@
+import { z } from 'zod'
+import { picoPerUnit, withMargin } from '../base/money.ts'
+import type { Deployment, ModelRow } from '../catalog/schema.ts'
+import { assertConsent, sourceFaceConsent } from './consent.ts'
+import { common, fieldOf, lengthOf, type QueuedKindRow, referenceTo, scaledNano, withinLength } from './media.ts'
+
+export const faceSwapRequest = z
+  .strictObject({
+    ...common,
+    video_url: referenceTo('video'),
+    face_image_url: referenceTo('image').describe('The face to put in.'),
+    source_face_consent: sourceFaceConsent,
+  })
+  .meta({ id: 'FaceSwapRequest' })
+export type FaceSwapRequest = z.infer<typeof faceSwapRequest>
+
+/** A face swap as an adapter is asked for it. */
+export type FaceSwapInput = {
+  /** Length of the video. */
+  seconds: number
+  /** The longest video the model takes, which its price's `max_credits` belongs to. */
+  mostSeconds: number | null
+  /** Kept with the job: the caller stated that the face's owner agreed. */
+  sourceFaceConsent: true
+}
+
+export const faceSwap: QueuedKindRow<FaceSwapRequest, FaceSwapInput> = {
+  object: 'face_swap.job',
+  idPrefix: 'job',
+  path: '/v1/face-swap',
+  type: 'face_swap',
+  request: faceSwapRequest,
+  listed: [],
+  references: body => [
+    ...fieldOf('video_url', body.video_url, 'video', true),
+    ...fieldOf('face_image_url', body.face_image_url, 'image'),
+  ],
+  input(body, model, references) {
+    assertConsent(body.source_face_consent)
+    return {
+      seconds: withinLength(model, 'video_url', lengthOf(references, 'video_url')),
+      mostSeconds: longest(model),
+      sourceFaceConsent: true,
+    }
+  },
+  quote: ({ seconds, mostSeconds }, deployment, marginPpm) => {
+    const { max_credits } = priceOf(deployment)
+    const share = mostSeconds === null ? 1 : Math.min(1, Math.ceil(seconds) / mostSeconds)
+    return { holdNano: creditsNano(deployment, Math.ceil(max_credits * share), marginPpm) }
+  },
+  cost: (_input, deployment, marginPpm, { credits }) =>
+    credits === null ? null : creditsNano(deployment, credits, marginPpm),
+}
+
+function longest(model: ModelRow): number | null {
+  const most = model.kind?.max_duration_s
+  return typeof most === 'number' ? most : null
+}
+
+function creditsNano(deployment: Deployment, credits: number, marginPpm: bigint): bigint {
+  return scaledNano(withMargin(picoPerUnit(priceOf(deployment).usd), marginPpm), credits)
+}
+
+function priceOf({ price, upstream_model }: Deployment) {
+  if (price.unit !== 'credit') throw new Error(`${upstream_model} is not priced per credit`)
+  return price
+}

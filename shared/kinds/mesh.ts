@@ -1,0 +1,104 @@
+import { z } from 'zod'
+import { GatewayError } from '../base/errors.ts'
+import { nanoFromPico, picoPerUnit, withMargin } from '../base/money.ts'
+import {
+  common,
+  fieldOf,
+  fieldsOf,
+  listOf,
+  mostReferences,
+  type QueuedKindRow,
+  referenceTo,
+  unsupported,
+} from './media.ts'
+
+export const meshRequest = z
+  .strictObject({
+    ...common,
+    prompt: z
+      .string()
+      .min(1)
+      .max(2_000)
+      .optional()
+      .describe('Text to 3D; exactly one of prompt, image_url, image_urls.'),
+    image_url: referenceTo('image').optional(),
+    image_urls: z
+      .array(referenceTo('image'))
+      .min(1)
+      .max(mostReferences)
+      .optional()
+      .describe('Views of one object, front first.'),
+    texture: z.boolean().optional().describe('Default true.'),
+    pbr: z.boolean().optional().describe('Metallic, roughness and normal maps; default false.'),
+    texture_prompt: z.string().min(1).max(600).optional(),
+    target_polycount: z.int().min(100).max(300_000).optional(),
+    topology: z.enum(['triangle', 'quad']).optional(),
+    seed: z.int().min(0).max(4_294_967_295).optional(),
+  })
+  .meta({ id: 'MeshRequest' })
+export type MeshRequest = z.infer<typeof meshRequest>
+
+export type MeshRole = 'glb' | 'fbx' | 'obj' | 'mtl' | 'usdz' | 'texture' | 'thumbnail'
+
+/** A mesh as an adapter is asked for it; images are beside it as `image_url` or `image_urls.<n>`. */
+export type MeshInput = {
+  from: 'text' | 'image' | 'multi_image'
+  prompt: string | null
+  images: number
+  texture: boolean
+  pbr: boolean
+  texturePrompt: string | null
+  targetPolycount: number | null
+  topology: 'triangle' | 'quad' | null
+  seed: number | null
+}
+
+/** Fields that a model takes only if its row lists them as `options`. */
+const options = ['texture', 'pbr', 'texture_prompt', 'target_polycount', 'topology', 'seed'] as const
+const sources = { text: 'prompt', image: 'image_url', multi_image: 'image_urls' } as const
+
+export const mesh: QueuedKindRow<MeshRequest, MeshInput> = {
+  object: 'mesh.job',
+  idPrefix: 'mesh',
+  path: '/v1/meshes',
+  type: 'mesh',
+  request: meshRequest,
+  listed: ['inputs'],
+  references: body => [
+    ...fieldOf('image_url', body.image_url, 'image'),
+    ...fieldsOf('image_urls', body.image_urls, 'image'),
+  ],
+  input(body, model) {
+    const given = (Object.keys(sources) as MeshInput['from'][]).filter(from => body[sources[from]] !== undefined)
+    if (given.length === 0)
+      throw new GatewayError('missing_field', 'Send `prompt`, `image_url` or `image_urls`.', { param: 'prompt' })
+    if (given.length > 1)
+      throw new GatewayError('invalid_request', 'Send one of `prompt`, `image_url` and `image_urls`.', {
+        param: sources[given[1]!],
+      })
+    const from = given[0]!
+    if (!listOf(model, 'inputs').includes(from))
+      throw unsupported(model, sources[from], `does not take \`${sources[from]}\``)
+    const most = Number(model.kind?.max_images ?? mostReferences)
+    if ((body.image_urls?.length ?? 0) > most) throw unsupported(model, 'image_urls', `takes at most ${most} images`)
+    for (const option of options)
+      if (body[option] !== undefined && !listOf(model, 'options').includes(option))
+        throw unsupported(model, option, `does not take \`${option}\``)
+    return {
+      from,
+      prompt: body.prompt ?? null,
+      images: body.image_url ? 1 : (body.image_urls?.length ?? 0),
+      texture: body.texture ?? true,
+      pbr: body.pbr ?? false,
+      texturePrompt: body.texture_prompt ?? null,
+      targetPolycount: body.target_polycount ?? null,
+      topology: body.topology ?? null,
+      seed: body.seed ?? null,
+    }
+  },
+  quote(input, { price, upstream_model }, marginPpm) {
+    if (price.unit !== 'flat') throw new Error(`${upstream_model} is not priced per mesh`)
+    const option = input.pbr ? 'pbr' : input.texture ? 'textured' : 'untextured'
+    return { chargeNano: nanoFromPico(withMargin(picoPerUnit(price.by_option?.[option] ?? price.usd), marginPpm)) }
+  },
+}

@@ -1,0 +1,215 @@
+import { z } from 'zod'
+import { GatewayError } from '../base/errors.ts'
+import type { ModelRow } from '../catalog/schema.ts'
+import {
+  choice,
+  common,
+  fieldOf,
+  fieldsOf,
+  lengthOf,
+  listOf,
+  mostReferences,
+  type QueuedKindRow,
+  type References,
+  referenceTo,
+  secondsNano,
+  unsupported,
+  withinLength,
+} from './media.ts'
+
+const seconds = z
+  .union([
+    z.number(),
+    z
+      .string()
+      .regex(/^\d{1,3}(\.\d+)?$/)
+      .transform(Number),
+  ])
+  .pipe(z.number().min(1).max(600))
+const references = (type: 'image' | 'video' | 'audio') => z.array(referenceTo(type)).min(1).max(mostReferences)
+
+export const videoRequest = z
+  .strictObject({
+    ...common,
+    prompt: z.string().min(1).max(10_000).optional(),
+    seconds: seconds.optional().describe('Default 5, or the model’s length nearest to it.'),
+    size: z
+      .string()
+      .regex(/^\d{2,4}x\d{2,4}$/, 'must be WIDTHxHEIGHT')
+      .optional(),
+    resolution: z
+      .string()
+      .regex(/^\d{3,4}p$|^[248]k$/, 'such as 720p, 1080p, 4k')
+      .optional(),
+    aspect_ratio: z
+      .string()
+      .regex(/^\d{1,2}:\d{1,2}$/, 'such as 16:9')
+      .optional(),
+    start_image_url: referenceTo('image')
+      .optional()
+      .describe('First frame; or the character of a motion-control model.'),
+    end_image_url: referenceTo('image').optional(),
+    input_references: references('image').optional(),
+    input_video_references: references('video').optional(),
+    input_audio_references: references('audio').optional(),
+    input_video_url: referenceTo('video').optional().describe('The video to change, or the motion to copy.'),
+    negative_prompt: z.string().min(1).max(10_000).optional(),
+    seed: z.int().min(0).max(4_294_967_295).optional(),
+    audio: z.boolean().optional().describe('Whether the video has sound.'),
+  })
+  .meta({ id: 'VideoRequest' })
+export type VideoRequest = z.infer<typeof videoRequest>
+
+export type VideoMode = 'text' | 'image' | 'reference' | 'motion_control' | 'video'
+
+/** A video as an adapter is asked for it; its references are beside it, by field. */
+export type VideoInput = {
+  mode: VideoMode
+  prompt: string | null
+  /** What is billed. Of a motion-control or video-to-video model, the length of `input_video_url`. */
+  seconds: number
+  resolution: string | null
+  /** Null = the model's own choice, mostly that of the image. */
+  aspectRatio: string | null
+  negativePrompt: string | null
+  seed: number | null
+  /** Null = the model's own choice. */
+  audio: boolean | null
+}
+
+const defaultSeconds = 5
+
+export const video: QueuedKindRow<VideoRequest, VideoInput> = {
+  object: 'video.job',
+  idPrefix: 'job',
+  path: '/v1/videos',
+  type: 'video',
+  request: videoRequest,
+  listed: [],
+  references: body => [
+    ...fieldOf('start_image_url', body.start_image_url, 'image'),
+    ...fieldOf('end_image_url', body.end_image_url, 'image'),
+    ...fieldsOf('input_references', body.input_references, 'image'),
+    ...fieldsOf('input_video_references', body.input_video_references, 'video'),
+    ...fieldsOf('input_audio_references', body.input_audio_references, 'audio'),
+    ...fieldOf('input_video_url', body.input_video_url, 'video', true),
+  ],
+  input(body, model, references) {
+    const mode = modeOf(body, model)
+    const { resolution, aspectRatio } = frameOf(body, model)
+    if (body.end_image_url && !model.kind?.end_image) throw unsupported(model, 'end_image_url', 'takes no last frame')
+    for (const field of ['negative_prompt', 'seed'] as const)
+      if (body[field] !== undefined && !model.kind?.[field])
+        throw unsupported(model, field, `does not take \`${field}\``)
+    if (body.audio && !model.kind?.audio) throw unsupported(model, 'audio', 'gives videos without sound')
+    return {
+      mode,
+      prompt: body.prompt ?? null,
+      seconds:
+        mode === 'motion_control' || mode === 'video'
+          ? referenceLength(body, model, references)
+          : secondsOf(body, model),
+      resolution,
+      aspectRatio,
+      negativePrompt: body.negative_prompt ?? null,
+      seed: body.seed ?? null,
+      audio: body.audio ?? null,
+    }
+  },
+  quote: (input, deployment, marginPpm) => ({
+    chargeNano: secondsNano(deployment, input.resolution, input.seconds, marginPpm),
+  }),
+}
+
+const fieldOfMode: Record<VideoMode, keyof VideoRequest> = {
+  text: 'prompt',
+  image: 'start_image_url',
+  reference: 'input_references',
+  motion_control: 'input_video_url',
+  video: 'input_video_url',
+}
+
+function modeOf(body: VideoRequest, model: ModelRow): VideoMode {
+  const modes = listOf<VideoMode>(model, 'modes')
+  const many = body.input_references ?? body.input_video_references ?? body.input_audio_references
+  const moving = body.start_image_url ? 'motion_control' : 'video'
+  const mode = body.input_video_url ? moving : many ? 'reference' : body.start_image_url ? 'image' : 'text'
+  if (body.end_image_url && mode !== 'image') throw needs('start_image_url', '`end_image_url` needs `start_image_url`')
+  if (!modes.includes(mode)) throw unsupported(model, fieldOfMode[mode], problemOf(mode, modes))
+  if (mode === 'text' && !body.prompt) throw needs('prompt', '`prompt` is required')
+  if (mode === 'reference') allowReferences(body, model)
+  return mode
+}
+
+function problemOf(mode: VideoMode, modes: VideoMode[]): string {
+  if (modes.includes('motion_control'))
+    return 'needs a character as `start_image_url` and a motion as `input_video_url`'
+  if (modes.includes('video')) return 'changes a video: it needs `input_video_url`'
+  return mode === 'text' ? 'needs an image as `start_image_url`' : `does not take \`${fieldOfMode[mode]}\``
+}
+
+/** Asserts that the model takes these kinds of references, and so many. Its row lists them as `references` (image where it has none). */
+function allowReferences(body: VideoRequest, model: ModelRow): void {
+  const taken = listOf(model, 'references')
+  const most = Number(model.kind?.max_references ?? mostReferences)
+  const given = { image: body.input_references, video: body.input_video_references, audio: body.input_audio_references }
+  for (const [type, urls] of Object.entries(given)) {
+    const field = type === 'image' ? 'input_references' : `input_${type}_references`
+    if (urls && !(taken.length > 0 ? taken : ['image']).includes(type))
+      throw unsupported(model, field, `does not take \`${field}\``)
+    if (urls && urls.length > most) throw unsupported(model, field, `takes at most ${most} references`)
+  }
+  if (body.start_image_url) throw unsupported(model, 'start_image_url', 'takes either a first frame or references')
+}
+
+function secondsOf(body: VideoRequest, model: ModelRow): number {
+  const durations = listOf<number>(model, 'durations')
+  const wanted = body.seconds
+  if (wanted !== undefined) {
+    if (durations.length > 0 && !durations.includes(wanted))
+      throw unsupported(model, 'seconds', `gives videos of ${durations.join(', ')} s`)
+    return withinLength(model, 'seconds', wanted)
+  }
+  if (durations.length === 0) return defaultSeconds
+  const distance = (length: number) => Math.abs(length - defaultSeconds)
+  return durations.reduce((best, length) => (distance(length) < distance(best) ? length : best))
+}
+
+function referenceLength(body: VideoRequest, model: ModelRow, references: References | null): number {
+  if (body.seconds !== undefined)
+    throw unsupported(model, 'seconds', 'gives a video as long as `input_video_url`; leave `seconds` out')
+  return withinLength(model, 'input_video_url', lengthOf(references, 'input_video_url'))
+}
+
+/** Resolution and aspect ratio, from `size` or from their own fields. */
+function frameOf(body: VideoRequest, model: ModelRow): { resolution: string | null; aspectRatio: string | null } {
+  if (body.size) {
+    for (const field of ['resolution', 'aspect_ratio'] as const)
+      if (body[field])
+        throw new GatewayError('invalid_request', `Send either \`size\` or \`${field}\`.`, { param: field })
+    return frameOfSize(body.size, model)
+  }
+  const resolution = choice(model, 'resolutions', 'resolution', body.resolution)
+  return {
+    resolution,
+    aspectRatio: body.aspect_ratio ? choice(model, 'aspect_ratios', 'aspect_ratio', body.aspect_ratio) : null,
+  }
+}
+
+function frameOfSize(size: string, model: ModelRow): { resolution: string; aspectRatio: string } {
+  const [width, height] = size.split('x').map(Number) as [number, number]
+  const short = Math.min(width, height)
+  const resolution = short >= 2160 ? '4k' : `${short}p`
+  const ratio = (text: string) => {
+    const [w, h] = text.split(':').map(Number) as [number, number]
+    return w / h
+  }
+  const near = listOf(model, 'aspect_ratios').find(text => Math.abs(ratio(text) - width / height) < 0.02)
+  if (near && listOf(model, 'resolutions').includes(resolution)) return { resolution, aspectRatio: near }
+  const offered = `resolution ${listOf(model, 'resolutions').join(', ')} and aspect ratio ${listOf(model, 'aspect_ratios').join(', ')}`
+  throw unsupported(model, 'size', `takes ${offered}`)
+}
+
+function needs(param: string, problem: string): GatewayError {
+  return new GatewayError('missing_field', `${problem}.`, { param })
+}
