@@ -16,6 +16,7 @@ const floors: Record<string, number> = {
   'shared/jobs': 4,
   'shared/services.ts': 5,
   'shared/chat': 5,
+  'shared/media': 5,
   api: 6,
   workers: 6,
 }
@@ -55,9 +56,11 @@ function folderOf(path: string): string | null {
   return Object.keys(floors).find(folder => path === folder || path.startsWith(`${folder}/`)) ?? null
 }
 
-/** `shared/chat` and `shared/services.ts` share a floor: a run uses the services it is given, so it knows their type. */
+/** These and `shared/services.ts` share a floor: a run uses the services it is given, so it knows their type. */
+const runs = ['shared/chat', 'shared/media']
+
 function isServicesType(from: string, { path, typeOnly }: Import): boolean {
-  return typeOnly && folderOf(from) === 'shared/chat' && path === 'shared/services.ts'
+  return typeOnly && runs.includes(folderOf(from)!) && path === 'shared/services.ts'
 }
 
 /** `shared/services.ts` opens what a run needs. */

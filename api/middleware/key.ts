@@ -1,11 +1,11 @@
 import { GatewayError } from '../../shared/base/errors.ts'
 import { newId } from '../../shared/base/ids.ts'
-import { spenderOf } from '../../shared/chat/spender.ts'
 import type { Known } from '../../shared/keys/policies.ts'
 import { authorise, type Scope } from '../../shared/keys/policy.ts'
 import { hashSecret, secretKind } from '../../shared/keys/secret.ts'
 import type { Services } from '../../shared/services.ts'
 import { rateHeaders } from '../../shared/wallet/admission.ts'
+import { spenderOf } from '../../shared/wallet/spender.ts'
 
 /** The secret of an `Authorization: Bearer` header. Throws 401. */
 function bearer(authorization: string | undefined): string {

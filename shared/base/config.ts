@@ -45,6 +45,7 @@ const variables = z.object({
   STORAGE_URL: url('file:', 's3:').optional(),
   SIGNING_SECRET: z.string().min(32, 'must have at least 32 characters').optional(),
   RESULT_RETENTION_DAYS: positive(365).default(7),
+  JOB_DEADLINE_MINUTES: positive(1_440).default(120),
 })
 
 /** `webhookSecret` verifies what a provider calls back with, where it signs with a secret of the account. */
@@ -80,6 +81,8 @@ export type Config = {
   /** Signs the addresses of stored files and of provider callbacks; null = the one kept in the database. */
   signingSecret: string | null
   resultRetentionDays: number
+  /** How long a media job may take before it expires. */
+  jobDeadlineMs: number
   /** By provider name in lower case: what `<PROVIDER>_API_KEY`, `_BASE_URL` and `_WEBHOOK_SECRET` say. */
   providers: ReadonlyMap<string, ProviderSettings>
 }
@@ -138,6 +141,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     storageUrl: v.STORAGE_URL ?? `file:${resolve(dataDir, 'storage')}`,
     signingSecret: v.SIGNING_SECRET ?? null,
     resultRetentionDays: v.RESULT_RETENTION_DAYS,
+    jobDeadlineMs: v.JOB_DEADLINE_MINUTES * 60_000,
     providers: providers.settings,
   }
 }

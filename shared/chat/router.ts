@@ -2,6 +2,7 @@ import type { Config } from '../base/config.ts'
 import { GatewayError } from '../base/errors.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { ModelRow } from '../catalog/schema.ts'
+import { allowedModels } from '../keys/allowlist.ts'
 import type { Mode, Policy } from '../keys/policy.ts'
 import type { Features } from '../kinds/features.ts'
 import type { DirectKind } from '../kinds/index.ts'
@@ -251,17 +252,4 @@ function serves(model: ModelRow, kind: DirectKind): boolean {
   if (kind === 'embedding') return model.type === 'embeddings'
   if (kind === 'chat') return model.type === 'chat' && !model.endpoint
   return model.type === 'chat'
-}
-
-const resolved = new WeakMap<ReadonlySet<string>, ReadonlySet<string>>()
-
-/** The ids of the models an allowlist names, also where it writes them `vendor/id`; null = all. Resolved once per list. */
-export function allowedModels(catalog: Catalog, { allowlist }: Policy): ReadonlySet<string> | null {
-  if (!allowlist) return null
-  let ids = resolved.get(allowlist)
-  if (!ids) {
-    ids = new Set([...allowlist].map(slug => catalog.find(slug)?.id ?? slug))
-    resolved.set(allowlist, ids)
-  }
-  return ids
 }

@@ -183,6 +183,17 @@ export class Admission {
     this.settle(ticket, 0, 0, null)
   }
 
+  /**
+   * Makes a ticket the hold of the job of the same id: it belongs to no process any more and stands until the job is over.
+   * Throws what Redis throws; the sweeper and the reconciler put it right then.
+   */
+  async keepForJob(ticket: Ticket): Promise<void> {
+    const { id, spender, month, reservedNano } = ticket
+    if (!this.#open.delete(ticket) || reservedNano === 0) return
+    const { organisationId, keyId } = spender
+    await this.#scripts.hold([this.instance, 1, [id, organisationId, keyId, month, reservedNano].join('|')])
+  }
+
   /** Resolves when everything settled so far is in Redis. */
   flush(): Promise<void> {
     return this.#settlements.flush()

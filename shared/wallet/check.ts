@@ -1,11 +1,14 @@
 import type { Database } from '../io/db.ts'
 import type { Redis } from '../io/redis.ts'
+import { holdMember, openHolds } from './jobs.ts'
 import { deadStream, parseEvent, usageStream } from './ledger.ts'
 import { pages } from './upkeep.ts'
 
 export type Invariant = { name: string; checked: number; breaches: string[] }
 
 const most = 50
+/** Whose reservations those of jobs are: no process'. */
+const jobHolder = 'jobs'
 
 /** Every money invariant (DESIGN §4), each with what breaks it (at most 50 breaches each). Reads only. */
 export async function checkLedger(db: Database, redis: Redis): Promise<Invariant[]> {
@@ -14,9 +17,11 @@ export async function checkLedger(db: Database, redis: Redis): Promise<Invariant
     await rows(db, 'a key’s spend equals its charges', KEY_SPENDS),
     await rows(db, 'spend stays within the monthly cap', CAPS),
     await rows(db, 'every charge has its request, and every charged request its charge', CHARGES),
+    await rows(db, 'every job costs what was charged for it, and nothing when it failed', JOBS),
     await rows(db, 'every request is logged once', ONCE),
     await inFlight(db, redis),
     await reservations(redis),
+    await jobHolds(db, redis),
     await deadEvents(redis),
   ]
 }
@@ -51,13 +56,22 @@ const CAPS = report(`
   FROM key_spend WHERE cap_nano IS NOT NULL`)
 // Charges stay for ever, requests as long as the oldest month of their log.
 const CHARGES = report(`
-  SELECT coalesce('generation:' || g.id, l.cause) AS subject, coalesce(-l.amount_nano, 0) AS found, coalesce(g.cost_nano, 0) AS expected
+  SELECT coalesce(g.id, l.id) AS subject, coalesce(-l.amount_nano, 0) AS found, coalesce(g.cost_nano, 0) AS expected
   FROM (SELECT id, cost_nano FROM generations WHERE cost_nano > 0) g
-  FULL JOIN (SELECT cause, amount_nano, created_at FROM ledger_entries WHERE kind = 'charge' AND cause LIKE 'generation:%') l
-  ON l.cause = 'generation:' || g.id
+  FULL JOIN (
+    SELECT split_part(cause, ':', 2) AS id, sum(amount_nano) AS amount_nano, min(created_at) AS created_at FROM ledger_entries
+    WHERE kind IN ('charge', 'refund') AND (cause LIKE 'generation:%' OR cause LIKE 'refund:%')
+    GROUP BY 1) l
+  ON l.id = g.id
   WHERE g.id IS NOT NULL OR l.created_at >= (
     SELECT min((replace(right(tablename, 7), '_', '-') || '-01T00:00:00Z')::timestamptz) FROM pg_tables
     WHERE schemaname = 'partitions' AND tablename ~ '^generations_[0-9]{4}_[0-9]{2}$')`)
+// What a job says it cost is what was charged for it; one that failed or expired costs nothing.
+const JOBS = report(`
+  SELECT j.id AS subject, coalesce(-sum(l.amount_nano), 0) AS found,
+    CASE WHEN j.status IN ('failed', 'expired') THEN 0 ELSE coalesce(j.cost_nano, 0) END::numeric AS expected
+  FROM jobs j LEFT JOIN ledger_entries l ON l.cause IN ('generation:' || j.id, 'refund:' || j.id)
+  GROUP BY j.id`)
 const ONCE = report(`SELECT id AS subject, count(*) AS found, 1::bigint AS expected FROM generations GROUP BY id`)
 
 type Sums = { unposted: number; reserved: number }
@@ -158,7 +172,7 @@ export async function openReservations(redis: Redis): Promise<Reservation[]> {
 async function reservations(redis: Redis): Promise<Invariant> {
   const open = await openReservations(redis)
   const instances = new Set(await redis.zrange('instances', '0', '-1'))
-  const lost = open.filter(({ instance }) => !instances.has(instance))
+  const lost = open.filter(({ instance }) => instance !== jobHolder && !instances.has(instance))
   return {
     name: 'every reservation belongs to a process the sweeper watches',
     checked: open.length,
@@ -166,6 +180,21 @@ async function reservations(redis: Redis): Promise<Invariant> {
       return `${organisation}: ${amount} reserved by ${instance}, which is unknown`
     }),
   }
+}
+
+/** Holds of jobs against the jobs in flight. */
+async function jobHolds(db: Database, redis: Redis): Promise<Invariant> {
+  const standing = new Set(await redis.zrange(`reservations:${jobHolder}`, '0', '-1'))
+  const breaches: string[] = []
+  let checked = 0
+  for await (const page of openHolds(db)) {
+    for (const job of page) {
+      checked++
+      if (!standing.delete(holdMember(job))) breaches.push(`${job.id}: ${job.holdNano} should be held`)
+    }
+  }
+  for (const member of standing) breaches.push(`${member}: is held for a job that is not in flight`)
+  return { name: 'what jobs in flight hold is reserved', checked, breaches: breaches.slice(0, most) }
 }
 
 async function deadEvents(redis: Redis): Promise<Invariant> {

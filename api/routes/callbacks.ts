@@ -1,0 +1,73 @@
+import { z } from 'zod'
+import { GatewayError } from '../../shared/base/errors.ts'
+import type { Job } from '../../shared/jobs/jobs.ts'
+import { connectionOf, isCallbackToken } from '../../shared/media/connection.ts'
+import type { Services } from '../../shared/services.ts'
+import { type Context, endpoint } from '../endpoint.ts'
+import { parseJson, readJsonBody } from '../middleware/body.ts'
+
+const shared = { method: 'post', tag: 'Service', access: 'public' } as const
+const answers = { 200: { description: 'Taken note of.', schema: z.strictObject({ status: z.literal('ok') }) } }
+const keysKeptS = 6 * 3_600
+
+export const jobCallback = endpoint({
+  ...shared,
+  path: '/callbacks/{id}/{token}',
+  summary: 'A provider reports on a job',
+  description: 'The address is made for one job, and the report is verified by the provider’s signature.',
+  answers,
+  errors: ['not_found'],
+  async handle({ services, params, ctx }) {
+    const raw = await readJsonBody(ctx.req)
+    if (!(await isCallbackToken(services, params.id!, params.token!))) throw unknownCallback()
+    const job = await services.jobs.read(params.id!)
+    if (!job || !(await isGenuine(services, job, raw, ctx))) throw unknownCallback()
+    await services.watch.wake(job.id, services.clock.now())
+    return { status: 'ok' }
+  },
+})
+
+export const accountCallback = endpoint({
+  ...shared,
+  path: '/callbacks/{provider}',
+  summary: 'A provider reports on a job to the account’s address',
+  description: 'For providers that report to one registered address; verified by the signature.',
+  answers,
+  errors: ['not_found'],
+  async handle({ services, params, ctx }) {
+    const raw = await readJsonBody(ctx.req)
+    const provider = services.catalog.providers.get(params.provider!)
+    const jobId = provider && services.upstreams.protocol(provider)?.callbackJobId?.(parseJson(raw))
+    const job = jobId ? await services.jobs.read(jobId) : null
+    if (job?.provider !== provider?.name || !job || !(await isGenuine(services, job, raw, ctx))) throw unknownCallback()
+    await services.watch.wake(job.id, services.clock.now())
+    return { status: 'ok' }
+  },
+})
+
+/** Whether a report on a job is its provider's own. It only wakes a look: what is true is asked for. */
+async function isGenuine(services: Services, job: Job, raw: Buffer, ctx: Context): Promise<boolean> {
+  const connection = job.environment === 'live' ? connectionOf(services, job) : null
+  const verify = connection?.protocol.verify
+  if (!verify) return false
+  const { config, clock, redis, log } = services
+  const { line } = connection
+  const remember = async (name: string, load: () => Promise<string>) => {
+    const key = `callback-key:${job.provider}:${job.credentialId}:${name}`
+    const known = await redis.get(key)
+    if (known !== null) return known
+    const loaded = await load()
+    await redis.set(key, loaded, 'EX', keysKeptS)
+    return loaded
+  }
+  const secret = config.providers.get(job.provider!)?.webhookSecret ?? null
+  const callback = { headers: ctx.req.headers, raw, nowMs: clock.now(), secret, line, remember }
+  return verify(callback).catch((error: unknown) => {
+    log.warn({ err: error, job: job.id }, 'a callback could not be verified')
+    return false
+  })
+}
+
+function unknownCallback(): GatewayError {
+  return new GatewayError('not_found', 'This report belongs to no job, or its signature does not hold.')
+}

@@ -1,0 +1,211 @@
+import type { z } from 'zod'
+import { GatewayError } from '../../shared/base/errors.ts'
+import { decimal } from '../../shared/chat/report.ts'
+import type { Job } from '../../shared/jobs/jobs.ts'
+import { allowedModels } from '../../shared/keys/allowlist.ts'
+import type { Known } from '../../shared/keys/policies.ts'
+import { type QueuedKind, queuedKinds } from '../../shared/kinds/index.ts'
+import { cancel } from '../../shared/media/cancel.ts'
+import { presentJob } from '../../shared/media/present.ts'
+import { queuedTargets, submitJob } from '../../shared/media/submit.ts'
+import type { Services } from '../../shared/services.ts'
+import { rateHeaders } from '../../shared/wallet/admission.ts'
+import { type Context, type Endpoint, endpoint } from '../endpoint.ts'
+import { jobAnswer, meshAnswer, modelSlugs } from '../media-answers.ts'
+import { admitFree } from '../middleware/key.ts'
+
+const mostWaitS = 60
+const preferHeader = {
+  name: 'Prefer',
+  maxLength: 100,
+  description: '`wait=N` waits up to N seconds (at most 60) for the end of the job.',
+}
+const submitErrors = [
+  'url_not_allowed',
+  'unsupported_capability',
+  'file_too_large',
+  'insufficient_credits',
+  'monthly_spend_cap_reached',
+  'model_not_allowed',
+  'model_not_found',
+  'no_provider_available',
+] as const
+
+type Texts = { tag: string; submit: string; description: string }
+const texts: Record<QueuedKind, Texts> = {
+  video: {
+    tag: 'Video',
+    submit: 'Make a video',
+    description:
+      'Text to video; from a first frame with `start_image_url`; from references; or a motion copied from `input_video_url`. Charged at creation per second, refunded when it fails.',
+  },
+  lipsync: {
+    tag: 'Lip sync',
+    submit: 'Make lips speak',
+    description:
+      'A still (`image_url`) or a clip (`video_url`) speaks `audio_url`. Charged at creation by the length of the driving media, which the service measures.',
+  },
+  face_swap: {
+    tag: 'Face swap',
+    submit: 'Swap a face',
+    description: 'Puts a face into a video. An amount is held, and settled from the provider’s invoice.',
+  },
+  avatar: {
+    tag: 'Talking avatars',
+    submit: 'Make an avatar speak',
+    description:
+      'An avatar of the catalog or your own picture says a script or an audio. An amount is held, and settled by the length of the video.',
+  },
+  mesh: {
+    tag: '3D',
+    submit: 'Make a mesh',
+    description: 'From text, an image, or several views. A flat price, charged at creation, refunded when it fails.',
+  },
+}
+
+/** The routes of one kind of slow work, from its row. */
+function routesOf(kind: QueuedKind): Endpoint[] {
+  const row = queuedKinds[kind]
+  const { tag, submit, description } = texts[kind]
+  const answer = kind === 'mesh' ? meshAnswer : jobAnswer
+  const errors = [
+    ...submitErrors,
+    ...(kind === 'face_swap' || kind === 'avatar' ? (['consent_required'] as const) : []),
+  ]
+  return [
+    endpoint({
+      method: 'post',
+      path: row.path,
+      tag,
+      summary: submit,
+      description,
+      access: { scope: '*' },
+      body: row.request as z.ZodType<{ model?: string }>,
+      headers: [preferHeader],
+      answers: { 202: { description: 'The job.', schema: answer } },
+      errors,
+      handle: ({ services, known, body, requestId, ctx }) => submitted(services, known, kind, body, requestId, ctx),
+    }),
+    endpoint({
+      method: 'get',
+      path: modelsPath(kind),
+      tag,
+      summary: 'List models',
+      description: 'The models this key can use here now.',
+      access: { scope: null },
+      answers: { 200: { description: 'The models.', schema: modelSlugs } },
+      async handle({ services, known, ctx }) {
+        ctx.set(await admitFree(services, known))
+        return { object: 'list', data: slugsOf(services, known, kind) }
+      },
+    }),
+    endpoint({
+      method: 'get',
+      path: `${row.path}/{id}`,
+      tag,
+      summary: 'Read a job',
+      access: { scope: '*' },
+      headers: [preferHeader],
+      answers: { 200: { description: 'The job as it is now.', schema: answer } },
+      errors: ['not_found'],
+      async handle({ services, known, params, ctx }) {
+        ctx.set(await admitFree(services, known))
+        const job = await find(services, known, kind, params.id!)
+        return presentJob(services, await waited(services, job, ctx))
+      },
+    }),
+    endpoint({
+      method: 'post',
+      path: `${row.path}/{id}/cancel`,
+      tag,
+      summary: 'Cancel a job',
+      description: 'Refunded in full before the provider has begun. 409 once the job is over.',
+      access: { scope: '*' },
+      answers: { 200: { description: 'The cancelled job.', schema: answer } },
+      errors: ['not_found', 'not_cancellable'],
+      async handle({ services, known, params, ctx }) {
+        ctx.set(await admitFree(services, known))
+        const job = await find(services, known, kind, params.id!)
+        return presentJob(services, await cancel(services, job.id))
+      },
+    }),
+  ]
+}
+
+/** Avatars' videos have their models beside them, not below. */
+function modelsPath(kind: QueuedKind): string {
+  return kind === 'avatar' ? '/v1/avatars/models' : `${queuedKinds[kind].path}/models`
+}
+
+/** Takes a job on and answers with it, with the headers of every response that used a model. */
+export async function submitted(
+  services: Services,
+  known: Known,
+  kind: QueuedKind,
+  body: { model?: string },
+  requestId: string,
+  ctx: Context,
+): Promise<object> {
+  const { job, ticket, target } = await submitJob(services, known, kind, body, requestId)
+  ctx.set({
+    ...rateHeaders(ticket.rates),
+    'x-generation-id': job.id,
+    'x-gateway-model': target.model.id,
+    'x-gateway-provider': target.provider.name,
+    'x-gateway-mode': known.policy.mode,
+    'x-gateway-attempts': '0',
+    ...(job.costNano !== null && { 'x-gateway-cost-usd': decimal(Number(job.costNano)) }),
+    ...(job.environment === 'test' && { 'x-sandbox': 'true' }),
+  })
+  return presentJob(services, await waited(services, job, ctx))
+}
+
+/** An organisation's job. Any route of `job_…` ids finds any of them; meshes are found by their own. Throws 404. */
+export async function find(services: Services, known: Known, kind: QueuedKind, id: string): Promise<Job> {
+  const job = id.startsWith(`${queuedKinds[kind].idPrefix}_`) ? await services.jobs.find(id, known.policy) : null
+  if (job) return job
+  throw new GatewayError('not_found', 'There is no such job.', { param: 'id' })
+}
+
+/** The job once it is over, or after as many seconds as `Prefer: wait=N` asks for. Throws 400. */
+async function waited(services: Services, job: Job, ctx: Context): Promise<Job> {
+  const seconds = waitOf(ctx.get('prefer'))
+  if (seconds === 0 || job.stage === 'over') return job
+  ctx.set('preference-applied', `wait=${seconds}`)
+  let current = job
+  const gone = new AbortController()
+  ctx.state.client.onGone(() => gone.abort())
+  const isOver = async () => {
+    current = (await services.jobs.read(job.id)) ?? current
+    return current.stage === 'over'
+  }
+  await services.endings.wait(job.id, seconds * 1_000, isOver, gone.signal)
+  return current
+}
+
+function waitOf(prefer: string): number {
+  const [, text] = /(?:^|[,;\s])wait=([^,;\s]*)/.exec(prefer) ?? []
+  if (text === undefined) return 0
+  const seconds = Number(text)
+  if (Number.isInteger(seconds) && seconds >= 0 && seconds <= mostWaitS) return seconds
+  throw new GatewayError('invalid_request', `Prefer: wait must be a whole number of at most ${mostWaitS} seconds.`, {
+    param: 'Prefer',
+  })
+}
+
+/** The models of a kind that a key can use, with the fields of the kind's own list. */
+function slugsOf(services: Services, known: Known, kind: QueuedKind) {
+  const { catalog } = services
+  const { listed, type } = queuedKinds[kind]
+  const allowed = allowedModels(catalog, known.policy)
+  return [...catalog.models.values()]
+    .filter(model => model.type === type && !model.disabled && allowed?.has(model.id) !== false)
+    .filter(model => queuedTargets(services, kind, model, known.policy.environment).length > 0)
+    .map(model => ({
+      id: model.id,
+      object: 'model',
+      ...Object.fromEntries(listed.map(field => [field, model.kind?.[field] ?? null])),
+    }))
+}
+
+export const mediaRoutes: Endpoint[] = (Object.keys(queuedKinds) as QueuedKind[]).flatMap(routesOf)

@@ -1,0 +1,61 @@
+import { readFileSync } from 'node:fs'
+import type { Redis } from '../io/redis.ts'
+
+const key = 'jobs:watch'
+const script = 'headgate:watch'
+/** How long a claimed job is nobody else's: longer than any look takes. */
+const leaseMs = 60_000
+
+export type Due = { id: string; dueMs: number }
+export type Claimed = { leasedUntilMs: number; due: Due[] }
+
+/**
+ * The jobs that wait for their provider: one sorted set of the times of their next looks. A waiting job holds no worker
+ * and no timer; one command claims hundreds that are due (see docs/decisions/polling.md).
+ */
+export class Watch {
+  readonly #redis: Redis
+
+  constructor(redis: Redis) {
+    this.#redis = redis
+    redis.defineCommand(script, {
+      numberOfKeys: 0,
+      lua: readFileSync(new URL('./watch.lua', import.meta.url), 'utf8'),
+    })
+  }
+
+  /** Puts jobs on the list; those that are on it already stay as they are. */
+  async add(ids: readonly string[], dueMs: number): Promise<void> {
+    if (ids.length > 0) await this.#redis.zadd(key, 'NX', ...ids.flatMap(id => [dueMs, id]))
+  }
+
+  /** Has a job looked at now, if it is on the list. */
+  async wake(id: string, nowMs: number): Promise<void> {
+    await this.#redis.zadd(key, 'XX', 'LT', nowMs, id)
+  }
+
+  async remove(ids: readonly string[]): Promise<void> {
+    if (ids.length > 0) await this.#redis.zrem(key, ...ids)
+  }
+
+  /** Claims at most `count` jobs that are due, the latest first. */
+  async claim(nowMs: number, count: number): Promise<Claimed> {
+    const leasedUntilMs = nowMs + leaseMs
+    const flat = (await this.#call('claim', nowMs, leasedUntilMs, count)) as string[]
+    const due = Array.from({ length: flat.length / 2 }, (_, i) => ({
+      id: flat[2 * i]!,
+      dueMs: Number(flat[2 * i + 1]),
+    }))
+    return { leasedUntilMs, due }
+  }
+
+  /** Sets the next looks of claimed jobs. */
+  async put(leasedUntilMs: number, next: readonly Due[]): Promise<void> {
+    if (next.length > 0) await this.#call('put', leasedUntilMs, ...next.flatMap(({ id, dueMs }) => [id, dueMs]))
+  }
+
+  #call(...args: (string | number)[]): Promise<unknown> {
+    const commands = this.#redis as unknown as Record<string, (...args: (string | number)[]) => Promise<unknown>>
+    return commands[script]!(...args)
+  }
+}

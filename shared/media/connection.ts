@@ -1,0 +1,37 @@
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import type { Job } from '../jobs/jobs.ts'
+import type { QueuedKind } from '../kinds/index.ts'
+import type { Protocol, ProviderLine, QueuedAdapter } from '../providers/contract.ts'
+import type { Services } from '../services.ts'
+
+/** A job's way to the provider that does its work. */
+export type Connection = { adapter: QueuedAdapter<QueuedKind>; protocol: Protocol; line: ProviderLine }
+
+/** The way to a job's provider; null when it is not configured any more. */
+export function connectionOf({ catalog, upstreams }: Services, job: Job): Connection | null {
+  const provider = catalog.providers.get(job.provider ?? '')
+  if (!provider || !upstreams.configured(provider.name, job.environment)) return null
+  const served = upstreams.queued(job.kind as QueuedKind, provider, job.environment)
+  return served && { ...served, line: upstreams.line(provider, job.environment, job.credentialId) }
+}
+
+/** Whether a provider is told to report a job's end by itself: it signs what it sends and can reach this gateway. */
+export function reportsBack({ config }: Services, { environment }: Job, protocol: Protocol): boolean {
+  return environment === 'live' && config.reachable && protocol.verify !== undefined && !protocol.callbackJobId
+}
+
+/** A job's own callback address. Nobody else can make it up, and it only wakes a look. */
+export async function callbackUrl({ config, signingSecret }: Services, jobId: string): Promise<string> {
+  return `${config.publicUrl}/callbacks/${jobId}/${tokenOf(await signingSecret.get(), jobId)}`
+}
+
+/** Whether a callback's token is that of the job. */
+export async function isCallbackToken({ signingSecret }: Services, jobId: string, token: string): Promise<boolean> {
+  const expected = Buffer.from(tokenOf(await signingSecret.get(), jobId))
+  const given = Buffer.from(token)
+  return given.length === expected.length && timingSafeEqual(given, expected)
+}
+
+function tokenOf(secret: string, jobId: string): string {
+  return createHmac('sha256', secret).update(`callback:${jobId}`).digest('base64url')
+}

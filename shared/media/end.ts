@@ -1,0 +1,64 @@
+import type { ErrorCode } from '../base/errors.ts'
+import { GatewayError } from '../base/errors.ts'
+import type { End, Job } from '../jobs/jobs.ts'
+import type { FailureReason, ProviderError } from '../providers/contract.ts'
+import type { Services } from '../services.ts'
+import { dropHolds } from '../wallet/jobs.ts'
+
+/**
+ * Ends a job and tells everybody: money in Redis, the watch, its webhook, those who wait. Null when it was over already.
+ * What a crash leaves undone after the transaction, the sweepers do.
+ */
+export async function endJob(services: Services, id: string, end: End, stage?: Job['stage']): Promise<Job | null> {
+  const { jobs, scripts, accounts, watch, webhooks, endings, log } = services
+  const ended = await jobs.end(id, end, stage)
+  if (!ended) return null
+  const { job, deliveryId } = ended
+  const { organisationId, keyId, month } = job
+  const steps: [string, Promise<unknown>][] = [
+    ['hold', dropHolds(scripts, [job])],
+    ['watch', watch.remove([id])],
+    ['announcement', endings.announce(id)],
+  ]
+  if (job.environment === 'live') steps.push(['balance', accounts.install(organisationId, keyId, month)])
+  if (deliveryId) steps.push(['webhook', webhooks.enqueue([deliveryId])])
+  for (const [what, step] of steps)
+    await step.catch(error => log.warn({ err: error, job: id, what }, 'after a job’s end'))
+  log.info({ job: id, kind: job.kind, model: job.model, provider: job.provider, status: job.status }, 'job over')
+  return job
+}
+
+/** The end of a job whose work failed: nothing is charged. */
+export function failed(error: ProviderError | GatewayError): End {
+  if (error instanceof GatewayError)
+    return {
+      status: 'failed',
+      logStatus: error.status,
+      error: { code: error.code, message: error.message },
+      refund: true,
+    }
+  const [code, logStatus] = codes[error.reason] ?? (['upstream_error', 502] as const)
+  return { status: 'failed', logStatus, error: { code, message: error.message }, refund: true }
+}
+
+/** Faults of the request are the caller's, the rest the provider's (contract §2). */
+const codes: { [R in FailureReason]?: readonly [ErrorCode, number] } = {
+  invalid_request: ['invalid_request', 400],
+  content_filter: ['invalid_request', 400],
+  context_length: ['context_length_exceeded', 400],
+  invalid_response: ['upstream_invalid_response', 502],
+  timeout: ['upstream_timeout', 504],
+}
+
+/** The end of a job that took too long. */
+export const expired: End = {
+  status: 'expired',
+  logStatus: 504,
+  error: { code: 'upstream_timeout', message: 'The work was not finished in time. Nothing was charged.' },
+  refund: true,
+}
+
+/** True for faults of the request itself, which no other provider would cure. */
+export function isRequestFault(error: ProviderError): boolean {
+  return error.reason === 'invalid_request' || error.reason === 'content_filter' || error.reason === 'context_length'
+}

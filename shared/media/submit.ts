@@ -1,0 +1,176 @@
+import { GatewayError } from '../base/errors.ts'
+import { newId } from '../base/ids.ts'
+import type { ModelRow } from '../catalog/schema.ts'
+import { assertPublicUrl } from '../io/safe-url.ts'
+import type { Job } from '../jobs/jobs.ts'
+import { allowedModels } from '../keys/allowlist.ts'
+import type { Known } from '../keys/policies.ts'
+import { authorise, type Policy } from '../keys/policy.ts'
+import { type QueuedKind, queuedKinds } from '../kinds/index.ts'
+import type { QueuedKindRow, Quote, References } from '../kinds/media.ts'
+import type { Target } from '../providers/contract.ts'
+import type { Services } from '../services.ts'
+import type { Ticket } from '../wallet/admission.ts'
+import { spenderOf } from '../wallet/spender.ts'
+import { stageReferences } from './references.ts'
+
+/** What every kind's body has. */
+type Common = { model?: string; webhook_url?: string; metadata?: Record<string, string> }
+export type Submitted = { job: Job; ticket: Ticket; target: Target }
+/** What a worker needs to know of a job, as its row keeps it. */
+export type JobInput = { input: object; references: References }
+
+/**
+ * Takes a job on: chooses the model, brings its references into storage, prices it, reserves, and writes it with its charge.
+ * What it cannot take is refused before anything is reserved or charged. Throws GatewayErrors: 400, 401, 402, 403, 404, 413,
+ * 415, 429, 503.
+ */
+export async function submitJob(
+  services: Services,
+  known: Known,
+  kind: QueuedKind,
+  body: Common,
+  requestId: string,
+): Promise<Submitted> {
+  const row = queuedKinds[kind] as unknown as QueuedKindRow<Common, object>
+  const choose = (policy: Policy) => targetsFor(services, policy, kind, row, body)
+  await services.policies.decide(known, ({ policy, scope }) => {
+    authorise(policy, scope, services.clock.now())
+    return choose(policy)
+  })
+  await checkWebhook(services, body)
+  const { organisationId } = known.policy
+  const references = await stageReferences(services, organisationId, row.references(body))
+  const id = newId(row.idPrefix)
+  const { ticket, target, quote, input } = await services.policies.decide(known, async ({ policy, fresh, scope }) => {
+    authorise(policy, scope, services.clock.now())
+    const [target] = choose(policy)
+    const input = row.input(body, target!.model, references)
+    const quote = row.quote(input, target!.deployment, services.config.marginPpm, references)
+    const ticket = await services.admission.admit(spenderOf(policy), fresh, id, boundOf(quote))
+    return 'stale' in ticket ? ticket : { ticket, target: target!, quote, input }
+  })
+  const job = await written(services, known.policy, kind, {
+    id,
+    requestId,
+    body,
+    input,
+    references,
+    target,
+    quote,
+    ticket,
+  })
+  return { job, ticket, target }
+}
+
+/**
+ * Who can do this work, in the catalog's order: at the model that the body names, else at the first one that takes the
+ * input. Throws the error of the named model, or of the one that came closest.
+ */
+function targetsFor(
+  services: Services,
+  policy: Policy,
+  kind: QueuedKind,
+  row: QueuedKindRow<Common, object>,
+  body: Common,
+): Target[] {
+  const { catalog } = services
+  const named = body.model && body.model !== 'auto' ? catalog.find(body.model) : null
+  if (named === undefined || (named && (named.type !== row.type || named.disabled))) {
+    throw new GatewayError(
+      'model_not_found',
+      `There is no model \`${body.model}\` on this route. GET ${listOf(row)} lists what there is.`,
+      {
+        param: 'model',
+      },
+    )
+  }
+  const allowed = allowedModels(catalog, policy)
+  if (named && allowed?.has(named.id) === false)
+    throw new GatewayError('model_not_allowed', `This key may not use \`${body.model}\`.`, { param: 'model' })
+  let refusal: unknown = null
+  for (const model of named ? [named] : catalog.models.values()) {
+    if (model.type !== row.type || model.disabled || allowed?.has(model.id) === false) continue
+    const targets = queuedTargets(services, kind, model, policy.environment)
+    if (targets.length === 0) continue
+    try {
+      row.input(body, model, null)
+      return targets
+    } catch (error) {
+      refusal ??= error
+    }
+  }
+  if (refusal) throw refusal
+  const what = named ? `\`${named.id}\`` : 'this route'
+  throw new GatewayError('no_provider_available', `No configured provider serves ${what} for this key.`, {
+    headers: { 'retry-after': '60' },
+  })
+}
+
+function listOf({ path }: { path: string }): string {
+  return path.endsWith('/videos') && path !== '/v1/videos' ? path.replace('/videos', '/models') : `${path}/models`
+}
+
+/** Who serves a model of a queued kind for an environment. */
+export function queuedTargets(
+  { upstreams }: Services,
+  kind: QueuedKind,
+  model: ModelRow,
+  environment: 'live' | 'test',
+): Target[] {
+  return upstreams.targets(model, environment).filter(({ provider }) => upstreams.queued(kind, provider, environment))
+}
+
+async function checkWebhook({ door }: Services, { webhook_url }: Common): Promise<void> {
+  if (webhook_url !== undefined) await assertPublicUrl(webhook_url, { ...door, param: 'webhook_url' })
+}
+
+function boundOf(quote: Quote) {
+  const fixedNano = Number('chargeNano' in quote ? quote.chargeNano : quote.holdNano)
+  return { estimatedTokens: 0, fixedNano, picoPerOutputToken: 0, outputTokens: 0, explicit: true }
+}
+
+type Admitted = {
+  id: string
+  requestId: string
+  body: Common
+  input: object
+  references: References
+  target: Target
+  quote: Quote
+  ticket: Ticket
+}
+
+/** Writes an admitted job; its money passes from the reservation to the row, and the row into the queue. */
+async function written(services: Services, policy: Policy, kind: QueuedKind, admitted: Admitted): Promise<Job> {
+  const { admission, accounts, jobs, clock, config } = services
+  const { id, requestId, body, target, quote, ticket } = admitted
+  const { organisationId, keyId, environment, capNano } = policy
+  const free = environment === 'test'
+  const chargeNano = 'chargeNano' in quote ? (free ? 0n : quote.chargeNano) : null
+  const job = await jobs
+    .create({
+      ...{ id, requestId, organisationId, keyId, environment, kind, chargeNano },
+      model: target.model.id,
+      month: ticket.month,
+      capNano: capNano === null ? null : BigInt(capNano),
+      holdNano: 'holdNano' in quote && !free ? quote.holdNano : 0n,
+      webhookUrl: body.webhook_url ?? null,
+      metadata: body.metadata ?? {},
+      input: { input: admitted.input, references: admitted.references } satisfies JobInput,
+      deadlineAt: new Date(clock.now() + config.jobDeadlineMs),
+    })
+    .catch(error => {
+      admission.release(ticket)
+      throw error
+    })
+  // The job stands: what fails from here on, the sweeper and the reconciler do later.
+  const moving =
+    chargeNano === null ? admission.keepForJob(ticket) : accounts.install(organisationId, keyId, ticket.month)
+  await moving.catch(error => services.log.warn({ err: error, job: id }, 'money of a new job follows later'))
+  if (chargeNano !== null) admission.release(ticket)
+  await services.tasks
+    .add('start', id)
+    .catch(error => services.log.warn({ err: error, job: id }, 'new job is queued later'))
+  return job
+}

@@ -1,0 +1,153 @@
+import type { Connection, Database } from '../io/db.ts'
+import type { Redis } from '../io/redis.ts'
+import type { Scripts } from './scripts.ts'
+
+/** The money of slow work: charged and refunded in the transaction that changes the job, held in Redis meanwhile. */
+
+/** Whom a job's money belongs to. */
+export type JobAccount = {
+  id: string
+  organisationId: string
+  keyId: string
+  /** UTC month whose spend it counts in: that of its creation, for its refund, too. */
+  month: string
+  capNano: bigint | null
+}
+
+/** Books what a job costs, once whatever happens. */
+export async function chargeJob(tx: Connection, account: JobAccount, amountNano: bigint, nowMs: number): Promise<void> {
+  if (amountNano > 0n) await book(tx, account, 'charge', `generation:${account.id}`, -amountNano, nowMs)
+}
+
+/** Gives back what was charged for a job, once whatever happens. */
+export async function refundJob(tx: Connection, account: JobAccount, amountNano: bigint, nowMs: number): Promise<void> {
+  if (amountNano > 0n) await book(tx, account, 'refund', `refund:${account.id}`, amountNano, nowMs)
+}
+
+async function book(
+  tx: Connection,
+  { organisationId, keyId, month, capNano }: JobAccount,
+  kind: 'charge' | 'refund',
+  cause: string,
+  amountNano: bigint,
+  nowMs: number,
+): Promise<void> {
+  // The order of the ledger worker: first the wallet, so that two transactions never wait for each other in a circle.
+  await tx.$executeRaw`SELECT 1 FROM wallets WHERE organisation_id = ${organisationId} FOR UPDATE`
+  await tx.$executeRaw`
+    WITH booked AS (
+      INSERT INTO ledger_entries (organisation_id, kind, amount_nano, cause, key_id, created_at)
+      VALUES (${organisationId}, ${kind}::ledger_kind, ${amountNano}, ${cause}, ${keyId}, ${new Date(nowMs)})
+      ON CONFLICT (cause) DO NOTHING
+      RETURNING amount_nano
+    ), balance AS (
+      INSERT INTO wallets (organisation_id, balance_nano, version, updated_at)
+      SELECT ${organisationId}, amount_nano, 1, now() FROM booked
+      ON CONFLICT (organisation_id) DO UPDATE
+      SET balance_nano = wallets.balance_nano + excluded.balance_nano, version = wallets.version + 1, updated_at = now()
+    )
+    INSERT INTO key_spend (key_id, month, spent_nano, cap_nano, requests, version)
+    SELECT ${keyId}, ${month}, -amount_nano, ${capNano}::bigint, ${kind === 'charge' ? 1 : 0}, 1 FROM booked
+    ON CONFLICT (key_id, month) DO UPDATE SET
+      spent_nano = key_spend.spent_nano + excluded.spent_nano,
+      cap_nano = CASE WHEN key_spend.cap_nano IS NULL OR excluded.cap_nano IS NULL THEN NULL
+                      ELSE greatest(key_spend.cap_nano, excluded.cap_nano) END,
+      requests = key_spend.requests + excluded.requests,
+      version = key_spend.version + 1`
+}
+
+/** The request log's line of a job: written with it and brought up to date by its end. */
+export type JobLine = JobAccount & {
+  requestId: string
+  kind: string
+  environment: 'live' | 'test'
+  model: string
+  createdAt: Date
+}
+export type JobOutcome = {
+  provider: string | null
+  status: number
+  errorCode: string | null
+  costNano: bigint
+  nowMs: number
+  attempts: number
+}
+
+/** Logs a job as a request of its key. */
+export async function logJob(tx: Connection, job: JobLine, costNano: bigint): Promise<void> {
+  const { id, organisationId, keyId, requestId, kind, environment, model, createdAt } = job
+  const tokens = { promptTokens: 0, completionTokens: 0, cachedTokens: 0, reasoningTokens: 0 }
+  await tx.generation.create({
+    data: {
+      ...{ id, createdAt, organisationId, keyId, requestId, kind, environment, model, costNano, ...tokens },
+      ...{ status: 202, streamed: false, attempts: 0, estimated: false, durationMs: 0 },
+    },
+  })
+}
+
+/** Writes how a job ended into the request log. */
+export async function logJobEnd(tx: Connection, { id, createdAt }: JobLine, end: JobOutcome): Promise<void> {
+  const { provider, status, errorCode, costNano, nowMs, attempts } = end
+  const durationMs = Math.min(nowMs - createdAt.getTime(), 2 ** 31 - 1)
+  await tx.generation.updateMany({
+    where: { id, createdAt },
+    data: { provider, status, errorCode, costNano, attempts, durationMs },
+  })
+}
+
+/** A job that holds money while it is in flight. */
+export type Held = { id: string; organisationId: string; keyId: string; month: string; holdNano: bigint }
+
+/** A job's hold as Redis knows it. */
+export function holdMember({ id, organisationId, keyId, month, holdNano }: Held): string {
+  return [id, organisationId, keyId, month, holdNano].join('|')
+}
+
+/** Takes the holds of jobs that are over off their wallets. Twice is once. */
+export async function dropHolds(scripts: Scripts, jobs: readonly Held[]): Promise<void> {
+  const held = jobs.filter(({ holdNano }) => holdNano > 0n)
+  if (held.length > 0) await scripts.hold(['', 0, ...held.map(holdMember)])
+}
+
+const pageSize = 1_000
+const mostPages = 1_000
+
+/**
+ * Makes the holds in Redis those of the jobs in flight: Redis was wiped, or a process died between the two writes.
+ * Answers how many changed.
+ */
+export async function reconcileHolds(db: Database, redis: Redis, scripts: Scripts): Promise<number> {
+  // What stands in Redis first: of a job that is over by now nothing is added again.
+  const standing = await redis.zrange('reservations:jobs', '0', '-1')
+  let changed = 0
+  for (let from = 0; from < standing.length; from += pageSize) {
+    const members = standing.slice(from, from + pageSize)
+    const ids = members.map(member => member.slice(0, member.indexOf('|')))
+    const over = await db.job.findMany({ where: { id: { in: ids }, stage: 'over' }, select: { id: true } })
+    const gone = new Set(over.map(({ id }) => id))
+    const dropped = members.filter(member => gone.has(member.slice(0, member.indexOf('|'))))
+    if (dropped.length > 0) changed += Number(await scripts.hold(['', 0, ...dropped]))
+  }
+  const known = new Set(standing)
+  for await (const page of openHolds(db)) {
+    const missing = page.map(holdMember).filter(member => !known.has(member))
+    if (missing.length > 0) changed += Number(await scripts.hold(['', missing.length, ...missing]))
+  }
+  return changed
+}
+
+/** The jobs in flight that hold money, in pages. */
+export async function* openHolds(db: Database): AsyncGenerator<Held[]> {
+  let after = ''
+  for (let page = 0; page < mostPages; page++) {
+    const rows = await db.job.findMany({
+      where: { stage: { not: 'over' }, holdNano: { gt: 0n }, id: { gt: after } },
+      select: { id: true, organisationId: true, keyId: true, month: true, holdNano: true },
+      orderBy: { id: 'asc' },
+      take: pageSize,
+    })
+    if (rows.length > 0) yield rows
+    if (rows.length < pageSize) return
+    after = rows.at(-1)!.id
+  }
+}

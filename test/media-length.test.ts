@@ -1,0 +1,117 @@
+import test from 'ava'
+import { measureMedia, type RangeFile } from '../shared/io/media-length.ts'
+import { adts, adtsFrameS, flac, flacFrameS, movie, mp3, mp3FrameS, mp4Of, png, wav } from './support/media-files.ts'
+
+const timeoutMs = 20_000
+
+function fileOf(bytes: Buffer): RangeFile {
+  return { bytes: bytes.length, read: async (start, end) => bytes.subarray(start, end) }
+}
+const measure = (bytes: Buffer) => measureMedia(fileOf(bytes), timeoutMs)
+
+const files: [name: string, file: () => Promise<Buffer> | Buffer, seconds: number, video: boolean, audio: boolean][] = [
+  ['an MP4 video, its sound shorter', () => movie('mp4', { videoS: 3, audioS: 2 }), 3, true, true],
+  ['an MP4 video, its sound longer', () => movie('mp4', { videoS: 1, audioS: 2 }), 2, true, true],
+  ['a silent QuickTime video', () => movie('mov', { videoS: 2 }), 2, true, false],
+  ['a WebM video', () => movie('webm', { videoS: 3, audioS: 1 }), 3, true, true],
+  ['a Matroska video', () => movie('mkv', { videoS: 1.2 }), 1.2, true, false],
+  ['sound in MP4', () => movie('mp4', { audioS: 2.5 }), 2.5, false, true],
+  ['sound in WebM', () => movie('webm', { audioS: 2.5 }), 2.5, false, true],
+  ['Opus in Ogg', () => movie('ogg', { audioS: 2.5 }), 2.5, false, true],
+  ['MP3 of one bitrate', () => mp3(100), 100 * mp3FrameS, false, true],
+  ['MP3 of several bitrates', () => mp3(100, [128, 320, 64]), 100 * mp3FrameS, false, true],
+  ['MP3 of several bitrates with a Xing header', () => mp3(100, [128, 320], 100), 100 * mp3FrameS, false, true],
+  ['AAC in ADTS', () => adts(100), 100 * adtsFrameS, false, true],
+  ['FLAC', () => flac(50), 50 * flacFrameS, false, true],
+  ['WAV', () => wav(2), 2, false, true],
+]
+for (const [name, file, seconds, hasVideo, hasAudio] of files) {
+  test(`measured: ${name}`, async t => {
+    const length = await measure(await file())
+    t.is(length?.seconds, Math.round(seconds * 1e6) / 1e6)
+    t.like(length, { hasVideo, hasAudio })
+  })
+}
+
+/** Overwrites what follows a mark in a file. */
+function patched(file: Buffer, mark: string | Buffer, offset: number, bytes: number[]): Buffer {
+  const at = file.indexOf(mark)
+  if (at < 0) throw new Error('the file has no such mark')
+  file.set(bytes, at + Buffer.byteLength(mark) + offset)
+  return file
+}
+const oneTick = [0, 0, 0, 1]
+const liars: [name: string, file: () => Promise<Buffer> | Buffer, seconds: number][] = [
+  ['the Xing header counts 5 frames', () => mp3(100, [128], 5), 100 * mp3FrameS],
+  ['the FLAC header counts one frame', () => flac(50, 4096), 50 * flacFrameS],
+  ['the FLAC header counts a thousand frames', () => flac(50, 4_096_000), 50 * flacFrameS],
+  ['the WAV header states a rate and a block that are not', () => wav(2, { byteRate: 1e6, blockAlign: 200 }), 2],
+  ['the WAV header states a smaller file', () => wav(2, { riffBytes: 100 }), 2],
+  ['the WAV header was written before the length was known', () => wav(2, { dataBytes: 0xffffffff }), 2],
+  ['the WAV header states no bytes', () => wav(2, { dataBytes: 0 }), 2],
+  ['the MP4 header states one tick', async () => patched(await movie('mp4', { videoS: 3 }), 'mvhd', 16, oneTick), 3],
+  ['the MP4 track states one tick', async () => patched(await movie('mp4', { videoS: 3 }), 'mdhd', 16, oneTick), 3],
+  [
+    'the WebM header states an hour',
+    async () => {
+      const hour = Buffer.alloc(8)
+      hour.writeDoubleBE(3_600_000)
+      return patched(await movie('webm', { videoS: 3 }), Buffer.from([0x44, 0x89, 0x88]), 0, [...hour])
+    },
+    3,
+  ],
+]
+for (const [name, file, seconds] of liars) {
+  test(`measured by its packets when ${name}`, async t => {
+    t.is((await measure(await file()))?.seconds, Math.round(seconds * 1e6) / 1e6)
+  })
+}
+
+const broken: [name: string, file: () => Promise<Buffer> | Buffer][] = [
+  ['nothing', () => Buffer.alloc(0)],
+  ['text', () => Buffer.from('no media at all '.repeat(100))],
+  ['a picture', () => png()],
+  ['an MP4 file with nothing in it', () => mp4Of(1000)],
+  ['an MP4 video that was cut off', async () => (await movie('mp4', { videoS: 3 })).subarray(0, -3000)],
+  ['a WAV file without samples', () => wav(0)],
+  ['a WAV file of an unknown codec', () => patched(wav(1), 'fmt ', 4, [0x55, 0])],
+  ['a WAV header alone', () => wav(1).subarray(0, 20)],
+  ['a playlist', () => Buffer.from('#EXTM3U\n#EXTINF:10,\nhttp://127.0.0.1:9/a.ts\n#EXT-X-ENDLIST\n')],
+]
+for (const [name, file] of broken) {
+  test(`null for ${name}`, async t => {
+    t.is(await measure(await file()), null)
+  })
+}
+
+test('null when time is up', async t => {
+  const never: RangeFile = { bytes: 1000, read: () => new Promise(() => {}) }
+  const mp4 = await movie('mp4', { videoS: 1 })
+  const slow: RangeFile = {
+    ...never,
+    read: async (start, end) => (start < 12 ? mp4.subarray(start, end) : never.read(0, 1)),
+  }
+  t.is(await measureMedia(slow, 50), null)
+  t.is(await measureMedia(never, 50), null)
+})
+
+test('the error of the storage when reading fails', async t => {
+  const away = { bytes: 1000, read: () => Promise.reject(new Error('storage is away')) }
+  await t.throwsAsync(measureMedia(away, timeoutMs), { message: 'storage is away' })
+})
+
+test('no more than a part of a large file is read for its tables', async t => {
+  const file = await movie('mp4', { videoS: 2 })
+  // The tables are in front; what follows them is free space.
+  const free = Buffer.alloc(30_000_000)
+  free.writeUInt32BE(free.length, 0)
+  free.write('free', 4)
+  const large = Buffer.concat([file, free])
+  let bytesRead = 0
+  const read = async (start: number, end: number) => {
+    bytesRead += end - start
+    return large.subarray(start, end)
+  }
+  t.is((await measureMedia({ bytes: large.length, read }, timeoutMs))?.seconds, 2)
+  t.true(bytesRead < 5_000_000, `${bytesRead} bytes read`)
+})

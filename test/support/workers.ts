@@ -1,0 +1,35 @@
+import { openWaiter } from '../../shared/io/redis.ts'
+import type { Services } from '../../shared/services.ts'
+import { maintenance } from '../../workers/maintenance.ts'
+import { media, mediaGaveUp } from '../../workers/media.ts'
+import { type QueueWork, runQueue } from '../../workers/run.ts'
+import { WatchLoop } from '../../workers/watch.ts'
+import { WebhookDeliveries } from '../../workers/webhooks.ts'
+
+export type Workers = { stop(): Promise<void> }
+
+/** The worker process's loops for slow work in this process: the media queue, the watch and the webhooks. */
+export function startWorkers(services: Services): Workers {
+  const waiting = openWaiter(services.config)
+  waiting.on('error', () => {}) // It reconnects by itself.
+  const deliveries = new WebhookDeliveries(services)
+  const works: QueueWork[] = [
+    { queue: 'media', processor: media, gaveUp: (data, error) => mediaGaveUp(data, error, services) },
+    { queue: 'webhooks', processor: (_name, id) => deliveries.attempt(id as string) },
+  ]
+  const workers = works.map(work => runQueue(work, services, waiting))
+  const watch = new WatchLoop(services)
+  watch.start()
+  return {
+    async stop() {
+      await Promise.all([watch.stop(), ...workers.map(worker => worker.close())])
+      await deliveries.close()
+      waiting.disconnect()
+    },
+  }
+}
+
+/** Runs the housekeeping that looks after jobs, once. */
+export async function keepHouse(services: Services): Promise<void> {
+  for (const task of ['jobs', 'requeue', 'webhooks', 'reconcile', 'sweep']) await maintenance(task, null, services)
+}

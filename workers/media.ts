@@ -1,0 +1,25 @@
+import type { MediaTask, MediaTaskData } from '../shared/jobs/tasks.ts'
+import { cancelJob } from '../shared/media/cancel.ts'
+import { finishJob, giveUpFinish } from '../shared/media/finish.ts'
+import { startJob } from '../shared/media/start.ts'
+import type { Services } from '../shared/services.ts'
+import { done, later, type Outcome } from './run.ts'
+
+const steps: Record<MediaTask, (services: Services, jobId: string) => Promise<number | null>> = {
+  start: startJob,
+  finish: finishJob,
+  cancel: cancelJob,
+}
+
+/** Does one step of a media job. The row remembers how far it is; the queue only wakes us. */
+export async function media(task: string, data: unknown, services: Services): Promise<Outcome> {
+  const { jobId } = data as MediaTaskData
+  const delayMs = await steps[task as MediaTask](services, jobId)
+  return delayMs === null ? done : later(delayMs)
+}
+
+/** A step failed for good: of finished work nobody can get at the results. (A start is retried by its own rules.) */
+export async function mediaGaveUp(data: unknown, error: unknown, services: Services): Promise<void> {
+  const { jobId } = data as MediaTaskData
+  await giveUpFinish(services, jobId, error)
+}
