@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream'
 import type { Deployment, ModelRow, ProviderRow } from '../catalog/schema.ts'
 import type { DirectKind, DirectKinds, QueuedKind, QueuedKinds } from '../kinds/index.ts'
 import type { Invoice } from '../kinds/media.ts'
@@ -149,6 +150,16 @@ export type ProviderLine = {
   /** Origin and path prefix, without a slash at the end. */
   baseUrl: string
   send(request: ProviderRequest): Promise<ProviderAnswer>
+  /**
+   * Opens a file of the provider's own origin, `path` from its root with its query, in at most 10 minutes. Any status is an
+   * answer. Destroy a stream that is not read to its end.
+   */
+  open(path: string): Promise<ProviderDownload>
+}
+export type ProviderDownload = {
+  status: number
+  headers: Record<string, string | string[] | undefined>
+  stream: Readable
 }
 
 /** What one look at slow work shows. `next`: this part is done and another has to be started from `operation`. */
@@ -223,6 +234,8 @@ export type Protocol = {
    * `callbackUrl` is null.
    */
   verify?(callback: Callback): Promise<boolean>
+  /** Of providers that report to one address of the account: the job a report's JSON is about, as `jobId` was given to them. */
+  callbackJobId?(json: unknown): string | null
   catalog?: AvatarCatalog
   /** Classifies an answer that is not 2xx. `body` is at most 64 kB of it. */
   failure(status: number, headers: Record<string, string | string[] | undefined>, body: string): ProviderError

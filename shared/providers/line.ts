@@ -1,10 +1,11 @@
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import type { ProviderRow } from '../catalog/schema.ts'
-import { collect, type Dispatcher, ExchangeError, type Timeouts } from '../io/http.ts'
+import { collect, type Dispatcher, ExchangeError, type Timeouts, transportFault } from '../io/http.ts'
 import {
   type Protocol,
   type ProviderAnswer,
+  type ProviderDownload,
   ProviderError,
   type ProviderLine,
   type ProviderRequest,
@@ -12,6 +13,8 @@ import {
 
 const mostAnswerBytes = 4 * 1024 * 1024
 const shownBodyBytes = 64 * 1024
+/** The longest a file may take. */
+const downloadMs = 10 * 60_000
 
 export type LineOptions = {
   provider: ProviderRow
@@ -41,7 +44,25 @@ export function openLine({ provider, protocol, pool, baseUrl, prefix, timeouts, 
     const text = bytes.toString()
     return { status, headers: answered, text, json: parsed(text) }
   }
-  return { provider, baseUrl, send }
+  const open = async (path: string): Promise<ProviderDownload> => {
+    const signal = AbortSignal.timeout(downloadMs)
+    try {
+      const { statusCode, headers, body } = await pool.request({
+        method: 'GET',
+        path,
+        headers: { ...auth(), 'accept-encoding': 'identity' },
+        headersTimeout: timeouts.firstByteTimeoutMs,
+        bodyTimeout: timeouts.idleTimeoutMs,
+        signal,
+      })
+      body.on('error', () => {}) // Whoever reads it gets it too.
+      return { status: statusCode, headers, stream: body }
+    } catch (error) {
+      const fault = signal.aborted ? 'timeout' : transportFault(error as Error)
+      throw faultOf(new ExchangeError(fault, error as Error))
+    }
+  }
+  return { provider, baseUrl, send, open }
 }
 
 async function encoded({ headers = {}, json, form }: ProviderRequest) {

@@ -7,11 +7,23 @@ import { type Dispatcher, type Exchange, exchange, openPool, type ResponseSink, 
 import type { DirectKind, QueuedKind } from '../kinds/index.ts'
 import { authHeader } from './auth.ts'
 import { completionOverChat } from './completion-over-chat.ts'
-import type { DirectAdapter, Protocol, ProviderLine, QueuedAdapter, Target, UpstreamRequest } from './contract.ts'
+import type {
+  Avatar,
+  CatalogPage,
+  CatalogQuery,
+  DirectAdapter,
+  Protocol,
+  ProviderLine,
+  QueuedAdapter,
+  Target,
+  UpstreamRequest,
+  Voice,
+} from './contract.ts'
 import type { Figures, Health } from './health.ts'
 import { openLine } from './line.ts'
 import { protocols } from './protocols.ts'
-import { sandboxProtocol } from './sandbox/protocol.ts'
+import { sandboxCatalog } from './sandbox/avatars.ts'
+import { createSandboxProtocol } from './sandbox/protocol.ts'
 
 export type Environment = 'live' | 'test'
 
@@ -23,6 +35,13 @@ export type Route = { target: Target; credential: Credential | null; alone: bool
 
 /** An API key at a provider. `id` names it without giving it away. */
 export type Credential = { id: string; secret: string }
+
+/** What one provider offers to choose from for talking avatars, as it says now. */
+export type OpenCatalog = {
+  provider: string
+  avatars(query: CatalogQuery): Promise<CatalogPage<Avatar>>
+  voices(query: CatalogQuery): Promise<CatalogPage<Voice>>
+}
 
 type Line = {
   pool: Dispatcher
@@ -44,6 +63,7 @@ export class Upstreams {
   readonly #health: Health
   readonly #lines = new Map<string, Line>()
   readonly #sandbox: Dispatcher
+  readonly #sandboxProtocol: Protocol
   readonly #clock: Clock
 
   constructor(options: { catalog: Catalog; config: Config; health: Health; sandbox: Dispatcher; clock: Clock }) {
@@ -51,6 +71,7 @@ export class Upstreams {
     this.#timeouts = options.config.upstream
     this.#health = options.health
     this.#sandbox = options.sandbox
+    this.#sandboxProtocol = createSandboxProtocol(options.clock)
     this.#clock = options.clock
     for (const row of options.catalog.providers.values()) {
       const settings = options.config.providers.get(row.name)
@@ -150,15 +171,22 @@ export class Upstreams {
     provider: ProviderRow,
     environment: Environment,
   ): { adapter: QueuedAdapter<K>; protocol: Protocol } | null {
-    const protocol = environment === 'test' ? sandboxProtocol : protocols[provider.protocol]
+    const protocol = environment === 'test' ? this.#sandboxProtocol : protocols[provider.protocol]
     const adapter = protocol?.queued?.[kind]
     return protocol && adapter ? { adapter: adapter as QueuedAdapter<K>, protocol } : null
   }
 
+  /** What a provider speaks. */
+  protocol(provider: ProviderRow): Protocol | undefined {
+    return protocols[provider.protocol]
+  }
+
   /** The line of one API key to a provider, for slow work. A key that is no longer configured gives way to the first one. */
   line(provider: ProviderRow, environment: Environment, credentialId: string | null): ProviderLine {
-    if (environment === 'test')
-      return { provider, baseUrl: '', send: () => Promise.reject(new Error('the sandbox has no line')) }
+    if (environment === 'test') {
+      const none = () => Promise.reject(new Error('the sandbox has no line'))
+      return { provider, baseUrl: '', send: none, open: none }
+    }
     const line = this.#lines.get(provider.name)
     const protocol = protocols[provider.protocol]
     if (!line || !protocol) throw new Error(`provider ${provider.name} is not configured`)
@@ -166,6 +194,23 @@ export class Upstreams {
     const credential = credentials.find(({ id }) => id === credentialId) ?? credentials[0]!
     const auth = () => authHeader(line.auth, credential.secret, this.#clock.now())
     return openLine({ provider, protocol, pool, baseUrl, prefix, timeouts: this.#timeouts, auth })
+  }
+
+  /** The catalogs of the providers that serve an avatar model for this environment, in the models' order. */
+  avatarCatalogs(environment: Environment): OpenCatalog[] {
+    if (environment === 'test') return [{ provider: 'sandbox', ...sandboxCatalog }]
+    const models = [...this.#catalog.models.values()].filter(({ type, disabled }) => type === 'avatar' && !disabled)
+    const providers = new Set(models.flatMap(model => this.targets(model, environment)).map(target => target.provider))
+    return [...providers].flatMap(provider => {
+      const catalog = protocols[provider.protocol]?.catalog
+      if (!catalog) return []
+      const line = this.line(provider, environment, null)
+      return {
+        provider: provider.name,
+        avatars: query => catalog.avatars(query, line),
+        voices: query => catalog.voices(query, line),
+      }
+    })
   }
 
   /** Closes every connection; exchanges under way are cut. */
