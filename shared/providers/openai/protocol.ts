@@ -3,10 +3,11 @@ import { chat } from './chat.ts'
 import { completion } from './completion.ts'
 import { embedding } from './embedding.ts'
 import { failure } from './failure.ts'
+import { verify, videos } from './videos.ts'
 
 /**
  * OpenAI's dialect, which many providers and local servers speak. Their differences are quirks of the provider's row:
- * `max_tokens_field`, `seed_field`, `stream_usage`, `request_fields` and `metadata`; the deployment trait `reasoning` marks
+ * `max_tokens_field`, `seed_field`, `stream_usage`, `request_fields`, `metadata` and `videos`; the deployment trait `reasoning` marks
  * models that reject sampling fields.
  */
-export const openai: Protocol = { direct: { chat, completion, embedding }, failure }
+export const openai: Protocol = { direct: { chat, completion, embedding }, queued: { video: videos }, verify, failure }

@@ -1,0 +1,184 @@
+import { unsupported } from '../../kinds/media.ts'
+import {
+  type Callback,
+  type Operation,
+  ProviderError,
+  type ProviderLine,
+  type ProviderRequest,
+  type QueuedAdapter,
+  type QueuedCall,
+  type Report,
+  type Source,
+} from '../contract.ts'
+import { at, handle, invalid, isObject, optionalLink, optionalNumber, refusal, text } from '../fields.ts'
+import { completion } from '../model-output.ts'
+import { header, isFresh, isHmac } from '../signatures.ts'
+import { reportedFailure } from './failure.ts'
+
+type VideoCall = QueuedCall<'video'>
+type Dialect = {
+  request(call: VideoCall): Promise<ProviderRequest>
+  report(json: unknown, line: ProviderLine): Report<'video'>
+}
+
+/**
+ * `POST /videos` and `GET /videos/{id}` as OpenRouter has them (JSON, references, callbacks) or as OpenAI had them
+ * (multipart, one image): the provider's quirk `videos` says which. Nobody has a route to cancel.
+ */
+export const videos: QueuedAdapter<'video'> = {
+  // OpenRouter asks to be looked at every 30 seconds.
+  poll: { firstMs: 15_000, mostMs: 30_000 },
+  async start(call, line) {
+    const { json } = await line.send(await dialectOf(line).request(call))
+    return { id: handle(json, 'id') }
+  },
+  async check({ id }: Operation, line) {
+    const { json } = await line.send({ method: 'GET', path: `/videos/${id}` })
+    return dialectOf(line).report(json, line)
+  },
+}
+
+const longestInlineBytes = 4 * 1024 * 1024
+
+const openrouter: Dialect = {
+  async request(call) {
+    const { input, target, callbackUrl } = call
+    refuse(call, {
+      negative_prompt: input.negativePrompt !== null,
+      input_video_url: call.sources.has('input_video_url'),
+    })
+    const frames = [
+      ...(await parts(call, 'start_image_url', 'image_url', { frame_type: 'first_frame' })),
+      ...(await parts(call, 'end_image_url', 'image_url', { frame_type: 'last_frame' })),
+    ]
+    const references = [
+      ...(await parts(call, 'input_references', 'image_url')),
+      ...(await parts(call, 'input_video_references', 'video_url')),
+      ...(await parts(call, 'input_audio_references', 'audio_url')),
+    ]
+    const json = {
+      model: target.deployment.upstream_model,
+      ...(input.prompt !== null && { prompt: input.prompt }),
+      duration: input.seconds,
+      ...(input.resolution !== null && { resolution: input.resolution.replace('k', 'K') }),
+      ...(input.aspectRatio !== null && { aspect_ratio: input.aspectRatio }),
+      ...(frames.length > 0 && { frame_images: frames }),
+      ...(references.length > 0 && { input_references: references }),
+      ...(input.audio !== null && { generate_audio: input.audio }),
+      ...(input.seed !== null && { seed: input.seed }),
+      ...(callbackUrl !== null && { callback_url: callbackUrl }),
+    }
+    return { method: 'POST', path: '/videos', json }
+  },
+  report(json, line) {
+    const status = text(json, 'status')
+    if (status === 'pending' || status === 'in_progress') return { status: 'pending', progress: null }
+    if (status === 'failed') return { status: 'failed', error: reportedFailure(errorIn(json)) }
+    if (status === 'cancelled' || status === 'expired')
+      return { status: 'failed', error: refusal('server_error', `The provider reports the work as ${status}.`) }
+    if (status !== 'completed') throw invalid('it has an unknown `status`')
+    const id = handle(json, 'id')
+    return completion(
+      () => {
+        const url = optionalLink(json, 'unsigned_urls.0') ?? `${line.baseUrl}/videos/${id}/content?index=0`
+        return { files: [{ role: 'video', url }], durationS: null }
+      },
+      // What OpenRouter charged us, in dollars; a video's price was fixed at its start.
+      () => ({ seconds: null, credits: optionalNumber(json, 'usage.cost') }),
+    )
+  },
+}
+
+const openai: Dialect = {
+  async request(call) {
+    const { input, target, sources } = call
+    refuse(call, {
+      negative_prompt: input.negativePrompt !== null,
+      seed: input.seed !== null,
+      audio: input.audio === false,
+      end_image_url: sources.has('end_image_url'),
+      input_references: input.mode === 'reference',
+      input_video_url: sources.has('input_video_url'),
+    })
+    if (input.prompt === null) throw unsupported(target.model, 'prompt', 'needs a `prompt`')
+    const form = new FormData()
+    form.set('model', target.deployment.upstream_model)
+    form.set('prompt', input.prompt)
+    form.set('seconds', String(input.seconds))
+    const size = sizeOf(input.resolution, input.aspectRatio)
+    if (size) form.set('size', size)
+    const image = sources.get('start_image_url')
+    if (image) {
+      const bytes = Buffer.from(await image.base64(), 'base64')
+      const name = `image.${image.contentType.split('/')[1]}`
+      form.set('input_reference', new Blob([bytes], { type: image.contentType }), name)
+    }
+    return { method: 'POST', path: '/videos', form }
+  },
+  report(json, line) {
+    const status = text(json, 'status')
+    if (status === 'queued' || status === 'in_progress')
+      return { status: 'pending', progress: Math.min(99, Math.max(0, optionalNumber(json, 'progress') ?? 0)) }
+    if (status === 'failed') return { status: 'failed', error: reportedFailure(errorIn(json)) }
+    if (status !== 'completed') throw invalid('it has an unknown `status`')
+    const durationS = optionalNumber(json, 'seconds')
+    const url = `${line.baseUrl}/videos/${handle(json, 'id')}/content`
+    return {
+      status: 'completed',
+      output: { files: [{ role: 'video', url }], durationS },
+      invoice: { seconds: durationS, credits: null },
+    }
+  },
+}
+
+const dialects: Record<string, Dialect> = { openrouter, openai }
+
+function dialectOf({ provider }: ProviderLine): Dialect {
+  const dialect = dialects[String(provider.quirks?.videos ?? '')]
+  if (!dialect) throw new ProviderError('model_unavailable', 'The provider has no videos.', { unsent: true })
+  return dialect
+}
+
+/** Throws 400 for the first of these fields that is used and cannot be expressed. */
+function refuse({ target: { model, provider } }: VideoCall, fields: Record<string, boolean>): void {
+  for (const [param, used] of Object.entries(fields))
+    if (used) throw unsupported(model, param, `at ${provider.name} does not take \`${param}\``)
+}
+
+/** The file of a field, or those of a list, as content parts. */
+async function parts(call: VideoCall, field: string, type: 'image_url' | 'video_url' | 'audio_url', more: object = {}) {
+  const found: object[] = []
+  const add = async (source: Source) => {
+    const url = source.bytes <= longestInlineBytes ? await source.link() : await source.url()
+    found.push({ type, [type]: { url }, ...more })
+  }
+  const one = call.sources.get(field)
+  if (one) await add(one)
+  for (let i = 0; call.sources.has(`${field}.${i}`); i++) await add(call.sources.get(`${field}.${i}`)!)
+  return found
+}
+
+/** `WIDTHxHEIGHT` of a resolution (its shorter side) and a ratio (16:9 where none is asked for); null = the model's own. */
+function sizeOf(resolution: string | null, aspectRatio: string | null): string | null {
+  const short =
+    resolution === null ? Number.NaN : Number.parseInt(resolution, 10) * (resolution.endsWith('k') ? 540 : 1)
+  if (Number.isNaN(short)) return null
+  const [width, height] = (aspectRatio ?? '16:9').split(':').map(Number) as [number, number]
+  const long = 2 * Math.round((short * Math.max(width, height)) / Math.min(width, height) / 2)
+  return width >= height ? `${long}x${short}` : `${short}x${long}`
+}
+
+/** OpenRouter's `error` is a text, OpenAI's an object. */
+function errorIn(json: unknown): Record<string, unknown> {
+  const error = at(json, 'error')
+  return { error: isObject(error) ? error : typeof error === 'string' ? error : { message: '' } }
+}
+
+/** OpenRouter's `X-OpenRouter-Signature: t=<seconds>,v1=<hex>` over `<t>,<body>`; needs the workspace's signing secret. */
+export async function verify({ headers, raw, nowMs, secret, line }: Callback): Promise<boolean> {
+  if (line.provider.quirks?.videos !== 'openrouter' || secret === null) return false
+  const signature = header(headers, 'x-openrouter-signature') ?? ''
+  const [, timestamp, hex] = /^t=(\d{1,12}),\s?v1=([\da-f]{64})$/.exec(signature) ?? []
+  if (!timestamp || !hex || !isFresh(timestamp, nowMs)) return false
+  return isHmac(hex, 'hex', secret, `${timestamp},`, raw)
+}
