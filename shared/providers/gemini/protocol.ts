@@ -5,12 +5,14 @@ import { failure } from './failure.ts'
 import { remoteMedia } from './media.ts'
 import { chatRequest } from './request.ts'
 import { chatStream } from './stream.ts'
+import { video } from './video.ts'
 
-/** Google's Gemini API (`generateContent`, `streamGenerateContent`, `batchEmbedContents`). */
+/** Google's Gemini API (`generateContent`, `streamGenerateContent`, `batchEmbedContents`, `predictLongRunning`). */
 export const gemini: Protocol = {
   direct: {
     chat: { native: false, request: chatRequest, remoteMedia, answer: chatAnswer, stream: chatStream },
     embedding: { native: false, request: embeddingRequest, answer: embeddingAnswer },
   },
+  queued: { video },
   failure,
 }

@@ -1,0 +1,42 @@
+import type { FailureReason, ProviderError } from '../contract.ts'
+import { at, type Headers, optionalText, parsed, reasonOfStatus, refusal } from '../fields.ts'
+
+const noCredits = /(not|n't) have enough credits|insufficient credits|out of credits/i
+const noModel = /model .{0,80}not available/i
+
+/** Beginnings of `failureCode`, the more exact first (docs.dev.runwayml.com/errors/task-failures). */
+const byCode: [string, FailureReason][] = [
+  ['SAFETY', 'content_filter'],
+  ['INPUT_PREPROCESSING.SAFETY', 'content_filter'],
+  ['INPUT_PREPROCESSING.INTERNAL', 'server_error'],
+  ['INPUT_PREPROCESSING', 'invalid_request'],
+  ['ASSET', 'invalid_request'],
+  ['INTERNAL', 'server_error'],
+  ['THIRD_PARTY', 'server_error'],
+]
+
+/** Classifies an answer that is not 2xx: `{error, issues?: [{path, message}]}`. */
+export function failure(status: number, headers: Headers, body: string): ProviderError {
+  const json = parsed(body)
+  const message = optionalText(json, 'error') ?? ''
+  return refusal(reasonOf(status, message), [message, issueOf(json)].filter(Boolean).join(': '), status, headers)
+}
+
+/** A task that failed. Runway's words are for developers, so they are shown with their code. */
+export function failureOfTask(code: string | null, words: string | null): ProviderError {
+  const reason = byCode.find(([start]) => code === start || code?.startsWith(`${start}.`))?.[1] ?? 'server_error'
+  return refusal(reason, `The provider could not make the video: ${words ?? 'no reason given'} (${code ?? 'no code'})`)
+}
+
+function reasonOf(status: number, message: string): FailureReason {
+  if (status < 500 && noCredits.test(message)) return 'quota'
+  if (status === 403 && noModel.test(message)) return 'model_unavailable'
+  return reasonOfStatus(status)
+}
+
+/** The first field that Runway's validation names. */
+function issueOf(json: unknown): string | null {
+  const words = optionalText(json, 'issues.0.message')
+  const path = at(json, 'issues.0.path')
+  return words && Array.isArray(path) ? `${path.join('.')}: ${words}` : words
+}

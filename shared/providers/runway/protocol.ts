@@ -1,0 +1,71 @@
+import type { Operation, Protocol, ProviderLine, QueuedAdapter, Report } from '../contract.ts'
+import { handle, invalid, link, list, optionalNumber, optionalText, refusal, text } from '../fields.ts'
+import { failure, failureOfTask } from './failure.ts'
+import { createRequest } from './request.ts'
+
+/** Runway asks to be asked at most every five seconds. */
+const poll = { firstMs: 6_000, mostMs: 15_000 }
+
+const video: QueuedAdapter<'video'> = {
+  poll,
+  async start(call, line) {
+    const { path, json: body } = await createRequest(call)
+    const { json } = await line.send({ method: 'POST', path, headers: versionOf(line), json: body })
+    return { task: handle(json, 'id') }
+  },
+  async check(operation, line) {
+    const { json } = await line.send({ method: 'GET', path: pathOf(operation), headers: versionOf(line) })
+    return reportOf(json)
+  },
+  async cancel(operation, line) {
+    // A task that is over is gone then: 404 is as good.
+    await line.send({ method: 'DELETE', path: pathOf(operation), headers: versionOf(line), allow: [404] })
+  },
+}
+
+/** Runway's API of tasks: videos from text, pictures, videos and performances. It sends no callbacks. */
+export const runway: Protocol = { direct: {}, queued: { video }, failure }
+
+function versionOf({ provider }: ProviderLine): Record<string, string> {
+  return { 'x-runway-version': String(provider.quirks?.api_version ?? '2024-11-06') }
+}
+
+function pathOf({ task }: Operation): string {
+  return `/tasks/${task}`
+}
+
+function reportOf(json: unknown): Report<'video'> {
+  const status = text(json, 'status')
+  switch (status) {
+    case 'PENDING':
+    case 'THROTTLED':
+      return { status: 'pending', progress: null }
+    case 'RUNNING':
+      return { status: 'pending', progress: percent(optionalNumber(json, 'progress')) }
+    case 'SUCCEEDED':
+      return {
+        status: 'completed',
+        output: { files: filesOf(json), durationS: null },
+        invoice: { seconds: null, credits: optionalNumber(json, 'cost.credits') },
+      }
+    case 'FAILED':
+      return {
+        status: 'failed',
+        error: failureOfTask(optionalText(json, 'failureCode'), optionalText(json, 'failure')),
+      }
+    case 'CANCELLED':
+      return { status: 'failed', error: refusal('server_error', 'The provider cancelled the task.') }
+    default:
+      throw invalid('unknown task status')
+  }
+}
+
+function percent(share: number | null): number | null {
+  return share === null ? null : Math.min(99, Math.max(0, Math.floor(share * 100)))
+}
+
+function filesOf(json: unknown): { role: 'video'; url: string }[] {
+  const files = list(json, 'output').map((_, i) => ({ role: 'video' as const, url: link(json, `output.${i}`) }))
+  if (files.length === 0) throw invalid('a finished task without output')
+  return files
+}
