@@ -9,9 +9,9 @@ export type Magic = { answer: Answer } | { waitMs: number } | null
  * `sandbox:fail` a 500, `sandbox:rate_limit` a 429, `sandbox:timeout` no answer ever, `sandbox:slow=<ms>` a late one.
  */
 export function magicIn(text: string): Magic {
-  const [, word, delayMs] = /sandbox:(fail|rate_limit|timeout|slow=(\d{1,9}))\b/.exec(text) ?? []
-  if (word === undefined) return null
-  if (word === 'timeout') return { waitMs: Infinity }
+  const found = magicWordIn(text)
+  if (found === null) return null
+  const { word, waitMs } = found
   if (word === 'fail') {
     return { answer: fault(500, 'The sandbox fails, as the input asks.', { type: 'server_error', code: null }) }
   }
@@ -19,5 +19,14 @@ export function magicIn(text: string): Magic {
     const details = { type: 'requests', code: 'rate_limit_exceeded' }
     return { answer: fault(429, 'The sandbox is rate limited, as the input asks.', details, { 'retry-after': '1' }) }
   }
-  return { waitMs: Math.min(Number(delayMs), longestWaitMs) }
+  return { waitMs }
+}
+
+/** The first magic word of a text, and how long it delays the end: for ever with `timeout`, at most a minute with `slow`. */
+export function magicWordIn(text: string): { word: 'fail' | 'rate_limit' | 'timeout' | 'slow'; waitMs: number } | null {
+  const [, word, delayMs] = /sandbox:(fail|rate_limit|timeout|slow=(\d{1,9}))\b/.exec(text) ?? []
+  if (word === undefined) return null
+  if (word === 'timeout') return { word, waitMs: Infinity }
+  if (word === 'fail' || word === 'rate_limit') return { word, waitMs: 0 }
+  return { word: 'slow', waitMs: Math.min(Number(delayMs), longestWaitMs) }
 }

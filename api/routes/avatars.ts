@@ -1,0 +1,54 @@
+import { z } from 'zod'
+import type { ErrorCode } from '../../shared/base/errors.ts'
+import { listCatalog } from '../../shared/media/catalogs.ts'
+import { endpoint } from '../endpoint.ts'
+import { avatar, catalogPage, voice } from '../media-answers.ts'
+import { admitFree } from '../middleware/key.ts'
+
+const paging = {
+  limit: z.coerce.number().int().min(1).max(100).default(20).describe('The most entries of a page; it may have fewer.'),
+  next_token: z.string().min(1).max(2_000).optional().describe('`next_token` of the page before.'),
+}
+const word = z.string().min(1).max(64)
+const errors: ErrorCode[] = ['upstream_error', 'upstream_timeout']
+const shared = { tag: 'Talking avatars', method: 'get', access: { scope: null } } as const
+
+export const listAvatars = endpoint({
+  ...shared,
+  path: '/v1/avatars',
+  summary: 'List avatars',
+  description: 'What can be an `avatar_id`, as the configured providers offer it. Free of charge.',
+  errors,
+  query: z.strictObject({ ...paging, type: word.optional().describe('Only avatars of this type.') }),
+  answers: { 200: { description: 'A page of avatars.', schema: catalogPage(avatar) } },
+  async handle({ services, known, query: { type, limit, next_token }, ctx }) {
+    ctx.set(await admitFree(services, known))
+    const listing = { limit, nextToken: next_token ?? null, ...(type && { type }) }
+    const { data, nextToken } = await listCatalog(services, known.policy.environment, 'avatars', listing)
+    return page('avatar', data, nextToken)
+  },
+})
+
+export const listVoices = endpoint({
+  ...shared,
+  path: '/v1/avatars/voices',
+  summary: 'List voices',
+  description: 'What can be a `voice_id`, as the configured providers offer it. Free of charge.',
+  errors,
+  query: z.strictObject({
+    ...paging,
+    language: word.optional().describe('Only voices of this language, e.g. `English`.'),
+  }),
+  answers: { 200: { description: 'A page of voices.', schema: catalogPage(voice) } },
+  async handle({ services, known, query: { language, limit, next_token }, ctx }) {
+    ctx.set(await admitFree(services, known))
+    const listing = { limit, nextToken: next_token ?? null, ...(language && { language }) }
+    const { data, nextToken } = await listCatalog(services, known.policy.environment, 'voices', listing)
+    return page('voice', data, nextToken)
+  },
+})
+
+function page(object: 'avatar' | 'voice', entries: { id: string }[], nextToken: string | null) {
+  const data = entries.map(({ id, ...entry }) => ({ id, object, ...entry }))
+  return { object: 'list', data, has_more: nextToken !== null, next_token: nextToken }
+}

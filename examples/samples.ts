@@ -1,0 +1,19 @@
+import { readFile } from 'node:fs/promises'
+import { basename } from 'node:path'
+import { png, wav } from '../shared/providers/sandbox/media.ts'
+import { videoFile } from '../shared/providers/sandbox/mp4.ts'
+import { upload } from './client.ts'
+
+/** Files to refer to: your own, named on the command line, or made-up ones. Real models want a real face and voice. */
+
+const made = {
+  'face.png': async () => png(512),
+  'clip.mp4': () => videoFile({ seconds: 3, width: 640, height: 360 }),
+  'speech.wav': async () => wav(2_500),
+}
+
+/** The address of an uploaded file: the argument at this position, or else the sample. */
+export async function sample(name: keyof typeof made, argument: string | undefined): Promise<string> {
+  if (argument === undefined) return upload(await made[name](), name)
+  return upload(await readFile(argument), basename(argument))
+}
