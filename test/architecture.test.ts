@@ -28,7 +28,7 @@ type Source = { path: string; text: string; code: string; imports: Import[] }
 
 // This file is full of what it looks for.
 const others = /^(?:shared\/generated|bench\/peers)\/|node_modules|^test\/architecture\.test\.ts$/
-const sources = globSync(['*.ts', '{api,workers,shared,dev,test,bench,prisma}/**/*.{ts,mjs}'], { cwd: root })
+const sources = globSync(['*.ts', '{api,workers,shared,dev,test,bench,prisma,examples}/**/*.{ts,mjs}'], { cwd: root })
   .filter(path => !others.test(path))
   .map(read)
 const product = sources.filter(({ path }) => folderOf(path) !== null)
@@ -131,7 +131,8 @@ test('no file only hands on what others export', t => {
 
 test('the environment is read only by the configuration and by tools', t => {
   const readers = sources.filter(({ code }) => /\bprocess\.env\b/.test(code)).map(({ path }) => path)
-  const allowed = /^(dev|test|bench)\/|^prisma\.config\.ts$|^prisma\/schema-engine\.mjs$|^shared\/base\/config\.ts$/
+  const allowed =
+    /^(dev|test|bench|examples)\/|^prisma\.config\.ts$|^prisma\/schema-engine\.mjs$|^shared\/base\/config\.ts$/
   t.deepEqual(
     readers.filter(path => !allowed.test(path)),
     [],

@@ -2,9 +2,11 @@ import Ajv2020 from 'ajv/dist/2020.js'
 import test, { type ExecutionContext } from 'ava'
 import { errorsOf } from '../api/openapi.ts'
 import { endpoints } from '../api/routes/index.ts'
+import { bytesOf } from '../shared/io/bytes.ts'
 import { SseParser } from '../shared/io/sse.ts'
 import { provisioningKey, validBodies } from './support/edge.ts'
 import { type Account, freshStores, type Gateway, startGateway } from './support/gateway.ts'
+import { mediaCalls } from './support/media-calls.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: a JSON document whose shape is what these tests check
 type Json = any
@@ -139,6 +141,28 @@ async function generationPath(): Promise<string> {
   return `/v1/generation?id=${response.headers.get('x-generation-id')}`
 }
 
+async function filePath(): Promise<string> {
+  const { files, blobs } = gateway.services
+  const contentType = 'application/octet-stream'
+  const expiresAtMs = Date.now() + 60_000
+  const file = {
+    organisationId: account.organisationId,
+    purpose: 'result',
+    filename: 'a',
+    contentType,
+    expiresAtMs,
+  } as const
+  const { storageKey } = await files.store(bytesOf(Buffer.from('bytes')), file)
+  return (await blobs.signedUrl({ key: storageKey, contentType }, expiresAtMs)).slice(gateway.url.length)
+}
+
+/** A multipart form with one file. */
+function formOf(file: string, field = 'file') {
+  const headers = { 'content-type': 'multipart/form-data; boundary=x' }
+  const disposition = `Content-Disposition: form-data; name="${field}"; filename="a.wav"`
+  return { headers, body: `--x\r\n${disposition}\r\n\r\n${file}\r\n--x--\r\n` }
+}
+
 const streamed = (body: object): Call[] => [
   { key: account.test, body },
   { key: account.test, body: { ...body, stream: true } },
@@ -198,6 +222,21 @@ const calls: Record<string, Documented> = {
     success: async () => [{ key: account.test, path: await generationPath() }],
     errors: () => [{}, { key: account.test }, { key: account.test, path: '/v1/generation?id=nope' }],
   },
+  'POST /v1/uploads': {
+    success: () => [{ key: account.test, ...formOf('RIFFsizeWAVEfmt ') }],
+    errors: () => [
+      formOf(''),
+      { key: provisioning, ...formOf('') },
+      ...['', 'text'].map(file => ({ key: account.test, ...formOf(file) })),
+      { key: account.test, body: {} },
+      { key: account.test, ...formOf('RIFFsizeWAVEfmt ', 'other') },
+    ],
+  },
+  'GET /files/{key}': {
+    success: async () => [{ path: await filePath() }],
+    errors: () => [{ path: '/files/a/b.png' }, { path: '/files/a/b.png?type=image/png&name=&expires=1&signature=x' }],
+  },
+  ...mediaCalls(() => ({ gateway, account, provisioning })),
   'GET /api/v1/keys': {
     success: () => [{ key: provisioning }, { key: provisioning, path: '/api/v1/keys?limit=1&include_revoked=true' }],
     errors: () => [...strangers(), { key: provisioning, path: '/api/v1/keys?limit=0' }],
@@ -261,7 +300,7 @@ for (const endpoint of endpoints) {
     const { success, errors } = calls[name]!
     for (const call of await success()) {
       const { status } = await conforms(t, name, call)
-      t.true(status === 200 || status === 201, `${name} ${status} ${JSON.stringify(call)}`)
+      t.true([200, 201, 202].includes(status), `${name} ${status} ${JSON.stringify(call)}`)
     }
     const documented = new Set<string>(errorsOf(endpoint))
     for (const call of errors()) {

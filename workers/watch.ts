@@ -3,10 +3,11 @@ import type { Due } from '../shared/jobs/watch.ts'
 import { type Look, lookAt } from '../shared/media/check.ts'
 import type { Services } from '../shared/services.ts'
 
-const tickMs = 200
-/** Looks one process has under way at a time: claims wait while it has no room. */
-const mostLooks = 2_000
-const mostPerClaim = 1_000
+const tickMs = 75
+/** Looks one process has under way at a time: each has a connection, and claims wait while there is no room. */
+const mostLooks = 800
+/** Small enough that fast providers are asked over few connections. */
+const mostPerClaim = 200
 
 type Result = { id: string; leasedUntilMs: number; look: Look }
 

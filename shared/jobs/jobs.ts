@@ -6,6 +6,13 @@ import type { Webhooks } from './webhooks.ts'
 
 export type { Job }
 
+const lookedAt = {
+  ...{ id: true, kind: true, environment: true, provider: true, credentialId: true },
+  ...{ operation: true, startedAt: true, createdAt: true },
+} as const
+/** A job as a look at it needs it: hundreds are read at a time. */
+export type RunningJob = Pick<Job, keyof typeof lookedAt>
+
 /** What a job is made of; `chargeNano` is booked with it, `holdNano` only remembered. Test jobs have neither. */
 export type NewJob = Pick<
   Job,
@@ -36,9 +43,6 @@ export type End = {
 }
 export type Ended = { job: Job; deliveryId: string | null }
 
-/** Nobody else may take up a job that is being started for so long; a start takes no longer. */
-const startLeaseMs = 120_000
-
 /**
  * The rows of slow work, and the only hand that writes them. Every step is a conditional claim: what was done already, by
  * whomever, is not done again.
@@ -47,11 +51,19 @@ export class Jobs {
   readonly #db: Database
   readonly #webhooks: Webhooks
   readonly #clock: Clock
+  readonly #startLeaseMs: number
 
-  constructor(options: { db: Database; webhooks: Webhooks; clock: Clock }) {
+  constructor(options: {
+    db: Database
+    webhooks: Webhooks
+    clock: Clock
+    /** Nobody else may take up a job that is being started for so long: longer than a start takes. */
+    startLeaseMs: number
+  }) {
     this.#db = options.db
     this.#webhooks = options.webhooks
     this.#clock = options.clock
+    this.#startLeaseMs = options.startLeaseMs
   }
 
   /** Writes a job with its charge and its line in the request log: all or nothing. */
@@ -76,14 +88,14 @@ export class Jobs {
     return this.#db.job.findUnique({ where: { id } })
   }
 
-  /** The running ones of these jobs. */
-  running(ids: readonly string[]): Promise<Job[]> {
-    return this.#db.job.findMany({ where: { id: { in: [...ids] }, stage: 'running' } })
+  /** The running ones of these jobs, as far as a look needs them. */
+  running(ids: readonly string[]): Promise<RunningJob[]> {
+    return this.#db.job.findMany({ where: { id: { in: [...ids] }, stage: 'running' }, select: lookedAt })
   }
 
   /** Claims the start of a job at a provider, once; null when it is taken, running or over. */
   async claimStart(id: string, provider: string, credentialId: string | null): Promise<Job | null> {
-    const claimedUntil = new Date(this.#clock.now() + startLeaseMs)
+    const claimedUntil = new Date(this.#clock.now() + this.#startLeaseMs)
     return this.#change(
       { id, stage: 'waiting' },
       { stage: 'starting', provider, credentialId, claimedUntil, attempts: { increment: 1 } },
@@ -95,7 +107,7 @@ export class Jobs {
     const nowMs = this.#clock.now()
     return this.#change(
       { id, stage: 'starting', claimedUntil: { lt: new Date(nowMs) } },
-      { claimedUntil: new Date(nowMs + startLeaseMs) },
+      { claimedUntil: new Date(nowMs + this.#startLeaseMs) },
     )
   }
 

@@ -1,4 +1,4 @@
-import type { Job } from '../jobs/jobs.ts'
+import type { RunningJob } from '../jobs/jobs.ts'
 import type { QueuedKind } from '../kinds/index.ts'
 import { type Operation, ProviderError, type Report } from '../providers/contract.ts'
 import type { Services } from '../services.ts'
@@ -14,7 +14,7 @@ const reportedDelayMs = 30_000
 const jitter = 0.1
 
 /** Looks at a running job once. Never throws: a look that fails says nothing of the work. */
-export async function lookAt(services: Services, job: Job): Promise<Look> {
+export async function lookAt(services: Services, job: RunningJob): Promise<Look> {
   const connection = connectionOf(services, job)
   if (!connection) return { waitMs: unconfiguredDelayMs, progress: null }
   const { adapter, protocol, line } = connection
@@ -39,7 +39,7 @@ export async function lookAt(services: Services, job: Job): Promise<Look> {
   return act(services, job, report, waitMs)
 }
 
-async function act(services: Services, job: Job, report: Report<QueuedKind>, waitMs: number): Promise<Look> {
+async function act(services: Services, job: RunningJob, report: Report<QueuedKind>, waitMs: number): Promise<Look> {
   switch (report.status) {
     case 'pending':
       return { waitMs, progress: report.progress }

@@ -1,5 +1,5 @@
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import type { Job } from '../jobs/jobs.ts'
+import type { RunningJob } from '../jobs/jobs.ts'
 import type { QueuedKind } from '../kinds/index.ts'
 import type { Protocol, ProviderLine, QueuedAdapter } from '../providers/contract.ts'
 import type { Services } from '../services.ts'
@@ -8,7 +8,7 @@ import type { Services } from '../services.ts'
 export type Connection = { adapter: QueuedAdapter<QueuedKind>; protocol: Protocol; line: ProviderLine }
 
 /** The way to a job's provider; null when it is not configured any more. */
-export function connectionOf({ catalog, upstreams }: Services, job: Job): Connection | null {
+export function connectionOf({ catalog, upstreams }: Services, job: RunningJob): Connection | null {
   const provider = catalog.providers.get(job.provider ?? '')
   if (!provider || !upstreams.configured(provider.name, job.environment)) return null
   const served = upstreams.queued(job.kind as QueuedKind, provider, job.environment)
@@ -16,7 +16,7 @@ export function connectionOf({ catalog, upstreams }: Services, job: Job): Connec
 }
 
 /** Whether a provider is told to report a job's end by itself: it signs what it sends and can reach this gateway. */
-export function reportsBack({ config }: Services, { environment }: Job, protocol: Protocol): boolean {
+export function reportsBack({ config }: Services, { environment }: RunningJob, protocol: Protocol): boolean {
   return environment === 'live' && config.reachable && protocol.verify !== undefined && !protocol.callbackJobId
 }
 

@@ -5,6 +5,7 @@ import { newId } from '../base/ids.ts'
 import { type Clock, monthOf } from '../base/time.ts'
 import type { Logger } from '../io/log.ts'
 import type { Accounts } from './accounts.ts'
+import { type RateFigures, rateFigures, rateLimited } from './rates.ts'
 import { capReached, insufficientCredits, unavailable } from './refusals.ts'
 import type { Scripts } from './scripts.ts'
 import { Settlements } from './settlement.ts'
@@ -33,9 +34,6 @@ export type Bound = {
   /** True when the caller asked for `outputTokens`, false when it is only the model's own limit. */
   explicit: boolean
 }
-
-export type Window = { limit: number; remaining: number; resetMs: number }
-export type RateFigures = { requests: Window | null; tokens: Window | null }
 
 /** An admitted request, to be settled exactly once. */
 export type Ticket = {
@@ -271,38 +269,4 @@ export class Admission {
         })
     }
   }
-}
-
-function rateFigures(spender: Spender, reply: Reply, at: number): RateFigures {
-  const window = (limit: number | null, i: number) =>
-    limit ? { limit, remaining: Number(reply[i]), resetMs: Number(reply[i + 1]) } : null
-  return { requests: window(spender.rpmLimit, at), tokens: window(spender.tpmLimit, at + 2) }
-}
-
-/** The rate-limit headers of contract §1, as OpenAI writes them. */
-export function rateHeaders({ requests, tokens }: RateFigures): Record<string, string> {
-  const headers: Record<string, string> = {}
-  if (requests) {
-    headers['x-ratelimit-limit-requests'] = String(requests.limit)
-    headers['x-ratelimit-remaining-requests'] = String(requests.remaining)
-    headers['x-ratelimit-reset-requests'] = `${requests.resetMs / 1000}s`
-  }
-  if (tokens) {
-    headers['x-ratelimit-limit-tokens'] = String(tokens.limit)
-    headers['x-ratelimit-remaining-tokens'] = String(tokens.remaining)
-    headers['x-ratelimit-reset-tokens'] = `${tokens.resetMs / 1000}s`
-  }
-  return headers
-}
-
-function rateLimited(spender: Spender, reply: Reply): GatewayError {
-  const what = reply[1] === 'requests' ? `${spender.rpmLimit} requests` : `${spender.tpmLimit} tokens`
-  const retryAfter = Math.max(1, Math.ceil(Number(reply[2]) / 1000))
-  return new GatewayError(
-    'rate_limit_exceeded',
-    `This key is limited to ${what} per minute. Retry in ${retryAfter} s.`,
-    {
-      headers: { 'retry-after': String(retryAfter), ...rateHeaders(rateFigures(spender, reply, 3)) },
-    },
-  )
 }

@@ -1,0 +1,15 @@
+import { buffer } from 'node:stream/consumers'
+import type { Blobs } from '../io/blobs.ts'
+import type { RangeFile } from '../io/media-length.ts'
+
+/** A blob as a file to be read in pieces. */
+export function rangesOf(blobs: Blobs, storageKey: string, bytes: number): RangeFile {
+  return {
+    bytes,
+    async read(start, end) {
+      const blob = await blobs.read(storageKey, { start, end: end - 1 })
+      if (!blob) throw new Error('the file is no longer in storage')
+      return buffer(blob.stream)
+    },
+  }
+}

@@ -1,0 +1,168 @@
+import { GatewayError } from '../base/errors.ts'
+import { atMost, bytesOf, close, peek } from '../io/bytes.ts'
+import { type MediaLength, measureMedia } from '../io/media-length.ts'
+import { type MediaFormat, sniff, sniffedBytes } from '../io/media-type.ts'
+import { openPublic } from '../io/safe-url.ts'
+import { keptForJobsMs, type StoredFile } from '../jobs/files.ts'
+import type { MediaType, Reference, ReferenceField, References } from '../kinds/media.ts'
+import type { Services } from '../services.ts'
+import { rangesOf } from './ranges.ts'
+
+const mib = 1024 * 1024
+/** The largest file of a type that is taken, in bytes, however it comes. */
+export const mostBytes: Readonly<Record<MediaType, number>> = { image: 10 * mib, audio: 20 * mib, video: 50 * mib }
+const fetchMs = 30_000
+const measureMs = 20_000
+const atOnce = 4
+
+type Staged = { field: string; reference: Reference; stored: StoredFile | null }
+
+/**
+ * Brings every file that a request refers to into storage: an upload of the same organisation stays where it is, a `data:`
+ * URI and a public URL are copied. Throws a GatewayError naming the field (400 `url_not_allowed`, 400 `invalid_request`, 413,
+ * 415); then nothing that was copied stays.
+ */
+export async function stageReferences(
+  services: Services,
+  organisationId: string,
+  fields: readonly ReferenceField[],
+): Promise<References> {
+  const waiting = [...fields]
+  const staged: Staged[] = []
+  let failed = false
+  const lane = async () => {
+    for (let field = waiting.shift(); field && !failed; field = waiting.shift())
+      staged.push(await stage(services, organisationId, field))
+  }
+  const lanes = await Promise.allSettled(
+    Array.from({ length: Math.min(atOnce, fields.length) }, () =>
+      lane().catch(error => {
+        failed = true
+        throw error
+      }),
+    ),
+  )
+  const fault = lanes.find(({ status }) => status === 'rejected') as PromiseRejectedResult | undefined
+  if (fault) {
+    await discard(services, staged)
+    throw fault.reason
+  }
+  return Object.fromEntries(staged.map(({ field, reference }) => [field, reference]))
+}
+
+async function discard({ files, log }: Services, staged: readonly Staged[]): Promise<void> {
+  const stored = staged.flatMap(({ stored }) => stored ?? [])
+  await files.remove(stored).catch(error => log.warn({ err: error }, 'references stay until they expire'))
+}
+
+async function stage(services: Services, organisationId: string, field: ReferenceField): Promise<Staged> {
+  try {
+    const key = field.url.startsWith('data:') ? null : await services.blobs.keyOf(field.url)
+    const stored = key === null ? await copy(services, organisationId, field) : null
+    try {
+      const file = stored ?? (await owned(services, organisationId, field, key!))
+      return { field: field.field, reference: await examined(services, field, file), stored }
+    } catch (error) {
+      if (stored) await services.files.remove([stored])
+      throw error
+    }
+  } catch (error) {
+    if (!(error instanceof GatewayError) || error.param !== null) throw error
+    throw new GatewayError(error.code, error.message, { param: field.field, cause: error.cause })
+  }
+}
+
+type Held = { storageKey: string; contentType: string; bytes: number }
+
+/** A file of our own, which must be the same organisation's. */
+async function owned(
+  { files }: Services,
+  organisationId: string,
+  { type }: ReferenceField,
+  key: string,
+): Promise<Held> {
+  const row = await files.hold(organisationId, key)
+  if (!row) throw new GatewayError('url_not_allowed', 'There is no such file any more. Upload it again.')
+  if (Number(row.bytes) > mostBytes[type]) throw tooLarge(type)
+  return { storageKey: row.storageKey, contentType: row.contentType, bytes: Number(row.bytes) }
+}
+
+async function copy(services: Services, organisationId: string, { field, url, type }: ReferenceField) {
+  const source = url.startsWith('data:')
+    ? bytesOf(fromDataUri(url))
+    : (await openPublic(url, { ...services.door, maxBytes: mostBytes[type], timeoutMs: fetchMs, param: field })).stream
+  const { head, body } = await peek(source, sniffedBytes)
+  try {
+    if (head.length === 0) throw new GatewayError('invalid_request', 'The file is empty.')
+    const format = await sniff(head)
+    if (!format || !fits(format, type)) throw wrongType(type, format?.contentType)
+    return await services.files.store(
+      atMost(body, mostBytes[type], () => tooLarge(type)),
+      {
+        organisationId,
+        purpose: 'reference',
+        filename: `${field}.${format.extension}`,
+        contentType: format.contentType,
+        expiresAtMs: services.clock.now() + keptForJobsMs,
+      },
+    )
+  } finally {
+    await close(body)
+  }
+}
+
+/** The containers of video may as well hold sound alone. */
+function fits(format: MediaFormat, type: MediaType): boolean {
+  return format.type === type || (type === 'audio' && format.type === 'video')
+}
+
+/** What the field needs to know of the file: that it is what it should be, and how long it takes to play. */
+async function examined(services: Services, { type, measured }: ReferenceField, file: Held): Promise<Reference> {
+  const { storageKey, contentType, bytes } = file
+  const family = contentType.split('/')[0]
+  if (family !== type && !(type === 'audio' && family === 'video')) throw wrongType(type, contentType)
+  const contains = type !== 'image' && (measured || family !== type)
+  const length = contains ? await measureMedia(rangesOf(services.blobs, storageKey, bytes), measureMs) : null
+  if (contains && !length)
+    throw new GatewayError('invalid_request', `The file cannot be read as ${type}, or it has no length.`)
+  if (length && !plays(length, type)) throw wrongType(type, contentType)
+  return {
+    storageKey,
+    contentType: type === 'audio' ? contentType.replace(/^video\/(mp4|webm|ogg)$/, 'audio/$1') : contentType,
+    bytes,
+    durationS: measured && length ? length.seconds : null,
+  }
+}
+
+function plays({ hasVideo }: MediaLength, type: MediaType): boolean {
+  return hasVideo === (type === 'video')
+}
+
+const dataUri = /^data:([\w.+-]+\/[\w.+-]+)?(?:;[\w.+-]+=[^;,]*)*;base64,/i
+
+/** The bytes of a `data:` URI. Throws 400 for anything but strict base64. */
+function fromDataUri(url: string): Buffer {
+  const prefix = dataUri.exec(url.slice(0, 1_000))?.[0]
+  if (!prefix) throw new GatewayError('invalid_request', 'A data: URI must be `data:<type>;base64,<bytes>`.')
+  const text = url.slice(prefix.length)
+  const bytes = Buffer.from(text, 'base64')
+  const padded = bytes.toString('base64')
+  if (text !== padded && text !== padded.replace(/=+$/, ''))
+    throw new GatewayError('invalid_request', 'The data: URI is not valid base64.')
+  return bytes
+}
+
+/** The error for a file over the limit of its type. */
+export function tooLarge(type: MediaType): GatewayError {
+  return new GatewayError('file_too_large', `${named[type]} must not be larger than ${mostBytes[type] / mib} MiB.`, {
+    headers: { connection: 'close' },
+  })
+}
+
+const named: Readonly<Record<MediaType, string>> = { image: 'Images', audio: 'Audio files', video: 'Videos' }
+const aFile: Readonly<Record<MediaType, string>> = { image: 'an image', audio: 'an audio file', video: 'a video' }
+
+function wrongType(type: MediaType, found: string | undefined): GatewayError {
+  const what = found ? `it is ${found}` : 'its bytes are of no known type'
+  return new GatewayError('unsupported_media_type', `The file must be ${aFile[type]}; ${what}.`)
+}

@@ -1,0 +1,23 @@
+import { buffer } from 'node:stream/consumers'
+import { keptForJobsMs } from '../jobs/files.ts'
+import type { Reference, References } from '../kinds/media.ts'
+import type { Source } from '../providers/contract.ts'
+import type { Services } from '../services.ts'
+
+/** A job's references, by field, as an adapter may hand them on. */
+export function sourcesOf(services: Services, references: References): ReadonlyMap<string, Source> {
+  return new Map(Object.entries(references).map(([field, reference]) => [field, sourceOf(services, reference)]))
+}
+
+function sourceOf({ blobs, clock, config }: Services, reference: Reference): Source {
+  const { storageKey, contentType, bytes, durationS } = reference
+  const url = () => blobs.signedUrl({ key: storageKey, contentType }, clock.now() + keptForJobsMs)
+  const base64 = async () => {
+    const blob = await blobs.read(storageKey)
+    if (!blob) throw new Error('a reference is no longer in storage')
+    return (await buffer(blob.stream)).toString('base64')
+  }
+  const reachable = config.reachable || config.storageUrl.startsWith('s3:')
+  const link = async () => (reachable ? url() : `data:${contentType};base64,${await base64()}`)
+  return { contentType, bytes, durationS, url, link, base64 }
+}
