@@ -5,7 +5,10 @@ import { openQueue, scheduleRepeating } from '../shared/jobs/queues.ts'
 import { openServices } from '../shared/services.ts'
 import { LedgerWorker } from './ledger.ts'
 import { maintenance } from './maintenance.ts'
-import { runQueue } from './run.ts'
+import { media, mediaGaveUp } from './media.ts'
+import { type QueueWork, runQueue } from './run.ts'
+import { WatchLoop } from './watch.ts'
+import { WebhookDeliveries } from './webhooks.ts'
 
 /** Heroku kills 30 s after SIGTERM: what is not done by then is handed back. */
 const graceMs = 25_000
@@ -23,6 +26,7 @@ try {
   for (const redis of [blocking, waiting]) redis.on('error', error => log.warn({ err: error }, 'Redis connection'))
   // The tables of this month must be there before the first event is booked.
   await maintenance('partitions', null, services)
+  await services.health.start()
   const ledger = new LedgerWorker(services, blocking)
   ledger.start()
   const queue = openQueue('maintenance', waiting)
@@ -31,7 +35,15 @@ try {
     const failed = (error: unknown) => log.warn({ err: error }, 'cannot look after the repeating jobs')
     if (waiting.status === 'ready') scheduleRepeating(queue, 'maintenance').catch(failed)
   }, rescheduleMs)
-  const worker = runQueue('maintenance', maintenance, services, waiting)
+  const deliveries = new WebhookDeliveries(services)
+  const works: QueueWork[] = [
+    { queue: 'maintenance', processor: maintenance },
+    { queue: 'media', processor: media, gaveUp: (data, error) => mediaGaveUp(data, error, services) },
+    { queue: 'webhooks', processor: (_name, id) => deliveries.attempt(id as string) },
+  ]
+  const workers = works.map(work => runQueue(work, services, waiting))
+  const watch = new WatchLoop(services)
+  watch.start()
   log.info('working')
   log.flush()
 
@@ -39,7 +51,8 @@ try {
     log.info('stopping')
     setTimeout(() => process.exit(1), graceMs).unref()
     clearInterval(rescheduling)
-    await Promise.all([ledger.stop(), worker.close()])
+    await Promise.all([ledger.stop(), watch.stop(), ...workers.map(worker => worker.close())])
+    await deliveries.close()
     await queue.close()
     await services.close()
     for (const redis of [blocking, waiting]) redis.disconnect()

@@ -1,7 +1,10 @@
 import type { MaintenanceTask } from '../shared/jobs/queues.ts'
+import { requeueJobs, sweepJobs } from '../shared/media/upkeep.ts'
 import type { Services } from '../shared/services.ts'
+import { reconcileHolds } from '../shared/wallet/jobs.ts'
 import { keepPartitions } from '../shared/wallet/partitions.ts'
 import { expireIdempotencyKeys, reconcile, sweepReservations } from '../shared/wallet/upkeep.ts'
+import { done, type Outcome } from './run.ts'
 
 const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
   async sweep({ scripts, clock, log }) {
@@ -9,19 +12,31 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
     if (released > 0) log.warn({ released }, 'reservations given back')
   },
   async reconcile({ db, redis, scripts, clock, log }) {
-    const behind = await reconcile(db, redis, scripts, clock.now())
+    const behind = (await reconcile(db, redis, scripts, clock.now())) + (await reconcileHolds(db, redis, scripts))
     if (behind > 0) log.warn({ behind }, 'wallets and spends brought up to date')
+  },
+  async webhooks({ webhooks, clock }) {
+    await webhooks.enqueue(await webhooks.due(clock.now()))
+  },
+  async jobs(services) {
+    const { expired, lost } = await sweepJobs(services)
+    if (expired + lost > 0) services.log.warn({ expired, lost }, 'neglected jobs taken up')
+  },
+  async requeue(services) {
+    await requeueJobs(services)
   },
   async partitions({ db, clock, config }) {
     await keepPartitions(db, clock.now(), config.generationRetentionMonths)
   },
-  async expire({ db, clock }) {
+  async expire({ db, files, clock }) {
     await expireIdempotencyKeys(db, clock.now())
+    await files.expire(clock.now())
   },
 }
 
 /** Runs one housekeeping task. A task of another version of the service is none of ours. */
-export async function maintenance(name: string, _data: unknown, services: Services): Promise<void> {
+export async function maintenance(name: string, _data: unknown, services: Services): Promise<Outcome> {
   if (Object.hasOwn(tasks, name)) await tasks[name as MaintenanceTask](services)
   else services.log.warn({ task: name }, 'unknown maintenance task')
+  return done
 }

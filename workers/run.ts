@@ -1,21 +1,47 @@
-import { Worker } from 'bullmq'
+import { DelayedError, type Job, Worker } from 'bullmq'
 import type { Redis } from '../shared/io/redis.ts'
 import { type QueueName, queues } from '../shared/jobs/queues.ts'
 import type { Services } from '../shared/services.ts'
 
-/** Does one job's work; `name` tells which task of the queue it is. */
-export type Processor = (name: string, data: unknown, services: Services) => Promise<void>
+/** What a visit to a job came to: it is done with, or wants another visit after a while, which counts as no attempt. */
+export type Outcome = { state: 'done' } | { state: 'later'; delayMs: number }
+export const done: Outcome = { state: 'done' }
+export const later = (delayMs: number): Outcome => ({ state: 'later', delayMs: Math.max(0, Math.ceil(delayMs)) })
+
+/** Does one job's work; `name` tells which task of the queue it is. What it throws is tried again as the queue's row says. */
+export type Processor = (name: string, data: unknown, services: Services) => Promise<Outcome>
+
+/** What one queue is worked with. `gaveUp` runs once the last attempt of a job has failed. */
+export type QueueWork = {
+  queue: QueueName
+  processor: Processor
+  gaveUp?: (data: unknown, error: unknown) => Promise<void>
+}
 
 /** After a fault of the connection a worker looks again this soon. */
 const retryDelayMs = 1_000
+/** A job whose worker has not said for so long that it lives is taken up by another. */
+const lockMs = 20_000
+const stalledCheckMs = 10_000
+/** A job may see this many workers die. Its row keeps the work from being done twice. */
+const mostStalled = 1_000
 
-/** The one wrapper of all processors: logging, stalled jobs, failures. Gives the running worker. */
-export function runQueue(name: QueueName, processor: Processor, services: Services, connection: Redis): Worker {
-  const log = services.log.child({ queue: name })
-  const worker = new Worker(name, job => processor(job.name, job.data, services), {
+/** The one wrapper of all processors: later visits, retries, stalled jobs, the last attempt, logging. Gives the running worker. */
+export function runQueue(work: QueueWork, services: Services, connection: Redis): Worker {
+  const log = services.log.child({ queue: work.queue })
+  const visit = async (job: Job, token?: string) => {
+    const outcome = await attempt(work, job, services)
+    if (outcome.state === 'done') return
+    await job.moveToDelayed(Date.now() + outcome.delayMs, token)
+    throw new DelayedError()
+  }
+  const worker = new Worker(work.queue, visit, {
     connection,
     runRetryDelay: retryDelayMs,
-    concurrency: Math.min(queues[name].concurrency, services.config.workerConcurrency),
+    lockDuration: lockMs,
+    stalledInterval: stalledCheckMs,
+    maxStalledCount: mostStalled,
+    concurrency: queues[work.queue].concurrency(services.config.workerConcurrency),
   })
   worker.on('failed', (job, error) =>
     log.error({ err: error, job: job?.name, attempts: job?.attemptsMade }, 'job failed'),
@@ -23,4 +49,18 @@ export function runQueue(name: QueueName, processor: Processor, services: Servic
   worker.on('stalled', jobId => log.warn({ jobId }, 'job stalled and is taken up again'))
   worker.on('error', error => log.warn({ err: error }, 'queue connection'))
   return worker
+}
+
+async function attempt({ queue, processor, gaveUp }: QueueWork, job: Job, services: Services): Promise<Outcome> {
+  try {
+    return await processor(job.name, job.data, services)
+  } catch (error) {
+    const last = job.attemptsMade + 1 >= (job.opts.attempts ?? 1)
+    if (last) {
+      await gaveUp?.(job.data, error).catch(fault =>
+        services.log.error({ err: fault, queue, job: job.name }, 'cannot give up a job'),
+      )
+    }
+    throw error
+  }
 }

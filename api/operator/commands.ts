@@ -1,30 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
-import { GatewayError } from '../../shared/base/errors.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { nanoFromUsd, usdFromNano } from '../../shared/base/money.ts'
 import type { ApiKey } from '../../shared/generated/prisma/client.ts'
 import { type KeyRecord, keyRecord, newKey } from '../../shared/keys/keys.ts'
-import { rotateWebhookSecret, type WebhookSecrets, webhookSecrets } from '../../shared/keys/webhook-secrets.ts'
 import type { Services } from '../../shared/services.ts'
 import { checkLedger, type Invariant } from '../../shared/wallet/check.ts'
+import { existing, number, org } from './flags.ts'
 import { type Command, command } from './parse.ts'
+import { webhooks } from './webhooks.ts'
 
-const org = z.string().min(1)
 const hash = z.string().regex(/^[0-9a-f]{64}$/, 'must be the key’s hash (64 hex digits)')
-const number = z
-  .string()
-  .regex(/^\d{1,15}(\.\d{1,9})?$/, 'must be a number')
-  .transform(Number)
-
 const mostHoldDays = 365
 const mostListedKeys = 10_000
-
-async function existing({ db }: Services, id: string) {
-  const row = await db.organisation.findUnique({ where: { id } })
-  if (!row) throw new GatewayError('not_found', `There is no organisation ${id}.`)
-  return row
-}
 
 async function present({ accounts, clock }: Services, rows: ApiKey[]): Promise<KeyRecord[]> {
   const spent = await accounts.monthSpend(rows.map(({ id }) => id))
@@ -257,26 +245,6 @@ const upkeep: Command[] = [
       const text = `${rows.length} models, ${unserved.length} without a configured provider, ${expired.length} past their end${expired.length > 0 ? `: ${expired.join(', ')}` : ''}`
       return { data, text, exitCode: expired.length > 0 ? 1 : 0 }
     },
-  }),
-]
-
-const shown = ({ secret, previous, previousUntil }: WebhookSecrets) => ({
-  data: { secret, previous_secret: previous, previous_valid_until: previousUntil?.toISOString() ?? null },
-  text: secret,
-})
-
-const webhooks: Command[] = [
-  command({
-    name: 'webhook-secret show',
-    help: '--org ID',
-    flags: z.strictObject({ org }),
-    run: async ({ db, clock }, { org }) => shown(await webhookSecrets(db, org, clock.now())),
-  }),
-  command({
-    name: 'webhook-secret rotate',
-    help: '--org ID',
-    flags: z.strictObject({ org }),
-    run: async ({ db, clock }, { org }) => shown(await rotateWebhookSecret(db, org, clock.now())),
   }),
 ]
 

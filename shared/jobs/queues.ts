@@ -2,21 +2,41 @@ import { type JobsOptions, Queue } from 'bullmq'
 import type { Redis } from '../io/redis.ts'
 
 /** One row per queue: how many jobs one worker process runs at once, and what happens to a job that fails. */
-export type QueueRow = { concurrency: number; job: JobsOptions; repeat?: Record<string, { everyMs: number }> }
+export type QueueRow = {
+  /** `most` is WORKER_CONCURRENCY. */
+  concurrency: (most: number) => number
+  job: JobsOptions
+  repeat?: Record<string, { everyMs: number }>
+}
 
-const finished = { removeOnComplete: { count: 1_000 }, removeOnFail: { count: 5_000 } }
+const kept = { removeOnComplete: { count: 1_000 }, removeOnFail: { count: 5_000 } }
+/** Where a table's row is the truth: nothing stays behind, so that the same id can be added again at any time. */
+const forgotten = { removeOnComplete: true, removeOnFail: true }
 
 export const queues = {
   /** Housekeeping by the clock: each task runs on one worker at a time, however many there are. */
   maintenance: {
-    concurrency: 1,
-    job: { attempts: 1, ...finished },
+    concurrency: () => 1,
+    job: { attempts: 1, ...kept },
     repeat: {
       sweep: { everyMs: 5_000 },
       reconcile: { everyMs: 10_000 },
+      jobs: { everyMs: 5_000 },
+      requeue: { everyMs: 30_000 },
+      webhooks: { everyMs: 15_000 },
       partitions: { everyMs: 6 * 3_600_000 },
       expire: { everyMs: 3_600_000 },
     },
+  },
+  /** Steps of slow work: `start`, `finish` and `cancel`, each with the id of its job. */
+  media: {
+    concurrency: most => most,
+    job: { attempts: 8, backoff: { type: 'exponential', delay: 1_000, jitter: 0.5 }, ...forgotten },
+  },
+  /** Deliveries by id. They wait for strangers most of the time, so many run at once; the row says when to try again. */
+  webhooks: {
+    concurrency: most => 4 * most,
+    job: { attempts: 5, backoff: { type: 'exponential', delay: 1_000, jitter: 0.5 }, ...forgotten },
   },
 } as const satisfies Record<string, QueueRow>
 export type QueueName = keyof typeof queues
@@ -34,7 +54,8 @@ const overdueMs = 10_000
  * then: Redis may have been wiped, or a worker may have died between a run and the scheduling of the next.
  */
 export async function scheduleRepeating(queue: Queue, name: QueueName): Promise<void> {
-  for (const [task, { everyMs }] of Object.entries(queues[name].repeat)) {
+  const { repeat = {} }: QueueRow = queues[name]
+  for (const [task, { everyMs }] of Object.entries(repeat)) {
     const known = await queue.getJobScheduler(task)
     const alive = known?.every === everyMs && (known.next ?? 0) > Date.now() - overdueMs
     if (!alive) await queue.upsertJobScheduler(task, { every: everyMs }, { name: task })

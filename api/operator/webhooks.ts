@@ -1,0 +1,87 @@
+import { z } from 'zod'
+import type { WebhookAttempt, WebhookDelivery } from '../../shared/generated/prisma/client.ts'
+import { rotateWebhookSecret, type WebhookSecrets, webhookSecrets } from '../../shared/keys/webhook-secrets.ts'
+import { existing, number, org } from './flags.ts'
+import { type Command, command } from './parse.ts'
+
+const mostListed = 1_000
+const delivery = z.string().regex(/^evt_\w+$/, 'must be the delivery’s id (evt_…)')
+
+const secretsShown = ({ secret, previous, previousUntil }: WebhookSecrets) => ({
+  data: { secret, previous_secret: previous, previous_valid_until: previousUntil?.toISOString() ?? null },
+  text: secret,
+})
+
+const record = (row: WebhookDelivery) => ({
+  id: row.id,
+  job: row.jobId,
+  type: row.type,
+  url: row.url,
+  status: row.status,
+  attempts: row.attempts,
+  next_attempt_at: row.status === 'pending' ? row.nextAttemptAt.toISOString() : null,
+  created_at: row.createdAt.toISOString(),
+  delivered_at: row.deliveredAt?.toISOString() ?? null,
+})
+
+const attemptRecord = ({ number, at, durationMs, status, error, response }: WebhookAttempt) => ({
+  number,
+  at: at.toISOString(),
+  duration_ms: durationMs,
+  status,
+  error,
+  response,
+})
+
+const line = (row: WebhookDelivery) =>
+  `${row.id}  ${row.createdAt.toISOString()}  ${row.status.padEnd(9)}  ${row.type}  ${row.jobId}  ${row.url}`
+const attemptLine = (row: WebhookAttempt) =>
+  `  ${row.number}  ${row.at.toISOString()}  ${row.durationMs} ms  ${row.status ?? row.error}`
+
+export const webhooks: Command[] = [
+  command({
+    name: 'webhook-secret show',
+    help: '--org ID',
+    flags: z.strictObject({ org }),
+    run: async ({ db, clock }, { org }) => secretsShown(await webhookSecrets(db, org, clock.now())),
+  }),
+  command({
+    name: 'webhook-secret rotate',
+    help: '--org ID',
+    flags: z.strictObject({ org }),
+    run: async ({ db, clock }, { org }) => secretsShown(await rotateWebhookSecret(db, org, clock.now())),
+  }),
+  command({
+    name: 'webhook list',
+    help: '--org ID [--status pending|delivered|failed] [--limit N]',
+    flags: z.strictObject({
+      org,
+      status: z.enum(['pending', 'delivered', 'failed']).optional(),
+      limit: number.pipe(z.int().min(1).max(mostListed)).default(20),
+    }),
+    async run(services, { org, status, limit }) {
+      await existing(services, org)
+      const rows = await services.webhooks.list(org, { limit, ...(status && { status }) })
+      return { data: { data: rows.map(record) }, text: rows.map(line).join('\n') || 'No deliveries.' }
+    },
+  }),
+  command({
+    name: 'webhook show',
+    help: '--delivery evt_…',
+    flags: z.strictObject({ delivery }),
+    async run({ webhooks }, { delivery }) {
+      const row = await webhooks.show(delivery)
+      const data = { ...record(row), log: row.log.map(attemptRecord) }
+      return { data: { data }, text: [line(row), ...row.log.map(attemptLine)].join('\n') }
+    },
+  }),
+  command({
+    name: 'webhook redeliver',
+    help: '--delivery evt_…',
+    flags: z.strictObject({ delivery }),
+    async run({ webhooks }, { delivery }) {
+      const row = await webhooks.redeliver(delivery)
+      return { data: { data: record(row) }, text: line(row) }
+    },
+  }),
+]
