@@ -94,8 +94,12 @@ export const video: QueuedKindRow<VideoRequest, VideoInput> = {
     ...fieldsOf('input_audio_references', body.input_audio_references, 'audio'),
     ...fieldOf('input_video_url', body.input_video_url, 'video', true),
   ],
-  input(body, model, references) {
-    const mode = modeOf(body, model)
+  input(body, row, references) {
+    const mode = modeOf(body, row)
+    const model = inMode(row, mode)
+    if (model.kind?.prompt === 'required' && !body.prompt)
+      throw needs('prompt', `\`prompt\` is required by ${model.id}`)
+    if (model.kind?.prompt === 'none' && body.prompt) throw unsupported(model, 'prompt', 'does not take `prompt`')
     const { resolution, aspectRatio } = frameOf(body, model)
     if (body.end_image_url && !model.kind?.end_image) throw unsupported(model, 'end_image_url', 'takes no last frame')
     for (const field of ['negative_prompt', 'seed'] as const)
@@ -119,6 +123,16 @@ export const video: QueuedKindRow<VideoRequest, VideoInput> = {
   quote: (input, deployment, marginPpm) => ({
     chargeNano: secondsNano(deployment, input.resolution, input.seconds, marginPpm),
   }),
+}
+
+/** The row as it is for one mode: a field of its `kind` may be another there, e.g. `reference_durations`. */
+function inMode(model: ModelRow, mode: VideoMode): ModelRow {
+  const own = Object.entries(model.kind ?? {}).filter(([name]) => name.startsWith(`${mode}_`))
+  if (own.length === 0) return model
+  return {
+    ...model,
+    kind: { ...model.kind, ...Object.fromEntries(own.map(([name, value]) => [name.slice(mode.length + 1), value])) },
+  }
 }
 
 const fieldOfMode: Record<VideoMode, keyof VideoRequest> = {

@@ -65,7 +65,7 @@ export async function submitJob(
 
 /**
  * Who can do this work, in the catalog's order: at the model that the body names, else at the first one that takes the
- * input. Throws the error of the named model, or of the one that came closest.
+ * input. Throws the error of the named model, or of the first one that did not.
  */
 function targetsFor(
   services: Services,

@@ -1,5 +1,5 @@
 import { createHmac } from 'node:crypto'
-import { json, type Recorded, type Reply } from './emulator.ts'
+import { json, type Recorded, type Reply, reset } from './emulator.ts'
 import {
   type Desk,
   type Json,
@@ -15,6 +15,8 @@ export type KlingOptions = WorkOptions & {
   accounts?: Record<string, string>
   /** What a failed task says. */
   failure?: string
+  /** Whether the answer to a create request that was carried out is lost on its way. */
+  losesAnswer?: () => boolean
 }
 
 const common = ['model_name', 'mode', 'prompt', 'external_task_id', 'callback_url']
@@ -51,6 +53,7 @@ const testAccount = { 'secret-key-of-the-gateway': 'and-its-other-half' }
 export function startKling({
   accounts = testAccount,
   failure = 'Generation failed, please try again.',
+  losesAnswer = () => false,
   ...options
 }: KlingOptions = {}): Promise<WorkEmulator> {
   const externals = new Map<string, string>()
@@ -61,7 +64,7 @@ export function startKling({
     if (externals.has(external)) return klingError(400, 1201, 'external_task_id must be unique')
     const work = desk.add(request)
     if (external !== undefined) externals.set(external, work.id)
-    return envelope({ ...shown(work, desk.url), task_status: 'submitted' })
+    return losesAnswer() ? reset : envelope({ ...shown(work, desk.url), task_status: 'submitted' })
   }
   const shown = ({ id, status, body }: Work, url: string): object => ({
     task_id: id,
