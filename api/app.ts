@@ -6,6 +6,7 @@ import type { Services } from '../shared/services.ts'
 import type { Context, Endpoint, State, Validated } from './endpoint.ts'
 import { parseJson, readJsonBody, refuseNul, validate } from './middleware/body.ts'
 import { edge } from './middleware/edge.ts'
+import { dropUpload, isForm, takeForm } from './middleware/form.ts'
 import { idempotencyKeyOf, type Kept, once, type Repeatable } from './middleware/idempotency.ts'
 import { admitFree, provisioningKey, standardKey } from './middleware/key.ts'
 import { endpoints } from './routes/index.ts'
@@ -19,9 +20,8 @@ export function createApp(services: Services): Koa<State> {
   const fixed = new Map<string, Endpoint>()
   for (const endpoint of endpoints) {
     if (!endpoint.path.includes('{')) fixed.set(`${endpoint.method.toUpperCase()} ${endpoint.path}`, endpoint)
-    router[endpoint.method](endpoint.path.replace(/\{(\w+)\}/g, ':$1'), ctx =>
-      serve(endpoint, ctx as unknown as Context),
-    )
+    const pattern = endpoint.path.replace(/\{(\w+)\}/g, endpoint.deep ? '*$1' : ':$1')
+    router[endpoint.method](pattern, ctx => serve(endpoint, ctx as unknown as Context))
   }
   app.use(edge(services))
   // Paths without parameters need no matching, and the busiest ones are among them.
@@ -41,7 +41,10 @@ async function serve(endpoint: Endpoint, ctx: Context): Promise<void> {
   await enter(endpoint, ctx, headers.authorization)
   let key: string | null
   try {
-    if (endpoint.body) {
+    if (endpoint.form && (!endpoint.body || isForm(ctx.req))) {
+      await (endpoint.form.free ? countFree(ctx) : confirmKey(ctx))
+      await takeForm(endpoint, endpoint.form, ctx)
+    } else if (endpoint.body) {
       state.raw = await readJsonBody(ctx.req)
       state.body = validate(endpoint.body, parseJson(state.raw))
     }
@@ -54,10 +57,20 @@ async function serve(endpoint: Endpoint, ctx: Context): Promise<void> {
   } catch (error) {
     // Whatever is wrong with the request, a revoked key hears about the key first.
     await confirmKey(ctx)
+    await dropUpload(ctx)
     throw error
   }
   const streaming = (state.body as { stream?: unknown } | undefined)?.stream === true
-  return key === null || streaming ? handle(endpoint, ctx) : handleOnce(endpoint, ctx, key)
+  try {
+    await (key === null || streaming ? handle(endpoint, ctx) : handleOnce(endpoint, ctx, key))
+  } catch (error) {
+    await dropUpload(ctx)
+    throw error
+  }
+}
+
+async function countFree(ctx: Context): Promise<void> {
+  ctx.set(await admitFree(ctx.state.services, ctx.state.known))
 }
 
 async function enter(endpoint: Endpoint, ctx: Context, authorization: string | undefined): Promise<void> {
@@ -81,13 +94,14 @@ async function confirmKey({ state: { known, services } }: Context): Promise<void
 }
 
 async function handle(endpoint: Endpoint, ctx: Context): Promise<void> {
-  const { services, known, organisationId, body, raw, query, client, requestId, wide } = ctx.state
+  const { services, known, organisationId, body, raw, upload = null, query, client, requestId, wide } = ctx.state
   const request: Validated<unknown, unknown> = {
     services,
     known,
     organisationId,
     body,
     raw,
+    upload,
     query,
     params: ctx.params ?? {},
     client,
@@ -116,7 +130,8 @@ async function handleOnce(endpoint: Endpoint, ctx: Context, key: string): Promis
   }
   const { answer, replayed } = await once(services, request, () => recorded(endpoint, ctx))
   if (!answer) return
-  if (replayed && !provisioning) ctx.set(await admitFree(services, known))
+  if (replayed) await dropUpload(ctx)
+  if (replayed && !provisioning && !endpoint.form?.free) await countFree(ctx)
   ctx.respond = false
   client.send(answer.status, { ...answer.headers, ...(replayed && { 'idempotent-replayed': 'true' }) }, answer.body)
 }

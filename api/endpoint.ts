@@ -1,6 +1,7 @@
 import type { ParameterizedContext } from 'koa'
 import type { z } from 'zod'
 import type { ErrorCode } from '../shared/base/errors.ts'
+import type { StoredFile } from '../shared/jobs/files.ts'
 import type { Known } from '../shared/keys/policies.ts'
 import type { Scope } from '../shared/keys/policy.ts'
 import type { Services } from '../shared/services.ts'
@@ -16,8 +17,10 @@ export type State = {
   /** The organisation of a provisioning key. */
   organisationId: string
   body: unknown
-  /** The JSON body's bytes as they came. */
+  /** The JSON body's bytes as they came; of a form, a digest of what is in it. */
   raw: Buffer
+  /** The file of a form, in storage. */
+  upload: StoredFile | null
   query: unknown
   client: HttpClient
   /** Fields for the one log line of this request. */
@@ -31,6 +34,15 @@ export type Access = 'public' | 'provisioning' | { scope: Scope | null }
 /** An optional request header that an endpoint reads, as the documentation has it. */
 export type Header = { name: string; maxLength: number; description: string }
 
+/** A multipart form with one file, which an endpoint takes: alone, or as another way to write its JSON body. */
+export type Form = {
+  file: { name: string; required: boolean; description: string }
+  /** The JSON body that a form stands for; it is validated as one. Without it the form has no other fields. */
+  toBody?(fields: Record<string, string>, upload: StoredFile | null, services: Services): unknown
+  /** True for work that costs nothing: it is counted against the key's limits before the file is taken in. */
+  free?: boolean
+}
+
 export type Answer = { description: string; schema?: z.ZodType; contentType?: string }
 
 /** A request as a handler sees it: validated, typed by the endpoint's own schemas. */
@@ -40,6 +52,7 @@ export type Validated<Body, Query> = {
   organisationId: string
   body: Body
   raw: Buffer
+  upload: StoredFile | null
   query: Query
   params: Record<string, string>
   client: HttpClient
@@ -52,11 +65,14 @@ export type Endpoint = {
   method: 'get' | 'post' | 'patch' | 'delete'
   /** With parameters in braces, as OpenAPI writes them. */
   path: string
+  /** True when the parameter at the end of the path may contain slashes. */
+  deep?: boolean
   tag: string
   summary: string
   description?: string
   access: Access
   body?: z.ZodType
+  form?: Form
   query?: z.ZodObject
   headers?: Header[]
   answers: Record<number, Answer>

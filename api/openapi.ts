@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { type ErrorCode, GatewayError } from '../shared/base/errors.ts'
 import { errorAnswer, streamed } from './answers.ts'
-import type { Endpoint, Header } from './endpoint.ts'
+import type { Endpoint, Form, Header } from './endpoint.ts'
 
 type Json = Record<string, unknown>
 
@@ -26,14 +26,22 @@ const ofBodies: ErrorCode[] = [
   'request_too_large',
   'unsupported_media_type',
 ]
+const ofForms: ErrorCode[] = [
+  'invalid_request',
+  'missing_field',
+  'unknown_field',
+  'file_too_large',
+  'unsupported_media_type',
+]
 const ofQueries: ErrorCode[] = ['invalid_request', 'missing_field', 'unknown_field']
 const ofPosts: ErrorCode[] = ['invalid_request', 'idempotency_key_reused', 'idempotency_in_progress']
 
 /** Every error code an endpoint can answer with. */
-export function errorsOf({ access, body, query, path, method, errors = [] }: Endpoint): ErrorCode[] {
+export function errorsOf({ access, body, form, query, path, method, errors = [] }: Endpoint): ErrorCode[] {
   const codes: ErrorCode[] = [...always, ...byAccess[typeof access === 'object' ? 'key' : access], ...errors]
   if (typeof access === 'object' && access.scope !== null) codes.push('insufficient_scope')
   if (body) codes.push(...ofBodies)
+  if (form) codes.push(...ofForms)
   if (query) codes.push(...ofQueries)
   if (path.includes('{')) codes.push('invalid_request')
   if (method === 'post') codes.push(...ofPosts)
@@ -70,7 +78,7 @@ export function openApiDocument(endpoints: readonly Endpoint[]): Json {
 
 /** `schemas` collects the named ones, for all operations together. */
 function operation(endpoint: Endpoint, schemas: Json): Json {
-  const { tag, summary, description, access, body, method } = endpoint
+  const { tag, summary, description, access, body, form, method } = endpoint
   return {
     tags: [tag],
     summary,
@@ -78,11 +86,28 @@ function operation(endpoint: Endpoint, schemas: Json): Json {
     operationId: `${method} ${endpoint.path}`.replace(/[^a-z0-9]+/gi, '_').replace(/_$/, ''),
     security: access === 'public' ? [] : [{ [access === 'provisioning' ? 'provisioning' : 'key']: [] }],
     parameters: parameters(endpoint, schemas),
-    ...(body && {
-      requestBody: { required: true, content: { 'application/json': { schema: jsonSchema(body, 'input', schemas) } } },
+    ...((body || form) && {
+      requestBody: {
+        required: true,
+        content: {
+          ...(body && { 'application/json': { schema: jsonSchema(body, 'input', schemas) } }),
+          ...(form && { 'multipart/form-data': { schema: formSchema(form, body, schemas) } }),
+        },
+      },
     }),
     responses: { ...answers(endpoint, schemas), ...failures(endpoint, schemas) },
   }
+}
+
+/** The file beside the fields of the JSON body that the form stands for. */
+function formSchema({ file }: Form, body: z.ZodType | undefined, schemas: Json): Json {
+  const { name, required, description } = file
+  const own = {
+    type: 'object',
+    properties: { [name]: { type: 'string', format: 'binary', description } },
+    required: required ? [name] : [],
+  }
+  return body ? { allOf: [jsonSchema(body, 'input', schemas), own] } : { ...own, additionalProperties: false }
 }
 
 const idempotencyKey: Header = {

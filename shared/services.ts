@@ -3,11 +3,22 @@ import { type Clock, systemClock } from './base/time.ts'
 import { type Catalog, CatalogError, loadCatalog } from './catalog/catalog.ts'
 import { KeepAlive } from './chat/keep-alive.ts'
 import { Sessions } from './chat/sessions.ts'
+import type { Blobs } from './io/blobs.ts'
 import { type Database, openDatabase } from './io/db.ts'
 import type { Logger } from './io/log.ts'
+import { openBlobs } from './io/open-blobs.ts'
 import { openProducer, type Redis, ready } from './io/redis.ts'
+import type { Door } from './io/safe-url.ts'
+import { Endings } from './jobs/endings.ts'
+import { Files } from './jobs/files.ts'
+import { Jobs } from './jobs/jobs.ts'
+import { openQueue } from './jobs/queues.ts'
+import { Tasks } from './jobs/tasks.ts'
+import { Watch } from './jobs/watch.ts'
+import { Webhooks } from './jobs/webhooks.ts'
 import { Keys } from './keys/keys.ts'
 import { Policies } from './keys/policies.ts'
+import { SigningSecret } from './keys/signing-secret.ts'
 import { Health } from './providers/health.ts'
 import { createSandbox } from './providers/sandbox/upstream.ts'
 import { Upstreams } from './providers/upstreams.ts'
@@ -32,6 +43,16 @@ export type Services = {
   health: Health
   sessions: Sessions
   keepAlive: KeepAlive
+  /** What URLs from outside are held to. */
+  door: Door
+  signingSecret: SigningSecret
+  blobs: Blobs
+  files: Files
+  jobs: Jobs
+  tasks: Tasks
+  watch: Watch
+  webhooks: Webhooks
+  endings: Endings
   /** Settles what is open and closes every connection; idempotent. */
   close(): Promise<void>
 }
@@ -50,11 +71,20 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
   const policies = new Policies(db, redis)
   const health = new Health(redis, clock)
   const upstreams = new Upstreams({ catalog, config, health, sandbox: createSandbox(), clock })
+  const signingSecret = new SigningSecret(db, config.signingSecret)
+  const blobs = await openBlobs(config, () => signingSecret.get(), clock)
+  const queues = { media: openQueue('media', redis), webhooks: openQueue('webhooks', redis) }
+  for (const queue of Object.values(queues)) queue.on('error', error => log.warn({ err: error }, 'queue connection'))
+  const webhooks = new Webhooks({ db, queue: queues.webhooks, clock })
+  const endings = new Endings(redis)
   let closing: Promise<void> | null = null
   const close = async () => {
     health.close()
+    endings.close()
     await admission.close()
     await upstreams.close()
+    await Promise.all(Object.values(queues).map(queue => queue.close()))
+    blobs.close()
     await db.$disconnect()
     redis.disconnect()
   }
@@ -74,6 +104,15 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
     health,
     sessions: new Sessions(redis),
     keepAlive: new KeepAlive(),
+    door: { allowPrivate: config.allowPrivateUrls },
+    signingSecret,
+    blobs,
+    files: new Files(db, blobs, clock),
+    jobs: new Jobs({ db, webhooks, clock, startLeaseMs: startLeaseOf(config) }),
+    tasks: new Tasks(queues.media),
+    watch: new Watch(redis),
+    webhooks,
+    endings,
     close: () => (closing ??= close()),
   }
 }
@@ -83,6 +122,13 @@ const leewayMs = 5 * 60_000
 /** Longer than the slowest request can take: its last call begins when its patience ends, and uses up the whole time-out. */
 function deadlineOf({ upstream, patience }: Config): number {
   return patience.budgetMs + upstream.totalTimeoutMs + leewayMs
+}
+
+const startLeewayMs = 15_000
+
+/** Longer than the one request of a start can take, with its files read and its answer saved. */
+function startLeaseOf({ upstream }: Config): number {
+  return upstream.connectTimeoutMs + upstream.firstByteTimeoutMs + upstream.idleTimeoutMs + startLeewayMs
 }
 
 function catalogOf(config: Config): Catalog {

@@ -1,6 +1,11 @@
 import test from 'ava'
+import { ALL_FORMATS, BufferSource, Input } from 'mediabunny'
+import OpenAI, { toFile } from 'openai'
+import { textureFile } from '../shared/providers/sandbox/glb.ts'
 import { type Account, freshStores, type Gateway, type Stores, startGateway } from './support/gateway.ts'
-import { startWorkers, type Workers } from './support/workers.ts'
+import { answerOf, over, rowOf, running, submit } from './support/media.ts'
+import { type MediaPath, mediaBodies } from './support/media-calls.ts'
+import { keepHouse, startWorkers, type Workers } from './support/workers.ts'
 
 let stores: Stores
 let gateway: Gateway
@@ -11,7 +16,7 @@ test.before(async () => {
   stores = await freshStores()
   gateway = await startGateway(stores)
   workers = startWorkers(gateway.services)
-  account = await gateway.account()
+  account = await gateway.account({ usd: '0' })
 })
 test.after.always(async () => {
   await workers?.stop()
@@ -19,17 +24,87 @@ test.after.always(async () => {
   await stores?.drop()
 })
 
-test('202, then completed: a video of a test key', async t => {
-  const key = account.test
-  const created = await gateway.fetch('/v1/videos', { key, body: { prompt: 'A lighthouse at dusk', seconds: 4 } })
-  const job = await created.json()
-  t.is(created.status, 202, JSON.stringify(job))
-  t.like(job, { object: 'video.job', status: 'queued', cost_usd: 0, url: null, error: null })
-  const done = await gateway.fetch(`/v1/videos/${job.id}`, { key, headers: { prefer: 'wait=30' } })
-  const over = await done.json()
-  t.is(over.status, 'completed', JSON.stringify(over))
-  t.log(over)
-  const file = await fetch(over.url)
-  t.is(file.status, 200)
+for (const path of Object.keys(mediaBodies) as MediaPath[]) {
+  test(`completed for free, without credits: a test key’s job of ${path}`, async t => {
+    const body = await mediaBodies[path]()
+    const created = await gateway.fetch(path, { key: account.test, body })
+    t.is(created.status, 202)
+    t.is(created.headers.get('x-sandbox'), 'true')
+    const job = await answerOf(created)
+    t.is(created.headers.get('x-generation-id'), job.id)
+    const done = await over(gateway, account.test, path, job.id)
+    t.like(done, { status: 'completed', progress: 100, cost_usd: 0, error: null })
+    t.true(
+      done.started_at >= done.created_at && done.completed_at >= done.started_at && done.expires_at > done.completed_at,
+    )
+    const file = await fetch(done.url)
+    t.is(file.status, 200)
+    t.is((await file.arrayBuffer()).byteLength, done.outputs[0].bytes)
+    t.deepEqual(await gateway.services.db.ledgerEntry.count({ where: { organisationId: account.organisationId } }), 0)
+  })
+}
 
+test('failed by a magic word, expired by another, and both are free', async t => {
+  const failing = await submit(gateway, '/v1/videos', account.test, { prompt: 'sandbox:fail' })
+  t.like(await over(gateway, account.test, '/v1/videos', failing.id), { status: 'failed', cost_usd: 0, url: null })
+  const endless = await submit(gateway, '/v1/meshes', account.test, { prompt: 'sandbox:timeout' })
+  await running(gateway, endless.id)
+  await gateway.services.db.job.update({ where: { id: endless.id }, data: { deadlineAt: new Date(0) } })
+  await keepHouse(gateway.services)
+  t.like(await over(gateway, account.test, '/v1/meshes', endless.id), { status: 'expired', cost_usd: 0 })
+})
+
+test('the OpenAI SDK makes a video from a first frame and downloads it', async t => {
+  const client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: account.test })
+  const frame = await toFile(textureFile(), 'frame.png', { type: 'image/png' })
+  const created = await client.videos.create({
+    model: 'veo-3.1' as 'sora-2',
+    prompt: 'A lighthouse at dusk',
+    seconds: '8',
+    size: '1280x720',
+    input_reference: frame,
+  })
+  t.is(created.status, 'queued')
+  t.like((await rowOf(gateway, created.id)).input as object, {
+    input: { mode: 'image', seconds: 8, aspectRatio: '16:9' },
+  })
+  await over(gateway, account.test, '/v1/videos', created.id)
+  t.like(await client.videos.retrieve(created.id), { status: 'completed', progress: 100 })
+  const content = await client.videos.downloadContent(created.id)
+  t.is(content.headers.get('content-type'), 'video/mp4')
+  const input = new Input({ formats: ALL_FORMATS, source: new BufferSource(await content.arrayBuffer()) })
+  t.is(Math.round(await input.computeDuration()), 8)
+  const track = (await input.getPrimaryVideoTrack())!
+  t.deepEqual([track.displayWidth, track.displayHeight], [1280, 720])
+  const part = await gateway.fetch(`/v1/videos/${created.id}/content`, {
+    key: account.test,
+    headers: { range: 'bytes=4-7' },
+  })
+  t.is(part.status, 206)
+  t.is(await part.text(), 'ftyp')
+})
+
+test('400 and 415 for forms that are not what they should be: nothing is stored', async t => {
+  const headers = { authorization: `Bearer ${account.test}` }
+  const send = (body: FormData) => fetch(`${gateway.url}/v1/videos`, { method: 'POST', headers, body })
+  const text = new FormData()
+  text.append('prompt', 'x')
+  text.append('input_reference', new Blob(['no image']), 'frame.png')
+  const refused = await send(text)
+  t.is(refused.status, 415)
+  t.is((await answerOf(refused)).error.param, 'input_reference')
+  const odd = new FormData()
+  odd.append('prompt', 'x')
+  odd.append('colour', 'red')
+  t.like((await answerOf(await send(odd))).error, { code: 'unknown_field', param: 'colour' })
+  const audio = new FormData()
+  audio.append('prompt', 'x')
+  audio.append('audio', 'loud')
+  t.like((await answerOf(await send(audio))).error, { code: 'invalid_request', param: 'audio' })
+})
+
+test('404 for the content of a job that has none', async t => {
+  const job = await submit(gateway, '/v1/videos', account.test, { prompt: 'sandbox:fail' })
+  await over(gateway, account.test, '/v1/videos', job.id)
+  t.is((await gateway.fetch(`/v1/videos/${job.id}/content`, { key: account.test })).status, 404)
 })

@@ -44,7 +44,8 @@ export function readJsonBody(request: IncomingMessage): Promise<Buffer> {
   })
 }
 
-function discard(request: IncomingMessage): void {
+/** Reads the rest of a request and throws it away, so that the client gets to see the answer. */
+export function discard(request: IncomingMessage): void {
   let bytes = 0
   request.on('data', (part: Buffer) => {
     bytes += part.length

@@ -4,7 +4,7 @@ import type { Known } from '../../shared/keys/policies.ts'
 import { authorise, type Scope } from '../../shared/keys/policy.ts'
 import { hashSecret, secretKind } from '../../shared/keys/secret.ts'
 import type { Services } from '../../shared/services.ts'
-import { rateHeaders } from '../../shared/wallet/admission.ts'
+import { rateHeaders } from '../../shared/wallet/rates.ts'
 import { spenderOf } from '../../shared/wallet/spender.ts'
 
 /** The secret of an `Authorization: Bearer` header. Throws 401. */

@@ -1,10 +1,15 @@
 import type { Endpoint } from '../endpoint.ts'
 import { balance, readGeneration } from './account.ts'
+import { listAvatars, listVoices } from './avatars.ts'
+import { accountCallback, jobCallback } from './callbacks.ts'
 import { chatCompletions, completions, createEmbeddings, routeDecision } from './chat.ts'
 import { docsAsset, docsPage, openApi } from './docs.ts'
+import { readStoredFile } from './files.ts'
 import { createKey, deleteKey, listKeys, patchKey, readKey, rollKey } from './keys.ts'
+import { mediaRoutes } from './media.ts'
 import { listModels } from './models.ts'
 import { health, readiness } from './service.ts'
+import { createUpload } from './uploads.ts'
 
 /** Every route of the service. The router serves them and the OpenAPI document describes them. */
 export const endpoints: readonly Endpoint[] = [
@@ -13,6 +18,11 @@ export const endpoints: readonly Endpoint[] = [
   createEmbeddings,
   routeDecision,
   listModels,
+  ...mediaRoutes,
+  listAvatars,
+  listVoices,
+  createUpload,
+  readStoredFile,
   balance,
   readGeneration,
   listKeys,
@@ -23,6 +33,8 @@ export const endpoints: readonly Endpoint[] = [
   deleteKey,
   health,
   readiness,
+  jobCallback,
+  accountCallback,
   openApi(() => endpoints),
   docsPage,
   docsAsset,

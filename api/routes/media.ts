@@ -6,15 +6,18 @@ import { allowedModels } from '../../shared/keys/allowlist.ts'
 import type { Known } from '../../shared/keys/policies.ts'
 import { type QueuedKind, queuedKinds } from '../../shared/kinds/index.ts'
 import { cancel } from '../../shared/media/cancel.ts'
-import { presentJob } from '../../shared/media/present.ts'
+import { presentJob, storedResult } from '../../shared/media/present.ts'
 import { queuedTargets, submitJob } from '../../shared/media/submit.ts'
 import type { Services } from '../../shared/services.ts'
-import { rateHeaders } from '../../shared/wallet/admission.ts'
-import { type Context, type Endpoint, endpoint } from '../endpoint.ts'
+import { rateHeaders } from '../../shared/wallet/rates.ts'
+import { type Context, type Endpoint, endpoint, type Form } from '../endpoint.ts'
 import { jobAnswer, meshAnswer, modelSlugs } from '../media-answers.ts'
 import { admitFree } from '../middleware/key.ts'
+import { rangeHeader, sendStored, storedAnswers } from '../middleware/stored.ts'
 
 const mostWaitS = 60
+/** The address of a form's file is used at once. */
+const frameAddressMs = 60_000
 const preferHeader = {
   name: 'Prefer',
   maxLength: 100,
@@ -81,6 +84,7 @@ function routesOf(kind: QueuedKind): Endpoint[] {
       description,
       access: { scope: '*' },
       body: row.request as z.ZodType<{ model?: string }>,
+      ...(kind === 'video' && { form: openAiForm }),
       headers: [preferHeader],
       answers: { 202: { description: 'The job.', schema: answer } },
       errors,
@@ -130,6 +134,25 @@ function routesOf(kind: QueuedKind): Endpoint[] {
       },
     }),
   ]
+}
+
+/** OpenAI's multipart form of the same request; its file is the first frame. */
+const openAiForm: Form = {
+  file: { name: 'input_reference', required: false, description: 'The first frame.' },
+  async toBody({ seed, audio, ...fields }, upload, { blobs, clock }) {
+    const frame = upload && {
+      start_image_url: await blobs.signedUrl(
+        { key: upload.storageKey, contentType: upload.contentType },
+        clock.now() + frameAddressMs,
+      ),
+    }
+    return {
+      ...fields,
+      ...(seed !== undefined && { seed: Number(seed) }),
+      ...(audio !== undefined && { audio: audio === 'true' || (audio === 'false' ? false : audio) }),
+      ...frame,
+    }
+  },
 }
 
 /** Avatars' videos have their models beside them, not below. */
@@ -208,4 +231,24 @@ function slugsOf(services: Services, known: Known, kind: QueuedKind) {
     }))
 }
 
-export const mediaRoutes: Endpoint[] = (Object.keys(queuedKinds) as QueuedKind[]).flatMap(routesOf)
+const videoContent = endpoint({
+  method: 'get',
+  path: '/v1/videos/{id}/content',
+  tag: 'Video',
+  summary: 'Read the finished file',
+  description: 'The bytes of the job’s `url`, for clients that ask for them with their key.',
+  access: { scope: '*' },
+  headers: [rangeHeader],
+  answers: storedAnswers,
+  errors: ['not_found'],
+  async handle({ services, known, params, ctx }) {
+    ctx.set(await admitFree(services, known))
+    const job = await find(services, known, 'video', params.id!)
+    const file = storedResult(services, job)
+    if (!file)
+      throw new GatewayError('not_found', 'This job has no file: it is not completed, or its results have expired.')
+    await sendStored(ctx, services.blobs, { key: file.storageKey, bytes: file.bytes, contentType: file.contentType })
+  },
+})
+
+export const mediaRoutes: Endpoint[] = [...(Object.keys(queuedKinds) as QueuedKind[]).flatMap(routesOf), videoContent]

@@ -19,10 +19,10 @@ export const readiness = endpoint({
   ...shared,
   path: '/readyz',
   summary: 'Can requests be served',
-  answers: { 200: { description: 'Redis and Postgres answer.', schema: status } },
+  answers: { 200: { description: 'Redis, Postgres and the storage answer.', schema: status } },
   errors: ['service_unavailable'],
   async handle({ services }) {
-    const checks = Promise.all([services.redis.ping(), services.db.$queryRaw`SELECT 1`])
+    const checks = Promise.all([services.redis.ping(), services.db.$queryRaw`SELECT 1`, services.blobs.check()])
     const late = new Promise((_, reject) => {
       setTimeout(() => reject(new Error('no answer in time')), patienceMs).unref()
     })
@@ -30,7 +30,7 @@ export const readiness = endpoint({
       await Promise.race([checks, late])
       return { status: 'ok' }
     } catch (cause) {
-      throw new GatewayError('service_unavailable', 'Redis or Postgres does not answer.', {
+      throw new GatewayError('service_unavailable', 'Redis, Postgres or the storage does not answer.', {
         headers: { 'retry-after': '1' },
         cause,
       })

@@ -24,9 +24,7 @@ export async function fetchMedia<K extends DirectKind>(
       { param: 'messages' },
     )
   }
-  const allowPrivate = services.config.allowPrivateUrls
-  const files = await Promise.all(
-    urls.map(url => fetchPublic(url, { maxBytes, timeoutMs, allowPrivate, param: 'messages' })),
-  )
+  const rules = { ...services.door, maxBytes, timeoutMs, param: 'messages' }
+  const files = await Promise.all(urls.map(url => fetchPublic(url, rules)))
   return new Map(urls.map((url, i) => [url, files[i]!]))
 }

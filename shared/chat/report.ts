@@ -1,6 +1,7 @@
 import type { Policy } from '../keys/policy.ts'
 import type { Target } from '../providers/contract.ts'
-import { rateHeaders, type Ticket } from '../wallet/admission.ts'
+import type { Ticket } from '../wallet/admission.ts'
+import { rateHeaders } from '../wallet/rates.ts'
 import type { UsageEvent } from '../wallet/usage-event.ts'
 import type { Bill } from './bill.ts'
 

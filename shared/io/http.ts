@@ -100,7 +100,7 @@ class ExchangeState implements Dispatcher.DispatchHandler, Exchange {
   fail(error: Error): void {
     if (this.#over) return
     this.#finish()
-    this.#sink.onError(faultOf(error), error)
+    this.#sink.onError(transportFault(error), error)
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -140,7 +140,8 @@ class ExchangeState implements Dispatcher.DispatchHandler, Exchange {
   }
 }
 
-function faultOf(error: Error): TransportFault {
+/** Which kind of failure an undici error is. */
+export function transportFault(error: Error): TransportFault {
   if (error instanceof Aborted) return 'aborted'
   const timedOut =
     error instanceof TotalTimeout ||

@@ -1,8 +1,11 @@
 import type { LookupAddress, LookupOptions } from 'node:dns'
 import { lookup } from 'node:dns/promises'
 import { BlockList, isIP, isIPv4 } from 'node:net'
+import { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
 import { Agent, type Dispatcher, request } from 'undici'
-import { GatewayError } from '../base/errors.ts'
+import { type ErrorDetails, GatewayError } from '../base/errors.ts'
+import { atMost } from './bytes.ts'
 
 const maxRedirects = 3
 const resolveTimeoutMs = 5_000
@@ -11,8 +14,10 @@ const maxUrlLength = 8_192
 export type Resolver = (hostname: string) => Promise<LookupAddress[]>
 
 export type UrlRules = {
-  /** Lets everything but http(s) and credentials pass: development, and hosts inside the operator's own network. */
+  /** Lets http, private addresses and any port pass: development, and hosts inside the operator's own network. */
   allowPrivate: boolean
+  /** `allowPrivate` unless a test brings its own: a test has no certificate. */
+  allowHttp?: boolean
   /** The request field the URL came from, for the error. */
   param?: string
   /** The system's resolver unless a test brings its own. */
@@ -28,6 +33,18 @@ export type FetchRules = UrlRules & {
   timeoutMs: number
   /** Media types taken: whole ones (`application/pdf`) or prefixes ending with a slash (`image/`). All when absent. */
   accept?: readonly string[]
+}
+
+/** What every URL from outside is held to, wherever it comes from. */
+export type Door = Pick<UrlRules, 'allowPrivate' | 'allowHttp' | 'resolve' | 'isPublic'>
+
+/** A URL that is not fetched, or a fetch that failed; `transient` = it may succeed later. */
+export class UrlRefused extends GatewayError {
+  readonly transient: boolean
+  constructor(message: string, details: ErrorDetails, transient: boolean) {
+    super('url_not_allowed', message, details)
+    this.transient = transient
+  }
 }
 
 export type CheckedUrl = { url: URL; addresses: LookupAddress[] }
@@ -60,20 +77,27 @@ export function isPublicAddress(address: string): boolean {
 }
 
 /**
- * Checks a URL that a caller gave us: http(s), no credentials, and every address of its host public. To be safe from
- * DNS rebinding, connect with `pinnedAgent(addresses)`. Throws a GatewayError `url_not_allowed`.
+ * Checks a URL that a caller gave us: https, no credentials, no port of another service, and every address of its host
+ * public. To be safe from DNS rebinding, connect with `pinnedAgent(addresses)`. Throws an `UrlRefused`.
  */
 export async function assertPublicUrl(address: string, rules: UrlRules): Promise<CheckedUrl> {
   if (address.length > maxUrlLength || !URL.canParse(address)) throw refused(rules, 'is not a valid URL')
   const url = new URL(address)
-  if (url.protocol !== 'https:' && url.protocol !== 'http:') throw refused(rules, 'must be an https URL')
+  const http = url.protocol === 'http:' && (rules.allowHttp ?? rules.allowPrivate)
+  if (url.protocol !== 'https:' && !http) throw refused(rules, 'must be an https URL')
   if (url.username || url.password) throw refused(rules, 'must not contain a user name or password')
+  if (!rules.allowPrivate && isForeignPort(url.port)) throw refused(rules, 'names a port that is not for the web')
   const addresses = await addressesOf(url, rules)
   const isPublic = rules.isPublic ?? isPublicAddress
   if (!rules.allowPrivate && !addresses.every(found => isPublic(found.address))) {
     throw refused(rules, 'must point to a host on the public internet')
   }
   return { url, addresses }
+}
+
+/** Ports below 1024 belong to well-known services, two of which are the web. */
+function isForeignPort(port: string): boolean {
+  return port !== '' && Number(port) < 1024 && port !== '80' && port !== '443'
 }
 
 /** The host's addresses; the URL parser has already turned decimal, octal and hexadecimal forms into dotted ones. */
@@ -91,7 +115,7 @@ async function addressesOf(url: URL, rules: UrlRules): Promise<LookupAddress[]> 
     if (found.length > 0) return found
   } catch (cause) {
     if (rules.signal?.aborted) throw rules.signal.reason
-    throw refused(rules, 'names a host that cannot be found', cause)
+    throw refused(rules, 'names a host that cannot be found', cause, true)
   }
   throw refused(rules, 'names a host that has no address')
 }
@@ -110,37 +134,58 @@ export function pinnedAgent(addresses: LookupAddress[]): Agent {
   return new Agent({ allowH2: false, connect: { lookup: pinned } })
 }
 
+/** A file at a public URL, its body still to be read. `bytes` as announced; null when it is not. */
+export type Opened = { stream: Readable; contentType: string; bytes: number | null; url: string }
+
 /**
- * Downloads a file from a URL that a caller gave us. Every hop of at most 3 redirects is checked; more than `maxBytes`,
- * a compressed body, a wrong media type or no answer in `timeoutMs` is an error. Throws a GatewayError
- * `url_not_allowed`, or the signal's reason when `signal` aborts.
+ * Opens a file at a URL that a caller gave us. Every hop of at most 3 redirects is checked; more than `maxBytes`, a
+ * compressed body, a wrong media type or no end within `timeoutMs` is an error, of this call or of the stream. Throws an
+ * `UrlRefused`, or the signal's reason when `signal` aborts. Destroy a stream that is not read to its end.
  */
-export async function fetchPublic(address: string, rules: FetchRules): Promise<Fetched> {
+export async function openPublic(address: string, rules: FetchRules): Promise<Opened> {
   const deadline = AbortSignal.timeout(rules.timeoutMs)
   const signal = rules.signal ? AbortSignal.any([rules.signal, deadline]) : deadline
+  const explained = (error: unknown) => {
+    if (rules.signal?.aborted) return rules.signal.reason
+    if (deadline.aborted) return refused(rules, `did not answer within ${rules.timeoutMs / 1000} s`, error, true)
+    return error instanceof GatewayError ? error : refused(rules, 'could not be fetched', error, true)
+  }
   try {
-    return await follow(address, { ...rules, signal })
+    return await follow(address, { ...rules, signal }, explained)
   } catch (error) {
-    if (rules.signal?.aborted) throw rules.signal.reason
-    if (deadline.aborted) throw refused(rules, `did not answer within ${rules.timeoutMs / 1000} s`, error)
-    throw error instanceof GatewayError ? error : refused(rules, 'could not be fetched', error)
+    throw explained(error)
   }
 }
 
-async function follow(address: string, rules: FetchRules): Promise<Fetched> {
+/** Downloads a file as `openPublic` does, whole. */
+export async function fetchPublic(address: string, rules: FetchRules): Promise<Fetched> {
+  const { stream, contentType, url } = await openPublic(address, rules)
+  return { contentType, bytes: await buffer(stream), url }
+}
+
+type Explain = (error: unknown) => unknown
+
+async function follow(address: string, rules: FetchRules, explained: Explain): Promise<Opened> {
   let next = address
   for (let hop = 0; hop <= maxRedirects; hop++) {
     const { url, addresses } = await assertPublicUrl(next, rules)
     const dispatcher = pinnedAgent(addresses)
+    let opened = false
     try {
       const accept = rules.accept?.map(type => (type.endsWith('/') ? `${type}*` : type)).join(', ') ?? '*/*'
       const headers = { accept, 'accept-encoding': 'identity', 'user-agent': 'headgate' }
       const response = await request(url, { dispatcher, signal: rules.signal, headers })
+      response.body.on('error', () => {}) // Whoever reads it gets it too.
       const location = redirection(response, url, rules)
-      if (location === null) return await read(response, url, rules)
+      if (location === null) {
+        const file = openedFile(response, url, rules, explained)
+        response.body.once('close', () => void dispatcher.destroy())
+        opened = true
+        return file
+      }
       next = location
     } finally {
-      await dispatcher.destroy()
+      if (!opened) await dispatcher.destroy()
     }
   }
   throw refused(rules, `redirects more than ${maxRedirects} times`)
@@ -156,24 +201,27 @@ function redirection(response: Dispatcher.ResponseData, from: URL, rules: UrlRul
   return next.href
 }
 
-async function read(response: Dispatcher.ResponseData, url: URL, rules: FetchRules): Promise<Fetched> {
+function openedFile(response: Dispatcher.ResponseData, url: URL, rules: FetchRules, explained: Explain): Opened {
   const { statusCode, headers, body } = response
-  if (statusCode !== 200) throw refused(rules, `answered with status ${statusCode}`)
+  if (statusCode !== 200) throw refused(rules, `answered with status ${statusCode}`, null, statusCode >= 500)
   const contentType = mediaType(headers['content-type'])
   const wanted = rules.accept?.some(type => (type.endsWith('/') ? contentType.startsWith(type) : contentType === type))
   if (wanted === false) throw refused(rules, `is of type ${contentType}, expected ${rules.accept?.join(', ')}`)
   if ((headers['content-encoding'] ?? 'identity') !== 'identity')
     throw refused(rules, 'answered with a compressed body')
-  const tooLarge = refused(rules, `is larger than ${rules.maxBytes} bytes`)
-  if (Number(headers['content-length'] ?? 0) > rules.maxBytes) throw tooLarge
-  const parts: Buffer[] = []
-  let size = 0
-  for await (const part of body as AsyncIterable<Buffer>) {
-    size += part.length
-    if (size > rules.maxBytes) throw tooLarge
-    parts.push(part)
+  const tooLarge = () => refused(rules, `is larger than ${rules.maxBytes} bytes`)
+  const length = headers['content-length']
+  if (Number(length ?? 0) > rules.maxBytes) throw tooLarge()
+  const read = async function* () {
+    try {
+      yield* atMost(body, rules.maxBytes, tooLarge)
+    } catch (error) {
+      throw explained(error)
+    }
   }
-  return { contentType, bytes: Buffer.concat(parts, size), url: url.href }
+  const stream = Readable.from(read(), { objectMode: false })
+  stream.once('close', () => body.destroy())
+  return { stream, contentType, bytes: length === undefined ? null : Number(length), url: url.href }
 }
 
 function mediaType(header: string | string[] | undefined): string {
@@ -190,6 +238,6 @@ function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   })
 }
 
-function refused(rules: UrlRules, problem: string, cause?: unknown): GatewayError {
-  return new GatewayError('url_not_allowed', `The URL ${problem}.`, { param: rules.param, cause })
+function refused(rules: UrlRules, problem: string, cause?: unknown, transient = false): UrlRefused {
+  return new UrlRefused(`The URL ${problem}.`, { param: rules.param, cause }, transient)
 }

@@ -50,6 +50,12 @@ export async function presentJob(
   }
 }
 
+/** The main file of a completed job; null before that, and once it has expired. */
+export function storedResult({ clock }: Services, { result, expiresAt }: Job): Output | null {
+  if (!result || (expiresAt && expiresAt.getTime() <= clock.now())) return null
+  return (result as unknown as JobResult).outputs[0] ?? null
+}
+
 type Shown = { type: string; url: string; content_type: string; bytes: number; duration_s: number | null }
 
 async function presentOutputs({ blobs, clock }: Services, { result, expiresAt }: Job): Promise<Shown[]> {

@@ -1,8 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createApp } from '../../api/app.ts'
@@ -54,17 +56,27 @@ export type Gateway = {
   close(): Promise<void>
 }
 
-/** `env` adds configuration, e.g. OPENAI_API_KEY and OPENAI_BASE_URL of an emulator. */
+/**
+ * `env` adds configuration, e.g. OPENAI_API_KEY and OPENAI_BASE_URL of an emulator. Its PUBLIC_URL is its own address, its
+ * storage a folder that goes when it closes.
+ */
 export async function startGateway(
   stores: Stores,
   env: Record<string, string> = {},
   clock: Clock = systemClock,
 ): Promise<Gateway> {
+  const server = http.createServer({ noDelay: true, keepAliveTimeout: 75_000 })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const storage = await mkdtemp(join(tmpdir(), 'headgate-storage-'))
   const config = loadConfig({
     DATABASE_URL: stores.databaseUrl,
     REDIS_URL: stores.redisUrl,
     LOG_LEVEL: 'silent',
     DATABASE_POOL: '5',
+    PUBLIC_URL: url,
+    STORAGE_URL: `file:${storage}`,
     ...env,
   })
   const services = await openServices(config, createLog(config.logLevel), clock)
@@ -75,10 +87,7 @@ export async function startGateway(
   blocking.on('error', () => {}) // It reconnects by itself.
   const ledger = new LedgerWorker(services, blocking)
   ledger.start()
-  const server = http.createServer({ noDelay: true, keepAliveTimeout: 75_000 }, createApp(services).callback())
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  server.on('request', createApp(services).callback())
   return {
     url,
     services,
@@ -97,6 +106,7 @@ export async function startGateway(
       await ledger.stop()
       await services.close()
       blocking.disconnect()
+      await rm(storage, { recursive: true, force: true })
     },
   }
 }
@@ -179,6 +189,7 @@ export async function startProcess(
   env: Record<string, string> = {},
 ): Promise<Process> {
   const port = what === 'web' ? (env.PORT ?? String(await freePort())) : '0'
+  const url = `http://127.0.0.1:${port}`
   const child = spawn(process.execPath, [what === 'web' ? 'api/server.ts' : 'workers/main.ts'], {
     cwd: root,
     env: {
@@ -186,6 +197,8 @@ export async function startProcess(
       HOME: process.env.HOME,
       DATABASE_URL: stores.databaseUrl,
       REDIS_URL: stores.redisUrl,
+      STORAGE_URL: `file:${join(tmpdir(), 'headgate-storage')}`,
+      ...(what === 'web' && { PUBLIC_URL: url }),
       PORT: port,
       HOST: '127.0.0.1',
       LOG_LEVEL: 'info',
@@ -199,7 +212,6 @@ export async function startProcess(
       output = (output + part).slice(-200_000)
     })
   }
-  const url = `http://127.0.0.1:${port}`
   const exited = once(child, 'exit')
   await eventually(async () => {
     if (child.exitCode !== null) throw new Error(`${what} ended at start: ${output}`)

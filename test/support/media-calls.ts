@@ -72,6 +72,14 @@ export function mediaCalls(
       success: () => [{ key: world().account.test }, { key: world().account.live }],
       errors: () => [{}, { key: world().account.test, path: `${path}?next_token=nonsense` }],
     }
+  // A file that is there: see media-sandbox.test.ts.
+  calls['GET /v1/videos/{id}/content'] = {
+    success: () => [],
+    errors: () => [
+      { path: '/v1/videos/job_nobody/content' },
+      { key: world().account.test, path: '/v1/videos/job_nobody/content' },
+    ],
+  }
   // Only a provider can sign what these take: see media-callbacks.test.ts.
   calls['POST /callbacks/{id}/{token}'] = {
     success: () => [],

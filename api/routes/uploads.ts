@@ -1,0 +1,39 @@
+import { z } from 'zod'
+import { endpoint } from '../endpoint.ts'
+
+const urlLifeMs = 30 * 60_000
+
+const upload = z
+  .strictObject({
+    id: z.string(),
+    object: z.literal('upload'),
+    url: z.string().describe('Give this as a reference. It opens the file without a key until `expires_at`.'),
+    content_type: z.string().describe('What the bytes are.'),
+    bytes: z.int(),
+    expires_at: z.iso.datetime(),
+  })
+  .meta({ id: 'Upload' })
+
+export const createUpload = endpoint({
+  method: 'post',
+  path: '/v1/uploads',
+  tag: 'Uploads',
+  summary: 'Upload a file to refer to',
+  description:
+    'An image of at most 10 MiB, an audio file of at most 20 MiB or a video of at most 50 MiB; its type is what its bytes show. The URL is good for 30 minutes. Not durable storage.',
+  access: { scope: '*' },
+  form: { file: { name: 'file', required: true, description: 'The file.' }, free: true },
+  answers: { 201: { description: 'The file is stored.', schema: upload } },
+  async handle({ services: { blobs, clock }, upload }) {
+    const { fileId, storageKey, contentType, bytes } = upload!
+    const expiresAtMs = clock.now() + urlLifeMs
+    return {
+      id: fileId,
+      object: 'upload',
+      url: await blobs.signedUrl({ key: storageKey, contentType }, expiresAtMs),
+      content_type: contentType,
+      bytes,
+      expires_at: new Date(expiresAtMs).toISOString(),
+    }
+  },
+})

@@ -1,0 +1,104 @@
+// How much a web process grows while clients upload files all at once: node bench/uploads.ts [uploads] [MiB of each]
+import { mkdtemp, rm } from 'node:fs/promises'
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { residentKib } from './lib/proc.ts'
+import { start } from './lib/processes.ts'
+import { openStores } from './stores.ts'
+
+const uploads = Number(process.argv[2] ?? 200)
+const mib = Number(process.argv[3] ?? 20)
+const partBytes = 64 * 1024
+const sampleMs = 20
+const readyWithinMs = 30_000
+const boundary = 'x'
+const head = Buffer.from(
+  `--${boundary}\r\nContent-Disposition: form-data; name="file"; filename="a.mp4"\r\nContent-Type: video/mp4\r\n\r\n`,
+)
+const tail = Buffer.from(`\r\n--${boundary}--\r\n`)
+
+const folder = await mkdtemp(join(tmpdir(), 'headgate-uploads-'))
+const stores = await openStores(folder, 'http://127.0.0.1:9', [])
+const port = await freePort()
+const env = { ...stores.env, PORT: String(port), STORAGE_URL: `file:${join(folder, 'storage')}` }
+const web = start([process.execPath, 'api/server.ts'], { logFile: join(folder, 'web.log'), env, processors: null })
+try {
+  await ready()
+  // What is loaded and compiled at the first upload is no matter of how many there are.
+  for (let i = 0; i < 5; i++) await upload(1)
+  await sleep(1_000)
+  const before = residentKib([web.child.pid!])
+  let most = before
+  const sampling = setInterval(() => {
+    most = Math.max(most, residentKib([web.child.pid!]))
+  }, sampleMs)
+  const startedMs = performance.now()
+  const statuses = await Promise.all(Array.from({ length: uploads }, () => upload(mib)))
+  const seconds = (performance.now() - startedMs) / 1000
+  clearInterval(sampling)
+  const failed = statuses.filter(status => status !== 201).length
+  console.log(
+    `${uploads} uploads of ${mib} MiB at once: ${seconds.toFixed(1)} s, ${((uploads * mib) / seconds).toFixed(0)} MiB/s`,
+  )
+  console.log(`failed: ${failed}`)
+  console.log(`resident memory: ${(before / 1024).toFixed(0)} MiB before, ${(most / 1024).toFixed(0)} MiB at most`)
+  console.log(`growth: ${((most - before) / 1024).toFixed(0)} MiB`)
+  process.exitCode = failed > 0 ? 1 : 0
+} finally {
+  await web.stop()
+  await stores.stop()
+  await rm(folder, { recursive: true, force: true })
+}
+
+/** Sends one video of so many MiB, no faster than it is taken; gives the status. */
+async function upload(mib: number): Promise<number> {
+  const parts = (mib * 1024 * 1024) / partBytes
+  const part = Buffer.alloc(partBytes)
+  const first = Buffer.alloc(partBytes)
+  first.writeUInt32BE(24, 0)
+  first.write('ftypisom', 4)
+  first.write('isommp42', 16)
+  const request = http.request({
+    ...{ host: '127.0.0.1', port, path: '/v1/uploads', method: 'POST' },
+    headers: {
+      authorization: `Bearer ${stores.key}`,
+      'content-type': `multipart/form-data; boundary=${boundary}`,
+      'content-length': head.length + parts * partBytes + tail.length,
+    },
+  })
+  const answered = new Promise<number>((resolve, reject) => {
+    request.on('response', response => {
+      response.resume()
+      resolve(response.statusCode!)
+    })
+    request.on('error', reject)
+  })
+  request.write(head)
+  for (let i = 0; i < parts; i++) if (!request.write(i === 0 ? first : part)) await drained(request)
+  request.end(tail)
+  return answered
+}
+
+function drained(request: http.ClientRequest): Promise<void> {
+  return new Promise(resolve => request.once('drain', resolve))
+}
+
+async function ready(): Promise<void> {
+  for (const deadline = Date.now() + readyWithinMs; Date.now() < deadline; await sleep(50)) {
+    const answer = await fetch(`http://127.0.0.1:${port}/readyz`).catch(() => null)
+    if (answer?.ok) return
+  }
+  throw new Error('the web process is not ready')
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await new Promise(resolve => server.once('listening', resolve))
+  const { port } = server.address() as AddressInfo
+  await new Promise(resolve => server.close(resolve))
+  return port
+}

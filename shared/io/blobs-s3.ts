@@ -1,0 +1,151 @@
+import { randomUUID } from 'node:crypto'
+import { createReadStream, createWriteStream } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import * as s3 from '@aws-sdk/client-s3'
+import { getSignedUrl } from '@aws-sdk/s3-request-presigner'
+import { request } from 'undici'
+import { GatewayError } from '../base/errors.ts'
+import type { Clock } from '../base/time.ts'
+import type { Blobs, ByteRange } from './blobs.ts'
+import { inline } from './disposition.ts'
+
+const defaultRegion = 'us-east-1'
+/** S3 takes no longer lives. */
+const longestLifeMs = 7 * 24 * 3_600_000
+const bufferBytes = 64 * 1024
+const removedAtOnce = 1_000
+const askTimeoutMs = 10_000
+
+/**
+ * Blobs in a bucket of S3 or of a server that speaks its protocol. A body goes through a temporary file: its length is known
+ * then, so that it is sent in one piece, whole or not at all, and no half of it is left in the bucket by a crash.
+ */
+export class S3Blobs implements Blobs {
+  readonly #client: s3.S3Client
+  readonly #bucket: string
+  readonly #prefix: string
+  readonly #clock: Clock
+  #base: Promise<string> | null = null
+
+  /** `s3://[key:secret@]bucket[/prefix]?endpoint=…&region=…&path_style=true`; credentials also by the SDK's own chain. */
+  constructor(storageUrl: string, clock: Clock) {
+    const { hostname, pathname, username, password, searchParams } = new URL(storageUrl)
+    const folder = pathname.replace(/^\/+|\/+$/g, '')
+    this.#bucket = hostname
+    this.#prefix = folder && `${folder}/`
+    this.#clock = clock
+    const endpoint = searchParams.get('endpoint')
+    this.#client = new s3.S3Client({
+      region: searchParams.get('region') ?? defaultRegion,
+      forcePathStyle: searchParams.get('path_style') === 'true',
+      requestChecksumCalculation: 'WHEN_REQUIRED',
+      responseChecksumValidation: 'WHEN_REQUIRED',
+      // It would warn on standard error of what is thrown as well.
+      logger: { debug() {}, info() {}, warn() {}, error() {} },
+      ...(endpoint && { endpoint }),
+      ...(username && {
+        credentials: {
+          accessKeyId: decodeURIComponent(username),
+          secretAccessKey: decodeURIComponent(password),
+        },
+      }),
+    })
+  }
+
+  async write(key: string, body: AsyncIterable<Uint8Array>, contentType: string): Promise<number> {
+    const path = join(tmpdir(), `headgate-${randomUUID()}`)
+    try {
+      const file = createWriteStream(path, { highWaterMark: bufferBytes, mode: 0o600 })
+      await pipeline(body, file)
+      const bytes = file.bytesWritten
+      await this.#client.send(
+        new s3.PutObjectCommand({
+          ...this.#object(key),
+          Body: createReadStream(path, { highWaterMark: bufferBytes }),
+          ContentLength: bytes,
+          ContentType: contentType,
+        }),
+      )
+      return bytes
+    } finally {
+      await rm(path, { force: true })
+    }
+  }
+
+  async read(key: string, range?: ByteRange): Promise<{ stream: Readable; bytes: number } | null> {
+    try {
+      const answer = await this.#client.send(
+        new s3.GetObjectCommand({
+          ...this.#object(key),
+          ...(range && { Range: `bytes=${range.start}-${range.end}` }),
+        }),
+      )
+      const whole = Number(answer.ContentRange?.split('/')[1] ?? answer.ContentLength)
+      return { stream: answer.Body as Readable, bytes: whole }
+    } catch (error) {
+      if (error instanceof s3.NoSuchKey) return null
+      throw error
+    }
+  }
+
+  async remove(keys: readonly string[]): Promise<void> {
+    for (let from = 0; from < keys.length; from += removedAtOnce) {
+      const Objects = keys.slice(from, from + removedAtOnce).map(key => ({ Key: this.#prefix + key }))
+      const { Errors = [] } = await this.#client.send(
+        new s3.DeleteObjectsCommand({ Bucket: this.#bucket, Delete: { Objects, Quiet: true } }),
+      )
+      if (Errors[0]) throw new Error(`storage did not remove ${Errors.length} blobs: ${Errors[0].Code}`)
+    }
+  }
+
+  async signedUrl(
+    { key, contentType, filename }: { key: string; contentType: string; filename?: string },
+    expiresAtMs: number,
+  ): Promise<string> {
+    const nowMs = this.#clock.now()
+    const lifeMs = Math.min(Math.max(expiresAtMs - nowMs, 1_000), longestLifeMs)
+    const command = new s3.GetObjectCommand({
+      ...this.#object(key),
+      ResponseContentType: contentType,
+      ...(filename && { ResponseContentDisposition: inline(filename) }),
+    })
+    return getSignedUrl(this.#client, command, { expiresIn: Math.ceil(lifeMs / 1000), signingDate: new Date(nowMs) })
+  }
+
+  async keyOf(url: string): Promise<string | null> {
+    this.#base ??= this.signedUrl({ key: 'x', contentType: 'text/plain' }, 0).then(address =>
+      address.slice(0, address.indexOf('?') - 1),
+    )
+    const base = await this.#base
+    if (!url.startsWith(base)) return null
+    const { pathname, searchParams } = new URL(url)
+    const key = decodeURIComponent(pathname.slice(new URL(base).pathname.length))
+    if (searchParams.has('X-Amz-Signature') && (await this.#opens(url))) return key
+    throw new GatewayError('url_not_allowed', 'The URL of a stored file has expired or was changed.')
+  }
+
+  async check(): Promise<void> {
+    await this.#client.send(new s3.HeadBucketCommand({ Bucket: this.#bucket }))
+  }
+
+  close(): void {
+    this.#client.destroy()
+  }
+
+  /** Only S3 itself can tell whether an address of its own is good: it is asked for one byte. */
+  async #opens(url: string): Promise<boolean> {
+    const signal = AbortSignal.timeout(askTimeoutMs)
+    const { statusCode, body } = await request(url, { headers: { range: 'bytes=0-0' }, signal })
+    await body.dump()
+    if (statusCode >= 500) throw new Error(`storage answered with status ${statusCode}`)
+    return statusCode === 200 || statusCode === 206
+  }
+
+  #object(key: string) {
+    return { Bucket: this.#bucket, Key: this.#prefix + key }
+  }
+}

@@ -1,0 +1,54 @@
+import { Buffer } from 'node:buffer'
+
+export type Bytes = AsyncIterable<Uint8Array>
+
+/**
+ * The first `most` bytes of a body (all, when it has fewer), and the whole body as if nothing had been read, to be read once
+ * or closed.
+ */
+export async function peek(body: Bytes, most: number): Promise<{ head: Buffer; body: Bytes }> {
+  const parts: Uint8Array[] = []
+  let bytes = 0
+  const source = body[Symbol.asyncIterator]()
+  while (bytes < most) {
+    const { done, value } = await source.next()
+    if (done) break
+    parts.push(value)
+    bytes += value.length
+  }
+  // A copy: the parts themselves are let go of as they are read.
+  const head = Buffer.concat(parts, Math.min(bytes, most))
+  return { head, body: { [Symbol.asyncIterator]: () => resumed(parts, source) } }
+}
+
+function resumed(parts: Uint8Array[], source: AsyncIterator<Uint8Array>): AsyncIterator<Uint8Array> {
+  return {
+    async next() {
+      const value = parts.shift()
+      return value ? { done: false, value } : source.next()
+    },
+    async return() {
+      await source.return?.()
+      return { done: true, value: undefined }
+    },
+  }
+}
+
+/** Closes a body that may not have been read to its end, so that it lets go of its connection. */
+export async function close(body: Bytes): Promise<void> {
+  await body[Symbol.asyncIterator]().return?.()
+}
+
+/** The body as long as it has at most so many bytes; `tooLarge` is thrown at the first byte over. */
+export async function* atMost(body: Bytes, mostBytes: number, tooLarge: () => Error): Bytes {
+  let bytes = 0
+  for await (const part of body) {
+    bytes += part.length
+    if (bytes > mostBytes) throw tooLarge()
+    yield part
+  }
+}
+
+export async function* bytesOf(whole: Uint8Array): Bytes {
+  yield whole
+}
