@@ -162,14 +162,28 @@ const unitKeys = {
   credit: 'per_credit',
 } as const
 
+/** Prices of their own by resolution, size or option. */
+function variantsOf(price: Exclude<Price, { unit: 'token' }>): Record<string, string> {
+  if (price.unit === 'second') return price.by_resolution ?? {}
+  if (price.unit === 'image') return price.by_size ?? {}
+  return price.unit === 'flat' ? (price.by_option ?? {}) : {}
+}
+
 /**
  * What a client pays, for `GET /v1/models`: decimal strings in USD per token or other unit, margin included. Token prices
- * are those below the upper tier; only classes the provider prices apart are listed.
+ * are those below the upper tier; only classes the provider prices apart are listed. What a resolution, size or option costs
+ * has it at the end of its name, e.g. `per_second_1080p`.
  */
 export function publicPricing(price: Price, marginPpm: bigint): Record<string, string> {
   const charged = (usd: string, per: 1 | 1_000_000) => usdPerUnit(withMargin(picoPerUnit(usd, per), marginPpm))
-  if (price.unit !== 'token')
-    return { [unitKeys[price.unit]]: charged(price.usd, price.unit === 'character' ? 1_000_000 : 1) }
+  if (price.unit !== 'token') {
+    const key = unitKeys[price.unit]
+    const variants = Object.entries(variantsOf(price)).map(([name, usd]) => [`${key}_${name}`, charged(usd, 1)])
+    return {
+      [key]: charged(price.usd, price.unit === 'character' ? 1_000_000 : 1),
+      ...Object.fromEntries(variants),
+    }
+  }
   const listed: Record<string, string> = {}
   for (const [key, field] of Object.entries(tokenKeys)) {
     const usd = price[field]
