@@ -3,11 +3,11 @@ import type { Due } from '../shared/jobs/watch.ts'
 import { type Look, lookAt } from '../shared/media/check.ts'
 import type { Services } from '../shared/services.ts'
 
-const tickMs = 75
+const tickMs = 50
 /** Looks one process has under way at a time: each has a connection, and claims wait while there is no room. */
-const mostLooks = 800
+const mostLooks = 500
 /** Small enough that fast providers are asked over few connections. */
-const mostPerClaim = 200
+const mostPerClaim = 150
 
 type Result = { id: string; leasedUntilMs: number; look: Look }
 
