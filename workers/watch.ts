@@ -7,7 +7,7 @@ const tickMs = 50
 /** Looks one process has under way at a time: each has a connection, and claims wait while there is no room. */
 const mostLooks = 500
 /** Small enough that fast providers are asked over few connections. */
-const mostPerClaim = 150
+const mostPerClaim = 100
 
 type Result = { id: string; leasedUntilMs: number; look: Look }
 
@@ -40,22 +40,24 @@ export class WatchLoop {
 
   async #loop(): Promise<void> {
     while (!this.#stopped) {
+      let more = false
       try {
         await this.#write()
-        await this.#claim()
+        more = await this.#claim()
       } catch (error) {
         this.#services.log.warn({ err: error }, 'the watch is interrupted')
       }
-      await sleep(tickMs)
+      if (!more) await sleep(tickMs)
     }
   }
 
-  async #claim(): Promise<void> {
+  /** Claims what is due and looks at it; true when there may be more, and room for it. */
+  async #claim(): Promise<boolean> {
     const { watch, jobs, clock } = this.#services
     const room = Math.min(mostLooks - this.#open.size, mostPerClaim)
-    if (room <= 0) return
+    if (room <= 0) return false
     const { leasedUntilMs, due } = await watch.claim(clock.now(), room)
-    if (due.length === 0) return
+    if (due.length === 0) return false
     const running = await jobs.running(due.map(({ id }) => id))
     const known = new Set(running.map(({ id }) => id))
     await watch.remove(due.filter(({ id }) => !known.has(id)).map(({ id }) => id))
@@ -67,6 +69,7 @@ export class WatchLoop {
         .finally(() => this.#open.delete(looking))
       this.#open.add(looking)
     }
+    return due.length === mostPerClaim
   }
 
   /** Writes what the looks since the last tick have seen, in one command and one statement each. */
