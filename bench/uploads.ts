@@ -22,7 +22,10 @@ const head = Buffer.from(
 const tail = Buffer.from(`\r\n--${boundary}--\r\n`)
 
 const folder = await mkdtemp(join(tmpdir(), 'headgate-uploads-'))
-const stores = await openStores(folder, 'http://127.0.0.1:9', [])
+const stores = await openStores(folder, 'http://127.0.0.1:9', []).catch(async error => {
+  await rm(folder, { recursive: true, force: true })
+  throw error
+})
 const port = await freePort()
 const env = { ...stores.env, PORT: String(port), STORAGE_URL: `file:${join(folder, 'storage')}` }
 const web = start([process.execPath, 'api/server.ts'], { logFile: join(folder, 'web.log'), env, processors: null })

@@ -1,5 +1,6 @@
 import test from 'ava'
-import { measureMedia, type RangeFile } from '../shared/io/media-length.ts'
+import { measureMedia } from '../shared/io/media-length.ts'
+import type { RangeFile } from '../shared/io/media-packets.ts'
 import { adts, adtsFrameS, flac, flacFrameS, movie, mp3, mp3FrameS, mp4Of, png, wav } from './support/media-files.ts'
 
 const timeoutMs = 20_000
@@ -115,3 +116,42 @@ test('no more than a part of a large file is read for its tables', async t => {
   t.is((await measureMedia({ bytes: large.length, read }, timeoutMs))?.seconds, 2)
   t.true(bytesRead < 5_000_000, `${bytesRead} bytes read`)
 })
+
+test('measured on another thread when it is large: the same length', async t => {
+  t.is((await measure(mp3(5_000)))?.seconds, Math.round(5_000 * mp3FrameS * 1e6) / 1e6)
+  const lengths = await Promise.all(Array.from({ length: 6 }, (_, i) => measure(mp3(1_000 + i))))
+  t.deepEqual(
+    lengths.map(length => length?.seconds),
+    lengths.map((_, i) => Math.round((1_000 + i) * mp3FrameS * 1e6) / 1e6),
+  )
+  const away = { bytes: 1_000_000, read: () => Promise.reject(new Error('storage is away')) }
+  await t.throwsAsync(measureMedia(away, timeoutMs), { message: 'storage is away' })
+})
+
+test('null for a file that was made to take forever, while everything else goes on', async t => {
+  const film = await movie('mp4', { videoS: 1 })
+  const endless = measureMedia(fileOf(withTimes(film, 500_000)), 2_000)
+  let turns = 0
+  const turning = setInterval(() => turns++, 10)
+  t.is(await endless, null)
+  clearInterval(turning)
+  t.true(turns > 50, `${turns} turns`)
+  t.is((await measure(mp3(2_000)))?.seconds, Math.round(2_000 * mp3FrameS * 1e6) / 1e6)
+})
+
+/** An MP4 file whose one table of times has so many entries. */
+function withTimes(file: Buffer, entries: number): Buffer {
+  const at = file.indexOf('stts') - 4
+  const table = Buffer.alloc(16 + entries * 8, Buffer.from([0, 0, 0, 1]))
+  table.writeUInt32BE(table.length, 0)
+  table.write('stts', 4)
+  table.writeUInt32BE(0, 8)
+  table.writeUInt32BE(entries, 12)
+  const added = table.length - file.readUInt32BE(at)
+  const longer = Buffer.concat([file.subarray(0, at), table, file.subarray(at + file.readUInt32BE(at))])
+  for (const box of ['moov', 'trak', 'mdia', 'minf', 'stbl']) {
+    const start = longer.indexOf(box) - 4
+    longer.writeUInt32BE(longer.readUInt32BE(start) + added, start)
+  }
+  return longer
+}

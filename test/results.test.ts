@@ -44,7 +44,8 @@ function bytes(body: Buffer | string, contentType = 'application/octet-stream', 
   return (_request, response) => void response.writeHead(status, { 'content-type': contentType }).end(body)
 }
 function redirect(location: string): Reply {
-  return (_request, response) => void response.writeHead(302, { location: Buffer.from(location).toString('latin1') }).end()
+  return (_request, response) =>
+    void response.writeHead(302, { location: Buffer.from(location).toString('latin1') }).end()
 }
 let jobs = 0
 const store = (

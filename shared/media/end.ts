@@ -3,7 +3,7 @@ import { GatewayError } from '../base/errors.ts'
 import type { End, Job } from '../jobs/jobs.ts'
 import type { FailureReason, ProviderError } from '../providers/contract.ts'
 import type { Services } from '../services.ts'
-import { dropHolds } from '../wallet/jobs.ts'
+import { dropHolds } from '../wallet/holds.ts'
 
 /**
  * Ends a job and tells everybody: money in Redis, the watch, its webhook, those who wait. Null when it was over already.

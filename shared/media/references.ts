@@ -1,6 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
 import { atMost, bytesOf, close, peek } from '../io/bytes.ts'
-import { type MediaLength, measureMedia } from '../io/media-length.ts'
+import { measureMedia } from '../io/media-length.ts'
+import type { MediaLength } from '../io/media-packets.ts'
 import { type MediaFormat, sniff, sniffedBytes } from '../io/media-type.ts'
 import { openPublic } from '../io/safe-url.ts'
 import { keptForJobsMs, type StoredFile } from '../jobs/files.ts'
@@ -12,7 +13,7 @@ const mib = 1024 * 1024
 /** The largest file of a type that is taken, in bytes, however it comes. */
 export const mostBytes: Readonly<Record<MediaType, number>> = { image: 10 * mib, audio: 20 * mib, video: 50 * mib }
 const fetchMs = 30_000
-const measureMs = 20_000
+const measureMs = 10_000
 const atOnce = 4
 
 type Staged = { field: string; reference: Reference; stored: StoredFile | null }

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { GatewayError } from '../base/errors.ts'
 import { atMost, type Bytes, bytesOf, close, peek } from '../io/bytes.ts'
 import { measureMedia } from '../io/media-length.ts'
 import { formatOf, sniff, sniffedBytes } from '../io/media-type.ts'
@@ -11,7 +12,7 @@ import { rangesOf } from './ranges.ts'
 
 const mostBytes = 1024 ** 3
 const downloadMs = 10 * 60_000
-const measureMs = 20_000
+const measureMs = 10_000
 const mostRedirects = 3
 
 /** `durationS` is measured, in seconds; null for what has no length or cannot be measured. */
@@ -65,7 +66,9 @@ async function durationOf({ blobs, log }: Services, file: StoredFile): Promise<n
     const length = await measureMedia(rangesOf(blobs, storageKey, bytes), measureMs)
     return length?.seconds ?? null
   } catch (error) {
-    log.warn({ err: error, storageKey }, 'a result could not be measured')
+    // Too busy to measure: the file itself is whole.
+    if (!(error instanceof GatewayError)) throw error
+    log.warn({ err: error, storageKey }, 'a result was not measured')
     return null
   }
 }

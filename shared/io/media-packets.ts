@@ -1,0 +1,58 @@
+import type { InputTrack } from 'mediabunny'
+
+/** A file to be measured, read in pieces. `end` is exclusive. */
+export type RangeFile = { bytes: number; read(start: number, end: number): Promise<Uint8Array> }
+
+/** What a media file is made of. `seconds` is the longest of its tracks, by their packets. */
+export type MediaLength = { seconds: number; hasVideo: boolean; hasAudio: boolean }
+
+const mostCachedBytes = 4 * 1024 * 1024
+const mostPackets = 2_000_000
+
+/**
+ * The length of an audio or video file by its packets; null when it has none. A file made for it can keep the processor busy
+ * for minutes. Throws for a file that cannot be understood, and what `file.read` throws.
+ */
+export async function lengthByPackets(file: RangeFile): Promise<MediaLength | null> {
+  const { ALL_FORMATS, CustomSource, HLS, Input } = await import('mediabunny')
+  const source = new CustomSource({
+    getSize: () => file.bytes,
+    read: file.read,
+    maxCacheSize: mostCachedBytes,
+    prefetchProfile: 'network',
+    handleUnhandledError: () => {}, // A prefetch nobody waits for.
+  })
+  // A playlist would lead to other files.
+  using input = new Input({ source, formats: ALL_FORMATS.filter(format => format !== HLS) })
+  const length: MediaLength = { seconds: 0, hasVideo: false, hasAudio: false }
+  for (const track of await input.getTracks()) {
+    if (!track.isVideoTrack() && !track.isAudioTrack()) continue
+    length.hasVideo ||= track.isVideoTrack()
+    length.hasAudio ||= track.isAudioTrack()
+    length.seconds = Math.max(length.seconds, await trackLength(track))
+  }
+  return length.seconds > 0 ? length : null
+}
+
+/** From the first packet to the end of the last, or all packets one after the other, whichever is longer. */
+async function trackLength(track: InputTrack): Promise<number> {
+  const { EncodedPacketSink } = await import('mediabunny')
+  const sink = new EncodedPacketSink(track)
+  const first = await sink.getFirstPacket()
+  if (!first) return 0
+  let [start, end, sum, packets] = [first.timestamp, 0, 0, 0]
+  let last = first
+  for await (const packet of sink.packets(undefined, undefined, { metadataOnly: true })) {
+    if (++packets > mostPackets) throw new Error('too many packets')
+    start = Math.min(start, packet.timestamp)
+    if (packet.timestamp + packet.duration >= end) last = packet
+    end = Math.max(end, packet.timestamp + packet.duration)
+    sum += packet.duration
+  }
+  // The end is really there: a file that was cut off cannot be decoded to its end.
+  const whole = await sink.getPacket(last.timestamp)
+  if (!whole || whole.data.length === 0) throw new Error('the last packet is missing')
+  // Matroska states when packets begin: the last one is as long as the others are.
+  if (last.duration === 0 && packets > 1) end += (end - start) / (packets - 1)
+  return Math.round(Math.max(end - Math.max(start, 0), sum) * 1e6) / 1e6
+}

@@ -1,0 +1,43 @@
+import type { MediaLength, RangeFile } from './media-packets.ts'
+
+const mostChunks = 64
+const formatBytes = 40
+const codecs: Readonly<Record<number, readonly number[]>> = { 1: [8, 16, 24, 32], 3: [32, 64], 6: [8], 7: [8] }
+const extensible = 0xfffe
+
+/**
+ * The length of a WAV file by the samples that are there. Its header states the sizes of the file and of a block, and a
+ * rate, which players ignore and which therefore may be anything. Undefined when it is no WAV file; null when it is broken.
+ */
+export async function waveLength(file: RangeFile): Promise<MediaLength | null | undefined> {
+  if (file.bytes < 12) return undefined
+  const riff = Buffer.from(await file.read(0, 12))
+  if (riff.toString('latin1', 0, 4) !== 'RIFF' || riff.toString('latin1', 8, 12) !== 'WAVE') return undefined
+  let bytesPerSecond = 0
+  let at = 12
+  for (let chunks = 0; at + 8 <= file.bytes && chunks < mostChunks; chunks++) {
+    const header = Buffer.from(await file.read(at, at + 8))
+    const [name, size] = [header.toString('latin1', 0, 4), header.readUInt32LE(4)]
+    const start = at + 8
+    if (name === 'fmt ')
+      bytesPerSecond = waveRate(Buffer.from(await file.read(start, Math.min(start + formatBytes, file.bytes))))
+    if (name === 'data') {
+      // A stream's header was written before its length was known.
+      const there = file.bytes - start
+      const bytes = size === 0 ? there : Math.min(size, there)
+      if (bytes === 0 || bytesPerSecond === 0) return null
+      return { seconds: Math.round((bytes / bytesPerSecond) * 1e6) / 1e6, hasVideo: false, hasAudio: true }
+    }
+    at = start + size + (size % 2)
+  }
+  return null
+}
+
+/** Bytes per second of a `fmt ` chunk; 0 for a codec that is not plain samples. */
+function waveRate(format: Buffer): number {
+  if (format.length < 16) return 0
+  const tag = format.readUInt16LE(0)
+  const codec = tag === extensible && format.length >= 26 ? format.readUInt16LE(24) : tag
+  const [channels, rate, bits] = [format.readUInt16LE(2), format.readUInt32LE(4), format.readUInt16LE(14)]
+  return codecs[codec]?.includes(bits) ? (rate * channels * bits) / 8 : 0
+}
