@@ -7,7 +7,8 @@ import type { QueuedCall } from '../shared/providers/contract.ts'
 import { akoolError, startAkool } from './emulators/akool.ts'
 import { json } from './emulators/emulator.ts'
 import { queuedConformance } from './support/queued-adapter.ts'
-import { assertFailures, assertReports, bench, imageSource, videoSource } from './support/slow-work.ts'
+import { assertFailures, assertReports, bench } from './support/slow-work.ts'
+import { imageSource, videoSource } from './support/sources.ts'
 
 const catalog = loadCatalog()
 const model = catalog.models.get('akool-face-swap')!
@@ -81,8 +82,8 @@ test('reported: every status and code', async t => {
     [result({ faceswap_status: 1 }), 'pending'],
     [result({ faceswap_status: 2 }), 'pending'],
     [result(done), 'completed'],
-    [result({ ...done, url: '' }), 'throws invalid_response'],
-    [result({ ...done, deduction_duration: -2 }), 'throws invalid_response'],
+    [result({ ...done, url: '' }), 'failed: invalid_response'],
+    [result({ ...done, deduction_duration: -2 }), 'failed: invalid_response'],
     [result({ faceswap_status: 4 }), 'failed: server_error'],
     [result({ faceswap_status: 5 }), 'throws invalid_response'],
     [result({}), 'throws invalid_response'],

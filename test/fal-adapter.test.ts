@@ -2,7 +2,7 @@ import test from 'ava'
 import { fal } from '../shared/providers/fal/protocol.ts'
 import { json } from './emulators/emulator.ts'
 import { falError, startFal } from './emulators/fal.ts'
-import { lipsyncCall, meshCall, videoCall } from './support/fal-calls.ts'
+import { falLipsync, falMesh, falVideo } from './support/fal-calls.ts'
 import { queuedConformance } from './support/queued-adapter.ts'
 import { assertFailures, assertReports, bench } from './support/slow-work.ts'
 
@@ -12,9 +12,9 @@ const replies = {
   quota: falError(403, 'User is locked. Reason: Exhausted balance. Top up your balance at fal.ai/dashboard/billing.'),
 }
 const common = { provider: 'fal', protocol: fal, start: startFal, replies }
-queuedConformance(test, { ...common, name: 'fal video', kind: 'video', call: () => videoCall('kling-v3-pro') })
-queuedConformance(test, { ...common, name: 'fal lip sync', kind: 'lipsync', call: () => lipsyncCall() })
-queuedConformance(test, { ...common, name: 'fal mesh', kind: 'mesh', call: () => meshCall('hunyuan3d-v3') })
+queuedConformance(test, { ...common, name: 'fal video', kind: 'video', call: () => falVideo('kling-v3-pro') })
+queuedConformance(test, { ...common, name: 'fal lip sync', kind: 'lipsync', call: () => falLipsync() })
+queuedConformance(test, { ...common, name: 'fal mesh', kind: 'mesh', call: () => falMesh('hunyuan3d-v3') })
 
 const videos = bench('fal', fal, 'video', startFal)
 const operation = { app: 'fal-ai/kling-video', request: 'r1', output: null }
@@ -69,7 +69,7 @@ test('reported: completed only means over, the result tells how', async t => {
 test('reported: files of a mesh by what they are, length and billable units where they are told', async t => {
   const { adapter, using } = bench('fal', fal, 'mesh', startFal)
   await using(async ({ finish, url }, line) => {
-    const started = await adapter.start(meshCall('hunyuan3d-v3'), line, null)
+    const started = await adapter.start(falMesh('hunyuan3d-v3'), line, null)
     finish()
     const report = await adapter.check(started, line)
     if (report.status !== 'completed') return t.fail(report.status)
@@ -79,12 +79,13 @@ test('reported: files of a mesh by what they are, length and billable units wher
       { role: 'obj', url: `${files}/model.obj` },
       { role: 'mtl', url: `${files}/model.mtl` },
       { role: 'texture', url: `${files}/texture.png` },
+      { role: 'thumbnail', url: `${files}/thumbnail.png` },
     ])
     t.deepEqual(report.invoice, { seconds: null, credits: 0.79 })
   })
   const lipsyncs = bench('fal', fal, 'lipsync', startFal)
   await lipsyncs.using(async ({ finish }, line) => {
-    const started = await lipsyncs.adapter.start(lipsyncCall(), line, null)
+    const started = await lipsyncs.adapter.start(falLipsync(), line, null)
     finish()
     const report = await lipsyncs.adapter.check(started, line)
     if (report.status === 'completed') t.is(report.output.durationS, 3.2)
@@ -94,7 +95,7 @@ test('reported: files of a mesh by what they are, length and billable units wher
 
 test('404 right after the start: the look failed, nothing else', async t => {
   await videos.using(async ({ emulator, finish }, line) => {
-    const started = await videos.adapter.start(videoCall('kling-v3-pro'), line, null)
+    const started = await videos.adapter.start(falVideo('kling-v3-pro'), line, null)
     emulator.next(falError(404, 'Request not found'))
     const error = await t.throwsAsync(videos.adapter.check(started, line))
     t.is((error as { reason?: string }).reason, 'model_unavailable')
@@ -105,7 +106,7 @@ test('404 right after the start: the look failed, nothing else', async t => {
 
 test('cancelled: work that is over or gone needs no stop', async t => {
   await videos.using(async ({ emulator, finish }, line) => {
-    const started = await videos.adapter.start(videoCall('kling-v3-pro'), line, null)
+    const started = await videos.adapter.start(falVideo('kling-v3-pro'), line, null)
     finish()
     await videos.adapter.cancel!(started, line)
     t.is(emulator.requests.at(-1)!.method, 'PUT')

@@ -4,7 +4,7 @@ import { type Callback, ProviderError, type ProviderLine } from '../shared/provi
 import { fal } from '../shared/providers/fal/protocol.ts'
 import { json } from './emulators/emulator.ts'
 import { signed, startFal } from './emulators/fal.ts'
-import { videoCall } from './support/fal-calls.ts'
+import { falVideo } from './support/fal-calls.ts'
 import { lineTo } from './support/queued-adapter.ts'
 
 const nowMs = 1_795_132_800_000
@@ -14,7 +14,7 @@ async function world() {
   const line = lineTo('fal', fal, started.url)
   const quirks = { jwks_url: `${started.url}/.well-known/jwks.json` }
   const known: ProviderLine = { ...line, provider: { ...line.provider, quirks } }
-  const operation = await fal.queued!.video!.start(videoCall('kling-v3-pro'), line, null)
+  const operation = await fal.queued!.video!.start(falVideo('kling-v3-pro'), line, null)
   started.finish()
   const id = String(operation.request)
   const { body, headers } = started.callback(id, nowMs)

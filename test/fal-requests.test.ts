@@ -5,9 +5,10 @@ import { video as videoKind } from '../shared/kinds/video.ts'
 import type { QueuedAdapter, QueuedCall } from '../shared/providers/contract.ts'
 import { fal } from '../shared/providers/fal/protocol.ts'
 import { startFal } from './emulators/fal.ts'
-import { lipsyncCall, meshCall, videoCall } from './support/fal-calls.ts'
-import { callOf, sourceOf } from './support/queued-adapter.ts'
-import { audioSource, bench, hiddenImage, imageSource, videoSource } from './support/slow-work.ts'
+import { falLipsync, falMesh, falVideo } from './support/fal-calls.ts'
+import { callOf } from './support/queued-adapter.ts'
+import { bench } from './support/slow-work.ts'
+import { audioSource, hiddenImage, imageSource, sourceOf, videoSource } from './support/sources.ts'
 
 const image = 'https://files.example/face.png'
 const clip = 'https://files.example/clip.mp4'
@@ -25,28 +26,28 @@ const side = (name: string) => sourceOf(`https://files.example/${name}.png`, 'im
 
 /** Every way that the catalog's rows are asked for. */
 const cases: [kind: QueuedKind, call: QueuedCall<QueuedKind>, model: string, body: object][] = [
-  ['video', videoCall('kling-v3-pro'), `${kling}/text-to-video`, { prompt: 'a fox', duration: '5' }],
+  ['video', falVideo('kling-v3-pro'), `${kling}/text-to-video`, { prompt: 'a fox', duration: '5' }],
   [
     'video',
-    videoCall('kling-v3-pro', { seconds: 15, aspectRatio: '9:16', negativePrompt: 'dogs', audio: false }),
+    falVideo('kling-v3-pro', { seconds: 15, aspectRatio: '9:16', negativePrompt: 'dogs', audio: false }),
     `${kling}/text-to-video`,
     { prompt: 'a fox', duration: '15', aspect_ratio: '9:16', negative_prompt: 'dogs', generate_audio: false },
   ],
   [
     'video',
-    videoCall('kling-v3-pro', { mode: 'image', prompt: null, audio: true }, frames),
+    falVideo('kling-v3-pro', { mode: 'image', prompt: null, audio: true }, frames),
     `${kling}/image-to-video`,
     { start_image_url: image, end_image_url: last, duration: '5', generate_audio: true },
   ],
   [
     'video',
-    videoCall('kling-v2.5-turbo-pro', { mode: 'image', seconds: 10, negativePrompt: 'dogs' }, frames),
+    falVideo('kling-v2.5-turbo-pro', { mode: 'image', seconds: 10, negativePrompt: 'dogs' }, frames),
     'fal-ai/kling-video/v2.5-turbo/pro/image-to-video',
     { prompt: 'a fox', image_url: image, tail_image_url: last, duration: '10', negative_prompt: 'dogs' },
   ],
   [
     'video',
-    videoCall(
+    falVideo(
       'kling-v3-pro-motion-control',
       { mode: 'motion_control', seconds: 10.5 },
       { ...first, input_video_url: videoSource },
@@ -56,39 +57,39 @@ const cases: [kind: QueuedKind, call: QueuedCall<QueuedKind>, model: string, bod
   ],
   [
     'video',
-    videoCall('seedance-1.5-pro', { resolution: '480p', aspectRatio: '21:9', seed: 7, audio: true, seconds: 12 }),
+    falVideo('seedance-1.5-pro', { resolution: '480p', aspectRatio: '21:9', seed: 7, audio: true, seconds: 12 }),
     `${seedance}/text-to-video`,
     { prompt: 'a fox', duration: '12', resolution: '480p', aspect_ratio: '21:9', seed: 7, generate_audio: true },
   ],
   [
     'video',
-    videoCall('seedance-1.5-pro', { mode: 'image', resolution: '720p' }, frames),
+    falVideo('seedance-1.5-pro', { mode: 'image', resolution: '720p' }, frames),
     `${seedance}/image-to-video`,
     { prompt: 'a fox', image_url: image, end_image_url: last, duration: '5', resolution: '720p' },
   ],
   [
     'video',
-    videoCall('hailuo-2.3-standard', { resolution: '768p', seconds: 6 }),
+    falVideo('hailuo-2.3-standard', { resolution: '768p', seconds: 6 }),
     `${hailuo}/standard/text-to-video`,
     { prompt: 'a fox', duration: '6' },
   ],
   [
     'video',
-    videoCall('hailuo-2.3-pro', { mode: 'image', seconds: 6 }, first),
+    falVideo('hailuo-2.3-pro', { mode: 'image', seconds: 6 }, first),
     `${hailuo}/pro/image-to-video`,
     { prompt: 'a fox', image_url: image },
   ],
-  ['lipsync', lipsyncCall(), 'fal-ai/bytedance/omnihuman/v1.5', { image_url: image, audio_url: voice }],
+  ['lipsync', falLipsync(), 'fal-ai/bytedance/omnihuman/v1.5', { image_url: image, audio_url: voice }],
   [
     'lipsync',
-    lipsyncCall({ prompt: 'she smiles' }),
+    falLipsync({ prompt: 'she smiles' }),
     'fal-ai/bytedance/omnihuman/v1.5',
     { image_url: image, audio_url: voice, prompt: 'she smiles' },
   ],
-  ['mesh', meshCall('hunyuan3d-v3'), `${hunyuan}/text-to-3d`, { prompt: 'a chair', enable_pbr: false }],
+  ['mesh', falMesh('hunyuan3d-v3'), `${hunyuan}/text-to-3d`, { prompt: 'a chair', enable_pbr: false }],
   [
     'mesh',
-    meshCall(
+    falMesh(
       'hunyuan3d-v3',
       { from: 'image', prompt: null, images: 1, pbr: true, targetPolycount: 50_000 },
       { image_url: imageSource },
@@ -98,7 +99,7 @@ const cases: [kind: QueuedKind, call: QueuedCall<QueuedKind>, model: string, bod
   ],
   [
     'mesh',
-    meshCall(
+    falMesh(
       'hunyuan3d-v3',
       { from: 'multi_image', prompt: null, images: 3 },
       { 'image_urls.0': imageSource, 'image_urls.1': side('back'), 'image_urls.2': side('left') },
@@ -113,7 +114,7 @@ const cases: [kind: QueuedKind, call: QueuedCall<QueuedKind>, model: string, bod
   ],
   [
     'mesh',
-    meshCall('trellis', { from: 'image', prompt: null, images: 1, seed: 7 }, { image_url: imageSource }),
+    falMesh('trellis', { from: 'image', prompt: null, images: 1, seed: 7 }, { image_url: imageSource }),
     'fal-ai/trellis',
     { image_url: image, seed: 7 },
   ],
@@ -168,7 +169,7 @@ test('completed: every mode that the catalog promises of a video at fal', async 
 })
 
 test('started: where to report the end', async t => {
-  const call = videoCall('kling-v3-pro', {}, {}, 'https://gateway.example/callbacks/job_1/token?x=1&y=2')
+  const call = falVideo('kling-v3-pro', {}, {}, 'https://gateway.example/callbacks/job_1/token?x=1&y=2')
   await videos.using(async ({ emulator }, line) => {
     await videos.adapter.start(call, line, null)
     t.is(emulator.requests[0]!.query.get('fal_webhook'), call.callbackUrl)
@@ -177,18 +178,18 @@ test('started: where to report the end', async t => {
 
 test('started: small files of a hidden gateway stand in the input, large ones do not', async t => {
   const { body } = await videos.started(
-    videoCall('hailuo-2.3-pro', { mode: 'image', seconds: 6 }, { start_image_url: hiddenImage }),
+    falVideo('hailuo-2.3-pro', { mode: 'image', seconds: 6 }, { start_image_url: hiddenImage }),
   )
   t.regex(body.image_url, /^data:image\/png;base64,/)
   const large = { ...hiddenImage, bytes: 11 * 1024 * 1024 }
   const sent = await videos.started(
-    videoCall('hailuo-2.3-pro', { mode: 'image', seconds: 6 }, { start_image_url: large }),
+    falVideo('hailuo-2.3-pro', { mode: 'image', seconds: 6 }, { start_image_url: large }),
   )
   t.is(sent.body.image_url, image)
 })
 
 test('started: any model an operator describes', async t => {
-  const call = videoCall(
+  const call = falVideo(
     'kling-v3-pro',
     { mode: 'reference', seconds: 8, resolution: '720p' },
     {
@@ -232,7 +233,7 @@ test('started: any model an operator describes', async t => {
 test('started: talking avatars and face swaps that an operator describes', async t => {
   const traits = { image_field: 'image_url', audio_field: 'audio_url', script_field: 'text', voice_field: 'voice' }
   const more = { avatar_field: 'avatar_id', avatar_model: 'fal-ai/trellis', resolution_field: 'resolution' }
-  const { target } = videoCall('kling-v3-pro')
+  const { target } = falVideo('kling-v3-pro')
   const deployment = { ...target.deployment, traits: { ...traits, ...more, aspect_ratio_field: 'ratio' } }
   const avatar = { avatarId: null, script: null, voiceId: null, resolution: '720p', aspectRatio: null }
   const base = { target: { ...target, deployment }, jobId: 'job_1', callbackUrl: null }
@@ -264,22 +265,22 @@ test('started: talking avatars and face swaps that an operator describes', async
 
 test('400 for what a model does not take, before anything is sent', async t => {
   const refusals: [QueuedCall<'video'>, string][] = [
-    [videoCall('kling-v3-pro', { mode: 'image', aspectRatio: '1:1' }, first), 'aspect_ratio'],
-    [videoCall('kling-v3-pro', { seed: 7 }), 'seed'],
-    [videoCall('seedance-1.5-pro', { negativePrompt: 'dogs' }), 'negative_prompt'],
-    [videoCall('hailuo-2.3-pro', { seconds: 6, audio: true }), 'audio'],
-    [videoCall('hailuo-2.3-pro', { seconds: 10 }), 'seconds'],
-    [videoCall('hailuo-2.3-pro', { mode: 'image', prompt: null, seconds: 6 }, first), 'prompt'],
-    [videoCall('hailuo-2.3-pro', { mode: 'image', seconds: 6 }, frames), 'end_image_url'],
-    [videoCall('kling-v3-pro', { mode: 'reference' }, { 'input_references.0': imageSource }), 'input_references'],
+    [falVideo('kling-v3-pro', { mode: 'image', aspectRatio: '1:1' }, first), 'aspect_ratio'],
+    [falVideo('kling-v3-pro', { seed: 7 }), 'seed'],
+    [falVideo('seedance-1.5-pro', { negativePrompt: 'dogs' }), 'negative_prompt'],
+    [falVideo('hailuo-2.3-pro', { seconds: 6, audio: true }), 'audio'],
+    [falVideo('hailuo-2.3-pro', { seconds: 10 }), 'seconds'],
+    [falVideo('hailuo-2.3-pro', { mode: 'image', prompt: null, seconds: 6 }, first), 'prompt'],
+    [falVideo('hailuo-2.3-pro', { mode: 'image', seconds: 6 }, frames), 'end_image_url'],
+    [falVideo('kling-v3-pro', { mode: 'reference' }, { 'input_references.0': imageSource }), 'input_references'],
   ]
   for (const [call, param] of refusals) t.is(await videos.refused(t, call), param)
-  t.is((await videos.started(videoCall('hailuo-2.3-pro', { seconds: 6, audio: false }))).body.generate_audio, undefined)
+  t.is((await videos.started(falVideo('hailuo-2.3-pro', { seconds: 6, audio: false }))).body.generate_audio, undefined)
 
   const meshes = bench('fal', fal, 'mesh', startFal)
   const views = Object.fromEntries(['a', 'b', 'c', 'd', 'e'].map((name, i) => [`image_urls.${i}`, side(name)]))
-  const many = meshCall('hunyuan3d-v3', { from: 'multi_image', prompt: null, images: 5 }, views)
+  const many = falMesh('hunyuan3d-v3', { from: 'multi_image', prompt: null, images: 5 }, views)
   t.is(await meshes.refused(t, many), 'image_urls.4')
-  t.is(await meshes.refused(t, meshCall('hunyuan3d-v3', { texture: false })), 'texture')
-  t.is(await meshes.refused(t, meshCall('trellis', { pbr: true })), 'pbr')
+  t.is(await meshes.refused(t, falMesh('hunyuan3d-v3', { texture: false })), 'texture')
+  t.is(await meshes.refused(t, falMesh('trellis', { pbr: true })), 'pbr')
 })

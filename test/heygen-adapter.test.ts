@@ -4,15 +4,8 @@ import type { Callback } from '../shared/providers/contract.ts'
 import { heygen } from '../shared/providers/heygen/protocol.ts'
 import { heygenError, heygenEvent, realSeconds, startHeygen } from './emulators/heygen.ts'
 import { callOf, queuedConformance } from './support/queued-adapter.ts'
-import {
-  assertFailures,
-  assertReports,
-  audioSource,
-  bench,
-  hiddenImage,
-  imageSource,
-  videoSource,
-} from './support/slow-work.ts'
+import { assertFailures, assertReports, bench } from './support/slow-work.ts'
+import { audioSource, hiddenImage, imageSource, videoSource } from './support/sources.ts'
 
 const spoken: AvatarInput = {
   avatarId: 'look_0',
@@ -98,8 +91,19 @@ test('started: a lip sync in both modes', async t => {
   }
 })
 
+test('400 for a row that lets callers choose a resolution, before anything is sent', async t => {
+  const whole = dubbing()
+  const model = { ...whole.target.model, kind: { takes: 'video', resolutions: ['720p', '1080p'] } }
+  t.is(await lipsyncs.refused(t, { ...whole, target: { ...whole.target, model } }), 'resolution')
+})
+
 test('400 for a still to lip-sync, before anything is sent', async t => {
   t.is(await lipsyncs.refused(t, dubbing('heygen-lipsync-speed', { image_url: imageSource })), 'image_url')
+})
+
+test('400 for a prompt to a lip sync, before anything is sent', async t => {
+  const call = dubbing()
+  t.is(await lipsyncs.refused(t, { ...call, input: { ...call.input, prompt: 'smile' } }), 'prompt')
 })
 
 test('completed: the invoice is the real length, not the estimate', async t => {
@@ -124,7 +128,8 @@ test('reported: every status of both kinds', async t => {
     [{ status: 'processing' }, 'pending'],
     [{ status: 'running' }, 'pending'],
     [done, 'completed'],
-    [{ ...done, video_url: null }, 'throws invalid_response'],
+    [{ ...done, video_url: null }, 'failed: invalid_response'],
+    [{ ...done, duration: -1 }, 'failed: invalid_response'],
     [failed('render_failed', 'The avatar could not be rendered'), 'failed: server_error'],
     [failed('moderation_failed', 'The script was refused'), 'failed: content_filter'],
     [failed(null, 'Failed to download the audio'), 'failed: invalid_request'],

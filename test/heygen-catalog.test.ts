@@ -98,10 +98,24 @@ test('answers that make no sense are not understood', async t => {
     [line => avatars(query, line), {}],
     [line => avatars(query, line), { data: [{ name: 'no id' }], has_more: false }],
     [line => avatars(query, line), { data: [], has_more: true, next_token: null }],
-    [line => voices(query, line), { data: [{ voice_id: 'a' }], has_more: false }],
+    [line => voices(query, line), { data: [{ name: 'no id' }, null], has_more: false }],
   ]
   for (const [ask, answer] of wrong) {
     emulator.next(json(200, answer))
     t.like(await t.throwsAsync(ask(line)), { reason: 'invalid_response' }, JSON.stringify(answer))
   }
+})
+
+test('entries that nobody can use are passed over; those without a name go by their id', async t => {
+  const { emulator, line } = await world(t)
+  const look = { id: 'a', name: '', avatar_type: 'studio_avatar', preview_image_url: '', gender: '' }
+  emulator.next(json(200, { data: [look, { ...look, id: '' }, { id: 'b', name: 'B' }, null], has_more: false }))
+  const { data } = await avatars({ token: null, limit: 20 }, line)
+  const nothing = { gender: null, preview_image_url: null, preview_video_url: null, default_voice_id: null }
+  t.deepEqual(data, [{ id: 'a', name: 'a', type: 'studio_avatar', ...nothing }])
+  emulator.next(json(200, { data: [{ voice_id: 'v' }, { name: 'no id' }], has_more: false }))
+  t.deepEqual(
+    (await voices({ token: null, limit: 20 }, line)).data.map(({ id, name }) => [id, name]),
+    [['v', 'v']],
+  )
 })

@@ -2,18 +2,10 @@ import test from 'ava'
 import { kling } from '../shared/providers/kling/protocol.ts'
 import { json } from './emulators/emulator.ts'
 import { klingError, startKling } from './emulators/kling.ts'
-import { lineTo, queuedConformance, sourceOf } from './support/queued-adapter.ts'
-import {
-  clip,
-  created,
-  inlined,
-  other,
-  picture,
-  providerFault,
-  refusedField,
-  videoAdapter,
-  videoCall,
-} from './support/video-calls.ts'
+import { lineTo, providerFault, queuedConformance, refusedField } from './support/queued-adapter.ts'
+import { assertReports } from './support/slow-work.ts'
+import { hiddenImage, imageSource, otherImage, sourceOf, videoSource } from './support/sources.ts'
+import { created, videoAdapter, videoCall } from './support/video-calls.ts'
 
 type Input = Parameters<typeof videoCall>[2]
 type Sources = Parameters<typeof videoCall>[3]
@@ -23,8 +15,9 @@ const adapter = videoAdapter(kling)
 const prompt = 'A heron on a lake'
 const pro = 'kling-v3-pro'
 const external_task_id = 'job_conformance0'
-const motion = { start_image_url: picture, input_video_url: clip }
-const references = { 'input_references.0': picture, 'input_references.1': other }
+const motion = { start_image_url: imageSource, input_video_url: videoSource }
+/** Their places count, not how they are kept. */
+const references = { 'input_references.1': otherImage, 'input_references.0': imageSource }
 const motionInput = { mode: 'motion_control', prompt: null, seconds: 4.2 } as const
 const old = { upstream_model: 'kling-v1-6', traits: { mode: 'std' } }
 
@@ -38,7 +31,7 @@ queuedConformance(test, { ...common, name: 'text', call: () => videoCall('kling'
 queuedConformance(test, {
   ...common,
   name: 'image',
-  call: () => videoCall('kling', pro, { mode: 'image' }, { start_image_url: picture }),
+  call: () => videoCall('kling', pro, { mode: 'image' }, { start_image_url: imageSource }),
 })
 queuedConformance(test, {
   ...common,
@@ -76,19 +69,26 @@ const bodies: [string, string, Input, Sources, Changes, string, object][] = [
     'an image',
     pro,
     { mode: 'image', prompt: null },
-    { start_image_url: picture },
+    { start_image_url: imageSource },
     {},
     'image2video',
-    { mode: 'pro', image: 'https://files.test/a.png', duration: '5', sound: 'on' },
+    { mode: 'pro', image: 'https://files.example/face.png', duration: '5', sound: 'on' },
   ],
   [
     'a first and a last frame, as bytes',
     pro,
     { mode: 'image' },
-    { start_image_url: inlined('image/png', Buffer.from('bytes')), end_image_url: other },
+    { start_image_url: hiddenImage, end_image_url: otherImage },
     {},
     'image2video',
-    { mode: 'pro', prompt, image: 'Ynl0ZXM=', image_tail: 'https://files.test/b.jpg', duration: '5', sound: 'on' },
+    {
+      mode: 'pro',
+      prompt,
+      image: 'Ynl0ZXM=',
+      image_tail: 'https://files.example/other.jpg',
+      duration: '5',
+      sound: 'on',
+    },
   ],
   [
     'references',
@@ -100,7 +100,7 @@ const bodies: [string, string, Input, Sources, Changes, string, object][] = [
     {
       mode: 'std',
       prompt,
-      image_list: [{ image: 'https://files.test/a.png' }, { image: 'https://files.test/b.jpg' }],
+      image_list: [{ image: 'https://files.example/face.png' }, { image: 'https://files.example/other.jpg' }],
       aspect_ratio: '1:1',
       duration: '5',
     },
@@ -115,8 +115,8 @@ const bodies: [string, string, Input, Sources, Changes, string, object][] = [
     {
       mode: 'pro',
       prompt,
-      image_url: 'https://files.test/a.png',
-      video_url: 'https://files.test/a.mp4',
+      image_url: 'https://files.example/face.png',
+      video_url: 'https://files.example/clip.mp4',
       character_orientation: 'video',
       keep_original_sound: 'no',
     },
@@ -130,8 +130,8 @@ const bodies: [string, string, Input, Sources, Changes, string, object][] = [
     'motion-control',
     {
       mode: 'std',
-      image_url: 'https://files.test/a.png',
-      video_url: 'https://files.test/a.mp4',
+      image_url: 'https://files.example/face.png',
+      video_url: 'https://files.example/clip.mp4',
       character_orientation: 'image',
     },
   ],
@@ -149,23 +149,24 @@ for (const [title, model, input, sources, changes, route, body] of bodies)
     await close()
   })
 
-const heavy = { ...picture, bytes: 10 * 1024 * 1024 + 1 }
-const many = Object.fromEntries(Array.from({ length: 5 }, (_, i) => [`input_references.${i}`, picture]))
+const heavy = { ...imageSource, bytes: 10 * 1024 * 1024 + 1 }
+const many = Object.fromEntries(Array.from({ length: 5 }, (_, i) => [`input_references.${i}`, imageSource]))
 const refusals: [string, Input, Sources, string][] = [
-  ['a video to change', { mode: 'video' }, { input_video_url: clip }, 'input_video_url'],
+  ['a video to change', { mode: 'video' }, { input_video_url: videoSource }, 'input_video_url'],
   ['a seed', { seed: 7 }, {}, 'seed'],
   ['a long prompt', { prompt: 'x'.repeat(2_501) }, {}, 'prompt'],
   ['a long negative prompt', { negativePrompt: 'x'.repeat(2_501) }, {}, 'negative_prompt'],
   [
     'an image with an aspect ratio',
     { mode: 'image', aspectRatio: '1:1' },
-    { start_image_url: picture },
+    { start_image_url: imageSource },
     'aspect_ratio',
   ],
   ['a heavy image', { mode: 'image' }, { start_image_url: heavy }, 'start_image_url'],
   ['five references', { mode: 'reference' }, many, 'input_references'],
+  ['references with sound', { mode: 'reference', audio: true }, references, 'audio'],
   ['references without a prompt', { mode: 'reference', prompt: null }, references, 'prompt'],
-  ['video references', { mode: 'reference' }, { 'input_video_references.0': clip }, 'input_video_references.0'],
+  ['video references', { mode: 'reference' }, { 'input_video_references.0': videoSource }, 'input_video_references.0'],
   ['a short motion', { ...motionInput, seconds: 2.9 }, motion, 'input_video_url'],
   ['a long motion', { ...motionInput, seconds: 30.1 }, motion, 'input_video_url'],
   ['a motion with an aspect ratio', { ...motionInput, aspectRatio: '1:1' }, motion, 'aspect_ratio'],
@@ -189,6 +190,16 @@ test('400 before anything is sent: a motion of 11 s in the direction of the imag
   await close()
 })
 
+test('400 for a row that lets callers choose a resolution: Kling is told a mode, not that', async t => {
+  const { emulator, url, close } = await startKling()
+  const call = videoCall('kling', pro, { resolution: '720p' })
+  const model = { ...call.target.model, kind: { ...call.target.model.kind, resolutions: ['720p', '1080p'] } }
+  const start = adapter.start({ ...call, target: { ...call.target, model } }, lineTo('kling', kling, url), null)
+  t.is(await refusedField(start), 'resolution')
+  t.is(emulator.requests.length, 0)
+  await close()
+})
+
 test('completed: address, length and credits, which come as texts', async t => {
   const { url, close } = await startKling({ autoFinish: 2 })
   const line = lineTo('kling', kling, url)
@@ -203,15 +214,15 @@ test('completed: address, length and credits, which come as texts', async t => {
 })
 
 /** One look at a task of which Kling answers this. */
-async function look(data: unknown, envelope: object = { code: 0, message: 'SUCCEED' }) {
+async function look(answer: unknown) {
   const { emulator, url, close } = await startKling()
-  emulator.next(json(200, { ...envelope, data }))
+  emulator.next(json(200, answer))
   return adapter.check({ route: 'text2video', task: '1' }, lineTo('kling', kling, url)).finally(close)
 }
 
 test('pending: submitted and processing', async t => {
   for (const task_status of ['submitted', 'processing'])
-    t.deepEqual(await look({ task_id: '1', task_status }), { status: 'pending', progress: null })
+    t.deepEqual(await look({ code: 0, data: { task_id: '1', task_status } }), { status: 'pending', progress: null })
 })
 
 const failures: [string | undefined, string, RegExp][] = [
@@ -222,25 +233,31 @@ const failures: [string | undefined, string, RegExp][] = [
 ]
 for (const [task_status_msg, reason, words] of failures)
   test(`failed: ${task_status_msg ?? 'without a reason'} is ${reason}`, async t => {
-    const report = await look({ task_id: '1', task_status: 'failed', task_status_msg })
+    const report = await look({ code: 0, data: { task_id: '1', task_status: 'failed', task_status_msg } })
     if (report.status !== 'failed') return void t.fail(report.status)
     t.is(report.error.reason, reason as typeof report.error.reason)
     t.regex(report.error.message, words)
   })
 
-const strange: [unknown, object?][] = [
-  [null],
-  [{ task_id: '1', task_status: 'succeeded' }],
-  [{ task_id: '1', task_status: 'succeed' }],
-  [{ task_id: '1', task_status: 'succeed', task_result: { videos: [] } }],
-  [{ task_id: '1', task_status: 'succeed', task_result: { videos: [{ id: 'a' }] } }],
-  [{ task_id: '1', task_status: 'succeed', task_result: { videos: [{ url: 'https://files.test/a' }] } }, {}],
-  [{ task_id: '1', task_status: 'succeed', task_result: { videos: [{ url: 'https://files.test/a' }] } }, { code: 7 }],
-]
-for (const [data, envelope] of strange)
-  test(`invalid_response, never completed: ${JSON.stringify([data, envelope])}`, async t => {
-    t.is((await providerFault(look(data, envelope))).reason, 'invalid_response')
-  })
+const over = (task_result?: object) => ({
+  code: 0,
+  message: 'SUCCEED',
+  data: { task_id: '1', task_status: 'succeed', task_result },
+})
+const videos = [{ id: 'a', url: 'https://files.test/a' }]
+
+test('reported: answers that tell no end, and ends without a video', async t => {
+  await assertReports(t, look, [
+    [over({ videos }), 'completed'],
+    [over(), 'failed: invalid_response'],
+    [over({ videos: [] }), 'failed: invalid_response'],
+    [over({ videos: [{ id: 'a' }] }), 'failed: invalid_response'],
+    [{ code: 0, data: null }, 'throws invalid_response'],
+    [{ code: 0, data: { task_id: '1', task_status: 'succeeded' } }, 'throws invalid_response'],
+    [{ ...over({ videos }), code: undefined }, 'throws invalid_response'],
+    [{ ...over({ videos }), code: 7 }, 'throws invalid_response'],
+  ])
+})
 
 const codes: [number, number, string][] = [
   [401, 1000, 'auth'],

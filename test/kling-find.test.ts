@@ -2,8 +2,8 @@ import test from 'ava'
 import { kling } from '../shared/providers/kling/protocol.ts'
 import { json } from './emulators/emulator.ts'
 import { klingError, startKling } from './emulators/kling.ts'
-import { lineTo } from './support/queued-adapter.ts'
-import { providerFault, videoAdapter, videoCall } from './support/video-calls.ts'
+import { lineTo, providerFault } from './support/queued-adapter.ts'
+import { videoAdapter, videoCall } from './support/video-calls.ts'
 
 const adapter = videoAdapter(kling)
 const pro = 'kling-v3-pro'

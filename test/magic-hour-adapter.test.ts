@@ -3,7 +3,8 @@ import magicHourSdk from 'magic-hour'
 import { magicHour } from '../shared/providers/magic_hour/protocol.ts'
 import { magicHourError, realRate, startMagicHour } from './emulators/magic-hour.ts'
 import { callOf, queuedConformance } from './support/queued-adapter.ts'
-import { assertFailures, assertReports, bench, imageSource, videoSource } from './support/slow-work.ts'
+import { assertFailures, assertReports, bench } from './support/slow-work.ts'
+import { imageSource, videoSource } from './support/sources.ts'
 
 const input = { seconds: 10.5, mostSeconds: 60, sourceFaceConsent: true } as const
 const call = (seconds = 10.5) =>
@@ -75,8 +76,8 @@ test('reported: every status', async t => {
     [{ status: 'queued', credits_charged: 315 }, 'pending'],
     [{ status: 'rendering' }, 'pending'],
     [done, 'completed'],
-    [{ ...done, downloads: [] }, 'throws invalid_response'],
-    [{ ...done, credits_charged: -1 }, 'throws invalid_response'],
+    [{ ...done, downloads: [] }, 'failed: invalid_response'],
+    [{ ...done, credits_charged: -1 }, 'failed: invalid_response'],
     [error('no_source_face', 'Please use another image'), 'failed: invalid_request'],
     [error('unknown_error', 'Please try again later'), 'failed: server_error'],
     [error('moderation', 'The video was refused'), 'failed: content_filter'],

@@ -5,8 +5,11 @@ import test from 'ava'
 import { loadCatalog } from '../shared/catalog/catalog.ts'
 import { startFal } from './emulators/fal.ts'
 import { heygenEvent, startHeygen } from './emulators/heygen.ts'
+import { startOpenRouterVideos, workspaceSecret } from './emulators/openrouter-videos.ts'
+import { startReplicate } from './emulators/replicate.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from './support/gateway.ts'
-import { answerOf, rowOf, running, submit } from './support/media.ts'
+import { answerOf, image, rowOf, running, submit } from './support/media.ts'
+import { operatorModels } from './support/operator-models.ts'
 import { startWorkers, type Workers } from './support/workers.ts'
 
 let stores: Stores
@@ -14,16 +17,30 @@ let gateway: Gateway
 let workers: Workers
 let fal: Awaited<ReturnType<typeof startFal>>
 let heygen: Awaited<ReturnType<typeof startHeygen>>
+let replicate: Awaited<ReturnType<typeof startReplicate>>
+let openrouter: Awaited<ReturnType<typeof startOpenRouterVideos>>
 
 const secret = 'whsec-of-heygen'
 const body = { model: 'kling-v3-pro', prompt: 'A lighthouse at dusk', seconds: 5 }
 
 test.before(async () => {
-  ;[stores, fal, heygen] = await Promise.all([freshStores(), startFal(), startHeygen()])
+  ;[stores, fal, heygen, replicate, openrouter] = await Promise.all([
+    freshStores(),
+    startFal(),
+    startHeygen(),
+    startReplicate(),
+    startOpenRouterVideos(),
+  ])
   const row = loadCatalog().providers.get('fal')!
   const keys = { ...row, quirks: { ...row.quirks, jwks_url: `${fal.url}/.well-known/jwks.json` } }
   const catalog = join(tmpdir(), `headgate-catalog-${process.pid}.json`)
-  await writeFile(catalog, JSON.stringify({ providers: [keys] }))
+  await writeFile(
+    catalog,
+    JSON.stringify({
+      providers: [keys],
+      models: operatorModels.filter(({ providers }) => providers[0]!.provider !== 'acme'),
+    }),
+  )
   gateway = await startGateway(stores, {
     MODEL_CATALOG: catalog,
     FAL_API_KEY: 'key:secret',
@@ -31,6 +48,11 @@ test.before(async () => {
     HEYGEN_API_KEY: 'key_1',
     HEYGEN_BASE_URL: heygen.url,
     HEYGEN_WEBHOOK_SECRET: secret,
+    REPLICATE_API_KEY: 'key_1',
+    REPLICATE_BASE_URL: `${replicate.url}/v1`,
+    OPENROUTER_API_KEY: 'key_1',
+    OPENROUTER_BASE_URL: `${openrouter.url}/api/v1`,
+    OPENROUTER_WEBHOOK_SECRET: workspaceSecret,
     // Providers are told to call back only where they can reach the gateway.
     ALLOW_PRIVATE_URLS: 'true',
   })
@@ -39,7 +61,7 @@ test.before(async () => {
 test.after.always(async () => {
   await workers?.stop()
   await gateway?.close()
-  await Promise.all([fal?.close(), heygen?.close()])
+  await Promise.all([fal?.close(), heygen?.close(), replicate?.close(), openrouter?.close()])
   await stores?.drop()
 })
 
@@ -58,6 +80,26 @@ test.serial('completed at once when the provider reports it with its signature',
   t.is((await rowOf(gateway, job.id)).status, 'completed')
   t.deepEqual(await gateway.settled(), [])
 })
+
+for (const name of ['replicate', 'openrouter'] as const) {
+  test.serial(`completed at once when ${name} reports it; files go there as addresses`, async t => {
+    const provider = { replicate, openrouter }[name]
+    const account = await gateway.account()
+    const film = { model: `${name}-video`, prompt: 'A lighthouse at dusk', start_image_url: image }
+    const job = await submit(gateway, '/v1/videos', account.live, film)
+    await running(gateway, job.id)
+    const sent = JSON.stringify(provider.emulator.requests.find(({ method }) => method === 'POST')!.body)
+    t.true(sent.includes(`${gateway.url}/callbacks/${job.id}/`))
+    t.false(sent.includes('data:'))
+    // Looks without a report are half a minute apart.
+    await eventually(async () => (await due(job.id)) > Date.now() + 20_000, 'it was looked at and waits')
+    provider.finish()
+    await eventually(async () => (await rowOf(gateway, job.id)).stage === 'over', 'it is over', 18_000)
+    t.is((await rowOf(gateway, job.id)).status, 'completed')
+    t.deepEqual(await provider.delivered(), [200])
+    t.deepEqual(await gateway.settled(), [])
+  })
+}
 
 test.serial('404 for reports that are forged, old or sent to another job’s address: nothing is woken', async t => {
   const account = await gateway.account()

@@ -116,6 +116,20 @@ const cases: Case[] = [
     'start_image_url',
   ],
   [
+    'a length that the resolution has not',
+    '/v1/videos',
+    () => videos({ model: 'veo-3.1', resolution: '1080p', seconds: 4 }),
+    'unsupported_capability',
+    'seconds',
+  ],
+  [
+    'silence from a model of sound',
+    '/v1/videos',
+    () => videos({ model: 'veo-3.1', audio: false }),
+    'unsupported_capability',
+    'audio',
+  ],
+  [
     'a length of references the model has not',
     '/v1/videos',
     () => videos({ model: 'veo-3.1', input_references: [image], seconds: 4 }),

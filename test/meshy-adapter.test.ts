@@ -3,7 +3,8 @@ import type { MeshInput } from '../shared/kinds/mesh.ts'
 import { meshy } from '../shared/providers/meshy/protocol.ts'
 import { meshyError, startMeshy } from './emulators/meshy.ts'
 import { callOf, queuedConformance } from './support/queued-adapter.ts'
-import { assertFailures, assertReports, bench, hiddenImage, imageSource } from './support/slow-work.ts'
+import { assertFailures, assertReports, bench } from './support/slow-work.ts'
+import { hiddenImage, imageSource } from './support/sources.ts'
 
 const plain: MeshInput = {
   from: 'text',
@@ -105,7 +106,8 @@ test('started: an image, by its address or in the request', async t => {
 })
 
 test('started: several views of one object, in their order', async t => {
-  const views = { 'image_urls.0': imageSource, 'image_urls.1': hiddenImage }
+  // Their places count, not how they are kept.
+  const views = { 'image_urls.1': hiddenImage, 'image_urls.0': imageSource }
   const input = { from: 'multi_image', prompt: null, images: 2, pbr: true, texturePrompt: 'oak' } as const
   const { path, body, operation } = await started(call(input, views))
   t.is(path, '/openapi/v1/multi-image-to-3d')
@@ -123,6 +125,7 @@ test('400 for what it cannot make, before anything is sent', async t => {
   t.is(await refused(t, call({ prompt: 'x'.repeat(601) })), 'prompt')
   t.is(await refused(t, call({ texture: false, pbr: true })), 'pbr')
   t.is(await refused(t, call({ texture: false, texturePrompt: 'oak' })), 'texture_prompt')
+  t.is(await refused(t, call({ seed: 7 })), 'seed')
 })
 
 const done = {
@@ -140,8 +143,8 @@ test('reported: every status', async t => {
     [{ status: 'PENDING', progress: 0, preceding_tasks: 4 }, 'pending'],
     [{ status: 'IN_PROGRESS', progress: 12 }, 'pending'],
     [done, 'completed'],
-    [{ ...done, model_urls: { glb: '' } }, 'throws invalid_response'],
-    [{ ...done, model_urls: null }, 'throws invalid_response'],
+    [{ ...done, model_urls: { glb: '' } }, 'failed: invalid_response'],
+    [{ ...done, model_urls: null }, 'failed: invalid_response'],
     [{ status: 'FAILED', task_error: { message: 'The prompt violates the content policy' } }, 'failed: content_filter'],
     [{ status: 'FAILED', task_error: { message: 'Internal error' } }, 'failed: server_error'],
     [{ status: 'FAILED', task_error: { message: '' } }, 'failed: server_error'],

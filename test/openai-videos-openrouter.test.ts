@@ -6,7 +6,8 @@ import { json } from './emulators/emulator.ts'
 import { openRouterError, signed, startOpenRouterVideos, workspaceSecret } from './emulators/openrouter-videos.ts'
 import { shapedCall } from './support/openai-videos-calls.ts'
 import { lineTo, queuedConformance } from './support/queued-adapter.ts'
-import { assertReports, audioSource, bench, hiddenImage, imageSource, videoSource } from './support/slow-work.ts'
+import { assertReports, bench } from './support/slow-work.ts'
+import { audioSource, hiddenImage, imageSource, videoSource } from './support/sources.ts'
 
 queuedConformance(test, {
   name: 'openrouter videos',
@@ -39,11 +40,12 @@ test('started: the exact request of every mode', async t => {
     ],
     [
       [
-        { mode: 'image', prompt: null, resolution: null },
+        { mode: 'image', resolution: null },
         { start_image_url: imageSource, end_image_url: imageSource },
       ],
       {
         model: 'acme/films',
+        prompt: 'a fox',
         duration: 8,
         frame_images: [
           { ...image, frame_type: 'first_frame' },
@@ -81,6 +83,7 @@ test('started: the exact request of every mode', async t => {
 })
 
 test('400 for what this form has no field for, before anything is sent', async t => {
+  t.is(await refused(t, shapedCall({ prompt: null, mode: 'image' }, { start_image_url: imageSource })), 'prompt')
   t.is(await refused(t, shapedCall({ negativePrompt: 'dogs' })), 'negative_prompt')
   t.is(await refused(t, shapedCall({ mode: 'video' }, { input_video_url: videoSource })), 'input_video_url')
 })
@@ -91,7 +94,10 @@ test('reported: every status', async t => {
     [{ id, status: 'pending' }, 'pending'],
     [{ id, status: 'in_progress' }, 'pending'],
     [{ id, status: 'completed', unsigned_urls: ['https://x.example/v.mp4'] }, 'completed'],
+    [{ id, status: 'completed', unsigned_urls: ['v.mp4'] }, 'failed: invalid_response'],
     [{ id, status: 'failed', error: 'The model failed' }, 'failed: server_error'],
+    [{ id, status: 'failed', error: 'Blocked by content moderation' }, 'failed: content_filter'],
+    [{ id, status: 'failed' }, 'failed: server_error'],
     [{ id, status: 'failed', error: { code: 'content_policy_violation', message: 'no' } }, 'failed: content_filter'],
     [{ id, status: 'cancelled' }, 'failed: server_error'],
     [{ id, status: 'expired' }, 'failed: server_error'],
@@ -110,6 +116,10 @@ test('reported: the file where it is told, else at the provider’s own address;
       output: { files: [{ role: 'video', url: `${url}/files/${operation.id}/video.mp4` }], durationS: null },
       invoice: { seconds: null, credits: 0.5 },
     })
+    const several = ['https://x.example/1.mp4', 'https://x.example/2.mp4']
+    emulator.next(json(200, { id: operation.id, status: 'completed', unsigned_urls: several }))
+    const both = await adapter.check(operation, line)
+    t.deepEqual(both.status === 'completed' && both.output.files.map(file => 'url' in file && file.url), several)
     emulator.next(json(200, { id: operation.id, status: 'completed' }))
     const untold = await adapter.check(operation, line)
     const own = `${line.baseUrl}/videos/${operation.id}/content?index=0`

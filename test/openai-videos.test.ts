@@ -5,7 +5,8 @@ import { openai } from '../shared/providers/openai/protocol.ts'
 import { fieldsOf, openAiVideoError, startOpenAiVideos } from './emulators/openai-videos.ts'
 import { shapedCall, shapedProtocol } from './support/openai-videos-calls.ts'
 import { queuedConformance } from './support/queued-adapter.ts'
-import { assertReports, bench, hiddenImage, imageSource, videoSource } from './support/slow-work.ts'
+import { assertReports, bench } from './support/slow-work.ts'
+import { hiddenImage, imageSource, videoSource } from './support/sources.ts'
 
 const protocol = shapedProtocol('openai')
 queuedConformance(test, {
@@ -51,6 +52,7 @@ test('400 for what this form has no field for, before anything is sent', async t
     [[{ prompt: null, mode: 'image' }, { start_image_url: imageSource }], 'prompt'],
     [[{ negativePrompt: 'dogs' }], 'negative_prompt'],
     [[{ seed: 7 }], 'seed'],
+    [[{ aspectRatio: '9:16', resolution: null }], 'aspect_ratio'],
     [[{ audio: false }], 'audio'],
     [[{ mode: 'image' }, { start_image_url: imageSource, end_image_url: imageSource }], 'end_image_url'],
     [[{ mode: 'reference' }, { 'input_references.0': imageSource }], 'input_references'],

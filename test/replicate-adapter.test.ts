@@ -7,9 +7,10 @@ import type { Callback, QueuedAdapter, QueuedCall } from '../shared/providers/co
 import { replicate } from '../shared/providers/replicate/protocol.ts'
 import { json } from './emulators/emulator.ts'
 import { accountSecret, replicateError, signed, startReplicate } from './emulators/replicate.ts'
-import { lipsyncCall, meshCall, videoCall } from './support/fal-calls.ts'
+import { falLipsync, falMesh, falVideo } from './support/fal-calls.ts'
 import { lineTo, queuedConformance } from './support/queued-adapter.ts'
-import { assertFailures, assertReports, audioSource, bench, hiddenImage, imageSource } from './support/slow-work.ts'
+import { assertFailures, assertReports, bench } from './support/slow-work.ts'
+import { audioSource, hiddenImage, imageSource } from './support/sources.ts'
 
 /** A call of a model that an operator describes: the shipped catalog has none at Replicate. */
 function at<K extends QueuedKind>(call: QueuedCall<K>, upstream_model: string, traits: Deployment['traits'] = {}) {
@@ -21,7 +22,7 @@ function at<K extends QueuedKind>(call: QueuedCall<K>, upstream_model: string, t
 const traits = { image_field: 'image', duration_format: 'number', resolution_field: 'resolution' }
 const version = 'a'.repeat(64)
 const first = { start_image_url: imageSource }
-const call = () => at(videoCall('seedance-1.5-pro'), 'acme/films', traits)
+const call = () => at(falVideo('seedance-1.5-pro'), 'acme/films', traits)
 
 const replies = {
   invalid: replicateError(422, '- input.prompt: prompt is required\n'),
@@ -36,7 +37,7 @@ queuedConformance(test, {
   kind: 'mesh',
   start: () => startReplicate({ output: files => ({ model_file: `${files}/model.glb`, video: `${files}/video.mp4` }) }),
   call: () =>
-    at(meshCall('trellis', { from: 'image', prompt: null }, { image_url: imageSource }), 'acme/meshes', {
+    at(falMesh('trellis', { from: 'image', prompt: null }, { image_url: imageSource }), 'acme/meshes', {
       image_field: 'image',
     }),
 })
@@ -45,7 +46,7 @@ queuedConformance(test, {
   name: 'replicate lip sync',
   kind: 'lipsync',
   start: startReplicate,
-  call: () => at(lipsyncCall(), 'acme/lips', { image_field: 'face', audio_field: 'voice' }),
+  call: () => at(falLipsync(), 'acme/lips', { image_field: 'face', audio_field: 'voice' }),
 })
 
 const { adapter, using, started, shown, refused } = bench('replicate', replicate, 'video', startReplicate)
@@ -58,7 +59,7 @@ test('started: a model, a version, a deployment', async t => {
     ['acme/mine', { ...traits, deployment: true }, '/v1/deployments/acme/mine/predictions', { input }],
   ]
   for (const [model, named, path, body] of models) {
-    const sent = await started(at(videoCall('seedance-1.5-pro'), model, named))
+    const sent = await started(at(falVideo('seedance-1.5-pro'), model, named))
     t.deepEqual([sent.method, sent.path, sent.body], ['POST', path, body])
     t.is(sent.headers.authorization, 'Bearer secret-key-of-the-gateway:and-its-other-half')
     t.is(sent.headers.prefer, undefined)
@@ -67,7 +68,7 @@ test('started: a model, a version, a deployment', async t => {
 
 test('started: a start image, where to report the end', async t => {
   const callback = 'https://gateway.example/callbacks/job_1/token'
-  const film = at(videoCall('seedance-1.5-pro', { mode: 'image' }, first, callback), 'acme/films', traits)
+  const film = at(falVideo('seedance-1.5-pro', { mode: 'image' }, first, callback), 'acme/films', traits)
   const { body } = await started(film)
   t.deepEqual(body, {
     webhook: callback,
@@ -106,13 +107,13 @@ test('started: the model described in docs/providers.md', async t => {
 })
 
 test('400 for what the traits do not name, before anything is sent', async t => {
-  t.is(await refused(t, at(videoCall('seedance-1.5-pro', { seed: 7 }), 'acme/films', traits)), 'seed')
+  t.is(await refused(t, at(falVideo('seedance-1.5-pro', { seed: 7 }), 'acme/films', traits)), 'seed')
   t.is(
-    await refused(t, at(videoCall('seedance-1.5-pro', { mode: 'image' }, first), 'acme/films', {})),
+    await refused(t, at(falVideo('seedance-1.5-pro', { mode: 'image' }, first), 'acme/films', {})),
     'start_image_url',
   )
-  t.is(await refused(t, at(videoCall('seedance-1.5-pro'), 'acme/films', { duration_format: 'number' })), 'resolution')
-  t.is(await refused(t, at(videoCall('seedance-1.5-pro'), 'acme/films', { resolution_field: 'resolution' })), 'seconds')
+  t.is(await refused(t, at(falVideo('seedance-1.5-pro'), 'acme/films', { duration_format: 'number' })), 'resolution')
+  t.is(await refused(t, at(falVideo('seedance-1.5-pro'), 'acme/films', { resolution_field: 'resolution' })), 'seconds')
 })
 
 const operation = { id: 'p1', output: null }
@@ -168,7 +169,7 @@ test('reported: a face swap and the parts of a mesh', async t => {
       { role: 'thumbnail', url: file },
     ])
     const swap = replicate.queued!.face_swap as QueuedAdapter<'face_swap'>
-    const { target } = at(videoCall('seedance-1.5-pro'), 'acme/faces', { video_field: 'target', face_field: 'face' })
+    const { target } = at(falVideo('seedance-1.5-pro'), 'acme/faces', { video_field: 'target', face_field: 'face' })
     const sources = new Map([
       ['video_url', audioSource],
       ['face_image_url', imageSource],

@@ -1,27 +1,19 @@
 import test from 'ava'
 import { runway } from '../shared/providers/runway/protocol.ts'
-import { json, type Reply } from './emulators/emulator.ts'
+import { json, type Reply, text } from './emulators/emulator.ts'
 import { invalidBody, noCredits, type RunwayOptions, rateLimited, startRunway } from './emulators/runway.ts'
-import { lineTo, queuedConformance } from './support/queued-adapter.ts'
-import {
-  clip,
-  created,
-  inlined,
-  other,
-  picture,
-  providerFault,
-  refusedField,
-  videoAdapter,
-  videoCall,
-} from './support/video-calls.ts'
+import { lineTo, providerFault, queuedConformance, refusedField } from './support/queued-adapter.ts'
+import { assertReports } from './support/slow-work.ts'
+import { hidden, hiddenImage, imageSource, otherImage, sourceOf, videoSource } from './support/sources.ts'
+import { created, videoAdapter, videoCall } from './support/video-calls.ts'
 
 type Sources = Parameters<typeof videoCall>[3]
 type Input = Parameters<typeof videoCall>[2]
 
 const adapter = videoAdapter(runway)
 const prompt = 'A heron on a lake'
-const first = { start_image_url: picture }
-const motion = { start_image_url: picture, input_video_url: clip }
+const first = { start_image_url: imageSource }
+const motion = { start_image_url: imageSource, input_video_url: videoSource }
 
 const replies = { invalid: invalidBody('ratio', 'Required'), rateLimited, quota: noCredits }
 const common = { provider: 'runway', protocol: runway, kind: 'video', start: startRunway, replies } as const
@@ -47,13 +39,13 @@ const bodies: [string, string, Input, Sources, string, object][] = [
     { mode: 'image', prompt: null },
     first,
     '/v1/image_to_video',
-    { model: 'gen4_turbo', promptImage: 'https://files.test/a.png', ratio: '1280:720', duration: 5 },
+    { model: 'gen4_turbo', promptImage: 'https://files.example/face.png', ratio: '1280:720', duration: 5 },
   ],
   [
     'an image with a prompt, as bytes',
     'runway-gen4.5',
     { mode: 'image', aspectRatio: '21:9' },
-    { start_image_url: inlined('image/png', Buffer.from('bytes')) },
+    { start_image_url: hiddenImage },
     '/v1/image_to_video',
     {
       model: 'gen4.5',
@@ -67,9 +59,9 @@ const bodies: [string, string, Input, Sources, string, object][] = [
     'a video',
     'runway-gen4-aleph',
     { mode: 'video', seconds: 4.2, seed: 0 },
-    { input_video_url: clip },
+    { input_video_url: videoSource },
     '/v1/video_to_video',
-    { model: 'gen4_aleph', promptText: prompt, videoUri: 'https://files.test/a.mp4', seed: 0 },
+    { model: 'gen4_aleph', promptText: prompt, videoUri: 'https://files.example/clip.mp4', seed: 0 },
   ],
   [
     'a performance',
@@ -79,8 +71,8 @@ const bodies: [string, string, Input, Sources, string, object][] = [
     '/v1/character_performance',
     {
       model: 'act_two',
-      character: { type: 'image', uri: 'https://files.test/a.png' },
-      reference: { type: 'video', uri: 'https://files.test/a.mp4' },
+      character: { type: 'image', uri: 'https://files.example/face.png' },
+      reference: { type: 'video', uri: 'https://files.example/clip.mp4' },
       ratio: '960:960',
     },
   ],
@@ -105,26 +97,30 @@ test('started: frames and aspect ratios that an operator’s own rows may have',
   const { emulator, url, close } = await startRunway()
   const line = lineTo('runway', runway, url)
   emulator.next(json(200, { id: 'a-task' }))
-  const frames = { start_image_url: picture, end_image_url: other }
+  const frames = { start_image_url: imageSource, end_image_url: otherImage }
   const own = { upstream_model: 'veo3.1', traits: {} }
   await adapter.start(videoCall('runway', 'runway-gen4.5', { mode: 'image' }, frames, own), line, null)
   t.deepEqual(created(emulator.requests).body.promptImage, [
-    { uri: 'https://files.test/a.png', position: 'first' },
-    { uri: 'https://files.test/b.jpg', position: 'last' },
+    { uri: 'https://files.example/face.png', position: 'first' },
+    { uri: 'https://files.example/other.jpg', position: 'last' },
   ])
   emulator.reset()
   const aleph = { upstream_model: 'aleph2', traits: {} }
   const wide = { mode: 'video', prompt: null, aspectRatio: '21:9' } as const
-  await adapter.start(videoCall('runway', 'runway-gen4-aleph', wide, { input_video_url: clip }, aleph), line, null)
+  await adapter.start(
+    videoCall('runway', 'runway-gen4-aleph', wide, { input_video_url: videoSource }, aleph),
+    line,
+    null,
+  )
   t.deepEqual(created(emulator.requests).body, {
     model: 'aleph2',
-    videoUri: 'https://files.test/a.mp4',
+    videoUri: 'https://files.example/clip.mp4',
     targetAspectRatio: '21:9',
   })
   await close()
 })
 
-const large = inlined('image/png', Buffer.alloc(4 * 1024 * 1024))
+const large = hidden(sourceOf('', 'image/png', null, Buffer.alloc(4 * 1024 * 1024)))
 const refusals: [string, string, Input, Sources, string][] = [
   ['text in 4:3', 'runway-gen4.5', { aspectRatio: '4:3' }, {}, 'aspect_ratio'],
   ['an unknown aspect ratio', 'runway-gen4.5', { mode: 'image', aspectRatio: '5:4' }, first, 'aspect_ratio'],
@@ -133,7 +129,7 @@ const refusals: [string, string, Input, Sources, string][] = [
   ['a negative prompt', 'runway-gen4.5', { negativePrompt: 'rain' }, {}, 'negative_prompt'],
   ['a long prompt', 'runway-gen4.5', { prompt: 'x'.repeat(1_001) }, {}, 'prompt'],
   ['an image without the prompt it needs', 'runway-gen4.5', { mode: 'image', prompt: null }, first, 'prompt'],
-  ['references', 'runway-gen4.5', { mode: 'reference' }, { 'input_references.0': picture }, 'input_references'],
+  ['references', 'runway-gen4.5', { mode: 'reference' }, { 'input_references.0': imageSource }, 'input_references'],
   ['a large image as bytes', 'runway-gen4-turbo', { mode: 'image' }, { start_image_url: large }, 'start_image_url'],
   ['a performance with a prompt', 'runway-act-two', { mode: 'motion_control', seconds: 4 }, motion, 'prompt'],
   [
@@ -219,18 +215,19 @@ test('failed: a task that somebody cancelled there', async t => {
   t.is((await look({ id: 'a-task', status: 'CANCELLED' })).status, 'failed')
 })
 
-const strange: unknown[] = [
-  {},
-  { status: 'SOMETHING_NEW' },
-  { status: 'SUCCEEDED' },
-  { status: 'SUCCEEDED', output: [] },
-  { status: 'SUCCEEDED', output: ['not an address'] },
-  { status: 'SUCCEEDED', output: [{ url: 'https://files.test/a.mp4' }] },
-]
-for (const answer of strange)
-  test(`invalid_response, never completed: ${JSON.stringify(answer)}`, async t => {
-    t.is((await providerFault(look(answer))).reason, 'invalid_response')
-  })
+test('reported: answers that tell no end, and ends without a video', async t => {
+  await assertReports(t, look, [
+    [{ status: 'SUCCEEDED', output: ['https://files.test/a.mp4', 'https://files.test/b.mp4'] }, 'completed'],
+    [{ status: 'SUCCEEDED' }, 'failed: invalid_response'],
+    [{ status: 'SUCCEEDED', output: [] }, 'failed: invalid_response'],
+    [{ status: 'SUCCEEDED', output: ['not an address'] }, 'failed: invalid_response'],
+    [{ status: 'SUCCEEDED', output: [{ url: 'https://files.test/a.mp4' }] }, 'failed: invalid_response'],
+    [{}, 'throws invalid_response'],
+    [[], 'throws invalid_response'],
+    [{ status: 'DONE' }, 'throws invalid_response'],
+    [{ status: 'succeeded', output: ['https://files.test/a.mp4'] }, 'throws invalid_response'],
+  ])
+})
 
 const errors: [string, Reply, string, RegExp][] = [
   ['400', invalidBody('promptText', 'Too long'), 'invalid_request', /Validation of body failed: promptText: Too long/],
@@ -244,6 +241,8 @@ const errors: [string, Reply, string, RegExp][] = [
   ['429', json(429, { error: 'Daily limit' }, { 'retry-after': '7' }), 'rate_limited', /Daily limit/],
   ['502', json(502, 'Bad gateway'), 'server_error', /status 502/],
   ['503', json(503, {}), 'overloaded', /status 503/],
+  // Not Runway's own words: a proxy's, which may have passed the request on.
+  ['503 as a page', text(503, '<html>Service Unavailable'), 'server_error', /status 503/],
   ['504', json(504, {}), 'server_error', /status 504/],
 ]
 for (const [title, reply, reason, message] of errors)

@@ -6,7 +6,7 @@ import { type QueuedKind, type QueuedKinds, queuedKinds } from '../shared/kinds/
 import type { QueuedKindRow, References } from '../shared/kinds/media.ts'
 import { ProviderError, type ProviderLine, type QueuedAdapter, type Report } from '../shared/providers/contract.ts'
 import { createSandboxProtocol } from '../shared/providers/sandbox/protocol.ts'
-import { sourceOf } from './support/queued-adapter.ts'
+import { sourceOf } from './support/sources.ts'
 
 const catalog = loadCatalog()
 const kinds = Object.keys(queuedKinds) as QueuedKind[]
@@ -32,12 +32,14 @@ function bodyFor(kind: QueuedKind, model: ModelRow, text: string): Record<string
   const has = (list: string, word: string) => (model.kind?.[list] as string[] | undefined)?.includes(word)
   const spoken = model.kind?.prompt ? { prompt: text } : {}
   switch (kind) {
-    case 'video':
-      if (has('modes', 'text')) return { prompt: text }
-      if (has('modes', 'image')) return { prompt: text, start_image_url: address }
-      if (has('modes', 'reference')) return { prompt: text, input_references: [address] }
-      if (has('modes', 'motion_control')) return { prompt: text, start_image_url: address, input_video_url: address }
-      return { prompt: text, input_video_url: address }
+    case 'video': {
+      const said = model.kind?.prompt === 'none' ? {} : { prompt: text }
+      if (has('modes', 'text')) return said
+      if (has('modes', 'image')) return { ...said, start_image_url: address }
+      if (has('modes', 'reference')) return { ...said, input_references: [address] }
+      if (has('modes', 'motion_control')) return { ...said, start_image_url: address, input_video_url: address }
+      return { ...said, input_video_url: address }
+    }
     case 'lipsync':
       return { ...spoken, [`${model.kind?.takes}_url`]: address, audio_url: address }
     case 'face_swap':

@@ -5,7 +5,8 @@ import { sync } from '../shared/providers/sync/protocol.ts'
 import { json } from './emulators/emulator.ts'
 import { startSync, syncError } from './emulators/sync.ts'
 import { callOf, queuedConformance } from './support/queued-adapter.ts'
-import { assertFailures, assertReports, audioSource, bench, imageSource, videoSource } from './support/slow-work.ts'
+import { assertFailures, assertReports, bench } from './support/slow-work.ts'
+import { audioSource, imageSource, videoSource } from './support/sources.ts'
 
 const input = { takes: 'video', prompt: null, resolution: null, seconds: 10.5, audioSeconds: 8 } as const
 const call = (model = 'lipsync-2', more: object = {}) =>
@@ -51,6 +52,12 @@ test('started: an emotion of a model that takes one, another way of fitting', as
   t.deepEqual([body.model, body.options], ['react-1', { sync_mode: 'remap', prompt: 'happy' }])
 })
 
+test('400 for a row that lets callers choose a resolution, before anything is sent', async t => {
+  const whole = call()
+  const model = { ...whole.target.model, kind: { takes: 'video', resolutions: ['720p', '1080p'] } }
+  t.is(await refused(t, { ...whole, target: { ...whole.target, model } }), 'resolution')
+})
+
 test('400 for a still, before anything is sent', async t => {
   const still = callOf<'lipsync'>('sync', 'lipsync-2', { ...input, takes: 'image' }, { image_url: imageSource })
   t.is(await refused(t, still), 'image_url')
@@ -62,8 +69,8 @@ test('reported: every status', async t => {
     [{ status: 'PENDING' }, 'pending'],
     [{ status: 'PROCESSING' }, 'pending'],
     [done, 'completed'],
-    [{ ...done, outputUrl: null }, 'throws invalid_response'],
-    [{ ...done, outputUrl: 'ftp://o.example/a' }, 'throws invalid_response'],
+    [{ ...done, outputUrl: null }, 'failed: invalid_response'],
+    [{ ...done, outputUrl: 'ftp://o.example/a' }, 'failed: invalid_response'],
     [{ status: 'FAILED', error: 'Something broke', error_code: 'generation_pipeline_failed' }, 'failed: server_error'],
     [{ status: 'FAILED', error: 'No face in the video' }, 'failed: invalid_request'],
     [{ status: 'FAILED', error_code: 'generation_input_audio_invalid' }, 'failed: invalid_request'],

@@ -3,17 +3,10 @@ import { gemini } from '../shared/providers/gemini/protocol.ts'
 import { json } from './emulators/emulator.ts'
 import { geminiError, invalidApiKey, rateLimited } from './emulators/gemini.ts'
 import { startVeo } from './emulators/veo.ts'
-import { lineTo, queuedConformance } from './support/queued-adapter.ts'
-import {
-  clip,
-  created,
-  other,
-  picture,
-  providerFault,
-  refusedField,
-  videoAdapter,
-  videoCall,
-} from './support/video-calls.ts'
+import { lineTo, providerFault, queuedConformance, refusedField } from './support/queued-adapter.ts'
+import { assertReports, bench } from './support/slow-work.ts'
+import { imageSource, otherImage, videoSource } from './support/sources.ts'
+import { created, videoAdapter, videoCall } from './support/video-calls.ts'
 
 const veo = videoAdapter(gemini)
 const base64 = (text: string) => Buffer.from(text).toString('base64')
@@ -45,21 +38,22 @@ const bodies: [string, Parameters<typeof videoCall>[2], Parameters<typeof videoC
   [
     'an image without a prompt',
     { mode: 'image', prompt: null, seconds: 4, resolution: '720p' },
-    { start_image_url: picture },
+    { start_image_url: imageSource },
     { image },
     { sampleCount: 1, durationSeconds: 4, resolution: '720p' },
   ],
   [
     'a first and a last frame',
     { mode: 'image', seconds: 8 },
-    { start_image_url: picture, end_image_url: other },
+    { start_image_url: imageSource, end_image_url: otherImage },
     { prompt: 'A heron on a lake', image, lastFrame: last },
     { sampleCount: 1, durationSeconds: 8 },
   ],
   [
     'references',
     { mode: 'reference', seconds: 8 },
-    { 'input_references.0': picture, 'input_references.1': other },
+    // Their places count, not how they are kept.
+    { 'input_references.1': otherImage, 'input_references.0': imageSource },
     {
       prompt: 'A heron on a lake',
       referenceImages: [
@@ -89,16 +83,16 @@ for (const [title, input, sources, instance, parameters] of bodies)
 const refusals: [string, Parameters<typeof videoCall>[2], Parameters<typeof videoCall>[3], string][] = [
   ['1080p of 4 seconds', { seconds: 4, resolution: '1080p' }, {}, 'seconds'],
   ['4k of 6 seconds', { seconds: 6, resolution: '4k' }, {}, 'seconds'],
-  ['references and 4 seconds', { mode: 'reference', seconds: 4 }, { 'input_references.0': picture }, 'seconds'],
+  ['references and 4 seconds', { mode: 'reference', seconds: 4 }, { 'input_references.0': imageSource }, 'seconds'],
   [
     'a last frame and 6 seconds',
     { mode: 'image', seconds: 6 },
-    { start_image_url: picture, end_image_url: other },
+    { start_image_url: imageSource, end_image_url: otherImage },
     'seconds',
   ],
   ['silence', { seconds: 8, audio: false }, {}, 'audio'],
   ['a seed', { seconds: 8, seed: 7 }, {}, 'seed'],
-  ['a video', { mode: 'video', seconds: 8 }, { input_video_url: clip }, 'input_video_url'],
+  ['a video', { mode: 'video', seconds: 8 }, { input_video_url: videoSource }, 'input_video_url'],
 ]
 for (const [title, input, sources, field] of refusals)
   test(`400 before anything is sent: ${title}`, async t => {
@@ -162,31 +156,26 @@ for (const [code, message, reason] of failures)
   })
 
 const name = 'models/veo-3.1-generate-preview/operations/an-operation'
-const strange: [string, unknown][] = [
-  ['done without samples, error or filter', { name, done: true, response: { generateVideoResponse: {} } }],
-  ['done without a response', { name, done: true }],
-  ['of another operation', { name: `${name}2`, done: false }],
-  [
-    'with a sample that has no address',
-    { name, done: true, response: { generateVideoResponse: { generatedSamples: [{}] } } },
-  ],
-  [
-    'with an address that is none',
-    {
-      name,
-      done: true,
-      response: { generateVideoResponse: { generatedSamples: [{ video: { uri: 'gs://bucket/a' } }] } },
-    },
-  ],
-  ['of another shape', []],
-]
-for (const [title, answer] of strange)
-  test(`invalid_response, never completed: an answer ${title}`, async t => {
-    const { emulator, url, close } = await startVeo()
-    emulator.next(json(200, answer))
-    t.is((await providerFault(veo.check({ name }, lineTo('gemini', gemini, url)))).reason, 'invalid_response')
-    await close()
-  })
+const done = (response?: object) => ({ name, done: true, response })
+const samples = (...generatedSamples: object[]) => done({ generateVideoResponse: { generatedSamples } })
+
+test('reported: answers that tell no end, and ends without a video', async t => {
+  const { shown } = bench('gemini', gemini, 'video', startVeo)
+  await assertReports(t, answer => shown(answer, { name }), [
+    [{ name }, 'pending'],
+    [{ name, done: false, metadata: {} }, 'pending'],
+    [samples({ video: { uri: 'https://files.test/a' } }, { video: { uri: 'https://files.test/b' } }), 'completed'],
+    [done(), 'failed: invalid_response'],
+    [done({}), 'failed: invalid_response'],
+    [done({ generateVideoResponse: {} }), 'failed: invalid_response'],
+    [samples(), 'failed: invalid_response'],
+    [samples({}), 'failed: invalid_response'],
+    [samples({ video: { uri: 'gs://bucket/a' } }), 'failed: invalid_response'],
+    [done({ generateVideoResponse: { raiMediaFilteredCount: 1 } }), 'failed: content_filter'],
+    [{ name: `${name}2`, done: false }, 'throws invalid_response'],
+    [[], 'throws invalid_response'],
+  ])
+})
 
 test('invalid_response: a handle that would lead elsewhere', async t => {
   const { emulator, url, close } = await startVeo()

@@ -106,13 +106,14 @@ export const video: QueuedKindRow<VideoRequest, VideoInput> = {
       if (body[field] !== undefined && !model.kind?.[field])
         throw unsupported(model, field, `does not take \`${field}\``)
     if (body.audio && !model.kind?.audio) throw unsupported(model, 'audio', 'gives videos without sound')
+    if (body.audio === false && model.kind?.audio === 'always') throw unsupported(model, 'audio', 'always gives sound')
     return {
       mode,
       prompt: body.prompt ?? null,
       seconds:
         mode === 'motion_control' || mode === 'video'
           ? referenceLength(body, model, references)
-          : secondsOf(body, model),
+          : secondsOf(body, model, resolution),
       resolution,
       aspectRatio,
       negativePrompt: body.negative_prompt ?? null,
@@ -176,12 +177,16 @@ function allowReferences(body: VideoRequest, model: ModelRow): void {
   if (body.start_image_url) throw unsupported(model, 'start_image_url', 'takes either a first frame or references')
 }
 
-function secondsOf(body: VideoRequest, model: ModelRow): number {
-  const durations = listOf<number>(model, 'durations')
+/** The length asked for, or of those that the model gives the nearest to 5 s. Some give fewer at a resolution, or with a last frame. */
+function secondsOf(body: VideoRequest, model: ModelRow, resolution: string | null): number {
+  const narrower = [`durations_${resolution}`, ...(body.end_image_url ? ['durations_end_image'] : [])]
+  const durations = listOf<number>(model, 'durations').filter(length =>
+    narrower.every(name => !model.kind?.[name] || listOf<number>(model, name).includes(length)),
+  )
   const wanted = body.seconds
   if (wanted !== undefined) {
     if (durations.length > 0 && !durations.includes(wanted))
-      throw unsupported(model, 'seconds', `gives videos of ${durations.join(', ')} s`)
+      throw unsupported(model, 'seconds', `gives such videos of ${durations.join(', ')} s`)
     return withinLength(model, 'seconds', wanted)
   }
   if (durations.length === 0) return defaultSeconds

@@ -16,8 +16,10 @@ export function connectionOf({ catalog, upstreams }: Services, job: RunningJob):
 }
 
 /** Whether a provider is told to report a job's end by itself: it signs what it sends and can reach this gateway. */
-export function reportsBack({ config }: Services, { environment }: RunningJob, protocol: Protocol): boolean {
-  return environment === 'live' && config.reachable && protocol.verify !== undefined && !protocol.callbackJobId
+export function reportsBack({ config }: Services, { environment, provider }: RunningJob, protocol: Protocol): boolean {
+  const { verify, verifiesBySecret, callbackJobId } = protocol
+  if (environment === 'test' || !config.reachable || !verify || callbackJobId) return false
+  return !verifiesBySecret || Boolean(config.providers.get(provider ?? '')?.webhookSecret)
 }
 
 /** A job's own callback address. Nobody else can make it up, and it only wakes a look. */

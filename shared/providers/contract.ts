@@ -234,6 +234,8 @@ export type Protocol = {
    * `callbackUrl` is null.
    */
   verify?(callback: Callback): Promise<boolean>
+  /** True where `verify` can only say yes with `<PROVIDER>_WEBHOOK_SECRET`. */
+  verifiesBySecret?: boolean
   /** Of providers that report to one address of the account: the job a report's JSON is about, as `jobId` was given to them. */
   callbackJobId?(json: unknown): string | null
   catalog?: AvatarCatalog

@@ -56,6 +56,13 @@ export function optionalNumber(json: unknown, path: string): number | null {
   return typeof value === 'string' && /^-?\d{1,15}(\.\d{1,15})?$/.test(value) ? Number(value) : null
 }
 
+/** A number that cannot be below zero, such as a length or what was charged; null where there is none. */
+export function optionalAmount(json: unknown, path: string): number | null {
+  const value = optionalNumber(json, path)
+  if (value !== null && value < 0) throw invalid(`its \`${path}\` is below zero`)
+  return value
+}
+
 export function list(json: unknown, path: string): unknown[] {
   const value = at(json, path)
   return Array.isArray(value) ? value : missing(path, 'list')
@@ -98,7 +105,7 @@ const fixedMessages: { [R in FailureReason]?: string } = {
 const secrets: [RegExp, string][] = [
   [/(https?:\/\/[^\s"'?]{1,500})\?[^\s"']*/g, '$1'],
   [/data:[\w/+.-]{1,80};base64,[\w+/=]*/g, '[data]'],
-  [/\b(?:sk-|r8_|msy_|whsec_|key_)[\w-]{6,}|\b(?:Bearer|Key|Token) [\w.:-]{16,}/g, '[redacted]'],
+  [/\b(?:sk-|r8_|msy_|mhk_|whsec_|key_)[\w-]{6,}|\b(?:Bearer|Key|Token) [\w.:-]{16,}/g, '[redacted]'],
 ]
 
 /** A provider's refusal with its reason and words; `status` null for work that failed later. */

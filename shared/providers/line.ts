@@ -10,6 +10,7 @@ import {
   type ProviderLine,
   type ProviderRequest,
 } from './contract.ts'
+import { type Headers, isObject, parsed } from './fields.ts'
 
 const mostAnswerBytes = 4 * 1024 * 1024
 const shownBodyBytes = 64 * 1024
@@ -40,7 +41,7 @@ export function openLine({ provider, protocol, pool, baseUrl, prefix, timeouts, 
       throw faultOf(error)
     })
     if ((status < 200 || status > 299) && !request.allow?.includes(status))
-      throw protocol.failure(status, answered, bytes.toString('utf8', 0, shownBodyBytes))
+      throw failureOf(protocol, status, answered, bytes.toString('utf8', 0, shownBodyBytes))
     const text = bytes.toString()
     return { status, headers: answered, text, json: parsed(text) }
   }
@@ -65,6 +66,16 @@ export function openLine({ provider, protocol, pool, baseUrl, prefix, timeouts, 
   return { provider, baseUrl, send, open }
 }
 
+/**
+ * What the protocol makes of an answer that is not 2xx. A 503 that does not speak the provider's JSON is that of a proxy
+ * on the way, which may have passed the request on: nobody may take it for a refusal.
+ */
+function failureOf(protocol: Protocol, status: number, headers: Headers, body: string): ProviderError {
+  const isForeign = status === 503 && headers['retry-after'] === undefined && !isObject(parsed(body))
+  if (!isForeign) return protocol.failure(status, headers, body)
+  return new ProviderError('server_error', 'The provider answered with status 503.', { status })
+}
+
 async function encoded({ headers = {}, json, form }: ProviderRequest) {
   const accepting = { accept: 'application/json', ...headers }
   if (form) {
@@ -82,12 +93,4 @@ function faultOf(error: unknown): unknown {
   if (fault === 'timeout')
     return new ProviderError('timeout', 'The provider did not answer in time.', { unsent, cause })
   return new ProviderError('connection', 'The connection to the provider failed.', { unsent, cause })
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return null
-  }
 }

@@ -2,6 +2,7 @@ import type { QueuedKind } from '../kinds/index.ts'
 import { unsupported } from '../kinds/media.ts'
 import type { QueuedCall, Source } from './contract.ts'
 import type { Json } from './fields.ts'
+import { sourcesIn } from './sources.ts'
 
 /**
  * The input of a model whose fields are its own, as providers with thousands of models have them. A deployment's traits name
@@ -168,7 +169,7 @@ class Fields<K extends QueuedKind> {
   }
 
   async files(trait: string, field: string): Promise<void> {
-    const sources = this.#list(field)
+    const sources = sourcesIn(this.#call.sources, field)
     if (sources.length === 0) return
     if (!this.has(trait)) throw this.#unsupported(field)
     this.value(trait, field, await Promise.all(sources.map(source => this.#address(source))))
@@ -179,17 +180,11 @@ class Fields<K extends QueuedKind> {
     const further = this.#trait('view_fields')?.split(',')
     if (!further) return this.files('images_field', 'image_urls')
     const names = [this.#trait('image_field'), ...further]
-    for (const [i, source] of this.#list('image_urls').entries()) {
+    for (const [i, source] of sourcesIn(this.#call.sources, 'image_urls').entries()) {
       const name = names[i]
       if (!name) throw this.#unsupported(`image_urls.${i}`)
       this.#json[name] = await this.#address(source)
     }
-  }
-
-  #list(field: string): Source[] {
-    const sources: Source[] = []
-    for (let i = 0; this.#call.sources.has(`${field}.${i}`); i++) sources.push(this.#call.sources.get(`${field}.${i}`)!)
-    return sources
   }
 
   #address(source: Source): Promise<string> {

@@ -1,37 +1,18 @@
-import type { QueuedKind, QueuedKinds } from '../kinds/index.ts'
-import type { Invoice, MediaOutput, ProviderFile } from '../kinds/media.ts'
+import type { MediaOutput, ProviderFile } from '../kinds/media.ts'
 import type { MeshRole } from '../kinds/mesh.ts'
-import { ProviderError, type Report } from './contract.ts'
-import { at, invalid, isObject, optionalLink, optionalNumber } from './fields.ts'
+import { at, invalid, isObject, optionalAmount, optionalLink } from './fields.ts'
+import { mostFiles } from './reports.ts'
 
 /** The files in the output of a model whose fields are its own. `field` names the main one where it is not a common name. */
-
-/**
- * The report of finished work. What is not in its output now will not be there at the next look either: then it has failed,
- * with `invalid_response`.
- */
-export function completion<K extends QueuedKind>(
-  read: () => QueuedKinds[K]['output'],
-  invoiceOf: (output: QueuedKinds[K]['output']) => Invoice,
-): Report<K> {
-  try {
-    const output = read()
-    return { status: 'completed', output, invoice: invoiceOf(output) }
-  } catch (error) {
-    if (error instanceof ProviderError) return { status: 'failed', error }
-    throw error
-  }
-}
 
 /** A video: a URL, a list of which the first counts, or an object with one. Throws a ProviderError `invalid_response`. */
 export function videoOutput(output: unknown, field: string | null): MediaOutput<'video'> {
   const url = addressIn(output, field ? [field] : ['video', 'output', 'url', 'videos'])
   if (!url) throw invalid('it has no video')
-  return { files: [{ role: 'video', url }], durationS: optionalNumber(output, 'duration') }
+  return { files: [{ role: 'video', url }], durationS: optionalAmount(output, 'duration') }
 }
 
 const formats = ['glb', 'fbx', 'obj', 'mtl', 'usdz'] as const
-const mostTextures = 16
 
 /** A mesh with what belongs to it; its main file is taken for a GLB. Throws a ProviderError `invalid_response`. */
 export function meshOutput(output: unknown, field: string | null): MediaOutput<MeshRole> {
@@ -46,8 +27,7 @@ export function meshOutput(output: unknown, field: string | null): MediaOutput<M
   add('texture', addressOf(at(output, 'model_urls.texture')))
   for (const name of ['textures', 'texture_urls']) {
     const textures = at(output, name)
-    if (Array.isArray(textures))
-      for (const texture of textures.slice(0, mostTextures)) add('texture', addressOf(texture))
+    if (Array.isArray(textures)) for (const texture of textures.slice(0, mostFiles)) add('texture', addressOf(texture))
   }
   for (const name of ['thumbnail', 'rendered_image']) add('thumbnail', addressOf(at(output, name)))
   return { files, durationS: null }

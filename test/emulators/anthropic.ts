@@ -43,7 +43,7 @@ function replyTo(request: Recorded, cachedPrefixes: Set<string>): Reply {
 }
 
 /** Answers with this message, whole or streamed as the request asks. Fields left out come from the request. */
-export function messageReply(message: Partial<Message>): Reply {
+function messageReply(message: Partial<Message>): Reply {
   return (request, response) => {
     const whole: Message = { ...emptyMessage(request.body?.model), ...message }
     const reply = request.body?.stream

@@ -100,6 +100,11 @@ export function json(status: number, body: unknown, headers: Record<string, stri
   }
 }
 
+/** An answer that is no JSON, such as the page of a proxy on the way. */
+export function text(status: number, body: string, headers: Record<string, string> = {}): Reply {
+  return (_request, response) => void response.writeHead(status, { 'content-type': 'text/html', ...headers }).end(body)
+}
+
 /** Breaks the connection without an answer. */
 export const reset: Reply = (_request, response) => {
   response.socket?.resetAndDestroy()

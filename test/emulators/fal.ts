@@ -23,7 +23,7 @@ const hunyuan = (files: string) => ({
     mtl: file(`${files}/model.mtl`, 'text/plain'),
     texture: file(`${files}/texture.png`, 'image/png'),
   },
-  thumbnail: file(`${files}/texture.png`, 'image/png'),
+  thumbnail: file(`${files}/thumbnail.png`, 'image/png'),
   seed: 7,
 })
 
@@ -38,7 +38,7 @@ const seedance = {
 } as const
 const hunyuanOptions = { enable_pbr: 'boolean', face_count: [40_000, 1_500_000] } satisfies Model['input']
 
-/** The models of the catalog, from the schemas that fal publishes. */
+/** The models of the catalog and some that operators may add, from the schemas that fal publishes. */
 const models: Record<string, Model> = {
   'fal-ai/kling-video/v3/pro/text-to-video': {
     input: { ...kling, prompt: 'text', aspect_ratio: ['16:9', '9:16', '1:1'] },
@@ -83,6 +83,18 @@ const models: Record<string, Model> = {
   },
   'fal-ai/minimax/hailuo-2.3/pro/text-to-video': { input: { prompt: 'text!' }, output: video },
   'fal-ai/minimax/hailuo-2.3/pro/image-to-video': { input: { prompt: 'text!', image_url: 'file!' }, output: video },
+  'fal-ai/bytedance/seedance/v1/lite/reference-to-video': {
+    input: { prompt: 'text!', reference_image_urls: 'file[]!', duration: upTo(12, 2) },
+    output: video,
+  },
+  'fal-ai/heygen/avatar4/image-to-video': {
+    input: { prompt: 'text', voice: 'text', image_url: 'file!', audio_url: 'file' },
+    output: video,
+  },
+  'half-moon-ai/ai-face-swap/faceswapvideo': {
+    input: { source_face_url: 'file!', target_video_url: 'file!' },
+    output: video,
+  },
   'fal-ai/bytedance/omnihuman/v1.5': {
     input: { prompt: 'text', image_url: 'file!', audio_url: 'file!', resolution: ['720p', '1080p'] },
     output: files => ({ ...video(files), duration: 3.2 }),
@@ -104,7 +116,7 @@ const models: Record<string, Model> = {
   },
 }
 
-export const userId = 'user_emulated'
+const userId = 'user_emulated'
 
 /**
  * fal's queue on a local port, with its keys at `/.well-known/jwks.json`. A wrong input is taken and fails at its end, as

@@ -10,7 +10,7 @@ import {
   type WorkOptions,
 } from './slow-work.ts'
 
-export type KlingOptions = WorkOptions & {
+type KlingOptions = WorkOptions & {
   /** Secret keys by access key. */
   accounts?: Record<string, string>
   /** What a failed task says. */

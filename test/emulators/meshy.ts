@@ -80,7 +80,7 @@ function task(kind: string, { id, status, looks, body }: Work, { url }: Desk): o
         ...(textured && { mtl: file('model.mtl') }),
       },
       texture_urls: textured ? [Object.fromEntries(maps.map(map => [map, file('texture.png')]))] : null,
-      thumbnail_url: file('texture.png'),
+      thumbnail_url: file('thumbnail.png'),
     }),
     preceding_tasks: waiting ? 3 : 0,
     consumed_credits: status === 'finished' ? 20 : 0,

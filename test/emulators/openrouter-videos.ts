@@ -80,7 +80,7 @@ function faultOf(body: Json): string | null {
   const unknown = unknownField(body, fields)
   if (unknown) return `Unrecognized key: ${unknown}`
   if (typeof body?.model !== 'string') return 'model: Required'
-  if (!body.prompt && !body.frame_images) return 'prompt: Required'
+  if (!body.prompt) return 'prompt: Required'
   if (body.duration !== undefined && !Number.isInteger(body.duration)) return 'duration: Expected integer'
   if (body.resolution !== undefined && !resolutions.includes(body.resolution)) return 'resolution: Invalid value'
   if (body.callback_url !== undefined && !/^https?:\/\//.test(body.callback_url)) return 'callback_url: Invalid URL'

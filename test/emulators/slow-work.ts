@@ -23,7 +23,7 @@ export type WorkEmulator = {
 }
 
 /** What one provider answers, given the work it has; `null`: no such address. */
-export type Provider = (request: Recorded, desk: Desk) => Reply | null
+type Provider = (request: Recorded, desk: Desk) => Reply | null
 
 /** The work of one provider. */
 export class Desk {
@@ -86,6 +86,7 @@ const files: Record<string, [contentType: string, make: () => Buffer | Promise<B
   'model.obj': ['text/plain', () => objFile()],
   'model.mtl': ['text/plain', () => mtlFile({ texture: true })],
   'texture.png': ['image/png', () => textureFile()],
+  'thumbnail.png': ['image/png', () => textureFile()],
 }
 
 function fileReply({ method, path }: Recorded): Reply | null {

@@ -1,21 +1,22 @@
+import type { VideoInput } from '../../shared/kinds/video.ts'
+import type { QueuedCall, Source } from '../../shared/providers/contract.ts'
 import { callOf } from './queued-adapter.ts'
-import { audioSource, imageSource } from './slow-work.ts'
+import { audioSource, imageSource } from './sources.ts'
+import { videoCall } from './video-calls.ts'
 
 /** Calls of the catalog's models at fal, ready to be sent. */
 
-const video = {
-  mode: 'text',
-  prompt: 'a fox',
-  seconds: 5,
-  resolution: '1080p',
-  aspectRatio: null,
-  negativePrompt: null,
-  seed: null,
-  audio: null,
-} as const
-export const videoCall = (model: string, more: object = {}, sources = {}, callbackUrl: string | null = null) =>
-  callOf<'video'>('fal', model, { ...video, ...more }, sources, callbackUrl)
-export const lipsyncCall = (more: object = {}) =>
+/** From text, of 5 seconds in 1080p. */
+export const falVideo = (
+  model: string,
+  more: Partial<VideoInput> = {},
+  sources: Record<string, Source> = {},
+  callbackUrl: string | null = null,
+): QueuedCall<'video'> => ({
+  ...videoCall('fal', model, { prompt: 'a fox', resolution: '1080p', ...more }, sources),
+  callbackUrl,
+})
+export const falLipsync = (more: object = {}) =>
   callOf<'lipsync'>(
     'fal',
     'omnihuman-1.5',
@@ -33,5 +34,5 @@ const mesh = {
   topology: null,
   seed: null,
 } as const
-export const meshCall = (model: string, more: object = {}, sources = {}) =>
+export const falMesh = (model: string, more: object = {}, sources = {}) =>
   callOf<'mesh'>('fal', model, { ...mesh, ...more }, sources)

@@ -1,7 +1,7 @@
 import type { Deployment } from '../../shared/catalog/schema.ts'
 import type { Protocol, ProviderLine, QueuedCall, Source } from '../../shared/providers/contract.ts'
 import { openai } from '../../shared/providers/openai/protocol.ts'
-import { videoCall } from './fal-calls.ts'
+import { falVideo } from './fal-calls.ts'
 
 const traits: Deployment['traits'] = {}
 
@@ -11,7 +11,7 @@ export function shapedCall(
   sources: Record<string, Source> = {},
   callbackUrl: string | null = null,
 ): QueuedCall<'video'> {
-  const call = videoCall('seedance-1.5-pro', { seconds: 8, resolution: '720p', ...more }, sources, callbackUrl)
+  const call = falVideo('seedance-1.5-pro', { seconds: 8, resolution: '720p', ...more }, sources, callbackUrl)
   const deployment = { ...call.target.deployment, upstream_model: 'acme/films', traits }
   return { ...call, target: { ...call.target, deployment } }
 }

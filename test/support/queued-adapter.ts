@@ -1,4 +1,5 @@
 import type { ExecutionContext, TestFn } from 'ava'
+import { GatewayError } from '../../shared/base/errors.ts'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import { openPool } from '../../shared/io/http.ts'
 import type { QueuedKind } from '../../shared/kinds/index.ts'
@@ -13,7 +14,7 @@ import {
   type Source,
 } from '../../shared/providers/contract.ts'
 import { openLine } from '../../shared/providers/line.ts'
-import { type Emulator, json, type Reply, reset } from '../emulators/emulator.ts'
+import { type Emulator, json, type Reply, reset, text } from '../emulators/emulator.ts'
 
 export const secret = 'secret-key-of-the-gateway:and-its-other-half'
 const timeouts = { connectTimeoutMs: 2_000, firstByteTimeoutMs: 5_000, idleTimeoutMs: 5_000, totalTimeoutMs: 10_000 }
@@ -27,23 +28,6 @@ export function lineTo(name: string, protocol: Protocol, url: string): ProviderL
   const pool = openPool(url, timeouts, 16)
   const auth = () => authHeader(provider.auth, secret, Date.now())
   return openLine({ provider, protocol, pool, baseUrl: url + prefix, prefix, timeouts, auth })
-}
-
-/** A file as an adapter sees it, at an address of the caller's choice. */
-export function sourceOf(
-  url: string,
-  contentType: string,
-  durationS: number | null = null,
-  bytes = Buffer.from('bytes'),
-): Source {
-  return {
-    contentType,
-    bytes: bytes.length,
-    durationS,
-    url: async () => url,
-    link: async () => url,
-    base64: async () => bytes.toString('base64'),
-  }
 }
 
 /** A call of a catalog model at one provider. */
@@ -66,7 +50,28 @@ export function callOf<K extends QueuedKind>(
   }
 }
 
-export type Subject<K extends QueuedKind> = {
+/** The ProviderError that work ends with. */
+export async function providerFault(work: Promise<unknown>): Promise<ProviderError> {
+  const error = await work.then(
+    () => null,
+    error => error,
+  )
+  if (!(error instanceof ProviderError)) throw new Error(`expected a ProviderError, got ${error}`)
+  return error
+}
+
+/** The field that a start is refused for, before anything is sent. */
+export async function refusedField(work: Promise<unknown>): Promise<string | null> {
+  const error = await work.then(
+    () => null,
+    error => error,
+  )
+  if (!(error instanceof GatewayError) || error.code !== 'unsupported_capability' || error.status !== 400)
+    throw new Error(`expected a refusal, got ${error}`)
+  return error.param
+}
+
+type Subject<K extends QueuedKind> = {
   name: string
   provider: string
   protocol: Protocol
@@ -92,14 +97,6 @@ export function queuedConformance<K extends QueuedKind>(test: TestFn<unknown>, s
         await world.close()
       }
     })
-  const failing = async (work: Promise<unknown>): Promise<ProviderError> => {
-    const error = await work.then(
-      () => null,
-      error => error,
-    )
-    if (!(error instanceof ProviderError)) throw new Error(`expected a ProviderError, got ${error}`)
-    return error
-  }
 
   run(
     'started: one create request, a handle that survives storage and holds no secret',
@@ -140,7 +137,7 @@ export function queuedConformance<K extends QueuedKind>(test: TestFn<unknown>, s
     const operation = await adapter.start(subject.call(), line, null)
     for (const reply of [json(500, { message: 'down' }), json(503, {}), reset]) {
       emulator.next(reply)
-      t.true((await failing(adapter.check(operation, line))) instanceof ProviderError)
+      t.true((await providerFault(adapter.check(operation, line))) instanceof ProviderError)
     }
     finish()
     t.regex((await adapter.check(operation, line)).status, /completed|next/)
@@ -157,6 +154,9 @@ export function queuedConformance<K extends QueuedKind>(test: TestFn<unknown>, s
     ],
     ['a fault', json(500, { message: 'Internal error' }), 'server_error'],
     ['an overload', json(503, { message: 'Overloaded' }), 'overloaded'],
+    // It may have passed the request on, so nobody may take it for a refusal.
+    ['the 503 of a proxy on the way', text(503, 'upstream connect error or disconnect/reset'), 'server_error'],
+    ['a 503 that says when to come back', text(503, '', { 'retry-after': '7' }), 'overloaded'],
     ['an answer without a handle', json(200, { hello: 'world' }), 'invalid_response'],
     ['an answer that is no JSON', json(200, 'hello'), 'invalid_response'],
     ['a broken connection', reset, 'connection'],
@@ -165,7 +165,7 @@ export function queuedConformance<K extends QueuedKind>(test: TestFn<unknown>, s
     if (!reply) continue
     run(`a start answered with ${what} is ${reason}`, async (t, { emulator }, line) => {
       emulator.next(reply)
-      const error = await failing(adapter.start(subject.call(), line, null))
+      const error = await providerFault(adapter.start(subject.call(), line, null))
       t.is(error.reason, reason as ProviderError['reason'])
       t.false(error.unsent)
       t.false(error.message.includes('secret-key'))
@@ -173,7 +173,7 @@ export function queuedConformance<K extends QueuedKind>(test: TestFn<unknown>, s
   }
   run('a start that reaches nobody is known to have had no effect', async (t, world) => {
     const gone = lineTo(provider, protocol, 'http://127.0.0.1:1')
-    const error = await failing(adapter.start(subject.call(), gone, null))
+    const error = await providerFault(adapter.start(subject.call(), gone, null))
     t.is(error.reason, 'connection')
     t.true(error.unsent)
     t.is(world.emulator.requests.length, 0)

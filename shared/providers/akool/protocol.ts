@@ -12,14 +12,15 @@ import {
   type Headers,
   handle,
   invalid,
-  link,
   list,
   number,
+  optionalAmount,
   optionalNumber,
   optionalText,
   parsed,
   refusal,
 } from '../fields.ts'
+import { completion, noInvoice, pending, videoAt } from '../reports.ts'
 import { refusalInWords, workFailure } from '../words.ts'
 
 const faceSwap: QueuedAdapter<'face_swap'> = { poll: { firstMs: 5_000, mostMs: 10_000 }, start, check }
@@ -76,14 +77,12 @@ async function check({ id }: Operation, line: ProviderLine): Promise<Report<'fac
   switch (number(entry, 'faceswap_status')) {
     case inQueue:
     case processing:
-      return { status: 'pending', progress: null }
-    case succeeded: {
-      const files = [{ role: 'video' as const, url: link(entry, 'url') }]
-      const credits = optionalNumber(entry, 'deduction_duration')
-      if (credits !== null && credits < 0) throw invalid('its `deduction_duration` is below zero')
-      const durationS = optionalNumber(entry, 'video_duration')
-      return { status: 'completed', output: { files, durationS }, invoice: { seconds: null, credits } }
-    }
+      return pending()
+    case succeeded:
+      return completion(
+        () => videoAt(entry, 'url', optionalAmount(entry, 'video_duration')),
+        () => ({ ...noInvoice, credits: optionalAmount(entry, 'deduction_duration') }),
+      )
     case failed:
       return { status: 'failed', error: workFailure('The face swap failed at the provider.') }
     default:

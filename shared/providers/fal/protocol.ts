@@ -8,9 +8,10 @@ import type {
   QueuedCall,
   Report,
 } from '../contract.ts'
-import { at, handle, invalid, isObject, optionalNumber, optionalText, text } from '../fields.ts'
+import { at, handle, invalid, isObject, optionalAmount, optionalText, text } from '../fields.ts'
 import { avatarInput, faceSwapInput, lipsyncInput, type ModelInput, meshInput, videoInput } from '../model-input.ts'
-import { completion, meshOutput, videoOutput } from '../model-output.ts'
+import { meshOutput, videoOutput } from '../model-output.ts'
+import { completion, pending } from '../reports.ts'
 import { verify } from './callback.ts'
 import { failure } from './failure.ts'
 
@@ -80,7 +81,7 @@ async function check<K extends QueuedKind>(
 ): Promise<Report<K>> {
   const { json } = await line.send({ method: 'GET', path: `${pathOf(operation)}/status` })
   const status = text(json, 'status')
-  if (status === 'IN_QUEUE' || status === 'IN_PROGRESS') return { status: 'pending', progress: null }
+  if (status === 'IN_QUEUE' || status === 'IN_PROGRESS') return pending()
   if (status !== 'COMPLETED') throw invalid('it has an unknown `status`')
   // Completed only means over: the result is the model's answer with the model's own status.
   const result = await line.send({ method: 'GET', path: pathOf(operation), allow: endings })
@@ -88,7 +89,7 @@ async function check<K extends QueuedKind>(
   if (!isObject(result.json)) throw invalid('its result is not an object')
   return completion(
     () => outputOf(result.json, optionalText(operation, 'output')),
-    ({ durationS }) => ({ seconds: durationS, credits: optionalNumber(result.headers, 'x-fal-billable-units') }),
+    ({ durationS }) => ({ seconds: durationS, credits: optionalAmount(result.headers, 'x-fal-billable-units') }),
   )
 }
 

@@ -1,40 +1,20 @@
-import { z } from 'zod'
 import { unsupported } from '../../kinds/media.ts'
-import {
-  type Operation,
-  ProviderError,
-  type QueuedAdapter,
-  type QueuedCall,
-  type Report,
-  type Source,
-} from '../contract.ts'
+import { ProviderError, type QueuedAdapter, type QueuedCall, type Report, type Source } from '../contract.ts'
+import { at, invalid, isObject, type Json, optionalNumber, optionalText, refusal, text } from '../fields.ts'
+import { completion, pending, videosAt } from '../reports.ts'
+import { sourcesIn } from '../sources.ts'
 import { failure } from './failure.ts'
 
 /** Videos of one length only: with references, with a last frame, and above 720p. */
 const fixedSeconds = 8
 const takenFiles = /^(?:start_image_url|end_image_url|input_references\.\d+)$/
-const longestReason = 1_000
 
 /** HTTP statuses of the google.rpc codes that operations end with. */
 const httpStatus: Record<number, number> = { 3: 400, 4: 504, 5: 404, 7: 403, 8: 429, 9: 400, 13: 500, 14: 503, 16: 401 }
 const refusedByPolicy = /usage guidelines|responsible ai|safety|prohibited/i
 
-const operationName = z.string().regex(/^models\/[\w.-]{1,100}\/operations\/[\w-]{1,200}$/)
-const started = z.object({ name: operationName })
-const looked = z.object({
-  name: operationName,
-  done: z.boolean().optional(),
-  error: z.object({ code: z.int(), message: z.string().catch(''), status: z.string().optional() }).optional(),
-  response: z
-    .object({
-      generateVideoResponse: z.object({
-        generatedSamples: z.array(z.object({ video: z.object({ uri: z.url({ protocol: /^https?$/ }) }) })).optional(),
-        raiMediaFilteredCount: z.int().optional(),
-        raiMediaFilteredReasons: z.array(z.string()).optional(),
-      }),
-    })
-    .optional(),
-})
+const operationName = /^models\/[\w.-]{1,100}\/operations\/[\w-]{1,200}$/
+const answered = 'response.generateVideoResponse'
 
 /**
  * Veo (`predictLongRunning`). Images go along as base64. Google documents neither a way to cancel nor the form of its
@@ -47,28 +27,34 @@ export const video: QueuedAdapter<'video'> = {
     const body = { instances: [await instance(call)], parameters: settings }
     const path = `/v1beta/models/${call.target.deployment.upstream_model}:predictLongRunning`
     const { json } = await line.send({ method: 'POST', path, json: body })
-    return understood(started, json)
+    return { name: nameIn(json) }
   },
-  async check(operation, line) {
-    const { json } = await line.send({ method: 'GET', path: `/v1beta/${operation.name}` })
-    const answer = understood(looked, json)
-    if (answer.name !== operation.name) throw notUnderstood('name')
-    return answer.done ? ended(answer) : { status: 'pending', progress: null }
+  async check({ name }, line) {
+    const { json } = await line.send({ method: 'GET', path: `/v1beta/${name}` })
+    if (nameIn(json) !== name) throw invalid('it is about another operation')
+    return at(json, 'done') === true ? ended(json) : pending()
   },
+}
+
+/** An operation's name, which is the path it is asked for at. */
+function nameIn(json: unknown): string {
+  const name = text(json, 'name')
+  if (!operationName.test(name)) throw invalid('its `name` is none of an operation')
+  return name
 }
 
 async function instance({ input, sources }: QueuedCall<'video'>) {
   const { prompt } = input
   const first = sources.get('start_image_url')
   const last = sources.get('end_image_url')
-  const references = [...sources].filter(([field]) => field.startsWith('input_references.'))
+  const references = sourcesIn(sources, 'input_references')
   return {
     ...(prompt !== null && { prompt }),
     ...(first && { image: await inline(first) }),
     ...(last && { lastFrame: await inline(last) }),
     ...(references.length > 0 && {
       referenceImages: await Promise.all(
-        references.map(async ([, source]) => ({ image: await inline(source), referenceType: 'asset' })),
+        references.map(async source => ({ image: await inline(source), referenceType: 'asset' })),
       ),
     }),
   }
@@ -100,35 +86,23 @@ function parameters({ input, target: { model }, sources }: QueuedCall<'video'>) 
   }
 }
 
-function ended({ error, response }: z.infer<typeof looked>): Report<'video'> {
-  if (error) return { status: 'failed', error: faultOf(error) }
-  const {
-    generatedSamples = [],
-    raiMediaFilteredCount = 0,
-    raiMediaFilteredReasons = [],
-  } = response?.generateVideoResponse ?? {}
-  if (generatedSamples.length > 0) {
-    const files = generatedSamples.map(({ video: { uri } }) => ({ role: 'video' as const, url: uri }))
-    return { status: 'completed', output: { files, durationS: null }, invoice: { seconds: null, credits: null } }
+/** The end of an operation; without a video it may be that the safety filter took it. */
+function ended(json: unknown): Report<'video'> {
+  const error = at(json, 'error')
+  if (isObject(error)) return { status: 'failed', error: faultOf(error) }
+  const samples = at(json, `${answered}.generatedSamples`)
+  const isEmpty = samples === undefined || (Array.isArray(samples) && samples.length === 0)
+  if (isEmpty && (optionalNumber(json, `${answered}.raiMediaFilteredCount`) ?? 0) > 0) {
+    const reason = optionalText(json, `${answered}.raiMediaFilteredReasons.0`)
+    return { status: 'failed', error: refusal('content_filter', reason ?? 'The video was filtered.') }
   }
-  if (raiMediaFilteredCount === 0) throw notUnderstood('response')
-  const reason = raiMediaFilteredReasons.join(' ').slice(0, longestReason)
-  return { status: 'failed', error: new ProviderError('content_filter', reason || 'The video was filtered.') }
+  return completion(() => videosAt(json, `${answered}.generatedSamples`, 'video.uri'))
 }
 
-function faultOf(error: { code: number; message: string }): ProviderError {
-  const status = httpStatus[error.code] ?? (error.code >= 400 ? error.code : 500)
+function faultOf(error: Json): ProviderError {
+  const code = optionalNumber(error, 'code') ?? 0
+  const status = httpStatus[code] ?? (code >= 400 ? code : 500)
   const fault = failure(status, {}, JSON.stringify({ error }))
-  const refused = fault.reason === 'invalid_request' && refusedByPolicy.test(error.message)
+  const refused = fault.reason === 'invalid_request' && refusedByPolicy.test(fault.message)
   return refused ? new ProviderError('content_filter', fault.message, { status }) : fault
-}
-
-function understood<T extends Operation | z.infer<typeof looked>>(schema: z.ZodType<T>, json: unknown): T {
-  const result = schema.safeParse(json)
-  if (result.success) return result.data
-  throw notUnderstood(result.error.issues[0]?.path.join('.') ?? '')
-}
-
-function notUnderstood(path: string): ProviderError {
-  return new ProviderError('invalid_response', `Veo's answer is not understood at "${path}"`)
 }

@@ -1,6 +1,6 @@
 import { GatewayError } from '../../base/errors.ts'
 import type { Avatar, AvatarCatalog, CatalogPage, CatalogQuery, ProviderLine, Voice } from '../contract.ts'
-import { at, list, optionalLink, optionalText, text } from '../fields.ts'
+import { at, invalid, list, optionalLink, optionalText, text } from '../fields.ts'
 
 /** The most entries the provider gives at once. */
 const mostLooks = 50
@@ -14,12 +14,12 @@ export const catalog: AvatarCatalog = {
       throw new GatewayError('invalid_request', `\`type\` is one of ${types.join(', ')}.`, { param: 'type' })
     const query = { limit: String(Math.min(limit, mostLooks)), ...(type && { avatar_type: type }) }
     const page = await pageOf('/v3/avatars/looks', query, token, line)
-    return { ...page, data: page.data.filter(isReady).map(avatarFrom) }
+    return { ...page, data: usable(page.data.filter(isReady), avatarFrom) }
   },
   async voices({ language, token, limit }, line) {
     const query = { limit: String(Math.min(limit, mostVoices)), ...(language && { language }) }
     const page = await pageOf('/v3/voices', query, token, line)
-    return { ...page, data: page.data.map(voiceFrom) }
+    return { ...page, data: usable(page.data, voiceFrom) }
   },
 }
 
@@ -39,11 +39,22 @@ function isReady(look: unknown): boolean {
   return (optionalText(look, 'status') ?? 'completed') === 'completed'
 }
 
-function avatarFrom(look: unknown): Avatar {
+/** Entries that nobody can use are passed over; where that leaves nothing, the answer is not understood. */
+function usable<Entry>(entries: unknown[], read: (entry: unknown) => Entry | []): Entry[] {
+  const found = entries.flatMap(read)
+  if (found.length === 0 && entries.length > 0) throw invalid('its entries have no ids')
+  return found
+}
+
+/** None for an entry that nobody can use; one without a name goes by its id. */
+function avatarFrom(look: unknown): Avatar | [] {
+  const id = optionalText(look, 'id')
+  const type = optionalText(look, 'avatar_type')
+  if (id === null || type === null) return []
   return {
-    id: text(look, 'id'),
-    name: text(look, 'name'),
-    type: text(look, 'avatar_type'),
+    id,
+    name: optionalText(look, 'name') ?? id,
+    type,
     gender: optionalText(look, 'gender'),
     preview_image_url: optionalLink(look, 'preview_image_url'),
     preview_video_url: optionalLink(look, 'preview_video_url'),
@@ -51,10 +62,12 @@ function avatarFrom(look: unknown): Avatar {
   }
 }
 
-function voiceFrom(voice: unknown): Voice {
+function voiceFrom(voice: unknown): Voice | [] {
+  const id = optionalText(voice, 'voice_id')
+  if (id === null) return []
   return {
-    id: text(voice, 'voice_id'),
-    name: text(voice, 'name'),
+    id,
+    name: optionalText(voice, 'name') ?? id,
     language: optionalText(voice, 'language'),
     gender: optionalText(voice, 'gender'),
     preview_audio_url: optionalLink(voice, 'preview_audio_url'),

@@ -1,9 +1,12 @@
-import { GatewayError } from '../../base/errors.ts'
+import { unsupported } from '../../kinds/media.ts'
 import type { Operation, ProviderLine, QueuedAdapter, QueuedCall, Report, Source } from '../contract.ts'
-import { handle, invalid, link, optionalNumber, optionalText, text } from '../fields.ts'
+import { handle, invalid, optionalAmount, optionalText, text } from '../fields.ts'
+import { completion, noInvoice, pending, videoAt } from '../reports.ts'
+import { assertOneResolution } from '../resolution.ts'
 import { workFailure } from '../words.ts'
 
-const poll = { firstMs: 10_000, mostMs: 30_000 }
+/** HeyGen asks to be asked at most every ten seconds; looks may come a tenth early. */
+const poll = { firstMs: 12_000, mostMs: 30_000 }
 const videos = '/v3/videos'
 const lipsyncs = '/v3/lipsyncs'
 
@@ -46,12 +49,13 @@ async function talkingVideo({ target, jobId, input, sources }: QueuedCall<'avata
   }
 }
 
-async function dubbing({ target: { model, deployment }, jobId, sources }: QueuedCall<'lipsync'>): Promise<object> {
+async function dubbing(call: QueuedCall<'lipsync'>): Promise<object> {
+  const { model, deployment } = call.target
+  const { input, jobId, sources } = call
   const [video, audio] = [sources.get('video_url'), sources.get('audio_url')]
-  if (!video || !audio)
-    throw new GatewayError('unsupported_capability', `${model.id} takes \`video_url\` with \`audio_url\`.`, {
-      param: 'image_url',
-    })
+  if (!video || !audio) throw unsupported(model, 'image_url', 'takes `video_url` with `audio_url`')
+  assertOneResolution(call.target)
+  if (input.prompt !== null) throw unsupported(model, 'prompt', 'does not take `prompt` at this provider')
   return {
     video: { type: 'url', url: await video.url() },
     audio: { type: 'url', url: await audio.url() },
@@ -79,12 +83,12 @@ async function look(
     case 'waiting':
     case 'processing':
     case 'running':
-      return { status: 'pending', progress: null }
-    case 'completed': {
-      const durationS = optionalNumber(json, 'data.duration')
-      const files = [{ role: 'video' as const, url: link(json, 'data.video_url') }]
-      return { status: 'completed', output: { files, durationS }, invoice: { seconds: durationS, credits: null } }
-    }
+      return pending()
+    case 'completed':
+      return completion(
+        () => videoAt(json, 'data.video_url', optionalAmount(json, 'data.duration')),
+        ({ durationS }) => ({ ...noInvoice, seconds: durationS }),
+      )
     case 'failed': {
       const error = workFailure(optionalText(json, 'data.failure_message'), optionalText(json, 'data.failure_code'))
       return { status: 'failed', error }

@@ -1,9 +1,11 @@
 import type { Operation, Protocol, ProviderAnswer, QueuedAdapter, Report } from '../contract.ts'
-import { handle, invalid, link, list, optionalNumber, optionalText, text } from '../fields.ts'
+import { handle, invalid, optionalAmount, optionalNumber, optionalText, text } from '../fields.ts'
+import { completion, noInvoice, pending, videosAt } from '../reports.ts'
 import { failure, failureOfTask, isNotFound } from './failure.ts'
 import { createBody, routeOf } from './request.ts'
 
 const poll = { firstMs: 6_000, mostMs: 15_000 }
+const videos = 'data.task_result.videos'
 
 const video: QueuedAdapter<'video'> = {
   poll,
@@ -45,23 +47,15 @@ function reportOf(json: unknown): Report<'video'> {
   switch (status) {
     case 'submitted':
     case 'processing':
-      return { status: 'pending', progress: null }
+      return pending()
     case 'succeed':
-      return {
-        status: 'completed',
-        output: { files: filesOf(json), durationS: optionalNumber(json, 'data.task_result.videos.0.duration') },
-        invoice: { seconds: null, credits: optionalNumber(json, 'data.final_unit_deduction') },
-      }
+      return completion(
+        () => videosAt(json, videos, 'url', optionalAmount(json, `${videos}.0.duration`)),
+        () => ({ ...noInvoice, credits: optionalAmount(json, 'data.final_unit_deduction') }),
+      )
     case 'failed':
       return { status: 'failed', error: failureOfTask(optionalText(json, 'data.task_status_msg')) }
     default:
-      throw invalid('unknown task status')
+      throw invalid('its `data.task_status` is unknown')
   }
-}
-
-function filesOf(json: unknown): { role: 'video'; url: string }[] {
-  const at = 'data.task_result.videos'
-  const files = list(json, at).map((_, i) => ({ role: 'video' as const, url: link(json, `${at}.${i}.url`) }))
-  if (files.length === 0) throw invalid('a finished task without videos')
-  return files
 }

@@ -2,6 +2,8 @@ import type { GatewayError } from '../../base/errors.ts'
 import { unsupported } from '../../kinds/media.ts'
 import type { VideoInput } from '../../kinds/video.ts'
 import type { QueuedCall, Source } from '../contract.ts'
+import { assertOneResolution } from '../resolution.ts'
+import { sourcesIn } from '../sources.ts'
 
 type Call = QueuedCall<'video'>
 type Body = Record<string, unknown>
@@ -35,6 +37,7 @@ export async function createBody(call: Call): Promise<Body> {
   const { input, target, jobId } = call
   const { upstream_model, traits } = target.deployment
   const { body } = ruleOf(call)
+  assertOneResolution(target)
   if (input.seed !== null) throw refused(call, 'seed', 'does not take `seed`')
   for (const [field, text] of [
     ['prompt', input.prompt],
@@ -67,12 +70,13 @@ async function fromImage(call: Call): Promise<Body> {
 }
 
 async function fromReferences(call: Call): Promise<Body> {
-  const fields = [...call.sources.keys()]
-  const other = fields.find(field => !field.startsWith('input_references.'))
+  const sources = sourcesIn(call.sources, 'input_references')
+  const other = [...call.sources.keys()].find(field => !field.startsWith('input_references.'))
   if (other) throw refused(call, other, 'takes images as references only')
-  if (fields.length > mostImages) throw refused(call, 'input_references', `takes at most ${mostImages} references`)
+  if (call.input.audio) throw refused(call, 'audio', 'gives videos from references without sound')
+  if (sources.length > mostImages) throw refused(call, 'input_references', `takes at most ${mostImages} references`)
   if (call.input.prompt === null) throw refused(call, 'prompt', 'needs `prompt` with references')
-  const images = await Promise.all(fields.map(field => imageOf(call, field)))
+  const images = await Promise.all(sources.map((_, i) => imageOf(call, `input_references.${i}`)))
   return { ...timed(call), ...ratioOf(call), image_list: images.map(image => ({ image })) }
 }
 

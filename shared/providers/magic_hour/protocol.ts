@@ -1,6 +1,7 @@
-import { GatewayError } from '../../base/errors.ts'
+import { unsupported } from '../../kinds/media.ts'
 import type { Operation, Protocol, ProviderLine, QueuedAdapter, QueuedCall, Report } from '../contract.ts'
-import { type Headers, handle, invalid, link, optionalNumber, optionalText, parsed, text } from '../fields.ts'
+import { type Headers, handle, invalid, optionalAmount, optionalText, parsed, text } from '../fields.ts'
+import { completion, noInvoice, pending, videosAt } from '../reports.ts'
 import { refusalInWords, workFailure } from '../words.ts'
 
 const faceSwap: QueuedAdapter<'face_swap'> = { poll: { firstMs: 3_000, mostMs: 10_000 }, start, check }
@@ -22,10 +23,7 @@ async function start(call: QueuedCall<'face_swap'>, line: ProviderLine): Promise
 
 async function project({ target, jobId, input, sources }: QueuedCall<'face_swap'>): Promise<object> {
   const { model, deployment } = target
-  if (input.seconds <= leastSeconds)
-    throw new GatewayError('unsupported_capability', `${model.id} takes videos longer than ${leastSeconds} s.`, {
-      param: 'video_url',
-    })
+  if (input.seconds <= leastSeconds) throw unsupported(model, 'video_url', `takes videos longer than ${leastSeconds} s`)
   return {
     name: jobId,
     start_seconds: 0,
@@ -46,13 +44,12 @@ async function check({ id }: Operation, line: ProviderLine): Promise<Report<'fac
     case 'draft':
     case 'queued':
     case 'rendering':
-      return { status: 'pending', progress: null }
-    case 'complete': {
-      const files = [{ role: 'video' as const, url: link(json, 'downloads.0.url') }]
-      const credits = optionalNumber(json, 'credits_charged')
-      if (credits !== null && credits < 0) throw invalid('its `credits_charged` is below zero')
-      return { status: 'completed', output: { files, durationS: null }, invoice: { seconds: null, credits } }
-    }
+      return pending()
+    case 'complete':
+      return completion(
+        () => videosAt(json, 'downloads', 'url'),
+        () => ({ ...noInvoice, credits: optionalAmount(json, 'credits_charged') }),
+      )
     case 'error':
       return {
         status: 'failed',

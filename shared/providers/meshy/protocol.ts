@@ -1,5 +1,4 @@
-import { GatewayError } from '../../base/errors.ts'
-import type { MediaOutput } from '../../kinds/media.ts'
+import { type MediaOutput, unsupported } from '../../kinds/media.ts'
 import type { MeshInput, MeshRole } from '../../kinds/mesh.ts'
 import type { Operation, Protocol, ProviderLine, QueuedAdapter, QueuedCall, Report } from '../contract.ts'
 import {
@@ -7,12 +6,15 @@ import {
   type Headers,
   handle,
   invalid,
+  optionalAmount,
   optionalLink,
   optionalNumber,
   optionalText,
   parsed,
   text,
 } from '../fields.ts'
+import { completion, noInvoice, pending } from '../reports.ts'
+import { sourcesIn } from '../sources.ts'
 import { refusalInWords, workFailure } from '../words.ts'
 
 const mesh: QueuedAdapter<'mesh'> = { poll: { firstMs: 5_000, mostMs: 30_000 }, start, check, cancel }
@@ -43,13 +45,12 @@ async function start(call: QueuedCall<'mesh'>, line: ProviderLine, after: Operat
 }
 
 function assertOptions({ target: { model }, input }: QueuedCall<'mesh'>): void {
-  const refuse = (param: string, problem: string) => {
-    throw new GatewayError('unsupported_capability', `${model.id} ${problem}.`, { param })
-  }
   if (input.prompt && input.prompt.length > longestText)
-    refuse('prompt', `takes a prompt of at most ${longestText} characters`)
-  if (!input.texture && input.pbr) refuse('pbr', 'makes PBR maps only with `texture`')
-  if (!input.texture && input.texturePrompt) refuse('texture_prompt', 'takes `texture_prompt` only with `texture`')
+    throw unsupported(model, 'prompt', `takes a prompt of at most ${longestText} characters`)
+  if (!input.texture && input.pbr) throw unsupported(model, 'pbr', 'makes PBR maps only with `texture`')
+  if (!input.texture && input.texturePrompt)
+    throw unsupported(model, 'texture_prompt', 'takes `texture_prompt` only with `texture`')
+  if (input.seed !== null) throw unsupported(model, 'seed', 'does not take `seed` at this provider')
 }
 
 async function modelling({ target, input, sources }: QueuedCall<'mesh'>): Promise<object> {
@@ -57,7 +58,7 @@ async function modelling({ target, input, sources }: QueuedCall<'mesh'>): Promis
   if (input.from === 'text') return { mode: 'preview', prompt: input.prompt, ...common }
   const textured = { should_texture: input.texture, ...(input.texture && texture(input)) }
   if (input.from === 'image') return { image_url: await sources.get('image_url')!.link(), ...common, ...textured }
-  const images = Array.from({ length: input.images }, (_, i) => sources.get(`image_urls.${i}`)!.link())
+  const images = sourcesIn(sources, 'image_urls').map(source => source.link())
   return { image_urls: await Promise.all(images), ...common, ...textured }
 }
 
@@ -89,18 +90,15 @@ async function check(operation: Operation, line: ProviderLine): Promise<Report<'
   const { offset, size } = shares[String(operation.part)]!
   switch (text(json, 'status')) {
     case 'PENDING':
-      return { status: 'pending', progress: offset }
-    case 'IN_PROGRESS': {
-      const done = Math.min(99, Math.max(0, optionalNumber(json, 'progress') ?? 0))
-      return { status: 'pending', progress: Math.floor(offset + (done * size) / 100) }
-    }
+      return pending(offset)
+    case 'IN_PROGRESS':
+      return pending(offset + ((optionalNumber(json, 'progress') ?? 0) * size) / 100)
     case 'SUCCEEDED':
       if (operation.part === 'preview') return { status: 'next', operation, progress: offset + size }
-      return {
-        status: 'completed',
-        output: outputFrom(json),
-        invoice: { seconds: null, credits: optionalNumber(json, 'consumed_credits') },
-      }
+      return completion(
+        () => outputFrom(json),
+        () => ({ ...noInvoice, credits: optionalAmount(json, 'consumed_credits') }),
+      )
     case 'FAILED':
       return { status: 'failed', error: workFailure(optionalText(json, 'task_error.message')) }
     case 'CANCELED':
@@ -111,7 +109,8 @@ async function check(operation: Operation, line: ProviderLine): Promise<Report<'
 }
 
 async function cancel({ path, id }: Operation, line: ProviderLine): Promise<void> {
-  await line.send({ method: 'DELETE', path: `${path}/${id}` })
+  // A task that is gone needs no stop.
+  await line.send({ method: 'DELETE', path: `${path}/${id}`, allow: [404] })
 }
 
 const models = ['glb', 'fbx', 'obj', 'mtl', 'usdz'] as const

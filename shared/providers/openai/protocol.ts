@@ -10,4 +10,10 @@ import { verify, videos } from './videos.ts'
  * `max_tokens_field`, `seed_field`, `stream_usage`, `request_fields`, `metadata` and `videos`; the deployment trait `reasoning` marks
  * models that reject sampling fields.
  */
-export const openai: Protocol = { direct: { chat, completion, embedding }, queued: { video: videos }, verify, failure }
+export const openai: Protocol = {
+  direct: { chat, completion, embedding },
+  queued: { video: videos },
+  verify,
+  verifiesBySecret: true,
+  failure,
+}

@@ -10,9 +10,21 @@ import {
   type Report,
   type Source,
 } from '../contract.ts'
-import { at, handle, invalid, isObject, optionalLink, optionalNumber, refusal, text } from '../fields.ts'
-import { completion } from '../model-output.ts'
+import {
+  at,
+  handle,
+  invalid,
+  isObject,
+  optionalAmount,
+  optionalNumber,
+  optionalText,
+  refusal,
+  text,
+} from '../fields.ts'
+import { completion, noInvoice, pending, videoAt, videosAt } from '../reports.ts'
 import { header, isFresh, isHmac } from '../signatures.ts'
+import { sourcesIn } from '../sources.ts'
+import { workFailure } from '../words.ts'
 import { reportedFailure } from './failure.ts'
 
 type VideoCall = QueuedCall<'video'>
@@ -58,7 +70,7 @@ const openrouter: Dialect = {
     ]
     const json = {
       model: target.deployment.upstream_model,
-      ...(input.prompt !== null && { prompt: input.prompt }),
+      prompt: promptOf(call),
       duration: input.seconds,
       ...(input.resolution !== null && { resolution: input.resolution.replace('k', 'K') }),
       ...(input.aspectRatio !== null && { aspect_ratio: input.aspectRatio }),
@@ -72,19 +84,17 @@ const openrouter: Dialect = {
   },
   report(json, line) {
     const status = text(json, 'status')
-    if (status === 'pending' || status === 'in_progress') return { status: 'pending', progress: null }
-    if (status === 'failed') return { status: 'failed', error: reportedFailure(errorIn(json)) }
+    if (status === 'pending' || status === 'in_progress') return pending()
+    if (status === 'failed') return { status: 'failed', error: errorIn(json) }
     if (status === 'cancelled' || status === 'expired')
       return { status: 'failed', error: refusal('server_error', `The provider reports the work as ${status}.`) }
     if (status !== 'completed') throw invalid('it has an unknown `status`')
     const id = handle(json, 'id')
+    const own = { url: `${line.baseUrl}/videos/${id}/content?index=0` }
     return completion(
-      () => {
-        const url = optionalLink(json, 'unsigned_urls.0') ?? `${line.baseUrl}/videos/${id}/content?index=0`
-        return { files: [{ role: 'video', url }], durationS: null }
-      },
+      () => (at(json, 'unsigned_urls.0') === undefined ? videoAt(own, 'url') : videosAt(json, 'unsigned_urls', '')),
       // What OpenRouter charged us, in dollars; a video's price was fixed at its start.
-      () => ({ seconds: null, credits: optionalNumber(json, 'usage.cost') }),
+      () => ({ ...noInvoice, credits: optionalAmount(json, 'usage.cost') }),
     )
   },
 }
@@ -96,14 +106,15 @@ const openai: Dialect = {
       negative_prompt: input.negativePrompt !== null,
       seed: input.seed !== null,
       audio: input.audio === false,
+      // It has a field for the size only.
+      aspect_ratio: input.aspectRatio !== null && input.resolution === null,
       end_image_url: sources.has('end_image_url'),
       input_references: input.mode === 'reference',
       input_video_url: sources.has('input_video_url'),
     })
-    if (input.prompt === null) throw unsupported(target.model, 'prompt', 'needs a `prompt`')
     const form = new FormData()
     form.set('model', target.deployment.upstream_model)
-    form.set('prompt', input.prompt)
+    form.set('prompt', promptOf(call))
     form.set('seconds', String(input.seconds))
     const size = sizeOf(input.resolution, input.aspectRatio)
     if (size) form.set('size', size)
@@ -117,17 +128,14 @@ const openai: Dialect = {
   },
   report(json, line) {
     const status = text(json, 'status')
-    if (status === 'queued' || status === 'in_progress')
-      return { status: 'pending', progress: Math.min(99, Math.max(0, optionalNumber(json, 'progress') ?? 0)) }
-    if (status === 'failed') return { status: 'failed', error: reportedFailure(errorIn(json)) }
+    if (status === 'queued' || status === 'in_progress') return pending(optionalNumber(json, 'progress') ?? 0)
+    if (status === 'failed') return { status: 'failed', error: errorIn(json) }
     if (status !== 'completed') throw invalid('it has an unknown `status`')
-    const durationS = optionalNumber(json, 'seconds')
-    const url = `${line.baseUrl}/videos/${handle(json, 'id')}/content`
-    return {
-      status: 'completed',
-      output: { files: [{ role: 'video', url }], durationS },
-      invoice: { seconds: durationS, credits: null },
-    }
+    const own = { url: `${line.baseUrl}/videos/${handle(json, 'id')}/content` }
+    return completion(
+      () => videoAt(own, 'url', optionalAmount(json, 'seconds')),
+      ({ durationS }) => ({ ...noInvoice, seconds: durationS }),
+    )
   },
 }
 
@@ -145,17 +153,20 @@ function refuse({ target: { model, provider } }: VideoCall, fields: Record<strin
     if (used) throw unsupported(model, param, `at ${provider.name} does not take \`${param}\``)
 }
 
+/** Both forms need one. Throws 400 without it. */
+function promptOf({ input: { prompt }, target: { model, provider } }: VideoCall): string {
+  if (prompt === null) throw unsupported(model, 'prompt', `at ${provider.name} needs a \`prompt\``)
+  return prompt
+}
+
 /** The file of a field, or those of a list, as content parts. */
 async function parts(call: VideoCall, field: string, type: 'image_url' | 'video_url' | 'audio_url', more: object = {}) {
-  const found: object[] = []
-  const add = async (source: Source) => {
+  const part = async (source: Source) => {
     const url = source.bytes <= longestInlineBytes ? await source.link() : await source.url()
-    found.push({ type, [type]: { url }, ...more })
+    return { type, [type]: { url }, ...more }
   }
   const one = call.sources.get(field)
-  if (one) await add(one)
-  for (let i = 0; call.sources.has(`${field}.${i}`); i++) await add(call.sources.get(`${field}.${i}`)!)
-  return found
+  return Promise.all((one ? [one] : sourcesIn(call.sources, field)).map(part))
 }
 
 /** `WIDTHxHEIGHT` of a resolution (its shorter side) and a ratio (16:9 where none is asked for); null = the model's own. */
@@ -169,9 +180,9 @@ function sizeOf(resolution: string | null, aspectRatio: string | null): string |
 }
 
 /** OpenRouter's `error` is a text, OpenAI's an object. */
-function errorIn(json: unknown): Record<string, unknown> {
+function errorIn(json: unknown): ProviderError {
   const error = at(json, 'error')
-  return { error: isObject(error) ? error : typeof error === 'string' ? error : { message: '' } }
+  return isObject(error) ? reportedFailure({ error }) : workFailure(optionalText(json, 'error'))
 }
 
 /** OpenRouter's `X-OpenRouter-Signature: t=<seconds>,v1=<hex>` over `<t>,<body>`; needs the workspace's signing secret. */

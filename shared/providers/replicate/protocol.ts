@@ -1,9 +1,10 @@
 import type { Deployment } from '../../catalog/schema.ts'
 import type { QueuedKind, QueuedKinds } from '../../kinds/index.ts'
 import type { Callback, Protocol, ProviderLine, QueuedAdapter, QueuedCall, Report } from '../contract.ts'
-import { at, handle, invalid, optionalNumber, optionalText, refusal, text } from '../fields.ts'
+import { at, handle, invalid, optionalAmount, optionalText, refusal, text } from '../fields.ts'
 import { faceSwapInput, lipsyncInput, type ModelInput, meshInput, videoInput } from '../model-input.ts'
-import { completion, meshOutput, videoOutput } from '../model-output.ts'
+import { meshOutput, videoOutput } from '../model-output.ts'
+import { completion, pending } from '../reports.ts'
 import { isStandardWebhook } from '../signatures.ts'
 import { failure, reasonOfText } from './failure.ts'
 
@@ -64,14 +65,14 @@ function reportOf<K extends QueuedKind>(json: unknown, read: (output: unknown) =
   switch (status) {
     case 'starting':
     case 'processing':
-      return { status: 'pending', progress: null }
+      return pending()
     case 'succeeded':
       return completion(
         () => {
           if (at(json, 'data_removed') === true) throw invalid('its files were removed already')
           return read(at(json, 'output'))
         },
-        ({ durationS }) => ({ seconds: durationS, credits: optionalNumber(json, 'metrics.predict_time') }),
+        ({ durationS }) => ({ seconds: durationS, credits: optionalAmount(json, 'metrics.predict_time') }),
       )
     case 'failed': {
       const message = optionalText(json, 'error') ?? ''

@@ -1,5 +1,6 @@
 import type { Operation, Protocol, ProviderLine, QueuedAdapter, Report } from '../contract.ts'
-import { handle, invalid, link, list, optionalNumber, optionalText, refusal, text } from '../fields.ts'
+import { handle, invalid, optionalAmount, optionalNumber, optionalText, refusal, text } from '../fields.ts'
+import { completion, noInvoice, pending, videosAt } from '../reports.ts'
 import { failure, failureOfTask } from './failure.ts'
 import { createRequest } from './request.ts'
 
@@ -39,15 +40,16 @@ function reportOf(json: unknown): Report<'video'> {
   switch (status) {
     case 'PENDING':
     case 'THROTTLED':
-      return { status: 'pending', progress: null }
-    case 'RUNNING':
-      return { status: 'pending', progress: percent(optionalNumber(json, 'progress')) }
+      return pending()
+    case 'RUNNING': {
+      const share = optionalNumber(json, 'progress')
+      return pending(share === null ? null : share * 100)
+    }
     case 'SUCCEEDED':
-      return {
-        status: 'completed',
-        output: { files: filesOf(json), durationS: null },
-        invoice: { seconds: null, credits: optionalNumber(json, 'cost.credits') },
-      }
+      return completion(
+        () => videosAt(json, 'output', ''),
+        () => ({ ...noInvoice, credits: optionalAmount(json, 'cost.credits') }),
+      )
     case 'FAILED':
       return {
         status: 'failed',
@@ -56,16 +58,6 @@ function reportOf(json: unknown): Report<'video'> {
     case 'CANCELLED':
       return { status: 'failed', error: refusal('server_error', 'The provider cancelled the task.') }
     default:
-      throw invalid('unknown task status')
+      throw invalid('its `status` is unknown')
   }
-}
-
-function percent(share: number | null): number | null {
-  return share === null ? null : Math.min(99, Math.max(0, Math.floor(share * 100)))
-}
-
-function filesOf(json: unknown): { role: 'video'; url: string }[] {
-  const files = list(json, 'output').map((_, i) => ({ role: 'video' as const, url: link(json, `output.${i}`) }))
-  if (files.length === 0) throw invalid('a finished task without output')
-  return files
 }

@@ -1,6 +1,8 @@
-import { GatewayError } from '../../base/errors.ts'
+import { unsupported } from '../../kinds/media.ts'
 import type { Operation, Protocol, ProviderLine, QueuedAdapter, QueuedCall, Report } from '../contract.ts'
-import { at, type Headers, handle, invalid, link, optionalNumber, optionalText, parsed, text } from '../fields.ts'
+import { at, type Headers, handle, invalid, optionalAmount, optionalText, parsed, text } from '../fields.ts'
+import { completion, noInvoice, pending, videoAt } from '../reports.ts'
+import { assertOneResolution } from '../resolution.ts'
 import { refusalInWords, workFailure } from '../words.ts'
 
 const lipsync: QueuedAdapter<'lipsync'> = { poll: { firstMs: 5_000, mostMs: 10_000 }, start, check }
@@ -19,10 +21,8 @@ async function start(call: QueuedCall<'lipsync'>, line: ProviderLine): Promise<O
 async function generation({ target, jobId, input, sources }: QueuedCall<'lipsync'>): Promise<object> {
   const { model, deployment } = target
   const [video, audio] = [sources.get('video_url'), sources.get('audio_url')]
-  if (!video || !audio)
-    throw new GatewayError('unsupported_capability', `${model.id} takes \`video_url\` with \`audio_url\`.`, {
-      param: 'image_url',
-    })
+  if (!video || !audio) throw unsupported(model, 'image_url', 'takes `video_url` with `audio_url`')
+  assertOneResolution(target)
   return {
     model: deployment.upstream_model,
     input: [
@@ -39,12 +39,12 @@ async function check({ id }: Operation, line: ProviderLine): Promise<Report<'lip
   switch (text(json, 'status')) {
     case 'PENDING':
     case 'PROCESSING':
-      return { status: 'pending', progress: null }
-    case 'COMPLETED': {
-      const durationS = optionalNumber(json, 'outputDuration')
-      const files = [{ role: 'video' as const, url: link(json, 'outputUrl') }]
-      return { status: 'completed', output: { files, durationS }, invoice: { seconds: durationS, credits: null } }
-    }
+      return pending()
+    case 'COMPLETED':
+      return completion(
+        () => videoAt(json, 'outputUrl', optionalAmount(json, 'outputDuration')),
+        ({ durationS }) => ({ ...noInvoice, seconds: durationS }),
+      )
     case 'FAILED':
       return { status: 'failed', error: workFailure(optionalText(json, 'error'), optionalText(json, 'error_code')) }
     case 'REJECTED': {
