@@ -148,9 +148,15 @@ test('an empty variable is as good as none', t => {
 })
 
 test('providers: several keys are a list, a base URL has no trailing slash', t => {
-  const { providers } = load({ ...stores, OPENAI_API_KEY: ' a , b,', OLLAMA_BASE_URL: 'http://localhost:11434/v1//' })
-  t.deepEqual(providers.get('openai'), { apiKeys: ['a', 'b'], baseUrl: null })
-  t.deepEqual(providers.get('ollama'), { apiKeys: [], baseUrl: 'http://localhost:11434/v1' })
+  const { providers } = load({
+    ...stores,
+    OPENAI_API_KEY: ' a , b,',
+    OLLAMA_BASE_URL: 'http://localhost:11434/v1//',
+    HEYGEN_WEBHOOK_SECRET: 'signed with',
+  })
+  t.deepEqual(providers.get('openai'), { apiKeys: ['a', 'b'], baseUrl: null, webhookSecret: null })
+  t.deepEqual(providers.get('ollama'), { apiKeys: [], baseUrl: 'http://localhost:11434/v1', webhookSecret: null })
+  t.deepEqual(providers.get('heygen'), { apiKeys: [], baseUrl: null, webhookSecret: 'signed with' })
   for (const key of ['ключ', 'a b', 'a\tb']) t.is(faults({ ...stores, GROQ_API_KEY: key }).length, 1, key)
 })
 
@@ -159,6 +165,10 @@ test('one fault per wrong value', t => {
     ['PORT', ['-1', '65536', 'http', '1.5']],
     ['WEB_CONCURRENCY', ['0', '65', 'x']],
     ['WORKER_CONCURRENCY', ['0', '1001']],
+    ['STORAGE_URL', ['bucket', 'http://x']],
+    ['SIGNING_SECRET', ['short']],
+    ['RESULT_RETENTION_DAYS', ['0', '366']],
+    ['JOB_DEADLINE_MINUTES', ['0', '1441']],
     ['PUBLIC_URL', ['gateway.example.com', 'ftp://x']],
     ['DATABASE_URL', ['localhost', 'mysql://x']],
     ['REDIS_URL', ['localhost:6379', 'http://x']],
