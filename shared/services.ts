@@ -109,7 +109,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
     blobs,
     files: new Files(db, blobs, clock),
     jobs: new Jobs({ db, webhooks, clock, startLeaseMs: startLeaseOf(config) }),
-    tasks: new Tasks(queues.media),
+    tasks: new Tasks(queues.media, redis),
     watch: new Watch(redis),
     webhooks,
     endings,

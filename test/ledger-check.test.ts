@@ -12,9 +12,11 @@ const names = {
   spends: 'a key’s spend equals its charges',
   caps: 'spend stays within the monthly cap',
   charges: 'every charge has its request, and every charged request its charge',
+  jobs: 'every job costs what was charged for it, and nothing when it failed',
   once: 'every request is logged once',
   redis: 'Redis’ wallets and spends agree with the stream, the open reservations and Postgres',
   reservations: 'every reservation belongs to a process the sweeper watches',
+  holds: 'what jobs in flight hold is reserved',
   dead: 'no usage event was refused by Postgres',
 }
 type Scene = { gateway: Gateway; organisationId: string; keyId: string; month: string }
@@ -127,6 +129,16 @@ const tamperings: [what: string, tamper: (scene: Scene) => Promise<unknown>, bre
       await redis.hincrby(`spend:${keyId}:${month}`, 'reserved', 7)
     },
     ['reservations'],
+  ],
+  [
+    'money is held for a job that is not there',
+    async ({ gateway, organisationId, keyId, month }) => {
+      const { redis } = gateway.services
+      await redis.zadd('reservations:jobs', 0, `job_x|${organisationId}|${keyId}|${month}|7`)
+      await redis.hincrby(`wallet:${organisationId}`, 'reserved', 7)
+      await redis.hincrby(`spend:${keyId}:${month}`, 'reserved', 7)
+    },
+    ['holds'],
   ],
   [
     'an event was refused by Postgres',

@@ -198,8 +198,8 @@ test.serial('later, retried and given up: what the queue makes of a processor', 
         const seen = visits.filter(visit => visit === 'start').length
         return seen < 6 ? { state: 'later', delayMs: 1 } : { state: 'done' }
       },
-      async gaveUp(data, error) {
-        given.push(data, (error as Error).message)
+      async gaveUp(name, data, error) {
+        given.push(name, data, (error as Error).message)
         throw new Error('a fault of the hook changes nothing')
       },
     },
@@ -210,6 +210,6 @@ test.serial('later, retried and given up: what the queue makes of a processor', 
   await eventually(async () => Object.values(await counts()).every(count => count === 0), 'both are over and forgotten')
   t.is(visits.filter(name => name === 'start').length, 6, 'later visits are no attempts')
   t.is(visits.filter(name => name === 'finish').length, 3)
-  t.deepEqual(given, [{ jobId: 'job_2' }, 'no luck'])
+  t.deepEqual(given, ['finish', { jobId: 'job_2' }, 'no luck'])
   t.truthy(await queue.add('finish', {}, { jobId: 'job_2' }))
 })

@@ -38,7 +38,7 @@ try {
   const deliveries = new WebhookDeliveries(services)
   const works: QueueWork[] = [
     { queue: 'maintenance', processor: maintenance },
-    { queue: 'media', processor: media, gaveUp: (data, error) => mediaGaveUp(data, error, services) },
+    { queue: 'media', processor: media, gaveUp: (...step) => mediaGaveUp(...step, services) },
     { queue: 'webhooks', processor: (_name, id) => deliveries.attempt(id as string) },
   ]
   const workers = works.map(work => runQueue(work, services, waiting))

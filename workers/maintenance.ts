@@ -1,9 +1,8 @@
 import type { MaintenanceTask } from '../shared/jobs/queues.ts'
 import { requeueJobs, sweepJobs } from '../shared/media/upkeep.ts'
 import type { Services } from '../shared/services.ts'
-import { reconcileHolds } from '../shared/wallet/jobs.ts'
 import { keepPartitions } from '../shared/wallet/partitions.ts'
-import { expireIdempotencyKeys, reconcile, sweepReservations } from '../shared/wallet/upkeep.ts'
+import { expireIdempotencyKeys, reconcile, reconcileHolds, sweepReservations } from '../shared/wallet/upkeep.ts'
 import { done, type Outcome } from './run.ts'
 
 const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
@@ -12,7 +11,8 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
     if (released > 0) log.warn({ released }, 'reservations given back')
   },
   async reconcile({ db, redis, scripts, clock, log }) {
-    const behind = (await reconcile(db, redis, scripts, clock.now())) + (await reconcileHolds(db, redis, scripts))
+    const figures = await reconcile(db, redis, scripts, clock.now())
+    const behind = figures + (await reconcileHolds(db, redis, scripts, clock.now()))
     if (behind > 0) log.warn({ behind }, 'wallets and spends brought up to date')
   },
   async webhooks({ webhooks, clock }) {

@@ -18,8 +18,8 @@ export async function media(task: string, data: unknown, services: Services): Pr
   return delayMs === null ? done : later(delayMs)
 }
 
-/** A step failed for good: of finished work nobody can get at the results. (A start is retried by its own rules.) */
-export async function mediaGaveUp(data: unknown, error: unknown, services: Services): Promise<void> {
+/** A step failed for good: of finished work nobody can get at the results. The others are taken up again by the sweepers. */
+export async function mediaGaveUp(task: string, data: unknown, error: unknown, services: Services): Promise<void> {
   const { jobId } = data as MediaTaskData
-  await giveUpFinish(services, jobId, error)
+  if (task === 'finish') await giveUpFinish(services, jobId, error)
 }

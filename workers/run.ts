@@ -15,7 +15,7 @@ export type Processor = (name: string, data: unknown, services: Services) => Pro
 export type QueueWork = {
   queue: QueueName
   processor: Processor
-  gaveUp?: (data: unknown, error: unknown) => Promise<void>
+  gaveUp?: (name: string, data: unknown, error: unknown) => Promise<void>
 }
 
 /** After a fault of the connection a worker looks again this soon. */
@@ -57,7 +57,7 @@ async function attempt({ queue, processor, gaveUp }: QueueWork, job: Job, servic
   } catch (error) {
     const last = job.attemptsMade + 1 >= (job.opts.attempts ?? 1)
     if (last) {
-      await gaveUp?.(job.data, error).catch(fault =>
+      await gaveUp?.(job.name, job.data, error).catch(fault =>
         services.log.error({ err: fault, queue, job: job.name }, 'cannot give up a job'),
       )
     }

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Clock } from '../base/time.ts'
 import type { Job, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
@@ -111,30 +112,33 @@ export class Jobs {
     )
   }
 
-  /** Moves the claim of a start to another provider, before anything was sent there. */
-  async moveStart(id: string, provider: string, credentialId: string | null): Promise<Job | null> {
-    return this.#change({ id, stage: 'starting' }, { provider, credentialId, attempts: { increment: 1 } })
+  /** Moves a claim to another provider, before anything was sent there; null when the claim is no longer ours. */
+  async moveStart(claimed: Claim, provider: string, credentialId: string | null): Promise<Job | null> {
+    const claimedUntil = new Date(this.#clock.now() + this.#startLeaseMs)
+    return this.#change(ours(claimed), { provider, credentialId, claimedUntil, attempts: { increment: 1 } })
   }
 
   /** Gives a claimed start back: it had no effect. */
-  async unstart(id: string): Promise<Job | null> {
-    return this.#change({ id, stage: 'starting' }, { stage: 'waiting', claimedUntil: null })
+  async unstart(claimed: Claim): Promise<void> {
+    await this.#change(ours(claimed), { stage: 'waiting', claimedUntil: null })
   }
 
   /** Lets somebody else take up a start whose outcome is not known, at once. */
-  async yieldStart(id: string): Promise<void> {
-    await this.#change({ id, stage: 'starting' }, { claimedUntil: new Date(this.#clock.now()) })
+  async yieldStart(claimed: Claim): Promise<void> {
+    await this.#change(ours(claimed), { claimedUntil: new Date(this.#clock.now()) })
   }
 
-  /** The provider works; null when the job was cancelled or given up meanwhile. */
-  async started(id: string, operation: object): Promise<Job | null> {
+  /**
+   * The provider works; null when the job was cancelled or given up meanwhile. Saying it again of the same work changes
+   * nothing: whoever could not hear the answer may repeat it.
+   */
+  async started({ id, startedAt }: Pick<Job, 'id' | 'startedAt'>, operation: object): Promise<Job | null> {
+    const running = { stage: 'running', status: 'in_progress', operation, claimedUntil: null } as const
     const now = new Date(this.#clock.now())
-    const job = await this.#change(
-      { id, stage: 'starting' },
-      { stage: 'running', status: 'in_progress', operation, claimedUntil: null },
-    )
-    if (job && !job.startedAt) return this.#change({ id }, { startedAt: now })
-    return job
+    const job = await this.#change({ id, stage: 'starting' }, { ...running, startedAt: startedAt ?? now })
+    if (job) return job
+    const known = await this.read(id)
+    return known?.stage === 'running' && isDeepStrictEqual(known.operation, operation) ? known : null
   }
 
   /** One part of the work is done and another has to be started. */
@@ -159,7 +163,7 @@ export class Jobs {
     const nowMs = this.#clock.now()
     return this.#db.$transaction(async tx => {
       const [job] = await tx.job.updateManyAndReturn({
-        where: { id, stage: stage ?? { not: 'over' } },
+        where: { id, stage: stage ?? { in: [...inFlight] } },
         data: {
           status: end.status,
           stage: 'over',
@@ -184,32 +188,22 @@ export class Jobs {
     })
   }
 
-  /** Ids of jobs past their deadline, those whose start was lost, and those that wait to be started for long; at most `most` each. */
-  async neglected(waitingSince: Date, most: number): Promise<{ overdue: string[]; lost: string[]; waiting: string[] }> {
-    const now = new Date(this.#clock.now())
-    const ids = async (where: Prisma.JobWhereInput) => {
-      const rows = await this.#db.job.findMany({
-        where,
-        select: { id: true },
-        orderBy: { deadlineAt: 'asc' },
-        take: most,
-      })
-      return rows.map(({ id }) => id)
-    }
-    const [overdue, lost, waiting] = await Promise.all([
-      ids({ stage: { not: 'over' }, deadlineAt: { lt: now } }),
-      ids({ stage: 'starting', claimedUntil: { lt: now } }),
-      ids({ stage: 'waiting', createdAt: { lt: waitingSince } }),
-    ])
-    return { overdue, lost, waiting }
+  /** Ids of jobs past their deadline, at most `most`. */
+  overdue(most: number): Promise<string[]> {
+    return this.#ids({ stage: { in: [...inFlight] }, deadlineAt: { lt: new Date(this.#clock.now()) } }, most)
   }
 
-  /** Ids of the running jobs, in pages. */
-  async *runningIds(): AsyncGenerator<string[]> {
+  /** Ids of jobs whose start was cut off, at most `most`. */
+  lostStarts(most: number): Promise<string[]> {
+    return this.#ids({ stage: 'starting', claimedUntil: { lt: new Date(this.#clock.now()) } }, most)
+  }
+
+  /** Ids of all jobs at a stage that came before a moment, in pages. */
+  async *idsAt(stage: 'waiting' | 'running', before: Date): AsyncGenerator<string[]> {
     let after = ''
     for (let page = 0; page < mostPages; page++) {
       const rows = await this.#db.job.findMany({
-        where: { stage: 'running', id: { gt: after } },
+        where: { stage, id: { gt: after }, createdAt: { lt: before } },
         select: { id: true },
         orderBy: { id: 'asc' },
         take: pageSize,
@@ -220,6 +214,11 @@ export class Jobs {
     }
   }
 
+  async #ids(where: Prisma.JobWhereInput, take: number): Promise<string[]> {
+    const rows = await this.#db.job.findMany({ where, select: { id: true }, orderBy: { deadlineAt: 'asc' }, take })
+    return rows.map(({ id }) => id)
+  }
+
   async #change(where: Prisma.JobWhereInput, data: Prisma.JobUpdateManyMutationInput): Promise<Job | null> {
     const [job] = await this.#db.job.updateManyAndReturn({ where, data })
     return job ?? null
@@ -228,6 +227,12 @@ export class Jobs {
 
 const pageSize = 1_000
 const mostPages = 1_000
+/** Named one by one, so that Postgres finds these few by the index and need not pass all that are over. */
+const inFlight = ['waiting', 'starting', 'running'] as const
+
+/** A start that somebody claimed: the end of the lease tells one claim from the next. */
+type Claim = Pick<Job, 'id' | 'claimedUntil'>
+const ours = ({ id, claimedUntil }: Claim) => ({ id, stage: 'starting', claimedUntil }) as const
 
 /** Books what the end of a job means for its money; gives what it costs in all. */
 async function settle(tx: Connection, job: Job, { refund, costNano }: End, nowMs: number): Promise<bigint> {

@@ -1,4 +1,5 @@
 import type { Queue } from 'bullmq'
+import type { Redis } from '../io/redis.ts'
 
 export const mediaTasks = ['start', 'finish', 'cancel'] as const
 export type MediaTask = (typeof mediaTasks)[number]
@@ -10,9 +11,11 @@ const finishAttempts = 5
 /** The queue of steps that have an effect: start, copy the results and settle, stop. Its payloads are ids. */
 export class Tasks {
   readonly #queue: Queue
+  readonly #redis: Redis
 
-  constructor(queue: Queue) {
+  constructor(queue: Queue, redis: Redis) {
     this.#queue = queue
+    this.#redis = redis
   }
 
   /** Queues a step of a job; while it is queued or runs, the same step is not queued again. */
@@ -21,8 +24,22 @@ export class Tasks {
       jobIds.map(jobId => ({
         name: task,
         data: { jobId } satisfies MediaTaskData,
-        opts: { jobId: `${task}-${jobId}`, ...(task === 'finish' && { attempts: finishAttempts }) },
+        opts: { jobId: entryId(task, jobId), ...(task === 'finish' && { attempts: finishAttempts }) },
       })),
     )
   }
+
+  /** Queues a step of those jobs for which it is not queued: cheap where most are. */
+  async restore(task: MediaTask, jobIds: readonly string[]): Promise<void> {
+    const pipeline = this.#redis.pipeline()
+    for (const jobId of jobIds) pipeline.exists(this.#queue.toKey(entryId(task, jobId)))
+    const replies = (await pipeline.exec()) ?? []
+    const lost = jobIds.filter((_, i) => replies[i]?.[1] === 0)
+    if (lost.length > 0) await this.add(task, ...lost)
+  }
+}
+
+/** One entry of the queue per job and step. */
+function entryId(task: MediaTask, jobId: string): string {
+  return `${task}-${jobId}`
 }

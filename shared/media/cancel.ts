@@ -10,14 +10,15 @@ const startingWaitMs = 5_000
 const startingLookMs = 50
 
 /**
- * Cancels a job: refunded in full before the provider began, charged as it stands after that. Throws a GatewayError 409
+ * Cancels a job: refunded in full before the provider began, charged as it stands after that. While it is not known whether
+ * it began, the caller is not charged, and whoever is starting it stops the work. Throws a GatewayError 409
  * `not_cancellable` when it is over.
  */
 export async function cancel(services: Services, id: string): Promise<Job> {
   for (let tries = 0; tries < 10; tries++) {
     const job = await settledStage(services, id)
     if (!job || job.stage === 'over') break
-    const begun = job.stage !== 'waiting' || job.operation !== null
+    const begun = job.stage === 'running' || job.operation !== null
     const ended = await endJob(
       services,
       id,

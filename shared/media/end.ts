@@ -5,25 +5,33 @@ import type { FailureReason, ProviderError } from '../providers/contract.ts'
 import type { Services } from '../services.ts'
 import { dropHolds } from '../wallet/holds.ts'
 
+type Ending = Pick<Services, 'jobs' | 'scripts' | 'accounts' | 'watch' | 'webhooks' | 'endings' | 'log'>
+
 /**
  * Ends a job and tells everybody: money in Redis, the watch, its webhook, those who wait. Null when it was over already.
- * What a crash leaves undone after the transaction, the sweepers do.
+ * What fails or is cut off after the transaction, the sweepers do.
  */
-export async function endJob(services: Services, id: string, end: End, stage?: Job['stage']): Promise<Job | null> {
+export async function endJob(services: Ending, id: string, end: End, stage?: Job['stage']): Promise<Job | null> {
   const { jobs, scripts, accounts, watch, webhooks, endings, log } = services
   const ended = await jobs.end(id, end, stage)
   if (!ended) return null
   const { job, deliveryId } = ended
   const { organisationId, keyId, month } = job
-  const steps: [string, Promise<unknown>][] = [
-    ['hold', dropHolds(scripts, [job])],
-    ['watch', watch.remove([id])],
-    ['announcement', endings.announce(id)],
+  const money = async () => {
+    if (job.environment === 'test') return
+    await accounts.install(organisationId, keyId, month)
+    // Not before its charge counts in Redis: the money would be free for a moment.
+    await dropHolds(scripts, [job])
+  }
+  const steps: [string, () => Promise<unknown>][] = [
+    ['money', money],
+    ['watch', () => watch.remove([id])],
+    ['announcement', () => endings.announce(id)],
+    ['webhook', async () => deliveryId && webhooks.enqueue([deliveryId])],
   ]
-  if (job.environment === 'live') steps.push(['balance', accounts.install(organisationId, keyId, month)])
-  if (deliveryId) steps.push(['webhook', webhooks.enqueue([deliveryId])])
-  for (const [what, step] of steps)
-    await step.catch(error => log.warn({ err: error, job: id, what }, 'after a job’s end'))
+  const follow = ([what, step]: (typeof steps)[number]) =>
+    step().catch(error => log.warn({ err: error, job: id, what }, 'after a job’s end'))
+  await Promise.all(steps.map(follow))
   log.info({ job: id, kind: job.kind, model: job.model, provider: job.provider, status: job.status }, 'job over')
   return job
 }

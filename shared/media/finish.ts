@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { GatewayError } from '../base/errors.ts'
 import type { Job } from '../jobs/jobs.ts'
 import { type QueuedKind, queuedKinds } from '../kinds/index.ts'
@@ -31,20 +32,26 @@ export async function finishJob(services: Services, jobId: string): Promise<numb
 
 /**
  * Looks once more, as addresses of results are short-lived, copies the files into our storage, and ends the job with its
- * price.
+ * price. A look that fails says nothing of the work: the watch looks again.
  */
 async function takeIn(services: Services, jobId: string): Promise<void> {
   const job = await services.jobs.read(jobId)
   if (job?.stage !== 'running') return
   const connection = connectionOf(services, job)
   if (!connection) throw new Error(`provider ${job.provider} is not configured`)
-  const report = await connection.adapter.check(job.operation as Operation, connection.line)
+  const { adapter, line } = connection
+  const report = await adapter.check(job.operation as Operation, line).catch(error => {
+    if (error instanceof ProviderError) return null
+    throw error
+  })
+  if (!report) return services.watch.add([jobId], services.clock.now() + adapter.poll.mostMs)
   if (report.status === 'failed') return void (await endJob(services, jobId, failed(report.error), 'running'))
   if (report.status !== 'completed') return services.watch.add([jobId], services.clock.now())
   const expiresAt = new Date(services.clock.now() + services.config.resultRetentionDays * dayMs)
   const outputs = await store(services, job, connection, report.output, expiresAt)
-  const seconds = outputs.find(({ durationS }) => durationS !== null)?.durationS ?? report.output.durationS
-  const invoice = { credits: report.invoice.credits, seconds: seconds ?? report.invoice.seconds }
+  const length = outputs.find(({ durationS }) => durationS !== null)?.durationS ?? report.output.durationS
+  const { credits, seconds } = report.invoice
+  const invoice = { credits: plausible(credits), seconds: plausible(length ?? seconds) }
   const ended = await endJob(
     services,
     jobId,
@@ -61,6 +68,14 @@ async function takeIn(services: Services, jobId: string): Promise<void> {
   if (!ended) await services.files.remove(outputs)
 }
 
+/** More seconds or credits than any work has. */
+const implausible = 10_000_000
+
+/** What a provider counts is no amount until it looks like one. */
+function plausible(count: number | null): number | null {
+  return count !== null && count >= 0 && count < implausible ? count : null
+}
+
 /** Nobody can get at the results: the job fails and is refunded. */
 export async function giveUpFinish(services: Services, jobId: string, cause: unknown): Promise<void> {
   const message = 'The provider finished the work, but its results could not be fetched.'
@@ -74,22 +89,44 @@ async function store(
   { files }: MediaOutput,
   expiresAt: Date,
 ): Promise<Output[]> {
+  if (files.length === 0) throw new ProviderError('invalid_response', 'The provider’s result has no files.')
+  // Names of this visit's own: another one that does the same must neither write over these files nor remove them.
+  const visit = { id: `${job.id} ${randomUUID()}`, organisationId: job.organisationId }
   const outputs: Output[] = []
-  for (const [index, file] of files.entries()) {
-    const name = `${job.id}-${index}`
-    const stored = await storeResult(services, line, job, file, name, expiresAt.getTime())
-    outputs.push({ ...stored, role: file.role })
+  try {
+    for (const [index, file] of files.entries()) {
+      const name = `${job.id}-${index}`
+      const stored = await storeResult(services, line, visit, file, name, expiresAt.getTime())
+      outputs.push({ ...stored, role: file.role })
+    }
+    return outputs
+  } catch (error) {
+    await services.files.remove(outputs).catch(() => {}) // They expire.
+    throw error
   }
-  return outputs
 }
 
 /** What a held job costs by its end; where that tells nothing, what was held. A capped key never pays more than it held. */
-function priceOf({ catalog, config }: Services, job: Job, invoice: Invoice): { costNano?: bigint } {
+function priceOf(services: Services, job: Job, invoice: Invoice): { costNano?: bigint } {
   const row = queuedKinds[job.kind as QueuedKind] as unknown as QueuedKindRow<unknown, object>
-  const model = catalog.models.get(job.model)
-  const deployment = model?.providers.find(({ provider }) => provider === job.provider)
   if (!row.cost || job.environment === 'test') return {}
-  const { input } = job.input as unknown as JobInput
-  const costNano = (deployment && row.cost(input, deployment, config.marginPpm, invoice)) ?? job.holdNano
+  const costNano = costOf(services, job, row.cost, invoice) ?? job.holdNano
   return { costNano: job.capNano !== null && costNano > job.holdNano ? job.holdNano : costNano }
+}
+
+function costOf(
+  { catalog, config, log }: Services,
+  job: Job,
+  cost: NonNullable<QueuedKindRow<unknown, object>['cost']>,
+  invoice: Invoice,
+): bigint | null {
+  const deployment = catalog.models.get(job.model)?.providers.find(({ provider }) => provider === job.provider)
+  if (!deployment) return null
+  try {
+    return cost((job.input as unknown as JobInput).input, deployment, config.marginPpm, invoice)
+  } catch (error) {
+    // The catalog has another price since: finished work is not held up by it.
+    log.error({ err: error, job: job.id }, 'the cost of a job cannot be worked out: it costs what was held')
+    return null
+  }
 }

@@ -23,8 +23,10 @@ const savingPauseMs = 2_000
 
 /** What one attempt to start shows. `refused` had no effect; of `unclear` nobody knows. */
 type Attempt =
-  | { outcome: 'started' | 'refused'; error?: ProviderError | GatewayError }
+  | { outcome: 'started' }
+  | { outcome: 'refused'; error?: Fault }
   | { outcome: 'unclear'; error: ProviderError }
+type Fault = ProviderError | GatewayError
 
 /**
  * One visit to a job that waits to be started: tries the providers of its model in turn until one takes it. Before anything
@@ -38,24 +40,28 @@ export async function startJob(services: Services, jobId: string): Promise<numbe
   const targets = targetsOf(services, job)
   if (targets.length === 0) return unconfiguredDelayMs
   let claimed: Job | null = null
-  let last: ProviderError | GatewayError | undefined
+  let last: Extract<Attempt, { outcome: 'refused' }> | null = null
   let restMs = Number.POSITIVE_INFINITY
   for (const target of targets) {
     const rest = services.upstreams.figures(target).restMs
-    restMs = Math.min(restMs, rest)
-    if (rest > 0 && job.environment === 'live') continue
+    if (rest > 0 && job.environment === 'live') {
+      restMs = Math.min(restMs, rest)
+      continue
+    }
     const credentialId = credentialFor(services, job, target)
+    const { name } = target.provider
     claimed = claimed
-      ? await services.jobs.moveStart(jobId, target.provider.name, credentialId)
-      : await services.jobs.claimStart(jobId, target.provider.name, credentialId)
+      ? await services.jobs.moveStart(claimed, name, credentialId)
+      : await services.jobs.claimStart(jobId, name, credentialId)
     if (!claimed) return null
-    const { outcome, error } = await attempt(services, claimed, target)
-    if (outcome === 'started') return null
-    if (outcome === 'unclear') return unclear(services, claimed, error)
-    last = error
-    if (error instanceof ProviderError && isRequestFault(error)) break
+    const tried = await attempt(services, claimed, target)
+    if (tried.outcome === 'started') return null
+    if (tried.outcome === 'unclear') return unclear(services, claimed, tried.error)
+    if (tried.error && isFault(tried.error)) return refused(services, job, claimed, tried.error, null)
+    // Whoever may take it later outweighs who never will.
+    if (!last || (last.error && !isPassing(last.error))) last = tried
   }
-  return refused(services, job, claimed, last, restMs)
+  return refused(services, job, claimed, last?.error, Number.isFinite(restMs) ? restMs : null)
 }
 
 /** Who may start a job: whoever serves its model; the second part of a work, only who has the first. */
@@ -135,7 +141,7 @@ async function save(services: Services, job: Job, operation: Operation, { adapte
   let running: Job | null = null
   for (let tries = 1; ; tries++) {
     try {
-      running = await jobs.started(job.id, operation)
+      running = await jobs.started(job, operation)
       break
     } catch (error) {
       log.error({ err: error, job: job.id, operation }, 'the handle of started work could not be saved')
@@ -167,7 +173,7 @@ function reportHealth({ health, upstreams }: Services, job: Job, target: Target,
 /** Nobody knows whether the provider works: it is asked, where it can be; else the job fails and nobody starts it again. */
 async function unclear(services: Services, job: Job, error: ProviderError): Promise<number | null> {
   if (connectionOf(services, job)?.adapter.find) {
-    await services.jobs.yieldStart(job.id)
+    await services.jobs.yieldStart(job)
     return unclearDelayMs
   }
   await endJob(services, job.id, failed(error), 'starting')
@@ -193,35 +199,43 @@ async function recover(services: Services, jobId: string): Promise<number | null
     }
   } catch (error) {
     services.log.warn({ err: error, job: jobId }, 'cannot find out whether a job was started')
-    await services.jobs.yieldStart(jobId)
+    await services.jobs.yieldStart(job)
     return unclearDelayMs
   }
-  const { outcome, error } = await attempt(services, job, target)
-  if (outcome === 'started') return null
-  if (outcome === 'unclear') return unclear(services, job, error)
-  return refused(services, job, job, error, 0)
+  const tried = await attempt(services, job, target)
+  if (tried.outcome === 'started') return null
+  if (tried.outcome === 'unclear') return unclear(services, job, tried.error)
+  return refused(services, job, job, tried.error, null)
 }
 
-/** Nobody took the job: it ends where waiting would not help, else it waits for its next turn. */
+/**
+ * Nobody took the job: it ends where waiting would not help, else it waits for its next turn. `restMs` = after that somebody
+ * may be asked who was not asked now; null = there is nobody.
+ */
 async function refused(
   services: Services,
   job: Job,
   claimed: Job | null,
-  error: ProviderError | GatewayError | undefined,
-  restMs: number,
+  error: Fault | undefined,
+  restMs: number | null,
 ): Promise<number | null> {
-  if (error && !isPassing(error)) {
+  if (error && (isFault(error) || (restMs === null && !isPassing(error)))) {
     await endJob(services, job.id, failed(error), 'starting')
     return null
   }
-  if (claimed) await services.jobs.unstart(job.id)
+  if (claimed) await services.jobs.unstart(claimed)
   const backoffMs = Math.min(retryDelayMs.least * 2 ** Math.min(job.attempts, 10), retryDelayMs.most)
   const askedMs = error instanceof ProviderError ? (error.retryAfterMs ?? 0) : 0
-  const leastMs = claimed ? backoffMs : Math.min(restMs, retryDelayMs.most)
+  const leastMs = claimed ? backoffMs : Math.min(restMs ?? 0, retryDelayMs.most)
   return Math.min(Math.max(leastMs, askedMs, 1_000), retryDelayMs.most)
 }
 
-function isPassing(error: ProviderError | GatewayError): boolean {
+/** Whether the request itself is at fault, so that nobody would take it. */
+function isFault(error: Fault): boolean {
+  return error instanceof ProviderError && isRequestFault(error)
+}
+
+function isPassing(error: Fault): boolean {
   return (
     error instanceof ProviderError &&
     ['rate_limited', 'overloaded', 'timeout', 'connection', 'server_error'].includes(error.reason)

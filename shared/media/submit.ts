@@ -1,8 +1,9 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
-import type { Job } from '../jobs/jobs.ts'
+import type { Job, NewJob } from '../jobs/jobs.ts'
 import { allowedModels } from '../keys/allowlist.ts'
 import type { Known } from '../keys/policies.ts'
 import { authorise, type Policy } from '../keys/policy.ts'
@@ -143,34 +144,72 @@ type Admitted = {
 
 /** Writes an admitted job; its money passes from the reservation to the row, and the row into the queue. */
 async function written(services: Services, policy: Policy, kind: QueuedKind, admitted: Admitted): Promise<Job> {
-  const { admission, accounts, jobs, clock, config } = services
+  const { clock, config } = services
   const { id, requestId, body, target, quote, ticket } = admitted
   const { organisationId, keyId, environment, capNano } = policy
   const free = environment === 'test'
   const chargeNano = 'chargeNano' in quote ? (free ? 0n : quote.chargeNano) : null
-  const job = await jobs
-    .create({
-      ...{ id, requestId, organisationId, keyId, environment, kind, chargeNano },
-      model: target.model.id,
-      month: ticket.month,
-      capNano: capNano === null ? null : BigInt(capNano),
-      holdNano: 'holdNano' in quote && !free ? quote.holdNano : 0n,
-      webhookUrl: body.webhook_url ?? null,
-      metadata: body.metadata ?? {},
-      input: { input: admitted.input, references: admitted.references } satisfies JobInput,
-      deadlineAt: new Date(clock.now() + config.jobDeadlineMs),
-    })
-    .catch(error => {
-      admission.release(ticket)
-      throw error
-    })
-  // The job stands: what fails from here on, the sweeper and the reconciler do later.
-  const moving =
-    chargeNano === null ? admission.keepForJob(ticket) : accounts.install(organisationId, keyId, ticket.month)
-  await moving.catch(error => services.log.warn({ err: error, job: id }, 'money of a new job follows later'))
-  if (chargeNano !== null) admission.release(ticket)
+  const job = await created(services, ticket, {
+    ...{ id, requestId, organisationId, keyId, environment, kind, chargeNano },
+    model: target.model.id,
+    month: ticket.month,
+    capNano: capNano === null ? null : BigInt(capNano),
+    holdNano: 'holdNano' in quote && !free ? quote.holdNano : 0n,
+    webhookUrl: body.webhook_url ?? null,
+    metadata: body.metadata ?? {},
+    input: { input: admitted.input, references: admitted.references } satisfies JobInput,
+    deadlineAt: new Date(clock.now() + config.jobDeadlineMs),
+  })
+  await passOn(services, ticket, job).catch(error => later(services, ticket, error))
   await services.tasks
     .add('start', id)
     .catch(error => services.log.warn({ err: error, job: id }, 'new job is queued later'))
   return job
+}
+
+/** Writes the row. Where nobody hears whether it was written, it is looked for: a job that stands is never denied. */
+async function created(services: Services, ticket: Ticket, job: NewJob): Promise<Job> {
+  try {
+    return await services.jobs.create(job)
+  } catch (error) {
+    const found = await services.jobs.read(job.id).catch(() => undefined)
+    if (found) return found
+    if (found === null) services.admission.release(ticket)
+    else later(services, ticket, error)
+    throw error
+  }
+}
+
+/**
+ * Passes an admitted job's money on: what is held becomes the job's, what was charged counts in Redis before its
+ * reservation goes, so that it is never free in between. Twice is once.
+ */
+export async function passOn(
+  { admission, accounts }: Pick<Services, 'admission' | 'accounts'>,
+  ticket: Ticket,
+  job: Job | null,
+): Promise<void> {
+  if (!job) return admission.release(ticket)
+  if (job.costNano === null) return admission.keepForJob(ticket)
+  if (job.environment === 'live') await accounts.install(job.organisationId, job.keyId, job.month)
+  admission.release(ticket)
+}
+
+const passOnEveryMs = 2_000
+const passOnTries = 300
+
+/** A store is away while the money of a job is on its way: it is tried until it is back. Should this process die, the reservation is swept. */
+function later(services: Services, ticket: Ticket, cause: unknown): void {
+  services.log.warn({ err: cause, job: ticket.id }, 'money of a new job follows later')
+  const trying = async () => {
+    for (let tries = 0; tries < passOnTries; tries++) {
+      await sleep(passOnEveryMs, undefined, { ref: false })
+      try {
+        return await passOn(services, ticket, await services.jobs.read(ticket.id))
+      } catch (error) {
+        services.log.debug({ err: error, job: ticket.id }, 'money of a new job follows later')
+      }
+    }
+  }
+  void trying()
 }

@@ -3,6 +3,7 @@ import type { Nano } from '../base/money.ts'
 import { type Clock, monthOf } from '../base/time.ts'
 import type { Connection, Database } from '../io/db.ts'
 import type { Redis } from '../io/redis.ts'
+import { openHolds, takeHolds } from './holds.ts'
 import type { Scripts } from './scripts.ts'
 
 export type WalletView = {
@@ -35,6 +36,16 @@ export class Accounts {
     this.#clock = options.clock
   }
 
+  /**
+   * Makes an organisation known to a Redis that does not know it (or a key's month), what its jobs in flight hold before
+   * anything else: nothing is admitted on a balance that they have a claim to.
+   */
+  async load(organisationId: string, keyId?: string, month = monthOf(this.#clock.now())): Promise<void> {
+    for await (const jobs of openHolds(this.#db, organisationId)) await takeHolds(this.#scripts, jobs)
+    await this.#redis.hset(`wallet:${organisationId}`, 'jobs', 1)
+    await this.install(organisationId, keyId, month)
+  }
+
   /** Brings an organisation's balance (and a key's month) from Postgres into Redis, where Redis has none or older ones. */
   async install(organisationId: string, keyId?: string, month = monthOf(this.#clock.now())): Promise<void> {
     const wallets = await walletFigures(this.#db, [organisationId], this.#clock.now())
@@ -46,7 +57,7 @@ export class Accounts {
   async view(organisationId: string): Promise<WalletView> {
     let [posted, unposted, reserved, holds] = await this.#figures(organisationId)
     if (posted == null) {
-      await this.install(organisationId)
+      await this.load(organisationId)
       ;[posted, unposted, reserved, holds] = await this.#figures(organisationId)
     }
     const balanceNano = BigInt(posted ?? 0) - BigInt(unposted ?? 0)

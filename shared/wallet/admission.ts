@@ -5,6 +5,7 @@ import { newId } from '../base/ids.ts'
 import { type Clock, monthOf } from '../base/time.ts'
 import type { Logger } from '../io/log.ts'
 import type { Accounts } from './accounts.ts'
+import { holdMember } from './holds.ts'
 import { type RateFigures, rateFigures, rateLimited } from './rates.ts'
 import { capReached, insufficientCredits, unavailable } from './refusals.ts'
 import type { Scripts } from './scripts.ts'
@@ -138,7 +139,7 @@ export class Admission {
       })
       if (reply[0] === 'load') {
         // Redis does not know this wallet or key month: a new one, or Redis was wiped.
-        await this.#accounts.install(spender.organisationId, spender.keyId, month).catch(error => {
+        await this.#accounts.load(spender.organisationId, spender.keyId, month).catch(error => {
           throw unavailable(error)
         })
         continue
@@ -183,13 +184,15 @@ export class Admission {
 
   /**
    * Makes a ticket the hold of the job of the same id: it belongs to no process any more and stands until the job is over.
-   * Throws what Redis throws; the sweeper and the reconciler put it right then.
+   * Throws what Redis throws: to be tried again.
    */
   async keepForJob(ticket: Ticket): Promise<void> {
     const { id, spender, month, reservedNano } = ticket
-    if (!this.#open.delete(ticket) || reservedNano === 0) return
+    if (!this.#open.has(ticket)) return
     const { organisationId, keyId } = spender
-    await this.#scripts.hold([this.instance, 1, [id, organisationId, keyId, month, reservedNano].join('|')])
+    const member = holdMember({ id, organisationId, keyId, month, holdNano: BigInt(reservedNano) })
+    if (reservedNano > 0) await this.#scripts.hold([this.instance, 1, member])
+    this.#open.delete(ticket)
   }
 
   /** Resolves when everything settled so far is in Redis. */

@@ -1,8 +1,6 @@
-import type { Connection, Database } from '../io/db.ts'
-import type { Redis } from '../io/redis.ts'
-import type { Scripts } from './scripts.ts'
+import type { Connection } from '../io/db.ts'
 
-/** The money of slow work: charged and refunded in the transaction that changes the job, held in Redis meanwhile. */
+/** The money of slow work: charged and refunded in the transaction that changes the job. */
 
 /** Whom a job's money belongs to. */
 export type JobAccount = {
@@ -88,66 +86,10 @@ export async function logJob(tx: Connection, job: JobLine, costNano: bigint): Pr
 /** Writes how a job ended into the request log. */
 export async function logJobEnd(tx: Connection, { id, createdAt }: JobLine, end: JobOutcome): Promise<void> {
   const { provider, status, errorCode, costNano, nowMs, attempts } = end
-  const durationMs = Math.min(nowMs - createdAt.getTime(), 2 ** 31 - 1)
+  // The clocks of two machines may differ.
+  const durationMs = Math.min(Math.max(nowMs - createdAt.getTime(), 0), 2 ** 31 - 1)
   await tx.generation.updateMany({
     where: { id, createdAt },
     data: { provider, status, errorCode, costNano, attempts, durationMs },
   })
-}
-
-/** A job that holds money while it is in flight. */
-export type Held = { id: string; organisationId: string; keyId: string; month: string; holdNano: bigint }
-
-/** A job's hold as Redis knows it. */
-export function holdMember({ id, organisationId, keyId, month, holdNano }: Held): string {
-  return [id, organisationId, keyId, month, holdNano].join('|')
-}
-
-/** Takes the holds of jobs that are over off their wallets. Twice is once. */
-export async function dropHolds(scripts: Scripts, jobs: readonly Held[]): Promise<void> {
-  const held = jobs.filter(({ holdNano }) => holdNano > 0n)
-  if (held.length > 0) await scripts.hold(['', 0, ...held.map(holdMember)])
-}
-
-const pageSize = 1_000
-const mostPages = 1_000
-
-/**
- * Makes the holds in Redis those of the jobs in flight: Redis was wiped, or a process died between the two writes.
- * Answers how many changed.
- */
-export async function reconcileHolds(db: Database, redis: Redis, scripts: Scripts): Promise<number> {
-  // What stands in Redis first: of a job that is over by now nothing is added again.
-  const standing = await redis.zrange('reservations:jobs', '0', '-1')
-  let changed = 0
-  for (let from = 0; from < standing.length; from += pageSize) {
-    const members = standing.slice(from, from + pageSize)
-    const ids = members.map(member => member.slice(0, member.indexOf('|')))
-    const over = await db.job.findMany({ where: { id: { in: ids }, stage: 'over' }, select: { id: true } })
-    const gone = new Set(over.map(({ id }) => id))
-    const dropped = members.filter(member => gone.has(member.slice(0, member.indexOf('|'))))
-    if (dropped.length > 0) changed += Number(await scripts.hold(['', 0, ...dropped]))
-  }
-  const known = new Set(standing)
-  for await (const page of openHolds(db)) {
-    const missing = page.map(holdMember).filter(member => !known.has(member))
-    if (missing.length > 0) changed += Number(await scripts.hold(['', missing.length, ...missing]))
-  }
-  return changed
-}
-
-/** The jobs in flight that hold money, in pages. */
-export async function* openHolds(db: Database): AsyncGenerator<Held[]> {
-  let after = ''
-  for (let page = 0; page < mostPages; page++) {
-    const rows = await db.job.findMany({
-      where: { stage: { not: 'over' }, holdNano: { gt: 0n }, id: { gt: after } },
-      select: { id: true, organisationId: true, keyId: true, month: true, holdNano: true },
-      orderBy: { id: 'asc' },
-      take: pageSize,
-    })
-    if (rows.length > 0) yield rows
-    if (rows.length < pageSize) return
-    after = rows.at(-1)!.id
-  }
 }

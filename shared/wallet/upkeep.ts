@@ -3,6 +3,7 @@ import type { Database } from '../io/db.ts'
 import type { Redis } from '../io/redis.ts'
 import { spendFigures, walletFigures } from './accounts.ts'
 import { deadAfterMs } from './admission.ts'
+import { holdMember, jobHolds, openHolds, takeHolds } from './holds.ts'
 import type { Scripts } from './scripts.ts'
 
 const releasedPerCall = 1_000
@@ -36,6 +37,46 @@ export async function reconcile(db: Database, redis: Redis, scripts: Scripts, no
     behind += Number(await scripts.post([0, 0, ...(await spendFigures(db, keyMonths))]))
   }
   return behind
+}
+
+const holdsPerPage = 1_000
+
+/**
+ * Makes the holds in Redis those of the jobs in flight: Redis was wiped, or a process died between the two writes.
+ * Answers how many changed.
+ */
+export async function reconcileHolds(db: Database, redis: Redis, scripts: Scripts, nowMs: number): Promise<number> {
+  // What stands in Redis first: of a job that is over by now nothing is added again.
+  const standing = await redis.zrange(jobHolds, '0', '-1')
+  let changed = 0
+  for (let from = 0; from < standing.length; from += holdsPerPage)
+    changed += await dropDead(db, scripts, standing.slice(from, from + holdsPerPage), nowMs)
+  const known = new Set(standing)
+  for await (const page of openHolds(db)) {
+    const missing = page.filter(job => !known.has(holdMember(job)))
+    changed += await takeHolds(scripts, missing)
+  }
+  return changed
+}
+
+/** Drops the holds of jobs that are not in flight. What they cost counts in Redis before their holds are gone. */
+async function dropDead(db: Database, scripts: Scripts, members: string[], nowMs: number): Promise<number> {
+  const parts = members.map(
+    member => member.split('|') as [id: string, organisation: string, key: string, month: string],
+  )
+  const rows = await db.job.findMany({
+    where: { id: { in: parts.map(([id]) => id) }, stage: { not: 'over' } },
+    select: { id: true },
+  })
+  const alive = new Set(rows.map(({ id }) => id))
+  const dead = parts.filter(([id]) => !alive.has(id))
+  if (dead.length === 0) return 0
+  const organisations = [...new Set(dead.map(([, organisation]) => organisation))]
+  const keyMonths = new Map(dead.map(([, , keyId, month]) => [`${keyId} ${month}`, { keyId, month }]))
+  const wallets = await walletFigures(db, organisations, nowMs)
+  const spends = await spendFigures(db, [...keyMonths.values()])
+  await scripts.post([0, organisations.length, ...wallets, ...spends])
+  return Number(await scripts.hold(['', 0, ...members.filter((_, i) => !alive.has(parts[i]![0]))]))
 }
 
 /** The keys of Redis matching a pattern, in pages of some hundred. */

@@ -84,7 +84,7 @@ export class Process {
       this.loses = null
       throw new Error('the connection broke before the reply')
     }
-    const scripts = { ...world.scripts, admit: lossy('admit'), settle: lossy('settle') }
+    const scripts = { ...world.scripts, admit: lossy('admit'), settle: lossy('settle'), hold: lossy('hold') }
     const { accounts, clock } = world
     const heartbeat = async () => {}
     this.admission = new Admission({

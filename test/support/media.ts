@@ -6,12 +6,22 @@ import { type Account, eventually, type Gateway } from './gateway.ts'
 // biome-ignore lint/suspicious/noExplicitAny: the tests look into jobs of every kind
 export type Shown = any
 
-const dataUri = (type: string, bytes: Uint8Array) => `data:${type};base64,${Buffer.from(bytes).toString('base64')}`
+export const dataUri = (type: string, bytes: Uint8Array) =>
+  `data:${type};base64,${Buffer.from(bytes).toString('base64')}`
 
 export const image = dataUri('image/png', textureFile())
 export const audio = (seconds: number) => dataUri('audio/wav', wav(seconds * 1_000))
 export const clip = async (seconds: number) =>
   dataUri('video/mp4', await videoFile({ seconds, width: 320, height: 240 }))
+
+/** Uploads a file; gives its address. */
+export async function upload(gateway: Gateway, key: string, bytes: Buffer, contentType: string): Promise<string> {
+  const form = new FormData()
+  form.set('file', new Blob([new Uint8Array(bytes)], { type: contentType }), 'file')
+  const headers = { authorization: `Bearer ${key}` }
+  const response = await fetch(`${gateway.url}/v1/uploads`, { method: 'POST', headers, body: form })
+  return (await answerOf(response)).url
+}
 
 /** A response's JSON, whatever its shape. */
 export async function answerOf(response: Response): Promise<Shown> {
@@ -39,12 +49,28 @@ export function running(gateway: Gateway, id: string): Promise<void> {
 }
 
 /** Waits for the end of a job without waiting for the next look: it is looked at all the time. */
-export async function over(gateway: Gateway, key: string, path: string, id: string): Promise<Shown> {
+export function over(gateway: Gateway, key: string, path: string, id: string): Promise<Shown> {
+  return ended(gateway, key, path, id, () => {})
+}
+
+/** The same, with what the provider does meanwhile: `act` ends whatever part of the work is under way. */
+export async function ended(gateway: Gateway, key: string, path: string, id: string, act: () => void): Promise<Shown> {
   await eventually(async () => {
+    act()
     await gateway.services.watch.wake(id, 0)
     return (await rowOf(gateway, id)).stage === 'over'
   }, `${id} is over`)
+  await eventually(() => isToldToRedis(gateway, id), `the money of ${id} is right in Redis, too`)
   return answerOf(await gateway.fetch(`${path}/${id}`, { key }))
+}
+
+/** Redis hears of a job's end right after Postgres, not with it. */
+async function isToldToRedis({ services: { db, redis } }: Gateway, id: string): Promise<boolean> {
+  const { organisationId } = (await db.job.findUnique({ where: { id } }))!
+  const { version } = await db.wallet.findUniqueOrThrow({ where: { organisationId } })
+  const known = await redis.hget(`wallet:${organisationId}`, 'version')
+  const held = await redis.zrange('reservations:jobs', '0', '-1')
+  return BigInt(known ?? version) >= version && !held.some(member => member.startsWith(`${id}|`))
 }
 
 export async function wallet(gateway: Gateway, { live }: Account): Promise<Shown> {

@@ -14,7 +14,7 @@ export function startWorkers(services: Services): Workers {
   waiting.on('error', () => {}) // It reconnects by itself.
   const deliveries = new WebhookDeliveries(services)
   const works: QueueWork[] = [
-    { queue: 'media', processor: media, gaveUp: (data, error) => mediaGaveUp(data, error, services) },
+    { queue: 'media', processor: media, gaveUp: (...step) => mediaGaveUp(...step, services) },
     { queue: 'webhooks', processor: (_name, id) => deliveries.attempt(id as string) },
   ]
   const workers = works.map(work => runQueue(work, services, waiting))

@@ -74,9 +74,10 @@ end
 
 -- Output tokens granted and the amount to reserve, or a refusal as the third value.
 local function afford(wallet, spend, cap, bound)
-  local m = call('HMGET', wallet, 'posted', 'unposted', 'reserved', 'holds')
+  local m = call('HMGET', wallet, 'posted', 'unposted', 'reserved', 'holds', 'jobs')
   local s = call('HMGET', spend, 'posted', 'unposted', 'reserved')
-  if not m[1] or not s[1] then return nil, nil, { 'load' } end
+  -- `jobs` says that what jobs hold is counted: after a wipe the balance alone would be too much.
+  if not m[1] or not s[1] or not m[5] then return nil, nil, { 'load' } end
   local held_now, release_at = held(m[4])
   local available = tonumber(m[1]) - (tonumber(m[2]) or 0) - (tonumber(m[3]) or 0) - held_now
   local spent = tonumber(s[1]) + (tonumber(s[2]) or 0)

@@ -1,0 +1,254 @@
+import test from 'ava'
+import { newId } from '../shared/base/ids.ts'
+import { nanoFromUsd } from '../shared/base/money.ts'
+import type { NewJob } from '../shared/jobs/jobs.ts'
+import { cancel } from '../shared/media/cancel.ts'
+import { endJob } from '../shared/media/end.ts'
+import { finishJob } from '../shared/media/finish.ts'
+import { startJob } from '../shared/media/start.ts'
+import { requeueJobs, sweepJobs } from '../shared/media/upkeep.ts'
+import { mediaGaveUp } from '../workers/media.ts'
+import { json } from './emulators/emulator.ts'
+import { startFal } from './emulators/fal.ts'
+import { klingError, startKling } from './emulators/kling.ts'
+import { startMagicHour } from './emulators/magic-hour.ts'
+import { startRunway } from './emulators/runway.ts'
+import { type Account, freshStores, type Gateway, type Stores, startGateway } from './support/gateway.ts'
+import { answerOf, booked, clip, image, rowOf, submit } from './support/media.ts'
+import { privateRedis } from './support/stack.ts'
+
+let stores: Stores
+let gateway: Gateway
+let runway: Awaited<ReturnType<typeof startRunway>>
+let kling: Awaited<ReturnType<typeof startKling>>
+let fal: Awaited<ReturnType<typeof startFal>>
+let magicHour: Awaited<ReturnType<typeof startMagicHour>>
+
+const path = '/v1/videos'
+const body = { model: 'runway-gen4.5', prompt: 'A lighthouse at dusk', seconds: 5, aspect_ratio: '16:9' }
+const priceUsd = 0.63
+
+// No worker runs: the tests take its steps one by one.
+test.before(async () => {
+  ;[stores, runway, kling, fal, magicHour] = await Promise.all([
+    freshStores(),
+    startRunway(),
+    startKling({ accounts: { access: 'secret' } }),
+    startFal(),
+    startMagicHour(),
+  ])
+  gateway = await startGateway(stores, {
+    RUNWAY_API_KEY: 'key_1',
+    RUNWAY_BASE_URL: `${runway.url}/v1`,
+    KLING_API_KEY: 'access:secret',
+    KLING_BASE_URL: `${kling.url}/v1`,
+    FAL_API_KEY: 'key:secret',
+    FAL_BASE_URL: fal.url,
+    MAGIC_HOUR_API_KEY: 'key',
+    MAGIC_HOUR_BASE_URL: magicHour.url,
+  })
+})
+test.beforeEach(() => {
+  for (const { emulator } of [runway, kling, fal, magicHour]) emulator.reset()
+})
+test.after.always(async () => {
+  await gateway?.close()
+  await Promise.all([runway, kling, fal, magicHour].map(it => it?.close()))
+  await stores?.drop()
+})
+
+/** A face swap, begun and finished at the provider, whose invoice is what it says now. */
+async function swapped(account: Account, credits: number): Promise<string> {
+  const swap = { video_url: await clip(10), face_image_url: image, source_face_consent: true }
+  const { id } = await submit(gateway, '/v1/face-swap', account.live, swap)
+  await startJob(gateway.services, id)
+  const [work] = [...magicHour.works.values()].filter(({ body }) => body.name === id)
+  const file = { url: `${magicHour.url}/files/${work!.id}/video.mp4` }
+  magicHour.finish()
+  magicHour.emulator.next(json(200, { status: 'complete', downloads: [file], credits_charged: credits }))
+  return id
+}
+
+async function begun(account: Account): Promise<string> {
+  const { id } = await submit(gateway, path, account.live, body)
+  await startJob(gateway.services, id)
+  return id
+}
+const row = (id: string) => rowOf(gateway, id)
+const stops = () => runway.emulator.requests.filter(({ method }) => method === 'DELETE').length
+const jobOf = ({ organisationId }: Account): NewJob => ({
+  ...{ id: newId('job'), organisationId, keyId: 'key_x', requestId: 'req_x', environment: 'test', kind: 'video' },
+  ...{
+    model: 'runway-gen4.5',
+    month: '2026-11',
+    capNano: null,
+    holdNano: 0n,
+    webhookUrl: null,
+    input: {},
+    metadata: {},
+  },
+  ...{ chargeNano: 0n, deadlineAt: new Date(Date.now() + 3_600_000) },
+})
+
+test.serial('completed: two workers that finish a job at the same time leave its file alone', async t => {
+  const account = await gateway.account()
+  const id = await begun(account)
+  runway.finish()
+  await Promise.all([finishJob(gateway.services, id), finishJob(gateway.services, id)])
+  const job = await answerOf(await gateway.fetch(`${path}/${id}`, { key: account.live }))
+  t.is(job.status, 'completed')
+  const file = await fetch(job.url)
+  t.is(file.status, 200)
+  t.is((await file.arrayBuffer()).byteLength, job.outputs[0].bytes)
+  t.is(await gateway.services.db.file.count({ where: { organisationId: account.organisationId } }), 1)
+})
+
+test.serial('completed for what was held when the provider’s invoice is no amount', async t => {
+  const account = await gateway.account()
+  const id = await swapped(account, 1e300)
+  t.is(await finishJob(gateway.services, id), null)
+  t.like(await row(id), { status: 'completed', costNano: 567_000_000n })
+  t.deepEqual(await booked(gateway, id), [-0.567])
+  t.deepEqual(await gateway.settled(), [])
+})
+
+test.serial('completed for what was held when the catalog has no such price any more', async t => {
+  const { services } = gateway
+  const id = await swapped(await gateway.account(), 300)
+  const model = services.catalog.models.get('magic-hour-face-swap')!
+  const [deployment] = model.providers
+  const { price } = deployment!
+  deployment!.price = { unit: 'second', usd: '1' }
+  t.teardown(() => Object.assign(deployment!, { price }))
+  t.is(await finishJob(services, id), null)
+  t.like(await row(id), { status: 'completed', costNano: 567_000_000n })
+})
+
+test.serial('in_progress: a look that fails at the end says nothing of the work', async t => {
+  const id = await begun(await gateway.account())
+  runway.finish()
+  runway.emulator.next(json(503, { error: 'Busy' }))
+  await gateway.services.watch.remove([id])
+  t.is(await finishJob(gateway.services, id), null)
+  t.is((await row(id)).stage, 'running')
+  t.not(await gateway.services.redis.zscore('jobs:watch', id), null, 'it is looked at again')
+})
+
+test.serial('in_progress: the answer to a written start is lost, and the work is not stopped', async t => {
+  const { services } = gateway
+  const { id } = await submit(gateway, path, (await gateway.account()).live, body)
+  let lost = 0
+  const started: typeof services.jobs.started = async (...of) => {
+    const job = await services.jobs.started(...of)
+    if (lost++ === 0) throw new Error('the connection broke before the reply')
+    return job
+  }
+  const jobs = Object.assign(Object.create(services.jobs), bound(services.jobs), { started })
+  await startJob({ ...services, jobs }, id)
+  t.is(lost, 2)
+  t.is((await row(id)).stage, 'running')
+  t.is(stops(), 0)
+})
+
+test.serial('202 when the answer to the written row is lost: the job stands and is not denied', async t => {
+  const { services } = gateway
+  const { create } = services.jobs
+  const account = await gateway.account()
+  services.jobs.create = async job => {
+    await create.call(services.jobs, job)
+    throw new Error('the connection broke before the reply')
+  }
+  t.teardown(() => Object.assign(services.jobs, { create: create.bind(services.jobs) }))
+  const { id } = await submit(gateway, path, account.live, body)
+  t.deepEqual(await booked(gateway, id), [-priceUsd])
+  t.deepEqual(await gateway.settled(), [])
+})
+
+test.serial(
+  'cancelled while it is not known whether the provider began: refunded, and the work is stopped',
+  async t => {
+    const { services } = gateway
+    const { id } = await submit(gateway, path, (await gateway.account()).live, body)
+    const claimed = await services.jobs.claimStart(id, 'runway', null)
+    t.is((await cancel(services, id)).costNano, 0n)
+    t.deepEqual(await booked(gateway, id), [-priceUsd, priceUsd])
+    t.is(await services.jobs.started(claimed!, { id: 'work' }), null)
+    t.deepEqual(await gateway.settled(), [])
+  },
+)
+
+test.serial('queued while one provider is busy, though another never takes it', async t => {
+  const account = await gateway.account()
+  kling.emulator.next(klingError(429, 1303, 'Too many tasks at once'))
+  fal.emulator.next(json(401, { detail: 'Invalid API key' }))
+  const { id } = await submit(gateway, path, account.live, { ...body, model: 'kling-v3-pro', aspect_ratio: undefined })
+  t.true((await startJob(gateway.services, id))! > 0)
+  t.is(fal.emulator.requests.length, 1)
+  t.is((await row(id)).stage, 'waiting')
+})
+
+test.serial('in_progress: only the step of finishing gives up finished work', async t => {
+  const id = await begun(await gateway.account())
+  for (const task of ['start', 'cancel']) await mediaGaveUp(task, { jobId: id }, new Error('x'), gateway.services)
+  t.is((await row(id)).stage, 'running')
+  await mediaGaveUp('finish', { jobId: id }, new Error('x'), gateway.services)
+  t.is((await row(id)).status, 'failed')
+})
+
+test.serial('queued again, all of them, after Redis was wiped', async t => {
+  const { services } = gateway
+  const account = await gateway.account()
+  const ids: string[] = []
+  for (let i = 0; i < 520; i++) ids.push((await services.jobs.create(jobOf(account))).id)
+  await services.db.job.updateMany({ where: { id: { in: ids } }, data: { createdAt: new Date(Date.now() - 60_000) } })
+  await services.tasks.add('start', ids[0]!)
+  const queued = () => services.redis.exists(...ids.map(id => `bull:media:start-${id}`))
+  t.is(await queued(), 1)
+  await requeueJobs(services)
+  t.is(await queued(), ids.length)
+})
+
+test.serial('expired: a job that cannot be ended does not keep others from it', async t => {
+  const { services } = gateway
+  const account = await gateway.account()
+  const [bad, good] = [await services.jobs.create(jobOf(account)), await services.jobs.create(jobOf(account))]
+  // A refund that no balance can hold.
+  const poison = { environment: 'live', costNano: 2n ** 63n - 1n, deadlineAt: new Date(0) } as const
+  await services.db.job.update({ where: { id: bad.id }, data: poison })
+  await services.db.job.update({ where: { id: good.id }, data: { deadlineAt: new Date(1) } })
+  await sweepJobs(services)
+  t.is((await row(good.id)).status, 'expired')
+  t.is((await row(bad.id)).stage, 'waiting')
+  await services.db.job.delete({ where: { id: bad.id } })
+})
+
+test.serial('failed with Redis away: the end stands in Postgres, and nothing else breaks', async t => {
+  const redis = await privateRedis()
+  const own = await startGateway({ ...stores, redisUrl: redis.url })
+  t.teardown(async () => {
+    await redis.restart()
+    await own.close()
+    await redis.stop()
+  })
+  const account = await own.account()
+  const key = await own.services.db.apiKey.findFirstOrThrow({ where: { organisationId: account.organisationId } })
+  const money = { environment: 'live', keyId: key.id, holdNano: nanoFromUsd('1'), chargeNano: null } as const
+  const { id } = await own.services.jobs.create({ ...jobOf(account), ...money, webhookUrl: 'https://hook.example/' })
+  await redis.kill()
+  // Node ends a process for a rejection that nobody awaits yet, also when somebody would a moment later.
+  const unhandled: unknown[] = []
+  const take = (reason: unknown) => unhandled.push(reason)
+  process.on('unhandledRejection', take)
+  t.teardown(() => process.off('unhandledRejection', take))
+  const end = { status: 'failed', logStatus: 502, refund: true } as const
+  t.is((await endJob(own.services, id, end))?.status, 'failed')
+  t.deepEqual(unhandled, [])
+})
+
+/** The methods of an object, for another that stands in its place. */
+function bound<T extends object>(object: T): Partial<T> {
+  const names = Object.getOwnPropertyNames(Object.getPrototypeOf(object)).filter(name => name !== 'constructor')
+  return Object.fromEntries(
+    names.map(name => [name, (object[name as keyof T] as () => unknown).bind(object)]),
+  ) as Partial<T>
+}

@@ -1,0 +1,212 @@
+import type { Queue } from 'bullmq'
+import { newId } from '../../shared/base/ids.ts'
+import { monthOf } from '../../shared/base/time.ts'
+import { createLog } from '../../shared/io/log.ts'
+import { Endings } from '../../shared/jobs/endings.ts'
+import { type End, type Job, Jobs } from '../../shared/jobs/jobs.ts'
+import { openQueue } from '../../shared/jobs/queues.ts'
+import { Watch } from '../../shared/jobs/watch.ts'
+import { Webhooks } from '../../shared/jobs/webhooks.ts'
+import { endJob } from '../../shared/media/end.ts'
+import { passOn } from '../../shared/media/submit.ts'
+import type { Services } from '../../shared/services.ts'
+import type { Spender, Ticket } from '../../shared/wallet/admission.ts'
+import { reconcile, reconcileHolds, sweepReservations } from '../../shared/wallet/upkeep.ts'
+import type { Stores } from './gateway.ts'
+import { type Process, sum, World } from './history.ts'
+
+export const leaseMs = 60_000
+const jobDeadlineMs = 2 * 3_600_000
+
+/** What a job's row must say of its money, kept beside the real stores. Nano-dollars. */
+export type Known = {
+  id: string
+  spender: Spender
+  month: string
+  held: number
+  charged: number
+  over: boolean
+}
+
+/** Money of a job that its process could not pass on yet. */
+type Owed = { process: Process; ticket: Ticket; job: Job }
+export type SubmitCrash = 'none' | 'before the row' | 'after the row' | 'hiccup'
+export type EndCrash = 'none' | 'after the commit' | 'before the hold goes'
+
+/** The real stores with jobs, and the truth about them. The processes, organisations and keys are those of `World`. */
+export class JobWorld {
+  readonly world: World
+  readonly jobs: Jobs
+  readonly #queue: Queue
+  readonly #services: Pick<Services, 'jobs' | 'webhooks' | 'watch' | 'endings' | 'log'>
+  known: Known[] = []
+  owed: Owed[] = []
+
+  constructor(stores: Stores) {
+    this.world = new World(stores)
+    const { db, redis, clock } = this.world
+    this.#queue = openQueue('webhooks', redis)
+    const webhooks = new Webhooks({ db, queue: this.#queue, clock })
+    this.jobs = new Jobs({ db, webhooks, clock, startLeaseMs: leaseMs })
+    const tellers = { watch: new Watch(redis), endings: new Endings(redis), log: createLog('silent') }
+    this.#services = { jobs: this.jobs, webhooks, ...tellers }
+  }
+
+  async begin(): Promise<void> {
+    this.known = []
+    this.owed = []
+    await this.world.begin()
+  }
+
+  async close(): Promise<void> {
+    await this.#queue.close()
+    await this.world.close()
+  }
+
+  available(organisationId: string): number {
+    const { truth, clock } = this.world
+    const own = this.known.filter(({ spender }) => spender.organisationId === organisationId)
+    return truth.available(organisationId, clock.now()) - sum(own, ({ held, charged }) => held + charged)
+  }
+
+  spent(keyId: string, month: string): number {
+    return sum(
+      this.known.filter(it => it.spender.keyId === keyId && it.month === month),
+      ({ held, charged }) => held + charged,
+    )
+  }
+
+  /** What Redis believes to be available now, right or wrong: asking for just that shows when it is too much. */
+  async #believed(organisationId: string): Promise<number> {
+    const figures = await this.world.redis.hmget(`wallet:${organisationId}`, 'posted', 'reserved')
+    return Math.max(0, Number(figures[0] ?? this.available(organisationId)) - Number(figures[1] ?? 0))
+  }
+
+  /** A ticket, or the code of the refusal. Throws when more is taken than there is. */
+  async #admit({ admission }: Process, spender: Spender, id: string, nano: number): Promise<Ticket | string> {
+    const room = (spender.capNano ?? Infinity) - this.spent(spender.keyId, monthOf(this.world.clock.now()))
+    const available = this.available(spender.organisationId)
+    const bound = { estimatedTokens: 0, fixedNano: nano, picoPerOutputToken: 0, outputTokens: 0, explicit: true }
+    const ticket = await admission.admit(spender, '-', id, bound).catch(error => error.code as string)
+    if (typeof ticket === 'string') return ticket
+    if ('stale' in ticket) throw new Error('stale')
+    if (nano > available) throw new Error(`took ${nano} of ${available} available`)
+    if (nano > room) throw new Error(`took ${nano} with ${room} left under the cap`)
+    return ticket
+  }
+
+  /** Asks for all that seems to be available, for each key, and gives it back. */
+  async probe(): Promise<void> {
+    const process = this.world.processes[0]!
+    for (const spender of this.world.spenders) {
+      const nano = await this.#believed(spender.organisationId)
+      const ticket = await this.#admit(process, spender, newId('job'), Math.min(nano, spender.capNano ?? nano))
+      if (typeof ticket !== 'string') process.admission.release(ticket)
+    }
+    await process.admission.flush()
+  }
+
+  /**
+   * Submits a job as `submitJob` does, up to a crash; it needs so many percent of what seems to be available. The code of
+   * the refusal, or null.
+   */
+  async submit(process: Process, spender: Spender, percent: number, held: boolean, crash: SubmitCrash) {
+    const nano = Math.floor(((await this.#believed(spender.organisationId)) * percent) / 100)
+    const id = newId('job')
+    const ticket = await this.#admit(process, spender, id, nano)
+    if (typeof ticket === 'string') return ticket
+    if (crash === 'before the row') return this.#die(process)
+    const job = await this.#create(ticket, spender, nano, held)
+    if (crash === 'after the row') return this.#die(process)
+    if (crash === 'hiccup') {
+      this.owed.push({ process, ticket, job })
+      // Once in a while the step was done and only its answer is lost.
+      if (!held) return null
+      process.loses = 'hold'
+      await this.#passOn(this.owed.at(-1)!).catch(() => {})
+      process.loses = null
+      return null
+    }
+    await this.#passOn({ process, ticket, job })
+    return null
+  }
+
+  async #create(ticket: Ticket, spender: Spender, nano: number, held: boolean): Promise<Job> {
+    const { id, month } = ticket
+    const { keyId, organisationId, capNano } = spender
+    const job = await this.jobs.create({
+      ...{ id, organisationId, keyId, month, requestId: id, environment: 'live', model: 'coin' },
+      kind: held ? 'avatar' : 'video',
+      capNano: capNano === null ? null : BigInt(capNano),
+      holdNano: held ? BigInt(nano) : 0n,
+      chargeNano: held ? null : BigInt(nano),
+      webhookUrl: null,
+      ...{ input: {}, metadata: {} },
+      deadlineAt: new Date(this.world.clock.now() + jobDeadlineMs),
+    })
+    this.known.push({ id, spender, month, held: held ? nano : 0, charged: held ? 0 : nano, over: false })
+    return job
+  }
+
+  async #passOn({ process, ticket, job }: Owed): Promise<void> {
+    await passOn({ admission: process.admission, accounts: this.world.accounts }, ticket, job)
+    await process.admission.flush()
+  }
+
+  /** What a process tries every two seconds. */
+  async settleDebts(): Promise<void> {
+    const owed = this.owed
+    this.owed = []
+    for (const debt of owed) await this.#passOn({ ...debt, job: (await this.jobs.read(debt.job.id))! })
+  }
+
+  #die(process: Process): null {
+    this.world.die(this.world.processes.indexOf(process))
+    this.owed = this.owed.filter(debt => debt.process !== process)
+    return null
+  }
+
+  /** Ends a job, up to a crash; whether it was this call that ended it. */
+  async end(known: Known, end: End, crash: EndCrash, stage?: Job['stage']): Promise<boolean> {
+    const { accounts, scripts } = this.world
+    const dies = async () => {
+      throw new Error('the process died')
+    }
+    const install = crash === 'after the commit' ? dies : accounts.install.bind(accounts)
+    const services = {
+      ...this.#services,
+      accounts: Object.assign(Object.create(accounts), { install }),
+      scripts: crash === 'before the hold goes' ? { ...scripts, hold: dies } : scripts,
+    }
+    if (!(await endJob(services, known.id, end, stage))) return false
+    if (known.over) throw new Error(`${known.id} ended twice`)
+    Object.assign(known, { over: true, held: 0, charged: chargeOf(known, end) })
+    return true
+  }
+
+  /** One round of what the maintenance worker does for money. */
+  async keepHouse(): Promise<void> {
+    const { db, redis, scripts, clock } = this.world
+    await reconcile(db, redis, scripts, clock.now())
+    await reconcileHolds(db, redis, scripts, clock.now())
+  }
+
+  /** Half a minute: living processes beat and try what they owe, the dead are swept, and the house is kept meanwhile. */
+  async pass(): Promise<void> {
+    const { processes, redis, scripts, clock } = this.world
+    for (let round = 0; round < 5; round++) {
+      for (const { admission } of processes) await redis.zadd('instances', clock.now(), admission.instance)
+      if (round % 2 === 0) await this.keepHouse()
+      if (round === 2) await this.settleDebts()
+      await sweepReservations(scripts, clock.now())
+      clock.advance(5_000)
+    }
+    await this.keepHouse()
+  }
+}
+
+/** What a job costs after its end: the rules of `Jobs.end`, written a second time. */
+function chargeOf({ charged }: Known, { refund, costNano }: End): number {
+  if (refund) return 0
+  return costNano === undefined ? charged : Number(costNano)
+}
