@@ -151,6 +151,9 @@ test.serial('402: nothing is written when the money does not suffice', async t =
   const refused = await gateway.fetch(path, { key: poor.live, body })
   t.is(refused.status, 402)
   t.is((await answerOf(refused)).error.code, 'insufficient_credits')
+  const withImage = { model: 'runway-gen4-turbo', start_image_url: image, seconds: 10 }
+  t.is((await gateway.fetch(path, { key: poor.live, body: withImage })).status, 402)
+  t.is(await gateway.services.db.file.count({ where: { organisationId: poor.organisationId } }), 0)
   const capped = await accountOf({ monthly_spend_cap_usd: 1 })
   t.is((await gateway.fetch(path, { key: capped.live, body })).status, 202)
   const over = await gateway.fetch(path, { key: capped.live, body })

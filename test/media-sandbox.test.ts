@@ -3,7 +3,7 @@ import { ALL_FORMATS, BufferSource, Input } from 'mediabunny'
 import OpenAI, { toFile } from 'openai'
 import { textureFile } from '../shared/providers/sandbox/glb.ts'
 import { type Account, freshStores, type Gateway, type Stores, startGateway } from './support/gateway.ts'
-import { answerOf, over, rowOf, running, submit } from './support/media.ts'
+import { answerOf, audio, image, over, rowOf, running, submit } from './support/media.ts'
 import { type MediaPath, mediaBodies } from './support/media-calls.ts'
 import { keepHouse, startWorkers, type Workers } from './support/workers.ts'
 
@@ -101,6 +101,15 @@ test('400 and 415 for forms that are not what they should be: nothing is stored'
   audio.append('prompt', 'x')
   audio.append('audio', 'loud')
   t.like((await answerOf(await send(audio))).error, { code: 'invalid_request', param: 'audio' })
+})
+
+test('400 without a model when none of the allowed ones takes the length of the audio', async t => {
+  const said = { image_url: image, audio_url: audio(31) }
+  const allowed = { model_allowlist: ['omnihuman-1.5'] }
+  const key = await gateway.key(account.organisationId, 'test', allowed)
+  const refused = await gateway.fetch('/v1/lipsync', { key, body: said })
+  t.like((await answerOf(refused)).error, { code: 'unsupported_capability', param: 'audio_url' })
+  t.is((await submit(gateway, '/v1/lipsync', key, { ...said, audio_url: audio(29) })).model, 'omnihuman-1.5')
 })
 
 test('404 for the content of a job that has none', async t => {

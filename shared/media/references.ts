@@ -73,6 +73,17 @@ async function stage(services: Services, organisationId: string, field: Referenc
   }
 }
 
+const copies = /^references\/.*\/([^/]+)\.\w+$/
+
+/** Removes what was copied for a request that came to nothing; uploads stay. */
+export async function dropReferences({ files, log }: Services, references: References): Promise<void> {
+  const copied = Object.values(references).flatMap(({ storageKey }) => {
+    const [, fileId] = copies.exec(storageKey) ?? []
+    return fileId ? [{ fileId, storageKey }] : []
+  })
+  await files.remove(copied).catch(error => log.warn({ err: error }, 'references stay until they expire'))
+}
+
 type Held = { storageKey: string; contentType: string; bytes: number }
 
 /** A file of our own, which must be the same organisation's. */

@@ -13,7 +13,7 @@ import type { Target } from '../providers/contract.ts'
 import type { Services } from '../services.ts'
 import type { Ticket } from '../wallet/admission.ts'
 import { spenderOf } from '../wallet/spender.ts'
-import { stageReferences } from './references.ts'
+import { dropReferences, stageReferences } from './references.ts'
 
 /** What every kind's body has. */
 type Common = { model?: string; webhook_url?: string; metadata?: Record<string, string> }
@@ -34,22 +34,27 @@ export async function submitJob(
   requestId: string,
 ): Promise<Submitted> {
   const row = queuedKinds[kind] as unknown as QueuedKindRow<Common, object>
-  const choose = (policy: Policy) => targetsFor(services, policy, kind, row, body)
+  const choose = (policy: Policy, references: References | null) =>
+    targetsFor(services, { policy, kind, row, body, references })
   await services.policies.decide(known, ({ policy, scope }) => {
     authorise(policy, scope, services.clock.now())
-    return choose(policy)
+    return choose(policy, null)
   })
   await checkWebhook(services, body)
   const { organisationId } = known.policy
   const references = await stageReferences(services, organisationId, row.references(body))
   const id = newId(row.idPrefix)
-  const { ticket, target, quote, input } = await services.policies.decide(known, async ({ policy, fresh, scope }) => {
+  const admit = async ({ policy, fresh, scope }: Known) => {
     authorise(policy, scope, services.clock.now())
-    const [target] = choose(policy)
+    const [target] = choose(policy, references)
     const input = row.input(body, target!.model, references)
     const quote = row.quote(input, target!.deployment, services.config.marginPpm, references)
     const ticket = await services.admission.admit(spenderOf(policy), fresh, id, boundOf(quote))
     return 'stale' in ticket ? ticket : { ticket, target: target!, quote, input }
+  }
+  const { ticket, target, quote, input } = await services.policies.decide(known, admit).catch(async error => {
+    await dropReferences(services, references)
+    throw error
   })
   const job = await written(services, known.policy, kind, {
     id,
@@ -64,17 +69,20 @@ export async function submitJob(
   return { job, ticket, target }
 }
 
+type Choice = {
+  policy: Policy
+  kind: QueuedKind
+  row: QueuedKindRow<Common, object>
+  body: Common
+  /** Null until they are in storage and measured. */
+  references: References | null
+}
+
 /**
  * Who can do this work, in the catalog's order: at the model that the body names, else at the first one that takes the
  * input. Throws the error of the named model, or of the first one that did not.
  */
-function targetsFor(
-  services: Services,
-  policy: Policy,
-  kind: QueuedKind,
-  row: QueuedKindRow<Common, object>,
-  body: Common,
-): Target[] {
+function targetsFor(services: Services, { policy, kind, row, body, references }: Choice): Target[] {
   const { catalog } = services
   const named = body.model && body.model !== 'auto' ? catalog.find(body.model) : null
   if (named === undefined || (named && (named.type !== row.type || named.disabled))) {
@@ -95,7 +103,7 @@ function targetsFor(
     const targets = queuedTargets(services, kind, model, policy.environment)
     if (targets.length === 0) continue
     try {
-      row.input(body, model, null)
+      row.input(body, model, references)
       return targets
     } catch (error) {
       refusal ??= error
