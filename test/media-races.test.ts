@@ -7,8 +7,7 @@ import { endJob } from '../shared/media/end.ts'
 import { finishJob } from '../shared/media/finish.ts'
 import { startJob } from '../shared/media/start.ts'
 import { requeueJobs, sweepJobs } from '../shared/media/upkeep.ts'
-import { mediaGaveUp } from '../workers/media.ts'
-import { json } from './emulators/emulator.ts'
+import { json, reset } from './emulators/emulator.ts'
 import { startFal } from './emulators/fal.ts'
 import { klingError, startKling } from './emulators/kling.ts'
 import { startMagicHour } from './emulators/magic-hour.ts'
@@ -187,12 +186,30 @@ test.serial('queued while one provider is busy, though another never takes it', 
   t.is((await row(id)).stage, 'waiting')
 })
 
-test.serial('in_progress: only the step of finishing gives up finished work', async t => {
+test.serial('in_progress while its finished file cannot be had; completed when it can', async t => {
   const id = await begun(await gateway.account())
-  for (const task of ['start', 'cancel']) await mediaGaveUp(task, { jobId: id }, new Error('x'), gateway.services)
-  t.is((await row(id)).stage, 'running')
-  await mediaGaveUp('finish', { jobId: id }, new Error('x'), gateway.services)
-  t.is((await row(id)).status, 'failed')
+  const output = [`${runway.url}/files/away/video.mp4`]
+  const finished = json(200, { id: 'x', status: 'SUCCEEDED', createdAt: '2026-11-20T00:00:00Z', output })
+  for (const away of [json(503, {}), json(429, {}), reset]) {
+    runway.emulator.next(finished, away)
+    t.true((await finishJob(gateway.services, id))! > 0)
+    t.is((await row(id)).stage, 'running')
+  }
+  runway.finish()
+  t.is(await finishJob(gateway.services, id), null)
+  t.like(await row(id), { status: 'completed' })
+  t.deepEqual(await gateway.settled(), [])
+})
+
+test.serial('failed at once when the finished file will never be there', async t => {
+  const account = await gateway.account()
+  const id = await begun(account)
+  const output = [`${runway.url}/files/gone/video.mp4`]
+  const finished = json(200, { id: 'x', status: 'SUCCEEDED', createdAt: '2026-11-20T00:00:00Z', output })
+  runway.emulator.next(finished, json(404, {}))
+  t.is(await finishJob(gateway.services, id), null)
+  t.like(await row(id), { status: 'failed', costNano: 0n })
+  t.deepEqual(await booked(gateway, id), [-priceUsd, priceUsd])
 })
 
 test.serial('queued again, all of them, after Redis was wiped', async t => {

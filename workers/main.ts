@@ -5,7 +5,7 @@ import { openQueue, scheduleRepeating } from '../shared/jobs/queues.ts'
 import { openServices } from '../shared/services.ts'
 import { LedgerWorker } from './ledger.ts'
 import { maintenance } from './maintenance.ts'
-import { media, mediaGaveUp } from './media.ts'
+import { media } from './media.ts'
 import { type QueueWork, runQueue } from './run.ts'
 import { WatchLoop } from './watch.ts'
 import { WebhookDeliveries } from './webhooks.ts'
@@ -38,7 +38,7 @@ try {
   const deliveries = new WebhookDeliveries(services)
   const works: QueueWork[] = [
     { queue: 'maintenance', processor: maintenance },
-    { queue: 'media', processor: media, gaveUp: (...step) => mediaGaveUp(...step, services) },
+    { queue: 'media', processor: media },
     { queue: 'webhooks', processor: (_name, id) => deliveries.attempt(id as string) },
   ]
   const workers = works.map(work => runQueue(work, services, waiting))

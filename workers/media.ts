@@ -1,6 +1,6 @@
 import type { MediaTask, MediaTaskData } from '../shared/jobs/tasks.ts'
 import { cancelJob } from '../shared/media/cancel.ts'
-import { finishJob, giveUpFinish } from '../shared/media/finish.ts'
+import { finishJob } from '../shared/media/finish.ts'
 import { startJob } from '../shared/media/start.ts'
 import type { Services } from '../shared/services.ts'
 import { done, later, type Outcome } from './run.ts'
@@ -16,10 +16,4 @@ export async function media(task: string, data: unknown, services: Services): Pr
   const { jobId } = data as MediaTaskData
   const delayMs = await steps[task as MediaTask](services, jobId)
   return delayMs === null ? done : later(delayMs)
-}
-
-/** A step failed for good: of finished work nobody can get at the results. The others are taken up again by the sweepers. */
-export async function mediaGaveUp(task: string, data: unknown, error: unknown, services: Services): Promise<void> {
-  const { jobId } = data as MediaTaskData
-  if (task === 'finish') await giveUpFinish(services, jobId, error)
 }

@@ -11,11 +11,10 @@ export const later = (delayMs: number): Outcome => ({ state: 'later', delayMs: M
 /** Does one job's work; `name` tells which task of the queue it is. What it throws is tried again as the queue's row says. */
 export type Processor = (name: string, data: unknown, services: Services) => Promise<Outcome>
 
-/** What one queue is worked with. `gaveUp` runs once the last attempt of a job has failed. */
+/** What one queue is worked with. */
 export type QueueWork = {
   queue: QueueName
   processor: Processor
-  gaveUp?: (name: string, data: unknown, error: unknown) => Promise<void>
 }
 
 /** After a fault of the connection a worker looks again this soon. */
@@ -26,11 +25,11 @@ const stalledCheckMs = 10_000
 /** A job may see this many workers die. Its row keeps the work from being done twice. */
 const mostStalled = 1_000
 
-/** The one wrapper of all processors: later visits, retries, stalled jobs, the last attempt, logging. Gives the running worker. */
+/** The one wrapper of all processors: later visits, retries, stalled jobs, logging. Gives the running worker. */
 export function runQueue(work: QueueWork, services: Services, connection: Redis): Worker {
   const log = services.log.child({ queue: work.queue })
   const visit = async (job: Job, token?: string) => {
-    const outcome = await attempt(work, job, services)
+    const outcome = await work.processor(job.name, job.data, services)
     if (outcome.state === 'done') return
     await job.moveToDelayed(Date.now() + outcome.delayMs, token)
     throw new DelayedError()
@@ -49,18 +48,4 @@ export function runQueue(work: QueueWork, services: Services, connection: Redis)
   worker.on('stalled', jobId => log.warn({ jobId }, 'job stalled and is taken up again'))
   worker.on('error', error => log.warn({ err: error }, 'queue connection'))
   return worker
-}
-
-async function attempt({ queue, processor, gaveUp }: QueueWork, job: Job, services: Services): Promise<Outcome> {
-  try {
-    return await processor(job.name, job.data, services)
-  } catch (error) {
-    const last = job.attemptsMade + 1 >= (job.opts.attempts ?? 1)
-    if (last) {
-      await gaveUp?.(job.name, job.data, error).catch(fault =>
-        services.log.error({ err: fault, queue, job: job.name }, 'cannot give up a job'),
-      )
-    }
-    throw error
-  }
 }

@@ -5,9 +5,6 @@ export const mediaTasks = ['start', 'finish', 'cancel'] as const
 export type MediaTask = (typeof mediaTasks)[number]
 export type MediaTaskData = { jobId: string }
 
-/** Results that cannot be fetched so often in half a minute are given up: what is wrong is their address, not ours. */
-const finishAttempts = 5
-
 /** The queue of steps that have an effect: start, copy the results and settle, stop. Its payloads are ids. */
 export class Tasks {
   readonly #queue: Queue
@@ -24,7 +21,7 @@ export class Tasks {
       jobIds.map(jobId => ({
         name: task,
         data: { jobId } satisfies MediaTaskData,
-        opts: { jobId: entryId(task, jobId), ...(task === 'finish' && { attempts: finishAttempts }) },
+        opts: { jobId: entryId(task, jobId) },
       })),
     )
   }

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import { GatewayError } from '../base/errors.ts'
 import type { Job } from '../jobs/jobs.ts'
 import { type QueuedKind, queuedKinds } from '../kinds/index.ts'
 import type { Invoice, MediaOutput, QueuedKindRow } from '../kinds/media.ts'
@@ -13,20 +12,24 @@ import type { JobInput } from './submit.ts'
 
 const dayMs = 24 * 3_600_000
 
-const ownFaultDelayMs = 10_000
+const againMs = 10_000
 
 /**
- * Takes the results of finished work in. Gives the delay in milliseconds after which to come back when our own stores are
- * at fault, else null. Throws what the provider or its files are at fault for: that is tried a few times only.
+ * Takes the results of finished work in. Gives the delay in milliseconds after which to come back where a store, the
+ * provider or its files' host is away, for as long as the job has time; null when there is nothing left to do. Results
+ * that will be no better the next time fail the job.
  */
 export async function finishJob(services: Services, jobId: string): Promise<number | null> {
   try {
     await takeIn(services, jobId)
     return null
   } catch (error) {
-    if (error instanceof GatewayError || error instanceof ProviderError) throw error
-    services.log.error({ err: error, job: jobId }, 'cannot take in the results of a job')
-    return ownFaultDelayMs
+    services.log.warn({ err: error, job: jobId }, 'cannot take in the results of a job')
+    if (!(error instanceof ProviderError) || error.reason !== 'invalid_response') return againMs
+    const message = 'The provider finished the work, but its results could not be fetched.'
+    const unusable = new ProviderError('invalid_response', message, { cause: error })
+    await endJob(services, jobId, failed(unusable), 'running')
+    return null
   }
 }
 
@@ -74,12 +77,6 @@ const implausible = 10_000_000
 /** What a provider counts is no amount until it looks like one. */
 function plausible(count: number | null): number | null {
   return count !== null && count >= 0 && count < implausible ? count : null
-}
-
-/** Nobody can get at the results: the job fails and is refunded. */
-export async function giveUpFinish(services: Services, jobId: string, cause: unknown): Promise<void> {
-  const message = 'The provider finished the work, but its results could not be fetched.'
-  await endJob(services, jobId, failed(new ProviderError('invalid_response', message, { cause })), 'running')
 }
 
 async function store(

@@ -1,7 +1,7 @@
 import { openWaiter } from '../../shared/io/redis.ts'
 import type { Services } from '../../shared/services.ts'
 import { maintenance } from '../../workers/maintenance.ts'
-import { media, mediaGaveUp } from '../../workers/media.ts'
+import { media } from '../../workers/media.ts'
 import { type QueueWork, runQueue } from '../../workers/run.ts'
 import { WatchLoop } from '../../workers/watch.ts'
 import { WebhookDeliveries } from '../../workers/webhooks.ts'
@@ -14,7 +14,7 @@ export function startWorkers(services: Services): Workers {
   waiting.on('error', () => {}) // It reconnects by itself.
   const deliveries = new WebhookDeliveries(services)
   const works: QueueWork[] = [
-    { queue: 'media', processor: media, gaveUp: (...step) => mediaGaveUp(...step, services) },
+    { queue: 'media', processor: media },
     { queue: 'webhooks', processor: (_name, id) => deliveries.attempt(id as string) },
   ]
   const workers = works.map(work => runQueue(work, services, waiting))
