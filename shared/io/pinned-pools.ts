@@ -1,7 +1,6 @@
-import type { LookupAddress, LookupOptions } from 'node:dns'
 import { LRUCache } from 'lru-cache'
 import { type Dispatcher, Pool } from 'undici'
-import type { CheckedUrl } from './safe-url.ts'
+import { type CheckedUrl, pinnedTo } from './safe-url.ts'
 
 const mostPools = 500
 const idleMs = 60_000
@@ -43,16 +42,5 @@ export class PinnedPools {
     const pools = [...this.#pools.values()]
     await Promise.all(pools.map(pool => pool.destroy()))
     this.#pools.clear()
-  }
-}
-
-function pinnedTo(addresses: LookupAddress[]) {
-  return (
-    _hostname: string,
-    options: LookupOptions,
-    done: (error: Error | null, address: string | LookupAddress[], family?: number) => void,
-  ) => {
-    if (options.all) done(null, addresses)
-    else done(null, addresses[0]!.address, addresses[0]!.family)
   }
 }

@@ -120,9 +120,9 @@ async function addressesOf(url: URL, rules: UrlRules): Promise<LookupAddress[]> 
   throw refused(rules, 'names a host that has no address')
 }
 
-/** An agent that connects to these addresses only, whatever the name resolves to by then. Destroy it after use. */
-export function pinnedAgent(addresses: LookupAddress[]): Agent {
-  const pinned = (
+/** A lookup that gives these addresses, whatever the name resolves to by then. */
+export function pinnedTo(addresses: LookupAddress[]) {
+  return (
     _hostname: string,
     options: LookupOptions,
     done: (error: Error | null, address: string | LookupAddress[], family?: number) => void,
@@ -131,7 +131,11 @@ export function pinnedAgent(addresses: LookupAddress[]): Agent {
     if (options.all) done(null, addresses)
     else done(null, first.address, first.family)
   }
-  return new Agent({ allowH2: false, connect: { lookup: pinned } })
+}
+
+/** An agent that connects to these addresses only, whatever the name resolves to by then. Destroy it after use. */
+export function pinnedAgent(addresses: LookupAddress[]): Agent {
+  return new Agent({ allowH2: false, connect: { lookup: pinnedTo(addresses) } })
 }
 
 /** A file at a public URL, its body still to be read. `bytes` as announced; null when it is not. */
