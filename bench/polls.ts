@@ -1,23 +1,19 @@
 // Media jobs in flight on one worker process: `node bench/polls.ts [options]`, see README.md. Linux only.
 
 import { once } from 'node:events'
-import { mkdirSync, writeFileSync } from 'node:fs'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { migrate } from '../dev/migrate.ts'
-import { startPostgres } from '../dev/postgres.ts'
-import { startRedis } from '../dev/redis.ts'
 import { loadConfig } from '../shared/base/config.ts'
 import { newId } from '../shared/base/ids.ts'
 import { createLog } from '../shared/io/log.ts'
 import { openServices, type Services } from '../shared/services.ts'
 import { readOptions } from './lib/options.ts'
+import { keepResults, withOwnStores } from './lib/own-stores.ts'
 import { cpuSeconds, residentKib } from './lib/proc.ts'
-import { pinSelf, root, start } from './lib/processes.ts'
+import { root, start } from './lib/processes.ts'
 import { quantile } from './lib/statistics.ts'
 
 const { values: options } = readOptions({
@@ -137,25 +133,9 @@ async function measure(folder: string, databaseUrl: string, redisUrl: string, re
   }
 }
 
-async function main(): Promise<void> {
-  if (process.platform !== 'linux') throw new Error('it reads /proc and pins processes: it runs on Linux only')
-  pinSelf(options['load-cpus'])
-  const folder = await mkdtemp(join(tmpdir(), 'headgate-bench-'))
-  const [postgres, redis] = await Promise.all([
-    startPostgres({ dataDir: folder }),
-    startRedis({ dataDir: folder, binaryDir: join(root, '.data/redis-bin') }),
-  ])
-  try {
-    await migrate(postgres.url)
-    const { pid } = JSON.parse(await readFile(join(folder, 'redis.json'), 'utf8'))
-    const figures = await measure(folder, postgres.url, redis.url, pid)
-    for (const [name, value] of Object.entries(figures)) console.log(`${name.padEnd(24)} ${value.toFixed(2)}`)
-    mkdirSync(join(root, 'bench/results'), { recursive: true })
-    writeFileSync(join(root, 'bench/results/polls.json'), JSON.stringify({ options, figures }, null, 2))
-  } finally {
-    await Promise.all([postgres.stop(), redis.stop()])
-    await rm(folder, { recursive: true, force: true })
-  }
-}
-
-await main()
+await withOwnStores(options['load-cpus'], async ({ folder, databaseUrl, redisUrl }) => {
+  const { pid } = JSON.parse(await readFile(join(folder, 'redis.json'), 'utf8'))
+  const figures = await measure(folder, databaseUrl, redisUrl, pid)
+  for (const [name, value] of Object.entries(figures)) console.log(`${name.padEnd(24)} ${value.toFixed(2)}`)
+  keepResults('polls', { options, figures })
+})

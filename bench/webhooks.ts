@@ -1,22 +1,17 @@
 // Webhook deliveries of one worker process to a local receiver: `node bench/webhooks.ts [options]`, see README.md. Linux only.
 import { once } from 'node:events'
-import { mkdirSync, writeFileSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { migrate } from '../dev/migrate.ts'
-import { startPostgres } from '../dev/postgres.ts'
-import { startRedis } from '../dev/redis.ts'
 import { loadConfig } from '../shared/base/config.ts'
 import { newId } from '../shared/base/ids.ts'
 import { createLog } from '../shared/io/log.ts'
 import { openServices, type Services } from '../shared/services.ts'
 import { readOptions } from './lib/options.ts'
+import { keepResults, withOwnStores } from './lib/own-stores.ts'
 import { cpuSeconds, residentKib, tree } from './lib/proc.ts'
-import { pinSelf, root, start } from './lib/processes.ts'
+import { root, start } from './lib/processes.ts'
 import { spread } from './lib/statistics.ts'
 
 const { values: options } = readOptions({
@@ -143,27 +138,11 @@ async function measure(folder: string, databaseUrl: string, redisUrl: string): P
   }
 }
 
-async function main(): Promise<void> {
-  if (process.platform !== 'linux') throw new Error('it reads /proc and pins processes: it runs on Linux only')
-  pinSelf(options['load-cpus'])
-  const folder = await mkdtemp(join(tmpdir(), 'headgate-bench-'))
-  const [postgres, redis] = await Promise.all([
-    startPostgres({ dataDir: folder }),
-    startRedis({ dataDir: folder, binaryDir: join(root, '.data/redis-bin') }),
-  ])
-  try {
-    await migrate(postgres.url)
-    const rounds = await measure(folder, postgres.url, redis.url)
-    const middle = (of: (round: Round) => number) => spread(rounds.map(of)).median
-    console.log(`deliveries/s       ${middle(round => round.perSecond).toFixed(0)}`)
-    console.log(`worker CPU each    ${middle(round => round.cpuMsPerDelivery).toFixed(3)} ms`)
-    console.log(`worker memory      ${middle(round => round.residentMb).toFixed(0)} MB`)
-    mkdirSync(join(root, 'bench/results'), { recursive: true })
-    writeFileSync(join(root, 'bench/results/webhooks.json'), JSON.stringify({ options, rounds }, null, 2))
-  } finally {
-    await Promise.all([postgres.stop(), redis.stop()])
-    await rm(folder, { recursive: true, force: true })
-  }
-}
-
-await main()
+await withOwnStores(options['load-cpus'], async ({ folder, databaseUrl, redisUrl }) => {
+  const rounds = await measure(folder, databaseUrl, redisUrl)
+  const middle = (of: (round: Round) => number) => spread(rounds.map(of)).median
+  console.log(`deliveries/s       ${middle(round => round.perSecond).toFixed(0)}`)
+  console.log(`worker CPU each    ${middle(round => round.cpuMsPerDelivery).toFixed(3)} ms`)
+  console.log(`worker memory      ${middle(round => round.residentMb).toFixed(0)} MB`)
+  keepResults('webhooks', { options, rounds })
+})
