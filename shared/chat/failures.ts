@@ -1,14 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
-import type { FailureReason, ProviderError, Target } from '../providers/contract.ts'
+import { isRequestFault, type ProviderError, type Target } from '../providers/contract.ts'
 
 export type Tried = { target: Target; error: ProviderError }
-
-const requestFaults: ReadonlySet<FailureReason> = new Set(['invalid_request', 'context_length', 'content_filter'])
-
-/** True when the provider found fault with the request itself: nobody else is asked then (contract §2). */
-export function isRequestFault(error: ProviderError): boolean {
-  return requestFaults.has(error.reason)
-}
 
 /** The error a client gets when its providers failed. Names who was tried and why; never a secret or an address. */
 export function failureOf(tried: readonly Tried[], last: ProviderError): GatewayError {

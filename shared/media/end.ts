@@ -65,8 +65,3 @@ export const expired: End = {
   error: { code: 'upstream_timeout', message: 'The work was not finished in time. Nothing was charged.' },
   refund: true,
 }
-
-/** True for faults of the request itself, which no other provider would cure. */
-export function isRequestFault(error: ProviderError): boolean {
-  return error.reason === 'invalid_request' || error.reason === 'content_filter' || error.reason === 'context_length'
-}

@@ -3,6 +3,7 @@ import { GatewayError } from '../base/errors.ts'
 import type { Job } from '../jobs/jobs.ts'
 import type { QueuedKind } from '../kinds/index.ts'
 import {
+  isRequestFault,
   type Operation,
   ProviderError,
   type ProviderLine,
@@ -11,7 +12,7 @@ import {
 } from '../providers/contract.ts'
 import type { Services } from '../services.ts'
 import { type Connection, callbackUrl, connectionOf, reportsBack } from './connection.ts'
-import { endJob, failed, isRequestFault } from './end.ts'
+import { endJob, failed } from './end.ts'
 import { sourcesOf } from './sources.ts'
 import { type JobInput, queuedTargets } from './submit.ts'
 

@@ -93,6 +93,13 @@ export class ProviderError extends Error {
   }
 }
 
+const requestFaults: ReadonlySet<FailureReason> = new Set(['invalid_request', 'context_length', 'content_filter'])
+
+/** True when the provider found fault with the request itself: nobody else is asked then (contract §2). */
+export function isRequestFault(error: ProviderError): boolean {
+  return requestFaults.has(error.reason)
+}
+
 /** A provider's handle of slow work, opaque to everybody but its adapter. Small, plain JSON, no secrets. */
 export type Operation = { [name: string]: string | number | boolean | null }
 

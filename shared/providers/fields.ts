@@ -127,14 +127,8 @@ export function refusal(
   })
 }
 
-/** What most providers mean by a status. */
-export function reasonOfStatus(status: number): FailureReason {
-  return (
-    reasons.get(status) ?? (status >= 500 ? 'server_error' : status >= 400 ? 'invalid_request' : 'invalid_response')
-  )
-}
-
-const reasons = new Map<number, FailureReason>([
+/** What statuses with a meaning of their own say, whoever the provider is. */
+export const reasonsByStatus: ReadonlyMap<number, FailureReason> = new Map([
   [401, 'auth'],
   [402, 'quota'],
   [403, 'auth'],
@@ -146,6 +140,14 @@ const reasons = new Map<number, FailureReason>([
   [503, 'overloaded'],
   [529, 'overloaded'],
 ])
+
+/** What most providers mean by a status. */
+export function reasonOfStatus(status: number): FailureReason {
+  return (
+    reasonsByStatus.get(status) ??
+    (status >= 500 ? 'server_error' : status >= 400 ? 'invalid_request' : 'invalid_response')
+  )
+}
 
 /** `retry-after` in seconds, or as an HTTP date counted from the answer's own `date`; null when there is none. */
 function retryDelayMs(headers: Headers): number | null {

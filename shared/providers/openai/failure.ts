@@ -1,4 +1,5 @@
 import { type FailureReason, ProviderError } from '../contract.ts'
+import { reasonsByStatus } from '../fields.ts'
 import { isObject, type Json } from './json.ts'
 
 type Headers = Record<string, string | string[] | undefined>
@@ -24,19 +25,6 @@ const byCode = new Map<string, FailureReason>([
   ['provider_overloaded', 'overloaded'],
   ['overloaded', 'overloaded'],
   ['overloaded_error', 'overloaded'],
-])
-
-const byStatus = new Map<number, FailureReason>([
-  [401, 'auth'],
-  [402, 'quota'],
-  [403, 'auth'],
-  [404, 'model_unavailable'],
-  [408, 'server_error'],
-  [409, 'server_error'],
-  [425, 'server_error'],
-  [429, 'rate_limited'],
-  [503, 'overloaded'],
-  [529, 'overloaded'],
 ])
 
 /** Shown instead of the provider's words where those speak of our account (OpenAI's 401 repeats part of the key). */
@@ -78,7 +66,7 @@ function reasonOf(fault: Fault, status: number | null): FailureReason {
     const reason = byCode.get(code)
     if (reason) return reason
   }
-  const fromStatus = status === null ? undefined : byStatus.get(status)
+  const fromStatus = status === null ? undefined : reasonsByStatus.get(status)
   if (fromStatus) return fromStatus
   if (status === null) return fault.codes.includes('invalid_request_error') ? requestFault(fault) : 'server_error'
   if (status >= 500) return 'server_error'
