@@ -34,7 +34,7 @@ test('started: the exact multipart fields of every mode', async t => {
     [[{ aspectRatio: '9:16', resolution: '1080p' }], { ...common, size: '1080x1920' }],
     [
       [{ mode: 'image', audio: true }, { start_image_url: hiddenImage }],
-      { ...common, size: '1280x720', input_reference: 'file image.png image/png 5' },
+      { ...common, size: '1280x720', input_reference: 'file face.png image/png 5' },
     ],
   ]
   for (const [given, fields] of calls)

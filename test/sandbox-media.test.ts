@@ -15,6 +15,7 @@ const line: ProviderLine = {
   provider: [...catalog.providers.values()][0]!,
   baseUrl: '',
   send: nothing,
+  stream: nothing,
   open: nothing,
 }
 const address = 'https://files.example/one'
@@ -68,7 +69,13 @@ function callOf<K extends QueuedKind>(kind: K, model: ModelRow, body: Record<str
   const references: References = Object.fromEntries(
     fields.map(({ field, type }) => [
       field,
-      { storageKey: field, contentType: `${type}/x`, bytes: 5, durationS: type === 'image' ? null : seconds },
+      {
+        storageKey: field,
+        contentType: `${type}/x`,
+        bytes: 5,
+        filename: 'one',
+        durationS: type === 'image' ? null : seconds,
+      },
     ]),
   )
   const sources = new Map(

@@ -31,6 +31,11 @@ export type IdPrefix =
   | 'org'
   | 'key'
   | 'emb'
+  | 'img'
+  | 'speech'
+  | 'trs'
+  | 'music'
+  | 'sfx'
   | 'dep'
   | 'user'
 

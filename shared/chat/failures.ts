@@ -7,7 +7,10 @@ export type Tried = { target: Target; error: ProviderError }
 export function failureOf(tried: readonly Tried[], last: ProviderError): GatewayError {
   if (last.reason === 'context_length')
     return new GatewayError('context_length_exceeded', last.message, { param: 'messages', cause: last })
-  if (isRequestFault(last)) return new GatewayError('invalid_request', last.message, { cause: last })
+  if (isRequestFault(last)) {
+    const param = last.param === null ? undefined : { param: last.param }
+    return new GatewayError('invalid_request', last.message, { ...param, cause: last })
+  }
   const attempts = tried.map(({ target, error }) => ({
     provider: target.provider.name,
     model: target.model.id,

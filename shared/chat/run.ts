@@ -1,26 +1,23 @@
-import { GatewayError } from '../base/errors.ts'
-import { newId } from '../base/ids.ts'
 import type { Known } from '../keys/policies.ts'
-import { authorise, type Policy, type Scope } from '../keys/policy.ts'
+import { authorise, type Scope } from '../keys/policy.ts'
 import type { Features } from '../kinds/features.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import { type Call, ProviderError, type Target } from '../providers/contract.ts'
-import type { Route } from '../providers/upstreams.ts'
 import type { Services } from '../services.ts'
 import type { Ticket } from '../wallet/admission.ts'
 import { spenderOf } from '../wallet/spender.ts'
 import { type Attempt, ClientGone, streamAnswer, wholeAnswer } from './attempt.ts'
+import { BaseRun, clientClosed, nothing } from './base-run.ts'
 import { type Bill, bill } from './bill.ts'
 import type { Client } from './client.ts'
 import { failover } from './failover.ts'
-import { failureOf, internalError, type Tried } from './failures.ts'
 import type { Silent } from './keep-alive.ts'
 import { fetchMedia, noMedia } from './media.ts'
 import { refusalOf } from './options.ts'
 import { boundOf } from './pricing.ts'
 import { errorEvent, type Relay, type Shape } from './relay.ts'
 import { relayFor } from './relays.ts'
-import { answerHeaders, decimal, type Ended, type Report, reportOf, usageEvent } from './report.ts'
+import { decimal, type Report } from './report.ts'
 import { type Decision, type Home, route, worldOf } from './router.ts'
 import { sessionKey } from './sessions.ts'
 import type { Watch } from './watch.ts'
@@ -52,28 +49,17 @@ export async function run<K extends DirectKind>(services: Services, order: Order
   return run.start()
 }
 
-class Run<K extends DirectKind> {
-  readonly #services: Services
+class Run<K extends DirectKind> extends BaseRun {
   readonly #order: Order<K>
-  readonly #client: Client
-  readonly #startedMs: number
   readonly #marginPpm: bigint
-  readonly #id: string
-  readonly #tried: Tried[] = []
-  #policy: Policy
   #session: string | null = null
   #asked: Target | null = null
-  #firstByteMs: number | null = null
   #opened = false
 
   constructor(services: Services, order: Order<K>, client: Client) {
-    this.#services = services
+    super(services, client, idPrefix[order.kind], order.known.policy, order)
     this.#order = order
-    this.#client = client
-    this.#startedMs = services.clock.now()
     this.#marginPpm = order.kind === 'embedding' ? services.config.embeddingsSurchargePpm : services.config.marginPpm
-    this.#id = newId(idPrefix[order.kind])
-    this.#policy = order.known.policy
   }
 
   async start(): Promise<Report> {
@@ -85,48 +71,48 @@ class Run<K extends DirectKind> {
     } catch (error) {
       return this.#failed(error, decision, ticket)
     }
-    return this.#settle(ticket, decision, bill)
+    return this.settle(ticket, decision, bill)
   }
 
   /** Where this session was served before, if it is one. */
   async #recall(): Promise<Home | null> {
     const { session, body } = this.#order
     if (session === null) return null
-    this.#session = sessionKey(this.#policy, session, body)
-    return this.#services.sessions.recall(this.#session)
+    this.#session = sessionKey(this.policy, session, body)
+    return this.services.sessions.recall(this.#session)
   }
 
   async #admit(home: Home | null): Promise<{ decision: Decision; ticket: Ticket }> {
-    const services = this.#services
+    const services = this.services
     const { kind, body, features, scope, known } = this.#order
     const world = worldOf(services, this.#marginPpm)
     const admitted = await services.policies.decide(known, async ({ policy, fresh }) => {
       authorise(policy, scope, services.clock.now())
       const decision = route(world, { policy, kind, request: body, features, home })
       const bound = boundOf(decision.targets, features, this.#marginPpm)
-      const ticket = await services.admission.admit(spenderOf(policy), fresh, this.#id, bound)
+      const ticket = await services.admission.admit(spenderOf(policy), fresh, this.id, bound)
       return 'stale' in ticket ? ticket : { decision, ticket }
     })
-    this.#policy = known.policy
+    this.policy = known.policy
     return admitted
   }
 
   async #serve(decision: Decision, home: Home | null, ticket: Ticket): Promise<Bill> {
-    const { keepAlive } = this.#services
+    const { keepAlive } = this.services
     const { targets } = decision
-    const live = this.#policy.environment === 'live'
-    const search = { targets, live, home, startedMs: this.#startedMs, client: this.#client, tried: this.#tried }
+    const live = this.policy.environment === 'live'
+    const search = { targets, live, home, startedMs: this.startedMs, client: this.client, tried: this.tried }
     const silent: Silent = {
       ticks: 0,
       keepAlive: () => {
         // Whoever is being asked; between two calls, whoever was asked last.
         this.#open(this.#asked ?? targets[0]!, decision, ticket)
-        this.#client.write(': keep-alive\n\n', 'latin1')
+        this.client.write(': keep-alive\n\n', 'latin1')
       },
     }
     if (this.#order.stream) keepAlive.watch(silent)
     try {
-      return await failover(this.#services, search, watch => this.#attempt(watch, decision, ticket, silent))
+      return await failover(this.services, search, watch => this.#attempt(watch, decision, ticket, silent))
     } finally {
       keepAlive.unwatch(silent)
     }
@@ -134,11 +120,11 @@ class Run<K extends DirectKind> {
 
   async #attempt(watch: Watch, decision: Decision, ticket: Ticket, silent: Silent): Promise<Bill> {
     const { kind, body, raw, stream } = this.#order
-    const { upstreams, sessions } = this.#services
+    const { upstreams, sessions } = this.services
     const { route } = watch
     const { target, credential } = route
     this.#asked = target
-    const { environment } = this.#policy
+    const { environment } = this.policy
     if (environment === 'test') {
       // The sandbox can express everything; the provider it stands for may not.
       const refusal = refusalOf(upstreams, kind, target, body)
@@ -146,13 +132,13 @@ class Run<K extends DirectKind> {
     }
     const served = upstreams.adapter(kind, target, environment)!
     const maxTokens = ticket.clamped ? ticket.outputTokens : null
-    const media = served.adapter.remoteMedia ? await fetchMedia(this.#services, served.adapter, body) : noMedia
+    const media = served.adapter.remoteMedia ? await fetchMedia(this.services, served.adapter, body) : noMedia
     const call: Call<K> = { target, body, raw, maxTokens, media }
-    const attempt: Attempt<K> = { upstreams, route, ...served, call, client: this.#client }
+    const attempt: Attempt<K> = { upstreams, route, ...served, call, client: this.client }
     const bill = await (stream
       ? this.#stream(attempt, watch, decision, ticket, silent)
       : this.#whole(attempt, watch, decision, ticket))
-    this.#firstByteMs = watch.firstByteMs
+    this.firstByteMs = watch.firstByteMs
     if (bill.errorCode) return bill
     watch.succeeded(bill.usage.completion_tokens, { streamed: stream })
     if (this.#session) {
@@ -172,14 +158,14 @@ class Run<K extends DirectKind> {
     const { model: _model, usage: _usage, ...rest } = answer
     const shown = {
       ...rest,
-      ...(!adapter.native && 'id' in answer && { id: this.#id }),
+      ...(!adapter.native && 'id' in answer && { id: this.id }),
       model: adapter.native ? answer.model : call.target.model.id,
       provider: call.target.provider.name,
       usage: billed.shownUsage,
     }
-    const headers = this.#headers(call.target, decision, ticket, this.#tried.length + 1)
+    const headers = this.headers(call.target, decision, ticket, this.tried.length + 1)
     headers['x-gateway-cost-usd'] = decimal(billed.costNano)
-    this.#client.answer(headers, JSON.stringify(shown))
+    this.client.answer(headers, JSON.stringify(shown))
     return { ...billed, target: call.target }
   }
 
@@ -191,7 +177,7 @@ class Run<K extends DirectKind> {
     const onFirstByte = () => watch.began({ streamed: true })
     const { answered, error } = await streamAnswer(attempt, relay, silent, open, onFirstByte)
     if (error && !answered) throw error
-    const gone = error instanceof ClientGone || this.#client.gone
+    const gone = error instanceof ClientGone || this.client.gone
     const { kind, body, includeUsage } = this.#order
     const upstreamId = adapter.native ? relay.upstreamId : null
     const broken = error !== null || gone
@@ -202,98 +188,54 @@ class Run<K extends DirectKind> {
     }
     if (error) return { ...billed, ...this.#brokenOff(watch, relay, error) }
     open()
-    this.#client.write(
+    this.client.write(
       relay.ending({ usage: billed.shownUsage, provider: target.provider.name, includeUsage }),
       relay.encoding,
     )
-    this.#client.end()
+    this.client.end()
     return billed
   }
 
   #open(target: Target, decision: Decision, ticket: Ticket): void {
     if (this.#opened) return
     this.#opened = true
-    this.#client.open(this.#headers(target, decision, ticket, this.#tried.length + 1))
+    this.client.open(this.headers(target, decision, ticket, this.tried.length + 1))
   }
 
   /** Ends a stream whose provider failed in the middle. */
   #brokenOff(watch: Watch, relay: Relay, error: Error): Pick<Bill, 'status' | 'errorCode' | 'finishReason'> {
     if (error instanceof ProviderError) watch.failed(error)
-    const failure = this.#publicFailure(error, watch.route)
-    this.#client.write(relay.failing(failure.body.error), relay.encoding)
-    this.#client.end()
+    const failure = this.publicFailure(error, watch.route)
+    this.client.write(relay.failing(failure.body.error), relay.encoding)
+    this.client.end()
     return { status: failure.status, errorCode: failure.code, finishReason: 'error' }
   }
 
   /** Nobody answered: the error goes into a stream that keep-alives have opened, else to whoever writes the response. */
   #failed(error: unknown, decision: Decision, ticket: Ticket): Report {
     if (error instanceof ClientGone) {
-      return this.#settle(ticket, decision, { ...nothing, status: 499, errorCode: clientClosed })
+      return this.settle(ticket, decision, { ...nothing, status: 499, errorCode: clientClosed })
     }
-    const failure = this.#publicFailure(error)
-    const report = this.#settle(ticket, decision, { ...nothing, status: failure.status, errorCode: failure.code })
-    const target = this.#tried.at(-1)?.target ?? decision.targets[0]!
+    const failure = this.publicFailure(error)
+    const report = this.settle(ticket, decision, { ...nothing, status: failure.status, errorCode: failure.code })
+    const target = this.tried.at(-1)?.target ?? decision.targets[0]!
     if (!this.#opened) {
-      Object.assign(failure.headers, this.#headers(target, decision, ticket, this.#tried.length))
+      Object.assign(failure.headers, this.headers(target, decision, ticket, this.tried.length))
       throw failure
     }
-    this.#client.write(errorEvent(this.#shape(target), failure.body.error), 'utf8')
-    this.#client.end()
+    this.client.write(errorEvent(this.#shape(target), failure.body.error), 'utf8')
+    this.client.end()
     return report
   }
 
   #shape({ model }: Target): Shape {
     const object = this.#order.kind === 'completion' ? 'text_completion' : 'chat.completion.chunk'
-    return { id: this.#id, object, created: Math.floor(this.#startedMs / 1000), model: model.id }
+    return { id: this.id, object, created: Math.floor(this.startedMs / 1000), model: model.id }
   }
 
   #billing(target: Target, ticket: Ticket) {
-    return { target, ticket, marginPpm: this.#marginPpm, free: this.#policy.environment === 'test' }
-  }
-
-  #headers(target: Target, decision: Decision, ticket: Ticket, attempts: number): Record<string, string> {
-    const test = this.#policy.environment === 'test'
-    return answerHeaders({ id: this.#id, target, mode: decision.mode, ticket, attempts, test })
-  }
-
-  #publicFailure(error: unknown, broken?: Route): GatewayError {
-    if (error instanceof ProviderError)
-      return failureOf(broken ? [...this.#tried, { target: broken.target, error }] : this.#tried, error)
-    if (error instanceof GatewayError) return error
-    this.#services.log.error({ err: error }, 'run failed')
-    return internalError(error)
-  }
-
-  #settle(ticket: Ticket, { mode, targets }: Decision, ended: Ended): Report {
-    const target = ended.target ?? this.#tried.at(-1)?.target ?? null
-    const run = {
-      ...this.#order,
-      id: this.#id,
-      policy: this.#policy,
-      mode,
-      model: target?.model.id ?? targets[0]!.model.id,
-      provider: target?.provider.name ?? null,
-      attempts: this.#tried.length + (ended.target ? 1 : 0),
-      startedMs: this.#startedMs,
-      firstByteMs: this.#firstByteMs === null ? null : this.#firstByteMs - this.#startedMs,
-      durationMs: this.#services.clock.now() - this.#startedMs,
-    }
-    const { usage, costNano } = ended
-    const tokens = usage.prompt_tokens + usage.completion_tokens
-    this.#services.admission.settle(ticket, costNano, tokens, usageEvent(run, ticket, ended))
-    return reportOf(run, ended)
+    return { target, ticket, marginPpm: this.#marginPpm, free: this.policy.environment === 'test' }
   }
 }
 
 type Answerish = { id?: string; model: string; usage?: unknown; choices?: unknown; data?: unknown }
-
-/** In the log only: nobody is there to read it (contract §2, 499). */
-const clientClosed = 'client_closed_request'
-
-const nothing = {
-  target: null,
-  usage: { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 },
-  costNano: 0,
-  upstreamId: null,
-  finishReason: null,
-} as const

@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream'
 import { Client, type Dispatcher, errors, Pool } from 'undici'
 
 export type { Dispatcher } from 'undici'
@@ -17,7 +18,7 @@ export type OutgoingRequest = {
   method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   path: string
   headers: Record<string, string>
-  body: string | Buffer | null
+  body: string | Buffer | Readable | null
 }
 
 /** What an exchange tells its caller, in order: one head, any data, then exactly one of end and error. */
@@ -168,31 +169,35 @@ export function neverSent(error: Error): boolean {
 
 export type Collected = { status: number; headers: ResponseHeaders; body: Buffer }
 
-/** The whole answer of at most `maxBytes`. Rejects with an `ExchangeError`. */
+/** The whole answer of at most `maxBytes`, unless `signal` is aborted before. Rejects with an `ExchangeError`. */
 export function collect(
   pool: Dispatcher,
   request: OutgoingRequest,
   timeouts: Timeouts,
   maxBytes: number,
+  signal?: AbortSignal,
 ): Promise<Collected> {
-  return new Promise((resolve, reject) => {
-    const parts: Buffer[] = []
-    let bytes = 0
-    let head: Omit<Collected, 'body'> | null = null
-    const running = exchange(pool, request, timeouts, {
-      onHead: (status, headers) => {
-        head = { status, headers }
-      },
-      onData: part => {
-        bytes += part.length
-        if (bytes <= maxBytes) return void parts.push(part)
-        running.abort()
-        reject(new ExchangeError('connection', new Error(`the answer is larger than ${maxBytes} bytes`)))
-      },
-      onEnd: () => resolve({ ...head!, body: Buffer.concat(parts) }),
-      onError: (fault, error) => reject(new ExchangeError(fault, error)),
-    })
+  const { promise, resolve, reject } = Promise.withResolvers<Collected>()
+  const parts: Buffer[] = []
+  let bytes = 0
+  let head: Omit<Collected, 'body'> | null = null
+  const running = exchange(pool, request, timeouts, {
+    onHead: (status, headers) => {
+      head = { status, headers }
+    },
+    onData: part => {
+      bytes += part.length
+      if (bytes <= maxBytes) return void parts.push(part)
+      running.abort()
+      reject(new ExchangeError('connection', new Error(`the answer is larger than ${maxBytes} bytes`)))
+    },
+    onEnd: () => resolve({ ...head!, body: Buffer.concat(parts) }),
+    onError: (fault, error) => reject(new ExchangeError(fault, error)),
   })
+  const abort = () => running.abort()
+  signal?.addEventListener('abort', abort)
+  if (signal?.aborted) abort()
+  return promise.finally(() => signal?.removeEventListener('abort', abort))
 }
 
 /** An exchange that did not end well: how, and whether its request can have had an effect. */

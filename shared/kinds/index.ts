@@ -3,9 +3,15 @@ import { type ChatChunk, type ChatCompletion, type ChatRequest, chatRequest } fr
 import { type Completion, type CompletionRequest, completionRequest } from './completion.ts'
 import { type EmbeddingRequest, type Embeddings, embeddingRequest } from './embedding.ts'
 import { type FaceSwapInput, faceSwap } from './face-swap.ts'
+import { type ImageInput, type ImageOutput, image } from './image.ts'
 import { type LipsyncInput, lipsync } from './lipsync.ts'
 import type { MediaOutput } from './media.ts'
 import { type MeshInput, type MeshRole, mesh } from './mesh.ts'
+import { type MusicInput, music } from './music.ts'
+import { type SfxInput, sfx } from './sfx.ts'
+import type { SoundOutput } from './sound.ts'
+import { type SpeechInput, speech } from './speech.ts'
+import { type TranscriptionInput, type TranscriptionOutput, transcription } from './transcription.ts'
 import { type VideoInput, video } from './video.ts'
 
 /** Kinds answered while the caller waits: what each takes, gives whole, and gives in pieces. */
@@ -31,3 +37,20 @@ export type QueuedKind = keyof QueuedKinds
 
 /** One row per queued kind; its routes, prices and jobs are made from it. */
 export const queuedKinds = { video, lipsync, face_swap: faceSwap, avatar, mesh }
+
+/** Kinds of media that are made while the caller waits. */
+export type InstantKinds = {
+  image: { input: ImageInput; output: ImageOutput }
+  speech: { input: SpeechInput; output: SoundOutput }
+  transcription: { input: TranscriptionInput; output: TranscriptionOutput }
+  music: { input: MusicInput; output: SoundOutput }
+  sfx: { input: SfxInput; output: SoundOutput }
+}
+export type InstantKind = keyof InstantKinds
+
+/** One row per kind of media that is waited for. */
+export const instantKinds = { image, speech, transcription, music, sfx }
+
+/** What a provider may be asked to work on, be it waited for or not. */
+export type WorkKinds = QueuedKinds & InstantKinds
+export type WorkKind = keyof WorkKinds

@@ -8,13 +8,21 @@ import type { Deployment, ModelRow } from '../catalog/schema.ts'
 export type MediaType = 'image' | 'audio' | 'video'
 
 /** A URL in a body: where it stands, and what must be behind it. `measured` = its duration is needed before the start. */
-export type ReferenceField = { field: string; url: string; type: MediaType; measured: boolean }
+export type ReferenceField = {
+  field: string
+  url: string
+  type: MediaType
+  measured: boolean
+  /** Where it may be larger or must be smaller than files of its type usually. */
+  mostBytes?: number
+}
 
 /** The file behind a reference once it lies in our storage. `durationS` only where it was measured. */
 export type Reference = {
   storageKey: string
   contentType: string
   bytes: number
+  filename: string
   durationS: number | null
 }
 /** By the field they came from, e.g. `start_image_url`, `input_references.0`. */

@@ -84,43 +84,53 @@ export async function dropReferences({ files, log }: Services, references: Refer
   await files.remove(copied).catch(error => log.warn({ err: error }, 'references stay until they expire'))
 }
 
-type Held = { storageKey: string; contentType: string; bytes: number }
+type Held = { storageKey: string; contentType: string; bytes: number; filename: string }
 
 /** A file of our own, which must be the same organisation's. */
-async function owned(
-  { files }: Services,
-  organisationId: string,
-  { type }: ReferenceField,
-  key: string,
-): Promise<Held> {
+async function owned({ files }: Services, organisationId: string, field: ReferenceField, key: string): Promise<Held> {
   const row = await files.hold(organisationId, key)
   if (!row) throw new GatewayError('url_not_allowed', 'There is no such file any more. Upload it again.')
-  if (Number(row.bytes) > mostBytes[type]) throw tooLarge(type)
-  return { storageKey: row.storageKey, contentType: row.contentType, bytes: Number(row.bytes) }
+  const { storageKey, contentType, filename } = row
+  const bytes = Number(row.bytes)
+  const most = field.mostBytes ?? mostBytes[field.type]
+  if (bytes > most) throw tooLarge(field.type, most)
+  return { storageKey, contentType, bytes, filename }
 }
 
-async function copy(services: Services, organisationId: string, { field, url, type }: ReferenceField) {
+async function copy(services: Services, organisationId: string, reference: ReferenceField) {
+  const { field, url, type, mostBytes: most = mostBytes[type] } = reference
   const source = url.startsWith('data:')
     ? bytesOf(fromDataUri(url))
-    : (await openPublic(url, { ...services.door, maxBytes: mostBytes[type], timeoutMs: fetchMs, param: field })).stream
+    : (await openPublic(url, { ...services.door, maxBytes: most, timeoutMs: fetchMs, param: field })).stream
   const { head, body } = await peek(source, sniffedBytes)
   try {
     if (head.length === 0) throw new GatewayError('invalid_request', 'The file is empty.')
     const format = await sniff(head)
     if (!format || !fits(format, type)) throw wrongType(type, format?.contentType)
-    return await services.files.store(
-      atMost(body, mostBytes[type], () => tooLarge(type)),
+    const filename = nameIn(url) ?? `${field}.${format.extension}`
+    const stored = await services.files.store(
+      atMost(body, most, () => tooLarge(type, most)),
       {
         organisationId,
         purpose: 'reference',
-        filename: `${field}.${format.extension}`,
+        filename,
         contentType: format.contentType,
         expiresAtMs: services.clock.now() + keptForJobsMs,
       },
     )
+    return { ...stored, filename }
   } finally {
     await close(body)
   }
+}
+
+const longestName = 100
+
+/** The name of a file that an address ends with. */
+function nameIn(url: string): string | null {
+  if (url.startsWith('data:')) return null
+  const name = new URL(url).pathname.split('/').at(-1)!.slice(-longestName)
+  return /^[\w-][\w.-]*\.\w{2,4}$/.test(name) ? name : null
 }
 
 /** The containers of video may as well hold sound alone. */
@@ -130,7 +140,7 @@ function fits(format: MediaFormat, type: MediaType): boolean {
 
 /** What the field needs to know of the file: that it is what it should be, and how long it takes to play. */
 async function examined(services: Services, { type, measured }: ReferenceField, file: Held): Promise<Reference> {
-  const { storageKey, contentType, bytes } = file
+  const { storageKey, contentType, bytes, filename } = file
   const family = contentType.split('/')[0]
   if (family !== type && !(type === 'audio' && family === 'video')) throw wrongType(type, contentType)
   const contains = type !== 'image' && (measured || family !== type)
@@ -142,6 +152,7 @@ async function examined(services: Services, { type, measured }: ReferenceField, 
     storageKey,
     contentType: type === 'audio' ? contentType.replace(/^video\/(mp4|webm|ogg)$/, 'audio/$1') : contentType,
     bytes,
+    filename,
     durationS: measured && length ? length.seconds : null,
   }
 }
@@ -164,9 +175,9 @@ function fromDataUri(url: string): Buffer {
   return bytes
 }
 
-/** The error for a file over the limit of its type. */
-export function tooLarge(type: MediaType): GatewayError {
-  return new GatewayError('file_too_large', `${named[type]} must not be larger than ${mostBytes[type] / mib} MiB.`, {
+/** The error for a file over the limit of its type, or one of its own. */
+export function tooLarge(type: MediaType, most: number = mostBytes[type]): GatewayError {
+  return new GatewayError('file_too_large', `${named[type]} must not be larger than ${most / mib} MiB.`, {
     headers: { connection: 'close' },
   })
 }

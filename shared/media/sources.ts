@@ -10,14 +10,15 @@ export function sourcesOf(services: Services, references: References): ReadonlyM
 }
 
 function sourceOf({ blobs, clock, config }: Services, reference: Reference): Source {
-  const { storageKey, contentType, bytes, durationS } = reference
+  const { storageKey, contentType, bytes, filename, durationS } = reference
   const url = () => blobs.signedUrl({ key: storageKey, contentType }, clock.now() + keptForJobsMs)
-  const base64 = async () => {
+  const open = async () => {
     const blob = await blobs.read(storageKey)
     if (!blob) throw new Error('a reference is no longer in storage')
-    return (await buffer(blob.stream)).toString('base64')
+    return blob.stream
   }
+  const base64 = async () => (await buffer(await open())).toString('base64')
   const reachable = config.reachable || config.storageUrl.startsWith('s3:')
   const link = async () => (reachable ? url() : `data:${contentType};base64,${await base64()}`)
-  return { contentType, bytes, durationS, url, link, base64 }
+  return { contentType, bytes, filename, durationS, url, link, base64, open }
 }

@@ -1,10 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
 import type { Job, NewJob } from '../jobs/jobs.ts'
-import { allowedModels } from '../keys/allowlist.ts'
 import type { Known } from '../keys/policies.ts'
 import { authorise, type Policy } from '../keys/policy.ts'
 import { type QueuedKind, queuedKinds } from '../kinds/index.ts'
@@ -13,6 +11,7 @@ import type { Target } from '../providers/contract.ts'
 import type { Services } from '../services.ts'
 import type { Ticket } from '../wallet/admission.ts'
 import { spenderOf } from '../wallet/spender.ts'
+import { chooseTargets } from './choose.ts'
 import { dropReferences, stageReferences } from './references.ts'
 
 /** What every kind's body has. */
@@ -35,7 +34,13 @@ export async function submitJob(
 ): Promise<Submitted> {
   const row = queuedKinds[kind] as unknown as QueuedKindRow<Common, object>
   const choose = (policy: Policy, references: References | null) =>
-    targetsFor(services, { policy, kind, row, body, references })
+    chooseTargets(services.catalog, policy, {
+      slug: body.model,
+      list: listOf(row),
+      serves: model => model.type === row.type,
+      targets: model => queuedTargets(services, kind, model, policy.environment),
+      check: model => row.input(body, model, references),
+    })
   await services.policies.decide(known, ({ policy, scope }) => {
     authorise(policy, scope, services.clock.now())
     return choose(policy, null)
@@ -69,57 +74,6 @@ export async function submitJob(
   return { job, ticket, target }
 }
 
-type Choice = {
-  policy: Policy
-  kind: QueuedKind
-  row: QueuedKindRow<Common, object>
-  body: Common
-  /** Null until they are in storage and measured. */
-  references: References | null
-}
-
-/**
- * Who can do this work, in the catalog's order: at the model that the body names, else at the first one that takes the
- * input. Throws the error of the named model, or of the first one that did not.
- */
-function targetsFor(services: Services, { policy, kind, row, body, references }: Choice): Target[] {
-  const { catalog } = services
-  const named = body.model && body.model !== 'auto' ? catalog.find(body.model) : null
-  if (named === undefined || (named && (named.type !== row.type || named.disabled))) {
-    throw new GatewayError(
-      'model_not_found',
-      `There is no model \`${body.model}\` on this route. GET ${listOf(row)} lists what there is.`,
-      {
-        param: 'model',
-      },
-    )
-  }
-  const allowed = allowedModels(catalog, policy)
-  if (named && allowed?.has(named.id) === false)
-    throw new GatewayError('model_not_allowed', `This key may not use \`${body.model}\`.`, { param: 'model' })
-  let refusal: unknown = null
-  for (const model of named ? [named] : catalog.models.values()) {
-    if (model.type !== row.type || model.disabled || allowed?.has(model.id) === false) continue
-    const targets = queuedTargets(services, kind, model, policy.environment)
-    if (targets.length === 0) continue
-    try {
-      row.input(body, model, references)
-      return targets
-    } catch (error) {
-      refusal ??= error
-    }
-  }
-  if (refusal) throw refusal
-  const what = named ? `\`${named.id}\`` : 'this route'
-  throw new GatewayError('no_provider_available', `No configured provider serves ${what} for this key.`, {
-    headers: { 'retry-after': '60' },
-  })
-}
-
-function listOf({ path }: { path: string }): string {
-  return path.endsWith('/videos') && path !== '/v1/videos' ? path.replace('/videos', '/models') : `${path}/models`
-}
-
 /** Who serves a model of a queued kind for an environment. */
 export function queuedTargets(
   { upstreams }: Services,
@@ -128,6 +82,10 @@ export function queuedTargets(
   environment: 'live' | 'test',
 ): Target[] {
   return upstreams.targets(model, environment).filter(({ provider }) => upstreams.queued(kind, provider, environment))
+}
+
+function listOf({ path }: { path: string }): string {
+  return path.endsWith('/videos') && path !== '/v1/videos' ? path.replace('/videos', '/models') : `${path}/models`
 }
 
 async function checkWebhook({ door }: Services, { webhook_url }: Common): Promise<void> {

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 import type { Deployment, ModelRow, ProviderRow } from '../catalog/schema.ts'
-import type { DirectKind, DirectKinds, QueuedKind, QueuedKinds } from '../kinds/index.ts'
+import type { DirectKind, DirectKinds, InstantKind, QueuedKind, WorkKind, WorkKinds } from '../kinds/index.ts'
 import type { Invoice } from '../kinds/media.ts'
 
 /** Whom a call goes to: one model at one provider. */
@@ -80,16 +80,19 @@ export class ProviderError extends Error {
   readonly retryAfterMs: number | null
   /** True when the request surely never reached the provider. */
   readonly unsent: boolean
+  /** The field of our own that a fault of the request is about, where it is known. */
+  readonly param: string | null
   constructor(
     reason: FailureReason,
     message: string,
-    options: { status?: number; retryAfterMs?: number; unsent?: boolean; cause?: unknown } = {},
+    options: { status?: number; retryAfterMs?: number; unsent?: boolean; param?: string; cause?: unknown } = {},
   ) {
     super(message, { cause: options.cause })
     this.reason = reason
     this.status = options.status ?? null
     this.retryAfterMs = options.retryAfterMs ?? null
     this.unsent = options.unsent ?? false
+    this.param = options.param ?? null
   }
 }
 
@@ -107,6 +110,7 @@ export type Operation = { [name: string]: string | number | boolean | null }
 export type Source = {
   contentType: string
   bytes: number
+  filename: string
   /** Measured, in seconds; null for images. */
   durationS: number | null
   /** An address that the provider can fetch for some hours. */
@@ -114,14 +118,16 @@ export type Source = {
   /** The address where this gateway can be reached from outside, else the bytes as a `data:` URI. For small files. */
   link(): Promise<string>
   base64(): Promise<string>
+  /** The bytes as they are read from storage, each time from the start. */
+  open(): Promise<Readable>
 }
 
-/** One job on its way to a target. */
-export type QueuedCall<K extends QueuedKind> = {
+/** One job, or one request for media, on its way to a target. */
+export type QueuedCall<K extends WorkKind> = {
   target: Target
   /** The job's own id: the idempotency key or external id where the provider takes one. */
   jobId: string
-  input: QueuedKinds[K]['input']
+  input: WorkKinds[K]['input']
   /** The references by field, e.g. `start_image_url`, `input_references.0`. */
   sources: ReadonlyMap<string, Source>
   /** Where the provider may report the end; null when it cannot reach this gateway. */
@@ -135,11 +141,22 @@ export type ProviderRequest = {
   headers?: Record<string, string>
   /** Sent as JSON. */
   json?: unknown
-  form?: FormData
+  /** A form whose files are read from storage while they are sent. */
+  parts?: readonly FormPart[]
+  /** A body that is one file. */
+  file?: Source
   /** Statuses outside 2xx that are answers rather than failures, e.g. 404 of a look-up. */
   allow?: readonly number[]
+  /** Aborted once nobody waits for the answer any more. */
+  signal?: AbortSignal
+  /** How long the first byte may take, where the work is done before it. */
+  firstByteMs?: number
+  /** How much of an answer is read; 4 MiB where it is not given. */
+  mostBytes?: number
 }
-/** `json` is null when the body is none. At most 4 MiB are read. */
+export type FormPart = { name: string } & ({ value: string } | { file: Source })
+
+/** `json` is null when the body is none. */
 export type ProviderAnswer = {
   status: number
   headers: Record<string, string | string[] | undefined>
@@ -158,6 +175,11 @@ export type ProviderLine = {
   baseUrl: string
   send(request: ProviderRequest): Promise<ProviderAnswer>
   /**
+   * The same, for an answer that is read as it comes: its stream fails with a ProviderError. Destroy one that is not read to
+   * its end.
+   */
+  stream(request: ProviderRequest): Promise<ProviderDownload>
+  /**
    * Opens a file of the provider's own origin, `path` from its root with its query, in at most 10 minutes. Any status is an
    * answer. Destroy a stream that is not read to its end.
    */
@@ -170,14 +192,14 @@ export type ProviderDownload = {
 }
 
 /** What one look at slow work shows. `next`: this part is done and another has to be started from `operation`. */
-export type Report<K extends QueuedKind> =
+export type Report<K extends WorkKind> =
   | { status: 'pending'; progress: number | null }
   | { status: 'next'; operation: Operation; progress: number }
-  | { status: 'completed'; output: QueuedKinds[K]['output']; invoice: Invoice }
+  | { status: 'completed'; output: WorkKinds[K]['output']; invoice: Invoice }
   | { status: 'failed'; error: ProviderError }
 
 /** How one protocol serves one kind of slow work. Stateless; no sleeping, no retrying, no clock. */
-export type QueuedAdapter<K extends QueuedKind> = {
+export type QueuedAdapter<K extends WorkKind> = {
   /** How often the provider wants to be asked: the first delay, and the longest one it grows to. */
   poll: { firstMs: number; mostMs: number }
   /**
@@ -194,6 +216,21 @@ export type QueuedAdapter<K extends QueuedKind> = {
    * id again without a second effect. Absent where the provider has no such key: then nothing is ever started twice.
    */
   find?(call: QueuedCall<K>, line: ProviderLine): Promise<Operation | null>
+}
+
+/** One request for media that somebody waits for. `signal` is aborted once nobody does any more. */
+export type InstantCall<K extends InstantKind> = QueuedCall<K> & { signal: AbortSignal }
+
+/**
+ * How one protocol serves one kind of media that is made while the caller waits: in one exchange, or as slow work that is
+ * waited for. Throws a GatewayError 400 naming the field when the input cannot be expressed there, and ProviderErrors.
+ */
+export type InstantAdapter<K extends InstantKind> = (
+  | { make(call: InstantCall<K>, line: ProviderLine): Promise<WorkKinds[K]['output']> }
+  | QueuedAdapter<K>
+) & {
+  /** How many pieces (`n`) one call gives at most; further ones take further calls. As many as are asked for where absent. */
+  mostPieces?(target: Target): number
 }
 
 /** A request that came in at a job's callback address. */
@@ -236,6 +273,7 @@ export type AvatarCatalog = {
 export type Protocol = {
   direct: { [K in DirectKind]?: DirectAdapter<K> }
   queued?: { [K in QueuedKind]?: QueuedAdapter<K> }
+  instant?: { [K in InstantKind]?: InstantAdapter<K> }
   /**
    * Whether a callback is the provider's own: it only wakes the next `check`. Absent where callbacks are not signed: then
    * `callbackUrl` is null.

@@ -1,7 +1,13 @@
 import { Readable } from 'node:stream'
-import { buffer } from 'node:stream/consumers'
 import type { ProviderRow } from '../catalog/schema.ts'
-import { collect, type Dispatcher, ExchangeError, type Timeouts, transportFault } from '../io/http.ts'
+import {
+  collect,
+  type Dispatcher,
+  ExchangeError,
+  type OutgoingRequest,
+  type Timeouts,
+  transportFault,
+} from '../io/http.ts'
 import {
   type Protocol,
   type ProviderAnswer,
@@ -9,8 +15,10 @@ import {
   ProviderError,
   type ProviderLine,
   type ProviderRequest,
+  type Source,
 } from './contract.ts'
 import { type Headers, isObject, parsed } from './fields.ts'
+import { encodeForm } from './form.ts'
 
 const mostAnswerBytes = 4 * 1024 * 1024
 const shownBodyBytes = 64 * 1024
@@ -28,42 +36,93 @@ export type LineOptions = {
   auth(): Record<string, string>
 }
 
-/** A line to a provider for slow work: whole answers, JSON mostly. */
+/** A line to a provider for everything but chat: whole answers, JSON mostly, and files as they come. */
 export function openLine({ provider, protocol, pool, baseUrl, prefix, timeouts, auth }: LineOptions): ProviderLine {
+  const outgoing = (request: ProviderRequest) => {
+    const { headers, body } = encoded(request)
+    return { method: request.method, path: prefix + request.path, headers: { ...headers, ...auth() }, body }
+  }
+  const patience = ({ firstByteMs = timeouts.firstByteTimeoutMs }: ProviderRequest) => ({
+    ...timeouts,
+    firstByteTimeoutMs: firstByteMs,
+  })
   const send = async (request: ProviderRequest): Promise<ProviderAnswer> => {
-    const { headers, body } = await encoded(request)
-    const outgoing = { method: request.method, path: prefix + request.path, headers: { ...headers, ...auth() }, body }
-    const {
-      status,
-      headers: answered,
-      body: bytes,
-    } = await collect(pool, outgoing, timeouts, mostAnswerBytes).catch(error => {
+    const most = request.mostBytes ?? mostAnswerBytes
+    const { status, headers, body } = await collect(
+      pool,
+      outgoing(request),
+      patience(request),
+      most,
+      request.signal,
+    ).catch(error => {
       throw faultOf(error)
     })
-    if ((status < 200 || status > 299) && !request.allow?.includes(status))
-      throw failureOf(protocol, status, answered, bytes.toString('utf8', 0, shownBodyBytes))
-    const text = bytes.toString()
-    return { status, headers: answered, text, json: parsed(text) }
+    if (!isSuccess(status) && !request.allow?.includes(status))
+      throw failureOf(protocol, status, headers, body.toString('utf8', 0, shownBodyBytes))
+    const text = body.toString()
+    return { status, headers, text, json: parsed(text) }
   }
-  const open = async (path: string): Promise<ProviderDownload> => {
-    const signal = AbortSignal.timeout(downloadMs)
+  const receive = async (request: DownloadRequest): Promise<ProviderDownload> => {
+    const over = AbortSignal.timeout(downloadMs)
+    const signal = request.signal ? AbortSignal.any([over, request.signal]) : over
     try {
+      const { firstByteTimeoutMs, idleTimeoutMs } = request.timeouts ?? timeouts
       const { statusCode, headers, body } = await pool.request({
-        method: 'GET',
-        path,
-        headers: { ...auth(), 'accept-encoding': 'identity' },
-        headersTimeout: timeouts.firstByteTimeoutMs,
-        bodyTimeout: timeouts.idleTimeoutMs,
+        method: request.method,
+        path: request.path,
+        headers: request.headers,
+        body: request.body,
+        headersTimeout: firstByteTimeoutMs,
+        bodyTimeout: idleTimeoutMs,
         signal,
       })
       body.on('error', () => {}) // Whoever reads it gets it too.
       return { status: statusCode, headers, stream: body }
     } catch (error) {
-      const fault = signal.aborted ? 'timeout' : transportFault(error as Error)
+      const fault = over.aborted ? 'timeout' : transportFault(error as Error)
       throw faultOf(new ExchangeError(fault, error as Error))
     }
   }
-  return { provider, baseUrl, send, open }
+  const open = (path: string) =>
+    receive({ method: 'GET', path, headers: { ...auth(), 'accept-encoding': 'identity' }, body: null })
+  const stream = async (request: ProviderRequest): Promise<ProviderDownload> => {
+    const answer = await receive({ ...outgoing(request), signal: request.signal, timeouts: patience(request) })
+    if (isSuccess(answer.status) || request.allow?.includes(answer.status))
+      return { ...answer, stream: Readable.from(explained(answer.stream), { objectMode: false }) }
+    throw failureOf(protocol, answer.status, answer.headers, await beginning(answer.stream))
+  }
+  return { provider, baseUrl, send, stream, open }
+}
+
+type DownloadRequest = OutgoingRequest & { signal?: AbortSignal | undefined; timeouts?: Timeouts }
+
+function isSuccess(status: number): boolean {
+  return status >= 200 && status <= 299
+}
+
+/** The first bytes of an answer that is a failure; the rest is not waited for. */
+async function beginning(stream: Readable): Promise<string> {
+  const parts: Uint8Array[] = []
+  let bytes = 0
+  try {
+    for await (const part of stream) {
+      parts.push(part)
+      bytes += part.length
+      if (bytes >= shownBodyBytes) break
+    }
+  } catch {
+    // What came tells as much as there is to know.
+  }
+  return Buffer.concat(parts).toString('utf8', 0, shownBodyBytes)
+}
+
+/** A stream whose failures are the provider's. */
+async function* explained(stream: Readable): AsyncIterable<Uint8Array> {
+  try {
+    yield* stream
+  } catch (error) {
+    throw faultOf(new ExchangeError(transportFault(error as Error), error as Error))
+  }
 }
 
 /**
@@ -76,15 +135,23 @@ function failureOf(protocol: Protocol, status: number, headers: Headers, body: s
   return new ProviderError('server_error', 'The provider answered with status 503.', { status })
 }
 
-async function encoded({ headers = {}, json, form }: ProviderRequest) {
+function encoded({ headers = {}, json, parts, file }: ProviderRequest) {
   const accepting = { accept: 'application/json', ...headers }
-  if (form) {
-    const whole = new Response(form)
-    const type = whole.headers.get('content-type')!
-    return { headers: { ...accepting, 'content-type': type }, body: await buffer(Readable.fromWeb(whole.body!)) }
+  if (parts) {
+    const { contentType, bytes, body } = encodeForm(parts)
+    const own = { 'content-type': contentType, 'content-length': String(bytes) }
+    return { headers: { ...accepting, ...own }, body: Readable.from(body(), { objectMode: false }) }
+  }
+  if (file) {
+    const own = { 'content-type': file.contentType, 'content-length': String(file.bytes) }
+    return { headers: { ...accepting, ...own }, body: Readable.from(contentOf(file), { objectMode: false }) }
   }
   if (json === undefined) return { headers: accepting, body: null }
   return { headers: { ...accepting, 'content-type': 'application/json' }, body: JSON.stringify(json) }
+}
+
+async function* contentOf(file: Source): AsyncIterable<Uint8Array> {
+  yield* await file.open()
 }
 
 function faultOf(error: unknown): unknown {

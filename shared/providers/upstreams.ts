@@ -185,7 +185,7 @@ export class Upstreams {
   line(provider: ProviderRow, environment: Environment, credentialId: string | null): ProviderLine {
     if (environment === 'test') {
       const none = () => Promise.reject(new Error('the sandbox has no line'))
-      return { provider, baseUrl: '', send: none, open: none }
+      return { provider, baseUrl: '', send: none, stream: none, open: none }
     }
     const line = this.#lines.get(provider.name)
     const protocol = protocols[provider.protocol]

@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream'
 import type { Source } from '../../shared/providers/contract.ts'
 
 /** Files as adapters see them, at addresses that providers could fetch. */
@@ -12,10 +13,12 @@ export function sourceOf(
   return {
     contentType,
     bytes: bytes.length,
+    filename: new URL(url).pathname.split('/').at(-1)!,
     durationS,
     url: async () => url,
     link: async () => url,
     base64: async () => bytes.toString('base64'),
+    open: async () => Readable.from([bytes]),
   }
 }
 

@@ -1,6 +1,7 @@
 import { unsupported } from '../../kinds/media.ts'
 import {
   type Callback,
+  type FormPart,
   type Operation,
   ProviderError,
   type ProviderLine,
@@ -112,19 +113,16 @@ const openai: Dialect = {
       input_references: input.mode === 'reference',
       input_video_url: sources.has('input_video_url'),
     })
-    const form = new FormData()
-    form.set('model', target.deployment.upstream_model)
-    form.set('prompt', promptOf(call))
-    form.set('seconds', String(input.seconds))
     const size = sizeOf(input.resolution, input.aspectRatio)
-    if (size) form.set('size', size)
     const image = sources.get('start_image_url')
-    if (image) {
-      const bytes = Buffer.from(await image.base64(), 'base64')
-      const name = `image.${image.contentType.split('/')[1]}`
-      form.set('input_reference', new Blob([bytes], { type: image.contentType }), name)
-    }
-    return { method: 'POST', path: '/videos', form }
+    const parts: FormPart[] = [
+      { name: 'model', value: target.deployment.upstream_model },
+      { name: 'prompt', value: promptOf(call) },
+      { name: 'seconds', value: String(input.seconds) },
+      ...(size ? [{ name: 'size', value: size }] : []),
+      ...(image ? [{ name: 'input_reference', file: image }] : []),
+    ]
+    return { method: 'POST', path: '/videos', parts }
   },
   report(json, line) {
     const status = text(json, 'status')

@@ -1,0 +1,85 @@
+import { GatewayError } from '../base/errors.ts'
+import { type IdPrefix, newId } from '../base/ids.ts'
+import type { Mode, Policy } from '../keys/policy.ts'
+import { ProviderError, type Target } from '../providers/contract.ts'
+import type { Route } from '../providers/upstreams.ts'
+import type { Services } from '../services.ts'
+import type { Ticket } from '../wallet/admission.ts'
+import type { Client } from './client.ts'
+import { failureOf, internalError, type Tried } from './failures.ts'
+import { answerHeaders, type Ended, type Report, reportOf, usageEvent } from './report.ts'
+
+/** Where a run goes: the targets to try in order. */
+export type Way = { mode: Mode; targets: readonly Target[] }
+
+/** What a run is about, for its entry in the usage stream. */
+type About = { kind: string; requestId: string; stream: boolean }
+
+/** What every run has in common: who was tried, what the client is told of it, and how its end is settled. */
+export abstract class BaseRun {
+  protected readonly services: Services
+  protected readonly client: Client
+  protected readonly id: string
+  protected readonly startedMs: number
+  protected readonly tried: Tried[] = []
+  protected policy: Policy
+  protected firstByteMs: number | null = null
+  readonly #about: About
+
+  constructor(services: Services, client: Client, idPrefix: IdPrefix, policy: Policy, about: About) {
+    this.services = services
+    this.client = client
+    this.id = newId(idPrefix)
+    this.startedMs = services.clock.now()
+    this.policy = policy
+    this.#about = about
+  }
+
+  /** The headers of an answer; `attempts` counts the one that it is from. */
+  protected headers(target: Target, { mode }: Way, ticket: Ticket, attempts: number): Record<string, string> {
+    const test = this.policy.environment === 'test'
+    return answerHeaders({ id: this.id, target, mode, ticket, attempts, test })
+  }
+
+  /** An error as the client may know it. `broken`: the route of an answer that broke after it had begun. */
+  protected publicFailure(error: unknown, broken?: Route): GatewayError {
+    if (error instanceof ProviderError)
+      return failureOf(broken ? [...this.tried, { target: broken.target, error }] : this.tried, error)
+    if (error instanceof GatewayError) return error
+    this.services.log.error({ err: error }, 'run failed')
+    return internalError(error)
+  }
+
+  /** Resolves the reservation with what the run came to. */
+  protected settle(ticket: Ticket, { mode, targets }: Way, ended: Ended): Report {
+    const target = ended.target ?? this.tried.at(-1)?.target ?? null
+    const run = {
+      ...this.#about,
+      id: this.id,
+      policy: this.policy,
+      mode,
+      model: target?.model.id ?? targets[0]!.model.id,
+      provider: target?.provider.name ?? null,
+      attempts: this.tried.length + (ended.target ? 1 : 0),
+      startedMs: this.startedMs,
+      firstByteMs: this.firstByteMs === null ? null : this.firstByteMs - this.startedMs,
+      durationMs: this.services.clock.now() - this.startedMs,
+    }
+    const { usage, costNano } = ended
+    const tokens = usage.prompt_tokens + usage.completion_tokens
+    this.services.admission.settle(ticket, costNano, tokens, usageEvent(run, ticket, ended))
+    return reportOf(run, ended)
+  }
+}
+
+/** In the log only: nobody is there to read it (contract §2, 499). */
+export const clientClosed = 'client_closed_request'
+
+/** The end of a run that came to nothing. */
+export const nothing = {
+  target: null,
+  usage: { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 },
+  costNano: 0,
+  upstreamId: null,
+  finishReason: null,
+} as const

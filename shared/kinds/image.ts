@@ -1,0 +1,182 @@
+import { z } from 'zod'
+import { GatewayError } from '../base/errors.ts'
+import type { Usage } from '../base/usage.ts'
+import type { ModelRow } from '../catalog/schema.ts'
+import { type InstantKindRow, noQuantity } from './instant.ts'
+import { choice, common, fieldOf, fieldsOf, listOf, referenceTo, unsupported } from './media.ts'
+
+export const mostImageReferences = 16
+export const imageFormats = ['png', 'jpeg', 'webp'] as const
+const tiers = ['512', '1K', '2K', '4K'] as const
+
+/** `POST /v1/images`: OpenAI's fields, and OpenRouter's `aspect_ratio`, `resolution` and `input_references`. */
+export const imageRequest = z
+  .strictObject({
+    model: common.model,
+    prompt: z.string().min(1).max(32_000),
+    n: z.int().min(1).max(10).nullish().describe('How many images; default 1.'),
+    size: z
+      .string()
+      .regex(/^(?:auto|\d{2,5}x\d{2,5}|512|[124]K)$/, 'must be `auto`, `WIDTHxHEIGHT`, `512`, `1K`, `2K` or `4K`')
+      .nullish(),
+    aspect_ratio: z
+      .string()
+      .regex(/^(?:auto|\d{1,2}:\d{1,2})$/, 'must be `auto` or like `16:9`')
+      .nullish(),
+    resolution: z.enum(tiers).nullish(),
+    quality: z.enum(['auto', 'low', 'medium', 'high', 'xhigh', 'max', 'standard', 'hd']).nullish(),
+    background: z.enum(['auto', 'transparent', 'opaque']).nullish(),
+    output_format: z.enum(imageFormats).nullish(),
+    output_compression: z.int().min(0).max(100).nullish().describe('In percent, for jpeg and webp.'),
+    response_format: z.enum(['url', 'b64_json']).nullish().describe('Default `b64_json`.'),
+    input_references: z
+      .array(referenceTo('image'))
+      .min(1)
+      .max(mostImageReferences)
+      .optional()
+      .describe('Images to edit or to draw from.'),
+    mask: referenceTo('image').optional().describe('A PNG whose transparent area is edited.'),
+    input_fidelity: z.enum(['high', 'low']).nullish(),
+    moderation: z.enum(['auto', 'low']).nullish(),
+    seed: z.int().min(0).max(4_294_967_295).nullish(),
+    user: z.string().max(512).optional(),
+    stream: z.literal(false, 'images are not streamed').nullish(),
+  })
+  .meta({ id: 'ImageRequest' })
+export type ImageRequest = z.infer<typeof imageRequest>
+
+/** Images as an adapter is asked for them; the references are beside it as `input_references.<n>` and `mask`. */
+export type ImageInput = {
+  prompt: string
+  n: number
+  /** In pixels; null = the model's own, or given by the tier and the ratio. */
+  size: { width: number; height: number } | null
+  resolution: (typeof tiers)[number] | null
+  aspectRatio: string | null
+  /** As the model's row lists it. */
+  quality: string | null
+  background: 'transparent' | 'opaque' | null
+  /** null = the model's own. */
+  format: (typeof imageFormats)[number] | null
+  compression: number | null
+  seed: number | null
+  references: number
+  masked: boolean
+  fidelity: 'high' | 'low' | null
+  moderation: 'auto' | 'low' | null
+  user: string | null
+}
+
+/** An image as the provider gives it; the type is what its bytes show. */
+export type ProviderImage = ({ url: string } | { bytes: Uint8Array }) & { revisedPrompt: string | null }
+/** `usage` as the provider counts it, of all images of this call together. */
+export type ImageOutput = { images: ProviderImage[]; usage: Usage | null }
+
+export const image: InstantKindRow<ImageRequest, ImageInput> = {
+  idPrefix: 'img',
+  path: '/v1/images',
+  type: 'image',
+  request: imageRequest,
+  references: body => [
+    ...fieldsOf('input_references', body.input_references, 'image'),
+    ...fieldOf('mask', body.mask, 'image'),
+  ],
+  input(body, model) {
+    const references = body.input_references?.length ?? 0
+    const n = body.n ?? 1
+    checkReferences(body, model, references)
+    const most = Number(model.kind?.max_n ?? 10)
+    if (n > most)
+      throw unsupported(model, 'n', most === 1 ? 'gives one image at a time' : `gives at most ${most} images`)
+    const format = body.output_format ?? null
+    const background = body.background === 'auto' ? null : (body.background ?? null)
+    if (background === 'transparent' && format === 'jpeg')
+      throw new GatewayError('invalid_request', 'A JPEG cannot be transparent.', { param: 'background' })
+    if (body.output_compression != null && (format === null || format === 'png'))
+      throw new GatewayError('invalid_request', 'Only jpeg and webp are compressed.', { param: 'output_compression' })
+    return {
+      prompt: body.prompt,
+      n,
+      ...sizeOf(body, model),
+      quality: qualityOf(body, model),
+      background,
+      format,
+      compression: body.output_compression ?? null,
+      seed: body.seed ?? null,
+      references,
+      masked: body.mask !== undefined,
+      fidelity: body.input_fidelity ?? null,
+      moderation: body.moderation ?? null,
+      user: body.user ?? null,
+    }
+  },
+  most(input, model) {
+    const images = input.n * mostImageTokens(input, model)
+    const promptTokens = Buffer.byteLength(input.prompt) + tokensPerPrompt
+    const referenceTokens = (input.references + Number(input.masked)) * tokensPerReference
+    const usage = {
+      prompt_tokens: promptTokens + referenceTokens,
+      completion_tokens: images,
+      total_tokens: promptTokens + referenceTokens + images,
+      prompt_tokens_details: { image_tokens: referenceTokens },
+      completion_tokens_details: { image_tokens: images },
+    }
+    return { ...noQuantity, usage, pieces: input.n, size: sizeName(input) }
+  },
+}
+
+function checkReferences(body: ImageRequest, model: ModelRow, references: number): void {
+  if (references > 0 && !model.input_modalities.includes('image'))
+    throw unsupported(model, 'input_references', 'takes no images')
+  if (references === 0 && model.kind?.references_required)
+    throw unsupported(model, 'input_references', 'needs at least one image')
+  const most = Number(model.kind?.max_references ?? mostImageReferences)
+  if (references > most) throw unsupported(model, 'input_references', `takes at most ${most} images`)
+  if (body.mask === undefined) return
+  if (!model.kind?.mask) throw unsupported(model, 'mask', 'takes no `mask`')
+  if (references === 0)
+    throw new GatewayError('missing_field', 'A `mask` needs the image that it is for.', { param: 'input_references' })
+}
+
+function qualityOf({ quality }: ImageRequest, model: ModelRow): string | null {
+  if (quality == null || quality === 'auto') return null
+  return choice(model, 'qualities', 'quality', quality)
+}
+
+function sizeOf(
+  { size, resolution, aspect_ratio }: ImageRequest,
+  model: ModelRow,
+): Pick<ImageInput, 'size' | 'resolution' | 'aspectRatio'> {
+  const [, width, height] = /^(\d+)x(\d+)$/.exec(size ?? '') ?? []
+  const tier = resolution ?? tiers.find(name => name === size) ?? null
+  const ratio = aspect_ratio === 'auto' ? null : (aspect_ratio ?? null)
+  if (width && (tier || ratio))
+    throw new GatewayError('invalid_request', 'Send either a `size` in pixels or a resolution and an aspect ratio.', {
+      param: resolution ? 'resolution' : 'aspect_ratio',
+    })
+  const offered = listOf(model, 'sizes')
+  if (width && offered.length > 0 && !offered.includes(size!))
+    throw unsupported(model, 'size', `takes size ${offered.join(', ')}`)
+  if (tier && listOf(model, 'resolutions').length > 0)
+    choice(model, 'resolutions', resolution ? 'resolution' : 'size', tier)
+  return { size: width ? { width: Number(width), height: Number(height) } : null, resolution: tier, aspectRatio: ratio }
+}
+
+/** The name of a size in pixels, as prices have it. */
+export function sizeName({ size, resolution }: Pick<ImageInput, 'size' | 'resolution'>): string | null {
+  return size ? `${size.width}x${size.height}` : resolution
+}
+
+/** What surrounds a prompt, and what a picture at high fidelity is counted as. */
+const tokensPerPrompt = 1_000
+const tokensPerReference = 7_000
+/** More than the finest image of a megapixel and a half has, and the thoughts of a model that thinks before it draws. */
+const tokensPerImage = 8_192
+const pixelsOfThat = 1536 * 1024
+const pixelsOfTier = { '512': 512 ** 2, '1K': 1024 ** 2, '2K': 2048 ** 2, '4K': 4096 ** 2 }
+
+function mostImageTokens({ size, resolution }: ImageInput, model: ModelRow): number {
+  const pixels = size ? size.width * size.height : resolution ? pixelsOfTier[resolution] : pixelsOfThat
+  const tokens = Math.ceil(tokensPerImage * Math.max(1, pixels / pixelsOfThat))
+  return Math.min(tokens, model.max_output_tokens ?? Number.POSITIVE_INFINITY)
+}

@@ -1,0 +1,65 @@
+import { z } from 'zod'
+import type { ModelRow } from '../catalog/schema.ts'
+import { type InstantKindRow, noQuantity } from './instant.ts'
+import { choice, common, unsupported } from './media.ts'
+import { type SoundFormat, soundFormats } from './sound.ts'
+
+/** `POST /v1/audio/music`. */
+export const musicRequest = z
+  .strictObject({
+    model: common.model,
+    prompt: z.string().min(1).max(4_096),
+    lyrics: z.string().min(1).max(10_000).optional(),
+    duration_s: z.number().min(1).max(600).optional().describe('In seconds; without it, the model decides.'),
+    instrumental: z.boolean().optional().describe('True for music without voices.'),
+    output_format: z.enum(soundFormats).optional().describe('Default the model’s first, mostly `mp3`.'),
+  })
+  .meta({ id: 'MusicRequest' })
+export type MusicRequest = z.infer<typeof musicRequest>
+
+/** A song as an adapter is asked for it. */
+export type MusicInput = {
+  prompt: string
+  lyrics: string | null
+  durationS: number | null
+  instrumental: boolean
+  format: SoundFormat
+}
+
+export const music: InstantKindRow<MusicRequest, MusicInput> = {
+  idPrefix: 'music',
+  path: '/v1/audio/music',
+  type: 'music',
+  request: musicRequest,
+  references: () => [],
+  input(body, model) {
+    const { lyrics, instrumental = false } = body
+    if (lyrics !== undefined && !model.kind?.lyrics) throw unsupported(model, 'lyrics', 'takes no `lyrics`')
+    if (lyrics !== undefined && instrumental)
+      throw unsupported(model, 'lyrics', 'sings no `lyrics` in instrumental music')
+    return {
+      prompt: body.prompt,
+      lyrics: lyrics ?? null,
+      durationS: durationOf(body.duration_s, model),
+      instrumental,
+      format: soundFormatOf(body.output_format, model),
+    }
+  },
+  most: () => ({ ...noQuantity, pieces: 1 }),
+}
+
+/** A wanted length within the model's limits. Throws 400 naming `duration_s`. */
+export function durationOf(seconds: number | undefined, model: ModelRow): number | null {
+  if (seconds === undefined) return null
+  const { min_duration_s: least, max_duration_s: most } = model.kind ?? {}
+  if (typeof most === 'number' && seconds > most) throw unsupported(model, 'duration_s', `gives at most ${most} s`)
+  if (typeof least === 'number' && seconds < least) throw unsupported(model, 'duration_s', `gives at least ${least} s`)
+  return seconds
+}
+
+/** A wanted format of those the model's row lists, else its first; a row without a list gives mp3. */
+export function soundFormatOf(wanted: SoundFormat | undefined, model: ModelRow): SoundFormat {
+  if (model.kind?.formats) return choice(model, 'formats', 'output_format', wanted) as SoundFormat
+  if (wanted !== undefined && wanted !== 'mp3') throw unsupported(model, 'output_format', 'gives mp3 only')
+  return 'mp3'
+}

@@ -1,0 +1,33 @@
+import { z } from 'zod'
+import { type InstantKindRow, noQuantity } from './instant.ts'
+import { common } from './media.ts'
+import { durationOf, soundFormatOf } from './music.ts'
+import { type SoundFormat, soundFormats } from './sound.ts'
+
+/** `POST /v1/audio/sfx`. */
+export const sfxRequest = z
+  .strictObject({
+    model: common.model,
+    prompt: z.string().min(1).max(2_048),
+    duration_s: z.number().min(0.1).max(60).optional().describe('In seconds; without it, the model decides.'),
+    output_format: z.enum(soundFormats).optional().describe('Default the model’s first, mostly `mp3`.'),
+  })
+  .meta({ id: 'SfxRequest' })
+export type SfxRequest = z.infer<typeof sfxRequest>
+
+/** A sound effect as an adapter is asked for it. */
+export type SfxInput = { prompt: string; durationS: number | null; format: SoundFormat }
+
+export const sfx: InstantKindRow<SfxRequest, SfxInput> = {
+  idPrefix: 'sfx',
+  path: '/v1/audio/sfx',
+  type: 'sfx',
+  request: sfxRequest,
+  references: () => [],
+  input: (body, model) => ({
+    prompt: body.prompt,
+    durationS: durationOf(body.duration_s, model),
+    format: soundFormatOf(body.output_format, model),
+  }),
+  most: () => ({ ...noQuantity, pieces: 1 }),
+}

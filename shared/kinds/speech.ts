@@ -1,0 +1,85 @@
+import { z } from 'zod'
+import type { ModelRow } from '../catalog/schema.ts'
+import { charactersOf, type InstantKindRow, noQuantity } from './instant.ts'
+import { choice, common, listOf, unsupported } from './media.ts'
+import { type SoundFormat, soundFormats } from './sound.ts'
+
+const voiceId = z.string().min(1).max(128)
+
+/** `POST /v1/audio/speech`: OpenAI's fields. */
+export const speechRequest = z
+  .strictObject({
+    model: common.model,
+    input: z.string().min(1).max(40_000).describe('The text to speak.'),
+    voice: z
+      .union([voiceId, z.strictObject({ id: voiceId })])
+      .transform(voice => (typeof voice === 'string' ? voice : voice.id))
+      .optional()
+      .describe('A voice of the model; without it, its first one.'),
+    response_format: z.enum(soundFormats).nullish().describe('Default `mp3`.'),
+    speed: z.number().min(0.25).max(4).nullish().describe('Default 1.'),
+    instructions: z.string().min(1).max(4_096).nullish().describe('How to speak, where the model can be told.'),
+    stream_format: z
+      .enum(['audio', 'sse'])
+      .nullish()
+      .describe('`sse` sends `speech.audio.delta` events and a `speech.audio.done` with the usage; default `audio`.'),
+  })
+  .meta({ id: 'SpeechRequest' })
+export type SpeechRequest = z.infer<typeof speechRequest>
+
+/** Speech as an adapter is asked for it. */
+export type SpeechInput = {
+  text: string
+  voice: string
+  format: SoundFormat
+  /** 1 = the model's own. */
+  speed: number
+  instructions: string | null
+}
+
+export const speech: InstantKindRow<SpeechRequest, SpeechInput> = {
+  idPrefix: 'speech',
+  path: '/v1/audio/speech',
+  type: 'speech',
+  request: speechRequest,
+  references: () => [],
+  input(body, model) {
+    const most = model.kind?.max_characters
+    if (typeof most === 'number' && charactersOf(body.input) > most)
+      throw unsupported(model, 'input', `takes at most ${most} characters`)
+    if (body.instructions != null && model.kind?.instructions === false)
+      throw unsupported(model, 'instructions', 'takes no `instructions`')
+    return {
+      text: body.input,
+      voice: voiceOf(body, model),
+      format: choice(model, 'formats', 'response_format', body.response_format ?? 'mp3') as SoundFormat,
+      speed: body.speed ?? 1,
+      instructions: body.instructions ?? null,
+    }
+  },
+  most({ text, instructions, speed }) {
+    const prompt = Buffer.byteLength(text) + Buffer.byteLength(instructions ?? '') + tokensPerPrompt
+    const sound = Math.ceil((charactersOf(text) * mostTokensPerCharacter) / Math.min(1, speed)) + tokensPerPrompt
+    const usage = {
+      prompt_tokens: prompt,
+      completion_tokens: sound,
+      total_tokens: prompt + sound,
+      completion_tokens_details: { audio_tokens: sound },
+    }
+    return { ...noQuantity, usage, characters: charactersOf(text) }
+  },
+}
+
+/** A slow speaker needs a second for five characters, and a second has at most 50 tokens. */
+const mostTokensPerCharacter = 10
+const tokensPerPrompt = 500
+
+function voiceOf({ voice }: SpeechRequest, model: ModelRow): string {
+  const own = model.kind?.default_voice
+  if (listOf(model, 'voices').length > 0) return choice(model, 'voices', 'voice', voice)!
+  const chosen = voice ?? (typeof own === 'string' ? own : null)
+  if (chosen === null) throw unsupported(model, 'voice', 'needs a `voice`')
+  // It becomes a part of the provider's address.
+  if (!/^[\w-]+$/.test(chosen)) throw unsupported(model, 'voice', 'has no such voice')
+  return chosen
+}
