@@ -6,7 +6,7 @@ import type { Services } from '../shared/services.ts'
 import type { Context, Endpoint, State, Validated } from './endpoint.ts'
 import { parseJson, readJsonBody, refuseNul, validate } from './middleware/body.ts'
 import { edge } from './middleware/edge.ts'
-import { dropUpload, isForm, takeForm } from './middleware/form.ts'
+import { asForm, dropUploads, isForm, takeForm } from './middleware/form.ts'
 import { idempotencyKeyOf, type Kept, once, type Repeatable } from './middleware/idempotency.ts'
 import { admitFree, provisioningKey, standardKey } from './middleware/key.ts'
 import { endpoints } from './routes/index.ts'
@@ -39,11 +39,12 @@ async function serve(endpoint: Endpoint, ctx: Context): Promise<void> {
   const { state } = ctx
   const { headers } = ctx.req
   await enter(endpoint, ctx, headers.authorization)
+  const form = endpoint.form && (!endpoint.body || isForm(ctx.req)) ? endpoint.form : null
   let key: string | null
   try {
-    if (endpoint.form && (!endpoint.body || isForm(ctx.req))) {
-      await (endpoint.form.free ? countFree(ctx) : confirmKey(ctx))
-      await takeForm(endpoint, endpoint.form, ctx)
+    if (form) {
+      await (form.free ? countFree(ctx) : confirmKey(ctx))
+      await takeForm(endpoint, form, ctx)
     } else if (endpoint.body) {
       state.raw = await readJsonBody(ctx.req)
       state.body = validate(endpoint.body, parseJson(state.raw))
@@ -57,14 +58,16 @@ async function serve(endpoint: Endpoint, ctx: Context): Promise<void> {
   } catch (error) {
     // Whatever is wrong with the request, a revoked key hears about the key first.
     await confirmKey(ctx)
-    await dropUpload(ctx)
+    await dropUploads(ctx)
     throw error
   }
   const streaming = (state.body as { stream?: unknown } | undefined)?.stream === true
+  const handled = () => (key === null || streaming ? handle(endpoint, ctx) : handleOnce(endpoint, ctx, key))
   try {
-    await (key === null || streaming ? handle(endpoint, ctx) : handleOnce(endpoint, ctx, key))
+    await (form ? asForm(form, handled) : handled())
+    if (form?.passing) await dropUploads(ctx)
   } catch (error) {
-    await dropUpload(ctx)
+    await dropUploads(ctx)
     throw error
   }
 }
@@ -94,14 +97,14 @@ async function confirmKey({ state: { known, services } }: Context): Promise<void
 }
 
 async function handle(endpoint: Endpoint, ctx: Context): Promise<void> {
-  const { services, known, organisationId, body, raw, upload = null, query, client, requestId, wide } = ctx.state
+  const { services, known, organisationId, body, raw, uploads = [], query, client, requestId, wide } = ctx.state
   const request: Validated<unknown, unknown> = {
     services,
     known,
     organisationId,
     body,
     raw,
-    upload,
+    uploads,
     query,
     params: ctx.params ?? {},
     client,
@@ -130,10 +133,10 @@ async function handleOnce(endpoint: Endpoint, ctx: Context, key: string): Promis
   }
   const { answer, replayed } = await once(services, request, () => recorded(endpoint, ctx))
   if (!answer) return
-  if (replayed) await dropUpload(ctx)
+  if (replayed) await dropUploads(ctx)
   if (replayed && !provisioning && !endpoint.form?.free) await countFree(ctx)
   ctx.respond = false
-  client.send(answer.status, { ...answer.headers, ...(replayed && { 'idempotent-replayed': 'true' }) }, answer.body)
+  client.reply(answer.status, { ...answer.headers, ...(replayed && { 'idempotent-replayed': 'true' }) }, answer.body)
 }
 
 /** Runs the handler and gives what it answered, however it did, instead of sending it; null when nobody waits any more. */

@@ -6,6 +6,7 @@ import type { Known } from '../shared/keys/policies.ts'
 import type { Scope } from '../shared/keys/policy.ts'
 import type { Services } from '../shared/services.ts'
 import type { HttpClient } from './http-client.ts'
+import type { Fields } from './middleware/multipart.ts'
 
 /** What one request carries from middleware to middleware. */
 export type State = {
@@ -19,8 +20,8 @@ export type State = {
   body: unknown
   /** The JSON body's bytes as they came; of a form, a digest of what is in it. */
   raw: Buffer
-  /** The file of a form, in storage. */
-  upload: StoredFile | null
+  /** The files of a form, in storage. */
+  uploads: Upload[]
   query: unknown
   client: HttpClient
   /** Fields for the one log line of this request. */
@@ -34,16 +35,36 @@ export type Access = 'public' | 'provisioning' | { scope: Scope | null }
 /** An optional request header that an endpoint reads, as the documentation has it. */
 export type Header = { name: string; maxLength: number; description: string }
 
-/** A multipart form with one file, which an endpoint takes: alone, or as another way to write its JSON body. */
+/** A file of a form, by the name of its field. */
+export type Upload = { name: string; file: StoredFile }
+
+export type FormFile = {
+  name: string
+  description: string
+  required: boolean
+  /** How many files of this name; one where absent. */
+  most?: number
+  /** In place of the limits of uploads. */
+  mostBytes?: number
+}
+
+/** A multipart form with files, which an endpoint takes: alone, or as another way to write its JSON body. */
 export type Form = {
-  file: { name: string; required: boolean; description: string }
+  files: FormFile[]
+  /** Text fields that may be there several times, also as `name[]`. */
+  lists?: string[]
   /** The JSON body that a form stands for; it is validated as one. Without it the form has no other fields. */
-  toBody?(fields: Record<string, string>, upload: StoredFile | null, services: Services): unknown
+  toBody?(fields: Fields, uploads: Upload[], services: Services): unknown
+  /** What a field of the body is called in the form, for errors. */
+  names?: Record<string, string>
+  /** True where the files are of no use once the request is answered. */
+  passing?: boolean
   /** True for work that costs nothing: it is counted against the key's limits before the file is taken in. */
   free?: boolean
 }
 
-export type Answer = { description: string; schema?: z.ZodType; contentType?: string }
+/** `also`: other content types that the answer may have. */
+export type Answer = { description: string; schema?: z.ZodType; contentType?: string; also?: string[] }
 
 /** A request as a handler sees it: validated, typed by the endpoint's own schemas. */
 export type Validated<Body, Query> = {
@@ -52,7 +73,7 @@ export type Validated<Body, Query> = {
   organisationId: string
   body: Body
   raw: Buffer
-  upload: StoredFile | null
+  uploads: Upload[]
   query: Query
   params: Record<string, string>
   client: HttpClient

@@ -3,6 +3,9 @@ import type { Socket } from 'node:net'
 import type { Client } from '../shared/chat/client.ts'
 import type { Encoding } from '../shared/chat/relay.ts'
 
+/** A file beyond this is sent as it comes, and not kept for its Idempotency-Key. */
+const mostKeptBytes = 32 * 1024 * 1024
+
 /**
  * An HTTP response as the chat run sees its client. Streams are framed here and leave in one write per event: Node's own
  * chunked writer sends every chunk in three pieces, which costs more than all the rest of relaying it.
@@ -10,11 +13,13 @@ import type { Encoding } from '../shared/chat/relay.ts'
 export class HttpClient implements Client {
   gone = false
   /** Takes a whole answer instead of it being sent: the idempotency guard keeps it first. */
-  onAnswer: ((status: number, headers: Record<string, string>, body: string) => void) | null = null
+  onAnswer: ((status: number, headers: Record<string, string>, body: string | Buffer) => void) | null = null
   readonly #response: ServerResponse
   readonly #baseHeaders: Record<string, string>
   #socket: Socket | null = null
-  #listener: (() => void) | null = null
+  readonly #listeners: (() => void)[] = []
+  /** A file that is kept instead of being sent, as far as it came. */
+  #kept: { headers: Record<string, string>; parts: Uint8Array[]; bytes: number } | null = null
 
   constructor(response: ServerResponse, baseHeaders: Record<string, string>) {
     this.#response = response
@@ -22,45 +27,51 @@ export class HttpClient implements Client {
     response.on('close', () => {
       if (response.writableEnded) return
       this.gone = true
-      this.#listener?.()
+      for (const listener of this.#listeners) listener()
     })
   }
 
   onGone(listener: () => void): void {
-    this.#listener = listener
+    this.#listeners.push(listener)
     if (this.gone) listener()
   }
 
   answer(headers: Record<string, string>, body: string): void {
     if (this.onAnswer) this.onAnswer(200, headers, body)
-    else this.send(200, headers, body)
+    else this.reply(200, headers, body)
   }
 
-  /** Sends a JSON body at once. */
-  send(status: number, headers: Record<string, string>, body: string): void {
+  /** Sends a whole body at once; JSON unless the headers say otherwise. */
+  reply(status: number, headers: Record<string, string>, body: string | Buffer): void {
     const length = Buffer.byteLength(body)
     this.#response.writeHead(status, {
       ...this.#baseHeaders,
-      ...headers,
       'content-type': 'application/json; charset=utf-8',
+      ...headers,
       'content-length': String(length),
     })
     // Text without multi-byte characters needs no encoding, which would cost more than everything else here.
-    this.#response.end(body, length === body.length ? 'latin1' : 'utf8')
+    this.#response.end(body, typeof body === 'string' && length === body.length ? 'latin1' : 'utf8')
   }
 
   open(headers: Record<string, string>): void {
+    const isFile = headers['content-type'] !== undefined
+    if (isFile && this.onAnswer) this.#kept = { headers, parts: [], bytes: 0 }
+    else this.#open(headers, isFile)
+  }
+
+  #open(headers: Record<string, string>, isFile: boolean): void {
     const response = this.#response
     response.writeHead(200, {
       ...this.#baseHeaders,
-      ...headers,
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-cache, no-transform',
       'x-accel-buffering': 'no',
+      ...headers,
     })
     const { socket } = response
     // Our own framing needs the connection for itself: HTTP/1.1, and no earlier pipelined answer still leaving.
-    if (!socket || !response.chunkedEncoding || response.writableLength > 0) return
+    if (isFile || !socket || !response.chunkedEncoding || response.writableLength > 0) return
     socket.cork()
     response.flushHeaders()
     process.nextTick(() => socket.uncork())
@@ -75,11 +86,32 @@ export class HttpClient implements Client {
     return socket.write(`${length.toString(16)}\r\n${text}\r\n`, encoding)
   }
 
+  send(bytes: Uint8Array): boolean {
+    if (this.gone) return true
+    const kept = this.#kept
+    if (!kept) return this.#response.write(bytes)
+    kept.parts.push(bytes)
+    kept.bytes += bytes.length
+    if (kept.bytes <= mostKeptBytes) return true
+    this.#kept = null
+    this.#open(kept.headers, true)
+    return this.#response.write(Buffer.concat(kept.parts))
+  }
+
   onDrain(listener: () => void): void {
     ;(this.#socket ?? this.#response).once('drain', listener)
   }
 
   end(): void {
-    this.#response.end()
+    const kept = this.#kept
+    if (kept) this.onAnswer!(200, kept.headers, Buffer.concat(kept.parts))
+    else this.#response.end()
+  }
+
+  abandon(): boolean {
+    const isUnseen = this.#kept !== null
+    this.#kept = null
+    if (!isUnseen) this.#response.destroy()
+    return isUnseen
   }
 }

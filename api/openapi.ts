@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { type ErrorCode, GatewayError } from '../shared/base/errors.ts'
 import { errorAnswer, streamed } from './answers.ts'
-import type { Endpoint, Form, Header } from './endpoint.ts'
+import type { Endpoint, Form, FormFile, Header } from './endpoint.ts'
 
 type Json = Record<string, unknown>
 
@@ -99,15 +99,32 @@ function operation(endpoint: Endpoint, schemas: Json): Json {
   }
 }
 
-/** The file beside the fields of the JSON body that the form stands for. */
-function formSchema({ file }: Form, body: z.ZodType | undefined, schemas: Json): Json {
-  const { name, required, description } = file
-  const own = {
-    type: 'object',
-    properties: { [name]: { type: 'string', format: 'binary', description } },
-    required: required ? [name] : [],
+/** The fields of the JSON body that a form stands for, under the form's own names, with its files. */
+function formSchema({ files, names = {} }: Form, body: z.ZodType | undefined, schemas: Json): Json {
+  const whole = body ? jsonSchema(body, 'input', schemas) : {}
+  const name = String(whole.$ref ?? '')
+    .split('/')
+    .at(-1)!
+  const { properties = {}, required = [] } = (whole.$ref ? schemas[name] : whole) as {
+    properties?: Json
+    required?: string[]
   }
-  return body ? { allOf: [jsonSchema(body, 'input', schemas), own] } : { ...own, additionalProperties: false }
+  const isOwn = (field: string) => !(field in names) && !files.some(file => file.name === field)
+  const fields = Object.entries(properties).filter(([field]) => isOwn(field))
+  return {
+    type: 'object',
+    properties: {
+      ...Object.fromEntries(fields),
+      ...Object.fromEntries(files.map(file => [file.name, fileSchema(file)])),
+    },
+    required: [...required.filter(isOwn), ...files.filter(file => file.required).map(file => file.name)],
+    additionalProperties: false,
+  }
+}
+
+function fileSchema({ description, most = 1 }: FormFile): Json {
+  const file = { type: 'string', format: 'binary' }
+  return most === 1 ? { ...file, description } : { type: 'array', items: file, maxItems: most, description }
 }
 
 const idempotencyKey: Header = {
@@ -145,10 +162,11 @@ function parameters({ path, query, method, headers = [] }: Endpoint, schemas: Js
 
 function answers(endpoint: Endpoint, schemas: Json): Json {
   const described = Object.entries(endpoint.answers).map(
-    ([status, { description, schema, contentType = 'application/json' }]) => {
+    ([status, { description, schema, contentType = 'application/json', also = [] }]) => {
       const events = schema && streamed.get(schema)
       const content = {
         [contentType]: schema ? { schema: jsonSchema(schema, 'output', schemas) } : {},
+        ...Object.fromEntries(also.map(type => [type, {}])),
         ...(events && { 'text/event-stream': { schema: jsonSchema(events, 'output', schemas) } }),
       }
       return [status, { description, content }]

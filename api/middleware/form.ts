@@ -2,42 +2,78 @@ import type { IncomingMessage } from 'node:http'
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { StoredFile } from '../../shared/jobs/files.ts'
 import { storeUpload } from '../../shared/media/uploads.ts'
-import type { Context, Endpoint, Form } from '../endpoint.ts'
+import type { Services } from '../../shared/services.ts'
+import type { Context, Endpoint, Form, Upload } from '../endpoint.ts'
 import { validate } from './body.ts'
 import { isMultipart, readMultipart, unknown } from './multipart.ts'
 
 export const isForm: (request: IncomingMessage) => boolean = isMultipart
 
 /**
- * Takes in the form of a request: its file goes into storage as it arrives, its fields become the body. Throws 400, 413 and
+ * Takes in the form of a request: its files go into storage as they arrive, its fields become the body. Throws 400, 413 and
  * 415 naming the field.
  */
-export async function takeForm({ body }: Endpoint, { file, toBody }: Form, ctx: Context): Promise<void> {
+export async function takeForm({ body }: Endpoint, form: Form, ctx: Context): Promise<void> {
   const { services, known } = ctx.state
-  const form = await readMultipart<StoredFile>(ctx.req, {
-    file: file.name,
-    take: part =>
-      storeUpload(services, known.policy.organisationId, part).catch(error => Promise.reject(naming(error, file.name))),
-    undo: stored => services.files.remove([stored]),
+  const { fields, files, digest } = await readMultipart<StoredFile>(ctx.req, {
+    files: Object.fromEntries(form.files.map(({ name, most = 1 }) => [name, most])),
+    lists: form.lists ?? [],
+    take: part => {
+      const { mostBytes } = form.files.find(({ name }) => name === part.name)!
+      return storeUpload(services, known.policy.organisationId, part, mostBytes).catch(error =>
+        Promise.reject(naming(error, part.name)),
+      )
+    },
+    undo: stored => services.files.remove(stored),
   })
-  ctx.state.raw = form.digest
-  ctx.state.upload = form.file
-  if (!form.file && file.required)
-    throw new GatewayError('missing_field', `\`${file.name}\` is required.`, { param: file.name })
-  if (toBody && body) ctx.state.body = validate(body, await toBody(form.fields, form.file, services))
-  else for (const name of Object.keys(form.fields)) throw unknown(name)
+  ctx.state.raw = digest
+  ctx.state.uploads = files
+  for (const { name, required } of form.files)
+    if (required && !files.some(file => file.name === name))
+      throw new GatewayError('missing_field', `\`${name}\` is required.`, { param: name })
+  if (!form.toBody || !body) for (const name of Object.keys(fields)) throw unknown(name)
+  else ctx.state.body = await asForm(form, async () => validate(body, await form.toBody!(fields, files, services)))
 }
 
-/** Removes the file of a request that came to nothing. */
-export async function dropUpload({ state: { services, upload } }: Context): Promise<void> {
-  if (!upload) return
+/** The address of a form's file is used at once. */
+const addressMs = 5 * 60_000
+
+/** The addresses at which the rest of the gateway finds a form's files of one name. */
+export function addressesOf({ blobs, clock }: Services, uploads: readonly Upload[], name: string): Promise<string[]> {
+  const files = uploads.filter(upload => upload.name === name).map(({ file }) => file)
+  return Promise.all(
+    files.map(({ storageKey, contentType }) =>
+      blobs.signedUrl({ key: storageKey, contentType }, clock.now() + addressMs),
+    ),
+  )
+}
+
+/** Runs work over the body that a form stands for: errors name the form's own fields. */
+export async function asForm<T>({ names = {} }: Form, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!(error instanceof GatewayError) || error.param === null) throw error
+    const [first = '', ...rest] = error.param.split('.')
+    const name = names[first]
+    if (name === undefined) throw error
+    throw renamed(error, name, error.message.replaceAll(`\`${error.param}\``, `\`${[name, ...rest].join('.')}\``))
+  }
+}
+
+/** Removes the files of a request that came to nothing. */
+export async function dropUploads({ state: { services, uploads } }: Context): Promise<void> {
+  if (!uploads?.length) return
   await services.files
-    .remove([upload])
+    .remove(uploads.map(({ file }) => file))
     .catch(error => services.log.warn({ err: error }, 'an upload stays until it expires'))
 }
 
 function naming(error: unknown, param: string): unknown {
   if (!(error instanceof GatewayError) || error.param !== null) return error
-  const { code, message, headers, cause } = error
-  return new GatewayError(code, message, { param, headers, cause })
+  return renamed(error, param, error.message)
+}
+
+function renamed({ code, headers, metadata, cause }: GatewayError, param: string, message: string): GatewayError {
+  return new GatewayError(code, message, { param, headers, ...(metadata && { metadata }), cause })
 }

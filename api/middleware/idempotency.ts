@@ -3,7 +3,8 @@ import { GatewayError } from '../../shared/base/errors.ts'
 import { isUniqueViolation } from '../../shared/io/db.ts'
 import type { Services } from '../../shared/services.ts'
 
-export type Kept = { status: number; headers: Record<string, string>; body: string }
+/** An answer; one that is not JSON has its `content-type` among its headers. */
+export type Kept = { status: number; headers: Record<string, string>; body: string | Buffer }
 
 /** A request as idempotency sees it. */
 export type Repeatable = {
@@ -87,7 +88,7 @@ async function claim({ db, clock }: Services, id: Id, request: Repeatable): Prom
   return {
     status: row.status,
     headers: row.headers as Record<string, string>,
-    body: request.sealWith === null ? body.toString() : unseal(body, sealingKey(request.sealWith, id)),
+    body: request.sealWith === null ? body : unseal(body, sealingKey(request.sealWith, id)),
   }
 }
 
@@ -96,7 +97,8 @@ async function keep({ db, clock, log }: Services, id: Id, request: Repeatable, a
   // Rate figures are of their moment: a replay has its own.
   const lasting = Object.entries(answer.headers).filter(([name]) => !name.startsWith('x-ratelimit-'))
   const headers = Object.fromEntries(lasting)
-  const bytes = request.sealWith === null ? Buffer.from(body) : seal(body, sealingKey(request.sealWith, id))
+  const plain = Buffer.from(body)
+  const bytes = request.sealWith === null ? plain : seal(plain, sealingKey(request.sealWith, id))
   const data = { status, headers, body: new Uint8Array(bytes), lockedUntil: null, createdAt: new Date(clock.now()) }
   try {
     await db.idempotencyKey.update({ where: { organisationId_key: id }, data })
@@ -123,10 +125,10 @@ function sealingKey(secret: string, { organisationId, key }: Id): Buffer {
   return Buffer.from(hkdfSync('sha256', secret, `${organisationId} ${key}`, 'kept answer', 32))
 }
 
-function seal(text: string, key: Buffer): Buffer {
+function seal(plain: Buffer, key: Buffer): Buffer {
   const nonce = randomBytes(nonceBytes)
   const sealing = createCipheriv(cipher, key, nonce)
-  const sealed = Buffer.concat([sealing.update(text, 'utf8'), sealing.final()])
+  const sealed = Buffer.concat([sealing.update(plain), sealing.final()])
   return Buffer.concat([nonce, sealing.getAuthTag(), sealed])
 }
 

@@ -11,48 +11,62 @@ const mostNameBytes = 200
 /** Parts are as large as the connection gives them; a stage holds one of them, not several. */
 const bufferBytes = 16 * 1024
 
-export type FilePart = { filename: string; contentType: string; body: AsyncIterable<Uint8Array> }
+export type FilePart = { name: string; filename: string; contentType: string; body: AsyncIterable<Uint8Array> }
+export type Fields = Record<string, string | string[]>
 
-/** What a form held. `digest` is the same for the same fields and file, however the body was written. */
-export type Multipart<T> = { fields: Record<string, string>; file: T | null; digest: Buffer }
+/** What a form held. `digest` is the same for the same fields and files, however the body was written. */
+export type Multipart<T> = { fields: Fields; files: { name: string; file: T }[]; digest: Buffer }
 
 export type MultipartRules<T> = {
-  /** The name of the one file field. */
-  file: string
-  /** Takes the file in as it comes; must read it to its end or fail. */
+  /** The file fields: how many files of each name are taken. */
+  files: Readonly<Record<string, number>>
+  /** Text fields that may be there several times. Their names, and those of several files, may end with `[]`. */
+  lists: readonly string[]
+  /** Takes a file in as it comes; must read it to its end or fail. */
   take(part: FilePart): Promise<T>
-  /** Lets go of what was taken when the form turns out to be broken after its file. */
-  undo(taken: T): Promise<void>
+  /** Lets go of what was taken when the form turns out to be broken after it. */
+  undo(taken: T[]): Promise<void>
 }
 
 /**
- * Reads a `multipart/form-data` request of text fields and at most one file, which is handed on as it arrives. Throws 415 for
- * another content type, 400 for a broken form, a second file or a field that is there twice, and what `take` throws.
+ * Reads a `multipart/form-data` request of text fields and files, which are handed on as they arrive, one after the other.
+ * Throws 415 for another content type, 400 for a broken form, too many files or a field that is there twice, and what `take`
+ * throws.
  */
 export async function readMultipart<T>(request: IncomingMessage, rules: MultipartRules<T>): Promise<Multipart<T>> {
-  const parser = openParser(request)
-  const fields: Record<string, string> = {}
+  const mostFiles = Object.values(rules.files).reduce((sum, most) => sum + most, 0)
+  const parser = openParser(request, mostFiles)
+  const fields: Fields = {}
   const hash = createHash('sha256')
-  let taking: Promise<T> | null = null
-  let shown = ''
+  const taking: { name: string; shown: string; file: Promise<T> }[] = []
   try {
     await new Promise<void>((resolve, reject) => {
-      parser.on('file', (name, stream, { filename = '', mimeType }) => {
+      const tooMany = (param: string, most: number) =>
+        reject(
+          new GatewayError('invalid_request', most === 1 ? 'Send one file.' : `Send at most ${most} files.`, { param }),
+        )
+      parser.on('file', (sent, stream, { filename = '', mimeType }) => {
         stream.on('error', () => {}) // The parser has it too.
-        if (name !== rules.file) return reject(unknown(name))
-        if (taking) return reject(new GatewayError('invalid_request', 'Send one file.', { param: name }))
-        shown = JSON.stringify([filename, mimeType])
-        taking = rules.take({ filename, contentType: mimeType, body: hashed(stream, part => hash.update(part)) })
-        taking.catch(reject)
+        const name = listName(sent)
+        const most = Object.hasOwn(rules.files, name) ? rules.files[name]! : 0
+        if (most === 0) return reject(unknown(sent))
+        if (taking.filter(other => other.name === name).length >= most) return tooMany(name, most)
+        const body = hashed(stream, part => hash.update(part))
+        const file = rules.take({ name, filename, contentType: mimeType, body })
+        file.catch(reject)
+        taking.push({ name, shown: JSON.stringify([name, filename, mimeType]), file })
       })
-      parser.on('field', (name, value, { valueTruncated, nameTruncated }) => {
+      parser.on('field', (sent, value, { valueTruncated, nameTruncated }) => {
+        const name = rules.lists.includes(listName(sent)) ? listName(sent) : sent
+        const isList = rules.lists.includes(name)
         if (valueTruncated || nameTruncated) reject(broken(`\`${name.slice(0, mostNameBytes)}\` is too long.`))
-        else if (Object.hasOwn(fields, name)) reject(broken(`The form has \`${name}\` twice.`, name))
-        else Object.defineProperty(fields, name, { value, enumerable: true })
+        else if (!isList && Object.hasOwn(fields, name)) reject(broken(`The form has \`${name}\` twice.`, name))
+        else {
+          const all = isList ? [...(fields[name] ?? []), value] : value
+          Object.defineProperty(fields, name, { value: all, enumerable: true, configurable: true })
+        }
       })
-      parser.on('filesLimit', () =>
-        reject(new GatewayError('invalid_request', 'Send one file.', { param: rules.file })),
-      )
+      parser.on('filesLimit', () => tooMany(Object.keys(rules.files)[0]!, mostFiles))
       for (const limit of ['fieldsLimit', 'partsLimit'] as const)
         parser.on(limit, () => reject(broken(`The form has more than ${mostFields} fields.`)))
       parser.on('error', cause => reject(broken('The form is broken or was cut off.', undefined, cause)))
@@ -62,19 +76,26 @@ export async function readMultipart<T>(request: IncomingMessage, rules: Multipar
       })
       request.pipe(parser)
     })
-    const file = await taking
-    hash.update(JSON.stringify([shown, Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1))]))
-    return { fields, file, digest: hash.digest() }
+    const files = await Promise.all(taking.map(async ({ name, file }) => ({ name, file: await file })))
+    const sorted = Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1))
+    hash.update(JSON.stringify([taking.map(({ shown }) => shown), sorted]))
+    return { fields, files, digest: hash.digest() }
   } catch (error) {
     request.unpipe(parser)
     parser.destroy()
     discard(request)
-    await (taking as Promise<T> | null)?.then(rules.undo).catch(() => {})
+    const taken = await Promise.allSettled(taking.map(({ file }) => file))
+    await rules.undo(taken.flatMap(result => (result.status === 'fulfilled' ? [result.value] : []))).catch(() => {})
     throw error
   }
 }
 
-function openParser(request: IncomingMessage): busboy.Busboy {
+/** The name of a list as some clients write it: `image[]`. */
+function listName(name: string): string {
+  return name.endsWith('[]') ? name.slice(0, -2) : name
+}
+
+function openParser(request: IncomingMessage, mostFiles: number): busboy.Busboy {
   const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = request.headers
   if (!isMultipart(request) || encoding !== 'identity') {
     discard(request)
@@ -87,9 +108,9 @@ function openParser(request: IncomingMessage): busboy.Busboy {
       fileHwm: bufferBytes,
       defParamCharset: 'utf8',
       limits: {
-        files: 1,
+        files: mostFiles,
         fields: mostFields,
-        parts: mostFields + 1,
+        parts: mostFields + mostFiles,
         fieldSize: mostFieldBytes,
         fieldNameSize: mostNameBytes,
         headerPairs: 32,

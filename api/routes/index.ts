@@ -1,10 +1,12 @@
 import type { Endpoint } from '../endpoint.ts'
 import { balance, readGeneration } from './account.ts'
+import { audioRoutes } from './audio.ts'
 import { listAvatars, listVoices } from './avatars.ts'
 import { accountCallback, jobCallback } from './callbacks.ts'
 import { chatCompletions, completions, createEmbeddings, routeDecision } from './chat.ts'
 import { docsAsset, docsPage, openApi } from './docs.ts'
 import { readStoredFile } from './files.ts'
+import { imageRoutes } from './images.ts'
 import { createKey, deleteKey, listKeys, patchKey, readKey, rollKey } from './keys.ts'
 import { mediaRoutes } from './media.ts'
 import { listModels } from './models.ts'
@@ -18,6 +20,8 @@ export const endpoints: readonly Endpoint[] = [
   createEmbeddings,
   routeDecision,
   listModels,
+  ...imageRoutes,
+  ...audioRoutes,
   ...mediaRoutes,
   listAvatars,
   listVoices,

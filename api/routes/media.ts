@@ -12,12 +12,11 @@ import type { Services } from '../../shared/services.ts'
 import { rateHeaders } from '../../shared/wallet/rates.ts'
 import { type Context, type Endpoint, endpoint, type Form } from '../endpoint.ts'
 import { jobAnswer, meshAnswer, modelSlugs } from '../media-answers.ts'
+import { addressesOf } from '../middleware/form.ts'
 import { admitFree } from '../middleware/key.ts'
 import { rangeHeader, sendStored, storedAnswers } from '../middleware/stored.ts'
 
 const mostWaitS = 60
-/** The address of a form's file is used at once. */
-const frameAddressMs = 60_000
 const preferHeader = {
   name: 'Prefer',
   maxLength: 100,
@@ -138,19 +137,15 @@ function routesOf(kind: QueuedKind): Endpoint[] {
 
 /** OpenAI's multipart form of the same request; its file is the first frame. */
 const openAiForm: Form = {
-  file: { name: 'input_reference', required: false, description: 'The first frame.' },
-  async toBody({ seed, audio, ...fields }, upload, { blobs, clock }) {
-    const frame = upload && {
-      start_image_url: await blobs.signedUrl(
-        { key: upload.storageKey, contentType: upload.contentType },
-        clock.now() + frameAddressMs,
-      ),
-    }
+  files: [{ name: 'input_reference', required: false, description: 'The first frame.' }],
+  names: { start_image_url: 'input_reference' },
+  async toBody({ seed, audio, ...fields }, uploads, services) {
+    const [frame] = await addressesOf(services, uploads, 'input_reference')
     return {
       ...fields,
       ...(seed !== undefined && { seed: Number(seed) }),
       ...(audio !== undefined && { audio: audio === 'true' || (audio === 'false' ? false : audio) }),
-      ...frame,
+      ...(frame && { start_image_url: frame }),
     }
   },
 }

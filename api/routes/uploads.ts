@@ -22,10 +22,10 @@ export const createUpload = endpoint({
   description:
     'An image of at most 10 MiB, an audio file of at most 20 MiB or a video of at most 50 MiB; its type is what its bytes show. The URL is good for 30 minutes. Not durable storage.',
   access: { scope: '*' },
-  form: { file: { name: 'file', required: true, description: 'The file.' }, free: true },
+  form: { files: [{ name: 'file', required: true, description: 'The file.' }], free: true },
   answers: { 201: { description: 'The file is stored.', schema: upload } },
-  async handle({ services: { blobs, clock }, upload }) {
-    const { fileId, storageKey, contentType, bytes } = upload!
+  async handle({ services: { blobs, clock }, uploads }) {
+    const { fileId, storageKey, contentType, bytes } = uploads[0]!.file
     const expiresAtMs = clock.now() + urlLifeMs
     return {
       id: fileId,

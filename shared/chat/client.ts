@@ -5,12 +5,16 @@ export type Client = {
   /** True once nobody waits any more. */
   readonly gone: boolean
   onGone(listener: () => void): void
-  /** The whole answer at once. */
+  /** The whole answer at once; JSON unless its headers say otherwise. */
   answer(headers: Record<string, string>, body: string): void
-  /** The head of a streamed answer. */
+  /** The head of a streamed answer; server-sent events unless its headers say otherwise. */
   open(headers: Record<string, string>): void
   /** A part of it; false = wait for `onDrain` before the next. */
   write(text: string, encoding: Encoding): boolean
+  /** A part of a file. */
+  send(bytes: Uint8Array): boolean
   onDrain(listener: () => void): void
   end(): void
+  /** Breaks off a streamed answer so that nobody takes it for a whole one; true = nobody has seen any of it. */
+  abandon(): boolean
 }

@@ -53,7 +53,14 @@ export type TranscriptionInput = {
 }
 
 /** Times are in seconds from the beginning. */
-export type Segment = { start: number; end: number; text: string; speaker: string | null }
+export type Segment = {
+  start: number
+  end: number
+  text: string
+  speaker: string | null
+  /** Further fields of OpenAI's own segments, as they came. */
+  details?: object
+}
 export type Word = { start: number; end: number; word: string }
 export type Transcript = {
   text: string

@@ -7,7 +7,9 @@ export function rangesOf(blobs: Blobs, storageKey: string, bytes: number): Range
   return {
     bytes,
     async read(start, end) {
-      const blob = await blobs.read(storageKey, { start, end: end - 1 })
+      // Of a file that was cut off, a part may begin where it ends.
+      if (start >= Math.min(end, bytes)) return new Uint8Array()
+      const blob = await blobs.read(storageKey, { start, end: Math.min(end, bytes) - 1 })
       if (!blob) throw new Error('the file is no longer in storage')
       return buffer(blob.stream)
     },

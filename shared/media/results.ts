@@ -37,8 +37,8 @@ export async function storeResult(
   const download =
     'bytes' in file
       ? { body: bytesOf(file.bytes), contentType: file.contentType }
-      : await downloaded(services, line, file.url)
-  const { head, body } = await peek(explained(download.body), sniffedBytes)
+      : await openProviderFile(services, line, file.url)
+  const { head, body } = await peek(download.body, sniffedBytes)
   try {
     const contentType = await typeOf(head, download.contentType)
     const extension = formatOf(contentType)?.extension
@@ -88,8 +88,11 @@ function looksLikePage(head: Buffer): boolean {
   return /^\s*<(?:!doctype html|html|head|body)\b/i.test(head.toString('latin1', 0, 256))
 }
 
-/** Follows the provider's address: on its own origin through its own line, elsewhere through the safe-url door. */
-async function downloaded(services: Services, line: ProviderLine, address: string): Promise<Download> {
+/**
+ * Opens a provider's file: on its own origin through its own line, elsewhere through the safe-url door. Throws a
+ * ProviderError, and so does the body.
+ */
+export async function openProviderFile(services: Services, line: ProviderLine, address: string): Promise<Download> {
   const own = new URL(line.baseUrl).origin
   let next = address
   for (let hop = 0; hop <= mostRedirects; hop++) {
@@ -97,7 +100,7 @@ async function downloaded(services: Services, line: ProviderLine, address: strin
     const url = new URL(next)
     if (url.origin !== own || url.username || url.password) return elsewhere(services, url.href)
     const { status, headers, stream } = await line.open(url.pathname + url.search)
-    if (status === 200) return { body: stream, contentType: mediaTypeOf(headers['content-type']) }
+    if (status === 200) return { body: explained(stream), contentType: mediaTypeOf(headers['content-type']) }
     stream.destroy()
     const { location } = headers
     if (![301, 302, 303, 307, 308].includes(status) || typeof location !== 'string') throw refusedWith(status)
@@ -110,7 +113,7 @@ async function downloaded(services: Services, line: ProviderLine, address: strin
 async function elsewhere({ door }: Services, address: string): Promise<Download> {
   try {
     const { stream, contentType } = await openPublic(address, { ...door, maxBytes: mostBytes, timeoutMs: downloadMs })
-    return { body: stream, contentType }
+    return { body: explained(stream), contentType }
   } catch (error) {
     throw explanationOf(error)
   }

@@ -10,13 +10,14 @@ export type Incoming = { filename: string; contentType: string; body: Bytes }
 
 /**
  * Stores an uploaded image, audio or video file as it comes in. Its type is what its bytes show. Throws a GatewayError: 400
- * when it is empty, 413 at the first byte over the limit of its type, 415 for another type or for bytes that are not what the
+ * when it is empty, 413 at the first byte over `most` or the limit of its type, 415 for another type or for bytes that are not what the
  * client says.
  */
 export async function storeUpload(
   { files, clock }: Services,
   organisationId: string,
   incoming: Incoming,
+  most?: number,
 ): Promise<StoredFile> {
   const { head, body } = await peek(incoming.body, sniffedBytes)
   try {
@@ -33,7 +34,7 @@ export async function storeUpload(
         `The file is sent as ${incoming.contentType}, but it is ${contentType}.`,
       )
     return await files.store(
-      atMost(body, mostBytes[type], () => tooLarge(type)),
+      atMost(body, most ?? mostBytes[type], () => tooLarge(type, most)),
       {
         organisationId,
         purpose: 'upload',

@@ -87,8 +87,12 @@ export function openLine({ provider, protocol, pool, baseUrl, prefix, timeouts, 
     receive({ method: 'GET', path, headers: { ...auth(), 'accept-encoding': 'identity' }, body: null })
   const stream = async (request: ProviderRequest): Promise<ProviderDownload> => {
     const answer = await receive({ ...outgoing(request), signal: request.signal, timeouts: patience(request) })
-    if (isSuccess(answer.status) || request.allow?.includes(answer.status))
-      return { ...answer, stream: Readable.from(explained(answer.stream), { objectMode: false }) }
+    if (isSuccess(answer.status) || request.allow?.includes(answer.status)) {
+      const stream = Readable.from(explained(answer.stream), { objectMode: false })
+      // One that is destroyed before it is read has not begun to read the other either.
+      stream.once('close', () => answer.stream.destroy())
+      return { ...answer, stream }
+    }
     throw failureOf(protocol, answer.status, answer.headers, await beginning(answer.stream))
   }
   return { provider, baseUrl, send, stream, open }

@@ -4,7 +4,7 @@ import type { Clock } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { ModelRow, ProviderRow } from '../catalog/schema.ts'
 import { type Dispatcher, type Exchange, exchange, openPool, type ResponseSink, type Timeouts } from '../io/http.ts'
-import type { DirectKind, QueuedKind } from '../kinds/index.ts'
+import type { DirectKind, InstantKind, QueuedKind } from '../kinds/index.ts'
 import { authHeader } from './auth.ts'
 import { completionOverChat } from './completion-over-chat.ts'
 import type {
@@ -12,6 +12,7 @@ import type {
   CatalogPage,
   CatalogQuery,
   DirectAdapter,
+  InstantAdapter,
   Protocol,
   ProviderLine,
   QueuedAdapter,
@@ -174,6 +175,17 @@ export class Upstreams {
     const protocol = environment === 'test' ? this.#sandboxProtocol : protocols[provider.protocol]
     const adapter = protocol?.queued?.[kind]
     return protocol && adapter ? { adapter: adapter as QueuedAdapter<K>, protocol } : null
+  }
+
+  /** The protocol and adapter that make a kind of media at a provider; null where its protocol does not. */
+  instant<K extends InstantKind>(
+    kind: K,
+    provider: ProviderRow,
+    environment: Environment,
+  ): { adapter: InstantAdapter<K>; protocol: Protocol } | null {
+    const protocol = environment === 'test' ? this.#sandboxProtocol : protocols[provider.protocol]
+    const adapter = protocol?.instant?.[kind]
+    return protocol && adapter ? { adapter: adapter as InstantAdapter<K>, protocol } : null
   }
 
   /** What a provider speaks. */

@@ -5,6 +5,7 @@ import type { MeshRole } from '../../kinds/mesh.ts'
 import { type Operation, type Protocol, ProviderError } from '../contract.ts'
 import { sandboxCatalog } from './avatars.ts'
 import { meshFile, mtlFile, objFile, textureFile } from './glb.ts'
+import { instant } from './instant.ts'
 import { videoFile } from './mp4.ts'
 import { slowWork, type Work } from './slow.ts'
 
@@ -23,6 +24,7 @@ export function createSandboxProtocol(clock: Clock): Protocol {
       avatar: adapter(avatar),
       mesh: adapter(mesh),
     },
+    instant,
     catalog: sandboxCatalog,
     failure: status => new ProviderError('server_error', 'The sandbox failed.', { status }),
   }

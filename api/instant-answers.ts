@@ -1,0 +1,76 @@
+import { z } from 'zod'
+
+/** The shapes of what the routes of media made while the caller waits answer. */
+
+const count = z.int().min(0)
+const usd = z.number().describe('USD charged for this request.')
+
+export const imagesAnswer = z
+  .strictObject({
+    created: z.int().describe('Unix seconds.'),
+    model: z.string(),
+    provider: z.string(),
+    data: z.array(
+      z.strictObject({
+        url: z.string().optional().describe('Opens the image without a key until results expire.'),
+        b64_json: z.string().optional(),
+        revised_prompt: z.string().optional(),
+        media_type: z.string(),
+        width: z.int(),
+        height: z.int(),
+      }),
+    ),
+    usage: z.strictObject({
+      input_tokens: count.optional(),
+      input_tokens_details: z.strictObject({ text_tokens: count, image_tokens: count }).optional(),
+      output_tokens: count.optional(),
+      output_tokens_details: z.strictObject({ text_tokens: count, image_tokens: count }).optional(),
+      total_tokens: count.optional(),
+      cost: usd,
+    }),
+  })
+  .meta({ id: 'Images' })
+
+const seconds = z.number().describe('Seconds from the beginning.')
+
+const transcriptUsage = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('duration'), seconds: z.number().describe('As measured.'), cost: usd }),
+  z.strictObject({
+    type: z.literal('tokens'),
+    input_tokens: count,
+    input_token_details: z.strictObject({ text_tokens: count, audio_tokens: count }),
+    output_tokens: count,
+    total_tokens: count,
+    estimated: z.boolean().optional(),
+    cost: usd,
+  }),
+])
+
+/** `json` and `verbose_json`. */
+export const transcriptAnswer = z
+  .strictObject({
+    text: z.string(),
+    usage: transcriptUsage,
+    task: z.literal('transcribe').optional(),
+    language: z.string().optional(),
+    duration: z.number().optional(),
+    segments: z
+      .array(
+        z.looseObject({ id: count, start: seconds, end: seconds, text: z.string(), speaker: z.string().optional() }),
+      )
+      .optional(),
+    words: z.array(z.strictObject({ word: z.string(), start: seconds, end: seconds })).optional(),
+  })
+  .meta({ id: 'Transcript' })
+
+/** The data of each event of a streamed transcript. */
+export const transcriptEvent = z
+  .discriminatedUnion('type', [
+    z.strictObject({ type: z.literal('transcript.text.delta'), delta: z.string() }),
+    z.strictObject({ type: z.literal('transcript.text.done'), text: z.string(), usage: transcriptUsage }),
+    z.strictObject({
+      type: z.literal('error'),
+      error: z.strictObject({ type: z.string(), code: z.string(), message: z.string() }),
+    }),
+  ])
+  .meta({ id: 'TranscriptEvent' })

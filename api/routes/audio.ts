@@ -1,0 +1,136 @@
+import { runInstant } from '../../shared/instant/run.ts'
+import { deliverSound } from '../../shared/instant/sounds.ts'
+import { deliverTranscript } from '../../shared/instant/transcripts.ts'
+import { musicRequest } from '../../shared/kinds/music.ts'
+import { sfxRequest } from '../../shared/kinds/sfx.ts'
+import { soundTypes } from '../../shared/kinds/sound.ts'
+import { speechRequest } from '../../shared/kinds/speech.ts'
+import { mostTranscribedBytes, transcriptionRequest } from '../../shared/kinds/transcription.ts'
+import { type Endpoint, endpoint, type Form } from '../endpoint.ts'
+import { transcriptAnswer } from '../instant-answers.ts'
+import { addressesOf } from '../middleware/form.ts'
+import { instantErrors, instantModels } from './instant.ts'
+
+const tag = 'Audio'
+const access = { scope: '*' } as const
+const soundAnswer = {
+  200: {
+    description: 'The sound, as it is made.',
+    contentType: soundTypes.mp3,
+    also: [...new Set(Object.values(soundTypes))].filter(type => type !== soundTypes.mp3),
+  },
+}
+
+const createSpeech = endpoint({
+  method: 'post',
+  path: '/v1/audio/speech',
+  tag,
+  summary: 'Speak a text',
+  description:
+    'The bytes are sent as they are made; with `stream_format: "sse"` as events. Billed per character or per token, as the model is priced.',
+  access,
+  body: speechRequest,
+  answers: { 200: { ...soundAnswer[200], also: [...soundAnswer[200].also, 'text/event-stream'] } },
+  errors: [...instantErrors],
+  async handle({ services, known, body, requestId, client, ctx, wide }) {
+    ctx.respond = false
+    const asEvents = body.stream_format === 'sse'
+    const order = { kind: 'speech' as const, known, requestId, body, stream: true }
+    const report = await runInstant(
+      services,
+      { ...order, deliver: delivery => deliverSound(delivery, asEvents) },
+      client,
+    )
+    Object.assign(wide, report)
+  },
+})
+
+/** OpenAI's multipart form: the sound is a file. */
+const transcriptionForm: Form = {
+  files: [
+    { name: 'file', required: true, mostBytes: mostTranscribedBytes, description: 'The sound, of at most 25 MiB.' },
+  ],
+  lists: ['timestamp_granularities'],
+  names: { audio_url: 'file' },
+  passing: true,
+  async toBody({ temperature, stream, ...fields }, uploads, services) {
+    const [audio_url] = await addressesOf(services, uploads, 'file')
+    return {
+      ...fields,
+      ...(temperature !== undefined && { temperature: Number(temperature) }),
+      ...(stream !== undefined && { stream: stream === 'true' || (stream === 'false' ? false : stream) }),
+      audio_url,
+    }
+  },
+}
+
+const createTranscription = endpoint({
+  method: 'post',
+  path: '/v1/audio/transcriptions',
+  tag,
+  summary: 'Write down what is said',
+  description:
+    'A multipart form with a `file`, or JSON with an `audio_url`. Billed per minute of the sound’s measured length, or per token, as the model is priced.',
+  access,
+  body: transcriptionRequest,
+  form: transcriptionForm,
+  answers: {
+    200: {
+      description: 'The transcript, in the format that was asked for.',
+      schema: transcriptAnswer,
+      also: ['text/plain'],
+    },
+  },
+  errors: [...instantErrors, 'url_not_allowed', 'file_too_large'],
+  async handle({ services, known, body, requestId, client, ctx, wide }) {
+    ctx.respond = false
+    const order = { kind: 'transcription' as const, known, requestId, body, stream: body.stream === true }
+    const report = await runInstant(services, { ...order, deliver: deliverTranscript }, client)
+    Object.assign(wide, report)
+  },
+})
+
+const createMusic = endpoint({
+  method: 'post',
+  path: '/v1/audio/music',
+  tag,
+  summary: 'Make music',
+  description: 'A song or a piece of music from a prompt; one price per song.',
+  access,
+  body: musicRequest,
+  answers: soundAnswer,
+  errors: [...instantErrors],
+  async handle({ services, known, body, requestId, client, ctx, wide }) {
+    ctx.respond = false
+    const order = { kind: 'music' as const, known, requestId, body, stream: true }
+    const report = await runInstant(services, { ...order, deliver: delivery => deliverSound(delivery) }, client)
+    Object.assign(wide, report)
+  },
+})
+
+const createSfx = endpoint({
+  method: 'post',
+  path: '/v1/audio/sfx',
+  tag,
+  summary: 'Make a sound effect',
+  description: 'One price per effect where the catalog has one, else free.',
+  access,
+  body: sfxRequest,
+  answers: soundAnswer,
+  errors: [...instantErrors],
+  async handle({ services, known, body, requestId, client, ctx, wide }) {
+    ctx.respond = false
+    const order = { kind: 'sfx' as const, known, requestId, body, stream: true }
+    const report = await runInstant(services, { ...order, deliver: delivery => deliverSound(delivery) }, client)
+    Object.assign(wide, report)
+  },
+})
+
+export const audioRoutes: Endpoint[] = [
+  createSpeech,
+  createTranscription,
+  createMusic,
+  instantModels('music', tag),
+  createSfx,
+  instantModels('sfx', tag),
+]

@@ -1,0 +1,79 @@
+import { checkPictures, deliverImages } from '../../shared/instant/images.ts'
+import { runInstant } from '../../shared/instant/run.ts'
+import { type ImageRequest, imageRequest, mostImageReferences } from '../../shared/kinds/image.ts'
+import { type Endpoint, endpoint, type Form, type Validated } from '../endpoint.ts'
+import { imagesAnswer } from '../instant-answers.ts'
+import { addressesOf } from '../middleware/form.ts'
+import { instantErrors, instantModels } from './instant.ts'
+
+async function draw(request: Validated<ImageRequest, unknown>): Promise<void> {
+  const { services, known, body, requestId, client, ctx, wide } = request
+  ctx.respond = false
+  const report = await runInstant(
+    services,
+    {
+      kind: 'image',
+      known,
+      requestId,
+      body,
+      stream: false,
+      check: references => checkPictures(services, references),
+      deliver: delivery => deliverImages(delivery, body.response_format ?? 'b64_json'),
+    },
+    client,
+  )
+  Object.assign(wide, report)
+}
+
+/** OpenAI's multipart form: the images to edit are files. */
+const editForm: Form = {
+  files: [
+    { name: 'image', required: true, most: mostImageReferences, description: 'The images to edit; also `image[]`.' },
+    { name: 'mask', required: false, description: 'A PNG whose transparent area is edited.' },
+  ],
+  names: { input_references: 'image' },
+  passing: true,
+  async toBody({ n, output_compression, seed, stream, ...fields }, uploads, services) {
+    const [mask] = await addressesOf(services, uploads, 'mask')
+    return {
+      ...fields,
+      ...(n !== undefined && { n: Number(n) }),
+      ...(output_compression !== undefined && { output_compression: Number(output_compression) }),
+      ...(seed !== undefined && { seed: Number(seed) }),
+      ...(stream !== undefined && { stream: stream === 'true' }),
+      input_references: await addressesOf(services, uploads, 'image'),
+      ...(mask && { mask }),
+    }
+  },
+}
+
+const common = {
+  method: 'post',
+  tag: 'Images',
+  access: { scope: '*' },
+  body: imageRequest,
+  answers: { 200: { description: 'The images.', schema: imagesAnswer } },
+  errors: [...instantErrors, 'url_not_allowed', 'file_too_large'],
+  handle: draw,
+} as const satisfies Partial<Endpoint>
+
+const text =
+  'From a prompt, or from `input_references` to edit. Billed per image or per token, as the model is priced; an image that cannot be decoded is not billed.'
+
+export const imageRoutes: Endpoint[] = [
+  endpoint({ ...common, path: '/v1/images', summary: 'Make or edit images', description: text, form: editForm }),
+  endpoint({
+    ...common,
+    path: '/v1/images/generations',
+    summary: 'Make images',
+    description: 'The name that OpenAI’s SDKs know `POST /v1/images` by.',
+  }),
+  endpoint({
+    ...common,
+    path: '/v1/images/edits',
+    summary: 'Edit images',
+    description: 'The name that OpenAI’s SDKs know `POST /v1/images` by, with its multipart form.',
+    form: editForm,
+  }),
+  instantModels('image', 'Images'),
+]

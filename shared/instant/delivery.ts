@@ -1,0 +1,38 @@
+import type { Client } from '../chat/client.ts'
+import type { InstantKind, WorkKinds } from '../kinds/index.ts'
+import type { Quantity } from '../kinds/instant.ts'
+import type { ProviderError } from '../providers/contract.ts'
+import type { Services } from '../services.ts'
+import type { Work } from './work.ts'
+
+/** One attempt to give a client what it asked for. */
+export type Delivery<K extends InstantKind> = {
+  services: Services
+  organisationId: string
+  client: Client
+  /** The moment of the request, in epoch milliseconds. */
+  startedMs: number
+  input: WorkKinds[K]['input']
+  work: Work<K>
+  /** What a quantity costs this client, in nano-dollars. */
+  costNano(quantity: Quantity): number
+  /** The headers of an answer; with its cost, where that is known before it is sent. */
+  headers(costNano: number | null): Record<string, string>
+  /** To be called when the provider's answer begins. */
+  began(): void
+}
+
+/** What was delivered; `error` = it broke off after its beginning. */
+export type Delivered = { quantity: Quantity; error: ProviderError | null }
+
+/** Waits until the client takes more, or is gone. */
+export async function drained<K extends InstantKind>({ client, work }: Delivery<K>): Promise<void> {
+  const { signal } = work.call
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const listener = () => resolve()
+  client.onDrain(listener)
+  signal.addEventListener('abort', listener)
+  if (signal.aborted) resolve()
+  await promise
+  signal.removeEventListener('abort', listener)
+}

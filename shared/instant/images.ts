@@ -1,0 +1,164 @@
+import { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import { GatewayError } from '../base/errors.ts'
+import type { Usage } from '../base/usage.ts'
+import { atMost } from '../io/bytes.ts'
+import { canExamine, examineImage, type ImageFacts } from '../io/images.ts'
+import { extensionOf } from '../io/media-type.ts'
+import { type ProviderImage, sizeName } from '../kinds/image.ts'
+import { noQuantity, type Quantity } from '../kinds/instant.ts'
+import type { References } from '../kinds/media.ts'
+import { openProviderFile } from '../media/results.ts'
+import { ProviderError } from '../providers/contract.ts'
+import type { Services } from '../services.ts'
+import type { Delivered, Delivery } from './delivery.ts'
+import { done } from './work.ts'
+
+const mostBytes = 64 * 1024 * 1024
+const dayMs = 24 * 3_600_000
+/** What an image of a megapixel is counted as, where a provider that is paid by the token does not count. */
+const usualTokens = 1_290
+
+type Image = ImageFacts & { bytes: Uint8Array; revisedPrompt: string | null }
+
+/**
+ * Has images made, keeps those that can be decoded, and answers with them. Throws a ProviderError, `invalid_response` where
+ * none can.
+ */
+export async function deliverImages(
+  delivery: Delivery<'image'>,
+  responseFormat: 'url' | 'b64_json',
+): Promise<Delivered> {
+  const { images, usage, lost } = await made(delivery)
+  delivery.began()
+  const quantity = quantityOf(delivery, images.length, lost, usage)
+  const costNano = delivery.costNano(quantity)
+  const data = await Promise.all(images.map(image => presented(delivery, image, responseFormat)))
+  if (delivery.client.gone) return { quantity: noQuantity, error: null }
+  const { target } = delivery.work.call
+  const answer = {
+    created: Math.floor(delivery.startedMs / 1000),
+    model: target.model.id,
+    provider: target.provider.name,
+    data,
+    usage: { ...(usage && shownUsage(quantity.usage)), cost: costNano / 1e9 },
+  }
+  delivery.client.answer(delivery.headers(costNano), JSON.stringify(answer))
+  return { quantity, error: null }
+}
+
+/** Looks at the images that a request refers to. Throws 400 naming the field of one that cannot be decoded. */
+export async function checkPictures(services: Services, references: References): Promise<void> {
+  for (const [field, reference] of Object.entries(references)) {
+    if (!canExamine(reference.contentType)) continue
+    const stored = await services.blobs.read(reference.storageKey)
+    if (stored && (await examineImage(await buffer(stored.stream)))) continue
+    throw new GatewayError('invalid_request', 'The image cannot be decoded.', { param: field })
+  }
+}
+
+/** All images of a request, by as many calls as the provider needs. One that fails leaves those of the others. */
+async function made({ services, work }: Delivery<'image'>) {
+  const { call, adapter, line } = work
+  const { n } = call.input
+  const most = adapter.mostPieces?.(call.target) ?? n
+  const counts = Array.from({ length: Math.ceil(n / most) }, (_, i) => Math.min(most, n - i * most))
+  const calls = await Promise.allSettled(
+    counts.map(async count => {
+      const output = await done<'image'>({ ...work, call: { ...call, input: { ...call.input, n: count } } })
+      const images = await Promise.all(output.images.slice(0, count).map(image => examined(image)))
+      return { images, usage: output.usage }
+    }),
+  )
+  const answers = calls.flatMap(result => (result.status === 'fulfilled' ? [result.value] : []))
+  const images = answers.flatMap(answer => answer.images)
+  const good = images.filter(image => image !== null)
+  if (good.length === 0) {
+    const failed = calls.find(result => result.status === 'rejected')
+    throw failed?.reason ?? new ProviderError('invalid_response', 'The provider’s answer has no image.')
+  }
+  const usages = answers.map(answer => answer.usage)
+  const usage = usages.includes(null) ? null : (usages as Usage[]).reduce(plus)
+  return { images: good, usage, lost: images.length - good.length }
+
+  async function examined(image: ProviderImage): Promise<Image | null> {
+    const bytes = 'bytes' in image ? image.bytes : await downloaded(image.url)
+    const facts = await examineImage(bytes)
+    return facts && { ...facts, bytes, revisedPrompt: image.revisedPrompt }
+  }
+
+  async function downloaded(url: string): Promise<Uint8Array> {
+    const { body } = await openProviderFile(services, line, url)
+    const tooLarge = () => new ProviderError('invalid_response', 'The provider’s image is larger than 64 MiB.')
+    return buffer(Readable.from(atMost(body, mostBytes, tooLarge)))
+  }
+}
+
+/** What is billed: images that cannot be decoded are not, nor their share of the tokens. */
+function quantityOf({ input }: Delivery<'image'>, good: number, lost: number, counted: Usage | null): Quantity {
+  const images = counted?.completion_tokens ?? usualTokens * (good + lost)
+  const billed = lost === 0 ? images : Math.ceil((images * good) / (good + lost))
+  const usage: Usage = counted
+    ? {
+        ...counted,
+        completion_tokens: billed,
+        total_tokens: counted.prompt_tokens + billed,
+        ...(lost > 0 && { completion_tokens_details: { image_tokens: billed } }),
+      }
+    : {
+        prompt_tokens: 0,
+        completion_tokens: billed,
+        total_tokens: billed,
+        completion_tokens_details: { image_tokens: billed },
+        estimated: true,
+      }
+  return { ...noQuantity, usage, pieces: good, size: sizeName(input) }
+}
+
+function plus(a: Usage, b: Usage): Usage {
+  const sum = (x = 0, y = 0) => x + y
+  return {
+    prompt_tokens: a.prompt_tokens + b.prompt_tokens,
+    completion_tokens: a.completion_tokens + b.completion_tokens,
+    total_tokens: a.total_tokens + b.total_tokens,
+    prompt_tokens_details: {
+      image_tokens: sum(a.prompt_tokens_details?.image_tokens, b.prompt_tokens_details?.image_tokens),
+      cached_tokens: sum(a.prompt_tokens_details?.cached_tokens, b.prompt_tokens_details?.cached_tokens),
+    },
+    completion_tokens_details: {
+      image_tokens: sum(a.completion_tokens_details?.image_tokens, b.completion_tokens_details?.image_tokens),
+    },
+  }
+}
+
+/** Token usage as OpenAI's image routes have it. */
+function shownUsage(usage: Usage) {
+  const { prompt_tokens, completion_tokens, total_tokens } = usage
+  const inputImages = usage.prompt_tokens_details?.image_tokens ?? 0
+  const outputImages = usage.completion_tokens_details?.image_tokens ?? 0
+  return {
+    input_tokens: prompt_tokens,
+    input_tokens_details: { text_tokens: prompt_tokens - inputImages, image_tokens: inputImages },
+    output_tokens: completion_tokens,
+    output_tokens_details: { text_tokens: completion_tokens - outputImages, image_tokens: outputImages },
+    total_tokens,
+  }
+}
+
+async function presented({ services, organisationId }: Delivery<'image'>, image: Image, format: 'url' | 'b64_json') {
+  const { bytes, contentType, width, height, revisedPrompt } = image
+  const revised = revisedPrompt === null ? undefined : { revised_prompt: revisedPrompt }
+  const facts = { media_type: contentType, width, height }
+  if (format === 'b64_json') return { b64_json: Buffer.from(bytes).toString('base64'), ...revised, ...facts }
+  const { blobs, clock, config, files } = services
+  const expiresAtMs = clock.now() + config.resultRetentionDays * dayMs
+  const stored = await files.store(Readable.from([bytes]), {
+    organisationId,
+    purpose: 'result',
+    filename: `image.${extensionOf(contentType)}`,
+    contentType,
+    expiresAtMs,
+  })
+  const url = await blobs.signedUrl({ key: stored.storageKey, contentType }, expiresAtMs)
+  return { url, ...revised, ...facts }
+}

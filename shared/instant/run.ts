@@ -1,0 +1,219 @@
+import type { ModelRow } from '../catalog/schema.ts'
+import { ClientGone } from '../chat/attempt.ts'
+import { BaseRun, clientClosed, nothing, type Way } from '../chat/base-run.ts'
+import type { Client } from '../chat/client.ts'
+import { failover } from '../chat/failover.ts'
+import { decimal, type Ended, type Report } from '../chat/report.ts'
+import type { Watch } from '../chat/watch.ts'
+import type { Known } from '../keys/policies.ts'
+import { authorise, type Policy } from '../keys/policy.ts'
+import { type InstantKind, instantKinds, type WorkKinds } from '../kinds/index.ts'
+import { type InstantKindRow, priceNano, type Quantity } from '../kinds/instant.ts'
+import type { References } from '../kinds/media.ts'
+import { chooseTargets } from '../media/choose.ts'
+import { dropReferences, stageReferences } from '../media/references.ts'
+import { sourcesOf } from '../media/sources.ts'
+import type { ProviderError, Target } from '../providers/contract.ts'
+import type { Services } from '../services.ts'
+import type { Ticket } from '../wallet/admission.ts'
+import { spenderOf } from '../wallet/spender.ts'
+import type { Delivered, Delivery } from './delivery.ts'
+import type { Work } from './work.ts'
+
+/** One request for media, already validated, and how it is delivered. */
+export type InstantOrder<K extends InstantKind> = {
+  kind: K
+  known: Known
+  requestId: string
+  body: { model?: string | undefined }
+  stream: boolean
+  /** Looks at the references once they are in storage. Throws a GatewayError naming the field. */
+  check?(references: References): Promise<void>
+  deliver(delivery: Delivery<K>): Promise<Delivered>
+}
+
+/**
+ * Runs one request for media from its references to its settlement: brings them into storage, chooses, reserves, tries
+ * providers until one delivers, charges. Throws the GatewayError to answer with as long as the client has seen nothing;
+ * whatever happens, the reservation is resolved once and no reference stays.
+ */
+export async function runInstant<K extends InstantKind>(
+  services: Services,
+  order: InstantOrder<K>,
+  client: Client,
+): Promise<Report> {
+  return new InstantRun(services, order, client).start()
+}
+
+/** Who serves a model for an environment. */
+export function instantTargets(
+  { upstreams }: Services,
+  kind: InstantKind,
+  model: ModelRow,
+  environment: 'live' | 'test',
+): Target[] {
+  return upstreams
+    .targets(model, environment)
+    .filter(({ provider }) => upstreams.instant(kind, provider, environment) !== null)
+}
+
+/** Whether a model is served by a kind's route: a chat model may draw, too. */
+export function servesInstant(kind: InstantKind, model: ModelRow): boolean {
+  const { type, path } = instantKinds[kind]
+  const { endpoints } = model.kind ?? {}
+  return model.type === type || (Array.isArray(endpoints) && endpoints.includes(path))
+}
+
+class InstantRun<K extends InstantKind> extends BaseRun {
+  readonly #order: InstantOrder<K>
+  readonly #row: InstantKindRow<{ model?: string | undefined }, WorkKinds[K]['input']>
+
+  constructor(services: Services, order: InstantOrder<K>, client: Client) {
+    const row = instantKinds[order.kind] as unknown as InstantKindRow<InstantOrder<K>['body'], WorkKinds[K]['input']>
+    super(services, client, row.idPrefix, order.known.policy, order)
+    this.#order = order
+    this.#row = row
+  }
+
+  async start(): Promise<Report> {
+    const { services } = this
+    const { known, body, check } = this.#order
+    await services.policies.decide(known, ({ policy, scope }) => {
+      authorise(policy, scope, services.clock.now())
+      return this.#choose(policy, null)
+    })
+    const references = await stageReferences(services, known.policy.organisationId, this.#row.references(body))
+    try {
+      await check?.(references)
+      const { way, ticket } = await this.#admit(references)
+      return await this.#served(way, ticket, references)
+    } finally {
+      await dropReferences(services, references)
+    }
+  }
+
+  #choose(policy: Policy, references: References | null): Target[] {
+    const { kind, body } = this.#order
+    return chooseTargets(this.services.catalog, policy, {
+      slug: body.model,
+      list: kind === 'image' || kind === 'music' || kind === 'sfx' ? `${this.#row.path}/models` : '/v1/models',
+      serves: model => servesInstant(kind, model),
+      targets: model => instantTargets(this.services, kind, model, policy.environment),
+      check: model => this.#row.input(body, model, references),
+    })
+  }
+
+  async #admit(references: References): Promise<{ way: Way; ticket: Ticket }> {
+    const { services } = this
+    const { known } = this.#order
+    const admitted = await services.policies.decide(known, async ({ policy, fresh, scope }) => {
+      authorise(policy, scope, services.clock.now())
+      const targets = this.#choose(policy, references)
+      const fixedNano = Math.max(...targets.map(target => this.#mostNano(target, references)))
+      const bound = { estimatedTokens: 0, fixedNano, picoPerOutputToken: 0, outputTokens: 0, explicit: true }
+      const ticket = await services.admission.admit(spenderOf(policy), fresh, this.id, bound)
+      return 'stale' in ticket ? ticket : { way: { mode: policy.mode, targets }, ticket }
+    })
+    this.policy = known.policy
+    return admitted
+  }
+
+  #input({ model }: Target, references: References): WorkKinds[K]['input'] {
+    return this.#row.input(this.#order.body, model, references)
+  }
+
+  #mostNano(target: Target, references: References): number {
+    const quantity = this.#row.most(this.#input(target, references), target.model)
+    return Number(priceNano(target.deployment.price, quantity, this.services.config.marginPpm))
+  }
+
+  async #served(way: Way, ticket: Ticket, references: References): Promise<Report> {
+    const live = this.policy.environment === 'live'
+    const { targets } = way
+    const { client, startedMs, tried } = this
+    try {
+      const ended = await failover(this.services, { targets, live, home: null, startedMs, client, tried }, watch =>
+        this.#attempt(watch, way, ticket, references),
+      )
+      return this.settle(ticket, way, ended)
+    } catch (error) {
+      if (error instanceof ClientGone)
+        return this.settle(ticket, way, { ...nothing, status: 499, errorCode: clientClosed })
+      const failure = this.publicFailure(error)
+      this.settle(ticket, way, { ...nothing, status: failure.status, errorCode: failure.code })
+      const target = tried.at(-1)?.target ?? targets[0]!
+      Object.assign(failure.headers, this.headers(target, way, ticket, tried.length))
+      throw failure
+    }
+  }
+
+  async #attempt(watch: Watch, way: Way, ticket: Ticket, references: References): Promise<Ended> {
+    const { client, services } = this
+    const { target } = watch.route
+    const left = new AbortController()
+    client.onGone(() => left.abort())
+    const delivery: Delivery<K> = {
+      services,
+      organisationId: this.policy.organisationId,
+      client,
+      startedMs: this.startedMs,
+      input: this.#input(target, references),
+      work: this.#work(watch, references, left.signal),
+      costNano: quantity => this.#costNano(target, quantity, ticket),
+      headers: costNano => ({
+        ...this.headers(target, way, ticket, this.tried.length + 1),
+        ...(costNano !== null && { 'x-gateway-cost-usd': decimal(costNano) }),
+      }),
+      began: () => watch.began({ streamed: this.#order.stream }),
+    }
+    const { quantity, error } = await this.#order.deliver(delivery).catch(fault => {
+      throw client.gone ? new ClientGone('the client went away') : fault
+    })
+    this.firstByteMs = watch.firstByteMs
+    const { usage } = quantity
+    const ended = { ...nothing, target, usage, costNano: delivery.costNano(quantity), status: 200, errorCode: null }
+    return this.#ending(watch, ended, error)
+  }
+
+  /** How an attempt ended whose answer had begun. */
+  #ending(watch: Watch, ended: Ended, error: ProviderError | null): Ended {
+    if (this.client.gone) {
+      watch.abandoned()
+      return { ...ended, status: 499, errorCode: clientClosed }
+    }
+    if (!error) {
+      watch.succeeded(0, { streamed: this.#order.stream })
+      return ended
+    }
+    const failure = this.publicFailure(error, watch.route)
+    watch.failed(error)
+    return { ...ended, status: failure.status, errorCode: failure.code, finishReason: 'error' }
+  }
+
+  #work({ route }: Watch, references: References, signal: AbortSignal): Work<K> {
+    const { upstreams, config } = this.services
+    const { target, credential } = route
+    const { environment } = this.policy
+    const { adapter } = upstreams.instant(this.#order.kind, target.provider, environment)!
+    return {
+      adapter,
+      line: upstreams.line(target.provider, environment, credential?.id ?? null),
+      mostMs: config.upstream.totalTimeoutMs,
+      call: {
+        target,
+        jobId: this.id,
+        input: this.#input(target, references),
+        sources: sourcesOf(this.services, references),
+        callbackUrl: null,
+        signal,
+      },
+    }
+  }
+
+  /** What a quantity costs. A capped key is never charged beyond its reservation, and a test key nothing. */
+  #costNano({ deployment }: Target, quantity: Quantity, ticket: Ticket): number {
+    if (this.policy.environment === 'test') return 0
+    const costNano = Number(priceNano(deployment.price, quantity, this.services.config.marginPpm))
+    return ticket.spender.capNano === null ? costNano : Math.min(costNano, ticket.reservedNano)
+  }
+}

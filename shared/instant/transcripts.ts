@@ -1,0 +1,144 @@
+import type { Usage } from '../base/usage.ts'
+import { noQuantity, type Quantity } from '../kinds/instant.ts'
+import type { Transcript, TranscriptFormat, TranscriptionOutput } from '../kinds/transcription.ts'
+import { ProviderError } from '../providers/contract.ts'
+import { type Delivered, type Delivery, drained } from './delivery.ts'
+import { segmentsOf, srt, vtt } from './subtitles.ts'
+import { done } from './work.ts'
+
+type TranscriptDelivery = Delivery<'transcription'>
+
+/**
+ * Has sound written down, and answers in the format that was asked for or passes the text on as it comes. A transcript
+ * without text costs nothing. Throws a ProviderError as long as the client has seen nothing.
+ */
+export async function deliverTranscript(delivery: TranscriptDelivery): Promise<Delivered> {
+  const output = await done(delivery.work)
+  if (delivery.input.stream) return streamed(delivery, output)
+  for await (const _ of output.deltas ?? []); // The whole is what is wanted.
+  const transcript = output.transcript()
+  delivery.began()
+  const quantity = quantityOf(delivery, transcript)
+  const costNano = delivery.costNano(quantity)
+  const { contentType, text } = written(delivery, transcript, quantity, costNano)
+  delivery.client.answer({ ...delivery.headers(costNano), 'content-type': contentType }, text)
+  return { quantity, error: null }
+}
+
+async function streamed(delivery: TranscriptDelivery, { deltas, transcript }: TranscriptionOutput): Promise<Delivered> {
+  const { client } = delivery
+  const pieces = (deltas ?? whole(transcript().text))[Symbol.asyncIterator]()
+  // Until the first piece is there, another provider can still take over.
+  let piece = await pieces.next()
+  delivery.began()
+  client.open(delivery.headers(null))
+  try {
+    for (; !piece.done && !client.gone; piece = await pieces.next())
+      if (!client.write(eventOf({ type: 'transcript.text.delta', delta: piece.value }), 'utf8')) await drained(delivery)
+    if (client.gone) {
+      await pieces.return?.()
+      return { quantity: heard(delivery), error: null }
+    }
+    const all = transcript()
+    const quantity = quantityOf(delivery, all)
+    const usage = shownUsage(delivery, quantity, delivery.costNano(quantity))
+    client.write(eventOf({ type: 'transcript.text.done', text: all.text, usage }), 'utf8')
+    client.end()
+    return { quantity, error: null }
+  } catch (error) {
+    if (client.gone) return { quantity: heard(delivery), error: null }
+    if (!(error instanceof ProviderError)) throw error
+    const message = 'The provider’s answer broke off.'
+    client.write(eventOf({ type: 'error', error: { type: 'upstream_error', code: 'upstream_error', message } }), 'utf8')
+    client.end()
+    return { quantity: noQuantity, error }
+  }
+}
+
+async function* whole(text: string): AsyncIterable<string> {
+  if (text !== '') yield text
+}
+
+function eventOf(value: object): string {
+  return `data: ${JSON.stringify(value)}\n\n`
+}
+
+/** What is billed. Tokens that the provider did not count are estimated from the length and the text. */
+function quantityOf(delivery: TranscriptDelivery, { text, usage }: Transcript): Quantity {
+  if (text === '' && !usage?.completion_tokens) return noQuantity
+  const quantity = heard(delivery)
+  if (usage) return { ...quantity, usage }
+  const said = Math.ceil(text.length / charactersPerToken)
+  const { prompt_tokens } = quantity.usage
+  return {
+    ...quantity,
+    usage: { ...quantity.usage, completion_tokens: said, total_tokens: prompt_tokens + said },
+  }
+}
+
+const tokensPerSecond = 10
+const charactersPerToken = 4
+
+/** The sound alone. */
+function heard({ input: { seconds } }: TranscriptDelivery): Quantity {
+  const tokens = Math.ceil(seconds * tokensPerSecond)
+  const usage: Usage = {
+    prompt_tokens: tokens,
+    completion_tokens: 0,
+    total_tokens: tokens,
+    prompt_tokens_details: { audio_tokens: tokens },
+    estimated: true,
+  }
+  return { ...noQuantity, usage, seconds }
+}
+
+/** Usage as OpenAI's transcriptions have it: tokens or seconds, as the model is priced. */
+function shownUsage({ work }: TranscriptDelivery, { usage, seconds }: Quantity, costNano: number) {
+  const cost = costNano / 1e9
+  if (work.call.target.deployment.price.unit !== 'token') return { type: 'duration', seconds, cost }
+  const audio = usage.prompt_tokens_details?.audio_tokens ?? 0
+  return {
+    type: 'tokens',
+    input_tokens: usage.prompt_tokens,
+    input_token_details: { text_tokens: usage.prompt_tokens - audio, audio_tokens: audio },
+    output_tokens: usage.completion_tokens,
+    total_tokens: usage.total_tokens,
+    ...(usage.estimated && { estimated: true }),
+    cost,
+  }
+}
+
+/** A transcript in the format that was asked for. */
+function written(delivery: TranscriptDelivery, transcript: Transcript, quantity: Quantity, costNano: number) {
+  const { seconds } = delivery.input
+  const usage = shownUsage(delivery, quantity, costNano)
+  const json = 'application/json; charset=utf-8'
+  const plain = 'text/plain; charset=utf-8'
+  const inFormat: Record<TranscriptFormat, () => { contentType: string; text: string }> = {
+    json: () => ({ contentType: json, text: JSON.stringify({ text: transcript.text, usage }) }),
+    verbose_json: () => ({ contentType: json, text: JSON.stringify({ ...verbose(delivery, transcript), usage }) }),
+    text: () => ({ contentType: plain, text: `${transcript.text}\n` }),
+    srt: () => ({ contentType: plain, text: srt(segmentsOf(transcript, seconds)) }),
+    vtt: () => ({ contentType: plain, text: vtt(segmentsOf(transcript, seconds)) }),
+  }
+  return inFormat[delivery.input.format]()
+}
+
+function verbose({ input }: TranscriptDelivery, transcript: Transcript) {
+  const { text, language, words } = transcript
+  return {
+    task: 'transcribe',
+    language: language ?? input.language ?? 'unknown',
+    duration: input.seconds,
+    text,
+    ...(input.segments && {
+      segments: segmentsOf(transcript, input.seconds).map(({ speaker, details, ...times }, id) => ({
+        id,
+        ...details,
+        ...times,
+        ...(speaker !== null && { speaker }),
+      })),
+    }),
+    ...(input.words && { words: words ?? [] }),
+  }
+}
