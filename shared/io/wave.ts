@@ -4,6 +4,8 @@ const mostChunks = 64
 const formatBytes = 40
 const codecs: Readonly<Record<number, readonly number[]>> = { 1: [8, 16, 24, 32], 3: [32, 64], 6: [8], 7: [8] }
 const extensible = 0xfffe
+/** Sizes from here on are not meant. */
+const unknownBytes = 0x7fff_0000
 
 /**
  * The length of a WAV file by the samples that are there. Its header states the sizes of the file and of a block, and a
@@ -22,9 +24,11 @@ export async function waveLength(file: RangeFile): Promise<MediaLength | null | 
     if (name === 'fmt ')
       bytesPerSecond = waveRate(Buffer.from(await file.read(start, Math.min(start + formatBytes, file.bytes))))
     if (name === 'data') {
-      // A stream's header was written before its length was known.
       const there = file.bytes - start
-      const bytes = size === 0 ? there : Math.min(size, there)
+      // A stream's header was written before its length was known; any other file was cut off.
+      const isOfStream = size === 0 || size >= unknownBytes
+      if (size > there && !isOfStream) return null
+      const bytes = isOfStream ? there : size
       if (bytes === 0 || bytesPerSecond === 0) return null
       return { seconds: Math.round((bytes / bytesPerSecond) * 1e6) / 1e6, hasVideo: false, hasAudio: true }
     }
