@@ -21,11 +21,13 @@ export class HttpClient implements Client {
   /** A file that is kept instead of being sent, as far as it came. */
   #kept: { headers: Record<string, string>; parts: Uint8Array[]; bytes: number } | null = null
 
+  #abandoned = false
+
   constructor(response: ServerResponse, baseHeaders: Record<string, string>) {
     this.#response = response
     this.#baseHeaders = baseHeaders
     response.on('close', () => {
-      if (response.writableEnded) return
+      if (response.writableEnded || this.#abandoned) return
       this.gone = true
       for (const listener of this.#listeners) listener()
     })
@@ -111,6 +113,7 @@ export class HttpClient implements Client {
   abandon(): boolean {
     const isUnseen = this.#kept !== null
     this.#kept = null
+    this.#abandoned = !isUnseen
     if (!isUnseen) this.#response.destroy()
     return isUnseen
   }

@@ -1,4 +1,5 @@
-// How much a web process grows while clients upload files all at once: node bench/uploads.ts [uploads] [MiB of each]
+// How much a web process grows while clients send files all at once, to be kept or to be written down by a provider:
+// node bench/uploads.ts [files] [MiB of each] [uploads|transcriptions]
 import { mkdtemp, rm } from 'node:fs/promises'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -12,22 +13,35 @@ import { openStores } from './stores.ts'
 
 const uploads = Number(process.argv[2] ?? 200)
 const mib = Number(process.argv[3] ?? 20)
-const partBytes = 64 * 1024
+const transcribes = process.argv[4] === 'transcriptions'
+const path = transcribes ? '/v1/audio/transcriptions' : '/v1/uploads'
+/** MP3 frames of 128 kbit/s at 48 kHz. */
+const frameBytes = 384
+const partBytes = transcribes ? 170 * frameBytes : 64 * 1024
 const sampleMs = 20
 const readyWithinMs = 30_000
 const boundary = 'x'
-const head = Buffer.from(
-  `--${boundary}\r\nContent-Disposition: form-data; name="file"; filename="a.mp4"\r\nContent-Type: video/mp4\r\n\r\n`,
-)
+const model = transcribes ? `--${boundary}\r\nContent-Disposition: form-data; name="model"\r\n\r\nwhisper-1\r\n` : ''
+const file = transcribes
+  ? 'filename="a.mp3"\r\nContent-Type: audio/mpeg'
+  : 'filename="a.mp4"\r\nContent-Type: video/mp4'
+const head = Buffer.from(`${model}--${boundary}\r\nContent-Disposition: form-data; name="file"; ${file}\r\n\r\n`)
 const tail = Buffer.from(`\r\n--${boundary}--\r\n`)
 
+const provider = await startProvider()
 const folder = await mkdtemp(join(tmpdir(), 'headgate-uploads-'))
 const stores = await openStores(folder, 'http://127.0.0.1:9', []).catch(async error => {
   await rm(folder, { recursive: true, force: true })
   throw error
 })
 const port = await freePort()
-const env = { ...stores.env, PORT: String(port), STORAGE_URL: `file:${join(folder, 'storage')}` }
+const env = {
+  ...stores.env,
+  PORT: String(port),
+  STORAGE_URL: `file:${join(folder, 'storage')}`,
+  OPENAI_API_KEY: 'upstream',
+  OPENAI_BASE_URL: `http://127.0.0.1:${(provider.address() as AddressInfo).port}/v1`,
+}
 const web = start([process.execPath, 'api/server.ts'], { logFile: join(folder, 'web.log'), env, processors: null })
 try {
   await ready()
@@ -43,9 +57,9 @@ try {
   const statuses = await Promise.all(Array.from({ length: uploads }, () => upload(mib)))
   const seconds = (performance.now() - startedMs) / 1000
   clearInterval(sampling)
-  const failed = statuses.filter(status => status !== 201).length
+  const failed = statuses.filter(status => status !== (transcribes ? 200 : 201)).length
   console.log(
-    `${uploads} uploads of ${mib} MiB at once: ${seconds.toFixed(1)} s, ${((uploads * mib) / seconds).toFixed(0)} MiB/s`,
+    `${uploads} ${transcribes ? 'transcriptions' : 'uploads'} of ${mib} MiB at once: ${seconds.toFixed(1)} s, ${((uploads * mib) / seconds).toFixed(0)} MiB/s`,
   )
   console.log(`failed: ${failed}`)
   console.log(`resident memory: ${(before / 1024).toFixed(0)} MiB before, ${(most / 1024).toFixed(0)} MiB at most`)
@@ -54,19 +68,42 @@ try {
 } finally {
   await web.stop()
   await stores.stop()
+  provider.close()
+  provider.closeAllConnections()
   await rm(folder, { recursive: true, force: true })
 }
 
-/** Sends one video of so many MiB, no faster than it is taken; gives the status. */
-async function upload(mib: number): Promise<number> {
-  const parts = (mib * 1024 * 1024) / partBytes
+/** A provider that hears the same in every file. */
+async function startProvider(): Promise<http.Server> {
+  const answer = JSON.stringify({ text: 'Hello.', usage: { type: 'duration', seconds: 1 } })
+  const server = http.createServer((request, response) => {
+    request.resume().on('end', () => response.setHeader('content-type', 'application/json').end(answer))
+  })
+  server.listen(0, '127.0.0.1')
+  await new Promise(resolve => server.once('listening', resolve))
+  return server
+}
+
+/** The parts of a file: a video that nobody looks into, or MP3 frames of silence, whose length is measured. */
+function partsOf(): { first: Buffer; part: Buffer } {
   const part = Buffer.alloc(partBytes)
+  if (transcribes) {
+    for (let at = 0; at < partBytes; at += frameBytes) part.set([0xff, 0xfb, 0x94, 0x00], at)
+    return { first: part, part }
+  }
   const first = Buffer.alloc(partBytes)
   first.writeUInt32BE(24, 0)
   first.write('ftypisom', 4)
   first.write('isommp42', 16)
+  return { first, part }
+}
+
+/** Sends one file of so many MiB, no faster than it is taken; gives the status. */
+async function upload(mib: number): Promise<number> {
+  const parts = Math.floor((mib * 1024 * 1024) / partBytes)
+  const { first, part } = partsOf()
   const request = http.request({
-    ...{ host: '127.0.0.1', port, path: '/v1/uploads', method: 'POST' },
+    ...{ host: '127.0.0.1', port, path, method: 'POST' },
     headers: {
       authorization: `Bearer ${stores.key}`,
       'content-type': `multipart/form-data; boundary=${boundary}`,

@@ -6,6 +6,7 @@ import { bytesOf } from '../shared/io/bytes.ts'
 import { SseParser } from '../shared/io/sse.ts'
 import { provisioningKey, validBodies } from './support/edge.ts'
 import { type Account, freshStores, type Gateway, startGateway } from './support/gateway.ts'
+import { instantCalls } from './support/instant-calls.ts'
 import { mediaCalls } from './support/media-calls.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: a JSON document whose shape is what these tests check
@@ -236,6 +237,7 @@ const calls: Record<string, Documented> = {
     success: async () => [{ path: await filePath() }],
     errors: () => [{ path: '/files/a/b.png' }, { path: '/files/a/b.png?type=image/png&name=&expires=1&signature=x' }],
   },
+  ...instantCalls(() => ({ account, provisioning })),
   ...mediaCalls(() => ({ gateway, account, provisioning })),
   'GET /api/v1/keys': {
     success: () => [{ key: provisioning }, { key: provisioning, path: '/api/v1/keys?limit=1&include_revoked=true' }],

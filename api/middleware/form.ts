@@ -57,7 +57,8 @@ export async function asForm<T>({ names = {} }: Form, work: () => Promise<T>): P
     const [first = '', ...rest] = error.param.split('.')
     const name = names[first]
     if (name === undefined) throw error
-    throw renamed(error, name, error.message.replaceAll(`\`${error.param}\``, `\`${[name, ...rest].join('.')}\``))
+    const param = [name, ...rest].join('.')
+    throw renamed(error, param, error.message.replaceAll(`\`${error.param}\``, `\`${param}\``))
   }
 }
 

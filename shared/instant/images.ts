@@ -53,7 +53,8 @@ export async function checkPictures(services: Services, references: References):
     if (!canExamine(reference.contentType)) continue
     const stored = await services.blobs.read(reference.storageKey)
     if (stored && (await examineImage(await buffer(stored.stream)))) continue
-    throw new GatewayError('invalid_request', 'The image cannot be decoded.', { param: field })
+    const problem = 'The image cannot be decoded, or it has more than 50 megapixels.'
+    throw new GatewayError('invalid_request', problem, { param: field })
   }
 }
 

@@ -170,7 +170,8 @@ class InstantRun<K extends InstantKind> extends BaseRun {
       throw client.gone ? new ClientGone('the client went away') : fault
     })
     this.firstByteMs = watch.firstByteMs
-    const { usage } = quantity
+    // Where a model is not paid by the token, its tokens are nobody's business.
+    const usage = target.deployment.price.unit === 'token' ? quantity.usage : nothing.usage
     const ended = { ...nothing, target, usage, costNano: delivery.costNano(quantity), status: 200, errorCode: null }
     return this.#ending(watch, ended, error)
   }

@@ -5,6 +5,7 @@ import type { SoundFormat } from '../kinds/sound.ts'
 import { openProviderFile } from '../media/results.ts'
 import { ProviderError } from '../providers/contract.ts'
 import { type Delivered, type Delivery, drained } from './delivery.ts'
+import { brokenEvent, eventOf, lastEvent } from './events.ts'
 import { type Begun, begun } from './first-frame.ts'
 import { done } from './work.ts'
 
@@ -26,10 +27,10 @@ export async function deliverSound<K extends SoundKind>(delivery: Delivery<K>, a
   const { client, costNano } = delivery
   const output = await done(delivery.work)
   const { contentType, body } = await opened(delivery, output.sound)
-  const wrapping = asEvents ? events : file(contentType)
+  const inTokens = delivery.work.call.target.deployment.price.unit === 'token'
+  const wrapping = asEvents ? events(inTokens) : file(contentType)
   delivery.began()
-  const isKnown = delivery.work.call.target.deployment.price.unit !== 'token'
-  const headers = delivery.headers(isKnown ? costNano(quantityOf(delivery, null)) : null)
+  const headers = delivery.headers(inTokens ? null : costNano(quantityOf(delivery, null)))
   client.open(wrapping.contentType ? { ...headers, 'content-type': wrapping.contentType } : headers)
   try {
     for await (const bytes of body) {
@@ -63,8 +64,7 @@ async function opened<K extends SoundKind>(
 function brokenOff<K extends SoundKind>({ client }: Delivery<K>, error: unknown, asEvents: boolean): Delivered {
   if (!(error instanceof ProviderError)) throw error
   if (asEvents) {
-    const message = 'The provider’s answer broke off.'
-    client.write(eventOf({ type: 'error', error: { type: 'upstream_error', code: 'upstream_error', message } }), 'utf8')
+    client.write(brokenEvent, 'utf8')
     client.end()
   } else if (client.abandon()) throw error // Nobody has seen any of it: another provider may begin anew.
   return { quantity: noQuantity, error }
@@ -74,21 +74,17 @@ function file(contentType: string): Wrapping {
   return { contentType, part: bytes => bytes, end: () => null }
 }
 
-/** OpenAI's `stream_format: "sse"`. */
-const events: Wrapping = {
-  contentType: null,
-  part: bytes => eventOf({ type: 'speech.audio.delta', audio: Buffer.from(bytes).toString('base64') }),
-  end({ usage }, costNano) {
-    const { prompt_tokens: input_tokens, completion_tokens: output_tokens, total_tokens } = usage
-    return eventOf({
-      type: 'speech.audio.done',
-      usage: { input_tokens, output_tokens, total_tokens, cost: costNano / 1e9 },
-    })
-  },
-}
-
-function eventOf(value: object): string {
-  return `data: ${JSON.stringify(value)}\n\n`
+/** OpenAI's `stream_format: "sse"`; tokens only where they are paid for. */
+function events(inTokens: boolean): Wrapping {
+  return {
+    contentType: null,
+    part: bytes => eventOf({ type: 'speech.audio.delta', audio: Buffer.from(bytes).toString('base64') }),
+    end(quantity, costNano) {
+      const { prompt_tokens: input_tokens, completion_tokens: output_tokens, total_tokens } = quantity.usage
+      const usage = { ...(inTokens && { input_tokens, output_tokens, total_tokens }), cost: costNano / 1e9 }
+      return `${eventOf({ type: 'speech.audio.done', usage })}${lastEvent}`
+    },
+  }
 }
 
 /** At fifteen characters a second and 25 tokens a second. */

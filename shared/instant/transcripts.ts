@@ -3,6 +3,7 @@ import { noQuantity, type Quantity } from '../kinds/instant.ts'
 import type { Transcript, TranscriptFormat, TranscriptionOutput } from '../kinds/transcription.ts'
 import { ProviderError } from '../providers/contract.ts'
 import { type Delivered, type Delivery, drained } from './delivery.ts'
+import { brokenEvent, eventOf, lastEvent } from './events.ts'
 import { segmentsOf, srt, vtt } from './subtitles.ts'
 import { done } from './work.ts'
 
@@ -42,14 +43,13 @@ async function streamed(delivery: TranscriptDelivery, { deltas, transcript }: Tr
     const all = transcript()
     const quantity = quantityOf(delivery, all)
     const usage = shownUsage(delivery, quantity, delivery.costNano(quantity))
-    client.write(eventOf({ type: 'transcript.text.done', text: all.text, usage }), 'utf8')
+    client.write(eventOf({ type: 'transcript.text.done', text: all.text, usage }) + lastEvent, 'utf8')
     client.end()
     return { quantity, error: null }
   } catch (error) {
     if (client.gone) return { quantity: heard(delivery), error: null }
     if (!(error instanceof ProviderError)) throw error
-    const message = 'The provider’s answer broke off.'
-    client.write(eventOf({ type: 'error', error: { type: 'upstream_error', code: 'upstream_error', message } }), 'utf8')
+    client.write(brokenEvent, 'utf8')
     client.end()
     return { quantity: noQuantity, error }
   }
@@ -57,10 +57,6 @@ async function streamed(delivery: TranscriptDelivery, { deltas, transcript }: Tr
 
 async function* whole(text: string): AsyncIterable<string> {
   if (text !== '') yield text
-}
-
-function eventOf(value: object): string {
-  return `data: ${JSON.stringify(value)}\n\n`
 }
 
 /** What is billed. Tokens that the provider did not count are estimated from the length and the text. */

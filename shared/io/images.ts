@@ -2,24 +2,42 @@ import { sniff, sniffedBytes } from './media-type.ts'
 
 export type ImageFacts = { contentType: string; width: number; height: number }
 
-/** More than a camera or a model gives; a bomb has more. */
-const mostPixels = 120_000_000
+/** More than models take or give; a bomb has more. */
+const mostPixels = 50_000_000
+/** Some kinds of files have to be in memory as a whole, with all their pixels. */
+const mostAtOnce = 2
 const decodable = /^image\/(?:png|jpeg|webp|gif|avif|tiff)$/
 
-/** The type and size in pixels of an image that can be decoded to its last row; null for anything else. */
+let decoding = 0
+const waiting: (() => void)[] = []
+
+/**
+ * The type and size in pixels of an image that can be decoded to its last row; null for anything else, and for one of more
+ * than 50 megapixels.
+ */
 export async function examineImage(bytes: Uint8Array): Promise<ImageFacts | null> {
   const format = await sniff(bytes.subarray(0, sniffedBytes))
   if (!format || !canExamine(format.contentType)) return null
-  const { default: sharp } = await import('sharp')
-  const image = sharp(bytes, { failOn: 'error', limitInputPixels: mostPixels, sequentialRead: true })
+  if (decoding >= mostAtOnce) await new Promise<void>(resolve => waiting.push(resolve))
+  decoding++
   try {
-    const { width, height } = await image.metadata()
-    // Made from every row, and kept small.
-    await image.resize(1, 1, { fit: 'fill', kernel: 'nearest', fastShrinkOnLoad: false }).raw().toBuffer()
+    const { width, height } = await decoded(bytes)
     return { contentType: format.contentType, width, height }
   } catch {
     return null
+  } finally {
+    decoding--
+    waiting.shift()?.()
   }
+}
+
+async function decoded(bytes: Uint8Array) {
+  const { default: sharp } = await import('sharp')
+  const image = sharp(bytes, { failOn: 'error', limitInputPixels: mostPixels, sequentialRead: true })
+  const { width, height } = await image.metadata()
+  // Made from every row, and kept small.
+  await image.resize(1, 1, { fit: 'fill', kernel: 'nearest', fastShrinkOnLoad: false }).raw().toBuffer()
+  return { width, height }
 }
 
 /** Whether images of a content type can be decoded here. */
