@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { errorCodes } from '../shared/base/errors.ts'
-import { transcriptAnswer, transcriptEvent } from './instant-answers.ts'
+import { imageEvent, imagesAnswer, transcriptAnswer, transcriptEvent } from './instant-answers.ts'
 
 /** The shapes of what routes answer, for the OpenAPI document and the tests that hold routes to it. */
 
@@ -118,6 +118,7 @@ const completionChunk = z
 export const streamed: ReadonlyMap<z.ZodType, z.ZodType> = new Map<z.ZodType, z.ZodType>([
   [chatCompletion, chatChunk],
   [completion, completionChunk],
+  [imagesAnswer, imageEvent],
   [transcriptAnswer, transcriptEvent],
 ])
 

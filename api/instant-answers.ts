@@ -5,31 +5,59 @@ import { z } from 'zod'
 const count = z.int().min(0)
 const usd = z.number().describe('USD charged for this request.')
 
+const image = {
+  url: z.string().optional().describe('Opens the image without a key until results expire.'),
+  b64_json: z.string().optional(),
+  revised_prompt: z.string().optional(),
+  media_type: z.string(),
+  width: z.int(),
+  height: z.int(),
+}
+
+const imageUsage = z.strictObject({
+  input_tokens: count.optional(),
+  input_tokens_details: z.strictObject({ text_tokens: count, image_tokens: count }).optional(),
+  output_tokens: count.optional(),
+  output_tokens_details: z.strictObject({ text_tokens: count, image_tokens: count }).optional(),
+  total_tokens: count.optional(),
+  cost: usd,
+})
+
 export const imagesAnswer = z
   .strictObject({
     created: z.int().describe('Unix seconds.'),
     model: z.string(),
     provider: z.string(),
-    data: z.array(
-      z.strictObject({
-        url: z.string().optional().describe('Opens the image without a key until results expire.'),
-        b64_json: z.string().optional(),
-        revised_prompt: z.string().optional(),
-        media_type: z.string(),
-        width: z.int(),
-        height: z.int(),
-      }),
-    ),
-    usage: z.strictObject({
-      input_tokens: count.optional(),
-      input_tokens_details: z.strictObject({ text_tokens: count, image_tokens: count }).optional(),
-      output_tokens: count.optional(),
-      output_tokens_details: z.strictObject({ text_tokens: count, image_tokens: count }).optional(),
-      total_tokens: count.optional(),
-      cost: usd,
-    }),
+    data: z.array(z.strictObject(image)),
+    usage: imageUsage,
   })
   .meta({ id: 'Images' })
+
+const failedEvent = z.strictObject({
+  type: z.literal('error'),
+  error: z.strictObject({
+    message: z.string(),
+    type: z.string(),
+    code: z.string(),
+    param: z.string().nullable(),
+    metadata: z.record(z.string(), z.unknown()).optional(),
+  }),
+})
+
+/** The data of each event of streamed images: one per image, the last with what all of them cost. */
+export const imageEvent = z
+  .discriminatedUnion('type', [
+    z.strictObject({
+      type: z.enum(['image_generation.completed', 'image_edit.completed']),
+      created_at: z.int(),
+      ...image,
+      model: z.string().optional(),
+      provider: z.string().optional(),
+      usage: imageUsage.optional(),
+    }),
+    failedEvent,
+  ])
+  .meta({ id: 'ImageEvent' })
 
 const seconds = z.number().describe('Seconds from the beginning.')
 
@@ -68,9 +96,6 @@ export const transcriptEvent = z
   .discriminatedUnion('type', [
     z.strictObject({ type: z.literal('transcript.text.delta'), delta: z.string() }),
     z.strictObject({ type: z.literal('transcript.text.done'), text: z.string(), usage: transcriptUsage }),
-    z.strictObject({
-      type: z.literal('error'),
-      error: z.strictObject({ type: z.string(), code: z.string(), message: z.string() }),
-    }),
+    failedEvent,
   ])
   .meta({ id: 'TranscriptEvent' })

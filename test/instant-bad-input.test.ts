@@ -194,7 +194,7 @@ test.serial('4xx naming the field of a JSON body, and nothing is stored or bille
     ['/v1/images', { model: 'flux-schnell', prompt: 'x', quality: 'high' }, unsupported('quality')],
     ['/v1/images', { model: 'flux-schnell', prompt: 'x', input_references: [image] }, unsupported('input_references')],
     ['/v1/images', { model: 'flux-schnell', prompt: 'x', mask: image }, unsupported('mask')],
-    ['/v1/images', { model: 'gpt-image-2', prompt: 'x', stream: true }, invalid('stream')],
+    ['/v1/images', { model: 'gpt-image-2', prompt: 'x', stream: 'yes' }, invalid('stream')],
     [
       '/v1/images',
       { model: 'gpt-image-2', prompt: 'x', output_format: 'jpeg', background: 'transparent' },

@@ -35,7 +35,7 @@ const createSpeech = endpoint({
   async handle({ services, known, body, requestId, client, ctx, wide }) {
     ctx.respond = false
     const asEvents = body.stream_format === 'sse'
-    const order = { kind: 'speech' as const, known, requestId, body, stream: true }
+    const order = { kind: 'speech' as const, known, requestId, body, stream: true, events: asEvents }
     const report = await runInstant(
       services,
       { ...order, deliver: delivery => deliverSound(delivery, asEvents) },
@@ -84,7 +84,8 @@ const createTranscription = endpoint({
   errors: [...instantErrors, 'url_not_allowed', 'file_too_large'],
   async handle({ services, known, body, requestId, client, ctx, wide }) {
     ctx.respond = false
-    const order = { kind: 'transcription' as const, known, requestId, body, stream: body.stream === true }
+    const events = body.stream === true
+    const order = { kind: 'transcription' as const, known, requestId, body, stream: events, events }
     const report = await runInstant(services, { ...order, deliver: deliverTranscript }, client)
     Object.assign(wide, report)
   },
@@ -102,7 +103,7 @@ const createMusic = endpoint({
   errors: [...instantErrors],
   async handle({ services, known, body, requestId, client, ctx, wide }) {
     ctx.respond = false
-    const order = { kind: 'music' as const, known, requestId, body, stream: true }
+    const order = { kind: 'music' as const, known, requestId, body, stream: true, events: false }
     const report = await runInstant(services, { ...order, deliver: delivery => deliverSound(delivery) }, client)
     Object.assign(wide, report)
   },
@@ -120,7 +121,7 @@ const createSfx = endpoint({
   errors: [...instantErrors],
   async handle({ services, known, body, requestId, client, ctx, wide }) {
     ctx.respond = false
-    const order = { kind: 'sfx' as const, known, requestId, body, stream: true }
+    const order = { kind: 'sfx' as const, known, requestId, body, stream: true, events: false }
     const report = await runInstant(services, { ...order, deliver: delivery => deliverSound(delivery) }, client)
     Object.assign(wide, report)
   },

@@ -17,8 +17,9 @@ async function draw(request: Validated<ImageRequest, unknown>): Promise<void> {
       requestId,
       body,
       stream: false,
+      events: body.stream === true,
       check: references => checkPictures(services, references),
-      deliver: delivery => deliverImages(delivery, body.response_format ?? 'b64_json'),
+      deliver: delivery => deliverImages(delivery, body),
     },
     client,
   )
@@ -33,14 +34,15 @@ const editForm: Form = {
   ],
   names: { input_references: 'image' },
   passing: true,
-  async toBody({ n, output_compression, seed, stream, ...fields }, uploads, services) {
+  async toBody({ n, output_compression, partial_images, seed, stream, ...fields }, uploads, services) {
     const [mask] = await addressesOf(services, uploads, 'mask')
     return {
       ...fields,
       ...(n !== undefined && { n: Number(n) }),
       ...(output_compression !== undefined && { output_compression: Number(output_compression) }),
+      ...(partial_images !== undefined && { partial_images: Number(partial_images) }),
       ...(seed !== undefined && { seed: Number(seed) }),
-      ...(stream !== undefined && { stream: stream === 'true' }),
+      ...(stream !== undefined && { stream: stream === 'true' || (stream === 'false' ? false : stream) }),
       input_references: await addressesOf(services, uploads, 'image'),
       ...(mask && { mask }),
     }

@@ -20,6 +20,8 @@ export type Delivery<K extends InstantKind> = {
   headers(costNano: number | null): Record<string, string>
   /** To be called when the provider's answer begins. */
   began(): void
+  /** Sends an event, after the head of the answer where that was not sent; false = wait until the client takes more. */
+  send(event: string): boolean
 }
 
 /** What was delivered; `error` = it broke off after its beginning. */

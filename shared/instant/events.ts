@@ -1,14 +1,21 @@
-/** Server-sent events as OpenAI's audio routes have them: each names its type in its data. */
+import type { GatewayError } from '../base/errors.ts'
 
-export function eventOf(value: object): string {
+/** Server-sent events as OpenAI's media routes have them: each names its type in its data. */
+
+export function eventOf(value: { type: string; [field: string]: unknown }): string {
   return `data: ${JSON.stringify(value)}\n\n`
 }
 
 /** The end of a whole answer; one that broke off ends without it (contract §2). */
 export const lastEvent = 'data: [DONE]\n\n'
 
+/** The end of an answer that nobody could give. */
+export function failedEvent({ body }: GatewayError): string {
+  return eventOf({ type: 'error', ...body })
+}
+
 const message = 'The provider’s answer broke off.'
 export const brokenEvent: string = eventOf({
   type: 'error',
-  error: { type: 'upstream_error', code: 'upstream_error', message },
+  error: { message, type: 'upstream_error', code: 'upstream_error', param: null },
 })

@@ -5,13 +5,14 @@ import type { Usage } from '../base/usage.ts'
 import { atMost } from '../io/bytes.ts'
 import { canExamine, examineImage, type ImageFacts } from '../io/images.ts'
 import { extensionOf } from '../io/media-type.ts'
-import { type ProviderImage, sizeName } from '../kinds/image.ts'
+import { type ImageRequest, type ProviderImage, sizeName } from '../kinds/image.ts'
 import { noQuantity, type Quantity } from '../kinds/instant.ts'
 import type { References } from '../kinds/media.ts'
 import { openProviderFile } from '../media/results.ts'
 import { ProviderError } from '../providers/contract.ts'
 import type { Services } from '../services.ts'
 import type { Delivered, Delivery } from './delivery.ts'
+import { eventOf, lastEvent } from './events.ts'
 import { done } from './work.ts'
 
 const mostBytes = 64 * 1024 * 1024
@@ -22,28 +23,33 @@ const usualTokens = 1_290
 type Image = ImageFacts & { bytes: Uint8Array; revisedPrompt: string | null }
 
 /**
- * Has images made, keeps those that can be decoded, and answers with them. Throws a ProviderError, `invalid_response` where
- * none can.
+ * Has images made, keeps those that can be decoded, and answers with them: at once, or in an event each. Throws a
+ * ProviderError, `invalid_response` where none can.
  */
 export async function deliverImages(
   delivery: Delivery<'image'>,
-  responseFormat: 'url' | 'b64_json',
+  { stream, response_format }: Pick<ImageRequest, 'stream' | 'response_format'>,
 ): Promise<Delivered> {
   const { images, usage, lost } = await made(delivery)
   delivery.began()
   const quantity = quantityOf(delivery, images.length, lost, usage)
   const costNano = delivery.costNano(quantity)
-  const data = await Promise.all(images.map(image => presented(delivery, image, responseFormat)))
+  const data = await Promise.all(images.map(image => presented(delivery, image, response_format ?? 'b64_json')))
   if (delivery.client.gone) return { quantity: noQuantity, error: null }
   const { target } = delivery.work.call
-  const answer = {
-    created: Math.floor(delivery.startedMs / 1000),
+  const about = {
     model: target.model.id,
     provider: target.provider.name,
-    data,
     usage: { ...(usage && shownUsage(quantity.usage)), cost: costNano / 1e9 },
   }
-  delivery.client.answer(delivery.headers(costNano), JSON.stringify(answer))
+  const created = Math.floor(delivery.startedMs / 1000)
+  if (stream) {
+    const type = delivery.input.references > 0 ? 'image_edit.completed' : 'image_generation.completed'
+    for (const [i, image] of data.entries())
+      delivery.send(eventOf({ type, created_at: created, ...image, ...(i === data.length - 1 && about) }))
+    delivery.send(lastEvent)
+    delivery.client.end()
+  } else delivery.client.answer(delivery.headers(costNano), JSON.stringify({ created, data, ...about }))
   return { quantity, error: null }
 }
 

@@ -3,6 +3,7 @@ import { ClientGone } from '../chat/attempt.ts'
 import { BaseRun, clientClosed, nothing, type Way } from '../chat/base-run.ts'
 import type { Client } from '../chat/client.ts'
 import { failover } from '../chat/failover.ts'
+import type { Silent } from '../chat/keep-alive.ts'
 import { decimal, type Ended, type Report } from '../chat/report.ts'
 import type { Watch } from '../chat/watch.ts'
 import type { Known } from '../keys/policies.ts'
@@ -18,6 +19,7 @@ import type { Services } from '../services.ts'
 import type { Ticket } from '../wallet/admission.ts'
 import { spenderOf } from '../wallet/spender.ts'
 import type { Delivered, Delivery } from './delivery.ts'
+import { failedEvent } from './events.ts'
 import type { Work } from './work.ts'
 
 /** One request for media, already validated, and how it is delivered. */
@@ -26,7 +28,9 @@ export type InstantOrder<K extends InstantKind> = {
   known: Known
   requestId: string
   body: { model?: string | undefined }
+  /** Whether the answer is sent as it is made, and whether as server-sent events. */
   stream: boolean
+  events: boolean
   /** Looks at the references once they are in storage. Throws a GatewayError naming the field. */
   check?(references: References): Promise<void>
   deliver(delivery: Delivery<K>): Promise<Delivered>
@@ -67,6 +71,8 @@ export function servesInstant(kind: InstantKind, model: ModelRow): boolean {
 class InstantRun<K extends InstantKind> extends BaseRun {
   readonly #order: InstantOrder<K>
   readonly #row: InstantKindRow<{ model?: string | undefined }, WorkKinds[K]['input']>
+  #asked: Target | null = null
+  #opened = false
 
   constructor(services: Services, order: InstantOrder<K>, client: Client) {
     const row = instantKinds[order.kind] as unknown as InstantKindRow<InstantOrder<K>['body'], WorkKinds[K]['input']>
@@ -128,30 +134,59 @@ class InstantRun<K extends InstantKind> extends BaseRun {
   }
 
   async #served(way: Way, ticket: Ticket, references: References): Promise<Report> {
+    const { client, startedMs, tried, services } = this
     const live = this.policy.environment === 'live'
-    const { targets } = way
-    const { client, startedMs, tried } = this
+    const search = { targets: way.targets, live, home: null, startedMs, client, tried }
+    const silent: Silent = {
+      ticks: 0,
+      keepAlive: () => {
+        this.#open(this.headers(this.#asked ?? way.targets[0]!, way, ticket, tried.length + 1))
+        client.write(': keep-alive\n\n', 'latin1')
+      },
+    }
+    if (this.#order.events) services.keepAlive.watch(silent)
     try {
-      const ended = await failover(this.services, { targets, live, home: null, startedMs, client, tried }, watch =>
-        this.#attempt(watch, way, ticket, references),
-      )
+      const ended = await failover(services, search, watch => this.#attempt(watch, way, ticket, references, silent))
       return this.settle(ticket, way, ended)
     } catch (error) {
-      if (error instanceof ClientGone)
-        return this.settle(ticket, way, { ...nothing, status: 499, errorCode: clientClosed })
-      const failure = this.publicFailure(error)
-      this.settle(ticket, way, { ...nothing, status: failure.status, errorCode: failure.code })
-      const target = tried.at(-1)?.target ?? targets[0]!
-      Object.assign(failure.headers, this.headers(target, way, ticket, tried.length))
-      throw failure
+      return this.#failed(error, way, ticket)
+    } finally {
+      services.keepAlive.unwatch(silent)
     }
   }
 
-  async #attempt(watch: Watch, way: Way, ticket: Ticket, references: References): Promise<Ended> {
+  /** Nobody delivered: the error goes into events that keep-alives have opened, else to whoever writes the response. */
+  #failed(error: unknown, way: Way, ticket: Ticket): Report {
+    if (error instanceof ClientGone)
+      return this.settle(ticket, way, { ...nothing, status: 499, errorCode: clientClosed })
+    const failure = this.publicFailure(error)
+    const report = this.settle(ticket, way, { ...nothing, status: failure.status, errorCode: failure.code })
+    if (!this.#opened) {
+      const target = this.tried.at(-1)?.target ?? way.targets[0]!
+      Object.assign(failure.headers, this.headers(target, way, ticket, this.tried.length))
+      throw failure
+    }
+    this.client.write(failedEvent(failure), 'utf8')
+    this.client.end()
+    return report
+  }
+
+  #open(headers: Record<string, string>): void {
+    if (this.#opened) return
+    this.#opened = true
+    this.client.open(headers)
+  }
+
+  async #attempt(watch: Watch, way: Way, ticket: Ticket, references: References, silent: Silent): Promise<Ended> {
     const { client, services } = this
     const { target } = watch.route
+    this.#asked = target
     const left = new AbortController()
     client.onGone(() => left.abort())
+    const headers = (costNano: number | null) => ({
+      ...this.headers(target, way, ticket, this.tried.length + 1),
+      ...(costNano !== null && { 'x-gateway-cost-usd': decimal(costNano) }),
+    })
     const delivery: Delivery<K> = {
       services,
       organisationId: this.policy.organisationId,
@@ -160,11 +195,13 @@ class InstantRun<K extends InstantKind> extends BaseRun {
       input: this.#input(target, references),
       work: this.#work(watch, references, left.signal),
       costNano: quantity => this.#costNano(target, quantity, ticket),
-      headers: costNano => ({
-        ...this.headers(target, way, ticket, this.tried.length + 1),
-        ...(costNano !== null && { 'x-gateway-cost-usd': decimal(costNano) }),
-      }),
+      headers,
       began: () => watch.began({ streamed: this.#order.stream }),
+      send: event => {
+        this.#open(headers(null))
+        silent.ticks = 0
+        return client.write(event, 'utf8')
+      },
     }
     const { quantity, error } = await this.#order.deliver(delivery).catch(fault => {
       throw client.gone ? new ClientGone('the client went away') : fault

@@ -12,41 +12,54 @@ import { done } from './work.ts'
 /** Kinds that give sound. */
 export type SoundKind = 'speech' | 'music' | 'sfx'
 
-/** How sound is wrapped on its way to the client. */
-type Wrapping = {
-  contentType: string | null
-  part(bytes: Uint8Array): string | Uint8Array
-  end(quantity: Quantity, costNano: number): string | null
-}
-
 /**
  * Has sound made and passes it on as it comes, from its first whole frame on. Sound that its provider breaks off is broken off
  * for the client, too, and costs nothing. Throws a ProviderError as long as the client has seen nothing.
  */
 export async function deliverSound<K extends SoundKind>(delivery: Delivery<K>, asEvents = false): Promise<Delivered> {
-  const { client, costNano } = delivery
+  const { client } = delivery
   const output = await done(delivery.work)
   const { contentType, body } = await opened(delivery, output.sound)
-  const inTokens = delivery.work.call.target.deployment.price.unit === 'token'
-  const wrapping = asEvents ? events(inTokens) : file(contentType)
   delivery.began()
-  const headers = delivery.headers(inTokens ? null : costNano(quantityOf(delivery, null)))
-  client.open(wrapping.contentType ? { ...headers, 'content-type': wrapping.contentType } : headers)
   try {
+    const sending = asEvents ? events(delivery) : file(delivery, contentType)
     for await (const bytes of body) {
       if (client.gone) break
-      const part = wrapping.part(bytes)
-      const more = typeof part === 'string' ? client.write(part, 'latin1') : client.send(part)
-      if (!more) await drained(delivery)
+      if (!sending(bytes)) await drained(delivery)
     }
   } catch (error) {
     if (!client.gone) return brokenOff(delivery, error, asEvents)
   }
   const quantity = quantityOf(delivery, client.gone ? null : output.usage())
-  const last = wrapping.end(quantity, costNano(quantity))
-  if (last !== null) client.write(last, 'utf8')
+  if (asEvents) delivery.send(lastEvents(delivery, quantity))
   client.end()
   return { quantity, error: null }
+}
+
+type Sending = (bytes: Uint8Array) => boolean
+
+/** The bytes as they are, after a head that has the cost where it is known already. */
+function file<K extends SoundKind>(delivery: Delivery<K>, contentType: string): Sending {
+  const costNano = isPaidInTokens(delivery) ? null : delivery.costNano(quantityOf(delivery, null))
+  delivery.client.open({ ...delivery.headers(costNano), 'content-type': contentType })
+  return bytes => delivery.client.send(bytes)
+}
+
+/** OpenAI's `stream_format: "sse"`. */
+function events<K extends SoundKind>(delivery: Delivery<K>): Sending {
+  return bytes => delivery.send(eventOf({ type: 'speech.audio.delta', audio: Buffer.from(bytes).toString('base64') }))
+}
+
+/** The end of the events, with tokens where they are paid for. */
+function lastEvents<K extends SoundKind>(delivery: Delivery<K>, quantity: Quantity): string {
+  const { prompt_tokens: input_tokens, completion_tokens: output_tokens, total_tokens } = quantity.usage
+  const tokens = isPaidInTokens(delivery) ? { input_tokens, output_tokens, total_tokens } : undefined
+  const usage = { ...tokens, cost: delivery.costNano(quantity) / 1e9 }
+  return `${eventOf({ type: 'speech.audio.done', usage })}${lastEvent}`
+}
+
+function isPaidInTokens<K extends SoundKind>({ work }: Delivery<K>): boolean {
+  return work.call.target.deployment.price.unit === 'token'
 }
 
 /** The sound from its first frame on. A file behind an address is in whatever format it is. */
@@ -61,30 +74,13 @@ async function opened<K extends SoundKind>(
   return begun(body, format === 'pcm' ? format : null)
 }
 
-function brokenOff<K extends SoundKind>({ client }: Delivery<K>, error: unknown, asEvents: boolean): Delivered {
+function brokenOff<K extends SoundKind>(delivery: Delivery<K>, error: unknown, asEvents: boolean): Delivered {
   if (!(error instanceof ProviderError)) throw error
   if (asEvents) {
-    client.write(brokenEvent, 'utf8')
-    client.end()
-  } else if (client.abandon()) throw error // Nobody has seen any of it: another provider may begin anew.
+    delivery.send(brokenEvent)
+    delivery.client.end()
+  } else if (delivery.client.abandon()) throw error // Nobody has seen any of it: another provider may begin anew.
   return { quantity: noQuantity, error }
-}
-
-function file(contentType: string): Wrapping {
-  return { contentType, part: bytes => bytes, end: () => null }
-}
-
-/** OpenAI's `stream_format: "sse"`; tokens only where they are paid for. */
-function events(inTokens: boolean): Wrapping {
-  return {
-    contentType: null,
-    part: bytes => eventOf({ type: 'speech.audio.delta', audio: Buffer.from(bytes).toString('base64') }),
-    end(quantity, costNano) {
-      const { prompt_tokens: input_tokens, completion_tokens: output_tokens, total_tokens } = quantity.usage
-      const usage = { ...(inTokens && { input_tokens, output_tokens, total_tokens }), cost: costNano / 1e9 }
-      return `${eventOf({ type: 'speech.audio.done', usage })}${lastEvent}`
-    },
-  }
 }
 
 /** At fifteen characters a second and 25 tokens a second. */

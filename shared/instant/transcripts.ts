@@ -32,10 +32,9 @@ async function streamed(delivery: TranscriptDelivery, { deltas, transcript }: Tr
   // Until the first piece is there, another provider can still take over.
   let piece = await pieces.next()
   delivery.began()
-  client.open(delivery.headers(null))
   try {
     for (; !piece.done && !client.gone; piece = await pieces.next())
-      if (!client.write(eventOf({ type: 'transcript.text.delta', delta: piece.value }), 'utf8')) await drained(delivery)
+      if (!delivery.send(eventOf({ type: 'transcript.text.delta', delta: piece.value }))) await drained(delivery)
     if (client.gone) {
       await pieces.return?.()
       return { quantity: heard(delivery), error: null }
@@ -43,13 +42,13 @@ async function streamed(delivery: TranscriptDelivery, { deltas, transcript }: Tr
     const all = transcript()
     const quantity = quantityOf(delivery, all)
     const usage = shownUsage(delivery, quantity, delivery.costNano(quantity))
-    client.write(eventOf({ type: 'transcript.text.done', text: all.text, usage }) + lastEvent, 'utf8')
+    delivery.send(eventOf({ type: 'transcript.text.done', text: all.text, usage }) + lastEvent)
     client.end()
     return { quantity, error: null }
   } catch (error) {
     if (client.gone) return { quantity: heard(delivery), error: null }
     if (!(error instanceof ProviderError)) throw error
-    client.write(brokenEvent, 'utf8')
+    delivery.send(brokenEvent)
     client.end()
     return { quantity: noQuantity, error }
   }

@@ -40,7 +40,13 @@ export const imageRequest = z
     moderation: z.enum(['auto', 'low']).nullish(),
     seed: z.int().min(0).max(4_294_967_295).nullish(),
     user: z.string().max(512).optional(),
-    stream: z.literal(false, 'images are not streamed').nullish(),
+    stream: z
+      .boolean()
+      .nullish()
+      .describe(
+        'Send an `image_generation.completed` or `image_edit.completed` event for each image, with keep-alives before.',
+      ),
+    partial_images: z.int().min(0).max(3).nullish().describe('At most so many previews; there are none today.'),
   })
   .meta({ id: 'ImageRequest' })
 export type ImageRequest = z.infer<typeof imageRequest>

@@ -11,7 +11,10 @@ const bodies: Record<string, { valid: object[]; wrong: object }> = {
     wrong: { prompt: 'A fox', n: 99 },
   },
   '/v1/images/generations': {
-    valid: [{ prompt: 'A fox', response_format: 'url' }],
+    valid: [
+      { prompt: 'A fox', response_format: 'url' },
+      { prompt: 'A fox', n: 2, stream: true },
+    ],
     wrong: { prompt: 'A fox', size: 'big' },
   },
   '/v1/images/edits': {
