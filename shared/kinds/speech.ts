@@ -16,7 +16,7 @@ export const speechRequest = z
       .transform(voice => (typeof voice === 'string' ? voice : voice.id))
       .optional()
       .describe('A voice of the model; without it, its first one.'),
-    response_format: z.enum(soundFormats).nullish().describe('Default `mp3`.'),
+    response_format: z.enum(soundFormats).nullish().describe('Default `mp3`, or the model’s first where it has none.'),
     speed: z.number().min(0.25).max(4).nullish().describe('Default 1.'),
     instructions: z.string().min(1).max(4_096).nullish().describe('How to speak, where the model can be told.'),
     stream_format: z
@@ -52,7 +52,7 @@ export const speech: InstantKindRow<SpeechRequest, SpeechInput> = {
     return {
       text: body.input,
       voice: voiceOf(body, model),
-      format: choice(model, 'formats', 'response_format', body.response_format ?? 'mp3') as SoundFormat,
+      format: choice(model, 'formats', 'response_format', body.response_format ?? usualFormat(model)) as SoundFormat,
       speed: body.speed ?? 1,
       instructions: body.instructions ?? null,
     }
@@ -73,6 +73,11 @@ export const speech: InstantKindRow<SpeechRequest, SpeechInput> = {
 /** A slow speaker needs a second for five characters, and a second has at most 50 tokens. */
 const mostTokensPerCharacter = 10
 const tokensPerPrompt = 500
+
+/** What OpenAI's clients expect, else whatever there is. */
+function usualFormat(model: ModelRow): string | undefined {
+  return listOf(model, 'formats').includes('mp3') ? 'mp3' : undefined
+}
 
 function voiceOf({ voice }: SpeechRequest, model: ModelRow): string {
   const own = model.kind?.default_voice
