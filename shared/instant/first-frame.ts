@@ -1,5 +1,6 @@
 import { type Bytes, peek } from '../io/bytes.ts'
 import { type MediaFormat, sniff, sniffedBytes } from '../io/media-type.ts'
+import { afterTag, mp3Frame } from '../io/mp3.ts'
 import { type SoundFormat, soundTypes } from '../kinds/sound.ts'
 import { ProviderError } from '../providers/contract.ts'
 
@@ -80,8 +81,8 @@ const frameIn: Record<SoundFormat, (head: Buffer) => Found> = {
   mp3: head => {
     const at = afterTag(head)
     if (at + 4 > head.length) return 'more'
-    const bytes = layer3FrameBytes(head.readUInt32BE(at))
-    return bytes === 0 ? 'never' : at + bytes <= head.length ? 'frame' : 'more'
+    const frame = mp3Frame(head.readUInt32BE(at))
+    return frame === null ? 'never' : at + frame.bytes <= head.length ? 'frame' : 'more'
   },
   aac: head => {
     const at = afterTag(head)
@@ -119,28 +120,4 @@ const frameIn: Record<SoundFormat, (head: Buffer) => Found> = {
 
 function beginsWith(head: Buffer, magic: string): boolean {
   return head.toString('latin1', 0, magic.length) === magic.slice(0, head.length)
-}
-
-/** Where the sound begins behind an ID3v2 tag. */
-function afterTag(head: Buffer): number {
-  if (head.length < 10 || head.toString('latin1', 0, 3) !== 'ID3') return 0
-  const [a = 0, b = 0, c = 0, d = 0] = head.subarray(6, 10)
-  return 10 + ((a << 21) | (b << 14) | (c << 7) | d)
-}
-
-const kilobits = {
-  mpeg1: [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 0],
-  mpeg2: [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160, 0],
-}
-const hertz = [44_100, 48_000, 32_000, 0]
-
-/** The length of a frame by its header (ISO/IEC 11172-3 and 13818-3, layer III); 0 when it is none. */
-function layer3FrameBytes(header: number): number {
-  const version = (header >>> 19) & 3
-  if (header >>> 21 !== 0x7ff || version === 1 || ((header >>> 17) & 3) !== 1) return 0
-  const isFirst = version === 3
-  const bitRate = kilobits[isFirst ? 'mpeg1' : 'mpeg2'][(header >>> 12) & 15]! * 1_000
-  const rate = hertz[(header >>> 10) & 3]! / (isFirst ? 1 : version === 2 ? 2 : 4)
-  if (bitRate === 0 || rate === 0) return 0
-  return Math.floor(((isFirst ? 144 : 72) * bitRate) / rate) + ((header >>> 9) & 1)
 }

@@ -1,3 +1,4 @@
+import { gate } from './gate.ts'
 import { sniff, sniffedBytes } from './media-type.ts'
 
 export type ImageFacts = { contentType: string; width: number; height: number }
@@ -8,8 +9,7 @@ const mostPixels = 50_000_000
 const mostAtOnce = 2
 const decodable = /^image\/(?:png|jpeg|webp|gif|avif|tiff)$/
 
-let decoding = 0
-const waiting: (() => void)[] = []
+const decoding = gate(mostAtOnce)
 
 /**
  * The type and size in pixels of an image that can be decoded to its last row; null for anything else, and for one of more
@@ -18,17 +18,8 @@ const waiting: (() => void)[] = []
 export async function examineImage(bytes: Uint8Array): Promise<ImageFacts | null> {
   const format = await sniff(bytes.subarray(0, sniffedBytes))
   if (!format || !canExamine(format.contentType)) return null
-  if (decoding >= mostAtOnce) await new Promise<void>(resolve => waiting.push(resolve))
-  decoding++
-  try {
-    const { width, height } = await decoded(bytes)
-    return { contentType: format.contentType, width, height }
-  } catch {
-    return null
-  } finally {
-    decoding--
-    waiting.shift()?.()
-  }
+  const size = await decoding(() => decoded(bytes).catch(() => null))
+  return size && { contentType: format.contentType, ...size }
 }
 
 async function decoded(bytes: Uint8Array) {

@@ -1,10 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { gate } from './gate.ts'
 import { lengthByPackets, type MediaLength, type RangeFile } from './media-packets.ts'
 import { measureApart } from './media-threads.ts'
+import { mp3Length } from './mp3.ts'
 import { waveLength } from './wave.ts'
 
 /** A file of this size cannot be made to keep the processor busy for long. */
 const smallBytes = 256 * 1024
+/** Each has a part of its file in memory. */
+const measuring = gate(8)
 
 /**
  * Measures an audio or video file by its packets, whatever its header says of its length. Null when it cannot be
@@ -30,8 +34,10 @@ async function lengthOf(file: RangeFile, timeoutMs: number): Promise<MediaLength
   const over = new AbortController()
   const late = sleep(timeoutMs, null, { signal: over.signal }).catch(() => null)
   try {
-    const wave = await Promise.race([waveLength(file).catch(() => null), late])
-    if (wave !== undefined) return wave
+    for (const plain of [waveLength, mp3Length]) {
+      const length = await Promise.race([measuring(() => plain(file).catch(() => null)), late])
+      if (length !== undefined) return length
+    }
     if (file.bytes > smallBytes) return await measureApart(file, timeoutMs)
     return await Promise.race([lengthByPackets(file).catch(() => null), late])
   } finally {

@@ -1,0 +1,134 @@
+import { Buffer } from 'node:buffer'
+import type { MediaLength, RangeFile } from './media-packets.ts'
+
+/** One frame of MPEG layer III, in bytes and samples, with the sample rate in hertz. */
+export type Mp3Frame = { bytes: number; samples: number; rateHz: number; isMpeg1: boolean; isMono: boolean }
+
+const kilobits = {
+  mpeg1: [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 0],
+  mpeg2: [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160, 0],
+}
+const hertz = [44_100, 48_000, 32_000, 0]
+
+/** The frame that a header begins (ISO/IEC 11172-3 and 13818-3, layer III); null when it is none. */
+export function mp3Frame(header: number): Mp3Frame | null {
+  const version = (header >>> 19) & 3
+  if (header >>> 21 !== 0x7ff || version === 1 || ((header >>> 17) & 3) !== 1) return null
+  const isMpeg1 = version === 3
+  const bitRate = kilobits[isMpeg1 ? 'mpeg1' : 'mpeg2'][(header >>> 12) & 15]! * 1_000
+  const rateHz = hertz[(header >>> 10) & 3]! / (isMpeg1 ? 1 : version === 2 ? 2 : 4)
+  if (bitRate === 0 || rateHz === 0) return null
+  const samples = isMpeg1 ? 1_152 : 576
+  const bytes = Math.floor(((samples / 8) * bitRate) / rateHz) + ((header >>> 9) & 1)
+  return { bytes, samples, rateHz, isMpeg1, isMono: ((header >>> 6) & 3) === 3 }
+}
+
+/** Where the sound begins behind an ID3v2 tag, of which ten bytes are enough. */
+export function afterTag(head: Buffer): number {
+  if (head.length < 10 || head.toString('latin1', 0, 3) !== 'ID3') return 0
+  const [a = 0, b = 0, c = 0, d = 0] = head.subarray(6, 10)
+  return 10 + (((a & 127) << 21) | ((b & 127) << 14) | ((c & 127) << 7) | (d & 127))
+}
+
+const windowBytes = 512 * 1024
+/** Tags and what broke on the way; a file of more is looked at by somebody with more patience. */
+const mostStrangeBytes = 64 * 1024
+/** Of an encoder's own first frame: what it says of the others lies within. */
+const infoBytes = 64
+/** A file that says it has this many more frames than are there was cut off. */
+const missingShare = 0.01
+
+/**
+ * The length of an MP3 file by its frames, whatever its tags say of it. Undefined when it is not plainly one; null when it has
+ * no frame, or fewer than its encoder says. A last frame that is not whole does not count, as no player minds it.
+ */
+export async function mp3Length(file: RangeFile): Promise<MediaLength | null | undefined> {
+  const window = new Window(file)
+  const start = afterTag(await window.at(0, 10))
+  const first = await frameAt(window, start)
+  if (!first) return undefined
+  const stated = framesStated(await window.at(start, first.bytes + infoBytes), first)
+  let at = stated === null ? start : start + first.bytes
+  let frames = 0
+  let seconds = 0
+  let strangeBytes = mostStrangeBytes
+  for (;;) {
+    const frame = await frameAt(window, at)
+    if (frame && at + frame.bytes <= file.bytes) {
+      frames++
+      seconds += frame.samples / frame.rateHz
+      at += frame.bytes
+      continue
+    }
+    const next = await resynced(window, at + 1, at + strangeBytes)
+    if (next === null) {
+      if (at + strangeBytes < file.bytes) return undefined
+      break
+    }
+    strangeBytes -= next - at
+    at = next
+  }
+  if (frames === 0 || (stated !== null && frames < Math.floor(stated * (1 - missingShare)))) return null
+  return { seconds: Math.round(seconds * 1e6) / 1e6, hasVideo: false, hasAudio: true }
+}
+
+async function frameAt(window: Window, at: number): Promise<Mp3Frame | null> {
+  const header = await window.at(at, 4)
+  return header.length < 4 ? null : mp3Frame(header.readUInt32BE())
+}
+
+/** Where the frames go on behind other bytes, if they do before `until`: two follow each other there, or one ends the file. */
+async function resynced(window: Window, from: number, until: number): Promise<number | null> {
+  for (let at = from; at < until && at + 4 <= window.bytes; at++) {
+    at = await window.find(0xff, at, until)
+    if (at < 0) return null
+    const frame = await frameAt(window, at)
+    if (!frame) continue
+    const end = at + frame.bytes
+    if (end === window.bytes || (await frameAt(window, end))) return at
+  }
+  return null
+}
+
+/** How many frames follow, by the frame that encoders put before them (Xing, Info); null when there is no such frame. */
+function framesStated(bytes: Buffer, { isMpeg1, isMono }: Mp3Frame): number | null {
+  const at = 4 + (isMpeg1 ? (isMono ? 17 : 32) : isMono ? 9 : 17)
+  const name = bytes.toString('latin1', at, at + 4)
+  if ((name !== 'Xing' && name !== 'Info') || bytes.length < at + 12) return null
+  return bytes.readUInt32BE(at + 4) & 1 ? bytes.readUInt32BE(at + 8) : 0
+}
+
+/** A file through a window that moves forward. */
+class Window {
+  readonly bytes: number
+  readonly #file: RangeFile
+  #start = 0
+  #content = Buffer.alloc(0)
+
+  constructor(file: RangeFile) {
+    this.#file = file
+    this.bytes = file.bytes
+  }
+
+  /** So many bytes at a place, fewer at the end of the file. */
+  async at(start: number, count: number): Promise<Buffer> {
+    const end = Math.min(start + count, this.bytes)
+    if (start < this.#start || end > this.#start + this.#content.length) await this.#move(start)
+    return this.#content.subarray(start - this.#start, Math.max(0, end - this.#start))
+  }
+
+  /** Where a byte is found next before `until`; -1 when it is not. */
+  async find(byte: number, from: number, until: number): Promise<number> {
+    for (let at = from; at < Math.min(until, this.bytes); at = this.#start + this.#content.length) {
+      await this.at(at, 1)
+      const found = this.#content.indexOf(byte, at - this.#start)
+      if (found >= 0) return this.#start + found
+    }
+    return -1
+  }
+
+  async #move(start: number): Promise<void> {
+    this.#start = Math.min(start, this.bytes)
+    this.#content = Buffer.from(await this.#file.read(this.#start, Math.min(start + windowBytes, this.bytes)))
+  }
+}
