@@ -21,6 +21,8 @@ test.before(async () => {
     FAL_BASE_URL: nowhere,
     ELEVENLABS_API_KEY: 'key',
     ELEVENLABS_BASE_URL: nowhere,
+    RUNWAY_API_KEY: 'key',
+    RUNWAY_BASE_URL: nowhere,
     GEMINI_API_KEY: 'key',
     GEMINI_BASE_URL: nowhere,
   })
@@ -171,7 +173,7 @@ for (const environment of ['live', 'test'] as const) {
 test.serial('4xx naming the field of a JSON body, and nothing is stored or billed', async t => {
   const unsupported = (param: string): Refusal => ({ status: 400, code: 'unsupported_capability', param })
   const invalid = (param: string): Refusal => ({ status: 400, code: 'invalid_request', param })
-  const cut = dataUri('image/png', picture.subarray(0, 200))
+  const cut = dataUri('image/png', picture.subarray(0, picture.length / 2))
   const cases: [path: string, body: object, expected: Refusal][] = [
     ['/v1/audio/transcriptions', { audio_url: image }, { ...wrongType, param: 'audio_url' }],
     ['/v1/audio/transcriptions', { audio_url: 'data:audio/wav;base64,' }, invalid('audio_url')],
@@ -184,7 +186,7 @@ test.serial('4xx naming the field of a JSON body, and nothing is stored or bille
     ['/v1/images', { model: 'gpt-image-2' }, { status: 400, code: 'missing_field', param: 'prompt' }],
     ['/v1/images', { model: 'gpt-image-2', prompt: '' }, invalid('prompt')],
     ['/v1/images', { model: 'gpt-image-2', prompt: 'x', n: 11 }, invalid('n')],
-    ['/v1/images', { model: 'recraft-v3', prompt: 'x', n: 2 }, unsupported('n')],
+    ['/v1/images', { model: 'runway-gen4-image', prompt: 'x', n: 2 }, unsupported('n')],
     ['/v1/images', { model: 'gpt-image-2', prompt: 'x', size: '1024' }, invalid('size')],
     [
       '/v1/images',
@@ -258,7 +260,11 @@ test.serial('4xx naming the file of an edit’s form, and nothing is stored or b
       { image: { bytes: sound, name: 'a.wav', type: 'audio/wav' } },
       { ...wrongType, param: 'image.0' },
     ],
-    [{ prompt: 'x' }, { image: { ...good, bytes: picture.subarray(0, 150) } }, { ...unreadable, param: 'image.0' }],
+    [
+      { prompt: 'x' },
+      { image: { ...good, bytes: picture.subarray(0, picture.length / 2) } },
+      { ...unreadable, param: 'image.0' },
+    ],
     [{ prompt: 'x' }, { image: { ...good, bytes: Buffer.alloc(0) } }, { ...unreadable, param: 'image' }],
     [
       { prompt: 'x' },

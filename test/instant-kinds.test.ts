@@ -131,7 +131,7 @@ test('a transcript’s format says what times it needs', t => {
 
 test('400 naming the field that a model does not take', t => {
   const cases: [InstantKind, model: string, body: object, param: string][] = [
-    ['image', 'recraft-v3', { prompt: 'x', n: 2 }, 'n'],
+    ['image', 'runway-gen4-image', { prompt: 'x', n: 2 }, 'n'],
     ['image', 'flux-schnell', { prompt: 'x', mask: 'https://a.example/b.png' }, 'mask'],
     ['image', 'gpt-image-2', { prompt: 'x', mask: 'https://a.example/b.png' }, 'input_references'],
     ['image', 'runway-gen4-image-turbo', { prompt: 'x' }, 'input_references'],

@@ -5,6 +5,7 @@ import type { Client } from '../chat/client.ts'
 import { failover } from '../chat/failover.ts'
 import type { Silent } from '../chat/keep-alive.ts'
 import { decimal, type Ended, type Report } from '../chat/report.ts'
+import { mostTargets } from '../chat/router.ts'
 import type { Watch } from '../chat/watch.ts'
 import type { Known } from '../keys/policies.ts'
 import { authorise, type Policy } from '../keys/policy.ts'
@@ -106,6 +107,7 @@ class InstantRun<K extends InstantKind> extends BaseRun {
       serves: model => servesInstant(kind, model),
       targets: model => instantTargets(this.services, kind, model, policy.environment),
       check: model => this.#row.input(body, model, references),
+      most: mostTargets,
     })
   }
 

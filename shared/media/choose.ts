@@ -16,14 +16,16 @@ export type Choice = {
   targets(model: ModelRow): Target[]
   /** Throws the GatewayError of a model that cannot take the input. */
   check(model: ModelRow): void
+  /** How many targets are enough where the body names no model; without it, those of one model are. */
+  most?: number
 }
 
 /**
- * Who can do some work, in the catalog's order: at the model that the body names, else at the first one that takes the input.
+ * Who can do some work, in the catalog's order: at the model that the body names, else at the first ones that take the input.
  * Throws the error of the named model, or of the first one that did not.
  */
 export function chooseTargets(catalog: Catalog, policy: Policy, choice: Choice): Target[] {
-  const { slug, list, serves, targets, check } = choice
+  const { slug, list, serves, targets, check, most = 1 } = choice
   const named = slug && slug !== 'auto' ? catalog.find(slug) : null
   if (named === undefined || (named && (!serves(named) || named.disabled))) {
     throw new GatewayError(
@@ -36,17 +38,20 @@ export function chooseTargets(catalog: Catalog, policy: Policy, choice: Choice):
   if (named && allowed?.has(named.id) === false)
     throw new GatewayError('model_not_allowed', `This key may not use \`${slug}\`.`, { param: 'model' })
   let refusal: unknown = null
+  const chosen: Target[] = []
   for (const model of named ? [named] : catalog.models.values()) {
+    if (chosen.length >= most) break
     if (!serves(model) || model.disabled || allowed?.has(model.id) === false) continue
     const found = targets(model)
     if (found.length === 0) continue
     try {
       check(model)
-      return found
+      chosen.push(...found)
     } catch (error) {
       refusal ??= error
     }
   }
+  if (chosen.length > 0) return chosen
   if (refusal) throw refusal
   const what = named ? `\`${named.id}\`` : 'this route'
   throw new GatewayError('no_provider_available', `No configured provider serves ${what} for this key.`, {
