@@ -163,7 +163,7 @@ const beforeSending = new Set([
 
 /** True when no byte of a request can have reached the other side: there never was a connection. */
 export function neverSent(error: Error): boolean {
-  const { code = '' } = error as { code?: string }
+  const code = String((error as { code?: unknown }).code) // That of an aborted request is a number.
   return beforeSending.has(code) || code.startsWith('ERR_TLS_') || code.includes('CERT')
 }
 

@@ -108,6 +108,11 @@ const secrets: [RegExp, string][] = [
   [/\b(?:sk-|r8_|msy_|mhk_|whsec_|key_)[\w-]{6,}|\b(?:Bearer|Key|Token) [\w.:-]{16,}/g, '[redacted]'],
 ]
 
+/** A provider's words without signatures of addresses, whole files and credentials. */
+export function discreet(message: string): string {
+  return secrets.reduce((shown, [secret, instead]) => shown.replace(secret, instead), message.slice(0, longestRead))
+}
+
 /** A provider's refusal with its reason and words; `status` null for work that failed later. */
 export function refusal(
   reason: FailureReason,
@@ -115,10 +120,7 @@ export function refusal(
   status: number | null = null,
   headers: Headers = {},
 ): ProviderError {
-  const words = secrets.reduce(
-    (shown, [secret, instead]) => shown.replace(secret, instead),
-    message.slice(0, longestRead),
-  )
+  const words = discreet(message)
   const fallback = status ? `The provider answered with status ${status}.` : 'The provider reported a failure.'
   const retryAfterMs = retryDelayMs(headers)
   return new ProviderError(reason, fixedMessages[reason] ?? (words.slice(0, longestMessage) || fallback), {

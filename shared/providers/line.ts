@@ -1,4 +1,4 @@
-import { Readable } from 'node:stream'
+import { PassThrough, Readable } from 'node:stream'
 import type { ProviderRow } from '../catalog/schema.ts'
 import {
   collect,
@@ -87,12 +87,8 @@ export function openLine({ provider, protocol, pool, baseUrl, prefix, timeouts, 
     receive({ method: 'GET', path, headers: { ...auth(), 'accept-encoding': 'identity' }, body: null })
   const stream = async (request: ProviderRequest): Promise<ProviderDownload> => {
     const answer = await receive({ ...outgoing(request), signal: request.signal, timeouts: patience(request) })
-    if (isSuccess(answer.status) || request.allow?.includes(answer.status)) {
-      const stream = Readable.from(explained(answer.stream), { objectMode: false })
-      // One that is destroyed before it is read has not begun to read the other either.
-      stream.once('close', () => answer.stream.destroy())
-      return { ...answer, stream }
-    }
+    if (isSuccess(answer.status) || request.allow?.includes(answer.status))
+      return { ...answer, stream: explained(answer.stream) }
     throw failureOf(protocol, answer.status, answer.headers, await beginning(answer.stream))
   }
   return { provider, baseUrl, send, stream, open }
@@ -120,13 +116,13 @@ async function beginning(stream: Readable): Promise<string> {
   return Buffer.concat(parts).toString('utf8', 0, shownBodyBytes)
 }
 
-/** A stream whose failures are the provider's. */
-async function* explained(stream: Readable): AsyncIterable<Uint8Array> {
-  try {
-    yield* stream
-  } catch (error) {
-    throw faultOf(new ExchangeError(transportFault(error as Error), error as Error))
-  }
+/** A stream whose failures are the provider's. Who destroys it closes the connection at once, whatever it waits for. */
+function explained(source: Readable): Readable {
+  const stream = new PassThrough()
+  stream.on('error', () => {}) // Whoever reads it gets it too.
+  stream.once('close', () => source.destroy())
+  source.once('error', error => stream.destroy(faultOf(new ExchangeError(transportFault(error), error)) as Error))
+  return source.pipe(stream)
 }
 
 /**

@@ -1,9 +1,9 @@
 import { type FailureReason, ProviderError } from '../contract.ts'
-import { reasonsByStatus } from '../fields.ts'
+import { discreet, reasonsByStatus } from '../fields.ts'
 import { isObject, type Json } from './json.ts'
 
 type Headers = Record<string, string | string[] | undefined>
-type Fault = { message: string; codes: string[]; httpCode: number | null; moderated: boolean }
+type Fault = { message: string; codes: string[]; httpCode: number | null; moderated: boolean; param: string | null }
 
 /** What an error's `code`, `type` or OpenRouter's `error_type` says; more exact than the status. */
 const byCode = new Map<string, FailureReason>([
@@ -37,6 +37,8 @@ const tooLong =
   /context (length|window)|prompt is too long|too many (input )?tokens|exceeds? the (maximum|max) .{0,40}tokens/i
 const secrets = /\b(?:sk-|gsk_|xai-|org-|proj_)[\w*.-]{6,}|\bBearer \S+/g
 const longestMessage = 1000
+/** The field that a request is wrong in, such as `messages[0].content`. */
+const fieldName = /^[\w.[\]-]{1,100}$/
 
 /** The provider's answer that is not 2xx, as a reason (tables of OpenAI's and OpenRouter's error codes). */
 export function failure(status: number, headers: Headers, body: string): ProviderError {
@@ -52,11 +54,12 @@ export function reportedFailure(json: Json): ProviderError {
 
 function errorFrom(fault: Fault, status: number | null, delayMs: number | null): ProviderError {
   const reason = reasonOf(fault, status)
-  const text = fault.message.replace(secrets, '[redacted]').slice(0, longestMessage)
+  const text = discreet(fault.message).replace(secrets, '[redacted]').slice(0, longestMessage)
   const fallback = status ? `The provider answered with status ${status}.` : 'The provider reported an error.'
   return new ProviderError(reason, fixedMessages[reason] ?? (text || fallback), {
     ...(status && { status }),
     ...(delayMs !== null && { retryAfterMs: delayMs }),
+    ...(fault.param !== null && { param: fault.param }),
   })
 }
 
@@ -80,7 +83,7 @@ function requestFault({ message }: Fault): FailureReason {
 /** Reads `{error:{…}}`, `{error:"…"}`, `{message,type,code}` and `{detail:…}`, alone or in an array. */
 function faultFrom(json: unknown): Fault {
   const outer = Array.isArray(json) ? json[0] : json
-  const fault: Fault = { message: '', codes: [], httpCode: null, moderated: false }
+  const fault: Fault = { message: '', codes: [], httpCode: null, moderated: false, param: null }
   if (!isObject(outer)) return fault
   if (typeof outer.error === 'string') return { ...fault, message: outer.error }
   const error = isObject(outer.error) ? outer.error : outer
@@ -92,6 +95,7 @@ function faultFrom(json: unknown): Fault {
   if (Number.isInteger(httpCode) && httpCode >= 400 && httpCode < 600) fault.httpCode = httpCode
   // OpenRouter reports a prompt flagged by moderation as 403 with the reasons.
   fault.moderated = Array.isArray(metadata.reasons) || metadata.flagged_input !== undefined
+  if (typeof error.param === 'string' && fieldName.test(error.param)) fault.param = error.param
   fault.message = typeof error.message === 'string' ? error.message : detailOf(outer.detail)
   return fault
 }
