@@ -3,16 +3,21 @@ import { chat } from './chat.ts'
 import { completion } from './completion.ts'
 import { embedding } from './embedding.ts'
 import { failure } from './failure.ts'
+import { image } from './images.ts'
+import { speech } from './speech.ts'
+import { transcription } from './transcription.ts'
 import { verify, videos } from './videos.ts'
 
 /**
  * OpenAI's dialect, which many providers and local servers speak. Their differences are quirks of the provider's row:
- * `max_tokens_field`, `seed_field`, `stream_usage`, `request_fields`, `metadata` and `videos`; the deployment trait `reasoning` marks
- * models that reject sampling fields.
+ * `max_tokens_field`, `seed_field`, `stream_usage`, `request_fields`, `metadata`, `videos`, `images` and `audio` (it has the
+ * routes for speech and transcriptions); the deployment trait `reasoning` marks models that reject sampling fields,
+ * `diarizes` models that tell who speaks.
  */
 export const openai: Protocol = {
   direct: { chat, completion, embedding },
   queued: { video: videos },
+  instant: { image, speech, transcription },
   verify,
   verifiesBySecret: true,
   failure,

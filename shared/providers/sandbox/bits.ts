@@ -1,6 +1,6 @@
 const firstBytes = 4_096
 
-/** Writes bits, the most significant first, with the variable-length codes of H.264 (ITU-T H.264, 9.1). */
+/** Writes bits, the most significant first; also the variable-length codes of H.264 (ITU-T H.264, 9.1). */
 export class BitWriter {
   #bytes = new Uint8Array(firstBytes)
   #length = 0
@@ -38,7 +38,12 @@ export class BitWriter {
 
   /** Everything written, ended by a one and zeros up to a whole byte (7.3.2.11). */
   end(): Uint8Array {
-    this.bits(1, 1).align()
+    return this.bits(1, 1).written()
+  }
+
+  /** Everything written, with zeros up to a whole byte. */
+  written(): Uint8Array {
+    this.align()
     return this.#bytes.subarray(0, this.#length)
   }
 

@@ -3,18 +3,24 @@ import { newId } from '../../base/ids.ts'
 import type { Usage } from '../../base/usage.ts'
 import type { ChatChunk, ChatCompletion, ChatDelta, ChatRequest, FinishReason, ToolCall } from '../../kinds/chat.ts'
 import type { Tokenizer } from '../../kinds/tokenizer.ts'
-import { type Answer, badRequest, eventStream, json, roomFor, untilStop, words } from './answer.ts'
+import { type Answer, badRequest, eventStream, fault, json, roomFor, untilStop, words } from './answer.ts'
 import { instanceOf } from './instance.ts'
-import { pcm16, png, wav } from './media.ts'
+import { png } from './media.ts'
+import { soundFile } from './sounds.ts'
 
 type FunctionTool = { name: string; parameters?: Record<string, unknown> }
 type Message = ChatCompletion['choices'][number]['message']
 /** What every choice says. `tokens` counts one of them. */
-type Output = { message: Message; finish: FinishReason; tokens: number; audioTokens: number }
+type Output = { message: Message; finish: FinishReason; tokens: number; audioTokens: number; imageTokens: number }
 
 const imageSide = 64
-const audioMs = 500
-const audioTokens = 10
+const imageTokens = 258
+const spokenCharactersPerSecond = 15
+const audioTokensPerSecond = 20
+/** Of all choices together: their base64 is in the answer. */
+const mostAudioSeconds = 60
+/** Base64 characters of sound in one event: whole samples, and whole groups of four. */
+const audioPieceCharacters = 64_000
 /** What OpenAI's format adds to each message, and to the whole. */
 const framingTokens = 3
 
@@ -23,6 +29,8 @@ export function chat(body: ChatRequest, tokenizer: Tokenizer): Answer {
   const text = lastUserText(body)
   const tool = calledTool(body, text)
   if (tool === 'unknown') return badRequest('The tool choice names no function of the list of tools.', 'tool_choice')
+  const format = soundFormatOf(body)
+  if (body.stream && format && format !== 'pcm16') return unstreamable(format)
   const output = tool ? toolOutput(tool, body, tokenizer) : textOutput(text, body, tokenizer)
   const copies = body.n ?? 1
   const usage = usageOf(body, output, copies, tokenizer)
@@ -71,31 +79,57 @@ function toolOutput(tool: FunctionTool, body: ChatRequest, tokenizer: Tokenizer)
     finish: args.length < written.length ? 'length' : 'tool_calls',
     tokens: tokenizer.count(tool.name) + tokenizer.count(args),
     audioTokens: 0,
+    imageTokens: 0,
   }
 }
 
 function textOutput(text: string, body: ChatRequest, tokenizer: Tokenizer): Output {
   const whole = structured(text, body) ?? untilStop(text, body.stop)
   const content = limited(whole, body, tokenizer)
-  const message: Message = { role: 'assistant', content, refusal: null }
-  if (body.modalities?.includes('image')) {
-    const url = `data:image/png;base64,${png(imageSide).toString('base64')}`
-    message.images = [{ type: 'image_url', image_url: { url } }]
-  }
-  const speaks = body.modalities?.includes('audio') === true
-  if (speaks) {
-    // WAV stands for every container format; raw samples are what a stream carries.
-    const data = (body.audio?.format === 'pcm16' ? pcm16(audioMs) : wav(audioMs)).toString('base64')
-    const expires = Math.floor(Date.now() / 1000) + 3600
-    message.audio = { id: newCallId('audio'), data, expires_at: expires, transcript: content }
-    message.content = null
-  }
-  return {
-    message,
+  const output: Output = {
+    message: { role: 'assistant', content, refusal: null },
     finish: content.length < whole.length ? 'length' : 'stop',
-    tokens: tokenizer.count(content) + (speaks ? audioTokens : 0),
-    audioTokens: speaks ? audioTokens : 0,
+    tokens: tokenizer.count(content),
+    audioTokens: 0,
+    imageTokens: 0,
   }
+  if (body.modalities?.includes('image')) draw(output)
+  const format = soundFormatOf(body)
+  if (format) speak(output, format, body.n ?? 1)
+  return output
+}
+
+function draw(output: Output): void {
+  const url = `data:image/png;base64,${png(imageSide).toString('base64')}`
+  output.message.images = [{ type: 'image_url', image_url: { url } }]
+  output.tokens += imageTokens
+  output.imageTokens = imageTokens
+}
+
+type ChatSoundFormat = NonNullable<ChatRequest['audio']>['format']
+
+/** The format in which an answer is spoken; null where it is not. */
+function soundFormatOf({ modalities, audio }: ChatRequest): ChatSoundFormat | null {
+  return modalities?.includes('audio') && audio ? audio.format : null
+}
+
+/** OpenAI streams raw samples only. */
+function unstreamable(format: ChatSoundFormat): Answer {
+  const message = `audio.format does not support '${format}' when stream=true. Supported values are: 'pcm16'.`
+  return fault(400, message, { type: 'invalid_request_error', code: 'unsupported_value', param: 'audio.format' })
+}
+
+/** Puts the text of an answer into sound, of which it becomes the transcript. */
+function speak(output: Output, format: ChatSoundFormat, choices: number): void {
+  const { message } = output
+  const transcript = message.content ?? ''
+  const seconds = Math.min(transcript.length / spokenCharactersPerSecond, mostAudioSeconds / choices)
+  const data = soundFile(format === 'pcm16' ? 'pcm' : format, seconds).toString('base64')
+  const expires = Math.floor(Date.now() / 1000) + 3600
+  message.audio = { id: newCallId('audio'), data, expires_at: expires, transcript }
+  message.content = null
+  output.audioTokens = Math.ceil(seconds * audioTokensPerSecond)
+  output.tokens += output.audioTokens
 }
 
 /** JSON, where the request asks for it. */
@@ -122,7 +156,11 @@ function usageOf(body: ChatRequest, output: Output, copies: number, tokenizer: T
     completion_tokens: completion,
     total_tokens: prompt + completion,
     prompt_tokens_details: { cached_tokens: 0, audio_tokens: 0 },
-    completion_tokens_details: { reasoning_tokens: 0, audio_tokens: output.audioTokens * copies },
+    completion_tokens_details: {
+      reasoning_tokens: 0,
+      audio_tokens: output.audioTokens * copies,
+      ...(output.imageTokens > 0 && { image_tokens: output.imageTokens * copies }),
+    },
   }
 }
 
@@ -175,7 +213,8 @@ function* deltas({ content, tool_calls: calls = [], images, audio }: Message): G
   if (audio) {
     yield { audio: { id: audio.id } }
     for (const transcript of words(audio.transcript)) yield { audio: { transcript } }
-    yield { audio: { data: audio.data } }
+    for (let at = 0; at < audio.data.length; at += audioPieceCharacters)
+      yield { audio: { data: audio.data.slice(at, at + audioPieceCharacters) } }
     yield { audio: { expires_at: audio.expires_at } }
   }
 }

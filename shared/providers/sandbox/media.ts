@@ -1,6 +1,5 @@
 import { crc32, deflateSync } from 'node:zlib'
-
-const sampleRateHz = 24_000
+import { soundFile } from './sounds.ts'
 
 /** A PNG of one colour (24-bit RGB), `side` pixels wide and high. */
 export function png(side: number): Buffer {
@@ -29,31 +28,7 @@ function chunk(type: string, data: Buffer): Buffer {
   return framed
 }
 
-/** A quiet 440 Hz tone: 24 kHz mono samples of 16 bits, little-endian. */
-export function pcm16(durationMs: number): Buffer {
-  const samples = Math.round((sampleRateHz * durationMs) / 1000)
-  const bytes = Buffer.alloc(samples * 2)
-  for (let i = 0; i < samples; i++) {
-    bytes.writeInt16LE(Math.round(6000 * Math.sin((2 * Math.PI * 440 * i) / sampleRateHz)), i * 2)
-  }
-  return bytes
-}
-
-/** The same tone as a WAV file. */
+/** A quiet tone as a WAV file: 24 kHz mono samples of 16 bits. */
 export function wav(durationMs: number): Buffer {
-  const samples = pcm16(durationMs)
-  const header = Buffer.alloc(44)
-  header.write('RIFF', 0, 'latin1')
-  header.writeUInt32LE(36 + samples.length, 4)
-  header.write('WAVEfmt ', 8, 'latin1')
-  header.writeUInt32LE(16, 16)
-  header.writeUInt16LE(1, 20)
-  header.writeUInt16LE(1, 22)
-  header.writeUInt32LE(sampleRateHz, 24)
-  header.writeUInt32LE(sampleRateHz * 2, 28)
-  header.writeUInt16LE(2, 32)
-  header.writeUInt16LE(16, 34)
-  header.write('data', 36, 'latin1')
-  header.writeUInt32LE(samples.length, 40)
-  return Buffer.concat([header, samples])
+  return soundFile('wav', durationMs / 1000)
 }

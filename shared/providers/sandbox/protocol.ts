@@ -5,15 +5,16 @@ import type { MeshRole } from '../../kinds/mesh.ts'
 import { type Operation, type Protocol, ProviderError } from '../contract.ts'
 import { sandboxCatalog } from './avatars.ts'
 import { meshFile, mtlFile, objFile, textureFile } from './glb.ts'
-import { instant } from './instant.ts'
+import { createInstant } from './instant.ts'
 import { videoFile } from './mp4.ts'
 import { slowWork, type Work } from './slow.ts'
 
 /**
- * The provider of test keys for slow work. Its direct kinds are spoken in OpenAI's dialect, see `upstream.ts`. Work is
- * ready a second after its start, unless magic words in its text say otherwise (`magic.ts`).
+ * The provider of test keys for media. Its direct kinds are spoken in OpenAI's dialect, see `upstream.ts`. Slow work is
+ * ready a second after its start, and what is waited for at once, unless magic words in the text say otherwise (`magic.ts`).
+ * `firstByteTimeoutMs`: how long an answer may be waited for.
  */
-export function createSandboxProtocol(clock: Clock): Protocol {
+export function createSandboxProtocol(clock: Clock, firstByteTimeoutMs: number): Protocol {
   const adapter = <K extends QueuedKind>(work: Work<K>) => slowWork(work, clock)
   return {
     direct: {},
@@ -24,7 +25,7 @@ export function createSandboxProtocol(clock: Clock): Protocol {
       avatar: adapter(avatar),
       mesh: adapter(mesh),
     },
-    instant,
+    instant: createInstant(firstByteTimeoutMs),
     catalog: sandboxCatalog,
     failure: status => new ProviderError('server_error', 'The sandbox failed.', { status }),
   }

@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/time.ts'
 import type { QueuedKind } from '../../kinds/index.ts'
-import { type Operation, ProviderError, type QueuedAdapter, type QueuedCall, type Report } from '../contract.ts'
-import { magicWordIn } from './magic.ts'
+import type { Operation, QueuedAdapter, QueuedCall, Report } from '../contract.ts'
+import { failures, magicWordIn } from './magic.ts'
 
 /** How one kind of slow work is made up. */
 export type Work<K extends QueuedKind> = {
@@ -39,11 +39,6 @@ export function slowWork<K extends QueuedKind>(work: Work<K>, clock: Clock): Que
     },
     find: async () => null,
   }
-}
-
-const failures = {
-  fail: () => new ProviderError('server_error', 'The sandbox fails, as the input asks.'),
-  rate_limit: () => new ProviderError('rate_limited', 'The sandbox is rate limited, as the input asks.'),
 }
 
 /** Whole percents of the way; 100 only once the work is done. */

@@ -1,0 +1,176 @@
+import type { Usage } from '../../base/usage.ts'
+import { type ImageOutput, type ProviderImage, sizeName } from '../../kinds/image.ts'
+import { listOf, unsupported } from '../../kinds/media.ts'
+import { type FormPart, type InstantAdapter, ProviderError, type ProviderLine } from '../contract.ts'
+import { at, invalid, isObject, list, optionalAmount, optionalLink, optionalText } from '../fields.ts'
+import { sourcesIn } from '../sources.ts'
+import { named } from './audio.ts'
+import { type ImageCall, type ImageDialect, refuse } from './image-dialect.ts'
+import { openrouterImages } from './openrouter-images.ts'
+import { normaliseUsage } from './usage.ts'
+
+/** The finest image takes minutes, and nothing comes before it is done. */
+const firstByteMs = 180_000
+const mostBytes = 64 * 1024 * 1024
+const mostImages = 10
+
+/**
+ * Images as OpenAI has them (`/images/generations` and `/images/edits`) or as OpenRouter does (`/images`): the provider's
+ * quirk `images` says which. The deployment traits `transparency` and `fidelity`, where they are false, mark models that
+ * draw no transparent background and take no `input_fidelity`; `most_images` is how many one call gives.
+ */
+export const image: InstantAdapter<'image'> = {
+  mostPieces: ({ deployment }) => Number(deployment.traits?.most_images ?? mostImages),
+  async make(call, line) {
+    const dialect = dialectOf(line)
+    refuseTraits(call)
+    const request = await dialect.request(call)
+    const { signal } = call
+    const answer = line.send({ method: 'POST', ...request, signal, firstByteMs, mostBytes })
+    const { json } = await named(dialect.fields, answer)
+    return { images: imagesIn(json), usage: usageIn(dialect.usage(json)) }
+  },
+}
+
+const openaiImages: ImageDialect = {
+  fields: {
+    ...{ prompt: 'prompt', n: 'n', size: 'size', quality: 'quality', background: 'background', user: 'user' },
+    ...{ output_format: 'output_format', output_compression: 'output_compression', moderation: 'moderation' },
+    ...{ image: 'input_references', 'image[]': 'input_references', mask: 'mask', input_fidelity: 'input_fidelity' },
+  },
+  async request(call) {
+    const { input, sources } = call
+    const edits = input.references > 0
+    refuse(call, {
+      seed: input.seed !== null,
+      moderation: edits && input.moderation === 'low',
+      input_fidelity: !edits && input.fidelity !== null,
+    })
+    refuseTypes(call)
+    const fields = fieldsOf(call)
+    if (!edits) return { path: '/images/generations', json: fields }
+    const values = Object.entries(fields).map(([name, value]) => ({ name, value: String(value) }))
+    const images = sourcesIn(sources, 'input_references')
+    const name = images.length > 1 ? 'image[]' : 'image'
+    const mask = sources.get('mask')
+    const files: FormPart[] = images.map(file => ({ name, file }))
+    return { path: '/images/edits', parts: [...values, ...files, ...(mask ? [{ name: 'mask', file: mask }] : [])] }
+  },
+  usage(answer) {
+    const usage = at(answer, 'usage')
+    if (!isObject(usage)) return null
+    return {
+      prompt_tokens: usage.input_tokens,
+      prompt_tokens_details: usage.input_tokens_details,
+      completion_tokens: usage.output_tokens,
+      completion_tokens_details: usage.output_tokens_details,
+      total_tokens: usage.total_tokens,
+    }
+  },
+}
+
+const dialects: Record<string, ImageDialect> = { openai: openaiImages, openrouter: openrouterImages }
+
+function dialectOf({ provider }: ProviderLine): ImageDialect {
+  const dialect = dialects[String(provider.quirks?.images ?? '')]
+  if (!dialect) throw new ProviderError('model_unavailable', 'The provider has no images.', { unsent: true })
+  return dialect
+}
+
+function refuseTraits({ input, target: { model, deployment } }: ImageCall): void {
+  const { transparency, fidelity } = deployment.traits ?? {}
+  if (input.background === 'transparent' && transparency === false)
+    throw unsupported(model, 'background', 'draws no transparent background')
+  if (input.fidelity !== null && fidelity === false)
+    throw unsupported(model, 'input_fidelity', 'takes no `input_fidelity`')
+}
+
+const takenTypes: ReadonlySet<string> = new Set(['image/png', 'image/jpeg', 'image/webp'])
+
+/** Throws 400 for a file of a type that OpenAI does not read. */
+function refuseTypes({ sources, target: { model, provider } }: ImageCall): void {
+  for (const [field, { contentType }] of sources)
+    if (field === 'mask' ? contentType !== 'image/png' : !takenTypes.has(contentType))
+      throw unsupported(model, field, `at ${provider.name} takes no ${contentType} here`)
+}
+
+/** What both of OpenAI's routes take. A gpt-image model gives no URLs, so there is no `response_format`. */
+function fieldsOf(call: ImageCall): Record<string, string | number> {
+  const { input, target } = call
+  const wanted = {
+    model: target.deployment.upstream_model,
+    prompt: input.prompt,
+    n: input.n === 1 ? null : input.n,
+    size: input.size ? sizeName(input) : shapeOf(call),
+    quality: input.quality,
+    background: input.background,
+    output_format: input.format,
+    output_compression: input.compression,
+    moderation: input.moderation,
+    input_fidelity: input.fidelity,
+    user: input.user,
+  }
+  return Object.fromEntries(Object.entries(wanted).filter(([, value]) => value !== null)) as Record<string, string>
+}
+
+/** The shorter side of each tier. */
+const sideOfTier = { '512': 512, '1K': 1024, '2K': 2048, '4K': 4096 }
+/** OpenAI's limits for sizes of one's own choice. */
+const multipleOf = 16
+const mostRatio = 3
+const longestSide = 3840
+const mostPixels = 3840 * 2160
+
+/**
+ * The size in pixels of a tier and a ratio, where there is exactly one that the model draws: of those it lists, or of any
+ * within OpenAI's limits; null = the model's own. Throws 400 where there is none.
+ */
+function shapeOf({ input, target: { model, provider } }: ImageCall): string | null {
+  const { resolution, aspectRatio, references } = input
+  if (resolution === null && aspectRatio === null) return null
+  // An edit has the shape of its first image when nothing is said.
+  if (aspectRatio === null && references > 0)
+    throw unsupported(model, 'resolution', `at ${provider.name} needs an \`aspect_ratio\` beside the \`resolution\``)
+  const [across = 1, down = 1] = (aspectRatio ?? '1:1').split(':').map(Number)
+  const side = sideOfTier[resolution ?? '1K']
+  const shorter = Math.min(across, down)
+  const [width, height] = [(side * across) / shorter, (side * down) / shorter]
+  const size = `${width}x${height}`
+  const sizes = listOf(model, 'sizes')
+  if (sizes.length > 0 ? sizes.includes(size) : isDrawn(width, height)) return size
+  const param = aspectRatio === null ? 'resolution' : 'aspect_ratio'
+  const problem = `has no size of exactly ${aspectRatio ?? '1:1'} at ${resolution ?? '1K'}; send a \`size\` in pixels`
+  throw unsupported(model, param, `at ${provider.name} ${problem}`)
+}
+
+function isDrawn(width: number, height: number): boolean {
+  const [shorter, longer] = width < height ? [width, height] : [height, width]
+  const isWhole = width % multipleOf === 0 && height % multipleOf === 0
+  return isWhole && longer <= longestSide && longer <= shorter * mostRatio && width * height <= mostPixels
+}
+
+/** The images of an answer, of which some may have none. Throws a ProviderError `invalid_response` when all do. */
+function imagesIn(json: unknown): ImageOutput['images'] {
+  const images = list(json, 'data').flatMap(entry => imageIn(entry))
+  if (images.length === 0) throw invalid('it has no image')
+  return images
+}
+
+function imageIn(entry: unknown): ProviderImage[] {
+  const revisedPrompt = optionalText(entry, 'revised_prompt')
+  const base64 = optionalText(entry, 'b64_json')
+  if (base64 !== null) return [{ bytes: Buffer.from(base64, 'base64'), revisedPrompt }]
+  const url = optionalLink(entry, 'url')
+  return url === null ? [] : [{ url, revisedPrompt }]
+}
+
+/** Where the provider does not tell what was drawn from what was written and thought, all else was drawn. */
+function usageIn(json: unknown): Usage | null {
+  const usage = normaliseUsage(json)
+  if (!usage) return null
+  const details = usage.completion_tokens_details
+  if (details?.image_tokens !== undefined) return usage
+  const written = optionalAmount(json, 'completion_tokens_details.text_tokens') ?? details?.reasoning_tokens ?? 0
+  const drawn = Math.max(0, usage.completion_tokens - Math.ceil(written))
+  return { ...usage, completion_tokens_details: { ...details, image_tokens: drawn } }
+}

@@ -1,0 +1,73 @@
+import type { Usage } from '../../base/usage.ts'
+import type { ImageInput, ImageOutput } from '../../kinds/image.ts'
+import { tokenizer } from '../../kinds/tokenizer.ts'
+import { type InstantCall, ProviderError } from '../contract.ts'
+
+const usualSide = 1_024
+const sideOfTier = { '512': 512, '1K': 1_024, '2K': 2_048, '4K': 4_096 }
+/** Sides that come from a ratio are multiples of it, as models have them. */
+const step = 8
+/** What WebP can be. */
+const longestSide = 16_383
+const mostPixels = 17_000_000
+const tokensPerMegapixel = 1_000
+const tokensPerReference = 300
+
+/** Squares on a ground, each image in a colour of its own, exactly as large as they are asked for. */
+export async function images({ input, target }: InstantCall<'image'>): Promise<ImageOutput> {
+  const size = sizeOf(input)
+  const drawn: ImageOutput['images'] = []
+  // One after the other: a large one takes its time and memory.
+  for (let i = 0; i < input.n; i++) drawn.push({ bytes: await draw(input, size, i), revisedPrompt: null })
+  const isPaidByToken = target.deployment.price.unit === 'token'
+  return { images: drawn, usage: isPaidByToken ? await usageOf(input, size) : null }
+}
+
+type Size = { width: number; height: number }
+
+/** Throws a ProviderError for an image that cannot be drawn. */
+function sizeOf({ size, resolution, aspectRatio }: ImageInput): Size {
+  const { width, height } = size ?? sizeOfTier(resolution ? sideOfTier[resolution] : usualSide, aspectRatio ?? '1:1')
+  const isPossible =
+    Math.min(width, height) >= 1 && Math.max(width, height) <= longestSide && width * height <= mostPixels
+  if (isPossible) return { width, height }
+  throw new ProviderError('invalid_request', 'The sandbox cannot draw an image of this size.', {
+    status: 400,
+    param: size ? 'size' : 'aspect_ratio',
+  })
+}
+
+/** A tier is the side of a square of as many pixels. */
+function sizeOfTier(side: number, aspectRatio: string): Size {
+  const [wide, high] = aspectRatio.split(':').map(Number) as [number, number]
+  const sideOf = (ratio: number) => Math.round((side * Math.sqrt(ratio)) / step) * step
+  return { width: sideOf(wide / high), height: sideOf(high / wide) }
+}
+
+async function draw({ format, compression, background, seed }: ImageInput, size: Size, i: number): Promise<Buffer> {
+  const { default: sharp } = await import('sharp')
+  const plain = ({ width, height }: Size, background: string) => ({ width, height, channels: 4 as const, background })
+  const side = Math.ceil(Math.min(size.width, size.height) / 2)
+  const square = plain({ width: side, height: side }, `hsl(${((seed ?? 0) + i * 36) % 360}, 60%, 50%)`)
+  const isTransparent = background === 'transparent'
+  const ground = plain(size, isTransparent ? 'transparent' : 'whitesmoke')
+  const image = sharp({ create: ground }).composite([{ input: { create: square } }])
+  if (!isTransparent) image.removeAlpha()
+  const quality = compression === null ? {} : { quality: Math.max(1, compression) }
+  if (format === 'jpeg') return image.jpeg(quality).toBuffer()
+  if (format === 'webp') return image.webp(quality).toBuffer()
+  return image.png().toBuffer()
+}
+
+async function usageOf({ prompt, n, references, masked }: ImageInput, { width, height }: Size): Promise<Usage> {
+  const text = (await tokenizer()).count(prompt)
+  const given = (references + Number(masked)) * tokensPerReference
+  const made = n * Math.ceil((width * height * tokensPerMegapixel) / 1e6)
+  return {
+    prompt_tokens: text + given,
+    completion_tokens: made,
+    total_tokens: text + given + made,
+    prompt_tokens_details: { image_tokens: given },
+    completion_tokens_details: { image_tokens: made },
+  }
+}

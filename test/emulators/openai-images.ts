@@ -1,0 +1,183 @@
+import sharp from 'sharp'
+import { Emulator, json, type Recorded, type Reply } from './emulator.ts'
+
+// biome-ignore lint/suspicious/noExplicitAny: bodies are checked before they are read
+type Json = any
+/** What a request asks for, be it JSON or a form; `images` are the types of its files. */
+type Wanted = { fields: Json; images: string[]; mask: string | null }
+type Fault = { message: string; param: string; code: string }
+
+const models = ['gpt-image-2', 'gpt-image-1.5', 'gpt-image-1-mini']
+const fixedSizes = ['1024x1024', '1536x1024', '1024x1536']
+const mostImageBytes = 50 * 1024 * 1024
+const mostMaskBytes = 4 * 1024 * 1024
+/** Drawn a tenth as wide as they are asked for: nobody looks at them. */
+const scale = 10
+/** A prompt with this word is blocked. */
+export const blockedWord = 'forbidden'
+
+/** OpenAI's `/v1/images/generations` and `/v1/images/edits` on a local port; the API key `invalid` is refused. */
+export function startOpenAiImages(): Promise<Emulator> {
+  return Emulator.start(async (request, response) => {
+    const reply = await answerTo(request)
+    return reply(request, response)
+  })
+}
+
+/** An error as OpenAI writes it. */
+export function openAiImageError(
+  status: number,
+  message: string,
+  code: string | null = null,
+  param: string | null = null,
+): Reply {
+  const type = status >= 500 ? 'server_error' : 'invalid_request_error'
+  return json(status, { error: { message, type, param, code } }, { 'x-request-id': 'req_emulated' })
+}
+
+async function answerTo(request: Recorded): Promise<Reply> {
+  const { method, path, headers } = request
+  const [, key] = /^Bearer (\S+)$/.exec(headers.authorization ?? '') ?? []
+  if (!key || key === 'invalid') return openAiImageError(401, `Incorrect API key provided: ${key}.`, 'invalid_api_key')
+  const [, route] = /^\/v1\/images\/(generations|edits)$/.exec(path) ?? []
+  if (!route || method !== 'POST') return openAiImageError(404, `Invalid URL (${method} ${path})`)
+  const wanted = route === 'edits' ? await formOf(request) : jsonOf(request)
+  if (!wanted) return openAiImageError(400, 'We could not parse the body of your request.')
+  const isEdit = route === 'edits'
+  const fault = unknownFault(wanted, isEdit) ?? valueFault(wanted) ?? modelFault(wanted) ?? fileFault(wanted, isEdit)
+  if (fault) return openAiImageError(400, fault.message, fault.code, fault.param)
+  if (wanted.fields.prompt.includes(blockedWord))
+    return openAiImageError(400, 'Your request was rejected by the safety system.', 'moderation_blocked')
+  return drawn(wanted)
+}
+
+function jsonOf({ headers, body }: Recorded): Wanted | null {
+  const isJson = headers['content-type']?.startsWith('application/json') && typeof body === 'object' && body !== null
+  return isJson ? { fields: body, images: [], mask: null } : null
+}
+
+const numbers = ['n', 'output_compression', 'partial_images']
+
+/** A form; one that mixes `image` and `image[]`, or repeats another field, is none. */
+async function formOf({ raw, headers }: Recorded): Promise<Wanted | null> {
+  const type = headers['content-type'] ?? ''
+  const form = await new Response(new Uint8Array(raw), { headers: { 'content-type': type } })
+    .formData()
+    .catch(() => null)
+  if (!form || (form.has('image') && form.has('image[]'))) return null
+  const wanted: Wanted = { fields: {}, images: [], mask: null }
+  for (const [name, value] of form) {
+    if (typeof value !== 'string') {
+      const [kind, most] = name === 'mask' ? ['mask', mostMaskBytes] : ['image', mostImageBytes]
+      const described = value.size > 0 && value.size < Number(most) && value.name !== '' ? value.type : 'unreadable'
+      if (kind === 'mask') wanted.mask = described
+      else if (name === 'image[]' || (name === 'image' && wanted.images.length === 0)) wanted.images.push(described)
+      else return null
+    } else if (name in wanted.fields) return null
+    else wanted.fields[name] = numbers.includes(name) ? Number(value) : value === 'true' ? true : value
+  }
+  return wanted
+}
+
+const common = ['model', 'prompt', 'n', 'size', 'quality', 'background', 'output_format', 'output_compression', 'user']
+const more = { generations: [...common, 'moderation', 'stream'], edits: [...common, 'input_fidelity', 'stream'] }
+
+function unknownFault({ fields }: Wanted, isEdit: boolean): Fault | null {
+  const known = isEdit ? more.edits : more.generations
+  const unknown = Object.keys(fields).find(name => !known.includes(name))
+  return unknown ? { message: `Unknown parameter: '${unknown}'.`, param: unknown, code: 'unknown_parameter' } : null
+}
+
+const whole = (least: number, most: number) => (value: unknown) =>
+  Number.isInteger(value) && Number(value) >= least && Number(value) <= most
+const oneOf =
+  (...values: string[]) =>
+  (value: unknown) =>
+    values.includes(value as string)
+const checks: Record<string, (value: unknown) => boolean> = {
+  model: oneOf(...models),
+  prompt: value => typeof value === 'string' && value.length > 0 && value.length <= 32_000,
+  n: whole(1, 10),
+  size: value => typeof value === 'string',
+  quality: oneOf('auto', 'low', 'medium', 'high'),
+  background: oneOf('auto', 'transparent', 'opaque'),
+  output_format: oneOf('png', 'jpeg', 'webp'),
+  output_compression: whole(0, 100),
+  user: value => typeof value === 'string',
+  moderation: oneOf('auto', 'low'),
+  input_fidelity: oneOf('high', 'low'),
+  stream: value => value === false,
+}
+
+function valueFault({ fields }: Wanted): Fault | null {
+  for (const name of ['model', 'prompt'])
+    if (fields[name] === undefined)
+      return { message: `Missing required parameter: '${name}'.`, param: name, code: 'missing_required_parameter' }
+  const wrong = Object.keys(fields).find(name => !checks[name]!(fields[name]))
+  return wrong ? invalidValue(wrong, fields[wrong]) : null
+}
+
+function invalidValue(param: string, value: unknown): Fault {
+  return { message: `Invalid value: '${value}' for '${param}'.`, param, code: 'invalid_value' }
+}
+
+/** What one model takes and another does not. */
+function modelFault({ fields }: Wanted): Fault | null {
+  const { model, size = 'auto', background, output_format, input_fidelity } = fields
+  if (size !== 'auto' && !isDrawn(model, size)) return invalidValue('size', size)
+  if (background === 'transparent' && (model === 'gpt-image-2' || output_format === 'jpeg'))
+    return invalidValue('background', background)
+  if (fields.output_compression !== undefined && !['jpeg', 'webp'].includes(output_format))
+    return invalidValue('output_compression', fields.output_compression)
+  return input_fidelity !== undefined && model === 'gpt-image-1-mini'
+    ? invalidValue('input_fidelity', input_fidelity)
+    : null
+}
+
+function isDrawn(model: string, size: string): boolean {
+  if (model !== 'gpt-image-2') return fixedSizes.includes(size)
+  const [, width = 0, height = 0] = (/^(\d+)x(\d+)$/.exec(size) ?? []).map(Number)
+  const [shorter, longer] = [Math.min(width, height), Math.max(width, height)]
+  const isWhole = width % 16 === 0 && height % 16 === 0
+  return isWhole && shorter > 0 && longer <= 3 * shorter && longer <= 3840 && width * height <= 3840 * 2160
+}
+
+function fileFault({ images, mask }: Wanted, isEdit: boolean): Fault | null {
+  if (isEdit && images.length === 0)
+    return { message: "Missing required parameter: 'image'.", param: 'image', code: 'missing_required_parameter' }
+  if (images.length > 16 || !images.every(type => /^image\/(?:png|jpeg|webp)$/.test(type)))
+    return { message: 'Invalid image file or mode.', param: 'image', code: 'invalid_image_file' }
+  if (mask === null || mask === 'image/png') return null
+  return { message: 'Invalid mask file.', param: 'mask', code: 'invalid_image_file' }
+}
+
+const tokensPerImage = 1_056
+const tokensPerReference = 323
+
+/** Images of the wanted format and shape, and what they took. */
+async function drawn({ fields, images, mask }: Wanted): Promise<Reply> {
+  const { n = 1, size = 'auto', quality = 'auto', background = 'auto', output_format: format = 'png' } = fields
+  const [, width, height] = (/^(\d+)x(\d+)$/.exec(size) ?? []).map(Number)
+  const shape = { width: Math.ceil((width ?? 1024) / scale), height: Math.ceil((height ?? 1024) / scale) }
+  const picture = await sharp({ create: { ...shape, channels: 3, background: '#c60' } })
+    .toFormat(format)
+    .toBuffer()
+  const text = Math.ceil(fields.prompt.length / 4)
+  const shown = (images.length + (mask ? 1 : 0)) * tokensPerReference
+  const answer = {
+    created: 1_795_132_800,
+    background: background === 'auto' ? 'opaque' : background,
+    output_format: format,
+    quality: quality === 'auto' ? 'medium' : quality,
+    size: size === 'auto' ? '1024x1024' : size,
+    data: Array.from({ length: n }, () => ({ b64_json: picture.toString('base64') })),
+    usage: {
+      total_tokens: text + shown + n * tokensPerImage,
+      input_tokens: text + shown,
+      output_tokens: n * tokensPerImage,
+      input_tokens_details: { text_tokens: text, image_tokens: shown },
+      output_tokens_details: { image_tokens: n * tokensPerImage, text_tokens: 0 },
+    },
+  }
+  return json(200, answer, { 'x-request-id': 'req_emulated' })
+}
