@@ -1,0 +1,86 @@
+import type { Readable } from 'node:stream'
+import { type ServerSentEvent, SseParser } from '../../io/sse.ts'
+import { ProviderError, type ProviderLine } from '../contract.ts'
+import { invalid, isObject, type Json, parsed } from '../fields.ts'
+import { withParam } from '../param.ts'
+import { reportedFailure } from './failure.ts'
+import { count } from './usage.ts'
+
+/** What speech and transcriptions have in common. */
+
+/** Asserts that a provider has these routes (its quirk `audio`). Throws a ProviderError before anything is sent. */
+export function needsAudio({ provider }: ProviderLine): void {
+  if (provider.quirks?.audio === true) return
+  throw new ProviderError('model_unavailable', 'The provider has no audio routes.', { unsent: true })
+}
+
+/** Where the words alone tell which field was found to be wrong. */
+const place = /'loc': \('body', '([\w-]+)'/
+
+/** What a request is answered with; its failure names the field of ours, by OpenAI's own, that it is about. */
+export async function named<T>(fields: Readonly<Record<string, string>>, answer: Promise<T>): Promise<T> {
+  try {
+    return await answer
+  } catch (error) {
+    if (!(error instanceof ProviderError)) throw error
+    const theirs = error.param ?? place.exec(error.message)?.[1] ?? ''
+    throw withParam(error, Object.hasOwn(fields, theirs) ? fields[theirs]! : null)
+  }
+}
+
+/**
+ * The events of an answer up to the one of type `last`, each read when it is asked for. Throws a ProviderError for an event
+ * that reports one, and `truncated` when the answer ends before its last event.
+ */
+export async function* eventsUntil(last: string, answer: Readable): AsyncGenerator<Json> {
+  let isOver = false
+  try {
+    for await (const event of eventsOf(answer)) {
+      if (event.data === '[DONE]') continue
+      const json = jsonOf(event)
+      isOver = json.type === last
+      yield json
+      if (isOver) return
+    }
+    throw new ProviderError('truncated', 'The provider’s answer broke off.')
+  } finally {
+    // Nothing of interest follows the last event, but a connection that was read to its end can be used again.
+    if (isOver) answer.on('error', () => {}).resume()
+    else answer.destroy()
+  }
+}
+
+async function* eventsOf(answer: Readable): AsyncGenerator<ServerSentEvent> {
+  const parser = new SseParser()
+  try {
+    for await (const chunk of answer.iterator({ destroyOnReturn: false })) yield* parser.push(chunk)
+  } catch (error) {
+    throw error instanceof RangeError ? invalid('it has an event that is too long') : error
+  }
+  const rest = parser.end()
+  if (rest) yield rest
+}
+
+/** Errors are events of a name or type of their own, or have an `error` where others have a `type`. */
+function jsonOf({ event, data }: ServerSentEvent): Json {
+  const json = parsed(data)
+  if (!isObject(json)) throw invalid('it has an event that is no JSON')
+  if (event === 'error' || json.type === 'error' || json.error) throw reportedFailure(json)
+  textOf(json, 'type')
+  return json
+}
+
+/** A text of an answer or event, which may be empty. Throws a ProviderError `invalid_response`. */
+export function textOf(json: unknown, name: string): string {
+  const value = isObject(json) ? json[name] : null
+  if (typeof value !== 'string') throw invalid(`it has no text \`${name}\``)
+  return value
+}
+
+/** The tokens that the audio routes count, with the names that chat has for them; null where they count none. */
+export function tokensOf(usage: unknown) {
+  if (!isObject(usage)) return null
+  const [prompt_tokens, completion_tokens] = [count(usage.input_tokens), count(usage.output_tokens)]
+  if (prompt_tokens === undefined || completion_tokens === undefined) return null
+  return { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens }
+}
