@@ -1,6 +1,8 @@
 import { akool } from './akool/protocol.ts'
 import { anthropic } from './anthropic/protocol.ts'
 import type { Protocol } from './contract.ts'
+import { deepgram } from './deepgram/protocol.ts'
+import { elevenlabs } from './elevenlabs/protocol.ts'
 import { fal } from './fal/protocol.ts'
 import { gemini } from './gemini/protocol.ts'
 import { heygen } from './heygen/protocol.ts'
@@ -26,4 +28,6 @@ export const protocols: Readonly<Record<string, Protocol>> = {
   magic_hour: magicHour,
   akool,
   meshy,
+  elevenlabs,
+  deepgram,
 }

@@ -1,0 +1,66 @@
+import { unsupported } from '../../kinds/media.ts'
+import type { Segment, Transcript, TranscriptionInput, Word } from '../../kinds/transcription.ts'
+import type { InstantAdapter, Protocol, Target } from '../contract.ts'
+import { at, invalid, list, number, optionalText, text } from '../fields.ts'
+import { failure } from './failure.ts'
+
+/** Hours of speech take minutes. */
+const workMs = 600_000
+/** Some ten hours of words and utterances. */
+const mostAnswerBytes = 64 * 1024 * 1024
+
+const transcription: InstantAdapter<'transcription'> = {
+  async make({ target, input, sources, signal }, line) {
+    const { json } = await line.send({
+      method: 'POST',
+      path: `/v1/listen?${queryOf(target, input)}`,
+      file: sources.get('audio_url')!,
+      signal,
+      firstByteMs: workMs,
+      mostBytes: mostAnswerBytes,
+    })
+    const transcript = transcriptOf(json, input)
+    return { deltas: null, transcript: () => transcript }
+  },
+}
+
+/** Deepgram's API of recorded speech. */
+export const deepgram: Protocol = { direct: {}, instant: { transcription }, failure }
+
+function queryOf({ model, deployment }: Target, input: TranscriptionInput): URLSearchParams {
+  if (input.prompt !== null) throw unsupported(model, 'prompt', 'takes no `prompt` at this provider')
+  if (input.temperature !== null) throw unsupported(model, 'temperature', 'takes no `temperature` at this provider')
+  const query = new URLSearchParams({ model: deployment.upstream_model, smart_format: 'true', punctuate: 'true' })
+  // Models that cannot tell the language have a language of their own for speech in any, e.g. `multi`.
+  const language = input.language ?? deployment.traits?.any_language
+  if (language === undefined) query.set('detect_language', 'true')
+  else query.set('language', String(language))
+  if (input.segments) query.set('utterances', 'true')
+  return query
+}
+
+/** The first channel: several are heard as one. */
+function transcriptOf(json: unknown, input: TranscriptionInput): Transcript {
+  const channel = at(json, 'results.channels.0')
+  const best = at(channel, 'alternatives.0')
+  const said = at(best, 'transcript')
+  // Silence gives an empty one.
+  if (typeof said !== 'string') throw invalid('it has no text `transcript`')
+  return {
+    text: said,
+    language: optionalText(channel, 'detected_language') ?? optionalText(best, 'languages.0'),
+    segments: input.segments ? list(json, 'results.utterances').map(segmentOf) : null,
+    words: input.words ? list(best, 'words').map(wordOf) : null,
+    usage: null,
+  }
+}
+
+function segmentOf(utterance: unknown): Segment {
+  const [start, end] = [number(utterance, 'start'), number(utterance, 'end')]
+  return { start, end, text: text(utterance, 'transcript'), speaker: null }
+}
+
+function wordOf(word: unknown): Word {
+  const written = optionalText(word, 'punctuated_word') ?? text(word, 'word')
+  return { word: written, start: number(word, 'start'), end: number(word, 'end') }
+}
