@@ -45,3 +45,27 @@ function waveRate(format: Buffer): number {
   const [channels, rate, bits] = [format.readUInt16LE(2), format.readUInt32LE(4), format.readUInt16LE(14)]
   return codecs[codec]?.includes(bits) ? (rate * channels * bits) / 8 : 0
 }
+
+const headerBytes = 44
+
+/**
+ * The header of a WAV file of mono samples of 16 bits. `dataBytes` null = their length is not known yet: the sizes are then
+ * the largest there are, which players take for "to the end".
+ */
+export function waveHeader(sampleRateHz: number, dataBytes: number | null): Buffer {
+  const unknown = 0xffff_ffff
+  const header = Buffer.alloc(headerBytes)
+  header.write('RIFF', 0, 'latin1')
+  header.writeUInt32LE(dataBytes === null ? unknown : headerBytes - 8 + dataBytes, 4)
+  header.write('WAVEfmt ', 8, 'latin1')
+  header.writeUInt32LE(16, 16)
+  header.writeUInt16LE(1, 20)
+  header.writeUInt16LE(1, 22)
+  header.writeUInt32LE(sampleRateHz, 24)
+  header.writeUInt32LE(sampleRateHz * 2, 28)
+  header.writeUInt16LE(2, 32)
+  header.writeUInt16LE(16, 34)
+  header.write('data', 36, 'latin1')
+  header.writeUInt32LE(dataBytes ?? unknown, 40)
+  return header
+}

@@ -107,13 +107,13 @@ export function usageOf(metadata: UsageMetadata | undefined): Usage | undefined 
   const prompt_tokens = (metadata.promptTokenCount ?? 0) + (metadata.toolUsePromptTokenCount ?? 0)
   const completion_tokens = (metadata.candidatesTokenCount ?? 0) + (metadata.thoughtsTokenCount ?? 0)
   const { promptTokensDetails, cacheTokensDetails, candidatesTokensDetails } = metadata
-  const promptDetails = positive({
+  const promptDetails = positive(prompt_tokens, {
     cached_tokens: metadata.cachedContentTokenCount,
     audio_tokens: tokensOf('AUDIO', promptTokensDetails),
     cached_audio_tokens: tokensOf('AUDIO', cacheTokensDetails),
     image_tokens: tokensOf('IMAGE', promptTokensDetails),
   })
-  const completionDetails = positive({
+  const completionDetails = positive(completion_tokens, {
     reasoning_tokens: metadata.thoughtsTokenCount,
     audio_tokens: tokensOf('AUDIO', candidatesTokensDetails),
     image_tokens: tokensOf('IMAGE', candidatesTokensDetails),
@@ -131,9 +131,11 @@ function tokensOf(modality: string, details: UsageMetadata['promptTokensDetails'
   return (details ?? []).reduce((sum, detail) => sum + (detail.modality === modality ? (detail.tokenCount ?? 0) : 0), 0)
 }
 
-/** The counts above zero, or undefined when there are none. */
-function positive(counts: Record<string, number | undefined>): Record<string, number> | undefined {
-  const kept = Object.entries(counts).filter((entry): entry is [string, number] => (entry[1] ?? 0) > 0)
+/** The counts above zero, none above the whole, or undefined when there are none. */
+function positive(whole: number, counts: Record<string, number | undefined>): Record<string, number> | undefined {
+  const kept = Object.entries(counts)
+    .map(([name, count = 0]): [string, number] => [name, Math.min(whole, count)])
+    .filter(([, count]) => count > 0)
   return kept.length > 0 ? Object.fromEntries(kept) : undefined
 }
 

@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import { type FailureReason, ProviderError } from '../contract.ts'
-
-const maxMessageLength = 1_000
+import { type Headers, optionalNumber, optionalText, refusal } from '../fields.ts'
 
 const reported = z.object({
   error: z.object({
@@ -28,16 +27,36 @@ const reasons: Record<number, FailureReason> = {
 }
 
 /** Classifies an answer that is not 2xx. A stream without `alt=sse` reports its error inside an array. */
-export function failure(
-  status: number,
-  headers: Record<string, string | string[] | undefined>,
-  body: string,
-): ProviderError {
+export function failure(status: number, headers: Headers, body: string): ProviderError {
   const error = parse(body)
-  const reason = reasonOf(status, error)
-  const message = withoutAccount(error.message).slice(0, maxMessageLength) || `Gemini answered with status ${status}`
-  const retryAfterMs = retryDelayMs(error) ?? seconds(headers['retry-after'])
-  return new ProviderError(reason, message, { status, ...(retryAfterMs !== null && { retryAfterMs }) })
+  const delay = retryDelay(error)
+  return refusal(reasonOf(status, error), withoutAccount(error.message), status, {
+    ...headers,
+    ...(delay !== null && { 'retry-after': delay }),
+  })
+}
+
+/** HTTP statuses of the google.rpc codes that work ends with. */
+const httpStatus: Record<number, number> = { 3: 400, 4: 504, 5: 404, 7: 403, 8: 429, 9: 400, 13: 500, 14: 503, 16: 401 }
+/** Errors of interactions have words for codes. */
+const wordStatuses: [words: RegExp, status: number][] = [
+  [/invalid|unsupported|bad_request/i, 400],
+  [/auth|permission|forbidden/i, 403],
+  [/not_found/i, 404],
+  [/rate_?limit|quota|exhausted|too_many/i, 429],
+  [/unavailable|overloaded/i, 503],
+]
+const refusedByPolicy = /usage guidelines|responsible ai|safety|prohibited/i
+
+/** What work ended with that was accepted before: a `google.rpc.Status`, or the error of an interaction. */
+export function statusFailure(error: unknown): ProviderError {
+  const code = optionalNumber(error, 'code')
+  const words = optionalText(error, 'code') ?? ''
+  const named = wordStatuses.find(([pattern]) => pattern.test(words))?.[1] ?? 500
+  const status = code === null ? named : (httpStatus[code] ?? (code >= 400 && code <= 599 ? code : 500))
+  const fault = failure(status, {}, JSON.stringify({ error }))
+  const refused = fault.reason === 'invalid_request' && refusedByPolicy.test(fault.message)
+  return refused ? new ProviderError('content_filter', fault.message, { status }) : fault
 }
 
 function reasonOf(status: number, error: Reported): FailureReason {
@@ -64,15 +83,10 @@ function parse(body: string): Reported {
   return result.success ? result.data.error : { message: '', status: '', details: [] }
 }
 
-/** `google.rpc.RetryInfo`: a protobuf duration such as `31s` or `0.5s`. */
-function retryDelayMs(error: Reported): number | null {
+/** `google.rpc.RetryInfo` in seconds: a protobuf duration such as `31s` or `0.5s`. */
+function retryDelay(error: Reported): string | null {
   const delay = error.details.find(detail => typeof detail.retryDelay === 'string')?.retryDelay
-  const [, digits] = /^(\d+(?:\.\d+)?)s$/.exec(String(delay)) ?? []
-  return seconds(digits)
-}
-
-function seconds(text: string | string[] | undefined): number | null {
-  return typeof text === 'string' && /^\d{1,7}(\.\d+)?$/.test(text) ? Math.ceil(Number(text) * 1000) : null
+  return /^(\d{1,7}(?:\.\d+)?)s$/.exec(String(delay))?.[1] ?? null
 }
 
 /** Google's messages name the project and sometimes the key they speak of: neither is the caller's business. */

@@ -2,17 +2,21 @@ import type { Protocol } from '../contract.ts'
 import { chatAnswer } from './answer.ts'
 import { embeddingAnswer, embeddingRequest } from './embedding.ts'
 import { failure } from './failure.ts'
+import { image } from './image.ts'
 import { remoteMedia } from './media.ts'
+import { music } from './music.ts'
 import { chatRequest } from './request.ts'
+import { speech } from './speech.ts'
 import { chatStream } from './stream.ts'
 import { video } from './video.ts'
 
-/** Google's Gemini API (`generateContent`, `streamGenerateContent`, `batchEmbedContents`, `predictLongRunning`). */
+/** Google's Gemini API (`generateContent`, `streamGenerateContent`, `batchEmbedContents`, `predictLongRunning`, `interactions`). */
 export const gemini: Protocol = {
   direct: {
     chat: { native: false, request: chatRequest, remoteMedia, answer: chatAnswer, stream: chatStream },
     embedding: { native: false, request: embeddingRequest, answer: embeddingAnswer },
   },
   queued: { video },
+  instant: { image, speech, music },
   failure,
 }

@@ -1,17 +1,13 @@
 import { unsupported } from '../../kinds/media.ts'
-import { ProviderError, type QueuedAdapter, type QueuedCall, type Report, type Source } from '../contract.ts'
-import { at, invalid, isObject, type Json, optionalNumber, optionalText, refusal, text } from '../fields.ts'
+import type { QueuedAdapter, QueuedCall, Report, Source } from '../contract.ts'
+import { at, invalid, isObject, optionalNumber, optionalText, refusal, text } from '../fields.ts'
 import { completion, pending, videosAt } from '../reports.ts'
 import { sourcesIn } from '../sources.ts'
-import { failure } from './failure.ts'
+import { statusFailure } from './failure.ts'
 
 /** Videos of one length only: with references, with a last frame, and above 720p. */
 const fixedSeconds = 8
 const takenFiles = /^(?:start_image_url|end_image_url|input_references\.\d+)$/
-
-/** HTTP statuses of the google.rpc codes that operations end with. */
-const httpStatus: Record<number, number> = { 3: 400, 4: 504, 5: 404, 7: 403, 8: 429, 9: 400, 13: 500, 14: 503, 16: 401 }
-const refusedByPolicy = /usage guidelines|responsible ai|safety|prohibited/i
 
 const operationName = /^models\/[\w.-]{1,100}\/operations\/[\w-]{1,200}$/
 const answered = 'response.generateVideoResponse'
@@ -89,7 +85,7 @@ function parameters({ input, target: { model }, sources }: QueuedCall<'video'>) 
 /** The end of an operation; without a video it may be that the safety filter took it. */
 function ended(json: unknown): Report<'video'> {
   const error = at(json, 'error')
-  if (isObject(error)) return { status: 'failed', error: faultOf(error) }
+  if (isObject(error)) return { status: 'failed', error: statusFailure(error) }
   const samples = at(json, `${answered}.generatedSamples`)
   const isEmpty = samples === undefined || (Array.isArray(samples) && samples.length === 0)
   if (isEmpty && (optionalNumber(json, `${answered}.raiMediaFilteredCount`) ?? 0) > 0) {
@@ -97,12 +93,4 @@ function ended(json: unknown): Report<'video'> {
     return { status: 'failed', error: refusal('content_filter', reason ?? 'The video was filtered.') }
   }
   return completion(() => videosAt(json, `${answered}.generatedSamples`, 'video.uri'))
-}
-
-function faultOf(error: Json): ProviderError {
-  const code = optionalNumber(error, 'code') ?? 0
-  const status = httpStatus[code] ?? (code >= 400 ? code : 500)
-  const fault = failure(status, {}, JSON.stringify({ error }))
-  const refused = fault.reason === 'invalid_request' && refusedByPolicy.test(fault.message)
-  return refused ? new ProviderError('content_filter', fault.message, { status }) : fault
 }
