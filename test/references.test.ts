@@ -75,6 +75,7 @@ test('staged: an upload stays where it is, a data: URI and a public file are cop
     storageKey: `uploads/${organisationId}/${id}.png`,
     contentType: 'image/png',
     bytes: 300,
+    filename: 'a',
     durationS: null,
   })
   t.like(references['input_references.0'], { contentType: 'image/png', bytes: 400, durationS: null })

@@ -24,7 +24,7 @@ const seconds = 2.5
 /** A sandbox whose time stands still until a test moves it. */
 function opened() {
   const clock = { nowMs: 1_800_000_000_000, now: () => clock.nowMs }
-  const { queued } = createSandboxProtocol(clock)
+  const { queued } = createSandboxProtocol(clock, 60_000)
   return { clock, adapter: <K extends QueuedKind>(kind: K) => queued![kind] as unknown as QueuedAdapter<K> }
 }
 

@@ -2,9 +2,9 @@ import type { ShownUsage, Usage } from '../base/usage.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
 import type { Ticket } from '../wallet/admission.ts'
+import { type Choice, counted, countsLost, deliveredBy, deliveredIn, isSomething, withoutLost } from './delivered.ts'
 import { chargeNano } from './pricing.ts'
 import type { Relay } from './relay.ts'
-import { countPrompt, countTokens } from './tokens.ts'
 
 /** How a run ended and what it costs. */
 export type Bill = {
@@ -21,11 +21,9 @@ export type Bill = {
 
 type Billing = { target: Target; ticket: Ticket; marginPpm: bigint; free: boolean }
 type Finished<K extends DirectKind> = { kind: K; body: DirectKinds[K]['request']; upstreamId: string | null } & (
-  | { answer: { usage?: unknown; choices?: unknown; data?: unknown } }
+  | { answer: { usage?: unknown; choices?: unknown; data?: unknown }; lostImages: number }
   | { relay: Relay; broken: boolean }
 )
-
-type Choice = { finish_reason?: string | null; text?: string; message?: Record<string, unknown> }
 
 /**
  * The bill of a finished call: the provider's own count, or ours where it gave none. Nothing is billed for a generation that
@@ -61,40 +59,31 @@ async function outcome<K extends DirectKind>(
   const { kind, body } = finished
   if ('relay' in finished) {
     const { relay, broken } = finished
+    const verdicts = relay.tally.images ? await Promise.all(relay.tally.images) : []
+    const delivered = deliveredBy(relay.tally, verdicts)
+    const given =
+      relay.usage && countsLost(relay.usage, delivered) ? await withoutLost(relay.usage, delivered) : relay.usage
     // Of a stream that broke, the text that was delivered tells what was produced, and an early count may have none of it.
-    const counts = !broken && (relay.usage?.completion_tokens ?? 0) > 0
-    const produced = counts || relay.tally.text() !== ''
-    const usage = relay.usage ?? (produced ? await counted(kind, body, relay.tally.text()) : zero)
+    const counts = !broken && delivered.lostImages === 0 && (given?.completion_tokens ?? 0) > 0
+    const produced = counts || isSomething(delivered)
+    const usage = given ?? (produced ? await counted(kind, body, delivered) : zero)
     return { usage, produced, finishReason: relay.finishReason }
   }
   if (finished.answer.data) {
     const usage = finished.answer.usage as { prompt_tokens: number; total_tokens: number } | undefined
     return {
-      usage: usage ? { completion_tokens: 0, ...usage } : await counted(kind, body, ''),
+      usage: usage ? { completion_tokens: 0, ...usage } : await counted(kind, body, deliveredIn([], 0)),
       produced: true,
       finishReason: null,
     }
   }
   const choices = (finished.answer.choices ?? []) as Choice[]
-  const text = choices.map(textOf).join('')
-  const usage = (finished.answer.usage as Usage | undefined) ?? (await counted(kind, body, text))
-  const produced = usage.completion_tokens > 0 || text !== ''
+  const delivered = deliveredIn(choices, finished.lostImages)
+  const given = finished.answer.usage as Usage | undefined
+  let usage = given ?? (await counted(kind, body, delivered))
+  if (given && countsLost(given, delivered)) usage = await withoutLost(given, delivered)
+  const produced = usage.completion_tokens > 0 || isSomething(delivered)
   return { usage, produced, finishReason: choices[0]?.finish_reason ?? null }
 }
 
 const zero: Usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
-
-async function counted<K extends DirectKind>(kind: K, body: DirectKinds[K]['request'], text: string): Promise<Usage> {
-  const [prompt_tokens, completion_tokens] = await Promise.all([countPrompt(kind, body), countTokens(text)])
-  return { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens, estimated: true }
-}
-
-function textOf({ text, message }: Choice): string {
-  if (text !== undefined || !message) return text ?? ''
-  const calls = message.tool_calls ? JSON.stringify(message.tool_calls) : ''
-  const images = Array.isArray(message.images) ? ' image'.repeat(1_000 * message.images.length) : ''
-  const audio = (message.audio as { transcript?: string } | null)?.transcript ?? ''
-  return [message.content, message.reasoning_content, message.refusal, calls, images, audio]
-    .filter(part => typeof part === 'string')
-    .join('')
-}

@@ -1,10 +1,14 @@
 import type { ModelRow } from '../catalog/schema.ts'
 import type { Features } from '../kinds/features.ts'
 
-/** A hard requirement of a request that a model does not meet. */
-export type Unmet = { code: 'unsupported_capability' | 'context_length_exceeded'; why: string; param: string }
+/** What keeps a request from a model: something that the model does not have, or the request. */
+export type Unmet = {
+  code: 'unsupported_capability' | 'context_length_exceeded' | 'missing_field'
+  why: string
+  param: string
+}
 
-/** The first hard requirement of a request that a model does not meet. */
+/** The first thing that keeps a request from a model. */
 export function unmet(model: ModelRow, features: Features): Unmet | null {
   const lacks = (why: string, param: string): Unmet => ({ code: 'unsupported_capability', why, param })
   const takes = model.input_modalities
@@ -15,6 +19,8 @@ export function unmet(model: ModelRow, features: Features): Unmet | null {
   if (features.inputs.file && !takes.includes('file')) return lacks('takes no files', 'messages')
   if (features.outputs.image && !gives.includes('image')) return lacks('gives no images', 'modalities')
   if (features.outputs.audio && !gives.includes('audio')) return lacks('gives no audio', 'modalities')
+  if (features.outputs.audio && !features.voice)
+    return { code: 'missing_field', why: 'needs `audio` with a voice and a format', param: 'audio' }
   if (features.tools && !supports.includes('tools')) return lacks('takes no tools', 'tools')
   if (features.jsonSchema && !supports.includes('structured_outputs'))
     return lacks('has no structured output by JSON schema', 'response_format')

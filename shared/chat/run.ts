@@ -14,6 +14,7 @@ import { failover } from './failover.ts'
 import type { Silent } from './keep-alive.ts'
 import { fetchMedia, noMedia } from './media.ts'
 import { refusalOf } from './options.ts'
+import { dropBroken, hasImages } from './pictures.ts'
 import { boundOf } from './pricing.ts'
 import { errorEvent, type Relay, type Shape } from './relay.ts'
 import { relayFor } from './relays.ts'
@@ -152,9 +153,10 @@ class Run<K extends DirectKind> extends BaseRun {
     const { adapter, call } = attempt
     const json = await wholeAnswer(attempt, () => watch.began({ streamed: false }))
     const answer = adapter.answer(json, call) as Answerish
+    const lostImages = hasImages(answer) ? await dropBroken(answer) : 0
     const upstreamId = answer.id ?? null
     const { kind, body } = this.#order
-    const billed = await bill(this.#billing(call.target, ticket), { kind, body, answer, upstreamId })
+    const billed = await bill(this.#billing(call.target, ticket), { kind, body, answer, lostImages, upstreamId })
     const { model: _model, usage: _usage, ...rest } = answer
     const shown = {
       ...rest,

@@ -1,23 +1,34 @@
+import { isDecodable } from './pictures.ts'
+
 /** Beyond this much text the count stays where it is; nobody generates more. */
 const mostCharacters = 4 * 1024 * 1024
 /** Pieces of a few characters each are joined by as many, so that they cost no more than their text. */
 const piecesPerPart = 1024
 /** Base64 of 24 kHz samples of 16 bits, at 20 tokens a second. */
 const audioCharactersPerToken = 3_200
-const tokensPerImage = 1_000
+/** Further images are not looked at, and not counted by us; nobody draws more. */
+const mostImages = 64
 
 type Delta = Record<string, unknown>
 type Counted = { choices: { text?: unknown; delta?: Delta }[] }
 
-/** The text a stream has delivered, kept in case its tokens must be counted: when the provider gives no usage or the stream is cut. */
+/** What a stream has delivered, kept in case its tokens must be counted: when the provider gives no usage or the stream is cut. */
 export class Tally {
+  /** Of each image delivered so far, whether it can be decoded; null = there is none. */
+  images: Promise<boolean>[] | null = null
   #text = ''
   #pieces: string[] = []
   #length = 0
+  #audioLength = 0
 
-  /** Characters delivered so far, those beyond the 4 M that are kept included. */
+  /** Characters delivered so far, those beyond the 4 M that are kept included; a piece of media is one. */
   get length(): number {
     return this.#length
+  }
+
+  /** Tokens that the sound delivered so far is worth. */
+  get audioTokens(): number {
+    return Math.ceil(this.#audioLength / audioCharactersPerToken)
   }
 
   add(piece: Counted): void {
@@ -40,10 +51,19 @@ export class Tally {
     if (isObject(audio)) {
       const { transcript, data } = audio
       if (typeof transcript === 'string') this.#add(transcript)
-      // Sound and images are worth about as many tokens as these texts.
-      if (typeof data === 'string') this.#add(' audio'.repeat(Math.ceil(data.length / audioCharactersPerToken)))
+      if (typeof data === 'string' && data !== '') {
+        this.#audioLength += data.length
+        this.#length++
+      }
     }
-    if (Array.isArray(images)) for (const _ of images) this.#add(' image'.repeat(tokensPerImage))
+    if (Array.isArray(images)) for (const image of images) this.#addImage(image)
+  }
+
+  /** An image is looked at at once, so that it need not be kept. */
+  #addImage(image: unknown): void {
+    this.#length++
+    this.images ??= []
+    if (this.images.length < mostImages) this.images.push(isDecodable(image))
   }
 
   #addCall(call: unknown): void {

@@ -148,7 +148,8 @@ export const chatRequest = z.looseObject({
       voice: z.union([z.string(), z.looseObject({ id: z.string() })]),
       format: z.enum(['wav', 'aac', 'mp3', 'flac', 'opus', 'pcm16']),
     })
-    .nullish(),
+    .nullish()
+    .describe('Needed where `modalities` have `audio`. Streams take `pcm16` only.'),
   reasoning_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).nullish(),
   user: z.string().optional(),
 })

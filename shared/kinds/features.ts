@@ -14,6 +14,8 @@ export type Features = {
   choices: number
   inputs: { image: boolean; audio: boolean; file: boolean }
   outputs: { image: boolean; audio: boolean }
+  /** Whether it says in which voice and format sound is wanted. */
+  voice: boolean
   tools: boolean
   jsonSchema: boolean
   jsonObject: boolean
@@ -55,6 +57,7 @@ export function chatFeatures(body: ChatRequest, bodyBytes: number): Features {
     choices: body.n ?? 1,
     inputs: { image: media.images > 0, audio: media.audio, file: media.file },
     outputs: { image: outputs.includes('image'), audio: outputs.includes('audio') },
+    voice: body.audio != null,
     tools,
     jsonSchema: body.response_format?.type === 'json_schema',
     jsonObject: body.response_format?.type === 'json_object',
@@ -91,6 +94,7 @@ function plain(bodyBytes: number): Features {
     choices: 1,
     inputs: { image: false, audio: false, file: false },
     outputs: { image: false, audio: false },
+    voice: false,
     tools: false,
     jsonSchema: false,
     jsonObject: false,

@@ -72,7 +72,7 @@ export class Upstreams {
     this.#timeouts = options.config.upstream
     this.#health = options.health
     this.#sandbox = options.sandbox
-    this.#sandboxProtocol = createSandboxProtocol(options.clock)
+    this.#sandboxProtocol = createSandboxProtocol(options.clock, this.#timeouts.firstByteTimeoutMs)
     this.#clock = options.clock
     for (const row of options.catalog.providers.values()) {
       const settings = options.config.providers.get(row.name)

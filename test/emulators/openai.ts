@@ -1,8 +1,9 @@
 import type { ServerResponse } from 'node:http'
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import { instanceOf } from '../../shared/providers/sandbox/instance.ts'
-import { png, wav } from '../../shared/providers/sandbox/media.ts'
+import { png } from '../../shared/providers/sandbox/media.ts'
 import { Emulator, json, type Reply } from './emulator.ts'
+import { audioTokensIn, refusalOfSound, speaks, spoken } from './openai-chat-sound.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: request bodies of every shape, as they came over the wire
 type Body = any
@@ -89,6 +90,8 @@ export type ChatReplyOptions = {
 export function chatReply(options: ChatReplyOptions = {}): Reply {
   return async (request, response) => {
     if (options.delayMs) await sleep(options.delayMs)
+    const refusal = refusalOfSound(request.body)
+    if (refusal) return refusal(request, response)
     const answer = answerTo(request.body)
     const headers = { 'x-request-id': 'req_emulated' }
     if (!request.body.stream) {
@@ -167,10 +170,7 @@ function answerTo(body: Body): Body {
   if (body.modalities?.includes('image')) {
     message.images = [{ type: 'image_url', image_url: { url: `data:image/png;base64,${png(1).toString('base64')}` } }]
   }
-  if (body.modalities?.includes('audio')) {
-    message.content = null
-    message.audio = { id: 'audio_1', data: wav(10).toString('base64'), expires_at: 1_900_000_000, transcript: text }
-  }
+  if (speaks(body)) Object.assign(message, { content: null, audio: spoken(body, text) })
   const choices = Array.from({ length: body.n ?? 1 }, (_, index) => ({
     index,
     message,
@@ -194,13 +194,14 @@ const tier = { service_tier: 'default', system_fingerprint: 'fp_emulated' }
 function usageOf(body: Body, text: string): Body {
   const reasoning = /^(o|gpt-5)/.test(body.model) ? reasoningTokens : 0
   const prompt = promptTokens(body.messages)
-  const completion = (tokensIn(text) + reasoning) * (body.n ?? 1)
+  const audio = speaks(body) ? audioTokensIn(text) : 0
+  const completion = (tokensIn(text) + audio + reasoning) * (body.n ?? 1)
   return {
     prompt_tokens: prompt,
     completion_tokens: completion,
     total_tokens: prompt + completion,
     prompt_tokens_details: { cached_tokens: 0, audio_tokens: 0 },
-    completion_tokens_details: { reasoning_tokens: reasoning * (body.n ?? 1), audio_tokens: 0 },
+    completion_tokens_details: { reasoning_tokens: reasoning * (body.n ?? 1), audio_tokens: audio * (body.n ?? 1) },
   }
 }
 
