@@ -5,7 +5,6 @@ import type { Client } from '../chat/client.ts'
 import { failover } from '../chat/failover.ts'
 import type { Silent } from '../chat/keep-alive.ts'
 import { decimal, type Ended, type Report } from '../chat/report.ts'
-import { mostTargets } from '../chat/router.ts'
 import type { Watch } from '../chat/watch.ts'
 import type { Known } from '../keys/policies.ts'
 import { authorise, type Policy } from '../keys/policy.ts'
@@ -21,6 +20,7 @@ import type { Ticket } from '../wallet/admission.ts'
 import { spenderOf } from '../wallet/spender.ts'
 import type { Delivered, Delivery } from './delivery.ts'
 import { failedEvent } from './events.ts'
+import { inOrder } from './order.ts'
 import type { Work } from './work.ts'
 
 /** One request for media, already validated, and how it is delivered. */
@@ -107,7 +107,7 @@ class InstantRun<K extends InstantKind> extends BaseRun {
       serves: model => servesInstant(kind, model),
       targets: model => instantTargets(this.services, kind, model, policy.environment),
       check: model => this.#row.input(body, model, references),
-      most: mostTargets,
+      every: true,
     })
   }
 
@@ -116,7 +116,8 @@ class InstantRun<K extends InstantKind> extends BaseRun {
     const { known } = this.#order
     const admitted = await services.policies.decide(known, async ({ policy, fresh, scope }) => {
       authorise(policy, scope, services.clock.now())
-      const targets = this.#choose(policy, references)
+      const costNano = (target: Target) => this.#mostNano(target, references)
+      const targets = inOrder(services, policy.mode, this.#choose(policy, references), costNano)
       const fixedNano = Math.max(...targets.map(target => this.#mostNano(target, references)))
       const bound = { estimatedTokens: 0, fixedNano, picoPerOutputToken: 0, outputTokens: 0, explicit: true }
       const ticket = await services.admission.admit(spenderOf(policy), fresh, this.id, bound)

@@ -16,8 +16,8 @@ export type Choice = {
   targets(model: ModelRow): Target[]
   /** Throws the GatewayError of a model that cannot take the input. */
   check(model: ModelRow): void
-  /** How many targets are enough where the body names no model; without it, those of one model are. */
-  most?: number
+  /** Where the body names no model: whether those of every model that takes the input are wanted, or of the first. */
+  every?: boolean
 }
 
 /**
@@ -25,7 +25,7 @@ export type Choice = {
  * Throws the error of the named model, or of the first one that did not.
  */
 export function chooseTargets(catalog: Catalog, policy: Policy, choice: Choice): Target[] {
-  const { slug, list, serves, targets, check, most = 1 } = choice
+  const { slug, list, serves, targets, check, every = false } = choice
   const named = slug && slug !== 'auto' ? catalog.find(slug) : null
   if (named === undefined || (named && (!serves(named) || named.disabled))) {
     throw new GatewayError(
@@ -40,7 +40,7 @@ export function chooseTargets(catalog: Catalog, policy: Policy, choice: Choice):
   let refusal: unknown = null
   const chosen: Target[] = []
   for (const model of named ? [named] : catalog.models.values()) {
-    if (chosen.length >= most) break
+    if (chosen.length > 0 && !every) break
     if (!serves(model) || model.disabled || allowed?.has(model.id) === false) continue
     const found = targets(model)
     if (found.length === 0) continue
