@@ -224,7 +224,7 @@ test.serial('4xx naming the field of a JSON body, and nothing is stored or bille
     ['/v1/audio/speech', { model: 'tts-1', input: 'x', response_format: 'midi' }, invalid('response_format')],
     [
       '/v1/audio/speech',
-      { model: 'eleven-v3', input: 'x', voice: 'a', response_format: 'flac' },
+      { model: 'eleven-v3', input: 'x', response_format: 'flac' },
       unsupported('response_format'),
     ],
     ['/v1/audio/speech', { model: 'eleven-v3', input: 'x', voice: '../../v1/history' }, unsupported('voice')],

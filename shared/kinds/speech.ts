@@ -85,6 +85,8 @@ function voiceOf({ voice }: SpeechRequest, model: ModelRow): string {
   const chosen = voice ?? (typeof own === 'string' ? own : null)
   if (chosen === null) throw unsupported(model, 'voice', 'needs a `voice`')
   // It becomes a part of the provider's address.
-  if (!/^[\w-]+$/.test(chosen)) throw unsupported(model, 'voice', 'has no such voice')
+  const length = model.kind?.voice_id_length
+  if (!/^[\w-]+$/.test(chosen) || (length !== undefined && chosen.length !== length))
+    throw unsupported(model, 'voice', 'has no such voice')
   return chosen
 }
