@@ -1,4 +1,4 @@
-import { type FailureReason, ProviderError } from '../contract.ts'
+import type { FailureReason, ProviderError } from '../contract.ts'
 import { at, type Headers, optionalText, parsed, reasonOfStatus, refusal } from '../fields.ts'
 import { withParam } from '../param.ts'
 
@@ -31,14 +31,4 @@ function fieldOf(json: unknown): string | null {
   const place = at(json, 'detail.0.loc')
   const last = Array.isArray(place) ? place.at(-1) : null
   return typeof last === 'string' ? last : optionalText(json, 'detail.param')
-}
-
-/** What a request is answered with; its failure names the field of ours, by ElevenLabs' own, that it is about. */
-export async function named<T>(fields: Readonly<Record<string, string>>, answer: Promise<T>): Promise<T> {
-  try {
-    return await answer
-  } catch (error) {
-    if (!(error instanceof ProviderError) || error.param === null) throw error
-    throw withParam(error, Object.hasOwn(fields, error.param) ? fields[error.param]! : null)
-  }
 }

@@ -5,7 +5,7 @@ import type { MusicInput } from '../../kinds/music.ts'
 import type { SoundFormat, SoundOutput } from '../../kinds/sound.ts'
 import type { InstantAdapter, InstantCall, ProviderLine, ProviderRequest } from '../contract.ts'
 import { invalid } from '../fields.ts'
-import { named } from './failure.ts'
+import { named } from '../param.ts'
 
 /** How long the official client waits for what is made before its first byte. */
 const generationMs = 240_000

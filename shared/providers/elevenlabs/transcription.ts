@@ -2,7 +2,7 @@ import { unsupported } from '../../kinds/media.ts'
 import type { Transcript, TranscriptionInput, Word } from '../../kinds/transcription.ts'
 import type { FormPart, InstantAdapter, Target } from '../contract.ts'
 import { at, invalid, list, number, optionalText, text } from '../fields.ts'
-import { named } from './failure.ts'
+import { named } from '../param.ts'
 
 /** How long the official client waits. */
 const workMs = 240_000

@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream'
 import { type ServerSentEvent, SseParser } from '../../io/sse.ts'
 import { ProviderError, type ProviderLine } from '../contract.ts'
 import { invalid, isObject, type Json, parsed } from '../fields.ts'
-import { withParam } from '../param.ts'
+import { named } from '../param.ts'
 import { reportedFailure } from './failure.ts'
 import { count } from './usage.ts'
 
@@ -18,14 +18,8 @@ export function needsAudio({ provider }: ProviderLine): void {
 const place = /'loc': \('body', '([\w-]+)'/
 
 /** What a request is answered with; its failure names the field of ours, by OpenAI's own, that it is about. */
-export async function named<T>(fields: Readonly<Record<string, string>>, answer: Promise<T>): Promise<T> {
-  try {
-    return await answer
-  } catch (error) {
-    if (!(error instanceof ProviderError)) throw error
-    const theirs = error.param ?? place.exec(error.message)?.[1] ?? ''
-    throw withParam(error, Object.hasOwn(fields, theirs) ? fields[theirs]! : null)
-  }
+export function answered<T>(fields: Readonly<Record<string, string>>, answer: Promise<T>): Promise<T> {
+  return named(fields, answer, ({ param, message }) => param ?? place.exec(message)?.[1] ?? null)
 }
 
 /**

@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream'
 import type { Usage } from '../../base/usage.ts'
 import type { InstantAdapter, InstantCall } from '../contract.ts'
 import { invalid } from '../fields.ts'
-import { eventsUntil, named, needsAudio, textOf, tokensOf } from './audio.ts'
+import { answered, eventsUntil, needsAudio, textOf, tokensOf } from './audio.ts'
 
 /** Their fields and ours have the same names. */
 const fields = {
@@ -24,7 +24,7 @@ export const speech: InstantAdapter<'speech'> = {
     const headers = { accept: asEvents ? 'text/event-stream' : '*/*' }
     const json = { ...bodyOf(call), ...(asEvents && { stream_format: 'sse' }) }
     const request = { method: 'POST', path: '/audio/speech', headers, json, signal: call.signal } as const
-    const { stream } = await named(fields, line.stream(request))
+    const { stream } = await answered(fields, line.stream(request))
     if (!asEvents) return { sound: { stream }, usage: () => null }
     let usage: Usage | null = null
     const decoded = soundIn(stream, counted => {

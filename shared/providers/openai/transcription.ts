@@ -5,7 +5,7 @@ import { unsupported } from '../../kinds/media.ts'
 import type { Segment, Transcript, TranscriptionOutput, Word } from '../../kinds/transcription.ts'
 import type { FormPart, InstantAdapter, InstantCall, ProviderRequest, Source } from '../contract.ts'
 import { at, isObject, list, number, optionalText } from '../fields.ts'
-import { eventsUntil, named, needsAudio, textOf, tokensOf } from './audio.ts'
+import { answered, eventsUntil, needsAudio, textOf, tokensOf } from './audio.ts'
 import { count } from './usage.ts'
 
 type TranscriptionCall = InstantCall<'transcription'>
@@ -38,8 +38,8 @@ export const transcription: InstantAdapter<'transcription'> = {
     const parts = [...partsOf(call), ...(streams ? [{ name: 'stream', value: 'true' }] : [])]
     const path = '/audio/transcriptions'
     const request: ProviderRequest = { method: 'POST', path, parts, firstByteMs, mostBytes, signal: call.signal }
-    if (streams) return inPieces((await named(fields, line.stream(request))).stream)
-    const { json } = await named(fields, line.send(request))
+    if (streams) return inPieces((await answered(fields, line.stream(request))).stream)
+    const { json } = await answered(fields, line.send(request))
     const transcript = transcriptIn(json)
     return { deltas: null, transcript: () => transcript }
   },
