@@ -1,6 +1,8 @@
 import { ApiError, createFalClient, ValidationError } from '@fal-ai/client'
 import test from 'ava'
+import { examineImage } from '../shared/io/images.ts'
 import { falError, startFal } from './emulators/fal.ts'
+import { decodedSeconds } from './support/sounds.ts'
 
 // The official SDK is the judge of the emulator. It has no base URL: its requests are sent on by their paths.
 
@@ -63,5 +65,36 @@ test('200 the webhook address and the namespace of a workflow', async t => {
   const { request_id: requestId } = await sdk.queue.submit(model, { input: { prompt: 'a fox' }, webhookUrl })
   t.is(emulator.requests.at(-1)!.query.get('fal_webhook'), webhookUrl)
   t.true(works.has(requestId))
+  await close()
+})
+
+test('200 images and sound that can be decoded, of the size, format and length asked for', async t => {
+  const { sdk, finish, close } = await world()
+  const flux = 'fal-ai/flux/schnell'
+  const input = {
+    prompt: 'a fox',
+    image_size: { width: 320, height: 200 },
+    num_images: 2,
+    output_format: 'png',
+  } as const
+  const { request_id: requestId } = await sdk.queue.submit(flux, { input })
+  finish()
+  const { data } = await sdk.queue.result(flux, { requestId })
+  t.deepEqual(data.has_nsfw_concepts, [false, false])
+  const facts = data.images.map(async ({ url }) => examineImage(await (await fetch(url)).bytes()))
+  t.deepEqual(await Promise.all(facts), Array(2).fill({ contentType: 'image/png', width: 320, height: 200 }))
+
+  const effects = 'fal-ai/elevenlabs/sound-effects/v2'
+  const noise = await sdk.queue.submit(effects, { input: { text: 'a door', duration_seconds: 1.5 } })
+  finish()
+  const { audio } = (await sdk.queue.result(effects, { requestId: noise.request_id })).data
+  t.true(Math.abs((await decodedSeconds(await (await fetch(audio.url)).bytes())) - 1.5) < 0.2)
+
+  const wrong = await sdk.queue.submit(flux, { input: { ...input, image_size: 'huge' as 'square' } })
+  finish()
+  const error = await t.throwsAsync(sdk.queue.result(flux, { requestId: wrong.request_id }), {
+    instanceOf: ValidationError,
+  })
+  t.deepEqual(error!.fieldErrors[0]?.loc, ['body', 'image_size'])
   await close()
 })

@@ -120,7 +120,7 @@ test('started: frames and aspect ratios that an operator’s own rows may have',
   await close()
 })
 
-const large = hidden(sourceOf('', 'image/png', null, Buffer.alloc(4 * 1024 * 1024)))
+const large = hidden(sourceOf('https://files.example/large.png', 'image/png', null, Buffer.alloc(4 * 1024 * 1024)))
 const refusals: [string, string, Input, Sources, string][] = [
   ['text in 4:3', 'runway-gen4.5', { aspectRatio: '4:3' }, {}, 'aspect_ratio'],
   ['an unknown aspect ratio', 'runway-gen4.5', { mode: 'image', aspectRatio: '5:4' }, first, 'aspect_ratio'],

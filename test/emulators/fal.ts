@@ -1,120 +1,9 @@
 import { createHash, generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
 import { json, type Recorded, type Reply } from './emulator.ts'
+import { models } from './fal-models.ts'
+import { faultsOf } from './fal-rules.ts'
 import { reporting } from './reports.ts'
-import { type Desk, type Json, startWork, unknownField, type Work, type WorkOptions } from './slow-work.ts'
-
-/** What a model takes: `!` = required, `[]` = a list of files, a list = one of these, a pair of numbers = a range. */
-type Rule = 'text' | 'text!' | 'file' | 'file!' | 'file[]!' | 'boolean' | 'seed' | readonly string[] | [number, number]
-type Model = { input: Record<string, Rule>; output(files: string): object }
-
-const upTo = (most: number, least = 1) => Array.from({ length: most - least + 1 }, (_, i) => String(least + i))
-const file = (url: string, content_type: string) => ({
-  url,
-  content_type,
-  file_name: url.split('/').at(-1),
-  file_size: 1,
-})
-const video = (files: string) => ({ video: file(`${files}/video.mp4`, 'video/mp4') })
-const hunyuan = (files: string) => ({
-  model_glb: file(`${files}/model.glb`, 'model/gltf-binary'),
-  model_urls: {
-    glb: file(`${files}/model.glb`, 'model/gltf-binary'),
-    obj: file(`${files}/model.obj`, 'text/plain'),
-    mtl: file(`${files}/model.mtl`, 'text/plain'),
-    texture: file(`${files}/texture.png`, 'image/png'),
-  },
-  thumbnail: file(`${files}/thumbnail.png`, 'image/png'),
-  seed: 7,
-})
-
-const kling = { negative_prompt: 'text', generate_audio: 'boolean', duration: upTo(15, 3) } as const
-const seedance = {
-  prompt: 'text!',
-  duration: upTo(12, 4),
-  resolution: ['480p', '720p', '1080p'],
-  aspect_ratio: ['21:9', '16:9', '4:3', '1:1', '3:4', '9:16', 'auto'],
-  generate_audio: 'boolean',
-  seed: 'seed',
-} as const
-const hunyuanOptions = { enable_pbr: 'boolean', face_count: [40_000, 1_500_000] } satisfies Model['input']
-
-/** The models of the catalog and some that operators may add, from the schemas that fal publishes. */
-const models: Record<string, Model> = {
-  'fal-ai/kling-video/v3/pro/text-to-video': {
-    input: { ...kling, prompt: 'text', aspect_ratio: ['16:9', '9:16', '1:1'] },
-    output: video,
-  },
-  'fal-ai/kling-video/v3/pro/image-to-video': {
-    input: { ...kling, prompt: 'text', start_image_url: 'file!', end_image_url: 'file' },
-    output: video,
-  },
-  'fal-ai/kling-video/v2.5-turbo/pro/image-to-video': {
-    input: {
-      prompt: 'text!',
-      image_url: 'file!',
-      tail_image_url: 'file',
-      duration: ['5', '10'],
-      negative_prompt: 'text',
-    },
-    output: video,
-  },
-  'fal-ai/kling-video/v3/pro/motion-control': {
-    input: {
-      prompt: 'text',
-      image_url: 'file!',
-      video_url: 'file!',
-      character_orientation: ['image', 'video'],
-      keep_original_sound: 'boolean',
-    },
-    output: video,
-  },
-  'fal-ai/bytedance/seedance/v1.5/pro/text-to-video': { input: seedance, output: video },
-  'fal-ai/bytedance/seedance/v1.5/pro/image-to-video': {
-    input: { ...seedance, image_url: 'file!', end_image_url: 'file' },
-    output: video,
-  },
-  'fal-ai/minimax/hailuo-2.3/standard/text-to-video': {
-    input: { prompt: 'text!', duration: ['6', '10'] },
-    output: video,
-  },
-  'fal-ai/minimax/hailuo-2.3/standard/image-to-video': {
-    input: { prompt: 'text!', image_url: 'file!', duration: ['6', '10'] },
-    output: video,
-  },
-  'fal-ai/minimax/hailuo-2.3/pro/text-to-video': { input: { prompt: 'text!' }, output: video },
-  'fal-ai/minimax/hailuo-2.3/pro/image-to-video': { input: { prompt: 'text!', image_url: 'file!' }, output: video },
-  'fal-ai/bytedance/seedance/v1/lite/reference-to-video': {
-    input: { prompt: 'text!', reference_image_urls: 'file[]!', duration: upTo(12, 2) },
-    output: video,
-  },
-  'fal-ai/heygen/avatar4/image-to-video': {
-    input: { prompt: 'text', voice: 'text', image_url: 'file!', audio_url: 'file' },
-    output: video,
-  },
-  'half-moon-ai/ai-face-swap/faceswapvideo': {
-    input: { source_face_url: 'file!', target_video_url: 'file!' },
-    output: video,
-  },
-  'fal-ai/bytedance/omnihuman/v1.5': {
-    input: { prompt: 'text', image_url: 'file!', audio_url: 'file!', resolution: ['720p', '1080p'] },
-    output: files => ({ ...video(files), duration: 3.2 }),
-  },
-  'fal-ai/hunyuan3d-v3/text-to-3d': { input: { ...hunyuanOptions, prompt: 'text!' }, output: hunyuan },
-  'fal-ai/hunyuan3d-v3/image-to-3d': {
-    input: {
-      ...hunyuanOptions,
-      input_image_url: 'file!',
-      back_image_url: 'file',
-      left_image_url: 'file',
-      right_image_url: 'file',
-    },
-    output: hunyuan,
-  },
-  'fal-ai/trellis': {
-    input: { image_url: 'file!', seed: 'seed' },
-    output: files => ({ model_mesh: file(`${files}/model.glb`, 'model/gltf-binary'), timings: {} }),
-  },
-}
+import { type Desk, startWork, type Work, type WorkOptions } from './slow-work.ts'
 
 const userId = 'user_emulated'
 
@@ -214,13 +103,20 @@ function statusOf(work: Work, desk: Desk): Reply {
   return json(202, { ...position, status: 'IN_PROGRESS', logs: [] })
 }
 
-/** Completed only means over. */
+const refusedByPolicy = {
+  loc: ['body', 'prompt'],
+  msg: 'The content could not be processed because it was flagged by a content checker.',
+  type: 'content_policy_violation',
+}
+
+/** Completed only means over. A prompt with the word `forbidden` is against the rules. */
 function resultOf({ id, path, body, status }: Work, url: string): { status: number; body: object } {
   const { input, output } = models[path.slice(1)]!
   const faults = faultsOf(body, input)
   if (faults.length > 0) return { status: 422, body: { detail: faults } }
+  if (/forbidden/.test(body.prompt)) return { status: 422, body: { detail: [refusedByPolicy] } }
   if (status === 'failed') return { status: 500, body: { detail: 'Internal Server Error' } }
-  return { status: 200, body: output(`${url}/files/${id}`) }
+  return { status: 200, body: output(`${url}/files/${id}`, body) }
 }
 
 function reportOn(work: Work, url: string): object {
@@ -228,29 +124,4 @@ function reportOn(work: Work, url: string): object {
   const ids = { request_id: work.id, gateway_request_id: work.id }
   if (status === 200) return { ...ids, status: 'OK', payload: body }
   return { ...ids, status: 'ERROR', error: `Unexpected status code: ${status}`, payload: body }
-}
-
-function faultsOf(body: Json, rules: Model['input']): object[] {
-  const unknown = unknownField(body, Object.keys(rules))
-  const faults = unknown ? [fault(unknown, 'Extra inputs are not permitted', 'extra_forbidden')] : []
-  for (const [name, rule] of Object.entries(rules)) {
-    const value = body?.[name]
-    if (value === undefined) {
-      if (typeof rule === 'string' && rule.endsWith('!')) faults.push(fault(name, 'Field required', 'missing'))
-    } else if (!fits(value, rule)) faults.push(fault(name, 'Input is not what is expected', 'invalid'))
-  }
-  return faults
-}
-
-const fault = (name: string, msg: string, type: string) => ({ loc: ['body', name], msg, type })
-
-function fits(value: Json, rule: Rule): boolean {
-  if (rule === 'boolean') return typeof value === 'boolean'
-  if (rule === 'seed') return Number.isInteger(value)
-  if (rule === 'file[]!') return Array.isArray(value) && value.every(one => fits(one, 'file'))
-  if (rule === 'file' || rule === 'file!') return typeof value === 'string' && /^(https?|data):/.test(value)
-  if (rule === 'text' || rule === 'text!') return typeof value === 'string' && value !== ''
-  const [least, most] = rule
-  if (typeof least === 'number') return typeof value === 'number' && value >= least && value <= (most as number)
-  return (rule as readonly unknown[]).includes(value)
 }

@@ -17,10 +17,20 @@ export type RunwayOptions = WorkOptions & {
 }
 
 const ratios = ['1280:720', '720:1280', '1104:832', '960:960', '832:1104', '1584:672']
+const imageRatios = [
+  ...['1024:1024', '1080:1080', '1168:880', '1360:768', '1440:1080', '1080:1440', '1808:768', '1920:1080', '1080:1920'],
+  ...['2112:912', '1280:720', '720:1280', '720:720', '960:720', '720:960', '1680:720'],
+]
 const aspects = ['16:9', '4:3', '3:2', '1:1', '2:3', '3:4', '9:16', '21:9']
 
 type Rule = { models: string[]; fields: string[]; check(body: Json): [string, string] | null }
 const rules: Record<string, Rule> = {
+  text_to_image: {
+    models: ['gen4_image', 'gen4_image_turbo'],
+    fields: ['promptText', 'ratio', 'referenceImages', 'contentModeration'],
+    check: body =>
+      promptFault(body, true) ?? oneOf(body, 'ratio', imageRatios) ?? referencesFault(body.model, body.referenceImages),
+  },
   text_to_video: {
     models: ['gen4.5'],
     fields: ['promptText', 'ratio', 'duration'],
@@ -65,7 +75,7 @@ export function startRunway({
   ...options
 }: RunwayOptions = {}): Promise<WorkEmulator> {
   const cancelled = new Set<string>()
-  const shown = ({ id, status }: Work, url: string): object => {
+  const shown = ({ id, status, path, body }: Work, url: string): object => {
     const common = { id, createdAt: '2026-11-20T00:00:00.000Z' }
     if (cancelled.has(id)) return { ...common, status: 'CANCELLED', cost: { credits: 0 } }
     if (status === 'failed') return { ...common, status: 'FAILED', ...failure, cost: { credits: 0 } }
@@ -75,7 +85,7 @@ export function startRunway({
     return {
       ...common,
       status: 'SUCCEEDED',
-      output: [`${url}/files/${id}/video.mp4?_jwt=signed`],
+      output: [`${url}/files/${id}/${fileOf(path, body)}?_jwt=signed`],
       cost: { credits: 25 },
     }
   }
@@ -98,6 +108,10 @@ export function startRunway({
     return fault ? invalidBody(...fault) : json(200, { id: desk.add(request).id, estimatedCost: { credits: 25 } })
   }
   return startWork(provider, error(404, 'Not found'), options)
+}
+
+function fileOf(path: string, { ratio }: Json): string {
+  return path.endsWith('/text_to_image') ? `image-${ratio.replace(':', 'x')}.png` : 'video.mp4'
 }
 
 function headerFault({ headers }: Recorded): Reply | null {
@@ -155,6 +169,19 @@ function imageFault(promptImage: Json): [string, string] | null {
   return fits
     ? uriFault(promptImage[0].uri, 'promptImage.0.uri')
     : ['promptImage', 'Expected one image in first position']
+}
+
+/** Up to three, each with a tag of its own; the turbo model needs one. */
+function referencesFault(model: string, references: Json): [string, string] | null {
+  if (references === undefined) return model === 'gen4_image_turbo' ? ['referenceImages', 'Required'] : null
+  if (!Array.isArray(references) || references.length < 1 || references.length > 3)
+    return ['referenceImages', 'Array must contain 1 to 3 element(s)']
+  for (const [i, { uri, tag }] of references.entries()) {
+    const fault = uriFault(uri, `referenceImages.${i}.uri`)
+    if (fault) return fault
+    if (tag !== undefined && !/^[a-z]\w{2,15}$/i.test(tag)) return [`referenceImages.${i}.tag`, 'Invalid']
+  }
+  return null
 }
 
 /** An https URL (plain http of this machine serves tests) or a data URI of at most 5 MB. */

@@ -1,6 +1,9 @@
 import { randomUUID } from 'node:crypto'
+import sharp from 'sharp'
+import { type SoundFormat, soundTypes } from '../../shared/kinds/sound.ts'
 import { meshFile, mtlFile, objFile, textureFile } from '../../shared/providers/sandbox/glb.ts'
 import { videoFile } from '../../shared/providers/sandbox/mp4.ts'
+import { soundFile } from '../../shared/providers/sandbox/sounds.ts'
 import { Emulator, type Recorded, type Reply } from './emulator.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: bodies are checked by each provider's rules before they are read
@@ -78,8 +81,9 @@ export async function startWork(
   }
 }
 
+type File = [contentType: string, make: () => Buffer | Promise<Buffer>]
 const fbxHeader = Buffer.from('Kaydara FBX Binary  \x00\x1a\x00', 'latin1')
-const files: Record<string, [contentType: string, make: () => Buffer | Promise<Buffer>]> = {
+const files: Record<string, File> = {
   'video.mp4': ['video/mp4', () => videoFile({ seconds: 1, width: 160, height: 90 })],
   'model.glb': ['model/gltf-binary', () => meshFile()],
   'model.fbx': ['application/octet-stream', () => fbxHeader],
@@ -89,8 +93,23 @@ const files: Record<string, [contentType: string, make: () => Buffer | Promise<B
   'thumbnail.png': ['image/png', () => textureFile()],
 }
 
+/** `image-640x480.webp` and `sound-2.5.mp3` are made to measure. */
+function fileOf(name: string): File | undefined {
+  const [, width, height, type] = /^image-(\d+)x(\d+)(?:-\d+)?\.(png|jpeg|webp)$/.exec(name) ?? []
+  if (type) return [`image/${type}`, () => imageFile(Number(width), Number(height), type as 'png')]
+  const [, seconds, format] = /^sound-([\d.]+)\.(\w+)$/.exec(name) ?? []
+  if (format) return [soundTypes[format as SoundFormat], () => soundFile(format as SoundFormat, Number(seconds))]
+  return files[name]
+}
+
+function imageFile(width: number, height: number, type: 'png' | 'jpeg' | 'webp'): Promise<Buffer> {
+  return sharp({ create: { width, height, channels: 3, background: '#456' } })
+    .toFormat(type)
+    .toBuffer()
+}
+
 function fileReply({ method, path }: Recorded): Reply | null {
-  const file = method === 'GET' && path.startsWith('/files/') ? files[path.slice(path.lastIndexOf('/') + 1)] : undefined
+  const file = method === 'GET' && path.startsWith('/files/') && fileOf(path.slice(path.lastIndexOf('/') + 1))
   if (!file) return null
   const [contentType, make] = file
   return async (_request, response) => {

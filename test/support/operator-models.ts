@@ -4,7 +4,8 @@ import { type Deployment, type ModelRow, modelRow, type ProviderRow, providerRow
 
 type Described = { type: ModelRow['type']; kind: ModelRow['kind'] } & Pick<Deployment, 'price' | 'traits'>
 
-function described(id: string, provider: string, upstream_model: string, row: Described): ModelRow {
+/** A row of a model at one provider. */
+export function described(id: string, provider: string, upstream_model: string, row: Described): ModelRow {
   const { type, kind, price, traits } = row
   return modelRow.parse({
     ...{ id, name: id, type, kind, owned_by: 'acme', created: 0, description: '' },

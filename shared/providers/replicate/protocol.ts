@@ -1,19 +1,33 @@
 import type { Deployment } from '../../catalog/schema.ts'
-import type { QueuedKind, QueuedKinds } from '../../kinds/index.ts'
-import type { Callback, Protocol, ProviderLine, QueuedAdapter, QueuedCall, Report } from '../contract.ts'
+import type { WorkKind, WorkKinds } from '../../kinds/index.ts'
+import {
+  type Callback,
+  type Protocol,
+  ProviderError,
+  type ProviderLine,
+  type QueuedAdapter,
+  type QueuedCall,
+  type Report,
+} from '../contract.ts'
 import { at, handle, invalid, optionalAmount, optionalText, refusal, text } from '../fields.ts'
-import { faceSwapInput, lipsyncInput, type ModelInput, meshInput, videoInput } from '../model-input.ts'
-import { meshOutput, videoOutput } from '../model-output.ts'
+import type { ModelInput, Params } from '../model-fields.ts'
+import { faceSwapInput, lipsyncInput, meshInput, videoInput } from '../model-input.ts'
+import { imageInput, mostPieces, musicInput, sfxInput } from '../model-instant-input.ts'
+import { imageOutput, meshOutput, mostResultBytes, secondsOf, soundOutput, videoOutput } from '../model-output.ts'
+import { withParam } from '../param.ts'
 import { completion, pending } from '../reports.ts'
 import { isStandardWebhook } from '../signatures.ts'
 import { failure, reasonOfText } from './failure.ts'
 
 /** Replicate asks for addresses of files above this size. */
 const options = { inlineBytes: 256 * 1024 }
+const slow = { firstMs: 2_000, mostMs: 10_000 }
+/** For somebody who waits. */
+const quick = { firstMs: 300, mostMs: 2_000 }
 
 /**
  * Replicate's predictions (replicate.com/docs/reference/http): one way to run any model, whose fields are named by the
- * deployment's traits (../model-input.ts). `upstream_model` is `owner/name`, `owner/name:version`, or with the trait
+ * deployment's traits (../model-fields.ts). `upstream_model` is `owner/name`, `owner/name:version`, or with the trait
  * `deployment` a deployment's `owner/name`. `output_field` names the main file of an output that is an object. A price in
  * credits is per second of `predict_time`.
  */
@@ -25,27 +39,37 @@ export const replicate: Protocol = {
     face_swap: adapter(call => faceSwapInput(call, options), videoOutput),
     mesh: adapter(call => meshInput(call, options), meshOutput),
   },
+  instant: {
+    image: { ...adapter(call => imageInput(call, options), imageOutput, quick), mostPieces },
+    music: adapter(call => musicInput(call, options), soundOutput, quick),
+    sfx: adapter(call => sfxInput(call, options), soundOutput, quick),
+  },
   verify,
   failure,
 }
 
-function adapter<K extends QueuedKind>(
+function adapter<K extends WorkKind>(
   mapped: (call: QueuedCall<K>) => Promise<ModelInput>,
-  outputOf: (json: unknown, field: string | null) => QueuedKinds[K]['output'],
+  outputOf: (json: unknown, field: string | null) => WorkKinds[K]['output'],
+  poll = slow,
 ): QueuedAdapter<K> {
   return {
-    poll: { firstMs: 2_000, mostMs: 10_000 },
+    poll,
     async start(call, line) {
       const { traits } = call.target.deployment
-      const { model, input } = await mapped(call)
+      const { model, input, params } = await mapped(call)
       const { path, version } = routeOf(model, traits)
       const callback = call.callbackUrl && { webhook: call.callbackUrl, webhook_events_filter: ['completed'] }
-      const { json } = await line.send({ method: 'POST', path, json: { ...version, ...callback, input } })
+      const { json } = await line
+        .send({ method: 'POST', path, json: { ...version, ...callback, input } })
+        .catch(error => {
+          throw named(error, params)
+        })
       const field = traits?.output_field
       return { id: handle(json, 'id'), output: field === undefined ? null : String(field) }
     },
     async check({ id, output }, line) {
-      const { json } = await line.send({ method: 'GET', path: `/predictions/${id}` })
+      const { json } = await line.send({ method: 'GET', path: `/predictions/${id}`, mostBytes: mostResultBytes })
       return reportOf(json, part => outputOf(part, output === null ? null : String(output)))
     },
     async cancel({ id }, line) {
@@ -54,13 +78,20 @@ function adapter<K extends QueuedKind>(
   }
 }
 
+/** A fault of the input, about the field of ours that it is. */
+function named(error: unknown, params: Params): unknown {
+  if (!(error instanceof ProviderError) || error.reason !== 'invalid_request') return error
+  const [, name] = /\binput\.(\w+)/.exec(error.message) ?? []
+  return name !== undefined && Object.hasOwn(params, name) ? withParam(error, params[name]!) : error
+}
+
 function routeOf(model: string, traits: Deployment['traits']): { path: string; version?: { version: string } } {
   const [name, version] = model.split(':')
   if (version) return { path: '/predictions', version: { version } }
   return { path: `/${traits?.deployment ? 'deployments' : 'models'}/${name}/predictions` }
 }
 
-function reportOf<K extends QueuedKind>(json: unknown, read: (output: unknown) => QueuedKinds[K]['output']): Report<K> {
+function reportOf<K extends WorkKind>(json: unknown, read: (output: unknown) => WorkKinds[K]['output']): Report<K> {
   const status = text(json, 'status')
   switch (status) {
     case 'starting':
@@ -72,7 +103,7 @@ function reportOf<K extends QueuedKind>(json: unknown, read: (output: unknown) =
           if (at(json, 'data_removed') === true) throw invalid('its files were removed already')
           return read(at(json, 'output'))
         },
-        ({ durationS }) => ({ seconds: durationS, credits: optionalAmount(json, 'metrics.predict_time') }),
+        output => ({ seconds: secondsOf(output), credits: optionalAmount(json, 'metrics.predict_time') }),
       )
     case 'failed': {
       const message = optionalText(json, 'error') ?? ''

@@ -1,5 +1,6 @@
 import type { FailureReason, ProviderError } from '../contract.ts'
 import { at, type Headers, optionalText, parsed, reasonOfStatus, refusal } from '../fields.ts'
+import { withParam } from '../param.ts'
 
 const noCredits = /(not|n't) have enough credits|insufficient credits|out of credits/i
 const noModel = /model .{0,80}not available/i
@@ -15,17 +16,33 @@ const byCode: [string, FailureReason][] = [
   ['THIRD_PARTY', 'server_error'],
 ]
 
+/** Our names of Runway's fields. */
+const params: ReadonlyMap<unknown, string> = new Map([
+  ['promptText', 'prompt'],
+  ['promptImage', 'start_image_url'],
+  ['videoUri', 'input_video_url'],
+  ['reference', 'input_video_url'],
+  ['character', 'start_image_url'],
+  ['referenceImages', 'input_references'],
+  ['duration', 'seconds'],
+  ['seed', 'seed'],
+])
+
 /** Classifies an answer that is not 2xx: `{error, issues?: [{path, message}]}`. */
 export function failure(status: number, headers: Headers, body: string): ProviderError {
   const json = parsed(body)
   const message = optionalText(json, 'error') ?? ''
-  return refusal(reasonOf(status, message), [message, issueOf(json)].filter(Boolean).join(': '), status, headers)
+  const words = [message, issueOf(json)].filter(Boolean).join(': ')
+  return withParam(
+    refusal(reasonOf(status, message), words, status, headers),
+    params.get(at(json, 'issues.0.path.0')) ?? null,
+  )
 }
 
 /** A task that failed. Runway's words are for developers, so they are shown with their code. */
 export function failureOfTask(code: string | null, words: string | null): ProviderError {
   const reason = byCode.find(([start]) => code === start || code?.startsWith(`${start}.`))?.[1] ?? 'server_error'
-  return refusal(reason, `The provider could not make the video: ${words ?? 'no reason given'} (${code ?? 'no code'})`)
+  return refusal(reason, `The provider’s task failed: ${words ?? 'no reason given'} (${code ?? 'no code'})`)
 }
 
 function reasonOf(status: number, message: string): FailureReason {

@@ -1,12 +1,12 @@
 import type { GatewayError } from '../../base/errors.ts'
 import { unsupported } from '../../kinds/media.ts'
 import type { VideoInput } from '../../kinds/video.ts'
-import type { QueuedCall, Source } from '../contract.ts'
+import type { QueuedCall, Source, Target } from '../contract.ts'
 
 type Call = QueuedCall<'video'>
 type Body = Record<string, unknown>
 
-const longestPrompt = 1_000
+export const longestPrompt = 1_000
 const longestDataUri = 5 * 1024 * 1024
 const shortestMotionSeconds = 3
 
@@ -103,13 +103,14 @@ function ratioOf(call: Call): string {
   return ratio
 }
 
-async function uriOf(call: Call, field: string): Promise<string> {
+/** A file as Runway takes it. Throws a GatewayError 400 where it is too large to stand in the request, and must. */
+export async function uriOf(call: Pick<QueuedCall<never>, 'target' | 'sources'>, field: string): Promise<string> {
   const uri = await (call.sources.get(field) as Source).link()
   if (uri.startsWith('data:') && uri.length > longestDataUri)
     throw refused(call, field, 'takes files of at most 5 MB (as base64) while it cannot fetch them from here')
   return uri
 }
 
-function refused({ target }: Call, field: string, problem: string): GatewayError {
+export function refused({ target }: { target: Target }, field: string, problem: string): GatewayError {
   return unsupported(target.model, field, `${problem} at this provider`)
 }
