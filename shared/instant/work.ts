@@ -30,13 +30,15 @@ export async function done<K extends InstantKind>({
   mostMs,
 }: Work<K>): Promise<WorkKinds[K]['output']> {
   if ('make' in adapter) return adapter.make(call, line)
+  call.signal.throwIfAborted()
   const operation = await adapter.start(call, line, null)
   const late = AbortSignal.timeout(mostMs)
   try {
     return await looked<K>(adapter, operation, line, AbortSignal.any([call.signal, late]))
   } catch (error) {
-    // Nobody waits for it any more.
-    if (call.signal.aborted || late.aborted) await adapter.cancel?.(operation, line).catch(() => {})
+    if (error instanceof Ended) throw error.verdict
+    // Nobody waits for it any more, nor for the provider to hear of it.
+    void adapter.cancel?.(operation, line).catch(() => {})
     if (late.aborted) throw new ProviderError('timeout', 'The provider did not finish in time.', { cause: error })
     throw error
   }
@@ -55,9 +57,9 @@ async function looked<K extends InstantKind>(
       const report = await adapter.check(operation, line)
       if (report.status === 'completed') return report.output
       if (report.status === 'failed') throw new Ended(report.error)
+      if (report.status === 'next') throw new Error('work that is waited for has one part')
       failed = 0
     } catch (error) {
-      if (error instanceof Ended) throw error.verdict
       if (!(error instanceof ProviderError) || ++failed >= mostFailedLooks) throw error
     }
   }

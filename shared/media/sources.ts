@@ -1,4 +1,5 @@
 import { buffer } from 'node:stream/consumers'
+import { extensionOf } from '../io/media-type.ts'
 import { keptForJobsMs } from '../jobs/files.ts'
 import type { Reference, References } from '../kinds/media.ts'
 import type { Source } from '../providers/contract.ts'
@@ -20,5 +21,7 @@ function sourceOf({ blobs, clock, config }: Services, reference: Reference): Sou
   const base64 = async () => (await buffer(await open())).toString('base64')
   const reachable = config.reachable || config.storageUrl.startsWith('s3:')
   const link = async () => (reachable ? url() : `data:${contentType};base64,${await base64()}`)
-  return { contentType, bytes, filename, durationS, url, link, base64, open }
+  // Some providers tell a file's type by the end of its name.
+  const name = /\.\w{2,5}$/.test(filename) ? filename : `${filename}.${extensionOf(contentType)}`
+  return { contentType, bytes, filename: name, durationS, url, link, base64, open }
 }
