@@ -61,7 +61,7 @@ try {
   console.log(
     `${uploads} ${transcribes ? 'transcriptions' : 'uploads'} of ${mib} MiB at once: ${seconds.toFixed(1)} s, ${((uploads * mib) / seconds).toFixed(0)} MiB/s`,
   )
-  console.log(`failed: ${failed}`)
+  console.log(`failed: ${failed} (statuses: ${[...new Set(statuses)].join(', ')})`)
   console.log(`resident memory: ${(before / 1024).toFixed(0)} MiB before, ${(most / 1024).toFixed(0)} MiB at most`)
   console.log(`growth: ${((most - before) / 1024).toFixed(0)} MiB`)
   process.exitCode = failed > 0 ? 1 : 0

@@ -12,7 +12,7 @@ const measuring = gate(8)
 
 /**
  * Measures an audio or video file by its packets, whatever its header says of its length. Null when it cannot be
- * understood, has no packets, or takes longer than `timeoutMs`. Throws what `file.read` throws, and a GatewayError
+ * understood, has no packets, or would take longer than `timeoutMs`. Throws what `file.read` throws, and a GatewayError
  * `service_unavailable` when too many others are being measured.
  */
 export async function measureMedia(file: RangeFile, timeoutMs: number): Promise<MediaLength | null> {
@@ -31,16 +31,20 @@ export async function measureMedia(file: RangeFile, timeoutMs: number): Promise<
 }
 
 async function lengthOf(file: RangeFile, timeoutMs: number): Promise<MediaLength | null> {
+  const length = await measuring(() => within(timeoutMs, plainLength(file)))
+  if (length !== undefined) return length
+  return file.bytes > smallBytes ? measureApart(file, timeoutMs) : within(timeoutMs, lengthByPackets(file))
+}
+
+/** What work comes to; null when it fails or takes longer. */
+async function within<T>(timeoutMs: number, work: Promise<T>): Promise<T | null> {
   const over = new AbortController()
   const late = sleep(timeoutMs, null, { signal: over.signal }).catch(() => null)
-  try {
-    for (const plain of [waveLength, mp3Length]) {
-      const length = await Promise.race([measuring(() => plain(file).catch(() => null)), late])
-      if (length !== undefined) return length
-    }
-    if (file.bytes > smallBytes) return await measureApart(file, timeoutMs)
-    return await Promise.race([lengthByPackets(file).catch(() => null), late])
-  } finally {
-    over.abort()
-  }
+  return Promise.race([work.catch(() => null), late]).finally(() => over.abort())
+}
+
+/** Of files whose every byte is looked at once, which takes as long as reading them. Undefined for others. */
+async function plainLength(file: RangeFile): Promise<MediaLength | null | undefined> {
+  const wave = await waveLength(file)
+  return wave === undefined ? mp3Length(file) : wave
 }
