@@ -108,6 +108,8 @@ test.serial('a fault of the request names the field it is about', async t => {
   t.deepEqual([corrupt.reason, corrupt.param], ['invalid_request', 'audio_url'])
   const language = await providerFault(heardOf({ language: 'xxx' }))
   t.deepEqual([language.reason, language.param], ['invalid_request', 'language'])
+  const unknownModel = error(400, 'Bad Request', 'Bad Request: No such model/language/tier combination found.')
+  t.like(await faultOf(unknownModel), { reason: 'model_unavailable', param: null })
   const other = await faultOf(json(400, { category: 'INVALID_JSON', message: 'Invalid JSON submitted.' }))
   t.deepEqual([other.reason, other.param, other.message], ['invalid_request', null, 'Invalid JSON submitted.'])
 })

@@ -216,6 +216,11 @@ for (const [what, reply, reason] of faults)
     t.is((await faultOf('music', reply)).reason, reason)
   })
 
+test.serial('a refusal shows no key', async t => {
+  const { message } = await faultOf('music', error(400, 'wrong_region', 'Not here: sk_0123456789abcdef.'))
+  t.is(message, 'Not here: [redacted].')
+})
+
 const nothing: Reply = (_request, response) => void response.writeHead(200, { 'content-type': 'audio/mpeg' }).end()
 test.serial('sound without a frame is an invalid answer', async t => {
   for (const kind of ['speech', 'music', 'sfx'] as const)

@@ -127,6 +127,9 @@ test('failures of every form', t => {
     [422, { detail: [{ loc: ['body', 'a', 0], msg: 'no', type: 'x' }] }, 'invalid_request', 'a.0: no'],
     [422, { detail: [{ msg: 'bad', type: 'content_policy_violation' }] }, 'content_filter', 'bad'],
     [422, { detail: [{ msg: `Cannot load ${secret}` }] }, 'invalid_request', `Cannot load ${secret.split('?')[0]}`],
+    // The address was ours.
+    [422, { detail: [{ msg: 'unreachable', type: 'file_download_error' }] }, 'server_error', 'unreachable'],
+    [400, { detail: [{ msg: 'elsewhere', type: 'downstream_service_error' }] }, 'server_error', 'elsewhere'],
     [422, { detail: 'x'.repeat(5_000) }, 'invalid_request', 'x'.repeat(1_000)],
     [429, 'slow down', 'rate_limited', 'The provider answered with status 429.'],
     [500, '<html>', 'server_error'],

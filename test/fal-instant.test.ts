@@ -14,6 +14,7 @@ import {
   reasonOf,
   sfxCall,
 } from './support/model-calls.ts'
+import { providerFault } from './support/queued-adapter.ts'
 import { hiddenImage } from './support/sources.ts'
 
 const one = { 'input_references.0': pictureSource('a.png') }
@@ -176,6 +177,9 @@ test('400 for what a model does not take, before anything is sent', async t => {
     [drawn('flux-schnell', {}, one), 'input_references'],
     [drawn('flux-1.1-pro-ultra', {}, two), 'input_references'],
     [drawn('flux-1.1-pro-ultra', { size: { width: 1000, height: 900 } }), 'size'],
+    // It draws four megapixels, and the others one.
+    [drawn('flux-1.1-pro-ultra', { size: { width: 1024, height: 1024 } }), 'size'],
+    [drawn('nano-banana', { size: { width: 512, height: 512 } }), 'size'],
     [drawn('flux-1.1-pro-ultra', { aspectRatio: '5:4' }), 'aspect_ratio'],
     [drawn('nano-banana', {}, { ...one, mask: pictureSource('mask.png') }), 'mask'],
     [drawn('nano-banana', { fidelity: 'high' }, one), 'input_fidelity'],
@@ -208,6 +212,17 @@ test('failed: what fal finds wrong with an input names our field', async t => {
     t.is(reasonOf(report), 'invalid_request')
     t.is(report.status === 'failed' && report.error.param, param)
   }
+})
+
+test('400: what fal finds wrong with an input at once names our field', async t => {
+  const seed = falError(422, [
+    { loc: ['body', 'seed'], msg: 'Input should be less than 2147483647', type: 'less_than' },
+  ])
+  const start = images.using(({ emulator }, line) => {
+    emulator.next(seed)
+    return images.adapter.start(drawn('flux-schnell', { seed: 2 ** 32 - 1 }), line, null)
+  })
+  t.like(await providerFault(start), { reason: 'invalid_request', param: 'seed' })
 })
 
 test('completed: every form of output; failed without any', async t => {

@@ -141,7 +141,6 @@ const refused: [field: string, model: string, Partial<ImageRequest>, Record<stri
   ['size', flash, { size: '1280x720' }],
   ['size', nano, { size: '2048x2048' }],
   ['size', nano, { size: '1536x512' }],
-  ['aspect_ratio', nano, { aspect_ratio: '8:1' }],
   ['background', flash, { background: 'transparent' }],
   ['output_format', flash, { output_format: 'webp' }],
   ['output_format', nano, { output_format: 'png' }],
@@ -156,6 +155,14 @@ for (const [field, model, fields, sources] of refused) {
     t.is(emulator.requests.length, 0)
   })
 }
+
+test.serial('400 for more references than one request may hold, before any is read', async t => {
+  const large = { ...sourceOf('https://files.example/large.png', 'image/png'), bytes: 10 * 1024 * 1024 }
+  const sources = Object.fromEntries(Array.from({ length: 8 }, (_, i) => [`input_references.${i}`, large]))
+  t.is(await refusedField(make(flash, { input_references: Object.keys(sources) }, sources)), 'input_references')
+  t.is(emulator.requests.length, 0)
+})
+
 test.serial('400 naming mask and quality, which the rows do not offer, from adapter and row alike', async t => {
   const call = callOf(flash)
   for (const [field, input] of [

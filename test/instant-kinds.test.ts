@@ -136,6 +136,8 @@ test('400 naming the field that a model does not take', t => {
     ['image', 'gpt-image-2', { prompt: 'x', mask: 'https://a.example/b.png' }, 'input_references'],
     ['image', 'runway-gen4-image-turbo', { prompt: 'x' }, 'input_references'],
     ['image', 'gpt-image-2', { prompt: 'x', size: '1024x1024', resolution: '1K' }, 'resolution'],
+    ['image', 'nano-banana', { prompt: 'x', aspect_ratio: '7:5' }, 'aspect_ratio'],
+    ['image', 'gemini-2.5-flash-image', { prompt: 'x', aspect_ratio: '8:1' }, 'aspect_ratio'],
     ['speech', 'eleven-v3', { input: 'x', response_format: 'aac' }, 'response_format'],
     ['speech', 'eleven-v3', { input: 'x', voice: 'a/b' }, 'voice'],
     ['music', 'eleven-music-v2', { prompt: 'x', output_format: 'aac' }, 'output_format'],

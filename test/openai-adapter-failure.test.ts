@@ -61,6 +61,7 @@ const failures: [number, string, string, FailureReason][] = [
   ],
   [400, 'a policy', error({ code: 'content_policy_violation' }), 'content_filter'],
   [400, 'OpenRouter’s error type', error({ code: 400, metadata: { error_type: 'refusal' } }), 'content_filter'],
+  [400, 'a model that Groq has retired', error({ code: 'model_decommissioned' }), 'model_unavailable'],
   [401, 'a wrong key', error({ code: 'invalid_api_key' }), 'auth'],
   [402, 'no credit', error({ code: 402 }), 'quota'],
   [403, 'a refusal of the account', error({}), 'auth'],

@@ -86,6 +86,8 @@ test('200 an edit: a form with `image` for one picture, `image[]` for several, a
   const file = `file a.png image/png ${bytes}`
   t.deepEqual(await fieldsOf(single.request), { ...common, input_fidelity: 'high', size: '1024x1536', image: file })
   t.is(single.output.usage?.prompt_tokens_details?.image_tokens, 323)
+  // The route has no such field; this is what it does anyway.
+  t.is((await fieldsOf((await made(callOf({ moderation: 'auto' }, one))).request)).moderation, undefined)
   const several = await made(callOf({ n: 2 }, { ...two, mask }))
   t.deepEqual(await namesOf(several.request), ['model', 'prompt', 'n', 'image[]', 'image[]', 'mask'])
   t.deepEqual((await fieldsOf(several.request)).n, '2')
@@ -117,6 +119,8 @@ test('400 for what OpenAI has no field for, before anything is sent', async t =>
     [{ fidelity: 'high' }, {}, 'gpt-image-2', 'input_fidelity'],
     [{ fidelity: 'high' }, one, 'gpt-image-1-mini', 'input_fidelity'],
     [{ moderation: 'low' }, one, 'gpt-image-2', 'moderation'],
+    [{ resolution: '512' }, {}, 'gpt-image-2', 'resolution'],
+    [{ resolution: '512', aspectRatio: '16:9' }, {}, 'gpt-image-2', 'aspect_ratio'],
     [{ background: 'transparent' }, {}, 'gpt-image-2', 'background'],
     [{}, gif, 'gpt-image-2', 'input_references.0'],
     [{}, { ...one, mask: gif['input_references.0'] }, 'gpt-image-2', 'mask'],

@@ -152,7 +152,7 @@ test.serial('200 speech as events, in several parts', async t => {
 })
 
 for (const [kind, model, usualSeconds] of [
-  ['music', 'eleven-music-v2', 10],
+  ['music', 'eleven-music-v2', 120],
   ['sfx', 'eleven-sfx-v2', 3],
 ] as const) {
   for (const output_format of ['mp3', 'opus'] as const satisfies SoundFormat[]) {

@@ -165,6 +165,7 @@ function sizeOf(
     throw unsupported(model, 'size', `takes size ${offered.join(', ')}`)
   if (tier && listOf(model, 'resolutions').length > 0)
     choice(model, 'resolutions', resolution ? 'resolution' : 'size', tier)
+  if (ratio && listOf(model, 'aspect_ratios').length > 0) choice(model, 'aspect_ratios', 'aspect_ratio', ratio)
   return { size: width ? { width: Number(width), height: Number(height) } : null, resolution: tier, aspectRatio: ratio }
 }
 

@@ -10,7 +10,7 @@ export const musicRequest = z
     model: common.model,
     prompt: z.string().min(1).max(4_096),
     lyrics: z.string().min(1).max(10_000).optional(),
-    duration_s: z.number().min(1).max(600).optional().describe('In seconds; without it, the model decides.'),
+    duration_s: z.number().min(1).max(600).optional().describe('In seconds; without it, as long as usual.'),
     instrumental: z.boolean().optional().describe('True for music without voices.'),
     output_format: z.enum(soundFormats).optional().describe('Default the model’s first, mostly `mp3`.'),
   })
@@ -40,12 +40,17 @@ export const music: InstantKindRow<MusicRequest, MusicInput> = {
     return {
       prompt: body.prompt,
       lyrics: lyrics ?? null,
-      durationS: durationOf(body.duration_s, model),
+      // One price for a song bounds its length, too.
+      durationS: durationOf(body.duration_s, model) ?? usualDuration(model),
       instrumental,
       format: soundFormatOf(body.output_format, model),
     }
   },
   most: () => ({ ...noQuantity, pieces: 1 }),
+}
+
+function usualDuration({ kind }: ModelRow): number | null {
+  return typeof kind?.default_duration_s === 'number' ? kind.default_duration_s : null
 }
 
 /** A wanted length within the model's limits. Throws 400 naming `duration_s`. */

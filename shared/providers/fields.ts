@@ -105,7 +105,7 @@ const fixedMessages: { [R in FailureReason]?: string } = {
 const secrets: [RegExp, string][] = [
   [/(https?:\/\/[^\s"'?]{1,500})\?[^\s"']*/g, '$1'],
   [/data:[\w/+.-]{1,80};base64,[\w+/=]*/g, '[data]'],
-  [/\b(?:sk-|r8_|msy_|mhk_|whsec_|key_)[\w-]{6,}|\b(?:Bearer|Key|Token) [\w.:-]{16,}/g, '[redacted]'],
+  [/\b(?:sk[-_]|r8_|msy_|mhk_|whsec_|key_)[\w-]{6,}|\b(?:Bearer|Key|Token) [\w.:-]{16,}/g, '[redacted]'],
 ]
 
 /** A provider's words without signatures of addresses, whole files and credentials. */

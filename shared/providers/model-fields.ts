@@ -20,7 +20,7 @@ import { sourcesIn } from './sources.ts'
  * - `size_field`: a size in pixels as `{width, height}`; with `size_format` `text` as `"1024x1024"`, with `fields` in the two
  *   that it names by comma. `most_pixels`: above it an image costs more than the row's price
  * - `aspect_ratios`: those that the model takes, by comma; default the row's own list. A size in pixels becomes one of these
- *   where the model takes no sizes
+ *   where the model takes no sizes, but has about the `pixels` that it draws (default 1024 x 1024)
  * - `quality_field`, `background_field`, `compression_field`, `fidelity_field`, `moderation_field`
  * - `lyrics_field`, `needs_lyrics`, `instrumental_field`
  * - `formats`: the kinds of files it gives, by comma, its own first, as `png` or with the model's own name as `jpeg=jpg`;

@@ -2,6 +2,7 @@ import type { ImageInput } from '../kinds/image.ts'
 import { listOf } from '../kinds/media.ts'
 import type { QueuedCall, Target } from './contract.ts'
 import { Fields, type InputOptions, type ModelInput } from './model-fields.ts'
+import { hasRatio } from './ratio.ts'
 
 /** The inputs of media that is waited for, under the names that a deployment's traits give (model-fields.ts). */
 
@@ -64,8 +65,8 @@ function size(fields: Fields<'image'>, { input, target }: QueuedCall<'image'>): 
   if (width * height > most) throw fields.unsupported('size', `gives at most ${most} pixels`)
   const format = fields.trait('size_format')
   if (!fields.has('size_field')) {
-    const ratio = ratiosOf(fields, target).find(offered => isRatioOf(offered, input.size!))
-    if (ratio === undefined) throw fields.unsupported('size', `does not take size ${width}x${height}`)
+    const ratio = isOfUsualSize(fields, input.size) && ratiosOf(fields, target).find(one => hasRatio(input.size!, one))
+    if (!ratio) throw fields.unsupported('size', `does not take size ${width}x${height}`)
     fields.value('aspect_ratio_field', 'size', ratio)
   } else if (format === 'fields') {
     const [x, y] = fields.list('size_field')
@@ -93,7 +94,10 @@ function ratiosOf(fields: Fields<'image'>, { model }: Target): string[] {
   return fields.has('aspect_ratios') ? fields.list('aspect_ratios') : listOf(model, 'aspect_ratios')
 }
 
-function isRatioOf(ratio: string, { width, height }: NonNullable<ImageInput['size']>): boolean {
-  const [x, y] = ratio.split(':').map(Number)
-  return width * y! === height * x!
+const usualPixels = 1024 * 1024
+
+/** Whether a model that is only told the ratio draws about as many pixels: at least half of them, at most twice as many. */
+function isOfUsualSize(fields: Fields<'image'>, { width, height }: NonNullable<ImageInput['size']>): boolean {
+  const share = (width * height) / Number(fields.trait('pixels') ?? usualPixels)
+  return share >= 1 / 2 && share <= 2
 }

@@ -18,7 +18,7 @@ const newer: Painter['pixels'] = {
   ...{ '1:1': square, '2:3': [848, 1264], '3:2': [1264, 848], '3:4': [896, 1200], '4:3': [1200, 896] },
   ...{ '4:5': [928, 1152], '5:4': [1152, 928], '9:16': [768, 1376], '16:9': [1376, 768], '21:9': [1584, 672] },
 }
-const painters: Record<string, Painter> = {
+export const painters: Record<string, Painter> = {
   'gemini-2.5-flash-image': { pixels: older, tokens: { '1K': 1290 }, format: 'png' },
   'gemini-3.1-flash-image': {
     pixels: { ...newer, '1:4': [512, 2048], '4:1': [2048, 512], '1:8': [384, 3072], '8:1': [3072, 384] },

@@ -9,10 +9,11 @@ import { type Heard, heardIn, speechFault } from './openai-audio-rules.ts'
 
 /** OpenAI's audio routes, and Groq's beside them, on a free port of loopback; `url` is without the `/v1`. */
 export function startOpenAiAudio(): Promise<Emulator> {
-  return Emulator.start(reply)
+  return Emulator.start(openAiAudio)
 }
 
-const reply: Reply = (request, response) => {
+/** What the audio routes answer. */
+export const openAiAudio: Reply = (request, response) => {
   if (!/^Bearer \S+/.test(request.headers.authorization ?? '')) return invalidKey(request, response)
   const { method, path } = request
   if (method === 'POST' && path === '/v1/audio/speech') return speechReply()(request, response)

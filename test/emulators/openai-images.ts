@@ -18,10 +18,13 @@ export const blockedWord = 'forbidden'
 
 /** OpenAI's `/v1/images/generations` and `/v1/images/edits` on a local port; the API key `invalid` is refused. */
 export function startOpenAiImages(): Promise<Emulator> {
-  return Emulator.start(async (request, response) => {
-    const reply = await answerTo(request)
-    return reply(request, response)
-  })
+  return Emulator.start(openAiImages)
+}
+
+/** What OpenAI's image routes answer. */
+export const openAiImages: Reply = async (request, response) => {
+  const reply = await answerTo(request)
+  return reply(request, response)
 }
 
 /** An error as OpenAI writes it. */
@@ -139,7 +142,8 @@ function isDrawn(model: string, size: string): boolean {
   const [, width = 0, height = 0] = (/^(\d+)x(\d+)$/.exec(size) ?? []).map(Number)
   const [shorter, longer] = [Math.min(width, height), Math.max(width, height)]
   const isWhole = width % 16 === 0 && height % 16 === 0
-  return isWhole && shorter > 0 && longer <= 3 * shorter && longer <= 3840 && width * height <= 3840 * 2160
+  const pixels = width * height
+  return isWhole && longer <= 3 * shorter && longer <= 3840 && pixels >= 655_360 && pixels <= 3840 * 2160
 }
 
 function fileFault({ images, mask }: Wanted, isEdit: boolean): Fault | null {
@@ -151,8 +155,8 @@ function fileFault({ images, mask }: Wanted, isEdit: boolean): Fault | null {
   return { message: 'Invalid mask file.', param: 'mask', code: 'invalid_image_file' }
 }
 
-const tokensPerImage = 1_056
-const tokensPerReference = 323
+export const tokensPerImage = 1_056
+export const tokensPerReference = 323
 
 /** Images of the wanted format and shape, and what they took. */
 async function drawn({ fields, images, mask }: Wanted): Promise<Reply> {

@@ -70,7 +70,8 @@ function faultOf(body: Json): string | null {
   return /^unknown\//.test(body.model) ? `${body.model} is not a valid model ID` : null
 }
 
-const tokensPerImage = 1_290
+/** An image. */
+export const tokensPerImage = 1_290
 
 async function drawn({ n = 1, prompt, output_format = 'png' }: Json): Promise<Reply> {
   const picture = await sharp({ create: { width: 64, height: 64, channels: 3, background: '#06c' } })

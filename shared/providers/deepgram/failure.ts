@@ -1,4 +1,4 @@
-import type { FailureReason, ProviderError } from '../contract.ts'
+import { type FailureReason, ProviderError } from '../contract.ts'
 import { type Headers, optionalText, parsed, reasonOfStatus, refusal } from '../fields.ts'
 import { withParam } from '../param.ts'
 
@@ -16,6 +16,12 @@ export function failure(status: number, headers: Headers, body: string): Provide
   const message = optionalText(json, 'err_msg') ?? optionalText(json, 'message') ?? ''
   const error = refusal(reasons.get(status) ?? reasonOfStatus(status), message, status, headers)
   return status === 400 ? withParam(error, fieldOf(message)) : error
+}
+
+/** The same where no language was asked for: what Deepgram does not know is the model then. */
+export function withoutLanguage(error: unknown): unknown {
+  if (!(error instanceof ProviderError) || error.param !== 'language') return error
+  return new ProviderError('model_unavailable', error.message, { status: error.status! })
 }
 
 /** The field of ours that a refusal is about, as far as its words tell. */

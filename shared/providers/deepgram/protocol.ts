@@ -2,7 +2,7 @@ import { unsupported } from '../../kinds/media.ts'
 import type { Segment, Transcript, TranscriptionInput, Word } from '../../kinds/transcription.ts'
 import type { InstantAdapter, Protocol, Target } from '../contract.ts'
 import { at, invalid, list, number, optionalText, text } from '../fields.ts'
-import { failure } from './failure.ts'
+import { failure, withoutLanguage } from './failure.ts'
 
 /** Hours of speech take minutes. */
 const workMs = 600_000
@@ -11,14 +11,13 @@ const mostAnswerBytes = 64 * 1024 * 1024
 
 const transcription: InstantAdapter<'transcription'> = {
   async make({ target, input, sources, signal }, line) {
-    const { json } = await line.send({
-      method: 'POST',
-      path: `/v1/listen?${queryOf(target, input)}`,
-      file: sources.get('audio_url')!,
-      signal,
-      firstByteMs: workMs,
-      mostBytes: mostAnswerBytes,
-    })
+    const path = `/v1/listen?${queryOf(target, input)}`
+    const file = sources.get('audio_url')!
+    const { json } = await line
+      .send({ method: 'POST', path, file, signal, firstByteMs: workMs, mostBytes: mostAnswerBytes })
+      .catch(error => {
+        throw input.language === null ? withoutLanguage(error) : error
+      })
     const transcript = transcriptOf(json, input)
     return { deltas: null, transcript: () => transcript }
   },

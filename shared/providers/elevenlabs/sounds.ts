@@ -4,8 +4,8 @@ import { unsupported } from '../../kinds/media.ts'
 import type { MusicInput } from '../../kinds/music.ts'
 import type { SoundFormat, SoundOutput } from '../../kinds/sound.ts'
 import type { InstantAdapter, InstantCall, ProviderLine, ProviderRequest } from '../contract.ts'
-import { invalid } from '../fields.ts'
 import { named } from '../param.ts'
+import { soundOf } from '../sounds.ts'
 
 /** How long the official client waits for what is made before its first byte. */
 const generationMs = 240_000
@@ -117,12 +117,7 @@ async function sound(call: SoundCall, line: ProviderLine, wanted: Wanted): Promi
     signal,
     firstByteMs: generationMs,
   }
-  const { headers, stream } = await named(wanted.names, line.stream(request))
-  // Plain samples have no form by which words could be told from them.
-  if (/^(application\/json|text\/)/i.test(String(headers['content-type'] ?? ''))) {
-    stream.destroy()
-    throw invalid('it has no sound')
-  }
+  const stream = soundOf(await named(wanted.names, line.stream(request)))
   return { sound: { stream: input.format === 'wav' ? asWave(stream) : stream }, usage: () => null }
 }
 

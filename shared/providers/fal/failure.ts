@@ -4,6 +4,9 @@ import { at, type Headers, optionalText, parsed, reasonOfStatus, refusal } from 
 /** Kinds of faults that say more than the status (fal.ai/docs/documentation/model-apis/errors). */
 const byType = new Map<string, FailureReason>([
   ['content_policy_violation', 'content_filter'],
+  // Of a file that this gateway offers, or of a service behind the model.
+  ['file_download_error', 'server_error'],
+  ['downstream_service_error', 'server_error'],
   ['request_timeout', 'timeout'],
   ['startup_timeout', 'timeout'],
   ['generation_timeout', 'timeout'],
@@ -32,4 +35,9 @@ function messageOf(json: unknown): string {
   const loc = at(json, 'detail.0.loc')
   const place = Array.isArray(loc) ? loc.filter(part => part !== 'body').join('.') : ''
   return place ? `${place}: ${words}` : words
+}
+
+/** The model's field that a failure's message begins with; null where it does not. */
+export function placeOf({ message }: ProviderError): string | null {
+  return /^(\w+)(?:\.\w+)*: /.exec(message)?.[1] ?? null
 }

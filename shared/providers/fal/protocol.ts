@@ -13,10 +13,10 @@ import type { ModelInput } from '../model-fields.ts'
 import { avatarInput, faceSwapInput, lipsyncInput, meshInput, videoInput } from '../model-input.ts'
 import { imageInput, mostPieces, musicInput, sfxInput } from '../model-instant-input.ts'
 import { imageOutput, meshOutput, mostResultBytes, secondsOf, soundOutput, videoOutput } from '../model-output.ts'
-import { withParam } from '../param.ts'
+import { named, withParam } from '../param.ts'
 import { completion, pending } from '../reports.ts'
 import { verify } from './callback.ts'
-import { failure } from './failure.ts'
+import { failure, placeOf } from './failure.ts'
 
 const options = {
   inlineBytes: 10 * 1024 * 1024,
@@ -70,7 +70,11 @@ function adapter<K extends WorkKind>(
     async start(call, line) {
       const { model, input, params } = await mapped(call)
       const query = call.callbackUrl ? `?fal_webhook=${encodeURIComponent(call.callbackUrl)}` : ''
-      const { json } = await line.send({ method: 'POST', path: `/${model}${query}`, json: input })
+      const { json } = await named(
+        params,
+        line.send({ method: 'POST', path: `/${model}${query}`, json: input }),
+        placeOf,
+      )
       const field = call.target.deployment.traits?.output_field
       return {
         app: appOf(model),

@@ -8,6 +8,8 @@ import { type AnswerPart, type Generated, readGenerated } from './wire.ts'
 
 const firstByteMs = 180_000
 const mostBytes = 64 * 1024 * 1024
+/** A request holds 100 MB at most (blog.google, “Increased file size limits”): so many bytes of images in base64. */
+const mostInlineBytes = 72_000_000
 const mostSeed = 2 ** 31 - 1
 const takenTypes = new Set(['image/png', 'image/jpeg', 'image/webp', 'image/heic', 'image/heif'])
 
@@ -63,6 +65,9 @@ function refuseUnsupported({ input, sources, target: { model } }: InstantCall<'i
     [input.moderation === 'low', 'moderation', 'takes no `moderation`'],
     [(input.seed ?? 0) > mostSeed, 'seed', `takes a seed of at most ${mostSeed}`],
   ]
+  const inlineBytes = [...sources.values()].reduce((sum, { bytes }) => sum + bytes, 0)
+  if (inlineBytes > mostInlineBytes)
+    throw unsupported(model, 'input_references', 'takes at most 72 MB of images at this provider')
   const fault = refused.find(([isRefused]) => isRefused)
   if (fault) throw unsupported(model, fault[1], `${fault[2]} at this provider`)
   for (const [field, { contentType }] of sources)
@@ -80,7 +85,6 @@ function shapeOf({ input, target: { model } }: InstantCall<'image'>) {
   const tier = size ? (tiers.get(Math.min(size.width, size.height)) ?? null) : resolution
   if (size && (tier === null || !offered.includes(ratio!)))
     throw unsupported(model, 'size', `takes no size of ${size.width}x${size.height} at this provider`)
-  if (aspectRatio !== null && offered.length > 0) choice(model, 'aspect_ratios', 'aspect_ratio', aspectRatio)
   if (size && tier !== null) choice(model, 'resolutions', 'size', tier)
   const imageSize = tier === usualTier ? null : tier
   if (ratio === null && imageSize === null) return null

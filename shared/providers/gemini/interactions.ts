@@ -2,7 +2,8 @@ import type { Readable } from 'node:stream'
 import type { Usage } from '../../base/usage.ts'
 import { ProviderError } from '../contract.ts'
 import { at, invalid, optionalNumber, optionalText, text } from '../fields.ts'
-import { jsonEvents } from './events.ts'
+import { jsonEvents } from '../json-events.ts'
+import { bytesIn } from '../sounds.ts'
 import { statusFailure } from './failure.ts'
 import type { SoundPiece } from './samples.ts'
 
@@ -14,8 +15,8 @@ export const interactionsPath = '/v1beta/interactions'
  * but not its sound. Throws a ProviderError: what the stream reports, or `truncated` where it ends before its end.
  */
 export async function* soundOfStream(stream: Readable, completed: (interaction: unknown) => void) {
-  for await (const event of jsonEvents(stream)) {
-    switch (optionalText(event, 'event_type')) {
+  for await (const { json: event } of jsonEvents(stream, event => typeOf(event) === lastType)) {
+    switch (typeOf(event)) {
       case 'step.start': // A step may begin with some of its content.
         yield* soundOfStep(at(event, 'step'))
         break
@@ -24,7 +25,7 @@ export async function* soundOfStream(stream: Readable, completed: (interaction: 
         break
       case 'error':
         throw statusFailure(at(event, 'error'))
-      case 'interaction.completed': {
+      case lastType: {
         const interaction = at(event, 'interaction')
         assertCompleted(interaction)
         return completed(interaction)
@@ -33,6 +34,9 @@ export async function* soundOfStream(stream: Readable, completed: (interaction: 
   }
   throw new ProviderError('truncated', 'The provider’s answer ended before its end.')
 }
+
+const lastType = 'interaction.completed'
+const typeOf = (event: unknown) => optionalText(event, 'event_type')
 
 /** The sound of a whole interaction. Throws a ProviderError where it did not complete, or has none. */
 export function soundOfWhole(interaction: unknown): SoundPiece[] {
@@ -55,7 +59,7 @@ function* soundOfStep(step: unknown): Iterable<SoundPiece> {
 function* soundIn(blocks: readonly unknown[]): Iterable<SoundPiece> {
   for (const block of blocks) {
     if (optionalText(block, 'type') !== 'audio') continue
-    const bytes = Buffer.from(optionalText(block, 'data') ?? '', 'base64')
+    const bytes = bytesIn(optionalText(block, 'data') ?? '')
     if (bytes.length === 0) continue
     const mimeType = optionalText(block, 'mime_type') ?? 'audio/l16'
     yield { bytes, mimeType, rateHz: optionalNumber(block, 'sample_rate'), channels: optionalNumber(block, 'channels') }

@@ -2,9 +2,10 @@ import type { Usage } from '../../base/usage.ts'
 import { unsupported } from '../../kinds/media.ts'
 import type { SoundOutput } from '../../kinds/sound.ts'
 import { type InstantAdapter, type InstantCall, ProviderError, type ProviderLine } from '../contract.ts'
+import { type JsonEvent, jsonEvents } from '../json-events.ts'
 import { withParam } from '../param.ts'
+import { bytesIn } from '../sounds.ts'
 import { finishReason, isBlocked, usageOf } from './answer.ts'
-import { jsonEvents } from './events.ts'
 import { interactionsPath, interactionUsage, soundOfStream } from './interactions.ts'
 import { framed, type SoundPiece, sampleFormat, usualRateHz } from './samples.ts'
 import { type Generated, readGenerated } from './wire.ts'
@@ -78,19 +79,19 @@ async function byGeneration({ input, target, signal }: InstantCall<'speech'>, li
 const asEvents = { accept: 'text/event-stream' }
 
 async function* soundOfGeneration(
-  events: AsyncIterable<unknown>,
+  events: AsyncIterable<JsonEvent>,
   counted: (generated: Generated) => void,
 ): AsyncIterable<SoundPiece> {
   let isOver = false
-  for await (const event of events) {
-    const generated = readGenerated(event)
+  for await (const { json } of events) {
+    const generated = readGenerated(json)
     if (isBlocked(generated)) throw refused()
     counted(generated)
     const [candidate] = generated.candidates ?? []
     for (const { inlineData } of candidate?.content?.parts ?? [])
       if (inlineData?.data)
         yield {
-          bytes: Buffer.from(inlineData.data, 'base64'),
+          bytes: bytesIn(inlineData.data),
           mimeType: inlineData.mimeType,
           rateHz: null,
           channels: null,

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream'
-import { type ServerSentEvent, SseParser } from '../../io/sse.ts'
 import { ProviderError, type ProviderLine } from '../contract.ts'
-import { invalid, isObject, type Json, parsed } from '../fields.ts'
+import { at, invalid, isObject, type Json } from '../fields.ts'
+import { type JsonEvent, jsonEvents } from '../json-events.ts'
 import { named } from '../param.ts'
 import { reportedFailure } from './failure.ts'
 import { count } from './usage.ts'
@@ -27,39 +27,18 @@ export function answered<T>(fields: Readonly<Record<string, string>>, answer: Pr
  * that reports one, and `truncated` when the answer ends before its last event.
  */
 export async function* eventsUntil(last: string, answer: Readable): AsyncGenerator<Json> {
-  let isOver = false
-  try {
-    for await (const event of eventsOf(answer)) {
-      if (event.data === '[DONE]') continue
-      const json = jsonOf(event)
-      isOver = json.type === last
-      yield json
-      if (isOver) return
-    }
-    throw new ProviderError('truncated', 'The provider’s answer broke off.')
-  } finally {
-    // Nothing of interest follows the last event, but a connection that was read to its end can be used again.
-    if (isOver) answer.on('error', () => {}).resume()
-    else answer.destroy()
+  for await (const event of jsonEvents(answer, json => at(json, 'type') === last)) {
+    const json = eventIn(event)
+    yield json
+    if (json.type === last) return
   }
-}
-
-async function* eventsOf(answer: Readable): AsyncGenerator<ServerSentEvent> {
-  const parser = new SseParser()
-  try {
-    for await (const chunk of answer.iterator({ destroyOnReturn: false })) yield* parser.push(chunk)
-  } catch (error) {
-    throw error instanceof RangeError ? invalid('it has an event that is too long') : error
-  }
-  const rest = parser.end()
-  if (rest) yield rest
+  throw new ProviderError('truncated', 'The provider’s answer broke off.')
 }
 
 /** Errors are events of a name or type of their own, or have an `error` where others have a `type`. */
-function jsonOf({ event, data }: ServerSentEvent): Json {
-  const json = parsed(data)
-  if (!isObject(json)) throw invalid('it has an event that is no JSON')
-  if (event === 'error' || json.type === 'error' || json.error) throw reportedFailure(json)
+function eventIn({ name, json }: JsonEvent): Json {
+  if (!isObject(json)) throw invalid('an event of it is no object')
+  if (name === 'error' || json.type === 'error' || json.error) throw reportedFailure(json)
   textOf(json, 'type')
   return json
 }

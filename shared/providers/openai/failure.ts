@@ -21,6 +21,7 @@ const byCode = new Map<string, FailureReason>([
   ['authentication', 'auth'],
   ['authentication_error', 'auth'],
   ['model_not_found', 'model_unavailable'],
+  ['model_decommissioned', 'model_unavailable'],
   ['rate_limit_exceeded', 'rate_limited'],
   ['provider_overloaded', 'overloaded'],
   ['overloaded', 'overloaded'],

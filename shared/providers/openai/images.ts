@@ -106,7 +106,8 @@ function fieldsOf(call: ImageCall): Record<string, string | number> {
     background: input.background,
     output_format: input.format,
     output_compression: input.compression,
-    moderation: input.moderation,
+    // Edits have no such field; `auto` is what they do.
+    moderation: input.references > 0 ? null : input.moderation,
     input_fidelity: input.fidelity,
     user: input.user,
   }
@@ -119,6 +120,7 @@ const sideOfTier = { '512': 512, '1K': 1024, '2K': 2048, '4K': 4096 }
 const multipleOf = 16
 const mostRatio = 3
 const longestSide = 3840
+const fewestPixels = 655_360
 const mostPixels = 3840 * 2160
 
 /**
@@ -146,7 +148,10 @@ function shapeOf({ input, target: { model, provider } }: ImageCall): string | nu
 function isDrawn(width: number, height: number): boolean {
   const [shorter, longer] = width < height ? [width, height] : [height, width]
   const isWhole = width % multipleOf === 0 && height % multipleOf === 0
-  return isWhole && longer <= longestSide && longer <= shorter * mostRatio && width * height <= mostPixels
+  const pixels = width * height
+  return (
+    isWhole && longer <= longestSide && longer <= shorter * mostRatio && pixels >= fewestPixels && pixels <= mostPixels
+  )
 }
 
 /** The images of an answer, of which some may have none. Throws a ProviderError `invalid_response` when all do. */

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream'
 import type { Usage } from '../../base/usage.ts'
 import type { InstantAdapter, InstantCall } from '../contract.ts'
-import { invalid } from '../fields.ts'
+import { bytesIn, soundOf } from '../sounds.ts'
 import { answered, eventsUntil, needsAudio, textOf, tokensOf } from './audio.ts'
 
 /** Their fields and ours have the same names. */
@@ -24,10 +24,10 @@ export const speech: InstantAdapter<'speech'> = {
     const headers = { accept: asEvents ? 'text/event-stream' : '*/*' }
     const json = { ...bodyOf(call), ...(asEvents && { stream_format: 'sse' }) }
     const request = { method: 'POST', path: '/audio/speech', headers, json, signal: call.signal } as const
-    const { stream } = await answered(fields, line.stream(request))
-    if (!asEvents) return { sound: { stream }, usage: () => null }
+    const answer = await answered(fields, line.stream(request))
+    if (!asEvents) return { sound: { stream: soundOf(answer) }, usage: () => null }
     let usage: Usage | null = null
-    const decoded = soundIn(stream, counted => {
+    const decoded = soundIn(answer.stream, counted => {
       usage = counted
     })
     return { sound: { stream: decoded }, usage: () => usage }
@@ -48,16 +48,9 @@ function bodyOf({ input, target }: InstantCall<'speech'>) {
 async function* soundIn(answer: Readable, counted: (usage: Usage | null) => void): AsyncGenerator<Uint8Array> {
   const last = 'speech.audio.done'
   for await (const json of eventsUntil(last, answer)) {
-    if (json.type === 'speech.audio.delta') yield decoded(textOf(json, 'audio'))
+    if (json.type === 'speech.audio.delta') yield bytesIn(textOf(json, 'audio'))
     else if (json.type === last) counted(usageOf(json.usage))
   }
-}
-
-const base64 = /^[A-Za-z0-9+/]*={0,2}$/
-
-function decoded(audio: string): Buffer {
-  if (!base64.test(audio)) throw invalid('its `audio` is no base64')
-  return Buffer.from(audio, 'base64')
 }
 
 /** All that is given is sound. */

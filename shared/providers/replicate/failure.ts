@@ -18,3 +18,8 @@ export function reasonOfText(message: string): FailureReason {
     ? 'content_filter'
     : 'server_error'
 }
+
+/** The field of the input that a failure's message speaks of; null where it does not. */
+export function placeOf({ message }: ProviderError): string | null {
+  return /\binput\.(\w+)/.exec(message)?.[1] ?? null
+}

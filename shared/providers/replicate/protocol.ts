@@ -1,23 +1,15 @@
 import type { Deployment } from '../../catalog/schema.ts'
 import type { WorkKind, WorkKinds } from '../../kinds/index.ts'
-import {
-  type Callback,
-  type Protocol,
-  ProviderError,
-  type ProviderLine,
-  type QueuedAdapter,
-  type QueuedCall,
-  type Report,
-} from '../contract.ts'
+import type { Callback, Protocol, ProviderLine, QueuedAdapter, QueuedCall, Report } from '../contract.ts'
 import { at, handle, invalid, optionalAmount, optionalText, refusal, text } from '../fields.ts'
-import type { ModelInput, Params } from '../model-fields.ts'
+import type { ModelInput } from '../model-fields.ts'
 import { faceSwapInput, lipsyncInput, meshInput, videoInput } from '../model-input.ts'
 import { imageInput, mostPieces, musicInput, sfxInput } from '../model-instant-input.ts'
 import { imageOutput, meshOutput, mostResultBytes, secondsOf, soundOutput, videoOutput } from '../model-output.ts'
-import { withParam } from '../param.ts'
+import { named } from '../param.ts'
 import { completion, pending } from '../reports.ts'
 import { isStandardWebhook } from '../signatures.ts'
-import { failure, reasonOfText } from './failure.ts'
+import { failure, placeOf, reasonOfText } from './failure.ts'
 
 /** Replicate asks for addresses of files above this size. */
 const options = { inlineBytes: 256 * 1024 }
@@ -60,11 +52,8 @@ function adapter<K extends WorkKind>(
       const { model, input, params } = await mapped(call)
       const { path, version } = routeOf(model, traits)
       const callback = call.callbackUrl && { webhook: call.callbackUrl, webhook_events_filter: ['completed'] }
-      const { json } = await line
-        .send({ method: 'POST', path, json: { ...version, ...callback, input } })
-        .catch(error => {
-          throw named(error, params)
-        })
+      const body = { ...version, ...callback, input }
+      const { json } = await named(params, line.send({ method: 'POST', path, json: body }), placeOf)
       const field = traits?.output_field
       return { id: handle(json, 'id'), output: field === undefined ? null : String(field) }
     },
@@ -76,13 +65,6 @@ function adapter<K extends WorkKind>(
       await line.send({ method: 'POST', path: `/predictions/${id}/cancel` })
     },
   }
-}
-
-/** A fault of the input, about the field of ours that it is. */
-function named(error: unknown, params: Params): unknown {
-  if (!(error instanceof ProviderError) || error.reason !== 'invalid_request') return error
-  const [, name] = /\binput\.(\w+)/.exec(error.message) ?? []
-  return name !== undefined && Object.hasOwn(params, name) ? withParam(error, params[name]!) : error
 }
 
 function routeOf(model: string, traits: Deployment['traits']): { path: string; version?: { version: string } } {

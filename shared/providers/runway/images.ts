@@ -1,5 +1,6 @@
 import { listOf } from '../../kinds/media.ts'
 import type { QueuedCall } from '../contract.ts'
+import { hasRatio } from '../ratio.ts'
 import { longestPrompt, refused, uriOf } from './request.ts'
 
 type Call = QueuedCall<'image'>
@@ -49,15 +50,14 @@ function sizeOf(call: Call): string {
   const listed = listOf(call.target.model, 'sizes')
   const sizes = listed.length > 0 ? listed : usualSizes
   const wanted = size && `${size.width}x${size.height}`
-  const found = sizes.find(name => (wanted ? name === wanted : !aspectRatio || isOf(aspectRatio, name)))
+  const found = sizes.find(name => (wanted ? name === wanted : !aspectRatio || hasRatio(sizeIn(name), aspectRatio)))
   if (found) return found
   throw wanted
     ? refused(call, 'size', `takes size ${sizes.join(', ')}`)
     : refused(call, 'aspect_ratio', `gives no image of ${aspectRatio}`)
 }
 
-function isOf(ratio: string, size: string): boolean {
-  const [x, y] = ratio.split(':').map(Number)
-  const [width, height] = size.split('x').map(Number)
-  return width! * y! === height! * x!
+function sizeIn(name: string): { width: number; height: number } {
+  const [width, height] = name.split('x').map(Number)
+  return { width: width!, height: height! }
 }
