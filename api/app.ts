@@ -57,8 +57,8 @@ async function serve(endpoint: Endpoint, ctx: Context): Promise<void> {
     key = endpoint.method === 'post' ? idempotencyKeyOf(headers['idempotency-key']) : null
   } catch (error) {
     // Whatever is wrong with the request, a revoked key hears about the key first.
-    await confirmKey(ctx)
     await dropUploads(ctx)
+    await confirmKey(ctx)
     throw error
   }
   const streaming = (state.body as { stream?: unknown } | undefined)?.stream === true

@@ -20,12 +20,14 @@ export class HttpClient implements Client {
   readonly #listeners: (() => void)[] = []
   /** A file that is kept instead of being sent, as far as it came. */
   #kept: { headers: Record<string, string>; parts: Uint8Array[]; bytes: number } | null = null
-
   #abandoned = false
+  readonly #stalledMs: number
 
-  constructor(response: ServerResponse, baseHeaders: Record<string, string>) {
+  /** `stalledMs`: a client that reads nothing for so long while something waits for it has left. */
+  constructor(response: ServerResponse, baseHeaders: Record<string, string>, stalledMs = 5 * 60_000) {
     this.#response = response
     this.#baseHeaders = baseHeaders
+    this.#stalledMs = stalledMs
     response.on('close', () => {
       if (response.writableEnded || this.#abandoned) return
       this.gone = true
@@ -101,7 +103,13 @@ export class HttpClient implements Client {
   }
 
   onDrain(listener: () => void): void {
-    ;(this.#socket ?? this.#response).once('drain', listener)
+    // Node closes the connection of a client that takes nothing for so long.
+    const { socket } = this.#response
+    socket?.setTimeout(this.#stalledMs)
+    ;(this.#socket ?? this.#response).once('drain', () => {
+      socket?.setTimeout(0)
+      listener()
+    })
   }
 
   end(): void {
@@ -114,7 +122,10 @@ export class HttpClient implements Client {
     const isUnseen = this.#kept !== null
     this.#kept = null
     this.#abandoned = !isUnseen
-    if (!isUnseen) this.#response.destroy()
-    return isUnseen
+    if (isUnseen) return true
+    // Without chunks, only a reset tells a broken answer from a whole one.
+    if (this.#response.chunkedEncoding) this.#response.destroy()
+    else this.#response.socket?.resetAndDestroy()
+    return false
   }
 }

@@ -145,7 +145,13 @@ test.serial('200: music and a sound effect at one price each', async t => {
 
 /** The field, what is wrong with it, the route, the body, and how many requests reach the provider. */
 const refusals: [string, string, string, object, number][] = [
-  ['voice', 'a voice that is not there', 'speech', { model: 'eleven-v3', input: 'Hi', voice: 'nobodyOfThatNameHere' }, 1],
+  [
+    'voice',
+    'a voice that is not there',
+    'speech',
+    { model: 'eleven-v3', input: 'Hi', voice: 'nobodyOfThatNameHere' },
+    1,
+  ],
   [
     'voice',
     'a voice that would be an address',

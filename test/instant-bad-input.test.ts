@@ -222,11 +222,7 @@ test.serial('4xx naming the field of a JSON body, and nothing is stored or bille
     ['/v1/audio/speech', { model: 'tts-1' }, { status: 400, code: 'missing_field', param: 'input' }],
     ['/v1/audio/speech', { model: 'tts-1', input: 'x', voice: 'nobody' }, unsupported('voice')],
     ['/v1/audio/speech', { model: 'tts-1', input: 'x', response_format: 'midi' }, invalid('response_format')],
-    [
-      '/v1/audio/speech',
-      { model: 'eleven-v3', input: 'x', response_format: 'flac' },
-      unsupported('response_format'),
-    ],
+    ['/v1/audio/speech', { model: 'eleven-v3', input: 'x', response_format: 'flac' }, unsupported('response_format')],
     ['/v1/audio/speech', { model: 'eleven-v3', input: 'x', voice: '../../v1/history' }, unsupported('voice')],
     ['/v1/audio/speech', { model: 'tts-1', input: 'x'.repeat(4_097) }, unsupported('input')],
     ['/v1/audio/speech', { model: 'tts-1', input: 'x', speed: 9 }, invalid('speed')],

@@ -5,7 +5,7 @@ import { storeUpload } from '../../shared/media/uploads.ts'
 import type { Services } from '../../shared/services.ts'
 import type { Context, Endpoint, Form, Upload } from '../endpoint.ts'
 import { validate } from './body.ts'
-import { isMultipart, readMultipart, unknown } from './multipart.ts'
+import { type Fields, isMultipart, readMultipart, unknown } from './multipart.ts'
 
 export const isForm: (request: IncomingMessage) => boolean = isMultipart
 
@@ -31,6 +31,8 @@ export async function takeForm({ body }: Endpoint, form: Form, ctx: Context): Pr
   for (const { name, required } of form.files)
     if (required && !files.some(file => file.name === name))
       throw new GatewayError('missing_field', `\`${name}\` is required.`, { param: name })
+  for (const [field, name] of Object.entries(form.names ?? {}))
+    if (Object.hasOwn(fields, field) && files.some(file => file.name === name)) throw unknown(field)
   if (!form.toBody || !body) for (const name of Object.keys(fields)) throw unknown(name)
   else ctx.state.body = await asForm(form, async () => validate(body, await form.toBody!(fields, files, services)))
 }
@@ -48,6 +50,21 @@ export function addressesOf({ blobs, clock }: Services, uploads: readonly Upload
   )
 }
 
+const number = /^[+-]?\d+(?:\.\d+)?$/
+const flags = new Map<unknown, boolean>([
+  ['true', true],
+  ['false', false],
+])
+
+/** A form's texts with those of some fields read as what they mean. One without a meaning stays, so that it is refused. */
+export function typed(fields: Fields, types: { numbers?: string[]; flags?: string[] }): Record<string, unknown> {
+  const read = ([name, value]: [string, string | string[]]) => {
+    if (types.numbers?.includes(name) && number.test(String(value))) return [name, Number(value)]
+    return [name, types.flags?.includes(name) ? (flags.get(value) ?? value) : value]
+  }
+  return Object.fromEntries(Object.entries(fields).map(read))
+}
+
 /** Runs work over the body that a form stands for: errors name the form's own fields. */
 export async function asForm<T>({ names = {} }: Form, work: () => Promise<T>): Promise<T> {
   try {
@@ -55,8 +72,8 @@ export async function asForm<T>({ names = {} }: Form, work: () => Promise<T>): P
   } catch (error) {
     if (!(error instanceof GatewayError) || error.param === null) throw error
     const [first = '', ...rest] = error.param.split('.')
-    const name = names[first]
-    if (name === undefined) throw error
+    if (!Object.hasOwn(names, first)) throw error
+    const name = names[first]!
     const param = [name, ...rest].join('.')
     throw renamed(error, param, error.message.replaceAll(`\`${error.param}\``, `\`${param}\``))
   }

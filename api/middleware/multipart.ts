@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { createHash, type Hash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
 import busboy from 'busboy'
@@ -37,8 +37,7 @@ export async function readMultipart<T>(request: IncomingMessage, rules: Multipar
   const mostFiles = Object.values(rules.files).reduce((sum, most) => sum + most, 0)
   const parser = openParser(request, mostFiles)
   const fields: Fields = {}
-  const hash = createHash('sha256')
-  const taking: { name: string; shown: string; file: Promise<T> }[] = []
+  const taking: { name: string; shown: string[]; hash: Hash; file: Promise<T> }[] = []
   try {
     await new Promise<void>((resolve, reject) => {
       const tooMany = (param: string, most: number) =>
@@ -51,15 +50,16 @@ export async function readMultipart<T>(request: IncomingMessage, rules: Multipar
         const most = Object.hasOwn(rules.files, name) ? rules.files[name]! : 0
         if (most === 0) return reject(unknown(sent))
         if (taking.filter(other => other.name === name).length >= most) return tooMany(name, most)
-        const body = hashed(stream, part => hash.update(part))
+        const hash = createHash('sha256')
+        const body = hashed(stream, hash)
         const file = rules.take({ name, filename, contentType: mimeType, body })
         file.catch(reject)
-        taking.push({ name, shown: JSON.stringify([name, filename, mimeType]), file })
+        taking.push({ name, shown: [name, filename, mimeType], hash, file })
       })
       parser.on('field', (sent, value, { valueTruncated, nameTruncated }) => {
         const name = rules.lists.includes(listName(sent)) ? listName(sent) : sent
         const isList = rules.lists.includes(name)
-        if (valueTruncated || nameTruncated) reject(broken(`\`${name.slice(0, mostNameBytes)}\` is too long.`))
+        if (valueTruncated || nameTruncated) reject(broken(`\`${name}\` is too long.`, name))
         else if (!isList && Object.hasOwn(fields, name)) reject(broken(`The form has \`${name}\` twice.`, name))
         else {
           const all = isList ? [...(fields[name] ?? []), value] : value
@@ -78,8 +78,12 @@ export async function readMultipart<T>(request: IncomingMessage, rules: Multipar
     })
     const files = await Promise.all(taking.map(async ({ name, file }) => ({ name, file: await file })))
     const sorted = Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1))
-    hash.update(JSON.stringify([taking.map(({ shown }) => shown), sorted]))
-    return { fields, files, digest: hash.digest() }
+    // Files may come in at the same time: each has a digest of its own.
+    const shown = taking.map(({ shown, hash }) => [...shown, hash.digest('hex')])
+    const digest = createHash('sha256')
+      .update(JSON.stringify([shown, sorted]))
+      .digest()
+    return { fields, files, digest }
   } catch (error) {
     request.unpipe(parser)
     parser.destroy()
@@ -127,9 +131,9 @@ export function isMultipart(request: IncomingMessage): boolean {
   return /^multipart\/form-data\b/i.test(request.headers['content-type'] ?? '')
 }
 
-async function* hashed(stream: Readable, update: (part: Uint8Array) => void): AsyncIterable<Uint8Array> {
+async function* hashed(stream: Readable, hash: Hash): AsyncIterable<Uint8Array> {
   for await (const part of stream) {
-    update(part)
+    hash.update(part)
     yield part
   }
 }

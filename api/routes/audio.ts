@@ -8,7 +8,7 @@ import { speechRequest } from '../../shared/kinds/speech.ts'
 import { mostTranscribedBytes, transcriptionRequest } from '../../shared/kinds/transcription.ts'
 import { type Endpoint, endpoint, type Form } from '../endpoint.ts'
 import { transcriptAnswer } from '../instant-answers.ts'
-import { addressesOf } from '../middleware/form.ts'
+import { addressesOf, typed } from '../middleware/form.ts'
 import { instantErrors, instantModels } from './instant.ts'
 
 const tag = 'Audio'
@@ -53,14 +53,9 @@ const transcriptionForm: Form = {
   lists: ['timestamp_granularities'],
   names: { audio_url: 'file' },
   passing: true,
-  async toBody({ temperature, stream, ...fields }, uploads, services) {
+  async toBody(fields, uploads, services) {
     const [audio_url] = await addressesOf(services, uploads, 'file')
-    return {
-      ...fields,
-      ...(temperature !== undefined && { temperature: Number(temperature) }),
-      ...(stream !== undefined && { stream: stream === 'true' || (stream === 'false' ? false : stream) }),
-      audio_url,
-    }
+    return { ...typed(fields, { numbers: ['temperature'], flags: ['stream'] }), audio_url }
   },
 }
 

@@ -3,7 +3,7 @@ import { runInstant } from '../../shared/instant/run.ts'
 import { type ImageRequest, imageRequest, mostImageReferences } from '../../shared/kinds/image.ts'
 import { type Endpoint, endpoint, type Form, type Validated } from '../endpoint.ts'
 import { imagesAnswer } from '../instant-answers.ts'
-import { addressesOf } from '../middleware/form.ts'
+import { addressesOf, typed } from '../middleware/form.ts'
 import { instantErrors, instantModels } from './instant.ts'
 
 async function draw(request: Validated<ImageRequest, unknown>): Promise<void> {
@@ -34,15 +34,10 @@ const editForm: Form = {
   ],
   names: { input_references: 'image' },
   passing: true,
-  async toBody({ n, output_compression, partial_images, seed, stream, ...fields }, uploads, services) {
+  async toBody(fields, uploads, services) {
     const [mask] = await addressesOf(services, uploads, 'mask')
     return {
-      ...fields,
-      ...(n !== undefined && { n: Number(n) }),
-      ...(output_compression !== undefined && { output_compression: Number(output_compression) }),
-      ...(partial_images !== undefined && { partial_images: Number(partial_images) }),
-      ...(seed !== undefined && { seed: Number(seed) }),
-      ...(stream !== undefined && { stream: stream === 'true' || (stream === 'false' ? false : stream) }),
+      ...typed(fields, { numbers: ['n', 'output_compression', 'partial_images', 'seed'], flags: ['stream'] }),
       input_references: await addressesOf(services, uploads, 'image'),
       ...(mask && { mask }),
     }

@@ -12,7 +12,7 @@ import type { Services } from '../../shared/services.ts'
 import { rateHeaders } from '../../shared/wallet/rates.ts'
 import { type Context, type Endpoint, endpoint, type Form } from '../endpoint.ts'
 import { jobAnswer, meshAnswer, modelSlugs } from '../media-answers.ts'
-import { addressesOf } from '../middleware/form.ts'
+import { addressesOf, typed } from '../middleware/form.ts'
 import { admitFree } from '../middleware/key.ts'
 import { rangeHeader, sendStored, storedAnswers } from '../middleware/stored.ts'
 
@@ -139,14 +139,9 @@ function routesOf(kind: QueuedKind): Endpoint[] {
 const openAiForm: Form = {
   files: [{ name: 'input_reference', required: false, description: 'The first frame.' }],
   names: { start_image_url: 'input_reference' },
-  async toBody({ seed, audio, ...fields }, uploads, services) {
+  async toBody(fields, uploads, services) {
     const [frame] = await addressesOf(services, uploads, 'input_reference')
-    return {
-      ...fields,
-      ...(seed !== undefined && { seed: Number(seed) }),
-      ...(audio !== undefined && { audio: audio === 'true' || (audio === 'false' ? false : audio) }),
-      ...(frame && { start_image_url: frame }),
-    }
+    return { ...typed(fields, { numbers: ['seed'], flags: ['audio'] }), ...(frame && { start_image_url: frame }) }
   },
 }
 

@@ -1,10 +1,12 @@
 import { GatewayError } from '../base/errors.ts'
 import { type IdPrefix, newId } from '../base/ids.ts'
+import { isOutage } from '../io/outage.ts'
 import type { Mode, Policy } from '../keys/policy.ts'
 import { ProviderError, type Target } from '../providers/contract.ts'
 import type { Route } from '../providers/upstreams.ts'
 import type { Services } from '../services.ts'
 import type { Ticket } from '../wallet/admission.ts'
+import { unavailable } from '../wallet/refusals.ts'
 import type { Client } from './client.ts'
 import { failureOf, internalError, type Tried } from './failures.ts'
 import { answerHeaders, type Ended, type Report, reportOf, usageEvent } from './report.ts'
@@ -46,6 +48,7 @@ export abstract class BaseRun {
     if (error instanceof ProviderError)
       return failureOf(broken ? [...this.tried, { target: broken.target, error }] : this.tried, error)
     if (error instanceof GatewayError) return error
+    if (isOutage(error)) return unavailable(error)
     this.services.log.error({ err: error }, 'run failed')
     return internalError(error)
   }

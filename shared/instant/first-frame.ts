@@ -18,19 +18,21 @@ export async function begun(source: Bytes, format: SoundFormat | null): Promise<
   if (format === null) return anySound(source)
   const iterator = source[Symbol.asyncIterator]()
   const parts: Uint8Array[] = []
-  let head = Buffer.alloc(0)
+  let bytes = 0
   let nextLookBytes = 1
-  while (head.length < mostHeadBytes) {
+  while (bytes < mostHeadBytes) {
     const { done, value } = await iterator.next()
-    if (done) throw silent()
-    parts.push(value)
-    head = Buffer.concat([head, value])
-    if (head.length < nextLookBytes) continue
+    if (!done) {
+      parts.push(value)
+      bytes += value.length
+      if (bytes < nextLookBytes) continue
+    }
+    const head = Buffer.concat(parts)
     const found = frameIn[format](head)
     if (found === 'frame') return { contentType: soundTypes[format], body: resumed(parts, iterator) }
-    if (found === 'never') break
+    if (found === 'never' || done) break
     // Looked at anew from its beginning each time: seldom enough that it stays cheap.
-    nextLookBytes = head.length + Math.ceil(head.length / 4)
+    nextLookBytes = bytes + Math.ceil(bytes / 4)
   }
   await iterator.return?.()
   throw silent()
@@ -65,6 +67,9 @@ async function* resumed(parts: Uint8Array[], rest: AsyncIterator<Uint8Array>): B
   }
 }
 
+/** So many bytes tell whether a tag comes first. */
+const tagBytes = 10
+
 /** `more` = it may still come; `never` = these are not bytes of the format. */
 type Found = 'frame' | 'more' | 'never'
 
@@ -80,13 +85,13 @@ const frameIn: Record<SoundFormat, (head: Buffer) => Found> = {
   },
   mp3: head => {
     const at = afterTag(head)
-    if (at + 4 > head.length) return 'more'
+    if (Math.max(at + 4, tagBytes) > head.length) return 'more'
     const frame = mp3Frame(head.readUInt32BE(at))
     return frame === null ? 'never' : at + frame.bytes <= head.length ? 'frame' : 'more'
   },
   aac: head => {
     const at = afterTag(head)
-    if (at + 7 > head.length) return 'more'
+    if (Math.max(at + 7, tagBytes) > head.length) return 'more'
     if ((head.readUInt16BE(at) & 0xfff6) !== 0xfff0) return 'never'
     const bytes = ((head[at + 3]! & 3) << 11) | (head[at + 4]! << 3) | (head[at + 5]! >> 5)
     return bytes <= 7 ? 'never' : at + bytes <= head.length ? 'frame' : 'more'

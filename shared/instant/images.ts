@@ -15,7 +15,8 @@ import type { Delivered, Delivery } from './delivery.ts'
 import { eventOf, lastEvent } from './events.ts'
 import { done } from './work.ts'
 
-const mostBytes = 64 * 1024 * 1024
+/** Ten of them in base64 are what fits into one answer. */
+const mostBytes = 32 * 1024 * 1024
 const dayMs = 24 * 3_600_000
 /** What an image of a megapixel is counted as, where a provider that is paid by the token does not count. */
 const usualTokens = 1_290
@@ -31,11 +32,11 @@ export async function deliverImages(
   { stream, response_format }: Pick<ImageRequest, 'stream' | 'response_format'>,
 ): Promise<Delivered> {
   const { images, usage, lost } = await made(delivery)
+  if (delivery.client.gone) return { quantity: noQuantity, error: null }
   delivery.began()
   const quantity = quantityOf(delivery, images.length, lost, usage)
   const costNano = delivery.costNano(quantity)
   const data = await Promise.all(images.map(image => presented(delivery, image, response_format ?? 'b64_json')))
-  if (delivery.client.gone) return { quantity: noQuantity, error: null }
   const { target } = delivery.work.call
   const about = {
     model: target.model.id,
@@ -73,8 +74,11 @@ async function made({ services, work }: Delivery<'image'>) {
   const calls = await Promise.allSettled(
     counts.map(async count => {
       const output = await done<'image'>({ ...work, call: { ...call, input: { ...call.input, n: count } } })
-      const images = await Promise.all(output.images.slice(0, count).map(image => examined(image)))
-      return { images, usage: output.usage }
+      const looks = await Promise.allSettled(output.images.slice(0, count).map(image => examined(image)))
+      const unfetched = looks.find(look => look.status === 'rejected')
+      if (unfetched && looks.every(look => look.status === 'rejected')) throw unfetched.reason
+      // One that cannot be fetched is as good as one that cannot be decoded.
+      return { images: looks.map(look => (look.status === 'fulfilled' ? look.value : null)), usage: output.usage }
     }),
   )
   const answers = calls.flatMap(result => (result.status === 'fulfilled' ? [result.value] : []))
@@ -90,13 +94,14 @@ async function made({ services, work }: Delivery<'image'>) {
 
   async function examined(image: ProviderImage): Promise<Image | null> {
     const bytes = 'bytes' in image ? image.bytes : await downloaded(image.url)
+    if (bytes.length > mostBytes) return null
     const facts = await examineImage(bytes)
     return facts && { ...facts, bytes, revisedPrompt: image.revisedPrompt }
   }
 
   async function downloaded(url: string): Promise<Uint8Array> {
-    const { body } = await openProviderFile(services, line, url)
-    const tooLarge = () => new ProviderError('invalid_response', 'The provider’s image is larger than 64 MiB.')
+    const { body } = await openProviderFile(services, line, url, call.signal)
+    const tooLarge = () => new ProviderError('invalid_response', 'The provider’s image is larger than 32 MiB.')
     return buffer(Readable.from(atMost(body, mostBytes, tooLarge)))
   }
 }

@@ -89,7 +89,10 @@ class InstantRun<K extends InstantKind> extends BaseRun {
       authorise(policy, scope, services.clock.now())
       return this.#choose(policy, null)
     })
-    const references = await stageReferences(services, known.policy.organisationId, this.#row.references(body))
+    const fields = this.#row.references(body)
+    const references = await stageReferences(services, known.policy.organisationId, fields)
+    // Files take their time: what was just read of the key no longer is.
+    if (fields.length > 0) known.fresh = ''
     try {
       await check?.(references)
       const { way, ticket } = await this.#admit(references)

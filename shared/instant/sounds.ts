@@ -30,7 +30,11 @@ export async function deliverSound<K extends SoundKind>(delivery: Delivery<K>, a
   } catch (error) {
     if (!client.gone) return brokenOff(delivery, error, asEvents)
   }
-  const quantity = quantityOf(delivery, client.gone ? null : output.usage())
+  if (client.gone) {
+    // What was kept to be answered as a whole has been heard by nobody, and is no whole answer.
+    return { quantity: client.abandon() ? noQuantity : quantityOf(delivery, null), error: null }
+  }
+  const quantity = quantityOf(delivery, output.usage())
   if (asEvents) delivery.send(lastEvents(delivery, quantity))
   client.end()
   return { quantity, error: null }
@@ -70,7 +74,7 @@ async function opened<K extends SoundKind>(
   const { format } = input as { format: SoundFormat }
   if ('stream' in sound) return begun(sound.stream, format)
   if ('bytes' in sound) return begun(bytesOf(sound.bytes), format)
-  const { body } = await openProviderFile(services, work.line, sound.url)
+  const { body } = await openProviderFile(services, work.line, sound.url, work.call.signal)
   return begun(body, format === 'pcm' ? format : null)
 }
 

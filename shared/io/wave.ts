@@ -15,13 +15,14 @@ export async function waveLength(file: RangeFile): Promise<MediaLength | null | 
   if (file.bytes < 12) return undefined
   const riff = Buffer.from(await file.read(0, 12))
   if (riff.toString('latin1', 0, 4) !== 'RIFF' || riff.toString('latin1', 8, 12) !== 'WAVE') return undefined
-  let bytesPerSecond = 0
+  let bytesPerSecond: number | null = null
   let at = 12
   for (let chunks = 0; at + 8 <= file.bytes && chunks < mostChunks; chunks++) {
     const header = Buffer.from(await file.read(at, at + 8))
     const [name, size] = [header.toString('latin1', 0, 4), header.readUInt32LE(4)]
     const start = at + 8
-    if (name === 'fmt ')
+    // As with players, the first one counts.
+    if (name === 'fmt ' && bytesPerSecond === null)
       bytesPerSecond = waveRate(Buffer.from(await file.read(start, Math.min(start + formatBytes, file.bytes))))
     if (name === 'data') {
       const there = file.bytes - start
@@ -29,7 +30,7 @@ export async function waveLength(file: RangeFile): Promise<MediaLength | null | 
       const isOfStream = size === 0 || size >= unknownBytes
       if (size > there && !isOfStream) return null
       const bytes = isOfStream ? there : size
-      if (bytes === 0 || bytesPerSecond === 0) return null
+      if (bytes === 0 || !bytesPerSecond) return null
       return { seconds: Math.round((bytes / bytesPerSecond) * 1e6) / 1e6, hasVideo: false, hasAudio: true }
     }
     at = start + size + (size % 2)

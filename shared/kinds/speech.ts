@@ -66,7 +66,7 @@ export const speech: InstantKindRow<SpeechRequest, SpeechInput> = {
       total_tokens: prompt + sound,
       completion_tokens_details: { audio_tokens: sound },
     }
-    return { ...noQuantity, usage, characters: charactersOf(text) }
+    return { ...noQuantity, usage, pieces: 1, characters: charactersOf(text) }
   },
 }
 

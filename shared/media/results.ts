@@ -89,17 +89,22 @@ function looksLikePage(head: Buffer): boolean {
 }
 
 /**
- * Opens a provider's file: on its own origin through its own line, elsewhere through the safe-url door. Throws a
- * ProviderError, and so does the body.
+ * Opens a provider's file: on its own origin through its own line, elsewhere through the safe-url door, until `signal`
+ * is aborted. Throws a ProviderError, and so does the body.
  */
-export async function openProviderFile(services: Services, line: ProviderLine, address: string): Promise<Download> {
+export async function openProviderFile(
+  services: Services,
+  line: ProviderLine,
+  address: string,
+  signal?: AbortSignal,
+): Promise<Download> {
   const own = new URL(line.baseUrl).origin
   let next = address
   for (let hop = 0; hop <= mostRedirects; hop++) {
     if (!URL.canParse(next)) throw unusable('has an address that is no URL')
     const url = new URL(next)
-    if (url.origin !== own || url.username || url.password) return elsewhere(services, url.href)
-    const { status, headers, stream } = await line.open(url.pathname + url.search)
+    if (url.origin !== own || url.username || url.password) return elsewhere(services, url.href, signal)
+    const { status, headers, stream } = await line.open(url.pathname + url.search, signal)
     if (status === 200) return { body: explained(stream), contentType: mediaTypeOf(headers['content-type']) }
     stream.destroy()
     const { location } = headers
@@ -110,9 +115,10 @@ export async function openProviderFile(services: Services, line: ProviderLine, a
   throw unusable('redirects too often')
 }
 
-async function elsewhere({ door }: Services, address: string): Promise<Download> {
+async function elsewhere({ door }: Services, address: string, signal?: AbortSignal): Promise<Download> {
+  const rules = { ...door, maxBytes: mostBytes, timeoutMs: downloadMs, ...(signal && { signal }) }
   try {
-    const { stream, contentType } = await openPublic(address, { ...door, maxBytes: mostBytes, timeoutMs: downloadMs })
+    const { stream, contentType } = await openPublic(address, rules)
     return { body: explained(stream), contentType }
   } catch (error) {
     throw explanationOf(error)

@@ -47,7 +47,10 @@ export async function submitJob(
   })
   await checkWebhook(services, body)
   const { organisationId } = known.policy
-  const references = await stageReferences(services, organisationId, row.references(body))
+  const fields = row.references(body)
+  const references = await stageReferences(services, organisationId, fields)
+  // Files take their time: what was just read of the key no longer is.
+  if (fields.length > 0) known.fresh = ''
   const id = newId(row.idPrefix)
   const admit = async ({ policy, fresh, scope }: Known) => {
     authorise(policy, scope, services.clock.now())

@@ -183,7 +183,7 @@ export type ProviderLine = {
    * Opens a file of the provider's own origin, `path` from its root with its query, in at most 10 minutes. Any status is an
    * answer. Destroy a stream that is not read to its end.
    */
-  open(path: string): Promise<ProviderDownload>
+  open(path: string, signal?: AbortSignal): Promise<ProviderDownload>
 }
 export type ProviderDownload = {
   status: number

@@ -83,8 +83,8 @@ export function openLine({ provider, protocol, pool, baseUrl, prefix, timeouts, 
       throw faultOf(new ExchangeError(fault, error as Error))
     }
   }
-  const open = (path: string) =>
-    receive({ method: 'GET', path, headers: { ...auth(), 'accept-encoding': 'identity' }, body: null })
+  const open = (path: string, signal?: AbortSignal) =>
+    receive({ method: 'GET', path, headers: { ...auth(), 'accept-encoding': 'identity' }, body: null, signal })
   const stream = async (request: ProviderRequest): Promise<ProviderDownload> => {
     const answer = await receive({ ...outgoing(request), signal: request.signal, timeouts: patience(request) })
     if (isSuccess(answer.status) || request.allow?.includes(answer.status))

@@ -35,7 +35,7 @@ export function insufficientCredits(
   }
   return new GatewayError(
     'insufficient_credits',
-    `This request needs up to $${metadata.required_usd} but only $${metadata.available_usd} is available. Add credits or lower max_tokens.`,
+    `This request needs up to $${metadata.required_usd} but only $${metadata.available_usd} is available. Add credits, or ask for less, e.g. by a lower max_tokens.`,
     { metadata },
   )
 }
