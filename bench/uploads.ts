@@ -42,7 +42,9 @@ const env = {
   OPENAI_API_KEY: 'upstream',
   OPENAI_BASE_URL: `http://127.0.0.1:${(provider.address() as AddressInfo).port}/v1`,
 }
-const web = start([process.execPath, 'api/server.ts'], { logFile: join(folder, 'web.log'), env, processors: null })
+// As `npm start` has it.
+const command = [process.execPath, '--max-semi-space-size=8', 'api/server.ts']
+const web = start(command, { logFile: join(folder, 'web.log'), env, processors: null })
 try {
   await ready()
   // What is loaded and compiled at the first upload is no matter of how many there are.

@@ -102,10 +102,18 @@ function fileOf(name: string): File | undefined {
   return files[name]
 }
 
-function imageFile(width: number, height: number, type: 'png' | 'jpeg' | 'webp'): Promise<Buffer> {
-  return sharp({ create: { width, height, channels: 3, background: '#456' } })
-    .toFormat(type)
-    .toBuffer()
+type ImageType = 'png' | 'jpeg' | 'webp'
+const made = new Map<string, Promise<Buffer>>()
+
+function imageFile(width: number, height: number, type: ImageType): Promise<Buffer> {
+  const name = `${width}x${height}.${type}`
+  const image =
+    made.get(name) ??
+    sharp({ create: { width, height, channels: 3, background: '#456' } })
+      .toFormat(type)
+      .toBuffer()
+  made.set(name, image)
+  return image
 }
 
 function fileReply({ method, path }: Recorded): Reply | null {

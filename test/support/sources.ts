@@ -13,7 +13,7 @@ export function sourceOf(
   return {
     contentType,
     bytes: bytes.length,
-    filename: new URL(url).pathname.split('/').at(-1)!,
+    filename: url.split('/').at(-1)!,
     durationS,
     url: async () => url,
     link: async () => url,
