@@ -1,17 +1,19 @@
 import { runInstant } from '../../shared/instant/run.ts'
-import { deliverSound } from '../../shared/instant/sounds.ts'
+import { deliverSound, type SoundKind } from '../../shared/instant/sounds.ts'
 import { deliverTranscript } from '../../shared/instant/transcripts.ts'
 import { musicRequest } from '../../shared/kinds/music.ts'
 import { sfxRequest } from '../../shared/kinds/sfx.ts'
 import { soundTypes } from '../../shared/kinds/sound.ts'
 import { speechRequest } from '../../shared/kinds/speech.ts'
 import { mostTranscribedBytes, transcriptionRequest } from '../../shared/kinds/transcription.ts'
-import { type Endpoint, endpoint, type Form } from '../endpoint.ts'
+import { type Endpoint, endpoint, type Form, type Validated } from '../endpoint.ts'
 import { transcriptAnswer } from '../instant-answers.ts'
 import { addressesOf, typed } from '../middleware/form.ts'
-import { instantErrors, instantModels } from './instant.ts'
+import { instantModels } from './instant.ts'
+import { modelErrors } from './model-errors.ts'
 
 const tag = 'Audio'
+type Body = { model?: string | undefined }
 const access = { scope: '*' } as const
 const soundAnswer = {
   200: {
@@ -19,6 +21,15 @@ const soundAnswer = {
     contentType: soundTypes.mp3,
     also: [...new Set(Object.values(soundTypes))].filter(type => type !== soundTypes.mp3),
   },
+}
+
+/** Has sound made and sent. */
+async function play(kind: SoundKind, request: Validated<Body, unknown>, asEvents = false): Promise<void> {
+  const { services, known, body, requestId, client, ctx, wide } = request
+  ctx.respond = false
+  const order = { kind, known, requestId, body, stream: true, events: asEvents }
+  const report = await runInstant(services, { ...order, deliver: delivery => deliverSound(delivery, asEvents) }, client)
+  Object.assign(wide, report)
 }
 
 const createSpeech = endpoint({
@@ -31,18 +42,8 @@ const createSpeech = endpoint({
   access,
   body: speechRequest,
   answers: { 200: { ...soundAnswer[200], also: [...soundAnswer[200].also, 'text/event-stream'] } },
-  errors: [...instantErrors],
-  async handle({ services, known, body, requestId, client, ctx, wide }) {
-    ctx.respond = false
-    const asEvents = body.stream_format === 'sse'
-    const order = { kind: 'speech' as const, known, requestId, body, stream: true, events: asEvents }
-    const report = await runInstant(
-      services,
-      { ...order, deliver: delivery => deliverSound(delivery, asEvents) },
-      client,
-    )
-    Object.assign(wide, report)
-  },
+  errors: [...modelErrors],
+  handle: request => play('speech', request, request.body.stream_format === 'sse'),
 })
 
 /** OpenAI's multipart form: the sound is a file. */
@@ -76,7 +77,7 @@ const createTranscription = endpoint({
       also: ['text/plain'],
     },
   },
-  errors: [...instantErrors, 'url_not_allowed', 'file_too_large'],
+  errors: [...modelErrors, 'url_not_allowed', 'file_too_large'],
   async handle({ services, known, body, requestId, client, ctx, wide }) {
     ctx.respond = false
     const events = body.stream === true
@@ -95,13 +96,8 @@ const createMusic = endpoint({
   access,
   body: musicRequest,
   answers: soundAnswer,
-  errors: [...instantErrors],
-  async handle({ services, known, body, requestId, client, ctx, wide }) {
-    ctx.respond = false
-    const order = { kind: 'music' as const, known, requestId, body, stream: true, events: false }
-    const report = await runInstant(services, { ...order, deliver: delivery => deliverSound(delivery) }, client)
-    Object.assign(wide, report)
-  },
+  errors: [...modelErrors],
+  handle: request => play('music', request),
 })
 
 const createSfx = endpoint({
@@ -113,13 +109,8 @@ const createSfx = endpoint({
   access,
   body: sfxRequest,
   answers: soundAnswer,
-  errors: [...instantErrors],
-  async handle({ services, known, body, requestId, client, ctx, wide }) {
-    ctx.respond = false
-    const order = { kind: 'sfx' as const, known, requestId, body, stream: true, events: false }
-    const report = await runInstant(services, { ...order, deliver: delivery => deliverSound(delivery) }, client)
-    Object.assign(wide, report)
-  },
+  errors: [...modelErrors],
+  handle: request => play('sfx', request),
 })
 
 export const audioRoutes: Endpoint[] = [

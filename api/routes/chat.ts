@@ -9,6 +9,7 @@ import { type DirectKind, type DirectKinds, directKinds } from '../../shared/kin
 import { chatCompletion, completion, embeddings, routingDecision } from '../answers.ts'
 import { type Context, endpoint, type Validated } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
+import { modelErrors } from './model-errors.ts'
 
 type Named = { prompt_cache_key?: string | null | undefined }
 type Streamable = Named & {
@@ -63,19 +64,7 @@ async function answer<K extends DirectKind>(
   Object.assign(wide, report)
 }
 
-const modelErrors = [
-  'context_length_exceeded',
-  'unsupported_capability',
-  'url_not_allowed',
-  'insufficient_credits',
-  'monthly_spend_cap_reached',
-  'model_not_allowed',
-  'model_not_found',
-  'upstream_error',
-  'upstream_invalid_response',
-  'no_provider_available',
-  'upstream_timeout',
-] as const
+const chatErrors = ['context_length_exceeded', 'url_not_allowed', ...modelErrors] as const
 
 export const chatCompletions = endpoint({
   method: 'post',
@@ -88,7 +77,7 @@ export const chatCompletions = endpoint({
   headers: [sessionHeader],
   body: directKinds.chat,
   answers: { 200: { description: 'The completion, or its event stream.', schema: chatCompletion } },
-  errors: [...modelErrors],
+  errors: [...chatErrors],
   handle: request => answer('chat', 'chat', request, chatFeatures(request.body, request.raw.length)),
 })
 
@@ -103,7 +92,7 @@ export const completions = endpoint({
   headers: [sessionHeader],
   body: directKinds.completion,
   answers: { 200: { description: 'The completion, or its event stream.', schema: completion } },
-  errors: [...modelErrors],
+  errors: [...chatErrors],
   handle: request => answer('completion', 'completions', request, completionFeatures(request.body, request.raw.length)),
 })
 
@@ -115,7 +104,7 @@ export const createEmbeddings = endpoint({
   access: { scope: 'embeddings' },
   body: directKinds.embedding,
   answers: { 200: { description: 'One vector per input, in the order of the input.', schema: embeddings } },
-  errors: [...modelErrors],
+  errors: [...chatErrors],
   handle: request => answer('embedding', 'embeddings', request, embeddingFeatures(request.body, request.raw.length)),
 })
 

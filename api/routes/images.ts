@@ -4,7 +4,8 @@ import { type ImageRequest, imageRequest, mostImageReferences } from '../../shar
 import { type Endpoint, endpoint, type Form, type Validated } from '../endpoint.ts'
 import { imagesAnswer } from '../instant-answers.ts'
 import { addressesOf, typed } from '../middleware/form.ts'
-import { instantErrors, instantModels } from './instant.ts'
+import { instantModels } from './instant.ts'
+import { modelErrors } from './model-errors.ts'
 
 async function draw(request: Validated<ImageRequest, unknown>): Promise<void> {
   const { services, known, body, requestId, client, ctx, wide } = request
@@ -50,7 +51,7 @@ const common = {
   access: { scope: '*' },
   body: imageRequest,
   answers: { 200: { description: 'The images.', schema: imagesAnswer } },
-  errors: [...instantErrors, 'url_not_allowed', 'file_too_large'],
+  errors: [...modelErrors, 'url_not_allowed', 'file_too_large'],
   handle: draw,
 } as const satisfies Partial<Endpoint>
 

@@ -2,7 +2,6 @@ import type { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { decimal } from '../../shared/chat/report.ts'
 import type { Job } from '../../shared/jobs/jobs.ts'
-import { allowedModels } from '../../shared/keys/allowlist.ts'
 import type { Known } from '../../shared/keys/policies.ts'
 import { type QueuedKind, queuedKinds } from '../../shared/kinds/index.ts'
 import { cancel } from '../../shared/media/cancel.ts'
@@ -11,10 +10,11 @@ import { queuedTargets, submitJob } from '../../shared/media/submit.ts'
 import type { Services } from '../../shared/services.ts'
 import { rateHeaders } from '../../shared/wallet/rates.ts'
 import { type Context, type Endpoint, endpoint, type Form } from '../endpoint.ts'
-import { jobAnswer, meshAnswer, modelSlugs } from '../media-answers.ts'
+import { jobAnswer, meshAnswer } from '../media-answers.ts'
 import { addressesOf, typed } from '../middleware/form.ts'
 import { admitFree } from '../middleware/key.ts'
 import { rangeHeader, sendStored, storedAnswers } from '../middleware/stored.ts'
+import { modelList } from './model-list.ts'
 
 const mostWaitS = 60
 const preferHeader = {
@@ -89,18 +89,12 @@ function routesOf(kind: QueuedKind): Endpoint[] {
       errors,
       handle: ({ services, known, body, requestId, ctx }) => submitted(services, known, kind, body, requestId, ctx),
     }),
-    endpoint({
-      method: 'get',
+    modelList({
       path: modelsPath(kind),
       tag,
-      summary: 'List models',
-      description: 'The models this key can use here now.',
-      access: { scope: null },
-      answers: { 200: { description: 'The models.', schema: modelSlugs } },
-      async handle({ services, known, ctx }) {
-        ctx.set(await admitFree(services, known))
-        return { object: 'list', data: slugsOf(services, known, kind) }
-      },
+      serves: model => model.type === row.type,
+      targets: (services, model, environment) => queuedTargets(services, kind, model, environment),
+      fields: row.listed,
     }),
     endpoint({
       method: 'get',
@@ -204,21 +198,6 @@ function waitOf(prefer: string): number {
   throw new GatewayError('invalid_request', `Prefer: wait must be a whole number of at most ${mostWaitS} seconds.`, {
     param: 'Prefer',
   })
-}
-
-/** The models of a kind that a key can use, with the fields of the kind's own list. */
-function slugsOf(services: Services, known: Known, kind: QueuedKind) {
-  const { catalog } = services
-  const { listed, type } = queuedKinds[kind]
-  const allowed = allowedModels(catalog, known.policy)
-  return [...catalog.models.values()]
-    .filter(model => model.type === type && !model.disabled && allowed?.has(model.id) !== false)
-    .filter(model => queuedTargets(services, kind, model, known.policy.environment).length > 0)
-    .map(model => ({
-      id: model.id,
-      object: 'model',
-      ...Object.fromEntries(listed.map(field => [field, model.kind?.[field] ?? null])),
-    }))
 }
 
 const videoContent = endpoint({

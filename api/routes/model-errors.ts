@@ -1,0 +1,12 @@
+/** The errors that every route that uses a model can give. */
+export const modelErrors = [
+  'unsupported_capability',
+  'insufficient_credits',
+  'monthly_spend_cap_reached',
+  'model_not_allowed',
+  'model_not_found',
+  'upstream_error',
+  'upstream_invalid_response',
+  'no_provider_available',
+  'upstream_timeout',
+] as const
