@@ -7,8 +7,10 @@ import type { Route } from '../providers/upstreams.ts'
 import type { Services } from '../services.ts'
 import type { Ticket } from '../wallet/admission.ts'
 import { unavailable } from '../wallet/refusals.ts'
+import { ClientGone } from './attempt.ts'
 import type { Client } from './client.ts'
 import { failureOf, internalError, type Tried } from './failures.ts'
+import type { Silent } from './keep-alive.ts'
 import { answerHeaders, type Ended, type Report, reportOf, usageEvent } from './report.ts'
 
 /** Where a run goes: the targets to try in order. */
@@ -26,6 +28,9 @@ export abstract class BaseRun {
   protected readonly tried: Tried[] = []
   protected policy: Policy
   protected firstByteMs: number | null = null
+  /** Who is being asked; between two calls, whoever was asked last. */
+  protected asked: Target | null = null
+  #opened = false
   readonly #about: About
 
   constructor(services: Services, client: Client, idPrefix: IdPrefix, policy: Policy, about: About) {
@@ -51,6 +56,46 @@ export abstract class BaseRun {
     if (isOutage(error)) return unavailable(error)
     this.services.log.error({ err: error }, 'run failed')
     return internalError(error)
+  }
+
+  /** Sends the head of a streamed answer, once. */
+  protected open(target: Target, way: Way, ticket: Ticket): void {
+    if (this.#opened) return
+    this.#opened = true
+    this.client.open(this.headers(target, way, ticket, this.tried.length + 1))
+  }
+
+  /** A stream to its client, for signs of life while its provider is silent. */
+  protected silent(way: Way, ticket: Ticket): Silent {
+    const keepAlive = () => {
+      this.open(this.asked ?? way.targets[0]!, way, ticket)
+      this.client.write(': keep-alive\n\n', 'latin1')
+    }
+    return { ticks: 0, keepAlive }
+  }
+
+  /**
+   * Settles a run that nobody answered. Throws the error, unless the client is gone or keep-alives have opened the stream:
+   * then it goes there as the event that `eventOf` makes of it.
+   */
+  protected unanswered(
+    error: unknown,
+    way: Way,
+    ticket: Ticket,
+    eventOf: (failure: GatewayError, target: Target) => string,
+  ): Report {
+    if (error instanceof ClientGone)
+      return this.settle(ticket, way, { ...nothing, status: 499, errorCode: clientClosed })
+    const failure = this.publicFailure(error)
+    const report = this.settle(ticket, way, { ...nothing, status: failure.status, errorCode: failure.code })
+    const target = this.tried.at(-1)?.target ?? way.targets[0]!
+    if (!this.#opened) {
+      Object.assign(failure.headers, this.headers(target, way, ticket, this.tried.length))
+      throw failure
+    }
+    this.client.write(eventOf(failure, target), 'utf8')
+    this.client.end()
+    return report
   }
 
   /** Resolves the reservation with what the run came to. */

@@ -3,7 +3,7 @@ import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
 import type { Ticket } from '../wallet/admission.ts'
 import { type Choice, counted, countsLost, deliveredBy, deliveredIn, isSomething, withoutLost } from './delivered.ts'
-import { chargeNano } from './pricing.ts'
+import { chargeNano, withinCap } from './pricing.ts'
 import type { Relay } from './relay.ts'
 
 /** How a run ended and what it costs. */
@@ -35,8 +35,7 @@ export async function bill<K extends DirectKind>(
   finished: Finished<K>,
 ): Promise<Bill> {
   const { usage, produced, finishReason } = await outcome(finished)
-  let costNano = free || !produced ? 0 : chargeNano(target.deployment, usage, marginPpm)
-  if (ticket.spender.capNano !== null) costNano = Math.min(costNano, ticket.reservedNano)
+  const costNano = free || !produced ? 0 : withinCap(ticket, chargeNano(target.deployment, usage, marginPpm))
   const { completion_tokens, ...prompt } = usage
   // Embeddings have no completion: OpenAI's own usage object names only two figures.
   const shown = finished.kind === 'embedding' ? prompt : { ...prompt, completion_tokens }

@@ -4,7 +4,7 @@ import { maxTokenRates, tokenCost } from '../catalog/prices.ts'
 import type { Deployment } from '../catalog/schema.ts'
 import type { Features } from '../kinds/features.ts'
 import type { Target } from '../providers/contract.ts'
-import type { Bound } from '../wallet/admission.ts'
+import type { Bound, Ticket } from '../wallet/admission.ts'
 
 /** Output a request is expected to have when nobody said, and the most it is expected to use of what it asked for. */
 const usualOutputTokens = 512
@@ -16,6 +16,11 @@ const tokensPerImage = 1_290
 export function chargeNano(deployment: Deployment, usage: Usage, marginPpm: bigint): number {
   if (deployment.price.unit !== 'token') return 0
   return Number(nanoFromPico(withMargin(tokenCost(deployment.price, usage), marginPpm)))
+}
+
+/** A cost in nano-dollars as it may be charged: that of a capped key is never beyond its reservation, so that the cap holds. */
+export function withinCap({ spender, reservedNano }: Ticket, costNano: number): number {
+  return spender.capNano === null ? costNano : Math.min(costNano, reservedNano)
 }
 
 function dearestRates({ deployment }: Target, features: Features) {

@@ -1,3 +1,4 @@
+import type { GatewayError } from '../base/errors.ts'
 import type { Known } from '../keys/policies.ts'
 import { authorise, type Scope } from '../keys/policy.ts'
 import type { Features } from '../kinds/features.ts'
@@ -7,7 +8,7 @@ import type { Services } from '../services.ts'
 import type { Ticket } from '../wallet/admission.ts'
 import { spenderOf } from '../wallet/spender.ts'
 import { type Attempt, ClientGone, streamAnswer, wholeAnswer } from './attempt.ts'
-import { BaseRun, clientClosed, nothing } from './base-run.ts'
+import { BaseRun, clientClosed } from './base-run.ts'
 import { type Bill, bill } from './bill.ts'
 import type { Client } from './client.ts'
 import { failover } from './failover.ts'
@@ -54,8 +55,6 @@ class Run<K extends DirectKind> extends BaseRun {
   readonly #order: Order<K>
   readonly #marginPpm: bigint
   #session: string | null = null
-  #asked: Target | null = null
-  #opened = false
 
   constructor(services: Services, order: Order<K>, client: Client) {
     super(services, client, idPrefix[order.kind], order.known.policy, order)
@@ -70,7 +69,8 @@ class Run<K extends DirectKind> extends BaseRun {
     try {
       bill = await this.#serve(decision, home, ticket)
     } catch (error) {
-      return this.#failed(error, decision, ticket)
+      const eventOf = (failure: GatewayError, target: Target) => errorEvent(this.#shape(target), failure.body.error)
+      return this.unanswered(error, decision, ticket, eventOf)
     }
     return this.settle(ticket, decision, bill)
   }
@@ -103,14 +103,7 @@ class Run<K extends DirectKind> extends BaseRun {
     const { targets } = decision
     const live = this.policy.environment === 'live'
     const search = { targets, live, home, startedMs: this.startedMs, client: this.client, tried: this.tried }
-    const silent: Silent = {
-      ticks: 0,
-      keepAlive: () => {
-        // Whoever is being asked; between two calls, whoever was asked last.
-        this.#open(this.#asked ?? targets[0]!, decision, ticket)
-        this.client.write(': keep-alive\n\n', 'latin1')
-      },
-    }
+    const silent = this.silent(decision, ticket)
     if (this.#order.stream) keepAlive.watch(silent)
     try {
       return await failover(this.services, search, watch => this.#attempt(watch, decision, ticket, silent))
@@ -124,7 +117,7 @@ class Run<K extends DirectKind> extends BaseRun {
     const { upstreams, sessions } = this.services
     const { route } = watch
     const { target, credential } = route
-    this.#asked = target
+    this.asked = target
     const { environment } = this.policy
     if (environment === 'test') {
       // The sandbox can express everything; the provider it stands for may not.
@@ -175,7 +168,7 @@ class Run<K extends DirectKind> extends BaseRun {
     const { call, adapter } = attempt
     const { target } = call
     const relay = relayFor(attempt, this.#shape(target), this.#order.features.choices)
-    const open = () => this.#open(target, decision, ticket)
+    const open = () => this.open(target, decision, ticket)
     const onFirstByte = () => watch.began({ streamed: true })
     const { answered, error } = await streamAnswer(attempt, relay, silent, open, onFirstByte)
     if (error && !answered) throw error
@@ -198,12 +191,6 @@ class Run<K extends DirectKind> extends BaseRun {
     return billed
   }
 
-  #open(target: Target, decision: Decision, ticket: Ticket): void {
-    if (this.#opened) return
-    this.#opened = true
-    this.client.open(this.headers(target, decision, ticket, this.tried.length + 1))
-  }
-
   /** Ends a stream whose provider failed in the middle. */
   #brokenOff(watch: Watch, relay: Relay, error: Error): Pick<Bill, 'status' | 'errorCode' | 'finishReason'> {
     if (error instanceof ProviderError) watch.failed(error)
@@ -211,23 +198,6 @@ class Run<K extends DirectKind> extends BaseRun {
     this.client.write(relay.failing(failure.body.error), relay.encoding)
     this.client.end()
     return { status: failure.status, errorCode: failure.code, finishReason: 'error' }
-  }
-
-  /** Nobody answered: the error goes into a stream that keep-alives have opened, else to whoever writes the response. */
-  #failed(error: unknown, decision: Decision, ticket: Ticket): Report {
-    if (error instanceof ClientGone) {
-      return this.settle(ticket, decision, { ...nothing, status: 499, errorCode: clientClosed })
-    }
-    const failure = this.publicFailure(error)
-    const report = this.settle(ticket, decision, { ...nothing, status: failure.status, errorCode: failure.code })
-    const target = this.tried.at(-1)?.target ?? decision.targets[0]!
-    if (!this.#opened) {
-      Object.assign(failure.headers, this.headers(target, decision, ticket, this.tried.length))
-      throw failure
-    }
-    this.client.write(errorEvent(this.#shape(target), failure.body.error), 'utf8')
-    this.client.end()
-    return report
   }
 
   #shape({ model }: Target): Shape {

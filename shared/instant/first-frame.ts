@@ -1,4 +1,4 @@
-import { type Bytes, peek } from '../io/bytes.ts'
+import { type Bytes, close, peek, resumed } from '../io/bytes.ts'
 import { type MediaFormat, sniff, sniffedBytes } from '../io/media-type.ts'
 import { afterTag, mp3Frame } from '../io/mp3.ts'
 import { type SoundFormat, soundTypes } from '../kinds/sound.ts'
@@ -45,7 +45,7 @@ async function anySound(source: Bytes): Promise<Begun> {
   if (known) return begun(body, known)
   if (format?.type === 'audio' || format?.type === 'video')
     return { contentType: format.contentType.replace(/^video\//, 'audio/'), body }
-  await body[Symbol.asyncIterator]().return?.()
+  await close(body)
   throw silent()
 }
 
@@ -56,15 +56,6 @@ function formatOf({ contentType }: MediaFormat): SoundFormat | null {
 
 function silent(): ProviderError {
   return new ProviderError('invalid_response', 'The provider’s answer has no sound.')
-}
-
-async function* resumed(parts: Uint8Array[], rest: AsyncIterator<Uint8Array>): Bytes {
-  try {
-    for (let part = parts.shift(); part; part = parts.shift()) yield part
-    for (let next = await rest.next(); !next.done; next = await rest.next()) yield next.value
-  } finally {
-    await rest.return?.()
-  }
 }
 
 /** So many bytes tell whether a tag comes first. */

@@ -4,6 +4,7 @@ import { BaseRun, clientClosed, nothing, type Way } from '../chat/base-run.ts'
 import type { Client } from '../chat/client.ts'
 import { failover } from '../chat/failover.ts'
 import type { Silent } from '../chat/keep-alive.ts'
+import { withinCap } from '../chat/pricing.ts'
 import { decimal, type Ended, type Report } from '../chat/report.ts'
 import type { Watch } from '../chat/watch.ts'
 import type { Known } from '../keys/policies.ts'
@@ -20,7 +21,7 @@ import type { Ticket } from '../wallet/admission.ts'
 import { spenderOf } from '../wallet/spender.ts'
 import type { Delivered, Delivery } from './delivery.ts'
 import { failedEvent } from './events.ts'
-import { inOrder } from './order.ts'
+import { inOrder, type Offer } from './order.ts'
 import type { Work } from './work.ts'
 
 /** One request for media, already validated, and how it is delivered. */
@@ -72,8 +73,6 @@ export function servesInstant(kind: InstantKind, model: ModelRow): boolean {
 class InstantRun<K extends InstantKind> extends BaseRun {
   readonly #order: InstantOrder<K>
   readonly #row: InstantKindRow<{ model?: string | undefined }, WorkKinds[K]['input']>
-  #asked: Target | null = null
-  #opened = false
 
   constructor(services: Services, order: InstantOrder<K>, client: Client) {
     const row = instantKinds[order.kind] as unknown as InstantKindRow<InstantOrder<K>['body'], WorkKinds[K]['input']>
@@ -119,9 +118,10 @@ class InstantRun<K extends InstantKind> extends BaseRun {
     const { known } = this.#order
     const admitted = await services.policies.decide(known, async ({ policy, fresh, scope }) => {
       authorise(policy, scope, services.clock.now())
-      const costNano = (target: Target) => this.#mostNano(target, references)
-      const targets = inOrder(services, policy.mode, this.#choose(policy, references), costNano)
-      const fixedNano = Math.max(...targets.map(target => this.#mostNano(target, references)))
+      const offers = this.#choose(policy, references).map(target => this.#offer(target, references))
+      const chosen = inOrder(services, policy.mode, offers)
+      const targets = chosen.map(({ target }) => target)
+      const fixedNano = Math.max(...chosen.map(({ mostNano }) => mostNano))
       const bound = { estimatedTokens: 0, fixedNano, picoPerOutputToken: 0, outputTokens: 0, explicit: true }
       const ticket = await services.admission.admit(spenderOf(policy), fresh, this.id, bound)
       return 'stale' in ticket ? ticket : { way: { mode: policy.mode, targets }, ticket }
@@ -134,77 +134,49 @@ class InstantRun<K extends InstantKind> extends BaseRun {
     return this.#row.input(this.#order.body, model, references)
   }
 
-  #mostNano(target: Target, references: References): number {
+  #offer(target: Target, references: References): Offer {
     const quantity = this.#row.most(this.#input(target, references), target.model)
-    return Number(priceNano(target.deployment.price, quantity, this.services.config.marginPpm))
+    return { target, mostNano: Number(priceNano(target.deployment.price, quantity, this.services.config.marginPpm)) }
   }
 
   async #served(way: Way, ticket: Ticket, references: References): Promise<Report> {
     const { client, startedMs, tried, services } = this
     const live = this.policy.environment === 'live'
     const search = { targets: way.targets, live, home: null, startedMs, client, tried }
-    const silent: Silent = {
-      ticks: 0,
-      keepAlive: () => {
-        this.#open(this.headers(this.#asked ?? way.targets[0]!, way, ticket, tried.length + 1))
-        client.write(': keep-alive\n\n', 'latin1')
-      },
-    }
+    const silent = this.silent(way, ticket)
     if (this.#order.events) services.keepAlive.watch(silent)
     try {
       const ended = await failover(services, search, watch => this.#attempt(watch, way, ticket, references, silent))
       return this.settle(ticket, way, ended)
     } catch (error) {
-      return this.#failed(error, way, ticket)
+      return this.unanswered(error, way, ticket, failedEvent)
     } finally {
       services.keepAlive.unwatch(silent)
     }
   }
 
-  /** Nobody delivered: the error goes into events that keep-alives have opened, else to whoever writes the response. */
-  #failed(error: unknown, way: Way, ticket: Ticket): Report {
-    if (error instanceof ClientGone)
-      return this.settle(ticket, way, { ...nothing, status: 499, errorCode: clientClosed })
-    const failure = this.publicFailure(error)
-    const report = this.settle(ticket, way, { ...nothing, status: failure.status, errorCode: failure.code })
-    if (!this.#opened) {
-      const target = this.tried.at(-1)?.target ?? way.targets[0]!
-      Object.assign(failure.headers, this.headers(target, way, ticket, this.tried.length))
-      throw failure
-    }
-    this.client.write(failedEvent(failure), 'utf8')
-    this.client.end()
-    return report
-  }
-
-  #open(headers: Record<string, string>): void {
-    if (this.#opened) return
-    this.#opened = true
-    this.client.open(headers)
-  }
-
   async #attempt(watch: Watch, way: Way, ticket: Ticket, references: References, silent: Silent): Promise<Ended> {
     const { client, services } = this
     const { target } = watch.route
-    this.#asked = target
+    this.asked = target
     const left = new AbortController()
     client.onGone(() => left.abort())
-    const headers = (costNano: number | null) => ({
-      ...this.headers(target, way, ticket, this.tried.length + 1),
-      ...(costNano !== null && { 'x-gateway-cost-usd': decimal(costNano) }),
-    })
+    const work = this.#work(watch, references, left.signal)
     const delivery: Delivery<K> = {
       services,
       organisationId: this.policy.organisationId,
       client,
       startedMs: this.startedMs,
-      input: this.#input(target, references),
-      work: this.#work(watch, references, left.signal),
+      input: work.call.input,
+      work,
       costNano: quantity => this.#costNano(target, quantity, ticket),
-      headers,
+      headers: costNano => ({
+        ...this.headers(target, way, ticket, this.tried.length + 1),
+        ...(costNano !== null && { 'x-gateway-cost-usd': decimal(costNano) }),
+      }),
       began: () => watch.began({ streamed: this.#order.stream }),
       send: event => {
-        this.#open(headers(null))
+        this.open(target, way, ticket)
         silent.ticks = 0
         return client.write(event, 'utf8')
       },
@@ -254,10 +226,9 @@ class InstantRun<K extends InstantKind> extends BaseRun {
     }
   }
 
-  /** What a quantity costs. A capped key is never charged beyond its reservation, and a test key nothing. */
+  /** What a quantity costs; a test key nothing. */
   #costNano({ deployment }: Target, quantity: Quantity, ticket: Ticket): number {
     if (this.policy.environment === 'test') return 0
-    const costNano = Number(priceNano(deployment.price, quantity, this.services.config.marginPpm))
-    return ticket.spender.capNano === null ? costNano : Math.min(costNano, ticket.reservedNano)
+    return withinCap(ticket, Number(priceNano(deployment.price, quantity, this.services.config.marginPpm)))
   }
 }

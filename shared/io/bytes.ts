@@ -18,11 +18,12 @@ export async function peek(body: Bytes, most: number): Promise<{ head: Buffer; b
   }
   // A copy: the parts themselves are let go of as they are read.
   const head = Buffer.concat(parts, Math.min(bytes, most))
-  return { head, body: { [Symbol.asyncIterator]: () => resumed(parts, source) } }
+  return { head, body: resumed(parts, source) }
 }
 
-function resumed(parts: Uint8Array[], source: AsyncIterator<Uint8Array>): AsyncIterator<Uint8Array> {
-  return {
+/** A body of which the first parts have been read: as if they had not, to be read once or closed. */
+export function resumed(parts: Uint8Array[], source: AsyncIterator<Uint8Array>): Bytes {
+  const iterator: AsyncIterator<Uint8Array> = {
     async next() {
       const value = parts.shift()
       return value ? { done: false, value } : source.next()
@@ -32,6 +33,7 @@ function resumed(parts: Uint8Array[], source: AsyncIterator<Uint8Array>): AsyncI
       return { done: true, value: undefined }
     },
   }
+  return { [Symbol.asyncIterator]: () => iterator }
 }
 
 /** Closes a body that may not have been read to its end, so that it lets go of its connection. */
