@@ -1,7 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
-import { png, wav } from '../shared/providers/sandbox/media.ts'
+import { png } from '../shared/providers/sandbox/media.ts'
 import { videoFile } from '../shared/providers/sandbox/mp4.ts'
+import { soundFile } from '../shared/providers/sandbox/sounds.ts'
 import { upload } from './client.ts'
 
 /** Files to refer to: your own, named on the command line, or made-up ones. Real models want a real face and voice. */
@@ -9,7 +10,7 @@ import { upload } from './client.ts'
 const made = {
   'face.png': async () => png(512),
   'clip.mp4': () => videoFile({ seconds: 3, width: 640, height: 360 }),
-  'speech.wav': async () => wav(2_500),
+  'speech.wav': async () => soundFile('wav', 2.5),
 }
 
 /** The address of an uploaded file: the argument at this position, or else the sample. */

@@ -2,11 +2,11 @@ import test from 'ava'
 import type { TranscriptionInput } from '../shared/kinds/transcription.ts'
 import type { FailureReason, InstantCall } from '../shared/providers/contract.ts'
 import { deepgram } from '../shared/providers/deepgram/protocol.ts'
-import { wav } from '../shared/providers/sandbox/media.ts'
 import { error, heard, said, startDeepgram } from './emulators/deepgram.ts'
 import { type Emulator, json, type Recorded, type Reply } from './emulators/emulator.ts'
 import { conforms, instantCallOf } from './support/instant-adapter.ts'
 import { lineTo, providerFault, refusedField } from './support/queued-adapter.ts'
+import { wav } from './support/sounds.ts'
 import { sourceOf } from './support/sources.ts'
 
 const adapter = deepgram.instant!.transcription!

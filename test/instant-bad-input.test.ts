@@ -1,9 +1,9 @@
 import test, { type ExecutionContext } from 'ava'
 import { textureFile } from '../shared/providers/sandbox/glb.ts'
-import { wav } from '../shared/providers/sandbox/media.ts'
 import { videoFile } from '../shared/providers/sandbox/mp4.ts'
 import { type Account, eventually, freshStores, type Gateway, startGateway } from './support/gateway.ts'
 import { answerOf, audio, dataUri, image } from './support/media.ts'
+import { wav } from './support/sounds.ts'
 
 /** What cannot be taken is refused before anybody is asked: no provider of these tests is there to be asked. */
 

@@ -3,12 +3,13 @@ import { setImmediate as turn } from 'node:timers/promises'
 import test from 'ava'
 import sharp from 'sharp'
 import { hashSecret } from '../shared/keys/secret.ts'
-import { png, wav } from '../shared/providers/sandbox/media.ts'
+import { png } from '../shared/providers/sandbox/media.ts'
 import { Emulator, json } from './emulators/emulator.ts'
 import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from './support/gateway.ts'
 import { instantEnvironment } from './support/instant-world.ts'
 import { answerOf } from './support/media.ts'
 import { connectTo, formOf, formType, headOf, partOf, readAll } from './support/raw-requests.ts'
+import { wav } from './support/sounds.ts'
 
 let stores: Stores
 let emulator: Emulator

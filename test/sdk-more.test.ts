@@ -1,9 +1,10 @@
 import test from 'ava'
 import OpenAI from 'openai'
-import { png, wav } from '../shared/providers/sandbox/media.ts'
+import { png } from '../shared/providers/sandbox/media.ts'
 import { tokenCounts } from './emulators/gemini.ts'
 import { rateLimited, serverError, tokensIn, vectorOf } from './emulators/openai.ts'
 import { chargedNano, expectedNano, saying, startWorld, type World } from './support/chat.ts'
+import { wav } from './support/sounds.ts'
 
 let world: World
 test.before(async () => {

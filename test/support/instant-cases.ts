@@ -1,7 +1,7 @@
 import { imageFormats } from '../../shared/kinds/image.ts'
 import { instantKinds } from '../../shared/kinds/index.ts'
 import { charactersOf } from '../../shared/kinds/instant.ts'
-import { png, wav } from '../../shared/providers/sandbox/media.ts'
+import { png } from '../../shared/providers/sandbox/media.ts'
 import { countTokens, tokenCounts } from '../emulators/gemini.ts'
 import { tokensPerSecond } from '../emulators/gemini-interactions.ts'
 import { caption, painters } from '../emulators/gemini-media.ts'
@@ -12,6 +12,7 @@ import * as openrouter from '../emulators/openrouter-images.ts'
 import type { Offer } from './instant-offers.ts'
 import type { Used } from './instant-price.ts'
 import { dataUri } from './media.ts'
+import { wav } from './sounds.ts'
 
 /** What is asked of every model that makes images or sound, made from its row. */
 

@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { wav } from '../../shared/providers/sandbox/media.ts'
 import { counted, heardText, soundSeconds } from './instant-upstream.ts'
 import { dataUri } from './media.ts'
+import { wav } from './sounds.ts'
 
 /** Models of every kind at three providers, and what their work costs, reckoned a second time. */
 

@@ -1,5 +1,6 @@
-import { png, wav } from '../../shared/providers/sandbox/media.ts'
+import { png } from '../../shared/providers/sandbox/media.ts'
 import { videoFile } from '../../shared/providers/sandbox/mp4.ts'
+import { wav } from './sounds.ts'
 
 /** What the engine is asked for, by path: every provider, every kind it serves, every way to begin. */
 

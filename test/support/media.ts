@@ -1,7 +1,7 @@
 import { textureFile } from '../../shared/providers/sandbox/glb.ts'
-import { wav } from '../../shared/providers/sandbox/media.ts'
 import { videoFile } from '../../shared/providers/sandbox/mp4.ts'
 import { type Account, eventually, type Gateway } from './gateway.ts'
+import { wav } from './sounds.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: the tests look into jobs of every kind
 export type Shown = any

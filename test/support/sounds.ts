@@ -7,6 +7,11 @@ export async function sound(format: SoundFormat, seconds: number): Promise<Buffe
   return soundFile(format, seconds)
 }
 
+/** The same as a WAV file, at once. */
+export function wav(durationMs: number): Buffer {
+  return soundFile('wav', durationMs / 1000)
+}
+
 const pcmBytesPerSecond = 48_000
 
 /** How many seconds of sound a file gives when it is decoded; `pcm` has no header to tell it by. Throws where it cannot be. */

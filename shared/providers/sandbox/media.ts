@@ -1,5 +1,4 @@
 import { crc32, deflateSync } from 'node:zlib'
-import { soundFile } from './sounds.ts'
 
 /** A PNG of one colour (24-bit RGB), `side` pixels wide and high. */
 export function png(side: number): Buffer {
@@ -26,9 +25,4 @@ function chunk(type: string, data: Buffer): Buffer {
   framed.set(data, 8)
   framed.writeUInt32BE(crc32(framed.subarray(4, 8 + data.length)), 8 + data.length)
   return framed
-}
-
-/** A quiet tone as a WAV file: 24 kHz mono samples of 16 bits. */
-export function wav(durationMs: number): Buffer {
-  return soundFile('wav', durationMs / 1000)
 }
