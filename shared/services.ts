@@ -20,6 +20,7 @@ import { Keys } from './keys/keys.ts'
 import { Policies } from './keys/policies.ts'
 import { SigningSecret } from './keys/signing-secret.ts'
 import { Health } from './providers/health.ts'
+import { Lanes } from './providers/lanes.ts'
 import { createSandbox } from './providers/sandbox/upstream.ts'
 import { Upstreams } from './providers/upstreams.ts'
 import { Accounts } from './wallet/accounts.ts'
@@ -41,6 +42,7 @@ export type Services = {
   keys: Keys
   upstreams: Upstreams
   health: Health
+  lanes: Lanes
   sessions: Sessions
   keepAlive: KeepAlive
   /** What URLs from outside are held to. */
@@ -71,6 +73,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
   const policies = new Policies(db, redis)
   const health = new Health(redis, clock)
   const upstreams = new Upstreams({ catalog, config, health, sandbox: createSandbox(), clock })
+  const lanes = new Lanes({ redis, clock, most: config.bulkConcurrency })
   const signingSecret = new SigningSecret(db, config.signingSecret)
   const blobs = await openBlobs(config, () => signingSecret.get(), clock)
   const queues = { media: openQueue('media', redis), webhooks: openQueue('webhooks', redis) }
@@ -80,6 +83,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
   let closing: Promise<void> | null = null
   const close = async () => {
     health.close()
+    lanes.close()
     endings.close()
     await admission.close()
     await upstreams.close()
@@ -102,6 +106,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
     keys: new Keys(db, policies, clock),
     upstreams,
     health,
+    lanes,
     sessions: new Sessions(redis),
     keepAlive: new KeepAlive(),
     door: { allowPrivate: config.allowPrivateUrls },

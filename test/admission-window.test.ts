@@ -41,10 +41,12 @@ function gate(clock: TestClock): Admission {
 }
 
 function limited(limits: { rpm?: number; tpm?: number }): Spender {
+  const keyId = newId('key')
   return {
     hash: newId('key'),
     version: 1,
-    keyId: newId('key'),
+    keyId,
+    rateKey: keyId,
     organisationId: newId('org'),
     expiresAtMs: null,
     rpmLimit: limits.rpm ?? null,

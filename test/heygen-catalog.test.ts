@@ -1,6 +1,7 @@
 import test from 'ava'
 import { GatewayError } from '../shared/base/errors.ts'
-import type { CatalogPage, ProviderLine } from '../shared/providers/contract.ts'
+import type { CatalogPage } from '../shared/providers/avatar-catalog.ts'
+import type { ProviderLine } from '../shared/providers/contract.ts'
 import { ProviderError } from '../shared/providers/contract.ts'
 import { heygen } from '../shared/providers/heygen/protocol.ts'
 import { json } from './emulators/emulator.ts'

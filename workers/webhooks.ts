@@ -89,14 +89,14 @@ export class WebhookDeliveries {
     const claimed = claims.flatMap(claim => (claim.state === 'claimed' ? [claim.delivery] : []))
     const organisationIds = [...new Set(claimed.map(({ organisationId }) => organisationId))]
     const [rows, secrets] = await Promise.all([
-      db.job.findMany({ where: { id: { in: claimed.map(({ jobId }) => jobId) } } }),
+      db.job.findMany({ where: { id: { in: claimed.flatMap(({ jobId }) => jobId ?? []) } } }),
       signingSecrets(db, organisationIds, clock.now()),
     ])
     const jobs = new Map(rows.map(job => [job.id, job]))
     return claims.map(claim => {
       if (claim.state !== 'claimed') return claim
       const { jobId, organisationId } = claim.delivery
-      return { ...claim, job: jobs.get(jobId)!, secrets: secrets.get(organisationId)! }
+      return { ...claim, job: jobs.get(jobId!)!, secrets: secrets.get(organisationId)! }
     })
   }
 

@@ -58,6 +58,7 @@ async function answer<K extends DirectKind>(
       session: sessionOf(ctx, body as Named),
       stream: stream === true,
       includeUsage: stream_options?.include_usage === true,
+      bulk: null,
     },
     client,
   )

@@ -13,6 +13,7 @@ const percent = z
   .string()
   .regex(/^\d{1,3}(\.\d{1,4})?$/, 'must be a percentage such as 5 or 2.5')
   .transform(ppmFromPercent)
+const discount = percent.refine(ppm => ppm <= 1_000_000n, 'must be at most 100')
 const url = (...protocols: string[]) =>
   z.string().refine(text => URL.canParse(text) && protocols.includes(new URL(text).protocol), {
     error: `must be a URL starting with ${protocols.map(protocol => `${protocol}//`).join(' or ')}`,
@@ -46,6 +47,11 @@ const variables = z.object({
   SIGNING_SECRET: z.string().min(32, 'must have at least 32 characters').optional(),
   RESULT_RETENTION_DAYS: positive(365).default(7),
   JOB_DEADLINE_MINUTES: positive(1_440).default(120),
+  FILE_RETENTION_DAYS: positive(365).default(30),
+  BULK_CONCURRENCY: positive(10_000).default(128),
+  JOB_DISCOUNT_1H_PERCENT: discount.prefault('25'),
+  JOB_DISCOUNT_6H_PERCENT: discount.prefault('50'),
+  BATCH_DISCOUNT_PERCENT: discount.prefault('50'),
 })
 
 /** `webhookSecret` verifies what a provider calls back with, where it signs with a secret of the account. */
@@ -83,6 +89,12 @@ export type Config = {
   resultRetentionDays: number
   /** How long a media job may take before it expires. */
   jobDeadlineMs: number
+  /** How long the files of batches are kept. */
+  fileRetentionDays: number
+  /** Most calls of delayed jobs and batch lines in flight at one provider, of all workers together. */
+  bulkConcurrency: number
+  /** Parts per million off the synchronous price. */
+  discountsPpm: { '1h': bigint; '6h': bigint; batch: bigint }
   /** By provider name in lower case: what `<PROVIDER>_API_KEY`, `_BASE_URL` and `_WEBHOOK_SECRET` say. */
   providers: ReadonlyMap<string, ProviderSettings>
 }
@@ -142,6 +154,9 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     signingSecret: v.SIGNING_SECRET ?? null,
     resultRetentionDays: v.RESULT_RETENTION_DAYS,
     jobDeadlineMs: v.JOB_DEADLINE_MINUTES * 60_000,
+    fileRetentionDays: v.FILE_RETENTION_DAYS,
+    bulkConcurrency: v.BULK_CONCURRENCY,
+    discountsPpm: { '1h': v.JOB_DISCOUNT_1H_PERCENT, '6h': v.JOB_DISCOUNT_6H_PERCENT, batch: v.BATCH_DISCOUNT_PERCENT },
     providers: providers.settings,
   }
 }

@@ -5,13 +5,16 @@ import type { Mode, Policy } from '../keys/policy.ts'
 import { ProviderError, type Target } from '../providers/contract.ts'
 import type { Route } from '../providers/upstreams.ts'
 import type { Services } from '../services.ts'
-import type { Ticket } from '../wallet/admission.ts'
+import type { Gate, Ticket } from '../wallet/admission.ts'
 import { unavailable } from '../wallet/refusals.ts'
 import { ClientGone } from './attempt.ts'
 import type { Client } from './client.ts'
 import { failureOf, internalError, type Tried } from './failures.ts'
 import type { Silent } from './keep-alive.ts'
 import { answerHeaders, type Ended, type Report, reportOf, usageEvent } from './report.ts'
+
+/** What a run works with. */
+export type RunServices = Omit<Services, 'admission'> & { admission: Gate }
 
 /** Where a run goes: the targets to try in order. */
 export type Way = { mode: Mode; targets: readonly Target[] }
@@ -20,8 +23,8 @@ export type Way = { mode: Mode; targets: readonly Target[] }
 type About = { kind: string; requestId: string; stream: boolean }
 
 /** What every run has in common: who was tried, what the client is told of it, and how its end is settled. */
-export abstract class BaseRun {
-  protected readonly services: Services
+export abstract class BaseRun<S extends RunServices = RunServices> {
+  protected readonly services: S
   protected readonly client: Client
   protected readonly id: string
   protected readonly startedMs: number
@@ -33,7 +36,7 @@ export abstract class BaseRun {
   #opened = false
   readonly #about: About
 
-  constructor(services: Services, client: Client, idPrefix: IdPrefix, policy: Policy, about: About) {
+  constructor(services: S, client: Client, idPrefix: IdPrefix, policy: Policy, about: About) {
     this.services = services
     this.client = client
     this.id = newId(idPrefix)

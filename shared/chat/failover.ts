@@ -1,14 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../base/errors.ts'
 import { isRequestFault, ProviderError, type Target } from '../providers/contract.ts'
+import type { Slot } from '../providers/lanes.ts'
 import type { Route } from '../providers/upstreams.ts'
-import type { Services } from '../services.ts'
 import { ClientGone } from './attempt.ts'
+import type { RunServices } from './base-run.ts'
 import type { Client } from './client.ts'
 import type { Tried } from './failures.ts'
 import { Plan } from './plan.ts'
 import { type Home, nobodyNow } from './router.ts'
 import { Watch } from './watch.ts'
+
+/** Delayed work: what it is cheaper by, and when it must be done. */
+export type Bulk = { discountPpm: bigint; deadlineMs: number }
 
 /** A request in search of an answer. */
 export type Search = {
@@ -20,6 +24,8 @@ export type Search = {
   client: Client
   /** What was tried so far, for the error and the log. */
   tried: Tried[]
+  /** Delayed work takes its turn in the lane of each provider; null = it is waited for. */
+  bulk: Bulk | null
 }
 
 /**
@@ -27,7 +33,11 @@ export type Search = {
  * for everybody, within the configured patience. Rejects with what the last one failed with, with a fault of the request
  * itself, with ClientGone, or with a 503 when all of them rest.
  */
-export async function failover<T>(services: Services, search: Search, call: (watch: Watch) => Promise<T>): Promise<T> {
+export async function failover<T>(
+  services: RunServices,
+  search: Search,
+  call: (watch: Watch) => Promise<T>,
+): Promise<T> {
   const { clock, config } = services
   const { client, tried, live } = search
   // The sandbox would only say the same again.
@@ -44,12 +54,17 @@ export async function failover<T>(services: Services, search: Search, call: (wat
       plan.resting(target, restMs, clock.now())
       continue
     }
+    const slot = await enter(services, search, plan, target)
     plan.began(target)
     const route = routeTo(services, search, target, plan.remainingMs(clock.now()))
     const watch = new Watch(services, route)
     try {
-      return await call(watch)
+      const answer = await call(watch)
+      slot?.end('answered')
+      return answer
     } catch (error) {
+      const isBusy = slot !== null && isRefusal(error)
+      slot?.end(isBusy ? 'refused' : 'failed', isBusy ? error.retryAfterMs : null)
       if (!(error instanceof ProviderError) || isRequestFault(error)) watch.abandoned()
       if (error instanceof GatewayError && error.code === 'unsupported_capability') {
         refusal ??= error // Another provider of the model may speak a dialect that can express it.
@@ -59,7 +74,9 @@ export async function failover<T>(services: Services, search: Search, call: (wat
       failure = error
       tried.push({ target, error })
       if (isRequestFault(error)) throw error
-      watch.failed(error)
+      // That delayed work is too much for a provider says nothing about it to those who wait.
+      if (isBusy) watch.abandoned()
+      else watch.failed(error)
       plan.failed(target, error, isOfKey(error) && !route.alone, clock.now())
     }
   }
@@ -67,14 +84,33 @@ export async function failover<T>(services: Services, search: Search, call: (wat
   throw failure ?? refusal ?? nobodyNow(Math.min(...rests))
 }
 
+/** A turn in the lane of a target's provider, for delayed work; the time it waits for that is not the provider's. */
+async function enter(services: RunServices, search: Search, plan: Plan, target: Target): Promise<Slot | null> {
+  const { bulk, live, client } = search
+  if (!bulk || !live) return null
+  const fromMs = services.clock.now()
+  const left = new AbortController()
+  client.onGone(() => left.abort())
+  const { deadlineMs } = bulk
+  const slot = await services.lanes.enter(target.provider.name, { deadlineMs, signal: left.signal }).catch(error => {
+    throw client.gone ? new ClientGone('the client went away') : error
+  })
+  plan.extend(services.clock.now() - fromMs)
+  return slot
+}
+
+function isRefusal(error: unknown): error is ProviderError {
+  return error instanceof ProviderError && (error.reason === 'rate_limited' || error.reason === 'overloaded')
+}
+
 /** How long a target must not be called; 0 = now, perhaps as the one call that tries whether it has recovered. */
-async function restOf({ upstreams, health }: Services, target: Target): Promise<number> {
+async function restOf({ upstreams, health }: RunServices, target: Target): Promise<number> {
   const { restMs, circuit } = upstreams.figures(target)
   if (restMs > 0 || circuit === 'closed' || (await health.enter(target))) return restMs
   return upstreams.figures(target).restMs
 }
 
-function routeTo({ upstreams }: Services, { live, home }: Search, target: Target, withinMs: number): Route {
+function routeTo({ upstreams }: RunServices, { live, home }: Search, target: Target, withinMs: number): Route {
   if (!live) return { target, credential: null, alone: true, withinMs }
   const atHome = home?.provider === target.provider.name
   return { target, ...upstreams.credential(target, atHome ? home.credentialId : null), withinMs }

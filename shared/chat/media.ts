@@ -11,7 +11,7 @@ const timeoutMs = 15_000
 
 /** Fetches, through the safe-url door, what an adapter needs the bytes of. Throws `url_not_allowed` naming the field. */
 export async function fetchMedia<K extends DirectKind>(
-  services: Services,
+  services: Pick<Services, 'door'>,
   adapter: DirectAdapter<K>,
   body: DirectKinds[K]['request'],
 ): Promise<ReadonlyMap<string, Media>> {

@@ -33,7 +33,7 @@ const fleeting: ReadonlySet<FailureReason> = new Set([
  */
 export class Plan {
   readonly #patience: Patience
-  readonly #endsAtMs: number
+  #endsAtMs: number
   readonly #random: () => number
   readonly #fresh: Target[]
   readonly #again: { target: Target; atMs: number }[] = []
@@ -65,6 +65,11 @@ export class Plan {
   /** How long the provider of a call begun now may be silent. */
   remainingMs(nowMs: number): number {
     return this.#attempts <= 1 ? Number.POSITIVE_INFINITY : Math.max(1, this.#endsAtMs - nowMs)
+  }
+
+  /** Time passed that does not count. */
+  extend(byMs: number): void {
+    this.#endsAtMs += byMs
   }
 
   /** A target is called. */

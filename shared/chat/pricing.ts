@@ -1,16 +1,29 @@
+import type { Config } from '../base/config.ts'
 import { nanoCeilFromPico, nanoFromPico, withMargin } from '../base/money.ts'
 import type { Usage } from '../base/usage.ts'
 import { maxTokenRates, tokenCost } from '../catalog/prices.ts'
 import type { Deployment } from '../catalog/schema.ts'
 import type { Features } from '../kinds/features.ts'
+import type { DirectKind } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
 import type { Bound, Ticket } from '../wallet/admission.ts'
 
+const million = 1_000_000n
 /** Output a request is expected to have when nobody said, and the most it is expected to use of what it asked for. */
 const usualOutputTokens = 512
 const mostOutputTokens = 4_096
 /** What an image of about a megapixel is counted as. */
 const tokensPerImage = 1_290
+
+/** Parts per million added to a provider's price: the margin or surcharge of the kind, less a discount, rounded up. */
+export function marginOf(
+  { marginPpm, embeddingsSurchargePpm }: Pick<Config, 'marginPpm' | 'embeddingsSurchargePpm'>,
+  kind: DirectKind,
+  discountPpm: bigint,
+): bigint {
+  const ownPpm = kind === 'embedding' ? embeddingsSurchargePpm : marginPpm
+  return ((million + ownPpm) * (million - discountPpm) + million - 1n) / million - million
+}
 
 /** What a finished call is charged, in nano-dollars: the provider's price plus margin, rounded once. */
 export function chargeNano(deployment: Deployment, usage: Usage, marginPpm: bigint): number {

@@ -4,19 +4,18 @@ import { authorise, type Scope } from '../keys/policy.ts'
 import type { Features } from '../kinds/features.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import { type Call, ProviderError, type Target } from '../providers/contract.ts'
-import type { Services } from '../services.ts'
 import type { Ticket } from '../wallet/admission.ts'
 import { spenderOf } from '../wallet/spender.ts'
 import { type Attempt, ClientGone, streamAnswer, wholeAnswer } from './attempt.ts'
-import { BaseRun, clientClosed } from './base-run.ts'
+import { BaseRun, clientClosed, type RunServices } from './base-run.ts'
 import { type Bill, bill } from './bill.ts'
 import type { Client } from './client.ts'
-import { failover } from './failover.ts'
+import { type Bulk, failover } from './failover.ts'
 import type { Silent } from './keep-alive.ts'
 import { fetchMedia, noMedia } from './media.ts'
 import { refusalOf } from './options.ts'
 import { dropBroken, hasImages } from './pictures.ts'
-import { boundOf } from './pricing.ts'
+import { boundOf, marginOf } from './pricing.ts'
 import { errorEvent, type Relay, type Shape } from './relay.ts'
 import { relayFor } from './relays.ts'
 import { decimal, type Report } from './report.ts'
@@ -24,7 +23,7 @@ import { type Decision, type Home, route, worldOf } from './router.ts'
 import { sessionKey } from './sessions.ts'
 import type { Watch } from './watch.ts'
 
-/** One request for an answer while the caller waits, already validated. */
+/** One request for an answer, already validated. */
 export type Order<K extends DirectKind> = {
   kind: K
   known: Known
@@ -37,6 +36,8 @@ export type Order<K extends DirectKind> = {
   session: string | null
   stream: boolean
   includeUsage: boolean
+  /** Of delayed work, which nobody waits for; null when somebody does. */
+  bulk: Bulk | null
 }
 
 const idPrefix = { chat: 'chatcmpl', completion: 'cmpl', embedding: 'emb' } as const
@@ -46,7 +47,11 @@ const idPrefix = { chat: 'chatcmpl', completion: 'cmpl', embedding: 'emb' } as c
  * Throws the GatewayError to answer with when nothing was written to the client yet; once a stream has begun, a failure is
  * written into it. Whatever happens, the reservation is resolved exactly once.
  */
-export async function run<K extends DirectKind>(services: Services, order: Order<K>, client: Client): Promise<Report> {
+export async function run<K extends DirectKind>(
+  services: RunServices,
+  order: Order<K>,
+  client: Client,
+): Promise<Report> {
   const run = new Run(services, order, client)
   return run.start()
 }
@@ -56,10 +61,10 @@ class Run<K extends DirectKind> extends BaseRun {
   readonly #marginPpm: bigint
   #session: string | null = null
 
-  constructor(services: Services, order: Order<K>, client: Client) {
+  constructor(services: RunServices, order: Order<K>, client: Client) {
     super(services, client, idPrefix[order.kind], order.known.policy, order)
     this.#order = order
-    this.#marginPpm = order.kind === 'embedding' ? services.config.embeddingsSurchargePpm : services.config.marginPpm
+    this.#marginPpm = marginOf(services.config, order.kind, order.bulk?.discountPpm ?? 0n)
   }
 
   async start(): Promise<Report> {
@@ -102,7 +107,8 @@ class Run<K extends DirectKind> extends BaseRun {
     const { keepAlive } = this.services
     const { targets } = decision
     const live = this.policy.environment === 'live'
-    const search = { targets, live, home, startedMs: this.startedMs, client: this.client, tried: this.tried }
+    const { bulk } = this.#order
+    const search = { targets, live, home, startedMs: this.startedMs, client: this.client, tried: this.tried, bulk }
     const silent = this.silent(decision, ticket)
     if (this.#order.stream) keepAlive.watch(silent)
     try {

@@ -70,7 +70,7 @@ export function servesInstant(kind: InstantKind, model: ModelRow): boolean {
   return model.type === type || (Array.isArray(endpoints) && endpoints.includes(path))
 }
 
-class InstantRun<K extends InstantKind> extends BaseRun {
+class InstantRun<K extends InstantKind> extends BaseRun<Services> {
   readonly #order: InstantOrder<K>
   readonly #row: InstantKindRow<{ model?: string | undefined }, WorkKinds[K]['input']>
 
@@ -142,7 +142,7 @@ class InstantRun<K extends InstantKind> extends BaseRun {
   async #served(way: Way, ticket: Ticket, references: References): Promise<Report> {
     const { client, startedMs, tried, services } = this
     const live = this.policy.environment === 'live'
-    const search = { targets: way.targets, live, home: null, startedMs, client, tried }
+    const search = { targets: way.targets, live, home: null, startedMs, client, tried, bulk: null }
     const silent = this.silent(way, ticket)
     if (this.#order.events) services.keepAlive.watch(silent)
     try {

@@ -10,7 +10,10 @@ const overdueMs = 60_000
 const mostDue = 5_000
 const unclaimedWaitMs = 1_000
 
-export type NewDelivery = { organisationId: string; jobId: string; type: string; url: string; nowMs: number }
+export type NewDelivery = { organisationId: string; type: string; url: string; nowMs: number } & (
+  | { jobId: string }
+  | { batchId: string }
+)
 
 /** What a claim found: the delivery, ours until the lease ends; or when it is due; or nothing left to do. */
 export type Claim =
@@ -76,7 +79,7 @@ export class Webhooks {
         SELECT id FROM webhook_deliveries WHERE id = ANY(${ids}) AND status = 'pending' AND next_attempt_at <= ${now}
         ORDER BY id FOR UPDATE SKIP LOCKED),
       claimed AS (UPDATE webhook_deliveries d SET next_attempt_at = ${until} FROM free WHERE d.id = free.id RETURNING d.id)
-      SELECT d.id, organisation_id AS "organisationId", job_id AS "jobId", type, url, status, attempts,
+      SELECT d.id, organisation_id AS "organisationId", job_id AS "jobId", batch_id AS "batchId", type, url, status, attempts,
         next_attempt_at AS "nextAttemptAt", created_at AS "createdAt", delivered_at AS "deliveredAt",
         claimed.id IS NOT NULL AS claimed
       FROM webhook_deliveries d LEFT JOIN claimed ON claimed.id = d.id WHERE d.id = ANY(${ids})`
@@ -137,11 +140,11 @@ export class Webhooks {
     })
   }
 
-  /** Where the webhook of a finished job stands: `pending` until the first delivery is written. */
-  async statusOf(jobId: string): Promise<DeliveryStatus> {
+  /** Where the webhook of a finished job or batch stands: `pending` until the first delivery is written. */
+  async statusOf(of: { jobId: string } | { batchId: string }): Promise<DeliveryStatus> {
     const newest = { createdAt: 'desc' } as const
     const row = await this.#db.webhookDelivery.findFirst({
-      where: { jobId },
+      where: of,
       orderBy: newest,
       select: { status: true },
     })

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
-import type { Avatar, CatalogPage, CatalogQuery, Voice } from '../providers/contract.ts'
+import type { Avatar, CatalogPage, CatalogQuery, Voice } from '../providers/avatar-catalog.ts'
 import { ProviderError } from '../providers/contract.ts'
 import type { Environment, OpenCatalog } from '../providers/upstreams.ts'
 import type { Services } from '../services.ts'

@@ -45,7 +45,7 @@ export async function presentJob(
     metadata: job.metadata,
     webhook: job.webhookUrl && {
       url: job.webhookUrl,
-      status: delivery ?? (job.stage === 'over' ? await services.webhooks.statusOf(job.id) : 'pending'),
+      status: delivery ?? (job.stage === 'over' ? await services.webhooks.statusOf({ jobId: job.id }) : 'pending'),
     },
   }
 }

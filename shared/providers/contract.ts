@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream'
 import type { Deployment, ModelRow, ProviderRow } from '../catalog/schema.ts'
 import type { DirectKind, DirectKinds, InstantKind, QueuedKind, WorkKind, WorkKinds } from '../kinds/index.ts'
 import type { Invoice } from '../kinds/media.ts'
+import type { Avatar, CatalogPage, CatalogQuery, Voice } from './avatar-catalog.ts'
 
 /** Whom a call goes to: one model at one provider. */
 export type Target = { model: ModelRow; deployment: Deployment; provider: ProviderRow }
@@ -245,28 +246,34 @@ export type Callback = {
   remember(name: string, load: () => Promise<string>): Promise<string>
 }
 
-export type CatalogQuery = { type?: string; language?: string; token: string | null; limit: number }
-export type Avatar = {
-  id: string
-  name: string
-  type: string
-  gender: string | null
-  preview_image_url: string | null
-  preview_video_url: string | null
-  default_voice_id: string | null
-}
-export type Voice = {
-  id: string
-  name: string
-  language: string | null
-  gender: string | null
-  preview_audio_url: string | null
-}
-export type CatalogPage<Entry> = { data: Entry[]; nextToken: string | null }
 /** What a provider offers to choose from for talking avatars. */
 export type AvatarCatalog = {
   avatars(query: CatalogQuery, line: ProviderLine): Promise<CatalogPage<Avatar>>
   voices(query: CatalogQuery, line: ProviderLine): Promise<CatalogPage<Voice>>
+}
+
+/** What became of one request of a provider's own batch: its whole answer, or why there is none. */
+export type BatchAnswer = { id: string } & ({ json: unknown } | { error: ProviderError })
+
+/** What one look at a provider's own batch shows. Once it is over, every request that was run has its answer. */
+export type BatchReport = { over: boolean; completed: number; failed: number }
+
+/** How one protocol runs a whole file of requests of one model at the provider's own pace and price. Stateless. */
+export type BatchAdapter = {
+  /** The most that one batch takes. */
+  most: { requests: number; bytes: number }
+  /** How the file of requests is put together around its entries. */
+  file: { contentType: string; before: string; between: string; after: string }
+  /** The text of one request, which its answer names by `id`. Throws a GatewayError 400 when it cannot be expressed there. */
+  entry<K extends DirectKind>(kind: K, id: string, call: Call<K>): string
+  /** Starts a batch of such a file. Throws a ProviderError as a job's `start` does. */
+  start(file: Source, about: { kind: DirectKind; batchId: string }, line: ProviderLine): Promise<Operation>
+  /** Finds the batch of a start whose answer never came; null = there is none. Absent where it cannot be asked. */
+  find?(batchId: string, line: ProviderLine): Promise<Operation | null>
+  check(operation: Operation, line: ProviderLine): Promise<BatchReport>
+  /** The answers of a batch that is over, in any order, as they are read. */
+  results(operation: Operation, line: ProviderLine): AsyncIterable<BatchAnswer>
+  cancel(operation: Operation, line: ProviderLine): Promise<void>
 }
 
 /** One protocol: the kinds it serves and how it reports errors. */
@@ -274,6 +281,8 @@ export type Protocol = {
   direct: { [K in DirectKind]?: DirectAdapter<K> }
   queued?: { [K in QueuedKind]?: QueuedAdapter<K> }
   instant?: { [K in InstantKind]?: InstantAdapter<K> }
+  /** Of those whose row has the quirk `batches`. */
+  batch?: BatchAdapter
   /**
    * Whether a callback is the provider's own: it only wakes the next `check`. Absent where callbacks are not signed: then
    * `callbackUrl` is null.

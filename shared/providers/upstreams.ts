@@ -6,11 +6,9 @@ import type { ModelRow, ProviderRow } from '../catalog/schema.ts'
 import { type Dispatcher, type Exchange, exchange, openPool, type ResponseSink, type Timeouts } from '../io/http.ts'
 import type { DirectKind, InstantKind, QueuedKind } from '../kinds/index.ts'
 import { authHeader } from './auth.ts'
+import type { Avatar, CatalogPage, CatalogQuery, Voice } from './avatar-catalog.ts'
 import { completionOverChat } from './completion-over-chat.ts'
 import type {
-  Avatar,
-  CatalogPage,
-  CatalogQuery,
   DirectAdapter,
   InstantAdapter,
   Protocol,
@@ -18,7 +16,6 @@ import type {
   QueuedAdapter,
   Target,
   UpstreamRequest,
-  Voice,
 } from './contract.ts'
 import type { Figures, Health } from './health.ts'
 import { openLine } from './line.ts'

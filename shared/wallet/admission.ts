@@ -17,6 +17,8 @@ export type Spender = {
   hash: string
   version: number
   keyId: string
+  /** Whose minutes it is counted in: the key's own, or those of its batch lines. */
+  rateKey: string
   organisationId: string
   expiresAtMs: number | null
   rpmLimit: number | null
@@ -53,6 +55,9 @@ export type Ticket = {
 
 /** The key's policy changed since it was read: read it again under this generation token and come back. */
 export type Stale = { stale: string }
+
+/** What a run needs of the admission: a request of a client, a job and a line of a batch each have their own. */
+export type Gate = Pick<Admission, 'admit' | 'settle'>
 
 type Arrival = {
   spender: Spender
@@ -159,7 +164,7 @@ export class Admission {
     const { spender } = ticket
     if (spender.spendsMoney && !this.#open.delete(ticket)) return
     const { id, month, reservedNano } = ticket
-    const { organisationId, keyId } = spender
+    const { organisationId, keyId, rateKey } = spender
     const possible = Number.isSafeInteger(costNano) && costNano >= 0
     // An absurd amount must not hold up everybody else's settlements.
     if (!possible) this.#log.error({ event }, 'settlement with an impossible cost: event kept in this log line only')
@@ -168,6 +173,7 @@ export class Admission {
       id,
       organisationId,
       keyId,
+      rateKey,
       month,
       reservedNano,
       costNano: possible ? costNano : 0,
@@ -218,7 +224,7 @@ export class Admission {
         s.tpmLimit ?? 0,
       )
       args.push(s.capNano ?? '', s.spendsMoney ? 1 : 0, month, id, b.estimatedTokens, b.fixedNano, b.picoPerOutputToken)
-      args.push(b.outputTokens, b.explicit ? 1 : 0)
+      args.push(b.outputTokens, b.explicit ? 1 : 0, s.rateKey)
     }
     try {
       const replies = (await this.#scripts.admit(args)) as Reply[]
@@ -234,9 +240,9 @@ export class Admission {
   /** Whether the script ran is unknown: nobody will use what it may have reserved. */
   #forget({ spender, id, month }: Arrival): void {
     if (!spender.spendsMoney) return
-    const { organisationId, keyId } = spender
+    const { organisationId, keyId, rateKey } = spender
     const nothing = { reservedNano: null, costNano: 0, minute: null, tokenDifference: 0, event: null }
-    this.#settlements.add({ id, organisationId, keyId, month, ...nothing })
+    this.#settlements.add({ id, organisationId, keyId, rateKey, month, ...nothing })
   }
 
   #verdict(reply: Reply, spender: Spender, id: string, month: string): Ticket | Stale {

@@ -1,5 +1,5 @@
 import { Prisma } from '../generated/prisma/client.ts'
-import type { Database } from '../io/db.ts'
+import type { Connection, Database } from '../io/db.ts'
 import type { Redis } from '../io/redis.ts'
 import { spendFigures, walletFigures } from './accounts.ts'
 import type { Scripts } from './scripts.ts'
@@ -42,12 +42,8 @@ function isUsageEvent(event: UsageEvent | null): boolean {
  */
 export async function postUsage(db: Database, scripts: Scripts, batch: StreamedEvent[], nowMs: number): Promise<void> {
   const events = batch.map(({ event }) => event)
-  const organisations = [...new Set(events.map(event => event.org))].sort()
-  await db.$transaction(async tx => {
-    // One order for all workers, so that two of them never wait for each other in a circle.
-    await tx.$queryRaw`SELECT 1 FROM wallets WHERE organisation_id = ANY(${organisations}) ORDER BY organisation_id FOR UPDATE`
-    await tx.$executeRaw(bookingSql(JSON.stringify(events, storable)))
-  })
+  await db.$transaction(tx => bookUsage(tx, events))
+  const organisations = [...new Set(events.map(event => event.org))]
   // Read after the commit, for replayed events too: whoever booked them may have died before Redis heard of it.
   const keyMonths = new Map(events.map(({ key: keyId, month }) => [`${keyId} ${month}`, { keyId, month }]))
   const [wallets, spends] = await Promise.all([
@@ -55,6 +51,14 @@ export async function postUsage(db: Database, scripts: Scripts, batch: StreamedE
     spendFigures(db, [...keyMonths.values()]),
   ])
   await takeOff(scripts, batch, [organisations.length, ...wallets, ...spends])
+}
+
+/** Books events within the caller's transaction: request log, ledger, balances, key months. Each once, whatever happens. */
+export async function bookUsage(tx: Connection, events: readonly UsageEvent[]): Promise<void> {
+  const organisations = [...new Set(events.map(event => event.org))].sort()
+  // One order for all workers, so that two of them never wait for each other in a circle.
+  await tx.$queryRaw`SELECT 1 FROM wallets WHERE organisation_id = ANY(${organisations}) ORDER BY organisation_id FOR UPDATE`
+  await tx.$executeRaw(bookingSql(JSON.stringify(events, storable)))
 }
 
 /** Takes events off the stream and out of what Redis counts as unposted, together with the `figures` Postgres has instead. */

@@ -8,6 +8,7 @@ export type Settlement = {
   id: string
   organisationId: string
   keyId: string
+  rateKey: string
   month: string
   /** What was reserved, in nano-dollars; null = the admission's answer never came: whatever stands under the id. */
   reservedNano: number | null
@@ -109,5 +110,6 @@ function settlementArguments(s: Settlement): (string | number)[] {
     s.minute ?? '',
     s.tokenDifference,
     event,
+    s.rateKey,
   ]
 }

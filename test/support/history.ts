@@ -142,7 +142,7 @@ export class World {
     const shown = { name: id, prefix: 'svc_sk_live_', last4: 'test', environment: 'live' as const }
     await this.db.apiKey.create({ data: { id, organisationId, hash: id, ...shown } })
     const limits = { expiresAtMs: null, rpmLimit: null, tpmLimit: null, capNano }
-    return { hash: id, version: 1, keyId: id, organisationId, ...limits, spendsMoney: true }
+    return { hash: id, version: 1, keyId: id, rateKey: id, organisationId, ...limits, spendsMoney: true }
   }
 
   async deposit(organisationId: string, amount: number, holdMs: number): Promise<void> {

@@ -1,5 +1,6 @@
 import { GatewayError } from '../../base/errors.ts'
-import type { Avatar, AvatarCatalog, CatalogPage, CatalogQuery, ProviderLine, Voice } from '../contract.ts'
+import type { Avatar, CatalogPage, CatalogQuery, Voice } from '../avatar-catalog.ts'
+import type { AvatarCatalog, ProviderLine } from '../contract.ts'
 import { at, invalid, list, optionalLink, optionalText, text } from '../fields.ts'
 
 /** The most entries the provider gives at once. */

@@ -1,12 +1,6 @@
 import { GatewayError } from '../../base/errors.ts'
-import {
-  type Avatar,
-  type AvatarCatalog,
-  type CatalogPage,
-  type CatalogQuery,
-  ProviderError,
-  type Voice,
-} from '../contract.ts'
+import type { Avatar, CatalogPage, CatalogQuery, Voice } from '../avatar-catalog.ts'
+import { type AvatarCatalog, ProviderError } from '../contract.ts'
 
 /** The made-up avatars and voices of test keys. */
 

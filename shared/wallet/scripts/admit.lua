@@ -1,9 +1,9 @@
 -- Admits every request that arrived in one event-loop turn: key version, rpm and tpm, wallet, monthly cap; reserves.
--- ARGV: now_ms, instance, deadline_ms, backlog_limit, then 17 per request:
+-- ARGV: now_ms, instance, deadline_ms, backlog_limit, then 18 per request:
 --   1 hash  2 version  3 fresh ('' | generation token under which the policy was just read from Postgres)  4 key id
 --   5 organisation  6 expires_ms ('')  7 rpm (0 = none)  8 tpm (0 = none)  9 cap nano ('')  10 spends money (0|1)
 --   11 month  12 request id  13 estimated tokens  14 fixed nano  15 pico per output token  16 wanted output tokens
---   17 explicit (1: the caller asked for that many)
+--   17 explicit (1: the caller asked for that many)  18 whose minutes it is counted in
 -- Returns one array per request, its first element the verdict.
 -- Sliding window over two calendar minutes: used = previous · (rest of this minute) + current.
 local call = redis.call
@@ -14,7 +14,7 @@ local speck = 1e-6
 
 if call('XLEN', 'usage') > tonumber(ARGV[4]) then
   local out = {}
-  for i = 5, #ARGV, 17 do out[#out + 1] = { 'backlog' } end
+  for i = 5, #ARGV, 18 do out[#out + 1] = { 'backlog' } end
   return out
 end
 
@@ -120,8 +120,9 @@ local function admit(a)
   if ARGV[a + 5] ~= '' and tonumber(ARGV[a + 5]) <= now then return { 'expired' } end
 
   local rpm, tpm, tokens, w = tonumber(ARGV[a + 6]), tonumber(ARGV[a + 7]), tonumber(ARGV[a + 12]), nil
+  local rate = 'rate:' .. ARGV[a + 17]
   if rpm > 0 or tpm > 0 then
-    w = window('rate:' .. key)
+    w = window(rate)
     -- A request larger than the whole limit waits for an empty window instead of failing for ever.
     if tpm > 0 then tokens = math.min(tokens, tpm) end
     local refusal = limited(rpm, tpm, tokens, w)
@@ -147,11 +148,11 @@ local function admit(a)
   if not w then return { 'ok', int(want), int(reserve), clamped, int(tokens), 0 } end
 
   w.r, w.t, w.used_r, w.used_t = w.r + 1, w.t + tokens, w.used_r + 1, w.used_t + tokens
-  call('HSET', 'rate:' .. key, 'm', int(w.minute), 'r', int(w.r), 'pr', int(w.pr), 't', int(w.t), 'pt', int(w.pt))
-  call('PEXPIRE', 'rate:' .. key, 180000)
+  call('HSET', rate, 'm', int(w.minute), 'r', int(w.r), 'pr', int(w.pr), 't', int(w.t), 'pt', int(w.pt))
+  call('PEXPIRE', rate, 180000)
   return { 'ok', int(want), int(reserve), clamped, int(tokens), w.minute, figures(rpm, tpm, w) }
 end
 
 local out = {}
-for i = 5, #ARGV, 17 do out[#out + 1] = admit(i) end
+for i = 5, #ARGV, 18 do out[#out + 1] = admit(i) end
 return out

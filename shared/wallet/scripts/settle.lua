@@ -1,9 +1,9 @@
 -- Settles many finished requests: gives the reservation back, charges the real cost, corrects tpm, and appends the
 -- usage event. A reservation resolves once; a request without one (swept, or Redis was wiped) is charged all the same,
 -- because Postgres books each request once whatever arrives here.
--- ARGV: instance, then 9 per request: request id, organisation, key id, month, reserved nano ('' = unknown: whatever
+-- ARGV: instance, then 10 per request: request id, organisation, key id, month, reserved nano ('' = unknown: whatever
 -- stands under the id), cost nano, minute of the tpm window ('' = no limits), token difference, usage event (JSON;
--- '' = nothing to log).
+-- '' = nothing to log), whose minutes its tokens are counted in.
 local call = redis.call
 local int = function(x) return string.format('%.0f', x) end
 local set = 'reservations:' .. ARGV[1]
@@ -23,7 +23,7 @@ local function find(id)
   return standing[id]
 end
 
-for i = 2, #ARGV, 9 do
+for i = 2, #ARGV, 10 do
   local id, org, key, month, reserved = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
   local cost, at, tokens = tonumber(ARGV[i + 5]), ARGV[i + 6], tonumber(ARGV[i + 7])
   local wallet, spend = 'wallet:' .. org, 'spend:' .. key .. ':' .. month
@@ -39,7 +39,7 @@ for i = 2, #ARGV, 9 do
   add(spend, 'unposted', cost)
   if ARGV[i + 8] ~= '' then call('XADD', 'usage', '*', 'e', ARGV[i + 8]) end
   if at ~= '' and tokens ~= 0 then
-    local rate = 'rate:' .. key
+    local rate = 'rate:' .. ARGV[i + 9]
     local age = (tonumber(call('HGET', rate, 'm')) or -10) - tonumber(at)
     local field = age == 0 and 't' or age == 1 and 'pt'
     if field and call('HINCRBY', rate, field, int(tokens)) < 0 then call('HSET', rate, field, 0) end
