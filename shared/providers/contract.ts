@@ -270,6 +270,7 @@ export type BatchAdapter = {
   start(file: Source, about: { kind: DirectKind; batchId: string }, line: ProviderLine): Promise<Operation>
   /** Finds the batch of a start whose answer never came; null = there is none. Absent where it cannot be asked. */
   find?(batchId: string, line: ProviderLine): Promise<Operation | null>
+  /** Looks at the batch once. Throws `invalid_request` without a status when the provider refused the file as a whole. */
   check(operation: Operation, line: ProviderLine): Promise<BatchReport>
   /** The answers of a batch that is over, in any order, as they are read. */
   results(operation: Operation, line: ProviderLine): AsyncIterable<BatchAnswer>

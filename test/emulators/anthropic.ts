@@ -25,10 +25,13 @@ const accountHeaders = { 'request-id': 'req_emulated', 'anthropic-organization-i
  * user speaks of the weather, and follows JSON schemas.
  */
 export function startAnthropicEmulator(port = 0): Promise<Emulator> {
+  return Emulator.start(anthropicReply(), port)
+}
+
+/** What a Messages API answers, which remembers cached prefixes. */
+export function anthropicReply(): Reply {
   const cachedPrefixes = new Set<string>()
-  return Emulator.start(async (request, response) => {
-    await replyTo(request, cachedPrefixes)(request, response)
-  }, port)
+  return (request, response) => replyTo(request, cachedPrefixes)(request, response)
 }
 
 function replyTo(request: Recorded, cachedPrefixes: Set<string>): Reply {

@@ -26,7 +26,8 @@ export function startOpenAiEmulator(port = 0): Promise<Emulator> {
   return Emulator.start(reply, port)
 }
 
-const reply: Reply = (request, response) => {
+/** What OpenAI answers: chat, completions, embeddings and the list of models. */
+export const reply: Reply = (request, response) => {
   if (!/^Bearer \S+/.test(request.headers.authorization ?? '')) return invalidKey(request, response)
   if (request.method === 'GET' && request.path === '/v1/models') return models(request, response)
   if (request.method !== 'POST')

@@ -1,4 +1,5 @@
 import type { Protocol } from '../contract.ts'
+import { batch } from './batches.ts'
 import { chat } from './chat.ts'
 import { completion } from './completion.ts'
 import { embedding } from './embedding.ts'
@@ -10,14 +11,15 @@ import { verify, videos } from './videos.ts'
 
 /**
  * OpenAI's dialect, which many providers and local servers speak. Their differences are quirks of the provider's row:
- * `max_tokens_field`, `seed_field`, `stream_usage`, `request_fields`, `metadata`, `videos`, `images` and `audio` (it has the
- * routes for speech and transcriptions); the deployment trait `reasoning` marks models that reject sampling fields,
+ * `max_tokens_field`, `seed_field`, `stream_usage`, `request_fields`, `metadata`, `videos`, `images`, `audio` (it has the
+ * routes for speech and transcriptions) and `batches` (it has those for files and batches); the deployment trait `reasoning` marks models that reject sampling fields,
  * `diarizes` models that tell who speaks.
  */
 export const openai: Protocol = {
   direct: { chat, completion, embedding },
   queued: { video: videos },
   instant: { image, speech, transcription },
+  batch,
   verify,
   verifiesBySecret: true,
   failure,
