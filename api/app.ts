@@ -1,10 +1,12 @@
 import Router from '@koa/router'
 import Koa from 'koa'
 import { GatewayError } from '../shared/base/errors.ts'
+import { parseJson, refuseNul } from '../shared/base/json.ts'
+import { validate } from '../shared/base/validate.ts'
 import { authorise } from '../shared/keys/policy.ts'
 import type { Services } from '../shared/services.ts'
 import type { Context, Endpoint, State, Validated } from './endpoint.ts'
-import { parseJson, readJsonBody, refuseNul, validate } from './middleware/body.ts'
+import { readJsonBody } from './middleware/body.ts'
 import { edge } from './middleware/edge.ts'
 import { asForm, dropUploads, isForm, takeForm } from './middleware/form.ts'
 import { idempotencyKeyOf, type Kept, once, type Repeatable } from './middleware/idempotency.ts'
@@ -39,7 +41,7 @@ async function serve(endpoint: Endpoint, ctx: Context): Promise<void> {
   const { state } = ctx
   const { headers } = ctx.req
   await enter(endpoint, ctx, headers.authorization)
-  const form = endpoint.form && (!endpoint.body || isForm(ctx.req)) ? endpoint.form : null
+  const form = endpoint.form && (!endpoint.body || endpoint.form.only || isForm(ctx.req)) ? endpoint.form : null
   let key: string | null
   try {
     if (form) {

@@ -97,6 +97,8 @@ const completion: Wrong = {
 }
 const embedding: Wrong = {
   model: routing.model!,
+  mode: routing.mode!,
+  models: routing.models!,
   provider: routing.provider!,
   user: sampling.user!,
   input: [null, 5, {}, '', [], [''], [{}], ['a', 5], [-1], [[]], Array(2049).fill('a')],

@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http'
 import { GatewayError } from '../../shared/base/errors.ts'
+import { validate } from '../../shared/base/validate.ts'
 import type { StoredFile } from '../../shared/jobs/files.ts'
 import { storeUpload } from '../../shared/media/uploads.ts'
 import type { Services } from '../../shared/services.ts'
 import type { Context, Endpoint, Form, Upload } from '../endpoint.ts'
-import { validate } from './body.ts'
 import { type Fields, isMultipart, readMultipart, unknown } from './multipart.ts'
 
 export const isForm: (request: IncomingMessage) => boolean = isMultipart
@@ -20,9 +20,10 @@ export async function takeForm({ body }: Endpoint, form: Form, ctx: Context): Pr
     lists: form.lists ?? [],
     take: part => {
       const { mostBytes } = form.files.find(({ name }) => name === part.name)!
-      return storeUpload(services, known.policy.organisationId, part, mostBytes).catch(error =>
-        Promise.reject(naming(error, part.name)),
-      )
+      const storing = form.store
+        ? form.store(services, known, part)
+        : storeUpload(services, known.policy.organisationId, part, mostBytes)
+      return storing.catch(error => Promise.reject(naming(error, part.name)))
     },
     undo: stored => services.files.remove(stored),
   })

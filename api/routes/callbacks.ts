@@ -1,10 +1,11 @@
 import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
+import { parseJson } from '../../shared/base/json.ts'
 import type { Job } from '../../shared/jobs/jobs.ts'
 import { connectionOf, isCallbackToken } from '../../shared/media/connection.ts'
 import type { Services } from '../../shared/services.ts'
 import { type Context, endpoint } from '../endpoint.ts'
-import { parseJson, readJsonBody } from '../middleware/body.ts'
+import { readJsonBody } from '../middleware/body.ts'
 
 const shared = { method: 'post', tag: 'Service', access: 'public' } as const
 const answers = { 200: { description: 'Taken note of.', schema: z.strictObject({ status: z.literal('ok') }) } }

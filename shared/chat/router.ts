@@ -109,7 +109,7 @@ const suffixes: readonly [suffix: string, sort: Sort][] = [
 ]
 
 /** What a slug asks for. A model whose id ends like a suffix is that model. */
-function wishOf(catalog: Catalog, slug: string, kind: DirectKind): Wish {
+export function wishOf(catalog: Catalog, slug: string, kind: DirectKind): Wish {
   const model = catalog.find(slug) ?? null
   const auto = kind === 'chat'
   if (model || slug === 'auto') return { slug, auto: !model && auto, model, sort: 'score' }
@@ -248,7 +248,8 @@ function nearness({ code, param }: Unmet): number {
 
 const unknown = { provider: null, score: null, estimatedCostNano: null, latencyMs: null }
 
-function serves(model: ModelRow, kind: DirectKind): boolean {
+/** Whether a model is served on a kind's route. */
+export function serves(model: ModelRow, kind: DirectKind): boolean {
   if (kind === 'embedding') return model.type === 'embeddings'
   if (kind === 'chat') return model.type === 'chat' && !model.endpoint
   return model.type === 'chat'

@@ -3,7 +3,7 @@ import { chatRequest } from './chat.ts'
 
 const tokenArray = z.array(z.int().nonnegative()).min(1).max(8192)
 
-/** `POST /v1/embeddings`: the OpenAI embeddings shape plus provider preferences. */
+/** `POST /v1/embeddings`: the OpenAI embeddings shape plus the routing fields. */
 export const embeddingRequest = z.looseObject({
   model: chatRequest.shape.model,
   input: z.union([
@@ -14,6 +14,8 @@ export const embeddingRequest = z.looseObject({
   ]),
   dimensions: z.int().min(1).max(65_536).nullish(),
   encoding_format: z.enum(['float', 'base64']).nullish(),
+  mode: chatRequest.shape.mode,
+  models: chatRequest.shape.models,
   provider: chatRequest.shape.provider,
   user: z.string().optional(),
 })

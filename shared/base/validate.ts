@@ -1,0 +1,36 @@
+import type { z } from 'zod'
+import { GatewayError } from './errors.ts'
+import { nameOf } from './json.ts'
+
+/** Validates a value, called `what` where none of its fields is at fault. Throws the 400 of contract §2 naming the field. */
+export function validate<T>(schema: z.ZodType<T>, value: unknown, what = 'The body'): T {
+  const parsed = schema.safeParse(value, { reportInput: true })
+  if (parsed.success) return parsed.data
+  throw fieldError(parsed.error.issues[0]!, [], what)
+}
+
+function fieldError(issue: z.core.$ZodIssue, above: PropertyKey[], what: string): GatewayError {
+  const path = [...above, ...issue.path]
+  if (issue.code === 'invalid_union') {
+    // The branch that got furthest is the one that was meant.
+    const branches = issue.errors.filter(branch => branch.length > 0)
+    const depth = (branch: z.core.$ZodIssue[]) => Math.max(...branch.map(({ path: { length } }) => length))
+    const meant = branches.sort((a, b) => depth(b) - depth(a))[0]
+    if (meant && depth(meant) > 0) return fieldError(meant.find(({ path: { length } }) => length > 0)!, path, what)
+  }
+  const param = nameOf(path)
+  if (issue.code === 'unrecognized_keys') {
+    const field = nameOf([...path, issue.keys[0]!])
+    return new GatewayError('unknown_field', `Unknown field \`${field}\`.`, { param: field })
+  }
+  if (isMissing(issue)) return new GatewayError('missing_field', `\`${param}\` is required.`, { param })
+  if (param === '') return new GatewayError('invalid_request', `${what} must be a JSON object: ${issue.message}`)
+  return new GatewayError('invalid_request', `\`${param}\`: ${issue.message}`, { param })
+}
+
+function isMissing(issue: z.core.$ZodIssue): boolean {
+  if (issue.input === undefined) return true
+  // A discriminated union reports a missing discriminator as an invalid one.
+  if (issue.code !== 'invalid_union' || issue.errors.length > 0) return false
+  return Object(issue.input)[issue.path.at(-1)!] === undefined
+}

@@ -1,0 +1,68 @@
+import { z } from 'zod'
+import { type ErrorCode, GatewayError } from '../base/errors.ts'
+import { parseJson } from '../base/json.ts'
+import { validate } from '../base/validate.ts'
+import { type DirectKind, type DirectKinds, directKinds } from '../kinds/index.ts'
+
+/** The routes whose requests a batch may hold, and the kind of each. */
+export const batchEndpoints = {
+  '/v1/chat/completions': 'chat',
+  '/v1/embeddings': 'embedding',
+  '/v1/completions': 'completion',
+} as const
+export type BatchEndpoint = keyof typeof batchEndpoints
+
+const mostShownCharacters = 100
+
+export type BatchRequestLine = { customId: string; body: DirectKinds[DirectKind]['request'] }
+
+/** What is wrong with a line, as the batch's `errors` show it. */
+export type LineFault = { code: ErrorCode; line: number | null; message: string; param: string | null }
+
+type LineShape = { custom_id: string; body: BatchRequestLine['body'] }
+
+/** Parses a line that was validated before: no checks, fast. */
+export function readRequest(bytes: Buffer): BatchRequestLine {
+  const { custom_id, body } = JSON.parse(bytes.toString()) as LineShape
+  return { customId: custom_id, body }
+}
+
+/**
+ * Parses and checks a line (contract §7). Throws a GatewayError: `invalid_json`, `unknown_field`, `missing_field` or
+ * `invalid_request`, with the field in `param`, such as `body.messages.0.content`.
+ */
+export function parseRequest(bytes: Buffer, endpoint: BatchEndpoint): BatchRequestLine {
+  const { custom_id, body } = validate(lineSchemas[endpoint], parseJson(bytes, 'The line'), 'The line')
+  if ((body as { stream?: unknown }).stream === true)
+    throw new GatewayError('invalid_request', 'A batch has nobody to stream to: leave out `stream`.', {
+      param: 'body.stream',
+    })
+  return { customId: custom_id, body }
+}
+
+const lineSchemas: Record<BatchEndpoint, z.ZodType<LineShape>> = {
+  '/v1/chat/completions': lineSchema('/v1/chat/completions'),
+  '/v1/embeddings': lineSchema('/v1/embeddings'),
+  '/v1/completions': lineSchema('/v1/completions'),
+}
+
+function lineSchema(endpoint: BatchEndpoint): z.ZodType<LineShape> {
+  const body: z.ZodType<LineShape['body']> = directKinds[batchEndpoints[endpoint]]
+  const otherUrl = (url: unknown) => {
+    const shown = typeof url === 'string' ? url.slice(0, mostShownCharacters) : typeof url
+    return `the batch is for ${endpoint}, the line for ${shown}`
+  }
+  return z.strictObject({
+    custom_id: z.string().min(1).max(512),
+    method: z.literal('POST'),
+    url: z.literal(endpoint, { error: ({ input }) => otherUrl(input) }),
+    body,
+  })
+}
+
+const [space, tab, carriageReturn] = Buffer.from(' \t\r')
+
+/** Whether a line holds nothing: at the end of a file such lines do not count. */
+export function isBlank(bytes: Buffer): boolean {
+  return bytes.every(byte => byte === space || byte === tab || byte === carriageReturn)
+}
