@@ -6,7 +6,7 @@ import type { Known } from '../shared/keys/policies.ts'
 import type { Scope } from '../shared/keys/policy.ts'
 import type { Services } from '../shared/services.ts'
 import type { HttpClient } from './http-client.ts'
-import type { Fields } from './middleware/multipart.ts'
+import type { Fields, FilePart } from './middleware/multipart.ts'
 
 /** What one request carries from middleware to middleware. */
 export type State = {
@@ -53,6 +53,10 @@ export type Form = {
   files: FormFile[]
   /** Text fields that may be there several times, also as `name[]`. */
   lists?: string[]
+  /** True where there is no other way to write the body. */
+  only?: boolean
+  /** Stores a file as it comes in, for the key of the request, in place of what is done with uploads of media. */
+  store?(services: Services, known: Known, part: FilePart): Promise<StoredFile>
   /** The JSON body that a form stands for; it is validated as one. Without it the form has no other fields. */
   toBody?(fields: Fields, uploads: Upload[], services: Services): unknown
   /** What a field of the body is called in the form, for errors. */

@@ -40,7 +40,7 @@ const ofPosts: ErrorCode[] = ['invalid_request', 'idempotency_key_reused', 'idem
 export function errorsOf({ access, body, form, query, path, method, errors = [] }: Endpoint): ErrorCode[] {
   const codes: ErrorCode[] = [...always, ...byAccess[typeof access === 'object' ? 'key' : access], ...errors]
   if (typeof access === 'object' && access.scope !== null) codes.push('insufficient_scope')
-  if (body) codes.push(...ofBodies)
+  if (body && !form?.only) codes.push(...ofBodies)
   if (form) codes.push(...ofForms)
   if (query) codes.push(...ofQueries)
   if (path.includes('{')) codes.push('invalid_request')
@@ -90,7 +90,7 @@ function operation(endpoint: Endpoint, schemas: Json): Json {
       requestBody: {
         required: true,
         content: {
-          ...(body && { 'application/json': { schema: jsonSchema(body, 'input', schemas) } }),
+          ...(body && !form?.only && { 'application/json': { schema: jsonSchema(body, 'input', schemas) } }),
           ...(form && { 'multipart/form-data': { schema: formSchema(form, body, schemas) } }),
         },
       },

@@ -1,3 +1,4 @@
+import { GatewayError } from '../../shared/base/errors.ts'
 import type { Blobs } from '../../shared/io/blobs.ts'
 import type { Context } from '../endpoint.ts'
 import { rangeOf } from './range.ts'
@@ -20,7 +21,7 @@ export const storedAnswers = {
 }
 export const rangeHeader = { name: 'Range', maxLength: 200, description: 'One range of bytes.' }
 
-/** Sends a file of the storage, or the range of it that is asked for, as fast as the client reads. */
+/** Sends a file of the storage, or the range of it that is asked for, as fast as the client reads. Throws 404 once it is gone. */
 export async function sendStored(
   ctx: Context,
   blobs: Blobs,
@@ -34,9 +35,11 @@ export async function sendStored(
     ctx.body = ''
     return
   }
+  const blob = ctx.method === 'GET' ? await blobs.read(key, range ?? undefined) : null
+  if (ctx.method === 'GET' && !blob) throw new GatewayError('not_found', 'There is no such file any more.')
   ctx.status = range ? 206 : 200
   ctx.set('content-type', contentType)
   if (range) ctx.set('content-range', `bytes ${range.start}-${range.end}/${bytes}`)
-  if (ctx.method === 'GET') ctx.body = (await blobs.read(key, range ?? undefined))?.stream
+  if (blob) ctx.body = blob.stream
   ctx.length = range ? range.end - range.start + 1 : bytes
 }

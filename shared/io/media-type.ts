@@ -75,9 +75,14 @@ function rows(type: MediaFormat['type'], extensions: Record<string, string>): Me
 
 /** The format of a file by its first bytes (`sniffedBytes` of them are enough); null for one that is not known here. */
 export async function sniff(head: Uint8Array): Promise<MediaFormat | null> {
+  const type = await sniffType(head)
+  return type === null ? null : formatOf(type)
+}
+
+/** The content type of a file by its first bytes, of any format that can be told by them; null for plain text. */
+export async function sniffType(head: Uint8Array): Promise<string | null> {
   const { fileTypeFromBuffer } = await import('file-type')
-  const found = await fileTypeFromBuffer(head)
-  return found ? formatOf(found.mime) : null
+  return (await fileTypeFromBuffer(head))?.mime ?? null
 }
 
 /** The format of a content type as a header says it; null for one that is not known here. */

@@ -1,19 +1,37 @@
 import { newId } from '../base/ids.ts'
 import type { Clock } from '../base/time.ts'
-import type { File } from '../generated/prisma/client.ts'
+import type { File, Prisma } from '../generated/prisma/client.ts'
 import type { Blobs } from '../io/blobs.ts'
-import type { Database } from '../io/db.ts'
+import type { Connection, Database } from '../io/db.ts'
 import { extensionOf } from '../io/media-type.ts'
 
-export type FilePurpose = 'upload' | 'reference' | 'result'
+/** The folder of storage by what a file is for. */
+const folders = {
+  upload: 'uploads',
+  reference: 'references',
+  result: 'results',
+  batch: 'batches',
+  batch_output: 'batches',
+  batch_part: 'batches',
+} as const
+export type FilePurpose = keyof typeof folders
+/** The files that keys see under `/v1/files`. */
+export const shownPurposes = ['batch', 'batch_output'] as const satisfies FilePurpose[]
+type ShownPurpose = (typeof shownPurposes)[number]
+
+export type { File }
+/** Whose files: test keys see those of test keys, live keys those of live ones. */
+export type FileOwner = Pick<File, 'organisationId' | 'environment'>
 
 export type NewFile = {
   organisationId: string
+  /** Whose keys see it, if keys are to see it; `live` where absent. */
+  environment?: File['environment']
   purpose: FilePurpose
   filename: string
   contentType: string
   expiresAtMs: number
-  /** A file of this id is replaced, so that work which is done again leaves one file. */
+  /** A file of this id is replaced, so that work which is done again leaves one file. Lists of files go by their ids. */
   id?: string
 }
 export type StoredFile = { fileId: string; storageKey: string; contentType: string; bytes: number }
@@ -40,10 +58,12 @@ export class Files {
 
   /** Stores a body. Its row is there before its bytes are, so that whatever a crash leaves behind expires. */
   async store(body: AsyncIterable<Uint8Array>, file: NewFile): Promise<StoredFile> {
-    const { organisationId, purpose, contentType, id = newId(purpose === 'upload' ? 'upl' : 'file') } = file
-    const storageKey = `${purpose}s/${organisationId}/${id}.${extensionOf(contentType)}`
+    const { organisationId, environment = 'live', purpose, contentType } = file
+    const { id = newId(purpose === 'upload' ? 'upl' : 'file') } = file
+    const storageKey = `${folders[purpose]}/${organisationId}/${id}.${extensionOf(contentType)}`
     const row = {
       organisationId,
+      environment,
       purpose,
       filename: file.filename.slice(0, mostFilenameCharacters).replaceAll('\0', '').toWellFormed(),
       bytes: 0n,
@@ -80,6 +100,62 @@ export class Files {
     return count === 1 ? { ...row, expiresAt } : null
   }
 
+  /** Shows stored files to their owner's keys, for so long from when they were made. For a transaction or alone. */
+  async publish(db: Connection, fileIds: readonly string[], purpose: ShownPurpose, lifeMs: number): Promise<void> {
+    await db.$executeRaw`
+      UPDATE files SET purpose = ${purpose}, expires_at = created_at + ${lifeMs}::float8 * interval '1 millisecond'
+      WHERE id = ANY(${fileIds})`
+  }
+
+  /** A file that the owner's keys see; null also for another owner's. */
+  find(id: string, owner: FileOwner): Promise<File | null> {
+    return this.#db.file.findFirst({ where: { ...this.#shownTo(owner), id } })
+  }
+
+  /** A page of the files that the owner's keys see, by their ids, which are in the order of their making. */
+  list(
+    owner: FileOwner,
+    { limit, after, order, purpose }: { limit: number; after?: string; order: 'asc' | 'desc'; purpose?: string },
+  ): Promise<File[]> {
+    return this.#db.file.findMany({
+      where: {
+        ...this.#shownTo(owner),
+        ...(purpose !== undefined && { purpose: { in: shownPurposes.filter(shown => shown === purpose) } }),
+        // The file itself may be gone since: the page starts at its place.
+        ...(after !== undefined && { id: { [order === 'desc' ? 'lt' : 'gt']: after } }),
+      },
+      orderBy: { id: order },
+      take: limit,
+    })
+  }
+
+  /** Deletes a file for its owner, at once; false when there is none. Its bytes stay while a batch reads them. */
+  async delete(id: string, owner: FileOwner): Promise<boolean> {
+    const now = new Date(this.#clock.now())
+    const { count } = await this.#db.file.updateMany({
+      where: { ...this.#shownTo(owner), id },
+      // Expired as well, so that the housekeeping finds it.
+      data: { deletedAt: now, expiresAt: now },
+    })
+    if (count === 1) await this.released(id).catch(() => {}) // The housekeeping does it.
+    return count === 1
+  }
+
+  /**
+   * The file that a new batch is to read; null when there is none, or it is about to go. For the transaction that writes the
+   * batch: until its end nobody can delete the file, and afterwards the bytes stay until the batch is over.
+   */
+  async batchInput(tx: Connection, id: string, owner: FileOwner): Promise<File | null> {
+    await tx.$queryRaw`SELECT 1 FROM files WHERE id = ${id} FOR SHARE`
+    const expiresAt = { gt: new Date(this.#clock.now() + tooLateMs) }
+    return tx.file.findFirst({ where: { ...this.#shownTo(owner), id, purpose: 'batch', expiresAt } })
+  }
+
+  /** A batch that read the file is over: what stayed for its sake alone goes. */
+  async released(fileId: string): Promise<void> {
+    await this.remove(await this.#ended(this.#clock.now(), fileId))
+  }
+
   /** Removes files before their time. */
   async remove(files: readonly { fileId: string; storageKey: string }[]): Promise<void> {
     if (files.length === 0) return
@@ -87,20 +163,38 @@ export class Files {
     await this.#db.file.deleteMany({ where: { id: { in: files.map(({ fileId }) => fileId) } } })
   }
 
-  /** Deletes what has expired; gives the number of files. */
+  /** Deletes what has expired, unless a batch still reads it; gives the number of files. */
   async expire(nowMs: number): Promise<number> {
     let deleted = 0
     for (let page = 0; page < mostPages; page++) {
-      const rows = await this.#db.file.findMany({
-        where: { expiresAt: { lte: new Date(nowMs) } },
-        select: { id: true, storageKey: true },
-        orderBy: { expiresAt: 'asc' },
-        take: pageSize,
-      })
-      await this.remove(rows.map(({ id, storageKey }) => ({ fileId: id, storageKey })))
-      deleted += rows.length
-      if (rows.length < pageSize) break
+      const files = await this.#ended(nowMs)
+      await this.remove(files)
+      deleted += files.length
+      if (files.length < pageSize) break
     }
     return deleted
+  }
+
+  /** Expired files that no unfinished batch reads: all, or the one of this id if it is one of them. */
+  #ended(nowMs: number, fileId: string | null = null): Promise<{ fileId: string; storageKey: string }[]> {
+    return this.#db.$queryRaw`
+      SELECT id AS "fileId", storage_key AS "storageKey" FROM files
+      WHERE expires_at <= ${new Date(nowMs)} AND (${fileId}::text IS NULL OR id = ${fileId})
+        AND NOT EXISTS (
+          SELECT 1 FROM batches
+          WHERE input_file_id = files.id AND status IN ('validating', 'in_progress', 'finalizing', 'cancelling')
+        )
+      ORDER BY expires_at LIMIT ${pageSize}`
+  }
+
+  #shownTo({ organisationId, environment }: FileOwner) {
+    return {
+      organisationId,
+      environment,
+      purpose: { in: [...shownPurposes] },
+      bytes: { gt: 0n },
+      deletedAt: null,
+      expiresAt: { gt: new Date(this.#clock.now()) },
+    } satisfies Prisma.FileWhereInput
   }
 }
