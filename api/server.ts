@@ -45,7 +45,7 @@ async function serve(config: Config): Promise<void> {
     await services.admission.start()
     await services.health.start()
     const server = http.createServer(
-      { keepAliveTimeout: 75_000, headersTimeout: 60_000, requestTimeout: 300_000, noDelay: true },
+      { keepAliveTimeout: 75_000, headersTimeout: 60_000, requestTimeout: 900_000, noDelay: true },
       createApp(services).callback(),
     )
     server.listen({ port: config.port, host: config.host, backlog: 4096 }, () => {

@@ -9,11 +9,15 @@ import type { Logger } from './io/log.ts'
 import { openBlobs } from './io/open-blobs.ts'
 import { openProducer, type Redis, ready } from './io/redis.ts'
 import type { Door } from './io/safe-url.ts'
+import { BatchJournal } from './jobs/batch-journal.ts'
+import { BatchWakes } from './jobs/batch-wakes.ts'
+import { Batches } from './jobs/batches.ts'
+import { DelayedJobs } from './jobs/delayed.ts'
 import { Endings } from './jobs/endings.ts'
 import { Files } from './jobs/files.ts'
 import { Jobs } from './jobs/jobs.ts'
 import { openQueue } from './jobs/queues.ts'
-import { Tasks } from './jobs/tasks.ts'
+import { type DelayedTask, type MediaTask, Tasks } from './jobs/tasks.ts'
 import { Watch } from './jobs/watch.ts'
 import { Webhooks } from './jobs/webhooks.ts'
 import { Keys } from './keys/keys.ts'
@@ -51,9 +55,14 @@ export type Services = {
   blobs: Blobs
   files: Files
   jobs: Jobs
-  tasks: Tasks
+  tasks: Tasks<MediaTask>
   watch: Watch
+  delayed: DelayedJobs
+  delayedTasks: Tasks<DelayedTask>
   webhooks: Webhooks
+  batches: Batches
+  batchJournal: BatchJournal
+  batchWakes: BatchWakes
   endings: Endings
   /** Settles what is open and closes every connection; idempotent. */
   close(): Promise<void>
@@ -76,7 +85,12 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
   const lanes = new Lanes({ redis, clock, most: config.bulkConcurrency })
   const signingSecret = new SigningSecret(db, config.signingSecret)
   const blobs = await openBlobs(config, () => signingSecret.get(), clock)
-  const queues = { media: openQueue('media', redis), webhooks: openQueue('webhooks', redis) }
+  const queues = {
+    media: openQueue('media', redis),
+    async: openQueue('async', redis),
+    webhooks: openQueue('webhooks', redis),
+    batches: openQueue('batches', redis),
+  }
   for (const queue of Object.values(queues)) queue.on('error', error => log.warn({ err: error }, 'queue connection'))
   const webhooks = new Webhooks({ db, queue: queues.webhooks, clock })
   const endings = new Endings(redis)
@@ -116,7 +130,12 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
     jobs: new Jobs({ db, webhooks, clock, startLeaseMs: startLeaseOf(config) }),
     tasks: new Tasks(queues.media, redis),
     watch: new Watch(redis),
+    delayed: new DelayedJobs({ db, clock }),
+    delayedTasks: new Tasks(queues.async, redis),
     webhooks,
+    batches: new Batches({ db, webhooks, clock }),
+    batchJournal: new BatchJournal(db),
+    batchWakes: new BatchWakes(queues.batches),
     endings,
     close: () => (closing ??= close()),
   }

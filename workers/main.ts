@@ -3,6 +3,8 @@ import { createLog, dieLoudly } from '../shared/io/log.ts'
 import { openWaiter } from '../shared/io/redis.ts'
 import { openQueue, scheduleRepeating } from '../shared/jobs/queues.ts'
 import { openServices } from '../shared/services.ts'
+import { delayedProcessor } from './async.ts'
+import { batchProcessor } from './batches.ts'
 import { LedgerWorker } from './ledger.ts'
 import { maintenance } from './maintenance.ts'
 import { media } from './media.ts'
@@ -36,9 +38,12 @@ try {
     if (waiting.status === 'ready') scheduleRepeating(queue, 'maintenance').catch(failed)
   }, rescheduleMs)
   const deliveries = new WebhookDeliveries(services)
+  const stopping = new AbortController()
   const works: QueueWork[] = [
     { queue: 'maintenance', processor: maintenance },
     { queue: 'media', processor: media },
+    { queue: 'async', processor: delayedProcessor(stopping.signal) },
+    { queue: 'batches', processor: batchProcessor(stopping.signal) },
     { queue: 'webhooks', processor: (_name, id) => deliveries.attempt(id as string) },
   ]
   const workers = works.map(work => runQueue(work, services, waiting))
@@ -51,6 +56,7 @@ try {
     log.info('stopping')
     setTimeout(() => process.exit(1), graceMs).unref()
     clearInterval(rescheduling)
+    stopping.abort()
     await Promise.all([ledger.stop(), watch.stop(), ...workers.map(worker => worker.close())])
     await deliveries.close()
     await queue.close()

@@ -1,3 +1,4 @@
+import { requeueDelayed, sweepDelayed } from '../shared/async/upkeep.ts'
 import type { MaintenanceTask } from '../shared/jobs/queues.ts'
 import { requeueJobs, sweepJobs } from '../shared/media/upkeep.ts'
 import type { Services } from '../shared/services.ts'
@@ -19,11 +20,14 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
     await webhooks.enqueue(await webhooks.due(clock.now()))
   },
   async jobs(services) {
-    const { expired, lost } = await sweepJobs(services)
+    const { expired, lost: lostStarts } = await sweepJobs(services)
+    const lost = lostStarts + (await sweepDelayed(services))
     if (expired + lost > 0) services.log.warn({ expired, lost }, 'neglected jobs taken up')
   },
   async requeue(services) {
     await requeueJobs(services)
+    await requeueDelayed(services)
+    for await (const ids of services.batches.idsUnfinished()) await services.batchWakes.add(...ids)
   },
   async partitions({ db, clock, config }) {
     await keepPartitions(db, clock.now(), config.generationRetentionMonths)

@@ -1,7 +1,10 @@
 import { lookup } from 'node:dns/promises'
-import type { Job } from '../shared/generated/prisma/client.ts'
+import { presentDelayed } from '../shared/async/present.ts'
+import { presentBatch } from '../shared/batches/present.ts'
+import type { Batch, Job } from '../shared/generated/prisma/client.ts'
 import { PinnedPools } from '../shared/io/pinned-pools.ts'
 import type { Door, Resolver } from '../shared/io/safe-url.ts'
+import { delayedKind } from '../shared/jobs/jobs.ts'
 import { nextPauseMs, retryAfterMs } from '../shared/jobs/webhook-schedule.ts'
 import { webhookSignature } from '../shared/jobs/webhook-signature.ts'
 import type { AttemptResult, Claim } from '../shared/jobs/webhooks.ts'
@@ -20,7 +23,9 @@ const mostBatched = 500
 
 type Loaded =
   | Exclude<Claim, { state: 'claimed' }>
-  | (Extract<Claim, { state: 'claimed' }> & { job: Job; secrets: readonly string[] })
+  | (Extract<Claim, { state: 'claimed' }> & { subject: Subject; secrets: readonly string[] })
+/** What an event is about. */
+type Subject = { job: Job } | { batch: Batch }
 type Ready = Extract<Loaded, { state: 'claimed' }>
 
 export type DeliveryOptions = {
@@ -88,21 +93,31 @@ export class WebhookDeliveries {
     const claims = await webhooks.claim(ids, this.#leaseMs)
     const claimed = claims.flatMap(claim => (claim.state === 'claimed' ? [claim.delivery] : []))
     const organisationIds = [...new Set(claimed.map(({ organisationId }) => organisationId))]
-    const [rows, secrets] = await Promise.all([
+    const [jobs, batches, secrets] = await Promise.all([
       db.job.findMany({ where: { id: { in: claimed.flatMap(({ jobId }) => jobId ?? []) } } }),
+      db.batch.findMany({ where: { id: { in: claimed.flatMap(({ batchId }) => batchId ?? []) } } }),
       signingSecrets(db, organisationIds, clock.now()),
     ])
-    const jobs = new Map(rows.map(job => [job.id, job]))
+    const subjects = new Map<string, Subject>([
+      ...jobs.map(job => [job.id, { job }] as const),
+      ...batches.map(batch => [batch.id, { batch }] as const),
+    ])
     return claims.map(claim => {
       if (claim.state !== 'claimed') return claim
-      const { jobId, organisationId } = claim.delivery
-      return { ...claim, job: jobs.get(jobId!)!, secrets: secrets.get(organisationId)! }
+      const { jobId, batchId, organisationId } = claim.delivery
+      return { ...claim, subject: subjects.get((jobId ?? batchId)!)!, secrets: secrets.get(organisationId)! }
     })
   }
 
-  async #send({ delivery, job, secrets }: Ready, at: Date): Promise<Reply> {
+  #present(subject: Subject): Promise<object> {
+    if ('batch' in subject) return presentBatch(this.#services, subject.batch, 'pending')
+    const { job } = subject
+    return (job.kind === delayedKind ? presentDelayed : presentJob)(this.#services, job, 'pending')
+  }
+
+  async #send({ delivery, subject, secrets }: Ready, at: Date): Promise<Reply> {
     const { id, type, createdAt, url } = delivery
-    const data = await presentJob(this.#services, job, 'pending')
+    const data = await this.#present(subject)
     const body = JSON.stringify({ type, timestamp: createdAt.toISOString(), data })
     const timestampS = Math.floor(at.getTime() / 1_000)
     const headers = {

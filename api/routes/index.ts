@@ -2,11 +2,14 @@ import type { Endpoint } from '../endpoint.ts'
 import { balance, readGeneration } from './account.ts'
 import { audioRoutes } from './audio.ts'
 import { listAvatars, listVoices } from './avatars.ts'
+import { batchFileRoutes } from './batch-files.ts'
+import { batchRoutes } from './batches.ts'
 import { accountCallback, jobCallback } from './callbacks.ts'
 import { chatCompletions, completions, createEmbeddings, routeDecision } from './chat.ts'
 import { docsAsset, docsPage, openApi } from './docs.ts'
 import { readStoredFile } from './files.ts'
 import { imageRoutes } from './images.ts'
+import { jobRoutes } from './jobs.ts'
 import { createKey, deleteKey, listKeys, patchKey, readKey, rollKey } from './keys.ts'
 import { mediaRoutes } from './media.ts'
 import { listModels } from './models.ts'
@@ -27,6 +30,9 @@ export const endpoints: readonly Endpoint[] = [
   listVoices,
   createUpload,
   readStoredFile,
+  ...jobRoutes,
+  ...batchFileRoutes,
+  ...batchRoutes,
   balance,
   readGeneration,
   listKeys,

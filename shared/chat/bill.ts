@@ -19,7 +19,8 @@ export type Bill = {
   upstreamId: string | null
 }
 
-type Billing = { target: Target; ticket: Ticket; marginPpm: bigint; free: boolean }
+/** Whose call it was, what was reserved for it, and the margin on it; `free` for test keys. */
+export type Billing = { target: Target; ticket: Ticket; marginPpm: bigint; free: boolean }
 type Finished<K extends DirectKind> = { kind: K; body: DirectKinds[K]['request']; upstreamId: string | null } & (
   | { answer: { usage?: unknown; choices?: unknown; data?: unknown }; lostImages: number }
   | { relay: Relay; broken: boolean }

@@ -1,5 +1,5 @@
 import { GatewayError } from '../base/errors.ts'
-import { isRequestFault, type ProviderError, type Target } from '../providers/contract.ts'
+import { type FailureReason, isRequestFault, type ProviderError, type Target } from '../providers/contract.ts'
 
 export type Tried = { target: Target; error: ProviderError }
 
@@ -40,6 +40,12 @@ export function failureOf(tried: readonly Tried[], last: ProviderError): Gateway
       ? 'The provider’s answer broke off.'
       : 'Every provider that could serve this request failed. Try again shortly.'
   return new GatewayError('upstream_error', message, { metadata, cause: last, ...(headers && { headers }) })
+}
+
+/** True when all that providers said was that they have too much to do: that passes. */
+export function isBusy({ metadata }: GatewayError): boolean {
+  const attempts = (metadata?.attempts ?? []) as { reason: FailureReason }[]
+  return attempts.length > 0 && attempts.every(({ reason }) => reason === 'rate_limited' || reason === 'overloaded')
 }
 
 /** When the first target is back, if all said when they are. */

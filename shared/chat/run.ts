@@ -14,7 +14,6 @@ import { type Bulk, failover } from './failover.ts'
 import type { Silent } from './keep-alive.ts'
 import { fetchMedia, noMedia } from './media.ts'
 import { refusalOf } from './options.ts'
-import { dropBroken, hasImages } from './pictures.ts'
 import { boundOf, marginOf } from './pricing.ts'
 import { errorEvent, type Relay, type Shape } from './relay.ts'
 import { relayFor } from './relays.ts'
@@ -22,6 +21,7 @@ import { decimal, type Report } from './report.ts'
 import { type Decision, type Home, route, worldOf } from './router.ts'
 import { sessionKey } from './sessions.ts'
 import type { Watch } from './watch.ts'
+import { billWhole } from './whole.ts'
 
 /** One request for an answer, already validated. */
 export type Order<K extends DirectKind> = {
@@ -151,23 +151,12 @@ class Run<K extends DirectKind> extends BaseRun {
   async #whole(attempt: Attempt<K>, watch: Watch, decision: Decision, ticket: Ticket): Promise<Bill> {
     const { adapter, call } = attempt
     const json = await wholeAnswer(attempt, () => watch.began({ streamed: false }))
-    const answer = adapter.answer(json, call) as Answerish
-    const lostImages = hasImages(answer) ? await dropBroken(answer) : 0
-    const upstreamId = answer.id ?? null
-    const { kind, body } = this.#order
-    const billed = await bill(this.#billing(call.target, ticket), { kind, body, answer, lostImages, upstreamId })
-    const { model: _model, usage: _usage, ...rest } = answer
-    const shown = {
-      ...rest,
-      ...(!adapter.native && 'id' in answer && { id: this.id }),
-      model: adapter.native ? answer.model : call.target.model.id,
-      provider: call.target.provider.name,
-      usage: billed.shownUsage,
-    }
+    const { kind } = this.#order
+    const { billed, shown } = await billWhole({ kind, adapter, call, json, id: this.id }, this.#billing(ticket))
     const headers = this.headers(call.target, decision, ticket, this.tried.length + 1)
     headers['x-gateway-cost-usd'] = decimal(billed.costNano)
     this.client.answer(headers, JSON.stringify(shown))
-    return { ...billed, target: call.target }
+    return billed
   }
 
   async #stream(attempt: Attempt<K>, watch: Watch, decision: Decision, ticket: Ticket, silent: Silent): Promise<Bill> {
@@ -182,7 +171,8 @@ class Run<K extends DirectKind> extends BaseRun {
     const { kind, body, includeUsage } = this.#order
     const upstreamId = adapter.native ? relay.upstreamId : null
     const broken = error !== null || gone
-    const billed = await bill(this.#billing(target, ticket), { kind, body, relay, broken, upstreamId })
+    const billing = { target, ...this.#billing(ticket) }
+    const billed = await bill(billing, { kind, body, relay, broken, upstreamId })
     if (gone) {
       watch.abandoned()
       return { ...billed, status: 499, errorCode: clientClosed }
@@ -211,9 +201,7 @@ class Run<K extends DirectKind> extends BaseRun {
     return { id: this.id, object, created: Math.floor(this.startedMs / 1000), model: model.id }
   }
 
-  #billing(target: Target, ticket: Ticket) {
-    return { target, ticket, marginPpm: this.#marginPpm, free: this.policy.environment === 'test' }
+  #billing(ticket: Ticket) {
+    return { ticket, marginPpm: this.#marginPpm, free: this.policy.environment === 'test' }
   }
 }
-
-type Answerish = { id?: string; model: string; usage?: unknown; choices?: unknown; data?: unknown }

@@ -33,6 +33,16 @@ export const queues = {
     concurrency: most => most,
     job: { attempts: 8, backoff: { type: 'exponential', delay: 1_000, jitter: 0.5 }, ...forgotten },
   },
+  /** Delayed jobs. Each entry is a turn for whichever of them must be done first. */
+  async: {
+    concurrency: most => most,
+    job: { attempts: 8, backoff: { type: 'exponential', delay: 1_000, jitter: 0.5 }, ...forgotten },
+  },
+  /** Batches by id. One that runs keeps its place until it is over; how much it does at once is its own affair. */
+  batches: {
+    concurrency: most => Math.max(2, Math.ceil(most / 8)),
+    job: { attempts: 5, backoff: { type: 'fixed', delay: 1_000 }, ...forgotten },
+  },
   /** Deliveries by id. They wait for strangers most of the time, so many run at once; the row says when to try again. */
   webhooks: {
     concurrency: most => 4 * most,

@@ -10,7 +10,8 @@ export function sourcesOf(services: Services, references: References): ReadonlyM
   return new Map(Object.entries(references).map(([field, reference]) => [field, sourceOf(services, reference)]))
 }
 
-function sourceOf({ blobs, clock, config }: Services, reference: Reference): Source {
+/** A file in storage as an adapter may hand it on. */
+export function sourceOf({ blobs, clock, config }: Services, reference: Reference): Source {
   const { storageKey, contentType, bytes, filename, durationS } = reference
   const url = () => blobs.signedUrl({ key: storageKey, contentType }, clock.now() + keptForJobsMs)
   const open = async () => {

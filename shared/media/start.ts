@@ -114,7 +114,7 @@ function judge(services: Services, job: Job, target: Target, error: unknown, sen
 }
 
 /** Whether a failed start surely started nothing: it never left, or the provider refused it. */
-function hadNoEffect({ unsent, reason, status }: ProviderError): boolean {
+export function hadNoEffect({ unsent, reason, status }: ProviderError): boolean {
   if (unsent) return true
   if (status !== null && status >= 400 && status < 500 && status !== 408) return true
   return !['timeout', 'connection', 'server_error', 'invalid_response', 'truncated'].includes(reason)

@@ -1,3 +1,4 @@
+import type { Prisma } from '../generated/prisma/client.ts'
 import type { Database } from '../io/db.ts'
 import type { Scripts } from './scripts.ts'
 
@@ -32,23 +33,42 @@ export async function dropHolds(scripts: Scripts, jobs: readonly Held[]): Promis
 const pageSize = 1_000
 const mostPages = 1_000
 
-/** The jobs in flight that hold money, of one organisation or of all, in pages. */
+/** The jobs and batches in flight that hold money, of one organisation or of all, in pages. */
 export async function* openHolds(db: Database, organisationId?: string): AsyncGenerator<Held[]> {
-  let after = ''
-  for (let page = 0; page < mostPages; page++) {
-    const rows = await db.job.findMany({
-      where: {
-        stage: { in: ['waiting', 'starting', 'running'] },
-        holdNano: { gt: 0n },
-        id: { gt: after },
-        ...(organisationId !== undefined && { organisationId }),
-      },
-      select: { id: true, organisationId: true, keyId: true, month: true, holdNano: true },
-      orderBy: { id: 'asc' },
-      take: pageSize,
-    })
-    if (rows.length > 0) yield rows
-    if (rows.length < pageSize) return
-    after = rows.at(-1)!.id
+  const select = { id: true, organisationId: true, keyId: true, month: true, holdNano: true } as const
+  const page = (after: string) => ({
+    where: { holdNano: { gt: 0n }, id: { gt: after }, ...(organisationId !== undefined && { organisationId }) },
+    orderBy: { id: 'asc' } as const,
+    take: pageSize,
+  })
+  const jobs = (after: string) => {
+    const { where, ...rest } = page(after)
+    const stage = { in: ['waiting' as const, 'starting' as const, 'running' as const] }
+    return db.job.findMany({ ...rest, select, where: { ...where, stage } })
   }
+  const batches = (after: string) => {
+    const { where, ...rest } = page(after)
+    return db.batch.findMany({ ...rest, select, where: { ...where, ...unfinished } })
+  }
+  for (const read of [jobs, batches]) {
+    let after = ''
+    for (let number = 0; number < mostPages; number++) {
+      const rows = await read(after)
+      if (rows.length > 0) yield rows
+      if (rows.length < pageSize) break
+      after = rows.at(-1)!.id
+    }
+  }
+}
+
+const unfinished = {
+  status: { in: ['validating', 'in_progress', 'finalizing', 'cancelling'] },
+} satisfies Prisma.BatchWhereInput
+
+/** Which of these jobs and batches may hold money still. */
+export async function inFlight(db: Database, ids: readonly string[]): Promise<Set<string>> {
+  const id = { in: [...ids] }
+  const jobs = await db.job.findMany({ where: { id, stage: { not: 'over' } }, select: { id: true } })
+  const batches = await db.batch.findMany({ where: { id, holdNano: { gt: 0n }, ...unfinished }, select: { id: true } })
+  return new Set([...jobs, ...batches].map(row => row.id))
 }

@@ -1,4 +1,6 @@
 import type { Connection } from '../io/db.ts'
+import { storable } from './ledger.ts'
+import type { UsageEvent } from './usage-event.ts'
 
 /** The money of slow work: charged and refunded in the transaction that changes the job. */
 
@@ -62,6 +64,22 @@ export type JobLine = JobAccount & {
   model: string
   createdAt: Date
 }
+/** What the log tells of the call that a job came to, where it was one. */
+export type JobCall = Pick<
+  UsageEvent,
+  | 'model'
+  | 'provider'
+  | 'mode'
+  | 'upstreamId'
+  | 'finishReason'
+  | 'attempts'
+  | 'promptTokens'
+  | 'completionTokens'
+  | 'cachedTokens'
+  | 'reasoningTokens'
+  | 'estimated'
+  | 'firstByteMs'
+>
 export type JobOutcome = {
   provider: string | null
   status: number
@@ -69,6 +87,7 @@ export type JobOutcome = {
   costNano: bigint
   nowMs: number
   attempts: number
+  call?: JobCall | undefined
 }
 
 /** Logs a job as a request of its key. */
@@ -85,11 +104,20 @@ export async function logJob(tx: Connection, job: JobLine, costNano: bigint): Pr
 
 /** Writes how a job ended into the request log. */
 export async function logJobEnd(tx: Connection, { id, createdAt }: JobLine, end: JobOutcome): Promise<void> {
-  const { provider, status, errorCode, costNano, nowMs, attempts } = end
+  const { provider, status, errorCode, costNano, nowMs, attempts, call } = end
   // The clocks of two machines may differ.
-  const durationMs = Math.min(Math.max(nowMs - createdAt.getTime(), 0), 2 ** 31 - 1)
+  const durationMs = Math.min(Math.max(nowMs - createdAt.getTime(), 0), mostInt)
   await tx.generation.updateMany({
     where: { id, createdAt },
-    data: { provider, status, errorCode, costNano, attempts, durationMs },
+    data: { provider, status, errorCode, costNano, attempts, durationMs, ...(call && storableCall(call)) },
   })
+}
+
+const mostInt = 2 ** 31 - 1
+
+/** Whatever a provider says, as a row can hold it. */
+function storableCall(call: JobCall): JobCall {
+  const fit = (name: string, value: unknown) =>
+    typeof value === 'number' ? Math.min(value, mostInt) : storable(name, value)
+  return JSON.parse(JSON.stringify(call, fit))
 }

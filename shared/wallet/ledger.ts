@@ -73,8 +73,8 @@ export async function takeOff(
 
 const longestText = 500
 
-/** Texts of providers as Postgres can store and index them. */
-function storable(_field: string, value: unknown): unknown {
+/** Texts of providers as Postgres can store and index them: for `JSON.stringify`. */
+export function storable(_field: string, value: unknown): unknown {
   return typeof value === 'string' ? value.slice(0, longestText).replaceAll('\0', '').toWellFormed() : value
 }
 

@@ -3,7 +3,7 @@ import type { Database } from '../io/db.ts'
 import type { Redis } from '../io/redis.ts'
 import { spendFigures, walletFigures } from './accounts.ts'
 import { deadAfterMs } from './admission.ts'
-import { holdMember, jobHolds, openHolds, takeHolds } from './holds.ts'
+import { holdMember, inFlight, jobHolds, openHolds, takeHolds } from './holds.ts'
 import type { Scripts } from './scripts.ts'
 
 const releasedPerCall = 1_000
@@ -64,11 +64,10 @@ async function dropDead(db: Database, scripts: Scripts, members: string[], nowMs
   const parts = members.map(
     member => member.split('|') as [id: string, organisation: string, key: string, month: string],
   )
-  const rows = await db.job.findMany({
-    where: { id: { in: parts.map(([id]) => id) }, stage: { not: 'over' } },
-    select: { id: true },
-  })
-  const alive = new Set(rows.map(({ id }) => id))
+  const alive = await inFlight(
+    db,
+    parts.map(([id]) => id),
+  )
   const dead = parts.filter(([id]) => !alive.has(id))
   if (dead.length === 0) return 0
   const organisations = [...new Set(dead.map(([, organisation]) => organisation))]

@@ -1,5 +1,7 @@
 import { openWaiter } from '../../shared/io/redis.ts'
 import type { Services } from '../../shared/services.ts'
+import { delayedProcessor } from '../../workers/async.ts'
+import { batchProcessor } from '../../workers/batches.ts'
 import { maintenance } from '../../workers/maintenance.ts'
 import { media } from '../../workers/media.ts'
 import { type QueueWork, runQueue } from '../../workers/run.ts'
@@ -8,13 +10,19 @@ import { WebhookDeliveries } from '../../workers/webhooks.ts'
 
 export type Workers = { stop(): Promise<void> }
 
-/** The worker process's loops for slow work in this process: the media queue, the watch and the webhooks. */
+/** Calls of delayed jobs under way are cut off so soon after a stop. */
+const handBackMs = 300
+
+/** The worker process's loops for slow work in this process: its queues but for the housekeeping, and the watch. */
 export function startWorkers(services: Services): Workers {
   const waiting = openWaiter(services.config)
   waiting.on('error', () => {}) // It reconnects by itself.
   const deliveries = new WebhookDeliveries(services)
+  const stopping = new AbortController()
   const works: QueueWork[] = [
     { queue: 'media', processor: media },
+    { queue: 'async', processor: delayedProcessor(stopping.signal, handBackMs) },
+    { queue: 'batches', processor: batchProcessor(stopping.signal) },
     { queue: 'webhooks', processor: (_name, id) => deliveries.attempt(id as string) },
   ]
   const workers = works.map(work => runQueue(work, services, waiting))
@@ -22,6 +30,7 @@ export function startWorkers(services: Services): Workers {
   watch.start()
   return {
     async stop() {
+      stopping.abort()
       await Promise.all([watch.stop(), ...workers.map(worker => worker.close())])
       await deliveries.close()
       waiting.disconnect()

@@ -24,6 +24,7 @@ CREATE TABLE "batches" (
     "epoch" INTEGER NOT NULL DEFAULT 0,
     "input_file_id" TEXT NOT NULL,
     "input_key" TEXT NOT NULL,
+    "input_bytes" BIGINT NOT NULL,
     "output_file_id" TEXT,
     "error_file_id" TEXT,
     "errors" JSONB,
@@ -80,6 +81,15 @@ CREATE TABLE "batch_parts" (
 
     CONSTRAINT "batch_parts_pkey" PRIMARY KEY ("batch_id","number")
 );
+
+-- CreateIndex
+CREATE INDEX "files_organisation_id_purpose_id_idx" ON "files"("organisation_id", "purpose", "id");
+
+-- CreateIndex
+CREATE INDEX "jobs_organisation_id_kind_stage_idx" ON "jobs"("organisation_id", "kind", "stage");
+
+-- CreateIndex
+CREATE INDEX "jobs_kind_stage_deadline_at_idx" ON "jobs"("kind", "stage", "deadline_at");
 
 -- CreateIndex
 CREATE INDEX "webhook_deliveries_batch_id_idx" ON "webhook_deliveries"("batch_id");

@@ -1,0 +1,60 @@
+import { GatewayError } from '../base/errors.ts'
+import type { Known } from '../keys/policies.ts'
+import { policyOf } from '../keys/policy.ts'
+import type { DirectKind, DirectKinds } from '../kinds/index.ts'
+import type { Services } from '../services.ts'
+import { scopes } from './line.ts'
+
+type Named = { model: string; models?: string[] | undefined }
+
+/** The key that created a batch, under whichever secret it has now: its policy holds for each line. */
+export class BatchKey {
+  readonly #services: Services
+  readonly #keyId: string
+  readonly #kind: DirectKind
+  #hash: string | null = null
+  #environment: 'live' | 'test' = 'live'
+
+  constructor(services: Services, keyId: string, kind: DirectKind) {
+    this.#services = services
+    this.#keyId = keyId
+    this.#kind = kind
+  }
+
+  /** The key as the next line is to be judged by it, or why it may not be used at all. Rejects when the stores are away. */
+  async known(): Promise<Known | { error: GatewayError }> {
+    try {
+      if (this.#hash === null) await this.changed()
+      const known = await this.#services.policies.find(this.#hash ?? '', scopes[this.#kind])
+      this.#environment = known.policy.environment
+      return known
+    } catch (error) {
+      if (error instanceof GatewayError) return { error }
+      throw error
+    }
+  }
+
+  /** The key as it is, allowed or not. Throws when there is none. */
+  async latest(): Promise<Known> {
+    const row = await this.#services.db.apiKey.findUniqueOrThrow({ where: { id: this.#keyId } })
+    return { policy: policyOf(row), fresh: '', scope: scopes[this.#kind] }
+  }
+
+  /** Whether the key has another secret than the one that was just refused. */
+  async changed(): Promise<boolean> {
+    const row = await this.#services.db.apiKey.findUnique({ where: { id: this.#keyId }, select: { hash: true } })
+    const isNew = row !== null && row.hash !== this.#hash
+    this.#hash = row?.hash ?? null
+    return isNew
+  }
+
+  /** Whether anybody is configured who serves one of the models that a line names. */
+  isServed(body: DirectKinds[DirectKind]['request']): boolean {
+    const { model, models = [] } = body as Named
+    const { catalog, upstreams } = this.#services
+    return [model, ...models].some(slug => {
+      const row = catalog.find(slug)
+      return row ? upstreams.targets(row, this.#environment).length > 0 : true
+    })
+  }
+}

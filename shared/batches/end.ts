@@ -1,0 +1,43 @@
+import type { Batch } from '../jobs/batches.ts'
+import type { Services } from '../services.ts'
+import { dropHolds } from '../wallet/holds.ts'
+import type { LineFault } from './request.ts'
+import type { Sealed } from './seal.ts'
+
+type Terminal = 'failed' | 'completed' | 'expired' | 'cancelled'
+
+const dayMs = 24 * 3_600_000
+
+/**
+ * Ends a batch: its status, its files and its webhook in one transaction. What follows and is cut off, the housekeeping
+ * does. Throws Superseded.
+ */
+export async function endBatch(
+  services: Services,
+  batch: Batch,
+  status: Terminal,
+  { faults = null, ...files }: Sealed & { faults?: LineFault[] | null },
+): Promise<void> {
+  const { batches, batchJournal, config, webhooks, files: store, scripts, log } = services
+  const parts = await batchJournal.parts(batch)
+  const lifeMs = batch.outputLifeSeconds === null ? config.fileRetentionDays * dayMs : batch.outputLifeSeconds * 1_000
+  const ids = [files.outputFileId, files.errorFileId].filter(id => id !== null)
+  const ended = await batches.end(
+    batch,
+    status,
+    { ...files, holdNano: 0n, ...(faults && { errors: faults }) },
+    async tx => {
+      await store.publish(tx, ids, 'batch_output', lifeMs)
+      await batchJournal.clear(tx, batch.id)
+    },
+  )
+  log.info({ batch: batch.id, status, completed: batch.completed, failed: batch.failed }, 'batch over')
+  const steps = [
+    () => dropHolds(scripts, [batch]),
+    () => store.remove(parts),
+    () => store.released(batch.inputFileId),
+    async () => ended.deliveryId && webhooks.enqueue([ended.deliveryId]),
+  ]
+  for (const step of steps)
+    await step().catch(error => log.warn({ err: error, batch: batch.id }, 'after a batch’s end'))
+}

@@ -1,0 +1,148 @@
+import { GatewayError } from '../base/errors.ts'
+import { newId } from '../base/ids.ts'
+import type { Client } from '../chat/client.ts'
+import { internalError } from '../chat/failures.ts'
+import { type Order, run } from '../chat/run.ts'
+import type { LineResult } from '../jobs/batch-journal.ts'
+import type { Scope } from '../keys/policy.ts'
+import { chatFeatures, completionFeatures, embeddingFeatures, type Features } from '../kinds/features.ts'
+import type { DirectKind, DirectKinds } from '../kinds/index.ts'
+import type { Services } from '../services.ts'
+import type { Gate, Ticket } from '../wallet/admission.ts'
+import type { UsageEvent } from '../wallet/usage-event.ts'
+
+/** A reservation to be given up once the line that it was for has its result; `tokens` corrects the rate lane. */
+export type Reservation = { ticket: Ticket; tokens: number }
+
+/** A line with its result, and what it still has reserved. */
+export type Finished = LineResult & { customId: string; reservation: Reservation | null }
+
+/** One go at a line: answered or refused for good, with what it reserved; or cut off. */
+export type Go = { reservation: Reservation | null; event: UsageEvent | null } & (
+  | { body: string }
+  | { error: GatewayError }
+  | { cut: true }
+)
+
+type LineOrder = Omit<Order<DirectKind>, 'raw' | 'session' | 'stream' | 'includeUsage'>
+
+/** Runs one line as if it were a request, but for its money: what it reserved and its usage are given to the caller. */
+export async function go(services: Services, order: LineOrder, calls: Calls): Promise<Go> {
+  const gate = new LineGate(services.admission, calls)
+  const client = calls.begin()
+  const whole = { ...order, raw: null, session: null, stream: false, includeUsage: false }
+  try {
+    await run({ ...services, admission: gate }, whole, client)
+  } catch (error) {
+    if (error instanceof GatewayError) return { ...gate.settled, error }
+    services.log.error({ err: error }, 'batch line failed')
+    return { ...gate.settled, error: internalError(error) }
+  } finally {
+    calls.end(client)
+  }
+  return client.body === null ? { ...gate.settled, cut: true } : { ...gate.settled, body: client.body }
+}
+
+/** Batch lines have minutes of their own: they never use up those of the key's direct requests. */
+class LineGate implements Gate {
+  readonly #admission: Gate
+  settled: { reservation: Reservation | null; event: UsageEvent | null } = { reservation: null, event: null }
+
+  readonly #calls: Calls
+
+  constructor(admission: Gate, calls: Calls) {
+    this.#admission = admission
+    this.#calls = calls
+  }
+
+  admit: Gate['admit'] = async (spender, fresh, id, bound) => {
+    const ticket = await this.#admission.admit({ ...spender, rateKey: `${spender.keyId}:batch` }, fresh, id, bound)
+    if (!('stale' in ticket)) this.#calls.reserved++
+    return ticket
+  }
+
+  settle: Gate['settle'] = (ticket, _costNano, tokens, event) => {
+    this.settled = { reservation: { ticket, tokens }, event }
+  }
+}
+
+/** The calls of a batch that are under way, to be cut off together. */
+export class Calls {
+  /** Reservations that are not given up yet: while there are any, money may come back. */
+  reserved = 0
+  readonly #clients = new Set<LineClient>()
+  #isCut = false
+
+  begin(): LineClient {
+    const client = new LineClient()
+    this.#clients.add(client)
+    if (this.#isCut) client.leave()
+    return client
+  }
+
+  end(client: LineClient): void {
+    this.#clients.delete(client)
+  }
+
+  cut(): void {
+    this.#isCut = true
+    for (const client of this.#clients) client.leave()
+  }
+}
+
+/** Whoever waits for a line's answer: it comes whole or not at all. */
+class LineClient implements Client {
+  gone = false
+  body: string | null = null
+  readonly #listeners: (() => void)[] = []
+
+  leave(): void {
+    this.gone = true
+    for (const listener of this.#listeners) listener()
+  }
+
+  onGone(listener: () => void): void {
+    this.#listeners.push(listener)
+    if (this.gone) listener()
+  }
+
+  answer(_headers: Record<string, string>, body: string): void {
+    this.body = body
+  }
+
+  open(): void {}
+  write(): boolean {
+    return true
+  }
+  send(): boolean {
+    return true
+  }
+  onDrain(): void {}
+  end(): void {}
+  abandon(): boolean {
+    return true
+  }
+}
+
+export const scopes = { chat: 'chat', embedding: 'embeddings', completion: 'completions' } as const satisfies Record<
+  DirectKind,
+  Scope
+>
+
+/** What a line asks for; `bytes` is its whole length, which is more than its body's. */
+export function featuresOf<K extends DirectKind>(kind: K, body: DirectKinds[K]['request'], bytes: number): Features {
+  if (kind === 'chat') return chatFeatures(body as DirectKinds['chat']['request'], bytes)
+  if (kind === 'embedding') return embeddingFeatures(body as DirectKinds['embedding']['request'], bytes)
+  return completionFeatures(body as DirectKinds['completion']['request'], bytes)
+}
+
+/** The line of the output file, or of the error file, that an answer makes (contract §7). `body` is JSON text. */
+export function answeredText(customId: string, requestId: string, statusCode: number, body: string): string {
+  const [id, custom_id, request_id] = [newId('batch_req'), customId, requestId].map(text => JSON.stringify(text))
+  return `{"id":${id},"custom_id":${custom_id},"response":{"status_code":${statusCode},"request_id":${request_id},"body":${body}},"error":null}`
+}
+
+/** The line of the error file for a request that was never answered. */
+export function unansweredText(customId: string, error: { code: string; message: string }): string {
+  return JSON.stringify({ id: newId('batch_req'), custom_id: customId, response: null, error })
+}

@@ -1,0 +1,291 @@
+import { setMaxListeners } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { GatewayError } from '../base/errors.ts'
+import { newId } from '../base/ids.ts'
+import type { Line } from '../io/lines.ts'
+import type { Resume } from '../jobs/batch-journal.ts'
+import type { Batch, BatchStatus } from '../jobs/batches.ts'
+import type { DirectKind } from '../kinds/index.ts'
+import type { Services } from '../services.ts'
+import { isBusy, pauseBeforeNext } from './again.ts'
+import { BatchKey } from './batch-key.ts'
+import { readLines } from './input.ts'
+import { answeredText, Calls, type Finished, featuresOf, type Go, go, unansweredText } from './line.ts'
+import { type BatchEndpoint, type BatchRequestLine, batchEndpoints, isBlank, readRequest } from './request.ts'
+import { ResultWriter } from './writer.ts'
+
+/** What a batch may hold in memory at a time: the lines it works on, and the results on their way to the journal. */
+const mostBytes = 32 * 1024 * 1024
+const mostUnwritten = 4_000
+const lookEveryMs = 1_000
+/** How long calls under way may still take once the batch is to end, or this process is. */
+const graceMs = 12_000
+/** A line that waits for money of its own batch looks again after this, should nobody tell it. */
+const moneyWaitMs = 1_000
+
+/** Why lines end without having been run. */
+const ends = {
+  cancelled: { code: 'batch_cancelled', message: 'The batch was cancelled before this request was answered.' },
+  expired: { code: 'batch_expired', message: 'The batch expired before this request was answered.' },
+} as const
+
+/** Whether every line has its result, and whether some of them have it because the batch expired. */
+export type Ran = { isOver: boolean; hasExpired: boolean }
+
+/**
+ * Runs the lines of a batch that have no result yet, until each has one; or until `stopping`, and somebody else goes on.
+ * The lines of a batch that is cancelled or expires end without being run. Rejects with Superseded, InputLost and what the
+ * storage throws.
+ */
+export async function runLines(services: Services, batch: Batch, stopping: AbortSignal): Promise<Ran> {
+  const runner = new LineRunner(services, batch)
+  const stop = () => runner.stop()
+  stopping.addEventListener('abort', stop, { once: true })
+  if (stopping.aborted) stop()
+  try {
+    return await runner.run()
+  } finally {
+    stopping.removeEventListener('abort', stop)
+  }
+}
+
+class LineRunner {
+  readonly #services: Services
+  readonly #batch: Batch
+  readonly #kind: DirectKind
+  readonly #key: BatchKey
+  readonly #writer: ResultWriter
+  readonly #calls = new Calls()
+  /** Lines without a written result, by number, each with the byte it begins at; the first is the lowest. */
+  readonly #open = new Map<number, number>()
+  #next: Resume
+  #serving = 0
+  #servingBytes = 0
+  readonly #mostServing: number
+  /** Cuts every pause short. */
+  readonly #hurry = new AbortController()
+  #grace: NodeJS.Timeout | null = null
+  #ending: keyof typeof ends | null = null
+  #hasExpired = false
+  #stopped = false
+  #failure: unknown = null
+  #wake: (() => void) | null = null
+  readonly #waitingForMoney = new Set<() => void>()
+
+  constructor(services: Services, batch: Batch) {
+    this.#services = services
+    this.#batch = batch
+    this.#kind = batchEndpoints[batch.endpoint as BatchEndpoint]
+    this.#key = new BatchKey(services, batch.keyId, this.#kind)
+    this.#next = { line: batch.resumeLine, byte: Number(batch.resumeByte) }
+    // A few more than there are places in a lane: they have reserved and only wait for their turn.
+    this.#mostServing = Math.ceil(services.config.bulkConcurrency * 1.5)
+    this.#writer = new ResultWriter(services, batch, {
+      resume: () => this.#resume(),
+      written: (results, status) => this.#written(results, status),
+      released: () => this.#released(),
+      failed: error => this.#fail(error),
+    })
+    setMaxListeners(0, this.#hurry.signal)
+    this.#note(batch.status)
+  }
+
+  async run(): Promise<Ran> {
+    const services = this.#services
+    const done = await services.batchJournal.done(this.#batch, this.#next.line)
+    const looking = setInterval(() => void this.#look(), lookEveryMs)
+    try {
+      for await (const group of readLines(services.blobs, this.#batch, this.#next)) {
+        for (const line of group) {
+          if (!done.has(line.number) && !isBlank(line.bytes!)) {
+            while (!this.#hasRoom() && !this.#isOver()) await this.#change()
+            if (this.#isOver()) break
+            this.#take(line)
+          }
+          this.#next = { line: line.number + 1, byte: line.end }
+        }
+        if (this.#isOver()) break
+      }
+      while (this.#serving > 0 && this.#failure === null) await this.#change()
+      await this.#writer.drain()
+      if (this.#failure !== null) throw this.#failure
+      return { isOver: !this.#stopped, hasExpired: this.#hasExpired }
+    } finally {
+      clearInterval(looking)
+      if (this.#grace) clearTimeout(this.#grace)
+      this.#hurry.abort()
+      this.#calls.cut()
+      this.#writer.close()
+    }
+  }
+
+  /** Lets calls under way finish for a while and takes no more lines. */
+  stop(): void {
+    this.#stopped = true
+    this.#finishSoon()
+  }
+
+  #isOver(): boolean {
+    return this.#stopped || this.#failure !== null
+  }
+
+  #fail(error: unknown): void {
+    this.#failure ??= error
+    this.#hurry.abort()
+    this.#calls.cut()
+    this.#wake?.()
+  }
+
+  #finishSoon(): void {
+    this.#hurry.abort()
+    this.#grace ??= setTimeout(() => this.#calls.cut(), graceMs)
+    this.#wake?.()
+  }
+
+  async #look(): Promise<void> {
+    try {
+      this.#note(await this.#services.batches.look(this.#batch))
+    } catch (error) {
+      if ((error as Error).name === 'Superseded') this.#fail(error)
+      else this.#services.log.debug({ err: error, batch: this.#batch.id }, 'cannot look at a batch')
+    }
+  }
+
+  #note(status: BatchStatus): void {
+    if (this.#ending) return
+    if (status === 'cancelling') this.#ending = 'cancelled'
+    else if (this.#services.clock.now() >= this.#batch.deadlineAt.getTime()) this.#ending = 'expired'
+    if (this.#ending) this.#finishSoon()
+  }
+
+  #change(): Promise<void> {
+    return new Promise(resolve => {
+      this.#wake = resolve
+    })
+  }
+
+  #hasRoom(): boolean {
+    const { results, characters } = this.#writer.backlog
+    if (results >= mostUnwritten || characters >= mostBytes) return false
+    return this.#serving === 0 || (this.#serving < this.#mostServing && this.#servingBytes < mostBytes)
+  }
+
+  #take(line: Line): void {
+    const bytes = line.bytes!.length
+    this.#open.set(line.number, this.#next.byte)
+    this.#serving++
+    this.#servingBytes += bytes
+    this.#serve(line)
+      .then(
+        result => result && this.#writer.add(result),
+        error => this.#fail(error),
+      )
+      .finally(() => {
+        this.#serving--
+        this.#servingBytes -= bytes
+        this.#wake?.()
+      })
+  }
+
+  #resume(): Resume {
+    const [first] = this.#open
+    return first ? { line: first[0], byte: first[1] } : this.#next
+  }
+
+  #written(results: readonly Finished[], status: BatchStatus): void {
+    for (const { line } of results) this.#open.delete(line)
+    this.#note(status)
+    this.#wake?.()
+  }
+
+  #released(): void {
+    this.#calls.reserved--
+    for (const wake of this.#waitingForMoney) wake()
+  }
+
+  /** Runs a line until it has its result; null when the run stops before that. */
+  async #serve({ number, bytes }: Line): Promise<Finished | null> {
+    const request = readRequest(bytes!)
+    for (let failures = 0; !this.#isOver(); ) {
+      if (this.#ending) {
+        this.#hasExpired ||= this.#ending === 'expired'
+        return this.#unanswered(number, request, ends[this.#ending])
+      }
+      const requestId = newId('req')
+      const went = await this.#go(request, bytes!.length, requestId)
+      if ('body' in went) return this.#answered(number, request, requestId, 200, went.body, went)
+      if ('error' in went) {
+        const { error } = went
+        if (error.status >= 500 && !isBusy(error) && error.status !== 503) failures++
+        const again = await this.#again(error, request, failures)
+        if (!again) return this.#answered(number, request, requestId, error.status, JSON.stringify(error.body), went)
+      }
+      this.#giveUp(went)
+    }
+    return null
+  }
+
+  async #go({ body }: BatchRequestLine, bytes: number, requestId: string): Promise<Go> {
+    const { config } = this.#services
+    const known = await this.#key.known()
+    if ('error' in known) return { reservation: null, event: null, error: known.error }
+    return go(
+      this.#services,
+      {
+        kind: this.#kind,
+        known,
+        scope: known.scope!,
+        body,
+        features: featuresOf(this.#kind, body, bytes),
+        requestId,
+        bulk: { discountPpm: config.discountsPpm.batch, deadlineMs: this.#batch.deadlineAt.getTime() },
+      },
+      this.#calls,
+    )
+  }
+
+  /** Waits for the moment at which a refused line may be tried again; false = its refusal is its result. */
+  async #again(error: GatewayError, { body }: BatchRequestLine, failures: number): Promise<boolean> {
+    if (error.status === 401) return this.#key.changed()
+    if (error.status === 402) return this.#moneyBack()
+    if (error.code === 'no_provider_available' && !this.#key.isServed(body)) return false
+    const pauseMs = pauseBeforeNext(error, failures)
+    if (pauseMs === null) return false
+    await sleep(pauseMs, undefined, { signal: this.#hurry.signal }).catch(() => {})
+    return true
+  }
+
+  /** Whether money may have come back: other lines of the batch have more reserved than they will cost. */
+  async #moneyBack(): Promise<boolean> {
+    if (this.#calls.reserved === 0) return false
+    const given = Promise.withResolvers<void>()
+    this.#waitingForMoney.add(given.resolve)
+    const timer = setTimeout(given.resolve, moneyWaitMs)
+    await given.promise
+    clearTimeout(timer)
+    this.#waitingForMoney.delete(given.resolve)
+    return true
+  }
+
+  #giveUp({ reservation }: Go): void {
+    if (!reservation) return
+    this.#services.admission.settle(reservation.ticket, 0, 0, null)
+    this.#released()
+  }
+
+  #answered(
+    line: number,
+    { customId }: BatchRequestLine,
+    requestId: string,
+    status: number,
+    body: string,
+    { reservation, event }: Go,
+  ): Finished {
+    const text = answeredText(customId, requestId, status, body)
+    return { line, customId, failed: status !== 200, text, event, reservation }
+  }
+
+  #unanswered(line: number, { customId }: BatchRequestLine, why: { code: string; message: string }): Finished {
+    return { line, customId, failed: true, text: unansweredText(customId, why), event: null, reservation: null }
+  }
+}

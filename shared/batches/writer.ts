@@ -1,0 +1,148 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Resume } from '../jobs/batch-journal.ts'
+import { type Batch, type BatchStatus, Superseded } from '../jobs/batches.ts'
+import type { Services } from '../services.ts'
+import { isDataFault } from '../wallet/ledger.ts'
+import { type Finished, unansweredText } from './line.ts'
+
+const writeDelayMs = 200
+const writeAtOnce = 512
+const mostPerWrite = 1_000
+const retryDelayMs = 500
+const installTries = 20
+
+type Listener = {
+  /** How far the input is done. */
+  resume(): Resume
+  written(results: readonly Finished[], status: BatchStatus): void
+  /** A reservation is given up. */
+  released(): void
+  failed(error: unknown): void
+}
+
+/**
+ * Results on their way into the journal: written in groups, at most 200 ms after the first. What a line had reserved is
+ * given up once its charge counts. While Postgres is away they wait.
+ */
+export class ResultWriter {
+  readonly #services: Services
+  readonly #batch: Batch
+  readonly #listener: Listener
+  #waiting: Finished[] = []
+  #waitingCharacters = 0
+  #timer: NodeJS.Timeout | null = null
+  #writing: Promise<void> | null = null
+  readonly #releasing = new Set<Promise<void>>()
+  #over = false
+
+  constructor(services: Services, batch: Batch, listener: Listener) {
+    this.#services = services
+    this.#batch = batch
+    this.#listener = listener
+  }
+
+  /** Results that are not written yet, and the length of their texts. */
+  get backlog(): { results: number; characters: number } {
+    return { results: this.#waiting.length, characters: this.#waitingCharacters }
+  }
+
+  add(result: Finished): void {
+    this.#waiting.push(result)
+    this.#waitingCharacters += result.text.length
+    if (this.#waiting.length >= writeAtOnce) void this.drain()
+    else this.#timer ??= setTimeout(() => void this.drain(), writeDelayMs)
+  }
+
+  /** Resolves when everything added so far is written and its reservations are given up. Never rejects. */
+  async drain(): Promise<void> {
+    if (this.#timer) clearTimeout(this.#timer)
+    this.#timer = null
+    while (this.#waiting.length > 0 && !this.#over) {
+      this.#writing ??= this.#write().finally(() => {
+        this.#writing = null
+      })
+      await this.#writing
+    }
+    await Promise.all(this.#releasing)
+  }
+
+  /** Nothing more is written; what waits gives its reservations up. */
+  close(): void {
+    this.#over = true
+    if (this.#timer) clearTimeout(this.#timer)
+    this.#giveUp(this.#waiting.splice(0))
+  }
+
+  async #write(): Promise<void> {
+    const group = this.#waiting.slice(0, mostPerWrite)
+    while (!this.#over) {
+      try {
+        const status = await this.#services.batchJournal.record(this.#batch, group, this.#listener.resume())
+        this.#waiting.splice(0, group.length)
+        for (const { text } of group) this.#waitingCharacters -= text.length
+        this.#listener.written(group, status)
+        this.#track(this.#release(group))
+        return
+      } catch (error) {
+        if (error instanceof Superseded) {
+          this.close()
+          return this.#listener.failed(error)
+        }
+        if (isDataFault(error)) await this.#replaceRefused(group)
+        else this.#services.log.warn({ err: error, batch: this.#batch.id }, 'results of a batch are written later')
+        await sleep(retryDelayMs)
+      }
+    }
+  }
+
+  /** Postgres refuses a result by itself: its line ends with an error, so that it does not hold up the others. */
+  async #replaceRefused(group: Finished[]): Promise<void> {
+    const { batchJournal, log } = this.#services
+    for (const result of group) {
+      try {
+        await batchJournal.record(this.#batch, [result], this.#listener.resume())
+      } catch (error) {
+        if (!isDataFault(error)) throw error
+        log.error({ err: error, batch: this.#batch.id, line: result.line }, 'a result was refused by Postgres')
+        const message = 'The answer could not be stored. Nothing was charged.'
+        Object.assign(result, {
+          failed: true,
+          text: unansweredText(result.customId, { code: 'internal_error', message }),
+          event: null,
+        })
+      }
+    }
+  }
+
+  #track(work: Promise<void>): void {
+    this.#releasing.add(work)
+    void work.finally(() => this.#releasing.delete(work))
+  }
+
+  /** Lets go of what a group had reserved, not before its charges count in Redis: the money would be free for a moment. */
+  async #release(group: readonly Finished[]): Promise<void> {
+    const { accounts, log } = this.#services
+    const { id, organisationId, keyId } = this.#batch
+    const months = new Set(group.flatMap(({ event }) => (event && event.cost > 0 ? event.month : [])))
+    for (const month of months) {
+      for (let tries = 1; tries <= installTries; tries++) {
+        try {
+          await accounts.install(organisationId, keyId, month)
+          break
+        } catch (error) {
+          log.warn({ err: error, batch: id }, 'charges of a batch count later')
+          await sleep(retryDelayMs)
+        }
+      }
+    }
+    this.#giveUp(group)
+  }
+
+  #giveUp(group: readonly Finished[]): void {
+    for (const { reservation } of group) {
+      if (!reservation) continue
+      this.#services.admission.settle(reservation.ticket, 0, reservation.tokens, null)
+      this.#listener.released()
+    }
+  }
+}

@@ -1,0 +1,39 @@
+import type { Client } from './client.ts'
+
+/** Whoever waits for the answer of a delayed request: it comes whole or not at all. */
+export class WholeClient implements Client {
+  gone = false
+  /** The answer's JSON text, once it is there. */
+  body: string | null = null
+  readonly #listeners: (() => void)[] = []
+
+  /** Cuts the call off. */
+  leave(): void {
+    if (this.gone) return
+    this.gone = true
+    for (const listener of this.#listeners) listener()
+  }
+
+  onGone(listener: () => void): void {
+    this.#listeners.push(listener)
+    if (this.gone) listener()
+  }
+
+  answer(_headers: Record<string, string>, body: string): void {
+    this.body = body
+  }
+
+  // The parts of a streamed answer, which nobody asks for.
+  open(): void {}
+  write(): boolean {
+    return true
+  }
+  send(): boolean {
+    return true
+  }
+  onDrain(): void {}
+  end(): void {}
+  abandon(): boolean {
+    return true
+  }
+}

@@ -1,0 +1,135 @@
+import type { Batch } from '../generated/prisma/client.ts'
+import type { Connection, Database } from '../io/db.ts'
+import { bookUsage } from '../wallet/ledger.ts'
+import type { UsageEvent } from '../wallet/usage-event.ts'
+import { type BatchStatus, type Owned, Superseded } from './batches.ts'
+
+/** What became of a line: its text for the output file, or for the error file when it `failed`; and its usage, if it was run. */
+export type LineResult = { line: number; failed: boolean; text: string; event: UsageEvent | null }
+
+/** All lines before this one, which begins at this byte of the input, have a result. */
+export type Resume = { line: number; byte: number }
+
+/** A stretch of the journal that fits into memory: its lines, in order. */
+type Page = { line: number; text: string }[]
+
+const pageBytes = 4 * 1024 * 1024
+const mostPerPage = 2_000
+
+/**
+ * The results of running batches, until they are sealed into files: one row per line. A line's row, its charge and the
+ * batch's counts are written in one transaction, so that a line that has a row was charged, and none is run twice.
+ */
+export class BatchJournal {
+  readonly #db: Database
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  /** Writes results with their charges; those that are there already change nothing. Gives the batch's status. Throws Superseded. */
+  record({ id, epoch }: Owned, results: readonly LineResult[], resume: Resume): Promise<BatchStatus> {
+    const events = results.flatMap(({ event }) => event ?? [])
+    const of = (figure: (event: UsageEvent) => number) => results.map(({ event }) => (event ? figure(event) : 0))
+    return this.#db.$transaction(async tx => {
+      const [batch] = await tx.$queryRaw<{ status: BatchStatus }[]>`
+        WITH given AS (
+          SELECT * FROM unnest(
+            ${results.map(({ line }) => line)}::int[], ${results.map(({ failed }) => failed)}::boolean[],
+            ${results.map(({ text }) => text)}::text[], ${of(event => event.cost)}::bigint[],
+            ${of(event => event.promptTokens)}::bigint[], ${of(event => event.cachedTokens)}::bigint[],
+            ${of(event => event.completionTokens)}::bigint[], ${of(event => event.reasoningTokens)}::bigint[]
+          ) AS g(line, failed, text, cost, prompt, cached, completion, reasoning)
+        ), written AS (
+          INSERT INTO batch_lines (batch_id, line, failed, text) SELECT ${id}, line, failed, text FROM given
+          ON CONFLICT DO NOTHING RETURNING line
+        ), sums AS (
+          SELECT count(*) FILTER (WHERE NOT failed) AS completed, count(*) FILTER (WHERE failed) AS failed,
+            sum(cost) AS cost, sum(prompt) AS prompt, sum(cached) AS cached, sum(completion) AS completion,
+            sum(reasoning) AS reasoning
+          FROM given JOIN written USING (line)
+        )
+        UPDATE batches b SET completed = b.completed + s.completed, failed = b.failed + s.failed,
+          cost_nano = b.cost_nano + coalesce(s.cost, 0), prompt_tokens = b.prompt_tokens + coalesce(s.prompt, 0),
+          cached_tokens = b.cached_tokens + coalesce(s.cached, 0),
+          completion_tokens = b.completion_tokens + coalesce(s.completion, 0),
+          reasoning_tokens = b.reasoning_tokens + coalesce(s.reasoning, 0),
+          resume_line = ${resume.line}, resume_byte = ${resume.byte}
+        FROM sums s WHERE b.id = ${id} AND b.epoch = ${epoch} RETURNING b.status`
+      // What was inserted above goes with the transaction.
+      if (!batch) throw new Superseded()
+      if (events.length > 0) await bookUsage(tx, events)
+      return batch.status
+    })
+  }
+
+  /** Counts the results anew, where a provider's own count stood in for them. Throws Superseded. */
+  async recount({ id, epoch }: Owned): Promise<void> {
+    const changed = await this.#db.$executeRaw`
+      UPDATE batches SET
+        completed = (SELECT count(*) FROM batch_lines WHERE batch_id = ${id} AND NOT batch_lines.failed),
+        failed = (SELECT count(*) FROM batch_lines WHERE batch_id = ${id} AND batch_lines.failed)
+      WHERE id = ${id} AND epoch = ${epoch}`
+    if (changed === 0) throw new Superseded()
+  }
+
+  /** The lines from `from` on that have a result. */
+  async done({ id }: Owned, from: number): Promise<Set<number>> {
+    const rows = await this.#db.batchLine.findMany({
+      where: { batchId: id, line: { gte: from } },
+      select: { line: true },
+    })
+    return new Set(rows.map(({ line }) => line))
+  }
+
+  /** The texts of one of the two files that are not in a part yet, in pages of a few megabytes. */
+  async *pages({ id }: Owned, failed: boolean): AsyncGenerator<Page> {
+    const sizes = await this.#db.$queryRaw<{ line: number; bytes: number }[]>`
+      SELECT line, octet_length(text) AS bytes FROM batch_lines
+      WHERE batch_id = ${id} AND failed = ${failed} AND text IS NOT NULL ORDER BY line`
+    for (let from = 0; from < sizes.length; ) {
+      let bytes = 0
+      let to = from
+      while (to < sizes.length && to - from < mostPerPage && (to === from || bytes + sizes[to]!.bytes <= pageBytes))
+        bytes += sizes[to++]!.bytes
+      const rows = await this.#db.batchLine.findMany({
+        where: { batchId: id, failed, line: { gte: sizes[from]!.line, lte: sizes[to - 1]!.line } },
+        select: { line: true, text: true },
+        orderBy: { line: 'asc' },
+      })
+      yield rows.flatMap(({ line, text }) => (text === null ? [] : [{ line, text }]))
+      from = to
+    }
+  }
+
+  /** Forgets the texts of lines that are now in a part of the output. Throws Superseded. */
+  async moved(
+    { id, epoch }: Owned,
+    lines: readonly number[],
+    part: { fileId: string; storageKey: string },
+  ): Promise<void> {
+    await this.#db.$transaction(async tx => {
+      const [batch] = await tx.$queryRaw<Pick<Batch, 'id'>[]>`
+        SELECT id FROM batches WHERE id = ${id} AND epoch = ${epoch} FOR UPDATE`
+      if (!batch) throw new Superseded()
+      const number = await tx.batchPart.count({ where: { batchId: id } })
+      await tx.batchPart.create({ data: { batchId: id, number, ...part } })
+      await tx.$executeRaw`UPDATE batch_lines SET text = NULL WHERE batch_id = ${id} AND line = ANY(${[...lines]}::int[])`
+    })
+  }
+
+  /** The parts of the output, in their order. */
+  parts({ id }: Owned): Promise<{ fileId: string; storageKey: string }[]> {
+    return this.#db.batchPart.findMany({
+      where: { batchId: id },
+      select: { fileId: true, storageKey: true },
+      orderBy: { number: 'asc' },
+    })
+  }
+
+  /** Forgets a batch's results: they are in its files. */
+  async clear(tx: Connection, id: string): Promise<void> {
+    await tx.batchLine.deleteMany({ where: { batchId: id } })
+    await tx.batchPart.deleteMany({ where: { batchId: id } })
+  }
+}

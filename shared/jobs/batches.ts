@@ -1,0 +1,186 @@
+import { GatewayError } from '../base/errors.ts'
+import { newId } from '../base/ids.ts'
+import type { Clock } from '../base/time.ts'
+import type { Batch, Prisma } from '../generated/prisma/client.ts'
+import type { Connection, Database } from '../io/db.ts'
+import type { Webhooks } from './webhooks.ts'
+
+export type { Batch }
+export type BatchStatus = Batch['status']
+
+export const unfinished = ['validating', 'in_progress', 'finalizing', 'cancelling'] as const satisfies BatchStatus[]
+type Terminal = Exclude<BatchStatus, (typeof unfinished)[number]>
+
+/** What a batch is made of. */
+export type NewBatch = Pick<
+  Batch,
+  | 'organisationId'
+  | 'keyId'
+  | 'requestId'
+  | 'environment'
+  | 'endpoint'
+  | 'routing'
+  | 'month'
+  | 'capNano'
+  | 'webhookUrl'
+  | 'outputLifeSeconds'
+  | 'deadlineAt'
+> & { metadata: object | null }
+
+type Input = { id: string; storageKey: string; bytes: bigint }
+
+/** Somebody else took the batch over: whatever this owner still has in hand is void. */
+export class Superseded extends Error {
+  override name = 'Superseded'
+}
+
+/** The most batches of one organisation that are not over. */
+const mostUnfinished = 100
+
+/**
+ * The rows of batches and the only hand that changes them. One worker at a time owns a batch: every claim raises its epoch,
+ * and a change is made under the epoch that its owner claimed, or not at all.
+ */
+export class Batches {
+  readonly #db: Database
+  readonly #webhooks: Webhooks
+  readonly #clock: Clock
+
+  constructor({ db, webhooks, clock }: { db: Database; webhooks: Webhooks; clock: Clock }) {
+    this.#db = db
+    this.#webhooks = webhooks
+    this.#clock = clock
+  }
+
+  /**
+   * Writes a batch over an input that `inputOf` finds within the same transaction. Throws what that throws, and 429 when
+   * the organisation has too many unfinished ones.
+   */
+  create(batch: NewBatch, inputOf: (tx: Connection) => Promise<Input>): Promise<Batch> {
+    const { metadata, ...fields } = batch
+    const { organisationId } = fields
+    return this.#db.$transaction(async tx => {
+      const open = await tx.batch.count({ where: { organisationId, status: { in: [...unfinished] } } })
+      if (open >= mostUnfinished) {
+        const message = `Your organisation has ${open} unfinished batches. Wait until some of them are over, or cancel them.`
+        throw new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '60' } })
+      }
+      const input = await inputOf(tx)
+      return tx.batch.create({
+        data: {
+          ...fields,
+          id: newId('batch'),
+          inputFileId: input.id,
+          inputKey: input.storageKey,
+          inputBytes: input.bytes,
+          createdAt: new Date(this.#clock.now()),
+          ...(metadata && { metadata }),
+        },
+      })
+    })
+  }
+
+  /** An organisation's batch; null also for another's. Test keys see test batches, live keys live ones. */
+  find(id: string, { organisationId, environment }: Owner): Promise<Batch | null> {
+    return this.#db.batch.findFirst({ where: { id, organisationId, environment } })
+  }
+
+  /** An organisation's batches by age, after the one named. */
+  list({ organisationId, environment }: Owner, page: { limit: number; after?: string; order: 'asc' | 'desc' }) {
+    const { limit, after, order } = page
+    return this.#db.batch.findMany({
+      where: { organisationId, environment, ...(after && { id: order === 'desc' ? { lt: after } : { gt: after } }) },
+      orderBy: { id: order },
+      take: limit,
+    })
+  }
+
+  read(id: string): Promise<Batch | null> {
+    return this.#db.batch.findUnique({ where: { id } })
+  }
+
+  /** Takes a batch that is not over, from whoever had it; null when it is over. */
+  async claim(id: string): Promise<Batch | null> {
+    const where = { id, status: { in: [...unfinished] } }
+    const [batch] = await this.#db.batch.updateManyAndReturn({ where, data: { epoch: { increment: 1 } } })
+    return batch ?? null
+  }
+
+  /** Changes a batch that its owner knows at one of these statuses; gives it as it is then, changed or not. Throws Superseded. */
+  async change(
+    { id, epoch }: Owned,
+    from: readonly BatchStatus[],
+    data: Prisma.BatchUpdateManyMutationInput,
+  ): Promise<Batch> {
+    const [batch] = await this.#db.batch.updateManyAndReturn({ where: { id, epoch, status: { in: [...from] } }, data })
+    const current = batch ?? (await this.read(id))
+    if (current?.epoch !== epoch) throw new Superseded()
+    return current
+  }
+
+  /** The status of a batch as it is now. Throws Superseded. */
+  async look({ id, epoch }: Owned): Promise<BatchStatus> {
+    const row = await this.#db.batch.findUnique({ where: { id }, select: { status: true, epoch: true } })
+    if (row?.epoch !== epoch) throw new Superseded()
+    return row.status
+  }
+
+  /** Asks for an end before all lines were run; null when the batch is over. */
+  async cancel(id: string): Promise<Batch | null> {
+    const cancellingAt = new Date(this.#clock.now())
+    const running = ['validating', 'in_progress', 'finalizing'] as const
+    const [batch] = await this.#db.batch.updateManyAndReturn({
+      where: { id, status: { in: [...running] } },
+      data: { status: 'cancelling', cancellingAt },
+    })
+    if (batch) return batch
+    const current = await this.read(id)
+    return current?.status === 'cancelling' ? current : null
+  }
+
+  /**
+   * Ends a batch with its webhook: all or nothing. `within` does what belongs to the same transaction. Throws Superseded.
+   */
+  async end(
+    { id, epoch }: Owned,
+    status: Terminal,
+    data: Prisma.BatchUpdateManyMutationInput,
+    within: (tx: Connection) => Promise<unknown> = async () => {},
+  ): Promise<{ batch: Batch; deliveryId: string | null }> {
+    const nowMs = this.#clock.now()
+    return this.#db.$transaction(async tx => {
+      const [batch] = await tx.batch.updateManyAndReturn({
+        where: { id, epoch, status: { in: [...unfinished] } },
+        data: { status, [`${status}At`]: new Date(nowMs), ...data },
+      })
+      if (!batch) throw new Superseded()
+      await within(tx)
+      const { organisationId, webhookUrl: url } = batch
+      const type = `batch.${status}`
+      const deliveryId = url && (await this.#webhooks.insert(tx, { organisationId, batchId: id, type, url, nowMs }))
+      return { batch, deliveryId }
+    })
+  }
+
+  /** Ids of all batches that are not over, in pages. */
+  async *idsUnfinished(): AsyncGenerator<string[]> {
+    let after = ''
+    for (let page = 0; page < mostPages; page++) {
+      const rows = await this.#db.batch.findMany({
+        where: { status: { in: [...unfinished] }, id: { gt: after } },
+        select: { id: true },
+        orderBy: { id: 'asc' },
+        take: pageSize,
+      })
+      if (rows.length > 0) yield rows.map(({ id }) => id)
+      if (rows.length < pageSize) return
+      after = rows.at(-1)!.id
+    }
+  }
+}
+
+const pageSize = 1_000
+const mostPages = 1_000
+
+type Owner = Pick<Batch, 'organisationId' | 'environment'>
+export type Owned = Pick<Batch, 'id' | 'epoch'>
