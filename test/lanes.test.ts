@@ -1,0 +1,405 @@
+import { getEventListeners } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
+import test, { type ExecutionContext } from 'ava'
+import type { GatewayError } from '../shared/base/errors.ts'
+import { openProducer, type Redis, ready } from '../shared/io/redis.ts'
+import { Lanes, type Slot } from '../shared/providers/lanes.ts'
+import { eventually } from './support/gateway.ts'
+import { freshRedis, privateRedis } from './support/stack.ts'
+
+let stores: { url: string; release(): Promise<void> }
+test.before(async () => {
+  stores = await freshRedis()
+})
+test.after.always(() => stores?.release())
+
+/** A worker as far as its lanes go. */
+type Worker = { lanes: Lanes; redis: Redis; commands(): number; die(): void }
+
+type Shared = { limit: number; epoch: number; refusals: number; rest_until: number; leases: Record<string, object> }
+
+const never = new AbortController().signal
+
+/** Workers with one provider, which is each test's own. */
+class World {
+  readonly #t: ExecutionContext
+  readonly #url: string
+  readonly #most: number
+  /** What all clocks are ahead of the time. */
+  aheadMs = 0
+  /** Calls in flight now, of all workers that live, and the most there ever were. */
+  readonly inFlight = new Map<Worker, number>()
+  peak = 0
+  /** How many calls were begun. */
+  begun = 0
+
+  constructor(t: ExecutionContext, most = 128, url = stores.url) {
+    this.#t = t
+    this.#url = url
+    this.#most = most
+  }
+
+  async worker(): Promise<Worker> {
+    const redis = openProducer({ redisUrl: this.#url, redisTlsVerify: true })
+    redis.on('error', () => {})
+    await ready(redis, 5_000)
+    const lanes = new Lanes({ redis, clock: { now: () => Date.now() + this.aheadMs }, most: this.#most })
+    let commands = 0
+    const send = redis.sendCommand.bind(redis)
+    redis.sendCommand = (...args) => {
+      commands++
+      return send(...args)
+    }
+    const die = () => {
+      this.inFlight.delete(worker)
+      redis.disconnect()
+    }
+    const worker: Worker = { lanes, redis, commands: () => commands, die }
+    this.inFlight.set(worker, 0)
+    this.#t.teardown(() => {
+      lanes.close()
+      redis.disconnect()
+    })
+    return worker
+  }
+
+  enter({ lanes }: Worker, deadlineMs = 0, signal = never): Promise<Slot> {
+    return lanes.enter(this.#t.title, { deadlineMs, signal })
+  }
+
+  /** Enters so often at once, and counts what is in flight until it ends. */
+  crowd(worker: Worker, size: number): Slot[] {
+    const slots: Slot[] = []
+    for (let i = 0; i < size; i++) void this.#counted(worker).then(slot => slot && slots.push(slot))
+    return slots
+  }
+
+  /** As many clients as `clients`, each with one call after the other of `callMs`, until `isOver`. */
+  async drive(worker: Worker, clients: number, isOver: () => boolean, callMs: () => number = () => 2): Promise<void> {
+    const client = async () => {
+      while (!isOver()) {
+        const slot = await this.#counted(worker)
+        if (!slot) return
+        await sleep(callMs())
+        slot.end('answered')
+      }
+    }
+    await Promise.all(Array.from({ length: clients }, client))
+  }
+
+  /** Null once the worker is dead. */
+  async #counted(worker: Worker): Promise<Slot | null> {
+    const slot = await this.enter(worker).catch(() => null)
+    if (!slot || !this.inFlight.has(worker)) return null
+    this.#count(worker, 1)
+    this.begun++
+    let isOver = false
+    const end: Slot['end'] = (outcome, retryAfterMs) => {
+      if (!isOver) this.#count(worker, -1)
+      isOver = true
+      slot.end(outcome, retryAfterMs)
+    }
+    return { end }
+  }
+
+  #count(worker: Worker, by: number): void {
+    const count = this.inFlight.get(worker)
+    if (count === undefined) return
+    this.inFlight.set(worker, count + by)
+    this.peak = Math.max(this.peak, this.total)
+  }
+
+  get total(): number {
+    return [...this.inFlight.values()].reduce((sum, count) => sum + count, 0)
+  }
+
+  async shared({ redis }: Worker): Promise<Shared> {
+    return JSON.parse((await redis.get(`lane:${this.#t.title}`)) ?? 'null')
+  }
+
+  /** Grows the limit to all there may be, and ends everything. */
+  async grow(worker: Worker): Promise<void> {
+    await this.drive(worker, 2 * this.#most, () => this.peak === this.#most)
+  }
+
+  /** Holds as many calls as there may be. */
+  async full(worker: Worker, count: number): Promise<Slot[]> {
+    const slots = this.crowd(worker, count)
+    await eventually(() => slots.length === count, `${count} calls are in flight`)
+    return slots
+  }
+}
+
+async function refusal(t: ExecutionContext, entering: Promise<Slot>): Promise<GatewayError> {
+  return (await t.throwsAsync(entering)) as GatewayError
+}
+
+test('16 calls at first, and no more while nobody answers', async t => {
+  const world = new World(t)
+  const [one, other] = [await world.worker(), await world.worker()]
+  const crowds = [world.crowd(one, 40), world.crowd(other, 40)]
+  await eventually(() => world.total === 16, '16 calls are in flight')
+  await sleep(700)
+  t.is(world.total, 16)
+  for (const slot of crowds.flat()) slot.end('failed')
+  await eventually(() => world.begun > 16, 'failed calls make room')
+  t.is((await world.shared(one)).limit, 16)
+  t.true(world.peak <= 16)
+})
+
+test('all there may be, and never more, while two workers are answered', async t => {
+  const world = new World(t)
+  const workers = [await world.worker(), await world.worker()]
+  let isOver = false
+  const driven = workers.map(worker => world.drive(worker, 200, () => isOver))
+  await eventually(() => world.total === 128, 'the limit is reached')
+  const fair = () => workers.every(worker => world.inFlight.get(worker) === 64)
+  await eventually(fair, 'each has its half')
+  isOver = true
+  await Promise.all(driven)
+  t.is(world.peak, 128)
+})
+
+test('no growth while the limit is not used', async t => {
+  const world = new World(t)
+  const worker = await world.worker()
+  await world.drive(worker, 16, () => world.begun > 1_000)
+  t.is((await world.shared(worker)).limit, 16)
+})
+
+test('some commands for thousands of calls, none without calls', async t => {
+  const world = new World(t)
+  const [busy, idle, watching] = [await world.worker(), await world.worker(), await world.worker()]
+  await world.drive(busy, 64, () => world.begun > 4_000)
+  t.true(busy.commands() < 200, `${busy.commands()} commands`)
+  await eventually(
+    async () => Object.keys((await world.shared(watching)).leases).length === 0,
+    'the share is given back',
+  )
+  const quiet = busy.commands()
+  await sleep(1_200)
+  t.is(busy.commands(), quiet)
+  t.is(idle.commands(), 0)
+})
+
+test('never more than the limit while workers come, go and die', async t => {
+  const most = 7
+  const world = new World(t, most)
+  const living: Worker[] = []
+  const driven: Promise<void>[] = []
+  const untilMs = Date.now() + 6_000
+  while (Date.now() < untilMs) {
+    if (living.length < 4 && Math.random() < 0.5) {
+      const worker = await world.worker()
+      living.push(worker)
+      const isOver = () => Date.now() > untilMs || !world.inFlight.has(worker)
+      driven.push(world.drive(worker, 1 + Math.floor(Math.random() * 8), isOver, () => Math.random() * 60))
+    } else if (living.length > 1 && Math.random() < 0.3) {
+      const [worker] = living.splice(Math.floor(Math.random() * living.length), 1)
+      if (Math.random() < 0.5) worker!.die()
+      worker!.lanes.close()
+    }
+    await sleep(Math.random() * 500)
+  }
+  await Promise.all(driven)
+  t.true(world.peak <= most, `${world.peak} in flight`)
+  t.true(world.begun > 200, `${world.begun} begun`)
+})
+
+test('half the limit, once, and a pause on every worker after a burst of refusals', async t => {
+  const world = new World(t, 32)
+  const [one, other] = [await world.worker(), await world.worker()]
+  await world.grow(one)
+  const crowds = [world.crowd(one, 40), world.crowd(other, 40)]
+  await eventually(() => world.total === 32, 'all are in flight')
+  const slots = crowds.flat()
+  const { epoch } = await world.shared(one)
+  const before = world.begun
+  const untilMs = Date.now() + 1_500
+  for (const slot of slots.slice(0, 20)) slot.end('refused', 1_500)
+  await eventually(async () => (await world.shared(one)).epoch !== epoch, 'the limit is cut')
+  for (const slot of slots.slice(20)) slot.end('refused', 1)
+  await eventually(() => world.begun > before, 'the pause is over')
+  t.true(Date.now() >= untilMs)
+  await eventually(() => world.total === 16, 'half is in flight')
+  await sleep(600)
+  t.is(world.total, 16)
+  t.is((await world.shared(one)).limit, 16)
+})
+
+test('slow growth after a refusal', async t => {
+  const world = new World(t, 32)
+  const worker = await world.worker()
+  await world.grow(worker)
+  const [slot] = await world.full(worker, 1)
+  slot!.end('refused', 1)
+  await eventually(async () => (await world.shared(worker)).limit === 16, 'the limit is cut')
+  const { rest_until } = await world.shared(worker)
+  let hasGrown = false
+  await world.drive(worker, 64, () => (hasGrown ||= world.total >= 18))
+  const { limit } = await world.shared(worker)
+  const [seconds] = await worker.redis.time()
+  t.true(limit >= 18 && limit <= 16 + (seconds! + 1 - rest_until / 1_000), `${limit}`)
+})
+
+test('a pause that grows while refusals come without a time and without an answer', async t => {
+  const world = new World(t, 1)
+  const worker = await world.worker()
+  const inARow: number[] = []
+  for (let i = 0; i < 3; i++) {
+    if (i === 2) (await world.enter(worker)).end('answered')
+    const slot = await world.enter(worker)
+    const { epoch } = await world.shared(worker)
+    const refusedMs = Date.now()
+    slot.end('refused')
+    await eventually(async () => (await world.shared(worker)).epoch !== epoch, 'the limit is cut')
+    const { limit, refusals, rest_until } = await world.shared(worker)
+    t.is(limit, 1)
+    t.true(rest_until - refusedMs >= 750 * 2 ** (refusals - 1))
+    inARow.push(refusals)
+  }
+  t.deepEqual(inARow, [1, 2, 1])
+})
+
+test('a call that fails or ends twice frees its place once', async t => {
+  const world = new World(t, 1)
+  const worker = await world.worker()
+  const slot = await world.enter(worker)
+  const waiting = world.crowd(worker, 2)
+  slot.end('failed')
+  slot.end('refused', 60_000)
+  slot.end('answered')
+  await eventually(() => waiting.length === 1, 'one is let in')
+  await sleep(700)
+  t.is(waiting.length, 1)
+})
+
+test('the earliest deadline first, then whoever came first', async t => {
+  const world = new World(t, 1)
+  const worker = await world.worker()
+  const first = await world.enter(worker)
+  const came: string[] = []
+  const deadlines = [500, 100, 300, 100, 200, 500, 400, 100]
+  const entered = deadlines.map((deadlineMs, i) =>
+    world.enter(worker, deadlineMs).then(slot => {
+      came.push(`${deadlineMs}-${i}`)
+      slot.end('answered')
+    }),
+  )
+  first.end('answered')
+  await Promise.all(entered)
+  t.deepEqual(came, ['100-1', '100-3', '100-7', '200-4', '300-2', '400-6', '500-0', '500-5'])
+})
+
+test('aborted turns leave their place and their signal', async t => {
+  const world = new World(t, 1)
+  const worker = await world.worker()
+  const leaving = new AbortController()
+  const reason = new Error('gone')
+  const first = await world.enter(worker)
+  const entering = [0, 0, 0].map(() => world.enter(worker, 0, leaving.signal))
+  const staying = new AbortController()
+  const last = world.enter(worker, 1, staying.signal)
+  t.is(getEventListeners(leaving.signal, 'abort').length, 3)
+  leaving.abort(reason)
+  for (const one of await Promise.allSettled([...entering, world.enter(worker, 0, leaving.signal)]))
+    t.like(one, { status: 'rejected', reason })
+  first.end('answered')
+  await last
+  for (const { signal } of [leaving, staying]) t.is(getEventListeners(signal, 'abort').length, 0)
+})
+
+test('503 after a minute of waiting', async t => {
+  const world = new World(t, 1)
+  const worker = await world.worker()
+  await world.enter(worker)
+  const entering = world.enter(worker)
+  world.aheadMs += 60_001
+  const error = await refusal(t, entering)
+  t.like(error, { code: 'no_provider_available', status: 503, headers: { 'retry-after': '10' } })
+})
+
+test('503 at once on every worker while the provider asks for a longer pause than anybody waits', async t => {
+  const world = new World(t, 2)
+  const [one, other] = [await world.worker(), await world.worker()]
+  const slot = await world.enter(one)
+  await world.enter(one)
+  const waiting = [world.enter(one), world.enter(other)]
+  slot.end('refused', 24 * 3_600_000)
+  for (const entering of [...waiting, world.enter(one)]) {
+    const error = await refusal(t, entering)
+    t.is(error.code, 'no_provider_available')
+    const seconds = Number(error.headers['retry-after'])
+    t.true(seconds > 3_590 && seconds <= 3_600, `${seconds}`)
+  }
+})
+
+test('503 when ten thousand wait', async t => {
+  const world = new World(t, 1)
+  const worker = await world.worker()
+  await world.enter(worker)
+  const waiting = Array.from({ length: 10_000 }, () => world.enter(worker))
+  t.is((await refusal(t, world.enter(worker))).code, 'no_provider_available')
+  worker.lanes.close()
+  const ends = await Promise.allSettled(waiting)
+  t.true(ends.every(end => end.status === 'rejected' && end.reason.status === 503))
+})
+
+test('the share of a worker that dies, closes or has no more to do is given to others', async t => {
+  const world = new World(t, 4)
+  const [dying, closing, ending, heir] = [
+    await world.worker(),
+    await world.worker(),
+    await world.worker(),
+    await world.worker(),
+  ]
+  await world.full(dying, 4)
+  dying.die()
+  await world.full(closing, 4)
+  world.inFlight.set(closing, 0)
+  closing.lanes.close()
+  const slots = await world.full(ending, 4)
+  const waiting = world.crowd(heir, 4)
+  for (const slot of slots) slot.end('failed')
+  await eventually(() => waiting.length === 4, 'the last one has it all')
+  t.is(world.peak, 4)
+  await t.throwsAsync(world.enter(closing), { message: /shutting down/ })
+})
+
+test('a limit that is less than there are workers goes round', async t => {
+  const world = new World(t, 1)
+  const workers = [await world.worker(), await world.worker()]
+  const served = new Set<Worker>()
+  const isOver = () => served.size === 2
+  const driven = workers.map(worker =>
+    world.drive(worker, 3, isOver, () => {
+      served.add(worker)
+      return 5
+    }),
+  )
+  await Promise.all(driven)
+  t.is(world.peak, 1)
+})
+
+test('what a worker had for a while, then a little, while Redis is away', async t => {
+  const server = await privateRedis()
+  t.teardown(() => server.stop())
+  const world = new World(t, 8, server.url)
+  const [worker, late] = [await world.worker(), await world.worker()]
+  await world.full(worker, 1)
+  await server.kill()
+  const slots = await world.full(worker, 7)
+  t.is(world.total, 8)
+  const few = world.crowd(late, 5)
+  await eventually(() => few.length === 2, 'who has no share takes a little')
+  world.aheadMs += 3_000
+  const waiting = world.crowd(worker, 5)
+  for (const slot of slots.slice(0, 6)) slot.end('answered')
+  await sleep(600)
+  t.is(waiting.length, 0)
+  slots[6]!.end('answered')
+  await eventually(() => waiting.length === 1, 'a little is let in')
+  await server.restart()
+  await eventually(() => waiting.length + few.length > 5, 'all is well again')
+  t.true(world.total <= 8)
+})
