@@ -1,8 +1,8 @@
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
-import type { Client } from '../chat/client.ts'
 import { internalError } from '../chat/failures.ts'
 import { type Order, run } from '../chat/run.ts'
+import { WholeClient } from '../chat/whole-client.ts'
 import type { LineResult } from '../jobs/batch-journal.ts'
 import type { Scope } from '../keys/policy.ts'
 import { chatFeatures, completionFeatures, embeddingFeatures, type Features } from '../kinds/features.ts'
@@ -70,57 +70,23 @@ class LineGate implements Gate {
 export class Calls {
   /** Reservations that are not given up yet: while there are any, money may come back. */
   reserved = 0
-  readonly #clients = new Set<LineClient>()
+  readonly #clients = new Set<WholeClient>()
   #isCut = false
 
-  begin(): LineClient {
-    const client = new LineClient()
+  begin(): WholeClient {
+    const client = new WholeClient()
     this.#clients.add(client)
     if (this.#isCut) client.leave()
     return client
   }
 
-  end(client: LineClient): void {
+  end(client: WholeClient): void {
     this.#clients.delete(client)
   }
 
   cut(): void {
     this.#isCut = true
     for (const client of this.#clients) client.leave()
-  }
-}
-
-/** Whoever waits for a line's answer: it comes whole or not at all. */
-class LineClient implements Client {
-  gone = false
-  body: string | null = null
-  readonly #listeners: (() => void)[] = []
-
-  leave(): void {
-    this.gone = true
-    for (const listener of this.#listeners) listener()
-  }
-
-  onGone(listener: () => void): void {
-    this.#listeners.push(listener)
-    if (this.gone) listener()
-  }
-
-  answer(_headers: Record<string, string>, body: string): void {
-    this.body = body
-  }
-
-  open(): void {}
-  write(): boolean {
-    return true
-  }
-  send(): boolean {
-    return true
-  }
-  onDrain(): void {}
-  end(): void {}
-  abandon(): boolean {
-    return true
   }
 }
 

@@ -11,6 +11,7 @@ import { isBusy, pauseBeforeNext } from './again.ts'
 import { BatchKey } from './batch-key.ts'
 import { readLines } from './input.ts'
 import { answeredText, Calls, type Finished, featuresOf, type Go, go, unansweredText } from './line.ts'
+import { OutputParts } from './parts.ts'
 import { type BatchEndpoint, type BatchRequestLine, batchEndpoints, isBlank, readRequest } from './request.ts'
 import { ResultWriter } from './writer.ts'
 
@@ -56,6 +57,7 @@ class LineRunner {
   readonly #key: BatchKey
   readonly #writer: ResultWriter
   readonly #calls = new Calls()
+  readonly #parts: OutputParts
   /** Lines without a written result, by number, each with the byte it begins at; the first is the lowest. */
   readonly #open = new Map<number, number>()
   #next: Resume
@@ -86,6 +88,7 @@ class LineRunner {
       released: () => this.#released(),
       failed: error => this.#fail(error),
     })
+    this.#parts = new OutputParts(services, batch)
     setMaxListeners(0, this.#hurry.signal)
     this.#note(batch.status)
   }
@@ -93,6 +96,7 @@ class LineRunner {
   async run(): Promise<Ran> {
     const services = this.#services
     const done = await services.batchJournal.done(this.#batch, this.#next.line)
+    await this.#parts.open()
     const looking = setInterval(() => void this.#look(), lookEveryMs)
     try {
       for await (const group of readLines(services.blobs, this.#batch, this.#next)) {
@@ -108,6 +112,7 @@ class LineRunner {
       }
       while (this.#serving > 0 && this.#failure === null) await this.#change()
       await this.#writer.drain()
+      await this.#parts.idle()
       if (this.#failure !== null) throw this.#failure
       return { isOver: !this.#stopped, hasExpired: this.#hasExpired }
     } finally {
@@ -194,6 +199,7 @@ class LineRunner {
 
   #written(results: readonly Finished[], status: BatchStatus): void {
     for (const { line } of results) this.#open.delete(line)
+    this.#parts.grew(results)
     this.#note(status)
     this.#wake?.()
   }

@@ -7,9 +7,6 @@ export type Sealed = { outputFileId: string | null; errorFileId: string | null }
 const contentType = 'application/jsonl'
 /** Files that no batch ended with are gone after this. */
 const unsealedForMs = 24 * 3_600_000
-/** What a part of a long output has at least, in bytes of text. */
-export const partBytes = 64 * 1024 * 1024
-
 /** Writes the journal of a batch into its output and its error file; a file without lines is not there. */
 export async function sealFiles(services: Services, batch: Batch): Promise<Sealed> {
   const outputFileId = batch.completed > 0 ? await store(services, batch, 'output', outputOf(services, batch)) : null
@@ -17,24 +14,12 @@ export async function sealFiles(services: Services, batch: Batch): Promise<Seale
   return { outputFileId, errorFileId }
 }
 
-/** Moves the output so far from the journal into a part in storage, so that a long output does not pile up in the database. */
-export async function movePart(services: Services, batch: Batch): Promise<void> {
-  const lines: number[] = []
-  const texts = async function* () {
-    for await (const page of services.batchJournal.pages(batch, false)) {
-      for (const { line } of page) lines.push(line)
-      yield encoded(page)
-    }
-  }
-  const part = await services.files.store(texts(), unsealed(services, batch, 'part'))
-  await services.batchJournal.moved(batch, lines, part)
-}
-
 function store(services: Services, batch: Batch, name: string, texts: AsyncIterable<Uint8Array>): Promise<string> {
   return services.files.store(texts, unsealed(services, batch, name)).then(({ fileId }) => fileId)
 }
 
-function unsealed({ clock }: Services, { id, organisationId, environment }: Batch, name: string) {
+/** A file of a batch that nobody sees yet. */
+export function unsealed({ clock }: Services, { id, organisationId, environment }: Batch, name: string) {
   return {
     organisationId,
     environment,
@@ -58,6 +43,7 @@ async function* textsOf({ batchJournal }: Services, batch: Batch, failed: boolea
   for await (const page of batchJournal.pages(batch, failed)) yield encoded(page)
 }
 
-function encoded(page: readonly { text: string }[]): Uint8Array {
+/** A page of the journal as the bytes of a file. */
+export function encoded(page: readonly { text: string }[]): Uint8Array {
   return Buffer.from(page.map(({ text }) => `${text}\n`).join(''))
 }

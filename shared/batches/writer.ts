@@ -47,6 +47,10 @@ export class ResultWriter {
   }
 
   add(result: Finished): void {
+    if (this.#over) {
+      this.#giveUp([result])
+      return
+    }
     this.#waiting.push(result)
     this.#waitingCharacters += result.text.length
     if (this.#waiting.length >= writeAtOnce) void this.drain()

@@ -102,6 +102,13 @@ export class BatchJournal {
     }
   }
 
+  /** How much output of a batch is in the journal and in no part. */
+  async outputCharacters({ id }: Owned): Promise<number> {
+    const [row] = await this.#db.$queryRaw<{ characters: bigint | null }[]>`
+      SELECT sum(length(text)) AS characters FROM batch_lines WHERE batch_id = ${id} AND NOT failed`
+    return Number(row?.characters ?? 0)
+  }
+
   /** Forgets the texts of lines that are now in a part of the output. Throws Superseded. */
   async moved(
     { id, epoch }: Owned,
