@@ -35,7 +35,7 @@ export class OutputParts {
       .catch(error => {
         // The journal keeps what could not be moved; whoever took the batch over moves it.
         if (!(error instanceof Superseded))
-          this.#services.log.warn({ err: error, batch: this.#batch.id }, 'output of a batch stays in the journal')
+          this.#services.log.error({ err: error, batch: this.#batch.id }, 'output of a batch stays in the journal')
       })
       .finally(() => {
         this.#moving = null

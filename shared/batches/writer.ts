@@ -8,6 +8,7 @@ import { type Finished, unansweredText } from './line.ts'
 const writeDelayMs = 200
 const writeAtOnce = 512
 const mostPerWrite = 1_000
+const mostCharactersPerWrite = 8 * 1024 * 1024
 const retryDelayMs = 500
 const installTries = 20
 
@@ -78,7 +79,7 @@ export class ResultWriter {
   }
 
   async #write(): Promise<void> {
-    const group = this.#waiting.slice(0, mostPerWrite)
+    const group = this.#nextGroup()
     while (!this.#over) {
       try {
         const status = await this.#services.batchJournal.record(this.#batch, group, this.#listener.resume())
@@ -97,6 +98,16 @@ export class ResultWriter {
         await sleep(retryDelayMs)
       }
     }
+  }
+
+  /** What is written next: a few megabytes, or one result that is larger. */
+  #nextGroup(): Finished[] {
+    let characters = 0
+    const end = this.#waiting.findIndex(({ text }, i) => {
+      characters += text.length
+      return i === mostPerWrite || (i > 0 && characters > mostCharactersPerWrite)
+    })
+    return this.#waiting.slice(0, end < 0 ? this.#waiting.length : end)
   }
 
   /** Postgres refuses a result by itself: its line ends with an error, so that it does not hold up the others. */

@@ -13,6 +13,7 @@ export type Resume = { line: number; byte: number }
 /** A stretch of the journal that fits into memory: its lines, in order. */
 type Page = { line: number; text: string }[]
 
+const noUsage = { cost: 0, promptTokens: 0, cachedTokens: 0, completionTokens: 0, reasoningTokens: 0 }
 const pageBytes = 4 * 1024 * 1024
 const mostPerPage = 2_000
 
@@ -30,23 +31,23 @@ export class BatchJournal {
   /** Writes results with their charges; those that are there already change nothing. Gives the batch's status. Throws Superseded. */
   record({ id, epoch }: Owned, results: readonly LineResult[], resume: Resume): Promise<BatchStatus> {
     const events = results.flatMap(({ event }) => event ?? [])
-    const of = (figure: (event: UsageEvent) => number) => results.map(({ event }) => (event ? figure(event) : 0))
+    const rows = results.map(({ line, failed, text, event }) => {
+      const { cost, promptTokens, cachedTokens, completionTokens, reasoningTokens } = event ?? noUsage
+      return { line, failed, text, cost, promptTokens, cachedTokens, completionTokens, reasoningTokens }
+    })
     return this.#db.$transaction(async tx => {
+      // One text: hundreds of arguments would cost more than all the rest of it.
       const [batch] = await tx.$queryRaw<{ status: BatchStatus }[]>`
         WITH given AS (
-          SELECT * FROM unnest(
-            ${results.map(({ line }) => line)}::int[], ${results.map(({ failed }) => failed)}::boolean[],
-            ${results.map(({ text }) => text)}::text[], ${of(event => event.cost)}::bigint[],
-            ${of(event => event.promptTokens)}::bigint[], ${of(event => event.cachedTokens)}::bigint[],
-            ${of(event => event.completionTokens)}::bigint[], ${of(event => event.reasoningTokens)}::bigint[]
-          ) AS g(line, failed, text, cost, prompt, cached, completion, reasoning)
+          SELECT * FROM json_to_recordset(${JSON.stringify(rows)}::json) AS g(line int, failed boolean, text text,
+            cost bigint, "promptTokens" bigint, "cachedTokens" bigint, "completionTokens" bigint, "reasoningTokens" bigint)
         ), written AS (
           INSERT INTO batch_lines (batch_id, line, failed, text) SELECT ${id}, line, failed, text FROM given
           ON CONFLICT DO NOTHING RETURNING line
         ), sums AS (
           SELECT count(*) FILTER (WHERE NOT failed) AS completed, count(*) FILTER (WHERE failed) AS failed,
-            sum(cost) AS cost, sum(prompt) AS prompt, sum(cached) AS cached, sum(completion) AS completion,
-            sum(reasoning) AS reasoning
+            sum(cost) AS cost, sum("promptTokens") AS prompt, sum("cachedTokens") AS cached,
+            sum("completionTokens") AS completion, sum("reasoningTokens") AS reasoning
           FROM given JOIN written USING (line)
         )
         UPDATE batches b SET completed = b.completed + s.completed, failed = b.failed + s.failed,
@@ -113,14 +114,14 @@ export class BatchJournal {
   async moved(
     { id, epoch }: Owned,
     lines: readonly number[],
-    part: { fileId: string; storageKey: string },
+    { fileId, storageKey }: { fileId: string; storageKey: string },
   ): Promise<void> {
     await this.#db.$transaction(async tx => {
       const [batch] = await tx.$queryRaw<Pick<Batch, 'id'>[]>`
         SELECT id FROM batches WHERE id = ${id} AND epoch = ${epoch} FOR UPDATE`
       if (!batch) throw new Superseded()
       const number = await tx.batchPart.count({ where: { batchId: id } })
-      await tx.batchPart.create({ data: { batchId: id, number, ...part } })
+      await tx.batchPart.create({ data: { batchId: id, number, fileId, storageKey } })
       await tx.$executeRaw`UPDATE batch_lines SET text = NULL WHERE batch_id = ${id} AND line = ANY(${[...lines]}::int[])`
     })
   }

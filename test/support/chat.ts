@@ -1,4 +1,5 @@
 import OpenAI from 'openai'
+import { type Clock, systemClock } from '../../shared/base/time.ts'
 import type { Usage } from '../../shared/base/usage.ts'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import { startAnthropicEmulator } from '../emulators/anthropic.ts'
@@ -21,7 +22,7 @@ export type World = {
 /** What no client may ever see. */
 export const upstreamSecret = 'upstream-secret-0123456789'
 
-export async function startWorld(env: Record<string, string> = {}): Promise<World> {
+export async function startWorld(env: Record<string, string> = {}, clock: Clock = systemClock): Promise<World> {
   const stores = await freshStores()
   const emulators = await Promise.all([
     startOpenAiEmulator(),
@@ -30,7 +31,7 @@ export async function startWorld(env: Record<string, string> = {}): Promise<Worl
     startOpenAiEmulator(),
   ])
   const [openai, anthropic, gemini, openrouter] = emulators
-  const gateway = await startGateway(stores, {
+  const settings = {
     OPENAI_API_KEY: upstreamSecret,
     OPENAI_BASE_URL: `${openai.url}/v1`,
     ANTHROPIC_API_KEY: upstreamSecret,
@@ -40,7 +41,8 @@ export async function startWorld(env: Record<string, string> = {}): Promise<Worl
     OPENROUTER_API_KEY: upstreamSecret,
     OPENROUTER_BASE_URL: `${openrouter.url}/v1`,
     ...env,
-  })
+  }
+  const gateway = await startGateway(stores, settings, clock)
   return {
     gateway,
     openai,
