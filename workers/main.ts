@@ -28,6 +28,8 @@ try {
   for (const redis of [blocking, waiting]) redis.on('error', error => log.warn({ err: error }, 'Redis connection'))
   // The tables of this month must be there before the first event is booked.
   await maintenance('partitions', null, services)
+  // What this process reserves is given back should it die.
+  await services.admission.start()
   await services.health.start()
   const ledger = new LedgerWorker(services, blocking)
   ledger.start()

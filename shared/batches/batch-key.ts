@@ -1,6 +1,5 @@
 import { GatewayError } from '../base/errors.ts'
 import type { Known } from '../keys/policies.ts'
-import { policyOf } from '../keys/policy.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Services } from '../services.ts'
 import { scopes } from './line.ts'
@@ -32,12 +31,6 @@ export class BatchKey {
       if (error instanceof GatewayError) return { error }
       throw error
     }
-  }
-
-  /** The key as it is, allowed or not. Throws when there is none. */
-  async latest(): Promise<Known> {
-    const row = await this.#services.db.apiKey.findUniqueOrThrow({ where: { id: this.#keyId } })
-    return { policy: policyOf(row), fresh: '', scope: scopes[this.#kind] }
   }
 
   /** Whether the key has another secret than the one that was just refused. */

@@ -12,7 +12,6 @@ import type { Services } from '../services.ts'
 import type { Ticket } from '../wallet/admission.ts'
 import { spenderOf } from '../wallet/spender.ts'
 import type { Away } from './away.ts'
-import { BatchKey } from './batch-key.ts'
 import { mostNano } from './hand-over.ts'
 import { readLines } from './input.ts'
 import { answeredText, type Finished, featuresOf } from './line.ts'
@@ -170,7 +169,7 @@ class Collector {
 
   /** The key as it was, or as it is now: what it is charged for was done already. */
   async #key(): Promise<Known> {
-    this.#known ??= await new BatchKey(this.#services, this.#batch.keyId, this.#away.kind).latest()
+    this.#known ??= await this.#services.policies.ofKey(this.#batch.keyId, null)
     return this.#known
   }
 }

@@ -57,7 +57,7 @@ class LineGate implements Gate {
 
   admit: Gate['admit'] = async (spender, fresh, id, bound) => {
     const ticket = await this.#admission.admit({ ...spender, rateKey: `${spender.keyId}:batch` }, fresh, id, bound)
-    if (!('stale' in ticket)) this.#calls.reserved++
+    if (!('stale' in ticket)) this.#calls.reserved()
     return ticket
   }
 
@@ -66,10 +66,13 @@ class LineGate implements Gate {
   }
 }
 
-/** The calls of a batch that are under way, to be cut off together. */
+/** A line that waits for money of its own batch looks again after this, should nobody tell it. */
+const moneyWaitMs = 1_000
+
+/** The calls of a batch that are under way, to be cut off together, and what they have reserved. */
 export class Calls {
-  /** Reservations that are not given up yet: while there are any, money may come back. */
-  reserved = 0
+  #reservations = 0
+  readonly #waitingForMoney = new Set<() => void>()
   readonly #clients = new Set<WholeClient>()
   #isCut = false
 
@@ -82,6 +85,28 @@ export class Calls {
 
   end(client: WholeClient): void {
     this.#clients.delete(client)
+  }
+
+  reserved(): void {
+    this.#reservations++
+  }
+
+  /** A reservation is given up. */
+  released(): void {
+    this.#reservations--
+    for (const wake of this.#waitingForMoney) wake()
+  }
+
+  /** Waits until money may have come back, as calls have more reserved than they will cost; false when none has any. */
+  async moneyBack(): Promise<boolean> {
+    if (this.#reservations === 0) return false
+    const given = Promise.withResolvers<void>()
+    this.#waitingForMoney.add(given.resolve)
+    const timer = setTimeout(given.resolve, moneyWaitMs)
+    await given.promise
+    clearTimeout(timer)
+    this.#waitingForMoney.delete(given.resolve)
+    return true
   }
 
   cut(): void {

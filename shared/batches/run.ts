@@ -21,9 +21,9 @@ const mostUnwritten = 4_000
 const lookEveryMs = 1_000
 /** How long calls under way may still take once the batch is to end, or this process is. */
 const graceMs = 12_000
-/** A line that waits for money of its own batch looks again after this, should nobody tell it. */
-const moneyWaitMs = 1_000
-
+/** When other batches wait for a worker, this one makes room after so long, once its calls under way have ended. */
+const sliceMs = 30_000
+const makeRoomMs = 60_000
 /** Why lines end without having been run. */
 const ends = {
   cancelled: { code: 'batch_cancelled', message: 'The batch was cancelled before this request was answered.' },
@@ -60,6 +60,7 @@ class LineRunner {
   readonly #parts: OutputParts
   /** Lines without a written result, by number, each with the byte it begins at; the first is the lowest. */
   readonly #open = new Map<number, number>()
+  readonly #startedMs = Date.now()
   #next: Resume
   #serving = 0
   #servingBytes = 0
@@ -72,7 +73,6 @@ class LineRunner {
   #stopped = false
   #failure: unknown = null
   #wake: (() => void) | null = null
-  readonly #waitingForMoney = new Set<() => void>()
 
   constructor(services: Services, batch: Batch) {
     this.#services = services
@@ -85,7 +85,7 @@ class LineRunner {
     this.#writer = new ResultWriter(services, batch, {
       resume: () => this.#resume(),
       written: (results, status) => this.#written(results, status),
-      released: () => this.#released(),
+      released: () => this.#calls.released(),
       failed: error => this.#fail(error),
     })
     this.#parts = new OutputParts(services, batch)
@@ -125,9 +125,9 @@ class LineRunner {
   }
 
   /** Lets calls under way finish for a while and takes no more lines. */
-  stop(): void {
+  stop(withinMs?: number): void {
     this.#stopped = true
-    this.#finishSoon()
+    this.#finishSoon(withinMs)
   }
 
   #isOver(): boolean {
@@ -141,18 +141,21 @@ class LineRunner {
     this.#wake?.()
   }
 
-  #finishSoon(): void {
+  #finishSoon(withinMs = graceMs): void {
     this.#hurry.abort()
-    this.#grace ??= setTimeout(() => this.#calls.cut(), graceMs)
+    this.#grace ??= setTimeout(() => this.#calls.cut(), withinMs)
     this.#wake?.()
   }
 
   async #look(): Promise<void> {
+    const { batches, batchWakes, log } = this.#services
     try {
-      this.#note(await this.#services.batches.look(this.#batch))
+      this.#note(await batches.look(this.#batch))
+      if (this.#isOver() || this.#ending || Date.now() - this.#startedMs < sliceMs) return
+      if ((await batchWakes.waiting()) > 0) this.stop(makeRoomMs)
     } catch (error) {
       if ((error as Error).name === 'Superseded') this.#fail(error)
-      else this.#services.log.debug({ err: error, batch: this.#batch.id }, 'cannot look at a batch')
+      else log.debug({ err: error, batch: this.#batch.id }, 'cannot look at a batch')
     }
   }
 
@@ -204,11 +207,6 @@ class LineRunner {
     this.#wake?.()
   }
 
-  #released(): void {
-    this.#calls.reserved--
-    for (const wake of this.#waitingForMoney) wake()
-  }
-
   /** Runs a line until it has its result; null when the run stops before that. */
   async #serve({ number, bytes }: Line): Promise<Finished | null> {
     const request = readRequest(bytes!)
@@ -253,7 +251,7 @@ class LineRunner {
   /** Waits for the moment at which a refused line may be tried again; false = its refusal is its result. */
   async #again(error: GatewayError, { body }: BatchRequestLine, failures: number): Promise<boolean> {
     if (error.status === 401) return this.#key.changed()
-    if (error.status === 402) return this.#moneyBack()
+    if (error.status === 402) return this.#calls.moneyBack()
     if (error.code === 'no_provider_available' && !this.#key.isServed(body)) return false
     const pauseMs = pauseBeforeNext(error, failures)
     if (pauseMs === null) return false
@@ -261,22 +259,10 @@ class LineRunner {
     return true
   }
 
-  /** Whether money may have come back: other lines of the batch have more reserved than they will cost. */
-  async #moneyBack(): Promise<boolean> {
-    if (this.#calls.reserved === 0) return false
-    const given = Promise.withResolvers<void>()
-    this.#waitingForMoney.add(given.resolve)
-    const timer = setTimeout(given.resolve, moneyWaitMs)
-    await given.promise
-    clearTimeout(timer)
-    this.#waitingForMoney.delete(given.resolve)
-    return true
-  }
-
   #giveUp({ reservation }: Go): void {
     if (!reservation) return
     this.#services.admission.settle(reservation.ticket, 0, 0, null)
-    this.#released()
+    this.#calls.released()
   }
 
   #answered(
