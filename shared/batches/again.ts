@@ -1,5 +1,5 @@
 import type { GatewayError } from '../base/errors.ts'
-import type { FailureReason } from '../providers/contract.ts'
+import { isBusy } from '../chat/failures.ts'
 
 /** Providers that fail a line are given a rest before it is tried again; after the last of these pauses its error stands. */
 const pausesMs = [1_000, 5_000]
@@ -18,12 +18,6 @@ export function pauseBeforeNext(error: GatewayError, failures: number): number |
   if (isBusy(error)) return jittered(Math.min(Math.max(askedMs, busyPauseMs), longestPauseMs))
   const pauseMs = pausesMs[failures - 1]
   return pauseMs === undefined ? null : jittered(pauseMs)
-}
-
-/** True when all that providers said was that they have too much to do: that passes. */
-export function isBusy({ metadata }: GatewayError): boolean {
-  const attempts = (metadata?.attempts ?? []) as { reason: FailureReason }[]
-  return attempts.length > 0 && attempts.every(({ reason }) => reason === 'rate_limited' || reason === 'overloaded')
 }
 
 /** Up to half as long again, so that lines that were refused together do not come back together. */

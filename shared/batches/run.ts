@@ -2,12 +2,13 @@ import { setMaxListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
+import { isBusy } from '../chat/failures.ts'
 import type { Line } from '../io/lines.ts'
 import type { Resume } from '../jobs/batch-journal.ts'
 import type { Batch, BatchStatus } from '../jobs/batches.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Services } from '../services.ts'
-import { isBusy, pauseBeforeNext } from './again.ts'
+import { pauseBeforeNext } from './again.ts'
 import { BatchKey } from './batch-key.ts'
 import { readLines } from './input.ts'
 import { answeredText, Calls, type Finished, featuresOf, type Go, go, unansweredText } from './line.ts'
@@ -253,6 +254,8 @@ class LineRunner {
     if (error.status === 401) return this.#key.changed()
     if (error.status === 402) return this.#calls.moneyBack()
     if (error.code === 'no_provider_available' && !this.#key.isServed(body)) return false
+    // The sandbox would only say the same again.
+    if (error.status >= 500 && this.#batch.environment === 'test') return false
     const pauseMs = pauseBeforeNext(error, failures)
     if (pauseMs === null) return false
     await sleep(pauseMs, undefined, { signal: this.#hurry.signal }).catch(() => {})
