@@ -18,6 +18,8 @@ const floors: Record<string, number> = {
   'shared/chat': 5,
   'shared/media': 5,
   'shared/instant': 6,
+  'shared/async': 6,
+  'shared/batches': 6,
   api: 7,
   workers: 7,
 }

@@ -4,7 +4,10 @@ import { errorsOf } from '../api/openapi.ts'
 import { endpoints } from '../api/routes/index.ts'
 import { bytesOf } from '../shared/io/bytes.ts'
 import { SseParser } from '../shared/io/sse.ts'
+import { delayedCalls } from './support/async-calls.ts'
+import { batchCalls } from './support/batch-calls.ts'
 import { provisioningKey, validBodies } from './support/edge.ts'
+import { fileCalls } from './support/file-calls.ts'
 import { type Account, freshStores, type Gateway, startGateway } from './support/gateway.ts'
 import { instantCalls } from './support/instant-calls.ts'
 import { mediaCalls } from './support/media-calls.ts'
@@ -237,6 +240,9 @@ const calls: Record<string, Documented> = {
     success: async () => [{ path: await filePath() }],
     errors: () => [{ path: '/files/a/b.png' }, { path: '/files/a/b.png?type=image/png&name=&expires=1&signature=x' }],
   },
+  ...batchCalls(() => ({ gateway, account, provisioning })),
+  ...delayedCalls(() => ({ gateway, account, provisioning })),
+  ...fileCalls(() => ({ gateway, account, provisioning })),
   ...instantCalls(() => ({ account, provisioning })),
   ...mediaCalls(() => ({ gateway, account, provisioning })),
   'GET /api/v1/keys': {

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
-import { decimal } from '../../shared/chat/report.ts'
+import { answerHeaders, decimal } from '../../shared/chat/report.ts'
 import type { Job } from '../../shared/jobs/jobs.ts'
 import type { Known } from '../../shared/keys/policies.ts'
 import { type QueuedKind, queuedKinds } from '../../shared/kinds/index.ts'
@@ -8,20 +8,14 @@ import { cancel } from '../../shared/media/cancel.ts'
 import { presentJob, storedResult } from '../../shared/media/present.ts'
 import { queuedTargets, submitJob } from '../../shared/media/submit.ts'
 import type { Services } from '../../shared/services.ts'
-import { rateHeaders } from '../../shared/wallet/rates.ts'
 import { type Context, type Endpoint, endpoint, type Form } from '../endpoint.ts'
 import { jobAnswer, meshAnswer } from '../media-answers.ts'
 import { addressesOf, typed } from '../middleware/form.ts'
 import { admitFree } from '../middleware/key.ts'
 import { rangeHeader, sendStored, storedAnswers } from '../middleware/stored.ts'
 import { modelList } from './model-list.ts'
+import { preferHeader, waited, waitOf } from './wait.ts'
 
-const mostWaitS = 60
-const preferHeader = {
-  name: 'Prefer',
-  maxLength: 100,
-  description: '`wait=N` waits up to N seconds (at most 60) for the end of the job.',
-}
 const submitErrors = [
   'url_not_allowed',
   'unsupported_capability',
@@ -107,8 +101,9 @@ function routesOf(kind: QueuedKind): Endpoint[] {
       errors: ['not_found'],
       async handle({ services, known, params, ctx }) {
         ctx.set(await admitFree(services, known))
+        const seconds = waitOf(ctx)
         const job = await find(services, known, kind, params.id!)
-        return presentJob(services, await waited(services, job, ctx))
+        return presentJob(services, await over(services, job, seconds, ctx))
       },
     }),
     endpoint({
@@ -153,18 +148,16 @@ export async function submitted(
   requestId: string,
   ctx: Context,
 ): Promise<object> {
+  const seconds = waitOf(ctx)
   const { job, ticket, target } = await submitJob(services, known, kind, body, requestId)
-  ctx.set({
-    ...rateHeaders(ticket.rates),
-    'x-generation-id': job.id,
-    'x-gateway-model': target.model.id,
-    'x-gateway-provider': target.provider.name,
-    'x-gateway-mode': known.policy.mode,
-    'x-gateway-attempts': '0',
-    ...(job.costNano !== null && { 'x-gateway-cost-usd': decimal(Number(job.costNano)) }),
-    ...(job.environment === 'test' && { 'x-sandbox': 'true' }),
-  })
-  return presentJob(services, await waited(services, job, ctx))
+  const { mode } = known.policy
+  ctx.set(answerHeaders({ id: job.id, target, mode, ticket, attempts: 0, test: job.environment === 'test' }))
+  if (job.costNano !== null) ctx.set('x-gateway-cost-usd', decimal(Number(job.costNano)))
+  return presentJob(services, await over(services, job, seconds, ctx))
+}
+
+function over(services: Services, job: Job, seconds: number, ctx: Context): Promise<Job> {
+  return waited(services, job, seconds, () => services.jobs.read(job.id), ctx)
 }
 
 /** An organisation's job. Any route of `job_…` ids finds any of them; meshes are found by their own. Throws 404. */
@@ -172,32 +165,6 @@ export async function find(services: Services, known: Known, kind: QueuedKind, i
   const job = id.startsWith(`${queuedKinds[kind].idPrefix}_`) ? await services.jobs.find(id, known.policy) : null
   if (job) return job
   throw new GatewayError('not_found', 'There is no such job.', { param: 'id' })
-}
-
-/** The job once it is over, or after as many seconds as `Prefer: wait=N` asks for. Throws 400. */
-async function waited(services: Services, job: Job, ctx: Context): Promise<Job> {
-  const seconds = waitOf(ctx.get('prefer'))
-  if (seconds === 0 || job.stage === 'over') return job
-  ctx.set('preference-applied', `wait=${seconds}`)
-  let current = job
-  const gone = new AbortController()
-  ctx.state.client.onGone(() => gone.abort())
-  const isOver = async () => {
-    current = (await services.jobs.read(job.id)) ?? current
-    return current.stage === 'over'
-  }
-  await services.endings.wait(job.id, seconds * 1_000, isOver, gone.signal)
-  return current
-}
-
-function waitOf(prefer: string): number {
-  const [, text] = /(?:^|[,;\s])wait=([^,;\s]*)/.exec(prefer) ?? []
-  if (text === undefined) return 0
-  const seconds = Number(text)
-  if (Number.isInteger(seconds) && seconds >= 0 && seconds <= mostWaitS) return seconds
-  throw new GatewayError('invalid_request', `Prefer: wait must be a whole number of at most ${mostWaitS} seconds.`, {
-    param: 'Prefer',
-  })
 }
 
 const videoContent = endpoint({

@@ -2,10 +2,13 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Clock } from '../base/time.ts'
 import type { Job, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
-import { chargeJob, logJob, logJobEnd, refundJob } from '../wallet/jobs.ts'
+import { chargeJob, type JobCall, logJob, logJobEnd, refundJob } from '../wallet/jobs.ts'
 import type { Webhooks } from './webhooks.ts'
 
 export type { Job }
+
+/** The kind of jobs that are delayed requests; all others are media. */
+export const delayedKind = 'async'
 
 const lookedAt = {
   ...{ id: true, kind: true, environment: true, provider: true, credentialId: true },
@@ -28,7 +31,7 @@ export type NewJob = Pick<
   | 'capNano'
   | 'holdNano'
   | 'webhookUrl'
-> & { input: object; metadata: object; chargeNano: bigint | null; deadlineAt: Date }
+> & { input: object; metadata: object; chargeNano: bigint | null; createdAt?: Date; deadlineAt: Date }
 
 /** How a job ends. `costNano` is what a held job costs; `refund` gives back what was charged at its creation. */
 export type End = {
@@ -41,6 +44,8 @@ export type End = {
   refund: boolean
   /** When the results are deleted. */
   expiresAt?: Date
+  /** The call that a delayed request came to. */
+  call?: JobCall
 }
 export type Ended = { job: Job; deliveryId: string | null }
 
@@ -68,13 +73,10 @@ export class Jobs {
   }
 
   /** Writes a job with its charge and its line in the request log: all or nothing. */
-  create({ chargeNano, input, metadata, ...fields }: NewJob): Promise<Job> {
-    const nowMs = this.#clock.now()
+  create({ chargeNano, input, metadata, createdAt = new Date(this.#clock.now()), ...fields }: NewJob): Promise<Job> {
     return this.#db.$transaction(async tx => {
-      const job = await tx.job.create({
-        data: { ...fields, input, metadata, costNano: chargeNano, createdAt: new Date(nowMs) },
-      })
-      await chargeJob(tx, job, chargeNano ?? 0n, nowMs)
+      const job = await tx.job.create({ data: { ...fields, input, metadata, costNano: chargeNano, createdAt } })
+      await chargeJob(tx, job, chargeNano ?? 0n, createdAt.getTime())
       await logJob(tx, job, chargeNano ?? 0n)
       return job
     })
@@ -173,14 +175,18 @@ export class Jobs {
           ...(end.result && { result: end.result }),
           ...(end.error && { error: end.error }),
           ...(end.expiresAt && { expiresAt: end.expiresAt }),
+          ...(end.call && { model: end.call.model, provider: end.call.provider }),
         },
       })
       if (!job) return null
       const costNano = await settle(tx, job, end, nowMs)
-      const ended = await tx.job.update({ where: { id }, data: { costNano } })
-      const { logStatus: status, error } = end
+      // A request may be long and is private: it is not kept for longer than it is of use.
+      const forgotten = job.kind === delayedKind && { input: {} }
+      const ended = await tx.job.update({ where: { id }, data: { costNano, ...forgotten } })
+      const { logStatus: status, error, call } = end
       const { provider, attempts } = job
-      await logJobEnd(tx, job, { provider, status, errorCode: error?.code ?? null, costNano, nowMs, attempts })
+      const errorCode = error?.code ?? null
+      await logJobEnd(tx, job, { provider, status, errorCode, costNano, nowMs, attempts, call })
       const { organisationId, webhookUrl: url } = job
       const type = `job.${end.status}`
       const deliveryId = url && (await this.#webhooks.insert(tx, { organisationId, jobId: id, type, url, nowMs }))
@@ -198,12 +204,12 @@ export class Jobs {
     return this.#ids({ stage: 'starting', claimedUntil: { lt: new Date(this.#clock.now()) } }, most)
   }
 
-  /** Ids of all jobs at a stage that came before a moment, in pages. */
+  /** Ids of all media jobs at a stage that came before a moment, in pages. */
   async *idsAt(stage: 'waiting' | 'running', before: Date): AsyncGenerator<string[]> {
     let after = ''
     for (let page = 0; page < mostPages; page++) {
       const rows = await this.#db.job.findMany({
-        where: { stage, id: { gt: after }, createdAt: { lt: before } },
+        where: { stage, kind: { not: delayedKind }, id: { gt: after }, createdAt: { lt: before } },
         select: { id: true },
         orderBy: { id: 'asc' },
         take: pageSize,

@@ -3,10 +3,12 @@ import type { Redis } from '../io/redis.ts'
 
 export const mediaTasks = ['start', 'finish', 'cancel'] as const
 export type MediaTask = (typeof mediaTasks)[number]
-export type MediaTaskData = { jobId: string }
+/** Turns of delayed jobs: each job's own, and one more where its worker died and took that with it. */
+export type DelayedTask = 'run' | 'again'
+export type TaskData = { jobId: string }
 
-/** The queue of steps that have an effect: start, copy the results and settle, stop. Its payloads are ids. */
-export class Tasks {
+/** A queue of steps that have an effect, such as start, copy the results and settle, stop. Its payloads are ids. */
+export class Tasks<Task extends string> {
   readonly #queue: Queue
   readonly #redis: Redis
 
@@ -16,18 +18,18 @@ export class Tasks {
   }
 
   /** Queues a step of a job; while it is queued or runs, the same step is not queued again. */
-  async add(task: MediaTask, ...jobIds: string[]): Promise<void> {
+  async add(task: Task, ...jobIds: string[]): Promise<void> {
     await this.#queue.addBulk(
       jobIds.map(jobId => ({
         name: task,
-        data: { jobId } satisfies MediaTaskData,
+        data: { jobId } satisfies TaskData,
         opts: { jobId: entryId(task, jobId) },
       })),
     )
   }
 
   /** Queues a step of those jobs for which it is not queued: cheap where most are. */
-  async restore(task: MediaTask, jobIds: readonly string[]): Promise<void> {
+  async restore(task: Task, jobIds: readonly string[]): Promise<void> {
     const pipeline = this.#redis.pipeline()
     for (const jobId of jobIds) pipeline.exists(this.#queue.toKey(entryId(task, jobId)))
     const replies = (await pipeline.exec()) ?? []
@@ -37,6 +39,6 @@ export class Tasks {
 }
 
 /** One entry of the queue per job and step. */
-function entryId(task: MediaTask, jobId: string): string {
+function entryId(task: string, jobId: string): string {
   return `${task}-${jobId}`
 }

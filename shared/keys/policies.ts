@@ -49,6 +49,18 @@ export class Policies {
     return policy ? { policy, fresh: '', scope } : this.#read(hash, scope)
   }
 
+  /**
+   * The policy of a key as Postgres has it now, whichever secret it has by now: for work that goes on after its request. It
+   * confirms no version to the admission. Throws 401 for a key that is gone, 503.
+   */
+  async ofKey(keyId: string, scope: Scope | null): Promise<Known> {
+    const row = await this.#db.apiKey.findUnique({ where: { id: keyId } }).catch(error => {
+      throw unavailable(error)
+    })
+    if (!row) throw new GatewayError('revoked_api_key', 'The API key of this work no longer exists.')
+    return { policy: policyOf(row), fresh: 'unconfirmed', scope }
+  }
+
   /** Makes sure that a policy still holds, without the admission script; brings it up to date where it does not. Throws 401, 503. */
   async confirm(known: Known): Promise<Known> {
     if (known.fresh !== '') return known

@@ -81,6 +81,9 @@ export function referenceTo(type: MediaType) {
 
 export const mostReferences = 10
 
+/** Text that is kept with a job: Postgres stores no NUL. */
+const kept = z.string().refine(text => !text.includes('\0'), 'has a NUL character')
+
 export const common = {
   model: z
     .string()
@@ -88,9 +91,9 @@ export const common = {
     .max(200)
     .optional()
     .describe('A slug of the route’s model list. Without it, the first that takes the input.'),
-  webhook_url: z.string().min(1).max(2_048).optional().describe('Where the finished job is pushed to.'),
+  webhook_url: kept.min(1).max(2_048).optional().describe('Where the finished job is pushed to.'),
   metadata: z
-    .record(z.string().min(1).max(64), z.string().max(512))
+    .record(kept.min(1).max(64), kept.max(512))
     .refine(pairs => Object.keys(pairs).length <= 16, 'at most 16 pairs')
     .optional(),
 }

@@ -42,11 +42,16 @@ export function failed(error: ProviderError | GatewayError): End {
     return {
       status: 'failed',
       logStatus: error.status,
-      error: { code: error.code, message: error.message },
+      error: { code: error.code, message: storableText(error.message) },
       refund: true,
     }
   const [code, logStatus] = codes[error.reason] ?? (['upstream_error', 502] as const)
-  return { status: 'failed', logStatus, error: { code, message: error.message }, refund: true }
+  return { status: 'failed', logStatus, error: { code, message: storableText(error.message) }, refund: true }
+}
+
+/** What a provider says of a failure, as Postgres can store it. */
+function storableText(message: string): string {
+  return message.replaceAll('\0', '').toWellFormed()
 }
 
 /** Faults of the request are the caller's, the rest the provider's (contract §2). */

@@ -1,8 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { newId } from '../base/ids.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
-import type { Job, NewJob } from '../jobs/jobs.ts'
+import type { Job } from '../jobs/jobs.ts'
 import type { Known } from '../keys/policies.ts'
 import { authorise, type Policy } from '../keys/policy.ts'
 import { type QueuedKind, queuedKinds } from '../kinds/index.ts'
@@ -13,6 +12,7 @@ import type { Ticket } from '../wallet/admission.ts'
 import { spenderOf } from '../wallet/spender.ts'
 import { chooseTargets } from './choose.ts'
 import { dropReferences, stageReferences } from './references.ts'
+import { takeOn } from './take-on.ts'
 
 /** What every kind's body has. */
 type Common = { model?: string; webhook_url?: string; metadata?: Record<string, string> }
@@ -118,7 +118,7 @@ async function written(services: Services, policy: Policy, kind: QueuedKind, adm
   const { organisationId, keyId, environment, capNano } = policy
   const free = environment === 'test'
   const chargeNano = 'chargeNano' in quote ? (free ? 0n : quote.chargeNano) : null
-  const job = await created(services, ticket, {
+  const job = await takeOn(services, ticket, {
     ...{ id, requestId, organisationId, keyId, environment, kind, chargeNano },
     model: target.model.id,
     month: ticket.month,
@@ -129,56 +129,8 @@ async function written(services: Services, policy: Policy, kind: QueuedKind, adm
     input: { input: admitted.input, references: admitted.references } satisfies JobInput,
     deadlineAt: new Date(clock.now() + config.jobDeadlineMs),
   })
-  await passOn(services, ticket, job).catch(error => later(services, ticket, error))
   await services.tasks
     .add('start', id)
     .catch(error => services.log.warn({ err: error, job: id }, 'new job is queued later'))
   return job
-}
-
-/** Writes the row. Where nobody hears whether it was written, it is looked for: a job that stands is never denied. */
-async function created(services: Services, ticket: Ticket, job: NewJob): Promise<Job> {
-  try {
-    return await services.jobs.create(job)
-  } catch (error) {
-    const found = await services.jobs.read(job.id).catch(() => undefined)
-    if (found) return found
-    if (found === null) services.admission.release(ticket)
-    else later(services, ticket, error)
-    throw error
-  }
-}
-
-/**
- * Passes an admitted job's money on: what is held becomes the job's, what was charged counts in Redis before its
- * reservation goes, so that it is never free in between. Twice is once.
- */
-export async function passOn(
-  { admission, accounts }: Pick<Services, 'admission' | 'accounts'>,
-  ticket: Ticket,
-  job: Job | null,
-): Promise<void> {
-  if (!job) return admission.release(ticket)
-  if (job.costNano === null) return admission.keepForJob(ticket)
-  if (job.environment === 'live') await accounts.install(job.organisationId, job.keyId, job.month)
-  admission.release(ticket)
-}
-
-const passOnEveryMs = 2_000
-const passOnTries = 300
-
-/** A store is away while the money of a job is on its way: it is tried until it is back. Should this process die, the reservation is swept. */
-function later(services: Services, ticket: Ticket, cause: unknown): void {
-  services.log.warn({ err: cause, job: ticket.id }, 'money of a new job follows later')
-  const trying = async () => {
-    for (let tries = 0; tries < passOnTries; tries++) {
-      await sleep(passOnEveryMs, undefined, { ref: false })
-      try {
-        return await passOn(services, ticket, await services.jobs.read(ticket.id))
-      } catch (error) {
-        services.log.debug({ err: error, job: ticket.id }, 'money of a new job follows later')
-      }
-    }
-  }
-  void trying()
 }

@@ -1,3 +1,4 @@
+import { delayedKind } from '../jobs/jobs.ts'
 import type { Services } from '../services.ts'
 import { endJob, expired } from './end.ts'
 
@@ -7,7 +8,7 @@ const mostFailures = 10
 /** A job that waits longer may have lost its place in the queue. */
 const waitingLongMs = 30_000
 
-/** Ends jobs past their deadline and takes up starts that were cut off. */
+/** Ends jobs past their deadline, delayed ones as well, and takes up starts that were cut off. */
 export async function sweepJobs(services: Services): Promise<{ expired: number; lost: number }> {
   const { jobs, tasks, log } = services
   const overdue = await jobs.overdue(mostPerTask)
@@ -15,7 +16,7 @@ export async function sweepJobs(services: Services): Promise<{ expired: number; 
   for (const id of overdue) {
     try {
       const ended = await endJob(services, id, expired)
-      if (ended?.operation) await tasks.add('cancel', id)
+      if (ended?.operation && ended.kind !== delayedKind) await tasks.add('cancel', id)
     } catch (error) {
       log.error({ err: error, job: id }, 'cannot give up an overdue job')
       if (++failures > mostFailures) throw error

@@ -1,0 +1,121 @@
+import { z } from 'zod'
+import { cancelDelayed } from '../../shared/async/cancel.ts'
+import { presentDelayed, presentListed } from '../../shared/async/present.ts'
+import { delayedRequest } from '../../shared/async/request.ts'
+import { submitDelayed } from '../../shared/async/submit.ts'
+import { GatewayError } from '../../shared/base/errors.ts'
+import { answerHeaders } from '../../shared/chat/report.ts'
+import type { DelayedJob } from '../../shared/jobs/delayed.ts'
+import type { Known } from '../../shared/keys/policies.ts'
+import type { Services } from '../../shared/services.ts'
+import { page } from '../answers.ts'
+import { delayedJob } from '../async-answers.ts'
+import { type Context, type Endpoint, endpoint } from '../endpoint.ts'
+import { admitFree } from '../middleware/key.ts'
+import { preferHeader, waited, waitOf } from './wait.ts'
+
+const shared = { tag: 'Async jobs', access: { scope: '*' } } as const
+
+const submit = endpoint({
+  ...shared,
+  method: 'post',
+  path: '/v1/jobs',
+  summary: 'Submit a delayed chat completion',
+  description:
+    'Answered within the window, for less than a direct request. What it can cost at most is held, and what it did cost is charged at the end. One that fails, expires or is cancelled costs nothing.',
+  body: delayedRequest,
+  headers: [preferHeader],
+  answers: { 202: { description: 'The job.', schema: delayedJob } },
+  errors: [
+    'context_length_exceeded',
+    'url_not_allowed',
+    'unsupported_capability',
+    'insufficient_credits',
+    'monthly_spend_cap_reached',
+    'model_not_allowed',
+    'model_not_found',
+    'no_provider_available',
+  ],
+  async handle({ services, known, body, requestId, ctx }) {
+    const seconds = waitOf(ctx)
+    const { job, target, mode, ticket } = await submitDelayed(services, known, body, requestId)
+    ctx.set(answerHeaders({ id: job.id, target, mode, ticket, attempts: 0, test: job.environment === 'test' }))
+    return presentDelayed(services, await over(services, job, seconds, ctx))
+  },
+})
+
+const list = endpoint({
+  ...shared,
+  method: 'get',
+  path: '/v1/jobs',
+  summary: 'List delayed jobs',
+  description: 'Without their results. Test keys see the jobs of test keys, live keys those of live ones.',
+  query: z.strictObject({
+    limit: z.coerce.number().int().min(1).max(100).default(20),
+    after: z.string().max(64).optional().describe('The `id` after which the page starts.'),
+    order: z.enum(['asc', 'desc']).default('desc').describe('By age: `desc` = newest first.'),
+  }),
+  answers: { 200: { description: 'A page of jobs.', schema: page(delayedJob) } },
+  errors: ['not_found'],
+  async handle({ services, known, query, ctx }) {
+    ctx.set(await admitFree(services, known))
+    const { limit, after, order } = query
+    const rows = await services.delayed.list(known.policy, {
+      limit: limit + 1,
+      order,
+      ...(after !== undefined && { after }),
+    })
+    const data = await Promise.all(rows.slice(0, limit).map(job => presentListed(services, job)))
+    return {
+      object: 'list',
+      data,
+      has_more: rows.length > limit,
+      first_id: data[0]?.id ?? null,
+      last_id: data.at(-1)?.id ?? null,
+    }
+  },
+})
+
+const read = endpoint({
+  ...shared,
+  method: 'get',
+  path: '/v1/jobs/{id}',
+  summary: 'Read a delayed job',
+  headers: [preferHeader],
+  answers: { 200: { description: 'The job as it is now, with its result.', schema: delayedJob } },
+  errors: ['not_found'],
+  async handle({ services, known, params, ctx }) {
+    ctx.set(await admitFree(services, known))
+    const seconds = waitOf(ctx)
+    const job = await find(services, known, params.id!)
+    return presentDelayed(services, await over(services, job, seconds, ctx))
+  },
+})
+
+const cancel = endpoint({
+  ...shared,
+  method: 'post',
+  path: '/v1/jobs/{id}/cancel',
+  summary: 'Cancel a delayed job',
+  description: 'Nothing is charged, even while it runs. 409 once the job is over.',
+  answers: { 200: { description: 'The cancelled job.', schema: delayedJob } },
+  errors: ['not_found', 'not_cancellable'],
+  async handle({ services, known, params, ctx }) {
+    ctx.set(await admitFree(services, known))
+    const { id } = await find(services, known, params.id!)
+    return presentDelayed(services, await cancelDelayed(services, id))
+  },
+})
+
+function over(services: Services, job: DelayedJob, seconds: number, ctx: Context): Promise<DelayedJob> {
+  return waited(services, job, seconds, () => services.delayed.read(job.id), ctx)
+}
+
+/** A job of the key's organisation. Throws 404. */
+async function find({ delayed }: Services, { policy }: Known, id: string): Promise<DelayedJob> {
+  const job = await delayed.find(id, policy)
+  if (job) return job
+  throw new GatewayError('not_found', 'There is no such job.', { param: 'id' })
+}
+
+export const jobRoutes: Endpoint[] = [submit, list, read, cancel]

@@ -1,0 +1,117 @@
+import { GatewayError } from '../base/errors.ts'
+import { newId } from '../base/ids.ts'
+import { boundOf, marginOf } from '../chat/pricing.ts'
+import { type Decision, route, worldOf } from '../chat/router.ts'
+import { assertPublicUrl } from '../io/safe-url.ts'
+import type { DelayedInput } from '../jobs/delayed.ts'
+import { delayedKind, type Job } from '../jobs/jobs.ts'
+import type { Known } from '../keys/policies.ts'
+import { authorise, type Policy } from '../keys/policy.ts'
+import { chatFeatures, type Features } from '../kinds/features.ts'
+import { takeOn } from '../media/take-on.ts'
+import type { Target } from '../providers/contract.ts'
+import type { Services } from '../services.ts'
+import type { Ticket } from '../wallet/admission.ts'
+import { spenderOf } from '../wallet/spender.ts'
+import { type DelayedRequest, windowsMs } from './request.ts'
+
+export type Submitted = { job: Job; ticket: Ticket; target: Target; mode: string }
+
+/** The most jobs of one organisation that are not over. */
+const mostUnfinished = 10_000
+
+/**
+ * Takes a delayed request on: decides where it would go, reserves what it can cost there at the window's price, and writes
+ * it with its hold. Throws GatewayErrors: what a direct request would be refused with (fields named `body.…`), 400
+ * `url_not_allowed`, 429, 503.
+ */
+export async function submitDelayed(
+  services: Services,
+  known: Known,
+  request: DelayedRequest,
+  requestId: string,
+): Promise<Submitted> {
+  const { config, clock, door } = services
+  const text = JSON.stringify(request.body)
+  const features = chatFeatures(request.body, Buffer.byteLength(text))
+  const discountPpm = config.discountsPpm[request.completion_window]
+  const marginPpm = marginOf(config, 'chat', discountPpm)
+  const decide = ({ policy, scope }: Known) => {
+    authorise(policy, scope, clock.now())
+    return decisionOn(services, policy, request.body, features, marginPpm)
+  }
+  await services.policies.decide(known, decide)
+  const { webhook_url } = request
+  if (webhook_url !== undefined) await assertPublicUrl(webhook_url, { ...door, param: 'webhook_url' })
+  await refuseTooMany(services, known.policy)
+  const id = newId('ajob')
+  const { decision, ticket } = await services.policies.decide(known, async current => {
+    const decision = decide(current)
+    const bound = boundOf(decision.targets, features, marginPpm)
+    const ticket = await services.admission.admit(spenderOf(current.policy), current.fresh, id, bound)
+    return 'stale' in ticket ? ticket : { decision, ticket }
+  })
+  const { outputTokens, clamped } = ticket
+  const input = { body: text, discountPpm: Number(discountPpm), outputTokens, clamped } satisfies DelayedInput
+  const [target] = decision.targets
+  const job = await written(services, known.policy, { requestId, request, input, target: target!, ticket })
+  return { job, ticket, target: target!, mode: decision.mode }
+}
+
+/** Where a request would go. Who rests at the moment may well serve within the window. Throws as `route` does. */
+function decisionOn(
+  services: Services,
+  policy: Policy,
+  body: DelayedRequest['body'],
+  features: Features,
+  marginPpm: bigint,
+): Decision {
+  const { figures, ...world } = worldOf(services, marginPpm)
+  const rested = { ...world, figures: (target: Target) => ({ ...figures(target), restMs: 0 }) }
+  try {
+    return route(rested, { policy, kind: 'chat', request: body, features })
+  } catch (error) {
+    if (!(error instanceof GatewayError) || error.param === null) throw error
+    const { code, message, metadata, headers, cause } = error
+    const param = `body.${error.param}`
+    throw new GatewayError(code, message, { param, headers, cause, ...(metadata && { metadata }) })
+  }
+}
+
+async function refuseTooMany({ delayed }: Services, { organisationId }: Policy): Promise<void> {
+  if ((await delayed.unfinished(organisationId)) < mostUnfinished) return
+  const message = `Your organisation has ${mostUnfinished} unfinished jobs. Wait until some of them are over, or cancel them.`
+  throw new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '60' } })
+}
+
+type Admitted = {
+  requestId: string
+  request: DelayedRequest
+  input: DelayedInput
+  target: Target
+  ticket: Ticket
+}
+
+/** Writes an admitted job, and wakes a worker for it. */
+async function written(services: Services, policy: Policy, admitted: Admitted): Promise<Job> {
+  const { requestId, request, input, target, ticket } = admitted
+  const { id, month, reservedNano } = ticket
+  const { organisationId, keyId, environment, capNano } = policy
+  const nowMs = services.clock.now()
+  const job = await takeOn(services, ticket, {
+    ...{ id, requestId, organisationId, keyId, environment, month, input },
+    kind: delayedKind,
+    model: target.model.id,
+    capNano: capNano === null ? null : BigInt(capNano),
+    chargeNano: null,
+    holdNano: BigInt(reservedNano),
+    webhookUrl: request.webhook_url ?? null,
+    metadata: request.metadata ?? {},
+    createdAt: new Date(nowMs),
+    deadlineAt: new Date(nowMs + windowsMs[request.completion_window]),
+  })
+  await services.delayedTasks
+    .add('run', id)
+    .catch(error => services.log.warn({ err: error, job: id }, 'new job is queued later'))
+  return job
+}
