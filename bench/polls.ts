@@ -92,7 +92,7 @@ async function measure(folder: string, databaseUrl: string, redisUrl: string, re
   const profile = options.prof ? ['--cpu-prof', `--cpu-prof-dir=${join(root, 'bench/results/polls')}`] : []
   const logFile = join(folder, 'worker.log')
   // As `npm run start:worker` has it.
-  const worker = start([process.execPath, '--max-semi-space-size=2', ...profile, 'workers/main.ts'], {
+  const worker = start([process.execPath, '--max-semi-space-size=8', ...profile, 'workers/main.ts'], {
     logFile,
     env,
     processors: options['worker-cpus'],

@@ -4,6 +4,7 @@ import { type Catalog, CatalogError, loadCatalog } from './catalog/catalog.ts'
 import { KeepAlive } from './chat/keep-alive.ts'
 import { Sessions } from './chat/sessions.ts'
 import type { Blobs } from './io/blobs.ts'
+import { Bulk } from './io/bulk.ts'
 import { type Database, openDatabase } from './io/db.ts'
 import type { Logger } from './io/log.ts'
 import { openBlobs } from './io/open-blobs.ts'
@@ -38,6 +39,7 @@ export type Services = {
   log: Logger
   catalog: Catalog
   db: Database
+  bulk: Bulk
   redis: Redis
   scripts: Scripts
   accounts: Accounts
@@ -72,6 +74,7 @@ export type Services = {
 export async function openServices(config: Config, log: Logger, clock: Clock = systemClock): Promise<Services> {
   const catalog = catalogOf(config)
   const db = openDatabase(config.databaseUrl, config.databasePool)
+  const bulk = new Bulk(config.databaseUrl)
   const redis = openProducer(config)
   redis.on('error', error => log.warn({ err: error }, 'Redis connection'))
   await ready(redis, 10_000)
@@ -103,7 +106,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
     await upstreams.close()
     await Promise.all(Object.values(queues).map(queue => queue.close()))
     blobs.close()
-    await db.$disconnect()
+    await Promise.all([db.$disconnect(), bulk.close()])
     redis.disconnect()
   }
   return {
@@ -112,6 +115,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
     log,
     catalog,
     db,
+    bulk,
     redis,
     scripts,
     accounts,
@@ -134,7 +138,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
     delayedTasks: new Tasks(queues.async, redis),
     webhooks,
     batches: new Batches({ db, webhooks, clock }),
-    batchJournal: new BatchJournal(db),
+    batchJournal: new BatchJournal({ db, bulk }),
     batchWakes: new BatchWakes(queues.batches),
     endings,
     close: () => (closing ??= close()),

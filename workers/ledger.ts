@@ -107,15 +107,15 @@ export class LedgerWorker {
   }
 
   async #post(batch: StreamedEvent[]): Promise<void> {
-    const { db, scripts, clock } = this.#services
+    const { scripts, clock } = this.#services
     try {
-      await postUsage(db, scripts, batch, clock.now())
+      await postUsage(this.#services, batch, clock.now())
     } catch (error) {
       if (!isDataFault(error)) throw error
       const [only, ...others] = batch
       if (others.length > 0) for (const entry of batch) await this.#post([entry])
       else {
-        await this.#bury(only!.streamId, (error as Error).message)
+        await this.#bury(only!.streamId, `${error.code} ${error.message}`)
         await takeOff(scripts, batch)
       }
     }

@@ -1,4 +1,5 @@
-import type { Batch } from '../generated/prisma/client.ts'
+import { type Batch, Prisma } from '../generated/prisma/client.ts'
+import type { Bulk } from '../io/bulk.ts'
 import type { Connection, Database } from '../io/db.ts'
 import { bookUsage } from '../wallet/ledger.ts'
 import type { UsageEvent } from '../wallet/usage-event.ts'
@@ -23,21 +24,22 @@ const mostPerPage = 2_000
  */
 export class BatchJournal {
   readonly #db: Database
+  readonly #bulk: Bulk
 
-  constructor(db: Database) {
+  constructor({ db, bulk }: { db: Database; bulk: Bulk }) {
     this.#db = db
+    this.#bulk = bulk
   }
 
   /** Writes results with their charges; those that are there already change nothing. Gives the batch's status. Throws Superseded. */
   record({ id, epoch }: Owned, results: readonly LineResult[], resume: Resume): Promise<BatchStatus> {
-    const events = results.flatMap(({ event }) => event ?? [])
     const rows = results.map(({ line, failed, text, event }) => {
       const { cost, promptTokens, cachedTokens, completionTokens, reasoningTokens } = event ?? noUsage
       return { line, failed, text, cost, promptTokens, cachedTokens, completionTokens, reasoningTokens }
     })
-    return this.#db.$transaction(async tx => {
+    return this.#bulk.transaction(async run => {
       // One text: hundreds of arguments would cost more than all the rest of it.
-      const [batch] = await tx.$queryRaw<{ status: BatchStatus }[]>`
+      const [batch] = await run<{ status: BatchStatus; written: number[] }>(Prisma.sql`
         WITH given AS (
           SELECT * FROM json_to_recordset(${JSON.stringify(rows)}::json) AS g(line int, failed boolean, text text,
             cost bigint, "promptTokens" bigint, "cachedTokens" bigint, "completionTokens" bigint, "reasoningTokens" bigint)
@@ -56,10 +58,13 @@ export class BatchJournal {
           completion_tokens = b.completion_tokens + coalesce(s.completion, 0),
           reasoning_tokens = b.reasoning_tokens + coalesce(s.reasoning, 0),
           resume_line = ${resume.line}, resume_byte = ${resume.byte}
-        FROM sums s WHERE b.id = ${id} AND b.epoch = ${epoch} RETURNING b.status`
+        FROM sums s WHERE b.id = ${id} AND b.epoch = ${epoch}
+        RETURNING b.status, ARRAY(SELECT line FROM written) AS written`)
       // What was inserted above goes with the transaction.
       if (!batch) throw new Superseded()
-      if (events.length > 0) await bookUsage(tx, events)
+      const written = new Set(batch.written)
+      const events = results.flatMap(({ line, event }) => (event && written.has(line) ? event : []))
+      if (events.length > 0) await bookUsage(run, events)
       return batch.status
     })
   }

@@ -1,5 +1,7 @@
+import { DatabaseError } from 'pg'
 import { Prisma } from '../generated/prisma/client.ts'
-import type { Connection, Database } from '../io/db.ts'
+import type { Bulk, RunSql } from '../io/bulk.ts'
+import type { Database } from '../io/db.ts'
 import type { Redis } from '../io/redis.ts'
 import { spendFigures, walletFigures } from './accounts.ts'
 import type { Scripts } from './scripts.ts'
@@ -40,9 +42,13 @@ function isUsageEvent(event: UsageEvent | null): boolean {
  * Books a batch in Postgres (request log, ledger, balances, key months: one transaction), then takes it off the stream.
  * Replaying a batch changes nothing: each charge is unique by its request. Throws what Postgres or Redis throw.
  */
-export async function postUsage(db: Database, scripts: Scripts, batch: StreamedEvent[], nowMs: number): Promise<void> {
+export async function postUsage(
+  { db, bulk, scripts }: { db: Database; bulk: Bulk; scripts: Scripts },
+  batch: StreamedEvent[],
+  nowMs: number,
+): Promise<void> {
   const events = batch.map(({ event }) => event)
-  await db.$transaction(tx => bookUsage(tx, events))
+  await bulk.transaction(run => bookUsage(run, events))
   const organisations = [...new Set(events.map(event => event.org))]
   // Read after the commit, for replayed events too: whoever booked them may have died before Redis heard of it.
   const keyMonths = new Map(events.map(({ key: keyId, month }) => [`${keyId} ${month}`, { keyId, month }]))
@@ -54,11 +60,13 @@ export async function postUsage(db: Database, scripts: Scripts, batch: StreamedE
 }
 
 /** Books events within the caller's transaction: request log, ledger, balances, key months. Each once, whatever happens. */
-export async function bookUsage(tx: Connection, events: readonly UsageEvent[]): Promise<void> {
+export async function bookUsage(run: RunSql, events: readonly UsageEvent[]): Promise<void> {
   const organisations = [...new Set(events.map(event => event.org))].sort()
   // One order for all workers, so that two of them never wait for each other in a circle.
-  await tx.$queryRaw`SELECT 1 FROM wallets WHERE organisation_id = ANY(${organisations}) ORDER BY organisation_id FOR UPDATE`
-  await tx.$executeRaw(bookingSql(JSON.stringify(events, storable)))
+  await run(
+    Prisma.sql`SELECT 1 FROM wallets WHERE organisation_id = ANY(${organisations}) ORDER BY organisation_id FOR UPDATE`,
+  )
+  await run(bookingSql(JSON.stringify(events, storable)))
 }
 
 /** Takes events off the stream and out of what Redis counts as unposted, together with the `figures` Postgres has instead. */
@@ -125,7 +133,6 @@ function bookingSql(json: string): Prisma.Sql {
 const dataFaultClasses = new Set(['22', '23', '54'])
 
 /** True when Postgres refuses the data itself (not the connection): trying again would change nothing. */
-export function isDataFault(error: unknown): boolean {
-  const { meta } = error as { meta?: { driverAdapterError?: { cause?: { originalCode?: string } } } }
-  return dataFaultClasses.has(meta?.driverAdapterError?.cause?.originalCode?.slice(0, 2) ?? '')
+export function isDataFault(error: unknown): error is DatabaseError {
+  return error instanceof DatabaseError && dataFaultClasses.has(error.code?.slice(0, 2) ?? '')
 }

@@ -2,6 +2,7 @@ import { Redis } from 'ioredis'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { monthOf } from '../../shared/base/time.ts'
+import { Bulk } from '../../shared/io/bulk.ts'
 import { type Database, openDatabase } from '../../shared/io/db.ts'
 import { createLog } from '../../shared/io/log.ts'
 import { Accounts } from '../../shared/wallet/accounts.ts'
@@ -103,6 +104,7 @@ export class World {
   readonly clock = testClock('2027-01-30T10:00:00Z')
   readonly redis: Redis
   readonly db: Database
+  readonly bulk: Bulk
   readonly scripts: Scripts
   readonly accounts: Accounts
   truth = new Truth()
@@ -112,6 +114,7 @@ export class World {
   constructor(stores: Stores) {
     this.redis = new Redis(stores.redisUrl)
     this.db = openDatabase(stores.databaseUrl, 3)
+    this.bulk = new Bulk(stores.databaseUrl)
     this.scripts = loadScripts(this.redis)
     this.accounts = new Accounts({ db: this.db, redis: this.redis, scripts: this.scripts, clock: this.clock })
   }
@@ -128,7 +131,7 @@ export class World {
 
   async close(): Promise<void> {
     this.redis.disconnect()
-    await this.db.$disconnect()
+    await Promise.all([this.db.$disconnect(), this.bulk.close()])
   }
 
   async #organisation(): Promise<string> {
@@ -196,7 +199,8 @@ export class World {
     const post = async () => {
       throw new Error('the worker died')
     }
-    const booking = postUsage(this.db, dies ? { ...this.scripts, post } : this.scripts, batch, this.clock.now())
+    const scripts = dies ? { ...this.scripts, post } : this.scripts
+    const booking = postUsage({ db: this.db, bulk: this.bulk, scripts }, batch, this.clock.now())
     await (dies ? booking.catch(() => {}) : booking)
     for (const { event } of batch) {
       const charge = this.truth.charges.get(event.id)
