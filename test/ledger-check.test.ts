@@ -1,4 +1,5 @@
 import test, { type ExecutionContext } from 'ava'
+import type { Batch } from '../shared/jobs/batches.ts'
 import { startOpenAiEmulator } from './emulators/openai.ts'
 import { ledgerCheck, shoot } from './support/chaos.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from './support/gateway.ts'
@@ -14,6 +15,8 @@ const names = {
   charges: 'every charge has its request, and every charged request its charge',
   jobs: 'every job costs what was charged for it, and nothing when it failed',
   once: 'every request is logged once',
+  batchLines: 'a batch counts each of its lines once',
+  batchCosts: 'a batch costs what its lines were charged',
   redis: 'Redis’ wallets and spends agree with the stream, the open reservations and Postgres',
   reservations: 'every reservation belongs to a process the sweeper watches',
   holds: 'what jobs in flight hold is reserved',
@@ -45,6 +48,15 @@ async function broken(t: ExecutionContext, gateway: Gateway): Promise<string[]> 
   t.is(ok, found.length === 0)
   for (const { name } of invariants) t.true(text.includes(name))
   return found
+}
+
+/** A batch that its rows say this of. */
+function batch({ gateway, organisationId, keyId, month }: Scene, of: Partial<Batch>): Promise<unknown> {
+  const input = { inputFileId: 'file-x', inputKey: 'batches/x', inputBytes: 1n, endpoint: '/v1/chat/completions' }
+  const about = { id: 'batch_x', organisationId, keyId, month, requestId: 'req_x', environment: 'live' as const }
+  const { errors: _errors, operation: _operation, metadata: _metadata, ...rest } = of
+  const data = { ...about, ...input, status: 'in_progress' as const, deadlineAt: new Date(), ...rest }
+  return gateway.services.db.batch.create({ data })
 }
 
 const tamperings: [what: string, tamper: (scene: Scene) => Promise<unknown>, breached: (keyof typeof names)[]][] = [
@@ -90,6 +102,13 @@ const tamperings: [what: string, tamper: (scene: Scene) => Promise<unknown>, bre
       FROM generations g`,
     ['once'],
   ],
+  ['a running batch counts a line that is not in its journal', scene => batch(scene, { completed: 1 }), ['batchLines']],
+  [
+    'a batch ended without all of its lines',
+    scene => batch(scene, { status: 'completed', total: 2, completed: 1 }),
+    ['batchLines'],
+  ],
+  ['a batch costs more than its lines', scene => batch(scene, { costNano: 1n }), ['batchCosts']],
   [
     'Redis counts an unposted charge that no event stands for',
     ({ gateway, organisationId }) => gateway.services.redis.hincrby(`wallet:${organisationId}`, 'unposted', 1),

@@ -20,7 +20,13 @@ const routings = ['auto', 'provider', 'gateway'] as const
 
 const newBatch = z
   .strictObject({
-    input_file_id: z.string().min(1).max(100).optional().describe('A file of requests, one per line.'),
+    input_file_id: z
+      .string()
+      .min(1)
+      .max(100)
+      .refine(id => !id.includes('\0'), 'has a NUL character')
+      .optional()
+      .describe('A file of requests, one per line.'),
     requests: z
       .array(z.record(z.string(), z.unknown()))
       .min(1)

@@ -20,16 +20,17 @@ export type Stay = { delayMs: number | null; current: Batch }
  * can; Superseded; InputLost.
  */
 export async function atProvider(services: Services, batch: Batch): Promise<Stay> {
+  let current = batch
   try {
-    const current = isUndecided(batch) ? await handOver(services, batch) : batch
+    if (isUndecided(batch)) current = await handOver(services, batch)
     if (isUndecided(current)) return { delayMs: startLookMs, current }
     return isAway(current) ? await look(services, current) : { delayMs: null, current }
   } catch (error) {
     if (!(error instanceof ProviderError)) throw error
     services.log.warn({ err: error, batch: batch.id, provider: batch.provider }, 'cannot ask a provider about a batch')
     if (services.clock.now() < batch.deadlineAt.getTime() + patienceMs && !isGone(error))
-      return { delayMs: troubleLookMs, current: batch }
-    return { delayMs: null, current: await takeBack(services, batch, null) }
+      return { delayMs: troubleLookMs, current }
+    return { delayMs: null, current: await takeBack(services, current, null) }
   }
 }
 

@@ -18,8 +18,9 @@ export type Away = {
 const here = { here: true } as const
 
 /** Nobody has decided yet who runs the batch; or a provider was asked to, and its answer never came. */
-export function isUndecided({ status, operation, environment, completed, failed }: Batch): boolean {
-  return status === 'in_progress' && environment === 'live' && operation === null && completed + failed === 0
+export function isUndecided({ status, operation, environment, provider, completed, failed }: Batch): boolean {
+  const isOpen = status === 'in_progress' || (status === 'cancelling' && provider !== null)
+  return isOpen && environment === 'live' && operation === null && completed + failed === 0
 }
 
 export function isAway({ operation }: Batch): boolean {

@@ -35,7 +35,9 @@ export async function collect(services: Services, batch: Batch, away: Away): Pro
   try {
     for await (const answer of away.adapter.results(batch.operation as Operation, away.line)) {
       const line = Number(/^l(\d+)$/.exec(answer.id)?.[1])
-      if (Number.isSafeInteger(line) && !done.has(line)) await collector.add(line, answer)
+      if (!Number.isSafeInteger(line) || done.has(line)) continue
+      done.add(line)
+      await collector.add(line, answer)
     }
     await collector.flush()
   } finally {
@@ -60,7 +62,7 @@ class Collector {
     this.#writer = new ResultWriter(services, batch, {
       resume: () => ({ line: 1, byte: 0 }),
       written() {},
-      released() {},
+      async giveUp() {}, // The batch reserved one sum.
       failed: error => {
         this.#failure = error
       },
@@ -140,7 +142,8 @@ class Collector {
       kind,
       requestId,
       stream: false,
-      policy,
+      // The cap that the whole batch was reserved under.
+      policy: { ...policy, capNano: ticket.spender.capNano },
       mode: policy.mode,
       attempts: 1,
       firstByteMs: null,

@@ -12,6 +12,7 @@ import { sourceOf } from '../media/sources.ts'
 import { hadNoEffect } from '../media/start.ts'
 import { type Call, ProviderError } from '../providers/contract.ts'
 import type { Services } from '../services.ts'
+import type { Ticket } from '../wallet/admission.ts'
 import { spenderOf } from '../wallet/spender.ts'
 import { type Away, awayOf, offersOf, takeBack } from './away.ts'
 import { BatchKey } from './batch-key.ts'
@@ -53,8 +54,9 @@ async function found(services: Services, batch: Batch): Promise<Batch> {
 async function handedOver(services: Services, batch: Batch): Promise<Batch> {
   const [offer] = offersOf(services, batch)
   if (!offer) throw cannot('its lines do not all go to one model of a provider that has one')
-  const known = await new BatchKey(services, batch.keyId, offer.kind).known()
-  if ('error' in known) throw known.error
+  const judged = await new BatchKey(services, batch.keyId, offer.kind).known()
+  if ('error' in judged) throw judged.error
+  const { known } = judged
   const { policy } = known
   if (policy.rpmLimit !== null || policy.tpmLimit !== null) throw cannot('the limits of its key hold for each line')
   if (allowedModels(services.catalog, policy)?.has(offer.target.model.id) === false)
@@ -64,22 +66,36 @@ async function handedOver(services: Services, batch: Batch): Promise<Batch> {
     const ticket = await reserved(services, known, batch, holdNano)
     const { provider } = offer.target
     const credentialId = services.upstreams.credential(offer.target).credential.id
-    const asked = await services.batches
-      .change(batch, ['in_progress'], {
-        provider: provider.name,
-        credentialId,
-        holdNano: BigInt(ticket.reservedNano),
-        month: ticket.month,
-      })
-      .catch(error => {
-        services.admission.release(ticket)
-        throw error
-      })
-    await services.admission.keepForJob(ticket)
+    const asked = await held(services, batch, ticket, { provider: provider.name, credentialId })
+    if (asked.provider === null) return asked
     const line = services.upstreams.line(provider, 'live', credentialId)
     return await started(services, asked, { ...offer, line }, file)
   } finally {
     await services.files.remove([file]).catch(() => {}) // It expires.
+  }
+}
+
+/** Makes a reservation the hold of a batch. One that was cancelled meanwhile stays as it is, without a provider. */
+async function held(
+  { batches, admission }: Services,
+  batch: Batch,
+  ticket: Ticket,
+  asked: { provider: string; credentialId: string },
+): Promise<Batch> {
+  const { month, reservedNano, spender } = ticket
+  const capNano = spender.capNano === null ? null : BigInt(spender.capNano)
+  try {
+    const current = await batches.change(batch, ['in_progress'], {
+      ...asked,
+      month,
+      capNano,
+      holdNano: BigInt(reservedNano),
+    })
+    if (current.provider !== null) await admission.keepForJob(ticket)
+    return current
+  } finally {
+    // What became the batch's own stays.
+    admission.release(ticket)
   }
 }
 

@@ -8,7 +8,7 @@ import type { Scope } from '../keys/policy.ts'
 import { chatFeatures, completionFeatures, embeddingFeatures, type Features } from '../kinds/features.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Services } from '../services.ts'
-import type { Gate, Ticket } from '../wallet/admission.ts'
+import type { Admission, Gate, Ticket } from '../wallet/admission.ts'
 import type { UsageEvent } from '../wallet/usage-event.ts'
 
 /** A reservation to be given up once the line that it was for has its result; `tokens` corrects the rate lane. */
@@ -71,10 +71,15 @@ const moneyWaitMs = 1_000
 
 /** The calls of a batch that are under way, to be cut off together, and what they have reserved. */
 export class Calls {
+  readonly #admission: Admission
   #reservations = 0
   readonly #waitingForMoney = new Set<() => void>()
   readonly #clients = new Set<WholeClient>()
   #isCut = false
+
+  constructor(admission: Admission) {
+    this.#admission = admission
+  }
 
   begin(): WholeClient {
     const client = new WholeClient()
@@ -91,9 +96,12 @@ export class Calls {
     this.#reservations++
   }
 
-  /** A reservation is given up. */
-  released(): void {
-    this.#reservations--
+  /** Gives reservations up. Whoever waits for money is told once it is free, not before: it would be refused for good. */
+  async giveUp(reservations: readonly Reservation[]): Promise<void> {
+    if (reservations.length === 0) return
+    for (const { ticket, tokens } of reservations) this.#admission.settle(ticket, 0, tokens, null)
+    await this.#admission.flush()
+    this.#reservations -= reservations.length
     for (const wake of this.#waitingForMoney) wake()
   }
 
@@ -136,4 +144,18 @@ export function answeredText(customId: string, requestId: string, statusCode: nu
 /** The line of the error file for a request that was never answered. */
 export function unansweredText(customId: string, error: { code: string; message: string }): string {
   return JSON.stringify({ id: newId('batch_req'), custom_id: customId, response: null, error })
+}
+
+type Answered = Pick<Finished, 'event' | 'reservation'> & { status: number; body: string }
+
+/** The result of a line that has its answer, be it an error. */
+export function answered(line: number, customId: string, requestId: string, given: Answered): Finished {
+  const { status, body, event, reservation } = given
+  const text = answeredText(customId, requestId, status, body)
+  return { line, customId, failed: status !== 200, text, event, reservation }
+}
+
+/** The result of a line that was never answered. */
+export function unanswered(line: number, customId: string, why: { code: string; message: string }): Finished {
+  return { line, customId, failed: true, text: unansweredText(customId, why), event: null, reservation: null }
 }

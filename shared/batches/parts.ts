@@ -59,7 +59,8 @@ export class OutputParts {
     }
     const part = await files.store(texts(), unsealed(this.#services, batch, 'part'))
     await batchJournal.moved(batch, lines, part).catch(async error => {
-      await files.remove([part]).catch(() => {}) // It expires.
+      // After any other error the journal may refer to it all the same; if not, it expires.
+      if (error instanceof Superseded) await files.remove([part]).catch(() => {})
       throw error
     })
   }

@@ -9,16 +9,17 @@ import type { Batch, BatchStatus } from '../jobs/batches.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Services } from '../services.ts'
 import { pauseBeforeNext } from './again.ts'
-import { BatchKey } from './batch-key.ts'
+import { BatchKey, type Judged } from './batch-key.ts'
 import { readLines } from './input.ts'
-import { answeredText, Calls, type Finished, featuresOf, type Go, go, unansweredText } from './line.ts'
+import { answered, Calls, type Finished, featuresOf, type Go, go, unanswered } from './line.ts'
 import { OutputParts } from './parts.ts'
 import { type BatchEndpoint, type BatchRequestLine, batchEndpoints, isBlank, readRequest } from './request.ts'
 import { ResultWriter } from './writer.ts'
 
 /** What a batch may hold in memory at a time: the lines it works on, and the results on their way to the journal. */
-const mostBytes = 32 * 1024 * 1024
+const mostBytes = 64 * 1024 * 1024
 const mostUnwritten = 4_000
+const answersFade = 0.99
 const lookEveryMs = 1_000
 /** How long calls under way may still take once the batch is to end, or this process is. */
 const graceMs = 12_000
@@ -31,15 +32,12 @@ const ends = {
   expired: { code: 'batch_expired', message: 'The batch expired before this request was answered.' },
 } as const
 
-/** Whether every line has its result, and whether some of them have it because the batch expired. */
-export type Ran = { isOver: boolean; hasExpired: boolean }
-
 /**
- * Runs the lines of a batch that have no result yet, until each has one; or until `stopping`, and somebody else goes on.
- * The lines of a batch that is cancelled or expires end without being run. Rejects with Superseded, InputLost and what the
- * storage throws.
+ * Runs the lines of a batch that have no result yet, until each has one; or until `stopping`, and somebody else goes on:
+ * false. The lines of a batch that is cancelled or expires end without being run. Rejects with Superseded, InputLost and
+ * what the storage throws.
  */
-export async function runLines(services: Services, batch: Batch, stopping: AbortSignal): Promise<Ran> {
+export async function runLines(services: Services, batch: Batch, stopping: AbortSignal): Promise<boolean> {
   const runner = new LineRunner(services, batch)
   const stop = () => runner.stop()
   stopping.addEventListener('abort', stop, { once: true })
@@ -57,7 +55,7 @@ class LineRunner {
   readonly #kind: DirectKind
   readonly #key: BatchKey
   readonly #writer: ResultWriter
-  readonly #calls = new Calls()
+  readonly #calls: Calls
   readonly #parts: OutputParts
   /** Lines without a written result, by number, each with the byte it begins at; the first is the lowest. */
   readonly #open = new Map<number, number>()
@@ -65,12 +63,14 @@ class LineRunner {
   #next: Resume
   #serving = 0
   #servingBytes = 0
+  /** How long the longest answers are of late: as many may be on their way as lines are served. */
+  #answerCharacters = 0
   readonly #mostServing: number
   /** Cuts every pause short. */
   readonly #hurry = new AbortController()
   #grace: NodeJS.Timeout | null = null
   #ending: keyof typeof ends | null = null
-  #hasExpired = false
+  #expiry: Promise<unknown> | null = null
   #stopped = false
   #failure: unknown = null
   #wake: (() => void) | null = null
@@ -79,6 +79,7 @@ class LineRunner {
     this.#services = services
     this.#batch = batch
     this.#kind = batchEndpoints[batch.endpoint as BatchEndpoint]
+    this.#calls = new Calls(services.admission)
     this.#key = new BatchKey(services, batch.keyId, this.#kind)
     this.#next = { line: batch.resumeLine, byte: Number(batch.resumeByte) }
     // A few more than there are places in a lane: they have reserved and only wait for their turn.
@@ -86,7 +87,7 @@ class LineRunner {
     this.#writer = new ResultWriter(services, batch, {
       resume: () => this.#resume(),
       written: (results, status) => this.#written(results, status),
-      released: () => this.#calls.released(),
+      giveUp: reservations => this.#calls.giveUp(reservations),
       failed: error => this.#fail(error),
     })
     this.#parts = new OutputParts(services, batch)
@@ -94,34 +95,43 @@ class LineRunner {
     this.#note(batch.status)
   }
 
-  async run(): Promise<Ran> {
+  async run(): Promise<boolean> {
     const services = this.#services
     const done = await services.batchJournal.done(this.#batch, this.#next.line)
     await this.#parts.open()
     const looking = setInterval(() => void this.#look(), lookEveryMs)
     try {
-      for await (const group of readLines(services.blobs, this.#batch, this.#next)) {
-        for (const line of group) {
-          if (!done.has(line.number) && !isBlank(line.bytes!)) {
-            while (!this.#hasRoom() && !this.#isOver()) await this.#change()
-            if (this.#isOver()) break
-            this.#take(line)
-          }
-          this.#next = { line: line.number + 1, byte: line.end }
-        }
-        if (this.#isOver()) break
-      }
+      // What is under way may end although nothing more can be read.
+      const unread = await this.#takeAll(done).then(
+        () => null,
+        (error: Error) => error,
+      )
+      if (unread) this.stop()
       while (this.#serving > 0 && this.#failure === null) await this.#change()
       await this.#writer.drain()
       await this.#parts.idle()
-      if (this.#failure !== null) throw this.#failure
-      return { isOver: !this.#stopped, hasExpired: this.#hasExpired }
+      const failure = this.#failure ?? unread
+      if (failure !== null) throw failure
+      return !this.#stopped
     } finally {
       clearInterval(looking)
       if (this.#grace) clearTimeout(this.#grace)
       this.#hurry.abort()
       this.#calls.cut()
       this.#writer.close()
+    }
+  }
+
+  async #takeAll(done: ReadonlySet<number>): Promise<void> {
+    for await (const group of readLines(this.#services.blobs, this.#batch, this.#next)) {
+      for (const line of group) {
+        if (!done.has(line.number) && !isBlank(line.bytes!)) {
+          while (!this.#hasRoom() && !this.#isOver()) await this.#change()
+          if (this.#isOver()) return
+          this.#take(line)
+        }
+        this.#next = { line: line.number + 1, byte: line.end }
+      }
     }
   }
 
@@ -176,7 +186,9 @@ class LineRunner {
   #hasRoom(): boolean {
     const { results, characters } = this.#writer.backlog
     if (results >= mostUnwritten || characters >= mostBytes) return false
-    return this.#serving === 0 || (this.#serving < this.#mostServing && this.#servingBytes < mostBytes)
+    if (this.#serving === 0) return true
+    const expected = this.#servingBytes + this.#serving * this.#answerCharacters
+    return this.#serving < this.#mostServing && expected < mostBytes
   }
 
   #take(line: Line): void {
@@ -186,7 +198,11 @@ class LineRunner {
     this.#servingBytes += bytes
     this.#serve(line)
       .then(
-        result => result && this.#writer.add(result),
+        result => {
+          if (!result) return
+          this.#answerCharacters = Math.max(result.text.length, this.#answerCharacters * answersFade)
+          this.#writer.add(result)
+        },
         error => this.#fail(error),
       )
       .finally(() => {
@@ -213,27 +229,29 @@ class LineRunner {
     const request = readRequest(bytes!)
     for (let failures = 0; !this.#isOver(); ) {
       if (this.#ending) {
-        this.#hasExpired ||= this.#ending === 'expired'
-        return this.#unanswered(number, request, ends[this.#ending])
+        if (this.#ending === 'expired') await this.#noteExpiry()
+        return unanswered(number, request.customId, ends[this.#ending])
       }
       const requestId = newId('req')
-      const went = await this.#go(request, bytes!.length, requestId)
-      if ('body' in went) return this.#answered(number, request, requestId, 200, went.body, went)
-      if ('error' in went) {
-        const { error } = went
-        if (error.status >= 500 && !isBusy(error) && error.status !== 503) failures++
-        const again = await this.#again(error, request, failures)
-        if (!again) return this.#answered(number, request, requestId, error.status, JSON.stringify(error.body), went)
-      }
-      this.#giveUp(went)
+      const judged = await this.#key.known()
+      const went = await this.#go(judged, request, bytes!.length, requestId)
+      if ('body' in went) return answered(number, request.customId, requestId, { ...went, status: 200 })
+      // Whatever is charged nothing need not hold money while it waits.
+      if (went.reservation) void this.#calls.giveUp([went.reservation])
+      if ('cut' in went) continue
+      const { error } = went
+      if (error.status >= 500 && !isBusy(error) && error.status !== 503) failures++
+      if (await this.#again(error, judged, request, failures)) continue
+      const refused = { status: error.status, body: JSON.stringify(error.body), event: went.event, reservation: null }
+      return answered(number, request.customId, requestId, refused)
     }
     return null
   }
 
-  async #go({ body }: BatchRequestLine, bytes: number, requestId: string): Promise<Go> {
+  async #go(judged: Judged, { body }: BatchRequestLine, bytes: number, requestId: string): Promise<Go> {
+    if ('error' in judged) return { reservation: null, event: null, error: judged.error }
     const { config } = this.#services
-    const known = await this.#key.known()
-    if ('error' in known) return { reservation: null, event: null, error: known.error }
+    const { known } = judged
     return go(
       this.#services,
       {
@@ -250,8 +268,8 @@ class LineRunner {
   }
 
   /** Waits for the moment at which a refused line may be tried again; false = its refusal is its result. */
-  async #again(error: GatewayError, { body }: BatchRequestLine, failures: number): Promise<boolean> {
-    if (error.status === 401) return this.#key.changed()
+  async #again(error: GatewayError, { hash }: Judged, { body }: BatchRequestLine, failures: number): Promise<boolean> {
+    if (error.status === 401) return this.#key.changed(hash)
     if (error.status === 402) return this.#calls.moneyBack()
     if (error.code === 'no_provider_available' && !this.#key.isServed(body)) return false
     // The sandbox would only say the same again.
@@ -262,25 +280,9 @@ class LineRunner {
     return true
   }
 
-  #giveUp({ reservation }: Go): void {
-    if (!reservation) return
-    this.#services.admission.settle(reservation.ticket, 0, 0, null)
-    this.#calls.released()
-  }
-
-  #answered(
-    line: number,
-    { customId }: BatchRequestLine,
-    requestId: string,
-    status: number,
-    body: string,
-    { reservation, event }: Go,
-  ): Finished {
-    const text = answeredText(customId, requestId, status, body)
-    return { line, customId, failed: status !== 200, text, event, reservation }
-  }
-
-  #unanswered(line: number, { customId }: BatchRequestLine, why: { code: string; message: string }): Finished {
-    return { line, customId, failed: true, text: unansweredText(customId, why), event: null, reservation: null }
+  /** Before the first line that ends by it: whoever finds them all ended must know how. */
+  #noteExpiry(): Promise<unknown> {
+    const expiredAt = new Date(this.#services.clock.now())
+    return (this.#expiry ??= this.#services.batches.change(this.#batch, ['in_progress'], { expiredAt }))
   }
 }

@@ -59,11 +59,9 @@ async function validated(services: Services, batch: Batch): Promise<Batch | null
 
 /** Runs the lines that are left; false when this process is stopping. */
 async function ran(services: Services, batch: Batch, stopping: AbortSignal): Promise<boolean> {
-  const { isOver, hasExpired } = await runLines(services, batch, stopping)
-  if (!isOver) return false
-  const now = new Date(services.clock.now())
-  const finalizing = { status: 'finalizing', finalizingAt: now, ...(hasExpired && { expiredAt: now }) } as const
-  await services.batches.change(batch, ['in_progress'], finalizing)
+  if (!(await runLines(services, batch, stopping))) return false
+  const finalizingAt = new Date(services.clock.now())
+  await services.batches.change(batch, ['in_progress'], { status: 'finalizing', finalizingAt })
   return true
 }
 

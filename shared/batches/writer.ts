@@ -3,7 +3,7 @@ import type { Resume } from '../jobs/batch-journal.ts'
 import { type Batch, type BatchStatus, Superseded } from '../jobs/batches.ts'
 import type { Services } from '../services.ts'
 import { isDataFault } from '../wallet/ledger.ts'
-import { type Finished, unansweredText } from './line.ts'
+import { type Finished, type Reservation, unansweredText } from './line.ts'
 
 const writeDelayMs = 200
 const writeAtOnce = 512
@@ -16,8 +16,8 @@ type Listener = {
   /** How far the input is done. */
   resume(): Resume
   written(results: readonly Finished[], status: BatchStatus): void
-  /** A reservation is given up. */
-  released(): void
+  /** These are no longer needed. */
+  giveUp(reservations: readonly Reservation[]): Promise<void>
   failed(error: unknown): void
 }
 
@@ -49,7 +49,7 @@ export class ResultWriter {
 
   add(result: Finished): void {
     if (this.#over) {
-      this.#giveUp([result])
+      void this.#giveUp([result])
       return
     }
     this.#waiting.push(result)
@@ -75,7 +75,7 @@ export class ResultWriter {
   close(): void {
     this.#over = true
     if (this.#timer) clearTimeout(this.#timer)
-    this.#giveUp(this.#waiting.splice(0))
+    void this.#giveUp(this.#waiting.splice(0))
   }
 
   async #write(): Promise<void> {
@@ -83,21 +83,26 @@ export class ResultWriter {
     while (!this.#over) {
       try {
         const status = await this.#services.batchJournal.record(this.#batch, group, this.#listener.resume())
-        this.#waiting.splice(0, group.length)
-        for (const { text } of group) this.#waitingCharacters -= text.length
+        this.#forget(group)
         this.#listener.written(group, status)
         this.#track(this.#release(group))
         return
       } catch (error) {
-        if (error instanceof Superseded) {
+        const trouble = isDataFault(error) ? await this.#replaceRefused(group).catch(refused => refused) : error
+        if (trouble instanceof Superseded) {
           this.close()
-          return this.#listener.failed(error)
+          return this.#listener.failed(trouble)
         }
-        if (isDataFault(error)) await this.#replaceRefused(group)
-        else this.#services.log.warn({ err: error, batch: this.#batch.id }, 'results of a batch are written later')
+        if (trouble)
+          this.#services.log.warn({ err: trouble, batch: this.#batch.id }, 'results of a batch are written later')
         await sleep(retryDelayMs)
       }
     }
+  }
+
+  #forget(group: readonly Finished[]): void {
+    this.#waiting.splice(0, group.length)
+    for (const { text } of group) this.#waitingCharacters -= text.length
   }
 
   /** What is written next: a few megabytes, or one result that is larger. */
@@ -120,11 +125,9 @@ export class ResultWriter {
         if (!isDataFault(error)) throw error
         log.error({ err: error, batch: this.#batch.id, line: result.line }, 'a result was refused by Postgres')
         const message = 'The answer could not be stored. Nothing was charged.'
-        Object.assign(result, {
-          failed: true,
-          text: unansweredText(result.customId, { code: 'internal_error', message }),
-          event: null,
-        })
+        const text = unansweredText(result.customId, { code: 'internal_error', message })
+        this.#waitingCharacters += text.length - result.text.length
+        Object.assign(result, { failed: true, text, event: null })
       }
     }
   }
@@ -150,14 +153,10 @@ export class ResultWriter {
         }
       }
     }
-    this.#giveUp(group)
+    await this.#giveUp(group)
   }
 
-  #giveUp(group: readonly Finished[]): void {
-    for (const { reservation } of group) {
-      if (!reservation) continue
-      this.#services.admission.settle(reservation.ticket, 0, reservation.tokens, null)
-      this.#listener.released()
-    }
+  #giveUp(group: readonly Finished[]): Promise<void> {
+    return this.#listener.giveUp(group.flatMap(({ reservation }) => reservation ?? []))
   }
 }

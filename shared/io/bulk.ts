@@ -20,6 +20,8 @@ export class Bulk {
       connectionTimeoutMillis: 5_000,
       idleTimeoutMillis: 30_000,
       statement_timeout: 30_000,
+      // A connection that fell silent would else be waited for until the process ends.
+      query_timeout: 40_000,
     })
     this.#pool.on('error', ignore) // An idle connection that broke is replaced.
   }

@@ -163,7 +163,7 @@ export class Files {
     await this.#db.file.deleteMany({ where: { id: { in: files.map(({ fileId }) => fileId) } } })
   }
 
-  /** Deletes what has expired, unless a batch still reads it; gives the number of files. */
+  /** Deletes what has expired, unless a batch still needs it; gives the number of files. */
   async expire(nowMs: number): Promise<number> {
     let deleted = 0
     for (let page = 0; page < mostPages; page++) {
@@ -175,7 +175,7 @@ export class Files {
     return deleted
   }
 
-  /** Expired files that no unfinished batch reads: all, or the one of this id if it is one of them. */
+  /** Expired files that are no unfinished batch's input or part of its output: all, or the one of this id if it is one of them. */
   #ended(nowMs: number, fileId: string | null = null): Promise<{ fileId: string; storageKey: string }[]> {
     return this.#db.$queryRaw`
       SELECT id AS "fileId", storage_key AS "storageKey" FROM files
@@ -184,6 +184,7 @@ export class Files {
           SELECT 1 FROM batches
           WHERE input_file_id = files.id AND status IN ('validating', 'in_progress', 'finalizing', 'cancelling')
         )
+        AND NOT EXISTS (SELECT 1 FROM batch_parts WHERE file_id = files.id)
       ORDER BY expires_at LIMIT ${pageSize}`
   }
 

@@ -18,6 +18,8 @@ export async function checkLedger(db: Database, redis: Redis): Promise<Invariant
     await rows(db, 'every charge has its request, and every charged request its charge', CHARGES),
     await rows(db, 'every job costs what was charged for it, and nothing when it failed', JOBS),
     await rows(db, 'every request is logged once', ONCE),
+    await lasting(() => rows(db, 'a batch counts each of its lines once', BATCH_LINES)),
+    await rows(db, 'a batch costs what its lines were charged', BATCH_COSTS),
     await lasting(() => inFlight(db, redis)),
     await lasting(() => reservations(redis)),
     await lasting(() => holds(db, redis)),
@@ -38,6 +40,9 @@ async function lasting(look: () => Promise<Invariant>): Promise<Invariant> {
   const second = await look()
   return { ...second, breaches: second.breaches.filter(breach => known.has(subject(breach))) }
 }
+
+/** A custom id of 512 characters, each written as an escape, comes before it. */
+const mostBeforeRequest = 4_000
 
 type Breach = { subject: string; found: string; expected: string; checked: bigint }
 
@@ -86,6 +91,26 @@ const JOBS = report(`
   FROM jobs j LEFT JOIN ledger_entries l ON l.cause IN ('generation:' || j.id, 'refund:' || j.id)
   GROUP BY j.id`)
 const ONCE = report(`SELECT id AS subject, count(*) AS found, 1::bigint AS expected FROM generations GROUP BY id`)
+
+// While a provider's own batch runs, the counts are the provider's; once a batch is over, its lines are in its files.
+const BATCH_LINES = report(`
+  SELECT b.id AS subject, b.completed || ' + ' || b.failed AS found,
+    CASE WHEN b.status = 'failed' THEN b.completed || ' + ' || b.failed
+      WHEN b.status IN ('completed', 'expired', 'cancelled') THEN b.completed || ' + ' || (b.total - b.completed)
+      ELSE count(l.line) FILTER (WHERE NOT l.failed) || ' + ' || count(l.line) FILTER (WHERE l.failed) END AS expected
+  FROM batches b LEFT JOIN batch_lines l ON l.batch_id = b.id
+  WHERE b.operation IS NULL OR b.operation ? 'here' OR b.status IN ('completed', 'expired', 'cancelled')
+  GROUP BY b.id`)
+// A line of the journal names the request that it was, before anything that a client or a provider wrote.
+const BATCH_COSTS = report(`
+  SELECT b.id AS subject, b.cost_nano::numeric AS found, coalesce(sum(g.cost_nano), 0) AS expected
+  FROM batches b
+  LEFT JOIN batch_lines l ON l.batch_id = b.id
+  LEFT JOIN generations g ON g.organisation_id = b.organisation_id
+    AND g.request_id = substring(left(l.text, ${mostBeforeRequest}) FROM '"request_id":"(req_[0-9a-z]+)"')
+  WHERE b.status IN ('validating', 'in_progress', 'finalizing', 'cancelling')
+    AND NOT EXISTS (SELECT 1 FROM batch_parts p WHERE p.batch_id = b.id)
+  GROUP BY b.id`)
 
 type Sums = { unposted: number; reserved: number }
 type Posted = { posted: bigint; version: bigint }
