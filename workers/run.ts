@@ -1,6 +1,6 @@
 import { DelayedError, type Job, Worker } from 'bullmq'
 import type { Redis } from '../shared/io/redis.ts'
-import { type QueueName, queues } from '../shared/jobs/queues.ts'
+import { type QueueName, type QueueRow, queues } from '../shared/jobs/queues.ts'
 import type { Services } from '../shared/services.ts'
 
 /** What a visit to a job came to: it is done with, or wants another visit after a while, which counts as no attempt. */
@@ -19,9 +19,7 @@ export type QueueWork = {
 
 /** After a fault of the connection a worker looks again this soon. */
 const retryDelayMs = 1_000
-/** A job whose worker has not said for so long that it lives is taken up by another. */
-const lockMs = 20_000
-const stalledCheckMs = 10_000
+const usualLockMs = 20_000
 /** A job may see this many workers die. Its row keeps the work from being done twice. */
 const mostStalled = 1_000
 
@@ -34,13 +32,14 @@ export function runQueue(work: QueueWork, services: Services, connection: Redis)
     await job.moveToDelayed(Date.now() + outcome.delayMs, token)
     throw new DelayedError()
   }
+  const { concurrency, lockMs = usualLockMs }: QueueRow = queues[work.queue]
   const worker = new Worker(work.queue, visit, {
     connection,
     runRetryDelay: retryDelayMs,
     lockDuration: lockMs,
-    stalledInterval: stalledCheckMs,
+    stalledInterval: lockMs / 2,
     maxStalledCount: mostStalled,
-    concurrency: queues[work.queue].concurrency(services.config.workerConcurrency),
+    concurrency: concurrency(services.config.workerConcurrency),
   })
   worker.on('failed', (job, error) =>
     log.error({ err: error, job: job?.name, attempts: job?.attemptsMade }, 'job failed'),

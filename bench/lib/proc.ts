@@ -35,11 +35,16 @@ export function cpuSeconds(pids: number[]): number {
   return pids.reduce((sum, pid) => sum + (stat(pid)?.cpuSeconds ?? 0), 0)
 }
 
-/** CPU seconds used so far by this process and all it ever started. */
-export function ownCpuSeconds(): number {
-  return tree(process.pid)
+/** CPU seconds used so far by a process and all it ever started. */
+export function treeCpuSeconds(root: number): number {
+  return tree(root)
     .map(stat)
     .reduce((sum, own) => sum + (own ? own.cpuSeconds + own.reapedSeconds : 0), 0)
+}
+
+/** CPU seconds used so far by this process and all it ever started. */
+export function ownCpuSeconds(): number {
+  return treeCpuSeconds(process.pid)
 }
 
 /** CPU seconds the whole machine has been busy since it started. */

@@ -14,8 +14,8 @@ export function behaviourOf(slug: string): Behaviour | null {
   return intervalMs === undefined ? null : { latencyMs: latencyMs!, chunks: chunks!, intervalMs }
 }
 
-/** A chat request of about 1 kB of JSON. */
-export function chatBody(behaviour: Behaviour, stream: boolean): string {
+/** A chat request of so many bytes of JSON, about 1 kB where not said. */
+export function chatBody(behaviour: Behaviour, stream: boolean, bytes = bodyBytes): string {
   const body = (text: string) =>
     JSON.stringify({
       model: slugOf(behaviour),
@@ -29,7 +29,8 @@ export function chatBody(behaviour: Behaviour, stream: boolean): string {
       ...(stream && { stream_options: { include_usage: true } }),
     })
   const sentence = 'Please summarise the notes of our last meeting and name what is still open. '
-  return body(sentence.repeat(20).slice(0, bodyBytes - body('').length))
+  const room = bytes - body('').length
+  return body(sentence.repeat(Math.ceil(room / sentence.length)).slice(0, room))
 }
 
 /** The whole HTTP/1.1 request of a chat call. `headers` are lines of `name: value`. */

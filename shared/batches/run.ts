@@ -17,7 +17,7 @@ import { type BatchEndpoint, type BatchRequestLine, batchEndpoints, isBlank, rea
 import { ResultWriter } from './writer.ts'
 
 /** What a batch may hold in memory at a time: the lines it works on, and the results on their way to the journal. */
-const mostBytes = 64 * 1024 * 1024
+const mostBytes = 32 * 1024 * 1024
 const mostUnwritten = 4_000
 const answersFade = 0.99
 const lookEveryMs = 1_000
@@ -83,7 +83,7 @@ class LineRunner {
     this.#key = new BatchKey(services, batch.keyId, this.#kind)
     this.#next = { line: batch.resumeLine, byte: Number(batch.resumeByte) }
     // A few more than there are places in a lane: they have reserved and only wait for their turn.
-    this.#mostServing = Math.ceil(services.config.bulkConcurrency * 1.5)
+    this.#mostServing = services.config.bulkConcurrency * 2
     this.#writer = new ResultWriter(services, batch, {
       resume: () => this.#resume(),
       written: (results, status) => this.#written(results, status),

@@ -6,8 +6,7 @@ import { isDataFault } from '../wallet/ledger.ts'
 import { type Finished, type Reservation, unansweredText } from './line.ts'
 
 const writeDelayMs = 200
-const writeAtOnce = 512
-const mostPerWrite = 1_000
+const writeAtOnce = 1_000
 const mostCharactersPerWrite = 8 * 1024 * 1024
 const retryDelayMs = 500
 const installTries = 20
@@ -54,20 +53,12 @@ export class ResultWriter {
     }
     this.#waiting.push(result)
     this.#waitingCharacters += result.text.length
-    if (this.#waiting.length >= writeAtOnce) void this.drain()
-    else this.#timer ??= setTimeout(() => void this.drain(), writeDelayMs)
+    this.#schedule()
   }
 
   /** Resolves when everything added so far is written and its reservations are given up. Never rejects. */
   async drain(): Promise<void> {
-    if (this.#timer) clearTimeout(this.#timer)
-    this.#timer = null
-    while (this.#waiting.length > 0 && !this.#over) {
-      this.#writing ??= this.#write().finally(() => {
-        this.#writing = null
-      })
-      await this.#writing
-    }
+    while (this.#waiting.length > 0 && !this.#over) await this.#start()
     await Promise.all(this.#releasing)
   }
 
@@ -76,6 +67,24 @@ export class ResultWriter {
     this.#over = true
     if (this.#timer) clearTimeout(this.#timer)
     void this.#giveUp(this.#waiting.splice(0))
+  }
+
+  /** Few large writes cost much less than many small ones: between two there is a pause, unless there is enough for one. */
+  #schedule(): void {
+    if (this.#over || this.#writing || this.#waiting.length === 0) return
+    const isFull = this.#waiting.length >= writeAtOnce || this.#waitingCharacters >= mostCharactersPerWrite
+    if (isFull) void this.#start()
+    else this.#timer ??= setTimeout(() => void this.#start(), writeDelayMs)
+  }
+
+  #start(): Promise<void> {
+    if (this.#timer) clearTimeout(this.#timer)
+    this.#timer = null
+    this.#writing ??= this.#write().finally(() => {
+      this.#writing = null
+      this.#schedule()
+    })
+    return this.#writing
   }
 
   async #write(): Promise<void> {
@@ -110,7 +119,7 @@ export class ResultWriter {
     let characters = 0
     const end = this.#waiting.findIndex(({ text }, i) => {
       characters += text.length
-      return i === mostPerWrite || (i > 0 && characters > mostCharactersPerWrite)
+      return i === writeAtOnce || (i > 0 && characters > mostCharactersPerWrite)
     })
     return this.#waiting.slice(0, end < 0 ? this.#waiting.length : end)
   }

@@ -6,6 +6,8 @@ export type QueueRow = {
   /** `most` is WORKER_CONCURRENCY. */
   concurrency: (most: number) => number
   job: JobsOptions
+  /** A job whose worker has not said for so long that it lives is taken up by another; 20 s where absent. */
+  lockMs?: number
   repeat?: Record<string, { everyMs: number }>
 }
 
@@ -40,7 +42,9 @@ export const queues = {
   },
   /** Batches by id. One that runs keeps its place until it is over; how much it does at once is its own affair. */
   batches: {
-    concurrency: most => Math.max(2, Math.ceil(most / 8)),
+    concurrency: most => Math.max(2, Math.ceil(most / 12)),
+    // Taken over too early, a batch is still safe: its first owner can write no more.
+    lockMs: 6_000,
     job: { attempts: 5, backoff: { type: 'fixed', delay: 1_000 }, ...forgotten },
   },
   /** Deliveries by id. They wait for strangers most of the time, so many run at once; the row says when to try again. */
