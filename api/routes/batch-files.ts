@@ -13,6 +13,7 @@ import { typed } from '../middleware/form.ts'
 import { admitFree } from '../middleware/key.ts'
 import type { FilePart } from '../middleware/multipart.ts'
 import { rangeHeader, sendStored, storedAnswers } from '../middleware/stored.ts'
+import { type Page, pageOf, paging } from './paging.ts'
 
 const mib = 1024 * 1024
 const mostMib = 200
@@ -138,29 +139,16 @@ const listFiles = endpoint({
   summary: 'List files',
   description: 'The inputs and outputs of batches. Test keys see the files of test keys, live keys those of live ones.',
   query: z.strictObject({
-    limit: z.coerce.number().int().min(1).max(100).default(20),
-    after: z.string().max(64).optional().describe('The `id` after which the page starts.'),
-    order: z.enum(['asc', 'desc']).default('desc').describe('By age: `desc` = newest first.'),
+    ...paging,
     purpose: z.string().max(64).optional().describe('Only files of this purpose.'),
   }),
   answers: { 200: { description: 'A page of files.', schema: page(file) } },
   async handle({ services, known, query, ctx }) {
     ctx.set(await admitFree(services, known))
-    const { limit, order, after, purpose } = query
-    const rows = await services.files.list(known.policy, {
-      limit: limit + 1,
-      order,
-      ...(after !== undefined && { after }),
-      ...(purpose !== undefined && { purpose }),
-    })
-    const data = rows.slice(0, limit).map(present)
-    return {
-      object: 'list',
-      data,
-      has_more: rows.length > limit,
-      first_id: data[0]?.id ?? null,
-      last_id: data.at(-1)?.id ?? null,
-    }
+    const { purpose } = query
+    const read = (page: Page) =>
+      services.files.list(known.policy, { ...page, ...(purpose !== undefined && { purpose }) })
+    return pageOf(query, read, async rows => rows.map(present))
   },
 })
 

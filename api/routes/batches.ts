@@ -11,6 +11,7 @@ import type { Services } from '../../shared/services.ts'
 import { page } from '../answers.ts'
 import { type Endpoint, endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
+import { pageOf, paging } from './paging.ts'
 
 const shared = { tag: 'Batches', access: { scope: '*' } } as const
 const mostInline = 1_000
@@ -172,24 +173,12 @@ export const batchRoutes: Endpoint[] = [
     method: 'get',
     path: '/v1/batches',
     summary: 'List batches',
-    query: z.strictObject({
-      limit: z.coerce.number().int().min(1).max(100).default(20),
-      after: z.string().max(100).optional().describe('The id after which the page starts.'),
-      order: z.enum(['asc', 'desc']).default('desc').describe('By age: `desc` = newest first.'),
-    }),
+    query: z.strictObject(paging),
     answers: { 200: { description: 'A page of batches.', schema: page(batchAnswer) } },
     async handle({ services, known, query, ctx }) {
       ctx.set(await admitFree(services, known))
-      const { limit, after, order } = query
-      const rows = await services.batches.list(known.policy, { limit: limit + 1, order, ...(after && { after }) })
-      const data = await Promise.all(rows.slice(0, limit).map(row => presentBatch(services, row)))
-      return {
-        object: 'list',
-        data,
-        has_more: rows.length > limit,
-        first_id: data[0]?.id ?? null,
-        last_id: data.at(-1)?.id ?? null,
-      }
+      const present = (rows: Batch[]) => Promise.all(rows.map(row => presentBatch(services, row)))
+      return pageOf(query, page => services.batches.list(known.policy, page), present)
     },
   }),
   endpoint({

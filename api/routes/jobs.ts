@@ -12,6 +12,7 @@ import { page } from '../answers.ts'
 import { delayedJob } from '../async-answers.ts'
 import { type Context, type Endpoint, endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
+import { pageOf, paging } from './paging.ts'
 import { preferHeader, waited, waitOf } from './wait.ts'
 
 const shared = { tag: 'Async jobs', access: { scope: '*' } } as const
@@ -50,29 +51,13 @@ const list = endpoint({
   path: '/v1/jobs',
   summary: 'List delayed jobs',
   description: 'Without their results. Test keys see the jobs of test keys, live keys those of live ones.',
-  query: z.strictObject({
-    limit: z.coerce.number().int().min(1).max(100).default(20),
-    after: z.string().max(64).optional().describe('The `id` after which the page starts.'),
-    order: z.enum(['asc', 'desc']).default('desc').describe('By age: `desc` = newest first.'),
-  }),
+  query: z.strictObject(paging),
   answers: { 200: { description: 'A page of jobs.', schema: page(delayedJob) } },
   errors: ['not_found'],
   async handle({ services, known, query, ctx }) {
     ctx.set(await admitFree(services, known))
-    const { limit, after, order } = query
-    const rows = await services.delayed.list(known.policy, {
-      limit: limit + 1,
-      order,
-      ...(after !== undefined && { after }),
-    })
-    const data = await Promise.all(rows.slice(0, limit).map(job => presentListed(services, job)))
-    return {
-      object: 'list',
-      data,
-      has_more: rows.length > limit,
-      first_id: data[0]?.id ?? null,
-      last_id: data.at(-1)?.id ?? null,
-    }
+    const present = (rows: DelayedJob[]) => Promise.all(rows.map(job => presentListed(services, job)))
+    return pageOf(query, page => services.delayed.list(known.policy, page), present)
   },
 })
 

@@ -4,6 +4,7 @@ import { keyPatch, keyRecord, newKey } from '../../shared/keys/keys.ts'
 import type { Services } from '../../shared/services.ts'
 import { key, page } from '../answers.ts'
 import { endpoint } from '../endpoint.ts'
+import { type Page, pageOf, paging } from './paging.ts'
 
 const one = z.strictObject({ data: key })
 const withSecret = z.strictObject({ data: key, key: z.string().describe('The secret. It is shown this once.') })
@@ -29,28 +30,20 @@ export const listKeys = endpoint({
   summary: 'List standard keys',
   errors: ['not_found'],
   query: z.strictObject({
-    limit: z.coerce.number().int().min(1).max(100).default(20),
-    after: z.string().max(64).optional().describe('The `hash` after which the page starts.'),
-    order: z.enum(['asc', 'desc']).default('desc').describe('By age: `desc` = newest first.'),
+    ...paging,
+    after: paging.after.describe('The `hash` after which the page starts.'),
     include_revoked: truth.optional(),
   }),
   answers: { 200: { description: 'A page of keys.', schema: page(key) } },
   async handle({ services, organisationId, query }) {
-    const { limit, after, order, include_revoked = false } = query
-    const rows = await services.keys.list(organisationId, {
-      limit: limit + 1,
-      order,
-      includeRevoked: include_revoked,
-      ...(after !== undefined && { after }),
-    })
-    const data = await records(services, rows.slice(0, limit))
-    return {
-      object: 'list',
-      data,
-      has_more: rows.length > limit,
-      first_id: data[0]?.hash ?? null,
-      last_id: data.at(-1)?.hash ?? null,
-    }
+    const { include_revoked: includeRevoked = false } = query
+    const read = (page: Page) => services.keys.list(organisationId, { ...page, includeRevoked })
+    return pageOf(
+      query,
+      read,
+      rows => records(services, rows),
+      ({ hash }) => hash,
+    )
   },
 })
 

@@ -3,6 +3,7 @@ import { newId } from '../base/ids.ts'
 import type { Clock } from '../base/time.ts'
 import type { Batch, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
+import { pagesOfIds } from './id-pages.ts'
 import type { Webhooks } from './webhooks.ts'
 
 export type { Batch }
@@ -163,24 +164,17 @@ export class Batches {
   }
 
   /** Ids of all batches that are not over, in pages. */
-  async *idsUnfinished(): AsyncGenerator<string[]> {
-    let after = ''
-    for (let page = 0; page < mostPages; page++) {
-      const rows = await this.#db.batch.findMany({
+  idsUnfinished(): AsyncGenerator<string[]> {
+    return pagesOfIds(({ after, take }) =>
+      this.#db.batch.findMany({
         where: { status: { in: [...unfinished] }, id: { gt: after } },
         select: { id: true },
         orderBy: { id: 'asc' },
-        take: pageSize,
-      })
-      if (rows.length > 0) yield rows.map(({ id }) => id)
-      if (rows.length < pageSize) return
-      after = rows.at(-1)!.id
-    }
+        take,
+      }),
+    )
   }
 }
-
-const pageSize = 1_000
-const mostPages = 1_000
 
 type Owner = Pick<Batch, 'organisationId' | 'environment'>
 export type Owned = Pick<Batch, 'id' | 'epoch'>

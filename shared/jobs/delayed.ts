@@ -1,6 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
 import type { Clock } from '../base/time.ts'
 import type { Database } from '../io/db.ts'
+import { pagesOfIds } from './id-pages.ts'
 import { delayedKind, type Job } from './jobs.ts'
 
 /** A delayed job as everybody but its run needs it: without its request, which may be long. */
@@ -24,8 +25,6 @@ type Claim = Pick<Job, 'id' | 'attempts'>
 
 /** A claim that nobody renewed for so long is void: its worker died. */
 const leaseMs = 10_000
-const pageSize = 1_000
-const mostPages = 1_000
 const withoutInput = { input: true } as const
 const unfinished = { in: ['waiting', 'running'] } satisfies { in: Job['stage'][] }
 
@@ -131,23 +130,19 @@ export class DelayedJobs {
   }
 
   /** Ids of the jobs that may be run now and came before a moment, in pages. */
-  async *waiting(before: Date): AsyncGenerator<string[]> {
+  waiting(before: Date): AsyncGenerator<string[]> {
     const now = new Date(this.#clock.now())
-    let after = ''
-    for (let page = 0; page < mostPages; page++) {
-      const rows = await this.#db.job.findMany({
+    return pagesOfIds(({ after, take }) =>
+      this.#db.job.findMany({
         where: {
           ...{ kind: delayedKind, stage: 'waiting', id: { gt: after }, createdAt: { lt: before } },
           OR: [{ claimedUntil: null }, { claimedUntil: { lte: now } }],
         },
         select: { id: true },
         orderBy: { id: 'asc' },
-        take: pageSize,
-      })
-      if (rows.length > 0) yield rows.map(({ id }) => id)
-      if (rows.length < pageSize) return
-      after = rows.at(-1)!.id
-    }
+        take,
+      }),
+    )
   }
 }
 

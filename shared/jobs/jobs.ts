@@ -3,6 +3,7 @@ import type { Clock } from '../base/time.ts'
 import type { Job, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
 import { chargeJob, type JobCall, logJob, logJobEnd, refundJob } from '../wallet/jobs.ts'
+import { pagesOfIds } from './id-pages.ts'
 import type { Webhooks } from './webhooks.ts'
 
 export type { Job }
@@ -205,19 +206,15 @@ export class Jobs {
   }
 
   /** Ids of all media jobs at a stage that came before a moment, in pages. */
-  async *idsAt(stage: 'waiting' | 'running', before: Date): AsyncGenerator<string[]> {
-    let after = ''
-    for (let page = 0; page < mostPages; page++) {
-      const rows = await this.#db.job.findMany({
+  idsAt(stage: 'waiting' | 'running', before: Date): AsyncGenerator<string[]> {
+    return pagesOfIds(({ after, take }) =>
+      this.#db.job.findMany({
         where: { stage, kind: { not: delayedKind }, id: { gt: after }, createdAt: { lt: before } },
         select: { id: true },
         orderBy: { id: 'asc' },
-        take: pageSize,
-      })
-      if (rows.length > 0) yield rows.map(({ id }) => id)
-      if (rows.length < pageSize) return
-      after = rows.at(-1)!.id
-    }
+        take,
+      }),
+    )
   }
 
   async #ids(where: Prisma.JobWhereInput, take: number): Promise<string[]> {
@@ -231,8 +228,6 @@ export class Jobs {
   }
 }
 
-const pageSize = 1_000
-const mostPages = 1_000
 /** Named one by one, so that Postgres finds these few by the index and need not pass all that are over. */
 const inFlight = ['waiting', 'starting', 'running'] as const
 
