@@ -31,7 +31,7 @@ export const listKeys = endpoint({
   errors: ['not_found'],
   query: z.strictObject({
     ...paging,
-    after: paging.after.describe('The `hash` after which the page starts.'),
+    after: z.string().max(64).optional().describe('The `hash` after which the page starts.'),
     include_revoked: truth.optional(),
   }),
   answers: { 200: { description: 'A page of keys.', schema: page(key) } },
