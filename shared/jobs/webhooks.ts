@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Queue } from 'bullmq'
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
@@ -9,6 +10,8 @@ import type { Connection, Database } from '../io/db.ts'
 const overdueMs = 60_000
 const mostDue = 5_000
 const unclaimedWaitMs = 1_000
+const removeTries = 40
+const removePauseMs = 50
 
 export type NewDelivery = { organisationId: string; type: string; url: string; nowMs: number } & (
   | { jobId: string }
@@ -124,10 +127,18 @@ export class Webhooks {
       data: { status: 'pending', nextAttemptAt, deliveredAt: null },
     })
     if (count === 0) throw noSuchDelivery(id)
-    // The entry that waits for a later attempt would keep a new one out.
-    await this.#queue.remove(id)
+    await this.#removeEntry(id)
     await this.enqueue([id])
     return this.show(id)
+  }
+
+  /** An entry that waits for a later attempt would keep a new one out, and so would one that its worker is just done with. */
+  async #removeEntry(id: string): Promise<void> {
+    for (let tries = 1; tries <= removeTries; tries++) {
+      await this.#queue.remove(id)
+      if (!(await this.#queue.getJob(id))) return
+      await sleep(removePauseMs)
+    }
   }
 
   /** An organisation's deliveries, newest first. */
