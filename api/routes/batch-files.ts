@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { newId } from '../../shared/base/ids.ts'
+import { dayMs, unixSeconds } from '../../shared/base/time.ts'
 import { atMost, close, peek } from '../../shared/io/bytes.ts'
 import { inline } from '../../shared/io/disposition.ts'
 import { sniffedBytes, sniffType } from '../../shared/io/media-type.ts'
@@ -17,7 +18,6 @@ import { type Page, pageOf, paging } from './paging.ts'
 
 const mib = 1024 * 1024
 const mostMib = 200
-const dayMs = 86_400_000
 const contentType = 'application/jsonl'
 const shared = { tag: 'Files', access: { scope: '*' } } as const
 
@@ -40,17 +40,13 @@ function present({ id, bytes, createdAt, expiresAt, filename, purpose }: File) {
     id,
     object: 'file',
     bytes: Number(bytes),
-    created_at: seconds(createdAt),
-    expires_at: seconds(expiresAt),
+    created_at: unixSeconds(createdAt),
+    expires_at: unixSeconds(expiresAt),
     filename,
     purpose,
     status: 'processed',
     status_details: null,
   }
-}
-
-function seconds(date: Date): number {
-  return Math.floor(date.getTime() / 1000)
 }
 
 const anchor = 'expires_after[anchor]'

@@ -1,5 +1,6 @@
 import { text } from 'node:stream/consumers'
 import { usdFromNano } from '../base/money.ts'
+import { unixSeconds } from '../base/time.ts'
 import type { DelayedJob } from '../jobs/delayed.ts'
 import type { StoredFile } from '../jobs/files.ts'
 import type { Services } from '../services.ts'
@@ -20,10 +21,10 @@ export async function presentListed({ webhooks }: Services, job: DelayedJob, del
     object: 'job',
     status: job.status,
     completion_window: `${Math.round((job.deadlineAt.getTime() - job.createdAt.getTime()) / hourMs)}h`,
-    created_at: unix(job.createdAt),
-    expires_at: unix(job.expiresAt ?? job.deadlineAt),
-    started_at: unix(job.startedAt),
-    completed_at: unix(job.completedAt),
+    created_at: unixSeconds(job.createdAt),
+    expires_at: unixSeconds(job.expiresAt ?? job.deadlineAt),
+    started_at: unixSeconds(job.startedAt),
+    completed_at: unixSeconds(job.completedAt),
     result: null,
     error: job.error,
     cost_usd: job.costNano === null ? null : usdFromNano(job.costNano),
@@ -40,8 +41,4 @@ async function resultOf({ blobs, clock }: Services, { result, expiresAt }: Delay
   if (!result || (expiresAt && expiresAt.getTime() <= clock.now())) return null
   const blob = await blobs.read((result as StoredFile).storageKey)
   return blob && JSON.parse(await text(blob.stream))
-}
-
-function unix(date: Date | null): number | null {
-  return date && Math.floor(date.getTime() / 1000)
 }

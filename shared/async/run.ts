@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../base/errors.ts'
+import { dayMs } from '../base/time.ts'
 import { internalError } from '../chat/failures.ts'
 import { run } from '../chat/run.ts'
 import { bytesOf } from '../io/bytes.ts'
@@ -14,7 +15,6 @@ import { againAfter } from './again.ts'
 import { JobGate } from './gate.ts'
 import { Tenure } from './tenure.ts'
 
-const dayMs = 24 * 3_600_000
 /** An answer is paid for: the stores that it goes to may be away for a while. */
 const savingPauseMs = 2_000
 const savingTries = 60

@@ -2,6 +2,15 @@
 export type Clock = { now(): number }
 export const systemClock: Clock = { now: () => Date.now() }
 
+export const dayMs = 24 * 3_600_000
+
+/** A moment as OpenAI's objects have it: whole Unix seconds. */
+export function unixSeconds(date: Date): number
+export function unixSeconds(date: Date | null): number | null
+export function unixSeconds(date: Date | null): number | null {
+  return date && Math.floor(date.getTime() / 1000)
+}
+
 let month = ''
 let monthEndsMs = 0
 let monthStartsMs = 1

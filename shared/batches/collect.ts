@@ -4,6 +4,7 @@ import { failureOf } from '../chat/failures.ts'
 import { noMedia } from '../chat/media.ts'
 import { marginOf, withinCap } from '../chat/pricing.ts'
 import { usageEvent } from '../chat/report.ts'
+import { idPrefix } from '../chat/run.ts'
 import { billWhole } from '../chat/whole.ts'
 import type { Batch } from '../jobs/batches.ts'
 import type { Known } from '../keys/policies.ts'
@@ -21,8 +22,6 @@ import { ResultWriter } from './writer.ts'
 /** Answers are held until the lines they belong to are read: so much of them at a time. */
 const mostCharacters = 32 * 1024 * 1024
 const mostAnswers = 10_000
-
-const idPrefix = { chat: 'chatcmpl', completion: 'cmpl', embedding: 'emb' } as const
 
 /**
  * Takes the answers of a provider's own batch that is over into the journal, each with its charge. Lines that it did not

@@ -1,3 +1,4 @@
+import { dayMs } from '../base/time.ts'
 import type { Batch } from '../jobs/batches.ts'
 import type { Services } from '../services.ts'
 import { dropHolds } from '../wallet/holds.ts'
@@ -5,8 +6,6 @@ import type { LineFault } from './request.ts'
 import type { Sealed } from './seal.ts'
 
 type Terminal = 'failed' | 'completed' | 'expired' | 'cancelled'
-
-const dayMs = 24 * 3_600_000
 
 /**
  * Ends a batch: its status, its files and its webhook in one transaction. What follows and is cut off, the housekeeping

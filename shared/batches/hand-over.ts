@@ -17,7 +17,7 @@ import { spenderOf } from '../wallet/spender.ts'
 import { type Away, awayOf, offersOf, takeBack } from './away.ts'
 import { BatchKey } from './batch-key.ts'
 import { readLines } from './input.ts'
-import { featuresOf } from './line.ts'
+import { featuresOf, inBatchMinutes } from './line.ts'
 import { type BatchEndpoint, batchEndpoints, isBlank, readRequest } from './request.ts'
 
 /** A file for the provider is of no use once its batch has begun; a start that failed leaves it until then. */
@@ -125,7 +125,7 @@ function reserved({ policies, admission, clock }: Services, known: Known, batch:
   }
   return policies.decide(known, ({ policy, fresh, scope }) => {
     authorise(policy, scope, clock.now())
-    return admission.admit({ ...spenderOf(policy), rateKey: `${policy.keyId}:batch` }, fresh, batch.id, bound)
+    return admission.admit(inBatchMinutes(spenderOf(policy)), fresh, batch.id, bound)
   })
 }
 

@@ -8,7 +8,7 @@ import type { Scope } from '../keys/policy.ts'
 import { chatFeatures, completionFeatures, embeddingFeatures, type Features } from '../kinds/features.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Services } from '../services.ts'
-import type { Admission, Gate, Ticket } from '../wallet/admission.ts'
+import type { Admission, Gate, Spender, Ticket } from '../wallet/admission.ts'
 import type { UsageEvent } from '../wallet/usage-event.ts'
 
 /** A reservation to be given up once the line that it was for has its result; `tokens` corrects the rate lane. */
@@ -44,6 +44,11 @@ export async function go(services: Services, order: LineOrder, calls: Calls): Pr
 }
 
 /** Batch lines have minutes of their own: they never use up those of the key's direct requests. */
+export function inBatchMinutes(spender: Spender): Spender {
+  return { ...spender, rateKey: `${spender.keyId}:batch` }
+}
+
+/** Lets a line through as a request is, and keeps what it came to for its batch. */
 class LineGate implements Gate {
   readonly #admission: Gate
   settled: { reservation: Reservation | null; event: UsageEvent | null } = { reservation: null, event: null }
@@ -56,7 +61,7 @@ class LineGate implements Gate {
   }
 
   admit: Gate['admit'] = async (spender, fresh, id, bound) => {
-    const ticket = await this.#admission.admit({ ...spender, rateKey: `${spender.keyId}:batch` }, fresh, id, bound)
+    const ticket = await this.#admission.admit(inBatchMinutes(spender), fresh, id, bound)
     if (!('stale' in ticket)) this.#calls.reserved()
     return ticket
   }

@@ -1,4 +1,5 @@
 import { usdFromNano } from '../base/money.ts'
+import { unixSeconds } from '../base/time.ts'
 import type { Batch } from '../jobs/batches.ts'
 import type { Services } from '../services.ts'
 
@@ -24,15 +25,15 @@ export async function presentBatch(
     status,
     output_file_id: batch.outputFileId,
     error_file_id: batch.errorFileId,
-    created_at: unix(batch.createdAt),
-    in_progress_at: unix(batch.inProgressAt),
-    expires_at: unix(batch.deadlineAt),
-    finalizing_at: unix(batch.finalizingAt),
-    completed_at: unix(batch.completedAt),
-    failed_at: unix(batch.failedAt),
-    expired_at: status === 'expired' ? unix(batch.expiredAt) : null,
-    cancelling_at: unix(batch.cancellingAt),
-    cancelled_at: unix(batch.cancelledAt),
+    created_at: unixSeconds(batch.createdAt),
+    in_progress_at: unixSeconds(batch.inProgressAt),
+    expires_at: unixSeconds(batch.deadlineAt),
+    finalizing_at: unixSeconds(batch.finalizingAt),
+    completed_at: unixSeconds(batch.completedAt),
+    failed_at: unixSeconds(batch.failedAt),
+    expired_at: status === 'expired' ? unixSeconds(batch.expiredAt) : null,
+    cancelling_at: unixSeconds(batch.cancellingAt),
+    cancelled_at: unixSeconds(batch.cancelledAt),
     request_counts: { total: batch.total, completed: batch.completed, failed: batch.failed },
     usage: usageOf(batch),
     cost_usd: usdFromNano(batch.costNano),
@@ -51,8 +52,4 @@ function usageOf({ promptTokens, cachedTokens, completionTokens, reasoningTokens
     output_tokens_details: { reasoning_tokens: Number(reasoningTokens) },
     total_tokens: Number(promptTokens + completionTokens),
   }
-}
-
-function unix(date: Date | null): number | null {
-  return date && Math.floor(date.getTime() / 1000)
 }

@@ -40,7 +40,8 @@ export type Order<K extends DirectKind> = {
   bulk: Bulk | null
 }
 
-const idPrefix = { chat: 'chatcmpl', completion: 'cmpl', embedding: 'emb' } as const
+/** How the ids of answers begin. */
+export const idPrefix = { chat: 'chatcmpl', completion: 'cmpl', embedding: 'emb' } as const
 
 /**
  * Runs one request from admission to settlement: decides, reserves, tries providers until one answers, relays, charges.

@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { GatewayError } from '../base/errors.ts'
+import { dayMs } from '../base/time.ts'
 import type { Usage } from '../base/usage.ts'
 import { atMost } from '../io/bytes.ts'
 import { canExamine, examineImage, type ImageFacts } from '../io/images.ts'
@@ -17,7 +18,6 @@ import { done } from './work.ts'
 
 /** Ten of them in base64 are what fits into one answer. */
 const mostBytes = 32 * 1024 * 1024
-const dayMs = 24 * 3_600_000
 /** What an image of a megapixel is counted as, where a provider that is paid by the token does not count. */
 const usualTokens = 1_290
 

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import { type Nano, nanoFromUsd, usdFromNano } from '../base/money.ts'
-import { type Clock, systemClock } from '../base/time.ts'
+import { type Clock, dayMs, systemClock } from '../base/time.ts'
 import type { ApiKey } from '../generated/prisma/client.ts'
 import type { Database } from '../io/db.ts'
 import type { Policies } from './policies.ts'
@@ -56,7 +56,6 @@ export const newKey = keyPolicy
 export const keyPatch = keyPolicy.extend({ disabled: z.boolean().optional() })
 
 type KeyPolicy = z.output<typeof keyPolicy>
-const dayMs = 86_400_000
 
 /** A key as the provisioning routes and the command line show it (contract §3). */
 export type KeyRecord = ReturnType<typeof keyRecord>

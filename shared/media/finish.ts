@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { dayMs } from '../base/time.ts'
 import type { Job } from '../jobs/jobs.ts'
 import { type QueuedKind, queuedKinds } from '../kinds/index.ts'
 import type { Invoice, MediaOutput, QueuedKindRow } from '../kinds/media.ts'
@@ -9,8 +10,6 @@ import { endJob, failed } from './end.ts'
 import type { JobResult, Output } from './present.ts'
 import { storeResult } from './results.ts'
 import type { JobInput } from './submit.ts'
-
-const dayMs = 24 * 3_600_000
 
 const againMs = 10_000
 

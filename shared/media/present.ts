@@ -1,4 +1,5 @@
 import { usdFromNano } from '../base/money.ts'
+import { unixSeconds } from '../base/time.ts'
 import type { Job } from '../jobs/jobs.ts'
 import { type QueuedKind, queuedKinds } from '../kinds/index.ts'
 import type { Services } from '../services.ts'
@@ -33,10 +34,10 @@ export async function presentJob(
     provider: job.provider,
     status: job.status,
     progress: job.progress,
-    created_at: unix(job.createdAt),
-    started_at: unix(job.startedAt),
-    completed_at: unix(job.completedAt),
-    expires_at: unix(job.expiresAt),
+    created_at: unixSeconds(job.createdAt),
+    started_at: unixSeconds(job.startedAt),
+    completed_at: unixSeconds(job.completedAt),
+    expires_at: unixSeconds(job.expiresAt),
     url: outputs[0]?.url ?? null,
     outputs,
     ...(job.kind === 'mesh' && { mesh: outputs.length > 0 ? meshOf(outputs) : null }),
@@ -80,8 +81,4 @@ function meshOf(outputs: Shown[]): Record<string, unknown> {
   const found = formats.flatMap(format => outputs.filter(({ type }) => type === format).map(({ url }) => [format, url]))
   const textures = outputs.filter(({ type }) => type === 'texture').map(({ url }) => url)
   return { ...Object.fromEntries(found), textures }
-}
-
-function unix(date: Date | null): number | null {
-  return date && Math.floor(date.getTime() / 1000)
 }
