@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { z } from 'zod'
-import { ppmFromPercent } from './money.ts'
+import { nanoFromUsd, ppmFromPercent } from './money.ts'
 
 /** Where a development stack started by `npm run dev` writes its addresses, so that commands beside it find them. */
 export const devStackFile = 'dev.json'
@@ -17,6 +17,13 @@ const discount = percent.refine(ppm => ppm <= 1_000_000n, 'must be at most 100')
 const url = (...protocols: string[]) =>
   z.string().refine(text => URL.canParse(text) && protocols.includes(new URL(text).protocol), {
     error: `must be a URL starting with ${protocols.map(protocol => `${protocol}//`).join(' or ')}`,
+  })
+
+const origins = z
+  .string()
+  .transform(text => text.split(',').map(origin => origin.trim()))
+  .refine(list => list.every(origin => URL.canParse(origin) && new URL(origin).origin === origin), {
+    error: 'must be a comma-separated list of origins such as https://app.example.com',
   })
 
 const variables = z.object({
@@ -52,6 +59,10 @@ const variables = z.object({
   JOB_DISCOUNT_1H_PERCENT: discount.prefault('25'),
   JOB_DISCOUNT_6H_PERCENT: discount.prefault('50'),
   BATCH_DISCOUNT_PERCENT: discount.prefault('50'),
+  REALTIME_MAX_MINUTES: positive(1_440).default(60),
+  REALTIME_MAX_USD: z.coerce.number().positive().max(10_000).default(10),
+  REALTIME_MAX_SESSIONS: positive(100_000).default(20),
+  REALTIME_ORIGINS: origins.optional(),
 })
 
 /** `webhookSecret` verifies what a provider calls back with, where it signs with a secret of the account. */
@@ -95,6 +106,8 @@ export type Config = {
   bulkConcurrency: number
   /** Parts per million off the synchronous price. */
   discountsPpm: { '1h': bigint; '6h': bigint; batch: bigint }
+  /** Bounds of one session, how many an organisation may have at a time, and the pages that may open them; null = any. */
+  realtime: { mostMs: number; mostNano: number; mostSessions: number; origins: readonly string[] | null }
   /** By provider name in lower case: what `<PROVIDER>_API_KEY`, `_BASE_URL` and `_WEBHOOK_SECRET` say. */
   providers: ReadonlyMap<string, ProviderSettings>
 }
@@ -157,6 +170,12 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     fileRetentionDays: v.FILE_RETENTION_DAYS,
     bulkConcurrency: v.BULK_CONCURRENCY,
     discountsPpm: { '1h': v.JOB_DISCOUNT_1H_PERCENT, '6h': v.JOB_DISCOUNT_6H_PERCENT, batch: v.BATCH_DISCOUNT_PERCENT },
+    realtime: {
+      mostMs: v.REALTIME_MAX_MINUTES * 60_000,
+      mostNano: Number(nanoFromUsd(v.REALTIME_MAX_USD)),
+      mostSessions: v.REALTIME_MAX_SESSIONS,
+      origins: v.REALTIME_ORIGINS ?? null,
+    },
     providers: providers.settings,
   }
 }

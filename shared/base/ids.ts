@@ -38,6 +38,7 @@ export type IdPrefix =
   | 'sfx'
   | 'dep'
   | 'user'
+  | 'rt'
 
 /** A new id: prefix and a sortable random part (contract §1). */
 export function newId(prefix: IdPrefix): string {

@@ -89,22 +89,29 @@ export function storable(_field: string, value: unknown): unknown {
 function bookingSql(json: string): Prisma.Sql {
   return Prisma.sql`
     WITH event AS (
-      SELECT * FROM jsonb_to_recordset(${json}::jsonb) AS e(
+      SELECT *, 'generation:' || id || CASE WHEN part > 0 THEN ':' || part ELSE '' END AS cause,
+        to_timestamp(coalesce("chargedAt", at) / 1000.0) AS charged_at
+      FROM jsonb_to_recordset(${json}::jsonb) AS e(
         id text, at bigint, org text, key text, month text, environment text, "requestId" text, "upstreamId" text, kind text,
         model text, provider text, mode text, status int, "errorCode" text, "finishReason" text, streamed boolean, attempts int,
         "promptTokens" int, "completionTokens" int, "cachedTokens" int, "reasoningTokens" int, estimated boolean, cost bigint,
-        cap bigint, "firstByteMs" int, "durationMs" int)
+        cap bigint, "firstByteMs" int, "durationMs" int, part int, "chargedAt" bigint, "costSoFar" bigint)
     ), logged AS (
       INSERT INTO generations (id, created_at, organisation_id, key_id, request_id, upstream_id, kind, environment, model, provider,
         mode, status, error_code, finish_reason, streamed, attempts, prompt_tokens, completion_tokens, cached_tokens,
-        reasoning_tokens, estimated, cost_nano, first_byte_ms, duration_ms)
-      SELECT id, to_timestamp(at / 1000.0), org, key, "requestId", "upstreamId", kind, environment::environment, model, provider,
-        mode, status, "errorCode", "finishReason", streamed, attempts, "promptTokens", "completionTokens", "cachedTokens",
-        "reasoningTokens", estimated, cost, "firstByteMs", "durationMs" FROM event
-      ON CONFLICT DO NOTHING
+        reasoning_tokens, estimated, cost_nano, first_byte_ms, duration_ms, part)
+      SELECT DISTINCT ON (id) id, to_timestamp(at / 1000.0), org, key, "requestId", "upstreamId", kind, environment::environment, model,
+        provider, mode, status, "errorCode", "finishReason", streamed, attempts, "promptTokens", "completionTokens", "cachedTokens",
+        "reasoningTokens", estimated, coalesce("costSoFar", cost), "firstByteMs", "durationMs", coalesce(part, 0)
+      FROM event ORDER BY id, coalesce(part, 0) DESC
+      ON CONFLICT (id, created_at) DO UPDATE SET status = excluded.status, error_code = excluded.error_code,
+        finish_reason = excluded.finish_reason, prompt_tokens = excluded.prompt_tokens,
+        completion_tokens = excluded.completion_tokens, cached_tokens = excluded.cached_tokens, cost_nano = excluded.cost_nano,
+        duration_ms = excluded.duration_ms, part = excluded.part
+      WHERE excluded.part > generations.part
     ), booked AS (
       INSERT INTO ledger_entries (organisation_id, kind, amount_nano, cause, key_id, created_at)
-      SELECT org, 'charge', -cost, 'generation:' || id, key, to_timestamp(at / 1000.0) FROM event WHERE cost > 0
+      SELECT org, 'charge', -cost, cause, key, charged_at FROM event WHERE cost > 0
       ON CONFLICT (cause) DO NOTHING
       RETURNING organisation_id, amount_nano, cause
     ), balance AS (
@@ -113,13 +120,13 @@ function bookingSql(json: string): Prisma.Sql {
       ON CONFLICT (organisation_id) DO UPDATE
       SET balance_nano = wallets.balance_nano + excluded.balance_nano, version = wallets.version + 1, updated_at = now()
     ), used AS (
-      UPDATE api_keys SET last_used_at = e.last FROM (SELECT key, to_timestamp(max(at) / 1000.0) AS last FROM event GROUP BY key) e
+      UPDATE api_keys SET last_used_at = e.last FROM (SELECT key, max(charged_at) AS last FROM event GROUP BY key) e
       WHERE api_keys.id = e.key
     )
     INSERT INTO key_spend (key_id, month, spent_nano, cap_nano, requests, version)
-    SELECT key, month, sum(cost), CASE WHEN bool_or(cap IS NULL) THEN NULL ELSE max(cap) END, count(*), 1
-    FROM (SELECT DISTINCT ON (e.id) e.key, e.month, e.cap, -b.amount_nano AS cost
-          FROM event e JOIN booked b ON b.cause = 'generation:' || e.id) e
+    SELECT key, month, sum(cost), CASE WHEN bool_or(cap IS NULL) THEN NULL ELSE max(cap) END,
+      count(*) FILTER (WHERE part IS NULL OR part = 0), 1
+    FROM (SELECT DISTINCT ON (e.cause) e.key, e.month, e.cap, e.part, -b.amount_nano AS cost FROM event e JOIN booked b USING (cause)) e
     GROUP BY key, month
     ON CONFLICT (key_id, month) DO UPDATE SET
       spent_nano = key_spend.spent_nano + excluded.spent_nano,

@@ -1,5 +1,11 @@
-/** One finished request as it travels on the `usage` stream from Redis to Postgres. Money is nano-dollars. */
-export type UsageEvent = {
+/**
+ * What a session used since its last charge: its request is logged once, with the figures of its latest part, and each part
+ * is a charge of its own. The tokens, times and `costSoFar` are those of the session until now.
+ */
+export type SessionPart = { part: number; chargedAt: number; costSoFar: number }
+
+/** One finished request, or a part of a session, as it travels on the `usage` stream from Redis to Postgres. Money is nano-dollars. */
+export type UsageEvent = Partial<SessionPart> & {
   id: string
   at: number
   org: string
