@@ -4,9 +4,12 @@ import { type Config, ConfigError, configOrExit, printFaults } from '../shared/b
 import { createLog, dieLoudly } from '../shared/io/log.ts'
 import { openServices } from '../shared/services.ts'
 import { createApp } from './app.ts'
+import { RealtimeDoor } from './realtime.ts'
 
 /** Heroku kills 30 s after SIGTERM: what is not done by then is cut. */
 const graceMs = 25_000
+/** How long sessions may take to end by themselves. */
+const sessionGraceMs = 18_000
 const idleCheckMs = 100
 
 const config = configOrExit()
@@ -48,6 +51,8 @@ async function serve(config: Config): Promise<void> {
       { keepAliveTimeout: 75_000, headersTimeout: 60_000, requestTimeout: 900_000, noDelay: true },
       createApp(services).callback(),
     )
+    const door = new RealtimeDoor(services)
+    server.on('upgrade', (request, socket, head) => void door.upgrade(request, socket, head))
     server.listen({ port: config.port, host: config.host, backlog: 4096 }, () => {
       log.info({ port: config.port }, 'listening')
       log.flush()
@@ -57,7 +62,8 @@ async function serve(config: Config): Promise<void> {
       const cut = setTimeout(() => server.closeAllConnections(), graceMs)
       // A connection that a client keeps open is not idle before its last answer has left.
       const closing = setInterval(() => server.closeIdleConnections(), idleCheckMs)
-      await new Promise(resolve => server.close(resolve))
+      await Promise.all([new Promise(resolve => server.close(resolve)), door.drain(sessionGraceMs)])
+      door.close()
       clearTimeout(cut)
       clearInterval(closing)
       await services.close()

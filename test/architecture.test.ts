@@ -20,6 +20,7 @@ const floors: Record<string, number> = {
   'shared/instant': 6,
   'shared/async': 6,
   'shared/batches': 6,
+  'shared/realtime': 6,
   api: 7,
   workers: 7,
 }

@@ -6,17 +6,21 @@ import type { Services } from '../../shared/services.ts'
 import type { State } from '../endpoint.ts'
 import { HttpClient } from '../http-client.ts'
 
+/** Our id of a request: a valid one that came with it, else a new one. */
+export function requestIdOf(inbound: unknown): string {
+  return typeof inbound === 'string' && validRequestId.test(inbound) ? inbound : newId('req')
+}
+
 const validRequestId = /^[A-Za-z0-9._:-]{1,128}$/
 
 /** Pages of any origin may call and may read every header (contract §1); there are no cookies to protect. */
-const corsHeaders = { 'access-control-allow-origin': '*', 'access-control-expose-headers': '*' }
+export const corsHeaders = { 'access-control-allow-origin': '*', 'access-control-expose-headers': '*' }
 
 /** The outermost layer: request id, CORS, errors to bodies, one log line. */
 export function edge(services: Services): Middleware<State> {
   return async (ctx, next) => {
     const { clock, log } = services
-    const inbound = ctx.req.headers['x-request-id']
-    const requestId = typeof inbound === 'string' && validRequestId.test(inbound) ? inbound : newId('req')
+    const requestId = requestIdOf(ctx.req.headers['x-request-id'])
     const open = ctx.path.startsWith('/v1/')
     const headers: Record<string, string> = open
       ? { 'x-request-id': requestId, ...corsHeaders }
@@ -59,7 +63,7 @@ function preflight(ctx: EdgeContext): void {
 }
 
 /** What the client may know of an error: ours as they are, anything else as an internal error. */
-function publicError(error: unknown): GatewayError {
+export function publicError(error: unknown): GatewayError {
   if (error instanceof GatewayError) return error
   if (isOutage(error)) {
     return new GatewayError('service_unavailable', 'The gateway cannot reach its store. Try again shortly.', {

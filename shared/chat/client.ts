@@ -1,10 +1,14 @@
 import type { Encoding } from './relay.ts'
 
-/** Who waits for the answer: an HTTP response, or whatever a job or a batch line makes of it. */
-export type Client = {
+/** Somebody who waits, and may leave. */
+export type Waiting = {
   /** True once nobody waits any more. */
   readonly gone: boolean
   onGone(listener: () => void): void
+}
+
+/** Who waits for the answer: an HTTP response, or whatever a job or a batch line makes of it. */
+export type Client = Waiting & {
   /** The whole answer at once; JSON unless its headers say otherwise. */
   answer(headers: Record<string, string>, body: string): void
   /** The head of a streamed answer; server-sent events unless its headers say otherwise. */

@@ -5,7 +5,7 @@ import type { Slot } from '../providers/lanes.ts'
 import type { Route } from '../providers/upstreams.ts'
 import { ClientGone } from './attempt.ts'
 import type { RunServices } from './base-run.ts'
-import type { Client } from './client.ts'
+import type { Waiting } from './client.ts'
 import type { Tried } from './failures.ts'
 import { Plan } from './plan.ts'
 import { type Home, nobodyNow } from './router.ts'
@@ -21,7 +21,7 @@ export type Search = {
   live: boolean
   home: Home | null
   startedMs: number
-  client: Client
+  client: Waiting
   /** What was tried so far, for the error and the log. */
   tried: Tried[]
   /** Delayed work takes its turn in the lane of each provider; null = it is waited for. */
@@ -122,7 +122,7 @@ function isOfKey({ reason }: ProviderError): boolean {
 }
 
 /** Waits, but no longer than somebody waits for the answer. */
-async function pause(ms: number, client: Client): Promise<void> {
+async function pause(ms: number, client: Waiting): Promise<void> {
   const left = new AbortController()
   client.onGone(() => left.abort())
   await sleep(ms, undefined, { signal: left.signal }).catch(() => {})

@@ -71,6 +71,13 @@ export class Policies {
     return current === String(version) ? known : this.#refresh(known)
   }
 
+  /** Those of remembered policies whose version Redis does not confirm, by one look: for work that goes on. Throws what Redis throws. */
+  async unconfirmed(knowns: readonly Known[]): Promise<Known[]> {
+    if (knowns.length === 0) return []
+    const versions = await this.#redis.mget(knowns.map(({ policy }) => `keyversion:${policy.hash}`))
+    return knowns.filter(({ policy }, i) => versions[i] !== String(policy.version))
+  }
+
   /**
    * What `decision` makes of the policy in force. It is asked again when it answers `Stale`, and when it throws under a
    * remembered policy that turns out to be old: a remembered policy never refuses by itself.

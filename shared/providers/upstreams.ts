@@ -4,6 +4,7 @@ import type { Clock } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { ModelRow, ProviderRow } from '../catalog/schema.ts'
 import { type Dispatcher, type Exchange, exchange, openPool, type ResponseSink, type Timeouts } from '../io/http.ts'
+import type { WebSocket } from '../io/socket.ts'
 import type { DirectKind, InstantKind, QueuedKind } from '../kinds/index.ts'
 import { authHeader } from './auth.ts'
 import type { Avatar, CatalogPage, CatalogQuery, Voice } from './avatar-catalog.ts'
@@ -14,6 +15,7 @@ import type {
   Protocol,
   ProviderLine,
   QueuedAdapter,
+  RealtimeAdapter,
   Target,
   UpstreamRequest,
 } from './contract.ts'
@@ -22,6 +24,8 @@ import { openLine } from './line.ts'
 import { protocols } from './protocols.ts'
 import { sandboxCatalog } from './sandbox/avatars.ts'
 import { createSandboxProtocol } from './sandbox/protocol.ts'
+import { createSandboxSessions, type SandboxSessions } from './sandbox/sessions.ts'
+import { connectSession } from './session-socket.ts'
 
 export type Environment = 'live' | 'test'
 
@@ -53,6 +57,8 @@ type Line = {
 /** Connections one process may hold open to one provider. */
 const connectionsPerProvider = 8_192
 const sandboxPrefix = '/v1'
+/** A server that answers an upgrade at all does so at once. */
+const longestUpgradeMs = 10_000
 
 /** The configured providers and the lines to them. Test keys always get the sandbox: this is the one place that decides it. */
 export class Upstreams {
@@ -62,6 +68,7 @@ export class Upstreams {
   readonly #lines = new Map<string, Line>()
   readonly #sandbox: Dispatcher
   readonly #sandboxProtocol: Protocol
+  readonly #sandboxSessions: SandboxSessions
   readonly #clock: Clock
 
   constructor(options: { catalog: Catalog; config: Config; health: Health; sandbox: Dispatcher; clock: Clock }) {
@@ -70,6 +77,7 @@ export class Upstreams {
     this.#health = options.health
     this.#sandbox = options.sandbox
     this.#sandboxProtocol = createSandboxProtocol(options.clock, this.#timeouts.firstByteTimeoutMs)
+    this.#sandboxSessions = createSandboxSessions()
     this.#clock = options.clock
     for (const row of options.catalog.providers.values()) {
       const settings = options.config.providers.get(row.name)
@@ -185,6 +193,24 @@ export class Upstreams {
     return protocol && adapter ? { adapter: adapter as InstantAdapter<K>, protocol } : null
   }
 
+  /** How sessions are held at a target; null where its protocol has none for this deployment. */
+  realtime({ deployment, provider }: Target, environment: Environment): RealtimeAdapter | null {
+    const protocol = environment === 'test' ? this.#sandboxProtocol : protocols[provider.protocol]
+    return protocol?.realtime?.(deployment) ?? null
+  }
+
+  /** Opens the socket of a session at a target, paused. Rejects with a ProviderError, or the signal's reason once it is aborted. */
+  connect({ target, credential }: Route, path: string, signal: AbortSignal): Promise<WebSocket> {
+    if (!credential) return connectSession(this.#sandboxSessions.address(path), null, signal)
+    const { name, protocol } = target.provider
+    const line = this.#lines.get(name)
+    if (!line) throw new Error(`provider ${name} is not configured`)
+    const headers = authHeader(line.auth, credential.secret, this.#clock.now())
+    const { connectTimeoutMs, firstByteTimeoutMs } = this.#timeouts
+    const handshakeTimeoutMs = connectTimeoutMs + Math.min(firstByteTimeoutMs, longestUpgradeMs)
+    return connectSession({ url: line.baseUrl + path, headers, handshakeTimeoutMs }, protocols[protocol]!, signal)
+  }
+
   /** What a provider speaks. */
   protocol(provider: ProviderRow): Protocol | undefined {
     return protocols[provider.protocol]
@@ -224,6 +250,7 @@ export class Upstreams {
 
   /** Closes every connection; exchanges under way are cut. */
   async close(): Promise<void> {
+    this.#sandboxSessions.close()
     await Promise.all([this.#sandbox, ...[...this.#lines.values()].map(line => line.pool)].map(pool => pool.destroy()))
   }
 }

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createApp } from '../../api/app.ts'
+import { RealtimeDoor } from '../../api/realtime.ts'
 import { loadConfig } from '../../shared/base/config.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { nanoFromUsd } from '../../shared/base/money.ts'
@@ -44,6 +45,7 @@ export type Account = { organisationId: string; live: string; test: string }
 export type Gateway = {
   url: string
   services: Services
+  door: RealtimeDoor
   /** Creates an organisation with credits and its first live and test key. */
   account(options?: KeyOptions & { usd?: string }): Promise<Account>
   key(organisationId: string, environment: 'live' | 'test', options?: KeyOptions): Promise<string>
@@ -88,9 +90,12 @@ export async function startGateway(
   const ledger = new LedgerWorker(services, blocking)
   ledger.start()
   server.on('request', createApp(services).callback())
+  const door = new RealtimeDoor(services)
+  server.on('upgrade', (request, socket, head) => void door.upgrade(request, socket, head))
   return {
     url,
     services,
+    door,
     key: (organisationId, environment, options) => createKey(services, organisationId, environment, options),
     account: options => createAccount(services, options),
     fetch: (path, options) => call(url, path, options),
@@ -101,6 +106,7 @@ export async function startGateway(
       return invariants.flatMap(({ name, breaches }) => breaches.map(breach => `${name}: ${breach}`))
     },
     async close() {
+      door.close()
       server.closeAllConnections()
       server.close()
       await ledger.stop()

@@ -5,6 +5,7 @@ import { completion } from './completion.ts'
 import { embedding } from './embedding.ts'
 import { failure } from './failure.ts'
 import { image } from './images.ts'
+import { realtime } from './realtime.ts'
 import { speech } from './speech.ts'
 import { transcription } from './transcription.ts'
 import { verify, videos } from './videos.ts'
@@ -19,6 +20,7 @@ export const openai: Protocol = {
   direct: { chat, completion, embedding },
   queued: { video: videos },
   instant: { image, speech, transcription },
+  realtime: ({ traits }) => (traits?.dialect === 'openai' ? realtime : null),
   batch,
   verify,
   verifiesBySecret: true,

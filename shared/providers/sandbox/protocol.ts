@@ -3,6 +3,7 @@ import type { QueuedKind } from '../../kinds/index.ts'
 import type { ProviderFile } from '../../kinds/media.ts'
 import type { MeshRole } from '../../kinds/mesh.ts'
 import { type Operation, type Protocol, ProviderError } from '../contract.ts'
+import { realtime } from '../openai/realtime.ts'
 import { sandboxCatalog } from './avatars.ts'
 import { meshFile, mtlFile, objFile, textureFile } from './glb.ts'
 import { createInstant } from './instant.ts'
@@ -26,6 +27,7 @@ export function createSandboxProtocol(clock: Clock, firstByteTimeoutMs: number):
       mesh: adapter(mesh),
     },
     instant: createInstant(firstByteTimeoutMs),
+    realtime: () => realtime,
     catalog: sandboxCatalog,
     failure: status => new ProviderError('server_error', 'The sandbox failed.', { status }),
   }

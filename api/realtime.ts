@@ -1,0 +1,169 @@
+import type { IncomingMessage } from 'node:http'
+import { STATUS_CODES } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { WebSocketServer } from 'ws'
+import { GatewayError } from '../shared/base/errors.ts'
+import { validate } from '../shared/base/validate.ts'
+import { ClientGone } from '../shared/chat/attempt.ts'
+import type { Waiting } from '../shared/chat/client.ts'
+import { sessionSockets } from '../shared/io/socket.ts'
+import { realtimeQuery } from '../shared/kinds/realtime.ts'
+import type { Session } from '../shared/realtime/session.ts'
+import { Sessions } from '../shared/realtime/sessions.ts'
+import type { Services } from '../shared/services.ts'
+import { corsHeaders, publicError, requestIdOf } from './middleware/edge.ts'
+import { standardKey } from './middleware/key.ts'
+
+export const realtimePath = '/v1/realtime'
+const subprotocol = 'realtime'
+const keyPrefix = 'openai-insecure-api-key.'
+const validSocketKey = /^[+/0-9A-Za-z]{22}==$/
+/** Whatever has been written by then goes out; the client need not read it. */
+const refusalMs = 5_000
+
+/** The door of realtime sessions: everything that a server's `upgrade` event brings. */
+export class RealtimeDoor {
+  readonly #services: Services
+  readonly #sessions: Sessions
+  readonly #sockets = new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    // The key that a page sends as a subprotocol must not be sent back.
+    handleProtocols: offered => (offered.has(subprotocol) ? subprotocol : false),
+    ...sessionSockets,
+  })
+
+  constructor(services: Services) {
+    this.#services = services
+    this.#sessions = new Sessions(services)
+  }
+
+  /**
+   * Answers an upgrade: with a session, or with the status and error that a request would have had. Never rejects.
+   */
+  async upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    const { clock, log } = this.#services
+    const startedMs = clock.now()
+    const requestId = requestIdOf(request.headers['x-request-id'])
+    const path = request.url?.split('?', 1)[0] ?? '/'
+    const wide: Record<string, unknown> = {}
+    const client = waitingAt(socket)
+    let status = 101
+    try {
+      const session = await this.#open(request, path, requestId, client, wide)
+      this.#start(session, request, socket, head, requestId)
+      Object.assign(wide, await session.over)
+    } catch (error) {
+      if (error instanceof ClientGone) status = 499
+      else {
+        const failure = publicError(error)
+        status = failure.status
+        wide.errorCode = failure.code
+        if (status >= 500) log.error({ requestId, code: failure.code, err: failure.cause ?? error }, failure.message)
+        refuse(socket, failure, requestId)
+      }
+    }
+    log.info(
+      { requestId, method: request.method, path, ...wide, status, durationMs: clock.now() - startedMs },
+      'request',
+    )
+  }
+
+  /** See `Sessions.drain`. */
+  drain(withinMs: number): Promise<void> {
+    return this.#sessions.drain(withinMs)
+  }
+
+  /** Cuts what is still open. */
+  close(): void {
+    this.#sessions.close()
+  }
+
+  async #open(
+    request: IncomingMessage,
+    path: string,
+    requestId: string,
+    client: Waiting,
+    wide: Record<string, unknown>,
+  ): Promise<Session> {
+    const { headers } = request
+    if (path !== realtimePath) throw new GatewayError('not_found', `There is no WebSocket at ${path}.`)
+    const { origins } = this.#services.config.realtime
+    if (origins && headers.origin !== undefined && !origins.includes(headers.origin))
+      throw new GatewayError('origin_not_allowed', `Pages of ${headers.origin} may not open sessions here.`)
+    if (!validSocketKey.test(headers['sec-websocket-key'] ?? '') || headers['sec-websocket-version'] !== '13')
+      throw new GatewayError('invalid_request', 'This is no handshake of a WebSocket (RFC 6455, version 13).')
+    const query = Object.fromEntries(new URLSearchParams(request.url!.slice(path.length)))
+    const known = await standardKey(this.#services, authorizationOf(request, query), '*')
+    wide.organisation = known.policy.organisationId
+    wide.key = known.policy.keyId
+    const { model, intent = null } = validate(realtimeQuery, query)
+    if (model === undefined) throw new GatewayError('missing_field', 'Name a model: `?model=…`.', { param: 'model' })
+    return this.#sessions.open({ known, requestId, model, intent, settings: null }, client)
+  }
+
+  #start(session: Session, request: IncomingMessage, socket: Duplex, head: Buffer, requestId: string): void {
+    const own = { 'x-request-id': requestId, ...corsHeaders, ...session.headers }
+    const addHeaders = (lines: string[]) => {
+      for (const [name, value] of Object.entries(own)) lines.push(`${name}: ${value}`)
+    }
+    // The upgrade is answered within this call.
+    this.#sockets.once('headers', addHeaders)
+    let joined = false
+    this.#sockets.handleUpgrade(request, socket, head, webSocket => {
+      joined = true
+      session.start(webSocket)
+    })
+    this.#sockets.off('headers', addHeaders)
+    if (!joined) session.abandon()
+  }
+}
+
+/** The header of the key: its own, or one made of what a page sends as a subprotocol. */
+function authorizationOf({ headers }: IncomingMessage, query: Record<string, string>): string | undefined {
+  if (headers.authorization !== undefined) return headers.authorization
+  const offered = (headers['sec-websocket-protocol'] ?? '').split(',').map(protocol => protocol.trim())
+  const key = offered.find(protocol => protocol.startsWith(keyPrefix))
+  if (key !== undefined) return `Bearer ${key.slice(keyPrefix.length)}`
+  if (Object.values(query).some(value => /^(svc_[sp]k|ek)_/.test(value))) {
+    const message =
+      'A key in the address is refused: addresses end up in logs. Send it as `Authorization: Bearer <key>`, or from a page as the subprotocol `openai-insecure-api-key.<key>`.'
+    throw new GatewayError('missing_api_key', message)
+  }
+  return undefined
+}
+
+/** Who waits for an upgrade: gone once its connection is. */
+function waitingAt(socket: Duplex): Waiting {
+  const listeners: (() => void)[] = []
+  const client = {
+    gone: false,
+    onGone: (listener: () => void) => void (client.gone ? listener() : listeners.push(listener)),
+  }
+  const leave = () => {
+    client.gone = true
+    for (const listener of listeners.splice(0)) listener()
+  }
+  socket.on('error', leave)
+  socket.once('close', leave)
+  return client
+}
+
+function refuse(socket: Duplex, failure: GatewayError, requestId: string): void {
+  const body = JSON.stringify(failure.body)
+  const headers: Record<string, string> = {
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': String(Buffer.byteLength(body)),
+    connection: 'close',
+    'x-request-id': requestId,
+    ...corsHeaders,
+    ...failure.headers,
+    ...(failure.status === 401 && { 'www-authenticate': 'Bearer' }),
+  }
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
+  const text = `HTTP/1.1 ${failure.status} ${STATUS_CODES[failure.status]}\r\n${lines.join('\r\n')}\r\n\r\n${body}`
+  const cut = setTimeout(() => socket.destroy(), refusalMs)
+  cut.unref()
+  socket.once('close', () => clearTimeout(cut))
+  socket.end(text)
+}

@@ -1,0 +1,35 @@
+import http from 'node:http'
+import { type Duplex, duplexPair } from 'node:stream'
+import { WebSocketServer } from 'ws'
+import { type SocketAddress, sessionSockets } from '../../io/socket.ts'
+import { serveSession } from './realtime.ts'
+
+/** The realtime provider of test keys, inside this process: a WebSocket server that never listens, over streams in memory. */
+export type SandboxSessions = {
+  /** Where a session is opened, by its path. */
+  address(path: string): SocketAddress
+  /** Cuts every session. */
+  close(): void
+}
+
+export function createSandboxSessions(): SandboxSessions {
+  const server = http.createServer()
+  const sockets = new WebSocketServer({ noServer: true, ...sessionSockets })
+  server.on('upgrade', (request, socket, head) => {
+    sockets.handleUpgrade(request, socket, head, session => {
+      const model = new URL(request.url ?? '/', 'http://sandbox').searchParams.get('model') ?? ''
+      serveSession(session, model)
+    })
+  })
+  const connection = (): Duplex => {
+    const [ours, theirs] = duplexPair()
+    server.emit('connection', theirs)
+    return ours
+  }
+  return {
+    address: path => ({ url: `ws://sandbox${path}`, headers: {}, handshakeTimeoutMs: null, connection }),
+    close() {
+      for (const session of sockets.clients) session.terminate()
+    },
+  }
+}

@@ -1,0 +1,119 @@
+import { GatewayError } from '../base/errors.ts'
+import { newId } from '../base/ids.ts'
+import { ClientGone } from '../chat/attempt.ts'
+import type { Waiting } from '../chat/client.ts'
+import { failover } from '../chat/failover.ts'
+import type { Tried } from '../chat/failures.ts'
+import type { WebSocket } from '../io/socket.ts'
+import type { Known } from '../keys/policies.ts'
+import { authorise, type Policy } from '../keys/policy.ts'
+import { paysSessions, stretchNano } from '../kinds/realtime.ts'
+import { chooseTargets } from '../media/choose.ts'
+import type { Target } from '../providers/contract.ts'
+import type { Services } from '../services.ts'
+import type { Ticket } from '../wallet/admission.ts'
+import { spenderOf } from '../wallet/spender.ts'
+
+/** A session as it is asked for. */
+export type SessionOrder = {
+  known: Known
+  requestId: string
+  model: string
+  intent: string | null
+  /** Settings given ahead, with a client secret. */
+  settings: Record<string, unknown> | null
+}
+
+/** A provider that opened the session: its socket is paused. */
+export type Opened = { target: Target; socket: WebSocket; openedMs: number }
+
+/** Who can hold a session of a model for a key. Throws 403, 404, 503. */
+export function sessionTargets({ upstreams, catalog }: Services, policy: Policy, slug: string): Target[] {
+  return chooseTargets(catalog, policy, {
+    slug,
+    list: '/v1/models?type=realtime',
+    serves: ({ type }) => type === 'realtime' || type === 'live_video',
+    targets: model =>
+      upstreams
+        .targets(model, policy.environment)
+        .filter(target => paysSessions(target.deployment.price) && upstreams.realtime(target, policy.environment)),
+    check: () => {},
+  })
+}
+
+/**
+ * Reserves a stretch of a session under `id`. The first one counts as a request; those that follow do not. Throws what keeps
+ * the key from the model: 401, 402, 403, 404, 429, 503.
+ */
+export async function reserve(
+  services: Services,
+  { known, model }: SessionOrder,
+  id: string,
+  { nano, first }: { nano: number | null; first: boolean },
+): Promise<{ ticket: Ticket; targets: Target[] }> {
+  // What was read of the key before says nothing about now.
+  if (!first) known.fresh = ''
+  return services.policies.decide(known, async ({ policy, fresh, scope }) => {
+    authorise(policy, scope, services.clock.now())
+    const targets = sessionTargets(services, policy, model)
+    const { marginPpm } = services.config
+    const fixedNano = nano ?? Math.max(...targets.map(({ deployment }) => stretchNano(deployment.price, marginPpm)))
+    const bound = { estimatedTokens: 0, fixedNano, picoPerOutputToken: 0, outputTokens: 0, explicit: true }
+    const spender = spenderOf(policy)
+    const ticket = await services.admission.admit(first ? spender : { ...spender, rpmLimit: null }, fresh, id, bound)
+    return 'stale' in ticket ? ticket : { ticket, targets }
+  })
+}
+
+/**
+ * Opens a session at the first target that takes it. Rejects with a ProviderError, a 503 when all of them rest, or ClientGone.
+ */
+export async function connect(
+  services: Services,
+  { known, intent }: SessionOrder,
+  targets: readonly Target[],
+  client: Waiting,
+  tried: Tried[],
+): Promise<Opened> {
+  const { upstreams, clock } = services
+  const { environment } = known.policy
+  const left = new AbortController()
+  client.onGone(() => left.abort(new ClientGone('the client went away')))
+  const search = {
+    targets,
+    live: environment === 'live',
+    home: null,
+    startedMs: clock.now(),
+    client,
+    tried,
+    bulk: null,
+  }
+  return failover(services, search, async watch => {
+    const { target } = watch.route
+    const path = upstreams.realtime(target, environment)!.path(target, intent)
+    const socket = await upstreams.connect(watch.route, path, left.signal)
+    watch.began({ streamed: true })
+    watch.succeeded(0, { streamed: true })
+    return { target, socket, openedMs: clock.now() }
+  })
+}
+
+/** Why a key may no longer hold a session that it opened; null = it may, or nobody can tell now. */
+export async function recheck(services: Services, { known, model }: SessionOrder): Promise<GatewayError | null> {
+  known.fresh = ''
+  try {
+    await services.policies.decide(known, ({ policy, fresh, scope }) => {
+      authorise(policy, scope, services.clock.now())
+      sessionTargets(services, policy, model)
+      // Nothing is reserved or counted: it confirms the version of the policy to Redis.
+      const spender = { ...spenderOf(policy), spendsMoney: false, rpmLimit: null, tpmLimit: null }
+      return services.admission.admit(spender, fresh, newId('req'), nothing)
+    })
+    return null
+  } catch (error) {
+    const { status } = error instanceof GatewayError ? error : { status: 503 }
+    return status === 401 || status === 403 ? (error as GatewayError) : null
+  }
+}
+
+const nothing = { estimatedTokens: 0, fixedNano: 0, picoPerOutputToken: 0, outputTokens: 0, explicit: true }

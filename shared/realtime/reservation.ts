@@ -1,0 +1,206 @@
+import { GatewayError } from '../base/errors.ts'
+import { nanoFromPico, withMargin } from '../base/money.ts'
+import type { Usage } from '../base/usage.ts'
+import type { Catalog } from '../catalog/catalog.ts'
+import type { Price } from '../catalog/schema.ts'
+import { withinCap } from '../chat/pricing.ts'
+import { isOutage } from '../io/outage.ts'
+import { lengthPico, paidByTime, stretchNano, usePico } from '../kinds/realtime.ts'
+import type { RealtimeMeter, RealtimeUse, Target } from '../providers/contract.ts'
+import type { Admission, Ticket } from '../wallet/admission.ts'
+import { unavailable } from '../wallet/refusals.ts'
+import type { SessionPart } from '../wallet/usage-event.ts'
+import { priceOf } from './prices.ts'
+
+/** What is charged at a time, and the moment's figures of the whole session. */
+export type Part = SessionPart & { ticket: Ticket; costNano: number; tokens: number; usage: Usage }
+
+export type ReservationOptions = {
+  target: Target
+  catalog: Catalog
+  marginPpm: bigint
+  meter: RealtimeMeter
+  /** The first one. */
+  ticket: Ticket
+  nowMs: number
+  /** Reserves the next stretch under a name of its own. Throws as the admission does. */
+  reserve(part: number, nano: number): Promise<Ticket>
+  /** Settles a ticket with what was used on it. */
+  settle(part: Part, last: boolean): void
+  release: Admission['release']
+}
+
+/** What was used is charged so often, and what is reserved is renewed so often where nothing was. */
+const chargeEveryMs = 15_000
+const renewEveryMs = 5 * 60_000
+/** After a refusal the next try. */
+const tryAgainMs = 5_000
+
+/**
+ * The money of one session. A stretch is reserved ahead; what was used is charged in parts, each on a reservation of its own,
+ * so that a process that dies loses no more than the last seconds. When nothing more can be reserved, the session may use
+ * up what it has.
+ */
+export class RollingReservation {
+  readonly #options: ReservationOptions
+  readonly #price: Price
+  #ticket: Ticket
+  #takenMs: number
+  /** When the provider began; null = not yet. */
+  #beganMs: number | null = null
+  #part = 0
+  #usedPico = 0n
+  #largestNano = 0
+  readonly #usage = noUsage()
+  /** Of the whole session: what earlier tickets were settled for, before and after the key's cap. */
+  #settledNano = 0
+  #chargedNano = 0
+  #settledTokens = 0
+  #refusal: GatewayError | null = null
+  #againMs = 0
+  #renewing = false
+  #closed = false
+
+  constructor(options: ReservationOptions) {
+    this.#options = options
+    this.#price = options.target.deployment.price
+    this.#ticket = options.ticket
+    this.#takenMs = options.nowMs
+  }
+
+  /** The provider opened the session: where time is paid, it runs from now on. */
+  begin(nowMs: number): void {
+    this.#beganMs = nowMs
+  }
+
+  /** Counts what the provider reports. */
+  add(uses: readonly RealtimeUse[]): void {
+    const { catalog, target } = this.#options
+    for (const use of uses) {
+      if ('usage' in use) addUsage(this.#usage, use.usage)
+      // Where the session is paid by time, that is all that its own model costs.
+      if (use.upstreamModel === null && paidByTime(this.#price)) continue
+      const price = use.upstreamModel === null ? this.#price : priceOf(catalog, target, use.upstreamModel)
+      const pico = usePico(price, use)
+      this.#usedPico += pico
+      this.#largestNano = Math.max(this.#largestNano, this.#nano(pico))
+    }
+  }
+
+  /** What the session has used until now, in nano-dollars with margin, as far as is known. */
+  usedNano(nowMs: number): number {
+    return this.#nano(this.#usedPico + this.#timePico(nowMs, true))
+  }
+
+  /** Charges and renews what is due. Resolves to why the session must end, or null. Never throws. */
+  async renew(nowMs: number): Promise<GatewayError | null> {
+    if (this.#renewing || this.#closed) return null
+    const atStake = this.usedNano(nowMs) - this.#settledNano
+    const spent = this.#ticket.spender.spendsMoney && atStake >= this.#ticket.reservedNano
+    if (spent && this.#refusal) return this.#refusal
+    if (!this.#isDue(atStake, nowMs) || nowMs < this.#againMs) return null
+    this.#renewing = true
+    try {
+      const ticket = await this.#options.reserve(this.#part + 1, this.#nextNano())
+      if (this.#closed) {
+        this.#options.release(ticket)
+        return null
+      }
+      this.#settle(nowMs, false)
+      this.#ticket = ticket
+      this.#takenMs = nowMs
+      this.#refusal = null
+      return null
+    } catch (error) {
+      this.#refusal = refusalOf(error)
+      this.#againMs = nowMs + tryAgainMs
+      return spent || endsAtOnce(this.#refusal) ? this.#refusal : null
+    } finally {
+      this.#renewing = false
+    }
+  }
+
+  /** Settles what is left, once. */
+  close(nowMs: number): void {
+    if (this.#closed) return
+    this.#closed = true
+    this.#settle(nowMs, true)
+  }
+
+  #isDue(atStake: number, nowMs: number): boolean {
+    const ageMs = nowMs - this.#takenMs
+    const used = atStake > 0 || this.#tokens() > this.#settledTokens
+    return ageMs >= renewEveryMs || (used && (ageMs >= chargeEveryMs || atStake * 2 >= this.#ticket.reservedNano))
+  }
+
+  /** As much as a stretch costs, and twice the dearest single thing so far: the next one may be as dear. */
+  #nextNano(): number {
+    return Math.max(stretchNano(this.#price, this.#options.marginPpm), 2 * this.#largestNano)
+  }
+
+  #settle(nowMs: number, last: boolean): void {
+    const ticket = this.#ticket
+    const totalNano = this.#nano(this.#usedPico + this.#timePico(nowMs, last))
+    const dueNano = Math.max(0, totalNano - this.#settledNano)
+    const tokens = this.#tokens() - this.#settledTokens
+    if (dueNano === 0 && tokens === 0 && !last) {
+      this.#options.release(ticket)
+      return
+    }
+    const costNano = ticket.spender.spendsMoney ? withinCap(ticket, dueNano) : 0
+    this.#settledNano += dueNano
+    this.#chargedNano += costNano
+    this.#settledTokens += tokens
+    const usage = structuredClone(this.#usage)
+    const session = { part: this.#part, chargedAt: nowMs, costSoFar: this.#chargedNano }
+    this.#part++
+    this.#options.settle({ ...session, ticket, costNano, tokens, usage }, last)
+  }
+
+  /** Where the provider's own clock counts, ours does only for what may come, and at the end for what it never told. */
+  #timePico(nowMs: number, ours: boolean): bigint {
+    if (!paidByTime(this.#price)) return 0n
+    const { ownClock, sessionSeconds } = this.#options.meter
+    const sinceMs = this.#beganMs === null ? 0 : Math.max(0, nowMs - this.#beganMs)
+    const theirsMs = sessionSeconds === null ? null : sessionSeconds * 1_000
+    const ms = ownClock ? (theirsMs ?? (ours ? sinceMs : 0)) : sinceMs
+    return lengthPico(this.#price, ms)
+  }
+
+  #tokens(): number {
+    return this.#usage.total_tokens
+  }
+
+  #nano(pico: bigint): number {
+    return Number(nanoFromPico(withMargin(pico, this.#options.marginPpm)))
+  }
+}
+
+function noUsage() {
+  return {
+    prompt_tokens: 0,
+    completion_tokens: 0,
+    total_tokens: 0,
+    prompt_tokens_details: { cached_tokens: 0 },
+    completion_tokens_details: { reasoning_tokens: 0 },
+  }
+}
+
+function addUsage(sum: ReturnType<typeof noUsage>, usage: Usage): void {
+  sum.prompt_tokens += usage.prompt_tokens
+  sum.completion_tokens += usage.completion_tokens
+  sum.total_tokens += usage.total_tokens
+  sum.prompt_tokens_details.cached_tokens += usage.prompt_tokens_details?.cached_tokens ?? 0
+  sum.completion_tokens_details.reasoning_tokens += usage.completion_tokens_details?.reasoning_tokens ?? 0
+}
+
+function refusalOf(error: unknown): GatewayError {
+  if (error instanceof GatewayError) return error
+  if (isOutage(error)) return unavailable(error)
+  return new GatewayError('internal_error', 'Something went wrong on our side.', { cause: error })
+}
+
+/** What was reserved may be used up when money ends or a store is away; a key that may no longer go on ends now. */
+function endsAtOnce({ status }: GatewayError): boolean {
+  return status === 401 || status === 403 || status === 429
+}

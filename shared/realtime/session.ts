@@ -1,0 +1,254 @@
+import { GatewayError } from '../base/errors.ts'
+import { clientClosed } from '../chat/base-run.ts'
+import type { Tried } from '../chat/failures.ts'
+import { answerHeaders, type Report, usageEvent } from '../chat/report.ts'
+import type { WebSocket } from '../io/socket.ts'
+import type { RealtimeAdapter, RealtimeMeter, Target } from '../providers/contract.ts'
+import type { Services } from '../services.ts'
+import type { Ticket } from '../wallet/admission.ts'
+import { brokeOff, closeCodeOf, tooDear, tooLong } from './closing.ts'
+import { type Opened, reserve, type SessionOrder } from './opening.ts'
+import { type Closed, Relay, type RelayEvents } from './relay.ts'
+import { type Part, RollingReservation } from './reservation.ts'
+
+/** What was found when the session was opened. `opened` is null when no provider took it; then `failure` says why. */
+export type Beginning = {
+  id: string
+  order: SessionOrder
+  ticket: Ticket
+  target: Target
+  tried: readonly Tried[]
+} & ({ opened: Opened; failure: null } | { opened: null; failure: GatewayError })
+
+/** How it ended, for the log: `finishReason` names the side that closed it. */
+type Ending = { atMs: number; status: number; errorCode: string | null; finishReason: string | null }
+
+/** How long a provider may take to report what it owes once its client has left. */
+const farewellMs = 10_000
+const switched = 101
+
+/** One session from its opening to its settlement: the relay between its two sides, its money and its limits. */
+export class Session {
+  readonly id: string
+  /** The headers of the answer to its upgrade. */
+  readonly headers: Record<string, string>
+  /** Resolves once both sides are closed and it is settled. */
+  readonly over: Promise<Report>
+  readonly #services: Services
+  readonly #beginning: Beginning
+  readonly #startedMs: number
+  readonly #adapter: RealtimeAdapter
+  readonly #meter: RealtimeMeter
+  readonly #reservation: RollingReservation
+  readonly #resolve: (report: Report) => void
+  #relay: Relay | null = null
+  #ending: Ending | null = null
+  /** How the provider is closed once it has said what it owes, at the latest at `byMs`. */
+  #farewell: { byMs: number; code: number | null; reason: string; said: boolean } | null = null
+  #chargedNano = 0
+
+  constructor(services: Services, beginning: Beginning, startedMs: number) {
+    const { id, order, ticket, target, tried, opened } = beginning
+    const { policy } = order.known
+    this.id = id
+    this.#services = services
+    this.#beginning = beginning
+    this.#startedMs = startedMs
+    this.#adapter = services.upstreams.realtime(target, policy.environment)!
+    this.#meter = this.#adapter.meter()
+    const { promise, resolve } = Promise.withResolvers<Report>()
+    this.over = promise
+    this.#resolve = resolve
+    const attempts = tried.length + (opened ? 1 : 0)
+    this.headers = answerHeaders({
+      id,
+      target,
+      mode: policy.mode,
+      ticket,
+      attempts,
+      test: policy.environment === 'test',
+    })
+    this.#reservation = new RollingReservation({
+      target,
+      catalog: services.catalog,
+      marginPpm: services.config.marginPpm,
+      meter: this.#meter,
+      ticket,
+      nowMs: startedMs,
+      reserve: async (part, nano) => (await reserve(services, order, `${id}.${part}`, { nano, first: false })).ticket,
+      settle: (part, last) => this.#settlePart(part, last),
+      release: ticket => services.admission.release(ticket),
+    })
+  }
+
+  get order(): SessionOrder {
+    return this.#beginning.order
+  }
+
+  /** Joins its client to its provider, or tells it why there is none. */
+  start(client: WebSocket): void {
+    const { opened, failure, order } = this.#beginning
+    if (!opened) {
+      this.#refuse(client, failure)
+      return
+    }
+    this.#reservation.begin(opened.openedMs)
+    const { opening, settings } = this.#adapter
+    const events: RelayEvents = {
+      fromClient: opening ? frame => this.#opening(frame, events) : null,
+      fromUpstream: frame => this.#read(frame),
+      closed: closed => this.#closed(closed),
+    }
+    this.#relay = new Relay(client, opened.socket, events, this.#services.clock)
+    if (settings && order.settings) this.#relay.send('upstream', settings(order.settings))
+  }
+
+  /** Gives up a session whose client left before it was there. */
+  abandon(): void {
+    this.#beginning.opened?.socket.terminate()
+    this.#end({ status: 499, errorCode: clientClosed, finishReason: null })
+    this.#finish()
+  }
+
+  /** To be called every second or so: ends what is over its limits, renews the reservation. Never throws. */
+  async tick(nowMs: number): Promise<void> {
+    this.#relay?.beat(nowMs)
+    if (this.#farewell && (nowMs >= this.#farewell.byMs || !this.#meter.owing)) this.#closeUpstream()
+    if (this.#ending || !this.#relay) return
+    const { realtime } = this.#services.config
+    const { expiresAtMs } = this.order.known.policy
+    if (nowMs - this.#startedMs >= realtime.mostMs) return this.stop(tooLong(realtime.mostMs))
+    if (expiresAtMs !== null && expiresAtMs <= nowMs)
+      return this.stop(new GatewayError('expired_api_key', 'This API key has expired. Create a new one.'))
+    const refusal = this.#overspent(nowMs) ?? (await this.#reservation.renew(nowMs))
+    if (refusal) this.stop(refusal)
+  }
+
+  /** Tells its client of an error without ending the session. */
+  warn(error: GatewayError): void {
+    this.#relay?.send('client', this.#adapter.errorEvent(error.body.error))
+  }
+
+  /** Ends it with an error event and the close code of the error. */
+  stop(error: GatewayError): void {
+    if (this.#ending || !this.#relay) return
+    this.#end({ status: error.status, errorCode: error.code, finishReason: 'gateway_closed' })
+    this.warn(error)
+    this.#relay.close('client', closeCodeOf(error), error.code)
+    this.#dismiss(1000, '')
+  }
+
+  /** Cuts both sides, and settles. */
+  cut(): void {
+    this.#relay?.terminate()
+  }
+
+  #refuse(client: WebSocket, failure: GatewayError): void {
+    client.on('error', () => {}) // It is closed then.
+    client.send(this.#adapter.errorEvent(failure.body.error))
+    client.close(1011, failure.code)
+    this.#end({ status: failure.status, errorCode: failure.code, finishReason: null })
+    client.once('close', () => this.#finish())
+  }
+
+  #opening(frame: Buffer, events: RelayEvents): Buffer | null {
+    try {
+      const { frame: sent, settled } = this.#adapter.opening!(frame, this.#beginning.target)
+      if (settled) events.fromClient = null
+      return sent
+    } catch (error) {
+      if (!(error instanceof GatewayError)) throw error
+      this.stop(error)
+      return null
+    }
+  }
+
+  #read(frame: Buffer): void {
+    const uses = this.#meter.read(frame)
+    if (this.#farewell && !this.#meter.owing) this.#closeUpstream()
+    if (uses.length === 0) return
+    this.#reservation.add(uses)
+    const refusal = this.#ending ? null : this.#overspent(this.#services.clock.now())
+    if (refusal) this.stop(refusal)
+  }
+
+  #closed({ side, code, reason, broken }: Closed): void {
+    if (side === 'client') {
+      this.#end({ status: switched, errorCode: null, finishReason: 'client_closed' })
+      this.#dismiss(code, reason)
+    } else {
+      if (!this.#ending && broken) this.warn(brokeOff())
+      const fault = broken ? { status: 502, errorCode: 'upstream_error' } : { status: switched, errorCode: null }
+      this.#end({ ...fault, finishReason: 'provider_closed' })
+      this.#relay!.close('client', code, reason)
+    }
+    if (this.#relay!.over) this.#finish()
+  }
+
+  /** Takes leave of the provider; first it may say what it owes. */
+  #dismiss(code: number | null, reason: string): void {
+    if (this.#farewell) return
+    this.#relay!.deafen()
+    this.#farewell = { byMs: this.#services.clock.now() + farewellMs, code, reason, said: false }
+    if (this.#meter.owing) for (const frame of this.#adapter.farewell) this.#relay!.send('upstream', frame)
+    else this.#closeUpstream()
+  }
+
+  #closeUpstream(): void {
+    const farewell = this.#farewell!
+    if (farewell.said) return
+    farewell.said = true
+    this.#relay!.close('upstream', farewell.code, farewell.reason)
+  }
+
+  #end(ending: Omit<Ending, 'atMs'>): void {
+    this.#ending ??= { atMs: this.#services.clock.now(), ...ending }
+  }
+
+  #finish(): void {
+    const { id, order, target, tried, opened } = this.#beginning
+    const { atMs, status, errorCode } = this.#ending!
+    this.#reservation.close(atMs)
+    this.#resolve({
+      generationId: id,
+      model: target.model.id,
+      provider: target.provider.name,
+      mode: order.known.policy.mode,
+      attempts: tried.length + (opened ? 1 : 0),
+      status,
+      errorCode,
+      costNano: this.#chargedNano,
+    })
+  }
+
+  #overspent(nowMs: number): GatewayError | null {
+    const { mostNano } = this.#services.config.realtime
+    return this.#reservation.usedNano(nowMs) >= mostNano ? tooDear(mostNano) : null
+  }
+
+  /** What one part of the session comes to; the request log has the session's figures until then. */
+  #settlePart({ ticket, costNano, tokens, usage, part, chargedAt, costSoFar }: Part, last: boolean): void {
+    const { id, order, target, tried, opened } = this.#beginning
+    const { policy } = order.known
+    const ending = last && this.#ending ? this.#ending : { status: switched, errorCode: null, finishReason: null }
+    const run = {
+      id,
+      kind: 'realtime',
+      requestId: order.requestId,
+      stream: true,
+      policy,
+      mode: policy.mode,
+      model: target.model.id,
+      provider: target.provider.name,
+      attempts: tried.length + (opened ? 1 : 0),
+      startedMs: this.#startedMs,
+      firstByteMs: opened ? opened.openedMs - this.#startedMs : null,
+      durationMs: chargedAt - this.#startedMs,
+    }
+    const { status, errorCode, finishReason } = ending
+    const ended = { target, usage, costNano, status, errorCode, finishReason, upstreamId: null }
+    const event = { ...usageEvent(run, ticket, ended), part, chargedAt, costSoFar }
+    this.#chargedNano = costSoFar
+    this.#services.admission.settle(ticket, costNano, tokens, event)
+  }
+}
