@@ -15,13 +15,13 @@ import type {
   Protocol,
   ProviderLine,
   QueuedAdapter,
-  RealtimeAdapter,
   Target,
   UpstreamRequest,
 } from './contract.ts'
 import type { Figures, Health } from './health.ts'
 import { openLine } from './line.ts'
 import { protocols } from './protocols.ts'
+import type { RealtimeAdapter } from './realtime-contract.ts'
 import { sandboxCatalog } from './sandbox/avatars.ts'
 import { createSandboxProtocol } from './sandbox/protocol.ts'
 import { createSandboxSessions, type SandboxSessions } from './sandbox/sessions.ts'

@@ -90,7 +90,7 @@ export async function connect(
   }
   return failover(services, search, async watch => {
     const { target } = watch.route
-    const path = upstreams.realtime(target, environment)!.path(target, intent)
+    const path = upstreams.realtime(target, environment)!.path(target.deployment, intent)
     const socket = await upstreams.connect(watch.route, path, left.signal)
     watch.began({ streamed: true })
     watch.succeeded(0, { streamed: true })

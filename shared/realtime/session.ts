@@ -3,7 +3,8 @@ import { clientClosed } from '../chat/base-run.ts'
 import type { Tried } from '../chat/failures.ts'
 import { answerHeaders, type Report, usageEvent } from '../chat/report.ts'
 import type { WebSocket } from '../io/socket.ts'
-import type { RealtimeAdapter, RealtimeMeter, Target } from '../providers/contract.ts'
+import type { Target } from '../providers/contract.ts'
+import type { RealtimeAdapter, RealtimeMeter } from '../providers/realtime-contract.ts'
 import type { Services } from '../services.ts'
 import type { Ticket } from '../wallet/admission.ts'
 import { brokeOff, closeCodeOf, tooDear, tooLong } from './closing.ts'
@@ -153,7 +154,7 @@ export class Session {
 
   #opening(frame: Buffer, events: RelayEvents): Buffer | null {
     try {
-      const { frame: sent, settled } = this.#adapter.opening!(frame, this.#beginning.target)
+      const { frame: sent, settled } = this.#adapter.opening!(frame, this.#beginning.target.deployment)
       if (settled) events.fromClient = null
       return sent
     } catch (error) {

@@ -1,5 +1,5 @@
 import type { Usage } from '../../base/usage.ts'
-import type { RealtimeAdapter, RealtimeMeter, RealtimeUse } from '../contract.ts'
+import type { RealtimeAdapter, RealtimeMeter, RealtimeUse } from '../realtime-contract.ts'
 import { isObject } from './json.ts'
 import { count } from './usage.ts'
 
@@ -8,7 +8,7 @@ import { count } from './usage.ts'
  * in every `response.done` (developers.openai.com/api/docs/guides/realtime-costs).
  */
 export const realtime: RealtimeAdapter = {
-  path({ deployment }, intent) {
+  path(deployment, intent) {
     const query = new URLSearchParams({ model: deployment.upstream_model, ...(intent && { intent }) })
     return `/realtime?${query}`
   },
