@@ -287,10 +287,7 @@ export type Protocol = {
   realtime?(deployment: Deployment): RealtimeAdapter | null
   /** Of those whose row has the quirk `batches`. */
   batch?: BatchAdapter
-  /**
-   * Whether a callback is the provider's own: it only wakes the next `check`. Absent where callbacks are not signed: then
-   * `callbackUrl` is null.
-   */
+  /** Whether a callback is the provider's own: it only wakes the next `check`. Absent: none is signed, and none asked for. */
   verify?(callback: Callback): Promise<boolean>
   /** True where `verify` can only say yes with `<PROVIDER>_WEBHOOK_SECRET`. */
   verifiesBySecret?: boolean
