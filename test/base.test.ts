@@ -33,10 +33,16 @@ const table: [number, string, string[]][] = [
   [503, 'service_unavailable_error', ['no_provider_available', 'service_unavailable']],
   [504, 'upstream_error', ['upstream_timeout']],
 ]
+/** What only realtime sessions say (docs/decisions/realtime.md). */
+const ofSessions: typeof table = [
+  [402, 'billing_error', ['session_spend_limit_reached']],
+  [403, 'permission_error', ['origin_not_allowed']],
+  [408, 'invalid_request_error', ['session_expired']],
+]
 
 test('every error code has the status and type of the contract', t => {
   const known = new Set<string>(errorCodes)
-  for (const [status, type, codes] of table) {
+  for (const [status, type, codes] of [...table, ...ofSessions]) {
     for (const code of codes) {
       t.true(known.delete(code), code)
       const error = new GatewayError(code as (typeof errorCodes)[number], 'Do this.', { metadata: { a: 1 } })
