@@ -21,6 +21,14 @@ const validSocketKey = /^[+/0-9A-Za-z]{22}==$/
 /** Whatever has been written by then goes out; the client need not read it. */
 const refusalMs = 5_000
 
+/**
+ * Whether a request asks for a WebSocket. Other upgrades (clients offer HTTP/2 with any request) are not taken up: the request
+ * is answered as it is.
+ */
+export function asksForSocket({ headers }: IncomingMessage): boolean {
+  return headers.upgrade?.toLowerCase() === 'websocket'
+}
+
 /** The door of realtime sessions: everything that a server's `upgrade` event brings. */
 export class RealtimeDoor {
   readonly #services: Services

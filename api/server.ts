@@ -4,7 +4,7 @@ import { type Config, ConfigError, configOrExit, printFaults } from '../shared/b
 import { createLog, dieLoudly } from '../shared/io/log.ts'
 import { openServices } from '../shared/services.ts'
 import { createApp } from './app.ts'
-import { RealtimeDoor } from './realtime.ts'
+import { asksForSocket, RealtimeDoor } from './realtime.ts'
 
 /** Heroku kills 30 s after SIGTERM: what is not done by then is cut. */
 const graceMs = 25_000
@@ -48,7 +48,13 @@ async function serve(config: Config): Promise<void> {
     await services.admission.start()
     await services.health.start()
     const server = http.createServer(
-      { keepAliveTimeout: 75_000, headersTimeout: 60_000, requestTimeout: 900_000, noDelay: true },
+      {
+        keepAliveTimeout: 75_000,
+        headersTimeout: 60_000,
+        requestTimeout: 900_000,
+        noDelay: true,
+        shouldUpgradeCallback: asksForSocket,
+      },
       createApp(services).callback(),
     )
     const door = new RealtimeDoor(services)

@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import http from 'node:http'
 import test from 'ava'
 import { Emulator, json, type Reply } from './emulators/emulator.ts'
 import { answersError, plainChatReply, plainStream, provisioningKey, rawCall, validBodies } from './support/edge.ts'
@@ -216,6 +218,21 @@ test.serial('a stream that breaks ends with one error event of the contract’s 
   t.deepEqual(last.choices, [{ index: 0, delta: {}, finish_reason: 'error' }])
   t.deepEqual(Object.keys(last.error).sort(), ['code', 'message', 'metadata', 'param', 'type'])
   t.is(last.error.code, 'upstream_error')
+})
+
+test.serial('200 for a request that offers to go on in HTTP/2, as clients of other languages do', async t => {
+  const request = http.request(`${gateway.url}/v1/balance`, {
+    headers: {
+      authorization: `Bearer ${account.live}`,
+      connection: 'Upgrade, HTTP2-Settings',
+      upgrade: 'h2c',
+      'http2-settings': 'AAMAAABkAARAAAAAAAIAAAAA',
+    },
+  })
+  request.end()
+  const [response] = (await once(request, 'response')) as [http.IncomingMessage]
+  t.is(response.statusCode, 200)
+  response.resume()
 })
 
 test.serial('500 says nothing of what broke', async t => {

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createApp } from '../../api/app.ts'
-import { RealtimeDoor } from '../../api/realtime.ts'
+import { asksForSocket, RealtimeDoor } from '../../api/realtime.ts'
 import { loadConfig } from '../../shared/base/config.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { nanoFromUsd } from '../../shared/base/money.ts'
@@ -67,7 +67,7 @@ export async function startGateway(
   env: Record<string, string> = {},
   clock: Clock = systemClock,
 ): Promise<Gateway> {
-  const server = http.createServer({ noDelay: true, keepAliveTimeout: 75_000 })
+  const server = http.createServer({ noDelay: true, keepAliveTimeout: 75_000, shouldUpgradeCallback: asksForSocket })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
