@@ -31,7 +31,8 @@ async function runTests(args: string[]): Promise<number> {
   const redis = await stoppedAtEnd(startRedis({ dataDir, binaryDir: redisBinaryDir }))
   await makeTemplate(postgres.url)
   const urls = { TEST_DATABASE_URL: postgres.url, TEST_REDIS_URL: redis.url }
-  const env = { ...process.env, ...urls, TMPDIR: dataDir } // What the tests leave behind goes with the folder.
+  // What the tests leave behind goes with the folder. Every test file is a process: compiled once, the product is read by all.
+  const env = { ...process.env, ...urls, TMPDIR: dataDir, NODE_COMPILE_CACHE: join(dataDir, 'compiled') }
   const ava = join(root, 'node_modules/ava/entrypoints/cli.mjs')
   const child = spawn(process.execPath, [ava, ...args], { cwd: root, env, stdio: ['ignore', 'inherit', 'inherit'] })
   dieWithParent(child, 'SIGKILL')
