@@ -148,6 +148,7 @@ const tokenKeys = {
   input_cache_read: 'cached_input',
   input_cache_write: 'cache_write',
   audio: 'audio_input',
+  input_audio_cache: 'cached_audio_input',
   image: 'image_input',
   audio_output: 'audio_output',
   image_output: 'image_output',

@@ -1,6 +1,6 @@
 import type { ErrorBody } from '../base/errors.ts'
 import type { Usage } from '../base/usage.ts'
-import type { Deployment } from '../catalog/schema.ts'
+import type { Deployment, ModelRow } from '../catalog/schema.ts'
 
 /** What a realtime session used: tokens, or the length of sound, of its model or of another one that it drew in. */
 export type RealtimeUse = {
@@ -18,6 +18,8 @@ export type RealtimeMeter = {
   readonly sessionSeconds: number | null
   /** Whether the provider is at work on something whose use it has not reported yet. */
   readonly owing: boolean
+  /** Whether the provider has begun the session: from then on no frame of the client can choose its model. */
+  readonly begun: boolean
 }
 
 /** How one protocol holds a realtime session. The frames pass as they are; an adapter only reads them. Stateless but for its meter. */
@@ -27,10 +29,10 @@ export type RealtimeAdapter = {
   meter(): RealtimeMeter
   /**
    * Where the model is named in a client's first frames in place of the address: the frame to send in place of this one, the
-   * same where nothing has to change, and whether the model is settled by it. Throws a GatewayError when it names another
-   * model than the session's.
+   * same where nothing has to change. Asked for every frame until the session has begun: a provider that refuses one may take
+   * the next. Throws a GatewayError when it names another model than the session's.
    */
-  opening?(frame: Buffer, deployment: Deployment): { frame: Buffer; settled: boolean }
+  opening?(frame: Buffer, target: { model: ModelRow; deployment: Deployment }): Buffer
   /** The frame that applies settings given ahead of the session; absent where clients send all settings themselves. */
   settings?(session: Record<string, unknown>): string
   /** Frames that ask the provider for the use it owes, once its client has left. */

@@ -44,7 +44,7 @@ export class ProviderSession {
   }
 }
 
-type Upgrade = (request: http.IncomingMessage, socket: Socket) => void
+export type Upgrade = (request: http.IncomingMessage, socket: Socket) => void
 
 /** A provider of realtime sessions on a local port: records every session, and plays `serve` in each. */
 export class SessionEmulator {
@@ -59,13 +59,17 @@ export class SessionEmulator {
     this.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   }
 
-  static async start(serve: (session: ProviderSession) => void): Promise<SessionEmulator> {
+  /** `admit` gives the answer to an upgrade that the provider does not take. */
+  static async start(
+    serve: (session: ProviderSession) => void,
+    admit: (request: http.IncomingMessage) => Upgrade | null = () => null,
+  ): Promise<SessionEmulator> {
     const server = http.createServer((_request, response) => void response.writeHead(404).end())
     server.listen(0, '127.0.0.1')
     await once(server, 'listening')
     const emulator = new SessionEmulator(server)
     server.on('upgrade', (request, socket, head) => {
-      const refuse = emulator.#refusals.shift()
+      const refuse = emulator.#refusals.shift() ?? admit(request)
       if (refuse) return refuse(request, socket as Socket)
       emulator.#sockets.handleUpgrade(request, socket, head, webSocket => {
         const session = new ProviderSession(request, webSocket)

@@ -91,7 +91,7 @@ export async function generationOf({ gateway }: World, id: string) {
 }
 
 /** What an organisation was charged altogether, once nothing is under way; throws when an invariant of the money is broken. */
-export async function chargedNano({ gateway }: World, { organisationId }: Account): Promise<number> {
+export async function chargedNano({ gateway }: Pick<World, 'gateway'>, { organisationId }: Account): Promise<number> {
   const breaches = await gateway.settled()
   if (breaches.length > 0) throw new Error(breaches.join('\n'))
   const view = await gateway.services.accounts.view(organisationId)

@@ -3,6 +3,7 @@ import { chatAnswer } from './answer.ts'
 import { embeddingAnswer, embeddingRequest } from './embedding.ts'
 import { failure } from './failure.ts'
 import { image } from './image.ts'
+import { live } from './live.ts'
 import { remoteMedia } from './media.ts'
 import { music } from './music.ts'
 import { chatRequest } from './request.ts'
@@ -10,7 +11,7 @@ import { speech } from './speech.ts'
 import { chatStream } from './stream.ts'
 import { video } from './video.ts'
 
-/** Google's Gemini API (`generateContent`, `streamGenerateContent`, `batchEmbedContents`, `predictLongRunning`, `interactions`). */
+/** Google's Gemini API (`generateContent`, `streamGenerateContent`, `batchEmbedContents`, `predictLongRunning`, `interactions`, `BidiGenerateContent`). */
 export const gemini: Protocol = {
   direct: {
     chat: { native: false, request: chatRequest, remoteMedia, answer: chatAnswer, stream: chatStream },
@@ -18,5 +19,6 @@ export const gemini: Protocol = {
   },
   queued: { video },
   instant: { image, speech, music },
+  realtime: ({ traits }) => (traits?.dialect === 'gemini' ? live : null),
   failure,
 }

@@ -1,14 +1,21 @@
 import type { Protocol } from '../contract.ts'
+import type { RealtimeAdapter } from '../realtime-contract.ts'
 import { batch } from './batches.ts'
 import { chat } from './chat.ts'
 import { completion } from './completion.ts'
 import { embedding } from './embedding.ts'
 import { failure } from './failure.ts'
 import { image } from './images.ts'
+import { live } from './live.ts'
 import { realtime } from './realtime.ts'
 import { speech } from './speech.ts'
 import { transcription } from './transcription.ts'
 import { verify, videos } from './videos.ts'
+
+const sessions = new Map<unknown, RealtimeAdapter>([
+  ['openai', realtime],
+  ['openai_live', live],
+])
 
 /**
  * OpenAI's dialect, which many providers and local servers speak. Their differences are quirks of the provider's row:
@@ -20,7 +27,7 @@ export const openai: Protocol = {
   direct: { chat, completion, embedding },
   queued: { video: videos },
   instant: { image, speech, transcription },
-  realtime: ({ traits }) => (traits?.dialect === 'openai' ? realtime : null),
+  realtime: ({ traits }) => sessions.get(traits?.dialect) ?? null,
   batch,
   verify,
   verifiesBySecret: true,

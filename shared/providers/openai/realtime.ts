@@ -1,66 +1,88 @@
-import type { Usage } from '../../base/usage.ts'
+import { newId } from '../../base/ids.ts'
 import type { RealtimeAdapter, RealtimeMeter, RealtimeUse } from '../realtime-contract.ts'
-import { isObject } from './json.ts'
-import { count } from './usage.ts'
+import { isObject, type Json } from './json.ts'
+import { count, normaliseUsage } from './usage.ts'
 
 /**
  * OpenAI's Realtime API, which xAI's voice API resembles: JSON events in text frames, the model in the address, and a usage
  * in every `response.done` (developers.openai.com/api/docs/guides/realtime-costs).
  */
 export const realtime: RealtimeAdapter = {
-  path(deployment, intent) {
-    const query = new URLSearchParams({ model: deployment.upstream_model, ...(intent && { intent }) })
-    return `/realtime?${query}`
-  },
+  // A session that only writes down names its model in its settings, and may not name one here.
+  path: ({ upstream_model: model }, intent) => `/realtime?${new URLSearchParams(intent ? { intent } : { model })}`,
   meter: () => new Meter(),
   settings: session => JSON.stringify({ type: 'session.update', session }),
   farewell: [JSON.stringify({ type: 'response.cancel' })],
-  errorEvent: error =>
-    JSON.stringify({ type: 'error', event_id: 'event_gateway', error: { ...error, event_id: null } }),
+  errorEvent: error => JSON.stringify({ type: 'error', event_id: newId('evt'), error: { ...error, event_id: null } }),
 }
 
-/** An event that reports a use, begins a response, or tells the settings has one of these. Most frames are sound and have none. */
-const marks = ['"usage"', '"response.created"', '"session.created"', '"session.updated"'].map(text => Buffer.from(text))
+/** How most frames begin: they are sound and report nothing. */
+const sound = '{"type":"response.output_audio.delta"'
+/** One of these is in every event that reports a use, begins what will be reported, or tells the settings. */
+const marks =
+  /"(?:usage|response\.(?:created|done)|session\.(?:created|updated)|input_audio_buffer\.committed|conversation\.item\.input_audio_transcription\.(?:completed|failed))"/
 const nothing: readonly RealtimeUse[] = []
-/** More than one response at a time is an exception. */
+/** More than one thing under way at a time is an exception. */
 const mostOpen = 64
 
 class Meter implements RealtimeMeter {
   readonly ownClock = false
   readonly sessionSeconds = null
-  /** Responses that have begun and not reported their use. */
+  readonly begun = true
+  /** Responses, and items to be written down, that have begun and not reported their use. */
   readonly #open = new Set<unknown>()
+  /** What is said is written down by another model, which the settings name, at its own price. */
   #transcriptionModel: string | null = null
+  #transcribes = false
 
   get owing(): boolean {
     return this.#open.size > 0
   }
 
   read(frame: Buffer): readonly RealtimeUse[] {
-    if (!marks.some(mark => frame.includes(mark))) return nothing
+    if (frame.toString('latin1', 0, sound.length) === sound || !marks.test(frame.toString('latin1'))) return nothing
     const event = eventOf(frame)
     if (!event) return nothing
-    const { type, response, usage, session } = event
-    if (type === 'session.created' || type === 'session.updated') this.#settings(session)
-    if (type === 'response.created' && isObject(response) && this.#open.size < mostOpen) this.#open.add(response.id)
-    if (type === 'response.done' && isObject(response)) {
-      this.#open.delete(response.id)
-      return useOf(response.usage, null)
+    const { response, usage, session, item_id: itemId } = event
+    switch (event.type) {
+      case 'session.created':
+      case 'session.updated':
+        this.#settings(session)
+        return nothing
+      case 'response.created':
+        if (isObject(response)) this.#begin(response.id)
+        return nothing
+      case 'response.done':
+        if (!isObject(response)) return nothing
+        this.#open.delete(response.id)
+        return useOf(response.usage, null)
+      case 'input_audio_buffer.committed':
+        if (this.#transcribes) this.#begin(itemId)
+        return nothing
+      case 'conversation.item.input_audio_transcription.completed':
+      case 'conversation.item.input_audio_transcription.failed':
+        this.#open.delete(itemId)
+        return useOf(usage, this.#transcriptionModel)
+      default:
+        return nothing
     }
-    if (type === 'conversation.item.input_audio_transcription.completed') return useOf(usage, this.#transcriptionModel)
-    return nothing
   }
 
-  /** What is said is written down by another model, which the settings name, at its own price. */
+  #begin(id: unknown): void {
+    if (this.#open.size < mostOpen) this.#open.add(id)
+  }
+
   #settings(session: unknown): void {
     const input = isObject(session) && isObject(session.audio) ? session.audio.input : null
-    const transcription = isObject(input) && isObject(input.transcription) ? input.transcription : null
-    if (transcription && typeof transcription.model === 'string') this.#transcriptionModel = transcription.model
+    if (!isObject(input)) return
+    this.#transcribes = isObject(input.transcription)
+    // What was said before it was switched off may come yet.
+    if (isObject(input.transcription)) this.#transcriptionModel = nameOf(input.transcription.model)
   }
 }
 
 /** A frame's JSON object; null for anything else. */
-export function eventOf(frame: Buffer): Record<string, unknown> | null {
+export function eventOf(frame: Buffer): Json | null {
   try {
     const event: unknown = JSON.parse(frame.toString())
     return isObject(event) ? event : null
@@ -69,42 +91,46 @@ export function eventOf(frame: Buffer): Record<string, unknown> | null {
   }
 }
 
+/** A provider's name of a model; null for anything else. */
+export function nameOf(model: unknown): string | null {
+  return typeof model === 'string' ? model : null
+}
+
+/** No single report is of more: what says so is no report. */
+const mostTokens = 10_000_000
+const mostSeconds = 86_400
+
+/** A length in seconds; null for what cannot be one. */
+export function secondsOf(value: unknown): number | null {
+  return typeof value === 'number' && value >= 0 && value <= mostSeconds ? value : null
+}
+
 function useOf(usage: unknown, upstreamModel: string | null): RealtimeUse[] {
+  const seconds = isObject(usage) && usage.type === 'duration' ? secondsOf(usage.seconds) : null
+  if (seconds !== null) return [{ upstreamModel, seconds }]
+  return tokensUsed(usage, upstreamModel)
+}
+
+/** The use that a usage with `input_tokens` and `output_tokens` reports; none where it is not understood. */
+export function tokensUsed(usage: unknown, upstreamModel: string | null): RealtimeUse[] {
   if (!isObject(usage)) return []
-  const seconds = usage.type === 'duration' ? usage.seconds : undefined
-  if (typeof seconds === 'number' && Number.isFinite(seconds) && seconds >= 0) return [{ upstreamModel, seconds }]
-  const tokens = realtimeUsage(usage)
-  return tokens ? [{ upstreamModel, usage: tokens }] : []
-}
-
-/** A usage with `input_tokens` and `output_tokens`, as ours; null when it has neither. */
-export function realtimeUsage(usage: Record<string, unknown>): Usage | null {
-  const input = count(usage.input_tokens)
-  const output = count(usage.output_tokens)
-  if (input === undefined && output === undefined) return null
-  const prompt = input ?? 0
-  const completion = output ?? 0
-  const details = object(usage.input_token_details ?? usage.input_tokens_details)
-  const cached = object(details.cached_tokens_details)
-  const outputDetails = object(usage.output_token_details ?? usage.output_tokens_details)
-  return {
-    prompt_tokens: prompt,
-    completion_tokens: completion,
-    total_tokens: prompt + completion,
+  const input = object(usage.input_token_details ?? usage.input_tokens_details)
+  const cached = object(input.cached_tokens_details)
+  const tokens = normaliseUsage({
+    prompt_tokens: usage.input_tokens,
+    completion_tokens: usage.output_tokens,
+    total_tokens: usage.total_tokens,
     prompt_tokens_details: {
-      cached_tokens: count(details.cached_tokens) ?? 0,
-      audio_tokens: count(details.audio_tokens) ?? 0,
-      cached_audio_tokens: count(cached.audio_tokens) ?? 0,
+      ...input,
+      cached_audio_tokens: cached.audio_tokens,
       // Those that were cached are priced as cached ones.
-      image_tokens: Math.max(0, (count(details.image_tokens) ?? 0) - (count(cached.image_tokens) ?? 0)),
+      image_tokens: (count(input.image_tokens) ?? 0) - (count(cached.image_tokens) ?? 0),
     },
-    completion_tokens_details: {
-      audio_tokens: count(outputDetails.audio_tokens) ?? 0,
-      reasoning_tokens: count(outputDetails.reasoning_tokens) ?? 0,
-    },
-  }
+    completion_tokens_details: usage.output_token_details ?? usage.output_tokens_details,
+  })
+  return tokens && tokens.total_tokens <= mostTokens ? [{ upstreamModel, usage: tokens }] : []
 }
 
-function object(value: unknown): Record<string, unknown> {
+function object(value: unknown): Json {
   return isObject(value) ? value : {}
 }

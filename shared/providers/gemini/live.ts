@@ -1,0 +1,90 @@
+import type { ErrorBody } from '../../base/errors.ts'
+import type { Usage } from '../../base/usage.ts'
+import { withModel } from '../first-frame.ts'
+import type { RealtimeAdapter, RealtimeMeter, RealtimeUse } from '../realtime-contract.ts'
+import { growth, liveUsage } from './live-usage.ts'
+
+/**
+ * Google's Live API: JSON messages, Google's own in binary frames, the model in the client's `setup`, and a usage with
+ * each answer (ai.google.dev/api/live). A message may interrupt an answer, but which one a model takes depends on the
+ * model and the session's settings, and a wrong one ends the session: what is owed is waited for.
+ */
+export const live: RealtimeAdapter = {
+  path: () => '/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent',
+  meter: () => new Meter(),
+  opening: (frame, target) =>
+    withModel(frame, 'setup', target, { upstreamName: `models/${target.deployment.upstream_model}`, bare }),
+  farewell: [],
+  errorEvent,
+}
+
+/** A model's name without what Google's clients put before it; those of Vertex AI have the longer one. */
+function bare(name: string): string {
+  return name.replace(/^(?:publishers\/google\/)?models\//, '')
+}
+
+const nothing: readonly RealtimeUse[] = []
+const setupComplete = Buffer.from('"setupComplete"')
+const usageMetadata = Buffer.from('"usageMetadata"')
+/** Signs of an answer, and of its end: in texts their quotes are escaped, in sound there are none. */
+const answering = ['"modelTurn"', '"toolCall"'].map(text => Buffer.from(text))
+const ends = ['"turnComplete"', '"toolCall"'].map(text => Buffer.from(text))
+
+class Meter implements RealtimeMeter {
+  readonly ownClock = false
+  readonly sessionSeconds = null
+  begun = false
+  owing = false
+  /** What was reported of the answer under way; null = nothing yet. */
+  #reported: Usage | null = null
+
+  read(frame: Buffer): readonly RealtimeUse[] {
+    if (!this.begun && frame.includes(setupComplete)) this.begun = true
+    if (!this.owing && answering.some(sign => frame.includes(sign))) this.owing = true
+    const uses = frame.includes(usageMetadata) ? this.#count(frame) : nothing
+    if (this.#reported && ends.some(sign => frame.includes(sign))) this.#reported = null
+    return uses
+  }
+
+  /**
+   * Each answer has a usage of its own, with all that was said before in its prompt. Another report of the same answer stands
+   * in place of the one before it: what it has more is counted.
+   */
+  #count(frame: Buffer): readonly RealtimeUse[] {
+    const usage = liveUsage(messageOf(frame).usageMetadata)
+    if (!usage) return nothing
+    this.owing = false
+    const before = this.#reported?.prompt_tokens === usage.prompt_tokens ? this.#reported : null
+    if (!before || usage.completion_tokens > before.completion_tokens) this.#reported = usage
+    const counted = before ? growth(before, usage) : usage
+    return counted.total_tokens > 0 ? [{ upstreamModel: null, usage: counted }] : nothing
+  }
+}
+
+function messageOf(frame: Buffer): { usageMetadata?: unknown } {
+  try {
+    return JSON.parse(frame.toString()) ?? {}
+  } catch {
+    return {}
+  }
+}
+
+/** What Google says by status (google.rpc.Code), for each type of our errors. */
+const statuses: Record<string, [code: number, status: string]> = {
+  authentication_error: [401, 'UNAUTHENTICATED'],
+  billing_error: [402, 'RESOURCE_EXHAUSTED'],
+  permission_error: [403, 'PERMISSION_DENIED'],
+  not_found_error: [404, 'NOT_FOUND'],
+  rate_limit_error: [429, 'RESOURCE_EXHAUSTED'],
+  internal_error: [500, 'INTERNAL'],
+  upstream_error: [502, 'UNAVAILABLE'],
+  service_unavailable_error: [503, 'UNAVAILABLE'],
+}
+
+/** An error as Google's APIs write it (google.aip.dev/193), with our code as its reason. */
+function errorEvent({ message, type, code: reason, param }: ErrorBody['error']): string {
+  const [code, status] = statuses[type] ?? [400, 'INVALID_ARGUMENT']
+  const info = { '@type': 'type.googleapis.com/google.rpc.ErrorInfo', reason, domain: 'headgate' }
+  const details = [{ ...info, ...(param !== null && { metadata: { param } }) }]
+  return JSON.stringify({ error: { code, message, status, details } })
+}
