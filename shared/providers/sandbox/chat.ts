@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import { newId } from '../../base/ids.ts'
 import type { Usage } from '../../base/usage.ts'
 import type { ChatChunk, ChatCompletion, ChatDelta, ChatRequest, FinishReason, ToolCall } from '../../kinds/chat.ts'
@@ -7,16 +6,16 @@ import { type Answer, badRequest, eventStream, fault, json, roomFor, untilStop, 
 import { instanceOf } from './instance.ts'
 import { png } from './media.ts'
 import { soundFile } from './sounds.ts'
+import { argumentPieces, argumentsOf, calledTool, type FunctionTool, newCallId } from './tools.ts'
 
-type FunctionTool = { name: string; parameters?: Record<string, unknown> }
 type Message = ChatCompletion['choices'][number]['message']
 /** What every choice says. `tokens` counts one of them. */
 type Output = { message: Message; finish: FinishReason; tokens: number; audioTokens: number; imageTokens: number }
 
 const imageSide = 64
-const imageTokens = 258
-const spokenCharactersPerSecond = 15
-const audioTokensPerSecond = 20
+export const imageTokens = 258
+export const spokenCharactersPerSecond = 15
+export const audioTokensPerSecond = 20
 /** Of all choices together: their base64 is in the answer. */
 const mostAudioSeconds = 60
 /** Base64 characters of sound in one event: whole samples, and whole groups of four. */
@@ -27,7 +26,7 @@ const framingTokens = 3
 /** A chat answer: an echo of the last user message, unless the request makes a model call a tool or write JSON. */
 export function chat(body: ChatRequest, tokenizer: Tokenizer): Answer {
   const text = lastUserText(body)
-  const tool = calledTool(body, text)
+  const tool = toolOf(body, text)
   if (tool === 'unknown') return badRequest('The tool choice names no function of the list of tools.', 'tool_choice')
   const format = soundFormatOf(body)
   if (body.stream && format && format !== 'pcm16') return unstreamable(format)
@@ -57,21 +56,19 @@ function textOf({ content }: ChatRequest['messages'][number]): string {
 }
 
 /** The function that the request wants called, or that `sandbox:tool` asks for before any tool has answered. */
-function calledTool(
+function toolOf(
   { tools = [], tool_choice: choice, messages }: ChatRequest,
   text: string,
 ): FunctionTool | 'unknown' | null {
   const functions = tools.filter(tool => tool.type === 'function').map(tool => tool.function)
-  if (typeof choice === 'object' && choice.type === 'function') {
-    const { name } = choice.function as { name: string }
-    return functions.find(tool => tool.name === name) ?? 'unknown'
-  }
-  const asked = text.includes('sandbox:tool') && messages.at(-1)?.role === 'user' && choice !== 'none'
-  return choice === 'required' || asked ? (functions[0] ?? null) : null
+  const asked = text.includes('sandbox:tool') && messages.at(-1)?.role === 'user'
+  if (typeof choice !== 'object') return calledTool(functions, choice, asked)
+  const named = choice.type === 'function' ? { named: (choice.function as FunctionTool).name } : undefined
+  return calledTool(functions, named, asked)
 }
 
 function toolOutput(tool: FunctionTool, body: ChatRequest, tokenizer: Tokenizer): Output {
-  const written = JSON.stringify(instanceOf(tool.parameters ?? {}) ?? {})
+  const written = argumentsOf(tool)
   const args = limited(written, body, tokenizer)
   const call: ToolCall = { id: newCallId('call'), type: 'function', function: { name: tool.name, arguments: args } }
   return {
@@ -173,10 +170,6 @@ function logprobs(text: string, body: ChatRequest, tokenizer: Tokenizer) {
   return { content, refusal: null }
 }
 
-function newCallId(prefix: 'call' | 'audio'): string {
-  return `${prefix}_${randomUUID().replaceAll('-', '')}`
-}
-
 type Head = { id: string; created: number; model: string }
 
 function* chunks(
@@ -205,7 +198,7 @@ function* deltas({ content, tool_calls: calls = [], images, audio }: Message): G
   for (const word of words(content ?? '')) yield { content: word }
   for (const [index, { id, type, function: called }] of calls.entries()) {
     yield { tool_calls: [{ index, id, type, function: { name: called.name, arguments: '' } }] }
-    for (const piece of called.arguments.match(/.{1,12}/gsu) ?? []) {
+    for (const piece of argumentPieces(called.arguments)) {
       yield { tool_calls: [{ index, function: { arguments: piece } }] }
     }
   }

@@ -17,12 +17,14 @@ export function createSandboxSessions(): SandboxSessions {
   const sockets = new WebSocketServer({ noServer: true, ...sessionSockets })
   server.on('upgrade', (request, socket, head) => {
     sockets.handleUpgrade(request, socket, head, session => {
-      const model = new URL(request.url ?? '/', 'http://sandbox').searchParams.get('model') ?? ''
-      serveSession(session, model)
+      const query = new URL(request.url ?? '/', 'http://sandbox').searchParams
+      serveSession(session, query.get('model') ?? 'gpt-4o-transcribe', query.get('intent'))
     })
   })
   const connection = (): Duplex => {
     const [ours, theirs] = duplexPair()
+    // Unlike a connection's, the other end would not know.
+    ours.once('close', () => theirs.destroy())
     server.emit('connection', theirs)
     return ours
   }
