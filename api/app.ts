@@ -131,7 +131,7 @@ async function handleOnce(endpoint: Endpoint, ctx: Context, key: string): Promis
     caller: provisioning ? 'provisioning' : known.policy.environment,
     content: [Buffer.from(`${ctx.method} ${ctx.path}\n`), ctx.state.raw ?? Buffer.alloc(0)],
     // What provisioning routes make is secrets.
-    sealWith: provisioning ? ctx.req.headers.authorization!.trim().split(' ').at(-1)! : null,
+    sealWith: provisioning || endpoint.secret ? ctx.req.headers.authorization!.trim().split(' ').at(-1)! : null,
   }
   const { answer, replayed } = await once(services, request, () => recorded(endpoint, ctx))
   if (!answer) return

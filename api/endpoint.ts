@@ -67,8 +67,8 @@ export type Form = {
   free?: boolean
 }
 
-/** `also`: other content types that the answer may have. */
-export type Answer = { description: string; schema?: z.ZodType; contentType?: string; also?: string[] }
+/** `contentType`: null where it has no body. `also`: other content types that it may have. */
+export type Answer = { description: string; schema?: z.ZodType; contentType?: string | null; also?: string[] }
 
 /** A request as a handler sees it: validated, typed by the endpoint's own schemas. */
 export type Validated<Body, Query> = {
@@ -96,6 +96,8 @@ export type Endpoint = {
   summary: string
   description?: string
   access: Access
+  /** True where the answer to a standard key holds a secret: what is kept of it for an `Idempotency-Key` is sealed. */
+  secret?: boolean
   body?: z.ZodType
   form?: Form
   query?: z.ZodObject

@@ -165,7 +165,9 @@ function answers(endpoint: Endpoint, schemas: Json): Json {
     ([status, { description, schema, contentType = 'application/json', also = [] }]) => {
       const events = schema && streamed.get(schema)
       const content = {
-        [contentType]: schema ? { schema: jsonSchema(schema, 'output', schemas) } : {},
+        ...(contentType !== null && {
+          [contentType]: schema ? { schema: jsonSchema(schema, 'output', schemas) } : {},
+        }),
         ...Object.fromEntries(also.map(type => [type, {}])),
         ...(events && { 'text/event-stream': { schema: jsonSchema(events, 'output', schemas) } }),
       }

@@ -1,7 +1,8 @@
 import { execFile } from 'node:child_process'
-import { mkdir, readdir, rename, rm, symlink } from 'node:fs/promises'
+import { symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { libraryEnvironment, unpacked } from './debian.ts'
 
 const run = promisify(execFile)
 
@@ -10,7 +11,6 @@ export type RedisBinary = { file: string; env: NodeJS.ProcessEnv }
 
 // redis-tools has the server as well: it is redis-check-rdb under another name. The rest are the libraries it needs.
 const debianPackages = ['redis-tools', 'liblzf1', 'libjemalloc2', 'libatomic1']
-const downloadTimeoutMs = 120_000
 
 export const redisAdvice =
   'No Redis server found. Install one (for example: apt-get install redis-server, or brew install redis), or set REDIS_URL.'
@@ -24,41 +24,18 @@ export async function findRedis(directory: string): Promise<RedisBinary> {
     const installed = { file: name, env: process.env }
     if (await runs(installed)) return installed
   }
-  const unpacked = await unpackedIn(directory)
-  if (unpacked) return unpacked
-  return downloadDebian(directory).catch(cause => {
+  return unpacked({
+    directory,
+    packages: async () => debianPackages,
+    prepare: folder => symlink('redis-check-rdb', join(folder, 'usr/bin/redis-server')),
+    find: unpackedIn,
+  }).catch(cause => {
     throw new Error(redisAdvice, { cause })
   })
 }
 
-async function downloadDebian(directory: string): Promise<RedisBinary> {
-  // Under another name until it is known to run: a start that was interrupted here must not leave half a server.
-  const unfinished = `${directory}.unfinished`
-  await rm(unfinished, { recursive: true, force: true })
-  await mkdir(unfinished, { recursive: true })
-  const download = () =>
-    run('apt-get', ['download', ...debianPackages], { cwd: unfinished, timeout: downloadTimeoutMs })
-  await download().catch(async () => {
-    await run('apt-get', ['update'], { timeout: downloadTimeoutMs }) // Package lists may be missing or out of date.
-    await download()
-  })
-  const archives = (await readdir(unfinished)).filter(name => name.endsWith('.deb'))
-  for (const name of archives) {
-    await run('dpkg', ['-x', name, '.'], { cwd: unfinished })
-    await rm(join(unfinished, name))
-  }
-  await symlink('redis-check-rdb', join(unfinished, 'usr/bin/redis-server'))
-  if (!(await unpackedIn(unfinished))) throw new Error('the unpacked Redis server does not run')
-  await rm(directory, { recursive: true, force: true })
-  await rename(unfinished, directory)
-  return (await unpackedIn(directory))!
-}
-
-async function unpackedIn(directory: string): Promise<RedisBinary | null> {
-  const libraries = join(directory, 'usr/lib')
-  const folders = await readdir(libraries).catch(() => [])
-  const path = [libraries, ...folders.map(folder => join(libraries, folder))].join(':')
-  const binary = { file: join(directory, 'usr/bin/redis-server'), env: { ...process.env, LD_LIBRARY_PATH: path } }
+async function unpackedIn(folder: string): Promise<RedisBinary | null> {
+  const binary = { file: join(folder, 'usr/bin/redis-server'), env: await libraryEnvironment(folder) }
   return (await runs(binary)) ? binary : null
 }
 

@@ -11,6 +11,7 @@ import { fileCalls } from './support/file-calls.ts'
 import { type Account, freshStores, type Gateway, startGateway } from './support/gateway.ts'
 import { instantCalls } from './support/instant-calls.ts'
 import { mediaCalls } from './support/media-calls.ts'
+import { realtimeCalls } from './support/realtime-calls.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: a JSON document whose shape is what these tests check
 type Json = any
@@ -245,6 +246,7 @@ const calls: Record<string, Documented> = {
   ...fileCalls(() => ({ gateway, account, provisioning })),
   ...instantCalls(() => ({ account, provisioning })),
   ...mediaCalls(() => ({ gateway, account, provisioning })),
+  ...realtimeCalls(() => ({ account, provisioning })),
   'GET /api/v1/keys': {
     success: () => [{ key: provisioning }, { key: provisioning, path: '/api/v1/keys?limit=1&include_revoked=true' }],
     errors: () => [...strangers(), { key: provisioning, path: '/api/v1/keys?limit=0' }],

@@ -139,7 +139,7 @@ function unseal(bytes: Buffer, key: Buffer): string {
     return opening.update(bytes.subarray(nonceBytes + tagBytes), undefined, 'utf8') + opening.final('utf8')
   } catch {
     throw reused(
-      'The first answer to this Idempotency-Key holds a secret, which only the provisioning key that asked for it can see again.',
+      'The first answer to this Idempotency-Key holds a secret, which only the key that asked for it can see again.',
     )
   }
 }

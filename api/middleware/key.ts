@@ -1,5 +1,6 @@
 import { GatewayError } from '../../shared/base/errors.ts'
 import { newId } from '../../shared/base/ids.ts'
+import { type ClientSecret, findClientSecret } from '../../shared/keys/client-secrets.ts'
 import type { Known } from '../../shared/keys/policies.ts'
 import { authorise, type Scope } from '../../shared/keys/policy.ts'
 import { hashSecret, secretKind } from '../../shared/keys/secret.ts'
@@ -23,23 +24,45 @@ export async function standardKey(
 ): Promise<Known> {
   const secret = bearer(authorization)
   const kind = secretKind(secret)
+  if (kind === 'client') throw opensSessions()
   if (kind === 'provisioning')
     throw new GatewayError(
       'wrong_key_type',
       'A provisioning key manages keys and cannot call this route. Use a standard key.',
     )
   if (!kind) throw new GatewayError('invalid_api_key', 'This does not look like an API key of this service.')
-  const known = await services.policies.find(hashSecret(secret), scope)
+  return allowed(services, hashSecret(secret), scope)
+}
+
+/** Who opens a session: a standard key, or a client secret of one. Throws 401, 403, 503. */
+export async function sessionKey(
+  services: Services,
+  authorization: string | undefined,
+): Promise<{ known: Known; secret: ClientSecret | null }> {
+  const value = bearer(authorization)
+  if (secretKind(value) !== 'client') return { known: await standardKey(services, authorization, '*'), secret: null }
+  const secret = await findClientSecret(services, value)
+  return { known: await allowed(services, secret.keyHash, '*'), secret }
+}
+
+async function allowed(services: Services, hash: string, scope: Scope | null): Promise<Known> {
+  const known = await services.policies.find(hash, scope)
   return services.policies.decide(known, ({ policy }) => {
     authorise(policy, scope, services.clock.now())
     return known
   })
 }
 
+function opensSessions(): GatewayError {
+  const message = 'A client secret opens realtime sessions and nothing else. Use a key for this route.'
+  return new GatewayError('invalid_api_key', message)
+}
+
 /** The organisation of a provisioning key. Throws 401, 403 for a standard key. */
 export async function provisioningKey(services: Services, authorization: string | undefined): Promise<string> {
   const secret = bearer(authorization)
   const kind = secretKind(secret)
+  if (kind === 'client') throw opensSessions()
   if (kind === 'standard') throw new GatewayError('wrong_key_type', 'This route needs a provisioning key.')
   if (!kind) throw new GatewayError('invalid_api_key', 'This does not look like a provisioning key of this service.')
   return services.keys.provisioningOrganisation(secret)

@@ -13,6 +13,7 @@ import { jobRoutes } from './jobs.ts'
 import { createKey, deleteKey, listKeys, patchKey, readKey, rollKey } from './keys.ts'
 import { mediaRoutes } from './media.ts'
 import { listModels } from './models.ts'
+import { realtimeRoutes } from './realtime.ts'
 import { health, readiness } from './service.ts'
 import { createUpload } from './uploads.ts'
 
@@ -28,6 +29,7 @@ export const endpoints: readonly Endpoint[] = [
   ...mediaRoutes,
   listAvatars,
   listVoices,
+  ...realtimeRoutes,
   createUpload,
   readStoredFile,
   ...jobRoutes,

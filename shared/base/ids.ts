@@ -39,6 +39,7 @@ export type IdPrefix =
   | 'dep'
   | 'user'
   | 'rt'
+  | 'sess'
 
 /** A new id: prefix and a sortable random part (contract §1). */
 export function newId(prefix: IdPrefix): string {

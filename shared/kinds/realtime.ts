@@ -21,6 +21,7 @@ export const realtimeQuery = z.strictObject({
 export type RealtimeQuery = z.infer<typeof realtimeQuery>
 
 const secretSeconds = { least: 10, most: 300, usual: 60 }
+const mostSettingsBytes = 64 * 1024
 
 /** `POST /v1/realtime/client_secrets`, as OpenAI has it. */
 export const clientSecretRequest = z
@@ -37,6 +38,7 @@ export const clientSecretRequest = z
         type: z.enum(['realtime', 'transcription']).default('realtime'),
         model: common.model.describe('The one model the secret is good for; without it, any that the key may use.'),
       })
+      .refine(session => Buffer.byteLength(JSON.stringify(session)) <= mostSettingsBytes, 'at most 64 kB')
       .prefault({})
       .describe('Settings applied when a session is opened, as `session.update` takes them.'),
   })
@@ -47,6 +49,7 @@ export type ClientSecretRequest = z.infer<typeof clientSecretRequest>
 const stretch = { inputTokens: 4_000n, outputTokens: 2_000n, ms: 60_000 }
 /** Where sound is paid by the token and its length is all that is known. */
 const tokensPerSecond = 10
+const speckMs = 1e-6
 
 /** The prices that sessions can be paid by. */
 export function paysSessions({ unit }: Price): boolean {
@@ -62,14 +65,16 @@ export function usePico(price: Price, use: { usage: Usage } | { seconds: number 
 
 /** What a length costs at a price that pays sessions, in pico-dollars before margin; in a price by the token, that of as much sound. */
 export function lengthPico(price: Price, ms: number): bigint {
-  const whole = BigInt(Math.ceil(ms))
+  // What a product of fractions is off by is no begun millisecond.
+  const wholeMs = Math.ceil(ms - speckMs)
+  const whole = BigInt(wholeMs)
   switch (price.unit) {
     case 'second':
       return (picoPerUnit(price.usd) * whole + 999n) / 1_000n
     case 'minute':
       return (picoPerUnit(price.usd) * whole + 59_999n) / 60_000n
     case 'token':
-      return tokenRates(price, 0).audioInput * BigInt(Math.ceil((ms * tokensPerSecond) / 1_000))
+      return tokenRates(price, 0).audioInput * BigInt(Math.ceil((wholeMs * tokensPerSecond) / 1_000))
     default:
       throw new Error(`a session cannot be paid by the ${price.unit}`)
   }

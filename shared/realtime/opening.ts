@@ -13,23 +13,22 @@ import type { Target } from '../providers/contract.ts'
 import type { Services } from '../services.ts'
 import type { Ticket } from '../wallet/admission.ts'
 import { spenderOf } from '../wallet/spender.ts'
+import { type Asked, namedSetting } from './settings.ts'
 
 /** A session as it is asked for. */
-export type SessionOrder = {
-  known: Known
-  requestId: string
-  model: string
-  intent: string | null
-  /** Settings given ahead, with a client secret. */
-  settings: Record<string, unknown> | null
-}
+export type SessionOrder = Asked & { known: Known; requestId: string }
 
 /** A provider that opened the session: its socket is paused. */
 export type Opened = { target: Target; socket: WebSocket; openedMs: number }
 
-/** Who can hold a session of a model for a key. Throws 403, 404, 503. */
-export function sessionTargets({ upstreams, catalog }: Services, policy: Policy, slug: string): Target[] {
-  return chooseTargets(catalog, policy, {
+/** Who can hold a session of a model for a key. Throws 400 for settings that the model does not take ahead, 403, 404, 503. */
+export function sessionTargets(
+  { upstreams, catalog }: Services,
+  policy: Policy,
+  { model: slug, settings }: Pick<Asked, 'model' | 'settings'>,
+): Target[] {
+  const setting = settings && namedSetting(settings)
+  const targets = chooseTargets(catalog, policy, {
     slug,
     list: '/v1/models?type=realtime',
     serves: ({ type }) => type === 'realtime' || type === 'live_video',
@@ -39,6 +38,11 @@ export function sessionTargets({ upstreams, catalog }: Services, policy: Policy,
         .filter(target => paysSessions(target.deployment.price) && upstreams.realtime(target, policy.environment)),
     check: () => {},
   })
+  if (setting && !targets.every(target => upstreams.realtime(target, policy.environment)?.settings)) {
+    const message = `The settings of \`${slug}\` are its own: send them as its first frames.`
+    throw new GatewayError('unsupported_capability', message, { param: `session.${setting}` })
+  }
+  return targets
 }
 
 /**
@@ -47,15 +51,16 @@ export function sessionTargets({ upstreams, catalog }: Services, policy: Policy,
  */
 export async function reserve(
   services: Services,
-  { known, model }: SessionOrder,
+  order: SessionOrder,
   id: string,
   { nano, first }: { nano: number | null; first: boolean },
 ): Promise<{ ticket: Ticket; targets: Target[] }> {
+  const { known } = order
   // What was read of the key before says nothing about now.
   if (!first) known.fresh = ''
   return services.policies.decide(known, async ({ policy, fresh, scope }) => {
     authorise(policy, scope, services.clock.now())
-    const targets = sessionTargets(services, policy, model)
+    const targets = sessionTargets(services, policy, order)
     const { marginPpm } = services.config
     const fixedNano = nano ?? Math.max(...targets.map(({ deployment }) => stretchNano(deployment.price, marginPpm)))
     const bound = { estimatedTokens: 0, fixedNano, picoPerOutputToken: 0, outputTokens: 0, explicit: true }
@@ -99,12 +104,13 @@ export async function connect(
 }
 
 /** Why a key may no longer hold a session that it opened; null = it may, or nobody can tell now. */
-export async function recheck(services: Services, { known, model }: SessionOrder): Promise<GatewayError | null> {
+export async function recheck(services: Services, order: SessionOrder): Promise<GatewayError | null> {
+  const { known } = order
   known.fresh = ''
   try {
     await services.policies.decide(known, ({ policy, fresh, scope }) => {
       authorise(policy, scope, services.clock.now())
-      sessionTargets(services, policy, model)
+      sessionTargets(services, policy, order)
       // Nothing is reserved or counted: it confirms the version of the policy to Redis.
       const spender = { ...spenderOf(policy), spendsMoney: false, rpmLimit: null, tpmLimit: null }
       return services.admission.admit(spender, fresh, newId('req'), nothing)

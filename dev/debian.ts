@@ -1,0 +1,88 @@
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, readdir, rename, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import { endOf } from './daemon.ts'
+
+const run = promisify(execFile)
+const downloadTimeoutMs = 120_000
+const lockTimeoutSeconds = 300
+
+/** A program out of Debian's packages, unpacked into a folder of ours without touching the system. */
+export type Unpacking<Program> = {
+  directory: string
+  packages(): Promise<string[]>
+  /** Makes the unpacked files ready to run. */
+  prepare(folder: string): Promise<void>
+  /** The program in a folder; null when it is not there or does not run. */
+  find(folder: string): Promise<Program | null>
+}
+
+/**
+ * Finds a program in `directory`, or downloads and unpacks it there; processes that need it at the same time wait for the
+ * first one. Throws an Error where there is no `apt-get`, or no way to its archive.
+ */
+export async function unpacked<Program>(unpacking: Unpacking<Program>): Promise<Program> {
+  const { directory, find } = unpacking
+  const there = await find(directory)
+  if (there) return there
+  await mkdir(dirname(directory), { recursive: true })
+  return locked(`${directory}.lock`, async () => (await find(directory)) ?? unpack(unpacking))
+}
+
+/** Those of the packages, and of the packages they need, that this system does not have. */
+export async function missingPackages(packages: readonly string[]): Promise<string[]> {
+  const { stdout } = await apt(['install', '--simulate', '--no-install-recommends', ...packages])
+  // One with an earlier version in brackets is there, and will do: a C library must not be replaced for one program.
+  return [...stdout.matchAll(/^Inst (\S+) \(/gm)].map(([, name]) => name!)
+}
+
+/** The environment in which programs of a folder find the libraries of the folder. */
+export async function libraryEnvironment(folder: string): Promise<NodeJS.ProcessEnv> {
+  const libraries = join(folder, 'usr/lib')
+  const entries = await readdir(libraries, { recursive: true, withFileTypes: true }).catch(() => [])
+  const folders = entries.filter(entry => /\.so(\.|$)/.test(entry.name)).map(({ parentPath }) => parentPath)
+  return { ...process.env, LD_LIBRARY_PATH: [...new Set(folders)].join(':') }
+}
+
+async function unpack<Program>({ directory, packages, prepare, find }: Unpacking<Program>): Promise<Program> {
+  // Under another name until it is known to run: a start that was interrupted here must not leave half a program.
+  const unfinished = `${directory}.unfinished`
+  await rm(unfinished, { recursive: true, force: true })
+  await mkdir(unfinished)
+  await apt(['download', ...(await packages())], unfinished)
+  const archives = (await readdir(unfinished)).filter(name => name.endsWith('.deb'))
+  for (const name of archives) {
+    await run('dpkg', ['-x', name, '.'], { cwd: unfinished })
+    await rm(join(unfinished, name))
+  }
+  await prepare(unfinished)
+  if (!(await find(unfinished))) throw new Error(`what was unpacked for ${directory} does not run`)
+  await rm(directory, { recursive: true, force: true })
+  await rename(unfinished, directory)
+  return (await find(directory))!
+}
+
+async function apt(args: string[], cwd?: string): Promise<{ stdout: string }> {
+  const options = { cwd, timeout: downloadTimeoutMs, env: { ...process.env, LC_ALL: 'C' } }
+  return run('apt-get', args, options).catch(async () => {
+    await run('apt-get', ['update'], options) // Package lists may be missing or out of date.
+    return run('apt-get', args, options)
+  })
+}
+
+/** Runs `work` while no other process runs one under this lock file. The system unlocks it when we end, in whatever way. */
+async function locked<T>(file: string, work: () => Promise<T>): Promise<T> {
+  const command = [`--timeout=${lockTimeoutSeconds}`, file, 'sh', '-c', 'echo; exec cat']
+  const holder = spawn('flock', command, { stdio: ['pipe', 'pipe', 'ignore'] })
+  const ended = endOf(holder)
+  const failure = await Promise.race([once(holder.stdout, 'data').then(() => null), ended])
+  if (failure !== null) throw new Error(`no lock on ${file}: ${failure}`)
+  try {
+    return await work()
+  } finally {
+    holder.stdin.end()
+    await ended
+  }
+}
