@@ -24,8 +24,8 @@ export type ReservationOptions = {
   /** The first one. */
   ticket: Ticket
   nowMs: number
-  /** Reserves the next stretch under a name of its own. Throws as the admission does. */
-  reserve(part: number, nano: number): Promise<Ticket>
+  /** Reserves the next stretch; `number` is given once only. Throws as the admission does. */
+  reserve(number: number, nano: number): Promise<Ticket>
   /** Settles a ticket with what was used on it. */
   settle(part: Part, last: boolean): void
   release: Admission['release']
@@ -33,7 +33,9 @@ export type ReservationOptions = {
 
 /** What was used is charged so often, and what is reserved is renewed so often where nothing was. */
 const chargeEveryMs = 15_000
-const renewEveryMs = 5 * 60_000
+const renewEveryMs = 3 * 60_000
+/** Nothing is spent on an older reservation: after five minutes at the earliest the sweeper takes it for forgotten. */
+const keptMs = 4.5 * 60_000
 /** After a refusal the next try. */
 const tryAgainMs = 5_000
 
@@ -50,15 +52,16 @@ export class RollingReservation {
   /** When the provider began; null = not yet. */
   #beganMs: number | null = null
   #part = 0
+  /** A name that is given twice would be one reservation counted twice. */
+  #reservations = 0
   #usedPico = 0n
   #largestNano = 0
   readonly #usage = noUsage()
-  /** Of the whole session: what earlier tickets were settled for, before and after the key's cap. */
+  /** Of the whole session: what earlier tickets were settled for, before the key's cap. */
   #settledNano = 0
-  #chargedNano = 0
   #settledTokens = 0
   #refusal: GatewayError | null = null
-  #againMs = 0
+  #refusedMs = Number.NEGATIVE_INFINITY
   #renewing = false
   #closed = false
 
@@ -78,11 +81,11 @@ export class RollingReservation {
   add(uses: readonly RealtimeUse[]): void {
     const { catalog, target } = this.#options
     for (const use of uses) {
-      if ('usage' in use) addUsage(this.#usage, use.usage)
       // Where the session is paid by time, that is all that its own model costs.
-      if (use.upstreamModel === null && paidByTime(this.#price)) continue
+      const isFree = use.upstreamModel === null && paidByTime(this.#price)
       const price = use.upstreamModel === null ? this.#price : priceOf(catalog, target, use.upstreamModel)
-      const pico = usePico(price, use)
+      const pico = isFree ? 0n : usePico(price, use)
+      if ('usage' in use) addUsage(this.#usage, use.usage)
       this.#usedPico += pico
       this.#largestNano = Math.max(this.#largestNano, this.#nano(pico))
     }
@@ -90,23 +93,28 @@ export class RollingReservation {
 
   /** What the session has used until now, in nano-dollars with margin, as far as is known. */
   usedNano(nowMs: number): number {
-    return this.#nano(this.#usedPico + this.#timePico(nowMs, true))
+    return this.#totalNano(nowMs, true)
   }
 
   /** Charges and renews what is due. Resolves to why the session must end, or null. Never throws. */
   async renew(nowMs: number): Promise<GatewayError | null> {
-    if (this.#renewing || this.#closed) return null
+    if (this.#closed) return null
     const atStake = this.usedNano(nowMs) - this.#settledNano
-    const spent = this.#ticket.spender.spendsMoney && atStake >= this.#ticket.reservedNano
-    if (spent && this.#refusal) return this.#refusal
-    if (!this.#isDue(atStake, nowMs) || nowMs < this.#againMs) return null
+    const ageMs = passedMs(this.#takenMs, nowMs)
+    const { spender, reservedNano } = this.#ticket
+    const isSpent = spender.spendsMoney && (atStake >= reservedNano || ageMs >= keptMs)
+    if (isSpent && this.#refusal) return this.#refusal
+    const waits = this.#refusal !== null && passedMs(this.#refusedMs, nowMs) < tryAgainMs
+    if (this.#renewing || waits || !this.#isDue(atStake, ageMs)) return null
     this.#renewing = true
     try {
-      const ticket = await this.#options.reserve(this.#part + 1, this.#nextNano())
+      const ticket = await this.#options.reserve(++this.#reservations, this.#nextNano() + this.#untoldNano(nowMs))
       if (this.#closed) {
         this.#options.release(ticket)
         return null
       }
+      // Tokens count in the minute in which they are charged: one long past is forgotten.
+      this.#ticket.minute = ticket.minute
       this.#settle(nowMs, false)
       this.#ticket = ticket
       this.#takenMs = nowMs
@@ -114,8 +122,8 @@ export class RollingReservation {
       return null
     } catch (error) {
       this.#refusal = refusalOf(error)
-      this.#againMs = nowMs + tryAgainMs
-      return spent || endsAtOnce(this.#refusal) ? this.#refusal : null
+      this.#refusedMs = nowMs
+      return isSpent || endsAtOnce(this.#refusal) ? this.#refusal : null
     } finally {
       this.#renewing = false
     }
@@ -128,10 +136,10 @@ export class RollingReservation {
     this.#settle(nowMs, true)
   }
 
-  #isDue(atStake: number, nowMs: number): boolean {
-    const ageMs = nowMs - this.#takenMs
+  #isDue(atStake: number, ageMs: number): boolean {
     const used = atStake > 0 || this.#tokens() > this.#settledTokens
-    return ageMs >= renewEveryMs || (used && (ageMs >= chargeEveryMs || atStake * 2 >= this.#ticket.reservedNano))
+    const leftNano = this.#ticket.reservedNano - atStake
+    return ageMs >= renewEveryMs || (used && (ageMs >= chargeEveryMs || leftNano * 2 <= this.#nextNano()))
   }
 
   /** As much as a stretch costs, and twice the dearest single thing so far: the next one may be as dear. */
@@ -139,10 +147,14 @@ export class RollingReservation {
     return Math.max(stretchNano(this.#price, this.#options.marginPpm), 2 * this.#largestNano)
   }
 
+  /** What was used by our clock that the provider's own has not told yet: it is reserved for, and not charged. */
+  #untoldNano(nowMs: number): number {
+    return Math.max(0, this.usedNano(nowMs) - this.#totalNano(nowMs, false))
+  }
+
   #settle(nowMs: number, last: boolean): void {
     const ticket = this.#ticket
-    const totalNano = this.#nano(this.#usedPico + this.#timePico(nowMs, last))
-    const dueNano = Math.max(0, totalNano - this.#settledNano)
+    const dueNano = Math.max(0, this.#totalNano(nowMs, last) - this.#settledNano)
     const tokens = this.#tokens() - this.#settledTokens
     if (dueNano === 0 && tokens === 0 && !last) {
       this.#options.release(ticket)
@@ -150,12 +162,14 @@ export class RollingReservation {
     }
     const costNano = ticket.spender.spendsMoney ? withinCap(ticket, dueNano) : 0
     this.#settledNano += dueNano
-    this.#chargedNano += costNano
     this.#settledTokens += tokens
     const usage = structuredClone(this.#usage)
-    const session = { part: this.#part, chargedAt: nowMs, costSoFar: this.#chargedNano }
-    this.#part++
-    this.#options.settle({ ...session, ticket, costNano, tokens, usage }, last)
+    const part = this.#part++
+    this.#options.settle({ part, chargedAt: nowMs, ticket, costNano, tokens, usage }, last)
+  }
+
+  #totalNano(nowMs: number, ours: boolean): number {
+    return this.#nano(this.#usedPico + this.#timePico(nowMs, ours))
   }
 
   /** Where the provider's own clock counts, ours does only for what may come, and at the end for what it never told. */
@@ -163,7 +177,7 @@ export class RollingReservation {
     if (!paidByTime(this.#price)) return 0n
     const { ownClock, sessionSeconds } = this.#options.meter
     const sinceMs = this.#beganMs === null ? 0 : Math.max(0, nowMs - this.#beganMs)
-    const theirsMs = sessionSeconds === null ? null : sessionSeconds * 1_000
+    const theirsMs = sessionSeconds === null || !Number.isFinite(sessionSeconds) ? null : sessionSeconds * 1_000
     const ms = ownClock ? (theirsMs ?? (ours ? sinceMs : 0)) : sinceMs
     return lengthPico(this.#price, ms)
   }
@@ -175,6 +189,11 @@ export class RollingReservation {
   #nano(pico: bigint): number {
     return Number(nanoFromPico(withMargin(pico, this.#options.marginPpm)))
   }
+}
+
+/** How long ago something was; a clock that was set back holds nothing up. */
+function passedMs(fromMs: number, nowMs: number): number {
+  return Math.abs(nowMs - fromMs)
 }
 
 function noUsage() {

@@ -76,7 +76,8 @@ export class Session {
       meter: this.#meter,
       ticket,
       nowMs: startedMs,
-      reserve: async (part, nano) => (await reserve(services, order, `${id}.${part}`, { nano, first: false })).ticket,
+      reserve: async (number, nano) =>
+        (await reserve(services, order, `${id}.${number}`, { nano, first: false })).ticket,
       settle: (part, last) => this.#settlePart(part, last),
       release: ticket => services.admission.release(ticket),
     })
@@ -111,18 +112,17 @@ export class Session {
     this.#finish()
   }
 
-  /** To be called every second or so: ends what is over its limits, renews the reservation. Never throws. */
+  /** To be called every second or so: ends what is over its limits, renews the reservation. Never rejects. */
   async tick(nowMs: number): Promise<void> {
-    this.#relay?.beat(nowMs)
-    if (this.#farewell && (nowMs >= this.#farewell.byMs || !this.#meter.owing)) this.#closeUpstream()
-    if (this.#ending || !this.#relay) return
-    const { realtime } = this.#services.config
-    const { expiresAtMs } = this.order.known.policy
-    if (nowMs - this.#startedMs >= realtime.mostMs) return this.stop(tooLong(realtime.mostMs))
-    if (expiresAtMs !== null && expiresAtMs <= nowMs)
-      return this.stop(new GatewayError('expired_api_key', 'This API key has expired. Create a new one.'))
-    const refusal = this.#overspent(nowMs) ?? (await this.#reservation.renew(nowMs))
-    if (refusal) this.stop(refusal)
+    try {
+      this.#relay?.beat(nowMs)
+      if (this.#farewell && (nowMs >= this.#farewell.byMs || !this.#meter.owing)) this.#closeUpstream()
+      if (this.#ending || !this.#relay) return
+      const refusal = this.#outlived(nowMs) ?? this.#overspent(nowMs) ?? (await this.#reservation.renew(nowMs))
+      if (refusal) this.stop(refusal)
+    } catch (error) {
+      this.#fail(error)
+    }
   }
 
   /** Tells its client of an error without ending the session. */
@@ -153,24 +153,37 @@ export class Session {
   }
 
   #opening(frame: Buffer, events: RelayEvents): Buffer | null {
+    if (this.#meter.begun) {
+      events.fromClient = null
+      return frame
+    }
     try {
-      const { frame: sent, settled } = this.#adapter.opening!(frame, this.#beginning.target.deployment)
-      if (settled) events.fromClient = null
-      return sent
+      return this.#adapter.opening!(frame, this.#beginning.target)
     } catch (error) {
-      if (!(error instanceof GatewayError)) throw error
-      this.stop(error)
+      if (error instanceof GatewayError) this.stop(error)
+      else this.#fail(error)
       return null
     }
   }
 
   #read(frame: Buffer): void {
-    const uses = this.#meter.read(frame)
-    if (this.#farewell && !this.#meter.owing) this.#closeUpstream()
-    if (uses.length === 0) return
-    this.#reservation.add(uses)
-    const refusal = this.#ending ? null : this.#overspent(this.#services.clock.now())
-    if (refusal) this.stop(refusal)
+    try {
+      const uses = this.#meter.read(frame)
+      if (this.#farewell && !this.#meter.owing) this.#closeUpstream()
+      if (uses.length === 0) return
+      this.#reservation.add(uses)
+      const refusal = this.#ending ? null : this.#overspent(this.#services.clock.now())
+      if (refusal) this.stop(refusal)
+    } catch (error) {
+      this.#fail(error)
+    }
+  }
+
+  /** Nobody knows what such a session costs: it ends, and the others of this process go on. */
+  #fail(error: unknown): void {
+    this.#services.log.error({ err: error, id: this.id }, 'a realtime session failed')
+    if (this.#ending) this.cut()
+    else this.stop(new GatewayError('internal_error', 'Something went wrong on our side.', { cause: error }))
   }
 
   #closed({ side, code, reason, broken }: Closed): void {
@@ -222,15 +235,24 @@ export class Session {
     })
   }
 
+  #outlived(nowMs: number): GatewayError | null {
+    const { mostMs } = this.#services.config.realtime
+    const { expiresAtMs } = this.order.known.policy
+    if (nowMs - this.#startedMs >= mostMs) return tooLong(mostMs)
+    if (expiresAtMs === null || expiresAtMs > nowMs) return null
+    return new GatewayError('expired_api_key', 'This API key has expired. Create a new one.')
+  }
+
   #overspent(nowMs: number): GatewayError | null {
     const { mostNano } = this.#services.config.realtime
     return this.#reservation.usedNano(nowMs) >= mostNano ? tooDear(mostNano) : null
   }
 
   /** What one part of the session comes to; the request log has the session's figures until then. */
-  #settlePart({ ticket, costNano, tokens, usage, part, chargedAt, costSoFar }: Part, last: boolean): void {
+  #settlePart({ ticket, costNano, tokens, usage, part, chargedAt }: Part, last: boolean): void {
     const { id, order, target, tried, opened } = this.#beginning
-    const { policy } = order.known
+    // The cap is the one that it was reserved under, whatever the key has by now.
+    const policy = { ...order.known.policy, capNano: ticket.spender.capNano }
     const ending = last && this.#ending ? this.#ending : { status: switched, errorCode: null, finishReason: null }
     const run = {
       id,
@@ -248,8 +270,8 @@ export class Session {
     }
     const { status, errorCode, finishReason } = ending
     const ended = { target, usage, costNano, status, errorCode, finishReason, upstreamId: null }
-    const event = { ...usageEvent(run, ticket, ended), part, chargedAt, costSoFar }
-    this.#chargedNano = costSoFar
+    const event = { ...usageEvent(run, ticket, ended), part, chargedAt }
+    this.#chargedNano += costNano
     this.#services.admission.settle(ticket, costNano, tokens, event)
   }
 }

@@ -39,10 +39,7 @@ export class Sessions {
    * started. Throws the GatewayError to answer the upgrade with, or ClientGone; then nothing is left behind.
    */
   async open(order: SessionOrder, client: Waiting): Promise<Session> {
-    if (this.#draining)
-      throw new GatewayError('service_unavailable', 'The gateway restarts. Try again.', {
-        headers: { 'retry-after': '1' },
-      })
+    if (this.#draining) throw drained()
     const startedMs = this.#services.clock.now()
     const id = newId('rt')
     const seat = { organisationId: order.known.policy.organisationId, id }
@@ -85,6 +82,10 @@ export class Sessions {
     const tried: Tried[] = []
     try {
       const opened = await connect(services, order, targets, client, tried)
+      if (this.#draining) {
+        opened.socket.terminate()
+        throw drained()
+      }
       return { id, order, ticket, target: opened.target, tried, opened, failure: null }
     } catch (error) {
       if (error instanceof ProviderError) {
@@ -105,12 +106,12 @@ export class Sessions {
   #tick(): void {
     const nowMs = this.#services.clock.now()
     for (const session of this.#open.keys()) void session.tick(nowMs)
-    if (nowMs - this.#seatsMs >= renewSeatsEveryMs && this.#open.size > 0) {
+    if (isDue(this.#seatsMs, renewSeatsEveryMs, nowMs) && this.#open.size > 0) {
       this.#seatsMs = nowMs
       // A Redis that is away forgets nothing that the next round does not bring back.
       this.#seats.renew([...this.#open.values()]).catch(() => {})
     }
-    if (nowMs - this.#keysMs < checkKeysEveryMs || this.#checking) return
+    if (this.#checking || !isDue(this.#keysMs, checkKeysEveryMs, nowMs)) return
     this.#keysMs = nowMs
     this.#checking = true
     void this.#checkKeys().finally(() => {
@@ -127,10 +128,24 @@ export class Sessions {
       log.warn({ err: error }, 'cannot look at the keys of open sessions')
       return [] as Known[]
     })
-    for (const known of changed) {
-      const session = knowns.get(known)!
-      const refusal = await recheck(this.#services, session.order)
-      if (refusal) session.stop(refusal)
-    }
+    // At a time, so that sessions of one key share one look at Postgres.
+    await Promise.all(
+      changed.map(async known => {
+        const session = knowns.get(known)!
+        const refusal = await recheck(this.#services, session.order)
+        if (refusal) session.stop(refusal)
+      }),
+    )
   }
+}
+
+/** Whether something is to be done again; a clock that was set back holds nothing up. */
+function isDue(lastMs: number, everyMs: number, nowMs: number): boolean {
+  return Math.abs(nowMs - lastMs) >= everyMs
+}
+
+function drained(): GatewayError {
+  return new GatewayError('service_unavailable', 'The gateway restarts. Try again.', {
+    headers: { 'retry-after': '1' },
+  })
 }

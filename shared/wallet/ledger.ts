@@ -95,25 +95,35 @@ function bookingSql(json: string): Prisma.Sql {
         id text, at bigint, org text, key text, month text, environment text, "requestId" text, "upstreamId" text, kind text,
         model text, provider text, mode text, status int, "errorCode" text, "finishReason" text, streamed boolean, attempts int,
         "promptTokens" int, "completionTokens" int, "cachedTokens" int, "reasoningTokens" int, estimated boolean, cost bigint,
-        cap bigint, "firstByteMs" int, "durationMs" int, part int, "chargedAt" bigint, "costSoFar" bigint)
+        cap bigint, "firstByteMs" int, "durationMs" int, part int, "chargedAt" bigint)
+    ), booked AS (
+      INSERT INTO ledger_entries (organisation_id, kind, amount_nano, cause, key_id, created_at)
+      SELECT org, 'charge', -cost, cause, key, charged_at FROM event WHERE cost > 0
+      ON CONFLICT (cause) DO NOTHING
+      RETURNING organisation_id, amount_nano, cause
     ), logged AS (
       INSERT INTO generations (id, created_at, organisation_id, key_id, request_id, upstream_id, kind, environment, model, provider,
         mode, status, error_code, finish_reason, streamed, attempts, prompt_tokens, completion_tokens, cached_tokens,
         reasoning_tokens, estimated, cost_nano, first_byte_ms, duration_ms, part)
       SELECT DISTINCT ON (id) id, to_timestamp(at / 1000.0), org, key, "requestId", "upstreamId", kind, environment::environment, model,
         provider, mode, status, "errorCode", "finishReason", streamed, attempts, "promptTokens", "completionTokens", "cachedTokens",
-        "reasoningTokens", estimated, coalesce("costSoFar", cost), "firstByteMs", "durationMs", coalesce(part, 0)
-      FROM event ORDER BY id, coalesce(part, 0) DESC
-      ON CONFLICT (id, created_at) DO UPDATE SET status = excluded.status, error_code = excluded.error_code,
-        finish_reason = excluded.finish_reason, prompt_tokens = excluded.prompt_tokens,
-        completion_tokens = excluded.completion_tokens, cached_tokens = excluded.cached_tokens, cost_nano = excluded.cost_nano,
-        duration_ms = excluded.duration_ms, part = excluded.part
-      WHERE excluded.part > generations.part
-    ), booked AS (
-      INSERT INTO ledger_entries (organisation_id, kind, amount_nano, cause, key_id, created_at)
-      SELECT org, 'charge', -cost, cause, key, charged_at FROM event WHERE cost > 0
-      ON CONFLICT (cause) DO NOTHING
-      RETURNING organisation_id, amount_nano, cause
+        "reasoningTokens", estimated, coalesce(c.cost_nano, 0), "firstByteMs", "durationMs", coalesce(part, 0)
+      FROM event LEFT JOIN (
+        SELECT id, -sum(amount_nano) AS cost_nano FROM (SELECT DISTINCT id, cause FROM event) e JOIN booked USING (cause) GROUP BY id
+      ) c USING (id)
+      ORDER BY id, coalesce(part, 0) DESC
+      ON CONFLICT (id, created_at) DO UPDATE SET
+        status = CASE WHEN excluded.part > generations.part THEN excluded.status ELSE generations.status END,
+        error_code = CASE WHEN excluded.part > generations.part THEN excluded.error_code ELSE generations.error_code END,
+        finish_reason = CASE WHEN excluded.part > generations.part THEN excluded.finish_reason ELSE generations.finish_reason END,
+        prompt_tokens = greatest(generations.prompt_tokens, excluded.prompt_tokens),
+        completion_tokens = greatest(generations.completion_tokens, excluded.completion_tokens),
+        cached_tokens = greatest(generations.cached_tokens, excluded.cached_tokens),
+        reasoning_tokens = greatest(generations.reasoning_tokens, excluded.reasoning_tokens),
+        duration_ms = greatest(generations.duration_ms, excluded.duration_ms),
+        cost_nano = generations.cost_nano + excluded.cost_nano,
+        part = greatest(generations.part, excluded.part)
+      WHERE excluded.part > generations.part OR excluded.cost_nano > 0
     ), balance AS (
       INSERT INTO wallets (organisation_id, balance_nano, version, updated_at)
       SELECT organisation_id, sum(amount_nano), 1, now() FROM booked GROUP BY organisation_id

@@ -1,8 +1,8 @@
 /**
  * What a session used since its last charge: its request is logged once, with the figures of its latest part, and each part
- * is a charge of its own. The tokens, times and `costSoFar` are those of the session until now.
+ * is a charge of its own. The tokens and times are those of the session until now, the cost that of the part alone.
  */
-export type SessionPart = { part: number; chargedAt: number; costSoFar: number }
+export type SessionPart = { part: number; chargedAt: number }
 
 /** One finished request, or a part of a session, as it travels on the `usage` stream from Redis to Postgres. Money is nano-dollars. */
 export type UsageEvent = Partial<SessionPart> & {
