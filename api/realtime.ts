@@ -10,14 +10,16 @@ import { sessionSockets } from '../shared/io/socket.ts'
 import { realtimeQuery } from '../shared/kinds/realtime.ts'
 import type { Session } from '../shared/realtime/session.ts'
 import { Sessions } from '../shared/realtime/sessions.ts'
+import { sessionAsked } from '../shared/realtime/settings.ts'
 import type { Services } from '../shared/services.ts'
 import { corsHeaders, publicError, requestIdOf } from './middleware/edge.ts'
-import { standardKey } from './middleware/key.ts'
+import { sessionKey } from './middleware/key.ts'
 
 export const realtimePath = '/v1/realtime'
 const subprotocol = 'realtime'
 const keyPrefix = 'openai-insecure-api-key.'
 const validSocketKey = /^[+/0-9A-Za-z]{22}==$/
+const validSubprotocol = /^[!#$%&'*+\-.0-9A-Z^_`a-z|~]+$/
 /** Whatever has been written by then goes out; the client need not read it. */
 const refusalMs = 5_000
 
@@ -41,15 +43,45 @@ export class RealtimeDoor {
     ...sessionSockets,
   })
 
+  /** The connections whose upgrade is not answered yet, and every upgrade until its session is over. */
+  readonly #opening = new Set<Duplex>()
+  readonly #upgrades = new Set<Promise<void>>()
+
   constructor(services: Services) {
     this.#services = services
     this.#sessions = new Sessions(services)
   }
 
   /**
-   * Answers an upgrade: with a session, or with the status and error that a request would have had. Never rejects.
+   * Answers an upgrade: with a session, or with the status and error that a request would have had. Resolves once the session
+   * is over. Never rejects.
    */
   async upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    const upgrade = this.#serve(request, socket, head)
+    this.#upgrades.add(upgrade)
+    await upgrade
+    this.#upgrades.delete(upgrade)
+  }
+
+  /** Takes no more sessions, tells those that are open, and ends whoever is still there after `withinMs`. */
+  async drain(withinMs: number): Promise<void> {
+    const late = setTimeout(() => this.#leaveOpening(), withinMs)
+    await this.#sessions.drain(withinMs)
+    await Promise.all(this.#upgrades)
+    clearTimeout(late)
+  }
+
+  /** Cuts what is still open. */
+  close(): void {
+    this.#leaveOpening()
+    this.#sessions.close()
+  }
+
+  #leaveOpening(): void {
+    for (const socket of this.#opening) socket.destroy()
+  }
+
+  async #serve(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     const { clock, log } = this.#services
     const startedMs = clock.now()
     const requestId = requestIdOf(request.headers['x-request-id'])
@@ -57,13 +89,19 @@ export class RealtimeDoor {
     const wide: Record<string, unknown> = {}
     const client = waitingAt(socket)
     let status = 101
+    this.#opening.add(socket)
     try {
-      const session = await this.#open(request, path, requestId, client, wide)
+      const session = await this.#open(request, path, requestId, client, wide).finally(() => {
+        this.#opening.delete(socket)
+        client.answered()
+      })
       this.#start(session, request, socket, head, requestId)
       Object.assign(wide, await session.over)
     } catch (error) {
-      if (error instanceof ClientGone) status = 499
-      else {
+      if (error instanceof ClientGone) {
+        status = 499
+        socket.destroy()
+      } else {
         const failure = publicError(error)
         status = failure.status
         wide.errorCode = failure.code
@@ -75,16 +113,6 @@ export class RealtimeDoor {
       { requestId, method: request.method, path, ...wide, status, durationMs: clock.now() - startedMs },
       'request',
     )
-  }
-
-  /** See `Sessions.drain`. */
-  drain(withinMs: number): Promise<void> {
-    return this.#sessions.drain(withinMs)
-  }
-
-  /** Cuts what is still open. */
-  close(): void {
-    this.#sessions.close()
   }
 
   async #open(
@@ -99,15 +127,14 @@ export class RealtimeDoor {
     const { origins } = this.#services.config.realtime
     if (origins && headers.origin !== undefined && !origins.includes(headers.origin))
       throw new GatewayError('origin_not_allowed', `Pages of ${headers.origin} may not open sessions here.`)
-    if (!validSocketKey.test(headers['sec-websocket-key'] ?? '') || headers['sec-websocket-version'] !== '13')
+    if (!isHandshake(request))
       throw new GatewayError('invalid_request', 'This is no handshake of a WebSocket (RFC 6455, version 13).')
     const query = Object.fromEntries(new URLSearchParams(request.url!.slice(path.length)))
-    const known = await standardKey(this.#services, authorizationOf(request, query), '*')
+    const { known, secret } = await sessionKey(this.#services, authorizationOf(request, query))
     wide.organisation = known.policy.organisationId
     wide.key = known.policy.keyId
-    const { model, intent = null } = validate(realtimeQuery, query)
-    if (model === undefined) throw new GatewayError('missing_field', 'Name a model: `?model=…`.', { param: 'model' })
-    return this.#sessions.open({ known, requestId, model, intent, settings: null }, client)
+    const asked = sessionAsked(this.#services.catalog, validate(realtimeQuery, query), secret)
+    return this.#sessions.open({ ...asked, known, requestId }, client)
   }
 
   #start(session: Session, request: IncomingMessage, socket: Duplex, head: Buffer, requestId: string): void {
@@ -127,6 +154,18 @@ export class RealtimeDoor {
   }
 }
 
+/** Whether nothing but us can keep a socket from being opened (RFC 6455, 4.2.1). */
+function isHandshake({ method, headers }: IncomingMessage): boolean {
+  const offered = headers['sec-websocket-protocol']?.split(/[ \t]*,[ \t]*/) ?? []
+  return (
+    method === 'GET' &&
+    validSocketKey.test(headers['sec-websocket-key'] ?? '') &&
+    headers['sec-websocket-version'] === '13' &&
+    offered.every(name => validSubprotocol.test(name)) &&
+    new Set(offered).size === offered.length
+  )
+}
+
 /** The header of the key: its own, or one made of what a page sends as a subprotocol. */
 function authorizationOf({ headers }: IncomingMessage, query: Record<string, string>): string | undefined {
   if (headers.authorization !== undefined) return headers.authorization
@@ -141,19 +180,26 @@ function authorizationOf({ headers }: IncomingMessage, query: Record<string, str
   return undefined
 }
 
-/** Who waits for an upgrade: gone once its connection is. */
-function waitingAt(socket: Duplex): Waiting {
+/** Who waits for an upgrade: gone once its connection is, or has ended; until it is `answered`. */
+function waitingAt(socket: Duplex): Waiting & { answered(): void } {
   const listeners: (() => void)[] = []
   const client = {
     gone: false,
     onGone: (listener: () => void) => void (client.gone ? listener() : listeners.push(listener)),
+    answered: () => void socket.off('readable', look),
   }
   const leave = () => {
     client.gone = true
     for (const listener of listeners.splice(0)) listener()
   }
+  // The end of a connection that nobody reads from goes unseen. What comes before its time waits in the stream.
+  const look = () => {
+    if (socket.readableLength === 0) socket.read()
+  }
   socket.on('error', leave)
+  socket.once('end', leave)
   socket.once('close', leave)
+  socket.on('readable', look)
   return client
 }
 
@@ -174,4 +220,6 @@ function refuse(socket: Duplex, failure: GatewayError, requestId: string): void 
   cut.unref()
   socket.once('close', () => clearTimeout(cut))
   socket.end(text)
+  // It closes as soon as the client does.
+  socket.resume()
 }

@@ -65,7 +65,10 @@ async function serve(config: Config): Promise<void> {
     })
     const stop = async () => {
       log.info('stopping')
-      const cut = setTimeout(() => server.closeAllConnections(), graceMs)
+      const cut = setTimeout(() => {
+        server.closeAllConnections()
+        door.close()
+      }, graceMs)
       // A connection that a client keeps open is not idle before its last answer has left.
       const closing = setInterval(() => server.closeIdleConnections(), idleCheckMs)
       await Promise.all([new Promise(resolve => server.close(resolve)), door.drain(sessionGraceMs)])
@@ -78,7 +81,10 @@ async function serve(config: Config): Promise<void> {
       log.flush()
       process.exit(0)
     }
-    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => void stop())
+    let stopping: Promise<void> | undefined
+    // A platform that signals every process, and the one that supervises this one, both say so.
+    const stopOnce = () => void (stopping ??= stop())
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, stopOnce)
   } catch (error) {
     if (error instanceof ConfigError) printFaults(error)
     else log.fatal({ err: error }, 'cannot start')

@@ -15,7 +15,7 @@ export type Stores = {
   key: string
   /** Starts the ledger worker, on this process's processors. */
   startWorker(): Running
-  /** Waits until every usage event is in Postgres and checks the books. Gives the events booked; throws an Error on a breach. */
+  /** As the function below. */
   booked(): Promise<number>
   stop(): Promise<void>
 }
@@ -95,7 +95,8 @@ async function makeKey(env: NodeJS.ProcessEnv): Promise<string> {
   return key
 }
 
-async function booked(env: NodeJS.ProcessEnv): Promise<number> {
+/** Waits until every usage event is in Postgres and checks the books. Gives the events booked; throws an Error on a breach. */
+export async function booked(env: NodeJS.ProcessEnv): Promise<number> {
   const redis = new Redis(env.REDIS_URL!)
   try {
     const events = await redis.xlen('usage')

@@ -5,7 +5,7 @@ import { freePort } from '../../dev/ports.ts'
 import { openStores, type Stores } from '../stores.ts'
 import type { Door } from './batch-calls.ts'
 import { residentKib, treeCpuSeconds } from './proc.ts'
-import { answersOk, listens, type Running, root, start, untilReady } from './processes.ts'
+import { answersOk, commandOf, listens, type Running, root, start, untilReady } from './processes.ts'
 import type { Behaviour } from './request.ts'
 
 export type RigOptions = {
@@ -89,11 +89,4 @@ export async function openBatchRig(options: RigOptions): Promise<BatchRig> {
 function startUpstream(folder: string, port: number): Running {
   const command = [process.execPath, join(root, 'bench/upstream.ts'), '--port', String(port)]
   return start(command, { logFile: join(folder, 'upstream.log'), processors: null })
-}
-
-/** How package.json starts a process, with a CPU profile where one is wanted. */
-async function commandOf(script: string, profileFolder: string | null): Promise<string[]> {
-  const { scripts } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'))
-  const args = scripts[script].replace('exec node ', '').split(' ')
-  return [process.execPath, ...(profileFolder ? ['--cpu-prof', `--cpu-prof-dir=${profileFolder}`] : []), ...args]
 }

@@ -1,5 +1,6 @@
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process'
 import { closeSync, openSync, readFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -45,6 +46,13 @@ export async function output(command: string[], env: NodeJS.ProcessEnv = process
   const [program, ...args] = command
   const { stdout } = await run(program!, args, { cwd: root, env, maxBuffer: mostOutputBytes })
   return stdout
+}
+
+/** How package.json starts a process, with a CPU profile where one is wanted. */
+export async function commandOf(script: string, profileFolder: string | null): Promise<string[]> {
+  const { scripts } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'))
+  const args = scripts[script].replace('exec node ', '').split(' ')
+  return [process.execPath, ...(profileFolder ? ['--cpu-prof', `--cpu-prof-dir=${profileFolder}`] : []), ...args]
 }
 
 /** Waits until `isReady`. Throws an Error with the end of the log when the program ends first, or after 30 s. */

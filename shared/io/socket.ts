@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { WebSocket } from 'ws'
 
@@ -46,35 +47,50 @@ export type SocketAddress = {
  */
 export function openSocket({ url, headers, handshakeTimeoutMs, connection }: SocketAddress, signal: AbortSignal) {
   return new Promise<WebSocket>((resolve, reject) => {
+    signal.throwIfAborted()
     const socket = new WebSocket(url, {
       ...sessionSockets,
       headers,
-      ...(handshakeTimeoutMs !== null && { handshakeTimeout: handshakeTimeoutMs }),
       followRedirects: false,
       // Passed on to the HTTP client, whose type knows sockets only; any duplex stream does.
       ...(connection && { createConnection: connection as never }),
     })
-    const abort = () => {
-      socket.terminate()
-      reject(signal.reason)
-    }
-    signal.addEventListener('abort', abort, { once: true })
-    socket.once('open', () => {
+    const settle = () => {
+      clearTimeout(timer)
       signal.removeEventListener('abort', abort)
+    }
+    const fail = (reason: unknown) => {
+      settle()
+      reject(reason)
+      socket.terminate()
+    }
+    const abort = () => fail(signal.reason)
+    // One for the whole answer: a server that sends it byte by byte is not waited for either.
+    const late = () => fail(new SocketTimeout(`no answer to the upgrade within ${handshakeTimeoutMs} ms`))
+    const timer = handshakeTimeoutMs === null ? undefined : setTimeout(late, handshakeTimeoutMs)
+    signal.addEventListener('abort', abort)
+    socket.once('open', () => {
+      settle()
       socket.pause()
       resolve(socket)
     })
-    socket.once('unexpected-response', (_request, response) => {
-      void refusalOf(response).then(refused => {
-        socket.terminate()
-        reject(refused)
-      })
-    })
+    socket.once('unexpected-response', (_request, response) => void refusalOf(response).then(fail))
     socket.on('error', error => {
-      signal.removeEventListener('abort', abort)
-      reject(isTimeout(error) ? new SocketTimeout(error.message, { cause: error }) : error)
+      settle()
+      reject(error)
     })
   })
+}
+
+/**
+ * The bytes that a socket's connection has brought and taken so far, also those of messages that are not whole yet; undefined
+ * where it is no connection of the network.
+ */
+export function trafficOf(socket: WebSocket): { readBytes: number; takenBytes: number } | undefined {
+  // The library has no public name for it.
+  const { _socket: connection } = socket as unknown as { _socket: Socket | Duplex | null }
+  if (!(connection instanceof Socket)) return undefined
+  return { readBytes: connection.bytesRead, takenBytes: connection.bytesWritten - connection.writableLength }
 }
 
 async function refusalOf(response: IncomingMessage): Promise<SocketRefused> {
@@ -88,8 +104,4 @@ async function refusalOf(response: IncomingMessage): Promise<SocketRefused> {
     // What came of it will do.
   }
   return new SocketRefused(response.statusCode ?? 0, response.headers, body.slice(0, mostRefusalBytes))
-}
-
-function isTimeout({ message }: Error): boolean {
-  return message === 'Opening handshake has timed out'
 }

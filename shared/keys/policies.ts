@@ -73,9 +73,11 @@ export class Policies {
 
   /** Those of remembered policies whose version Redis does not confirm, by one look: for work that goes on. Throws what Redis throws. */
   async unconfirmed(knowns: readonly Known[]): Promise<Known[]> {
-    if (knowns.length === 0) return []
-    const versions = await this.#redis.mget(knowns.map(({ policy }) => `keyversion:${policy.hash}`))
-    return knowns.filter(({ policy }, i) => versions[i] !== String(policy.version))
+    const hashes = [...new Set(knowns.map(({ policy }) => policy.hash))]
+    if (hashes.length === 0) return []
+    const found = await this.#redis.mget(hashes.map(hash => `keyversion:${hash}`))
+    const versions = new Map(hashes.map((hash, i) => [hash, found[i]]))
+    return knowns.filter(({ policy }) => versions.get(policy.hash) !== String(policy.version))
   }
 
   /**

@@ -1,11 +1,11 @@
 import type { Clock } from '../base/time.ts'
-import type { WebSocket } from '../io/socket.ts'
+import { trafficOf, type WebSocket } from '../io/socket.ts'
 
 /** Above this many bytes on their way to one side, the other one is not read from any more; below the lower, it is again. */
 const highWaterBytes = 1024 * 1024
 const lowWaterBytes = 256 * 1024
 const pingEveryMs = 25_000
-/** A side that takes nothing of what waits for it for so long is gone. */
+/** A side that takes nothing of what waits for it for so long, for each `highWaterBytes` of it, is gone. */
 const stalledMs = 60_000
 const binary = { binary: true }
 const text = { binary: false }
@@ -25,16 +25,18 @@ export type RelayEvents = {
 
 class Leg {
   readonly socket: WebSocket
-  /** Whether anything came from it since the last ping. */
-  heard = true
+  /** How much had come from it at the last ping, and how many pings in a row brought nothing. */
+  readBytes = -1
   missed = 0
-  /** Since when something waits for it; null = nothing does. */
-  waitingMs: number | null = null
+  /** How much it had taken when it was last seen to take something, or nothing waited for it. */
+  takenBytes = 0
+  takenMs: number
   over = false
   /** What is wrong with what it sent, as a close code; null = nothing. */
   fault: number | null = null
-  constructor(socket: WebSocket) {
+  constructor(socket: WebSocket, nowMs: number) {
     this.socket = socket
+    this.takenMs = nowMs
   }
 }
 
@@ -46,25 +48,21 @@ export class Relay {
   readonly #client: Leg
   readonly #upstream: Leg
   readonly #events: RelayEvents
-  readonly #clock: Clock
   #pingMs: number
 
   /** `upstream` is paused. */
   constructor(client: WebSocket, upstream: WebSocket, events: RelayEvents, clock: Clock) {
-    this.#client = new Leg(client)
-    this.#upstream = new Leg(upstream)
-    this.#events = events
-    this.#clock = clock
     this.#pingMs = clock.now()
+    this.#client = new Leg(client, this.#pingMs)
+    this.#upstream = new Leg(upstream, this.#pingMs)
+    this.#events = events
     this.#listen(this.#client, 'client')
     this.#listen(this.#upstream, 'upstream')
     client.on('message', (frame: Buffer, isBinary) => {
-      this.#client.heard = true
       const sent = events.fromClient === null ? frame : events.fromClient(frame)
       if (sent !== null) this.#pass(this.#client, this.#upstream, sent, isBinary)
     })
     upstream.on('message', (frame: Buffer, isBinary) => {
-      this.#upstream.heard = true
       this.#pass(this.#upstream, this.#client, frame, isBinary)
       events.fromUpstream(frame)
     })
@@ -82,7 +80,7 @@ export class Relay {
     if (pings) this.#pingMs = nowMs
     for (const leg of [this.#client, this.#upstream]) {
       if (leg.over) continue
-      if (leg.waitingMs !== null && nowMs - leg.waitingMs >= stalledMs) leg.socket.terminate()
+      if (stalls(leg, nowMs)) leg.socket.terminate()
       else if (pings) ping(leg)
     }
   }
@@ -122,26 +120,18 @@ export class Relay {
     const { socket } = to
     if (socket.readyState !== socket.OPEN) return
     const options = isBinary ? binary : text
-    if (socket.bufferedAmount < highWaterBytes) {
+    if (socket.bufferedAmount + frame.length < highWaterBytes) {
       socket.send(frame, options)
       return
     }
     from.socket.pause()
-    to.waitingMs ??= this.#clock.now()
     socket.send(frame, options, () => {
-      if (socket.bufferedAmount > lowWaterBytes) return
-      to.waitingMs = null
-      from.socket.resume()
+      if (socket.bufferedAmount <= lowWaterBytes) from.socket.resume()
     })
   }
 
   #listen(leg: Leg, side: Side): void {
     const { socket } = leg
-    const alive = () => {
-      leg.heard = true
-    }
-    socket.on('ping', alive)
-    socket.on('pong', alive)
     // The close that follows says the rest.
     socket.on('error', error => {
       leg.fault ??= faultOf(error)
@@ -154,17 +144,35 @@ export class Relay {
   }
 }
 
-/** A side that is not read from cannot be heard. */
+/** Whether a side has stopped taking what waits for it. */
+function stalls(leg: Leg, nowMs: number): boolean {
+  const { bufferedAmount } = leg.socket
+  const traffic = trafficOf(leg.socket)
+  if (!traffic) return false
+  if (bufferedAmount === 0 || traffic.takenBytes !== leg.takenBytes) {
+    leg.takenBytes = traffic.takenBytes
+    leg.takenMs = nowMs
+  }
+  // Of one large message it is only known when all of it was taken.
+  return nowMs - leg.takenMs >= stalledMs * Math.max(1, Math.floor(bufferedAmount / highWaterBytes))
+}
+
+/** Pings a side; one that has answered nothing to the last two is cut. */
 function ping(leg: Leg): void {
-  const silent = !leg.heard && !leg.socket.isPaused
-  leg.missed = silent ? leg.missed + 1 : 0
-  leg.heard = false
-  if (leg.missed >= 2) leg.socket.terminate()
-  else if (leg.socket.readyState === leg.socket.OPEN) leg.socket.ping()
+  const { socket } = leg
+  const readBytes = trafficOf(socket)?.readBytes
+  // It may be sending one large message still; it cannot answer what it has not got; and who is not read from is not heard.
+  const isSilent = readBytes === leg.readBytes && socket.bufferedAmount === 0 && !socket.isPaused
+  leg.missed = isSilent ? leg.missed + 1 : 0
+  leg.readBytes = readBytes ?? -1
+  if (leg.missed >= 2) socket.terminate()
+  else if (socket.readyState === socket.OPEN) socket.ping()
 }
 
 const faults: Record<string, number> = {
   WS_ERR_UNSUPPORTED_MESSAGE_LENGTH: 1009,
+  WS_ERR_UNSUPPORTED_DATA_PAYLOAD_LENGTH: 1009,
+  WS_ERR_TOO_MANY_BUFFERED_PARTS: 1008,
   WS_ERR_INVALID_UTF8: 1007,
 }
 

@@ -5,5 +5,5 @@ local call, key = redis.call, 'realtime:' .. ARGV[1]
 call('ZREMRANGEBYSCORE', key, '-inf', ARGV[3])
 if call('ZCARD', key) >= tonumber(ARGV[5]) then return 0 end
 call('ZADD', key, ARGV[4], ARGV[2])
-call('PEXPIREAT', key, ARGV[4])
+call('PEXPIRE', key, ARGV[4] - ARGV[3])
 return 1

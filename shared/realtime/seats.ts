@@ -43,9 +43,9 @@ export class Seats {
   async renew(seats: readonly Seat[]): Promise<void> {
     const untilMs = this.#clock.now() + keptMs
     const pipeline = this.#redis.pipeline()
-    for (const { organisationId, id } of seats) {
-      pipeline.zadd(`realtime:${organisationId}`, untilMs, id)
-      pipeline.pexpireat(`realtime:${organisationId}`, untilMs)
+    for (const [organisationId, taken] of Map.groupBy(seats, seat => seat.organisationId)) {
+      pipeline.zadd(`realtime:${organisationId}`, ...taken.flatMap(({ id }) => [untilMs, id]))
+      pipeline.pexpire(`realtime:${organisationId}`, keptMs)
     }
     await pipeline.exec()
   }

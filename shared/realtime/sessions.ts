@@ -10,7 +10,9 @@ import { connect, recheck, reserve, type SessionOrder } from './opening.ts'
 import { renewSeatsEveryMs, type Seat, Seats } from './seats.ts'
 import { type Beginning, Session } from './session.ts'
 
-const tickEveryMs = 1_000
+/** Every session has its turn once a second, a part of them at a time, so that frames never wait for all of them. */
+const turns = 10
+const turnMs = 100
 const checkKeysEveryMs = 2_000
 /** How long a session that was ended may take to close both sides before they are cut. */
 const goodbyeMs = 5_000
@@ -19,8 +21,10 @@ const goodbyeMs = 5_000
 export class Sessions {
   readonly #services: Services
   readonly #seats: Seats
-  readonly #open = new Map<Session, Seat>()
+  readonly #open = new Map<Session, Seat & { turn: number }>()
   readonly #timer: NodeJS.Timeout
+  #turn = 0
+  #opened = 0
   #keysMs = 0
   #seatsMs = 0
   #checking = false
@@ -30,7 +34,7 @@ export class Sessions {
     const { redis, clock, config } = services
     this.#services = services
     this.#seats = new Seats(redis, clock, config.realtime.mostSessions)
-    this.#timer = setInterval(() => this.#tick(), tickEveryMs)
+    this.#timer = setInterval(() => this.#tick(), turnMs)
     this.#timer.unref()
   }
 
@@ -42,7 +46,7 @@ export class Sessions {
     if (this.#draining) throw drained()
     const startedMs = this.#services.clock.now()
     const id = newId('rt')
-    const seat = { organisationId: order.known.policy.organisationId, id }
+    const seat = { organisationId: order.known.policy.organisationId, id, turn: this.#opened++ % turns }
     await this.#seats.take(seat)
     try {
       const session = new Session(this.#services, await this.#begin(id, order, client), startedMs)
@@ -105,7 +109,8 @@ export class Sessions {
 
   #tick(): void {
     const nowMs = this.#services.clock.now()
-    for (const session of this.#open.keys()) void session.tick(nowMs)
+    this.#turn = (this.#turn + 1) % turns
+    for (const [session, { turn }] of this.#open) if (turn === this.#turn) void session.tick(nowMs)
     if (isDue(this.#seatsMs, renewSeatsEveryMs, nowMs) && this.#open.size > 0) {
       this.#seatsMs = nowMs
       // A Redis that is away forgets nothing that the next round does not bring back.
