@@ -168,8 +168,8 @@ const named: [what: string, sent: string, passed: string][] = [
   ],
   [
     'in escapes, between spaces and other models',
-    `{"x":{"model":"a\\"b"},\n "s\\u0065tup" : {"generationConfig":{"model":"no","temperature":1.0},\t"model" :"${model.replace('g', '\\u0067')}" }}`,
-    `{"x":{"model":"a\\"b"},\n "s\\u0065tup" : {"generationConfig":{"model":"no","temperature":1.0},\t"model" :"models/${model}" }}`,
+    `{"x":{"model":"a\\"b"},\n "setup" : {"generationConfig":{"model":"no","temperature":1.0},\t"model" :"${model.replace('g', '\\u0067')}" }}`,
+    `{"x":{"model":"a\\"b"},\n "setup" : {"generationConfig":{"model":"no","temperature":1.0},\t"model" :"models/${model}" }}`,
   ],
 ]
 

@@ -237,7 +237,7 @@ test('opening: the model is put in, and no other byte changes', t => {
     ['{"type":"session.start","session":{}}', '{"type":"session.start","session":{"model":"gpt-live-1"}}'],
     ['{"session" : { "voice":"é\\u00e9" } }', '{"session" : {"model":"gpt-live-1", "voice":"é\\u00e9" } }'],
     ['{"session":{"model" : "my-live" }}', '{"session":{"model" : "gpt-live-1" }}'],
-    ['{"session":{"mod\\u0065l":"OpenAI/My-Live"}}', '{"session":{"mod\\u0065l":"gpt-live-1"}}'],
+    ['{"session":{"model":"OpenAI\\u002fMy-Live"}}', '{"session":{"model":"gpt-live-1"}}'],
     ['{"session":{"model":null,"x":1.10}}', '{"session":{"model":"gpt-live-1","x":1.10}}'],
     [
       '{"model":"a","x":{"session":{"model":"b"}},\n"session":{"delegation":{"responses":{"model":"gpt-5"}},"model":"my-live"}}',
