@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
 import { type Config, ConfigError, loadConfig } from '../shared/base/config.ts'
+import { inherited } from './support/stack.ts'
 
 const root = join(import.meta.dirname, '..')
 const stores = { DATABASE_URL: 'postgresql://user:hunter2@127.0.0.1:9/x', REDIS_URL: 'redis://127.0.0.1:9' }
@@ -36,7 +37,7 @@ type Ended = { code: number | null; stdout: string; stderr: string }
 async function startAndEnd(args: string[], env: Record<string, string>): Promise<Ended> {
   const child: ChildProcess = spawn(process.execPath, args, {
     cwd: root,
-    env: { PATH: process.env.PATH, DATA_DIR: dataDir, ...env },
+    env: { ...inherited, DATA_DIR: dataDir, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
     timeout: 100_000,
     killSignal: 'SIGKILL',

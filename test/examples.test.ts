@@ -12,6 +12,7 @@ import { startMeshy } from './emulators/meshy.ts'
 import { startSync } from './emulators/sync.ts'
 import { type Account, freshStores, type Gateway, type Stores, startGateway } from './support/gateway.ts'
 import { secret as providerSecret } from './support/queued-adapter.ts'
+import { inherited } from './support/stack.ts'
 import { startWorkers, type Workers } from './support/workers.ts'
 
 const run = promisify(execFile)
@@ -57,7 +58,7 @@ test.after.always(async () => {
 /** What an example prints. Rejects when it fails. */
 async function printed(example: string, env: Record<string, string>): Promise<string> {
   const running = run(process.execPath, [join(root, 'examples', `${example}.ts`)], {
-    env: { PATH: process.env.PATH, HEADGATE_URL: gateway.url, HEADGATE_WEBHOOK_SECRET: secret, ...env },
+    env: { ...inherited, HEADGATE_URL: gateway.url, HEADGATE_WEBHOOK_SECRET: secret, ...env },
     timeout: 60_000,
   })
   const looking = lookAllTheTime(running)

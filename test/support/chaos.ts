@@ -8,6 +8,7 @@ import { checkLedger, openReservations } from '../../shared/wallet/check.ts'
 import { Emulator, events } from '../emulators/emulator.ts'
 import { call, eventually, type Stores } from './gateway.ts'
 import { inputBoundNano, nanoPerOutputToken } from './money.ts'
+import { inherited } from './stack.ts'
 
 /** One request as its client saw it. */
 export type Shot = {
@@ -145,7 +146,7 @@ export async function ledgerCheck(
   stores: Pick<Stores, 'databaseUrl' | 'redisUrl'>,
 ): Promise<{ exitCode: number; report: { ok: boolean; invariants: { name: string; breaches: string[] }[] } }> {
   const root = join(import.meta.dirname, '../..')
-  const env = { PATH: process.env.PATH, DATABASE_URL: stores.databaseUrl, REDIS_URL: stores.redisUrl }
+  const env = { ...inherited, DATABASE_URL: stores.databaseUrl, REDIS_URL: stores.redisUrl }
   return new Promise((resolve, reject) => {
     const child = execFile(
       process.execPath,

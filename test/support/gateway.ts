@@ -20,7 +20,7 @@ import { openServices, type Services } from '../../shared/services.ts'
 import { checkLedger } from '../../shared/wallet/check.ts'
 import { keepPartitions } from '../../shared/wallet/partitions.ts'
 import { LedgerWorker } from '../../workers/ledger.ts'
-import { freshDatabase, freshRedis } from './stack.ts'
+import { freshDatabase, freshRedis, inherited } from './stack.ts'
 
 const root = join(import.meta.dirname, '../..')
 
@@ -199,8 +199,7 @@ export async function startProcess(
   const child = spawn(process.execPath, [what === 'web' ? 'api/server.ts' : 'workers/main.ts'], {
     cwd: root,
     env: {
-      PATH: process.env.PATH,
-      HOME: process.env.HOME,
+      ...inherited,
       DATABASE_URL: stores.databaseUrl,
       REDIS_URL: stores.redisUrl,
       STORAGE_URL: `file:${join(tmpdir(), 'headgate-storage')}`,

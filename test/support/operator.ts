@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import type { Stores } from './gateway.ts'
+import { inherited } from './stack.ts'
 
 const root = join(import.meta.dirname, '../..')
 
@@ -12,7 +13,7 @@ export type Finished = { exitCode: number; stdout: string; stderr: string }
 export async function runOperator(env: Record<string, string>, ...args: string[]): Promise<Finished> {
   const child = spawn(process.execPath, ['api/operator.ts', ...args], {
     cwd: root,
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
+    env: { ...inherited, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const [[exitCode], stdout, stderr] = await Promise.all([once(child, 'close'), text(child.stdout), text(child.stderr)])

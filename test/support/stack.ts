@@ -13,6 +13,13 @@ export const templateDatabase = 'headgate_template'
 /** Where the repository's own unpacked Redis server is kept, for all tests and the development stack. */
 export const redisBinaryDir = join(import.meta.dirname, '../../.data/redis-bin')
 
+/** All that processes of the product get of our own environment: where programs are, and what others compiled before. */
+export const inherited: NodeJS.ProcessEnv = {
+  PATH: process.env.PATH,
+  HOME: process.env.HOME,
+  NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
+}
+
 const sourceInUse = '55006'
 const mostCopies = 50
 const copyAgainAfterMs = 100
