@@ -163,8 +163,8 @@ const named: [what: string, sent: string, passed: string][] = [
   ['left out', '{"setup":{}}', `{"setup":{"model":"models/${model}"}}`],
   [
     'left out among others',
-    '{ "setup" : { "tools":[{"model":"x"}], "n": 1.50 } }',
-    `{ "setup" : {"model":"models/${model}", "tools":[{"model":"x"}], "n": 1.50 } }`,
+    '{ "setup" : { "tools":[{"functionDeclarations":[{"model":"x"}]}], "n": 1.50 } }',
+    `{ "setup" : {"model":"models/${model}", "tools":[{"functionDeclarations":[{"model":"x"}]}], "n": 1.50 } }`,
   ],
   [
     'in escapes, between spaces and other models',
@@ -199,6 +199,13 @@ const refused: [what: string, frame: string, code: number, error: object, reason
     { code: 403, status: 'PERMISSION_DENIED' },
     { reason: 'model_not_allowed', metadata: { param: 'setup.model' } },
   ],
+  ...['googleSearch', 'google_search_retrieval', 'fileSearch'].map((tool): (typeof refused)[number] => [
+    `a tool that nobody would pay for, ${tool}`,
+    `{"setup":{"model":"models/${model}","tools":[{"functionDeclarations":[]},{"${tool}":{}}]}}`,
+    4400,
+    { code: 400, status: 'INVALID_ARGUMENT' },
+    { reason: 'unsupported_capability', metadata: { param: 'setup.tools' } },
+  ]),
   ['no JSON', "{'setup':{}}", 4400, { code: 400, status: 'INVALID_ARGUMENT' }, { reason: 'invalid_json' }],
   [
     'two models',

@@ -27,6 +27,28 @@ const manual = { audio: { input: { turn_detection: null } } }
 const speech = (seconds: number) => tone('audio/pcm', seconds).bytes
 const silence = (seconds: number) => Buffer.alloc(48_000 * seconds)
 
+test.serial('one piece of sound has no more turns than can be answered at once', async t => {
+  const talk = await open()
+  const eager = { type: 'server_vad', threshold: 0, silence_duration_ms: 0 }
+  await talk.settings({ audio: { input: { format: { type: 'audio/pcmu' }, turn_detection: eager } } })
+  const turn = Buffer.concat([Buffer.alloc(640, 0x10), Buffer.alloc(640, 0xff)])
+  const audio = Buffer.concat(Array(600).fill(turn)).toString('base64')
+  t.like(await talk.refused({ type: 'input_audio_buffer.append', audio }), { code: 'too_many_turns', param: 'audio' })
+  t.is(talk.events.filter(({ type }) => type.startsWith('input_audio_buffer.speech_')).length, 500)
+  talk.append(turn, 1_280)
+  await talk.until('input_audio_buffer.speech_stopped')
+  t.pass('it goes on')
+})
+
+test.serial('a long sound comes back as its first minute where it is in another format', async t => {
+  const talk = await open()
+  await talk.settings({ audio: { input: { format: { type: 'audio/pcmu' }, turn_detection: null } } })
+  talk.append(Buffer.alloc(8_000 * 90, 0x10), 80_000)
+  talk.send(commit)
+  await talk.until('conversation.item.done')
+  t.is(soundOf(await talk.answer()).length, 60 * 48_000)
+})
+
 test.serial('sound comes back byte for byte, with a transcript of its length', async t => {
   const talk = await open()
   await talk.settings(manual)

@@ -5,7 +5,7 @@ import { createClientSecret } from '../../shared/keys/client-secrets.ts'
 import type { Policy } from '../../shared/keys/policy.ts'
 import { clientSecretRequest, realtimeQuery } from '../../shared/kinds/realtime.ts'
 import { sessionTargets } from '../../shared/realtime/opening.ts'
-import { settingsOf } from '../../shared/realtime/settings.ts'
+import { type Asked, intentOf, settingsOf } from '../../shared/realtime/settings.ts'
 import type { Services } from '../../shared/services.ts'
 import { type Endpoint, endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
@@ -99,7 +99,7 @@ const createSecret = endpoint({
     const { type, model = null } = session
     const settings = settingsOf(session)
     const { policy } = known
-    if (model !== null) mayOpen(services, policy, { model, settings })
+    if (model !== null) mayOpen(services, policy, { model, intent: intentOf(settings), settings })
     const secret = { keyHash: policy.hash, model, settings }
     const { value, expiresAtMs } = await createClientSecret(services, secret, life.seconds * 1_000)
     const object = type === 'realtime' ? 'realtime.session' : 'realtime.transcription_session'
@@ -111,13 +111,17 @@ const createSecret = endpoint({
   },
 })
 
+/** Where this body has what the query of a session has. */
+const fields: Record<string, string> = { model: 'session.model', intent: 'session.type' }
+
 /** Throws what would keep a session of the secret from being opened, with the field of this body. */
-function mayOpen(services: Services, policy: Policy, asked: Parameters<typeof sessionTargets>[2]): void {
+function mayOpen(services: Services, policy: Policy, asked: Asked): void {
   try {
     sessionTargets(services, policy, asked)
   } catch (error) {
-    if (!(error instanceof GatewayError) || error.param !== 'model') throw error
-    throw new GatewayError(error.code, error.message, { param: 'session.model' })
+    const param = error instanceof GatewayError && fields[error.param ?? '']
+    if (!param) throw error
+    throw new GatewayError(error.code, error.message, { param })
   }
 }
 

@@ -11,12 +11,16 @@ export const realtimeQuery = z.strictObject({
     .string()
     .min(1)
     .max(100)
-    .describe('A model of type `realtime` or `live_video`. With a client secret that names one, it may be left out.')
+    .describe(
+      'A model of type `realtime` or `live_video`. With a client secret that names one, and with an `intent`, it may be left out.',
+    )
     .optional(),
   intent: z
     .literal('transcription')
     .optional()
-    .describe('Opens a session that only writes down what is said, where the model can.'),
+    .describe(
+      'Opens a session that only writes down what is said. It is paid at the price of the model that its settings name for that.',
+    ),
 })
 export type RealtimeQuery = z.infer<typeof realtimeQuery>
 

@@ -20,6 +20,8 @@ export type RealtimeMeter = {
   readonly owing: boolean
   /** Whether the provider has begun the session: from then on no frame of the client can choose its model. */
   readonly begun: boolean
+  /** Frames that ask the provider for the use it owes, once its client has left. */
+  farewell(): readonly string[]
 }
 
 /** How one protocol holds a realtime session. The frames pass as they are; an adapter only reads them. Stateless but for its meter. */
@@ -35,8 +37,6 @@ export type RealtimeAdapter = {
   opening?(frame: Buffer, target: { model: ModelRow; deployment: Deployment }): Buffer
   /** The frame that applies settings given ahead of the session; absent where clients send all settings themselves. */
   settings?(session: Record<string, unknown>): string
-  /** Frames that ask the provider for the use it owes, once its client has left. */
-  farewell: readonly string[]
   /** An error as clients of this protocol know it. */
   errorEvent(error: ErrorBody['error']): string
 }

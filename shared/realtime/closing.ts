@@ -16,6 +16,12 @@ export function tooDear(mostNano: number): GatewayError {
   return new GatewayError('session_spend_limit_reached', `A session may cost $${mostNano / 1e9}. Open another one.`)
 }
 
+/** How a session ends whose client sends too much before the provider has begun it. */
+export function tooEarly(mostBytes: number): GatewayError {
+  const message = `At most ${mostBytes / 1_048_576} MiB may be sent before the session has begun: wait for the event that says so.`
+  return new GatewayError('invalid_request', message)
+}
+
 /** How a session ends whose provider is gone without a word. */
 export function brokeOff(): GatewayError {
   return new GatewayError('upstream_error', 'The connection to the provider broke off. Open another session.')

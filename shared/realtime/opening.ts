@@ -1,5 +1,6 @@
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
+import type { ModelRow } from '../catalog/schema.ts'
 import { ClientGone } from '../chat/attempt.ts'
 import type { Waiting } from '../chat/client.ts'
 import { failover } from '../chat/failover.ts'
@@ -21,28 +22,39 @@ export type SessionOrder = Asked & { known: Known; requestId: string }
 /** A provider that opened the session: its socket is paused. */
 export type Opened = { target: Target; socket: WebSocket; openedMs: number }
 
-/** Who can hold a session of a model for a key. Throws 400 for settings that the model does not take ahead, 403, 404, 503. */
+/**
+ * Who can hold a session for a key: of the model that is named, or of the first that fits. Throws 400 for settings that the
+ * model does not take ahead and for an intent that it does not have, 403, 404, 503.
+ */
 export function sessionTargets(
   { upstreams, catalog }: Services,
   policy: Policy,
-  { model: slug, settings }: Pick<Asked, 'model' | 'settings'>,
+  { model: slug, intent, settings }: Asked,
 ): Target[] {
   const setting = settings && namedSetting(settings)
   const targets = chooseTargets(catalog, policy, {
-    slug,
+    slug: slug ?? undefined,
     list: '/v1/models?type=realtime',
     serves: ({ type }) => type === 'realtime' || type === 'live_video',
     targets: model =>
       upstreams
         .targets(model, policy.environment)
         .filter(target => paysSessions(target.deployment.price) && upstreams.realtime(target, policy.environment)),
-    check: () => {},
+    check: model => checkIntent(model, intent),
   })
+  const [{ model }] = targets as [Target]
   if (setting && !targets.every(target => upstreams.realtime(target, policy.environment)?.settings)) {
-    const message = `The settings of \`${slug}\` are its own: send them as its first frames.`
+    const message = `The settings of \`${model.id}\` are its own: send them as its first frames.`
     throw new GatewayError('unsupported_capability', message, { param: `session.${setting}` })
   }
   return targets
+}
+
+/** A session that only writes down is one of the provider's; the model is what it is reserved by. */
+function checkIntent({ id, providers }: ModelRow, intent: Asked['intent']): void {
+  if (intent === null || providers.every(({ traits }) => traits?.transcription)) return
+  const message = `\`${id}\` has no sessions that only write down what is said: leave \`intent\` out, or leave \`model\` out to have one that can.`
+  throw new GatewayError('unsupported_capability', message, { param: 'intent' })
 }
 
 /**

@@ -7,7 +7,7 @@ import type { Target } from '../providers/contract.ts'
 import type { RealtimeAdapter, RealtimeMeter } from '../providers/realtime-contract.ts'
 import type { Services } from '../services.ts'
 import type { Ticket } from '../wallet/admission.ts'
-import { brokeOff, closeCodeOf, tooDear, tooLong } from './closing.ts'
+import { brokeOff, closeCodeOf, tooDear, tooEarly, tooLong } from './closing.ts'
 import { type Opened, reserve, type SessionOrder } from './opening.ts'
 import { type Closed, Relay, type RelayEvents } from './relay.ts'
 import { type Part, RollingReservation } from './reservation.ts'
@@ -24,6 +24,8 @@ export type Beginning = {
 /** How it ended, for the log: `finishReason` names the side that closed it. */
 type Ending = { atMs: number; status: number; errorCode: string | null; finishReason: string | null }
 
+/** What a client may send before the provider begins the session: until then frames are parsed, which holds up all others. */
+const mostOpeningBytes = 4 * 1024 * 1024
 /** How long a provider may take to report what it owes once its client has left. */
 const farewellMs = 10_000
 const switched = 101
@@ -47,6 +49,7 @@ export class Session {
   /** How the provider is closed once it has said what it owes, at the latest at `byMs`. */
   #farewell: { byMs: number; code: number | null; reason: string; said: boolean } | null = null
   #chargedNano = 0
+  #openingBytes = 0
 
   constructor(services: Services, beginning: Beginning, startedMs: number) {
     const { id, order, ticket, target, tried, opened } = beginning
@@ -158,6 +161,8 @@ export class Session {
       return frame
     }
     try {
+      this.#openingBytes += frame.length
+      if (this.#openingBytes > mostOpeningBytes) throw tooEarly(mostOpeningBytes)
       return this.#adapter.opening!(frame, this.#beginning.target)
     } catch (error) {
       if (error instanceof GatewayError) this.stop(error)
@@ -204,7 +209,7 @@ export class Session {
     if (this.#farewell) return
     this.#relay!.deafen()
     this.#farewell = { byMs: this.#services.clock.now() + farewellMs, code, reason, said: false }
-    if (this.#meter.owing) for (const frame of this.#adapter.farewell) this.#relay!.send('upstream', frame)
+    if (this.#meter.owing) for (const frame of this.#meter.farewell()) this.#relay!.send('upstream', frame)
     else this.#closeUpstream()
   }
 

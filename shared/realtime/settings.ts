@@ -3,23 +3,32 @@ import type { Catalog } from '../catalog/catalog.ts'
 import type { ClientSecret } from '../keys/client-secrets.ts'
 import type { ClientSecretRequest, RealtimeQuery } from '../kinds/realtime.ts'
 
-/** What a session is asked to be. `settings` are given ahead, with a client secret. */
-export type Asked = { model: string; intent: string | null; settings: Record<string, unknown> | null }
+/**
+ * What a session is asked to be. Without a `model` any that fits will do; `settings` are given ahead, with a client secret.
+ */
+export type Asked = { model: string | null; intent: 'transcription' | null; settings: Record<string, unknown> | null }
 
 /**
- * The session that a query and the client secret it comes with ask for. Throws 400 without a model, 403 for another one than
- * the secret's.
+ * The session that a query and the client secret it comes with ask for. Throws 400 without a model where it is to do more
+ * than write down, 403 for another one than the secret's.
  */
 export function sessionAsked(catalog: Catalog, query: RealtimeQuery, secret: ClientSecret | null): Asked {
-  const { model = secret?.model, intent } = query
-  if (!model) throw new GatewayError('missing_field', 'Name a model: `?model=…`.', { param: 'model' })
+  const settings = secret?.settings ?? null
+  const model = query.model ?? secret?.model ?? null
+  const intent = query.intent ?? intentOf(settings)
+  if (model === null && intent === null)
+    throw new GatewayError('missing_field', 'Name a model: `?model=…`.', { param: 'model' })
   const idOf = (slug: string) => catalog.find(slug)?.id ?? slug
-  if (secret?.model && idOf(model) !== idOf(secret.model)) {
+  if (model !== null && secret?.model && idOf(model) !== idOf(secret.model)) {
     const message = `This client secret opens sessions of \`${secret.model}\` only.`
     throw new GatewayError('model_not_allowed', message, { param: 'model' })
   }
-  const settings = secret?.settings ?? null
-  return { model, intent: intent ?? (settings?.type === 'transcription' ? 'transcription' : null), settings }
+  return { model, intent, settings }
+}
+
+/** What settings given ahead make of a session. */
+export function intentOf(settings: Asked['settings']): Asked['intent'] {
+  return settings?.type === 'transcription' ? 'transcription' : null
 }
 
 /** What a client secret's `session` asks for beside the model; null = nothing. */

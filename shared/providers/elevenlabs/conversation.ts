@@ -7,7 +7,6 @@ import type { RealtimeAdapter, RealtimeMeter } from '../realtime-contract.ts'
 export const conversation: RealtimeAdapter = {
   path: ({ upstream_model: agent }) => `/v1/convai/conversation?${new URLSearchParams({ agent_id: agent })}`,
   meter: () => clock,
-  farewell: [],
   // Their newer clients read it, the older pass over events of a type that they do not know.
   errorEvent: ({ code, message, ...details }) =>
     JSON.stringify({ type: 'error', error_event: { error_type: code, message, details } }),
@@ -20,4 +19,5 @@ const clock: RealtimeMeter = {
   owing: false,
   begun: true,
   read: () => [],
+  farewell: () => [],
 }

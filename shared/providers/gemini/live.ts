@@ -1,6 +1,8 @@
-import type { ErrorBody } from '../../base/errors.ts'
+import { type ErrorBody, GatewayError } from '../../base/errors.ts'
+import { nameOf } from '../../base/json.ts'
 import type { Usage } from '../../base/usage.ts'
 import { withModel } from '../first-frame.ts'
+import { findValue } from '../json-value.ts'
 import type { RealtimeAdapter, RealtimeMeter, RealtimeUse } from '../realtime-contract.ts'
 import { growth, liveUsage } from './live-usage.ts'
 
@@ -12,15 +14,32 @@ import { growth, liveUsage } from './live-usage.ts'
 export const live: RealtimeAdapter = {
   path: () => '/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent',
   meter: () => new Meter(),
-  opening: (frame, target) =>
-    withModel(frame, 'setup', target, { upstreamName: `models/${target.deployment.upstream_model}`, bare }),
-  farewell: [],
+  opening(frame, target) {
+    checkTools(findValue(frame, ['setup', 'tools'], 'The frame')?.value)
+    return withModel(frame, 'setup', target, { upstreamName: `models/${target.deployment.upstream_model}`, bare })
+  },
   errorEvent,
 }
 
 /** A model's name without what Google's clients put before it; those of Vertex AI have the longer one. */
 function bare(name: string): string {
   return name.replace(/^(?:publishers\/google\/)?models\//, '')
+}
+
+/** In either spelling that Google takes. */
+const sessionTools = /^(?:function_?declarations|code_?execution|url_?context)$/i
+
+/**
+ * Throws for tools that Google bills by the call without telling so in the session (its searches and maps), or that reach into
+ * the operator's account (file search): a setup is the one frame that names tools.
+ */
+function checkTools(tools: unknown): void {
+  for (const tool of Array.isArray(tools) ? tools : [tools]) {
+    const other = Object.keys(tool ?? {}).find(name => !sessionTools.test(name))
+    if (other === undefined) continue
+    const message = `Sessions take functions, code execution and URL context as tools, and no \`${nameOf([other])}\`.`
+    throw new GatewayError('unsupported_capability', message, { param: 'setup.tools' })
+  }
 }
 
 const nothing: readonly RealtimeUse[] = []
@@ -37,6 +56,10 @@ class Meter implements RealtimeMeter {
   owing = false
   /** What was reported of the answer under way; null = nothing yet. */
   #reported: Usage | null = null
+
+  farewell(): readonly string[] {
+    return []
+  }
 
   read(frame: Buffer): readonly RealtimeUse[] {
     if (!this.begun && frame.includes(setupComplete)) this.begun = true

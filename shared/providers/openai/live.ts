@@ -13,7 +13,6 @@ export const live: RealtimeAdapter = {
   path: () => '/live/sessions',
   meter: () => new Meter(),
   opening: (frame, target) => withModel(frame, 'session', target),
-  farewell: [JSON.stringify({ type: 'session.close' })],
   errorEvent({ message, type, code, param }) {
     const error = { message, type, code, ...(param !== null && { param }) }
     return JSON.stringify({ type: 'error', event_id: newId('evt'), error })
@@ -40,6 +39,10 @@ class Meter implements RealtimeMeter {
 
   get owing(): boolean {
     return this.begun && !this.#closed
+  }
+
+  farewell(): readonly string[] {
+    return [JSON.stringify({ type: 'session.close' })]
   }
 
   read(frame: Buffer): readonly RealtimeUse[] {

@@ -12,7 +12,6 @@ export const realtime: RealtimeAdapter = {
   path: ({ upstream_model: model }, intent) => `/realtime?${new URLSearchParams(intent ? { intent } : { model })}`,
   meter: () => new Meter(),
   settings: session => JSON.stringify({ type: 'session.update', session }),
-  farewell: [JSON.stringify({ type: 'response.cancel' })],
   errorEvent: error => JSON.stringify({ type: 'error', event_id: newId('evt'), error: { ...error, event_id: null } }),
 }
 
@@ -20,7 +19,7 @@ export const realtime: RealtimeAdapter = {
 const sound = '{"type":"response.output_audio.delta"'
 /** One of these is in every event that reports a use, begins what will be reported, or tells the settings. */
 const marks =
-  /"(?:usage|response\.(?:created|done)|session\.(?:created|updated)|input_audio_buffer\.committed|conversation\.item\.input_audio_transcription\.(?:completed|failed))"/
+  /"(?:usage|response\.(?:created|done)|session\.(?:created|updated)|input_audio_buffer\.committed|conversation\.item\.input_audio_transcription\.(?:delta|completed|failed))"/
 const nothing: readonly RealtimeUse[] = []
 /** More than one thing under way at a time is an exception. */
 const mostOpen = 64
@@ -29,14 +28,25 @@ class Meter implements RealtimeMeter {
   readonly ownClock = false
   readonly sessionSeconds = null
   readonly begun = true
-  /** Responses, and items to be written down, that have begun and not reported their use. */
-  readonly #open = new Set<unknown>()
+  /** The ids of responses that have begun and not reported their use. */
+  readonly #responses = new Set<unknown>()
+  /** Items whose sound is being written down; some models begin before it is committed. */
+  readonly #transcripts = new Map<unknown, { model: string | null; committed: boolean }>()
   /** What is said is written down by another model, which the settings name, at its own price. */
   #transcriptionModel: string | null = null
   #transcribes = false
 
   get owing(): boolean {
-    return this.#open.size > 0
+    return this.#responses.size > 0 || this.#transcripts.size > 0
+  }
+
+  /** Without its id only a response of the conversation would be cancelled. */
+  farewell(): readonly string[] {
+    const cancels = [...this.#responses].map(id => ({ type: 'response.cancel', response_id: id }))
+    const heardOnly = [...this.#transcripts.values()].some(({ committed }) => !committed)
+    return [...cancels, ...(heardOnly ? [{ type: 'input_audio_buffer.commit' }] : [])].map(event =>
+      JSON.stringify(event),
+    )
   }
 
   read(frame: Buffer): readonly RealtimeUse[] {
@@ -50,26 +60,39 @@ class Meter implements RealtimeMeter {
         this.#settings(session)
         return nothing
       case 'response.created':
-        if (isObject(response)) this.#begin(response.id)
+        if (isObject(response) && this.#responses.size < mostOpen) this.#responses.add(response.id)
         return nothing
       case 'response.done':
         if (!isObject(response)) return nothing
-        this.#open.delete(response.id)
+        this.#responses.delete(response.id)
         return useOf(response.usage, null)
       case 'input_audio_buffer.committed':
-        if (this.#transcribes) this.#begin(itemId)
+        if (this.#transcribes) this.#transcribe(itemId, true)
+        return nothing
+      case 'conversation.item.input_audio_transcription.delta':
+        this.#transcribe(itemId, false)
         return nothing
       case 'conversation.item.input_audio_transcription.completed':
       case 'conversation.item.input_audio_transcription.failed':
-        this.#open.delete(itemId)
-        return useOf(usage, this.#transcriptionModel)
+        return useOf(usage, this.#written(itemId))
       default:
         return nothing
     }
   }
 
-  #begin(id: unknown): void {
-    if (this.#open.size < mostOpen) this.#open.add(id)
+  /** The model is that of the settings when it began: those may have changed by the time its use is told. */
+  #transcribe(itemId: unknown, committed: boolean): void {
+    const known = this.#transcripts.get(itemId)
+    if (known) known.committed ||= committed
+    else if (this.#transcripts.size < mostOpen)
+      this.#transcripts.set(itemId, { model: this.#transcriptionModel, committed })
+  }
+
+  /** Ends what was begun of an item; the model that wrote it down. */
+  #written(itemId: unknown): string | null {
+    const known = this.#transcripts.get(itemId)
+    this.#transcripts.delete(itemId)
+    return known ? known.model : this.#transcriptionModel
   }
 
   #settings(session: unknown): void {

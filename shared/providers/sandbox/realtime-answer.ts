@@ -1,7 +1,7 @@
 import type { Tokenizer } from '../../kinds/tokenizer.ts'
 import { roomFor } from './answer.ts'
 import { audioTokensPerSecond, spokenCharactersPerSecond } from './chat.ts'
-import type { Item, Message, Part } from './realtime-items.ts'
+import { type Item, type Message, mostExactCharacters, type Part } from './realtime-items.ts'
 import { Refused } from './realtime-refused.ts'
 import { type Encoding, firstSeconds, recoded, type Sound, secondsOf, tone } from './realtime-sound.ts'
 import { argumentsOf, calledTool, type FunctionTool } from './tools.ts'
@@ -25,6 +25,8 @@ export type Answer = { isCut: boolean } & (
 )
 
 const longestToneSeconds = 60
+/** In another format it takes up to six times the room, in every response anew. */
+const longestRecodedSeconds = 60
 const greeting = 'Hello from the sandbox.'
 
 /**
@@ -35,16 +37,17 @@ export function answerTo(request: Request, tokenizer: Tokenizer): Answer {
   const tool = toolOf(request)
   if (tool) {
     const args = argumentsOf(tool)
-    const written = tokenizer.first(args, request.mostTokens)
+    const written = first(args, request.mostTokens, tokenizer)
     return { kind: 'call', name: tool.name, args: written, isCut: written.length < args.length }
   }
   const message = lastUserMessage(request.items)
   const sound = message && soundOf(message, request.encoding)
   const whole = (message ? wordsFor(message, sound) : greeting).slice(0, roomFor(1))
-  const text = tokenizer.first(whole, request.mostTokens)
+  const { mostTokens } = request
+  const text = mostTokens === Number.POSITIVE_INFINITY ? whole : first(whole, mostTokens, tokenizer)
   if (request.modality === 'text') return { kind: 'text', text, isCut: text.length < whole.length }
   const spoken = sound ?? tone(request.encoding, Math.min(longestToneSeconds, text.length / spokenCharactersPerSecond))
-  const heard = firstSeconds(spoken, request.mostTokens / audioTokensPerSecond)
+  const heard = firstSeconds(spoken, mostTokens / audioTokensPerSecond)
   const isCut = text.length < whole.length || heard.bytes.length < spoken.bytes.length
   return { kind: 'speech', transcript: text, sound: heard, isCut }
 }
@@ -58,6 +61,10 @@ export function magicText({ items, instructions }: Request): string {
 /** A length as sentences tell it, in seconds. */
 export function lengthOf(sound: Sound): string {
   return `${Math.round(secondsOf(sound) * 1_000) / 1_000} seconds`
+}
+
+function first(text: string, mostTokens: number, tokenizer: Tokenizer): string {
+  return tokenizer.first(text.slice(0, mostExactCharacters), mostTokens)
 }
 
 function lastUserMessage(items: readonly Item[]): Message | null {
@@ -77,7 +84,9 @@ function wordsFor(message: Message, sound: Sound | null): string {
 function soundOf({ content }: Message, encoding: Encoding): Sound | null {
   const sounds = content.filter((part): part is Extract<Part, { sound: Sound }> => 'sound' in part)
   if (sounds.length === 0) return null
-  const bytes = sounds.map(({ sound }) => recoded(sound, encoding))
+  const bytes = sounds.map(({ sound }) =>
+    recoded(sound.encoding === encoding ? sound : firstSeconds(sound, longestRecodedSeconds / sounds.length), encoding),
+  )
   return { encoding, bytes: bytes.length === 1 ? bytes[0]! : Buffer.concat(bytes) }
 }
 

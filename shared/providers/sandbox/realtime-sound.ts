@@ -49,7 +49,9 @@ export function loudness(encoding: Encoding, bytes: Buffer): number {
 function samplesOf(encoding: Encoding, bytes: Buffer): Int16Array {
   if (encoding !== 'audio/pcm') {
     const table = encoding === 'audio/pcmu' ? fromMuLaw : fromALaw
-    return Int16Array.from(bytes, byte => table[byte]!)
+    const samples = new Int16Array(bytes.length)
+    for (let i = 0; i < samples.length; i++) samples[i] = table[bytes[i]!]!
+    return samples
   }
   const samples = new Int16Array(bytes.length >> 1)
   for (let i = 0; i < samples.length; i++) samples[i] = bytes.readInt16LE(i * 2)
@@ -59,7 +61,7 @@ function samplesOf(encoding: Encoding, bytes: Buffer): Int16Array {
 function encoded(encoding: Encoding, samples: Int16Array): Buffer {
   if (encoding !== 'audio/pcm') return Buffer.from(samples.map(encoding === 'audio/pcmu' ? muLaw : aLaw))
   const bytes = Buffer.alloc(samples.length * 2)
-  for (const [i, sample] of samples.entries()) bytes.writeInt16LE(sample, i * 2)
+  for (let i = 0; i < samples.length; i++) bytes.writeInt16LE(samples[i]!, i * 2)
   return bytes
 }
 

@@ -13,6 +13,8 @@ import type { Wire } from './realtime-wire.ts'
 
 const longestSessionSeconds = 3_600
 const mostResponses = 8
+/** In one piece of sound: each is answered before anybody else's frames are. */
+const mostTurns = 500
 /** Of the base64 of one item: what a session's frames have room for. */
 const mostRetrieved = 15 * 1024 * 1024
 
@@ -61,7 +63,13 @@ export class SandboxTalk {
   }
 
   hear(bytes: Buffer): void {
+    let turns = 0
     for (const turn of this.#input.append(bytes)) {
+      if (++turns > mostTurns) {
+        this.clear()
+        const message = `The sound has more than ${mostTurns} beginnings and ends of speech; the buffer was cleared. Send less at a time.`
+        throw new Refused('too_many_turns', message, 'audio')
+      }
       if (turn.speaking) this.#startSpeech(turn)
       else this.#stopSpeech(turn)
     }
