@@ -36,6 +36,7 @@ errors, in the shape of the model’s protocol.
 |---|---|
 | 1011 | the provider failed |
 | 1013 | the gateway restarts, or its store is away: open another session |
+| 4400 | a frame before the beginning of the session could not be read, or asked for what sessions do not have |
 | 4401 | the key was revoked or has expired |
 | 4402 | credits, the key’s cap, or what one session may cost are used up |
 | 4403 | the key may no longer use the model |
