@@ -86,6 +86,12 @@ export function tokenCost(price: TokenPrice, usage: Usage): bigint {
   return cost.pico
 }
 
+/** What a length costs us, in pico-dollars before margin: rounded up, and to the millisecond. */
+export function lengthCost({ unit, usd }: Extract<Price, { unit: 'second' | 'minute' }>, ms: bigint): bigint {
+  const msPerUnit = unit === 'second' ? 1_000n : 60_000n
+  return (picoPerUnit(usd) * ms + msPerUnit - 1n) / msPerUnit
+}
+
 /** A sum over token classes, each taking its tokens from those that are left. */
 class Split {
   pico = 0n

@@ -2,7 +2,7 @@ import type { z } from 'zod'
 import type { IdPrefix } from '../base/ids.ts'
 import { nanoFromPico, picoPerUnit, withMargin } from '../base/money.ts'
 import type { Usage } from '../base/usage.ts'
-import { tokenCost } from '../catalog/prices.ts'
+import { lengthCost, tokenCost } from '../catalog/prices.ts'
 import type { ModelRow, Price } from '../catalog/schema.ts'
 import type { ReferenceField, References } from './media.ts'
 
@@ -57,9 +57,8 @@ function picoOf(price: Price, { usage, pieces, size, characters, seconds }: Quan
     case 'flat':
       return picoPerUnit(price.usd) * BigInt(pieces)
     case 'second':
-      return (picoPerUnit(price.usd) * ms + 999n) / 1_000n
     case 'minute':
-      return (picoPerUnit(price.usd) * ms + 59_999n) / 60_000n
+      return lengthCost(price, ms)
     case 'credit':
       throw new Error('media that is waited for has no invoice')
   }

@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { nanoCeilFromPico, picoPerUnit, withMargin } from '../base/money.ts'
+import { nanoCeilFromPico, withMargin } from '../base/money.ts'
 import type { Usage } from '../base/usage.ts'
-import { maxTokenRates, tokenCost, tokenRates } from '../catalog/prices.ts'
+import { lengthCost, maxTokenRates, tokenCost, tokenRates } from '../catalog/prices.ts'
 import type { Price } from '../catalog/schema.ts'
 import { common } from './media.ts'
 
@@ -71,12 +71,10 @@ export function usePico(price: Price, use: { usage: Usage } | { seconds: number 
 export function lengthPico(price: Price, ms: number): bigint {
   // What a product of fractions is off by is no begun millisecond.
   const wholeMs = Math.ceil(ms - speckMs)
-  const whole = BigInt(wholeMs)
   switch (price.unit) {
     case 'second':
-      return (picoPerUnit(price.usd) * whole + 999n) / 1_000n
     case 'minute':
-      return (picoPerUnit(price.usd) * whole + 59_999n) / 60_000n
+      return lengthCost(price, BigInt(wholeMs))
     case 'token':
       return tokenRates(price, 0).audioInput * BigInt(Math.ceil((wholeMs * tokensPerSecond) / 1_000))
     default:

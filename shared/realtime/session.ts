@@ -40,6 +40,8 @@ export class Session {
   readonly #services: Services
   readonly #beginning: Beginning
   readonly #startedMs: number
+  /** How often providers were asked, until one opened it. */
+  readonly #attempts: number
   readonly #adapter: RealtimeAdapter
   readonly #meter: RealtimeMeter
   readonly #reservation: RollingReservation
@@ -63,13 +65,13 @@ export class Session {
     const { promise, resolve } = Promise.withResolvers<Report>()
     this.over = promise
     this.#resolve = resolve
-    const attempts = tried.length + (opened ? 1 : 0)
+    this.#attempts = tried.length + (opened ? 1 : 0)
     this.headers = answerHeaders({
       id,
       target,
       mode: policy.mode,
       ticket,
-      attempts,
+      attempts: this.#attempts,
       test: policy.environment === 'test',
     })
     this.#reservation = new RollingReservation({
@@ -225,7 +227,7 @@ export class Session {
   }
 
   #finish(): void {
-    const { id, order, target, tried, opened } = this.#beginning
+    const { id, order, target } = this.#beginning
     const { atMs, status, errorCode } = this.#ending!
     this.#reservation.close(atMs)
     this.#resolve({
@@ -233,7 +235,7 @@ export class Session {
       model: target.model.id,
       provider: target.provider.name,
       mode: order.known.policy.mode,
-      attempts: tried.length + (opened ? 1 : 0),
+      attempts: this.#attempts,
       status,
       errorCode,
       costNano: this.#chargedNano,
@@ -255,7 +257,7 @@ export class Session {
 
   /** What one part of the session comes to; the request log has the session's figures until then. */
   #settlePart({ ticket, costNano, tokens, usage, part, chargedAt }: Part, last: boolean): void {
-    const { id, order, target, tried, opened } = this.#beginning
+    const { id, order, target, opened } = this.#beginning
     // The cap is the one that it was reserved under, whatever the key has by now.
     const policy = { ...order.known.policy, capNano: ticket.spender.capNano }
     const ending = last && this.#ending ? this.#ending : { status: switched, errorCode: null, finishReason: null }
@@ -268,7 +270,7 @@ export class Session {
       mode: policy.mode,
       model: target.model.id,
       provider: target.provider.name,
-      attempts: tried.length + (opened ? 1 : 0),
+      attempts: this.#attempts,
       startedMs: this.#startedMs,
       firstByteMs: opened ? opened.openedMs - this.#startedMs : null,
       durationMs: chargedAt - this.#startedMs,
