@@ -3,14 +3,18 @@ import Koa from 'koa'
 import { GatewayError } from '../shared/base/errors.ts'
 import { parseJson, refuseNul } from '../shared/base/json.ts'
 import { validate } from '../shared/base/validate.ts'
-import { authorise } from '../shared/keys/policy.ts'
+import { authorise, type Scope } from '../shared/keys/policy.ts'
 import type { Services } from '../shared/services.ts'
-import type { Context, Endpoint, State, Validated } from './endpoint.ts'
+import { openAuth } from './auth/auth.ts'
+import { dashboard } from './dashboard/door.ts'
+import { dashboardEndpoints } from './dashboard/routes/index.ts'
+import type { Access, Context, Endpoint, State, Validated } from './endpoint.ts'
 import { readJsonBody } from './middleware/body.ts'
 import { edge } from './middleware/edge.ts'
 import { asForm, dropUploads, isForm, takeForm } from './middleware/form.ts'
 import { idempotencyKeyOf, type Kept, once, type Repeatable } from './middleware/idempotency.ts'
 import { admitFree, provisioningKey, standardKey } from './middleware/key.ts'
+import { enterSession, type SessionAccess } from './middleware/session.ts'
 import { endpoints } from './routes/index.ts'
 
 /** The HTTP application over opened services. */
@@ -20,17 +24,18 @@ export function createApp(services: Services): Koa<State> {
   app.on('error', error => services.log.debug({ err: error }, 'connection'))
   const router = new Router<State>()
   const fixed = new Map<string, Endpoint>()
-  for (const endpoint of endpoints) {
+  for (const endpoint of [...endpoints, ...dashboardEndpoints]) {
     if (!endpoint.path.includes('{')) fixed.set(`${endpoint.method.toUpperCase()} ${endpoint.path}`, endpoint)
     const pattern = endpoint.path.replace(/\{(\w+)\}/g, endpoint.deep ? '*$1' : ':$1')
     router[endpoint.method](pattern, ctx => serve(endpoint, ctx as unknown as Context))
   }
-  app.use(edge(services))
+  app.use(edge(services, openAuth(services)))
   // Paths without parameters need no matching, and the busiest ones are among them.
   app.use((ctx, next) => {
     const endpoint = fixed.get(`${ctx.method} ${ctx.path}`)
     return endpoint ? serve(endpoint, ctx as unknown as Context) : next()
   })
+  app.use(dashboard(services))
   app.use(router.routes() as Koa.Middleware<State>)
   app.use(noRoute(router))
   return app
@@ -55,8 +60,8 @@ async function serve(endpoint: Endpoint, ctx: Context): Promise<void> {
     refuseNul(ctx.params)
     refuseNul(state.query)
     // What provisioning bodies say is stored as it is; the text of a prompt may hold anything.
-    if (endpoint.access === 'provisioning') refuseNul(state.body)
-    key = endpoint.method === 'post' ? idempotencyKeyOf(headers['idempotency-key']) : null
+    if (!isServing(endpoint.access)) refuseNul(state.body)
+    key = isRepeatable(endpoint) ? idempotencyKeyOf(headers['idempotency-key']) : null
   } catch (error) {
     // Whatever is wrong with the request, a revoked key hears about the key first.
     await dropUploads(ctx)
@@ -74,6 +79,19 @@ async function serve(endpoint: Endpoint, ctx: Context): Promise<void> {
   }
 }
 
+function isServing(access: Access): access is { scope: Scope | null } {
+  return typeof access === 'object' && 'scope' in access
+}
+
+function isSession(access: Access): access is SessionAccess {
+  return access !== 'public' && access !== 'provisioning' && !isServing(access)
+}
+
+/** Whether an `Idempotency-Key` counts here. A person sees what came of a click. */
+function isRepeatable({ method, access }: Endpoint): boolean {
+  return method === 'post' && !isSession(access)
+}
+
 async function countFree(ctx: Context): Promise<void> {
   ctx.set(await admitFree(ctx.state.services, ctx.state.known))
 }
@@ -86,7 +104,8 @@ async function enter(endpoint: Endpoint, ctx: Context, authorization: string | u
     state.wide.organisation = state.organisationId
     return
   }
-  state.known = await standardKey(state.services, authorization, endpoint.access.scope)
+  if (isSession(endpoint.access)) return enterSession(endpoint.access, ctx)
+  state.known = await standardKey(state.services, authorization, (endpoint.access as { scope: Scope | null }).scope)
   state.wide.organisation = state.known.policy.organisationId
   state.wide.key = state.known.policy.keyId
 }
@@ -99,11 +118,15 @@ async function confirmKey({ state: { known, services } }: Context): Promise<void
 }
 
 async function handle(endpoint: Endpoint, ctx: Context): Promise<void> {
-  const { services, known, organisationId, body, raw, uploads = [], query, client, requestId, wide } = ctx.state
+  const { services, known, organisationId, person, role, actor, body, raw, uploads = [], query } = ctx.state
+  const { client, requestId, wide } = ctx.state
   const request: Validated<unknown, unknown> = {
     services,
     known,
     organisationId,
+    person,
+    role,
+    actor,
     body,
     raw,
     uploads,

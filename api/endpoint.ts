@@ -2,11 +2,14 @@ import type { ParameterizedContext } from 'koa'
 import type { z } from 'zod'
 import type { ErrorCode } from '../shared/base/errors.ts'
 import type { StoredFile } from '../shared/jobs/files.ts'
+import type { Actor } from '../shared/keys/audit.ts'
 import type { Known } from '../shared/keys/policies.ts'
 import type { Scope } from '../shared/keys/policy.ts'
 import type { Services } from '../shared/services.ts'
+import type { Auth, Person } from './auth/auth.ts'
 import type { HttpClient } from './http-client.ts'
 import type { Fields, FilePart } from './middleware/multipart.ts'
+import type { Role } from './middleware/session.ts'
 
 /** What one request carries from middleware to middleware. */
 export type State = {
@@ -15,8 +18,14 @@ export type State = {
   startedMs: number
   /** The standard key, once the guard has looked at it; absent on routes that take none. */
   known: Known
-  /** The organisation of a provisioning key. */
+  /** The organisation of a provisioning key, or of the address of a dashboard's route. */
   organisationId: string
+  /** Whoever is signed in, on routes of the dashboard, and their role in the organisation of the address. */
+  person: Person
+  role: Role
+  /** Who is noted for a change, on routes of the dashboard and of provisioning keys. */
+  actor: Actor
+  auth: () => Promise<Auth>
   body: unknown
   /** The JSON body's bytes as they came; of a form, a digest of what is in it. */
   raw: Buffer
@@ -29,8 +38,11 @@ export type State = {
 }
 export type Context = ParameterizedContext<State>
 
-/** Who may call: anybody, a standard key with a scope (null = any valid key), or a provisioning key. */
-export type Access = 'public' | 'provisioning' | { scope: Scope | null }
+/**
+ * Who may call: anybody, a standard key with a scope (null = any valid key), or a provisioning key. Routes of the dashboard
+ * take a signed-in person: any, an operator of the service, or a member of the `{organisation}` in the path with at least a role.
+ */
+export type Access = 'public' | 'provisioning' | { scope: Scope | null } | 'person' | 'operator' | { role: Role }
 
 /** An optional request header that an endpoint reads, as the documentation has it. */
 export type Header = { name: string; maxLength: number; description: string }
@@ -75,6 +87,9 @@ export type Validated<Body, Query> = {
   services: Services
   known: Known
   organisationId: string
+  person: Person
+  role: Role
+  actor: Actor
   body: Body
   raw: Buffer
   uploads: Upload[]

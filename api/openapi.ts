@@ -6,7 +6,8 @@ import type { Endpoint, Form, FormFile, Header } from './endpoint.ts'
 type Json = Record<string, unknown>
 
 const always: ErrorCode[] = ['internal_error', 'service_unavailable']
-const byAccess: Record<'public' | 'provisioning' | 'key', ErrorCode[]> = {
+const ofSessions: ErrorCode[] = ['not_signed_in', 'origin_not_allowed', 'insufficient_role']
+const byAccess: Record<'public' | 'provisioning' | 'key' | 'person' | 'operator' | 'role', ErrorCode[]> = {
   public: [],
   provisioning: ['missing_api_key', 'invalid_api_key', 'revoked_api_key', 'wrong_key_type'],
   key: [
@@ -17,6 +18,9 @@ const byAccess: Record<'public' | 'provisioning' | 'key', ErrorCode[]> = {
     'wrong_key_type',
     'rate_limit_exceeded',
   ],
+  person: ofSessions,
+  operator: ofSessions,
+  role: [...ofSessions, 'not_found'],
 }
 const ofBodies: ErrorCode[] = [
   'invalid_json',
@@ -38,8 +42,9 @@ const ofPosts: ErrorCode[] = ['invalid_request', 'idempotency_key_reused', 'idem
 
 /** Every error code an endpoint can answer with. */
 export function errorsOf({ access, body, form, query, path, method, errors = [] }: Endpoint): ErrorCode[] {
-  const codes: ErrorCode[] = [...always, ...byAccess[typeof access === 'object' ? 'key' : access], ...errors]
-  if (typeof access === 'object' && access.scope !== null) codes.push('insufficient_scope')
+  const kind = typeof access === 'string' ? access : 'scope' in access ? 'key' : 'role'
+  const codes: ErrorCode[] = [...always, ...byAccess[kind], ...errors]
+  if (typeof access === 'object' && 'scope' in access && access.scope !== null) codes.push('insufficient_scope')
   if (body && !form?.only) codes.push(...ofBodies)
   if (form) codes.push(...ofForms)
   if (query) codes.push(...ofQueries)

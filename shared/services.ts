@@ -7,6 +7,7 @@ import type { Blobs } from './io/blobs.ts'
 import { Bulk } from './io/bulk.ts'
 import { type Database, openDatabase } from './io/db.ts'
 import type { Logger } from './io/log.ts'
+import { Mailer } from './io/mail.ts'
 import { openBlobs } from './io/open-blobs.ts'
 import { openProducer, type Redis, ready } from './io/redis.ts'
 import type { Door } from './io/safe-url.ts'
@@ -62,6 +63,7 @@ export type Services = {
   delayed: DelayedJobs
   delayedTasks: Tasks<DelayedTask>
   webhooks: Webhooks
+  mailer: Mailer
   batches: Batches
   batchJournal: BatchJournal
   batchWakes: BatchWakes
@@ -97,11 +99,13 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
   for (const queue of Object.values(queues)) queue.on('error', error => log.warn({ err: error }, 'queue connection'))
   const webhooks = new Webhooks({ db, queue: queues.webhooks, clock })
   const endings = new Endings(redis)
+  const mailer = new Mailer(config.email, redis, log)
   let closing: Promise<void> | null = null
   const close = async () => {
     health.close()
     lanes.close()
     endings.close()
+    mailer.close()
     await admission.close()
     await upstreams.close()
     await Promise.all(Object.values(queues).map(queue => queue.close()))
@@ -137,6 +141,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
     delayed: new DelayedJobs({ db, clock }),
     delayedTasks: new Tasks(queues.async, redis),
     webhooks,
+    mailer,
     batches: new Batches({ db, webhooks, clock }),
     batchJournal: new BatchJournal({ db, bulk }),
     batchWakes: new BatchWakes(queues.batches),

@@ -14,6 +14,7 @@ const floors: Record<string, number> = {
   'shared/keys': 3,
   'shared/providers': 4,
   'shared/jobs': 4,
+  'shared/payments': 4,
   'shared/services.ts': 5,
   'shared/chat': 5,
   'shared/media': 5,
@@ -21,6 +22,7 @@ const floors: Record<string, number> = {
   'shared/async': 6,
   'shared/batches': 6,
   'shared/realtime': 6,
+  'shared/alerts': 6,
   api: 7,
   workers: 7,
 }

@@ -8,7 +8,7 @@ const mostDiscardedBytes = 64 * 1024 * 1024
 
 /** A request's bytes. Throws 413 beyond 10 MiB, 415 for another content type or encoding. */
 export function readJsonBody(request: IncomingMessage): Promise<Buffer> {
-  const { 'content-type': type, 'content-encoding': encoding, 'content-length': length } = request.headers
+  const { 'content-type': type, 'content-encoding': encoding } = request.headers
   if (type !== undefined && !/^application\/(json|[\w.-]+\+json)\b/i.test(type)) {
     request.resume()
     throw new GatewayError('unsupported_media_type', 'Send the body as `Content-Type: application/json`.')
@@ -17,19 +17,24 @@ export function readJsonBody(request: IncomingMessage): Promise<Buffer> {
     request.resume()
     throw new GatewayError('unsupported_media_type', 'Send the body without a Content-Encoding.')
   }
-  if (Number(length) > mostBodyBytes) {
+  return readBody(request, mostBodyBytes)
+}
+
+/** A request's bytes, whatever they are. Throws 413 beyond `mostBytes`. */
+export function readBody(request: IncomingMessage, mostBytes: number): Promise<Buffer> {
+  if (Number(request.headers['content-length']) > mostBytes) {
     discard(request)
-    throw tooLarge()
+    throw tooLarge(mostBytes)
   }
   return new Promise((resolve, reject) => {
     const parts: Buffer[] = []
     let bytes = 0
     request.on('data', (part: Buffer) => {
       bytes += part.length
-      if (bytes <= mostBodyBytes) parts.push(part)
-      else if (bytes - part.length <= mostBodyBytes) {
+      if (bytes <= mostBytes) parts.push(part)
+      else if (bytes - part.length <= mostBytes) {
         parts.length = 0
-        reject(tooLarge())
+        reject(tooLarge(mostBytes))
       } else if (bytes > mostDiscardedBytes) request.destroy()
     })
     request.on('end', () => resolve(parts.length === 1 ? parts[0]! : Buffer.concat(parts)))
@@ -49,12 +54,10 @@ export function discard(request: IncomingMessage): void {
   })
 }
 
-function tooLarge(): GatewayError {
-  return new GatewayError(
-    'request_too_large',
-    'The body is larger than 10 MiB. Upload large files with POST /v1/uploads and refer to them by URL.',
-    {
-      headers: { connection: 'close' },
-    },
-  )
+function tooLarge(mostBytes: number): GatewayError {
+  const message =
+    mostBytes === mostBodyBytes
+      ? 'The body is larger than 10 MiB. Upload large files with POST /v1/uploads and refer to them by URL.'
+      : `The body is larger than ${mostBytes / 1024} KiB.`
+  return new GatewayError('request_too_large', message, { headers: { connection: 'close' } })
 }

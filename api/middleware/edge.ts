@@ -3,6 +3,7 @@ import { GatewayError } from '../../shared/base/errors.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { isOutage } from '../../shared/io/outage.ts'
 import type { Services } from '../../shared/services.ts'
+import type { Auth } from '../auth/auth.ts'
 import type { State } from '../endpoint.ts'
 import { HttpClient } from '../http-client.ts'
 
@@ -13,11 +14,11 @@ export function requestIdOf(inbound: unknown): string {
 
 const validRequestId = /^[A-Za-z0-9._:-]{1,128}$/
 
-/** Pages of any origin may call and may read every header (contract §1); there are no cookies to protect. */
+/** Pages of any origin may call and may read every header (contract §1): /v1 takes keys, never the dashboard's cookies. */
 export const corsHeaders = { 'access-control-allow-origin': '*', 'access-control-expose-headers': '*' }
 
 /** The outermost layer: request id, CORS, errors to bodies, one log line. */
-export function edge(services: Services): Middleware<State> {
+export function edge(services: Services, auth: () => Promise<Auth>): Middleware<State> {
   return async (ctx, next) => {
     const { clock, log } = services
     const requestId = requestIdOf(ctx.req.headers['x-request-id'])
@@ -27,6 +28,7 @@ export function edge(services: Services): Middleware<State> {
       : { 'x-request-id': requestId }
     const { state } = ctx
     state.services = services
+    state.auth = auth
     state.requestId = requestId
     state.startedMs = clock.now()
     state.wide = {}

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { z } from 'zod'
 import { nanoFromUsd, ppmFromPercent } from './money.ts'
+import { dayMs } from './time.ts'
 
 /** Where a development stack started by `npm run dev` writes its addresses, so that commands beside it find them. */
 export const devStackFile = 'dev.json'
@@ -63,6 +64,19 @@ const variables = z.object({
   REALTIME_MAX_USD: z.coerce.number().positive().max(10_000).default(10),
   REALTIME_MAX_SESSIONS: positive(100_000).default(20),
   REALTIME_ORIGINS: origins.optional(),
+  SMTP_URL: url('smtp:', 'smtps:').optional(),
+  EMAIL_FROM: z.string().min(3).max(200).optional(),
+  SIGN_UP: z.enum(['open', 'invitation']).default('open'),
+  TRUSTED_PROXIES: z.coerce.number().int().min(0).max(10).default(0),
+  DEV_OUTBOX: flag.default(false),
+  OIDC_ISSUER: url('https:', 'http:').optional(),
+  OIDC_CLIENT_ID: z.string().min(1).optional(),
+  OIDC_CLIENT_SECRET: z.string().min(1).optional(),
+  OIDC_NAME: z.string().min(1).max(40).default('single sign-on'),
+  STRIPE_SECRET_KEY: z.string().min(1).optional(),
+  STRIPE_WEBHOOK_SECRET: z.string().min(1).optional(),
+  STRIPE_BASE_URL: url('https:', 'http:').optional(),
+  ACH_HOLD_DAYS: z.coerce.number().int().min(0).max(60).default(5),
 })
 
 /** `webhookSecret` verifies what a provider calls back with, where it signs with a secret of the account. */
@@ -108,6 +122,16 @@ export type Config = {
   discountsPpm: { '1h': bigint; '6h': bigint; batch: bigint }
   /** Bounds of one session, how many an organisation may have at a time, and the pages that may open them; null = any. */
   realtime: { mostMs: number; mostNano: number; mostSessions: number; origins: readonly string[] | null }
+  /** How emails leave; without `smtpUrl` their links are logged, and `outbox` shows them on a page (never in production). */
+  email: { smtpUrl: string | null; from: string; outbox: boolean }
+  /** Whether strangers may make an account, or only people who were invited. */
+  signUp: 'open' | 'invitation'
+  /** How many proxies before this process append to X-Forwarded-For. */
+  trustedProxies: number
+  /** An OpenID Connect provider to sign in with. */
+  oidc: { issuer: string; clientId: string; clientSecret: string; name: string } | null
+  /** Payments by card and ACH; `achHoldMs` is how long an ACH deposit cannot be spent. */
+  stripe: { secretKey: string; webhookSecret: string; baseUrl: string | null; achHoldMs: number } | null
   /** By provider name in lower case: what `<PROVIDER>_API_KEY`, `_BASE_URL` and `_WEBHOOK_SECRET` say. */
   providers: ReadonlyMap<string, ProviderSettings>
 }
@@ -131,13 +155,19 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
   const present = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''))
   const parsed = variables.safeParse({ ...devStack(dataDir), ...present }, { reportInput: true })
   const providers = providerSettings(present as Record<string, string>)
-  const faults = [...(parsed.success ? [] : parsed.error.issues.map(describe)), ...providers.faults]
+  const faults = [
+    ...(parsed.success ? [] : parsed.error.issues.map(describe)),
+    ...together(present, ['OIDC_ISSUER', 'OIDC_CLIENT_ID', 'OIDC_CLIENT_SECRET']),
+    ...together(present, ['STRIPE_SECRET_KEY', 'STRIPE_WEBHOOK_SECRET']),
+    ...providers.faults,
+  ]
   if (!parsed.success || faults.length > 0) throw new ConfigError(faults)
   const v = parsed.data
+  const publicUrl = (v.PUBLIC_URL ?? `http://localhost:${v.PORT}`).replace(/\/+$/, '')
   return {
     port: v.PORT,
     host: v.HOST,
-    publicUrl: (v.PUBLIC_URL ?? `http://localhost:${v.PORT}`).replace(/\/+$/, ''),
+    publicUrl,
     reachable: v.PUBLIC_URL !== undefined && (v.ALLOW_PRIVATE_URLS || v.PUBLIC_URL.startsWith('https:')),
     databaseUrl: v.DATABASE_URL,
     redisUrl: v.REDIS_URL,
@@ -176,8 +206,37 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
       mostSessions: v.REALTIME_MAX_SESSIONS,
       origins: v.REALTIME_ORIGINS ?? null,
     },
+    ...peopleSettings(v, publicUrl),
     providers: providers.settings,
   }
+}
+
+/** What accounts, emails and payments need. */
+function peopleSettings(v: z.output<typeof variables>, publicUrl: string) {
+  const { OIDC_ISSUER: issuer, OIDC_CLIENT_ID: clientId, OIDC_CLIENT_SECRET: clientSecret } = v
+  const { STRIPE_SECRET_KEY: secretKey, STRIPE_WEBHOOK_SECRET: webhookSecret, STRIPE_BASE_URL: stripeUrl } = v
+  return {
+    email: {
+      smtpUrl: v.SMTP_URL ?? null,
+      from: v.EMAIL_FROM ?? `Headgate <no-reply@${new URL(publicUrl).hostname}>`,
+      outbox: v.DEV_OUTBOX,
+    },
+    signUp: v.SIGN_UP,
+    trustedProxies: v.TRUSTED_PROXIES,
+    oidc: issuer && clientId && clientSecret ? { issuer, clientId, clientSecret, name: v.OIDC_NAME } : null,
+    stripe:
+      secretKey && webhookSecret
+        ? { secretKey, webhookSecret, baseUrl: stripeUrl ?? null, achHoldMs: v.ACH_HOLD_DAYS * dayMs }
+        : null,
+  }
+}
+
+/** Faults of variables that mean something only together. */
+function together(present: Record<string, string | undefined>, names: string[]): string[] {
+  const missing = names.filter(name => present[name] === undefined)
+  return missing.length === 0 || missing.length === names.length
+    ? []
+    : missing.map(name => `${name} is not set, but ${names.filter(other => !missing.includes(other)).join(', ')} is`)
 }
 
 /** Prints every fault of the configuration on its own line. */
@@ -216,7 +275,7 @@ function providerSettings(env: Record<string, string>): { settings: Map<string, 
   const faults: string[] = []
   for (const [variable, value] of Object.entries(env)) {
     const [, name, what] = /^([A-Z][A-Z0-9_]*?)_(API_KEY|BASE_URL|WEBHOOK_SECRET)$/.exec(variable) ?? []
-    if (!name) continue
+    if (!name || name === 'STRIPE') continue
     const provider = settings.get(name.toLowerCase()) ?? { apiKeys: [], baseUrl: null, webhookSecret: null }
     settings.set(name.toLowerCase(), provider)
     if (what === 'WEBHOOK_SECRET') provider.webhookSecret = value

@@ -1,0 +1,97 @@
+import { existsSync } from 'node:fs'
+import type { ServerResponse } from 'node:http'
+import { join } from 'node:path'
+import type Koa from 'koa'
+import sirv, { type RequestHandler } from 'sirv'
+import { GatewayError } from '../../shared/base/errors.ts'
+import type { Services } from '../../shared/services.ts'
+import { clientAddress } from '../auth/address.ts'
+import { addressHeader, authPath } from '../auth/auth.ts'
+import type { Context, State } from '../endpoint.ts'
+import { readBody } from '../middleware/body.ts'
+
+/** Where `npm run build` puts the pages. */
+export const builtPages = join(import.meta.dirname, 'dist')
+
+const mostAuthBytes = 64 * 1_024
+const yearS = 365 * 24 * 3_600
+
+/** Everything under /dashboard but the routes of `dashboardEndpoints`: accounts, and the pages with what they are made of. */
+export function dashboard(services: Services): Koa.Middleware<State> {
+  const pages = existsSync(builtPages) ? openPages(services) : null
+  return async (ctx, next) => {
+    if (ctx.path !== '/dashboard' && !ctx.path.startsWith('/dashboard/')) return next()
+    ctx.set('x-content-type-options', 'nosniff')
+    ctx.set('referrer-policy', 'same-origin')
+    if (services.config.publicUrl.startsWith('https:')) ctx.set('strict-transport-security', `max-age=${yearS}`)
+    if (ctx.path.startsWith(`${authPath}/`)) return authenticate(ctx as Context)
+    if (ctx.path.startsWith('/dashboard/api/')) {
+      ctx.set('cache-control', 'no-store')
+      return next()
+    }
+    if (ctx.method !== 'GET' && ctx.method !== 'HEAD') return next()
+    if (!pages) throw new GatewayError('not_found', 'The dashboard is not built: run `npm run build`.')
+    ctx.set('x-request-id', ctx.state.requestId)
+    ctx.respond = false
+    ctx.req.url = ctx.url.slice('/dashboard'.length) || '/'
+    pages(ctx.req, ctx.res)
+  }
+}
+
+/** The built pages. An address that is no file is one of the application's own. */
+function openPages(services: Services): RequestHandler {
+  return sirv(builtPages, {
+    single: true,
+    gzip: true,
+    brotli: true,
+    etag: true,
+    setHeaders: (response, path) => setPageHeaders(response, path, services),
+  })
+}
+
+/** Styles in attributes are what the component kit lives on; scripts come from here alone. */
+function contentPolicy({ config }: Services): string {
+  // Results may lie in a store elsewhere; it answers at signed addresses only.
+  const elsewhere = config.storageUrl.startsWith('s3:') ? ' https:' : ''
+  return [
+    "default-src 'self'",
+    "style-src 'self' 'unsafe-inline'",
+    `img-src 'self' data: blob:${elsewhere}`,
+    `media-src 'self' data: blob:${elsewhere}`,
+    `connect-src 'self' data: blob:${elsewhere}`,
+    "script-src 'self' 'wasm-unsafe-eval'",
+    "worker-src 'self' blob:",
+    "object-src 'none'",
+    "base-uri 'none'",
+    "form-action 'self'",
+    "frame-ancestors 'none'",
+  ].join('; ')
+}
+
+function setPageHeaders(response: ServerResponse, path: string, services: Services): void {
+  if (path.includes('/assets/')) return void response.setHeader('cache-control', `public, max-age=${yearS}, immutable`)
+  response.setHeader('cache-control', 'no-cache')
+  response.setHeader('content-security-policy', contentPolicy(services))
+  response.setHeader('x-frame-options', 'DENY')
+}
+
+/** Hands a request to the accounts' library, which speaks fetch. */
+async function authenticate(ctx: Context): Promise<void> {
+  const { req, state } = ctx
+  const headers = new Headers()
+  for (const [name, value] of Object.entries(req.headers)) if (value !== undefined) headers.set(name, String(value))
+  headers.set(addressHeader, clientAddress(req, state.services.config.trustedProxies))
+  const hasBody = ctx.method !== 'GET' && ctx.method !== 'HEAD'
+  const body = hasBody ? await readBody(req, mostAuthBytes) : null
+  const url = new URL(ctx.url, `http://${req.headers.host ?? 'localhost'}`)
+  const auth = await state.auth()
+  const answer = await auth.handle(
+    new Request(url, { method: ctx.method, headers, body: body && new Uint8Array(body) }),
+  )
+  ctx.status = answer.status
+  for (const [name, value] of answer.headers) if (name !== 'set-cookie') ctx.set(name, value)
+  const cookies = answer.headers.getSetCookie()
+  if (cookies.length > 0) ctx.set('set-cookie', cookies)
+  ctx.set('cache-control', 'no-store')
+  ctx.body = Buffer.from(await answer.arrayBuffer())
+}

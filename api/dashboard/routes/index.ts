@@ -1,0 +1,5 @@
+import type { Endpoint } from '../../endpoint.ts'
+import { personRoutes } from './person.ts'
+
+/** What the dashboard's pages ask for. They are not part of the public API and may change with any version. */
+export const dashboardEndpoints: readonly Endpoint[] = [...personRoutes]

@@ -1,0 +1,91 @@
+import { GatewayError } from '../../../shared/base/errors.ts'
+import { endpoint } from '../../endpoint.ts'
+import type { Me, OutboxItem, PublicSettings, Role } from '../wire/person.ts'
+
+const mostInvitations = 20
+
+const me = endpoint({
+  method: 'get',
+  path: '/dashboard/api/me',
+  tag: 'Dashboard',
+  summary: 'Who is signed in, and where they are a member',
+  access: 'person',
+  answers: { 200: { description: 'The person.' } },
+  async handle({ services: { db, clock }, person }): Promise<Me> {
+    const pending = { email: person.email, status: 'pending', expiresAt: { gt: new Date(clock.now()) } }
+    const [memberships, invitations] = await Promise.all([
+      db.membership.findMany({
+        where: { userId: person.id },
+        include: { organisation: { select: { name: true } } },
+        orderBy: { createdAt: 'asc' },
+      }),
+      person.emailVerified
+        ? db.invitation.findMany({
+            where: pending,
+            include: { organisation: { select: { name: true } } },
+            take: mostInvitations,
+          })
+        : [],
+    ])
+    return {
+      id: person.id,
+      name: person.name,
+      email: person.email,
+      email_verified: person.emailVerified,
+      operator: person.operator,
+      organisations: memberships.map(({ organisationId, organisation, role }) => ({
+        id: organisationId,
+        name: organisation.name,
+        role: role as Role,
+      })),
+      invitations: invitations.map(({ id, organisation, role, expiresAt }) => ({
+        id,
+        organisation_name: organisation.name,
+        role,
+        expires_at: expiresAt.toISOString(),
+      })),
+    }
+  },
+})
+
+const settings = endpoint({
+  method: 'get',
+  path: '/dashboard/api/settings',
+  tag: 'Dashboard',
+  summary: 'How one gets in here',
+  access: 'public',
+  answers: { 200: { description: 'The settings that pages for visitors need.' } },
+  handle({ services: { config } }): PublicSettings {
+    const { signUp, oidc, email, stripe } = config
+    return {
+      sign_up: signUp,
+      oidc: oidc?.name ?? null,
+      outbox: email.outbox && email.smtpUrl === null,
+      payments: stripe !== null,
+    }
+  },
+})
+
+const outbox = endpoint({
+  method: 'get',
+  path: '/dashboard/api/outbox',
+  tag: 'Dashboard',
+  summary: 'The emails that a development machine did not send',
+  access: 'public',
+  answers: { 200: { description: 'The latest, newest first.' } },
+  errors: ['not_found'],
+  async handle({ services: { mailer } }): Promise<{ data: OutboxItem[] }> {
+    const mails = await mailer.outbox()
+    if (!mails) throw new GatewayError('not_found', 'There is no outbox here.')
+    const data = mails.map(({ to, subject, text, link, sentAt }) => ({
+      to,
+      subject,
+      text,
+      link: link ?? null,
+      sent_at: sentAt,
+    }))
+    return { data }
+  },
+})
+
+export const personRoutes = [me, settings, outbox]

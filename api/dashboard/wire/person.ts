@@ -1,0 +1,37 @@
+/** What the dashboard's pages and its routes tell each other. */
+
+export type Role = 'member' | 'admin' | 'owner'
+
+export type OrganisationSummary = { id: string; name: string; role: Role }
+
+/** GET /dashboard/api/me */
+export type Me = {
+  id: string
+  name: string
+  email: string
+  email_verified: boolean
+  operator: boolean
+  organisations: OrganisationSummary[]
+  /** Pending, for the person's address. */
+  invitations: { id: string; organisation_name: string; role: string; expires_at: string }[]
+}
+
+/** GET /dashboard/api/settings, for visitors too. */
+export type PublicSettings = {
+  sign_up: 'open' | 'invitation'
+  /** The name of the single sign-on, where there is one. */
+  oidc: string | null
+  /** Whether emails can be read at /dashboard/outbox (development only). */
+  outbox: boolean
+  /** Whether credits can be bought by card and ACH. */
+  payments: boolean
+}
+
+/** GET /dashboard/api/outbox */
+export type OutboxItem = {
+  to: string
+  subject: string
+  text: string
+  link: { label: string; url: string } | null
+  sent_at: string
+}

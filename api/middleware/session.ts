@@ -1,0 +1,50 @@
+import { GatewayError } from '../../shared/base/errors.ts'
+import type { Context } from '../endpoint.ts'
+
+/** From the humblest to the highest: each may do what the ones before may (docs/decisions/accounts.md). */
+const roles = ['member', 'admin', 'owner'] as const
+export type Role = (typeof roles)[number]
+export type SessionAccess = 'person' | 'operator' | { role: Role }
+
+/**
+ * Lets a signed-in person in: their session comes with a cookie, so what changes anything must come from a page of ours.
+ * Throws 401 `not_signed_in`, 403, and 404 for an organisation that is not theirs.
+ */
+export async function enterSession(access: SessionAccess, ctx: Context): Promise<void> {
+  const { state, req } = ctx
+  if (ctx.method !== 'GET') assertOwnOrigin(ctx)
+  const auth = await state.auth()
+  const cookie = req.headers.cookie ?? ''
+  const person = cookie === '' ? null : await auth.person(new Headers({ cookie }))
+  if (!person) throw new GatewayError('not_signed_in', 'Sign in first.')
+  state.person = person
+  state.actor = { kind: 'user', id: person.id, name: person.email }
+  state.wide.person = person.id
+  if (access === 'operator' && !person.operator)
+    throw new GatewayError('insufficient_role', 'This page is for operators of the service.')
+  if (typeof access !== 'object') return
+  const organisationId = String(ctx.params.organisation)
+  const where = { organisationId_userId: { organisationId, userId: person.id } }
+  const membership = await state.services.db.membership.findUnique({ where })
+  if (!membership) throw new GatewayError('not_found', 'There is no such organisation.')
+  state.organisationId = organisationId
+  state.role = membership.role as Role
+  state.wide.organisation = organisationId
+  if (!hasRole(state.role, access.role))
+    throw new GatewayError(
+      'insufficient_role',
+      `This needs the role ${access.role} in the organisation, yours is ${state.role}.`,
+    )
+}
+
+/** Whether a role may do what another may. */
+export function hasRole(role: Role, needed: Role): boolean {
+  return roles.indexOf(role) >= roles.indexOf(needed)
+}
+
+/** Browsers name the page's origin on every request that changes something. Throws 403 for another host's page, or none. */
+export function assertOwnOrigin(ctx: Context): void {
+  const { origin, host } = ctx.req.headers
+  if (origin !== undefined && URL.canParse(origin) && new URL(origin).host === host) return
+  throw new GatewayError('origin_not_allowed', 'Requests of the dashboard come from its own pages.')
+}
