@@ -4,6 +4,7 @@ import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { devStackFile } from '../shared/base/config.ts'
 import { type AppProcess, startApp, waitUntilReady } from './app.ts'
+import { buildDashboard } from './dashboard.ts'
 import { migrate } from './migrate.ts'
 import { freePort, nextFreePort, portIsFree } from './ports.ts'
 import { startPostgres } from './postgres.ts'
@@ -29,7 +30,7 @@ await start().catch(error => {
 async function start(): Promise<void> {
   await mkdir(dataDir, { recursive: true })
   await refuseSecondStart()
-  const [databaseUrl, redisUrl] = await startServices()
+  const [[databaseUrl, redisUrl]] = await Promise.all([startServices(), buildDashboard()])
   await migrate(databaseUrl)
   const keys = await seedDemo({ databaseUrl, redisUrl, dataDir })
   const port = await choosePort()

@@ -1,0 +1,65 @@
+import type { Config } from '../../../shared/base/config.ts'
+import { publicPricing } from '../../../shared/catalog/prices.ts'
+import { endpoints, type ModelRow } from '../../../shared/catalog/schema.ts'
+import type { Target } from '../../../shared/providers/contract.ts'
+import type { Services } from '../../../shared/services.ts'
+import { endpoint } from '../../endpoint.ts'
+import { marginOf } from '../../routes/models.ts'
+import type { CatalogModel, ModelProvider, ModelsAnswer } from '../wire/models.ts'
+
+const listModels = endpoint({
+  method: 'get',
+  path: '/dashboard/api/organisations/{organisation}/models',
+  tag: 'Dashboard',
+  summary: 'The whole catalog, with who serves each model and whether they can now',
+  access: { role: 'member' },
+  answers: { 200: { description: 'The models.' } },
+  handle({ services }): ModelsAnswer {
+    const models = [...services.catalog.models.values()].filter(({ disabled }) => !disabled)
+    return { data: models.map(model => presentModel(services, model)) }
+  },
+})
+
+function presentModel(services: Services, model: ModelRow): CatalogModel {
+  // Test keys are served by nobody’s leave, so this is everybody who offers the model.
+  const providers = services.upstreams.targets(model, 'test').map(target => presentProvider(services, target))
+  return {
+    id: model.id,
+    name: model.name,
+    description: model.description,
+    owned_by: model.owned_by,
+    type: model.type,
+    endpoint: model.endpoint ?? endpoints[model.type],
+    context_length: model.context_length,
+    max_output_tokens: model.max_output_tokens,
+    input_modalities: model.input_modalities,
+    output_modalities: model.output_modalities,
+    supported_parameters: model.supported_parameters,
+    quality: model.quality,
+    expires_on: model.expires_on,
+    available: providers.some(({ status }) => status !== 'not_configured'),
+    providers,
+    kind: model.kind ?? {},
+  }
+}
+
+function presentProvider({ upstreams, config }: Services, target: Target): ModelProvider {
+  const { name } = target.provider
+  const configured = upstreams.configured(name, 'live')
+  const resting = configured && upstreams.figures(target).restMs > 0
+  return {
+    name,
+    status: resting ? 'resting' : configured ? 'available' : 'not_configured',
+    ...pricesOf(target, config),
+  }
+}
+
+function pricesOf({ model, deployment: { price } }: Target, config: Config): Pick<ModelProvider, 'pricing' | 'above'> {
+  const marginPpm = marginOf(config, model.type)
+  const pricing = publicPricing(price, marginPpm)
+  if (price.unit !== 'token' || !price.above) return { pricing, above: null }
+  const { tokens, ...prices } = price.above
+  return { pricing, above: { tokens, pricing: publicPricing({ unit: 'token', ...prices }, marginPpm) } }
+}
+
+export const modelsRoutes = [listModels]

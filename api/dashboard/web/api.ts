@@ -1,0 +1,60 @@
+/** An answer that is no success, as our routes and the accounts' routes write it. */
+export class ApiError extends Error {
+  override name = 'ApiError'
+  readonly status: number
+  readonly code: string
+  /** The field at fault. */
+  readonly param: string | null
+  readonly requestId: string | null
+
+  constructor(status: number, code: string, message: string, param: string | null, requestId: string | null) {
+    super(message)
+    this.status = status
+    this.code = code
+    this.param = param
+    this.requestId = requestId
+  }
+}
+
+export type CallOptions = { method?: string; body?: unknown; signal?: AbortSignal }
+
+/** Calls a route of this gateway with the visitor's session and gives its JSON. Throws an ApiError. */
+export async function call<T>(path: string, { method, body, signal }: CallOptions = {}): Promise<T> {
+  const response = await fetch(path, {
+    method: method ?? (body === undefined ? 'GET' : 'POST'),
+    ...(body !== undefined && { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
+    ...(signal && { signal }),
+  })
+  if (!response.ok) throw await errorOf(response)
+  const text = await response.text()
+  return (text === '' ? null : JSON.parse(text)) as T
+}
+
+/** Calls a route of the accounts (sign-in, sign-up, members …). Throws an ApiError. */
+export function callAuth<T>(path: string, body?: unknown): Promise<T> {
+  return call<T>(`/dashboard/api/auth/${path}`, body === undefined ? {} : { body })
+}
+
+/** What a refused answer says. */
+export async function errorOf(response: Response): Promise<ApiError> {
+  const requestId = response.headers.get('x-request-id')
+  const body = (await response.json().catch(() => null)) as {
+    error?: { message: string; code: string; param: string | null }
+    message?: string
+    code?: string
+  } | null
+  const { message, code, param } = body?.error ?? { message: body?.message, code: body?.code, param: null }
+  return new ApiError(
+    response.status,
+    code ?? String(response.status),
+    message ?? `The gateway answered ${response.status}.`,
+    param ?? null,
+    requestId,
+  )
+}
+
+/** Query parameters as text, without those that are empty. */
+export function queryText(values: Record<string, string | number | boolean | null | undefined>): string {
+  const given = Object.entries(values).filter(([, value]) => value !== null && value !== undefined && value !== '')
+  return given.length === 0 ? '' : `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`
+}

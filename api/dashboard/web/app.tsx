@@ -1,0 +1,53 @@
+import { lazy, Suspense } from 'react'
+import { Redirect, Route, Switch } from 'wouter'
+import { Loading } from './components/states.tsx'
+import { OrganisationShell } from './shell/organisation-shell.tsx'
+import { VisitorShell } from './shell/visitor-shell.tsx'
+
+const Welcome = lazy(() => import('./pages/welcome.tsx'))
+const Account = lazy(() => import('./pages/account.tsx'))
+const Operator = lazy(() => import('./pages/operator.tsx'))
+const visitorPages = [
+  { path: '/sign-in', page: lazy(() => import('./pages/sign-in.tsx')) },
+  { path: '/sign-up', page: lazy(() => import('./pages/sign-up.tsx')) },
+  { path: '/forgot-password', page: lazy(() => import('./pages/forgot-password.tsx')) },
+  { path: '/reset-password', page: lazy(() => import('./pages/reset-password.tsx')) },
+  { path: '/verify-email', page: lazy(() => import('./pages/verify-email.tsx')) },
+  { path: '/invitations/:id', page: lazy(() => import('./pages/invitation.tsx')) },
+  { path: '/outbox', page: lazy(() => import('./pages/outbox.tsx')) },
+  { path: '/welcome', page: Welcome },
+]
+
+export function App() {
+  return (
+    <Switch>
+      {visitorPages.map(({ path, page: VisitorPage }) => (
+        <Route key={path} path={path}>
+          <VisitorShell>
+            <Suspense fallback={<Loading rows={3} />}>
+              <VisitorPage />
+            </Suspense>
+          </VisitorShell>
+        </Route>
+      ))}
+      <Route path="/account">
+        <OrganisationShell organisationId={null}>
+          <Account />
+        </OrganisationShell>
+      </Route>
+      <Route path="/operator/*?">
+        <OrganisationShell organisationId={null}>
+          <Operator />
+        </OrganisationShell>
+      </Route>
+      <Route path="/:organisation/*?">
+        {({ organisation }) => <OrganisationShell organisationId={organisation} />}
+      </Route>
+      <Route path="/">
+        <OrganisationShell organisationId={null}>
+          <Redirect to="/welcome" replace />
+        </OrganisationShell>
+      </Route>
+    </Switch>
+  )
+}

@@ -1,0 +1,46 @@
+import { Button, Group, Modal, Stack, Text } from '@mantine/core'
+import type { ReactNode } from 'react'
+import { Failure } from './states.tsx'
+
+/** Asks before something that cannot be taken back. */
+export function Confirm({
+  title,
+  children,
+  action,
+  opened,
+  pending,
+  error,
+  danger = true,
+  onConfirm,
+  onClose,
+}: {
+  title: string
+  children: ReactNode
+  /** What the button does, as a verb: "Revoke key". */
+  action: string
+  opened: boolean
+  pending: boolean
+  error: Error | null
+  danger?: boolean
+  onConfirm: () => void
+  onClose: () => void
+}) {
+  return (
+    <Modal opened={opened} onClose={onClose} title={title} centered>
+      <Stack>
+        <Text size="sm" component="div">
+          {children}
+        </Text>
+        {error && <Failure error={error} />}
+        <Group justify="flex-end">
+          <Button variant="default" onClick={onClose}>
+            Cancel
+          </Button>
+          <Button color={danger ? 'red' : undefined} loading={pending} onClick={onConfirm} data-autofocus>
+            {action}
+          </Button>
+        </Group>
+      </Stack>
+    </Modal>
+  )
+}

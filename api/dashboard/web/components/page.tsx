@@ -1,0 +1,34 @@
+import { Box, Group, Stack, Text, Title } from '@mantine/core'
+import type { ReactNode } from 'react'
+import { useTitle } from './title.ts'
+
+/** A page's heading, one sentence of help and its main actions; names the browser tab. */
+export function Page({
+  title,
+  description,
+  actions,
+  children,
+}: {
+  title: string
+  description?: ReactNode
+  actions?: ReactNode
+  children: ReactNode
+}) {
+  useTitle(title)
+  return (
+    <Stack gap="lg">
+      <Group justify="space-between" align="flex-start" gap="sm">
+        <Box maw={720}>
+          <Title order={1}>{title}</Title>
+          {description && (
+            <Text c="dimmed" size="sm" mt={4}>
+              {description}
+            </Text>
+          )}
+        </Box>
+        {actions && <Group gap="xs">{actions}</Group>}
+      </Group>
+      {children}
+    </Stack>
+  )
+}

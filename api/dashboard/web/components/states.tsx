@@ -1,0 +1,67 @@
+import { Alert, Button, Group, Skeleton, Stack, Text } from '@mantine/core'
+import { IconAlertTriangle } from '@tabler/icons-react'
+import type { UseQueryResult } from '@tanstack/react-query'
+import type { ReactNode } from 'react'
+import { ApiError } from '../api.ts'
+
+/** What failed, in the gateway's own words, and the request's id to quote. */
+export function Failure({ error, retry }: { error: Error; retry?: () => void }) {
+  const requestId = error instanceof ApiError ? error.requestId : null
+  return (
+    <Alert role="alert" color="red" variant="light" icon={<IconAlertTriangle aria-hidden />} title={error.message}>
+      <Group gap="sm">
+        {requestId && (
+          <Text size="xs" c="dimmed">
+            Request {requestId}
+          </Text>
+        )}
+        {retry && (
+          <Button size="compact-xs" variant="default" onClick={retry}>
+            Try again
+          </Button>
+        )}
+      </Group>
+    </Alert>
+  )
+}
+
+/** Nothing there yet, and what to do about it. */
+export function Empty({ title, children }: { title: string; children?: ReactNode }) {
+  return (
+    <Stack align="center" gap="xs" py="xl" ta="center">
+      <Text fw={600}>{title}</Text>
+      {children && (
+        <Text c="dimmed" size="sm" maw={480} component="div">
+          {children}
+        </Text>
+      )}
+    </Stack>
+  )
+}
+
+export function Loading({ rows = 5 }: { rows?: number }) {
+  const names = Array.from({ length: rows }, (_, index) => `row ${index}`)
+  return (
+    <Stack gap="xs" aria-busy="true">
+      <output className="visually-hidden">Loading</output>
+      {names.map(name => (
+        <Skeleton key={name} height={28} />
+      ))}
+    </Stack>
+  )
+}
+
+/** Shows a query's data once it is there; until then what it is doing, or what went wrong. */
+export function Show<T>({
+  query,
+  children,
+  rows,
+}: {
+  query: UseQueryResult<T, Error>
+  children: (data: T) => ReactNode
+  rows?: number
+}) {
+  if (query.data !== undefined) return children(query.data)
+  if (query.error) return <Failure error={query.error} retry={() => void query.refetch()} />
+  return <Loading rows={rows} />
+}

@@ -1,0 +1,34 @@
+import { Badge, type BadgeProps } from '@mantine/core'
+
+const colours: Record<string, string> = {
+  active: 'green',
+  completed: 'green',
+  delivered: 'green',
+  paid: 'green',
+  ok: 'green',
+  closed: 'green',
+  queued: 'gray',
+  pending: 'gray',
+  open: 'gray',
+  expired: 'gray',
+  cancelled: 'gray',
+  validating: 'blue',
+  in_progress: 'blue',
+  processing: 'blue',
+  finalizing: 'blue',
+  cancelling: 'yellow',
+  failed: 'red',
+  revoked: 'red',
+  refunded: 'yellow',
+  live: 'water',
+  test: 'grape',
+}
+
+/** A state in its own word; the colour only repeats it. */
+export function Status({ value, ...props }: { value: string } & Omit<BadgeProps, 'color' | 'children'>) {
+  return (
+    <Badge color={colours[value] ?? 'gray'} {...props}>
+      {value.replaceAll('_', ' ')}
+    </Badge>
+  )
+}

@@ -1,0 +1,59 @@
+const dollars = new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD' })
+const counts = new Intl.NumberFormat('en-US')
+const shortCounts = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 })
+const moments = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short' })
+const days = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium' })
+
+/** "$1,234.50"; amounts below a cent keep the digits that matter: "$0.00042". */
+export function usd(amount: number): string {
+  if (amount === 0 || Math.abs(amount) >= 0.01) return dollars.format(amount)
+  const digits = Math.min(9, 1 - Math.floor(Math.log10(Math.abs(amount))))
+  return `${amount < 0 ? '-' : ''}$${Math.abs(amount).toFixed(digits)}`
+}
+
+export function count(value: number): string {
+  return counts.format(value)
+}
+
+/** "12.3K" */
+export function shortCount(value: number): string {
+  return shortCounts.format(value)
+}
+
+export function moment(iso: string | number): string {
+  return moments.format(new Date(iso))
+}
+
+export function day(iso: string | number): string {
+  return days.format(new Date(iso))
+}
+
+const units: [Intl.RelativeTimeFormatUnit, number][] = [
+  ['day', 86_400_000],
+  ['hour', 3_600_000],
+  ['minute', 60_000],
+  ['second', 1_000],
+]
+const relative = new Intl.RelativeTimeFormat('en', { numeric: 'auto' })
+
+/** "3 minutes ago", "in 2 days" */
+export function ago(iso: string | number, nowMs = Date.now()): string {
+  const distanceMs = new Date(iso).getTime() - nowMs
+  const [unit, unitMs] = units.find(([, ms]) => Math.abs(distanceMs) >= ms) ?? ['second', 1_000]
+  return relative.format(Math.round(distanceMs / unitMs), unit)
+}
+
+/** "850 ms", "1.2 s", "3 min 4 s" */
+export function duration(milliseconds: number): string {
+  if (milliseconds < 1_000) return `${Math.round(milliseconds)} ms`
+  if (milliseconds < 60_000) return `${(milliseconds / 1_000).toFixed(1)} s`
+  const seconds = Math.round(milliseconds / 1_000)
+  return `${Math.floor(seconds / 60)} min ${seconds % 60} s`
+}
+
+/** "1.5 MB" */
+export function bytes(value: number): string {
+  if (value < 1_000) return `${value} B`
+  const [unit, size] = value < 1e6 ? ['kB', 1e3] : value < 1e9 ? ['MB', 1e6] : ['GB', 1e9]
+  return `${(value / (size as number)).toFixed(1)} ${unit}`
+}

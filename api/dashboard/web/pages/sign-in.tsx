@@ -1,0 +1,84 @@
+import { Anchor, Button, Divider, Group, PasswordInput, Stack, Text, TextInput, Title } from '@mantine/core'
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { Link, useSearchParams } from 'wouter'
+import { callAuth } from '../api.ts'
+import { Form } from '../components/form.tsx'
+import { Failure } from '../components/states.tsx'
+import { useTitle } from '../components/title.ts'
+import { usePublicSettings } from '../session.tsx'
+
+/** Where to go after signing in: a page of ours, never another site. */
+function nextPage(wanted: string | null): string {
+  return wanted?.startsWith('/dashboard/') ? wanted : '/dashboard/'
+}
+
+export default function SignIn() {
+  useTitle('Sign in')
+  const [search] = useSearchParams()
+  const next = nextPage(search.get('next'))
+  const queries = useQueryClient()
+  const settings = usePublicSettings()
+  const [email, setEmail] = useState('')
+  const [password, setPassword] = useState('')
+  const signIn = useMutation({
+    mutationFn: () => callAuth('sign-in/email', { email, password }),
+    onSuccess: () => {
+      queries.clear()
+      location.assign(next)
+    },
+  })
+  const oidc = useMutation({
+    mutationFn: () =>
+      callAuth<{ url: string }>('sign-in/oauth2', {
+        providerId: 'oidc',
+        callbackURL: next,
+        errorCallbackURL: '/dashboard/sign-in',
+      }),
+    onSuccess: ({ url }) => location.assign(url),
+  })
+  const refused = search.get('error')
+  return (
+    <Stack>
+      <Title order={1}>Sign in</Title>
+      {refused && <Failure error={new Error(`Signing in failed: ${refused.replaceAll('_', ' ')}.`)} />}
+      <Form mutation={signIn} submit="Sign in" fullWidth>
+        <TextInput
+          label="Email"
+          type="email"
+          autoComplete="username"
+          required
+          value={email}
+          onChange={event => setEmail(event.currentTarget.value)}
+        />
+        <PasswordInput
+          label="Password"
+          autoComplete="current-password"
+          required
+          value={password}
+          onChange={event => setPassword(event.currentTarget.value)}
+        />
+      </Form>
+      <Group justify="space-between">
+        <Anchor component={Link} href="/forgot-password" size="sm">
+          Forgot the password?
+        </Anchor>
+        <Text size="sm">
+          New here?{' '}
+          <Anchor component={Link} href={`/sign-up${location.search}`} size="sm">
+            Create an account
+          </Anchor>
+        </Text>
+      </Group>
+      {settings.data?.oidc && (
+        <>
+          <Divider label="or" />
+          <Button variant="default" fullWidth loading={oidc.isPending} onClick={() => oidc.mutate()}>
+            Continue with {settings.data.oidc}
+          </Button>
+          {oidc.error && <Failure error={oidc.error} />}
+        </>
+      )}
+    </Stack>
+  )
+}

@@ -1,0 +1,172 @@
+import { AppShell, Box, Burger, Group, NavLink, ScrollArea, Select, Stack, Text } from '@mantine/core'
+import { useDisclosure } from '@mantine/hooks'
+import { IconBook, IconShieldCog } from '@tabler/icons-react'
+import { type ReactNode, Suspense, useEffect } from 'react'
+import { Link, Redirect, Route, Switch, useLocation } from 'wouter'
+import type { Me } from '../../wire/person.ts'
+import { Empty, Failure, Loading } from '../components/states.tsx'
+import { type Place, PlaceContext, placeOf, useMe } from '../session.tsx'
+import { Brand } from './brand.tsx'
+import { type NavEntry, navEntries, navGroups } from './nav.ts'
+import { PersonMenu } from './person-menu.tsx'
+import { SchemeSwitch } from './scheme-switch.tsx'
+import { VerifyNotice } from './verify-notice.tsx'
+
+const lastPlaceName = 'headgate-organisation'
+
+/** The frame of the pages behind the sign-in. `organisationId` null: the last one visited, with `children` as the page. */
+export function OrganisationShell({
+  organisationId,
+  children,
+}: {
+  organisationId: string | null
+  children?: ReactNode
+}) {
+  const me = useMe()
+  if (me.error) return <Failure error={me.error} retry={() => void me.refetch()} />
+  if (!me.data) return <Loading />
+  const { organisations } = me.data
+  if (organisations.length === 0 && children === undefined) return <Redirect to="/welcome" replace />
+  const wanted = organisationId ?? localStorage.getItem(lastPlaceName)
+  const found =
+    organisations.find(({ id }) => id === wanted) ?? (organisationId === null ? organisations[0] : undefined)
+  return <Frame me={me.data} place={found ? placeOf(found, me.data) : null} page={children} />
+}
+
+function Frame({ me, place, page }: { me: Me; place: Place | null; page: ReactNode }) {
+  const [opened, { toggle, close }] = useDisclosure()
+  const [location, navigate] = useLocation()
+  useEffect(() => {
+    if (place) localStorage.setItem(lastPlaceName, place.id)
+  }, [place])
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another page closes the menu of small screens
+  useEffect(close, [location])
+  return (
+    <AppShell
+      header={{ height: 52 }}
+      navbar={{ width: 232, breakpoint: 'sm', collapsed: { mobile: !opened } }}
+      padding="md"
+    >
+      <a className="skip-link" href="#content">
+        Skip to the content
+      </a>
+      <AppShell.Header>
+        <Group h="100%" px="md" justify="space-between" wrap="nowrap">
+          <Group gap="sm" wrap="nowrap" style={{ minWidth: 0 }}>
+            <Burger
+              opened={opened}
+              onClick={toggle}
+              hiddenFrom="sm"
+              size="sm"
+              aria-label={opened ? 'Close the menu' : 'Open the menu'}
+            />
+            <Box visibleFrom="xs">
+              <Brand />
+            </Box>
+            {me.organisations.length > 0 && (
+              <Select
+                aria-label="Organisation"
+                size="xs"
+                w={190}
+                data={me.organisations.map(({ id, name }) => ({ value: id, label: name }))}
+                value={place?.id ?? null}
+                allowDeselect={false}
+                onChange={id => id && navigate(`/${id}/overview`)}
+              />
+            )}
+          </Group>
+          <Group gap={4} wrap="nowrap">
+            <SchemeSwitch />
+            <PersonMenu me={me} />
+          </Group>
+        </Group>
+      </AppShell.Header>
+      <AppShell.Navbar p="xs" aria-label="Pages">
+        <Navigation me={me} place={place} location={location} />
+      </AppShell.Navbar>
+      <AppShell.Main id="content" tabIndex={-1}>
+        <Box maw={1180} mx="auto">
+          <Stack gap="lg">
+            {!me.email_verified && <VerifyNotice me={me} />}
+            <Suspense fallback={<Loading />}>
+              <PlaceContext value={place}>{page ?? <OrganisationPages place={place} />}</PlaceContext>
+            </Suspense>
+          </Stack>
+        </Box>
+      </AppShell.Main>
+    </AppShell>
+  )
+}
+
+function OrganisationPages({ place }: { place: Place | null }) {
+  if (!place)
+    return <Empty title="There is no such organisation">It may be gone, or you are no longer a member of it.</Empty>
+  return (
+    <Switch>
+      {navEntries
+        .filter(({ role }) => !role || place.may(role))
+        .map(({ path, page: OrganisationPage }) => (
+          <Route key={path} path={`/:organisation/${path}/*?`}>
+            <OrganisationPage key={place.id} />
+          </Route>
+        ))}
+      <Route path="/:organisation">
+        <Redirect to={`${place.home}/overview`} replace />
+      </Route>
+      <Route>
+        <Empty title="There is no such page">Choose one in the menu.</Empty>
+      </Route>
+    </Switch>
+  )
+}
+
+function Navigation({ me, place, location }: { me: Me; place: Place | null; location: string }) {
+  const isCurrent = ({ path }: NavEntry) => place !== null && location.startsWith(`${place.home}/${path}`)
+  return (
+    <>
+      <AppShell.Section grow component={ScrollArea}>
+        {place &&
+          navGroups.map(({ label, entries }) => (
+            <Box key={label} mb="sm">
+              <Text size="xs" c="dimmed" fw={600} px="sm" py={4}>
+                {label}
+              </Text>
+              {entries
+                .filter(({ role }) => !role || place.may(role))
+                .map(entry => (
+                  <NavLink
+                    key={entry.path}
+                    component={Link}
+                    href={`${place.home}/${entry.path}`}
+                    label={entry.label}
+                    leftSection={<entry.icon size={17} stroke={1.7} aria-hidden />}
+                    active={isCurrent(entry)}
+                    aria-current={isCurrent(entry) ? 'page' : undefined}
+                    py={6}
+                  />
+                ))}
+            </Box>
+          ))}
+      </AppShell.Section>
+      <AppShell.Section>
+        {me.operator && (
+          <NavLink
+            component={Link}
+            href="/operator"
+            label="Operator area"
+            leftSection={<IconShieldCog size={17} stroke={1.7} aria-hidden />}
+            active={location.startsWith('/operator')}
+            py={6}
+          />
+        )}
+        <NavLink
+          component="a"
+          href="/docs"
+          label="API reference"
+          leftSection={<IconBook size={17} stroke={1.7} aria-hidden />}
+          py={6}
+        />
+      </AppShell.Section>
+    </>
+  )
+}

@@ -1,0 +1,56 @@
+import { Avatar, Button, Menu, Text } from '@mantine/core'
+import { IconChevronDown, IconLogout, IconSettings, IconShieldCog, IconUserCircle } from '@tabler/icons-react'
+import { useQueryClient } from '@tanstack/react-query'
+import { Link, useLocation } from 'wouter'
+import type { Me } from '../../wire/person.ts'
+import { callAuth } from '../api.ts'
+
+/** The signed-in person: their account, the operator area where they may, and the way out. */
+export function PersonMenu({ me }: { me: Me }) {
+  const queries = useQueryClient()
+  const [, navigate] = useLocation()
+  const signOut = async () => {
+    await callAuth('sign-out', {})
+    queries.clear()
+    navigate('/sign-in')
+  }
+  return (
+    <Menu position="bottom-end" withArrow>
+      <Menu.Target>
+        <Button
+          variant="subtle"
+          color="gray"
+          px={6}
+          aria-label={`Account of ${me.name}`}
+          rightSection={<IconChevronDown size={14} aria-hidden />}
+        >
+          <Avatar size={26} name={me.name} color="initials" aria-hidden>
+            <IconUserCircle size={18} />
+          </Avatar>
+        </Button>
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.Label>
+          <Text size="sm" fw={600}>
+            {me.name}
+          </Text>
+          <Text size="xs" c="dimmed">
+            {me.email}
+          </Text>
+        </Menu.Label>
+        <Menu.Divider />
+        <Menu.Item component={Link} href="/account" leftSection={<IconSettings size={16} aria-hidden />}>
+          Account
+        </Menu.Item>
+        {me.operator && (
+          <Menu.Item component={Link} href="/operator" leftSection={<IconShieldCog size={16} aria-hidden />}>
+            Operator area
+          </Menu.Item>
+        )}
+        <Menu.Item onClick={() => void signOut()} leftSection={<IconLogout size={16} aria-hidden />}>
+          Sign out
+        </Menu.Item>
+      </Menu.Dropdown>
+    </Menu>
+  )
+}

@@ -1,0 +1,21 @@
+import { Box, Center, Group, Paper } from '@mantine/core'
+import type { ReactNode } from 'react'
+import { Brand } from './brand.tsx'
+import { SchemeSwitch } from './scheme-switch.tsx'
+
+/** The frame of the pages before an organisation: one card in the middle. */
+export function VisitorShell({ children }: { children: ReactNode }) {
+  return (
+    <Box mih="100vh">
+      <Group component="header" justify="space-between" px="md" py="sm">
+        <Brand />
+        <SchemeSwitch />
+      </Group>
+      <Center component="main" px="md" pt="6vh" pb="xl">
+        <Paper withBorder p="xl" w="100%" maw={440}>
+          {children}
+        </Paper>
+      </Center>
+    </Box>
+  )
+}

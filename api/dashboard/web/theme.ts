@@ -1,0 +1,36 @@
+import { createTheme, type MantineColorsTuple } from '@mantine/core'
+
+/** Water behind a gate: the one colour of the product. Its sixth and later shades carry white text at 4.5:1. */
+const water: MantineColorsTuple = [
+  '#e6fafd',
+  '#d3f1f6',
+  '#a7e2ec',
+  '#78d2e2',
+  '#52c5da',
+  '#2bb0c8',
+  '#0f7f94',
+  '#0b6b7d',
+  '#085867',
+  '#044451',
+]
+
+export const theme = createTheme({
+  primaryColor: 'water',
+  primaryShade: { light: 7, dark: 6 },
+  colors: { water },
+  autoContrast: true,
+  defaultRadius: 'sm',
+  fontFamily: '-apple-system, BlinkMacSystemFont, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',
+  fontFamilyMonospace: 'ui-monospace, SFMono-Regular, Menlo, Consolas, monospace',
+  headings: {
+    fontWeight: '600',
+    sizes: { h1: { fontSize: '1.5rem' }, h2: { fontSize: '1.125rem' }, h3: { fontSize: '1rem' } },
+  },
+  components: {
+    Table: { defaultProps: { verticalSpacing: 'xs', highlightOnHover: true } },
+    Button: { defaultProps: { size: 'sm' } },
+    Modal: { defaultProps: { closeButtonProps: { 'aria-label': 'Close' } } },
+    Drawer: { defaultProps: { position: 'right', size: 'lg', closeButtonProps: { 'aria-label': 'Close' } } },
+    Badge: { defaultProps: { variant: 'light', radius: 'sm', tt: 'none' } },
+  },
+})

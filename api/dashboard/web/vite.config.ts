@@ -1,0 +1,17 @@
+import react from '@vitejs/plugin-react'
+import { defineConfig } from 'vite'
+import { decoders } from './decoders.ts'
+
+export default defineConfig({
+  root: import.meta.dirname,
+  base: '/dashboard/',
+  plugins: [react(), decoders()],
+  build: {
+    outDir: '../dist',
+    emptyOutDir: true,
+    target: 'es2024',
+    // Every browser that can show these pages preloads modules by itself.
+    modulePreload: { polyfill: false },
+    reportCompressedSize: false,
+  },
+})
