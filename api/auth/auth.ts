@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { hkdfSync } from 'node:crypto'
 import { type BetterAuthOptions, betterAuth } from 'better-auth'
 import { prismaAdapter } from 'better-auth/adapters/prisma'
+import { isAPIError } from 'better-auth/api'
 import { genericOAuth, organization } from 'better-auth/plugins'
 import { type IdPrefix, newId } from '../../shared/base/ids.ts'
 import { type Actor, operatorActor } from '../../shared/keys/audit.ts'
@@ -63,14 +64,22 @@ function betterAuthOver(services: Services, secret: string, actor: () => Promise
     baseURL: publicUrl,
     basePath: authPath,
     secret,
-    database: prismaAdapter(db, { provider: 'postgresql', transaction: true }),
+    // No transactions: hooks would wait for a second connection while each holds one. A sign-up that is cut off between the
+    // account and its password is mended by a new password.
+    database: prismaAdapter(db, { provider: 'postgresql' }),
     trustedOrigins: request => [new URL(publicUrl).origin, ...ownOrigin(request)],
     telemetry: { enabled: false },
     logger: {
       level: 'warn',
       log: (level, message, ...details) => log[logLevel(level)]({ details: named(details) }, message),
     },
-    onAPIError: { errorURL: `${publicUrl}/dashboard/sign-in` },
+    onAPIError: {
+      errorURL: `${publicUrl}/dashboard/sign-in`,
+      // What is no refusal of the library's own becomes our 500 or 503, and is logged as ours are.
+      onError: error => {
+        if (!isAPIError(error)) throw error
+      },
+    },
     emailAndPassword: {
       enabled: true,
       minPasswordLength: 10,
@@ -85,7 +94,10 @@ function betterAuthOver(services: Services, secret: string, actor: () => Promise
       sendVerificationEmail: ({ user, token }) => mail.verification(user, token),
     },
     user: {
-      changeEmail: { enabled: true },
+      changeEmail: {
+        enabled: true,
+        sendChangeEmailConfirmation: ({ user, newEmail, token }) => mail.emailChange(user, newEmail, token),
+      },
       additionalFields: { operator: { type: 'boolean', input: false, defaultValue: false } },
     },
     account: { accountLinking: { enabled: true, trustedProviders: [] }, encryptOAuthTokens: true },
@@ -119,6 +131,9 @@ function betterAuthOver(services: Services, secret: string, actor: () => Promise
       },
     },
     advanced: {
+      // Left unsaid, the library leaves them out where NODE_ENV is `test`.
+      disableOriginCheck: false,
+      disableCSRFCheck: false,
       cookiePrefix: 'headgate',
       useSecureCookies: publicUrl.startsWith('https:'),
       defaultCookieAttributes: { httpOnly: true, sameSite: 'lax', path: '/dashboard' },
@@ -154,6 +169,7 @@ function betterAuthOver(services: Services, secret: string, actor: () => Promise
                   clientSecret: oidc.clientSecret,
                   scopes: ['openid', 'email', 'profile'],
                   pkce: true,
+                  mapProfileToUser: ({ name, email }) => ({ name: name || email }),
                 },
               ],
             }),

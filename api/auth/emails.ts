@@ -28,6 +28,13 @@ export function emails(mailer: Mailer, publicUrl: string) {
         text: `Hello ${name},\n\nsomebody asked for a new password for your account. The link holds for one hour and works once.\n\nIf it was not you, ignore this email: your password stays as it is.`,
         link: { label: 'Choose a new password', url: page('reset-password', token) },
       }),
+    emailChange: ({ email, name }: Person, newEmail: string, token: string) =>
+      mailer.send({
+        to: email,
+        subject: 'Change of your email address',
+        text: `Hello ${name},\n\nsomebody asked to change the address of your account to ${newEmail}. If it was you, allow it; the new address is asked next.\n\nIf it was not you, ignore this email and change your password.`,
+        link: { label: 'Allow the change', url: page('verify-email', token) },
+      }),
     invitation: ({ id, email, role, organization, inviter }: Invited) =>
       mailer.send({
         to: email,

@@ -1,3 +1,4 @@
+import { APIError } from 'better-auth/api'
 import { newId } from '../../shared/base/ids.ts'
 import { type Actor, type AuditEntry, audit } from '../../shared/keys/audit.ts'
 import type { Services } from '../../shared/services.ts'
@@ -7,12 +8,20 @@ type Place = { id: string }
 
 const by = ({ id, email }: Person): Actor => ({ kind: 'user', id, name: email })
 
-/** What every organisation has from its beginning. */
+/** The library takes lists of roles; a member has one. Throws 400. */
+function assertOneRole(role: string): void {
+  if (role === 'member' || role === 'admin' || role === 'owner') return
+  throw new APIError('BAD_REQUEST', { code: 'INVALID_ROLE', message: 'The role must be member, admin or owner.' })
+}
+
+/** What every organisation has from its beginning, and what its members may be. */
 export function organisationDefaults({ db }: Services) {
   return {
     beforeCreateOrganization: async ({ organization }: { organization: { name?: string } }) => ({
       data: { name: organization.name, slug: newId('org') },
     }),
+    beforeCreateInvitation: async ({ invitation }: { invitation: { role: string } }) => assertOneRole(invitation.role),
+    beforeUpdateMemberRole: async ({ newRole }: { newRole: string }) => assertOneRole(newRole),
     afterCreateOrganization: async ({ organization, user }: { organization: Place; user: Person }) => {
       await db.wallet.upsert({
         where: { organisationId: organization.id },

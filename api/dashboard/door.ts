@@ -9,6 +9,8 @@ import { clientAddress } from '../auth/address.ts'
 import { addressHeader, authPath } from '../auth/auth.ts'
 import type { Context, State } from '../endpoint.ts'
 import { readBody } from '../middleware/body.ts'
+import { assertOwnOrigin } from '../middleware/session.ts'
+import { isQueuesPath, queuesBoard } from './queues.ts'
 
 /** Where `npm run build` puts the pages. */
 export const builtPages = join(import.meta.dirname, 'dist')
@@ -19,12 +21,14 @@ const yearS = 365 * 24 * 3_600
 /** Everything under /dashboard but the routes of `dashboardEndpoints`: accounts, and the pages with what they are made of. */
 export function dashboard(services: Services): Koa.Middleware<State> {
   const pages = existsSync(builtPages) ? openPages(services) : null
+  const queues = queuesBoard(services)
   return async (ctx, next) => {
     if (ctx.path !== '/dashboard' && !ctx.path.startsWith('/dashboard/')) return next()
     ctx.set('x-content-type-options', 'nosniff')
     ctx.set('referrer-policy', 'same-origin')
     if (services.config.publicUrl.startsWith('https:')) ctx.set('strict-transport-security', `max-age=${yearS}`)
     if (ctx.path.startsWith(`${authPath}/`)) return authenticate(ctx as Context)
+    if (isQueuesPath(ctx.path)) return queues(ctx as Context)
     if (ctx.path.startsWith('/dashboard/api/')) {
       ctx.set('cache-control', 'no-store')
       return next()
@@ -82,6 +86,7 @@ async function authenticate(ctx: Context): Promise<void> {
   for (const [name, value] of Object.entries(req.headers)) if (value !== undefined) headers.set(name, String(value))
   headers.set(addressHeader, clientAddress(req, state.services.config.trustedProxies))
   const hasBody = ctx.method !== 'GET' && ctx.method !== 'HEAD'
+  if (hasBody) assertOwnOrigin(ctx)
   const body = hasBody ? await readBody(req, mostAuthBytes) : null
   const url = new URL(ctx.url, `http://${req.headers.host ?? 'localhost'}`)
   const auth = await state.auth()

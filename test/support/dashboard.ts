@@ -1,10 +1,13 @@
 import type { Gateway } from './gateway.ts'
 
+let visitors = 0
+
 /** A browser without a page: keeps cookies and names its origin, as browsers do. */
 export class Visitor {
   readonly #gateway: Gateway
   readonly #cookies = new Map<string, string>()
   readonly email: string
+  readonly #address = `198.18.${visitors >> 8}.${visitors++ & 255}`
 
   constructor(gateway: Gateway, email: string) {
     this.#gateway = gateway
@@ -18,6 +21,8 @@ export class Visitor {
       method,
       redirect: 'manual',
       headers: {
+        // Of an address of its own: what is counted by address is counted by visitor.
+        'x-forwarded-for': this.#address,
         cookie: [...this.#cookies].map(([name, value]) => `${name}=${value}`).join('; '),
         ...(method !== 'GET' && { origin: url }),
         ...(body !== undefined && { 'content-type': 'application/json' }),

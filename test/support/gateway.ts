@@ -15,6 +15,7 @@ import { nanoFromUsd } from '../../shared/base/money.ts'
 import { type Clock, systemClock } from '../../shared/base/time.ts'
 import { createLog } from '../../shared/io/log.ts'
 import { openWaiter } from '../../shared/io/redis.ts'
+import { operatorActor } from '../../shared/keys/audit.ts'
 import { newKey } from '../../shared/keys/keys.ts'
 import { openServices, type Services } from '../../shared/services.ts'
 import { checkLedger } from '../../shared/wallet/check.ts'
@@ -79,6 +80,7 @@ export async function startGateway(
     DATABASE_POOL: '5',
     PUBLIC_URL: url,
     STORAGE_URL: `file:${storage}`,
+    TRUSTED_PROXIES: '1',
     ...env,
   })
   const services = await openServices(config, createLog(config.logLevel), clock)
@@ -102,7 +104,7 @@ export async function startGateway(
     async settled() {
       await services.admission.flush()
       await untilBooked(services)
-      const invariants = await checkLedger(services.db, services.redis)
+      const invariants = await checkLedger(services.db, services.redis, services.clock.now())
       return invariants.flatMap(({ name, breaches }) => breaches.map(breach => `${name}: ${breach}`))
     },
     async close() {
@@ -141,7 +143,11 @@ async function createKey(
   environment: 'live' | 'test',
   options: KeyOptions = {},
 ): Promise<string> {
-  const { secret } = await services.keys.create(organisationId, newKey.parse({ ...options, environment }))
+  const { secret } = await services.keys.create(
+    organisationId,
+    newKey.parse({ ...options, environment }),
+    operatorActor,
+  )
   return secret
 }
 

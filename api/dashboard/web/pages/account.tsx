@@ -1,5 +1,225 @@
+import {
+  Badge,
+  Button,
+  Group,
+  PasswordInput,
+  Stack,
+  Table,
+  Text,
+  TextInput,
+  Title,
+  VisuallyHidden,
+} from '@mantine/core'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { type ReactNode, useState } from 'react'
+import { Link } from 'wouter'
+import { call, callAuth } from '../api.ts'
+import { Form } from '../components/form.tsx'
 import { Page } from '../components/page.tsx'
+import { Failure, Show } from '../components/states.tsx'
+import { Time } from '../components/time.tsx'
+import { useMe } from '../session.tsx'
 
 export default function Account() {
-  return <Page title="Account">{null}</Page>
+  const me = useMe()
+  return (
+    <Page
+      title="Account"
+      actions={
+        <Button component={Link} href="/welcome?new" variant="default">
+          New organisation
+        </Button>
+      }
+    >
+      <Show query={me}>
+        {({ name, email }) => (
+          <Stack gap="xl" maw={560}>
+            <Section title="Name">
+              <NameForm name={name} />
+            </Section>
+            <Section title="Email">
+              <EmailForm email={email} />
+            </Section>
+            <Section title="Password">
+              <PasswordForm />
+            </Section>
+          </Stack>
+        )}
+      </Show>
+      <Section title="Sessions">
+        <Sessions />
+      </Section>
+    </Page>
+  )
+}
+
+function Section({ title, children }: { title: string; children: ReactNode }) {
+  return (
+    <Stack gap="sm" component="section">
+      <Title order={2}>{title}</Title>
+      {children}
+    </Stack>
+  )
+}
+
+function NameForm({ name: current }: { name: string }) {
+  const queries = useQueryClient()
+  const [name, setName] = useState(current)
+  const save = useMutation({
+    mutationFn: () => callAuth('update-user', { name: name.trim() }),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ['me'] }),
+  })
+  return (
+    <Form mutation={save} submit="Save the name" variant="default" w="fit-content">
+      <TextInput
+        label="Name"
+        required
+        maxLength={100}
+        autoComplete="name"
+        value={name}
+        onChange={event => setName(event.currentTarget.value)}
+      />
+    </Form>
+  )
+}
+
+function EmailForm({ email: current }: { email: string }) {
+  const [email, setEmail] = useState('')
+  const change = useMutation({ mutationFn: () => callAuth('change-email', { newEmail: email }) })
+  return (
+    <Form mutation={change} submit="Change the address" variant="default" w="fit-content">
+      <Text size="sm">Now: {current}</Text>
+      <TextInput
+        label="New email address"
+        type="email"
+        required
+        autoComplete="email"
+        value={email}
+        onChange={event => setEmail(event.currentTarget.value)}
+      />
+      {change.isSuccess && (
+        <Text size="sm" role="status">
+          The change takes effect once the links we send are opened: one to the address you have now, then one to the
+          new address.
+        </Text>
+      )}
+    </Form>
+  )
+}
+
+function PasswordForm() {
+  const queries = useQueryClient()
+  const [currentPassword, setCurrentPassword] = useState('')
+  const [newPassword, setNewPassword] = useState('')
+  const change = useMutation({
+    mutationFn: () => callAuth('change-password', { currentPassword, newPassword, revokeOtherSessions: true }),
+    onSuccess: () => {
+      setCurrentPassword('')
+      setNewPassword('')
+      return queries.invalidateQueries({ queryKey: ['sessions'] })
+    },
+  })
+  return (
+    <Form mutation={change} submit="Change the password" variant="default" w="fit-content">
+      <PasswordInput
+        label="Current password"
+        required
+        autoComplete="current-password"
+        value={currentPassword}
+        onChange={event => setCurrentPassword(event.currentTarget.value)}
+      />
+      <PasswordInput
+        label="New password"
+        description="At least 10 characters. Every other session is ended."
+        required
+        minLength={10}
+        maxLength={128}
+        autoComplete="new-password"
+        value={newPassword}
+        onChange={event => setNewPassword(event.currentTarget.value)}
+      />
+      {change.isSuccess && (
+        <Text size="sm" role="status">
+          The password is changed.
+        </Text>
+      )}
+    </Form>
+  )
+}
+
+type Session = { id: string; token: string; createdAt: string; ipAddress: string | null; userAgent: string | null }
+
+function Sessions() {
+  const queries = useQueryClient()
+  const own = useQuery({
+    queryKey: ['session'],
+    queryFn: () => call<{ session: Session }>('/dashboard/api/auth/get-session'),
+  })
+  const sessions = useQuery({
+    queryKey: ['sessions'],
+    queryFn: () => call<Session[]>('/dashboard/api/auth/list-sessions'),
+  })
+  const end = useMutation({
+    mutationFn: (token: string) => callAuth('revoke-session', { token }),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ['sessions'] }),
+  })
+  return (
+    <Show query={sessions} rows={2}>
+      {list => (
+        <Stack gap="xs">
+          {end.error && <Failure error={end.error} />}
+          <Table.ScrollContainer minWidth={520}>
+            <Table>
+              <Table.Thead>
+                <Table.Tr>
+                  <Table.Th>Browser</Table.Th>
+                  <Table.Th>Address</Table.Th>
+                  <Table.Th>Signed in</Table.Th>
+                  <Table.Th>
+                    <VisuallyHidden>Actions</VisuallyHidden>
+                  </Table.Th>
+                </Table.Tr>
+              </Table.Thead>
+              <Table.Tbody>
+                {list.map(({ id, token, createdAt, ipAddress, userAgent }) => (
+                  <Table.Tr key={id}>
+                    <Table.Td>
+                      <Group gap="xs">
+                        <Text size="sm">{browserOf(userAgent)}</Text>
+                        {id === own.data?.session.id && <Badge>this one</Badge>}
+                      </Group>
+                    </Table.Td>
+                    <Table.Td>{ipAddress}</Table.Td>
+                    <Table.Td>
+                      <Time at={createdAt} />
+                    </Table.Td>
+                    <Table.Td ta="right">
+                      {id !== own.data?.session.id && (
+                        <Button
+                          size="compact-sm"
+                          variant="default"
+                          loading={end.isPending && end.variables === token}
+                          onClick={() => end.mutate(token)}
+                        >
+                          End<VisuallyHidden> the session of {browserOf(userAgent)}</VisuallyHidden>
+                        </Button>
+                      )}
+                    </Table.Td>
+                  </Table.Tr>
+                ))}
+              </Table.Tbody>
+            </Table>
+          </Table.ScrollContainer>
+        </Stack>
+      )}
+    </Show>
+  )
+}
+
+/** "Firefox on Linux", as far as a user agent says. */
+function browserOf(userAgent: string | null): string {
+  const text = userAgent ?? ''
+  const browser = ['Edg', 'Firefox', 'Chrome', 'Safari'].find(name => text.includes(`${name}/`))
+  const system = ['Windows', 'Android', 'iPhone', 'Mac OS', 'Linux'].find(name => text.includes(name))
+  return browser ? `${browser === 'Edg' ? 'Edge' : browser}${system ? ` on ${system}` : ''}` : 'Unknown'
 }

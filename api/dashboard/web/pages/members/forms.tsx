@@ -1,0 +1,90 @@
+import { Button, Group, Select, Stack, TextInput } from '@mantine/core'
+import { notifications } from '@mantine/notifications'
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { type FormEvent, useState } from 'react'
+import { callAuth } from '../../api.ts'
+import { Failure } from '../../components/states.tsx'
+import { usePlace } from '../../session.tsx'
+
+/** Invites somebody by email. */
+export function InviteForm() {
+  const place = usePlace()
+  const queries = useQueryClient()
+  const [email, setEmail] = useState('')
+  const [role, setRole] = useState('member')
+  const invite = useMutation({
+    mutationFn: () => callAuth('organization/invite-member', { email, role, organizationId: place.id, resend: true }),
+    onSuccess: async () => {
+      notifications.show({ title: 'Invitation sent', message: `${email} can join for seven days.` })
+      setEmail('')
+      await queries.invalidateQueries({ queryKey: [place.id, 'invitations'] })
+    },
+  })
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    invite.mutate()
+  }
+  return (
+    <form onSubmit={submit}>
+      <Stack gap="xs">
+        <Group align="flex-end">
+          <TextInput
+            label="Email"
+            type="email"
+            required
+            w={280}
+            value={email}
+            onChange={event => setEmail(event.currentTarget.value)}
+          />
+          <Select
+            label="Role"
+            w={120}
+            allowDeselect={false}
+            data={place.role === 'owner' ? ['member', 'admin', 'owner'] : ['member', 'admin']}
+            value={role}
+            onChange={value => setRole(value ?? 'member')}
+          />
+          <Button type="submit" loading={invite.isPending}>
+            Invite
+          </Button>
+        </Group>
+        {invite.error && <Failure error={invite.error} />}
+      </Stack>
+    </form>
+  )
+}
+
+/** Changes the organisation's name. */
+export function RenameForm() {
+  const place = usePlace()
+  const queries = useQueryClient()
+  const [name, setName] = useState(place.name)
+  const rename = useMutation({
+    mutationFn: () => callAuth('organization/update', { organizationId: place.id, data: { name: name.trim() } }),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ['me'] }),
+  })
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    rename.mutate()
+  }
+  return (
+    <form onSubmit={submit}>
+      <Stack gap="xs">
+        <Group align="flex-end">
+          <TextInput
+            label="Name of the organisation"
+            required
+            maxLength={100}
+            w={280}
+            value={name}
+            onChange={event => setName(event.currentTarget.value)}
+          />
+          <Button type="submit" variant="default" loading={rename.isPending} disabled={name.trim() === place.name}>
+            Rename
+          </Button>
+        </Group>
+        {rename.error && <Failure error={rename.error} />}
+      </Stack>
+    </form>
+  )
+}

@@ -1,0 +1,71 @@
+import { createHash, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+export type Profile = { sub: string; email: string; email_verified: boolean; name?: string }
+
+/** An OpenID Connect provider whose user always agrees: the profile is what `profile` says at that moment. */
+export class OidcEmulator {
+  profile: Profile = { sub: 'u1', email: 'u1@example.com', email_verified: true }
+  readonly #server: http.Server
+  /** What a code stands for: the challenge it was asked with. */
+  readonly #codes = new Map<string, string>()
+
+  private constructor(server: http.Server) {
+    this.#server = server
+  }
+
+  static async start(): Promise<OidcEmulator> {
+    const server = http.createServer()
+    const emulator = new OidcEmulator(server)
+    server.on('request', (request, response) => void emulator.#answer(request, response))
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    return emulator
+  }
+
+  get issuer(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+  }
+
+  close(): void {
+    this.#server.closeAllConnections()
+    this.#server.close()
+  }
+
+  async #answer(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
+    const url = new URL(request.url!, this.issuer)
+    const json = (status: number, body: unknown) =>
+      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+    if (url.pathname === '/.well-known/openid-configuration') {
+      const { issuer } = this
+      return void json(200, {
+        issuer,
+        authorization_endpoint: `${issuer}/authorize`,
+        token_endpoint: `${issuer}/token`,
+        userinfo_endpoint: `${issuer}/userinfo`,
+      })
+    }
+    if (url.pathname === '/authorize') {
+      const code = randomUUID()
+      this.#codes.set(code, url.searchParams.get('code_challenge')!)
+      const back = new URL(url.searchParams.get('redirect_uri')!)
+      back.searchParams.set('code', code)
+      back.searchParams.set('state', url.searchParams.get('state')!)
+      return void response.writeHead(302, { location: back.href }).end()
+    }
+    if (url.pathname === '/token') {
+      const form = new URLSearchParams(Buffer.concat(await request.toArray()).toString())
+      const challenge = this.#codes.get(form.get('code')!)
+      this.#codes.delete(form.get('code')!)
+      const proved = createHash('sha256')
+        .update(form.get('code_verifier') ?? '')
+        .digest('base64url')
+      if (challenge !== proved) return void json(400, { error: 'invalid_grant' })
+      return void json(200, { access_token: randomUUID(), token_type: 'Bearer', expires_in: 3600 })
+    }
+    if (url.pathname === '/userinfo') return void json(200, this.profile)
+    json(404, {})
+  }
+}
