@@ -79,3 +79,9 @@ export async function join(
   const id = `mem_${userId}_${organisationId}`
   await gateway.services.db.membership.create({ data: { id, organisationId, userId, role } })
 }
+
+/** The code of an error's body; null where there is none. */
+export async function errorCode(response: Response): Promise<string | null> {
+  const body = (await response.json().catch(() => null)) as { error?: { code: string } } | null
+  return body?.error?.code ?? null
+}
