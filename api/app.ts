@@ -87,9 +87,9 @@ function isSession(access: Access): access is SessionAccess {
   return access !== 'public' && access !== 'provisioning' && !isServing(access)
 }
 
-/** Whether an `Idempotency-Key` counts here. A person sees what came of a click. */
+/** Whether an `Idempotency-Key` counts here. A person sees what came of a click, and a callback says nothing of its caller. */
 function isRepeatable({ method, access }: Endpoint): boolean {
-  return method === 'post' && !isSession(access)
+  return method === 'post' && access !== 'public' && !isSession(access)
 }
 
 async function countFree(ctx: Context): Promise<void> {
@@ -100,12 +100,15 @@ async function enter(endpoint: Endpoint, ctx: Context, authorization: string | u
   const { state } = ctx
   if (endpoint.access === 'public') return
   if (endpoint.access === 'provisioning') {
-    state.organisationId = await provisioningKey(state.services, authorization)
+    const { organisationId, actor } = await provisioningKey(state.services, authorization)
+    state.organisationId = organisationId
+    state.actor = actor
     state.wide.organisation = state.organisationId
     return
   }
   if (isSession(endpoint.access)) return enterSession(endpoint.access, ctx)
-  state.known = await standardKey(state.services, authorization, (endpoint.access as { scope: Scope | null }).scope)
+  const { scope } = endpoint.access as { scope: Scope | null }
+  state.known = await standardKey(state.services, authorization, scope, endpoint)
   state.wide.organisation = state.known.policy.organisationId
   state.wide.key = state.known.policy.keyId
 }

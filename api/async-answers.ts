@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { chatCompletion } from './answers.ts'
+import { jobWebhook } from './media-answers.ts'
 
 const seconds = z.int().nullable().describe('Unix seconds.')
 
@@ -18,6 +19,6 @@ export const delayedJob = z
     error: z.strictObject({ code: z.string(), message: z.string() }).nullable(),
     cost_usd: z.number().nullable().describe('USD charged; null until the job is over.'),
     metadata: z.record(z.string(), z.string()),
-    webhook: z.strictObject({ url: z.string(), status: z.enum(['pending', 'delivered', 'failed']) }).nullable(),
+    webhook: jobWebhook.nullable(),
   })
   .meta({ id: 'Job' })

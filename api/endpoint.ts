@@ -7,9 +7,9 @@ import type { Known } from '../shared/keys/policies.ts'
 import type { Scope } from '../shared/keys/policy.ts'
 import type { Services } from '../shared/services.ts'
 import type { Auth, Person } from './auth/auth.ts'
+import type { Role } from './auth/roles.ts'
 import type { HttpClient } from './http-client.ts'
 import type { Fields, FilePart } from './middleware/multipart.ts'
-import type { Role } from './middleware/session.ts'
 
 /** What one request carries from middleware to middleware. */
 export type State = {

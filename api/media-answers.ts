@@ -2,6 +2,15 @@ import { z } from 'zod'
 
 /** The shapes of what the routes of slow media answer. */
 
+/** Where the webhook of a job stands. */
+export const jobWebhook = z.strictObject({
+  url: z.string(),
+  status: z
+    .enum(['pending', 'delivered', 'failed'])
+    .nullable()
+    .describe('Null when nothing is known any more: 30 days after the delivery was over.'),
+})
+
 export const avatar = z
   .strictObject({
     id: z.string().describe('What to send as `avatar_id`.'),
@@ -60,7 +69,7 @@ const job = {
   cost_usd: z.number().nullable().describe('USD charged, refunds deducted; null while it is not known.'),
   error: z.strictObject({ code: z.string(), message: z.string() }).nullable(),
   metadata: z.record(z.string(), z.string()),
-  webhook: z.strictObject({ url: z.string(), status: z.enum(['pending', 'delivered', 'failed']) }).nullable(),
+  webhook: jobWebhook.nullable(),
 }
 
 export const jobAnswer = z

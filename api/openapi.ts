@@ -49,7 +49,7 @@ export function errorsOf({ access, body, form, query, path, method, errors = [] 
   if (form) codes.push(...ofForms)
   if (query) codes.push(...ofQueries)
   if (path.includes('{')) codes.push('invalid_request')
-  if (method === 'post') codes.push(...ofPosts)
+  if (method === 'post' && access !== 'public') codes.push(...ofPosts)
   return [...new Set(codes)]
 }
 
@@ -138,7 +138,7 @@ const idempotencyKey: Header = {
   description: 'The same key with the same request within 24 hours gives the first answer again.',
 }
 
-function parameters({ path, query, method, headers = [] }: Endpoint, schemas: Json): Json[] {
+function parameters({ path, query, method, access, headers = [] }: Endpoint, schemas: Json): Json[] {
   const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
     name,
     in: 'path',
@@ -153,7 +153,7 @@ function parameters({ path, query, method, headers = [] }: Endpoint, schemas: Js
     required: required.includes(name),
     schema,
   }))
-  const inHeader = [...headers, ...(method === 'post' ? [idempotencyKey] : [])].map(
+  const inHeader = [...headers, ...(method === 'post' && access !== 'public' ? [idempotencyKey] : [])].map(
     ({ name, maxLength, description }) => ({
       name,
       in: 'header',

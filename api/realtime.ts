@@ -172,7 +172,7 @@ function authorizationOf({ headers }: IncomingMessage, query: Record<string, str
   const offered = (headers['sec-websocket-protocol'] ?? '').split(',').map(protocol => protocol.trim())
   const key = offered.find(protocol => protocol.startsWith(keyPrefix))
   if (key !== undefined) return `Bearer ${key.slice(keyPrefix.length)}`
-  if (Object.values(query).some(value => /^(svc_[sp]k|ek)_/.test(value))) {
+  if (Object.values(query).some(value => /^(svc_[sp]k|svc_play|ek)_/.test(value))) {
     const message =
       'A key in the address is refused: addresses end up in logs. Send it as `Authorization: Bearer <key>`, or from a page as the subprotocol `openai-insecure-api-key.<key>`.'
     throw new GatewayError('missing_api_key', message)

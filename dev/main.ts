@@ -10,7 +10,7 @@ import { freePort, nextFreePort, portIsFree } from './ports.ts'
 import { startPostgres } from './postgres.ts'
 import { commandLine } from './processes.ts'
 import { startRedis } from './redis.ts'
-import { type DemoKeys, seedDemo } from './seed.ts'
+import { type Demo, seedDemo } from './seed.ts'
 
 type Service = { url: string; exited: Promise<string>; stop(): Promise<void> }
 
@@ -32,11 +32,11 @@ async function start(): Promise<void> {
   await refuseSecondStart()
   const [[databaseUrl, redisUrl]] = await Promise.all([startServices(), buildDashboard()])
   await migrate(databaseUrl)
-  const keys = await seedDemo({ databaseUrl, redisUrl, dataDir })
+  const demo = await seedDemo({ databaseUrl, redisUrl, dataDir })
   const port = await choosePort()
   await writeFile(stackFile, JSON.stringify({ databaseUrl, redisUrl, port, pid: process.pid }), { mode: 0o600 })
   const urls = { DATABASE_URL: databaseUrl, REDIS_URL: redisUrl }
-  const env = { ...process.env, ...urls, DATA_DIR: dataDir, PORT: String(port) }
+  const env = { DEV_OUTBOX: 'true', ...process.env, ...urls, DATA_DIR: dataDir, PORT: String(port) }
   for (const [name, file] of [
     ['web', 'api/server.ts'],
     ['worker', 'workers/main.ts'],
@@ -47,7 +47,7 @@ async function start(): Promise<void> {
     void app.ended.then(how => stopAfterDeath(`${name} ended unexpectedly (${how})`))
   }
   await waitUntilReady(port)
-  if (!stopping) welcome(`http://localhost:${port}`, keys)
+  if (!stopping) welcome(`http://localhost:${port}`, demo)
 }
 
 async function refuseSecondStart(): Promise<void> {
@@ -93,10 +93,13 @@ async function choosePort(): Promise<number> {
   return port
 }
 
-function welcome(baseUrl: string, { liveKey, testKey }: DemoKeys): void {
+function welcome(baseUrl: string, { liveKey, testKey, email, password }: Demo): void {
   const body = JSON.stringify({ model: 'auto', messages: [{ role: 'user', content: 'Hello' }] })
   console.log(`
   Headgate is ready   ${baseUrl}
+
+  dashboard  ${baseUrl}/dashboard
+             ${email}  ${password ?? '(with the password you have chosen)'}
 
   live key   ${liveKey}
   test key   ${testKey}   (answers from the sandbox, costs nothing)

@@ -1,9 +1,11 @@
 import { execFile } from 'node:child_process'
-import { createHash } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { hashPassword, verifyPassword } from 'better-auth/crypto'
 import pg from 'pg'
+import { newId } from '../shared/base/ids.ts'
 
 const run = promisify(execFile)
 const root = join(import.meta.dirname, '..')
@@ -11,46 +13,81 @@ const commandTimeoutMs = 30_000
 const demoCreditUsd = '25'
 
 export type DemoStack = { databaseUrl: string; redisUrl: string; dataDir: string }
-export type DemoKeys = { liveKey: string; testKey: string }
+type DemoKeys = { liveKey: string; testKey: string }
+/** `password` is null once the person has chosen another one. */
+export type Demo = DemoKeys & { email: string; password: string | null }
+type Kept = DemoKeys & { password?: string }
+
+const demoEmail = 'demo@headgate.local'
+const passwordBytes = 12
 
 /**
- * Makes a demo organisation with credits, a live key and a test key, once per database. The secrets are kept in
- * `<dataDir>/demo.json` (mode 0600), as the database has only their hashes. Throws an Error when a command fails.
+ * Makes a demo organisation with credits, a live key and a test key, and an operator of the service who owns it, once per
+ * database. The secrets are kept in `<dataDir>/demo.json` (mode 0600), as the database has only their hashes. Throws an
+ * Error when a command fails.
  */
-export async function seedDemo(stack: DemoStack): Promise<DemoKeys> {
+export async function seedDemo(stack: DemoStack): Promise<Demo> {
   const file = join(stack.dataDir, 'demo.json')
-  const kept = await readKeys(file)
-  if (kept && (await areActive(stack.databaseUrl, [kept.liveKey, kept.testKey]))) return kept
-  const { id } = await operator<{ id: string }>(stack, 'org', 'create', '--name', 'Demo')
-  await operator(stack, 'credit', 'add', '--org', id, '--usd', demoCreditUsd, '--method', 'grant')
-  const live = await operator<{ key: string }>(
-    stack,
-    'key',
-    'create',
-    '--org',
-    id,
-    '--env',
-    'live',
-    '--name',
-    'Demo live',
-  )
-  const test = await operator<{ key: string }>(
-    stack,
-    'key',
-    'create',
-    '--org',
-    id,
-    '--env',
-    'test',
-    '--name',
-    'Demo test',
-  )
-  const keys = { liveKey: live.key, testKey: test.key }
-  await writeFile(file, JSON.stringify(keys), { mode: 0o600 })
-  return keys
+  const keep = (kept: Kept) => writeFile(file, JSON.stringify(kept), { mode: 0o600 })
+  let kept = await readKept(file)
+  if (!kept || !(await areActive(stack.databaseUrl, [kept.liveKey, kept.testKey]))) {
+    kept = await seedOrganisation(stack)
+    await keep(kept)
+  }
+  const { liveKey, testKey, password = randomBytes(passwordBytes).toString('base64url') } = kept
+  // Kept before it is in force: a start that is cut off in between leaves nobody with a password that no one knows.
+  await keep({ liveKey, testKey, password })
+  const isInForce = await seedPerson(stack.databaseUrl, testKey, password, kept.password === undefined)
+  return { liveKey, testKey, email: demoEmail, password: isInForce ? password : null }
 }
 
-async function readKeys(file: string): Promise<DemoKeys | null> {
+async function seedOrganisation(stack: DemoStack): Promise<DemoKeys> {
+  const { id } = await operator<{ id: string }>(stack, 'org', 'create', '--name', 'Demo')
+  await operator(stack, 'credit', 'add', '--org', id, '--usd', demoCreditUsd, '--method', 'grant')
+  const key = (environment: string) => {
+    const flags = ['--org', id, '--env', environment, '--name', `Demo ${environment}`]
+    return operator<{ key: string }>(stack, 'key', 'create', ...flags)
+  }
+  const live = await key('live')
+  const test = await key('test')
+  return { liveKey: live.key, testKey: test.key }
+}
+
+/** Makes the person, owner of the organisation that a key is of. False when they have chosen another password since. */
+async function seedPerson(connectionString: string, key: string, password: string, isNew: boolean): Promise<boolean> {
+  const client = new pg.Client({ connectionString })
+  await client.connect()
+  try {
+    const { rows: known } = await client.query<{ hash: string | null }>(
+      `SELECT a.password AS hash FROM users u LEFT JOIN accounts a ON a.user_id = u.id AND a.provider_id = 'credential'
+       WHERE u.email = $1`,
+      [demoEmail],
+    )
+    const hash = known[0]?.hash
+    if (known.length > 0 && !isNew) return typeof hash === 'string' && (await verifyPassword({ hash, password }))
+    await client.query(
+      `WITH person AS (
+         INSERT INTO users (id, email, email_verified, name, operator) VALUES ($1, $2, true, 'Demo', true)
+         ON CONFLICT (email) DO UPDATE SET email_verified = true, operator = true RETURNING id
+       ), account AS (
+         INSERT INTO accounts (id, user_id, account_id, provider_id, password)
+         SELECT id, id, id, 'credential', $3 FROM person
+         ON CONFLICT (provider_id, account_id) DO UPDATE SET password = excluded.password
+       )
+       INSERT INTO memberships (id, organisation_id, user_id, role)
+       SELECT $4, k.organisation_id, p.id, 'owner' FROM person p, api_keys k WHERE k.hash = $5
+       ON CONFLICT DO NOTHING`,
+      [newId('user'), demoEmail, await hashPassword(password), newId('mem'), hashOf(key)],
+    )
+    return true
+  } finally {
+    await client.end()
+  }
+}
+
+const hashOf = (key: string) => createHash('sha256').update(key).digest('hex')
+
+async function readKept(file: string): Promise<Kept | null> {
   return readFile(file, 'utf8')
     .then(JSON.parse)
     .catch(() => null) // The first start.
@@ -58,11 +95,12 @@ async function readKeys(file: string): Promise<DemoKeys | null> {
 
 /** Whether this database knows the keys: DATABASE_URL may name another one than at the last start. */
 async function areActive(connectionString: string, keys: string[]): Promise<boolean> {
-  const hashes = keys.map(key => createHash('sha256').update(key).digest('hex'))
   const client = new pg.Client({ connectionString })
   await client.connect()
   try {
-    const active = await client.query('SELECT 1 FROM api_keys WHERE hash = ANY($1) AND revoked_at IS NULL', [hashes])
+    const active = await client.query('SELECT 1 FROM api_keys WHERE hash = ANY($1) AND revoked_at IS NULL', [
+      keys.map(hashOf),
+    ])
     return active.rowCount === keys.length
   } finally {
     await client.end()

@@ -107,7 +107,7 @@ export function routingTable(): string {
 function cell(world: RoutingWorld, body: object): { difficulty: string; text: string } {
   const request = chatRequest.parse(body) as ChatRequest
   const features = chatFeatures(request, Buffer.byteLength(JSON.stringify(body)))
-  const decision = route(world, { policy, kind: 'chat', request: request as never, features }, true)
+  const decision = route(world, { policy, kind: 'chat', request: request as never, features }, 1)
   const { model, provider } = decision.targets[0]!
   const candidate = decision.candidates.find(one => one.model === model.id && one.provider === provider.name)!
   const usd = (candidate.estimatedCostNano! / 1e6).toPrecision(2)

@@ -46,11 +46,26 @@ async function openEngine() {
   // Host, port and database one by one: given a connection string, the adapter would take the database itself for the
   // shadow database.
   const adapter = new PrismaPg(parse(datasource.url ?? process.env.DATABASE_URL ?? ''))
+  sendScriptsWhole(adapter, 'connect')
+  sendScriptsWhole(adapter, 'connectToShadowDb')
   return SchemaEngine.new({ datamodels }, () => {}, bindMigrationAwareSqlAdapterFactory(adapter))
 }
 
 function valuesOf(option) {
   return args.flatMap((arg, index) => (arg === option ? [args[index + 1]] : []))
+}
+
+/**
+ * The adapter would cut a migration at every semicolon, those inside of functions too. Postgres takes it whole, as it would
+ * from the native engine: in one transaction.
+ */
+function sendScriptsWhole(adapter, opening) {
+  const open = adapter[opening]
+  adapter[opening] = async function () {
+    const connection = await open.call(this)
+    connection.executeScript = async sql => void (await connection.executeRaw({ sql, args: [], argTypes: [] }))
+    return connection
+  }
 }
 
 /** The adapter has no mapping for the system type "char" (OID 18), which introspection reads: present it as text (25). */

@@ -18,13 +18,14 @@ import { DelayedJobs } from './jobs/delayed.ts'
 import { Endings } from './jobs/endings.ts'
 import { Files } from './jobs/files.ts'
 import { Jobs } from './jobs/jobs.ts'
-import { openQueue } from './jobs/queues.ts'
+import { openQueues, type Queues } from './jobs/queues.ts'
 import { type DelayedTask, type MediaTask, Tasks } from './jobs/tasks.ts'
 import { Watch } from './jobs/watch.ts'
 import { Webhooks } from './jobs/webhooks.ts'
 import { Keys } from './keys/keys.ts'
 import { Policies } from './keys/policies.ts'
 import { SigningSecret } from './keys/signing-secret.ts'
+import { TopUps } from './payments/top-ups.ts'
 import { Health } from './providers/health.ts'
 import { Lanes } from './providers/lanes.ts'
 import { createSandbox } from './providers/sandbox/upstream.ts'
@@ -44,6 +45,7 @@ export type Services = {
   redis: Redis
   scripts: Scripts
   accounts: Accounts
+  topUps: TopUps
   admission: Admission
   policies: Policies
   keys: Keys
@@ -57,6 +59,7 @@ export type Services = {
   signingSecret: SigningSecret
   blobs: Blobs
   files: Files
+  queues: Queues
   jobs: Jobs
   tasks: Tasks<MediaTask>
   watch: Watch
@@ -90,12 +93,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
   const lanes = new Lanes({ redis, clock, most: config.bulkConcurrency })
   const signingSecret = new SigningSecret(db, config.signingSecret)
   const blobs = await openBlobs(config, () => signingSecret.get(), clock)
-  const queues = {
-    media: openQueue('media', redis),
-    async: openQueue('async', redis),
-    webhooks: openQueue('webhooks', redis),
-    batches: openQueue('batches', redis),
-  }
+  const queues = openQueues(redis)
   for (const queue of Object.values(queues)) queue.on('error', error => log.warn({ err: error }, 'queue connection'))
   const webhooks = new Webhooks({ db, queue: queues.webhooks, clock })
   const endings = new Endings(redis)
@@ -123,6 +121,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
     redis,
     scripts,
     accounts,
+    topUps: new TopUps({ db, accounts, clock, log, config }),
     admission,
     policies,
     keys: new Keys(db, policies, clock),
@@ -135,6 +134,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
     signingSecret,
     blobs,
     files: new Files(db, blobs, clock),
+    queues,
     jobs: new Jobs({ db, webhooks, clock, startLeaseMs: startLeaseOf(config) }),
     tasks: new Tasks(queues.media, redis),
     watch: new Watch(redis),

@@ -34,10 +34,15 @@ type Source = { path: string; text: string; code: string; imports: Import[] }
 
 // This file is full of what it looks for.
 const others = /^(?:shared\/generated|bench\/peers)\/|node_modules|^test\/architecture\.test\.ts$/
-const sources = globSync(['*.ts', '{api,workers,shared,dev,test,bench,prisma,examples}/**/*.{ts,mjs}'], { cwd: root })
+const sources = globSync(['*.ts', '{api,workers,shared,dev,test,bench,prisma,examples}/**/*.{ts,tsx,mjs}'], {
+  cwd: root,
+})
   .filter(path => !others.test(path))
   .map(read)
+/** What runs in a browser, and shows people code to run elsewhere. */
+const pages = 'api/dashboard/web/'
 const product = sources.filter(({ path }) => folderOf(path) !== null)
+const server = product.filter(({ path }) => !path.startsWith(pages))
 
 function read(path: string): Source {
   const text = readFileSync(join(root, path), 'utf8')
@@ -51,7 +56,9 @@ function importsOf(path: string, code: string): Import[] {
   const statements =
     /^(?:import|export)\b(\s+type\b)?(?:[^'"`;=]*?\bfrom)?\s*['"](\.[^'"]+)['"]|\bimport\(\s*['"](\.[^'"]+)['"]/gm
   for (const [, type, named, dynamic] of code.matchAll(statements)) {
-    const target = relative(root, join(root, dirname(path), (named ?? dynamic)!))
+    // A bundler's query says how a file is taken.
+    const file = (named ?? dynamic)!.replace(/\?.*$/, '')
+    const target = relative(root, join(root, dirname(path), file))
     found.push({ path: target, typeOnly: type !== undefined })
   }
   return found
@@ -136,7 +143,9 @@ test('no file only hands on what others export', t => {
 })
 
 test('the environment is read only by the configuration and by tools', t => {
-  const readers = sources.filter(({ code }) => /\bprocess\.env\b/.test(code)).map(({ path }) => path)
+  const readers = sources
+    .filter(({ path, code }) => !path.startsWith(pages) && /\bprocess\.env\b/.test(code))
+    .map(({ path }) => path)
   const allowed =
     /^(dev|test|bench|examples)\/|^prisma\.config\.ts$|^prisma\/schema-engine\.mjs$|^shared\/base\/config\.ts$/
   t.deepEqual(
@@ -149,9 +158,9 @@ test('the environment is read only by the configuration and by tools', t => {
 test('importing a file does nothing, but for the entry points', t => {
   // A top-level statement that is a call, a loop, a condition or an await, not a declaration.
   const effect = /^(?:(?:await|void|if|for|while|try|switch|new)\b|[\w.]+\()/m
-  const entries = ['api/server.ts', 'api/operator.ts', 'workers/main.ts']
+  const entries = ['api/server.ts', 'api/operator.ts', 'workers/main.ts', 'api/dashboard/build.ts']
   t.deepEqual(
-    product.filter(({ path, code }) => !entries.includes(path) && effect.test(code)).map(({ path }) => path),
+    server.filter(({ path, code }) => !entries.includes(path) && effect.test(code)).map(({ path }) => path),
     [],
   )
   for (const entry of entries) t.regex(sources.find(({ path }) => path === entry)!.code, effect, entry)
@@ -168,7 +177,7 @@ test(`no file has more than ${mostLines} lines`, t => {
 test('a provider’s name is in its own folder, the table of protocols and the catalog’s data only', t => {
   const names = [...loadCatalog().providers.keys()].join('|')
   const named = new RegExp(`['"\`](?:${names})['"\`]|\\bprotocols\\.(?:${names})\\b`, 'g')
-  const found = product.flatMap(({ path, code }) => {
+  const found = server.flatMap(({ path, code }) => {
     const own = /^shared\/providers\/(\w+)\//.exec(path)
     if (own || path === 'shared/providers/protocols.ts') return []
     return [...code.matchAll(named)].map(([text]) => `${path}: ${text}`)

@@ -2,6 +2,7 @@ import test from 'ava'
 import { againAfter } from '../shared/async/again.ts'
 import { GatewayError } from '../shared/base/errors.ts'
 import type { Job } from '../shared/jobs/jobs.ts'
+import { operatorActor } from '../shared/keys/audit.ts'
 import { hashSecret } from '../shared/keys/secret.ts'
 import { hang, json } from './emulators/emulator.ts'
 import { rateLimited, serverError } from './emulators/openai.ts'
@@ -162,9 +163,9 @@ test.serial(
     const ids: string[] = []
     for (const secret of secrets) ids.push((await submitDelayed(world, secret)).id)
     const [revoked, narrowed, rolled] = secrets.map(hashSecret) as [string, string, string]
-    await keys.revoke(null, revoked)
-    await keys.patch(null, narrowed, { model_allowlist: ['coin-embedding'] })
-    const { secret } = await keys.roll(null, rolled)
+    await keys.revoke(null, revoked, operatorActor)
+    await keys.patch(null, narrowed, { model_allowlist: ['coin-embedding'] }, operatorActor)
+    const { secret } = await keys.roll(null, rolled, operatorActor)
     blocked.go()
     t.like(await ended(ids[0]!), { status: 'failed', error: { code: 'revoked_api_key' }, cost_usd: 0 })
     t.like(await ended(ids[1]!), { status: 'failed', error: { code: 'model_not_allowed' }, cost_usd: 0 })

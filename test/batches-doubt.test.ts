@@ -1,5 +1,6 @@
 import test from 'ava'
 import { visitBatch } from '../shared/batches/visit.ts'
+import { operatorActor } from '../shared/keys/audit.ts'
 import type { Services } from '../shared/services.ts'
 import { type OpenAiBatchEmulator, startOpenAiBatches } from './emulators/openai-batches.ts'
 import { broken } from './support/batch-world.ts'
@@ -131,8 +132,8 @@ test.serial(
     const { services } = world.gateway
     const { keyId } = (await services.batches.read(id))!
     const { hash } = await services.db.apiKey.findUniqueOrThrow({ where: { id: keyId } })
-    await services.keys.patch(account.organisationId, hash, { monthly_spend_cap_usd: 0.000001 })
-    await services.keys.revoke(account.organisationId, hash)
+    await services.keys.patch(account.organisationId, hash, { monthly_spend_cap_usd: 0.000001 }, operatorActor)
+    await services.keys.revoke(account.organisationId, hash, operatorActor)
     t.is(await visit(id), null)
     const watching = { ...door, key: await world.gateway.key(account.organisationId, 'live') }
     const batch = await batchOf(watching, id)

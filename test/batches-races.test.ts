@@ -1,6 +1,7 @@
 import test from 'ava'
 import { newId } from '../shared/base/ids.ts'
 import type { Batch } from '../shared/jobs/batches.ts'
+import { operatorActor } from '../shared/keys/audit.ts'
 import type { UsageEvent } from '../shared/wallet/usage-event.ts'
 import { json, type Reply } from './emulators/emulator.ts'
 import { reply as usual } from './emulators/openai.ts'
@@ -86,7 +87,7 @@ test.serial('completed: a key that is rolled while several of its lines are admi
   const { services } = world.gateway
   const { keyId } = await world.row(id)
   const { hash } = await services.db.apiKey.findUniqueOrThrow({ where: { id: keyId } })
-  const { secret } = await services.keys.roll(account.organisationId, hash)
+  const { secret } = await services.keys.roll(account.organisationId, hash, operatorActor)
   release()
   await visit
   const door = world.door({ live: secret })

@@ -1,4 +1,5 @@
 import test from 'ava'
+import { operatorActor } from '../shared/keys/audit.ts'
 import { contextLength, serverError } from './emulators/openai.ts'
 import {
   batchOf,
@@ -165,7 +166,7 @@ test.serial('401 in the error file once the key is revoked; a rolled key goes on
   const row = await services.db.apiKey.findFirstOrThrow({
     where: { id: (await services.batches.read(revoked.id))!.keyId },
   })
-  const roll = await services.keys.roll(account.organisationId, row.hash)
+  const roll = await services.keys.roll(account.organisationId, row.hash, operatorActor)
   await services.db.batch.update({
     where: { id: revoked.id },
     data: {
@@ -179,7 +180,7 @@ test.serial('401 in the error file once the key is revoked; a rolled key goes on
   const doomed = await services.db.apiKey.findFirstOrThrow({
     where: { id: (await services.batches.read(revoked.id))!.keyId },
   })
-  await services.keys.revoke(account.organisationId, doomed.hash)
+  await services.keys.revoke(account.organisationId, doomed.hash, operatorActor)
   workers = startWorkers(services)
   const fresh = { url: door.url, key: roll.secret }
   const after = await ended(fresh, rolled.id)

@@ -4,6 +4,7 @@ import { type AddressInfo, connect } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 import test from 'ava'
 import { HttpClient } from '../api/http-client.ts'
+import { operatorActor } from '../shared/keys/audit.ts'
 import { hashSecret } from '../shared/keys/secret.ts'
 import { png } from '../shared/providers/sandbox/media.ts'
 import { Emulator, json, type Reply } from './emulators/emulator.ts'
@@ -120,7 +121,7 @@ test.serial('401 and nothing is billed when the key is revoked while its referen
   const body = { model: 'draw', prompt: 'x', input_references: [`${emulator.url}/a.png`] }
   const asked = gateway.fetch('/v1/images', { key: account.live, body })
   await eventually(() => emulator.requests.length === 1, 'the reference is fetched')
-  await gateway.services.keys.revoke(account.organisationId, hashSecret(account.live))
+  await gateway.services.keys.revoke(account.organisationId, hashSecret(account.live), operatorActor)
   resolve()
   t.is((await answerOf(await asked)).error.code, 'revoked_api_key')
   t.is(emulator.requests.length, 1)

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { setImmediate as turn } from 'node:timers/promises'
 import test from 'ava'
 import sharp from 'sharp'
+import { operatorActor } from '../shared/keys/audit.ts'
 import { hashSecret } from '../shared/keys/secret.ts'
 import { png } from '../shared/providers/sandbox/media.ts'
 import { Emulator, json } from './emulators/emulator.ts'
@@ -110,7 +111,7 @@ test.serial('401 and no file is left when the key is revoked while a wrong form 
   socket.write(headOf('/v1/audio/transcriptions', account.live, { ...more, connection: 'close' }))
   socket.write(body.subarray(0, 20_000))
   await eventually(async () => (await countFiles()) === 1, 'the file comes in')
-  await gateway.services.keys.revoke(account.organisationId, hashSecret(account.live))
+  await gateway.services.keys.revoke(account.organisationId, hashSecret(account.live), operatorActor)
   socket.write(body.subarray(20_000))
   const answer = (await readAll(socket)).toString()
   t.true(answer.startsWith('HTTP/1.1 401'), answer)

@@ -1,5 +1,6 @@
 import test from 'ava'
 import type { ErrorBody } from '../shared/base/errors.ts'
+import { operatorActor } from '../shared/keys/audit.ts'
 import { keyPatch } from '../shared/keys/keys.ts'
 import { hashSecret } from '../shared/keys/secret.ts'
 import { freshStores, type Gateway, type KeyOptions, type Stores, startGateway } from './support/gateway.ts'
@@ -40,7 +41,7 @@ async function remembered(options: KeyOptions = {}): Promise<{ key: string; hash
 }
 
 function patch(gateway: Gateway, hash: string, fields: (typeof keyPatch)['_zod']['input']) {
-  return gateway.services.keys.patch(null, hash, keyPatch.parse(fields))
+  return gateway.services.keys.patch(null, hash, keyPatch.parse(fields), operatorActor)
 }
 
 const soon = '2020-01-01T00:00:00Z'
@@ -91,7 +92,7 @@ test('401 at once on another process after a revoke, whatever the request is', a
   ] as const
   for (const [path, body] of requests) {
     const { key, hash } = await remembered({ scopes: path.includes('embeddings') ? 'chat' : '*' })
-    await here.services.keys.revoke(null, hash)
+    await here.services.keys.revoke(null, hash, operatorActor)
     const response = await there.fetch(path, { key, body })
     t.is(response.status, 401, `${path} ${JSON.stringify(body)}`)
     t.is(((await response.json()) as ErrorBody).error.code, 'revoked_api_key')
@@ -100,7 +101,7 @@ test('401 at once on another process after a revoke, whatever the request is', a
 
 test('401 for the old secret and 200 for the new one at once on another process after a roll', async t => {
   const { key, hash } = await remembered({ rpm_limit: 40, mode: 'cost' })
-  const { secret } = await here.services.keys.roll(null, hash)
+  const { secret } = await here.services.keys.roll(null, hash, operatorActor)
   t.like(await ask(there, key), { status: 401, code: 'revoked_api_key' })
   t.like(await ask(there, secret, auto), { status: 200, limit: '40', mode: 'cost' })
   t.like(await ask(here, key), { status: 401, code: 'revoked_api_key' })
@@ -109,7 +110,7 @@ test('401 for the old secret and 200 for the new one at once on another process 
 test('404 for all but one of several rolls of a key at a time, and one secret is left', async t => {
   const { hash } = await remembered()
   const rolls = await Promise.allSettled(
-    [here, there, here, there].map(gateway => gateway.services.keys.roll(null, hash)),
+    [here, there, here, there].map(gateway => gateway.services.keys.roll(null, hash, operatorActor)),
   )
   const done = rolls.filter(roll => roll.status === 'fulfilled')
   t.is(done.length, 1)
@@ -134,7 +135,7 @@ test('401 after a crash between the commit and the cache write; 200 after one be
     t.is(await here.services.redis.get(`keyversion:${hash}`), null, 'nothing is confirmed')
     await here.services.redis.del(`keytombstone:${hash}`) // As when it expires.
     for (let i = 0; i < 3; i++) for (const gateway of [there, here]) t.like(await ask(gateway, key), expected)
-    if (commits) await here.services.keys.revoke(null, hash)
+    if (commits) await here.services.keys.revoke(null, hash, operatorActor)
     else await patch(there, hash, { rpm_limit: 5 })
     t.like(await ask(there, key), commits ? expected : { status: 200, limit: '5' })
   }

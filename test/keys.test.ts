@@ -1,5 +1,6 @@
 import test from 'ava'
 import type { ErrorBody } from '../shared/base/errors.ts'
+import { operatorActor } from '../shared/keys/audit.ts'
 import type { Services } from '../shared/services.ts'
 import { startOpenAiEmulator } from './emulators/openai.ts'
 import { freshStores, type Gateway, type KeyOptions, type Stores, startGateway } from './support/gateway.ts'
@@ -190,7 +191,7 @@ test.serial('401 before anything is said about the body', async t => {
 
 test.serial('403 wrong_key_type for a provisioning key on /v1 and a standard key on /api/v1', async t => {
   const { organisationId, live, test: sandboxed } = await gateway.account()
-  const { secret } = await gateway.services.keys.createProvisioning(organisationId)
+  const { secret } = await gateway.services.keys.createProvisioning(organisationId, operatorActor)
   for (const path of ['/v1/models', '/v1/balance', '/v1/generation?id=a'])
     t.like(await errorOf(await gateway.fetch(path, { key: secret })), { status: 403, code: 'wrong_key_type' })
   t.like(await errorOf(await post('/v1/chat/completions', secret)), { status: 403, code: 'wrong_key_type' })
@@ -219,5 +220,5 @@ test.serial(
 
 async function revoke({ keys, db }: Services, secret: string): Promise<void> {
   const row = await db.apiKey.findFirstOrThrow({ where: { last4: secret.slice(-4), prefix: secret.slice(0, 16) } })
-  await keys.revoke(null, row.hash)
+  await keys.revoke(null, row.hash, operatorActor)
 }

@@ -14,7 +14,9 @@ const names = {
   caps: 'spend stays within the monthly cap',
   charges: 'every charge has its request, and every charged request its charge',
   jobs: 'every job costs what was charged for it, and nothing when it failed',
+  topUps: 'a top-up’s entries are what was paid and did not go back',
   once: 'every request is logged once',
+  days: 'the days of usage add up to the request log',
   batchLines: 'a batch counts each of its lines once',
   batchCosts: 'a batch costs what its lines were charged',
   redis: 'Redis’ wallets and spends agree with the stream, the open reservations and Postgres',
@@ -82,7 +84,7 @@ const tamperings: [what: string, tamper: (scene: Scene) => Promise<unknown>, bre
   [
     'a charge has no request',
     ({ gateway, keyId }) => gateway.services.db.$executeRaw`DELETE FROM generations WHERE key_id = ${keyId}`,
-    ['charges'],
+    ['charges', 'days'],
   ],
   [
     'a request is logged with another cost than it was charged',
@@ -91,9 +93,26 @@ const tamperings: [what: string, tamper: (scene: Scene) => Promise<unknown>, bre
     ['charges'],
   ],
   [
+    'a day has other costs than its requests',
+    ({ gateway, keyId }) =>
+      gateway.services.db.$executeRaw`UPDATE usage_days SET cost_nano = cost_nano + 1 WHERE key_id = ${keyId}`,
+    ['days'],
+  ],
+  [
     'a charge is gone',
     ({ gateway, keyId }) => gateway.services.db.$executeRaw`DELETE FROM ledger_entries WHERE key_id = ${keyId}`,
     ['balances', 'spends', 'charges'],
+  ],
+  [
+    'a paid top-up was never credited',
+    ({ gateway, organisationId }) =>
+      gateway.services.db.topUp.create({ data: { id: 'top_x', organisationId, amountNano: 1n, status: 'paid' } }),
+    ['topUps'],
+  ],
+  [
+    'Redis keeps back what no deposit holds',
+    ({ gateway, organisationId }) => gateway.services.redis.hset(`wallet:${organisationId}`, 'holds', `${9e12}:1`),
+    ['redis'],
   ],
   [
     'a request is logged twice',

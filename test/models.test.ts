@@ -4,6 +4,7 @@ import { modelRow } from '../api/answers.ts'
 import { picoPerUnit, usdPerUnit, withMargin } from '../shared/base/money.ts'
 import { loadCatalog } from '../shared/catalog/catalog.ts'
 import { endpoints } from '../shared/catalog/schema.ts'
+import { operatorActor } from '../shared/keys/audit.ts'
 import { answersError } from './support/edge.ts'
 import { type Account, freshStores, type Gateway, type KeyOptions, startGateway } from './support/gateway.ts'
 
@@ -129,6 +130,6 @@ test.serial('200 with the rate-limit headers of a limited key, 429 after its las
 
 test.serial('401 and 403 without a serving key', async t => {
   await answersError(t, await gateway.fetch('/v1/models'), 'missing_api_key')
-  const { secret } = await gateway.services.keys.createProvisioning(account.organisationId)
+  const { secret } = await gateway.services.keys.createProvisioning(account.organisationId, operatorActor)
   await answersError(t, await gateway.fetch('/v1/models', { key: secret }), 'wrong_key_type')
 })

@@ -1,6 +1,7 @@
 import test from 'ava'
 import { page, key as recordSchema } from '../api/answers.ts'
 import type { ErrorBody } from '../shared/base/errors.ts'
+import { operatorActor } from '../shared/keys/audit.ts'
 import type { KeyRecord } from '../shared/keys/keys.ts'
 import { hashSecret } from '../shared/keys/secret.ts'
 import { startOpenAiEmulator } from './emulators/openai.ts'
@@ -27,7 +28,7 @@ type Page = { data: KeyRecord[]; has_more: boolean; first_id: string | null; las
 async function tenant() {
   const { organisationId } = await gateway.account()
   await gateway.services.db.apiKey.deleteMany({ where: { organisationId } })
-  const { secret, id } = await gateway.services.keys.createProvisioning(organisationId)
+  const { secret, id } = await gateway.services.keys.createProvisioning(organisationId, operatorActor)
   const ask = async <T>(method: string, path = '', body?: unknown) => {
     const response = await gateway.fetch(`/api/v1/keys${path}`, { method, key: secret, body })
     return { status: response.status, body: (await response.json()) as T }
@@ -299,7 +300,7 @@ test('200 with the month’s spend right after a request, and when the key was l
 
 test('401 for a provisioning key that is unknown or revoked', async t => {
   const { organisationId, provisioning, refused } = await tenant()
-  t.is(await gateway.services.keys.revokeProvisioning(organisationId, provisioning.id), 1)
+  t.is(await gateway.services.keys.revokeProvisioning(organisationId, operatorActor, provisioning.id), 1)
   t.like(await refused('GET', ''), { status: 401, code: 'revoked_api_key' })
   const unknown = await gateway.fetch('/api/v1/keys', { key: `svc_pk_${'a'.repeat(40)}` })
   t.is(unknown.status, 401)

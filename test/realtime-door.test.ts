@@ -3,6 +3,7 @@ import { connect, type Socket } from 'node:net'
 import test, { type ExecutionContext } from 'ava'
 import { migrate } from '../dev/migrate.ts'
 import type { ErrorCode } from '../shared/base/errors.ts'
+import { operatorActor } from '../shared/keys/audit.ts'
 import { newKey } from '../shared/keys/keys.ts'
 import { hashSecret } from '../shared/keys/secret.ts'
 import { provisioningKey } from './support/edge.ts'
@@ -71,9 +72,13 @@ test.serial('401 without a key, and with one that is no key', async t => {
   t.false(text.includes(live))
 
   const revoked = await world.gateway.key(organisationId, 'live')
-  await world.gateway.services.keys.revoke(organisationId, hashSecret(revoked))
+  await world.gateway.services.keys.revoke(organisationId, hashSecret(revoked), operatorActor)
   await refused(t, { key: revoked }, [401, 'revoked_api_key'])
-  const expiring = await world.gateway.services.keys.create(organisationId, newKey.parse({ expires_in_days: 1 }))
+  const expiring = await world.gateway.services.keys.create(
+    organisationId,
+    newKey.parse({ expires_in_days: 1 }),
+    operatorActor,
+  )
   skippedMs += 2 * 24 * 3_600_000
   await refused(t, { key: expiring.secret }, [401, 'expired_api_key'])
 })

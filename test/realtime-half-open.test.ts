@@ -119,7 +119,11 @@ async function pair(): Promise<{ ours: WebSocket; theirs: WebSocket; close(): vo
 test('an hour of silence with pongs keeps a session', async t => {
   const [client, upstream] = await Promise.all([pair(), pair()])
   const closed: Closed[] = []
-  const events = { fromClient: null, fromUpstream: () => {}, closed: (side: Closed) => void closed.push(side) }
+  const events = {
+    fromClient: (frame: Buffer) => frame,
+    fromUpstream: () => {},
+    closed: (side: Closed) => void closed.push(side),
+  }
   const relay = new Relay(client.ours, upstream.ours, events, { now: () => 0 })
   let pings = 0
   client.theirs.on('ping', () => pings++)

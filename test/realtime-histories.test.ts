@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import fc from 'fast-check'
 import { nanoFromUsd } from '../shared/base/money.ts'
+import { operatorActor } from '../shared/keys/audit.ts'
 import { hashSecret } from '../shared/keys/secret.ts'
 import { type Account, freshStores, type Stores } from './support/gateway.ts'
 import {
@@ -88,7 +89,7 @@ class History {
         return void (await patchKey(services, this.capped, { monthly_spend_cap_usd: cap }).catch(() => {}))
       }
       case 'revoke':
-        return void (await services.keys.revoke(null, hashSecret(this.capped)))
+        return void (await services.keys.revoke(null, hashSecret(this.capped), operatorActor))
       case 'flush':
         // What waits on the stream would be lost for good.
         await this.world.gateway.settled()

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
+import { operatorActor } from '../shared/keys/audit.ts'
 import { hashSecret } from '../shared/keys/secret.ts'
 import { eventually, freshStores, type Stores } from './support/gateway.ts'
 import {
@@ -46,8 +47,8 @@ async function ended({ clock }: SessionWorld, session: Talk) {
 }
 
 const changes: [title: string, code: number, error: string, change: (w: SessionWorld, key: string) => Promise<unknown>][] = [
-  ['4401 when its key is revoked', 4401, 'revoked_api_key', (w, key) => w.services.keys.revoke(null, hashSecret(key))],
-  ['4401 when its key is rolled', 4401, 'revoked_api_key', (w, key) => w.services.keys.roll(null, hashSecret(key))],
+  ['4401 when its key is revoked', 4401, 'revoked_api_key', (w, key) => w.services.keys.revoke(null, hashSecret(key), operatorActor)],
+  ['4401 when its key is rolled', 4401, 'revoked_api_key', (w, key) => w.services.keys.roll(null, hashSecret(key), operatorActor)],
   ['4401 when its key is disabled', 4401, 'revoked_api_key', (w, key) => patchKey(w.services, key, { disabled: true })],
   ['4401 when its key expires', 4401, 'expired_api_key', (w, key) => patchKey(w.services, key, { expires_at: new Date(w.clock.now() + 3_000).toISOString() })],
   ['4403 when its key’s scopes are narrowed', 4403, 'insufficient_scope', (w, key) => patchKey(w.services, key, { scopes: ['chat'] })],

@@ -1,5 +1,6 @@
 import test from 'ava'
 import OpenAI from 'openai'
+import { operatorActor } from '../shared/keys/audit.ts'
 import { hashSecret } from '../shared/keys/secret.ts'
 import { provisioningKey } from './support/edge.ts'
 import { type Account, eventually, type Gateway } from './support/gateway.ts'
@@ -159,8 +160,8 @@ test.serial('401 with the error of the key that made the secret: revoked, rolled
   const { organisationId } = account
   const dayMs = 24 * 3_600_000
   const changes: [code: string, change: (hash: string) => unknown][] = [
-    ['revoked_api_key', hash => keys.revoke(organisationId, hash)],
-    ['revoked_api_key', hash => keys.roll(organisationId, hash)],
+    ['revoked_api_key', hash => keys.revoke(organisationId, hash, operatorActor)],
+    ['revoked_api_key', hash => keys.roll(organisationId, hash, operatorActor)],
     ['expired_api_key', () => (aheadMs = dayMs)],
   ]
   for (const [code, change] of changes) {

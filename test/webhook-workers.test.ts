@@ -75,7 +75,7 @@ test.serial('delivered again after a failure by the queue itself, on time', asyn
   receiver.once(status(500))
   await services.webhooks.enqueue([id])
   await eventually(() => isDelivered(id), 'the second attempt is made')
-  const [first, second] = (await services.webhooks.show(id)).log
+  const [first, second] = (await services.webhooks.show(null, id)).log
   t.deepEqual([first!.status, second!.status], [500, 200])
   t.true(second!.at.getTime() - first!.at.getTime() >= 4_500)
 })
@@ -143,7 +143,7 @@ test.serial('delivered stays delivered when a slower worker fails later; both at
   t.is((await quick.attempt(id)).state, 'done')
   await failing
   t.like(await row(id), { status: 'delivered', attempts: 2 })
-  t.deepEqual((await services.webhooks.show(id)).log.map(({ number, status }) => [number, status]).sort(), [
+  t.deepEqual((await services.webhooks.show(null, id)).log.map(({ number, status }) => [number, status]).sort(), [
     [1, 200],
     [2, null],
   ])
@@ -155,7 +155,7 @@ test.serial('sent again under the same id: what was delivered, what failed, and 
   const delivered = await newDelivery(services, organisationId, receiver.url)
   await services.webhooks.enqueue([delivered.id])
   await eventually(() => isDelivered(delivered.id), 'it is delivered')
-  t.like(await services.webhooks.redeliver(delivered.id), { status: 'pending', deliveredAt: null })
+  t.like(await services.webhooks.redeliver(null, delivered.id), { status: 'pending', deliveredAt: null })
   await eventually(() => isDelivered(delivered.id), 'it is delivered again')
   t.is(receiver.count(delivered.id), 2)
 
@@ -163,16 +163,16 @@ test.serial('sent again under the same id: what was delivered, what failed, and 
   receiver.once(status(410))
   await services.webhooks.enqueue([gone.id])
   await eventually(async () => (await row(gone.id)).status === 'failed', 'it failed')
-  await services.webhooks.redeliver(gone.id)
+  await services.webhooks.redeliver(null, gone.id)
   await eventually(() => isDelivered(gone.id), 'what failed is delivered')
 
   const waiting = await newDelivery(services, organisationId, receiver.url)
   receiver.once(status(503, { 'retry-after': '36000' }))
   await services.webhooks.enqueue([waiting.id])
   await eventually(async () => (await row(waiting.id)).attempts === 1, 'it waits for ten hours')
-  await services.webhooks.redeliver(waiting.id)
+  await services.webhooks.redeliver(null, waiting.id)
   await eventually(() => isDelivered(waiting.id), 'what waits is delivered at once')
-  await t.throwsAsync(services.webhooks.redeliver('evt_none'), { message: /evt_none/ })
+  await t.throwsAsync(services.webhooks.redeliver(null, 'evt_none'), { message: /evt_none/ })
 })
 
 test.serial('later, retried and forgotten: what the queue makes of a processor', async t => {

@@ -1,4 +1,5 @@
 import test, { type ExecutionContext } from 'ava'
+import { operatorActor } from '../shared/keys/audit.ts'
 import { rotateWebhookSecret } from '../shared/keys/webhook-secrets.ts'
 import { presentJob } from '../shared/media/present.ts'
 import type { Services } from '../shared/services.ts'
@@ -33,7 +34,7 @@ async function world(t: ExecutionContext) {
 }
 
 const row = (id: string) => services.db.webhookDelivery.findUniqueOrThrow({ where: { id } })
-const log = async (id: string) => (await services.webhooks.show(id)).log
+const log = async (id: string) => (await services.webhooks.show(null, id)).log
 
 /** Moves the time to the moment the delivery wants to be visited again. */
 function wait(t: ExecutionContext, outcome: Outcome): number {
@@ -154,7 +155,7 @@ test.serial('pending after 429 for as long as retry-after asks, at most 24 hours
 
 test.serial('delivered with two signatures for 24 hours after a rotation, then with the new one alone', async t => {
   const { receiver, organisationId, secret: old, id } = await world(t)
-  const { secret } = await rotateWebhookSecret(services.db, organisationId, clock.now())
+  const { secret } = await rotateWebhookSecret(services.db, organisationId, operatorActor, clock.now())
   await deliveries.attempt(id)
   t.is(receiver.last().headers['webhook-signature']!.split(' ').length, 2)
   t.true(signedBy(receiver.last(), old) && signedBy(receiver.last(), secret))

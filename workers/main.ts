@@ -5,6 +5,7 @@ import { openQueue, scheduleRepeating } from '../shared/jobs/queues.ts'
 import { openServices } from '../shared/services.ts'
 import { delayedProcessor } from './async.ts'
 import { batchProcessor } from './batches.ts'
+import { emails } from './emails.ts'
 import { LedgerWorker } from './ledger.ts'
 import { maintenance } from './maintenance.ts'
 import { media } from './media.ts'
@@ -33,16 +34,18 @@ try {
   await services.health.start()
   const ledger = new LedgerWorker(services, blocking)
   ledger.start()
-  const queue = openQueue('maintenance', waiting)
-  await scheduleRepeating(queue, 'maintenance')
+  const repeating = (['maintenance', 'emails'] as const).map(name => ({ name, queue: openQueue(name, waiting) }))
+  const schedule = () => Promise.all(repeating.map(({ name, queue }) => scheduleRepeating(queue, name)))
+  await schedule()
   const rescheduling = setInterval(() => {
     const failed = (error: unknown) => log.warn({ err: error }, 'cannot look after the repeating jobs')
-    if (waiting.status === 'ready') scheduleRepeating(queue, 'maintenance').catch(failed)
+    if (waiting.status === 'ready') schedule().catch(failed)
   }, rescheduleMs)
   const deliveries = new WebhookDeliveries(services)
   const stopping = new AbortController()
   const works: QueueWork[] = [
     { queue: 'maintenance', processor: maintenance },
+    { queue: 'emails', processor: emails },
     { queue: 'media', processor: media },
     { queue: 'async', processor: delayedProcessor(stopping.signal) },
     { queue: 'batches', processor: batchProcessor(stopping.signal) },
@@ -61,7 +64,7 @@ try {
     stopping.abort()
     await Promise.all([ledger.stop(), watch.stop(), ...workers.map(worker => worker.close())])
     await deliveries.close()
-    await queue.close()
+    await Promise.all(repeating.map(({ queue }) => queue.close()))
     await services.close()
     for (const redis of [blocking, waiting]) redis.disconnect()
     clearInterval(flushing)

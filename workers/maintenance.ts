@@ -1,3 +1,5 @@
+import { tellOfBalances } from '../shared/alerts/balances.ts'
+import { tellOfCaps } from '../shared/alerts/caps.ts'
 import { requeueDelayed, sweepDelayed } from '../shared/async/upkeep.ts'
 import type { MaintenanceTask } from '../shared/jobs/queues.ts'
 import { requeueJobs, sweepJobs } from '../shared/media/upkeep.ts'
@@ -19,6 +21,10 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
   async webhooks({ webhooks, clock }) {
     await webhooks.enqueue(await webhooks.due(clock.now()))
   },
+  async alerts(services) {
+    await tellOfCaps(services)
+    await tellOfBalances(services)
+  },
   async jobs(services) {
     const { expired, lost: lostStarts } = await sweepJobs(services)
     const lost = lostStarts + (await sweepDelayed(services))
@@ -32,9 +38,10 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
   async partitions({ db, clock, config }) {
     await keepPartitions(db, clock.now(), config.generationRetentionMonths)
   },
-  async expire({ db, files, clock }) {
+  async expire({ db, files, webhooks, clock }) {
     await expireIdempotencyKeys(db, clock.now())
     await files.expire(clock.now())
+    await webhooks.expire(clock.now())
   },
 }
 

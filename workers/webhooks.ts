@@ -14,18 +14,20 @@ import type { Services } from '../shared/services.ts'
 import { Batcher } from './batch.ts'
 import { done, later, type Outcome } from './run.ts'
 import { SlowOrigins } from './slow-origins.ts'
-import { post, type Reply } from './webhook-post.ts'
+import { type Post, post, type Reply } from './webhook-post.ts'
 
 /** Beyond the time-out: for writing down what came of an attempt before anybody else may take the delivery up. */
 const leaseMarginMs = 15_000
 const connectTimeoutMs = 5_000
 const mostBatched = 500
+/** So much of what was posted is kept for the log. */
+const mostKeptBytes = 16 * 1_024
 
 type Loaded =
   | Exclude<Claim, { state: 'claimed' }>
   | (Extract<Claim, { state: 'claimed' }> & { subject: Subject; secrets: readonly string[] })
 /** What an event is about. */
-type Subject = { job: Job } | { batch: Batch }
+type Subject = { job: Job } | { batch: Batch } | { data: object }
 type Ready = Extract<Loaded, { state: 'claimed' }>
 
 export type DeliveryOptions = {
@@ -65,17 +67,19 @@ export class WebhookDeliveries {
     if (!this.#origins.enter(origin, clock.now())) return later(this.#leaseMs * (1 + Math.random()))
     const at = new Date(clock.now())
     const tookMs = () => Math.max(0, clock.now() - at.getTime())
-    let reply: Reply
+    let sent: { message: Post; reply: Reply }
     try {
-      reply = await this.#send(loaded, at)
+      sent = await this.#send(loaded, at)
     } finally {
       this.#origins.leave(origin, clock.now(), tookMs())
     }
     const durationMs = tookMs()
+    const { message, reply } = sent
     const { outcome, delayMs } = judge(reply, loaded.delivery.attempts + 1, clock.now())
     const nextAttemptAt = new Date(clock.now() + delayMs)
     const { status, error, response } = reply
-    await this.#recording.add({ deliveryId: id, at, durationMs, status, error, response, outcome, nextAttemptAt })
+    const came = { durationMs, status, error, response, outcome, nextAttemptAt }
+    await this.#recording.add({ deliveryId: id, at, ...kept(message), ...came })
     return outcome === 'pending' ? later(delayMs) : done
   }
 
@@ -104,18 +108,20 @@ export class WebhookDeliveries {
     ])
     return claims.map(claim => {
       if (claim.state !== 'claimed') return claim
-      const { jobId, batchId, organisationId } = claim.delivery
-      return { ...claim, subject: subjects.get((jobId ?? batchId)!)!, secrets: secrets.get(organisationId)! }
+      const { jobId, batchId, data, organisationId } = claim.delivery
+      const subject = subjects.get((jobId ?? batchId)!) ?? { data: data as object }
+      return { ...claim, subject, secrets: secrets.get(organisationId)! }
     })
   }
 
-  #present(subject: Subject): Promise<object> {
+  async #present(subject: Subject): Promise<object> {
+    if ('data' in subject) return subject.data
     if ('batch' in subject) return presentBatch(this.#services, subject.batch, 'pending')
     const { job } = subject
     return (job.kind === delayedKind ? presentDelayed : presentJob)(this.#services, job, 'pending')
   }
 
-  async #send({ delivery, subject, secrets }: Ready, at: Date): Promise<Reply> {
+  async #send({ delivery, subject, secrets }: Ready, at: Date): Promise<{ message: Post; reply: Reply }> {
     const { id, type, createdAt, url } = delivery
     const data = await this.#present(subject)
     const body = JSON.stringify({ type, timestamp: createdAt.toISOString(), data })
@@ -127,7 +133,17 @@ export class WebhookDeliveries {
       'webhook-timestamp': String(timestampS),
       'webhook-signature': webhookSignature(secrets, id, timestampS, body),
     }
-    return post({ url, headers, body }, this.#pools, this.#rules, this.#timeoutMs)
+    const message = { url, headers, body }
+    return { message, reply: await post(message, this.#pools, this.#rules, this.#timeoutMs) }
+  }
+}
+
+/** What the log keeps of a message: nothing that could be sent again and believed. */
+function kept({ headers, body }: Post): Pick<AttemptResult, 'headers' | 'body'> {
+  const shortened = headers['webhook-signature']!.replace(/(v1,.{6})\S*/g, '$1…')
+  return {
+    headers: { ...headers, 'webhook-signature': shortened },
+    body: Buffer.from(body.slice(0, mostKeptBytes)).subarray(0, mostKeptBytes).toString(),
   }
 }
 

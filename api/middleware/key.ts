@@ -1,12 +1,15 @@
 import { GatewayError } from '../../shared/base/errors.ts'
 import { newId } from '../../shared/base/ids.ts'
+import type { Actor } from '../../shared/keys/audit.ts'
 import { type ClientSecret, findClientSecret } from '../../shared/keys/client-secrets.ts'
+import { findPlaygroundSecret } from '../../shared/keys/playground-secrets.ts'
 import type { Known } from '../../shared/keys/policies.ts'
 import { authorise, type Scope } from '../../shared/keys/policy.ts'
 import { hashSecret, secretKind } from '../../shared/keys/secret.ts'
 import type { Services } from '../../shared/services.ts'
 import { rateHeaders } from '../../shared/wallet/rates.ts'
 import { spenderOf } from '../../shared/wallet/spender.ts'
+import { hasRole, type Role } from '../auth/roles.ts'
 
 /** The secret of an `Authorization: Bearer` header. Throws 401. */
 function bearer(authorization: string | undefined): string {
@@ -16,14 +19,19 @@ function bearer(authorization: string | undefined): string {
   return secret
 }
 
-/** The standard key of a request, allowed to use `scope` (null = any key may). Throws 401, 403, 503. */
+/**
+ * The standard key of a request, or the one that a playground secret stands for, allowed to use `scope` (null = any key may).
+ * `secret`: the answer will hold one. Throws 401, 403, 503.
+ */
 export async function standardKey(
   services: Services,
   authorization: string | undefined,
   scope: Scope | null,
+  { secret: makesSecret = false } = {},
 ): Promise<Known> {
   const secret = bearer(authorization)
   const kind = secretKind(secret)
+  if (kind === 'standard') return allowed(services, hashSecret(secret), scope)
   if (kind === 'client') throw opensSessions()
   if (kind === 'provisioning')
     throw new GatewayError(
@@ -31,10 +39,21 @@ export async function standardKey(
       'A provisioning key manages keys and cannot call this route. Use a standard key.',
     )
   if (!kind) throw new GatewayError('invalid_api_key', 'This does not look like an API key of this service.')
-  return allowed(services, hashSecret(secret), scope)
+  if (makesSecret)
+    throw new GatewayError('wrong_key_type', 'A playground secret makes no further secrets. Use a standard key.')
+  return allowed(services, await playgroundKeyHash(services, secret), scope)
 }
 
-/** Who opens a session: a standard key, or a client secret of one. Throws 401, 403, 503. */
+/** The hash of the key that a playground secret stands for, as long as its person may use that key. Throws 401, 503. */
+async function playgroundKeyHash(services: Services, value: string): Promise<string> {
+  const { keyHash, organisationId, userId, role } = await findPlaygroundSecret(services, value)
+  const where = { organisationId_userId: { organisationId, userId } }
+  const membership = await services.db.membership.findUnique({ where, select: { role: true } })
+  if (membership && hasRole(membership.role as Role, role)) return keyHash
+  throw new GatewayError('revoked_api_key', 'Whoever made this playground secret may no longer use its key.')
+}
+
+/** Who opens a session: a standard key or what stands for it, or a client secret of one. Throws 401, 403, 503. */
 export async function sessionKey(
   services: Services,
   authorization: string | undefined,
@@ -58,14 +77,19 @@ function opensSessions(): GatewayError {
   return new GatewayError('invalid_api_key', message)
 }
 
-/** The organisation of a provisioning key. Throws 401, 403 for a standard key. */
-export async function provisioningKey(services: Services, authorization: string | undefined): Promise<string> {
+/** The organisation of a provisioning key, and who acts with it. Throws 401, 403 for a standard key. */
+export async function provisioningKey(
+  services: Services,
+  authorization: string | undefined,
+): Promise<{ organisationId: string; actor: Actor }> {
   const secret = bearer(authorization)
   const kind = secretKind(secret)
   if (kind === 'client') throw opensSessions()
-  if (kind === 'standard') throw new GatewayError('wrong_key_type', 'This route needs a provisioning key.')
+  if (kind === 'standard' || kind === 'playground')
+    throw new GatewayError('wrong_key_type', 'This route needs a provisioning key.')
   if (!kind) throw new GatewayError('invalid_api_key', 'This does not look like a provisioning key of this service.')
-  return services.keys.provisioningOrganisation(secret)
+  const { organisationId, id, prefix } = await services.keys.provisioning(secret)
+  return { organisationId, actor: { kind: 'provisioning_key', id, name: prefix } }
 }
 
 const free = { estimatedTokens: 0, fixedNano: 0, picoPerOutputToken: 0, outputTokens: 0, explicit: true }

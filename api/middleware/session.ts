@@ -1,9 +1,7 @@
 import { GatewayError } from '../../shared/base/errors.ts'
+import { hasRole, type Role } from '../auth/roles.ts'
 import type { Context } from '../endpoint.ts'
 
-/** From the humblest to the highest: each may do what the ones before may (docs/decisions/accounts.md). */
-const roles = ['member', 'admin', 'owner'] as const
-export type Role = (typeof roles)[number]
 export type SessionAccess = 'person' | 'operator' | { role: Role }
 
 /**
@@ -35,11 +33,6 @@ export async function enterSession(access: SessionAccess, ctx: Context): Promise
       'insufficient_role',
       `This needs the role ${access.role} in the organisation, yours is ${state.role}.`,
     )
-}
-
-/** Whether a role may do what another may. */
-export function hasRole(role: Role, needed: Role): boolean {
-  return roles.indexOf(role) >= roles.indexOf(needed)
 }
 
 /** Browsers name the page's origin on every request that changes something. Throws 403 for another host's page, or none. */

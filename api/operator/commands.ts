@@ -2,27 +2,20 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import { newId } from '../../shared/base/ids.ts'
 import { nanoFromUsd, usdFromNano } from '../../shared/base/money.ts'
-import type { ApiKey } from '../../shared/generated/prisma/client.ts'
-import { type KeyRecord, keyRecord, newKey } from '../../shared/keys/keys.ts'
+import { operatorActor } from '../../shared/keys/audit.ts'
+import { type KeyRecord, newKey } from '../../shared/keys/keys.ts'
 import type { Services } from '../../shared/services.ts'
 import { checkLedger, type Invariant } from '../../shared/wallet/check.ts'
+import { presentKey, presentKeys } from '../key-answers.ts'
+import { addCredit } from './credit.ts'
 import { existing, number, org } from './flags.ts'
 import { type Command, command } from './parse.ts'
+import { users } from './users.ts'
 import { webhooks } from './webhooks.ts'
 
 const hash = z.string().regex(/^[0-9a-f]{64}$/, 'must be the key’s hash (64 hex digits)')
 const mostHoldDays = 365
 const mostListedKeys = 10_000
-
-async function present({ accounts, clock }: Services, rows: ApiKey[]): Promise<KeyRecord[]> {
-  const spent = await accounts.monthSpend(rows.map(({ id }) => id))
-  return rows.map(row => keyRecord(row, spent.get(row.id) ?? 0n, clock.now()))
-}
-
-async function presentOne(services: Services, row: ApiKey): Promise<KeyRecord> {
-  const [record] = await present(services, [row])
-  return record!
-}
 
 const describe = (record: KeyRecord) =>
   `${record.hash}  ${record.prefix}…${record.last4}  ${record.environment}  ${record.status}  ${record.name}`
@@ -74,15 +67,8 @@ const organisations: Command[] = [
     }),
     async run(services, { org, usd, method, hold_days }) {
       await existing(services, org)
-      // ACH money can be called back for some days: it counts at once and can be spent later.
-      const holdDays = hold_days ?? (method === 'ach' ? 5 : 0)
-      const availableAt = holdDays > 0 ? new Date(services.clock.now() + holdDays * 86_400_000) : undefined
-      await services.accounts.deposit({
-        organisationId: org,
-        amountNano: nanoFromUsd(usd),
-        method,
-        ...(availableAt && { availableAt }),
-      })
+      const credit = { organisationId: org, amountNano: nanoFromUsd(usd), method, holdDays: hold_days }
+      await addCredit(services, credit, operatorActor)
       const view = await services.accounts.view(org)
       const data = {
         org,
@@ -126,8 +112,8 @@ const keys: Command[] = [
     flags: keyFlags,
     async run(services, { org, env, ...policy }) {
       await existing(services, org)
-      const { row, secret } = await services.keys.create(org, { ...policy, environment: env })
-      return { data: { data: await presentOne(services, row), key: secret }, text: secret }
+      const { row, secret } = await services.keys.create(org, { ...policy, environment: env }, operatorActor)
+      return { data: { data: await presentKey(services, row), key: secret }, text: secret }
     },
   }),
   command({
@@ -136,7 +122,7 @@ const keys: Command[] = [
     flags: z.strictObject({ org }),
     async run(services, { org }) {
       await existing(services, org)
-      const data = await present(
+      const data = await presentKeys(
         services,
         await services.keys.list(org, { limit: mostListedKeys, includeRevoked: true }),
       )
@@ -148,7 +134,7 @@ const keys: Command[] = [
     help: '--hash H',
     flags: z.strictObject({ hash }),
     async run(services, { hash }) {
-      const data = await presentOne(services, await services.keys.revoke(null, hash))
+      const data = await presentKey(services, await services.keys.revoke(null, hash, operatorActor))
       return { data: { data }, text: describe(data) }
     },
   }),
@@ -157,8 +143,8 @@ const keys: Command[] = [
     help: '--hash H',
     flags: z.strictObject({ hash }),
     async run(services, { hash }) {
-      const { row, secret } = await services.keys.roll(null, hash)
-      return { data: { data: await presentOne(services, row), key: secret }, text: secret }
+      const { row, secret } = await services.keys.roll(null, hash, operatorActor)
+      return { data: { data: await presentKey(services, row), key: secret }, text: secret }
     },
   }),
   command({
@@ -167,7 +153,7 @@ const keys: Command[] = [
     flags: z.strictObject({ org }),
     async run(services, { org }) {
       await existing(services, org)
-      const { secret, ...data } = await services.keys.createProvisioning(org)
+      const { secret, ...data } = await services.keys.createProvisioning(org, operatorActor)
       return { data: { data, key: secret }, text: secret }
     },
   }),
@@ -177,7 +163,7 @@ const keys: Command[] = [
     flags: z.strictObject({ org, id: z.string().optional() }),
     async run(services, { org, id }) {
       await existing(services, org)
-      const revoked = await services.keys.revokeProvisioning(org, id)
+      const revoked = await services.keys.revokeProvisioning(org, operatorActor, id)
       return { data: { org, revoked }, text: `${revoked} revoked` }
     },
   }),
@@ -248,7 +234,7 @@ const upkeep: Command[] = [
   }),
 ]
 
-export const commands: readonly Command[] = [...organisations, ...keys, ...upkeep, ...webhooks]
+export const commands: readonly Command[] = [...organisations, ...keys, ...users, ...upkeep, ...webhooks]
 
 /** The help text: every command on its line. */
 export function usage(): string {

@@ -30,7 +30,7 @@ export function parseCommand(
   commands: readonly Command[],
 ): { command: Command; flags: unknown; json: boolean } {
   const words: string[] = []
-  const raw: Record<string, string> = {}
+  const raw: Record<string, string | true> = {}
   let json = false
   for (let i = 0; i < argv.length; i++) {
     const word = argv[i]!
@@ -39,17 +39,18 @@ export function parseCommand(
       const [name, inline] = word.slice(2).split(/=(.*)/s)
       const value = inline ?? (argv[i + 1]?.startsWith('--') ? undefined : argv[++i])
       const field = name!.replaceAll('-', '_')
-      if (value === undefined) throw new UsageError(`--${name} needs a value`)
       if (Object.hasOwn(raw, field)) throw new UsageError(`--${name} is there twice`)
-      raw[field] = value
+      raw[field] = value ?? true
     } else words.push(word)
   }
   const command = commands.find(({ name }) => name === words.join(' '))
   if (!command) throw new UsageError(words.length > 0 ? `Unknown command: ${words.join(' ')}` : 'Name a command.')
   const parsed = command.flags.safeParse(raw)
   if (parsed.success) return { command, flags: parsed.data, json }
-  const issue = parsed.error.issues[0]!
   const flag = (field: PropertyKey) => `--${String(field).replaceAll('_', '-')}`
+  const bare = parsed.error.issues.find(({ path: [field] }) => field !== undefined && raw[String(field)] === true)
+  if (bare) throw new UsageError(`${flag(bare.path[0]!)} needs a value`)
+  const issue = parsed.error.issues[0]!
   if (issue.code === 'unrecognized_keys') throw new UsageError(`${command.name} has no ${flag(issue.keys[0]!)}`)
   const missing = !Object.hasOwn(raw, issue.path[0]!)
   throw new UsageError(`${flag(issue.path[0]!)}${missing ? ' is required' : `: ${issue.message}`}`)

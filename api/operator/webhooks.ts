@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { WebhookAttempt, WebhookDelivery } from '../../shared/generated/prisma/client.ts'
+import { operatorActor } from '../../shared/keys/audit.ts'
 import { rotateWebhookSecret, type WebhookSecrets, webhookSecrets } from '../../shared/keys/webhook-secrets.ts'
 import { existing, number, org } from './flags.ts'
 import { type Command, command } from './parse.ts'
@@ -49,7 +50,7 @@ export const webhooks: Command[] = [
     name: 'webhook-secret rotate',
     help: '--org ID',
     flags: z.strictObject({ org }),
-    run: async ({ db, clock }, { org }) => secretsShown(await rotateWebhookSecret(db, org, clock.now())),
+    run: async ({ db, clock }, { org }) => secretsShown(await rotateWebhookSecret(db, org, operatorActor, clock.now())),
   }),
   command({
     name: 'webhook list',
@@ -70,7 +71,7 @@ export const webhooks: Command[] = [
     help: '--delivery evt_…',
     flags: z.strictObject({ delivery }),
     async run({ webhooks }, { delivery }) {
-      const row = await webhooks.show(delivery)
+      const row = await webhooks.show(null, delivery)
       const data = { ...record(row), log: row.log.map(attemptRecord) }
       return { data: { data }, text: [line(row), ...row.log.map(attemptLine)].join('\n') }
     },
@@ -80,7 +81,7 @@ export const webhooks: Command[] = [
     help: '--delivery evt_…',
     flags: z.strictObject({ delivery }),
     async run({ webhooks }, { delivery }) {
-      const row = await webhooks.redeliver(delivery)
+      const row = await webhooks.redeliver(null, delivery)
       return { data: { data: record(row) }, text: line(row) }
     },
   }),

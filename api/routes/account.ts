@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { usdFromNano } from '../../shared/base/money.ts'
 import type { Generation } from '../../shared/generated/prisma/client.ts'
+import type { WalletView } from '../../shared/wallet/accounts.ts'
 import { generation, wallet } from '../answers.ts'
 import { endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
@@ -17,17 +18,21 @@ export const balance = endpoint({
   answers: { 200: { description: 'The wallet of the key’s organisation.', schema: wallet } },
   async handle({ services, known, ctx }) {
     ctx.set(await admitFree(services, known))
-    const view = await services.accounts.view(known.policy.organisationId)
-    return {
-      object: 'wallet',
-      balance_usd: usdFromNano(view.balanceNano),
-      available_usd: usdFromNano(view.availableNano),
-      reserved_usd: usdFromNano(view.reservedNano),
-      held_usd: usdFromNano(view.heldNano),
-      held_release_at: view.heldReleaseAt?.toISOString() ?? null,
-    }
+    return walletJson(await services.accounts.view(known.policy.organisationId))
   },
 })
+
+/** A wallet as every route shows it. */
+export function walletJson(view: WalletView) {
+  return {
+    object: 'wallet',
+    balance_usd: usdFromNano(view.balanceNano),
+    available_usd: usdFromNano(view.availableNano),
+    reserved_usd: usdFromNano(view.reservedNano),
+    held_usd: usdFromNano(view.heldNano),
+    held_release_at: view.heldReleaseAt?.toISOString() ?? null,
+  }
+}
 
 /** A request just finished may still be on its way to the log: so long, and no longer, a look-up waits for it. */
 const looks = 8
@@ -48,14 +53,15 @@ export const readGeneration = endpoint({
     const where = { organisationId: known.policy.organisationId, OR: [{ id: query.id }, { upstreamId: query.id }] }
     for (let look = 0; look < looks; look++) {
       const row = await services.db.generation.findFirst({ where, orderBy: { createdAt: 'desc' } })
-      if (row) return present(row)
+      if (row) return generationJson(row)
       await sleep(betweenLooksMs)
     }
     throw new GatewayError('not_found', 'There is no such generation.', { param: 'id' })
   },
 })
 
-function present(row: Generation) {
+/** A line of the request log as every route shows it. */
+export function generationJson(row: Generation) {
   return {
     id: row.id,
     object: 'generation',

@@ -10,6 +10,7 @@ import { common } from '../../shared/kinds/media.ts'
 import type { Services } from '../../shared/services.ts'
 import { page } from '../answers.ts'
 import { type Endpoint, endpoint } from '../endpoint.ts'
+import { jobWebhook } from '../media-answers.ts'
 import { admitFree } from '../middleware/key.ts'
 import { pageOf, paging } from './paging.ts'
 
@@ -119,7 +120,7 @@ const batchAnswer = z
     metadata: z.record(z.string(), z.string()).nullable(),
     batch_routing: z.enum(routings),
     provider: z.string().nullable().describe('The provider whose own batch API runs it; null when the gateway does.'),
-    webhook: z.strictObject({ url: z.string(), status: z.enum(['pending', 'delivered', 'failed']) }).nullable(),
+    webhook: jobWebhook.nullable(),
   })
   .meta({ id: 'Batch' })
 

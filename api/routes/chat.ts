@@ -6,6 +6,7 @@ import type { Scope } from '../../shared/keys/policy.ts'
 import type { Features } from '../../shared/kinds/features.ts'
 import { chatFeatures, completionFeatures, embeddingFeatures } from '../../shared/kinds/features.ts'
 import { type DirectKind, type DirectKinds, directKinds } from '../../shared/kinds/index.ts'
+import type { Candidate } from '../../shared/wallet/routing-record.ts'
 import { chatCompletion, completion, embeddings, routingDecision } from '../answers.ts'
 import { type Context, endpoint, type Validated } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
@@ -135,7 +136,7 @@ export const routeDecision = endpoint({
     const home = session === null ? null : await services.sessions.recall(sessionKey(policy, session, body))
     const world = worldOf(services, services.config.marginPpm)
     const asking = { policy, kind: 'chat', request: body, features, home } as const
-    const { mode, reason, targets, candidates } = route(world, asking, true)
+    const { mode, reason, targets, candidates } = route(world, asking, Number.POSITIVE_INFINITY)
     const [first, ...rest] = targets
     const chosen = candidates.find(
       candidate => candidate.model === first!.model.id && candidate.provider === first!.provider.name,
@@ -149,16 +150,21 @@ export const routeDecision = endpoint({
       mode,
       reason,
       estimated_cost_usd: (chosen?.estimatedCostNano ?? 0) / 1e9,
-      candidates: candidates.map(({ model, provider, score, quality, estimatedCostNano, latencyMs, excluded }) => ({
-        model,
-        provider,
-        score,
-        quality,
-        estimated_cost_usd: estimatedCostNano === null ? null : estimatedCostNano / 1e9,
-        latency_ms: latencyMs === null ? null : Math.round(latencyMs),
-        excluded,
-      })),
+      candidates: candidates.map(candidateJson),
       fallbacks: rest.map(({ model, provider }) => `${model.id}@${provider.name}`),
     }
   },
 })
+
+/** A candidate of a decision as every route shows it. */
+export function candidateJson({ model, provider, score, quality, estimatedCostNano, latencyMs, excluded }: Candidate) {
+  return {
+    model,
+    provider,
+    score,
+    quality,
+    estimated_cost_usd: estimatedCostNano === null ? null : estimatedCostNano / 1e9,
+    latency_ms: latencyMs === null ? null : Math.round(latencyMs),
+    excluded,
+  }
+}

@@ -15,6 +15,7 @@ import { mediaRoutes } from './media.ts'
 import { listModels } from './models.ts'
 import { realtimeRoutes } from './realtime.ts'
 import { health, readiness } from './service.ts'
+import { stripeWebhook } from './stripe.ts'
 import { createUpload } from './uploads.ts'
 
 /** Every route of the service. The router serves them and the OpenAPI document describes them. */
@@ -47,6 +48,7 @@ export const endpoints: readonly Endpoint[] = [
   readiness,
   jobCallback,
   accountCallback,
+  stripeWebhook,
   openApi(() => endpoints),
   docsPage,
   docsAsset,

@@ -1,27 +1,21 @@
 import { z } from 'zod'
-import type { ApiKey } from '../../shared/generated/prisma/client.ts'
-import { keyPatch, keyRecord, newKey } from '../../shared/keys/keys.ts'
-import type { Services } from '../../shared/services.ts'
+import { keyPatch, newKey } from '../../shared/keys/keys.ts'
 import { key, page } from '../answers.ts'
 import { endpoint } from '../endpoint.ts'
+import { presentKey, presentKeys } from '../key-answers.ts'
 import { type Page, pageOf, paging } from './paging.ts'
 
 const one = z.strictObject({ data: key })
 const withSecret = z.strictObject({ data: key, key: z.string().describe('The secret. It is shown this once.') })
 const shared = { tag: 'Provisioning', access: 'provisioning' } as const
 
-async function records(services: Services, rows: ApiKey[]) {
-  const spent = await services.accounts.monthSpend(rows.map(({ id }) => id))
-  const now = services.clock.now()
-  return rows.map(row => keyRecord(row, spent.get(row.id) ?? 0n, now))
-}
-
-async function record(services: Services, row: ApiKey) {
-  const [only] = await records(services, [row])
-  return only!
-}
-
 const truth = z.enum(['true', 'false']).transform(text => text === 'true')
+
+export const keysQuery = z.strictObject({
+  ...paging,
+  after: z.string().max(64).optional().describe('The `hash` after which the page starts.'),
+  include_revoked: truth.optional(),
+})
 
 export const listKeys = endpoint({
   ...shared,
@@ -29,11 +23,7 @@ export const listKeys = endpoint({
   path: '/api/v1/keys',
   summary: 'List standard keys',
   errors: ['not_found'],
-  query: z.strictObject({
-    ...paging,
-    after: z.string().max(64).optional().describe('The `hash` after which the page starts.'),
-    include_revoked: truth.optional(),
-  }),
+  query: keysQuery,
   answers: { 200: { description: 'A page of keys.', schema: page(key) } },
   async handle({ services, organisationId, query }) {
     const { include_revoked: includeRevoked = false } = query
@@ -41,7 +31,7 @@ export const listKeys = endpoint({
     return pageOf(
       query,
       read,
-      rows => records(services, rows),
+      rows => presentKeys(services, rows),
       ({ hash }) => hash,
     )
   },
@@ -54,9 +44,9 @@ export const createKey = endpoint({
   summary: 'Create a standard key',
   body: newKey,
   answers: { 201: { description: 'The key; its secret appears only here.', schema: withSecret } },
-  async handle({ services, organisationId, body }) {
-    const { row, secret } = await services.keys.create(organisationId, body)
-    return { data: await record(services, row), key: secret }
+  async handle({ services, organisationId, actor, body }) {
+    const { row, secret } = await services.keys.create(organisationId, body, actor)
+    return { data: await presentKey(services, row), key: secret }
   },
 })
 
@@ -68,7 +58,7 @@ export const readKey = endpoint({
   answers: { 200: { description: 'The key.', schema: one } },
   errors: ['not_found'],
   async handle({ services, organisationId, params }) {
-    return { data: await record(services, await services.keys.get(organisationId, params.hash!)) }
+    return { data: await presentKey(services, await services.keys.get(organisationId, params.hash!)) }
   },
 })
 
@@ -81,8 +71,8 @@ export const patchKey = endpoint({
   body: keyPatch,
   answers: { 200: { description: 'The key as it is now.', schema: one } },
   errors: ['not_found'],
-  async handle({ services, organisationId, params, body }) {
-    return { data: await record(services, await services.keys.patch(organisationId, params.hash!, body)) }
+  async handle({ services, organisationId, actor, params, body }) {
+    return { data: await presentKey(services, await services.keys.patch(organisationId, params.hash!, body, actor)) }
   },
 })
 
@@ -94,9 +84,9 @@ export const rollKey = endpoint({
   description: 'The policy stays; the old secret stops working at once.',
   answers: { 200: { description: 'The key with its new secret.', schema: withSecret } },
   errors: ['not_found'],
-  async handle({ services, organisationId, params }) {
-    const { row, secret } = await services.keys.roll(organisationId, params.hash!)
-    return { data: await record(services, row), key: secret }
+  async handle({ services, organisationId, actor, params }) {
+    const { row, secret } = await services.keys.roll(organisationId, params.hash!, actor)
+    return { data: await presentKey(services, row), key: secret }
   },
 })
 
@@ -112,8 +102,8 @@ export const deleteKey = endpoint({
     },
   },
   errors: ['not_found'],
-  async handle({ services, organisationId, params }) {
-    await services.keys.revoke(organisationId, params.hash!)
+  async handle({ services, organisationId, actor, params }) {
+    await services.keys.revoke(organisationId, params.hash!, actor)
     return { data: { hash: params.hash!, deleted: true } }
   },
 })

@@ -60,10 +60,14 @@ const auto = {
   expires_on: null,
 }
 
+/** What is added to the providers' prices of models of a type. */
+export function marginOf(config: Config, type: ModelType): bigint {
+  return type === 'embeddings' ? config.embeddingsSurchargePpm : config.marginPpm
+}
+
 /** A model with those who can serve it, of whom the first is shown as the price. */
 function presentModel(config: Config, targets: Target[]) {
   const { model, deployment } = targets[0]!
-  const marginPpm = model.type === 'embeddings' ? config.embeddingsSurchargePpm : config.marginPpm
   return {
     id: model.id,
     object: 'model',
@@ -78,7 +82,7 @@ function presentModel(config: Config, targets: Target[]) {
     input_modalities: model.input_modalities,
     output_modalities: model.output_modalities,
     supported_parameters: model.supported_parameters,
-    pricing: publicPricing(deployment.price, marginPpm),
+    pricing: publicPricing(deployment.price, marginOf(config, model.type)),
     providers: targets.map(({ provider }) => provider.name),
     quality: model.quality,
     expires_on: model.expires_on,

@@ -14,7 +14,7 @@ export async function pageOf<Row, Shown extends object>(
   { limit, order, after }: { limit: number; order: 'asc' | 'desc'; after?: string | undefined },
   read: (page: Page) => Promise<Row[]>,
   present: (rows: Row[]) => Promise<Shown[]>,
-  idOf: (shown: Shown) => unknown = shown => (shown as { id?: unknown }).id,
+  idOf: (shown: Shown) => string = shown => (shown as { id?: unknown }).id as string,
 ) {
   const rows = await read({ limit: limit + 1, order, ...(after !== undefined && { after }) })
   const data = await present(rows.slice(0, limit))

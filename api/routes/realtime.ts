@@ -4,6 +4,7 @@ import { newId } from '../../shared/base/ids.ts'
 import { createClientSecret } from '../../shared/keys/client-secrets.ts'
 import type { Policy } from '../../shared/keys/policy.ts'
 import { clientSecretRequest, realtimeQuery } from '../../shared/kinds/realtime.ts'
+import { checkTools } from '../../shared/providers/session-tools.ts'
 import { sessionTargets } from '../../shared/realtime/opening.ts'
 import { type Asked, intentOf, settingsOf } from '../../shared/realtime/settings.ts'
 import type { Services } from '../../shared/services.ts'
@@ -26,6 +27,9 @@ const openSession = endpoint({
 **Frames.** Each model speaks its own protocol, and every frame passes as it is, text or binary, up to 16 MiB. Test keys talk
 to the sandbox in OpenAI’s realtime events, whatever the model: it answers with the same sound and a transcript.
 
+**Tools** are functions, which the client runs. A frame that names others (searches, containers, MCP servers) or a stored prompt
+is not passed on: an \`error\` event \`unsupported_capability\` says so, and the session goes on.
+
 **Errors.** Whatever keeps the session from being opened is an ordinary JSON answer. Where no provider took it, the WebSocket
 is opened, told so in one \`error\` event and closed with 1011. The gateway’s own \`error\` events have the fields of the JSON
 errors, in the shape of the model’s protocol.
@@ -36,7 +40,7 @@ errors, in the shape of the model’s protocol.
 |---|---|
 | 1011 | the provider failed |
 | 1013 | the gateway restarts, or its store is away: open another session |
-| 4400 | a frame before the beginning of the session could not be read, or asked for what sessions do not have |
+| 4400 | a frame before the beginning of the session could not be read, or asked for what sessions do not have; or too much of tools and settings at once |
 | 4401 | the key was revoked or has expired |
 | 4402 | credits, the key’s cap, or what one session may cost are used up |
 | 4403 | the key may no longer use the model |
@@ -99,6 +103,7 @@ const createSecret = endpoint({
     const { session, expires_after: life } = body
     const { type, model = null } = session
     const settings = settingsOf(session)
+    checkTools(session, ['session'])
     const { policy } = known
     if (model !== null) mayOpen(services, policy, { model, intent: intentOf(settings), settings })
     const secret = { keyHash: policy.hash, model, settings }

@@ -7,6 +7,7 @@ import { newId } from '../../shared/base/ids.ts'
 import { nanoFromUsd } from '../../shared/base/money.ts'
 import type { Price } from '../../shared/catalog/schema.ts'
 import { createLog } from '../../shared/io/log.ts'
+import { operatorActor } from '../../shared/keys/audit.ts'
 import { openServices, type Services } from '../../shared/services.ts'
 import { booked } from '../stores.ts'
 import type { OwnStores } from './own-stores.ts'
@@ -136,7 +137,7 @@ export class RealtimeRig {
       const id = newId('org')
       await db.organisation.create({ data: { id, name: 'Benchmark', wallet: { create: {} } } })
       await accounts.deposit({ organisationId: id, amountNano: nanoFromUsd(creditUsd), method: 'grant' })
-      const { secret } = await keys.create(id, { environment: 'live', ...limits })
+      const { secret } = await keys.create(id, { environment: 'live', ...limits }, operatorActor)
       this.#organisations.push(id)
       for (let i = 0; i < sessionsPerOrganisation; i++) secrets.push(secret)
     }

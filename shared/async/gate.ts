@@ -41,9 +41,10 @@ export class JobGate implements Gate {
   /** The run as the request log tells it. `answerId` is the id that its answer has. */
   call(answerId: string | null): { call?: JobCall } {
     if (!this.#event) return {}
-    const { model, provider, mode, finishReason, attempts, estimated, firstByteMs } = this.#event
+    const { model, provider, mode, finishReason, attempts, estimated, firstByteMs, routing } = this.#event
     const { promptTokens, completionTokens, cachedTokens, reasoningTokens } = this.#event
     const tokens = { promptTokens, completionTokens, cachedTokens, reasoningTokens, estimated }
-    return { call: { model, provider, mode, upstreamId: answerId, finishReason, attempts, firstByteMs, ...tokens } }
+    const outcome = { upstreamId: answerId, finishReason, attempts, firstByteMs, ...(routing && { routing }) }
+    return { call: { model, provider, mode, ...outcome, ...tokens } }
   }
 }

@@ -50,3 +50,11 @@ export type IdPrefix =
 export function newId(prefix: IdPrefix): string {
   return `${prefix}${separators[prefix as keyof typeof separators] ?? '_'}${sortable()}`
 }
+
+const ours = /^[a-z]+(?:_req)?[-_](0[0-9a-z]{8})[0-9a-z]{0,15}$/
+
+/** When an id of ours was made, which its beginning is enough to tell; null where it does not look like one. */
+export function madeAtMs(id: string): number | null {
+  const [, time] = ours.exec(id) ?? []
+  return time === undefined ? null : Number.parseInt(time, 36)
+}

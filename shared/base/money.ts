@@ -27,6 +27,17 @@ export function usdFromNano(nano: Nano): number {
   return Number(nano) / 1e9
 }
 
+/** Nano-dollars → USD as an exact decimal string with nine decimals. */
+export function usdText(nano: Nano): string {
+  const digits = (nano < 0n ? -nano : nano).toString().padStart(10, '0')
+  return `${nano < 0n ? '-' : ''}${digits.slice(0, -9)}.${digits.slice(-9)}`
+}
+
+/** Cents, as payment providers count → nano-dollars. Throws a RangeError when it is no integer. */
+export function nanoFromCents(cents: number): Nano {
+  return BigInt(cents) * 10_000_000n
+}
+
 /** A price in USD per `per` units (1 = per unit, 1_000_000 = per million) → pico-dollars per unit. Throws when finer than a pico-dollar. */
 export function picoPerUnit(usd: string, per: 1 | 1_000_000 = 1): PicoPerUnit {
   return scaled(usd, per === 1 ? 12 : 6)

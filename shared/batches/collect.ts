@@ -147,6 +147,7 @@ class Collector {
       attempts: 1,
       firstByteMs: null,
       durationMs: 0,
+      routing: { batch: this.#batch.id },
     }
     const place = { model: target.model.id, provider: target.provider.name, startedMs: this.#services.clock.now() }
     return usageEvent({ ...about, ...place }, ticket, billed)

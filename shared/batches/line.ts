@@ -67,7 +67,11 @@ class LineGate implements Gate {
   }
 
   settle: Gate['settle'] = (ticket, _costNano, tokens, event) => {
-    this.settled = { reservation: { ticket, tokens }, event }
+    const { batchId: batch } = this.#calls
+    this.settled = {
+      reservation: { ticket, tokens },
+      event: event && { ...event, routing: { ...event.routing, batch } },
+    }
   }
 }
 
@@ -76,13 +80,15 @@ const moneyWaitMs = 1_000
 
 /** The calls of a batch that are under way, to be cut off together, and what they have reserved. */
 export class Calls {
+  readonly batchId: string
   readonly #admission: Admission
   #reservations = 0
   readonly #waitingForMoney = new Set<() => void>()
   readonly #clients = new Set<WholeClient>()
   #isCut = false
 
-  constructor(admission: Admission) {
+  constructor(admission: Admission, batchId: string) {
+    this.batchId = batchId
     this.#admission = admission
   }
 

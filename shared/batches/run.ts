@@ -79,7 +79,7 @@ class LineRunner {
     this.#services = services
     this.#batch = batch
     this.#kind = batchEndpoints[batch.endpoint as BatchEndpoint]
-    this.#calls = new Calls(services.admission)
+    this.#calls = new Calls(services.admission, batch.id)
     this.#key = new BatchKey(services, batch.keyId, this.#kind)
     this.#next = { line: batch.resumeLine, byte: Number(batch.resumeByte) }
     // A few more than there are places in a lane: they have reserved and only wait for their turn.

@@ -12,12 +12,14 @@ import type { Client } from './client.ts'
 import { failureOf, internalError, type Tried } from './failures.ts'
 import type { Silent } from './keep-alive.ts'
 import { answerHeaders, type Ended, type Report, reportOf, usageEvent } from './report.ts'
+import { type Explanation, routingRecord } from './routing-record.ts'
+import type { Watch } from './watch.ts'
 
 /** What a run works with. */
 export type RunServices = Omit<Services, 'admission'> & { admission: Gate }
 
-/** Where a run goes: the targets to try in order. */
-export type Way = { mode: Mode; targets: readonly Target[] }
+/** Where a run goes: the targets to try in order, and why, where that is told. */
+export type Way = { mode: Mode; targets: readonly Target[] } & Partial<Explanation>
 
 /** What a run is about, for its entry in the usage stream. */
 type About = { kind: string; requestId: string; stream: boolean }
@@ -31,8 +33,8 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   protected readonly tried: Tried[] = []
   protected policy: Policy
   protected firstByteMs: number | null = null
-  /** Who is being asked; between two calls, whoever was asked last. */
-  protected asked: Target | null = null
+  /** The call under way; between two calls, the last one. */
+  protected call: Watch | null = null
   #opened = false
   readonly #about: About
 
@@ -71,7 +73,7 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   /** A stream to its client, for signs of life while its provider is silent. */
   protected silent(way: Way, ticket: Ticket): Silent {
     const keepAlive = () => {
-      this.open(this.asked ?? way.targets[0]!, way, ticket)
+      this.open(this.call?.route.target ?? way.targets[0]!, way, ticket)
       this.client.write(': keep-alive\n\n', 'latin1')
     }
     return { ticks: 0, keepAlive }
@@ -102,7 +104,8 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   }
 
   /** Resolves the reservation with what the run came to. */
-  protected settle(ticket: Ticket, { mode, targets }: Way, ended: Ended): Report {
+  protected settle(ticket: Ticket, way: Way, ended: Ended): Report {
+    const { mode, targets } = way
     const target = ended.target ?? this.tried.at(-1)?.target ?? null
     const run = {
       ...this.#about,
@@ -115,6 +118,7 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
       startedMs: this.startedMs,
       firstByteMs: this.firstByteMs === null ? null : this.firstByteMs - this.startedMs,
       durationMs: this.services.clock.now() - this.startedMs,
+      routing: routingRecord(way, this.tried, ended, this.call?.elapsedMs ?? 0),
     }
     const { usage, costNano } = ended
     const tokens = usage.prompt_tokens + usage.completion_tokens

@@ -72,7 +72,7 @@ export async function failover<T>(
       }
       if (!(error instanceof ProviderError)) throw error
       failure = error
-      tried.push({ target, error })
+      tried.push({ target, error, durationMs: watch.elapsedMs })
       if (isRequestFault(error)) throw error
       // That delayed work is too much for a provider says nothing about it to those who wait.
       if (isBusy) watch.abandoned()

@@ -1,10 +1,13 @@
 import { GatewayError } from '../base/errors.ts'
 import { type FailureReason, isRequestFault, type ProviderError, type Target } from '../providers/contract.ts'
 
-export type Tried = { target: Target; error: ProviderError }
+/** A call that failed. */
+export type Tried = { target: Target; error: ProviderError; durationMs: number }
+
+type Failed = Pick<Tried, 'target' | 'error'>
 
 /** The error a client gets when its providers failed. Names who was tried and why; never a secret or an address. */
-export function failureOf(tried: readonly Tried[], last: ProviderError): GatewayError {
+export function failureOf(tried: readonly Failed[], last: ProviderError): GatewayError {
   if (last.reason === 'context_length')
     return new GatewayError('context_length_exceeded', last.message, { param: 'messages', cause: last })
   if (isRequestFault(last)) {
@@ -49,7 +52,7 @@ export function isBusy({ metadata }: GatewayError): boolean {
 }
 
 /** When the first target is back, if all said when they are. */
-function waitOf(tried: readonly Tried[]): number | null {
+function waitOf(tried: readonly Failed[]): number | null {
   const waitsMs = [...new Map(tried.map(({ target, error }) => [target, error.retryAfterMs])).values()]
   return waitsMs.reduce((soonest, ms) => (soonest && ms ? Math.min(soonest, ms) : null), waitsMs[0] ?? null)
 }

@@ -7,6 +7,7 @@ import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
 import type { Figures } from '../providers/health.ts'
 import type { Upstreams } from '../providers/upstreams.ts'
+import type { Candidate } from '../wallet/routing-record.ts'
 import { estimateNano, expectedOutputTokens } from './pricing.ts'
 import { type Rated, rate, scoreOf, secondsOf } from './score.ts'
 
@@ -24,17 +25,6 @@ export type RoutingWorld = {
   marginPpm: bigint
   /** The longest a request waits for a provider that rests. */
   mostPauseMs: number
-}
-
-/** One line of the explanation. */
-export type Candidate = {
-  model: string
-  provider: string | null
-  score: number | null
-  quality: number | null
-  estimatedCostNano: number | null
-  latencyMs: number | null
-  excluded: string | null
 }
 
 /** One request under consideration. `candidates` notes what was considered; null when nobody asks. */

@@ -2,6 +2,7 @@ import type { Policy } from '../keys/policy.ts'
 import type { Target } from '../providers/contract.ts'
 import type { Ticket } from '../wallet/admission.ts'
 import { rateHeaders } from '../wallet/rates.ts'
+import type { RoutingRecord } from '../wallet/routing-record.ts'
 import type { UsageEvent } from '../wallet/usage-event.ts'
 import type { Bill } from './bill.ts'
 
@@ -33,6 +34,7 @@ type Ran = {
   startedMs: number
   firstByteMs: number | null
   durationMs: number
+  routing: RoutingRecord | null
 }
 
 export function reportOf({ id, model, provider, mode, attempts }: Ran, { status, errorCode, costNano }: Ended): Report {
@@ -70,6 +72,7 @@ export function usageEvent(ran: Ran, ticket: Ticket, ended: Ended): UsageEvent {
     cap: policy.capNano,
     firstByteMs: ran.firstByteMs,
     durationMs: ran.durationMs,
+    ...(ran.routing && { routing: ran.routing }),
   }
 }
 

@@ -8,9 +8,9 @@ import type { Features } from '../kinds/features.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
 import type { Upstreams } from '../providers/upstreams.ts'
+import type { Candidate } from '../wallet/routing-record.ts'
 import { reasonOf } from './explain.ts'
 import {
-  type Candidate,
   type Inquiry,
   inOrderOf,
   type Option,
@@ -45,14 +45,22 @@ type Worldly = { catalog: Catalog; upstreams: Upstreams; config: Pick<Config, 'p
 
 /**
  * Decides where a request goes: hard requirements first, then a score. Pure: the same question asked of the same world has
- * the same answer. `explain` notes every candidate and the reason. Throws a GatewayError: 400 when the named model cannot
+ * the same answer. The reason is given with up to `mostListed` candidates, neither where that is 0. Throws a GatewayError: 400 when the named model cannot
  * take the request, 403 outside the allowlist, 404 unknown, 503 when nobody configured serves it now.
  */
-export function route(world: RoutingWorld, asking: Asking, explain = false): Decision {
+export function route(world: RoutingWorld, asking: Asking, mostListed = 0): Decision {
   const { policy, kind, request, features, home = null } = asking
   const mode = request.mode ?? policy.mode
   const candidates: Candidate[] = []
-  const inquiry: Inquiry = { world, policy, kind, mode, request, features, candidates: explain ? candidates : null }
+  const inquiry: Inquiry = {
+    world,
+    policy,
+    kind,
+    mode,
+    request,
+    features,
+    candidates: mostListed > 0 ? candidates : null,
+  }
   const options: Option[] = []
   const wishes = new Map<ModelRow, Wish>()
   for (const slug of new Set([request.model, ...(request.models ?? [])])) {
@@ -69,9 +77,9 @@ export function route(world: RoutingWorld, asking: Asking, explain = false): Dec
   }
   const chosen = rested(inquiry, options).slice(0, mostTargets)
   const targets = chosen.map(({ target }) => target)
-  if (!explain) return { mode, reason: '', targets, candidates }
+  if (mostListed === 0) return { mode, reason: '', targets, candidates }
   const reason = reasonOf(inquiry, wishes.get(targets[0]!.model)!, chosen[0]!, home)
-  return { mode, reason, targets, candidates: listed(chosen, candidates) }
+  return { mode, reason, targets, candidates: listed(chosen, candidates, mostListed) }
 }
 
 /** The world as a process knows it now. */
@@ -205,18 +213,24 @@ function isPreferred({ preference, figures }: Option, group: readonly Option[]):
   return group.every(other => other.preference >= preference || other.figures.restMs > figures.restMs)
 }
 
-/** What was considered, each once: the chosen as they are tried, the others by score. */
-function listed(chosen: readonly Option[], candidates: readonly Candidate[]): Candidate[] {
-  const nameOf = ({ model, provider }: Candidate) => `${model}@${provider ?? ''}`
-  const unrated = -Number.MAX_VALUE
-  const others = candidates.toSorted(
-    (a, b) => (b.score ?? unrated) - (a.score ?? unrated) || (nameOf(a) < nameOf(b) ? -1 : 1),
-  )
-  const byName = new Map<string, Candidate>()
-  for (const candidate of [...chosen.map(({ candidate }) => candidate!), ...others]) {
-    if (!byName.has(nameOf(candidate))) byName.set(nameOf(candidate), candidate)
+/** What was considered, each once: the chosen as they are tried, then the best others, no more than `most` in all. */
+function listed(chosen: readonly Option[], candidates: readonly Candidate[], most: number): Candidate[] {
+  const list = chosen.slice(0, most).map(({ candidate }) => candidate!)
+  for (const candidate of candidates) {
+    let at = list.length
+    while (at > chosen.length && isBefore(candidate, list[at - 1]!)) at--
+    // Of well over a hundred candidates most end here.
+    if (at >= most || list.some(one => one.model === candidate.model && one.provider === candidate.provider)) continue
+    list.splice(at, 0, candidate)
+    if (list.length > most) list.pop()
   }
-  return [...byName.values()]
+  return list
+}
+
+/** By score, those without one last; then by name. */
+function isBefore(a: Candidate, b: Candidate): boolean {
+  if (a.score !== b.score) return b.score === null || (a.score !== null && a.score > b.score)
+  return a.model === b.model ? (a.provider ?? '') < (b.provider ?? '') : a.model < b.model
 }
 
 /** The models `auto` may choose among. Throws the 400 of a request that none of them can take. */

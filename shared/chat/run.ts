@@ -5,6 +5,7 @@ import type { Features } from '../kinds/features.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import { type Call, ProviderError, type Target } from '../providers/contract.ts'
 import type { Ticket } from '../wallet/admission.ts'
+import { mostCandidates } from '../wallet/routing-record.ts'
 import { spenderOf } from '../wallet/spender.ts'
 import { type Attempt, ClientGone, streamAnswer, wholeAnswer } from './attempt.ts'
 import { BaseRun, clientClosed, type RunServices } from './base-run.ts'
@@ -18,7 +19,7 @@ import { boundOf, marginOf } from './pricing.ts'
 import { errorEvent, type Relay, type Shape } from './relay.ts'
 import { relayFor } from './relays.ts'
 import { decimal, type Report } from './report.ts'
-import { type Decision, type Home, route, worldOf } from './router.ts'
+import { type Decision, type Home, route, wishOf, worldOf } from './router.ts'
 import { sessionKey } from './sessions.ts'
 import type { Watch } from './watch.ts'
 import { billWhole } from './whole.ts'
@@ -93,9 +94,11 @@ class Run<K extends DirectKind> extends BaseRun {
     const services = this.services
     const { kind, body, features, scope, known } = this.#order
     const world = worldOf(services, this.#marginPpm)
+    // Why a model that was named is asked needs no telling.
+    const told = wishOf(services.catalog, body.model, kind).auto ? mostCandidates : 0
     const admitted = await services.policies.decide(known, async ({ policy, fresh }) => {
       authorise(policy, scope, services.clock.now())
-      const decision = route(world, { policy, kind, request: body, features, home })
+      const decision = route(world, { policy, kind, request: body, features, home }, told)
       const bound = boundOf(decision.targets, features, this.#marginPpm)
       const ticket = await services.admission.admit(spenderOf(policy), fresh, this.id, bound)
       return 'stale' in ticket ? ticket : { decision, ticket }
@@ -124,7 +127,7 @@ class Run<K extends DirectKind> extends BaseRun {
     const { upstreams, sessions } = this.services
     const { route } = watch
     const { target, credential } = route
-    this.asked = target
+    this.call = watch
     const { environment } = this.policy
     if (environment === 'test') {
       // The sandbox can express everything; the provider it stands for may not.

@@ -20,6 +20,10 @@ export class Watch {
     this.#startedMs = services.clock.now()
   }
 
+  get elapsedMs(): number {
+    return this.#services.clock.now() - this.#startedMs
+  }
+
   /** The first byte of the answer came. Only a streamed one tells how long the provider thinks before it speaks. */
   began({ streamed }: { streamed: boolean }): void {
     const { health, clock } = this.#services

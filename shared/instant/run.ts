@@ -158,7 +158,7 @@ class InstantRun<K extends InstantKind> extends BaseRun<Services> {
   async #attempt(watch: Watch, way: Way, ticket: Ticket, references: References, silent: Silent): Promise<Ended> {
     const { client, services } = this
     const { target } = watch.route
-    this.asked = target
+    this.call = watch
     const left = new AbortController()
     client.onGone(() => left.abort())
     const work = this.#work(watch, references, left.signal)

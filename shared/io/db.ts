@@ -21,3 +21,9 @@ export function openDatabase(url: string, connections: number): Database {
 export function isUniqueViolation(error: unknown): boolean {
   return (error as { code?: string })?.code === 'P2002'
 }
+
+/** True when Postgres gave a statement up because it took longer than it was given. */
+export function isStatementTimeout(error: unknown): boolean {
+  const { meta } = (error ?? {}) as { meta?: { driverAdapterError?: { cause?: { originalCode?: string } } } }
+  return meta?.driverAdapterError?.cause?.originalCode === '57014'
+}

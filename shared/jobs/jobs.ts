@@ -2,7 +2,8 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Clock } from '../base/time.ts'
 import type { Job, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
-import { chargeJob, type JobCall, logJob, logJobEnd, refundJob } from '../wallet/jobs.ts'
+import { chargeJob, type JobCall, logJob, logJobAttempt, logJobEnd, refundJob } from '../wallet/jobs.ts'
+import type { RoutedAttempt } from '../wallet/routing-record.ts'
 import { pagesOfIds } from './id-pages.ts'
 import type { Webhooks } from './webhooks.ts'
 
@@ -129,6 +130,11 @@ export class Jobs {
   /** Lets somebody else take up a start whose outcome is not known, at once. */
   async yieldStart(claimed: Claim): Promise<void> {
     await this.#change(ours(claimed), { claimedUntil: new Date(this.#clock.now()) })
+  }
+
+  /** Notes what a provider said to the start of a job, for the request log. */
+  noteAttempt(job: Pick<Job, 'id' | 'createdAt'>, attempt: RoutedAttempt): Promise<void> {
+    return logJobAttempt(this.#db, job, attempt)
   }
 
   /**

@@ -26,9 +26,16 @@ export const queues = {
       jobs: { everyMs: 5_000 },
       requeue: { everyMs: 30_000 },
       webhooks: { everyMs: 15_000 },
+      alerts: { everyMs: 15_000 },
       partitions: { everyMs: 6 * 3_600_000 },
       expire: { everyMs: 3_600_000 },
     },
+  },
+  /** Emails that are owed. They are no housekeeping: a mail server that hangs must hold up nothing else. */
+  emails: {
+    concurrency: () => 1,
+    job: { attempts: 1, ...kept },
+    repeat: { alerts: { everyMs: 15_000 } },
   },
   /** Steps of slow work: `start`, `finish` and `cancel`, each with the id of its job. */
   media: {
@@ -59,6 +66,14 @@ export type MaintenanceTask = keyof (typeof queues)['maintenance']['repeat']
 /** Opens a queue to add to. Close it when done. */
 export function openQueue(name: QueueName, connection: Redis): Queue {
   return new Queue(name, { connection, defaultJobOptions: queues[name].job })
+}
+
+export type Queues = Record<QueueName, Queue>
+
+/** Opens every queue to add to. Close them when done. */
+export function openQueues(connection: Redis): Queues {
+  const names = Object.keys(queues) as QueueName[]
+  return Object.fromEntries(names.map(name => [name, openQueue(name, connection)])) as Queues
 }
 
 const overdueMs = 10_000

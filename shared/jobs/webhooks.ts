@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Queue } from 'bullmq'
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
-import type { Clock } from '../base/time.ts'
-import type { DeliveryStatus, WebhookAttempt, WebhookDelivery } from '../generated/prisma/client.ts'
+import { type Clock, dayMs } from '../base/time.ts'
+import type { DeliveryStatus, Prisma, WebhookAttempt, WebhookDelivery } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
 
 /** A delivery that nobody took up this long after its time has no queue entry: Redis was wiped, or a worker died. */
@@ -12,11 +12,25 @@ const mostDue = 5_000
 const unclaimedWaitMs = 1_000
 const removeTries = 40
 const removePauseMs = 50
+/** What was sent again and again by hand shows its latest attempts only. */
+const mostAttempts = 100
+const keptMs = 30 * dayMs
+const expiredPerPage = 1_000
+const mostExpiredPages = 200
 
 export type NewDelivery = { organisationId: string; type: string; url: string; nowMs: number } & (
   | { jobId: string }
   | { batchId: string }
+  | { data: Prisma.InputJsonObject }
 )
+
+export type DeliveryFilter = {
+  status?: DeliveryStatus | undefined
+  type?: string | undefined
+  /** A part of the URL. */
+  url?: string | undefined
+  after?: string | undefined
+}
 
 /** What a claim found: the delivery, ours until the lease ends; or when it is due; or nothing left to do. */
 export type Claim =
@@ -82,8 +96,8 @@ export class Webhooks {
         SELECT id FROM webhook_deliveries WHERE id = ANY(${ids}) AND status = 'pending' AND next_attempt_at <= ${now}
         ORDER BY id FOR UPDATE SKIP LOCKED),
       claimed AS (UPDATE webhook_deliveries d SET next_attempt_at = ${until} FROM free WHERE d.id = free.id RETURNING d.id)
-      SELECT d.id, organisation_id AS "organisationId", job_id AS "jobId", batch_id AS "batchId", type, url, status, attempts,
-        next_attempt_at AS "nextAttemptAt", created_at AS "createdAt", delivered_at AS "deliveredAt",
+      SELECT d.id, organisation_id AS "organisationId", job_id AS "jobId", batch_id AS "batchId", data, type, url, status,
+        attempts, next_attempt_at AS "nextAttemptAt", created_at AS "createdAt", delivered_at AS "deliveredAt",
         claimed.id IS NOT NULL AS claimed
       FROM webhook_deliveries d LEFT JOIN claimed ON claimed.id = d.id WHERE d.id = ANY(${ids})`
     const found = new Map(rows.map(row => [row.id, row]))
@@ -105,7 +119,7 @@ export class Webhooks {
     await this.#db.$executeRaw`
       WITH result AS (SELECT * FROM jsonb_to_recordset(${JSON.stringify(results)}::jsonb) AS r(
         "deliveryId" text, at timestamptz, "durationMs" int, status int, error text, response text,
-        outcome delivery_status, "nextAttemptAt" timestamptz)),
+        headers jsonb, body text, outcome delivery_status, "nextAttemptAt" timestamptz)),
       locked AS (
         SELECT d.id FROM webhook_deliveries d JOIN result ON d.id = "deliveryId" ORDER BY d.id FOR UPDATE OF d),
       written AS (
@@ -115,21 +129,25 @@ export class Webhooks {
           delivered_at = CASE WHEN outcome = 'delivered' THEN at ELSE d.delivered_at END
         FROM locked JOIN result ON locked.id = "deliveryId" WHERE d.id = locked.id
         RETURNING d.id, d.attempts)
-      INSERT INTO webhook_attempts (delivery_id, number, at, duration_ms, status, error, response)
-      SELECT id, attempts, at, "durationMs", status, error, response FROM written JOIN result ON id = "deliveryId"`
+      INSERT INTO webhook_attempts (delivery_id, number, at, duration_ms, status, error, response, headers, body)
+      SELECT id, attempts, at, "durationMs", status, error, response, headers, body
+      FROM written JOIN result ON id = "deliveryId"`
   }
 
-  /** Sends an event again at once, whatever became of it, under the same id. Throws 404. */
-  async redeliver(id: string): Promise<WebhookDelivery> {
+  /**
+   * Sends an event again at once, whatever became of it, under the same id. Throws 404, also for another organisation's.
+   * `organisationId` null = any (the operator).
+   */
+  async redeliver(organisationId: string | null, id: string): Promise<WebhookDelivery> {
     const nextAttemptAt = new Date(this.#clock.now())
     const { count } = await this.#db.webhookDelivery.updateMany({
-      where: { id },
+      where: { id, ...(organisationId && { organisationId }) },
       data: { status: 'pending', nextAttemptAt, deliveredAt: null },
     })
     if (count === 0) throw noSuchDelivery(id)
     await this.#removeEntry(id)
     await this.enqueue([id])
-    return this.show(id)
+    return this.show(organisationId, id)
   }
 
   /** An entry that waits for a later attempt would keep a new one out, and so would one that its worker is just done with. */
@@ -141,31 +159,69 @@ export class Webhooks {
     }
   }
 
-  /** An organisation's deliveries, newest first. */
-  async list(organisationId: string, options: { status?: DeliveryStatus; limit: number }): Promise<WebhookDelivery[]> {
-    const { status, limit } = options
+  /** A page of an organisation's deliveries, newest first. `after` is a delivery's id. Throws 404 for an unknown one. */
+  async list(organisationId: string, options: DeliveryFilter & { limit: number }): Promise<WebhookDelivery[]> {
+    const { status, type, url, after, limit } = options
+    const last = after === undefined ? null : await this.#find(organisationId, after)
     return this.#db.webhookDelivery.findMany({
-      where: { organisationId, ...(status && { status }) },
+      where: {
+        organisationId,
+        ...(status && { status }),
+        ...(type && { type }),
+        ...(url && { url: { contains: url, mode: 'insensitive' } }),
+        ...(last && {
+          OR: [{ createdAt: { lt: last.createdAt } }, { createdAt: last.createdAt, id: { lt: last.id } }],
+        }),
+      },
       orderBy: [{ createdAt: 'desc' }, { id: 'desc' }],
       take: limit,
     })
   }
 
-  /** Where the webhook of a finished job or batch stands: `pending` until the first delivery is written. */
-  async statusOf(of: { jobId: string } | { batchId: string }): Promise<DeliveryStatus> {
+  /** Where the webhook of a finished job or batch stands; null once its log was deleted. */
+  async statusOf(of: { jobId: string } | { batchId: string }): Promise<DeliveryStatus | null> {
     const newest = { createdAt: 'desc' } as const
     const row = await this.#db.webhookDelivery.findFirst({
       where: of,
       orderBy: newest,
       select: { status: true },
     })
-    return row?.status ?? 'pending'
+    return row?.status ?? null
   }
 
-  /** A delivery with its attempts, oldest first. Throws 404. */
-  async show(id: string): Promise<WebhookDelivery & { log: WebhookAttempt[] }> {
-    const include = { log: { orderBy: { number: 'asc' } } } as const
-    const row = await this.#db.webhookDelivery.findUnique({ where: { id }, include })
+  /**
+   * A delivery with its latest attempts, oldest first. Throws 404, also for another organisation's. `organisationId` null =
+   * any (the operator).
+   */
+  async show(organisationId: string | null, id: string): Promise<WebhookDelivery & { log: WebhookAttempt[] }> {
+    const delivery = await this.#find(organisationId, id)
+    const latest = await this.#db.webhookAttempt.findMany({
+      where: { deliveryId: id },
+      orderBy: { number: 'desc' },
+      take: mostAttempts,
+    })
+    return { ...delivery, log: latest.reverse() }
+  }
+
+  /** Deletes deliveries, with their log, that were over 30 days ago; gives how many. */
+  async expire(nowMs: number): Promise<number> {
+    // The time of one that is over is when it was over.
+    const before = new Date(nowMs - keptMs)
+    let deleted = 0
+    for (let page = 0; page < mostExpiredPages; page++) {
+      const count = await this.#db.$executeRaw`
+        DELETE FROM webhook_deliveries WHERE id IN (
+          SELECT id FROM webhook_deliveries WHERE status IN ('delivered', 'failed') AND next_attempt_at < ${before}
+          LIMIT ${expiredPerPage} FOR UPDATE SKIP LOCKED)`
+      deleted += count
+      if (count < expiredPerPage) break
+    }
+    return deleted
+  }
+
+  async #find(organisationId: string | null, id: string): Promise<WebhookDelivery> {
+    const where = { id, ...(organisationId && { organisationId }) }
+    const row = await this.#db.webhookDelivery.findFirst({ where })
     if (!row) throw noSuchDelivery(id)
     return row
   }

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { newId } from '../base/ids.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
@@ -18,6 +19,12 @@ export type AuditEntry = {
 }
 
 export const operatorActor: Actor = { kind: 'operator', id: null, name: 'operator' }
+
+/** The fields of a thing that an edit changed; of a new thing, whose `before` is {}, those that are set. */
+export function changesBetween(before: Record<string, unknown>, after: Record<string, unknown>): Changes {
+  const fields = Object.entries(after).map(([name, value]) => [name, [before[name] ?? null, value ?? null]] as const)
+  return Object.fromEntries(fields.filter(([, [was, is]]) => !isDeepStrictEqual(was, is))) as Changes
+}
 
 /** Notes who did what, within the transaction that does it. */
 export async function audit(

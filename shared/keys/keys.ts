@@ -3,8 +3,9 @@ import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import { type Nano, nanoFromUsd, usdFromNano } from '../base/money.ts'
 import { type Clock, dayMs, systemClock } from '../base/time.ts'
-import type { ApiKey } from '../generated/prisma/client.ts'
-import type { Database } from '../io/db.ts'
+import type { ApiKey, Prisma, ProvisioningKey } from '../generated/prisma/client.ts'
+import type { Connection, Database } from '../io/db.ts'
+import { type Actor, audit, changesBetween } from './audit.ts'
 import type { Policies } from './policies.ts'
 import { modes, scopes } from './policy.ts'
 import { hashSecret, newSecret } from './secret.ts'
@@ -64,6 +65,20 @@ export function keyRecord(row: ApiKey, spentNano: Nano, nowMs: number) {
   const expired = row.expiresAt !== null && row.expiresAt.getTime() <= nowMs
   return {
     hash: row.hash,
+    ...settings(row),
+    prefix: row.prefix,
+    last4: row.last4,
+    status: row.revokedAt || row.disabled ? 'revoked' : expired ? 'expired' : 'active',
+    spend_month_usd: usdFromNano(spentNano),
+    created_at: row.createdAt.toISOString(),
+    updated_at: row.updatedAt.toISOString(),
+    last_used_at: row.lastUsedAt?.toISOString() ?? null,
+  }
+}
+
+/** What was chosen for a key, as the API writes it. */
+function settings(row: ApiKey) {
+  return {
     name: row.name,
     environment: row.environment,
     mode: row.mode,
@@ -73,13 +88,6 @@ export function keyRecord(row: ApiKey, spentNano: Nano, nowMs: number) {
     model_allowlist: row.modelAllowlist.length > 0 ? row.modelAllowlist : null,
     scopes: row.scopes.join(','),
     expires_at: row.expiresAt?.toISOString() ?? null,
-    prefix: row.prefix,
-    last4: row.last4,
-    status: row.revokedAt || row.disabled ? 'revoked' : expired ? 'expired' : 'active',
-    spend_month_usd: usdFromNano(spentNano),
-    created_at: row.createdAt.toISOString(),
-    updated_at: row.updatedAt.toISOString(),
-    last_used_at: row.lastUsedAt?.toISOString() ?? null,
   }
 }
 
@@ -103,7 +111,20 @@ function refuseGone(error: unknown): never {
   throw new GatewayError('not_found', 'This key was rolled or revoked just now.')
 }
 
-/** The standard and provisioning keys: this class alone writes their tables. */
+/** What a search finds: a part of a name, or the part of a secret that is shown, or a key's id or hash. */
+function matching(text: string): Prisma.ApiKeyWhereInput {
+  return {
+    OR: [
+      { name: { contains: text, mode: 'insensitive' } },
+      { prefix: { startsWith: text } },
+      ...['last4', 'id', 'hash'].map(field => ({ [field]: text })),
+    ],
+  }
+}
+
+const patchable = (row: ApiKey) => ({ ...settings(row), disabled: row.disabled })
+
+/** The standard and provisioning keys: this class alone writes their tables, and notes who had it done in the same transaction. */
 export class Keys {
   readonly #db: Database
   readonly #policies: Policies
@@ -116,29 +137,38 @@ export class Keys {
   }
 
   /** Creates a standard key. The secret is in the answer and nowhere else. */
-  async create(organisationId: string, input: z.output<typeof newKey>): Promise<{ row: ApiKey; secret: string }> {
+  async create(
+    organisationId: string,
+    input: z.output<typeof newKey>,
+    actor: Actor,
+  ): Promise<{ row: ApiKey; secret: string }> {
     const { environment, expires_in_days: days, ...policy } = input
     const { secret, ...stored } = newSecret(`svc_sk_${environment}_`)
-    const row = await this.#db.apiKey.create({
-      data: {
-        name: `${environment} key`,
-        ...columns(policy),
-        ...(days && { expiresAt: new Date(this.#clock.now() + days * dayMs) }),
-        ...stored,
-        id: newId('key'),
-        organisationId,
-        environment,
-      },
+    const data = {
+      name: `${environment} key`,
+      ...columns(policy),
+      ...(days && { expiresAt: new Date(this.#clock.now() + days * dayMs) }),
+      ...stored,
+      id: newId('key'),
+      organisationId,
+      environment,
+      createdById: actor.kind === 'user' ? actor.id : null,
+    }
+    const row = await this.#db.$transaction(async tx => {
+      const created = await tx.apiKey.create({ data })
+      const changes = changesBetween({}, settings(created))
+      await audit(tx, { organisationId, actor, action: 'key.created', target: created, changes })
+      return created
     })
     return { row, secret }
   }
 
-  /** A page of an organisation's keys by age; revoked ones only when asked for. `after` is a key's hash. Throws 404 for an unknown one. */
+  /** A page of an organisation's keys by age; revoked ones only when asked for. `after` is a key's hash. `search`: see `matching`. Throws 404 for an unknown `after`. */
   async list(
     organisationId: string,
-    options: { limit: number; after?: string; order?: 'asc' | 'desc'; includeRevoked?: boolean },
+    options: { limit: number; after?: string; order?: 'asc' | 'desc'; includeRevoked?: boolean; search?: string },
   ): Promise<ApiKey[]> {
-    const { limit, after, order = 'desc', includeRevoked = false } = options
+    const { limit, after, order = 'desc', includeRevoked = false, search } = options
     // The key itself may have left the list since, so the page starts at its place and not at the key.
     const last = after === undefined ? null : await this.get(organisationId, after)
     const beyond = order === 'desc' ? 'lt' : 'gt'
@@ -146,6 +176,7 @@ export class Keys {
       where: {
         organisationId,
         ...(!includeRevoked && { revokedAt: null }),
+        ...(search && { AND: matching(search) }),
         ...(last && {
           OR: [{ createdAt: { [beyond]: last.createdAt } }, { createdAt: last.createdAt, id: { [beyond]: last.id } }],
         }),
@@ -163,24 +194,42 @@ export class Keys {
   }
 
   /** Changes policy fields, in force for the next request on every process. Throws 404 for a key revoked for good. */
-  async patch(organisationId: string | null, hash: string, input: z.output<typeof keyPatch>): Promise<ApiKey> {
+  async patch(
+    organisationId: string | null,
+    hash: string,
+    input: z.output<typeof keyPatch>,
+    actor: Actor,
+  ): Promise<ApiKey> {
     const { disabled, ...policy } = input
-    const row = await this.#live(organisationId, hash)
+    const { id, organisationId: owner } = await this.#live(organisationId, hash)
+    const where = { id, hash, revokedAt: null }
     const data = { ...columns(policy), ...(disabled !== undefined && { disabled }), version: { increment: 1 } }
-    return this.#policies.changing(hash, () =>
-      this.#db.apiKey.update({ where: { id: row.id, hash, revokedAt: null }, data }).catch(refuseGone),
-    )
+    const commit = async (tx: Connection) => {
+      // Two patches at a time wait for each other, so that each is noted by what it changed itself.
+      await tx.$executeRaw`SELECT 1 FROM api_keys WHERE id = ${id} FOR UPDATE`
+      const before = await tx.apiKey.findUniqueOrThrow({ where })
+      const after = await tx.apiKey.update({ where, data })
+      const changes = changesBetween(patchable(before), patchable(after))
+      if (Object.keys(changes).length > 0)
+        await audit(tx, { organisationId: owner, actor, action: 'key.updated', target: after, changes })
+      return after
+    }
+    return this.#policies.changing(hash, () => this.#db.$transaction(commit).catch(refuseGone))
   }
 
   /** Replaces the secret and keeps the policy; the old one stops working in the same transaction. */
-  async roll(organisationId: string | null, hash: string): Promise<{ row: ApiKey; secret: string }> {
-    const { id, environment } = await this.#live(organisationId, hash)
-    const { secret, ...stored } = newSecret(`svc_sk_${environment}_`)
+  async roll(organisationId: string | null, hash: string, actor: Actor): Promise<{ row: ApiKey; secret: string }> {
+    const old = await this.#live(organisationId, hash)
+    const { id } = old
+    const { secret, ...stored } = newSecret(`svc_sk_${old.environment}_`)
     const row = await this.#policies.changing(hash, () =>
       this.#db.$transaction(async tx => {
         const data = { ...stored, version: { increment: 1 } }
         const updated = await tx.apiKey.update({ where: { id, hash, revokedAt: null }, data }).catch(refuseGone)
         await tx.retiredSecret.create({ data: { hash, keyId: id } })
+        const changes = changesBetween({ last4: old.last4 }, { last4: updated.last4 })
+        const { organisationId } = updated
+        await audit(tx, { organisationId, actor, action: 'key.rolled', target: updated, changes })
         return updated
       }),
     )
@@ -188,11 +237,16 @@ export class Keys {
   }
 
   /** Disables a key for good; its history stays. Doing it again changes nothing, but makes sure of it. */
-  async revoke(organisationId: string | null, hash: string): Promise<ApiKey> {
-    const { id } = await this.get(organisationId, hash)
+  async revoke(organisationId: string | null, hash: string, actor: Actor): Promise<ApiKey> {
+    const row = await this.get(organisationId, hash)
     const data = { revokedAt: new Date(this.#clock.now()), version: { increment: 1 } }
+    const commit = async (tx: Connection) => {
+      const { count } = await tx.apiKey.updateMany({ where: { id: row.id, hash, revokedAt: null }, data })
+      if (count === 1)
+        await audit(tx, { organisationId: row.organisationId, actor, action: 'key.revoked', target: row })
+    }
     return this.#policies.changing(hash, async () => {
-      await this.#db.apiKey.updateMany({ where: { id, hash, revokedAt: null }, data })
+      await this.#db.$transaction(commit)
       return this.get(organisationId, hash)
     })
   }
@@ -200,28 +254,38 @@ export class Keys {
   /** Creates a provisioning key for an organisation. */
   async createProvisioning(
     organisationId: string,
+    actor: Actor,
   ): Promise<{ id: string; prefix: string; last4: string; secret: string }> {
     const { secret, ...stored } = newSecret('svc_pk_')
-    const row = await this.#db.provisioningKey.create({ data: { ...stored, id: newId('key'), organisationId } })
-    return { id: row.id, prefix: row.prefix, last4: row.last4, secret }
+    const id = newId('key')
+    await this.#db.$transaction(async tx => {
+      await tx.provisioningKey.create({ data: { ...stored, id, organisationId } })
+      const target = { id, name: stored.prefix }
+      await audit(tx, { organisationId, actor, action: 'provisioning_key.created', target })
+    })
+    return { id, prefix: stored.prefix, last4: stored.last4, secret }
   }
 
   /** Revokes every provisioning key of an organisation, or the one given; answers how many. */
-  async revokeProvisioning(organisationId: string, id?: string): Promise<number> {
+  async revokeProvisioning(organisationId: string, actor: Actor, id?: string): Promise<number> {
     const where = { organisationId, revokedAt: null, ...(id && { id }) }
-    const { count } = await this.#db.provisioningKey.updateMany({
-      where,
-      data: { revokedAt: new Date(this.#clock.now()) },
+    const data = { revokedAt: new Date(this.#clock.now()) }
+    return this.#db.$transaction(async tx => {
+      const revoked = await tx.provisioningKey.updateManyAndReturn({ where, data })
+      for (const { id, prefix } of revoked) {
+        const target = { id, name: prefix }
+        await audit(tx, { organisationId, actor, action: 'provisioning_key.revoked', target })
+      }
+      return revoked.length
     })
-    return count
   }
 
-  /** The organisation of a provisioning secret. Throws 401. */
-  async provisioningOrganisation(secret: string): Promise<string> {
+  /** The provisioning key of a secret. Throws 401. */
+  async provisioning(secret: string): Promise<ProvisioningKey> {
     const row = await this.#db.provisioningKey.findUnique({ where: { hash: hashSecret(secret) } })
     if (!row) throw new GatewayError('invalid_api_key', 'This provisioning key does not exist.')
     if (row.revokedAt) throw new GatewayError('revoked_api_key', 'This provisioning key was revoked.')
-    return row.organisationId
+    return row
   }
 
   async #live(organisationId: string | null, hash: string): Promise<ApiKey> {

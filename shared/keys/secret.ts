@@ -4,11 +4,12 @@ const base62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const standard = /^svc_sk_(live|test)_[0-9A-Za-z]{32,128}$/
 const provisioning = /^svc_pk_[0-9A-Za-z]{32,128}$/
 const client = /^ek_[0-9A-Za-z]{32,128}$/
+const playground = /^svc_play_[0-9A-Za-z]{40}$/
 
 export type Secret = { secret: string; hash: string; prefix: string; last4: string }
 
 /** A new secret with what is stored of it. The plaintext is shown once and kept nowhere. */
-export function newSecret(kind: 'svc_sk_live_' | 'svc_sk_test_' | 'svc_pk_' | 'ek_'): Secret {
+export function newSecret(kind: 'svc_sk_live_' | 'svc_sk_test_' | 'svc_pk_' | 'svc_play_' | 'ek_'): Secret {
   let random = ''
   while (random.length < 40) {
     // Bytes from 248 on would favour the first letters.
@@ -24,8 +25,9 @@ export function hashSecret(secret: string): string {
 }
 
 /** Which kind of key a secret looks like; null when it has no key's shape. */
-export function secretKind(secret: string): 'standard' | 'provisioning' | 'client' | null {
+export function secretKind(secret: string): 'standard' | 'provisioning' | 'client' | 'playground' | null {
   if (standard.test(secret)) return 'standard'
   if (client.test(secret)) return 'client'
+  if (playground.test(secret)) return 'playground'
   return provisioning.test(secret) ? 'provisioning' : null
 }

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { GatewayError } from '../base/errors.ts'
 import type { Organisation } from '../generated/prisma/client.ts'
 import type { Database } from '../io/db.ts'
+import { type Actor, audit } from './audit.ts'
 
 const overlapMs = 24 * 3_600_000
 
@@ -49,12 +50,19 @@ function inForce(row: SecretColumns, nowMs: number): WebhookSecrets {
 export async function rotateWebhookSecret(
   db: Database,
   organisationId: string,
+  actor: Actor,
   nowMs: number,
 ): Promise<WebhookSecrets> {
   const { secret } = await webhookSecrets(db, organisationId, nowMs)
-  await db.organisation.updateMany({
-    where: { id: organisationId, webhookSecret: secret },
-    data: { webhookSecret: newWebhookSecret(), previousWebhookSecret: secret, webhookSecretRotatedAt: new Date(nowMs) },
+  const data = {
+    webhookSecret: newWebhookSecret(),
+    previousWebhookSecret: secret,
+    webhookSecretRotatedAt: new Date(nowMs),
+  }
+  await db.$transaction(async tx => {
+    const where = { id: organisationId, webhookSecret: secret }
+    const { count } = await tx.organisation.updateMany({ where, data })
+    if (count === 1) await audit(tx, { organisationId, actor, action: 'webhook_secret.rotated' })
   })
   return webhookSecrets(db, organisationId, nowMs)
 }

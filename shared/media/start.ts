@@ -79,6 +79,24 @@ function credentialFor({ upstreams }: Services, job: Job, target: Target): strin
 }
 
 async function attempt(services: Services, job: Job, target: Target): Promise<Attempt> {
+  const { clock, jobs, log } = services
+  const beganMs = clock.now()
+  const tried = await tryToStart(services, job, target)
+  const error = tried.outcome === 'started' ? null : tried.error
+  // Of a job that the first one took, or that nobody was asked for, there is nothing to tell.
+  if (error === undefined || (error === null && job.attempts === 1)) return tried
+  const note = {
+    ...{ provider: target.provider.name, model: target.model.id, status: error?.status ?? null },
+    ...{
+      fault: error && (error instanceof ProviderError ? error.reason : error.code),
+      durationMs: clock.now() - beganMs,
+    },
+  }
+  await jobs.noteAttempt(job, note).catch(err => log.warn({ err, job: job.id }, 'an attempt is missing in the log'))
+  return tried
+}
+
+async function tryToStart(services: Services, job: Job, target: Target): Promise<Attempt> {
   const connection = connectionOf(services, job)
   if (!connection) return { outcome: 'refused' }
   const { adapter, line } = connection

@@ -131,6 +131,13 @@ export class Health {
     }
   }
 
+  /** The calls of a target in the last minutes as they fade, for people to see. */
+  calls(target: Target): { good: number; bad: number } {
+    const { good, bad, atMs } = this.#records.get(this.#idOf(target)) ?? { ...unwritten, atMs: 0 }
+    const faded = 0.5 ** ((this.#clock.now() - atMs) / halfLifeMs)
+    return { good: good * faded, bad: bad * faded }
+  }
+
   /** How long an API key must not be used for a target. */
   keyRestMs(target: Target, keyId: string): number {
     if (!this.#keysRested) return 0

@@ -1,4 +1,4 @@
-import type { ErrorBody } from '../base/errors.ts'
+import type { ErrorBody, GatewayError } from '../base/errors.ts'
 import type { Usage } from '../base/usage.ts'
 import type { Deployment, ModelRow } from '../catalog/schema.ts'
 
@@ -24,6 +24,14 @@ export type RealtimeMeter = {
   farewell(): readonly string[]
 }
 
+/** What a client may not ask of a provider within a session. */
+export type SessionGuard = {
+  /** Whether a frame may ask for it: told by the bytes, as every frame is looked at and most are sound. */
+  suspects(frame: Buffer): boolean
+  /** Why a frame must not reach the provider; null where it may. Parses it. */
+  refusal(frame: Buffer): GatewayError | null
+}
+
 /** How one protocol holds a realtime session. The frames pass as they are; an adapter only reads them. Stateless but for its meter. */
 export type RealtimeAdapter = {
   /** Where the socket is opened, with its query; the model is in it where the address names it. */
@@ -35,6 +43,8 @@ export type RealtimeAdapter = {
    * the next. Throws a GatewayError when it names another model than the session's.
    */
   opening?(frame: Buffer, target: { model: ModelRow; deployment: Deployment }): Buffer
+  /** What clients may not ask for, in whatever frame; absent where they cannot. The session goes on without the frame. */
+  guard?: SessionGuard
   /** The frame that applies settings given ahead of the session; absent where clients send all settings themselves. */
   settings?(session: Record<string, unknown>): string
   /** An error as clients of this protocol know it. */

@@ -137,6 +137,13 @@ export class Upstreams {
     return keysRestMs > figures.restMs ? { ...figures, restMs: keysRestMs } : figures
   }
 
+  /** The API keys a target may be called with, by ids that do not give them away, and how long each must rest. */
+  apiKeys(target: Target): { id: string; restMs: number }[] {
+    const line = this.#lines.get(target.provider.name)
+    if (!line || line.auth === 'none') return []
+    return line.credentials.map(({ id }) => ({ id, restMs: this.#health.keyRestMs(target, id) }))
+  }
+
   /**
    * The API key for the next call to a target: the preferred one, else the next in turn, of those that need not rest.
    * `alone` = no other could be used now.

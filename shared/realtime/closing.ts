@@ -22,6 +22,12 @@ export function tooEarly(mostBytes: number): GatewayError {
   return new GatewayError('invalid_request', message)
 }
 
+/** How a session ends whose client sends more settings at once than may be parsed. */
+export function tooMuch(mostBytes: number): GatewayError {
+  const message = `At most ${mostBytes / 1_048_576} MiB of settings and tools may be sent at once.`
+  return new GatewayError('invalid_request', message)
+}
+
 /** How a session ends whose provider is gone without a word. */
 export function brokeOff(): GatewayError {
   return new GatewayError('upstream_error', 'The connection to the provider broke off. Open another session.')

@@ -5,6 +5,7 @@ import { ClientGone } from '../chat/attempt.ts'
 import type { Waiting } from '../chat/client.ts'
 import { failover } from '../chat/failover.ts'
 import type { Tried } from '../chat/failures.ts'
+import { routingRecord } from '../chat/routing-record.ts'
 import type { WebSocket } from '../io/socket.ts'
 import type { Known } from '../keys/policies.ts'
 import { authorise, type Policy } from '../keys/policy.ts'
@@ -13,14 +14,15 @@ import { chooseTargets } from '../media/choose.ts'
 import type { Target } from '../providers/contract.ts'
 import type { Services } from '../services.ts'
 import type { Ticket } from '../wallet/admission.ts'
+import type { RoutingRecord } from '../wallet/routing-record.ts'
 import { spenderOf } from '../wallet/spender.ts'
 import { type Asked, namedSetting } from './settings.ts'
 
 /** A session as it is asked for. */
 export type SessionOrder = Asked & { known: Known; requestId: string }
 
-/** A provider that opened the session: its socket is paused. */
-export type Opened = { target: Target; socket: WebSocket; openedMs: number }
+/** A provider that opened the session, and how long it took: its socket is paused. */
+export type Opened = { target: Target; socket: WebSocket; openedMs: number; durationMs: number }
 
 /**
  * Who can hold a session for a key: of the model that is named, or of the first that fits. Throws 400 for settings that the
@@ -111,8 +113,14 @@ export async function connect(
     const socket = await upstreams.connect(watch.route, path, left.signal)
     watch.began({ streamed: true })
     watch.succeeded(0, { streamed: true })
-    return { target, socket, openedMs: clock.now() }
+    return { target, socket, openedMs: clock.now(), durationMs: watch.elapsedMs }
   })
+}
+
+/** What the request log tells of the providers that were asked; null where the first one took it. */
+export function triedOf(tried: readonly Tried[], opened: Opened | null): RoutingRecord | null {
+  const ended = { target: opened?.target ?? null, status: 101, errorCode: null }
+  return routingRecord({}, tried, ended, opened?.durationMs ?? 0)
 }
 
 /** Why a key may no longer hold a session that it opened; null = it may, or nobody can tell now. */

@@ -16,7 +16,7 @@ export type Closed = { side: Side; code: number | null; reason: string; broken: 
 
 export type RelayEvents = {
   /** A frame on its way to the provider: the one to send in its place, or null for none. */
-  fromClient: ((frame: Buffer) => Buffer | null) | null
+  fromClient(frame: Buffer): Buffer | null
   /** A frame of the provider, also once the client has left. */
   fromUpstream(frame: Buffer): void
   /** A side closed. Each side once. */
@@ -59,7 +59,7 @@ export class Relay {
     this.#listen(this.#client, 'client')
     this.#listen(this.#upstream, 'upstream')
     client.on('message', (frame: Buffer, isBinary) => {
-      const sent = events.fromClient === null ? frame : events.fromClient(frame)
+      const sent = events.fromClient(frame)
       if (sent !== null) this.#pass(this.#client, this.#upstream, sent, isBinary)
     })
     upstream.on('message', (frame: Buffer, isBinary) => {

@@ -7,9 +7,9 @@ import type { Target } from '../providers/contract.ts'
 import type { RealtimeAdapter, RealtimeMeter } from '../providers/realtime-contract.ts'
 import type { Services } from '../services.ts'
 import type { Ticket } from '../wallet/admission.ts'
-import { brokeOff, closeCodeOf, tooDear, tooEarly, tooLong } from './closing.ts'
-import { type Opened, reserve, type SessionOrder } from './opening.ts'
-import { type Closed, Relay, type RelayEvents } from './relay.ts'
+import { brokeOff, closeCodeOf, tooDear, tooEarly, tooLong, tooMuch } from './closing.ts'
+import { type Opened, reserve, type SessionOrder, triedOf } from './opening.ts'
+import { type Closed, Relay } from './relay.ts'
 import { type Part, RollingReservation } from './reservation.ts'
 
 /** What was found when the session was opened. `opened` is null when no provider took it; then `failure` says why. */
@@ -24,8 +24,13 @@ export type Beginning = {
 /** How it ended, for the log: `finishReason` names the side that closed it. */
 type Ending = { atMs: number; status: number; errorCode: string | null; finishReason: string | null }
 
-/** What a client may send before the provider begins the session: until then frames are parsed, which holds up all others. */
-const mostOpeningBytes = 4 * 1024 * 1024
+/**
+ * How much of a client's frames is parsed, which holds up all others: at once, and again every second. A small one counts as
+ * `leastParsedBytes`: it may be answered with an error, which waits for its client.
+ */
+const mostParsedBytes = 4 * 1024 * 1024
+const parsedBytesPerSecond = 64 * 1024
+const leastParsedBytes = 1024
 /** How long a provider may take to report what it owes once its client has left. */
 const farewellMs = 10_000
 const switched = 101
@@ -51,7 +56,7 @@ export class Session {
   /** How the provider is closed once it has said what it owes, at the latest at `byMs`. */
   #farewell: { byMs: number; code: number | null; reason: string; said: boolean } | null = null
   #chargedNano = 0
-  #openingBytes = 0
+  #parsedBytes = 0
 
   constructor(services: Services, beginning: Beginning, startedMs: number) {
     const { id, order, ticket, target, tried, opened } = beginning
@@ -100,11 +105,11 @@ export class Session {
       return
     }
     this.#reservation.begin(opened.openedMs)
-    const { opening, settings } = this.#adapter
-    const events: RelayEvents = {
-      fromClient: opening ? frame => this.#opening(frame, events) : null,
-      fromUpstream: frame => this.#read(frame),
-      closed: closed => this.#closed(closed),
+    const { settings } = this.#adapter
+    const events = {
+      fromClient: (frame: Buffer) => this.#fromClient(frame),
+      fromUpstream: (frame: Buffer) => this.#read(frame),
+      closed: (closed: Closed) => this.#closed(closed),
     }
     this.#relay = new Relay(client, opened.socket, events, this.#services.clock)
     if (settings && order.settings) this.#relay.send('upstream', settings(order.settings))
@@ -121,6 +126,7 @@ export class Session {
   async tick(nowMs: number): Promise<void> {
     try {
       this.#relay?.beat(nowMs)
+      this.#parsedBytes = Math.max(0, this.#parsedBytes - parsedBytesPerSecond)
       if (this.#farewell && (nowMs >= this.#farewell.byMs || !this.#meter.owing)) this.#closeUpstream()
       if (this.#ending || !this.#relay) return
       const refusal = this.#outlived(nowMs) ?? this.#overspent(nowMs) ?? (await this.#reservation.renew(nowMs))
@@ -157,15 +163,19 @@ export class Session {
     client.once('close', () => this.#finish())
   }
 
-  #opening(frame: Buffer, events: RelayEvents): Buffer | null {
-    if (this.#meter.begun) {
-      events.fromClient = null
-      return frame
-    }
+  /** What is sent to the provider in place of a client's frame; null for nothing. */
+  #fromClient(frame: Buffer): Buffer | null {
+    const { opening, guard } = this.#adapter
+    const isOpening = opening !== undefined && !this.#meter.begun
+    const suspicious = guard?.suspects(frame) ? guard : null
+    if (!isOpening && !suspicious) return frame
     try {
-      this.#openingBytes += frame.length
-      if (this.#openingBytes > mostOpeningBytes) throw tooEarly(mostOpeningBytes)
-      return this.#adapter.opening!(frame, this.#beginning.target)
+      this.#parsedBytes += Math.max(frame.length, leastParsedBytes)
+      if (this.#parsedBytes > mostParsedBytes) throw isOpening ? tooEarly(mostParsedBytes) : tooMuch(mostParsedBytes)
+      const refusal = suspicious?.refusal(frame)
+      if (!refusal) return isOpening ? opening(frame, this.#beginning.target) : frame
+      this.warn(refusal)
+      return null
     } catch (error) {
       if (error instanceof GatewayError) this.stop(error)
       else this.#fail(error)
@@ -257,7 +267,7 @@ export class Session {
 
   /** What one part of the session comes to; the request log has the session's figures until then. */
   #settlePart({ ticket, costNano, tokens, usage, part, chargedAt }: Part, last: boolean): void {
-    const { id, order, target, opened } = this.#beginning
+    const { id, order, target, tried, opened } = this.#beginning
     // The cap is the one that it was reserved under, whatever the key has by now.
     const policy = { ...order.known.policy, capNano: ticket.spender.capNano }
     const ending = last && this.#ending ? this.#ending : { status: switched, errorCode: null, finishReason: null }
@@ -274,6 +284,7 @@ export class Session {
       startedMs: this.#startedMs,
       firstByteMs: opened ? opened.openedMs - this.#startedMs : null,
       durationMs: chargedAt - this.#startedMs,
+      routing: triedOf(tried, opened),
     }
     const { status, errorCode, finishReason } = ending
     const ended = { target, usage, costNano, status, errorCode, finishReason, upstreamId: null }

@@ -13,11 +13,12 @@ export type WalletView = {
   availableNano: Nano
   heldReleaseAt: Date | null
 }
+export type DepositMethod = 'card' | 'ach' | 'grant'
 export type Deposit = {
   organisationId: string
   amountNano: Nano
-  method: 'card' | 'ach' | 'grant'
-  availableAt?: Date
+  method: DepositMethod
+  availableAt?: Date | null
   cause?: string
   note?: string
 }
@@ -62,10 +63,11 @@ export class Accounts {
     }
     const balanceNano = BigInt(posted ?? 0) - BigInt(unposted ?? 0)
     const reservedNano = BigInt(reserved ?? 0)
-    const waiting = parseHolds(holds ?? '').filter(hold => hold.atMs > this.#clock.now())
-    const heldNano = waiting.reduce((sum, hold) => sum + hold.amountNano, 0n)
+    const waiting = waitingHolds(holds ?? '', this.#clock.now())
+    const held = sumOf(waiting)
     const heldReleaseAt = waiting.length > 0 ? new Date(Math.min(...waiting.map(hold => hold.atMs))) : null
-    return { balanceNano, reservedNano, heldNano, availableNano: balanceNano - reservedNano - heldNano, heldReleaseAt }
+    const availableNano = balanceNano - reservedNano - held
+    return { balanceNano, reservedNano, heldNano: held, availableNano, heldReleaseAt }
   }
 
   /** What a key spent this month, settled requests included that the ledger has not booked yet. */
@@ -83,24 +85,15 @@ export class Accounts {
     return spent
   }
 
-  /** Books a deposit and makes it spendable at once, or from `availableAt` on (ACH). A second deposit of the same cause changes nothing. */
-  async deposit(deposit: Deposit): Promise<void> {
-    const { organisationId, amountNano, method, availableAt, note } = deposit
-    const cause = deposit.cause ?? `deposit:${newId('dep')}`
+  /**
+   * Books a deposit and makes it spendable at once, or from `availableAt` on (ACH). A second deposit of the same cause changes
+   * nothing. What `alongside` writes stands or falls with it.
+   */
+  async deposit(deposit: Deposit, alongside?: (tx: Connection) => Promise<void>): Promise<void> {
+    const { organisationId, cause = `deposit:${newId('dep')}` } = deposit
+    const createdAt = new Date(this.#clock.now())
     await this.#db.$transaction(async tx => {
-      const { count } = await tx.ledgerEntry.createMany({
-        data: {
-          organisationId,
-          kind: 'deposit',
-          amountNano,
-          cause,
-          method,
-          availableAt: availableAt ?? null,
-          note: note ?? null,
-        },
-        skipDuplicates: true,
-      })
-      if (count === 1) await addToBalance(tx, organisationId, amountNano)
+      if (await bookDeposit(tx, { ...deposit, cause, createdAt })) await alongside?.(tx)
     })
     // The deposit stands: where Redis cannot take it now, the reconciler brings it.
     await this.install(organisationId).catch(() => {})
@@ -111,16 +104,29 @@ export class Accounts {
   }
 }
 
-async function addToBalance(tx: Connection, organisationId: string, amountNano: Nano): Promise<void> {
+/**
+ * Books a deposit, or what is taken back of one (negative, with the deposit's `availableAt`), and adds it to the balance,
+ * within the caller's transaction. False where its cause is booked already: then nothing changes.
+ */
+export async function bookDeposit(
+  tx: Connection,
+  { organisationId, amountNano, ...entry }: Deposit & { cause: string; createdAt: Date },
+): Promise<boolean> {
+  const data = { organisationId, kind: 'deposit' as const, amountNano, ...entry }
+  const { count } = await tx.ledgerEntry.createMany({ data, skipDuplicates: true })
+  if (count === 0) return false
   await tx.wallet.upsert({
     where: { organisationId },
     create: { organisationId, balanceNano: amountNano, version: 1n },
     update: { balanceNano: { increment: amountNano }, version: { increment: 1n } },
   })
+  return true
 }
 
 /** Release times told apart per wallet; what is released after them waits for the last one. */
 const mostHolds = 100
+
+type Figures = { id: string; balance: bigint; version: bigint; at: Date | null; amount: bigint | null }
 
 /** Wallets as Postgres has them now, four figures each, as `post.lua` takes them. */
 export async function walletFigures(
@@ -128,30 +134,26 @@ export async function walletFigures(
   organisationIds: readonly string[],
   nowMs: number,
 ): Promise<string[]> {
-  const organisationId = { in: [...organisationIds] }
-  // In this order: a deposit between the two reads may be held before it counts, never the other way round.
-  const rows = await db.wallet.findMany({ where: { organisationId } })
-  const holds = await db.ledgerEntry.groupBy({
-    by: ['organisationId', 'availableAt'],
-    where: { organisationId, kind: 'deposit', availableAt: { gt: new Date(nowMs) } },
-    _sum: { amountNano: true },
-    orderBy: { availableAt: 'asc' },
-  })
-  const wallets = new Map(rows.map(row => [row.organisationId, row]))
+  // One statement sees one moment: a deposit never counts without its hold, nor does the hold outlive what it held.
+  const rows = await db.$queryRaw<Figures[]>`
+    SELECT o.id, coalesce(w.balance_nano, 0) AS balance, coalesce(w.version, 0) AS version, h.at, h.amount
+    FROM unnest(${[...organisationIds]}::text[]) AS o(id)
+    LEFT JOIN wallets w ON w.organisation_id = o.id
+    LEFT JOIN LATERAL (
+      SELECT available_at AS at, sum(amount_nano)::bigint AS amount FROM ledger_entries
+      WHERE organisation_id = o.id AND kind = 'deposit' AND available_at > ${new Date(nowMs)}
+      GROUP BY available_at HAVING sum(amount_nano) > 0
+    ) h ON true
+    ORDER BY h.at`
+  const wallets = Map.groupBy(rows, row => row.id)
   return organisationIds.flatMap(id => {
-    const own = holds
-      .filter(hold => hold.organisationId === id)
-      .map(({ availableAt, _sum }) => ({ atMs: availableAt!.getTime(), amountNano: _sum.amountNano! }))
-    const late = own.slice(mostHolds)
-    const rest = { atMs: late.at(-1)?.atMs, amountNano: late.reduce((sum, hold) => sum + hold.amountNano, 0n) }
-    const parts = [...own.slice(0, mostHolds), ...(late.length > 0 ? [rest] : [])]
-    const wallet = wallets.get(id)
-    return [
-      id,
-      String(wallet?.balanceNano ?? 0n),
-      String(wallet?.version ?? 0n),
-      parts.map(hold => `${hold.atMs}:${hold.amountNano}`).join(','),
-    ]
+    const own = wallets.get(id)!
+    const holds = own.flatMap(({ at, amount }) => (at ? [{ atMs: at.getTime(), amountNano: amount! }] : []))
+    const late = holds.slice(mostHolds)
+    const rest = { atMs: late.at(-1)?.atMs, amountNano: sumOf(late) }
+    const parts = [...holds.slice(0, mostHolds), ...(late.length > 0 ? [rest] : [])]
+    const text = parts.map(hold => `${hold.atMs}:${hold.amountNano}`).join(',')
+    return [id, String(own[0]!.balance), String(own[0]!.version), text]
   })
 }
 
@@ -168,7 +170,14 @@ export async function spendFigures(
   })
 }
 
-function parseHolds(text: string): { atMs: number; amountNano: Nano }[] {
+/** What a wallet's list of holds keeps back at a moment. */
+export function heldNano(holds: string, nowMs: number): Nano {
+  return sumOf(waitingHolds(holds, nowMs))
+}
+
+type Hold = { atMs: number; amountNano: Nano }
+
+function waitingHolds(text: string, nowMs: number): Hold[] {
   return text
     .split(',')
     .filter(Boolean)
@@ -176,4 +185,9 @@ function parseHolds(text: string): { atMs: number; amountNano: Nano }[] {
       const [at, amount] = part.split(':')
       return { atMs: Number(at), amountNano: BigInt(amount!) }
     })
+    .filter(hold => hold.atMs > nowMs)
+}
+
+function sumOf(holds: Hold[]): Nano {
+  return holds.reduce((sum, hold) => sum + hold.amountNano, 0n)
 }

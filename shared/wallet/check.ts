@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Database } from '../io/db.ts'
 import type { Redis } from '../io/redis.ts'
+import { heldNano, walletFigures } from './accounts.ts'
 import { holdMember, jobHolds, openHolds } from './holds.ts'
 import { deadStream, parseEvent, usageStream } from './ledger.ts'
 import { pages } from './upkeep.ts'
@@ -10,17 +11,19 @@ export type Invariant = { name: string; checked: number; breaches: string[] }
 const most = 50
 
 /** Every money invariant (DESIGN §4), each with what breaks it (at most 50 breaches each). Reads only. */
-export async function checkLedger(db: Database, redis: Redis): Promise<Invariant[]> {
+export async function checkLedger(db: Database, redis: Redis, nowMs = Date.now()): Promise<Invariant[]> {
   return [
     await rows(db, 'the sum of ledger entries is the balance', BALANCES),
     await rows(db, 'a key’s spend equals its charges', KEY_SPENDS),
     await rows(db, 'spend stays within the monthly cap', CAPS),
     await rows(db, 'every charge has its request, and every charged request its charge', CHARGES),
     await rows(db, 'every job costs what was charged for it, and nothing when it failed', JOBS),
+    await rows(db, 'a top-up’s entries are what was paid and did not go back', TOP_UPS),
     await rows(db, 'every request is logged once', ONCE),
+    await rows(db, 'the days of usage add up to the request log', DAYS),
     await lasting(() => rows(db, 'a batch counts each of its lines once', BATCH_LINES)),
     await rows(db, 'a batch costs what its lines were charged', BATCH_COSTS),
-    await lasting(() => inFlight(db, redis)),
+    await lasting(() => inFlight(db, redis, nowMs)),
     await lasting(() => reservations(redis)),
     await lasting(() => holds(db, redis)),
     await deadEvents(redis),
@@ -72,6 +75,8 @@ const KEY_SPENDS = report(`
 const CAPS = report(`
   SELECT key_id || ' ' || month AS subject, spent_nano AS found, least(spent_nano, cap_nano) AS expected
   FROM key_spend WHERE cap_nano IS NOT NULL`)
+const oldestMonth = `(SELECT min((replace(right(tablename, 7), '_', '-') || '-01T00:00:00Z')::timestamptz) FROM pg_tables
+    WHERE schemaname = 'partitions' AND tablename ~ '^generations_[0-9]{4}_[0-9]{2}$')`
 // Charges stay for ever, requests as long as the oldest month of their log.
 const CHARGES = report(`
   SELECT coalesce(g.id, l.id) AS subject, coalesce(-l.amount_nano, 0) AS found, coalesce(g.cost_nano, 0) AS expected
@@ -81,16 +86,35 @@ const CHARGES = report(`
     WHERE kind IN ('charge', 'refund') AND (cause LIKE 'generation:%' OR cause LIKE 'refund:%')
     GROUP BY 1) l
   ON l.id = g.id
-  WHERE g.id IS NOT NULL OR l.created_at >= (
-    SELECT min((replace(right(tablename, 7), '_', '-') || '-01T00:00:00Z')::timestamptz) FROM pg_tables
-    WHERE schemaname = 'partitions' AND tablename ~ '^generations_[0-9]{4}_[0-9]{2}$')`)
+  WHERE g.id IS NOT NULL OR l.created_at >= ${oldestMonth}`)
 // What a job says it cost is what was charged for it; one that failed or expired costs nothing.
 const JOBS = report(`
   SELECT j.id AS subject, coalesce(-sum(l.amount_nano), 0) AS found,
     CASE WHEN j.status IN ('failed', 'expired') THEN 0 ELSE coalesce(j.cost_nano, 0) END::numeric AS expected
   FROM jobs j LEFT JOIN ledger_entries l ON l.cause IN ('generation:' || j.id, 'refund:' || j.id)
   GROUP BY j.id`)
+const TOP_UPS = report(`
+  SELECT coalesce(t.id, l.id) AS subject, coalesce(l.amount_nano, 0) AS found,
+    (CASE WHEN t.status IN ('processing', 'paid', 'refunded') THEN t.amount_nano ELSE 0 END - t.returned_nano)::numeric AS expected
+  FROM top_ups t
+  FULL JOIN (
+    SELECT split_part(cause, ':', 2) AS id, sum(amount_nano) AS amount_nano FROM ledger_entries
+    WHERE kind = 'deposit' AND cause LIKE 'stripe:%' GROUP BY 1) l
+  ON l.id = t.id`)
 const ONCE = report(`SELECT id AS subject, count(*) AS found, 1::bigint AS expected FROM generations GROUP BY id`)
+
+// The days stay when a month of the log is dropped.
+const DAYS = report(`
+  SELECT organisation_id || ' ' || day AS subject, d.sums AS found, g.sums AS expected
+  FROM (
+    SELECT organisation_id, day, ROW(sum(requests), sum(errors), sum(cost_nano), sum(prompt_tokens + completion_tokens))::text AS sums
+    FROM usage_days GROUP BY 1, 2
+  ) d FULL JOIN (
+    SELECT organisation_id, (created_at AT TIME ZONE 'UTC')::date AS day, ROW(count(*), count(*) FILTER (WHERE status >= 400
+      AND status <> 499), sum(cost_nano), sum(prompt_tokens::bigint + completion_tokens))::text AS sums
+    FROM generations GROUP BY 1, 2
+  ) g USING (organisation_id, day)
+  WHERE g.sums IS NOT NULL OR day::timestamp AT TIME ZONE 'UTC' >= ${oldestMonth}`)
 
 // While a provider's own batch runs, the counts are the provider's; once a batch is over, its lines are in its files.
 const BATCH_LINES = report(`
@@ -113,10 +137,10 @@ const BATCH_COSTS = report(`
   GROUP BY b.id`)
 
 type Sums = { unposted: number; reserved: number }
-type Posted = { posted: bigint; version: bigint }
+type Posted = { posted: bigint; version: bigint; held: bigint }
 
 /** Redis' figures against their own parts: unposted = the stream, reserved = the open reservations, posted = Postgres. */
-async function inFlight(db: Database, redis: Redis): Promise<Invariant> {
+async function inFlight(db: Database, redis: Redis, nowMs: number): Promise<Invariant> {
   const sums = new Map<string, Sums>()
   const add = (key: string, field: keyof Sums, amount: number) => {
     const sum = sums.get(key) ?? { unposted: 0, reserved: 0 }
@@ -136,8 +160,11 @@ async function inFlight(db: Database, redis: Redis): Promise<Invariant> {
   for (const pattern of ['wallet:*', 'spend:*']) {
     for await (const page of pages(redis, pattern)) {
       const keys = page.filter(key => !seen.has(key) && seen.add(key))
-      const posted = await postedOf(db, keys)
-      for (const key of keys) breaches.push(...compared(key, await redis.hgetall(key), sums.get(key), posted.get(key)))
+      const posted = await postedOf(db, keys, nowMs)
+      for (const key of keys) {
+        const found = await redis.hgetall(key)
+        breaches.push(...compared(key, found, sums.get(key), posted.get(key), nowMs))
+      }
     }
   }
   for (const [key, { unposted, reserved }] of sums)
@@ -147,7 +174,13 @@ async function inFlight(db: Database, redis: Redis): Promise<Invariant> {
   return { name, checked: seen.size, breaches: breaches.slice(0, most) }
 }
 
-function compared(key: string, found: Record<string, string>, sums: Sums | undefined, posted: Posted | undefined) {
+function compared(
+  key: string,
+  found: Record<string, string>,
+  sums: Sums | undefined,
+  posted: Posted | undefined,
+  nowMs: number,
+) {
   const breaches: string[] = []
   const compare = (what: string, is: string | undefined, should: number | bigint) => {
     if (BigInt(is ?? 0) !== BigInt(should)) breaches.push(`${key} ${what}: is ${is ?? 0}, should be ${should}`)
@@ -156,21 +189,27 @@ function compared(key: string, found: Record<string, string>, sums: Sums | undef
   compare('reserved', found.reserved, sums?.reserved ?? 0)
   // What Postgres has newer is on its way.
   const version = BigInt(found.version ?? -1)
-  const current = posted ?? { posted: 0n, version: 0n }
-  if (version === current.version) compare('posted', found.posted, current.posted)
+  const current = posted ?? { posted: 0n, version: 0n, held: 0n }
+  if (version === current.version) {
+    compare('posted', found.posted, current.posted)
+    compare('held', String(heldNano(found.holds ?? '', nowMs)), current.held)
+  }
   if (version > current.version) compare('version', found.version, current.version)
   return breaches
 }
 
-async function postedOf(db: Database, keys: string[]): Promise<Map<string, Posted>> {
+async function postedOf(db: Database, keys: string[], nowMs: number): Promise<Map<string, Posted>> {
   const ids = keys.map(key => key.split(':')[1]!)
-  const wallets = await db.wallet.findMany({ where: { organisationId: { in: ids } } })
+  const wallets = await walletFigures(db, ids, nowMs)
   const spends = await db.keySpend.findMany({ where: { keyId: { in: ids } } })
   const posted = new Map<string, Posted>()
-  for (const { organisationId, balanceNano, version } of wallets)
-    posted.set(`wallet:${organisationId}`, { posted: balanceNano, version })
+  for (let i = 0; i < wallets.length; i += 4) {
+    const [id, balance, version, holds] = wallets.slice(i, i + 4) as [string, string, string, string]
+    const held = heldNano(holds, nowMs)
+    posted.set(`wallet:${id}`, { posted: BigInt(balance), version: BigInt(version), held })
+  }
   for (const { keyId, month, spentNano, version } of spends)
-    posted.set(`spend:${keyId}:${month}`, { posted: spentNano, version })
+    posted.set(`spend:${keyId}:${month}`, { posted: spentNano, version, held: 0n })
   return posted
 }
 

@@ -1,5 +1,7 @@
+import { Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
 import { storable } from './ledger.ts'
+import { mostAttempts, type RoutedAttempt } from './routing-record.ts'
 import type { UsageEvent } from './usage-event.ts'
 
 /** The money of slow work: charged and refunded in the transaction that changes the job. */
@@ -79,6 +81,7 @@ export type JobCall = Pick<
   | 'reasoningTokens'
   | 'estimated'
   | 'firstByteMs'
+  | 'routing'
 >
 export type JobOutcome = {
   provider: string | null
@@ -100,6 +103,20 @@ export async function logJob(tx: Connection, job: JobLine, costNano: bigint): Pr
       ...{ status: 202, streamed: false, attempts: 0, estimated: false, durationMs: 0 },
     },
   })
+}
+
+/** Adds a provider's answer to the start of a job to its line in the request log, a good one only after bad ones. */
+export async function logJobAttempt(
+  db: Connection,
+  { id, createdAt }: Pick<JobLine, 'id' | 'createdAt'>,
+  attempt: RoutedAttempt,
+): Promise<void> {
+  const attempts = Prisma.sql`coalesce(routing->'attempts', '[]')`
+  await db.$executeRaw`
+    UPDATE generations
+    SET routing = jsonb_set(coalesce(routing, '{}'), '{attempts}', ${attempts} || ${JSON.stringify([attempt])}::jsonb)
+    WHERE id = ${id} AND created_at = ${createdAt} AND jsonb_array_length(${attempts}) < ${mostAttempts}
+      AND (${attempt.fault !== null} OR routing IS NOT NULL)`
 }
 
 /** Writes how a job ended into the request log. */

@@ -95,7 +95,7 @@ function bookingSql(json: string): Prisma.Sql {
         id text, at bigint, org text, key text, month text, environment text, "requestId" text, "upstreamId" text, kind text,
         model text, provider text, mode text, status int, "errorCode" text, "finishReason" text, streamed boolean, attempts int,
         "promptTokens" int, "completionTokens" int, "cachedTokens" int, "reasoningTokens" int, estimated boolean, cost bigint,
-        cap bigint, "firstByteMs" int, "durationMs" int, part int, "chargedAt" bigint)
+        cap bigint, "firstByteMs" int, "durationMs" int, part int, "chargedAt" bigint, routing jsonb)
     ), booked AS (
       INSERT INTO ledger_entries (organisation_id, kind, amount_nano, cause, key_id, created_at)
       SELECT org, 'charge', -cost, cause, key, charged_at FROM event WHERE cost > 0
@@ -104,10 +104,10 @@ function bookingSql(json: string): Prisma.Sql {
     ), logged AS (
       INSERT INTO generations (id, created_at, organisation_id, key_id, request_id, upstream_id, kind, environment, model, provider,
         mode, status, error_code, finish_reason, streamed, attempts, prompt_tokens, completion_tokens, cached_tokens,
-        reasoning_tokens, estimated, cost_nano, first_byte_ms, duration_ms, part)
+        reasoning_tokens, estimated, cost_nano, first_byte_ms, duration_ms, part, routing)
       SELECT DISTINCT ON (id) id, to_timestamp(at / 1000.0), org, key, "requestId", "upstreamId", kind, environment::environment, model,
         provider, mode, status, "errorCode", "finishReason", streamed, attempts, "promptTokens", "completionTokens", "cachedTokens",
-        "reasoningTokens", estimated, coalesce(c.cost_nano, 0), "firstByteMs", "durationMs", coalesce(part, 0)
+        "reasoningTokens", estimated, coalesce(c.cost_nano, 0), "firstByteMs", "durationMs", coalesce(part, 0), routing
       FROM event LEFT JOIN (
         SELECT id, -sum(amount_nano) AS cost_nano FROM (SELECT DISTINCT id, cause FROM event) e JOIN booked USING (cause) GROUP BY id
       ) c USING (id)

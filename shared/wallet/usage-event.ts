@@ -1,3 +1,5 @@
+import type { RoutingRecord } from './routing-record.ts'
+
 /**
  * What a session used since its last charge: its request is logged once, with the figures of its latest part, and each part
  * is a charge of its own. The tokens and times are those of the session until now, the cost that of the part alone.
@@ -33,4 +35,6 @@ export type UsageEvent = Partial<SessionPart> & {
   cap: number | null
   firstByteMs: number | null
   durationMs: number
+  /** Absent where there is nothing to tell: most events are of one call to the model that was named. */
+  routing?: RoutingRecord
 }

@@ -38,6 +38,10 @@ export class Visitor {
     return response
   }
 
+  get cookies(): [name: string, value: string][] {
+    return [...this.#cookies]
+  }
+
   /** The JSON answer of a request that must succeed. */
   async json<T>(path: string, options?: Parameters<Visitor['fetch']>[1]): Promise<T> {
     const response = await this.fetch(path, options)

@@ -3,6 +3,7 @@ import http from 'node:http'
 import type { ExecutionContext } from 'ava'
 import { errorAnswer } from '../../api/answers.ts'
 import { type ErrorBody, type ErrorCode, GatewayError } from '../../shared/base/errors.ts'
+import { operatorActor } from '../../shared/keys/audit.ts'
 import { json, type Reply } from '../emulators/emulator.ts'
 import type { Gateway } from './gateway.ts'
 
@@ -19,7 +20,7 @@ export const bodyPaths = Object.keys(validBodies) as BodyPath[]
 
 /** A provisioning key of an organisation. */
 export async function provisioningKey(gateway: Gateway, organisationId: string): Promise<string> {
-  return (await gateway.services.keys.createProvisioning(organisationId)).secret
+  return (await gateway.services.keys.createProvisioning(organisationId, operatorActor)).secret
 }
 
 /** Asserts an error answer of contract §2: status, exact shape, the type that belongs to the code, a request id. */

@@ -72,7 +72,7 @@ export function decide(
     features: { ...own, ...features },
     home,
   } as const
-  return route(world, asking, explain)
+  return route(world, asking, explain ? Number.POSITIVE_INFINITY : 0)
 }
 
 export const idsOf = ({ targets }: Decision) => targets.map(({ model, provider }) => `${model.id}@${provider.name}`)

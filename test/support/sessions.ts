@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { WebSocket } from 'ws'
 import { newId } from '../../shared/base/ids.ts'
+import { operatorActor } from '../../shared/keys/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import type { Services } from '../../shared/services.ts'
 import { openReservations } from '../../shared/wallet/check.ts'
@@ -263,5 +264,5 @@ export function patchKey(
   secret: string,
   patch: Parameters<Services['keys']['patch']>[2],
 ) {
-  return keys.patch(null, hashSecret(secret), patch)
+  return keys.patch(null, hashSecret(secret), patch, operatorActor)
 }

@@ -74,7 +74,8 @@ export async function newDeliveries(
   const { input, operation, result, error, metadata, ...columns } = job
   const json = { input: {}, result: { outputs: [] }, metadata: {} }
   await services.db.job.createMany({ data: jobIds.map(id => ({ ...columns, ...json, id })) })
-  const deliveries = jobIds.map(jobId => ({ ...delivery, jobId, id: newId('evt') }))
+  const { data, ...rest } = delivery
+  const deliveries = jobIds.map(jobId => ({ ...rest, jobId, id: newId('evt') }))
   await services.db.webhookDelivery.createMany({ data: deliveries })
   return [pattern, ...deliveries.map(({ id }) => id)]
 }

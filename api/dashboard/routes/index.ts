@@ -1,7 +1,35 @@
 import type { Endpoint } from '../../endpoint.ts'
+import { alertsRoutes } from './alerts.ts'
+import { auditRoutes } from './audit.ts'
+import { batchRoutes } from './batches.ts'
+import { billingRoutes } from './billing.ts'
+import { jobRoutes } from './jobs.ts'
+import { keysRoutes } from './keys.ts'
 import { modelsRoutes } from './models.ts'
+import { operatorOrganisationRoutes } from './operator-organisations.ts'
+import { operatorPeopleRoutes } from './operator-people.ts'
+import { operatorServiceRoutes } from './operator-service.ts'
 import { personRoutes } from './person.ts'
 import { playgroundRoutes } from './playground.ts'
+import { requestsRoutes } from './requests.ts'
+import { usageRoutes } from './usage.ts'
+import { webhooksRoutes } from './webhooks.ts'
 
 /** What the dashboard's pages ask for. They are not part of the public API and may change with any version. */
-export const dashboardEndpoints: readonly Endpoint[] = [...personRoutes, ...modelsRoutes, ...playgroundRoutes]
+export const dashboardEndpoints: readonly Endpoint[] = [
+  ...personRoutes,
+  ...keysRoutes,
+  ...auditRoutes,
+  ...billingRoutes,
+  ...modelsRoutes,
+  ...playgroundRoutes,
+  ...webhooksRoutes,
+  ...alertsRoutes,
+  ...requestsRoutes,
+  ...usageRoutes,
+  ...jobRoutes,
+  ...batchRoutes,
+  ...operatorOrganisationRoutes,
+  ...operatorPeopleRoutes,
+  ...operatorServiceRoutes,
+]

@@ -21,7 +21,7 @@ const listModels = endpoint({
 })
 
 function presentModel(services: Services, model: ModelRow): CatalogModel {
-  // Test keys are served by nobody’s leave, so this is everybody who offers the model.
+  // For test keys everybody who offers the model counts, configured or not.
   const providers = services.upstreams.targets(model, 'test').map(target => presentProvider(services, target))
   return {
     id: model.id,
@@ -51,6 +51,8 @@ function presentProvider({ upstreams, config }: Services, target: Target): Model
     name,
     status: resting ? 'resting' : configured ? 'available' : 'not_configured',
     ...pricesOf(target, config),
+    // Only these sessions can be told their settings ahead.
+    openai_events: upstreams.realtime(target, 'live')?.settings !== undefined,
   }
 }
 

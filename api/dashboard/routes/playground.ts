@@ -2,8 +2,8 @@ import { GatewayError } from '../../../shared/base/errors.ts'
 import { createPlaygroundSecret } from '../../../shared/keys/playground-secrets.ts'
 import { authorise, policyOf } from '../../../shared/keys/policy.ts'
 import { consume } from '../../auth/limits.ts'
+import { hasRole } from '../../auth/roles.ts'
 import { endpoint } from '../../endpoint.ts'
-import { hasRole } from '../../middleware/session.ts'
 import type { PlaygroundSecretAnswer } from '../wire/playground.ts'
 
 /** Far more than one person's pages need: they keep a secret for as long as it lives. */

@@ -3,6 +3,7 @@ const counts = new Intl.NumberFormat('en-US')
 const shortCounts = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 })
 const moments = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short' })
 const days = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium' })
+const shortDays = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' })
 
 /** "$1,234.50"; amounts below a cent keep the digits that matter: "$0.00042". */
 export function usd(amount: number): string {
@@ -26,6 +27,11 @@ export function moment(iso: string | number): string {
 
 export function day(iso: string | number): string {
   return days.format(new Date(iso))
+}
+
+/** "18 Nov", of a UTC day. */
+export function shortDay(iso: string): string {
+  return shortDays.format(new Date(iso))
 }
 
 const units: [Intl.RelativeTimeFormatUnit, number][] = [

@@ -28,9 +28,12 @@ export const theme = createTheme({
   },
   components: {
     Table: { defaultProps: { verticalSpacing: 'xs', highlightOnHover: true } },
+    // Wide tables are scrolled by keyboard too.
+    TableScrollContainer: { defaultProps: { scrollAreaProps: { viewportProps: { tabIndex: 0 } } } },
     Button: { defaultProps: { size: 'sm' } },
     Modal: { defaultProps: { closeButtonProps: { 'aria-label': 'Close' } } },
     Drawer: { defaultProps: { position: 'right', size: 'lg', closeButtonProps: { 'aria-label': 'Close' } } },
+    Fieldset: { defaultProps: { mx: 0 } },
     Badge: { defaultProps: { variant: 'light', radius: 'sm', tt: 'none' } },
   },
 })

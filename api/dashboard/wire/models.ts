@@ -10,6 +10,8 @@ export type ModelProvider = {
   pricing: Pricing
   /** What a whole call costs once its prompt is longer than `tokens`. */
   above: { tokens: number; pricing: Pricing } | null
+  /** Whether realtime sessions there speak OpenAI’s events; false for models of other types too. */
+  openai_events: boolean
 }
 
 export type CatalogModel = {

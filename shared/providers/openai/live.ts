@@ -1,6 +1,7 @@
 import { newId } from '../../base/ids.ts'
 import { withModel } from '../first-frame.ts'
 import type { RealtimeAdapter, RealtimeMeter, RealtimeUse } from '../realtime-contract.ts'
+import { toolGuard } from '../session-tools.ts'
 import { isObject, type Json } from './json.ts'
 import { eventOf, nameOf, secondsOf, tokensUsed } from './realtime.ts'
 
@@ -13,6 +14,7 @@ export const live: RealtimeAdapter = {
   path: () => '/live/sessions',
   meter: () => new Meter(),
   opening: (frame, target) => withModel(frame, 'session', target),
+  guard: toolGuard,
   errorEvent({ message, type, code, param }) {
     const error = { message, type, code, ...(param !== null && { param }) }
     return JSON.stringify({ type: 'error', event_id: newId('evt'), error })

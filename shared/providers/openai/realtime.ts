@@ -1,5 +1,6 @@
 import { newId } from '../../base/ids.ts'
 import type { RealtimeAdapter, RealtimeMeter, RealtimeUse } from '../realtime-contract.ts'
+import { toolGuard } from '../session-tools.ts'
 import { isObject, type Json } from './json.ts'
 import { count, normaliseUsage } from './usage.ts'
 
@@ -11,6 +12,7 @@ export const realtime: RealtimeAdapter = {
   // A session that only writes down names its model in its settings, and may not name one here.
   path: ({ upstream_model: model }, intent) => `/realtime?${new URLSearchParams(intent ? { intent } : { model })}`,
   meter: () => new Meter(),
+  guard: toolGuard,
   settings: session => JSON.stringify({ type: 'session.update', session }),
   errorEvent: error => JSON.stringify({ type: 'error', event_id: newId('evt'), error: { ...error, event_id: null } }),
 }

@@ -108,6 +108,12 @@ local function afford(wallet, spend, cap, bound)
   return want, price(want), nil
 end
 
+-- Tells the alerts that a cap refuses requests, once half of it is spent: before that the request is too large, not the cap used up.
+local function note_cap(key, month, cap, spent)
+  if cap == 0 or spent * 2 < cap or call('SCARD', 'alerts:capped') >= 10000 then return end
+  call('SADD', 'alerts:capped', key .. '|' .. month .. '|' .. int(cap))
+end
+
 local function admit(a)
   local hash, version, fresh, key, org = ARGV[a], ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 4]
   if fresh == '' then
@@ -135,7 +141,10 @@ local function admit(a)
     local wallet, spend = 'wallet:' .. org, 'spend:' .. key .. ':' .. month
     local bound = { fixed = tonumber(ARGV[a + 13]), rate = tonumber(ARGV[a + 14]), want = want, explicit = ARGV[a + 16] == '1' }
     want, reserve, refusal = afford(wallet, spend, tonumber(ARGV[a + 8]), bound)
-    if refusal then return refusal end
+    if refusal then
+      if refusal[1] == 'cap' then note_cap(key, month, tonumber(refusal[2]), tonumber(refusal[3])) end
+      return refusal
+    end
     clamped = want < asked and 1 or 0
     if reserve > 0 then
       call('HINCRBY', wallet, 'reserved', int(reserve))

@@ -11,6 +11,7 @@ export function Confirm({
   pending,
   error,
   danger = true,
+  dismiss = 'Cancel',
   onConfirm,
   onClose,
 }: {
@@ -22,6 +23,8 @@ export function Confirm({
   pending: boolean
   error: Error | null
   danger?: boolean
+  /** What the button that changes nothing says. */
+  dismiss?: string
   onConfirm: () => void
   onClose: () => void
 }) {
@@ -34,7 +37,7 @@ export function Confirm({
         {error && <Failure error={error} />}
         <Group justify="flex-end">
           <Button variant="default" onClick={onClose}>
-            Cancel
+            {dismiss}
           </Button>
           <Button color={danger ? 'red' : undefined} loading={pending} onClick={onConfirm} data-autofocus>
             {action}

@@ -30,7 +30,8 @@ export function CodeBox({ code, label }: { code: string; label: string }) {
         style={{ flex: 1, minWidth: 0 }}
         viewportProps={{ tabIndex: 0, role: 'region', 'aria-label': label }}
       >
-        <Code block style={{ whiteSpace: 'pre' }}>
+        {/* Only the area around it scrolls: it is the one that keys reach. */}
+        <Code block style={{ whiteSpace: 'pre', overflow: 'visible', minWidth: 'max-content' }}>
           {code}
         </Code>
       </ScrollArea>

@@ -27,7 +27,7 @@ const colours: Record<string, string> = {
 /** A state in its own word; the colour only repeats it. */
 export function Status({ value, ...props }: { value: string } & Omit<BadgeProps, 'color' | 'children'>) {
   return (
-    <Badge color={colours[value] ?? 'gray'} {...props}>
+    <Badge color={colours[value] ?? 'gray'} miw="max-content" {...props}>
       {value.replaceAll('_', ' ')}
     </Badge>
   )

@@ -1,5 +1,14 @@
-import { Page } from '../components/page.tsx'
+import { Route, Switch } from 'wouter'
+import { BatchPage } from './batches/detail.tsx'
+import { BatchList } from './batches/list.tsx'
 
 export default function Batches() {
-  return <Page title="Batches">{null}</Page>
+  return (
+    <Switch>
+      <Route path="/:organisation/batches/:id">{({ id }) => <BatchPage key={id} id={id} />}</Route>
+      <Route>
+        <BatchList />
+      </Route>
+    </Switch>
+  )
 }

@@ -1,5 +1,14 @@
-import { Page } from '../components/page.tsx'
+import { Route, Switch } from 'wouter'
+import { JobPage } from './jobs/detail.tsx'
+import { JobList } from './jobs/list.tsx'
 
 export default function Jobs() {
-  return <Page title="Jobs">{null}</Page>
+  return (
+    <Switch>
+      <Route path="/:organisation/jobs/:id">{({ id }) => <JobPage key={id} id={id} />}</Route>
+      <Route>
+        <JobList />
+      </Route>
+    </Switch>
+  )
 }

@@ -1,5 +1,14 @@
-import { Page } from '../components/page.tsx'
+import { Route, Switch } from 'wouter'
+import { RequestPage } from './requests/detail.tsx'
+import { RequestList } from './requests/list.tsx'
 
 export default function Requests() {
-  return <Page title="Requests">{null}</Page>
+  return (
+    <Switch>
+      <Route path="/:organisation/requests/:id">{({ id }) => <RequestPage key={id} id={id} />}</Route>
+      <Route>
+        <RequestList />
+      </Route>
+    </Switch>
+  )
 }

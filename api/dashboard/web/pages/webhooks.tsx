@@ -1,5 +1,148 @@
+import { Button, Group, Select, Stack, Tabs } from '@mantine/core'
+import { IconSend } from '@tabler/icons-react'
+import { useState } from 'react'
+import { useSearchParams } from 'wouter'
+import { TextFilter, useFilter } from '../components/filters.tsx'
 import { Page } from '../components/page.tsx'
+import { Empty, Show } from '../components/states.tsx'
+import { usePlace } from '../session.tsx'
+import { Alerts } from './webhooks/alerts.tsx'
+import { DeliveryDrawer } from './webhooks/delivery.tsx'
+import { useDeliveries } from './webhooks/queries.ts'
+import { Secret } from './webhooks/secret.tsx'
+import { DeliveryTable } from './webhooks/table.tsx'
+import { TestEvent } from './webhooks/test-event.tsx'
+
+const statuses = ['pending', 'delivered', 'failed']
+const types = [
+  ...['job.completed', 'job.failed', 'job.cancelled', 'job.expired'],
+  ...['batch.completed', 'batch.failed', 'batch.cancelled', 'batch.expired'],
+  ...['key.spend_alert', 'wallet.low_balance', 'webhook.test'],
+]
 
 export default function Webhooks() {
-  return <Page title="Webhooks">{null}</Page>
+  const { may } = usePlace()
+  const [tab, setTab] = useFilter('tab')
+  const [address, setAddress] = useSearchParams()
+  const [testing, setTesting] = useState(false)
+  const opened = address.get('delivery')
+  /** Shows a delivery's drawer, or none; the filters stay. */
+  const open = (delivery: string | null) =>
+    setAddress(params => {
+      const next = new URLSearchParams(params)
+      if (delivery === null) next.delete('delivery')
+      else next.set('delivery', delivery)
+      return next
+    })
+  const followTest = (delivery: string) => {
+    setTesting(false)
+    open(delivery)
+  }
+  return (
+    <Page
+      title="Webhooks"
+      description="What was posted to your addresses in the last 30 days: ends of jobs and batches, alerts, tests."
+      actions={
+        may('admin') && (
+          <Button leftSection={<IconSend size={16} aria-hidden />} onClick={() => setTesting(true)}>
+            Send test event
+          </Button>
+        )
+      }
+    >
+      {may('admin') ? (
+        <Tabs
+          value={tab || 'deliveries'}
+          onChange={value => setTab(value === 'settings' ? value : '')}
+          keepMounted={false}
+        >
+          <Tabs.List mb="md">
+            <Tabs.Tab value="deliveries">Deliveries</Tabs.Tab>
+            <Tabs.Tab value="settings">Secret and alerts</Tabs.Tab>
+          </Tabs.List>
+          <Tabs.Panel value="deliveries">
+            <Deliveries onOpen={open} />
+          </Tabs.Panel>
+          <Tabs.Panel value="settings">
+            <Stack gap="xl">
+              <Secret />
+              <Alerts />
+            </Stack>
+          </Tabs.Panel>
+        </Tabs>
+      ) : (
+        <Deliveries onOpen={open} />
+      )}
+      {testing && <TestEvent onSent={followTest} onClose={() => setTesting(false)} />}
+      {opened !== null && <DeliveryDrawer key={opened} id={opened} onClose={() => open(null)} />}
+    </Page>
+  )
+}
+
+function Deliveries({ onOpen }: { onOpen: (delivery: string) => void }) {
+  const [status] = useFilter('status')
+  const [type] = useFilter('type')
+  const [url] = useFilter('url')
+  const deliveries = useDeliveries({ status, type, url })
+  const isFiltered = status + type + url !== ''
+  return (
+    <Stack>
+      <Filters />
+      <Show query={deliveries}>
+        {({ pages }) => {
+          const rows = pages.flatMap(({ data }) => data)
+          if (rows.length > 0) return <DeliveryTable deliveries={rows} onOpen={onOpen} />
+          if (isFiltered) return <Empty title="No delivery is found">Widen the filters to see others.</Empty>
+          return (
+            <Empty title="No deliveries yet">
+              Submit a job or a batch with a webhook_url: its end is posted there and shown here.
+            </Empty>
+          )
+        }}
+      </Show>
+      {deliveries.hasNextPage && (
+        <Group justify="center">
+          <Button
+            variant="default"
+            loading={deliveries.isFetchingNextPage}
+            onClick={() => void deliveries.fetchNextPage()}
+          >
+            Show more
+          </Button>
+        </Group>
+      )}
+    </Stack>
+  )
+}
+
+function Filters() {
+  const [status, setStatus] = useFilter('status')
+  const [type, setType] = useFilter('type')
+  const width = { base: '100%', xs: 200 }
+  return (
+    <Group align="flex-end">
+      <Select
+        label="Status"
+        placeholder="Any"
+        clearable
+        clearButtonProps={{ 'aria-label': 'Show every status' }}
+        w={width}
+        data={statuses}
+        value={status || null}
+        onChange={value => setStatus(value ?? '')}
+      />
+      <Select
+        label="Event"
+        placeholder="Any"
+        clearable
+        searchable
+        clearButtonProps={{ 'aria-label': 'Show every event' }}
+        w={width}
+        data={types}
+        value={type || null}
+        onChange={value => setType(value ?? '')}
+      />
+      <TextFilter name="url" label="URL" placeholder="A part of it" w={width} />
+    </Group>
+  )
 }

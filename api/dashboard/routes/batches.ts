@@ -1,0 +1,158 @@
+import { text } from 'node:stream/consumers'
+import { z } from 'zod'
+import { GatewayError } from '../../../shared/base/errors.ts'
+import { cancelBatch } from '../../../shared/batches/cancel.ts'
+import { type Batch, unfinished } from '../../../shared/jobs/batches.ts'
+import type { File } from '../../../shared/jobs/files.ts'
+import type { Services } from '../../../shared/services.ts'
+import { type Endpoint, endpoint } from '../../endpoint.ts'
+import { pageOf, paging } from '../../routes/paging.ts'
+import type { BatchDetail, BatchErrors, BatchesPage, BatchFileName } from '../wire/batches.ts'
+import { presentDetail, presentRow } from './present-batch.ts'
+import { addressOf, assertMayCancel, keyIdOf, keysOf, type Viewer } from './work.ts'
+
+const base = '/dashboard/api/organisations/{organisation}/batches'
+const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
+const statuses = [...unfinished, 'completed', 'failed', 'cancelled', 'expired'] as const
+/** Of the error file, as much as is read for its first lines. */
+const previewBytes = 256 * 1024
+const previewLines = 50
+const mostMessageCharacters = 1_000
+
+const list = endpoint({
+  ...shared,
+  method: 'get',
+  path: base,
+  summary: 'List batches, the newest first',
+  query: z.strictObject({
+    limit: paging.limit,
+    after: paging.after,
+    status: z.enum([...statuses, 'unfinished']).optional(),
+    environment: z.enum(['live', 'test']).optional(),
+    key: z.string().min(1).max(100).optional().describe('A key’s id or hash.'),
+  }),
+  answers: { 200: { description: 'A page of batches.' } },
+  errors: ['not_found'],
+  async handle({ services, query, ...viewer }): Promise<BatchesPage> {
+    const { organisationId } = viewer
+    const { limit, after, status, environment, key } = query
+    const where = {
+      organisationId,
+      ...(status && { status: status === 'unfinished' ? { in: [...unfinished] } : status }),
+      ...(environment && { environment }),
+      ...(key !== undefined && { keyId: await keyIdOf(services, organisationId, key) }),
+      // Ids are in the order of their making.
+      ...(after !== undefined && { id: { lt: after } }),
+    }
+    const page = await pageOf(
+      { limit, order: 'desc' },
+      ({ limit: take }) => services.db.batch.findMany({ where, orderBy: { id: 'desc' }, take }),
+      async rows => {
+        const keys = await keysOf(services, rows)
+        return rows.map(row => presentRow(row, viewer, keys))
+      },
+    )
+    return { data: page.data, has_more: page.has_more, last_id: page.last_id as string | null }
+  },
+})
+
+const read = endpoint({
+  ...shared,
+  method: 'get',
+  path: `${base}/{id}`,
+  summary: 'Read a batch',
+  answers: { 200: { description: 'The batch as it is now.' } },
+  errors: ['not_found'],
+  async handle({ services, params, ...viewer }): Promise<BatchDetail> {
+    return presentDetail(services, viewer, await find(services, viewer, params.id!))
+  },
+})
+
+const cancel = endpoint({
+  ...shared,
+  method: 'post',
+  path: `${base}/{id}/cancel`,
+  summary: 'Cancel a batch',
+  description: 'For administrators; members cancel the batches of test keys and of their own keys.',
+  answers: { 200: { description: 'The batch, being cancelled.' } },
+  errors: ['not_found', 'insufficient_role', 'not_cancellable'],
+  async handle({ services, params, ...viewer }): Promise<BatchDetail> {
+    const batch = await find(services, viewer, params.id!)
+    await assertMayCancel(services, viewer, batch)
+    return presentDetail(services, viewer, await cancelBatch(services, batch.id))
+  },
+})
+
+const download = endpoint({
+  ...shared,
+  method: 'get',
+  path: `${base}/{id}/files/{file}`,
+  summary: 'Download a file of a batch',
+  description: 'The `input`, the `output` or the `errors`: leads to an address that works for an hour.',
+  answers: { 302: { description: 'Where the file is.', contentType: null } },
+  errors: ['not_found'],
+  async handle({ services, params, ctx, ...viewer }) {
+    const file = await fileOf(services, await find(services, viewer, params.id!), params.file!)
+    const { storageKey: key, contentType, filename } = file
+    ctx.redirect(await addressOf(services, { key, contentType, filename }))
+  },
+})
+
+const readErrors = endpoint({
+  ...shared,
+  method: 'get',
+  path: `${base}/{id}/errors`,
+  summary: 'Read the first lines of a batch’s error file',
+  answers: { 200: { description: 'What went wrong, by line.' } },
+  errors: ['not_found'],
+  async handle({ services, params, ...viewer }): Promise<BatchErrors> {
+    const file = await fileOf(services, await find(services, viewer, params.id!), 'errors')
+    const blob = await services.blobs.read(file.storageKey, { start: 0, end: previewBytes - 1 })
+    if (!blob) throw new GatewayError('not_found', 'The file is no longer there.')
+    const lines = (await text(blob.stream)).split('\n')
+    // What follows the last line feed is nothing, or a line that was cut.
+    const whole = lines.slice(0, -1)
+    const data = whole.slice(0, previewLines).map(faultOf)
+    return { data, has_more: whole.length > data.length || blob.bytes > previewBytes }
+  },
+})
+
+type ErrorLine = {
+  custom_id: string
+  response: { status_code: number; body?: { error?: { code?: string | null; message?: string } } } | null
+  error: { code: string; message: string } | null
+}
+
+/** One line of an error file: the answer it got, or why it got none. */
+function faultOf(line: string): BatchErrors['data'][number] {
+  const { custom_id, response, error } = JSON.parse(line) as ErrorLine
+  const fault = error ?? response?.body?.error
+  return {
+    custom_id,
+    status: response?.status_code ?? null,
+    code: fault?.code ?? 'unknown',
+    message: (fault?.message ?? '').slice(0, mostMessageCharacters),
+  }
+}
+
+/** The organisation's batch. Throws 404. */
+async function find({ db }: Services, { organisationId }: Viewer, id: string): Promise<Batch> {
+  const batch = await db.batch.findFirst({ where: { id, organisationId } })
+  if (!batch) throw new GatewayError('not_found', 'There is no such batch.', { param: 'id' })
+  return batch
+}
+
+/** A file of a batch by what it is for. Throws 404 where there is none, or it has expired. */
+async function fileOf({ files }: Services, batch: Batch, name: string): Promise<File> {
+  const ids: Record<BatchFileName, string | null> = {
+    input: batch.inputFileId,
+    output: batch.outputFileId,
+    errors: batch.errorFileId,
+  }
+  const id = Object.hasOwn(ids, name) ? ids[name as BatchFileName] : null
+  const file = id === null ? null : await files.find(id, batch)
+  if (!file) throw new GatewayError('not_found', 'This batch has no such file, or it is deleted.', { param: 'file' })
+  return file
+}
+
+export const batchRoutes: Endpoint[] = [list, read, cancel, download, readErrors]

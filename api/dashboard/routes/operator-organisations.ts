@@ -1,0 +1,227 @@
+import { z } from 'zod'
+import { GatewayError } from '../../../shared/base/errors.ts'
+import { newId } from '../../../shared/base/ids.ts'
+import { nanoFromUsd, usdFromNano } from '../../../shared/base/money.ts'
+import { monthOf } from '../../../shared/base/time.ts'
+import { type Actor, audit } from '../../../shared/keys/audit.ts'
+import type { Services } from '../../../shared/services.ts'
+import type { Person } from '../../auth/auth.ts'
+import { type Endpoint, endpoint } from '../../endpoint.ts'
+import { addCredit } from '../../operator/credit.ts'
+import { existing } from '../../operator/flags.ts'
+import { pageOf, paging } from '../../routes/paging.ts'
+import type {
+  NewProvisioningKey,
+  OperatorOrganisation,
+  OrganisationDetail,
+  OrganisationsPage,
+} from '../wire/operator.ts'
+import type { Role } from '../wire/person.ts'
+
+const base = '/dashboard/api/operator/organisations'
+const shared = { tag: 'Dashboard', access: 'operator' } as const
+const mostPeople = 500
+const mostListed = 100
+const latestCredits = 20
+const mostHoldDays = 365
+
+/** Whoever acts as an operator is named as one in the organisation's audit log. */
+const asOperator = ({ id, email }: Person): Actor => ({ kind: 'operator', id, name: email })
+
+type Row = {
+  id: string
+  name: string
+  createdAt: Date
+  balanceNano: bigint
+  spentNano: bigint
+  members: number
+  keys: number
+}
+
+const presentRow = ({ id, name, createdAt, balanceNano, spentNano, members, keys }: Row): OperatorOrganisation => ({
+  id,
+  name,
+  created_at: createdAt.toISOString(),
+  balance_usd: usdFromNano(balanceNano),
+  month_spend_usd: usdFromNano(spentNano),
+  members,
+  keys,
+})
+
+type Wanted = { id?: string; search?: string | undefined; after?: string | undefined; limit: number }
+
+/** Organisations by age, the newest first: ids are in the order of their making. A search looks at ids, names and members' emails. */
+function read({ db, clock }: Services, { id, search, after, limit }: Wanted): Promise<Row[]> {
+  const text = search?.trim().toLowerCase() || null
+  return db.$queryRaw<Row[]>`
+    SELECT o.id, o.name, o.created_at AS "createdAt", coalesce(w.balance_nano, 0) AS "balanceNano",
+      (SELECT coalesce(sum(s.spent_nano), 0)::bigint FROM key_spend s JOIN api_keys k ON k.id = s.key_id
+        WHERE k.organisation_id = o.id AND s.month = ${monthOf(clock.now())}) AS "spentNano",
+      (SELECT count(*)::int FROM memberships m WHERE m.organisation_id = o.id) AS members,
+      (SELECT count(*)::int FROM api_keys k WHERE k.organisation_id = o.id AND k.revoked_at IS NULL) AS keys
+    FROM organisations o LEFT JOIN wallets w ON w.organisation_id = o.id
+    WHERE (${id ?? null}::text IS NULL OR o.id = ${id ?? null})
+      AND (${after ?? null}::text IS NULL OR o.id < ${after ?? null})
+      AND (${text}::text IS NULL OR o.id = ${text} OR position(${text} IN lower(o.name)) > 0 OR EXISTS (
+        SELECT 1 FROM memberships m JOIN users u ON u.id = m.user_id
+        WHERE m.organisation_id = o.id AND position(${text} IN lower(u.email)) > 0))
+    ORDER BY o.id DESC LIMIT ${limit}`
+}
+
+const list = endpoint({
+  ...shared,
+  method: 'get',
+  path: base,
+  summary: 'List organisations, the newest first',
+  query: z.strictObject({ limit: paging.limit, after: paging.after, search: z.string().max(200).optional() }),
+  answers: { 200: { description: 'A page of organisations.' } },
+  async handle({ services, query }): Promise<OrganisationsPage> {
+    const { search, after } = query
+    const page = await pageOf(
+      { limit: query.limit, order: 'desc' },
+      ({ limit }) => read(services, { search, after, limit }),
+      async rows => rows.map(presentRow),
+    )
+    return { data: page.data, has_more: page.has_more, last_id: page.last_id as string | null }
+  },
+})
+
+const create = endpoint({
+  ...shared,
+  method: 'post',
+  path: base,
+  summary: 'Create an organisation',
+  body: z.strictObject({
+    name: z.string().trim().min(1).max(200),
+    owner_email: z.email().optional().describe('Somebody with a confirmed address, who owns it.'),
+  }),
+  answers: { 201: { description: 'The organisation.' } },
+  async handle({ services, body, person }): Promise<OrganisationDetail> {
+    const id = newId('org')
+    const owner = body.owner_email === undefined ? null : await ownerOf(services, body.owner_email)
+    await services.db.$transaction(async tx => {
+      await tx.organisation.create({ data: { id, name: body.name, wallet: { create: {} } } })
+      if (owner)
+        await tx.membership.create({ data: { id: newId('mem'), organisationId: id, userId: owner.id, role: 'owner' } })
+      await audit(tx, { organisationId: id, actor: asOperator(person), action: 'organisation.created' })
+    })
+    return detailOf(services, id)
+  },
+})
+
+/** Who is to own a new organisation. Throws 400. */
+async function ownerOf({ db }: Services, email: string) {
+  const user = await db.user.findUnique({ where: { email: email.toLowerCase() } })
+  if (user?.emailVerified) return user
+  throw new GatewayError(
+    'invalid_request',
+    user ? 'This address is not confirmed.' : 'Nobody has signed up with this address.',
+    { param: 'owner_email' },
+  )
+}
+
+const readOne = endpoint({
+  ...shared,
+  method: 'get',
+  path: `${base}/{organisation}`,
+  summary: 'Read one organisation',
+  answers: { 200: { description: 'The organisation.' } },
+  errors: ['not_found'],
+  handle: ({ services, params }): Promise<OrganisationDetail> => detailOf(services, params.organisation!),
+})
+
+/** Throws 404. */
+async function detailOf(services: Services, id: string): Promise<OrganisationDetail> {
+  const { db, accounts } = services
+  const [row] = await read(services, { id, limit: 1 })
+  if (!row) throw new GatewayError('not_found', 'There is no such organisation.')
+  const [wallet, people, provisioningKeys, credits] = await Promise.all([
+    accounts.view(id),
+    db.membership.findMany({
+      where: { organisationId: id },
+      include: { user: { select: { name: true, email: true } } },
+      orderBy: { createdAt: 'asc' },
+      take: mostPeople,
+    }),
+    db.provisioningKey.findMany({ where: { organisationId: id }, orderBy: { createdAt: 'desc' }, take: mostListed }),
+    db.ledgerEntry.findMany({
+      where: { organisationId: id, kind: 'deposit' },
+      orderBy: [{ createdAt: 'desc' }, { id: 'desc' }],
+      take: latestCredits,
+    }),
+  ])
+  return {
+    ...presentRow(row),
+    balance_usd: usdFromNano(wallet.balanceNano),
+    available_usd: usdFromNano(wallet.availableNano),
+    reserved_usd: usdFromNano(wallet.reservedNano),
+    held_usd: usdFromNano(wallet.heldNano),
+    held_release_at: wallet.heldReleaseAt?.toISOString() ?? null,
+    people: people.map(({ userId, user, role }) => ({ id: userId, ...user, role: role as Role })),
+    provisioning_keys: provisioningKeys.map(key => ({
+      id: key.id,
+      prefix: key.prefix,
+      last4: key.last4,
+      created_at: key.createdAt.toISOString(),
+      revoked_at: key.revokedAt?.toISOString() ?? null,
+    })),
+    credits: credits.map(entry => ({
+      id: String(entry.id),
+      amount_usd: usdFromNano(entry.amountNano),
+      method: entry.method,
+      available_at: entry.availableAt?.toISOString() ?? null,
+      created_at: entry.createdAt.toISOString(),
+    })),
+  }
+}
+
+const credit = endpoint({
+  ...shared,
+  method: 'post',
+  path: `${base}/{organisation}/credits`,
+  summary: 'Credit an organisation',
+  body: z.strictObject({
+    amount_usd: z.number().positive().max(1_000_000),
+    method: z.enum(['grant', 'card', 'ach']),
+    hold_days: z.int().min(0).max(mostHoldDays).optional().describe('5 for ACH where absent, else none.'),
+  }),
+  answers: { 200: { description: 'The organisation with its new balance.' } },
+  errors: ['not_found'],
+  async handle({ services, params, body, person }): Promise<OrganisationDetail> {
+    const { id } = await existing(services, params.organisation!)
+    const amountNano = nanoFromUsd(body.amount_usd)
+    const { method, hold_days: holdDays } = body
+    await addCredit(services, { organisationId: id, amountNano, method, holdDays }, asOperator(person))
+    return detailOf(services, id)
+  },
+})
+
+const createKey = endpoint({
+  ...shared,
+  method: 'post',
+  path: `${base}/{organisation}/provisioning-keys`,
+  summary: 'Issue a provisioning key',
+  answers: { 201: { description: 'The key; its secret appears this once.' } },
+  errors: ['not_found'],
+  async handle({ services, params, person }): Promise<NewProvisioningKey> {
+    const { id } = await existing(services, params.organisation!)
+    return services.keys.createProvisioning(id, asOperator(person))
+  },
+})
+
+const revokeKey = endpoint({
+  ...shared,
+  method: 'delete',
+  path: `${base}/{organisation}/provisioning-keys/{id}`,
+  summary: 'Revoke a provisioning key for good',
+  answers: { 200: { description: 'The organisation without it.' } },
+  errors: ['not_found'],
+  async handle({ services, params, person }): Promise<OrganisationDetail> {
+    const { id } = await existing(services, params.organisation!)
+    const revoked = await services.keys.revokeProvisioning(id, asOperator(person), params.id!)
+    if (revoked === 0) throw new GatewayError('not_found', 'There is no such provisioning key in force.')
+    return detailOf(services, id)
+  },
+})
+
+export const operatorOrganisationRoutes: Endpoint[] = [list, create, readOne, credit, createKey, revokeKey]

@@ -1,0 +1,141 @@
+import { z } from 'zod'
+import type { WebhookAttempt, WebhookDelivery } from '../../../shared/generated/prisma/client.ts'
+import { assertPublicUrl } from '../../../shared/io/safe-url.ts'
+import { rotateWebhookSecret, type WebhookSecrets, webhookSecrets } from '../../../shared/keys/webhook-secrets.ts'
+import { endpoint } from '../../endpoint.ts'
+import { pageOf, paging } from '../../routes/paging.ts'
+import type {
+  DeliveriesAnswer,
+  Delivery,
+  DeliveryAnswer,
+  DeliveryAttempt,
+  DeliverySentAnswer,
+  WebhookSecretAnswer,
+} from '../wire/webhooks.ts'
+
+const base = '/dashboard/api/organisations/{organisation}/webhooks'
+const forMembers = { tag: 'Dashboard', access: { role: 'member' } } as const
+const forAdmins = { tag: 'Dashboard', access: { role: 'admin' } } as const
+
+function present(row: WebhookDelivery): Delivery {
+  return {
+    id: row.id,
+    type: row.type,
+    url: row.url,
+    status: row.status,
+    attempts: row.attempts,
+    job_id: row.jobId,
+    batch_id: row.batchId,
+    created_at: row.createdAt.toISOString(),
+    next_attempt_at: row.status === 'pending' ? row.nextAttemptAt.toISOString() : null,
+    delivered_at: row.deliveredAt?.toISOString() ?? null,
+  }
+}
+
+function presentAttempt({ number, at, durationMs, headers, body, ...reply }: WebhookAttempt): DeliveryAttempt {
+  const { status, error, response } = reply
+  return {
+    number,
+    at: at.toISOString(),
+    duration_ms: durationMs,
+    request: headers === null || body === null ? null : { headers: headers as Record<string, string>, body },
+    status,
+    error,
+    response,
+  }
+}
+
+function presentSecrets({ secret, previousUntil }: WebhookSecrets): WebhookSecretAnswer {
+  return { secret, previous_valid_until: previousUntil?.toISOString() ?? null }
+}
+
+const listDeliveries = endpoint({
+  ...forMembers,
+  method: 'get',
+  path: `${base}/deliveries`,
+  summary: 'The organisation’s deliveries of the last 30 days',
+  query: z.strictObject({
+    limit: paging.limit,
+    after: paging.after,
+    status: z.enum(['pending', 'delivered', 'failed']).optional(),
+    type: z.string().max(50).optional(),
+    url: z.string().max(200).optional(),
+  }),
+  answers: { 200: { description: 'A page of deliveries, newest first.' } },
+  errors: ['not_found'],
+  handle({ services: { webhooks }, organisationId, query }): Promise<DeliveriesAnswer> {
+    return pageOf(
+      { ...query, order: 'desc' },
+      page => webhooks.list(organisationId, { ...query, ...page }),
+      async rows => rows.map(present),
+      ({ id }) => id,
+    )
+  },
+})
+
+const showDelivery = endpoint({
+  ...forMembers,
+  method: 'get',
+  path: `${base}/deliveries/{delivery}`,
+  summary: 'One delivery with its attempts',
+  answers: { 200: { description: 'The delivery.' } },
+  errors: ['not_found'],
+  async handle({ services: { webhooks }, organisationId, params }): Promise<DeliveryAnswer> {
+    const { log, ...row } = await webhooks.show(organisationId, params.delivery!)
+    return { data: { ...present(row), log: log.map(presentAttempt) } }
+  },
+})
+
+const redeliver = endpoint({
+  ...forAdmins,
+  method: 'post',
+  path: `${base}/deliveries/{delivery}/redeliver`,
+  summary: 'Send an event again',
+  answers: { 202: { description: 'The delivery, due at once.' } },
+  errors: ['not_found'],
+  async handle({ services: { webhooks }, organisationId, params }): Promise<DeliverySentAnswer> {
+    return { data: present(await webhooks.redeliver(organisationId, params.delivery!)) }
+  },
+})
+
+const sendTest = endpoint({
+  ...forAdmins,
+  method: 'post',
+  path: `${base}/test`,
+  summary: 'Send a test event to a URL',
+  body: z.strictObject({ url: z.string().min(1).max(2_048) }),
+  answers: { 202: { description: 'The delivery, due at once.' } },
+  errors: ['url_not_allowed'],
+  async handle({ services, organisationId, body: { url } }): Promise<DeliverySentAnswer> {
+    const { db, webhooks, clock, door } = services
+    await assertPublicUrl(url, { ...door, param: 'url' })
+    const data = { object: 'webhook.test', organisation_id: organisationId }
+    const id = await webhooks.insert(db, { organisationId, type: 'webhook.test', url, data, nowMs: clock.now() })
+    await webhooks.enqueue([id])
+    return { data: present(await webhooks.show(organisationId, id)) }
+  },
+})
+
+const showSecret = endpoint({
+  ...forAdmins,
+  method: 'get',
+  path: `${base}/secret`,
+  summary: 'The secret that signs the organisation’s webhooks',
+  answers: { 200: { description: 'The secret.' } },
+  async handle({ services: { db, clock }, organisationId }): Promise<WebhookSecretAnswer> {
+    return presentSecrets(await webhookSecrets(db, organisationId, clock.now()))
+  },
+})
+
+const rotateSecret = endpoint({
+  ...forAdmins,
+  method: 'post',
+  path: `${base}/secret/rotate`,
+  summary: 'Replace the secret; the old one signs beside it for 24 hours',
+  answers: { 200: { description: 'The new secret.' } },
+  async handle({ services: { db, clock }, organisationId, actor }): Promise<WebhookSecretAnswer> {
+    return presentSecrets(await rotateWebhookSecret(db, organisationId, actor, clock.now()))
+  },
+})
+
+export const webhooksRoutes = [listDeliveries, showDelivery, redeliver, sendTest, showSecret, rotateSecret]

@@ -1,0 +1,107 @@
+import { useQuery } from '@tanstack/react-query'
+import type { CatalogModel, ModelProvider, ModelsAnswer, Pricing } from '../wire/models.ts'
+import { call } from './api.ts'
+import { usePlace } from './session.tsx'
+
+const freshMs = 60_000
+
+/** The whole catalog, with who can serve each model now. */
+export function useModels() {
+  const { id, base } = usePlace()
+  return useQuery({
+    queryKey: [id, 'models'],
+    queryFn: async ({ signal }) => (await call<ModelsAnswer>(`${base}/models`, { signal })).data,
+    staleTime: freshMs,
+  })
+}
+
+export const typeNames: Record<string, string> = {
+  chat: 'Chat',
+  embeddings: 'Embeddings',
+  image: 'Image',
+  speech: 'Speech',
+  transcription: 'Transcription',
+  music: 'Music',
+  sfx: 'Sound effects',
+  realtime: 'Realtime voice',
+  live_video: 'Live video',
+  video: 'Video',
+  lipsync: 'Lip sync',
+  face_swap: 'Face swap',
+  avatar: 'Talking avatar',
+  mesh: '3D mesh',
+}
+
+/** The provider that is shown as the price: the first that is configured, else the first there is. */
+export function leadOf({ providers }: CatalogModel): ModelProvider | undefined {
+  return providers.find(({ status }) => status !== 'not_configured') ?? providers[0]
+}
+
+export type PriceLine = { label: string; amount: number; price: string; unit: string }
+
+const perMillionTokens = '1M tokens'
+const tokenLabels: Record<string, string> = {
+  prompt: 'Input',
+  completion: 'Output',
+  input_cache_read: 'Cached input',
+  input_cache_write: 'Cache write',
+  audio: 'Audio input',
+  input_audio_cache: 'Cached audio input',
+  image: 'Image input',
+  audio_output: 'Audio output',
+  image_output: 'Image output',
+}
+const unitLabels: Record<string, { label: string; unit: string; factor: number }> = {
+  per_character: { label: 'Text', unit: '1M characters', factor: 1_000_000 },
+  per_image: { label: 'Image', unit: 'image', factor: 1 },
+  per_second: { label: 'Length', unit: 'second', factor: 1 },
+  per_minute: { label: 'Length', unit: 'minute', factor: 1 },
+  per_request: { label: 'Result', unit: 'result', factor: 1 },
+  per_credit: { label: 'Provider’s invoice', unit: 'credit', factor: 1 },
+}
+
+/** Every price of a model at a provider, in units that people compare. */
+export function priceLines(pricing: Pricing): PriceLine[] {
+  return Object.entries(pricing).map(([name, perUnit]) => {
+    if (tokenLabels[name]) return lineOf(tokenLabels[name], Number(perUnit) * 1_000_000, perMillionTokens)
+    const base = Object.keys(unitLabels).find(key => name === key || name.startsWith(`${key}_`)) ?? 'per_request'
+    const { label, unit, factor } = unitLabels[base]!
+    const variant = name.slice(base.length + 1).replaceAll('_', ' ')
+    return lineOf(variant || label, Number(perUnit) * factor, unit)
+  })
+}
+
+function lineOf(label: string, amount: number, unit: string): PriceLine {
+  return { label, amount, price: priceText(amount), unit }
+}
+
+/** What matters most of a model's price; null where nothing is known of it. */
+export function mainPrice(model: CatalogModel): { price: string; unit: string } | null {
+  const pricing = leadOf(model)?.pricing
+  const [input, output, ...more] = priceLines(pricing ?? {})
+  if (!pricing || !input) return null
+  const { unit } = input
+  if (pricing.prompt !== undefined && output)
+    return { price: Number(pricing.completion) === 0 ? input.price : `${input.price} in, ${output.price} out`, unit }
+  const cheapest = [input, ...(output ? [output] : []), ...more].reduce((a, b) => (b.amount < a.amount ? b : a))
+  return { price: output ? `from ${cheapest.price}` : cheapest.price, unit }
+}
+
+/** The same on one line. */
+export function priceSummary(model: CatalogModel): string {
+  const main = mainPrice(model)
+  return main ? `${main.price} / ${main.unit}` : ''
+}
+
+/** "$2.63", "$0.0158" */
+function priceText(amount: number): string {
+  if (amount === 0) return '$0'
+  if (amount >= 1) return `$${amount.toFixed(2)}`
+  return `$${Number(amount.toPrecision(3))}`
+}
+
+/** The route of the playground that can try a model; null where there is none. */
+export function playgroundOf({ type }: Pick<CatalogModel, 'type'>): string | null {
+  const tried = ['chat', 'image', 'speech', 'transcription', 'video', 'mesh', 'realtime']
+  return tried.includes(type) ? type : null
+}

@@ -1,0 +1,41 @@
+import { Box, Paper, Text, Title } from '@mantine/core'
+import type { ReactNode } from 'react'
+
+/** `wide`: it gets a line of its own. */
+export type Fact = [label: string, value: ReactNode, wide?: 'wide']
+
+/** What is known of one thing, as a list of terms; those without a value are left out. */
+export function Facts({ facts }: { facts: (Fact | null)[] }) {
+  return (
+    <Box
+      component="dl"
+      m={0}
+      style={{ display: 'grid', gridTemplateColumns: 'repeat(auto-fill, minmax(150px, 1fr))', gap: '14px 24px' }}
+    >
+      {facts
+        .filter(fact => fact !== null)
+        .map(([label, value, wide]) => (
+          <div key={label} style={{ minWidth: 0, ...(wide && { gridColumn: '1 / -1' }) }}>
+            <Text component="dt" size="xs" c="dimmed">
+              {label}
+            </Text>
+            <Text component="dd" size="sm" m={0} style={{ overflowWrap: 'anywhere' }}>
+              {value}
+            </Text>
+          </div>
+        ))}
+    </Box>
+  )
+}
+
+/** A part of a page that shows one thing. */
+export function Section({ title, children }: { title: string; children: ReactNode }) {
+  return (
+    <Paper component="section" aria-label={title} withBorder p="md" style={{ minWidth: 0 }}>
+      <Title order={2} mb="sm">
+        {title}
+      </Title>
+      {children}
+    </Paper>
+  )
+}

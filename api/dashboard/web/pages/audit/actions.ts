@@ -1,0 +1,44 @@
+import type { AuditEvent } from '../../../wire/audit.ts'
+
+/** What each action says between who did it and what it was done to. */
+const texts: Record<string, string> = {
+  'key.created': 'created the API key',
+  'key.updated': 'changed the API key',
+  'key.rolled': 'rolled the secret of the API key',
+  'key.revoked': 'revoked the API key',
+  'provisioning_key.created': 'issued the provisioning key',
+  'provisioning_key.revoked': 'revoked the provisioning key',
+  'organisation.created': 'created the organisation',
+  'member.invited': 'invited',
+  'invitation.cancelled': 'withdrew the invitation of',
+  'member.removed': 'removed the member',
+  'member.role_changed': 'changed the role of',
+  'webhook_secret.rotated': 'rotated the webhook secret',
+  'alert_settings.changed': 'changed the alert settings',
+  'top_up.started': 'started the top-up',
+  'credit.added': 'added credits',
+}
+const ownTexts: Record<string, string> = {
+  'member.joined': 'joined the organisation',
+  'member.removed': 'left the organisation',
+}
+
+/** The things that the log can be filtered by. */
+export const things = [
+  { value: 'key', label: 'API keys' },
+  { value: 'provisioning_key', label: 'Provisioning keys' },
+  { value: 'member', label: 'Members' },
+  { value: 'invitation', label: 'Invitations' },
+  { value: 'credit', label: 'Credits' },
+  { value: 'top_up', label: 'Top-ups' },
+  { value: 'webhook_secret', label: 'Webhook secret' },
+  { value: 'alert_settings', label: 'Alert settings' },
+  { value: 'organisation', label: 'Organisation' },
+]
+
+/** What happened, and to what other than whoever did it. An action that is not known here is shown in its own word. */
+export function sentenceOf({ actor, action, target }: AuditEvent): { text: string; object: string | null } {
+  const isOwn = target !== null && target.id === actor.id
+  const text = (isOwn ? ownTexts[action] : undefined) ?? texts[action] ?? action
+  return { text, object: isOwn || target === null ? null : target.name }
+}

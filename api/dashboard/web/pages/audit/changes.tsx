@@ -1,0 +1,38 @@
+import { Code, Stack, Text } from '@mantine/core'
+import type { AuditEvent } from '../../../wire/audit.ts'
+import { moment, usd } from '../../format.ts'
+
+/** What each changed field was and is; of a new thing, what it is. */
+export function ChangeList({ action, changes }: Pick<AuditEvent, 'action' | 'changes'>) {
+  const isEdit = /changed|updated|rolled|removed/.test(action)
+  const fields = Object.entries(changes)
+  if (fields.length === 0) return null
+  return (
+    <Stack gap={4}>
+      {fields.map(([field, [before, after]]) => (
+        <Text key={field} size="xs" style={{ overflowWrap: 'anywhere' }} lineClamp={4}>
+          <Code>{field}</Code>{' '}
+          {isEdit && (
+            <>
+              <Text span inherit c="dimmed">
+                {valueText(field, before)}
+              </Text>
+              {' → '}
+            </>
+          )}
+          {valueText(field, after)}
+        </Text>
+      ))}
+    </Stack>
+  )
+}
+
+/** A value as the API writes it, for people. */
+function valueText(field: string, value: unknown): string {
+  if (value === null) return 'none'
+  if (typeof value === 'boolean') return value ? 'yes' : 'no'
+  if (Array.isArray(value)) return value.join(', ')
+  if (field.endsWith('_usd')) return usd(Number(value))
+  if (field.endsWith('_at')) return moment(String(value))
+  return String(value)
+}

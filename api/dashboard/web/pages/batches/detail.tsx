@@ -1,0 +1,104 @@
+import { Group, SimpleGrid, Stack } from '@mantine/core'
+import type { BatchDetail } from '../../../wire/batches.ts'
+import { type Fact, Facts, Section } from '../../components/facts.tsx'
+import { Moments } from '../../components/moments.tsx'
+import { Page } from '../../components/page.tsx'
+import { Show } from '../../components/states.tsx'
+import { Status } from '../../components/status.tsx'
+import { Time } from '../../components/time.tsx'
+import { count, usd } from '../../format.ts'
+import { usePlace } from '../../session.tsx'
+import { Cancel } from '../work/cancel.tsx'
+import { Id, KeyName, RawJson, Trail, Webhook } from '../work/parts.tsx'
+import { Files } from './files.tsx'
+import { Errors, Faults } from './problems.tsx'
+import { BatchProgress } from './progress.tsx'
+import { isOver, useBatch } from './queries.ts'
+
+/** One batch, followed until it is over. */
+export function BatchPage({ id }: { id: string }) {
+  const { home } = usePlace()
+  const batch = useBatch(id)
+  return (
+    <Stack gap="sm">
+      <Trail href={`${home}/batches`} list="Batches">
+        {id}
+      </Trail>
+      <Page
+        title="Batch"
+        description={
+          batch.data && (
+            <Group gap="xs" aria-live="polite">
+              <Status value={batch.data.status} />
+              <Status value={batch.data.environment} />
+              {batch.data.endpoint}
+            </Group>
+          )
+        }
+        actions={
+          batch.data?.may_cancel && (
+            <Cancel what="batch" sort="batches" id={id}>
+              What is finished is kept and charged. Every other line ends in the error file.
+            </Cancel>
+          )
+        }
+      >
+        <Show query={batch}>{data => <Batch batch={data} />}</Show>
+      </Page>
+    </Stack>
+  )
+}
+
+function Batch({ batch }: { batch: BatchDetail }) {
+  const hasErrors = batch.files.some(({ file }) => file === 'errors')
+  return (
+    <Stack>
+      {(!isOver(batch) || batch.total > 0) && <BatchProgress batch={batch} label="Progress of the batch" />}
+      {batch.faults.length > 0 && <Faults faults={batch.faults} />}
+      <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
+        <Section title="Facts">
+          <Facts facts={factsOf(batch)} />
+        </Section>
+        <Section title="What happened">
+          <Moments moments={momentsOf(batch)} />
+        </Section>
+      </SimpleGrid>
+      <Files batch={batch} />
+      {hasErrors && <Errors id={batch.id} />}
+      <RawJson title="The batch as the API returns it" value={batch.object} />
+    </Stack>
+  )
+}
+
+const endColors: Partial<Record<BatchDetail['status'], string>> = { completed: 'teal', failed: 'red' }
+
+function momentsOf(batch: BatchDetail) {
+  return [
+    { label: 'Created', at: batch.created_at },
+    { label: 'Input is valid', at: batch.in_progress_at },
+    { label: 'Cancellation asked for', at: batch.cancelling_at },
+    { label: 'Lines are done', at: batch.finalizing_at },
+    {
+      label: batch.status[0]!.toUpperCase() + batch.status.slice(1),
+      at: batch.ended_at,
+      color: endColors[batch.status] ?? 'gray',
+    },
+  ]
+}
+
+function factsOf(batch: BatchDetail): (Fact | null)[] {
+  return [
+    ['Id', <Id key="id" value={batch.id} label="batch id" />, 'wide'],
+    ['Model', batch.model ?? 'several'],
+    ['Run by', batch.provider === null ? 'the gateway, line by line' : `${batch.provider}, in its own batch`],
+    ['Key', <KeyName key="key" value={batch.key} />],
+    [isOver(batch) ? 'Cost' : 'Cost so far', usd(batch.cost_usd)],
+    ['Input tokens', count(batch.input_tokens)],
+    ['Output tokens', count(batch.output_tokens)],
+    isOver(batch) ? null : ['Expires', <Time key="deadline" at={batch.deadline_at} />],
+    ['Request', <Id key="request" value={batch.request_id} label="request id" />, 'wide'],
+    batch.webhook_url === null
+      ? null
+      : ['Webhook', <Webhook key="webhook" url={batch.webhook_url} delivery={batch.delivery} />, 'wide'],
+  ]
+}

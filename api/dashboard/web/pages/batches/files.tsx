@@ -1,0 +1,61 @@
+import { Anchor, Table, Text } from '@mantine/core'
+import { IconDownload } from '@tabler/icons-react'
+import type { BatchDetail, BatchFileName } from '../../../wire/batches.ts'
+import { Section } from '../../components/facts.tsx'
+import { bytes } from '../../format.ts'
+import { usePlace } from '../../session.tsx'
+
+const names: Record<BatchFileName, string> = { input: 'Input', output: 'Output', errors: 'Errors' }
+
+/** The files of a batch, to be saved. */
+export function Files({ batch }: { batch: BatchDetail }) {
+  const { base } = usePlace()
+  return (
+    <Section title="Files">
+      {batch.files.length === 0 ? (
+        <Text size="sm" c="dimmed">
+          The files of this batch are deleted.
+        </Text>
+      ) : (
+        <Table.ScrollContainer minWidth={420}>
+          <Table>
+            <Table.Thead>
+              <Table.Tr>
+                <Table.Th>File</Table.Th>
+                <Table.Th>Name</Table.Th>
+                <Table.Th ta="right">Size</Table.Th>
+                <Table.Th ta="right">Save</Table.Th>
+              </Table.Tr>
+            </Table.Thead>
+            <Table.Tbody>
+              {batch.files.map(({ file, id, filename, bytes: size }) => (
+                <Table.Tr key={file}>
+                  <Table.Td>{names[file]}</Table.Td>
+                  <Table.Td>
+                    <Text size="sm">{filename}</Text>
+                    <Text size="xs" c="dimmed" ff="monospace">
+                      {id}
+                    </Text>
+                  </Table.Td>
+                  <Table.Td ta="right" className="numeric">
+                    {bytes(size)}
+                  </Table.Td>
+                  <Table.Td ta="right">
+                    <Anchor
+                      href={`${base}/batches/${batch.id}/files/${file}`}
+                      download={filename}
+                      size="sm"
+                      aria-label={`Download the ${file} file`}
+                    >
+                      <IconDownload size={15} aria-hidden style={{ verticalAlign: 'text-bottom' }} /> Download
+                    </Anchor>
+                  </Table.Td>
+                </Table.Tr>
+              ))}
+            </Table.Tbody>
+          </Table>
+        </Table.ScrollContainer>
+      )}
+    </Section>
+  )
+}

@@ -1,0 +1,175 @@
+import { Button, Group, Menu, SegmentedControl, Select, Stack, Text, Title } from '@mantine/core'
+import { IconChevronDown, IconDownload } from '@tabler/icons-react'
+import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import type { LedgerPage, MonthTotals } from '../../../wire/billing.ts'
+import { call, queryText } from '../../api.ts'
+import { useFilter } from '../../components/filters.tsx'
+import { Empty, Show } from '../../components/states.tsx'
+import { usd } from '../../format.ts'
+import { usePlace } from '../../session.tsx'
+import { LedgerTable } from './ledger-table.tsx'
+
+const pageSize = 50
+const shownMonths = 24
+const kinds = [
+  { value: 'deposit', label: 'Payments and credits' },
+  { value: 'charge', label: 'Usage' },
+  { value: 'refund', label: 'Refunds of failed work' },
+  { value: 'adjustment', label: 'Adjustments' },
+]
+const monthNames = new Intl.DateTimeFormat('en-GB', { month: 'long', year: 'numeric', timeZone: 'UTC' })
+
+/** The month so many months before this one, in UTC: "2026-11". */
+function monthBack(back: number): string {
+  const now = new Date()
+  return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - back)).toISOString().slice(0, 7)
+}
+
+export function Ledger() {
+  const [chosenMonth, setMonth] = useFilter('month')
+  const [kind, setKind] = useFilter('kind')
+  const [detail, setDetail] = useFilter('detail')
+  const month = chosenMonth || monthBack(0)
+  const months = Array.from({ length: shownMonths }, (_, back) => monthBack(back))
+  return (
+    <Stack component="section" gap="sm" aria-labelledby="ledger-title">
+      <Group justify="space-between">
+        <Title order={2} id="ledger-title">
+          Ledger
+        </Title>
+        <Export month={month} kind={kind} detail={detail} />
+      </Group>
+      <Group align="flex-end" gap="sm">
+        <Select
+          label="Month (UTC)"
+          w={{ base: '100%', xs: 180 }}
+          allowDeselect={false}
+          data={months.map(value => ({ value, label: monthNames.format(new Date(`${value}-01`)) }))}
+          value={month}
+          onChange={value => setMonth(value === monthBack(0) ? '' : (value ?? ''))}
+        />
+        <Select
+          label="Kind"
+          placeholder="Everything"
+          clearable
+          clearButtonProps={{ 'aria-label': 'Show every kind' }}
+          w={{ base: '100%', xs: 220 }}
+          data={kinds}
+          value={kind || null}
+          onChange={value => setKind(value ?? '')}
+        />
+        <SegmentedControl
+          aria-label="Usage"
+          data={[
+            { value: 'days', label: 'Usage by day' },
+            { value: 'entries', label: 'Each request' },
+          ]}
+          value={detail || 'days'}
+          onChange={value => setDetail(value === 'days' ? '' : value)}
+        />
+      </Group>
+      <Totals month={month} />
+      <Lines month={month} kind={kind} detail={detail || 'days'} />
+    </Stack>
+  )
+}
+
+type Filters = { month: string; kind: string; detail: string }
+
+function Export({ month, kind, detail }: Filters) {
+  const { base } = usePlace()
+  const file = (from: string, to: string) => `${base}/billing/ledger.csv${queryText({ from, to, kind, detail })}`
+  const year = month.slice(0, 4)
+  return (
+    <Menu position="bottom-end" withinPortal>
+      <Menu.Target>
+        <Button
+          variant="default"
+          leftSection={<IconDownload size={16} aria-hidden />}
+          rightSection={<IconChevronDown size={14} aria-hidden />}
+        >
+          Export CSV
+        </Button>
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.Item component="a" href={file(month, month)} download>
+          {monthNames.format(new Date(`${month}-01`))}
+        </Menu.Item>
+        <Menu.Item component="a" href={file(`${year}-01`, `${year}-12`)} download>
+          All of {year}
+        </Menu.Item>
+        <Menu.Item component="a" href={file(monthBack(11), monthBack(0))} download>
+          The last twelve months
+        </Menu.Item>
+      </Menu.Dropdown>
+    </Menu>
+  )
+}
+
+function Totals({ month }: { month: string }) {
+  const { id, base } = usePlace()
+  const totals = useQuery({
+    queryKey: [id, 'billing', 'totals', month],
+    queryFn: ({ signal }) => call<MonthTotals>(`${base}/billing/totals${queryText({ month })}`, { signal }),
+  })
+  if (!totals.data) return null
+  const { deposits_usd, charges_usd, refunds_usd, adjustments_usd } = totals.data
+  const figures = [
+    ['Payments and credits', deposits_usd],
+    ['Usage', charges_usd],
+    ['Refunds', refunds_usd],
+    ...(adjustments_usd === 0 ? [] : [['Adjustments', adjustments_usd] as const]),
+  ] as const
+  return (
+    <Group component="dl" gap="xl" my={0}>
+      {figures.map(([name, amount]) => (
+        <div key={name}>
+          <Text component="dt" size="xs" c="dimmed">
+            {name}
+          </Text>
+          <Text component="dd" m={0} fw={600} className="numeric">
+            {usd(amount)}
+          </Text>
+        </div>
+      ))}
+    </Group>
+  )
+}
+
+function Lines(filters: Filters) {
+  const { id, base } = usePlace()
+  const lines = useInfiniteQuery({
+    queryKey: [id, 'billing', 'ledger', filters],
+    queryFn: ({ pageParam, signal }) =>
+      call<LedgerPage>(`${base}/billing/ledger${queryText({ ...filters, limit: pageSize, after: pageParam })}`, {
+        signal,
+      }),
+    initialPageParam: '',
+    getNextPageParam: ({ has_more, last_id }) => (has_more ? last_id : null),
+    placeholderData: keepPreviousData,
+  })
+  return (
+    <>
+      <Show query={lines}>
+        {({ pages }) => {
+          const rows = pages.flatMap(({ data }) => data)
+          if (rows.length > 0) return <LedgerTable rows={rows} byDay={filters.detail === 'days'} />
+          return (
+            <Empty title="Nothing in this month">
+              {filters.kind === ''
+                ? 'Payments and the cost of requests with live keys stand here.'
+                : 'Choose another month or kind.'}
+            </Empty>
+          )
+        }}
+      </Show>
+      {lines.hasNextPage && (
+        <Group justify="center">
+          <Button variant="default" loading={lines.isFetchingNextPage} onClick={() => void lines.fetchNextPage()}>
+            Show more of the ledger
+          </Button>
+        </Group>
+      )}
+    </>
+  )
+}

@@ -1,0 +1,80 @@
+import { Card, Chip, Group, List, NumberInput, Stack, Text, Title } from '@mantine/core'
+import { useMutation } from '@tanstack/react-query'
+import { useState } from 'react'
+import type { Billing, StartedTopUp } from '../../../wire/billing.ts'
+import { call } from '../../api.ts'
+import { Form } from '../../components/form.tsx'
+import { count, usd } from '../../format.ts'
+import { usePlace } from '../../session.tsx'
+
+const presetsUsd = [10, 25, 50, 100, 500]
+
+export function TopUpForm({ payments }: { payments: Billing['payments'] }) {
+  const { may } = usePlace()
+  return (
+    <Card withBorder component="section" aria-labelledby="top-up-title">
+      <Stack gap="xs">
+        <Title order={2} id="top-up-title">
+          Add credits
+        </Title>
+        {!payments && (
+          <Text size="sm">Payments are not set up on this gateway. Its operator adds credits for you.</Text>
+        )}
+        {payments && !may('owner') && <Text size="sm">Owners of the organisation buy credits. Ask one of them.</Text>}
+        {payments && may('owner') && <Amount {...payments} />}
+      </Stack>
+    </Card>
+  )
+}
+
+function Amount({ minimum_usd, maximum_usd, ach_hold_days }: NonNullable<Billing['payments']>) {
+  const { base } = usePlace()
+  const [amount, setAmount] = useState<number | string>(50)
+  const pay = useMutation({
+    mutationFn: () => call<StartedTopUp>(`${base}/top-ups`, { body: { amount_usd: Number(amount) } }),
+    onSuccess: ({ url }) => location.assign(url),
+  })
+  const isGood = amount !== '' && Number(amount) >= minimum_usd && Number(amount) <= maximum_usd
+  return (
+    <Form mutation={pay} submit={isGood ? `Pay ${usd(Number(amount))}` : 'Pay'} disabled={!isGood}>
+      <Chip.Group value={String(amount)} onChange={value => setAmount(Number(value))}>
+        <Group gap="xs" role="radiogroup" aria-label="Amounts to choose from">
+          {presetsUsd.map(preset => (
+            <Chip key={preset} value={String(preset)} size="sm" radius="sm">
+              ${preset}
+            </Chip>
+          ))}
+        </Group>
+      </Chip.Group>
+      <NumberInput
+        label="Amount"
+        description={`$${count(minimum_usd)} to $${count(maximum_usd)}`}
+        prefix="$"
+        min={minimum_usd}
+        max={maximum_usd}
+        clampBehavior="none"
+        decimalScale={2}
+        allowNegative={false}
+        thousandSeparator=","
+        hideControls
+        required
+        withAsterisk={false}
+        value={amount}
+        error={amount !== '' && !isGood && `Between $${count(minimum_usd)} and $${count(maximum_usd)}`}
+        onChange={setAmount}
+      />
+      <List size="sm" c="dimmed" spacing={4}>
+        <List.Item>Card: to spend at once.</List.Item>
+        <List.Item>
+          US bank account (ACH): {ach_hold_days === 0 ? 'to spend at once' : `held for ${days(ach_hold_days)}`}, and
+          taken back if the bank refuses.
+        </List.Item>
+        <List.Item>You pay on a page of Stripe’s; this gateway never sees your card.</List.Item>
+      </List>
+    </Form>
+  )
+}
+
+function days(number: number): string {
+  return number === 1 ? 'a day' : `${number} days`
+}

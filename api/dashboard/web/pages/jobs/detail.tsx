@@ -1,0 +1,121 @@
+import { Alert, Anchor, Group, SimpleGrid, Stack, Text } from '@mantine/core'
+import { IconAlertTriangle } from '@tabler/icons-react'
+import { Link } from 'wouter'
+import type { JobDetail } from '../../../wire/jobs.ts'
+import { type Fact, Facts, Section } from '../../components/facts.tsx'
+import { Moments } from '../../components/moments.tsx'
+import { Page } from '../../components/page.tsx'
+import { LiveProgress } from '../../components/progress.tsx'
+import { Show } from '../../components/states.tsx'
+import { Status } from '../../components/status.tsx'
+import { Time } from '../../components/time.tsx'
+import { usePlace } from '../../session.tsx'
+import { Cancel } from '../work/cancel.tsx'
+import { Id, KeyName, RawJson, Trail, Webhook } from '../work/parts.tsx'
+import { Inputs } from './inputs.tsx'
+import { Cost } from './list.tsx'
+import { isOver, kindNames, useJob } from './queries.ts'
+import { Results } from './results.tsx'
+
+/** One job, followed until it is over. */
+export function JobPage({ id }: { id: string }) {
+  const { home } = usePlace()
+  const job = useJob(id)
+  return (
+    <Stack gap="sm">
+      <Trail href={`${home}/jobs`} list="Jobs">
+        {id}
+      </Trail>
+      <Page
+        title={job.data ? kindNames[job.data.kind] : 'Job'}
+        description={
+          job.data && (
+            <Group gap="xs" aria-live="polite">
+              <Status value={job.data.status} />
+              <Status value={job.data.environment} />
+              {job.data.model}
+            </Group>
+          )
+        }
+        actions={
+          job.data?.may_cancel && (
+            <Cancel what="job" sort="jobs" id={id}>
+              {job.data.status === 'queued' || job.data.kind === 'async'
+                ? 'It is not charged.'
+                : 'Its provider has begun: what it was charged at the start, or what is held for it, is not given back.'}
+            </Cancel>
+          )
+        }
+      >
+        <Show query={job}>{data => <Job job={data} />}</Show>
+      </Page>
+    </Stack>
+  )
+}
+
+function Job({ job }: { job: JobDetail }) {
+  return (
+    <Stack>
+      {!isOver(job) && (
+        <LiveProgress label="Progress of the job" percent={job.progress} moving={job.status === 'in_progress'}>
+          {job.status === 'queued' ? 'Waiting for its turn' : `${job.progress} %`}
+        </LiveProgress>
+      )}
+      {job.error && (
+        <Alert color="red" variant="light" icon={<IconAlertTriangle aria-hidden />} title={job.error.message}>
+          <Text size="xs" c="dimmed">
+            {job.error.code}
+          </Text>
+        </Alert>
+      )}
+      <Results job={job} />
+      <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
+        <Section title="Facts">
+          <Facts facts={factsOf(job)} />
+        </Section>
+        <Section title="What happened">
+          <Moments moments={momentsOf(job)} />
+        </Section>
+      </SimpleGrid>
+      <Inputs job={job} />
+      <RawJson title="The job as the API returns it" value={job.object} />
+    </Stack>
+  )
+}
+
+const endColors = { completed: 'teal', failed: 'red', cancelled: 'gray', expired: 'gray' } as const
+
+function momentsOf(job: JobDetail) {
+  const end = isOver(job) ? (job.status as keyof typeof endColors) : 'completed'
+  return [
+    { label: 'Created', at: job.created_at },
+    { label: job.kind === 'async' ? 'Begun' : 'Begun at the provider', at: job.started_at },
+    { label: end[0]!.toUpperCase() + end.slice(1), at: job.completed_at, color: endColors[end] },
+  ]
+}
+
+function factsOf(job: JobDetail): (Fact | null)[] {
+  return [
+    ['Id', <Id key="id" value={job.id} label="job id" />, 'wide'],
+    ['Model', job.model],
+    ['Provider', job.provider ?? 'not chosen yet'],
+    ['Key', <KeyName key="key" value={job.key} />],
+    ['Cost', <Cost key="cost" job={job} />],
+    ['Attempts', job.attempts],
+    isOver(job) ? null : ['Given up', <Time key="deadline" at={job.deadline_at} />],
+    job.expires_at === null ? null : ['Results are deleted', <Time key="expiry" at={job.expires_at} />],
+    ['Request', <RequestLink key="request" job={job} />, 'wide'],
+    job.webhook_url === null
+      ? null
+      : ['Webhook', <Webhook key="webhook" url={job.webhook_url} delivery={job.delivery} />, 'wide'],
+  ]
+}
+
+function RequestLink({ job }: { job: JobDetail }) {
+  const { home } = usePlace()
+  return (
+    <Anchor component={Link} href={`${home}/requests/${job.id}`} size="sm" ff="monospace">
+      {job.request_id}
+    </Anchor>
+  )
+}

@@ -1,0 +1,60 @@
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import type { JobDetail, JobKind, JobRow, JobsPage } from '../../../wire/jobs.ts'
+import { call, queryText } from '../../api.ts'
+import { usePlace } from '../../session.tsx'
+
+const pageSize = 25
+/** While something runs; nothing is asked for otherwise. */
+const busyMs = 2_000
+/** A webhook of a job that is just over is on its way for a moment. */
+const afterwardsMs = 30_000
+
+export const kindNames: Record<JobKind, string> = {
+  video: 'Video',
+  lipsync: 'Lip sync',
+  face_swap: 'Face swap',
+  avatar: 'Avatar video',
+  mesh: '3D mesh',
+  async: 'Delayed chat',
+}
+
+export const isOver = ({ status }: Pick<JobRow, 'status'>) => status !== 'queued' && status !== 'in_progress'
+
+export type JobFilters = { kind: string; status: string; environment: string; key: string }
+
+/** The jobs that a filter finds, page after page, followed while one of them runs. */
+export function useJobs(filters: JobFilters) {
+  const { id, base } = usePlace()
+  return useInfiniteQuery({
+    queryKey: [id, 'jobs', 'list', filters],
+    queryFn: ({ pageParam, signal }) =>
+      call<JobsPage>(`${base}/jobs${queryText({ ...filters, limit: pageSize, after: pageParam })}`, { signal }),
+    initialPageParam: '',
+    getNextPageParam: ({ has_more, last_id }) => (has_more ? last_id : null),
+    // All pages that are shown are asked for again, so more of them are asked for less often.
+    refetchInterval: ({ state: { data } }) =>
+      data?.pages.some(page => page.data.some(job => !isOver(job))) ? busyMs * data.pages.length : false,
+  })
+}
+
+/** One job, followed until it is over. */
+export function useJob(job: string) {
+  const { id, base } = usePlace()
+  return useQuery({
+    queryKey: [id, 'jobs', 'one', job],
+    queryFn: ({ signal }) => call<JobDetail>(`${base}/jobs/${encodeURIComponent(job)}`, { signal }),
+    refetchInterval: ({ state: { data } }) => (data && isBusy(data) ? busyMs : false),
+    structuralSharing: (before, after) => keepFiles(before as JobDetail | undefined, after as JobDetail),
+  })
+}
+
+function isBusy(job: JobDetail): boolean {
+  if (!isOver(job)) return true
+  return job.delivery?.status === 'pending' && Date.parse(job.completed_at!) > Date.now() - afterwardsMs
+}
+
+/** Every answer has fresh addresses of the same files: a player goes on with the one it has. */
+function keepFiles(before: JobDetail | undefined, after: JobDetail): JobDetail {
+  if (!before || before.completed_at === null || before.outputs.length !== after.outputs.length) return after
+  return { ...after, outputs: before.outputs, references: before.references, result_url: before.result_url }
+}

@@ -1,0 +1,74 @@
+import { Anchor, Group, Stack, Text, Title } from '@mantine/core'
+import type { JobDetail, JobOutput } from '../../../wire/jobs.ts'
+import { CodeBox } from '../../components/copy.tsx'
+import { Section } from '../../components/facts.tsx'
+import { MediaPreview } from '../../components/media-preview.tsx'
+import { bytes } from '../../format.ts'
+import { kindNames } from './queries.ts'
+
+/** What a completed job gave: its main file to be seen, the others to be saved; or the answer of a delayed chat. */
+export function Results({ job }: { job: JobDetail }) {
+  const [main, ...others] = job.outputs
+  if (job.kind === 'async') return job.status === 'completed' ? <Answer job={job} /> : null
+  if (job.status !== 'completed') return null
+  if (!main)
+    return (
+      <Text size="sm" c="dimmed">
+        The results of this job are deleted: they are kept until the moment shown below.
+      </Text>
+    )
+  return (
+    <Section title="Result">
+      <Stack gap="sm">
+        <MediaPreview url={main.url} contentType={main.content_type} title={`${kindNames[job.kind]} ${job.id}`} />
+        <Text size="xs" c="dimmed">
+          {describe(main)}
+        </Text>
+        {others.length > 0 && <Title order={3}>Other files</Title>}
+        {others.map(file => (
+          <Group key={`${file.type} ${file.url.split('?')[0]}`} gap="xs">
+            <Anchor href={file.url} download size="sm">
+              {file.type}
+            </Anchor>
+            <Text size="xs" c="dimmed">
+              {describe(file)}
+            </Text>
+          </Group>
+        ))}
+      </Stack>
+    </Section>
+  )
+}
+
+function describe({ content_type, bytes: size, duration_s }: JobOutput): string {
+  return [content_type, bytes(size), ...(duration_s === null ? [] : [`${duration_s.toFixed(1)} s`])].join(' · ')
+}
+
+type Completion = { choices?: { message?: { content?: unknown } }[] }
+
+function Answer({ job }: { job: JobDetail }) {
+  const result = job.object.result as Completion | null
+  const content = result?.choices?.[0]?.message?.content
+  return (
+    <Section title="Answer">
+      <Stack gap="sm" align="stretch">
+        {typeof content === 'string' && (
+          <Text size="sm" style={{ whiteSpace: 'pre-wrap', overflowWrap: 'anywhere' }}>
+            {content}
+          </Text>
+        )}
+        {result && typeof content !== 'string' && <CodeBox code={JSON.stringify(result, null, 2)} label="Answer" />}
+        {!result && (
+          <Text size="sm" c="dimmed">
+            {job.result_url ? 'The answer is too long to be shown here.' : 'The answer is deleted.'}
+          </Text>
+        )}
+        {job.result_url && (
+          <Anchor href={job.result_url} download={`${job.id}.json`} size="sm">
+            Download the whole answer
+          </Anchor>
+        )}
+      </Stack>
+    </Section>
+  )
+}

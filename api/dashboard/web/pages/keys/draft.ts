@@ -1,0 +1,71 @@
+import type { DashboardKey, KeyFields, Mode } from '../../../wire/keys.ts'
+
+/** A key's policy as the form holds it. */
+export type Draft = {
+  name: string
+  mode: Mode
+  /** '' = no limit. */
+  rpmLimit: number | string
+  tpmLimit: number | string
+  capUsd: number | string
+  /** Empty = all models. */
+  models: string[]
+  /** Empty = all endpoints. */
+  scopes: string[]
+  /** In the browser's own time, as a `datetime-local` field has it; '' = never. */
+  expires: string
+}
+
+export const emptyDraft: Draft = {
+  name: '',
+  mode: 'balanced',
+  rpmLimit: '',
+  tpmLimit: '',
+  capUsd: '',
+  models: [],
+  scopes: [],
+  expires: '',
+}
+
+export function draftOf(key: DashboardKey): Draft {
+  return {
+    name: key.name,
+    mode: key.mode,
+    rpmLimit: key.rpm_limit ?? '',
+    tpmLimit: key.tpm_limit ?? '',
+    capUsd: key.monthly_spend_cap_usd ?? '',
+    models: key.model_allowlist ?? [],
+    scopes: key.scopes.split(',').includes('*') ? [] : key.scopes.split(','),
+    expires: key.expires_at === null ? '' : localTime(new Date(key.expires_at)),
+  }
+}
+
+/** Every field of a draft as the API takes it. */
+export function fieldsOf(draft: Draft): KeyFields {
+  const limit = (value: number | string) => (value === '' ? null : Number(value))
+  const name = draft.name.trim()
+  return {
+    ...(name !== '' && { name }),
+    mode: draft.mode,
+    rpm_limit: limit(draft.rpmLimit),
+    tpm_limit: limit(draft.tpmLimit),
+    monthly_spend_cap_usd: limit(draft.capUsd),
+    model_allowlist: draft.models.length === 0 ? null : draft.models,
+    scopes: draft.scopes.length === 0 ? '*' : draft.scopes.join(','),
+    expires_at: draft.expires === '' ? null : new Date(draft.expires).toISOString(),
+  }
+}
+
+/** The fields in which a draft differs from its key: what others changed meanwhile stays. */
+export function changedFields(draft: Draft, key: DashboardKey): KeyFields {
+  const before: Record<string, unknown> = fieldsOf(draftOf(key))
+  const changed = Object.entries(fieldsOf(draft)).filter(
+    ([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name]),
+  )
+  return Object.fromEntries(changed)
+}
+
+/** A moment as a `datetime-local` field has it. */
+export function localTime(moment: Date): string {
+  return new Date(moment.getTime() - moment.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
+}

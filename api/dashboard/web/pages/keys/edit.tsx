@@ -1,0 +1,179 @@
+import { Alert, Button, Drawer, Group, Stack, Text } from '@mantine/core'
+import { notifications } from '@mantine/notifications'
+import { type FormEvent, type ReactNode, useState } from 'react'
+import type { DashboardKey, KeySecretAnswer } from '../../../wire/keys.ts'
+import { Confirm } from '../../components/confirm.tsx'
+import { Failure, Show } from '../../components/states.tsx'
+import { Status } from '../../components/status.tsx'
+import { Time } from '../../components/time.tsx'
+import { changedFields, draftOf } from './draft.ts'
+import { PolicyFields } from './policy-fields.tsx'
+import { useKey, usePatch, useRevoke, useRoll } from './queries.ts'
+import { Spend } from './spend.tsx'
+import { stateOf } from './table.tsx'
+
+type Handlers = { onRolled: (answer: KeySecretAnswer) => void; onClose: () => void }
+
+/** One key: its policy to edit, and what can be done with it. */
+export function KeyDrawer({ hash, ...handlers }: { hash: string } & Handlers) {
+  const key = useKey(hash)
+  return (
+    <Drawer opened onClose={handlers.onClose} title={key.data?.name ?? 'API key'}>
+      <Show query={key}>
+        {data => (
+          <Stack>
+            <Facts apiKey={data} />
+            <Blocked apiKey={data} />
+            {data.may_manage && isChangeable(data) && <Actions apiKey={data} {...handlers} />}
+            <PolicyForm apiKey={data} />
+          </Stack>
+        )}
+      </Show>
+    </Drawer>
+  )
+}
+
+/** Revoking is for good. */
+function isChangeable({ status, disabled }: DashboardKey): boolean {
+  return disabled || status !== 'revoked'
+}
+
+function Facts({ apiKey }: { apiKey: DashboardKey }) {
+  return (
+    <Stack gap="xs">
+      <Group gap="xs">
+        <Status value={stateOf(apiKey)} />
+        <Status value={apiKey.environment} />
+        <Text size="xs" ff="monospace">
+          {apiKey.prefix}…{apiKey.last4}
+        </Text>
+      </Group>
+      <Group gap="xl">
+        <Fact label="Spend this month">
+          <Spend {...apiKey} />
+        </Fact>
+        <Fact label="Last used">
+          <Time at={apiKey.last_used_at} />
+        </Fact>
+        <Fact label="Created">
+          <Time at={apiKey.created_at} />
+          {apiKey.created_by !== null && ` by ${apiKey.mine ? 'you' : apiKey.created_by}`}
+        </Fact>
+      </Group>
+    </Stack>
+  )
+}
+
+function Fact({ label, children }: { label: string; children: ReactNode }) {
+  return (
+    <div>
+      <Text size="xs" c="dimmed">
+        {label}
+      </Text>
+      <Text size="sm" component="div">
+        {children}
+      </Text>
+    </div>
+  )
+}
+
+function Blocked({ apiKey }: { apiKey: DashboardKey }) {
+  if (!isChangeable(apiKey))
+    return (
+      <Alert color="gray" variant="light" title="Revoked for good">
+        Its requests and spend stay visible. Create a new key instead.
+      </Alert>
+    )
+  if (!apiKey.may_manage)
+    return (
+      <Alert color="gray" variant="light" title="You can look, not change">
+        Members manage the keys they made. An admin of the organisation can change this one.
+      </Alert>
+    )
+  return null
+}
+
+function PolicyForm({ apiKey }: { apiKey: DashboardKey }) {
+  const [draft, setDraft] = useState(() => draftOf(apiKey))
+  const patch = usePatch(apiKey.hash)
+  const changes = changedFields(draft, apiKey)
+  const isFixed = !apiKey.may_manage || !isChangeable(apiKey)
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    if (patch.isPending) return
+    patch.mutate(changes, {
+      onSuccess: ({ data }) => {
+        setDraft(draftOf(data))
+        notifications.show({ title: 'Key saved', message: 'In force for the next request.' })
+      },
+    })
+  }
+  return (
+    <form onSubmit={submit}>
+      <Stack>
+        <PolicyFields draft={draft} onChange={setDraft} disabled={isFixed} />
+        {patch.error && <Failure error={patch.error} />}
+        {!isFixed && (
+          <Group justify="flex-end">
+            <Button type="submit" loading={patch.isPending} disabled={Object.keys(changes).length === 0}>
+              Save changes
+            </Button>
+          </Group>
+        )}
+      </Stack>
+    </form>
+  )
+}
+
+function Actions({ apiKey, onRolled, onClose }: { apiKey: DashboardKey } & Handlers) {
+  const [asked, setAsked] = useState<'roll' | 'revoke' | null>(null)
+  const toggle = usePatch(apiKey.hash)
+  const roll = useRoll(apiKey.hash)
+  const revoke = useRevoke(apiKey.hash)
+  const shown = `${apiKey.prefix}…${apiKey.last4}`
+  return (
+    <Stack gap="xs">
+      <Group gap="xs">
+        <Button
+          size="compact-sm"
+          variant="default"
+          loading={toggle.isPending}
+          onClick={() => toggle.mutate({ disabled: !apiKey.disabled })}
+        >
+          {apiKey.disabled ? 'Enable' : 'Disable'}
+        </Button>
+        <Button size="compact-sm" variant="default" onClick={() => setAsked('roll')}>
+          Roll secret
+        </Button>
+        <Button size="compact-sm" variant="light" color="red" onClick={() => setAsked('revoke')}>
+          Revoke
+        </Button>
+      </Group>
+      {toggle.error && <Failure error={toggle.error} />}
+      <Confirm
+        opened={asked === 'roll'}
+        title={`Roll the secret of “${apiKey.name}”`}
+        action="Roll secret"
+        danger={false}
+        pending={roll.isPending}
+        error={roll.error}
+        onConfirm={() => roll.mutate(undefined, { onSuccess: onRolled })}
+        onClose={() => setAsked(null)}
+      >
+        The key gets a new secret and keeps its policy and history. The old one ({shown}) stops working at once, so have
+        its users ready for the new one.
+      </Confirm>
+      <Confirm
+        opened={asked === 'revoke'}
+        title={`Revoke “${apiKey.name}”`}
+        action="Revoke key"
+        pending={revoke.isPending}
+        error={revoke.error}
+        onConfirm={() => revoke.mutate(undefined, { onSuccess: onClose })}
+        onClose={() => setAsked(null)}
+      >
+        {shown} stops working at once and for good. To switch it off for a while, disable it instead.
+      </Confirm>
+    </Stack>
+  )
+}

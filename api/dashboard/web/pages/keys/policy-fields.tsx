@@ -1,0 +1,172 @@
+import { Button, Checkbox, Fieldset, Group, MultiSelect, NumberInput, Radio, Stack, TextInput } from '@mantine/core'
+import type { Mode } from '../../../wire/keys.ts'
+import { typeNames, useModels } from '../../catalog.ts'
+import { type Draft, localTime } from './draft.ts'
+
+const mostModelsListed = 100
+const mostName = 200
+const mostLimit = 2_147_483_647
+const mostCapUsd = 1_000_000
+const dayMs = 24 * 3_600_000
+const lifetimes = [
+  { label: '30 days', days: 30 },
+  { label: '90 days', days: 90 },
+  { label: '1 year', days: 365 },
+]
+
+type Fields = { draft: Draft; onChange: (draft: Draft) => void; disabled?: boolean }
+
+/** Every field of a key's policy. */
+export function PolicyFields({ draft, onChange, disabled = false }: Fields) {
+  return (
+    <Fieldset variant="unstyled" disabled={disabled} aria-label="Policy">
+      <Stack>
+        <TextInput
+          label="Name"
+          placeholder="What uses this key"
+          maxLength={mostName}
+          value={draft.name}
+          onChange={event => onChange({ ...draft, name: event.currentTarget.value })}
+        />
+        <Limits draft={draft} onChange={onChange} />
+        <Access draft={draft} onChange={onChange} disabled={disabled} />
+        <Fieldset legend="Routing">
+          <Radio.Group
+            label="Mode"
+            description="What model “auto” prefers where a request does not say."
+            value={draft.mode}
+            onChange={mode => onChange({ ...draft, mode: mode as Mode })}
+          >
+            <Group mt="xs">
+              <Radio value="cost" label="Cost" />
+              <Radio value="balanced" label="Balanced" />
+              <Radio value="quality" label="Quality" />
+            </Group>
+          </Radio.Group>
+        </Fieldset>
+        <Expiry draft={draft} onChange={onChange} />
+      </Stack>
+    </Fieldset>
+  )
+}
+
+function Limits({ draft, onChange }: Fields) {
+  const number = {
+    min: 0,
+    placeholder: 'No limit',
+    allowNegative: false,
+    clampBehavior: 'strict',
+    thousandSeparator: ',',
+  } as const
+  return (
+    <Fieldset legend="Limits">
+      <Stack gap="sm">
+        <NumberInput
+          {...number}
+          label="Monthly spend cap (USD)"
+          description="A hard ceiling per calendar month (UTC). Empty: no cap."
+          prefix="$"
+          max={mostCapUsd}
+          decimalScale={9}
+          value={draft.capUsd}
+          onChange={capUsd => onChange({ ...draft, capUsd })}
+        />
+        <Group grow align="flex-end">
+          <NumberInput
+            {...number}
+            label="Requests per minute"
+            max={mostLimit}
+            allowDecimal={false}
+            value={draft.rpmLimit}
+            onChange={rpmLimit => onChange({ ...draft, rpmLimit })}
+          />
+          <NumberInput
+            {...number}
+            label="Tokens per minute"
+            max={mostLimit}
+            allowDecimal={false}
+            value={draft.tpmLimit}
+            onChange={tpmLimit => onChange({ ...draft, tpmLimit })}
+          />
+        </Group>
+      </Stack>
+    </Fieldset>
+  )
+}
+
+function Access({ draft, onChange, disabled }: Fields) {
+  const models = useModels().data ?? []
+  const known = new Set(models.map(({ id }) => id))
+  const others = draft.models.filter(slug => !known.has(slug))
+  const groups = Object.entries(typeNames).map(([type, group]) => ({
+    group,
+    items: models.filter(model => model.type === type).map(({ id, name }) => ({ value: id, label: `${name} (${id})` })),
+  }))
+  return (
+    <Fieldset legend="Access">
+      <Stack gap="sm">
+        <MultiSelect
+          label="Models"
+          description="The only models this key may use; “auto” chooses among them. Empty: all models."
+          placeholder={draft.models.length === 0 ? 'All models' : undefined}
+          data={[
+            ...groups.filter(({ items }) => items.length > 0),
+            ...(others.length > 0 ? [{ group: 'Others', items: others }] : []),
+          ]}
+          value={draft.models}
+          onChange={slugs => onChange({ ...draft, models: slugs })}
+          searchable
+          clearable={!disabled}
+          clearButtonProps={{ 'aria-label': 'Allow all models' }}
+          hidePickedOptions
+          limit={mostModelsListed}
+          maxDropdownHeight={280}
+          nothingFoundMessage="No such model"
+        />
+        <Checkbox.Group
+          label="Endpoints"
+          description="The only endpoints this key may call. None chosen: all of them, media and realtime included."
+          value={draft.scopes}
+          onChange={chosen => onChange({ ...draft, scopes: chosen })}
+        >
+          <Group mt="xs">
+            <Checkbox value="chat" label="Chat" />
+            <Checkbox value="embeddings" label="Embeddings" />
+            <Checkbox value="completions" label="Completions" />
+          </Group>
+        </Checkbox.Group>
+      </Stack>
+    </Fieldset>
+  )
+}
+
+function Expiry({ draft, onChange }: Fields) {
+  return (
+    <Fieldset legend="Expiry">
+      <Stack gap="xs">
+        <TextInput
+          type="datetime-local"
+          label="Expires"
+          description="From then on the key is refused. Empty: never."
+          value={draft.expires}
+          onChange={event => onChange({ ...draft, expires: event.currentTarget.value })}
+        />
+        <Group gap="xs">
+          {lifetimes.map(({ label, days }) => (
+            <Button
+              key={label}
+              size="compact-xs"
+              variant="default"
+              onClick={() => onChange({ ...draft, expires: localTime(new Date(Date.now() + days * dayMs)) })}
+            >
+              In {label}
+            </Button>
+          ))}
+          <Button size="compact-xs" variant="default" onClick={() => onChange({ ...draft, expires: '' })}>
+            Never
+          </Button>
+        </Group>
+      </Stack>
+    </Fieldset>
+  )
+}

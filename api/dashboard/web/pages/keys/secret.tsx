@@ -1,0 +1,42 @@
+import { Alert, Button, Group, Modal, Stack, Text, Title } from '@mantine/core'
+import { IconAlertTriangle } from '@tabler/icons-react'
+import type { KeySecretAnswer } from '../../../wire/keys.ts'
+import { useModels } from '../../catalog.ts'
+import { CodeBox, Snippets } from '../../components/copy.tsx'
+import { snippetsOf } from './snippets.ts'
+
+/** A new secret, this once. It stays until it is dismissed on purpose. */
+export function SecretDialog({ answer, onClose }: { answer: KeySecretAnswer; onClose: () => void }) {
+  const models = useModels().data ?? []
+  const { data, key } = answer
+  return (
+    <Modal
+      opened
+      onClose={onClose}
+      size="lg"
+      title={`Secret of “${data.name}”`}
+      closeOnClickOutside={false}
+      closeOnEscape={false}
+      withCloseButton={false}
+    >
+      <Stack>
+        <Alert color="yellow" variant="light" icon={<IconAlertTriangle aria-hidden />} title="Copy the secret now">
+          It is shown this once: the gateway keeps only a hash of it. If it is lost, roll the key.
+        </Alert>
+        <CodeBox code={key} label="Secret" />
+        <div>
+          <Title order={3}>First request</Title>
+          <Text size="sm" c="dimmed" mb="xs">
+            {data.environment === 'test'
+              ? 'Test keys are answered by the sandbox, and nothing is charged.'
+              : 'Live keys reach real providers and spend the organisation’s credits.'}
+          </Text>
+          <Snippets snippets={snippetsOf(data, key, models)} />
+        </div>
+        <Group justify="flex-end">
+          <Button onClick={onClose}>I have copied it</Button>
+        </Group>
+      </Stack>
+    </Modal>
+  )
+}

@@ -1,0 +1,109 @@
+import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import type {
+  NewProvisioningKey,
+  OperatorPerson,
+  OrganisationDetail,
+  OrganisationsPage,
+  PeoplePage,
+  ProvidersAnswer,
+  SystemAnswer,
+} from '../../../wire/operator.ts'
+import { call, queryText } from '../../api.ts'
+
+const base = '/dashboard/api/operator'
+const pageSize = 25
+const refreshMs = 5_000
+
+export function useOrganisations(search: string) {
+  return useInfiniteQuery({
+    queryKey: ['operator', 'organisations', search],
+    queryFn: ({ pageParam, signal }) =>
+      call<OrganisationsPage>(`${base}/organisations${queryText({ search, limit: pageSize, after: pageParam })}`, {
+        signal,
+      }),
+    initialPageParam: '',
+    getNextPageParam: ({ has_more, last_id }) => (has_more ? last_id : null),
+  })
+}
+
+export function useOrganisation(id: string) {
+  return useQuery({
+    queryKey: ['operator', 'organisation', id],
+    queryFn: ({ signal }) => call<OrganisationDetail>(`${base}/organisations/${encodeURIComponent(id)}`, { signal }),
+  })
+}
+
+/** Runs a change that answers with the organisation as it is then; what is shown of it follows. */
+function useOrganisationChange<Input>(
+  change: (input: Input) => Promise<OrganisationDetail>,
+  onDone: (organisation: OrganisationDetail) => void,
+) {
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: change,
+    onSuccess: organisation => {
+      queries.setQueryData(['operator', 'organisation', organisation.id], organisation)
+      void queries.invalidateQueries({ queryKey: ['operator', 'organisations'] })
+      onDone(organisation)
+    },
+  })
+}
+
+export type NewOrganisation = { name: string; owner_email?: string }
+export const useCreateOrganisation = (body: NewOrganisation, onDone: (organisation: OrganisationDetail) => void) =>
+  useOrganisationChange<void>(() => call(`${base}/organisations`, { body }), onDone)
+
+export type NewCredit = { amount_usd: number; method: string; hold_days?: number }
+export const useAddCredit = (id: string, body: NewCredit, onDone: () => void) =>
+  useOrganisationChange<void>(() => call(`${base}/organisations/${id}/credits`, { body }), onDone)
+
+export const useRevokeProvisioning = (id: string, onDone: () => void) =>
+  useOrganisationChange<string>(
+    key => call(`${base}/organisations/${id}/provisioning-keys/${key}`, { method: 'DELETE' }),
+    onDone,
+  )
+
+export function useIssueProvisioning(id: string) {
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: () => call<NewProvisioningKey>(`${base}/organisations/${id}/provisioning-keys`, { method: 'POST' }),
+    onSuccess: () => queries.invalidateQueries({ queryKey: ['operator', 'organisation', id] }),
+  })
+}
+
+export function usePeople(filters: { search: string; operator: string }) {
+  return useInfiniteQuery({
+    queryKey: ['operator', 'people', filters],
+    queryFn: ({ pageParam, signal }) =>
+      call<PeoplePage>(`${base}/people${queryText({ ...filters, limit: pageSize, after: pageParam })}`, { signal }),
+    initialPageParam: '',
+    getNextPageParam: ({ has_more, last_id }) => (has_more ? last_id : null),
+  })
+}
+
+export function useSetOperator({ id, operator }: Pick<OperatorPerson, 'id' | 'operator'>, onDone: () => void) {
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: () => call<OperatorPerson>(`${base}/people/${id}`, { method: 'PATCH', body: { operator: !operator } }),
+    onSuccess: async () => {
+      await queries.invalidateQueries({ queryKey: ['operator', 'people'] })
+      onDone()
+    },
+  })
+}
+
+export function useProviders() {
+  return useQuery({
+    queryKey: ['operator', 'providers'],
+    queryFn: ({ signal }) => call<ProvidersAnswer>(`${base}/providers`, { signal }),
+    refetchInterval: refreshMs,
+  })
+}
+
+export function useSystem() {
+  return useQuery({
+    queryKey: ['operator', 'system'],
+    queryFn: ({ signal }) => call<SystemAnswer>(`${base}/system`, { signal }),
+    refetchInterval: refreshMs,
+  })
+}

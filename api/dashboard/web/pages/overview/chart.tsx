@@ -1,0 +1,35 @@
+import '@mantine/charts/styles.css'
+import { BarChart } from '@mantine/charts'
+import type { UsageChart } from '../../../wire/usage.ts'
+import { shortDay } from '../../format.ts'
+import { colorsOf } from './colors.ts'
+
+/** Stacked bars, one for each day. Names may have dots, which the chart would take for paths: it gets numbers instead. */
+export default function Chart({ usage, text }: { usage: UsageChart; text: (value: number) => string }) {
+  const { days, series, total } = usage
+  const colors = colorsOf(series)
+  const data = days.map((day, i) => ({
+    day: shortDay(day),
+    ...Object.fromEntries(series.map(({ values }, n) => [`s${n}`, values[i]!])),
+  }))
+  return (
+    <div
+      role="img"
+      aria-label={`Bars for ${days.length} days, ${text(total)} in all. The table view has the same figures.`}
+    >
+      <BarChart
+        h={280}
+        type="stacked"
+        data={data}
+        dataKey="day"
+        series={series.map(({ name }, n) => ({ name: `s${n}`, label: name, color: colors[n]! }))}
+        valueFormatter={text}
+        accessibilityLayer={false}
+        maxBarWidth={36}
+        barProps={{ isAnimationActive: false }}
+        yAxisProps={{ width: 72 }}
+        tooltipProps={{ wrapperStyle: { zIndex: 10 } }}
+      />
+    </div>
+  )
+}

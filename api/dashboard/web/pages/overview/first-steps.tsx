@@ -1,0 +1,80 @@
+import { Anchor, Box, Group, Paper, Stack, Text, ThemeIcon, Title } from '@mantine/core'
+import { IconCheck } from '@tabler/icons-react'
+import type { ReactNode } from 'react'
+import { Link } from 'wouter'
+import type { Overview } from '../../../wire/usage.ts'
+import { CodeBox } from '../../components/copy.tsx'
+import { usePlace } from '../../session.tsx'
+import { curlOf } from '../playground/curl.ts'
+
+/** What a new organisation does first, until all of it is done. */
+export function FirstSteps({ steps }: { steps: Overview['first_steps'] }) {
+  const { home, may } = usePlace()
+  if (Object.values(steps).every(Boolean)) return null
+  const body = { model: 'auto', messages: [{ role: 'user', content: 'Say hello in one word.' }] }
+  return (
+    <Paper component="section" aria-labelledby="first-steps" withBorder p="md">
+      <Title order={2} id="first-steps" mb="sm">
+        Getting started
+      </Title>
+      <Stack component="ol" gap="md" m={0} p={0} style={{ listStyle: 'none' }}>
+        <Step number={1} title="Confirm your email address" done={steps.email_verified}>
+          Open the link that we sent you.
+        </Step>
+        <Step number={2} title="Create an API key" done={steps.key_created}>
+          <Anchor component={Link} href={`${home}/keys`} inherit underline="always">
+            Create one
+          </Anchor>
+          . A test key answers from the sandbox and costs nothing; a live key reaches the providers.
+        </Step>
+        <Step number={3} title="Send a first request" done={steps.request_made}>
+          Put the key into <code>HEADGATE_API_KEY</code>, then:
+          <Box mt="xs">
+            <CodeBox code={curlOf({ path: '/v1/chat/completions', body })} label="first request" />
+          </Box>
+        </Step>
+        <Step number={4} title="Add credits" done={steps.credits_added}>
+          Live requests are paid from credits.{' '}
+          {may('owner') ? (
+            <Anchor component={Link} href={`${home}/billing`} inherit underline="always">
+              Open Billing
+            </Anchor>
+          ) : (
+            'An owner of the organisation can add them.'
+          )}
+        </Step>
+      </Stack>
+    </Paper>
+  )
+}
+
+function Step({
+  number,
+  title,
+  done,
+  children,
+}: {
+  number: number
+  title: string
+  done: boolean
+  children: ReactNode
+}) {
+  return (
+    <Group component="li" wrap="nowrap" align="flex-start" gap="sm">
+      <ThemeIcon size={24} radius="xl" variant={done ? 'filled' : 'default'} color="teal" aria-hidden>
+        {done ? <IconCheck size={16} /> : number}
+      </ThemeIcon>
+      <div style={{ minWidth: 0, flex: 1 }}>
+        <Text size="sm" fw={500} {...(done && { c: 'dimmed' })}>
+          {title}
+          {done && <span className="visually-hidden"> (done)</span>}
+        </Text>
+        {!done && (
+          <Text size="sm" c="dimmed" component="div">
+            {children}
+          </Text>
+        )}
+      </div>
+    </Group>
+  )
+}

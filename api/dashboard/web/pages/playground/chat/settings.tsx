@@ -1,0 +1,166 @@
+import { Input, NumberInput, SegmentedControl, Select, Stack, Switch, Textarea } from '@mantine/core'
+import type { CatalogModel } from '../../../../wire/models.ts'
+import { useKept } from '../kept.ts'
+
+export type Settings = {
+  system: string
+  /** '' = the key's own. */
+  mode: string
+  temperature: number | string
+  maxTokens: number | string
+  /** A JSON array, as the API takes `tools`; '' = none. */
+  tools: string
+  pictures: boolean
+}
+
+const usual: Settings = { system: '', mode: '', temperature: '', maxTokens: '', tools: '', pictures: false }
+
+export function useSettings() {
+  return useKept<Settings>('chat.settings', usual)
+}
+
+/** The tools as the API takes them; null while their text is none. */
+export function toolsOf({ tools }: Settings): { tools: object[] | null; problem: string | null } {
+  if (tools.trim() === '') return { tools: [], problem: null }
+  try {
+    const parsed: unknown = JSON.parse(tools)
+    if (Array.isArray(parsed)) return { tools: parsed, problem: null }
+    return { tools: null, problem: 'Write a JSON array of tools.' }
+  } catch {
+    return { tools: null, problem: 'This is not JSON yet.' }
+  }
+}
+
+const exampleTools = `[
+  {
+    "type": "function",
+    "function": {
+      "name": "get_weather",
+      "description": "The weather in a city",
+      "parameters": {
+        "type": "object",
+        "properties": { "city": { "type": "string" } },
+        "required": ["city"]
+      }
+    }
+  }
+]`
+
+const lacking = (name: string) => `This model has no ${name}.`
+
+/** What every request of the conversation is made with. */
+export function SettingsForm({
+  settings,
+  onChange,
+  model,
+}: {
+  settings: Settings
+  onChange: (settings: Settings) => void
+  /** Undefined: `auto`. */
+  model: CatalogModel | undefined
+}) {
+  const set = (change: Partial<Settings>) => onChange({ ...settings, ...change })
+  const takes = (parameter: string) => !model || model.supported_parameters.includes(parameter)
+  return (
+    <Stack gap="sm">
+      {!model && <ModeField mode={settings.mode} onChange={mode => set({ mode })} />}
+      <Textarea
+        label="System prompt"
+        autosize
+        minRows={2}
+        maxRows={8}
+        value={settings.system}
+        onChange={event => set({ system: event.currentTarget.value })}
+      />
+      <NumberInput
+        label="Temperature"
+        description={takes('temperature') ? '0 to 2; empty for the model’s own' : lacking('temperature')}
+        disabled={!takes('temperature')}
+        min={0}
+        max={2}
+        step={0.1}
+        decimalScale={2}
+        value={settings.temperature}
+        onChange={temperature => set({ temperature })}
+      />
+      <NumberInput
+        label="Max tokens"
+        description={model?.max_output_tokens ? `At most ${model.max_output_tokens}` : 'Of the answer'}
+        min={1}
+        max={model?.max_output_tokens ?? undefined}
+        allowDecimal={false}
+        value={settings.maxTokens}
+        onChange={maxTokens => set({ maxTokens })}
+      />
+      {model?.output_modalities.includes('image') && (
+        <Switch
+          label="Ask for images too"
+          checked={settings.pictures}
+          onChange={event => set({ pictures: event.currentTarget.checked })}
+        />
+      )}
+      <ToolsField settings={settings} onChange={tools => set({ tools })} lacks={!takes('tools')} />
+    </Stack>
+  )
+}
+
+function ModeField({ mode, onChange }: { mode: string; onChange: (mode: string) => void }) {
+  const modes = [
+    { value: '', label: 'Key’s' },
+    { value: 'cost', label: 'Cost' },
+    { value: 'balanced', label: 'Balanced' },
+    { value: 'quality', label: 'Quality' },
+  ]
+  return (
+    <div>
+      <Input.Label labelElement="div" id="routing-mode">
+        Routing mode
+      </Input.Label>
+      <SegmentedControl
+        fullWidth
+        size="xs"
+        aria-labelledby="routing-mode"
+        data={modes}
+        value={mode}
+        onChange={onChange}
+      />
+    </div>
+  )
+}
+
+function ToolsField({
+  settings,
+  onChange,
+  lacks,
+}: {
+  settings: Settings
+  onChange: (tools: string) => void
+  lacks: boolean
+}) {
+  return (
+    <Stack gap={6}>
+      <Textarea
+        label="Tools (JSON)"
+        description={lacks ? lacking('tools') : 'You answer their calls by hand.'}
+        disabled={lacks}
+        autosize
+        minRows={2}
+        maxRows={12}
+        spellCheck={false}
+        styles={{ input: { fontFamily: 'var(--mantine-font-family-monospace)', fontSize: 12 } }}
+        value={settings.tools}
+        error={toolsOf(settings).problem}
+        onChange={event => onChange(event.currentTarget.value)}
+      />
+      <Select
+        aria-label="Tool examples"
+        placeholder="Insert an example"
+        size="xs"
+        disabled={lacks}
+        data={[{ value: exampleTools, label: 'get_weather' }]}
+        value={null}
+        onChange={example => example && onChange(example)}
+      />
+    </Stack>
+  )
+}

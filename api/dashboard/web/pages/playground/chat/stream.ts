@@ -1,0 +1,42 @@
+import { ApiError } from '../../../api.ts'
+import type { Chunk } from './turns.ts'
+
+/**
+ * The events of a streamed answer (server-sent events), as they come. Throws an ApiError for an error inside the stream, and
+ * for a stream that ends without its `[DONE]`: that answer is not whole.
+ */
+export async function* chunksOf(response: Response): AsyncGenerator<Chunk> {
+  const requestId = response.headers.get('x-request-id')
+  let rest = ''
+  let isWhole = false
+  for await (const text of textOf(response.body!)) {
+    const events = (rest + text).split('\n\n')
+    rest = events.pop()!
+    for (const event of events) {
+      const data = dataOf(event)
+      // What is left is read too, so that the connection is not cut.
+      if (data === '[DONE]') isWhole = true
+      if (data === '' || isWhole) continue
+      const chunk = JSON.parse(data) as Chunk
+      if (chunk.error) throw new ApiError(200, chunk.error.code, chunk.error.message, chunk.error.param, requestId)
+      yield chunk
+    }
+  }
+  if (!isWhole)
+    throw new ApiError(200, 'stream_ended', 'The stream ended before the answer was whole.', null, requestId)
+}
+
+/** A stream is no async iterable in every browser. */
+async function* textOf(body: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGenerator<string> {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader()
+  try {
+    for (let part = await reader.read(); !part.done; part = await reader.read()) yield part.value
+  } finally {
+    await reader.cancel().catch(() => {}) // It has ended by itself.
+  }
+}
+
+function dataOf(event: string): string {
+  const lines = event.split('\n').filter(line => line.startsWith('data:'))
+  return lines.map(line => line.slice('data:'.length).trim()).join('\n')
+}

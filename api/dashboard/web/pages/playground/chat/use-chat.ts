@@ -1,0 +1,97 @@
+import { type Dispatch, type SetStateAction, useEffect, useRef } from 'react'
+import { useBench } from '../bench.ts'
+import { useKept } from '../kept.ts'
+import { type Facts, factsOf } from '../outcome.tsx'
+import { chunksOf } from './stream.ts'
+import { type AssistantTurn, type Chunk, extended, noAnswer, type Turn } from './turns.ts'
+
+type NewTurn = Turn extends infer T ? (T extends Turn ? Omit<T, 'id'> : never) : never
+let lastId = 0
+
+export type Chat = {
+  turns: Turn[]
+  isRunning: boolean
+  /** Adds to the conversation and has it answered. */
+  send: (added: NewTurn[]) => void
+  /** Has the last answer given again. */
+  again: () => void
+  stop: () => void
+  clear: () => void
+}
+
+/** A conversation with the chat route. `bodyOf` makes the request of the turns so far. */
+export function useChat(bodyOf: (turns: Turn[]) => object): Chat {
+  const { client } = useBench()
+  const [turns, setTurns] = useKept<Turn[]>('chat.turns', [])
+  const running = useRef<AbortController | null>(null)
+  useEffect(() => () => running.current?.abort(), [])
+
+  const answer = async (asked: Turn[]) => {
+    const aborted = new AbortController()
+    running.current = aborted
+    const turn: AssistantTurn = {
+      id: ++lastId,
+      role: 'assistant',
+      answer: noAnswer,
+      state: 'streaming',
+      facts: null,
+      error: null,
+    }
+    setTurns([...asked, turn])
+    const startedMs = performance.now()
+    const update = updater(setTurns, turn.id)
+    try {
+      const init = { body: bodyOf(asked), signal: aborted.signal }
+      const response = await client.request('/v1/chat/completions', init)
+      let facts = factsOf(response, startedMs)
+      for await (const chunk of chunksOf(response)) {
+        facts = { ...withUsage(facts, chunk), durationMs: performance.now() - startedMs }
+        update(last => ({ answer: extended(last.answer, chunk), facts }))
+      }
+      update(() => ({ state: 'done' }))
+    } catch (error) {
+      update(() => (aborted.signal.aborted ? { state: 'stopped' } : { state: 'failed', error: error as Error }))
+    }
+    if (running.current === aborted) running.current = null
+  }
+
+  const isRunning = turns.at(-1)?.role === 'assistant' && (turns.at(-1) as AssistantTurn).state === 'streaming'
+  return {
+    turns,
+    isRunning,
+    send: added => void answer([...turns, ...added.map(turn => ({ ...turn, id: ++lastId }))]),
+    again: () =>
+      void answer(
+        turns.slice(
+          0,
+          turns.findLastIndex(({ role }) => role === 'assistant'),
+        ),
+      ),
+    stop: () => running.current?.abort(),
+    clear: () => {
+      running.current?.abort()
+      setTurns([])
+    },
+  }
+}
+
+/** Changes one answer, as long as it is still part of the conversation. */
+function updater(setTurns: Dispatch<SetStateAction<Turn[]>>, id: number) {
+  return (change: (turn: AssistantTurn) => Partial<AssistantTurn>) =>
+    setTurns(turns =>
+      turns.map(turn => (turn.id === id && turn.role === 'assistant' ? { ...turn, ...change(turn) } : turn)),
+    )
+}
+
+function withUsage(facts: Facts, { id, model, provider, usage }: Chunk): Facts {
+  return {
+    ...facts,
+    generationId: facts.generationId ?? id ?? null,
+    model: facts.model ?? model ?? null,
+    provider: facts.provider ?? provider ?? null,
+    ...(usage && {
+      costUsd: usage.cost ?? facts.costUsd,
+      tokens: { prompt: usage.prompt_tokens, completion: usage.completion_tokens },
+    }),
+  }
+}

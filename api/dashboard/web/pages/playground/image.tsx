@@ -1,0 +1,167 @@
+import { NumberInput, Paper, SimpleGrid, Stack, Text } from '@mantine/core'
+import { useMutation } from '@tanstack/react-query'
+import type { CatalogModel } from '../../../wire/models.ts'
+import { MediaPreview } from '../../components/media-preview.tsx'
+import { Empty } from '../../components/states.tsx'
+import { useBench } from './bench.ts'
+import { given } from './curl.ts'
+import { listOf, numberOf, Offered, PromptField, SeedField, stillOffered, TabForm } from './fields.tsx'
+import { useKept } from './kept.ts'
+import { ModelPicker, useChoice } from './model-picker.tsx'
+import { ApiFailure, type Facts, FactsLine, factsOf } from './outcome.tsx'
+import { Panels } from './panels.tsx'
+import { type Reference, References } from './references.tsx'
+import { Waiting } from './waiting.tsx'
+
+const path = '/v1/images'
+const mostImages = 10
+const usual = {
+  prompt: '',
+  n: 1 as number | string,
+  size: '',
+  resolution: '',
+  aspectRatio: '',
+  quality: '',
+  seed: '' as number | string,
+  references: [] as Reference[],
+}
+type Fields = typeof usual
+type Made = { images: { url: string; revised_prompt?: string }[]; prompt: string; facts: Facts }
+
+/** Image models, and chat models that give images on the same route. */
+const draws = (model: CatalogModel) => model.type === 'image' || listOf(model, 'endpoints').includes(path)
+
+export default function ImageTab() {
+  const { client } = useBench()
+  const choice = useChoice('image', draws)
+  const { model, slug } = choice
+  const [fields, setFields] = useKept('image.fields', usual)
+  const set = (change: Partial<Fields>) => setFields(kept => ({ ...kept, ...change }))
+  const body = bodyOf(slug, model, fields)
+  const make = useMutation({
+    mutationFn: async (): Promise<Made> => {
+      const startedMs = performance.now()
+      const response = await client.request(path, { body })
+      const { data, usage } = (await response.json()) as { data: Made['images']; usage?: { cost?: number } }
+      const facts = factsOf(response, startedMs)
+      return { images: data, prompt: fields.prompt, facts: { ...facts, costUsd: usage?.cost ?? facts.costUsd } }
+    },
+  })
+  const lacksReference = model?.kind.references_required === true && fields.references.length === 0
+  const form = (
+    <TabForm
+      submit={fields.references.length > 0 && takesImages(model) ? 'Edit' : 'Generate'}
+      pending={make.isPending}
+      disabled={slug === '' || fields.prompt.trim() === '' || lacksReference}
+      onSubmit={() => make.mutate()}
+    >
+      <ModelPicker choice={choice} />
+      <PromptField value={fields.prompt} onChange={prompt => set({ prompt })} placeholder="A lighthouse at dusk" />
+      {takesImages(model) && (
+        <References
+          label="Reference images"
+          description={
+            model?.kind.references_required ? 'This model edits images: it needs one.' : 'To edit, or to draw from'
+          }
+          accept="image/*"
+          most={numberOf(model, 'max_references') ?? mostImages}
+          value={fields.references}
+          onChange={references => set({ references })}
+        />
+      )}
+      <Options model={model} fields={fields} set={set} />
+    </TabForm>
+  )
+  return <Panels form={form} result={<Result make={make} />} request={{ path, body }} />
+}
+
+function Options({
+  model,
+  fields,
+  set,
+}: {
+  model: CatalogModel | undefined
+  fields: Fields
+  set: (change: Partial<Fields>) => void
+}) {
+  const most = numberOf(model, 'max_n') ?? mostImages
+  return (
+    <SimpleGrid cols={2} spacing="sm">
+      {most > 1 && (
+        <NumberInput
+          label="Images"
+          min={1}
+          max={most}
+          allowDecimal={false}
+          value={fields.n}
+          onChange={n => set({ n })}
+        />
+      )}
+      <Offered label="Size" options={listOf(model, 'sizes')} value={fields.size} onChange={size => set({ size })} />
+      <Offered
+        label="Resolution"
+        options={listOf(model, 'resolutions')}
+        value={fields.resolution}
+        onChange={resolution => set({ resolution })}
+      />
+      <Offered
+        label="Aspect ratio"
+        options={listOf(model, 'aspect_ratios')}
+        value={fields.aspectRatio}
+        onChange={aspectRatio => set({ aspectRatio })}
+      />
+      <Offered
+        label="Quality"
+        options={listOf(model, 'qualities')}
+        value={fields.quality}
+        onChange={quality => set({ quality })}
+      />
+      <SeedField value={fields.seed} onChange={seed => set({ seed })} />
+    </SimpleGrid>
+  )
+}
+
+const takesImages = (model: CatalogModel | undefined) => model?.input_modalities.includes('image') === true
+
+function bodyOf(slug: string, model: CatalogModel | undefined, fields: Fields): object {
+  const { prompt, n, size, resolution, aspectRatio, quality, seed, references } = fields
+  const most = numberOf(model, 'max_n') ?? mostImages
+  return {
+    model: slug,
+    prompt: prompt || 'A lighthouse at dusk',
+    response_format: 'url',
+    ...given({
+      n: Number(n) > 1 && most > 1 ? Math.min(Number(n), most) : undefined,
+      size: stillOffered(listOf(model, 'sizes'), size),
+      resolution: stillOffered(listOf(model, 'resolutions'), resolution),
+      aspect_ratio: stillOffered(listOf(model, 'aspect_ratios'), aspectRatio),
+      quality: stillOffered(listOf(model, 'qualities'), quality),
+      seed,
+    }),
+    ...(references.length > 0 && takesImages(model) && { input_references: references.map(({ url }) => url) }),
+  }
+}
+
+function Result({ make }: { make: { data: Made | undefined; error: Error | null; isPending: boolean } }) {
+  if (make.isPending) return <Waiting label="Drawing" />
+  if (make.error) return <ApiFailure error={make.error} />
+  if (!make.data) return <Empty title="The image appears here">Write a prompt and choose Generate.</Empty>
+  const { images, prompt, facts } = make.data
+  return (
+    <Paper withBorder p="md">
+      <Stack gap="sm">
+        <SimpleGrid cols={images.length > 1 ? 2 : 1} spacing="sm">
+          {images.map(({ url }) => (
+            <MediaPreview key={url} url={url} contentType="image/*" title={prompt} />
+          ))}
+        </SimpleGrid>
+        {images[0]?.revised_prompt && (
+          <Text size="xs" c="dimmed">
+            Drawn from: {images[0].revised_prompt}
+          </Text>
+        )}
+        <FactsLine facts={facts} />
+      </Stack>
+    </Paper>
+  )
+}

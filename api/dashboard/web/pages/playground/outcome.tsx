@@ -1,0 +1,94 @@
+import { Alert, Anchor, Group, Text } from '@mantine/core'
+import { IconAlertTriangle } from '@tabler/icons-react'
+import { useQuery } from '@tanstack/react-query'
+import { Link } from 'wouter'
+import { ApiError } from '../../api.ts'
+import { Copy } from '../../components/copy.tsx'
+import { duration, usd } from '../../format.ts'
+import { usePlace } from '../../session.tsx'
+import { useBench } from './bench.ts'
+
+/** What the headers and the end of an answer tell about it. */
+export type Facts = {
+  generationId: string | null
+  /** Whether a test key was answered. */
+  isSandbox: boolean
+  model: string | null
+  provider: string | null
+  /** Null where the answer does not say; it is looked up then. */
+  costUsd: number | null
+  durationMs: number
+  tokens?: { prompt: number; completion: number } | undefined
+}
+
+/** The facts that an answer's headers tell. */
+export function factsOf({ headers }: Response, startedMs: number): Facts {
+  const cost = headers.get('x-gateway-cost-usd')
+  return {
+    generationId: headers.get('x-generation-id'),
+    isSandbox: headers.get('x-sandbox') === 'true',
+    model: headers.get('x-gateway-model'),
+    provider: headers.get('x-gateway-provider'),
+    costUsd: cost === null ? null : Number(cost),
+    durationMs: performance.now() - startedMs,
+  }
+}
+
+const mostLookUps = 6
+const lookUpAfterMs = 700
+
+/** The cost of an answer that could not say it yet, from the request log, where it is a moment later. */
+function useCost({ costUsd, generationId }: Facts): number | null {
+  const { client, apiKey } = useBench()
+  const { data } = useQuery({
+    queryKey: ['generation', apiKey.id, generationId],
+    queryFn: () => client.json<{ cost_usd: number }>(`/v1/generation?id=${generationId}`),
+    enabled: costUsd === null && generationId !== null,
+    retry: mostLookUps,
+    retryDelay: lookUpAfterMs,
+    staleTime: Number.POSITIVE_INFINITY,
+  })
+  return costUsd ?? data?.cost_usd ?? null
+}
+
+/** One line on who answered, what it took and what it cost. */
+export function FactsLine({ facts }: { facts: Facts }) {
+  const cost = useCost(facts)
+  const { home } = usePlace()
+  const { model, provider, tokens, durationMs, generationId, isSandbox } = facts
+  const words = [
+    model && (provider ? `${model} at ${provider}` : model),
+    tokens && `${tokens.prompt} + ${tokens.completion} tokens`,
+    duration(durationMs),
+    isSandbox ? 'not charged' : cost !== null && usd(cost),
+  ]
+  return (
+    <Text size="xs" c="dimmed" className="numeric">
+      {words.filter(Boolean).join(' · ')}
+      {generationId && (
+        <>
+          {' · '}
+          <Anchor component={Link} href={`${home}/requests/${generationId}`} underline="always" inherit>
+            in the log
+          </Anchor>
+        </>
+      )}
+    </Text>
+  )
+}
+
+/** An error of the API, with its code, the field at fault and the request’s id. */
+export function ApiFailure({ error }: { error: Error }) {
+  const { code, param, requestId } = error instanceof ApiError ? error : { code: null, param: null, requestId: null }
+  const words = [code, param && `field ${param}`, requestId && `request ${requestId}`]
+  return (
+    <Alert role="alert" color="red" variant="light" icon={<IconAlertTriangle aria-hidden />} title={error.message}>
+      <Group gap={4}>
+        <Text size="xs" ff="monospace" style={{ overflowWrap: 'anywhere' }}>
+          {words.filter(Boolean).join(' · ')}
+        </Text>
+        {requestId && <Copy value={requestId} label="request id" />}
+      </Group>
+    </Alert>
+  )
+}

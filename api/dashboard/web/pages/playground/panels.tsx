@@ -1,0 +1,45 @@
+import { Accordion, Box, Grid, Paper, Stack } from '@mantine/core'
+import type { ReactNode } from 'react'
+import { CodeBox } from '../../components/copy.tsx'
+import { type CurlRequest, curlOf } from './curl.ts'
+
+const mostHeight = 380
+
+/** The form of a tab beside what comes of it, and the command that does the same. */
+export function Panels({ form, result, ...curl }: { form: ReactNode; result: ReactNode } & CurlProps) {
+  return (
+    <Grid gap="md">
+      <Grid.Col span={{ base: 12, md: 5 }}>
+        <Paper withBorder p="md">
+          {form}
+        </Paper>
+      </Grid.Col>
+      <Grid.Col span={{ base: 12, md: 7 }}>
+        <Stack gap="md">
+          {result}
+          <Curl {...curl} />
+        </Stack>
+      </Grid.Col>
+    </Grid>
+  )
+}
+
+/** `code` in place of a request: where it is none that curl could make. */
+type CurlProps = { request: CurlRequest } | { code: string; label: string }
+
+/** The same request for a terminal. */
+export function Curl(props: CurlProps) {
+  const { code, label } = 'request' in props ? { code: curlOf(props.request), label: 'The same with curl' } : props
+  return (
+    <Accordion variant="contained" defaultValue="curl">
+      <Accordion.Item value="curl">
+        <Accordion.Control>{label}</Accordion.Control>
+        <Accordion.Panel>
+          <Box mah={mostHeight} style={{ overflowY: 'auto' }}>
+            <CodeBox code={code} label="command" />
+          </Box>
+        </Accordion.Panel>
+      </Accordion.Item>
+    </Accordion>
+  )
+}

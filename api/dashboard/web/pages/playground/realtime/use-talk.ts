@@ -1,0 +1,108 @@
+import { useCallback, useEffect, useRef, useState } from 'react'
+import { useBench } from '../bench.ts'
+import { base64Of, pcmOf, Sound } from './sound.ts'
+import { noTalk, type ServerEvent, type TalkState, withSentEvent, withServerEvent } from './talk.ts'
+
+export type Talk = {
+  state: TalkState
+  /** How loud the microphone is, 0 to 1. */
+  loudness: number
+  /** Why there is no microphone; the session can still be written to. */
+  microphoneProblem: string | null
+  muted: boolean
+  open: (model: string, settings: object) => Promise<void>
+  mute: (muted: boolean) => void
+  write: (text: string) => void
+  close: () => void
+}
+
+const normalClose = 1_000
+type Ends = { socket: WebSocket; sound: Sound }
+
+/** A realtime session of OpenAI’s events: microphone in, loudspeaker out. It ends with the tab. */
+export function useTalk(): Talk {
+  const { client } = useBench()
+  const [state, setState] = useState(noTalk)
+  const [loudness, setLoudness] = useState(0)
+  const [muted, setMuted] = useState(false)
+  const [microphoneProblem, setMicrophoneProblem] = useState<string | null>(null)
+  const ends = useRef<Ends | null>(null)
+  const leave = useCallback(() => {
+    ends.current?.socket.close(normalClose)
+    ends.current?.sound.close()
+    ends.current = null
+  }, [])
+  useEffect(() => leave, [leave])
+
+  const send = (event: { type: string }) => {
+    const { socket } = ends.current ?? {}
+    if (socket?.readyState !== WebSocket.OPEN) return
+    socket.send(JSON.stringify(event))
+    setState(before => withSentEvent(before, event.type, Date.now()))
+  }
+  const listen = async (sound: Sound) => {
+    setMicrophoneProblem(null)
+    try {
+      await sound.listen((pcm, loudness) => {
+        setLoudness(loudness)
+        send({ type: 'input_audio_buffer.append', audio: base64Of(pcm) } as { type: string })
+      })
+    } catch {
+      setMicrophoneProblem('No microphone: allow it in the browser, on a page served by https or localhost.')
+    }
+  }
+  const open = async (model: string, settings: object) => {
+    leave()
+    setState({ ...noTalk, phase: 'opening' })
+    try {
+      const sound = new Sound()
+      const socket = socketOf(model, await client.secret())
+      ends.current = { socket, sound }
+      socket.onopen = () => {
+        setState(before => ({ ...before, phase: 'open' }))
+        send({ type: 'session.update', session: settings } as { type: string })
+        void listen(sound)
+      }
+      socket.onmessage = ({ data }) => receive(JSON.parse(String(data)) as ServerEvent, sound, setState)
+      socket.onclose = ({ code, reason }) => {
+        sound.close()
+        setLoudness(0)
+        setState(before => ({ ...before, phase: 'closed', ended: { code, reason } }))
+      }
+    } catch (error) {
+      leave()
+      const { code = 'error', message } = error as Error & { code?: string }
+      setState({ ...noTalk, error: { code, message } })
+    }
+  }
+  return {
+    state,
+    loudness,
+    microphoneProblem,
+    muted,
+    open,
+    mute: off => {
+      setMuted(off)
+      setLoudness(0)
+      if (ends.current) ends.current.sound.muted = off
+    },
+    write: text => {
+      const content = [{ type: 'input_text', text }]
+      send({ type: 'conversation.item.create', item: { type: 'message', role: 'user', content } } as { type: string })
+      send({ type: 'response.create' })
+    },
+    close: leave,
+  }
+}
+
+/** Browsers cannot set headers of a WebSocket: the key goes as a subprotocol. */
+function socketOf(model: string, secret: string): WebSocket {
+  const address = `${location.origin.replace(/^http/, 'ws')}/v1/realtime?model=${encodeURIComponent(model)}`
+  return new WebSocket(address, ['realtime', `openai-insecure-api-key.${secret}`])
+}
+
+function receive(event: ServerEvent, sound: Sound, setState: (change: (before: TalkState) => TalkState) => void): void {
+  if (event.type === 'response.output_audio.delta' && event.delta) sound.play(pcmOf(event.delta))
+  if (event.type === 'input_audio_buffer.speech_started') sound.hush()
+  setState(before => withServerEvent(before, event, Date.now()))
+}

@@ -1,0 +1,86 @@
+import { ActionIcon, Button, FileButton, Group, Image, Input, Stack, Text } from '@mantine/core'
+import { IconUpload, IconX } from '@tabler/icons-react'
+import { useMutation } from '@tanstack/react-query'
+import { useBench } from './bench.ts'
+import { ApiFailure } from './outcome.tsx'
+
+/** A file that was uploaded; its address works for 30 minutes. */
+export type Reference = { url: string; name: string; contentType: string }
+
+/** Files that a request refers to: uploaded by the API at once, named by their addresses. */
+export function References({
+  label,
+  description,
+  accept,
+  most = 1,
+  value,
+  onChange,
+}: {
+  label: string
+  description?: string
+  accept: string
+  most?: number
+  value: Reference[]
+  onChange: (files: Reference[]) => void
+}) {
+  const { client } = useBench()
+  const upload = useMutation({
+    mutationFn: async (file: File): Promise<Reference> => {
+      const body = new FormData()
+      body.append('file', file)
+      const { url, content_type } = await client.json<{ url: string; content_type: string }>('/v1/uploads', { body })
+      return { url, name: file.name, contentType: content_type }
+    },
+    onSuccess: file => onChange([...value, file].slice(-most)),
+  })
+  return (
+    <Stack gap={6} role="group" aria-label={label}>
+      <div>
+        <Input.Label labelElement="div">{label}</Input.Label>
+        {description && (
+          <Text size="xs" c="dimmed">
+            {description}
+          </Text>
+        )}
+      </div>
+      <Group gap="xs">
+        {value.map(file => (
+          <Chosen key={file.url} file={file} onRemove={() => onChange(value.filter(({ url }) => url !== file.url))} />
+        ))}
+        {value.length < most && (
+          <FileButton accept={accept} onChange={file => file && upload.mutate(file)}>
+            {props => (
+              <Button
+                {...props}
+                variant="default"
+                size="xs"
+                loading={upload.isPending}
+                leftSection={<IconUpload size={14} aria-hidden />}
+              >
+                Choose a file<span className="visually-hidden"> for {label}</span>
+              </Button>
+            )}
+          </FileButton>
+        )}
+      </Group>
+      {upload.error && <ApiFailure error={upload.error} />}
+    </Stack>
+  )
+}
+
+function Chosen({ file: { url, name, contentType }, onRemove }: { file: Reference; onRemove: () => void }) {
+  return (
+    <Group gap={4} wrap="nowrap">
+      {contentType.startsWith('image/') ? (
+        <Image src={url} alt={name} h={48} w={48} fit="cover" radius="sm" />
+      ) : (
+        <Text size="xs" truncate maw={160}>
+          {name}
+        </Text>
+      )}
+      <ActionIcon variant="subtle" color="gray" size="sm" aria-label={`Remove ${name}`} onClick={onRemove}>
+        <IconX size={14} aria-hidden />
+      </ActionIcon>
+    </Group>
+  )
+}

@@ -1,0 +1,132 @@
+import { NumberInput, Paper, SimpleGrid, Stack } from '@mantine/core'
+import { useMutation } from '@tanstack/react-query'
+import { useEffect, useState } from 'react'
+import type { CatalogModel } from '../../../wire/models.ts'
+import { MediaPreview } from '../../components/media-preview.tsx'
+import { Empty } from '../../components/states.tsx'
+import { useBench } from './bench.ts'
+import { given } from './curl.ts'
+import { listOf, numberOf, Offered, PromptField, stillOffered, TabForm, WordField } from './fields.tsx'
+import { useKept } from './kept.ts'
+import { ModelPicker, useChoice } from './model-picker.tsx'
+import { ApiFailure, type Facts, FactsLine, factsOf } from './outcome.tsx'
+import { Panels } from './panels.tsx'
+import { Waiting } from './waiting.tsx'
+
+const path = '/v1/audio/speech'
+const example = 'The quick brown fox jumps over the lazy dog.'
+const usual = { input: '', voice: '', format: '', speed: '' as number | string, instructions: '' }
+type Fields = typeof usual
+type Spoken = { sound: Blob; contentType: string; text: string; facts: Facts }
+
+export default function SpeechTab() {
+  const { client } = useBench()
+  const choice = useChoice('speech', ({ type }) => type === 'speech')
+  const { model, slug } = choice
+  const [fields, setFields] = useKept('speech.fields', usual)
+  const set = (change: Partial<Fields>) => setFields(kept => ({ ...kept, ...change }))
+  const body = bodyOf(slug, model, fields)
+  const speak = useMutation({
+    mutationFn: async (): Promise<Spoken> => {
+      const startedMs = performance.now()
+      const response = await client.request(path, { body })
+      const sound = await response.blob()
+      const contentType = response.headers.get('content-type') ?? 'audio/mpeg'
+      return { sound, contentType, text: fields.input, facts: factsOf(response, startedMs) }
+    },
+  })
+  const voices = listOf(model, 'voices')
+  const most = numberOf(model, 'max_characters')
+  const form = (
+    <TabForm
+      submit="Speak"
+      pending={speak.isPending}
+      disabled={slug === '' || fields.input.trim() === ''}
+      onSubmit={() => speak.mutate()}
+    >
+      <ModelPicker choice={choice} />
+      <PromptField
+        label={most ? `Text (at most ${most} characters)` : 'Text'}
+        value={fields.input}
+        onChange={input => set({ input })}
+        placeholder={example}
+      />
+      <SimpleGrid cols={2} spacing="sm">
+        {voices.length > 0 ? (
+          <Offered label="Voice" options={voices} value={fields.voice} onChange={voice => set({ voice })} />
+        ) : (
+          <WordField
+            label="Voice"
+            description="An id of the provider’s; empty for its usual one"
+            value={fields.voice}
+            onChange={voice => set({ voice })}
+          />
+        )}
+        <Offered label="Format" options={formatsOf(model)} value={fields.format} onChange={format => set({ format })} />
+        <NumberInput
+          label="Speed"
+          description="0.25 to 4"
+          min={0.25}
+          max={4}
+          step={0.25}
+          value={fields.speed}
+          onChange={speed => set({ speed })}
+        />
+      </SimpleGrid>
+      {takesInstructions(model) && (
+        <PromptField
+          label="How to speak"
+          required={false}
+          value={fields.instructions}
+          onChange={instructions => set({ instructions })}
+          placeholder="Calm and slow"
+        />
+      )}
+    </TabForm>
+  )
+  const format = formatsOf(model).includes(fields.format) ? fields.format : 'mp3'
+  return <Panels form={form} result={<Result speak={speak} />} request={{ path, body, output: `speech.${format}` }} />
+}
+
+/** Bare samples are nothing that a page can play. */
+const formatsOf = (model: CatalogModel | undefined) => listOf(model, 'formats').filter(format => format !== 'pcm')
+const takesInstructions = (model: CatalogModel | undefined) => model !== undefined && model.kind.instructions !== false
+
+function bodyOf(slug: string, model: CatalogModel | undefined, fields: Fields): object {
+  const { input, voice, format, speed, instructions } = fields
+  const voices = listOf(model, 'voices')
+  return {
+    model: slug,
+    input: input || example,
+    ...given({
+      voice: voices.length > 0 ? stillOffered(voices, voice) : voice,
+      response_format: stillOffered(formatsOf(model), format),
+      speed,
+      instructions: takesInstructions(model) ? instructions : '',
+    }),
+  }
+}
+
+function Result({ speak }: { speak: { data: Spoken | undefined; error: Error | null; isPending: boolean } }) {
+  if (speak.isPending) return <Waiting label="Speaking" height={80} />
+  if (speak.error) return <ApiFailure error={speak.error} />
+  if (!speak.data) return <Empty title="The sound plays here">Write a text and choose Speak.</Empty>
+  return <Sound spoken={speak.data} />
+}
+
+function Sound({ spoken: { sound, contentType, text, facts } }: { spoken: Spoken }) {
+  const [url, setUrl] = useState<string | null>(null)
+  useEffect(() => {
+    const address = URL.createObjectURL(sound)
+    setUrl(address)
+    return () => URL.revokeObjectURL(address)
+  }, [sound])
+  return (
+    <Paper withBorder p="md">
+      <Stack gap="sm">
+        {url && <MediaPreview url={url} contentType={contentType} title={`Speech: ${text}`} />}
+        <FactsLine facts={facts} />
+      </Stack>
+    </Paper>
+  )
+}

@@ -1,0 +1,51 @@
+import { Text, Timeline } from '@mantine/core'
+import type { RequestCall, RequestDetail } from '../../../wire/requests.ts'
+import { Section } from '../../components/facts.tsx'
+import { count, duration } from '../../format.ts'
+
+/** Who was asked, in order, and what came of it. */
+export function Calls({ request: { calls, attempts } }: { request: RequestDetail }) {
+  const missing = attempts - calls.length
+  return (
+    <Section title="Attempts">
+      {calls.length === 0 ? (
+        <Text size="sm" c="dimmed">
+          No provider was asked.
+        </Text>
+      ) : (
+        <Timeline active={calls.length - 1} bulletSize={14} lineWidth={2}>
+          {calls.map((call, i) => (
+            <Timeline.Item
+              // biome-ignore lint/suspicious/noArrayIndexKey: calls never change their order
+              key={i}
+              color={call.fault === null ? 'green' : 'red'}
+              title={
+                <Text size="sm">
+                  {call.provider}{' '}
+                  <Text span size="xs" c="dimmed">
+                    {call.model}
+                  </Text>
+                </Text>
+              }
+            >
+              <Text size="xs" c="dimmed">
+                {resultOf(call)}, {duration(call.duration_ms)}
+              </Text>
+            </Timeline.Item>
+          ))}
+        </Timeline>
+      )}
+      {missing > 0 && calls.length > 0 && (
+        <Text size="xs" c="dimmed" mt="xs">
+          {missing === 1 ? 'One more' : `${count(missing)} more`}, of which nothing is noted.
+        </Text>
+      )}
+    </Section>
+  )
+}
+
+function resultOf({ status, fault }: RequestCall): string {
+  if (fault === null) return status === null ? 'took the work' : `answered ${status}`
+  const reason = fault.replaceAll('_', ' ')
+  return status === null ? reason : `answered ${status}: ${reason}`
+}

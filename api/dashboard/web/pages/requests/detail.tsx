@@ -1,0 +1,111 @@
+import { Anchor, Group, SimpleGrid, Stack, Text } from '@mantine/core'
+import { Link } from 'wouter'
+import type { RequestDetail } from '../../../wire/requests.ts'
+import { type Fact, Facts, Section } from '../../components/facts.tsx'
+import { Page } from '../../components/page.tsx'
+import { Show } from '../../components/states.tsx'
+import { Status } from '../../components/status.tsx'
+import { duration, moment, usd } from '../../format.ts'
+import { usePlace } from '../../session.tsx'
+import { Id, KeyName, Trail } from '../work/parts.tsx'
+import { Calls } from './calls.tsx'
+import { Cost } from './cost.tsx'
+import { Outcome } from './outcome.tsx'
+import { useRequest } from './queries.ts'
+import { Routing } from './routing.tsx'
+import { typeName } from './types.ts'
+
+/** One request, with everything that the log has of it. */
+export function RequestPage({ id }: { id: string }) {
+  const { home } = usePlace()
+  const request = useRequest(id)
+  return (
+    <Stack gap="sm">
+      <Trail href={`${home}/requests`} list="Requests">
+        {id}
+      </Trail>
+      <Page
+        title={request.data ? `${typeName(request.data.type)} request` : 'Request'}
+        description={
+          request.data && (
+            <Group gap="xs">
+              <Outcome status={request.data.status} />
+              <Status value={request.data.environment} />
+              {request.data.model}
+            </Group>
+          )
+        }
+      >
+        <Show query={request}>{data => <Request request={data} />}</Show>
+      </Page>
+    </Stack>
+  )
+}
+
+function Request({ request }: { request: RequestDetail }) {
+  return (
+    <Stack>
+      <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="md">
+        <Section title="Facts">
+          <Facts facts={factsOf(request)} />
+        </Section>
+        <Section title="Ids">
+          <Ids request={request} />
+        </Section>
+        <Calls request={request} />
+        <Cost request={request} />
+      </SimpleGrid>
+      <Routing request={request} />
+    </Stack>
+  )
+}
+
+function factsOf(request: RequestDetail): (Fact | null)[] {
+  return [
+    ['Time', moment(request.created_at)],
+    ['Model', request.model],
+    ['Provider', request.provider ?? 'none answered'],
+    ['Key', <KeyName key="key" value={request.key} />],
+    request.error_code === null ? null : ['Error', request.error_code],
+    request.mode === null ? null : ['Mode', request.mode],
+    ['Cost', usd(request.cost_usd)],
+    ['Duration', duration(request.duration_ms)],
+    request.first_byte_ms === null ? null : ['First byte', duration(request.first_byte_ms)],
+    ['Answer', request.streamed ? 'streamed' : 'whole'],
+    request.finish_reason === null ? null : ['Finish reason', request.finish_reason],
+    request.job_id === null ? null : ['Job', <Work key="job" sort="jobs" id={request.job_id} />],
+    request.batch_id === null ? null : ['Batch', <Work key="batch" sort="batches" id={request.batch_id} />],
+  ]
+}
+
+function Ids({ request }: { request: RequestDetail }) {
+  const ids = [
+    { name: 'Generation', label: 'generation id', value: request.id },
+    { name: 'Request', label: 'request id', value: request.request_id },
+    { name: 'At the provider', label: 'provider’s id', value: request.upstream_id },
+  ]
+  return (
+    <Stack component="dl" gap="sm" m={0}>
+      {ids.map(({ name, label, value }) => (
+        <div key={name}>
+          <Text component="dt" size="xs" c="dimmed">
+            {name}
+          </Text>
+          <Text component="dd" size="sm" m={0}>
+            {value === null ? '–' : <Id value={value} label={label} />}
+          </Text>
+        </div>
+      ))}
+    </Stack>
+  )
+}
+
+/** The way to what a request is the work of. */
+function Work({ sort, id }: { sort: 'jobs' | 'batches'; id: string }) {
+  const { home } = usePlace()
+  return (
+    <Anchor component={Link} href={`${home}/${sort}/${id}`} size="sm" ff="monospace">
+      {id}
+    </Anchor>
+  )
+}

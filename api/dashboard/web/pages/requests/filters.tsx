@@ -1,0 +1,69 @@
+import { Group, Select, Switch } from '@mantine/core'
+import { TextFilter, useFilter } from '../../components/filters.tsx'
+import { ChoiceFilter, environments, filterWidth, KeyFilter } from '../work/filters.tsx'
+import { spans, useChoices } from './queries.ts'
+import { typeChoices } from './types.ts'
+
+const statuses = [
+  { value: 'ok', label: 'Ok' },
+  { value: 'error', label: 'Any error' },
+  ...[400, 402, 429, 499, 502, 503, 504].map(status => ({ value: String(status), label: String(status) })),
+]
+const usualSpan = '30d'
+
+/** What the list is narrowed by: all of it is in the address. */
+export function RequestFilterBar() {
+  const choices = useChoices()
+  const [span, setSpan] = useFilter('span')
+  const [live, setLive] = useFilter('live')
+  return (
+    <Group align="flex-end">
+      <TextFilter
+        name="q"
+        label="Id"
+        placeholder="Request, generation or provider’s id"
+        w={{ base: '100%', xs: 290 }}
+      />
+      <Select
+        label="Time"
+        w={filterWidth}
+        data={spans}
+        value={span || usualSpan}
+        allowDeselect={false}
+        onChange={value => setSpan(value === usualSpan ? '' : (value ?? ''))}
+      />
+      <ChoiceFilter name="status" label="Status" data={statuses} />
+      <SearchFilter name="model" label="Model" choices={choices.data?.models ?? []} />
+      <SearchFilter name="provider" label="Provider" choices={choices.data?.providers ?? []} />
+      <KeyFilter />
+      <ChoiceFilter name="type" label="Type" data={typeChoices} />
+      <ChoiceFilter name="environment" label="Environment" data={environments} />
+      <Switch
+        label="Live"
+        description="Looks again every few seconds"
+        checked={live === 'on'}
+        onChange={event => setLive(event.currentTarget.checked ? 'on' : '')}
+      />
+    </Group>
+  )
+}
+
+/** A field of the address with many values; the one that is set is there even where nothing used it of late. */
+function SearchFilter({ name, label, choices }: { name: string; label: string; choices: string[] }) {
+  const [value, set] = useFilter(name)
+  return (
+    <Select
+      label={label}
+      placeholder="All"
+      searchable
+      clearable
+      clearButtonProps={{ 'aria-label': `Clear ${label.toLowerCase()}` }}
+      nothingFoundMessage="Nothing like that was used"
+      w={filterWidth}
+      limit={100}
+      data={value && !choices.includes(value) ? [value, ...choices] : choices}
+      value={value || null}
+      onChange={chosen => set(chosen ?? '')}
+    />
+  )
+}

@@ -1,0 +1,21 @@
+import { kindNames } from '../jobs/queries.ts'
+
+const names: Record<string, string> = {
+  chat: 'Chat',
+  completion: 'Completion',
+  embedding: 'Embeddings',
+  image: 'Image',
+  speech: 'Speech',
+  transcription: 'Transcription',
+  music: 'Music',
+  sfx: 'Sound effect',
+  realtime: 'Realtime session',
+  ...kindNames,
+}
+
+/** What a request asked for, as people call it. */
+export function typeName(type: string): string {
+  return names[type] ?? type
+}
+
+export const typeChoices = Object.entries(names).map(([value, label]) => ({ value, label }))

@@ -1,0 +1,65 @@
+import { NumberInput, Stack, Text, TextInput, Title } from '@mantine/core'
+import { useState } from 'react'
+import type { AlertSettings } from '../../../wire/webhooks.ts'
+import { Form } from '../../components/form.tsx'
+import { Show } from '../../components/states.tsx'
+import { useAlerts, useChangeAlerts } from './queries.ts'
+
+/** Where alerts go, and when the balance counts as low. */
+export function Alerts() {
+  const alerts = useAlerts()
+  return (
+    <Stack component="section" gap="sm" aria-labelledby="alerts">
+      <div>
+        <Title order={2} id="alerts">
+          Alerts
+        </Title>
+        <Text size="sm" c="dimmed" maw={640}>
+          Sent once when a live key has spent 50, 80 and 100% of its monthly cap, and when the balance gets low.
+        </Text>
+      </div>
+      <Show query={alerts} rows={3}>
+        {settings => <AlertForm settings={settings} />}
+      </Show>
+    </Stack>
+  )
+}
+
+function AlertForm({ settings }: { settings: AlertSettings }) {
+  const [url, setUrl] = useState(settings.alert_webhook_url ?? '')
+  const [usd, setUsd] = useState<number | string>(settings.low_balance_usd ?? '')
+  const alert_webhook_url = url.trim() === '' ? null : url.trim()
+  const low_balance_usd = usd === '' ? null : Number(usd)
+  const isSame = alert_webhook_url === settings.alert_webhook_url && low_balance_usd === settings.low_balance_usd
+  const save = useChangeAlerts({ alert_webhook_url, low_balance_usd })
+  const { email_to: addresses } = settings
+  return (
+    <Stack maw={520} gap="sm">
+      <Text size="sm" style={{ overflowWrap: 'anywhere' }}>
+        {addresses.length > 0
+          ? `By email to ${addresses.join(', ')}: the owners and admins with a confirmed address.`
+          : 'By email to nobody yet: no owner or admin has a confirmed address.'}
+      </Text>
+      <Form mutation={save} submit="Save alerts" disabled={isSame} w="fit-content">
+        <TextInput
+          label="Webhook URL"
+          description="Alerts are also posted here, as key.spend_alert and wallet.low_balance. Empty: emails only."
+          placeholder="https://example.com/alerts"
+          type="url"
+          value={url}
+          onChange={event => setUrl(event.currentTarget.value)}
+        />
+        <NumberInput
+          label="Low balance"
+          description="An available balance below this is low. Empty: no such alert."
+          prefix="$"
+          min={0}
+          max={1_000_000}
+          decimalScale={2}
+          value={usd}
+          onChange={setUsd}
+        />
+      </Form>
+    </Stack>
+  )
+}

@@ -1,0 +1,137 @@
+import { Accordion, Anchor, Button, Drawer, Group, Stack, Text, Title } from '@mantine/core'
+import { type ReactNode, useState } from 'react'
+import { Link } from 'wouter'
+import type { Delivery, DeliveryAnswer, DeliveryAttempt } from '../../../wire/webhooks.ts'
+import { Copy } from '../../components/copy.tsx'
+import { Empty, Failure, Show } from '../../components/states.tsx'
+import { Status } from '../../components/status.tsx'
+import { Time } from '../../components/time.tsx'
+import { usePlace } from '../../session.tsx'
+import { Attempt, AttemptSummary } from './attempt.tsx'
+import { useDelivery, useSendAgain } from './queries.ts'
+import { Next } from './table.tsx'
+
+/** One event on its way: where it stands, and every attempt. It follows what happens. */
+export function DeliveryDrawer({ id, onClose }: { id: string; onClose: () => void }) {
+  const delivery = useDelivery(id)
+  return (
+    <Drawer opened onClose={onClose} size="xl" title={delivery.data?.type ?? 'Delivery'}>
+      <Show query={delivery}>
+        {data => (
+          <Stack>
+            <Facts delivery={data} />
+            <SendAgain delivery={data} />
+            <Attempts log={data.log} />
+          </Stack>
+        )}
+      </Show>
+    </Drawer>
+  )
+}
+
+function Facts({ delivery }: { delivery: Delivery }) {
+  return (
+    <Stack gap="xs">
+      <Group gap="xs" aria-live="polite">
+        <Status value={delivery.status} />
+        <Next delivery={delivery} />
+      </Group>
+      <Fact label="URL">{delivery.url}</Fact>
+      <Fact label="Event id (webhook-id)">
+        <Group gap={4} wrap="nowrap">
+          {delivery.id}
+          <Copy value={delivery.id} label="event id" />
+        </Group>
+      </Fact>
+      <About delivery={delivery} />
+      <Group gap="xl">
+        <Fact label="Created">
+          <Time at={delivery.created_at} />
+        </Fact>
+        {delivery.delivered_at !== null && (
+          <Fact label="Delivered">
+            <Time at={delivery.delivered_at} />
+          </Fact>
+        )}
+      </Group>
+    </Stack>
+  )
+}
+
+/** What the event is about, where it has a page. */
+function About({ delivery: { job_id, batch_id } }: { delivery: Delivery }) {
+  const { home } = usePlace()
+  const about = job_id !== null ? { page: 'jobs', id: job_id } : batch_id !== null && { page: 'batches', id: batch_id }
+  if (!about) return null
+  return (
+    <Fact label={about.page === 'jobs' ? 'Job' : 'Batch'}>
+      <Anchor component={Link} href={`${home}/${about.page}/${about.id}`} size="sm">
+        {about.id}
+      </Anchor>
+    </Fact>
+  )
+}
+
+function Fact({ label, children }: { label: string; children: ReactNode }) {
+  return (
+    <div>
+      <Text size="xs" c="dimmed">
+        {label}
+      </Text>
+      <Text size="sm" component="div" style={{ overflowWrap: 'anywhere' }}>
+        {children}
+      </Text>
+    </div>
+  )
+}
+
+function SendAgain({ delivery: { id, status } }: { delivery: Delivery }) {
+  const { may } = usePlace()
+  const again = useSendAgain(id)
+  if (!may('admin')) return null
+  return (
+    <Stack gap="xs" align="flex-start">
+      <Button variant="default" size="compact-sm" loading={again.isPending} onClick={() => again.mutate()}>
+        {status === 'pending' ? 'Send now' : 'Send again'}
+      </Button>
+      {again.error && <Failure error={again.error} />}
+    </Stack>
+  )
+}
+
+/** The latest attempt is open until another one is chosen. */
+function Attempts({ log }: { log: DeliveryAnswer['data']['log'] }) {
+  const [chosen, setChosen] = useState<string | null | undefined>(undefined)
+  const latest = log.at(-1)
+  if (!latest) return <Empty title="No attempt yet">The first one is made within seconds.</Empty>
+  return (
+    <Stack gap="xs" component="section" aria-labelledby="attempts">
+      <Title order={3} id="attempts">
+        Attempts
+      </Title>
+      <Accordion
+        variant="separated"
+        value={chosen === undefined ? String(latest.number) : chosen}
+        onChange={setChosen}
+        keepMounted={false}
+      >
+        {log.toReversed().map(attempt => (
+          <AttemptItem key={attempt.number} attempt={attempt} />
+        ))}
+      </Accordion>
+    </Stack>
+  )
+}
+
+function AttemptItem({ attempt }: { attempt: DeliveryAttempt }) {
+  return (
+    <Accordion.Item value={String(attempt.number)}>
+      <Accordion.Control>
+        <AttemptSummary attempt={attempt} />
+      </Accordion.Control>
+      <Accordion.Panel>
+        <Attempt attempt={attempt} />
+      </Accordion.Panel>
+    </Accordion.Item>
+  )
+}

@@ -1,0 +1,108 @@
+import { notifications } from '@mantine/notifications'
+import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import type {
+  AlertSettings,
+  DeliveriesAnswer,
+  Delivery,
+  DeliveryAnswer,
+  DeliverySentAnswer,
+  WebhookSecretAnswer,
+} from '../../../wire/webhooks.ts'
+import { call, queryText } from '../../api.ts'
+import { usePlace } from '../../session.tsx'
+
+const pageSize = 50
+/** While something is on its way, and otherwise. */
+const busyMs = 2_000
+const idleMs = 15_000
+/** A pending delivery that is tried again later than this is not watched closely. */
+const soonMs = 10_000
+
+export type DeliveryFilters = { status: string; type: string; url: string }
+
+const isBusy = ({ next_attempt_at: next }: { next_attempt_at: string | null }) =>
+  next !== null && Date.parse(next) < Date.now() + soonMs
+
+/** The deliveries that a filter finds, page after page; new ones appear by themselves. */
+export function useDeliveries(filters: DeliveryFilters) {
+  const { id, base } = usePlace()
+  return useInfiniteQuery({
+    queryKey: [id, 'webhooks', 'list', filters],
+    queryFn: ({ pageParam, signal }) => {
+      const query = { ...filters, limit: pageSize, after: pageParam }
+      return call<DeliveriesAnswer>(`${base}/webhooks/deliveries${queryText(query)}`, { signal })
+    },
+    initialPageParam: '',
+    getNextPageParam: ({ has_more, last_id }) => (has_more ? last_id : null),
+    refetchInterval: ({ state }) => (state.data?.pages.some(({ data }) => data.some(isBusy)) ? busyMs : idleMs),
+  })
+}
+
+/** One delivery, followed until it is over. */
+export function useDelivery(delivery: string) {
+  const { id, base } = usePlace()
+  return useQuery({
+    queryKey: [id, 'webhooks', 'one', delivery],
+    queryFn: async ({ signal }) =>
+      (await call<DeliveryAnswer>(`${base}/webhooks/deliveries/${encodeURIComponent(delivery)}`, { signal })).data,
+    refetchInterval: ({ state }) => (state.data && isBusy(state.data) ? busyMs : idleMs),
+  })
+}
+
+/** Puts an event on its way; the deliveries shown follow. */
+function useSending(send: (base: string) => Promise<DeliverySentAnswer>, onSent?: (delivery: Delivery) => void) {
+  const { id, base } = usePlace()
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: () => send(base),
+    onSuccess: ({ data }) => {
+      onSent?.(data)
+      return queries.invalidateQueries({ queryKey: [id, 'webhooks'] })
+    },
+  })
+}
+
+export const useSendAgain = (delivery: string) =>
+  useSending(base => call(`${base}/webhooks/deliveries/${delivery}/redeliver`, { method: 'POST' }))
+export const useSendTest = (url: string, onSent: (delivery: Delivery) => void) =>
+  useSending(base => call(`${base}/webhooks/test`, { body: { url } }), onSent)
+
+/** The signing secret, asked for only while it is to be seen, and then forgotten. */
+export function useSecret(shown: boolean) {
+  const { id, base } = usePlace()
+  return useQuery({
+    queryKey: [id, 'webhook-secret'],
+    queryFn: ({ signal }) => call<WebhookSecretAnswer>(`${base}/webhooks/secret`, { signal }),
+    enabled: shown,
+    gcTime: 0,
+  })
+}
+
+export function useRotate() {
+  const { id, base } = usePlace()
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: () => call<WebhookSecretAnswer>(`${base}/webhooks/secret/rotate`, { method: 'POST' }),
+    onSuccess: answer => queries.setQueryData([id, 'webhook-secret'], answer),
+  })
+}
+
+export function useAlerts() {
+  const { id, base } = usePlace()
+  return useQuery({
+    queryKey: [id, 'alerts'],
+    queryFn: ({ signal }) => call<AlertSettings>(`${base}/alerts`, { signal }),
+  })
+}
+
+export function useChangeAlerts(change: Partial<AlertSettings>) {
+  const { id, base } = usePlace()
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: () => call<AlertSettings>(`${base}/alerts`, { method: 'PATCH', body: change }),
+    onSuccess: answer => {
+      queries.setQueryData([id, 'alerts'], answer)
+      notifications.show({ title: 'Alerts saved', message: 'In force for the next alert.' })
+    },
+  })
+}

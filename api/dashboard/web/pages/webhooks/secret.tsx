@@ -1,0 +1,73 @@
+import { Button, Code, Group, Stack, Text, Title } from '@mantine/core'
+import { useState } from 'react'
+import { Confirm } from '../../components/confirm.tsx'
+import { Copy } from '../../components/copy.tsx'
+import { Show } from '../../components/states.tsx'
+import { moment } from '../../format.ts'
+import { useRotate, useSecret } from './queries.ts'
+
+/** The secret that signs webhooks: hidden until it is asked for. */
+export function Secret() {
+  const [shown, setShown] = useState(false)
+  const [asked, setAsked] = useState(false)
+  const secret = useSecret(shown)
+  const rotate = useRotate()
+  const replace = () =>
+    rotate.mutate(undefined, {
+      onSuccess: () => {
+        setAsked(false)
+        setShown(true)
+      },
+    })
+  return (
+    <Stack component="section" gap="sm" aria-labelledby="webhook-secret">
+      <div>
+        <Title order={2} id="webhook-secret">
+          Signing secret
+        </Title>
+        <Text size="sm" c="dimmed" maw={640}>
+          Every event is signed with it by Standard Webhooks. Verify the raw body before you believe an event, with the
+          package standardwebhooks for your language.
+        </Text>
+      </div>
+      {shown && (
+        <Show query={secret} rows={1}>
+          {({ secret, previous_valid_until }) => (
+            <div>
+              <Group gap={4} wrap="nowrap">
+                <Code style={{ overflowWrap: 'anywhere' }}>{secret}</Code>
+                <Copy value={secret} label="signing secret" />
+              </Group>
+              {previous_valid_until !== null && (
+                <Text size="sm" mt="xs">
+                  The secret before it signs as well until {moment(previous_valid_until)}.
+                </Text>
+              )}
+            </div>
+          )}
+        </Show>
+      )}
+      <Group gap="xs">
+        <Button variant="default" aria-expanded={shown} onClick={() => setShown(!shown)}>
+          {shown ? 'Hide secret' : 'Show secret'}
+        </Button>
+        <Button variant="default" onClick={() => setAsked(true)}>
+          Rotate secret
+        </Button>
+      </Group>
+      <Confirm
+        opened={asked}
+        title="Rotate the signing secret"
+        action="Rotate secret"
+        danger={false}
+        pending={rotate.isPending}
+        error={rotate.error}
+        onConfirm={replace}
+        onClose={() => setAsked(false)}
+      >
+        A new secret takes its place. For 24 hours events carry the signatures of both, so that receivers can change
+        over one by one; after that the old one signs no more. Rotating again before then ends it at once.
+      </Confirm>
+    </Stack>
+  )
+}

@@ -1,0 +1,73 @@
+/** Payments and the ledger, as the Billing page has them. Amounts are USD. */
+
+/** GET …/billing */
+export type Billing = {
+  wallet: {
+    balance_usd: number
+    available_usd: number
+    reserved_usd: number
+    held_usd: number
+    /** When the next part of what is held can be spent. */
+    held_release_at: string | null
+  }
+  /** Null where credits are added by the operator alone. */
+  payments: { minimum_usd: number; maximum_usd: number; ach_hold_days: number } | null
+}
+
+/** POST …/top-ups: where to pay. */
+export type StartedTopUp = { id: string; url: string }
+
+/** `processing`: an ACH debit that the bank has not confirmed. */
+export type TopUpStatus = 'open' | 'processing' | 'paid' | 'failed' | 'expired' | 'refunded'
+
+/** GET …/top-ups/{id} */
+export type TopUp = {
+  id: string
+  status: TopUpStatus
+  amount_usd: number
+  /** What went back by refunds and disputes. */
+  returned_usd: number
+  method: 'card' | 'ach' | null
+  /** When an ACH payment can be spent. */
+  available_at: string | null
+  created_at: string
+  /** The email of whoever began it. */
+  created_by: string | null
+}
+
+/** GET …/top-ups */
+export type TopUpsPage = { data: TopUp[]; has_more: boolean; last_id: string | null }
+
+export type LedgerKind = 'deposit' | 'charge' | 'refund' | 'adjustment'
+/** `days` sums charges by day and key. */
+export type LedgerDetail = 'days' | 'entries'
+
+export type LedgerLine = {
+  /** Where the next page begins. */
+  id: string
+  at: string
+  kind: LedgerKind
+  /** What happened to a payment, where the line is about one. */
+  event: 'payment' | 'failed' | 'refund' | 'refund_undone' | 'dispute' | 'dispute_undone' | null
+  amount_usd: number
+  /** How many charges the line stands for. */
+  entries: number
+  key: { id: string; name: string } | null
+  method: 'card' | 'ach' | 'grant' | null
+  available_at: string | null
+  /** The id of the generation, job, top-up or deposit that it is about. */
+  reference: string | null
+  note: string | null
+}
+
+/** GET …/billing/ledger */
+export type LedgerPage = { data: LedgerLine[]; has_more: boolean; last_id: string | null }
+
+/** GET …/billing/totals: a month by kind. */
+export type MonthTotals = {
+  month: string
+  deposits_usd: number
+  charges_usd: number
+  refunds_usd: number
+  adjustments_usd: number
+}

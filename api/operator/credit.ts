@@ -1,0 +1,30 @@
+import { type Nano, usdFromNano } from '../../shared/base/money.ts'
+import { dayMs } from '../../shared/base/time.ts'
+import { type Actor, audit, type Changes } from '../../shared/keys/audit.ts'
+import type { Services } from '../../shared/services.ts'
+
+const achHoldDays = 5
+
+export type Credit = {
+  organisationId: string
+  amountNano: Nano
+  method: 'card' | 'ach' | 'grant'
+  /** For how long it counts but cannot be spent; 5 days for ACH where absent. */
+  holdDays?: number | undefined
+}
+
+/** Credits an organisation for an operator, and notes it in the organisation's audit log. */
+export async function addCredit({ accounts, clock }: Services, credit: Credit, actor: Actor): Promise<void> {
+  const { organisationId, amountNano, method } = credit
+  // ACH money can be called back for some days: it counts at once and can be spent later.
+  const holdDays = credit.holdDays ?? (method === 'ach' ? achHoldDays : 0)
+  const availableAt = holdDays > 0 ? new Date(clock.now() + holdDays * dayMs) : null
+  const changes: Changes = {
+    amount_usd: [null, usdFromNano(amountNano)],
+    method: [null, method],
+    ...(availableAt && { available_at: [null, availableAt.toISOString()] }),
+  }
+  await accounts.deposit({ organisationId, amountNano, method, ...(availableAt && { availableAt }) }, tx =>
+    audit(tx, { organisationId, actor, action: 'credit.added', changes }),
+  )
+}

@@ -1,0 +1,41 @@
+import { z } from 'zod'
+import { operatorActor } from '../../shared/keys/audit.ts'
+import { setOperator } from '../auth/operators.ts'
+import { type Command, command } from './parse.ts'
+
+const mostListed = 10_000
+
+type Row = { id: string; email: string; name: string; emailVerified: boolean; operator: boolean }
+const record = ({ id, email, name, emailVerified, operator }: Row) => ({
+  id,
+  email,
+  name,
+  email_verified: emailVerified,
+  operator,
+})
+type Shown = ReturnType<typeof record>
+
+const line = ({ id, email, name, email_verified: isVerified, operator }: Shown) =>
+  `${id}  ${operator ? 'operator' : 'person  '}  ${email}${isVerified ? '' : ' (not confirmed)'}  ${name}`
+
+export const users: Command[] = [
+  command({
+    name: 'user promote',
+    help: '--email E [--demote]',
+    flags: z.strictObject({ email: z.email(), demote: z.boolean().default(false) }),
+    async run(services, { email, demote }) {
+      const data = record(await setOperator(services, { email }, !demote, operatorActor))
+      return { data: { data }, text: line(data) }
+    },
+  }),
+  command({
+    name: 'user list',
+    help: '',
+    flags: z.strictObject({}),
+    async run({ db }) {
+      const rows = await db.user.findMany({ orderBy: { createdAt: 'asc' }, take: mostListed })
+      const data = rows.map(record)
+      return { data: { data }, text: data.map(line).join('\n') || 'Nobody has signed up yet.' }
+    },
+  }),
+]

@@ -1,0 +1,19 @@
+import { z } from 'zod'
+import { endpoint } from '../endpoint.ts'
+import { readJsonBody } from '../middleware/body.ts'
+
+export const stripeWebhook = endpoint({
+  method: 'post',
+  path: '/webhooks/stripe',
+  tag: 'Service',
+  summary: 'Stripe reports on a payment',
+  description: 'Verified by the signature in `stripe-signature`. Events that concern no top-up are taken and ignored.',
+  access: 'public',
+  headers: [{ name: 'Stripe-Signature', maxLength: 1_000, description: 'Stripe’s signature of the body.' }],
+  answers: { 200: { description: 'Taken note of.', schema: z.strictObject({ status: z.literal('ok') }) } },
+  errors: ['invalid_request', 'not_found', 'request_too_large', 'unsupported_media_type', 'upstream_error'],
+  async handle({ services, ctx }) {
+    await services.topUps.take(await readJsonBody(ctx.req), ctx.get('stripe-signature'))
+    return { status: 'ok' }
+  },
+})

@@ -1,0 +1,51 @@
+import type { Alert } from '../generated/prisma/client.ts'
+import type { Mail } from '../io/mail.ts'
+
+const dollars = new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD', maximumFractionDigits: 6 })
+
+type SpendData = {
+  key: { name: string; prefix: string; last4: string }
+  percent: number
+  cap_usd: number
+  spent_usd: number
+  resets_at: string
+}
+type BalanceData = { balance_usd: number; held_usd: number; low_balance_usd: number }
+
+/** The email of an alert. */
+export function alertText(
+  { type, data, organisationId }: Pick<Alert, 'type' | 'data' | 'organisationId'>,
+  organisation: string,
+  publicUrl: string,
+): Omit<Mail, 'to'> {
+  const page = (path: string) => `${publicUrl}/dashboard/${organisationId}/${path}`
+  if (type === 'key.spend_alert') {
+    const link = { label: 'Show the keys', url: page('keys') }
+    return { ...spendText(data as SpendData, organisation), link }
+  }
+  return { ...balanceText(data as BalanceData, organisation), link: { label: 'Show billing', url: page('billing') } }
+}
+
+function spendText({ key, percent, cap_usd, spent_usd, resets_at }: SpendData, organisation: string) {
+  const cap = dollars.format(cap_usd)
+  const resets = resets_at.slice(0, 10)
+  const spent = `The API key “${key.name}” (${key.prefix}…${key.last4}) of ${organisation} has spent ${dollars.format(spent_usd)} of its monthly cap of ${cap}.`
+  if (percent < 100) {
+    return {
+      subject: `${percent}% of the monthly cap of ${key.name} is spent`,
+      text: `${spent}\n\nRequests that do not fit under the cap will be refused until ${resets} (UTC). Raise the cap if that is too early.`,
+    }
+  }
+  return {
+    subject: `The monthly cap of ${key.name} is reached`,
+    text: `${spent}\n\nRequests that do not fit under the cap are refused until ${resets} (UTC). Raise the cap to go on before that.`,
+  }
+}
+
+function balanceText({ balance_usd, held_usd, low_balance_usd }: BalanceData, organisation: string) {
+  const held = held_usd > 0 ? `, of which ${dollars.format(held_usd)} is held until its payment has settled` : ''
+  return {
+    subject: `The balance of ${organisation} is low`,
+    text: `The balance of ${organisation} is ${dollars.format(balance_usd)}${held}. It counts as low below ${dollars.format(low_balance_usd)}.\n\nRequests are refused once nothing is left. Add credits to keep them going.`,
+  }
+}

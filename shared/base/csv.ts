@@ -1,0 +1,17 @@
+/** Spreadsheets take a text that begins so for a formula. */
+const formula = /^[=+\-@\t\r]/
+
+/** A line of a CSV file (RFC 4180). Numbers are given as text of digits alone; any other text cannot become a formula. */
+export function csvLine(cells: readonly (string | number | null)[]): string {
+  return `${cells.map(cell).join(',')}\r\n`
+}
+
+const plainNumber = /^-?\d+(\.\d+)?$/
+
+function cell(value: string | number | null): string {
+  if (value === null) return ''
+  const text = String(value)
+  if (plainNumber.test(text)) return text
+  const safe = formula.test(text) ? `'${text}` : text
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
+}

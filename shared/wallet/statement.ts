@@ -1,0 +1,94 @@
+import type { Nano } from '../base/money.ts'
+import { nextMonthStart } from '../base/time.ts'
+import { type LedgerKind, Prisma } from '../generated/prisma/client.ts'
+import type { Connection } from '../io/db.ts'
+import type { DepositMethod } from './accounts.ts'
+
+/** `days` sums the charges of each UTC day and key; `entries` has every charge by itself. */
+export type Detail = 'days' | 'entries'
+
+/** A line of a statement. `cursor` is where the next page begins; `cause` is null for a sum. */
+export type StatementLine = {
+  cursor: string
+  at: Date
+  kind: LedgerKind
+  amountNano: Nano
+  entries: number
+  cause: string | null
+  keyId: string | null
+  keyName: string | null
+  method: DepositMethod | null
+  availableAt: Date | null
+  note: string | null
+}
+
+export type StatementPage = {
+  organisationId: string
+  /** "2026-11", in UTC. */
+  month: string
+  detail: Detail
+  kind?: LedgerKind | undefined
+  order: 'asc' | 'desc'
+  limit: number
+  after?: string | undefined
+}
+
+const cursorShape = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)_(\w{1,60})$/
+
+/** Whether a text is the cursor of a statement's line. */
+export function isCursor(text: string, detail: Detail): boolean {
+  const [, at, ref] = cursorShape.exec(text) ?? []
+  return at !== undefined && !Number.isNaN(Date.parse(at)) && (detail === 'days' || /^\d{1,18}$/.test(ref!))
+}
+
+/** A page of an organisation's ledger of one month; the sum of a day stands at the day's beginning. */
+export async function statementLines(db: Connection, page: StatementPage): Promise<StatementLine[]> {
+  const { kind, order, limit } = page
+  const [, afterAt, afterRef] = cursorShape.exec(page.after ?? '') ?? []
+  const { gte, lt } = spanOf(page.month)
+  const own = Prisma.sql`organisation_id = ${page.organisationId} AND created_at >= ${gte} AND created_at < ${lt}
+    ${kind ? Prisma.sql`AND kind = ${kind}::ledger_kind` : Prisma.empty}`
+  const beyond = order === 'asc' ? Prisma.sql`>` : Prisma.sql`<`
+  const direction = order === 'asc' ? Prisma.sql`ASC` : Prisma.sql`DESC`
+  const entries = Prisma.sql`
+    SELECT created_at AS at, lpad(id::text, 18, '0') AS ref, kind, amount_nano, 1 AS entries, cause, key_id, method,
+      available_at, note
+    FROM ledger_entries WHERE ${own}`
+  const lines =
+    page.detail === 'entries'
+      ? Prisma.sql`${entries}
+          ${afterAt ? Prisma.sql`AND (created_at, id) ${beyond} (${new Date(afterAt)}, ${BigInt(afterRef!)})` : Prisma.empty}
+        ORDER BY created_at ${direction}, id ${direction} LIMIT ${limit}`
+      : Prisma.sql`
+        SELECT * FROM (
+          ${entries} AND kind <> 'charge'
+          UNION ALL
+          SELECT date_trunc('day', created_at, 'UTC'), coalesce(key_id, 'none'), kind, sum(amount_nano)::bigint, count(*)::int,
+            NULL, key_id, NULL, NULL, NULL
+          FROM ledger_entries WHERE ${own} AND kind = 'charge' GROUP BY 1, key_id, kind
+        ) d ${afterAt ? Prisma.sql`WHERE (at, ref) ${beyond} (${new Date(afterAt)}, ${afterRef})` : Prisma.empty}
+        ORDER BY at ${direction}, ref ${direction} LIMIT ${limit}`
+  const rows = await db.$queryRaw<(Omit<StatementLine, 'cursor'> & { ref: string })[]>`
+    SELECT l.at, l.ref, l.kind::text, l.amount_nano AS "amountNano", l.entries, l.cause, l.key_id AS "keyId", k.name AS "keyName",
+      l.method, l.available_at AS "availableAt", l.note
+    FROM (${lines}) l LEFT JOIN api_keys k ON k.id = l.key_id
+    ORDER BY l.at ${direction}, l.ref ${direction}`
+  return rows.map(({ ref, ...line }) => ({ cursor: `${line.at.toISOString()}_${ref}`, ...line }))
+}
+
+function spanOf(month: string): { gte: Date; lt: Date } {
+  const gte = new Date(`${month}-01T00:00:00Z`)
+  return { gte, lt: new Date(nextMonthStart(gte.getTime())) }
+}
+
+/** What a month brought and took, by kind. */
+export async function monthTotals(
+  db: Connection,
+  organisationId: string,
+  month: string,
+): Promise<Record<LedgerKind, Nano>> {
+  const where = { organisationId, createdAt: spanOf(month) }
+  const sums = await db.ledgerEntry.groupBy({ by: ['kind'], where, _sum: { amountNano: true } })
+  const of = (kind: LedgerKind) => sums.find(sum => sum.kind === kind)?._sum.amountNano ?? 0n
+  return { deposit: of('deposit'), charge: of('charge'), refund: of('refund'), adjustment: of('adjustment') }
+}

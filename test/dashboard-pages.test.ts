@@ -1,0 +1,154 @@
+// Every page of the dashboard as it is loaded, seen and read out: weight, accessibility, narrow screens, both colour schemes.
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
+import { AxeBuilder } from '@axe-core/playwright'
+import test from 'ava'
+import type { Browser, BrowserContext, Page } from 'playwright-core'
+import { builtPages } from '../api/dashboard/door.ts'
+import { buildDashboard } from '../dev/dashboard.ts'
+import { startBrowser } from './support/chromium.ts'
+import { type SignedUp, signUp } from './support/dashboard.ts'
+import { type Filled, fill } from './support/dashboard-fixtures.ts'
+import { freshStores, type Gateway, type Stores, startGateway } from './support/gateway.ts'
+
+const mostGzippedBytes = 300_000
+
+let stores: Stores
+let gateway: Gateway
+let browser: Browser
+let owner: SignedUp
+let filled: Filled
+
+test.before(async () => {
+  await buildDashboard()
+  stores = await freshStores()
+  gateway = await startGateway(stores, { ALLOW_PRIVATE_URLS: 'true', DEV_OUTBOX: 'true' })
+  owner = await signUp(gateway)
+  await gateway.services.db.user.update({ where: { id: owner.userId }, data: { operator: true } })
+  filled = await fill(gateway, owner.organisationId)
+  browser = await startBrowser()
+})
+test.after.always(async () => {
+  await browser?.close()
+  await gateway?.close()
+  await stores?.drop()
+})
+
+/** Every page, visitors' and members', with one thing opened where pages show one. */
+function addresses(): string[] {
+  const { organisationId } = owner
+  const id = (part: string) => Object.values(filled.ids.find(([sort]) => sort === part)![1])[0]!
+  const pages = ['overview', 'models', 'keys', 'requests', 'jobs', 'batches', 'webhooks', 'billing', 'members', 'audit']
+  const tabs = ['chat', 'image', 'speech', 'transcription', 'video', 'mesh', 'realtime']
+  return [
+    ...pages.map(page => `/${organisationId}/${page}`),
+    ...tabs.map(tab => `/${organisationId}/playground/${tab}`),
+    `/${organisationId}/keys?key=new`,
+    `/${organisationId}/requests/${id('/requests/')}`,
+    `/${organisationId}/jobs/${id('/jobs/')}`,
+    `/${organisationId}/batches/${id('/batches/')}`,
+    '/account',
+    '/operator',
+    '/welcome?new',
+  ]
+}
+const forVisitors = [
+  '/sign-in',
+  '/sign-up',
+  '/forgot-password',
+  '/reset-password?token=x',
+  '/verify-email?token=x',
+  '/outbox',
+]
+
+/** A browser's window with the owner's session, or nobody's. */
+async function window(signedIn: boolean, options: Parameters<Browser['newContext']>[0] = {}): Promise<BrowserContext> {
+  const context = await browser.newContext({ reducedMotion: 'reduce', ...options })
+  if (signedIn)
+    await context.addCookies(owner.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
+  return context
+}
+
+async function settled(page: Page, path: string): Promise<void> {
+  await page.goto(`${gateway.url}/dashboard${path}`)
+  await page.getByRole('heading', { level: 1 }).first().waitFor()
+  await page.locator('[aria-busy="true"]').first().waitFor({ state: 'detached' })
+}
+
+test.serial('a first visit loads less than 300 kB, compressed: the sign-in, and the overview', async t => {
+  for (const [path, signedIn] of [
+    ['/sign-in', false],
+    [`/${owner.organisationId}/overview`, true],
+  ] as const) {
+    const context = await window(signedIn)
+    const page = await context.newPage()
+    const files = new Set<string>()
+    page.on('request', request => {
+      const { pathname, origin } = new URL(request.url())
+      t.is(origin, gateway.url, request.url())
+      if (!pathname.startsWith('/dashboard/api/')) files.add(pathname.replace(/^\/dashboard\/?/, ''))
+    })
+    await settled(page, path)
+    await page.waitForLoadState('networkidle')
+    let bytes = 0
+    for (const file of files) {
+      const name = /\.\w+$/.test(file) ? file : 'index.html'
+      const compressed = statSync(join(builtPages, `${name}.gz`), { throwIfNoEntry: false })
+      bytes += (compressed ?? statSync(join(builtPages, name))).size
+    }
+    t.true(files.size > 3 && bytes < mostGzippedBytes, `${path}: ${bytes} bytes in ${[...files].join(' ')}`)
+    t.log(path, bytes)
+    await context.close()
+  }
+})
+
+for (const colorScheme of ['light', 'dark'] as const)
+  test.serial(`no page has a serious barrier, in ${colorScheme} colours`, async t => {
+    for (const [signedIn, paths] of [
+      [false, forVisitors],
+      [true, addresses()],
+    ] as const) {
+      const context = await window(signedIn, { colorScheme })
+      const page = await context.newPage()
+      for (const path of paths) {
+        await settled(page, path)
+        const { violations } = await new AxeBuilder({ page }).analyze()
+        const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
+        t.deepEqual(
+          serious.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(' | ')}`),
+          [],
+          path,
+        )
+      }
+      await context.close()
+    }
+  })
+
+test.serial('no page scrolls sideways on a phone, breaks, or asks another origin for anything', async t => {
+  for (const [signedIn, paths] of [
+    [false, forVisitors],
+    [true, addresses()],
+  ] as const) {
+    const context = await window(signedIn, { viewport: { width: 360, height: 740 } })
+    const page = await context.newPage()
+    const problems: string[] = []
+    page.on('pageerror', error => problems.push(error.message))
+    page.on('console', message => {
+      const text = message.text()
+      if (message.type() === 'error' && !text.startsWith('Failed to load resource')) problems.push(text)
+    })
+    page.on('request', request => {
+      if (!/^(?:data|blob):/.test(request.url()) && new URL(request.url()).origin !== gateway.url)
+        problems.push(request.url())
+    })
+    for (const path of paths) {
+      await settled(page, path)
+      const { scrollWidth, clientWidth } = (await page.evaluate(
+        '({ scrollWidth: document.documentElement.scrollWidth, clientWidth: document.documentElement.clientWidth })',
+      )) as { scrollWidth: number; clientWidth: number }
+      t.true(scrollWidth <= clientWidth, `${path} is ${scrollWidth} wide`)
+      t.deepEqual(problems, [], path)
+    }
+    await context.close()
+  }
+})
