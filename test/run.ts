@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { dieWithParent, endOf } from '../dev/daemon.ts'
+import { buildDashboard } from '../dev/dashboard.ts'
 import { migrate } from '../dev/migrate.ts'
 import { startPostgres } from '../dev/postgres.ts'
 import { startRedis } from '../dev/redis.ts'
@@ -29,7 +30,8 @@ async function runTests(args: string[]): Promise<number> {
   // Only speed: this data need not survive a power failure. A killed server still finds all of it.
   const postgres = await stoppedAtEnd(startPostgres({ dataDir, settings: { fsync: 'off', full_page_writes: 'off' } }))
   const redis = await stoppedAtEnd(startRedis({ dataDir, binaryDir: redisBinaryDir }))
-  await makeTemplate(postgres.url)
+  // Once, before several test files want the pages at the same time.
+  await Promise.all([makeTemplate(postgres.url), buildDashboard()])
   const urls = { TEST_DATABASE_URL: postgres.url, TEST_REDIS_URL: redis.url }
   // What the tests leave behind goes with the folder. Every test file is a process: compiled once, the product is read by all.
   const env = { ...process.env, ...urls, TMPDIR: dataDir, NODE_COMPILE_CACHE: join(dataDir, 'compiled') }

@@ -1,5 +1,6 @@
 import { lazy, Suspense } from 'react'
 import { Redirect, Route, Switch } from 'wouter'
+import { Boundary } from './components/boundary.tsx'
 import { Loading } from './components/states.tsx'
 import { OrganisationShell } from './shell/organisation-shell.tsx'
 import { VisitorShell } from './shell/visitor-shell.tsx'
@@ -24,9 +25,11 @@ export function App() {
       {visitorPages.map(({ path, page: VisitorPage }) => (
         <Route key={path} path={path}>
           <VisitorShell>
-            <Suspense fallback={<Loading rows={3} />}>
-              <VisitorPage />
-            </Suspense>
+            <Boundary>
+              <Suspense fallback={<Loading rows={3} />}>
+                <VisitorPage />
+              </Suspense>
+            </Boundary>
           </VisitorShell>
         </Route>
       ))}

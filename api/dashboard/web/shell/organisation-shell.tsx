@@ -4,6 +4,7 @@ import { IconBook, IconShieldCog } from '@tabler/icons-react'
 import { type ReactNode, Suspense, useEffect } from 'react'
 import { Link, Redirect, Route, Switch, useLocation } from 'wouter'
 import type { Me } from '../../wire/person.ts'
+import { Boundary } from '../components/boundary.tsx'
 import { Empty, Failure, Loading } from '../components/states.tsx'
 import { type Place, PlaceContext, placeOf, useMe } from '../session.tsx'
 import { Brand } from './brand.tsx'
@@ -88,9 +89,11 @@ function Frame({ me, place, page }: { me: Me; place: Place | null; page: ReactNo
         <Box maw={1180} mx="auto">
           <Stack gap="lg">
             {!me.email_verified && <VerifyNotice me={me} />}
-            <Suspense fallback={<Loading />}>
-              <PlaceContext value={place}>{page ?? <OrganisationPages place={place} />}</PlaceContext>
-            </Suspense>
+            <Boundary key={location.split('/')[2] ?? ''}>
+              <Suspense fallback={<Loading />}>
+                <PlaceContext value={place}>{page ?? <OrganisationPages place={place} />}</PlaceContext>
+              </Suspense>
+            </Boundary>
           </Stack>
         </Box>
       </AppShell.Main>

@@ -17,44 +17,38 @@ export function Files({ batch }: { batch: BatchDetail }) {
           The files of this batch are deleted.
         </Text>
       ) : (
-        <Table.ScrollContainer minWidth={420}>
-          <Table>
-            <Table.Thead>
-              <Table.Tr>
-                <Table.Th>File</Table.Th>
-                <Table.Th>Name</Table.Th>
-                <Table.Th ta="right">Size</Table.Th>
-                <Table.Th ta="right">Save</Table.Th>
+        <Table>
+          <Table.Thead>
+            <Table.Tr>
+              <Table.Th>File</Table.Th>
+              <Table.Th>Name</Table.Th>
+              <Table.Th ta="right">Size</Table.Th>
+            </Table.Tr>
+          </Table.Thead>
+          <Table.Tbody>
+            {batch.files.map(({ file, id, filename, bytes: size }) => (
+              <Table.Tr key={file}>
+                <Table.Td>{names[file]}</Table.Td>
+                <Table.Td style={{ overflowWrap: 'anywhere' }}>
+                  <Anchor
+                    href={`${base}/batches/${batch.id}/files/${file}`}
+                    download={filename}
+                    size="sm"
+                    aria-label={`Download the ${file} file ${filename}`}
+                  >
+                    <IconDownload size={15} aria-hidden style={{ verticalAlign: 'text-bottom' }} /> {filename}
+                  </Anchor>
+                  <Text size="xs" c="dimmed" ff="monospace">
+                    {id}
+                  </Text>
+                </Table.Td>
+                <Table.Td ta="right" className="numeric" style={{ whiteSpace: 'nowrap' }}>
+                  {bytes(size)}
+                </Table.Td>
               </Table.Tr>
-            </Table.Thead>
-            <Table.Tbody>
-              {batch.files.map(({ file, id, filename, bytes: size }) => (
-                <Table.Tr key={file}>
-                  <Table.Td>{names[file]}</Table.Td>
-                  <Table.Td>
-                    <Text size="sm">{filename}</Text>
-                    <Text size="xs" c="dimmed" ff="monospace">
-                      {id}
-                    </Text>
-                  </Table.Td>
-                  <Table.Td ta="right" className="numeric">
-                    {bytes(size)}
-                  </Table.Td>
-                  <Table.Td ta="right">
-                    <Anchor
-                      href={`${base}/batches/${batch.id}/files/${file}`}
-                      download={filename}
-                      size="sm"
-                      aria-label={`Download the ${file} file`}
-                    >
-                      <IconDownload size={15} aria-hidden style={{ verticalAlign: 'text-bottom' }} /> Download
-                    </Anchor>
-                  </Table.Td>
-                </Table.Tr>
-              ))}
-            </Table.Tbody>
-          </Table>
-        </Table.ScrollContainer>
+            ))}
+          </Table.Tbody>
+        </Table>
       )}
     </Section>
   )
