@@ -45,7 +45,7 @@ test.before(async () => {
   })
 })
 test.afterEach.always(async t => {
-  if (!t.passed) await page.screenshot({ path: '/tmp/shots/story.png', fullPage: true })
+  if (!t.passed) t.log(page.url(), ...problems)
 })
 test.after.always(async () => {
   await browser?.close()
@@ -184,11 +184,11 @@ test('a video is submitted, followed and played', async t => {
   await page.getByRole('tab', { name: 'Video' }).click()
   await page.getByLabel('Prompt').fill('A lock gate opens at dawn')
   await page.getByRole('button', { name: 'Generate' }).click()
-  await page.getByRole('progressbar', { name: 'Progress of the job' }).waitFor()
+  await page.getByRole('progressbar', { name: 'Progress of the job' }).waitFor({ state: 'attached' })
   const id = await page.getByRole('link', { name: /^job_/ }).innerText()
   const player = page.locator('video')
   await player.waitFor()
-  await player.evaluate('element => element.play()'.replace('element =>', '(element) =>'))
+  await player.evaluate('(film) => film.play()')
   await goTo('Jobs')
   await page.locator(`a[href$="/jobs/${id}"]`).click()
   await page.getByText('completed').first().waitFor()
@@ -205,7 +205,7 @@ test('a batch shows its progress, and what failed', async t => {
   const { id } = (await created.json()) as { id: string }
   await goTo('Batches')
   await page.locator(`a[href$="/batches/${id}"]`).click()
-  await page.getByRole('progressbar', { name: 'Progress of the batch' }).first().waitFor()
+  await page.getByRole('progressbar', { name: 'Progress of the batch' }).first().waitFor({ state: 'attached' })
   await page.getByText('completed', { exact: true }).first().waitFor()
   await page.getByText('line-7').waitFor()
   const output = page.waitForEvent('download')

@@ -79,6 +79,7 @@ function Tab({ apiKey, models }: { apiKey: DashboardKey; models: CatalogModel[] 
   const bench = useMemo(() => ({ apiKey, models, client }), [apiKey, models, client])
   const here = `${home}/playground`
   const current = location.slice(here.length + 1)
+  if (!tabs.some(({ path }) => path === current)) return <Redirect to={`${here}/${tabs[0]!.path}`} replace />
   return (
     <BenchContext value={bench}>
       <KeptContext value={kept}>
@@ -100,9 +101,6 @@ function Tab({ apiKey, models }: { apiKey: DashboardKey; models: CatalogModel[] 
                     <TabPage />
                   </Route>
                 ))}
-                <Route>
-                  <Redirect to={`${here}/chat`} replace />
-                </Route>
               </Switch>
             </Suspense>
           </Tabs.Panel>

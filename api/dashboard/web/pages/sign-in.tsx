@@ -65,7 +65,7 @@ export default function SignIn() {
         </Anchor>
         <Text size="sm">
           New here?{' '}
-          <Anchor component={Link} href={`/sign-up${location.search}`} size="sm">
+          <Anchor component={Link} href={`/sign-up${location.search}`} size="sm" underline="always">
             Create an account
           </Anchor>
         </Text>

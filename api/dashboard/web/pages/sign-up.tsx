@@ -65,7 +65,7 @@ export default function SignUp() {
       </Form>
       <Text size="sm">
         Already have an account?{' '}
-        <Anchor component={Link} href={`/sign-in${location.search}`} size="sm">
+        <Anchor component={Link} href={`/sign-in${location.search}`} size="sm" underline="always">
           Sign in
         </Anchor>
       </Text>
