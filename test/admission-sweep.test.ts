@@ -131,7 +131,7 @@ test.serial('held: of very many deposits none is available before its release', 
   world.clock.advance(10 * 3_600_000)
   t.is((await view()).availableNano, 130_000_000n)
   t.deepEqual(
-    (await checkLedger(world.db, world.redis)).flatMap(it => it.breaches),
+    (await checkLedger(world.db, world.redis, world.clock.now())).flatMap(it => it.breaches),
     [],
   )
 })

@@ -170,6 +170,11 @@ export async function spendFigures(
   })
 }
 
+/** Whether some of a wallet's holds wait longer than they would have to. */
+export function hasLateHolds(holds: string): boolean {
+  return holds.split(',').length > mostHolds
+}
+
 /** What a wallet's list of holds keeps back at a moment. */
 export function heldNano(holds: string, nowMs: number): Nano {
   return sumOf(waitingHolds(holds, nowMs))

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Database } from '../io/db.ts'
 import type { Redis } from '../io/redis.ts'
-import { heldNano, walletFigures } from './accounts.ts'
+import { hasLateHolds, heldNano, walletFigures } from './accounts.ts'
 import { holdMember, jobHolds, openHolds } from './holds.ts'
 import { deadStream, parseEvent, usageStream } from './ledger.ts'
 import { pages } from './upkeep.ts'
@@ -192,7 +192,8 @@ function compared(
   const current = posted ?? { posted: 0n, version: 0n, held: 0n }
   if (version === current.version) {
     compare('posted', found.posted, current.posted)
-    compare('held', String(heldNano(found.holds ?? '', nowMs)), current.held)
+    const held = heldNano(found.holds ?? '', nowMs)
+    if (held < current.held || !hasLateHolds(found.holds ?? '')) compare('held', String(held), current.held)
   }
   if (version > current.version) compare('version', found.version, current.version)
   return breaches

@@ -15,7 +15,7 @@ import { KeyTable } from './keys/table.tsx'
 export default function Keys() {
   const [address, setAddress] = useSearchParams()
   const [created, setCreated] = useState<KeySecretAnswer | null>(null)
-  const opened = address.get('key')
+  const opened = address.get('key') || null
   /** Shows a key's drawer, or the form of a new one ("new"), or none; the filters stay. */
   const open = (key: string | null) =>
     setAddress(params => {
