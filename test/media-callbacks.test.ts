@@ -113,6 +113,8 @@ test.serial('404 for reports that are forged, old or sent to another job’s add
   const address = addresses.find(url => url.includes(job.id))!
   t.true(address.startsWith(`${gateway.url}/callbacks/${job.id}/`))
   await eventually(async () => (await due(job.id)) > Date.now() + 10_000, 'it was looked at and waits')
+  // However long the reports take, its turn does not come by itself meanwhile.
+  await gateway.services.redis.zadd('jobs:watch', 'XX', Date.now() + 3_600_000, job.id)
   const before = await due(job.id)
   const id = [...fal.works.values()].find(({ id }) => genuineOf(id).url === address)!.id
   const genuine = genuineOf(id)

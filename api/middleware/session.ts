@@ -35,9 +35,13 @@ export async function enterSession(access: SessionAccess, ctx: Context): Promise
     )
 }
 
-/** Browsers name the page's origin on every request that changes something. Throws 403 for another host's page, or none. */
-export function assertOwnOrigin(ctx: Context): void {
-  const { origin, host } = ctx.req.headers
-  if (origin !== undefined && URL.canParse(origin) && new URL(origin).host === host) return
+/**
+ * Browsers name the page's origin on every request that changes something: it must be PUBLIC_URL's, or of the very host that is
+ * asked. Throws 403 for another site's page, or none.
+ */
+export function assertOwnOrigin({ req, state }: Context): void {
+  const { origin = '', host } = req.headers
+  if (origin === new URL(state.services.config.publicUrl).origin) return
+  if (URL.canParse(origin) && new URL(origin).host === host) return
   throw new GatewayError('origin_not_allowed', 'Requests of the dashboard come from its own pages.')
 }
