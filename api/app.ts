@@ -24,8 +24,9 @@ export function createApp(services: Services): Koa<State> {
   app.on('error', error => services.log.debug({ err: error }, 'connection'))
   const router = new Router<State>()
   const fixed = new Map<string, Endpoint>()
-  for (const endpoint of [...endpoints, ...dashboardEndpoints]) {
+  for (const endpoint of endpoints)
     if (!endpoint.path.includes('{')) fixed.set(`${endpoint.method.toUpperCase()} ${endpoint.path}`, endpoint)
+  for (const endpoint of [...endpoints, ...dashboardEndpoints]) {
     const pattern = endpoint.path.replace(/\{(\w+)\}/g, endpoint.deep ? '*$1' : ':$1')
     router[endpoint.method](pattern, ctx => serve(endpoint, ctx as unknown as Context))
   }

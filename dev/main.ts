@@ -36,7 +36,8 @@ async function start(): Promise<void> {
   const port = await choosePort()
   await writeFile(stackFile, JSON.stringify({ databaseUrl, redisUrl, port, pid: process.pid }), { mode: 0o600 })
   const urls = { DATABASE_URL: databaseUrl, REDIS_URL: redisUrl }
-  const env = { DEV_OUTBOX: 'true', ...process.env, ...urls, DATA_DIR: dataDir, PORT: String(port) }
+  // Whoever reaches the outbox can sign in as anybody, so this machine alone does.
+  const env = { DEV_OUTBOX: 'true', HOST: '127.0.0.1', ...process.env, ...urls, DATA_DIR: dataDir, PORT: String(port) }
   for (const [name, file] of [
     ['web', 'api/server.ts'],
     ['worker', 'workers/main.ts'],

@@ -97,16 +97,16 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
   for (const queue of Object.values(queues)) queue.on('error', error => log.warn({ err: error }, 'queue connection'))
   const webhooks = new Webhooks({ db, queue: queues.webhooks, clock })
   const endings = new Endings(redis)
-  const mailer = new Mailer(config.email, redis, log)
+  const mailer = await Mailer.open(config.email, redis, log)
   let closing: Promise<void> | null = null
   const close = async () => {
     health.close()
     lanes.close()
     endings.close()
-    mailer.close()
     await admission.close()
     await upstreams.close()
     await Promise.all(Object.values(queues).map(queue => queue.close()))
+    await mailer.close()
     blobs.close()
     await Promise.all([db.$disconnect(), bulk.close()])
     redis.disconnect()

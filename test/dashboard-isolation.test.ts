@@ -50,13 +50,13 @@ test.serial('every route of an organisation says in its path which', t => {
   t.true(ofOrganisations.length > 20)
 })
 
-test.serial('401 without a session, on every route', async t => {
-  for (const endpoint of closed)
-    t.is(
-      await errorCode(await ask(new Visitor(gateway, ''), endpoint, owner.organisationId)),
-      'not_signed_in',
-      nameOf(endpoint),
-    )
+test.serial('401 without a session, on every route, and nothing of it is kept by a cache', async t => {
+  for (const endpoint of closed) {
+    const answer = await ask(new Visitor(gateway, ''), endpoint, owner.organisationId)
+    t.is(answer.headers.get('cache-control'), 'no-store', nameOf(endpoint))
+    t.is(answer.headers.get('x-content-type-options'), 'nosniff', nameOf(endpoint))
+    t.is(await errorCode(answer), 'not_signed_in', nameOf(endpoint))
+  }
 })
 
 test.serial('403 from another site’s page, on every route that changes something', async t => {

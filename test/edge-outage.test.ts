@@ -1,6 +1,7 @@
 import test from 'ava'
 import { migrate } from '../dev/migrate.ts'
 import type { ErrorCode } from '../shared/base/errors.ts'
+import { password, type SignedUp, signUp } from './support/dashboard.ts'
 import { answersError, provisioningKey, validBodies } from './support/edge.ts'
 import { type Account, eventually, type Gateway, startGateway } from './support/gateway.ts'
 import { type PrivateServer, privatePostgres, privateRedis } from './support/stack.ts'
@@ -10,6 +11,7 @@ let redis: PrivateServer
 let gateway: Gateway
 let account: Account
 let provisioning: string
+let person: SignedUp
 
 test.before(async () => {
   ;[postgres, redis] = await Promise.all([privatePostgres(), privateRedis()])
@@ -17,6 +19,7 @@ test.before(async () => {
   gateway = await startGateway({ databaseUrl: postgres.url, redisUrl: redis.url, drop: async () => {} })
   account = await gateway.account()
   provisioning = await provisioningKey(gateway, account.organisationId)
+  person = await signUp(gateway)
 })
 test.after.always(async () => {
   await gateway?.close()
@@ -62,9 +65,22 @@ test.serial('503 for what needs Postgres while it is away, 200 once it is back',
     [chat, { key: live, body, headers: { 'idempotency-key': 'a' } }],
   ])
   t.is((await gateway.fetch(chat, { key: sandbox, body })).status, 200)
+  const auth = '/dashboard/api/auth'
+  const visits: Call[] = [
+    ['/dashboard/api/me', {}],
+    [`${person.base}/keys`, { body: {} }],
+    [`${auth}/get-session`, {}],
+    [`${auth}/update-user`, { body: { name: 'x' } }],
+    [`${auth}/organization/list-members?organizationId=${person.organisationId}`, {}],
+    [`${auth}/sign-in/email`, { body: { email: person.visitor.email, password } }],
+  ]
+  // Nobody is signed out by it.
+  for (const [path, options] of visits)
+    await answersError(t, await person.visitor.fetch(path, options), 'service_unavailable', null, path)
   await postgres.restart()
   await eventually(ready, 'Postgres is back')
   t.is((await gateway.fetch('/api/v1/keys', { key: provisioning })).status, 200)
+  t.is((await person.visitor.fetch('/dashboard/api/me')).status, 200)
 })
 
 test.serial('503 for everything served while Redis is away, 200 once it is back', async t => {

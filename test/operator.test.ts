@@ -61,6 +61,8 @@ test.serial('exit 0: org create and org list', async t => {
     { name: 'Plain & simple', balance_usd: 0 },
   )
   t.true((await said(t, 'org', 'list')).includes('Plain & simple'))
+  const noted = await gateway.services.db.auditEvent.findMany({ where: { organisationId: id } })
+  t.like(noted, [{ action: 'organisation.created', actorKind: 'operator' }])
 })
 
 test.serial('exit 0: credit add by card, by grant, by ACH with its hold', async t => {

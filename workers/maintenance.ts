@@ -1,6 +1,8 @@
 import { tellOfBalances } from '../shared/alerts/balances.ts'
 import { tellOfCaps } from '../shared/alerts/caps.ts'
 import { requeueDelayed, sweepDelayed } from '../shared/async/upkeep.ts'
+import { dayMs } from '../shared/base/time.ts'
+import type { Database } from '../shared/io/db.ts'
 import type { MaintenanceTask } from '../shared/jobs/queues.ts'
 import { requeueJobs, sweepJobs } from '../shared/media/upkeep.ts'
 import type { Services } from '../shared/services.ts'
@@ -42,7 +44,19 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
     await expireIdempotencyKeys(db, clock.now())
     await files.expire(clock.now())
     await webhooks.expire(clock.now())
+    await expireAccounts(db, clock.now())
   },
+}
+
+/** How long it can be looked up who was invited. */
+const invitationsKeptMs = 90 * dayMs
+
+/** Deletes sessions and links that nobody can use any more; the accounts' library leaves most of them. */
+async function expireAccounts(db: Database, nowMs: number): Promise<void> {
+  const ended = { expiresAt: { lt: new Date(nowMs) } }
+  await db.session.deleteMany({ where: ended })
+  await db.verification.deleteMany({ where: ended })
+  await db.invitation.deleteMany({ where: { expiresAt: { lt: new Date(nowMs - invitationsKeptMs) } } })
 }
 
 /** Runs one housekeeping task. A task of another version of the service is none of ours. */

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import { isIP } from 'node:net'
 
 /**
  * The address of whoever sent a request. Each trusted proxy appends the address it saw to `X-Forwarded-For`, so with n of
@@ -9,7 +10,14 @@ export function clientAddress(request: IncomingMessage, trustedProxies: number):
   if (trustedProxies === 0) return direct
   const forwarded = String(request.headers['x-forwarded-for'] ?? '')
     .split(',')
-    .map(part => part.trim())
+    .map(part => withoutPort(part.trim()))
     .filter(Boolean)
-  return forwarded.at(-trustedProxies) ?? forwarded[0] ?? direct
+  const address = forwarded.at(-trustedProxies) ?? forwarded[0] ?? ''
+  return isIP(address) ? address : direct
+}
+
+/** Some proxies append the port as well: `203.0.113.7:51234`, `[2001:db8::1]:51234`. */
+function withoutPort(address: string): string {
+  const [, bracketed, dotted] = /^(?:\[(.+)\](?::\d+)?|([\d.]+):\d+)$/.exec(address) ?? []
+  return bracketed ?? dotted ?? address
 }

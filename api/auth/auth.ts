@@ -1,15 +1,18 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { hkdfSync } from 'node:crypto'
-import { type BetterAuthOptions, betterAuth } from 'better-auth'
+import type { BetterAuthOptions } from 'better-auth'
 import { prismaAdapter } from 'better-auth/adapters/prisma'
 import { isAPIError } from 'better-auth/api'
-import { genericOAuth, organization } from 'better-auth/plugins'
+import { betterAuth } from 'better-auth/minimal'
+import { genericOAuth } from 'better-auth/plugins/generic-oauth'
+import { organization } from 'better-auth/plugins/organization'
+import { GatewayError } from '../../shared/base/errors.ts'
 import { type IdPrefix, newId } from '../../shared/base/ids.ts'
 import { type Actor, operatorActor } from '../../shared/keys/audit.ts'
 import type { Services } from '../../shared/services.ts'
 import { emails } from './emails.ts'
-import { auditHooks, organisationDefaults } from './hooks.ts'
-import { consume } from './limits.ts'
+import { type Acting, afterLeaving, auditHooks, invitationRules, organisationDefaults } from './hooks.ts'
+import { consume, oneAtATime } from './limits.ts'
 import { limitByEmail, refuseUninvited } from './rules.ts'
 
 export const authPath = '/dashboard/api/auth'
@@ -23,6 +26,7 @@ const linkS = 3_600
 const invitationS = 7 * dayS
 const mostMembers = 500
 const mostOrganisations = 10
+const mostNameCharacters = 100
 
 const prefixes: Record<string, IdPrefix> = {
   user: 'user',
@@ -36,26 +40,49 @@ const prefixes: Record<string, IdPrefix> = {
 export type Person = { id: string; email: string; name: string; emailVerified: boolean; operator: boolean }
 
 export type Auth = {
-  /** Answers a request under `authPath`. */
-  handle(request: Request): Promise<Response>
-  /** Whose session the cookies among these headers are; null = nobody's. */
-  person(headers: Headers): Promise<Person | null>
+  /** Answers a request for one of `authRoutes`; those with an organisation given one at a time. Throws 503. */
+  handle(request: Request, alone: string | null): Promise<Response>
+  /** Whose session the cookies among these headers are, null = nobody's, and the cookies that prolong it. Throws 503. */
+  session(headers: Headers): Promise<{ person: Person | null; cookies: string[] }>
 }
 
 function createAuth(services: Services, secret: string): Auth {
   // The library's hooks do not say who acts; the request does.
-  const acting = new AsyncLocalStorage<Headers>()
-  const person = async (headers: Headers) => (await library.api.getSession({ headers }))?.user ?? null
-  const actor = async () => {
-    const user = await person(acting.getStore() ?? new Headers())
-    return user ? { kind: 'user' as const, id: user.id, name: user.email } : operatorActor
+  const requests = new AsyncLocalStorage<Acting>()
+  const acting = () => requests.getStore() ?? { headers: new Headers() }
+  const session = async (headers: Headers) => {
+    const found = await library.api.getSession({ headers, returnHeaders: true }).catch(refuseOutage)
+    return { person: found?.response?.user ?? null, cookies: found?.headers.getSetCookie() ?? [] }
   }
-  const library = betterAuthOver(services, secret, actor)
-  return { handle: request => acting.run(request.headers, () => library.handler(request)), person }
+  const actor = async () => {
+    const { person } = await session(acting().headers)
+    return person ? { kind: 'user' as const, id: person.id, name: person.email } : operatorActor
+  }
+  const library = betterAuthOver(services, secret, actor, acting)
+  const handle = async (request: Request, alone: string | null) => {
+    const { headers } = request
+    const answer = () => requests.run({ headers }, () => library.handler(request))
+    const answered = await (alone === null ? answer() : oneAtATime(services.redis, `members:${alone}`, answer))
+    // The link of an email signs nobody in: it may be another person's who sent it on.
+    if (new URL(request.url).pathname.endsWith('/verify-email')) answered.headers.delete('set-cookie')
+    // The library takes a session that it cannot read for none.
+    if ((answered.status === 401 || answered.status === 500) && headers.has('cookie')) await session(headers)
+    return answered
+  }
+  return { handle, session }
+}
+
+/** Reading a session fails when the store does, and the library does not say how. Null for one that ended in that moment. */
+function refuseOutage(cause: unknown): null {
+  if (isAPIError(cause) && cause.statusCode < 500) return null
+  throw new GatewayError('service_unavailable', 'The gateway cannot reach its store. Try again shortly.', {
+    headers: { 'retry-after': '1' },
+    cause,
+  })
 }
 
 /** Accounts, sessions and organisations (better-auth) over our own tables. `secret` signs cookies and links. */
-function betterAuthOver(services: Services, secret: string, actor: () => Promise<Actor>) {
+function betterAuthOver(services: Services, secret: string, actor: () => Promise<Actor>, acting: () => Acting) {
   const { db, redis, config, mailer, log } = services
   const { publicUrl, oidc } = config
   const mail = emails(mailer, publicUrl)
@@ -67,7 +94,7 @@ function betterAuthOver(services: Services, secret: string, actor: () => Promise
     // No transactions: hooks would wait for a second connection while each holds one. A sign-up that is cut off between the
     // account and its password is mended by a new password.
     database: prismaAdapter(db, { provider: 'postgresql' }),
-    trustedOrigins: request => [new URL(publicUrl).origin, ...ownOrigin(request)],
+    trustedOrigins: request => [new URL(publicUrl).origin, ...ownOrigins(request)],
     telemetry: { enabled: false },
     logger: {
       level: 'warn',
@@ -104,10 +131,12 @@ function betterAuthOver(services: Services, secret: string, actor: () => Promise
     session: {
       expiresIn: sessionS,
       updateAge: dayS,
+      // Whoever is signed in may see and end their sessions, however long ago they signed in.
+      freshAge: 0,
       fields: { activeOrganizationId: 'activeOrganisationId' },
     } as BetterAuthOptions['session'],
     databaseHooks: { user: { create: { before: user => refuseUninvited(services, user.email) } } },
-    hooks: { before: limitByEmail(redis) },
+    hooks: { before: limitByEmail(redis), after: afterLeaving(services, actor) },
     rateLimit: {
       enabled: true,
       window: 60,
@@ -119,6 +148,7 @@ function betterAuthOver(services: Services, secret: string, actor: () => Promise
         '/send-verification-email': { window: 600, max: 10 },
         '/reset-password': { window: 600, max: 20 },
         '/change-password': { window: 600, max: 20 },
+        '/change-email': { window: 600, max: 10 },
         '/organization/invite-member': { window: 600, max: 60 },
       },
       customStorage: {
@@ -138,7 +168,11 @@ function betterAuthOver(services: Services, secret: string, actor: () => Promise
       useSecureCookies: publicUrl.startsWith('https:'),
       defaultCookieAttributes: { httpOnly: true, sameSite: 'lax', path: '/dashboard' },
       ipAddress: { ipAddressHeaders: [addressHeader] },
-      database: { generateId: ({ model }) => newId(prefixes[model] ?? 'req') },
+      database: {
+        generateId: ({ model }) => newId(prefixes[model] ?? 'req'),
+        // More than an organisation has of anything that is listed; the library's 100 would leave some out.
+        defaultFindManyLimit: 1_000,
+      },
     },
     plugins: [
       organization({
@@ -156,7 +190,11 @@ function betterAuthOver(services: Services, secret: string, actor: () => Promise
         // Its ledger and its log stay.
         disableOrganizationDeletion: true,
         sendInvitationEmail: invitation => mail.invitation(invitation),
-        organizationHooks: { ...organisationDefaults(services), ...auditHooks(services, actor) },
+        organizationHooks: {
+          ...organisationDefaults(services),
+          ...invitationRules(services),
+          ...auditHooks(services, actor, acting),
+        },
       }),
       ...(oidc
         ? [
@@ -169,7 +207,7 @@ function betterAuthOver(services: Services, secret: string, actor: () => Promise
                   clientSecret: oidc.clientSecret,
                   scopes: ['openid', 'email', 'profile'],
                   pkce: true,
-                  mapProfileToUser: ({ name, email }) => ({ name: name || email }),
+                  mapProfileToUser: presentProfile,
                 },
               ],
             }),
@@ -196,9 +234,22 @@ export function openAuth(services: Services): () => Promise<Auth> {
   }
 }
 
-/** The origin of the host that the request itself names: a page of it is ours, whatever PUBLIC_URL calls it. */
-function ownOrigin(request: Request | undefined): string[] {
-  return request ? [new URL(request.url).origin] : []
+/** The origins of the host that the request itself names: a page of it is ours, whatever PUBLIC_URL calls it. */
+function ownOrigins(request: Request | undefined): string[] {
+  if (!request) return []
+  const { host } = new URL(request.url)
+  return [`http://${host}`, `https://${host}`]
+}
+
+/**
+ * Who a provider of single sign-on says somebody is. A person is known by `sub` alone, whatever other claims there are, and some
+ * providers write whether an address is confirmed as text.
+ */
+function presentProfile({ sub, name, email, email_verified: verified }: Record<string, unknown> & { sub?: string }) {
+  const shown = String(name || email)
+    .replace(/[\p{Cc}\u2028\u2029]+/gu, ' ')
+    .slice(0, mostNameCharacters)
+  return { id: sub, name: shown, emailVerified: verified === true || verified === 'true' }
 }
 
 function logLevel(level: string): 'error' | 'warn' | 'info' | 'debug' {

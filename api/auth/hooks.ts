@@ -1,4 +1,4 @@
-import { APIError } from 'better-auth/api'
+import { APIError, createAuthMiddleware, isAPIError } from 'better-auth/api'
 import { newId } from '../../shared/base/ids.ts'
 import { type Actor, type AuditEntry, audit } from '../../shared/keys/audit.ts'
 import type { Services } from '../../shared/services.ts'
@@ -8,20 +8,12 @@ type Place = { id: string }
 
 const by = ({ id, email }: Person): Actor => ({ kind: 'user', id, name: email })
 
-/** The library takes lists of roles; a member has one. Throws 400. */
-function assertOneRole(role: string): void {
-  if (role === 'member' || role === 'admin' || role === 'owner') return
-  throw new APIError('BAD_REQUEST', { code: 'INVALID_ROLE', message: 'The role must be member, admin or owner.' })
-}
-
-/** What every organisation has from its beginning, and what its members may be. */
+/** What every organisation has from its beginning. */
 export function organisationDefaults({ db }: Services) {
   return {
     beforeCreateOrganization: async ({ organization }: { organization: { name?: string } }) => ({
       data: { name: organization.name, slug: newId('org') },
     }),
-    beforeCreateInvitation: async ({ invitation }: { invitation: { role: string } }) => assertOneRole(invitation.role),
-    beforeUpdateMemberRole: async ({ newRole }: { newRole: string }) => assertOneRole(newRole),
     afterCreateOrganization: async ({ organization, user }: { organization: Place; user: Person }) => {
       await db.wallet.upsert({
         where: { organisationId: organization.id },
@@ -34,15 +26,69 @@ export function organisationDefaults({ db }: Services) {
 }
 
 type Invitation = { id: string; email: string; role: string }
-type Member = { userId: string; role: string }
+type Member = { organizationId: string; userId: string; role: string }
 
-/** Notes who invited, joined, left and was given which role. `actor` is whoever sent the request at hand. */
-export function auditHooks({ db }: Services, actor: () => Promise<Actor>) {
+/** Withdraws the invitations that somebody made and could not make in a new role; without a role, all. */
+async function withdrawInvitations({ db }: Services, { organizationId, userId }: Member, newRole?: string) {
+  if (newRole === 'owner') return
+  await db.invitation.updateMany({
+    where: {
+      organisationId: organizationId,
+      inviterId: userId,
+      status: 'pending',
+      ...(newRole === 'admin' && { role: 'owner' }),
+    },
+    data: { status: 'canceled' },
+  })
+}
+
+/** Who may invite and join. The invitations of whoever may no longer invite are no way back. */
+export function invitationRules(services: Services) {
+  return {
+    // An invitation carries names of the inviter's choice to a stranger.
+    beforeCreateInvitation: async ({ inviter }: { inviter: { emailVerified: boolean } }) => {
+      if (inviter.emailVerified) return
+      throw new APIError('FORBIDDEN', {
+        code: 'EMAIL_NOT_VERIFIED',
+        message: 'Confirm your email address first: we sent you a link.',
+      })
+    },
+    beforeAcceptInvitation: async ({ user, organization }: { user: Person; organization: Place }) => {
+      const where = { organisationId_userId: { organisationId: organization.id, userId: user.id } }
+      if (!(await services.db.membership.findUnique({ where }))) return
+      throw new APIError('BAD_REQUEST', { code: 'ALREADY_A_MEMBER', message: 'You are a member already.' })
+    },
+    beforeUpdateMemberRole: ({ member, newRole }: { member: Member; newRole: string }) =>
+      withdrawInvitations(services, member, newRole),
+    beforeRemoveMember: ({ member }: { member: Member }) => withdrawInvitations(services, member),
+  }
+}
+
+/** What a request is known by while the library handles it. */
+export type Acting = { headers: Headers; formerName?: string }
+
+/**
+ * Notes who invited, joined, was removed, was given which role, and renamed the organisation. `actor` is whoever sent the
+ * request at hand.
+ */
+export function auditHooks({ db }: Services, actor: () => Promise<Actor>, acting: () => Acting) {
   const note = async (organisation: Place, entry: Pick<AuditEntry, 'action' | 'target' | 'changes'>) =>
     audit(db, { organisationId: organisation.id, actor: await actor(), ...entry })
   const invitee = ({ id, email }: Invitation) => ({ id, name: email })
   const person = ({ id, email }: Person) => ({ id, name: email })
   return {
+    beforeUpdateOrganization: async ({ member }: { member: Member }) => {
+      const { name } = await db.organisation.findUniqueOrThrow({ where: { id: member.organizationId } })
+      acting().formerName = name
+    },
+    afterUpdateOrganization: async ({ organization }: { organization: (Place & { name: string }) | null }) => {
+      const { formerName } = acting()
+      if (!organization || organization.name === formerName) return
+      await note(organization, {
+        action: 'organisation.changed',
+        changes: { name: [formerName, organization.name] },
+      })
+    },
     afterCreateInvitation: (event: { invitation: Invitation; organization: Place }) =>
       note(event.organization, {
         action: 'member.invited',
@@ -51,6 +97,8 @@ export function auditHooks({ db }: Services, actor: () => Promise<Actor>) {
       }),
     afterCancelInvitation: (event: { invitation: Invitation; organization: Place }) =>
       note(event.organization, { action: 'invitation.cancelled', target: invitee(event.invitation) }),
+    afterRejectInvitation: (event: { user: Person; organization: Place }) =>
+      note(event.organization, { action: 'invitation.declined', target: person(event.user) }),
     afterAcceptInvitation: (event: { invitation: Invitation; user: Person; organization: Place }) =>
       note(event.organization, {
         action: 'member.joined',
@@ -70,4 +118,21 @@ export function auditHooks({ db }: Services, actor: () => Promise<Actor>) {
         changes: { role: [event.previousRole, event.member.role] },
       }),
   }
+}
+
+/** What is to be done after somebody left, for which the library has no hook of its own. */
+export function afterLeaving(services: Services, actorOf: () => Promise<Actor>) {
+  return createAuthMiddleware(async ({ path, context }) => {
+    if (path !== '/organization/leave' || isAPIError(context.returned)) return
+    const member = context.returned as Member
+    await withdrawInvitations(services, member)
+    const actor = await actorOf()
+    await audit(services.db, {
+      organisationId: member.organizationId,
+      actor,
+      action: 'member.removed',
+      target: { id: member.userId, name: actor.name },
+      changes: { role: [member.role, null] },
+    })
+  })
 }

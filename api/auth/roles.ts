@@ -1,5 +1,5 @@
 /** From the humblest to the highest: each may do what the ones before may (docs/decisions/accounts.md). */
-const roles = ['member', 'admin', 'owner'] as const
+export const roles = ['member', 'admin', 'owner'] as const
 export type Role = (typeof roles)[number]
 
 /** Whether a role may do what another may. */

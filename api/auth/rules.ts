@@ -1,21 +1,27 @@
-import { APIError, createAuthMiddleware } from 'better-auth/api'
+import { APIError, createAuthMiddleware, getSessionFromCtx } from 'better-auth/api'
 import type { Redis } from '../../shared/io/redis.ts'
 import type { Services } from '../../shared/services.ts'
-import { consume } from './limits.ts'
+import { consume, type Rule } from './limits.ts'
+
+const emails: Rule = { windowS: 3_600, most: 5 }
 
 /** Sign-ins tried, and emails sent, for one address: whoever asks from many places meets this limit. */
-const byEmail: Record<string, { windowS: number; most: number }> = {
+const byEmail: Record<string, Rule & { signedIn?: true }> = {
   '/sign-in/email': { windowS: 900, most: 20 },
-  '/request-password-reset': { windowS: 3_600, most: 5 },
-  '/send-verification-email': { windowS: 3_600, most: 5 },
+  '/request-password-reset': emails,
+  '/send-verification-email': emails,
+  '/change-email': { ...emails, signedIn: true },
+  '/organization/invite-member': { ...emails, signedIn: true },
 }
 
 /** A hook that limits what is tried for one email address. Throws 429. */
 export function limitByEmail(redis: Redis) {
   return createAuthMiddleware(async ctx => {
     const rule = byEmail[ctx.path]
-    const email: unknown = ctx.body?.email
+    const email: unknown = ctx.body?.email ?? ctx.body?.newEmail
     if (!rule || typeof email !== 'string') return
+    // What is refused anyway must not use up the limit.
+    if (rule.signedIn && !(await getSessionFromCtx(ctx))) return
     const { allowed, retryAfterS } = await consume(redis, `email:${ctx.path}:${email.toLowerCase()}`, rule)
     if (allowed) return
     throw new APIError(

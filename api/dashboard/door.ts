@@ -1,12 +1,17 @@
 import { existsSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
 import { join } from 'node:path'
+import type { Readable } from 'node:stream'
 import type Koa from 'koa'
 import sirv, { type RequestHandler } from 'sirv'
 import { GatewayError } from '../../shared/base/errors.ts'
+import { parseJson, refuseNul } from '../../shared/base/json.ts'
+import { validate } from '../../shared/base/validate.ts'
+import type { Logger } from '../../shared/io/log.ts'
 import type { Services } from '../../shared/services.ts'
 import { clientAddress } from '../auth/address.ts'
 import { addressHeader, authPath } from '../auth/auth.ts'
+import { type AuthRoute, authRoutes } from '../auth/routes.ts'
 import type { Context, State } from '../endpoint.ts'
 import { readBody } from '../middleware/body.ts'
 import { assertOwnOrigin } from '../middleware/session.ts'
@@ -38,18 +43,36 @@ export function dashboard(services: Services): Koa.Middleware<State> {
     ctx.set('x-request-id', ctx.state.requestId)
     ctx.respond = false
     ctx.req.url = ctx.url.slice('/dashboard'.length) || '/'
+    // Nobody needs a part of a page, and a range that ends before it begins would break the answer off.
+    delete ctx.req.headers.range
+    endWithFile(ctx.res, services.log)
     pages(ctx.req, ctx.res)
   }
 }
 
-/** The built pages. An address that is no file is one of the application's own. */
+/** The built pages. An address that is no file is one of the application's own, but for those of assets. */
 function openPages(services: Services): RequestHandler {
   return sirv(builtPages, {
     single: true,
+    ignores: [/^\/assets\//],
     gzip: true,
     brotli: true,
     etag: true,
     setHeaders: (response, path) => setPageHeaders(response, path, services),
+  })
+}
+
+/**
+ * The file that is sent is closed when its reader leaves before the end, and one that is gone since the start, as after a new
+ * build, breaks off its answer and nothing else.
+ */
+function endWithFile(response: ServerResponse, log: Logger): void {
+  response.once('pipe', (file: Readable) => {
+    response.once('close', () => file.destroy())
+    file.once('error', error => {
+      log.error({ err: error }, 'a file of the dashboard cannot be read')
+      response.destroy()
+    })
   })
 }
 
@@ -73,30 +96,48 @@ function contentPolicy({ config }: Services): string {
 }
 
 function setPageHeaders(response: ServerResponse, path: string, services: Services): void {
-  if (path.includes('/assets/')) return void response.setHeader('cache-control', `public, max-age=${yearS}, immutable`)
+  if (path.startsWith('/assets/'))
+    return void response.setHeader('cache-control', `public, max-age=${yearS}, immutable`)
   response.setHeader('cache-control', 'no-cache')
   response.setHeader('content-security-policy', contentPolicy(services))
   response.setHeader('x-frame-options', 'DENY')
 }
 
-/** Hands a request to the accounts' library, which speaks fetch. */
+/** Hands a request that one of `authRoutes` takes to the accounts' library, which speaks fetch. */
 async function authenticate(ctx: Context): Promise<void> {
   const { req, state } = ctx
+  const isGet = ctx.method === 'GET'
+  if (!isGet) assertOwnOrigin(ctx)
+  const route = authRoute(ctx)
+  const taken = validate(route.takes, isGet ? { ...ctx.query } : parseJson(await readBody(req, mostAuthBytes)))
+  refuseNul(taken)
+  const origin = `http://${req.headers.host}`
+  if (!URL.canParse(origin)) throw new GatewayError('invalid_request', 'The Host header names no host.')
   const headers = new Headers()
   for (const [name, value] of Object.entries(req.headers)) if (value !== undefined) headers.set(name, String(value))
+  headers.delete('content-length')
   headers.set(addressHeader, clientAddress(req, state.services.config.trustedProxies))
-  const hasBody = ctx.method !== 'GET' && ctx.method !== 'HEAD'
-  if (hasBody) assertOwnOrigin(ctx)
-  const body = hasBody ? await readBody(req, mostAuthBytes) : null
-  const url = new URL(ctx.url, `http://${req.headers.host ?? 'localhost'}`)
+  const request = new Request(new URL(ctx.path + (isGet ? ctx.search : ''), origin), {
+    method: ctx.method,
+    headers,
+    ...(!isGet && { body: JSON.stringify(taken) }),
+  })
   const auth = await state.auth()
-  const answer = await auth.handle(
-    new Request(url, { method: ctx.method, headers, body: body && new Uint8Array(body) }),
-  )
+  const answer = await auth.handle(request, route.alone ? String(taken.organizationId) : null)
   ctx.status = answer.status
   for (const [name, value] of answer.headers) if (name !== 'set-cookie') ctx.set(name, value)
   const cookies = answer.headers.getSetCookie()
   if (cookies.length > 0) ctx.set('set-cookie', cookies)
   ctx.set('cache-control', 'no-store')
   ctx.body = Buffer.from(await answer.arrayBuffer())
+}
+
+/** Which of `authRoutes` a request is for. Throws 404, 405. */
+function authRoute({ method, path }: Context): AuthRoute {
+  const route = authRoutes.get(path.slice(authPath.length))
+  if (!route) throw new GatewayError('not_found', `There is no ${method} ${path}.`)
+  if (method === route.method) return route
+  throw new GatewayError('method_not_allowed', `${path} takes ${route.method}, not ${method}.`, {
+    headers: { allow: route.method },
+  })
 }

@@ -1,4 +1,5 @@
 import { GatewayError } from '../../shared/base/errors.ts'
+import { refuseNul } from '../../shared/base/json.ts'
 import { hasRole, type Role } from '../auth/roles.ts'
 import type { Context } from '../endpoint.ts'
 
@@ -13,14 +14,16 @@ export async function enterSession(access: SessionAccess, ctx: Context): Promise
   if (ctx.method !== 'GET') assertOwnOrigin(ctx)
   const auth = await state.auth()
   const cookie = req.headers.cookie ?? ''
-  const person = cookie === '' ? null : await auth.person(new Headers({ cookie }))
+  const { person, cookies } = await auth.session(new Headers({ cookie }))
   if (!person) throw new GatewayError('not_signed_in', 'Sign in first.')
+  if (cookies.length > 0) ctx.set('set-cookie', cookies)
   state.person = person
   state.actor = { kind: 'user', id: person.id, name: person.email }
   state.wide.person = person.id
   if (access === 'operator' && !person.operator)
     throw new GatewayError('insufficient_role', 'This page is for operators of the service.')
   if (typeof access !== 'object') return
+  refuseNul(ctx.params)
   const organisationId = String(ctx.params.organisation)
   const where = { organisationId_userId: { organisationId, userId: person.id } }
   const membership = await state.services.db.membership.findUnique({ where })

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import { newId } from '../../shared/base/ids.ts'
 import { nanoFromUsd, usdFromNano } from '../../shared/base/money.ts'
-import { operatorActor } from '../../shared/keys/audit.ts'
+import { audit, operatorActor } from '../../shared/keys/audit.ts'
 import { type KeyRecord, newKey } from '../../shared/keys/keys.ts'
 import type { Services } from '../../shared/services.ts'
 import { checkLedger, type Invariant } from '../../shared/wallet/check.ts'
@@ -26,7 +26,11 @@ const organisations: Command[] = [
     help: '--name N',
     flags: z.strictObject({ name: z.string().min(1).max(200) }),
     async run({ db }, { name }) {
-      const row = await db.organisation.create({ data: { id: newId('org'), name, wallet: { create: {} } } })
+      const row = await db.$transaction(async tx => {
+        const created = await tx.organisation.create({ data: { id: newId('org'), name, wallet: { create: {} } } })
+        await audit(tx, { organisationId: created.id, actor: operatorActor, action: 'organisation.created' })
+        return created
+      })
       return { data: { id: row.id, name, created_at: row.createdAt.toISOString() }, text: row.id }
     },
   }),

@@ -1,4 +1,5 @@
-import { createTransport, type Transporter } from 'nodemailer'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Transporter } from 'nodemailer'
 import type { Config } from '../base/config.ts'
 import type { Logger } from './log.ts'
 import type { Redis } from './redis.ts'
@@ -8,6 +9,10 @@ export type Mail = { to: string; subject: string; text: string; link?: { label: 
 export type OutboxMail = Mail & { sentAt: string }
 
 const timeoutMs = 15_000
+/** Longer than a slow server's time-outs add up to for one email. */
+const mostSendMs = 60_000
+const mostSending = 1_000
+const lastMomentMs = 2_000
 const mostKept = 50
 const keptSeconds = 24 * 3_600
 const outboxName = 'outbox'
@@ -21,20 +26,30 @@ export class Mailer {
   readonly #settings: Config['email']
   readonly #redis: Redis
   readonly #log: Logger
+  /** What `post` is sending. */
+  readonly #sending = new Set<Promise<void>>()
 
-  constructor(settings: Config['email'], redis: Redis, log: Logger) {
-    const timeouts = { connectionTimeout: timeoutMs, greetingTimeout: timeoutMs, socketTimeout: timeoutMs }
-    this.#transport = settings.smtpUrl ? createTransport({ url: settings.smtpUrl, pool: true, ...timeouts }) : null
+  private constructor(transport: Transporter | null, settings: Config['email'], redis: Redis, log: Logger) {
+    this.#transport = transport
     this.#settings = settings
     this.#redis = redis
     this.#log = log
+  }
+
+  /** The SMTP client is loaded only where it is used. */
+  static async open(settings: Config['email'], redis: Redis, log: Logger): Promise<Mailer> {
+    if (!settings.smtpUrl) return new Mailer(null, settings, redis, log)
+    const { createTransport } = await import('nodemailer')
+    const timeouts = { connectionTimeout: timeoutMs, greetingTimeout: timeoutMs, socketTimeout: timeoutMs }
+    return new Mailer(createTransport({ url: settings.smtpUrl, pool: true, ...timeouts }), settings, redis, log)
   }
 
   /** Hands an email to the mail server. Throws what the connection or the server's refusal throws. */
   async send(mail: Mail): Promise<void> {
     if (this.#transport) {
       const { to, subject } = mail
-      await this.#transport.sendMail({ from: this.#settings.from, to, subject, ...bodies(mail) })
+      const signal = AbortSignal.timeout(mostSendMs)
+      await this.#transport.sendMail({ from: this.#settings.from, to, subject, ...bodies(mail), signal })
       return
     }
     this.#log.info({ to: mail.to, subject: mail.subject, link: mail.link?.url }, 'email not sent: SMTP_URL is not set')
@@ -48,6 +63,21 @@ export class Mailer {
       .exec()
   }
 
+  /**
+   * Sends an email without letting whoever asked for it wait: how long that takes, or that it fails, would tell whether an address
+   * is known. What fails is logged.
+   */
+  async post(mail: Mail): Promise<void> {
+    if (this.#sending.size >= mostSending)
+      return this.#log.warn({ subject: mail.subject }, 'email dropped: too many wait')
+    const sending = this.send(mail).catch(error =>
+      this.#log.warn({ err: error, subject: mail.subject }, 'email not sent'),
+    )
+    if (!this.#transport) return sending
+    this.#sending.add(sending)
+    void sending.finally(() => this.#sending.delete(sending))
+  }
+
   /** The latest emails, newest first; null where this is no development machine. */
   async outbox(): Promise<OutboxMail[] | null> {
     if (this.#transport || !this.#settings.outbox) return null
@@ -55,8 +85,11 @@ export class Mailer {
     return kept.map(text => JSON.parse(text) as OutboxMail)
   }
 
-  close(): void {
-    this.#transport?.close()
+  /** Gives the emails on their way a moment to leave. */
+  async close(): Promise<void> {
+    if (this.#sending.size > 0)
+      await Promise.race([Promise.all(this.#sending), sleep(lastMomentMs, undefined, { ref: false })])
+    this.#transport?.close({ force: true })
   }
 }
 

@@ -11,6 +11,8 @@ export class MailServer {
   refusing = false
   /** How often it was asked to take an email. */
   asked = 0
+  /** It says what becomes of an email after this. */
+  until: Promise<void> = Promise.resolve()
   readonly #server: SMTPServer
 
   private constructor() {
@@ -19,7 +21,8 @@ export class MailServer {
       disabledCommands: ['STARTTLS', 'AUTH'],
       onData: (stream, { envelope }, done) => {
         this.asked++
-        void text(stream).then(raw => {
+        void text(stream).then(async raw => {
+          await this.until
           if (this.refusing) return done(Object.assign(new Error('Try again later'), { responseCode: 451 }))
           const to = envelope.rcptTo.map(({ address }) => address)
           const header = raw.slice(0, raw.indexOf('\r\n\r\n')).replace(/\r\n[ \t]+/g, ' ')

@@ -9,6 +9,7 @@ const texts: Record<string, string> = {
   'provisioning_key.created': 'issued the provisioning key',
   'provisioning_key.revoked': 'revoked the provisioning key',
   'organisation.created': 'created the organisation',
+  'organisation.changed': 'changed the organisation',
   'member.invited': 'invited',
   'invitation.cancelled': 'withdrew the invitation of',
   'member.removed': 'removed the member',
@@ -21,6 +22,7 @@ const texts: Record<string, string> = {
 const ownTexts: Record<string, string> = {
   'member.joined': 'joined the organisation',
   'member.removed': 'left the organisation',
+  'invitation.declined': 'declined the invitation',
 }
 
 /** The things that the log can be filtered by. */

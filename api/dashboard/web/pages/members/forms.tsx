@@ -13,7 +13,7 @@ export function InviteForm() {
   const [email, setEmail] = useState('')
   const [role, setRole] = useState('member')
   const invite = useMutation({
-    mutationFn: () => callAuth('organization/invite-member', { email, role, organizationId: place.id, resend: true }),
+    mutationFn: () => callAuth('organization/invite-member', { email, role, organizationId: place.id }),
     onSuccess: async () => {
       notifications.show({ title: 'Invitation sent', message: `${email} can join for seven days.` })
       setEmail('')
