@@ -233,6 +233,16 @@ test.serial('told of a low balance once, and again after it was above; held depo
   t.deepEqual(await look(empty), [], 'a wallet that never had money does not run low')
 })
 
+test.serial('told of a low balance where a held deposit went back twice: it holds nothing, and no less', async t => {
+  const { organisationId } = await world({ usd: '6' })
+  const { accounts } = gateway.services
+  const availableAt = new Date(clock.now() + dayMs)
+  for (const usd of ['10', '-10', '-10'])
+    await accounts.deposit({ organisationId, amountNano: nanoFromUsd(usd), method: 'ach', availableAt })
+  const [alert] = await look(organisationId)
+  t.like(alert?.data, { balance_usd: -4, held_usd: 0 })
+})
+
 test.serial('told once by two workers that look at the same moment', async t => {
   const { organisationId, key } = await world({ usd: '5.05' })
   await spend(key, 0.09)

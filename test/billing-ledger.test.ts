@@ -114,6 +114,8 @@ test('the ledger of a month: charges by day and key or one by one, everything el
     ['/billing/ledger?detail=entries&after=2026-11-01T00:00:00.000Z_key', 'after'],
     ['/billing/ledger?after=x', 'after'],
     ['/billing/ledger?after=2026-11-41T00:00:00.000Z_1', 'after'],
+    ['/billing/ledger?after=0000-01-01T00:00:00.000Z_1', 'after'],
+    ['/billing/ledger?detail=entries&after=0000-01-01T00:00:00.000Z_1', 'after'],
     ['/billing/ledger?kind=hold', 'kind'],
     ['/billing/ledger.csv?from=2026-11&to=2026-10', 'to'],
     ['/billing/ledger.csv?from=2025-11&to=2026-11', 'to'],

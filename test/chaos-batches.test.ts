@@ -31,6 +31,8 @@ import { type PrivateServer, privatePostgres, privateRedis } from './support/sta
 const refusedEach = 50
 const inFlight = 64
 const leastKills = 4
+/** `CHAOS_LINES=20000 node test/run.ts test/chaos-batches.test.ts` for a long run. */
+const killedLines = Number(process.env.CHAOS_LINES ?? 5_000)
 
 let postgres: PrivateServer
 let redis: PrivateServer
@@ -156,11 +158,11 @@ test.serial('completed, every line once, though workers are killed all the time'
   t.timeout(240_000)
   // A killed worker is started again at once, while the other goes on.
   const pair = [startWorker(), startWorker()]
-  const run = await begin(20_000)
+  const run = await begin(killedLines)
   let kills = 0
   // Whoever survives takes the batch over, so that the next kill hits it again.
   for (; kills <= leastKills; kills++) {
-    await more(run, 500 + Math.random() * 3_000)
+    await more(run, killedLines * (0.025 + 0.15 * Math.random()))
     await sleep(Math.random() * 100)
     await (await pair[kills % 2]!).kill()
     if (kills < leastKills) pair[kills % 2] = startWorker()

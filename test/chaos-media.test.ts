@@ -10,9 +10,10 @@ import { ledgerCheck } from './support/chaos.ts'
 import { eventually, type Gateway, type Process, startGateway, startProcess } from './support/gateway.ts'
 import { freshDatabase, type PrivateServer, privateRedis } from './support/stack.ts'
 
-const count = 2_000
+/** `CHAOS_JOBS=2000 node test/run.ts test/chaos-media.test.ts` for a long run. */
+const count = Number(process.env.CHAOS_JOBS ?? 500)
 const submittedAtOnce = 20
-const killEveryMs = 3_000
+const killEveryMs = 2_000
 const leastKills = 5
 
 let database: Awaited<ReturnType<typeof freshDatabase>>

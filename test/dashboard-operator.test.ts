@@ -125,8 +125,9 @@ test('an operator finds and makes organisations, credits them and issues provisi
     ],
   ] as const)
     t.like(await visitor.json(`${path}/credits`, { body }), expected)
-  for (const body of [{ amount_usd: -1, method: 'grant' }, { amount_usd: 0, method: 'grant' }, { amount_usd: 5 }])
-    t.is((await visitor.fetch(`${path}/credits`, { body })).status, 400)
+  for (const amount_usd of [-1, 0, 1e-10])
+    t.is((await visitor.fetch(`${path}/credits`, { body: { amount_usd, method: 'grant' } })).status, 400)
+  t.is((await visitor.fetch(`${path}/credits`, { body: { amount_usd: 5 } })).status, 400)
 
   const key = await visitor.json<NewProvisioningKey>(`${path}/provisioning-keys`, { method: 'POST' })
   t.is((await gateway.fetch('/api/v1/keys', { key: key.secret })).status, 200)

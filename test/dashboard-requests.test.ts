@@ -80,6 +80,8 @@ test('a request is found by every filter, and by the beginning of each of its id
     [`?to=${plain.createdAt.toISOString()}`, ['plain']],
     [`?from=${embedding.createdAt.toISOString()}&type=embedding`, ['embedding']],
     [`?from=${new Date(Date.now() + dayMs).toISOString()}`, []],
+    ['?from=0000-01-01T00:00:00Z&type=video', ['job']],
+    ['?to=0000-01-01T00:00:00Z', []],
   ]
   for (const [query, found] of cases) {
     const { data } = await list(query)
@@ -176,4 +178,18 @@ test('400 and 404 for what cannot be asked, and for what another organisation ha
     within(world.gateway.services.db, { ms: 5, param: 'from' }, tx => tx.$queryRaw`SELECT pg_sleep(5)::text`),
     { code: 'invalid_request', message: /shorter time/ },
   )
+})
+
+test('searches leave connections to others, however many there are at once', async t => {
+  const { db } = world.gateway.services
+  let running = 0
+  let most = 0
+  const search = () =>
+    within(db, { ms: 5_000, param: 'from' }, async tx => {
+      most = Math.max(most, ++running)
+      await tx.$queryRaw`SELECT pg_sleep(0.1)::text`
+      running--
+    })
+  await Promise.all(Array.from({ length: 12 }, search))
+  t.true(most <= 3, `${most} at once`)
 })

@@ -35,8 +35,8 @@ test.serial('ACH is held, released by time, and reversed after that', async t =>
   await take(t, gateway, [stripe.sessionEvent(session, 'completed')])
   t.is(await standing(gateway, person), '100/0/100 processing 0')
   const { heldReleaseAt } = await gateway.services.accounts.view(person.organisationId)
-  t.is(heldReleaseAt?.getTime(), nowMs + 5 * dayMs)
-  nowMs += 4 * dayMs
+  t.is(heldReleaseAt?.getTime(), nowMs + 7 * dayMs)
+  nowMs += 6 * dayMs
   await take(t, gateway, [stripe.sessionEvent(session, 'async_payment_succeeded')])
   t.is(await standing(gateway, person), '100/0/100 paid 0')
   nowMs += dayMs
@@ -44,7 +44,7 @@ test.serial('ACH is held, released by time, and reversed after that', async t =>
 
   const second = await payer(gateway, stripe, { ...person, usd: 40 })
   await take(t, gateway, [stripe.sessionEvent(second.session, 'completed')])
-  nowMs += 6 * dayMs
+  nowMs += 8 * dayMs
   t.is(await standing(gateway, second), '140/140/0 processing 0')
   await take(t, gateway, [stripe.sessionEvent(second.session, 'async_payment_failed')])
   t.is(await standing(gateway, second), '100/100/0 failed 0')
@@ -96,6 +96,7 @@ test.serial(
       'payment_intent_data[metadata][top_up]': id,
       'allowed_payment_method_types[0]': 'card',
       'allowed_payment_method_types[1]': 'us_bank_account',
+      'payment_method_options[us_bank_account][verification_method]': 'instant',
       'line_items[0][price_data][currency]': 'usd',
       'line_items[0][price_data][unit_amount]': '500',
       client_reference_id: id,
@@ -105,7 +106,7 @@ test.serial(
     })
     t.is(await standing(gateway, { organisationId, session, topUpId: id }), '5/5/0 paid 0')
     const wallet = { balance_usd: 5, available_usd: 5, reserved_usd: 0, held_usd: 0, held_release_at: null }
-    const payments = { minimum_usd: 5, maximum_usd: 10_000, ach_hold_days: 5 }
+    const payments = { minimum_usd: 5, maximum_usd: 10_000, ach_hold_days: 7 }
     t.deepEqual(await visitor.json(`${base}/billing`), { wallet, payments })
     const { data } = await visitor.json<{ data: TopUp[] }>(`${base}/top-ups`)
     t.like(data[0], { id, status: 'paid', method: 'card', available_at: null, created_by: visitor.email })

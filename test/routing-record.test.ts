@@ -1,4 +1,6 @@
 import test from 'ava'
+import { newId } from '../shared/base/ids.ts'
+import { logJob, logJobEnd } from '../shared/wallet/jobs.ts'
 import type { RoutingRecord } from '../shared/wallet/routing-record.ts'
 import { json } from './emulators/emulator.ts'
 import { startFal } from './emulators/fal.ts'
@@ -172,3 +174,43 @@ test.serial('a delayed job has the calls of its run, a line of a batch the batch
   t.is(output.length, 2)
   t.deepEqual(await world.gateway.settled(), [])
 })
+
+test.serial(
+  'a job keeps estimated costs as they are, however high, and counts of tokens that fit their columns',
+  async t => {
+    const { db } = world.gateway.services
+    const { organisationId } = account
+    const of = { organisationId, keyId: 'key_x', month: '2026-11', capNano: null, requestId: newId('req') }
+    const job = {
+      ...of,
+      id: newId('ajob'),
+      kind: 'async',
+      environment: 'live',
+      model: 'gpt-5',
+      createdAt: new Date(),
+    } as const
+    const candidate = { model: 'gpt-5', provider: 'openai', score: 1, quality: 90, latencyMs: null, excluded: null }
+    const counts = { promptTokens: 2 ** 40, completionTokens: 1, cachedTokens: 0, reasoningTokens: 0, estimated: false }
+    const call = {
+      ...{
+        model: 'gpt-5',
+        provider: 'openai',
+        mode: null,
+        upstreamId: null,
+        finishReason: 'stop',
+        attempts: 1,
+        ...counts,
+      },
+      ...{
+        firstByteMs: null,
+        routing: { reason: 'auto', candidates: [{ ...candidate, estimatedCostNano: 5_000_000_000 }] },
+      },
+    }
+    await logJob(db, job, 0n)
+    const end = { provider: 'openai', status: 200, errorCode: null, costNano: 0n, nowMs: Date.now(), attempts: 1, call }
+    await logJobEnd(db, job, end)
+    const row = await db.generation.findFirstOrThrow({ where: { id: job.id } })
+    t.is(row.promptTokens, 2 ** 31 - 1)
+    t.is((row.routing as RoutingRecord).candidates![0]!.estimatedCostNano, 5_000_000_000)
+  },
+)

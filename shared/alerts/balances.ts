@@ -35,10 +35,13 @@ export async function tellOfBalances(services: Services): Promise<number> {
   return told
 }
 
-/** Deposits of an organisation `o` that cannot be spent yet. */
+/** Deposits of an organisation `o` that cannot be spent yet, as the wallet has them: what went back twice holds nothing. */
 const heldNano = (now: Date) => Prisma.sql`(
-  SELECT coalesce(sum(amount_nano), 0)::bigint FROM ledger_entries
-  WHERE organisation_id = o.id AND kind = 'deposit' AND available_at > ${now})`
+  SELECT coalesce(sum(amount_nano), 0)::bigint FROM (
+    SELECT sum(amount_nano) AS amount_nano FROM ledger_entries
+    WHERE organisation_id = o.id AND kind = 'deposit' AND available_at > ${now}
+    GROUP BY available_at HAVING sum(amount_nano) > 0
+  ) held)`
 
 /** Forgets that a balance was low where it is no more, or where nobody wants to know. */
 async function rearm(db: Connection, now: Date): Promise<void> {

@@ -76,7 +76,7 @@ const variables = z.object({
   STRIPE_SECRET_KEY: z.string().min(1).optional(),
   STRIPE_WEBHOOK_SECRET: z.string().min(1).optional(),
   STRIPE_BASE_URL: url('https:', 'http:').optional(),
-  ACH_HOLD_DAYS: z.coerce.number().int().min(0).max(60).default(5),
+  ACH_HOLD_DAYS: z.coerce.number().int().min(0).max(60).default(7),
 })
 
 /** `webhookSecret` verifies what a provider calls back with, where it signs with a secret of the account. */

@@ -39,6 +39,8 @@ export class StripeApi {
         {
           mode: 'payment',
           allowed_payment_method_types: ['card', 'us_bank_account'],
+          // With micro-deposits, Stripe reports a debit that begins days later or never, and its hold would end before.
+          payment_method_options: { us_bank_account: { verification_method: 'instant' } },
           line_items: [
             {
               quantity: 1,

@@ -133,8 +133,9 @@ export async function logJobEnd(tx: Connection, { id, createdAt }: JobLine, end:
 const mostInt = 2 ** 31 - 1
 
 /** Whatever a provider says, as a row can hold it. */
-function storableCall(call: JobCall): JobCall {
+function storableCall({ routing, ...figures }: JobCall): JobCall {
   const fit = (name: string, value: unknown) =>
     typeof value === 'number' ? Math.min(value, mostInt) : storable(name, value)
-  return JSON.parse(JSON.stringify(call, fit))
+  const row: JobCall = JSON.parse(JSON.stringify(figures, fit))
+  return routing ? { ...row, routing: JSON.parse(JSON.stringify(routing, storable)) } : row
 }

@@ -33,7 +33,7 @@ export type StatementPage = {
   after?: string | undefined
 }
 
-const cursorShape = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)_(\w{1,60})$/
+const cursorShape = /^(20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)_(\w{1,60})$/
 
 /** Whether a text is the cursor of a statement's line. */
 export function isCursor(text: string, detail: Detail): boolean {

@@ -22,7 +22,7 @@ type Method = 'card' | 'us_bank_account'
 export type StripeEvent = { id: string; type: string; data: { object: Record<string, unknown> } }
 
 const known =
-  /^(mode|allowed_payment_method_types\[\d\]|line_items\[0\]\[(quantity|price_data\]\[(currency|unit_amount|product_data\]\[name))\]|adaptive_pricing\[enabled\]|customer_email|client_reference_id|metadata\[\w+\]|payment_intent_data\[(description|metadata\]\[\w+)\]|success_url|cancel_url)$/
+  /^(mode|allowed_payment_method_types\[\d\]|payment_method_options\[us_bank_account\]\[verification_method\]|line_items\[0\]\[(quantity|price_data\]\[(currency|unit_amount|product_data\]\[name))\]|adaptive_pricing\[enabled\]|customer_email|client_reference_id|metadata\[\w+\]|payment_intent_data\[(description|metadata\]\[\w+)\]|success_url|cancel_url)$/
 const amountField = 'line_items[0][price_data][unit_amount]'
 const currencyField = 'line_items[0][price_data][currency]'
 

@@ -12,11 +12,14 @@ import { walletJson } from '../../routes/account.ts'
 import { pageOf, paging } from '../../routes/paging.ts'
 import { statementCsv } from '../statement-csv.ts'
 import type { Billing, LedgerLine, LedgerPage, MonthTotals, StartedTopUp, TopUp, TopUpsPage } from '../wire/billing.ts'
+import { within } from './bounded.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
 const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
 const minimumUsd = 5
 const maximumUsd = 10_000
+/** For adding up a month of many millions of charges. */
+const summing = { ms: 10_000, param: 'month' }
 const mostMonths = 12
 
 const billing = endpoint({
@@ -131,7 +134,7 @@ const ledger = endpoint({
       throw new GatewayError('invalid_request', '`after` is the id of no line of this list.', { param: 'after' })
     return pageOf(
       query,
-      page => statementLines(db, { ...page, organisationId, month, detail, kind }),
+      page => within(db, summing, tx => statementLines(tx, { ...page, organisationId, month, detail, kind })),
       async lines => lines.map(presentLine),
     )
   },
@@ -163,7 +166,9 @@ const totals = endpoint({
   answers: { 200: { description: 'The sums by kind.' } },
   async handle({ services: { db, clock }, organisationId, query }): Promise<MonthTotals> {
     const { month = monthOf(clock.now()) } = query
-    const { deposit, charge, refund, adjustment } = await monthTotals(db, organisationId, month)
+    const { deposit, charge, refund, adjustment } = await within(db, summing, tx =>
+      monthTotals(tx, organisationId, month),
+    )
     return {
       month,
       deposits_usd: usdFromNano(deposit),

@@ -24,6 +24,8 @@ const mostPeople = 500
 const mostListed = 100
 const latestCredits = 20
 const mostHoldDays = 365
+/** A nano-dollar: less would be booked as nothing. */
+const leastUsd = 1e-9
 
 /** Whoever acts as an operator is named as one in the organisation's audit log. */
 const asOperator = ({ id, email }: Person): Actor => ({ kind: 'operator', id, name: email })
@@ -181,7 +183,7 @@ const credit = endpoint({
   path: `${base}/{organisation}/credits`,
   summary: 'Credit an organisation',
   body: z.strictObject({
-    amount_usd: z.number().positive().max(1_000_000),
+    amount_usd: z.number().min(leastUsd).max(1_000_000),
     method: z.enum(['grant', 'card', 'ach']),
     hold_days: z.int().min(0).max(mostHoldDays).optional().describe('5 for ACH where absent, else none.'),
   }),

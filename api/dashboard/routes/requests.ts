@@ -111,9 +111,12 @@ function spanOf({ clock }: Services, { from, to }: Pick<Filters, 'from' | 'to'>,
   const madeMs = q === undefined ? null : madeAtMs(q)
   const untilMs = Math.min(to === undefined ? Number.MAX_SAFE_INTEGER : Date.parse(to), clock.now() + dayMs)
   const sinceMs = from === undefined ? (madeMs ?? untilMs - usualDays * dayMs) - dayMs : Date.parse(from)
-  if (madeMs === null) return { from: new Date(sinceMs), to: new Date(untilMs) }
-  return { from: new Date(Math.max(sinceMs, madeMs - dayMs)), to: new Date(Math.min(untilMs, madeMs + dayMs)) }
+  if (madeMs === null) return { from: dateOf(sinceMs), to: dateOf(untilMs) }
+  return { from: dateOf(Math.max(sinceMs, madeMs - dayMs)), to: dateOf(Math.min(untilMs, madeMs + dayMs)) }
 }
+
+/** Postgres knows no year 0, and nothing is older than 1970. */
+const dateOf = (ms: number) => new Date(Math.max(ms, 0))
 
 function statusIs(status: string): Prisma.GenerationWhereInput {
   if (status === 'ok') return { status: { lt: 400 } }

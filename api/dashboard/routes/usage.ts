@@ -23,17 +23,19 @@ const overview = endpoint({
   async handle({ services, organisationId, person, query }): Promise<Overview> {
     const { db, accounts } = services
     const where = { organisationId }
-    const [view, figures, organisation, key, usage, deposit] = await Promise.all([
+    const [view, figures, organisation, key, usage, booked] = await Promise.all([
       accounts.view(organisationId),
       figuresOf(services, organisationId, query.environment),
       db.organisation.findUniqueOrThrow({ where: { id: organisationId }, select: { lowBalanceNano: true } }),
       db.apiKey.findFirst({ where, select: { id: true } }),
       db.usageDay.findFirst({ where, select: { day: true } }),
-      db.ledgerEntry.findFirst({ where: { ...where, kind: 'deposit' }, select: { id: true } }),
+      db.wallet.findUnique({ where, select: { version: true } }),
     ])
     const { object: _, ...wallet } = walletJson(view)
     const { lowBalanceNano } = organisation
-    const isLow = deposit !== null && lowBalanceNano !== null && view.balanceNano - view.heldNano < lowBalanceNano
+    // The first thing that is booked is always a deposit; to look for one would be to pass all charges.
+    const hadMoney = booked !== null && booked.version > 0n
+    const isLow = hadMoney && lowBalanceNano !== null && view.balanceNano - view.heldNano < lowBalanceNano
     return {
       wallet,
       low_balance: { threshold_usd: lowBalanceNano === null ? null : usdFromNano(lowBalanceNano), is_low: isLow },
@@ -42,7 +44,7 @@ const overview = endpoint({
         email_verified: person.emailVerified,
         key_created: key !== null,
         request_made: usage !== null,
-        credits_added: deposit !== null,
+        credits_added: hadMoney,
       },
     }
   },

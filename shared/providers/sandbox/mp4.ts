@@ -1,4 +1,3 @@
-import { BufferTarget, EncodedPacket, EncodedVideoPacketSource, Mp4OutputFormat, Output } from 'mediabunny'
 import { encode } from './h264.ts'
 
 const framesPerSecond = 10
@@ -15,6 +14,8 @@ export type VideoOptions = {
 
 /** A playable MP4 of colour bars and a progress bar, exactly `seconds` long, without sound. */
 export async function videoFile({ seconds, width, height }: VideoOptions): Promise<Buffer> {
+  // Of use to test keys only, so loaded when the first of them needs it.
+  const { BufferTarget, EncodedPacket, EncodedVideoPacketSource, Mp4OutputFormat, Output } = await import('mediabunny')
   const even = (pixels: number) => Math.max(2, Math.round(pixels / 2) * 2)
   const codedWidth = even(width)
   const codedHeight = even(height)
