@@ -122,10 +122,11 @@ test.serial('a first visit loads less than 300 kB, compressed: the sign-in, and 
   }
 })
 
-/** Visits every page in one window, the visitors' first. */
+/** Visits every page in one window, the visitors' first. `watch` gets each window before it shows anything. */
 async function everyPage(
   options: Parameters<Browser['newContext']>[0],
   look: (page: Page, path: string) => Promise<void>,
+  watch: (page: Page) => void = () => {},
 ) {
   for (const [signedIn, paths] of [
     [false, forVisitors],
@@ -133,6 +134,7 @@ async function everyPage(
   ] as const) {
     const context = await window(signedIn, options)
     const page = await context.newPage()
+    watch(page)
     for (const path of paths) {
       await visit(page, path)
       await look(page, path)
@@ -161,10 +163,7 @@ test.serial(
   'on a dark phone no page is hard to read, scrolls sideways, breaks, or asks another origin for anything',
   async t => {
     const problems: string[] = []
-    const watched = new WeakSet<Page>()
     const watch = (page: Page) => {
-      if (watched.has(page)) return
-      watched.add(page)
       page.on('pageerror', error => problems.push(error.message))
       page.on('console', message => {
         const text = message.text()
@@ -175,14 +174,14 @@ test.serial(
         if (!/^(?:data|blob):/.test(url) && new URL(url).origin !== gateway.url) problems.push(url)
       })
     }
-    await everyPage({ colorScheme: 'dark', viewport: { width: 360, height: 740 } }, async (page, path) => {
-      watch(page)
+    const look = async (page: Page, path: string) => {
       const excess = await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
       t.is(excess, 0, `${path} is too wide`)
       // What a colour scheme can change; the rest is the same in both.
       const scan = new AxeBuilder({ page }).withRules(['color-contrast', 'link-in-text-block'])
       t.deepEqual(await barriers(scan), [], path)
-    })
+    }
+    await everyPage({ colorScheme: 'dark', viewport: { width: 360, height: 740 } }, look, watch)
     t.deepEqual(problems, [])
   },
 )

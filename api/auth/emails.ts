@@ -19,21 +19,21 @@ export function emails(mailer: Mailer, publicUrl: string) {
       mailer.post({
         to: email,
         subject: 'Confirm your email address',
-        text: `Hello,\n\nconfirm that this address is yours. API keys can be created afterwards. The link holds for 24 hours.\n\nIf you did not sign up, ignore this email.`,
+        text: `Hello,\n\nConfirm that this address is yours. API keys can be created afterwards. The link holds for 24 hours.\n\nIf you did not sign up, ignore this email.`,
         link: { label: 'Confirm the address', url: page('verify-email', token) },
       }),
     passwordReset: ({ email, name }: Person, token: string) =>
       mailer.post({
         to: email,
         subject: 'Choose a new password',
-        text: `Hello ${name},\n\nsomebody asked for a new password for your account. The link holds for one hour and works once.\n\nIf it was not you, ignore this email: your password stays as it is.`,
+        text: `Hello ${name},\n\nSomebody asked for a new password for your account. The link holds for one hour and works once.\n\nIf it was not you, ignore this email: your password stays as it is.`,
         link: { label: 'Choose a new password', url: page('reset-password', token) },
       }),
     emailChange: ({ email, name }: Person, newEmail: string, token: string) =>
       mailer.post({
         to: email,
         subject: 'Change of your email address',
-        text: `Hello ${name},\n\nsomebody asked to change the address of your account to ${newEmail}. If it was you, allow it; the new address is asked next.\n\nIf it was not you, ignore this email and change your password.`,
+        text: `Hello ${name},\n\nSomebody asked to change the address of your account to ${newEmail}. If it was you, allow it; the new address is asked next.\n\nIf it was not you, ignore this email and change your password.`,
         link: { label: 'Allow the change', url: page('verify-email', token) },
       }),
     invitation: ({ id, email, role, organization, inviter }: Invited) =>

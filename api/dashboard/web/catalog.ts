@@ -15,6 +15,7 @@ export function useModels() {
   })
 }
 
+/** In the order in which pages list them. */
 export const typeNames: Record<string, string> = {
   chat: 'Chat',
   embeddings: 'Embeddings',
@@ -93,11 +94,17 @@ export function priceSummary(model: CatalogModel): string {
   return main ? `${main.price} / ${main.unit}` : ''
 }
 
-/** "$2.63", "$0.0158" */
+const prices = new Intl.NumberFormat('en-US', {
+  style: 'currency',
+  currency: 'USD',
+  minimumFractionDigits: 2,
+  maximumFractionDigits: 9,
+})
+
+/** "$2.625", "$0.01575": what is charged, not less. */
 function priceText(amount: number): string {
-  if (amount === 0) return '$0'
-  if (amount >= 1) return `$${amount.toFixed(2)}`
-  return `$${Number(amount.toPrecision(3))}`
+  // Six digits: more are of the multiplication.
+  return amount === 0 ? '$0' : prices.format(Number(amount.toPrecision(6)))
 }
 
 /** The route of the playground that can try a model; null where there is none. */

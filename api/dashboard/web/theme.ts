@@ -14,11 +14,15 @@ const water: MantineColorsTuple = [
   '#044451',
 ]
 
+/** A title of one long word leaves the button beside it its place. */
+const wrappedTitle = { title: { minWidth: 0 } }
+
 export const theme = createTheme({
   primaryColor: 'water',
   primaryShade: { light: 7, dark: 6 },
   colors: { water },
   autoContrast: true,
+  respectReducedMotion: true,
   defaultRadius: 'sm',
   fontFamily: '-apple-system, BlinkMacSystemFont, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif',
   fontFamilyMonospace: 'ui-monospace, SFMono-Regular, Menlo, Consolas, monospace',
@@ -31,8 +35,17 @@ export const theme = createTheme({
     // Wide tables are scrolled by keyboard too.
     TableScrollContainer: { defaultProps: { scrollAreaProps: { viewportProps: { tabIndex: 0 } } } },
     Button: { defaultProps: { size: 'sm' } },
-    Modal: { defaultProps: { closeButtonProps: { 'aria-label': 'Close' } } },
-    Drawer: { defaultProps: { position: 'right', size: 'lg', closeButtonProps: { 'aria-label': 'Close' } } },
+    // A lone point or sign is no number: a form with one is not sent.
+    NumberInput: { defaultProps: { pattern: '.*[0-9].*' } },
+    Modal: { defaultProps: { closeButtonProps: { 'aria-label': 'Close' }, styles: wrappedTitle } },
+    Drawer: {
+      defaultProps: {
+        position: 'right',
+        size: 'lg',
+        closeButtonProps: { 'aria-label': 'Close' },
+        styles: wrappedTitle,
+      },
+    },
     Fieldset: { defaultProps: { mx: 0 } },
     Badge: { defaultProps: { variant: 'light', radius: 'sm', tt: 'none' } },
   },

@@ -1,5 +1,6 @@
-import { Button, Group, Modal, Stack, Text } from '@mantine/core'
+import { Button, Group, Stack, Text } from '@mantine/core'
 import type { ReactNode } from 'react'
+import { OpenModal } from './dialogs.tsx'
 import { Failure } from './states.tsx'
 
 /** Asks before something that cannot be taken back. */
@@ -7,7 +8,6 @@ export function Confirm({
   title,
   children,
   action,
-  opened,
   pending,
   error,
   danger = true,
@@ -19,7 +19,6 @@ export function Confirm({
   children: ReactNode
   /** What the button does, as a verb: "Revoke key". */
   action: string
-  opened: boolean
   pending: boolean
   error: Error | null
   danger?: boolean
@@ -29,21 +28,26 @@ export function Confirm({
   onClose: () => void
 }) {
   return (
-    <Modal opened={opened} onClose={onClose} title={title} centered>
+    <OpenModal onClose={onClose} title={title} centered>
       <Stack>
         <Text size="sm" component="div">
           {children}
         </Text>
         {error && <Failure error={error} />}
         <Group justify="flex-end">
-          <Button variant="default" onClick={onClose}>
+          <Button variant="default" onClick={onClose} data-autofocus={danger || undefined}>
             {dismiss}
           </Button>
-          <Button color={danger ? 'red' : undefined} loading={pending} onClick={onConfirm} data-autofocus>
+          <Button
+            color={danger ? 'red' : undefined}
+            loading={pending}
+            onClick={onConfirm}
+            data-autofocus={!danger || undefined}
+          >
             {action}
           </Button>
         </Group>
       </Stack>
-    </Modal>
+    </OpenModal>
   )
 }

@@ -1,23 +1,32 @@
-import { ActionIcon, Code, CopyButton, Group, ScrollArea, Tabs, Tooltip } from '@mantine/core'
+import { ActionIcon, Code, Group, ScrollArea, Tabs, Tooltip } from '@mantine/core'
 import { IconCheck, IconCopy } from '@tabler/icons-react'
+import { useEffect, useState } from 'react'
+import { copyText } from './clipboard.ts'
+
+const shownMs = 2_000
 
 /** Copies a text; says so. `label` names what is copied. */
 export function Copy({ value, label }: { value: string; label: string }) {
+  const [outcome, setOutcome] = useState<'copied' | 'refused' | null>(null)
+  useEffect(() => {
+    if (outcome === null) return
+    const timer = setTimeout(() => setOutcome(null), shownMs)
+    return () => clearTimeout(timer)
+  }, [outcome])
+  const copy = async () => setOutcome((await copyText(value)) ? 'copied' : 'refused')
+  const said = { copied: `${label} copied`, refused: 'The browser refuses: select the text instead' }
+  const words = outcome === null ? `Copy ${label}` : said[outcome]
   return (
-    <CopyButton value={value} timeout={2_000}>
-      {({ copied, copy }) => (
-        <Tooltip label={copied ? 'Copied' : `Copy ${label}`} withArrow>
-          <ActionIcon
-            variant="subtle"
-            color={copied ? 'teal' : 'gray'}
-            onClick={copy}
-            aria-label={copied ? `${label} copied` : `Copy ${label}`}
-          >
-            {copied ? <IconCheck size={16} aria-hidden /> : <IconCopy size={16} aria-hidden />}
-          </ActionIcon>
-        </Tooltip>
-      )}
-    </CopyButton>
+    <Tooltip label={words} withArrow>
+      <ActionIcon
+        variant="subtle"
+        color={outcome === 'copied' ? 'teal' : 'gray'}
+        onClick={() => void copy()}
+        aria-label={words}
+      >
+        {outcome === 'copied' ? <IconCheck size={16} aria-hidden /> : <IconCopy size={16} aria-hidden />}
+      </ActionIcon>
+    </Tooltip>
   )
 }
 

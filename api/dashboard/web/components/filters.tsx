@@ -3,7 +3,8 @@ import { useDebouncedCallback } from '@mantine/hooks'
 import { useState } from 'react'
 import { useSearchParams } from 'wouter'
 
-const typingMs = 300
+/** A typing that pauses for so long is looked for. */
+export const typingMs = 300
 
 /** A field of the address that a page filters by; '' = not set. The other fields stay, and so does the browser's history. */
 export function useFilter(name: string): [value: string, set: (value: string) => void] {
@@ -21,11 +22,21 @@ export function useFilter(name: string): [value: string, set: (value: string) =>
   return [address.get(name) ?? '', set]
 }
 
-/** A text that a page filters by, in force when the typing pauses. */
-export function TextFilter({ name, ...field }: { name: string } & Omit<TextInputProps, 'name'>) {
+/** A text that a page filters by, in force when the typing pauses. `clean` takes away what must not stand in an address. */
+export function TextFilter({
+  name,
+  clean = text => text,
+  ...field
+}: { name: string; clean?: (text: string) => string } & Omit<TextInputProps, 'name'>) {
   const [value, set] = useFilter(name)
   const [typed, setTyped] = useState(value)
-  const apply = useDebouncedCallback((text: string) => set(text.trim()), typingMs)
+  const [seen, setSeen] = useState(value)
+  const apply = useDebouncedCallback((text: string) => set(clean(text.trim())), typingMs)
+  if (value !== seen) {
+    setSeen(value)
+    // It was not this field that changed the address, but a link to the page without filters, say.
+    if (value !== clean(typed.trim())) setTyped(value)
+  }
   return (
     <TextInput
       {...field}

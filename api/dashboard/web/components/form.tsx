@@ -8,18 +8,15 @@ export function Form<T>({
   mutation,
   submit,
   children,
-  onSubmit,
   ...button
 }: {
   mutation: UseMutationResult<T, Error, void>
   /** What the button says. */
   submit: string
   children: ReactNode
-  onSubmit?: () => void
 } & ButtonProps) {
   const send = (event: FormEvent) => {
     event.preventDefault()
-    onSubmit?.()
     if (!mutation.isPending) mutation.mutate()
   }
   return (

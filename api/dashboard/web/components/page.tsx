@@ -18,7 +18,7 @@ export function Page({
   return (
     <Stack gap="lg">
       <Group justify="space-between" align="flex-start" gap="sm">
-        <Box maw={720}>
+        <Box maw={720} style={{ minWidth: 0 }}>
           <Title order={1}>{title}</Title>
           {description && (
             <Text c="dimmed" size="sm" mt={4}>

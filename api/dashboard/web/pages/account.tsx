@@ -32,13 +32,13 @@ export default function Account() {
       }
     >
       <Show query={me}>
-        {({ name, email }) => (
+        {({ name, email, email_verified }) => (
           <Stack gap="xl" maw={560}>
             <Section title="Name">
               <NameForm name={name} />
             </Section>
             <Section title="Email">
-              <EmailForm email={email} />
+              <EmailForm email={email} isVerified={email_verified} />
             </Section>
             <Section title="Password">
               <PasswordForm />
@@ -83,7 +83,7 @@ function NameForm({ name: current }: { name: string }) {
   )
 }
 
-function EmailForm({ email: current }: { email: string }) {
+function EmailForm({ email: current, isVerified }: { email: string; isVerified: boolean }) {
   const [email, setEmail] = useState('')
   const change = useMutation({ mutationFn: () => callAuth('change-email', { newEmail: email }) })
   return (
@@ -99,8 +99,9 @@ function EmailForm({ email: current }: { email: string }) {
       />
       {change.isSuccess && (
         <Text size="sm" role="status">
-          The change takes effect once the links we send are opened: one to the address you have now, then one to the
-          new address.
+          {isVerified
+            ? 'The change takes effect once the links we send are opened: one to the address you have now, then one to the new address.'
+            : 'The change takes effect once the link that we send to the new address is opened.'}
         </Text>
       )}
     </Form>

@@ -2,7 +2,7 @@ import { Button, Group, Stack, Text, Title } from '@mantine/core'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, useLocation, useParams } from 'wouter'
 import { call, callAuth, queryText } from '../api.ts'
-import { Failure, Show } from '../components/states.tsx'
+import { Failure, Loading, Show } from '../components/states.tsx'
 import { useTitle } from '../components/title.ts'
 import { day } from '../format.ts'
 import { useMe } from '../session.tsx'
@@ -39,6 +39,7 @@ export default function InvitationPage() {
   return (
     <Stack>
       <Title order={1}>Invitation</Title>
+      {!me.data && (me.error ? <Failure error={me.error} retry={() => void me.refetch()} /> : <Loading rows={2} />)}
       {me.data && !me.data.email_verified && <VerifyNotice me={me.data} />}
       {me.data?.email_verified && (
         <Show query={invitation} rows={2}>
@@ -50,10 +51,19 @@ export default function InvitationPage() {
               </Text>
               {answer.error && <Failure error={answer.error} />}
               <Group>
-                <Button loading={answer.isPending} onClick={() => answer.mutate('accept')}>
+                <Button
+                  loading={answer.isPending && answer.variables === 'accept'}
+                  disabled={answer.isPending}
+                  onClick={() => answer.mutate('accept')}
+                >
                   Join {organizationName}
                 </Button>
-                <Button variant="default" onClick={() => answer.mutate('reject')}>
+                <Button
+                  variant="default"
+                  loading={answer.isPending && answer.variables === 'reject'}
+                  disabled={answer.isPending}
+                  onClick={() => answer.mutate('reject')}
+                >
                   Decline
                 </Button>
               </Group>

@@ -8,7 +8,7 @@ import { Page } from '../components/page.tsx'
 import { Empty, Show } from '../components/states.tsx'
 import { CreateDrawer } from './keys/create.tsx'
 import { KeyDrawer } from './keys/edit.tsx'
-import { useKeys } from './keys/queries.ts'
+import { useKeys, withoutSecret } from './keys/queries.ts'
 import { SecretDialog } from './keys/secret.tsx'
 import { KeyTable } from './keys/table.tsx'
 
@@ -24,10 +24,6 @@ export default function Keys() {
       else next.set('key', key)
       return next
     })
-  const reveal = (answer: KeySecretAnswer) => {
-    setCreated(answer)
-    open(null)
-  }
   const close = () => open(null)
   return (
     <Page
@@ -40,9 +36,9 @@ export default function Keys() {
       }
     >
       <KeyList onOpen={open} />
-      {opened === 'new' && <CreateDrawer onCreated={reveal} onClose={close} />}
+      {opened === 'new' && <CreateDrawer onCreated={setCreated} onClose={close} />}
       {opened !== null && opened !== 'new' && (
-        <KeyDrawer key={opened} hash={opened} onRolled={reveal} onClose={close} />
+        <KeyDrawer key={opened} hash={opened} onRolled={setCreated} onClose={close} />
       )}
       {created && <SecretDialog answer={created} onClose={() => setCreated(null)} />}
     </Page>
@@ -58,6 +54,7 @@ function KeyList({ onOpen }: { onOpen: (hash: string) => void }) {
       <Group>
         <TextFilter
           name="search"
+          clean={withoutSecret}
           aria-label="Search keys"
           placeholder="Name, or the end of the key"
           leftSection={<IconSearch size={16} aria-hidden />}

@@ -155,7 +155,6 @@ function Removal({ member, onClose }: { member: Member; onClose: () => void }) {
   })
   return (
     <Confirm
-      opened
       title={isSelf ? `Leave ${place.name}` : `Remove ${member.user.name}`}
       action={isSelf ? 'Leave' : 'Remove'}
       pending={remove.isPending}

@@ -15,7 +15,7 @@ export default function Models() {
           </Route>
           <Route path="/:organisation/models/*">
             {params => {
-              const model = rows.find(({ id }) => id === decodeURIComponent(params['*'] ?? ''))
+              const model = rows.find(({ id }) => id === params['*'])
               return model ? (
                 <ModelDetail key={model.id} model={model} />
               ) : (

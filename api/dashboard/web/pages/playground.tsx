@@ -30,7 +30,7 @@ export default function Playground() {
   const { id, base } = usePlace()
   const models = useModels()
   const keys = useQuery({
-    queryKey: [id, 'playground-keys'],
+    queryKey: [id, 'keys', 'playground'],
     queryFn: async ({ signal }) => (await call<KeysAnswer>(`${base}/keys?limit=${mostKeys}`, { signal })).data,
   })
   return (

@@ -13,6 +13,12 @@ function nextPage(wanted: string | null): string {
   return wanted?.startsWith('/dashboard/') ? wanted : '/dashboard/'
 }
 
+/** What the single sign-on says of a failure: a code. Anybody can write an address, so other texts are not repeated. */
+function reasonOf(code: string | null): string | null {
+  if (code === null) return null
+  return /^[a-z_]{1,40}$/i.test(code) ? `Signing in failed: ${code.replaceAll('_', ' ')}.` : 'Signing in failed.'
+}
+
 export default function SignIn() {
   useTitle('Sign in')
   const [search] = useSearchParams()
@@ -37,11 +43,11 @@ export default function SignIn() {
       }),
     onSuccess: ({ url }) => location.assign(url),
   })
-  const refused = search.get('error')
+  const refused = reasonOf(search.get('error'))
   return (
     <Stack>
       <Title order={1}>Sign in</Title>
-      {refused && <Failure error={new Error(`Signing in failed: ${refused.replaceAll('_', ' ')}.`)} />}
+      {refused && <Failure error={new Error(refused)} />}
       <Form mutation={signIn} submit="Sign in" fullWidth>
         <TextInput
           label="Email"

@@ -11,7 +11,8 @@ export default function VerifyEmail() {
   const [search] = useSearchParams()
   const queries = useQueryClient()
   const verify = useMutation({
-    mutationFn: () => call(`/dashboard/api/auth/verify-email${queryText({ token: search.get('token') })}`),
+    mutationFn: () =>
+      call<{ user?: object | null }>(`/dashboard/api/auth/verify-email${queryText({ token: search.get('token') })}`),
     onSuccess: () => queries.invalidateQueries({ queryKey: ['me'] }),
   })
   // The link works once, and React may run an effect twice.
@@ -26,7 +27,14 @@ export default function VerifyEmail() {
       <Title order={1}>Confirm your email address</Title>
       {verify.isPending && <Loading rows={1} />}
       {verify.error && <Failure error={verify.error} />}
-      {verify.isSuccess && <Text role="status">Your address is confirmed. You can create API keys now.</Text>}
+      {verify.isSuccess && (
+        <Text role="status">
+          {/* The answer to the first link of a change of address has no person: nothing is changed yet. */}
+          {verify.data.user === undefined
+            ? 'The change is allowed. Open the link that we sent to the new address next.'
+            : 'Your address is confirmed. You can create API keys now.'}
+        </Text>
+      )}
       <Button component={Link} href="/" variant={verify.isSuccess ? 'filled' : 'default'}>
         Go to the dashboard
       </Button>

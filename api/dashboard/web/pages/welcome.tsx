@@ -17,14 +17,13 @@ export default function Welcome() {
   const [name, setName] = useState('')
   const wanted = new URLSearchParams(location.search).has('new')
   const create = useMutation({
-    mutationFn: () => callAuth<{ id: string }>('organization/create', { name: name.trim(), slug: crypto.randomUUID() }),
+    mutationFn: () => callAuth<{ id: string }>('organization/create', { name: name.trim(), slug: randomSlug() }),
     onSuccess: async ({ id }) => {
       await queries.invalidateQueries({ queryKey: ['me'] })
       navigate(`/${id}/overview`)
     },
   })
-  if (me.error) return <Failure error={me.error} retry={() => void me.refetch()} />
-  if (!me.data) return <Loading rows={3} />
+  if (!me.data) return me.error ? <Failure error={me.error} retry={() => void me.refetch()} /> : <Loading rows={3} />
   const { organisations, invitations } = me.data
   if (organisations.length > 0 && !wanted && !create.isSuccess)
     return <Redirect to={`/${lastVisited(organisations.map(({ id }) => id))}/overview`} replace />
@@ -57,6 +56,11 @@ export default function Welcome() {
       )}
     </Stack>
   )
+}
+
+/** Nobody sees it. (`crypto.randomUUID` is there on pages of https alone.) */
+function randomSlug(): string {
+  return [...crypto.getRandomValues(new Uint32Array(4))].map(number => number.toString(36)).join('-')
 }
 
 function lastVisited(ids: string[]): string {

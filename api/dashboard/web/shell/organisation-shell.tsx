@@ -24,8 +24,8 @@ export function OrganisationShell({
   children?: ReactNode
 }) {
   const me = useMe()
-  if (me.error) return <Failure error={me.error} retry={() => void me.refetch()} />
-  if (!me.data) return <Loading />
+  // What is known of the person stays while another look fails: a page must not lose what is written in it.
+  if (!me.data) return me.error ? <Failure error={me.error} retry={() => void me.refetch()} /> : <Loading />
   const { organisations } = me.data
   if (organisations.length === 0 && children === undefined) return <Redirect to="/welcome" replace />
   const wanted = organisationId ?? localStorage.getItem(lastPlaceName)

@@ -1,6 +1,7 @@
 import { Avatar, Button, Menu, Text } from '@mantine/core'
+import { notifications } from '@mantine/notifications'
 import { IconChevronDown, IconLogout, IconSettings, IconShieldCog, IconUserCircle } from '@tabler/icons-react'
-import { useQueryClient } from '@tanstack/react-query'
+import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { Link, useLocation } from 'wouter'
 import type { Me } from '../../wire/person.ts'
 import { callAuth } from '../api.ts'
@@ -9,11 +10,14 @@ import { callAuth } from '../api.ts'
 export function PersonMenu({ me }: { me: Me }) {
   const queries = useQueryClient()
   const [, navigate] = useLocation()
-  const signOut = async () => {
-    await callAuth('sign-out', {})
-    queries.clear()
-    navigate('/sign-in')
-  }
+  const signOut = useMutation({
+    mutationFn: () => callAuth('sign-out', {}),
+    onSuccess: () => {
+      queries.clear()
+      navigate('/sign-in')
+    },
+    onError: error => notifications.show({ color: 'red', title: 'You are still signed in', message: error.message }),
+  })
   return (
     <Menu position="bottom-end" withArrow>
       <Menu.Target>
@@ -47,7 +51,7 @@ export function PersonMenu({ me }: { me: Me }) {
             Operator area
           </Menu.Item>
         )}
-        <Menu.Item onClick={() => void signOut()} leftSection={<IconLogout size={16} aria-hidden />}>
+        <Menu.Item onClick={() => signOut.mutate()} leftSection={<IconLogout size={16} aria-hidden />}>
           Sign out
         </Menu.Item>
       </Menu.Dropdown>

@@ -25,11 +25,16 @@ function monthBack(back: number): string {
   return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - back)).toISOString().slice(0, 7)
 }
 
+/** What stands in an address may be anything. */
+function isMonth(text: string): boolean {
+  return /^\d{4}-(?:0[1-9]|1[0-2])$/.test(text)
+}
+
 export function Ledger() {
   const [chosenMonth, setMonth] = useFilter('month')
   const [kind, setKind] = useFilter('kind')
   const [detail, setDetail] = useFilter('detail')
-  const month = chosenMonth || monthBack(0)
+  const month = isMonth(chosenMonth) ? chosenMonth : monthBack(0)
   const months = Array.from({ length: shownMonths }, (_, back) => monthBack(back))
   return (
     <Stack component="section" gap="sm" aria-labelledby="ledger-title">
@@ -112,27 +117,31 @@ function Totals({ month }: { month: string }) {
     queryKey: [id, 'billing', 'totals', month],
     queryFn: ({ signal }) => call<MonthTotals>(`${base}/billing/totals${queryText({ month })}`, { signal }),
   })
-  if (!totals.data) return null
-  const { deposits_usd, charges_usd, refunds_usd, adjustments_usd } = totals.data
-  const figures = [
-    ['Payments and credits', deposits_usd],
-    ['Usage', charges_usd],
-    ['Refunds', refunds_usd],
-    ...(adjustments_usd === 0 ? [] : [['Adjustments', adjustments_usd] as const]),
-  ] as const
   return (
-    <Group component="dl" gap="xl" my={0}>
-      {figures.map(([name, amount]) => (
-        <div key={name}>
-          <Text component="dt" size="xs" c="dimmed">
-            {name}
-          </Text>
-          <Text component="dd" m={0} fw={600} className="numeric">
-            {usd(amount)}
-          </Text>
-        </div>
-      ))}
-    </Group>
+    <Show query={totals} rows={1}>
+      {({ deposits_usd, charges_usd, refunds_usd, adjustments_usd }) => {
+        const figures = [
+          ['Payments and credits', deposits_usd],
+          ['Usage', charges_usd],
+          ['Refunds', refunds_usd],
+          ...(adjustments_usd === 0 ? [] : [['Adjustments', adjustments_usd] as const]),
+        ] as const
+        return (
+          <Group component="dl" gap="xl" my={0}>
+            {figures.map(([name, amount]) => (
+              <div key={name}>
+                <Text component="dt" size="xs" c="dimmed">
+                  {name}
+                </Text>
+                <Text component="dd" m={0} fw={600} className="numeric">
+                  {usd(amount)}
+                </Text>
+              </div>
+            ))}
+          </Group>
+        )
+      }}
+    </Show>
   )
 }
 

@@ -41,8 +41,7 @@ function Outcome({ topUpId, onClose }: { topUpId: string; onClose: () => void })
   useEffect(() => {
     if (status && status !== 'open') void client.invalidateQueries({ queryKey: [id, 'billing'] })
   }, [client, id, status])
-  if (topUp.error) return <Failure error={topUp.error} retry={() => void topUp.refetch()} />
-  if (!topUp.data) return <Waiting />
+  if (!topUp.data) return topUp.error ? <Failure error={topUp.error} retry={() => void topUp.refetch()} /> : <Waiting />
   const { amount_usd, available_at } = topUp.data
   const amount = usd(amount_usd)
   switch (topUp.data.status) {

@@ -8,6 +8,8 @@ const pageSize = 25
 const busyMs = 2_000
 /** A webhook of a job that is just over is on its way for a moment. */
 const afterwardsMs = 30_000
+/** For how long the addresses of files are gone on with: they work for an hour. */
+const addressesMs = 50 * 60_000
 
 export const kindNames: Record<JobKind, string> = {
   video: 'Video',
@@ -37,14 +39,18 @@ export function useJobs(filters: JobFilters) {
   })
 }
 
-/** One job, followed until it is over. */
-export function useJob(job: string) {
+/** One job, followed until it is over; none where `job` is null. */
+export function useJob(job: string | null) {
   const { id, base } = usePlace()
   return useQuery({
     queryKey: [id, 'jobs', 'one', job],
-    queryFn: ({ signal }) => call<JobDetail>(`${base}/jobs/${encodeURIComponent(job)}`, { signal }),
+    queryFn: async ({ signal }): Promise<FollowedJob> => ({
+      ...(await call<JobDetail>(`${base}/jobs/${encodeURIComponent(job!)}`, { signal })),
+      addressedAtMs: Date.now(),
+    }),
+    enabled: job !== null,
     refetchInterval: ({ state: { data } }) => (data && isBusy(data) ? busyMs : false),
-    structuralSharing: (before, after) => keepFiles(before as JobDetail | undefined, after as JobDetail),
+    structuralSharing: (before, after) => keepFiles(before as FollowedJob | undefined, after as FollowedJob),
   })
 }
 
@@ -53,8 +59,12 @@ function isBusy(job: JobDetail): boolean {
   return job.delivery?.status === 'pending' && Date.parse(job.completed_at!) > Date.now() - afterwardsMs
 }
 
-/** Every answer has fresh addresses of the same files: a player goes on with the one it has. */
-function keepFiles(before: JobDetail | undefined, after: JobDetail): JobDetail {
+type FollowedJob = JobDetail & { addressedAtMs: number }
+
+/** Every answer has fresh addresses of the same files: a player goes on with the one it has while that works. */
+function keepFiles(before: FollowedJob | undefined, after: FollowedJob): FollowedJob {
   if (!before || before.completed_at === null || before.outputs.length !== after.outputs.length) return after
-  return { ...after, outputs: before.outputs, references: before.references, result_url: before.result_url }
+  if (!(Date.now() - before.addressedAtMs < addressesMs)) return after
+  const { outputs, references, result_url, addressedAtMs } = before
+  return { ...after, outputs, references, result_url, addressedAtMs }
 }

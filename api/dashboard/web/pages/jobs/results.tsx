@@ -1,4 +1,5 @@
 import { Anchor, Group, Stack, Text, Title } from '@mantine/core'
+import { IconDownload } from '@tabler/icons-react'
 import type { JobDetail, JobOutput } from '../../../wire/jobs.ts'
 import { CodeBox } from '../../components/copy.tsx'
 import { Section } from '../../components/facts.tsx'
@@ -21,27 +22,29 @@ export function Results({ job }: { job: JobDetail }) {
     <Section title="Result">
       <Stack gap="sm">
         <MediaPreview url={main.url} contentType={main.content_type} title={`${kindNames[job.kind]} ${job.id}`} />
-        <Text size="xs" c="dimmed">
-          {describe(main)}
-        </Text>
+        <OutputFile file={main} />
         {others.length > 0 && <Title order={3}>Other files</Title>}
         {others.map(file => (
-          <Group key={`${file.type} ${file.url.split('?')[0]}`} gap="xs">
-            <Anchor href={file.url} download size="sm">
-              {file.type}
-            </Anchor>
-            <Text size="xs" c="dimmed">
-              {describe(file)}
-            </Text>
-          </Group>
+          <OutputFile key={`${file.type} ${file.url.split('?')[0]}`} file={file} />
         ))}
       </Stack>
     </Section>
   )
 }
 
-function describe({ content_type, bytes: size, duration_s }: JobOutput): string {
-  return [content_type, bytes(size), ...(duration_s === null ? [] : [`${duration_s.toFixed(1)} s`])].join(' · ')
+/** A file to be saved. */
+function OutputFile({ file: { type, url, content_type, bytes: size, duration_s } }: { file: JobOutput }) {
+  const about = [content_type, bytes(size), ...(duration_s === null ? [] : [`${duration_s.toFixed(1)} s`])]
+  return (
+    <Group gap="xs">
+      <Anchor href={url} download size="sm" aria-label={`Download the ${type} file`}>
+        <IconDownload size={15} aria-hidden style={{ verticalAlign: 'text-bottom' }} /> {type}
+      </Anchor>
+      <Text size="xs" c="dimmed">
+        {about.join(' · ')}
+      </Text>
+    </Group>
+  )
 }
 
 type Completion = { choices?: { message?: { content?: unknown } }[] }

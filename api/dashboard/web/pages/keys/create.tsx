@@ -1,7 +1,7 @@
-import { Button, Drawer, Group, Radio, Stack } from '@mantine/core'
+import { Button, Group, Radio, Stack } from '@mantine/core'
 import { type FormEvent, useState } from 'react'
 import type { Environment, KeySecretAnswer } from '../../../wire/keys.ts'
-import { ApiError } from '../../api.ts'
+import { OpenDrawer } from '../../components/dialogs.tsx'
 import { Failure } from '../../components/states.tsx'
 import { usePlace } from '../../session.tsx'
 import { VerifyNotice } from '../../shell/verify-notice.tsx'
@@ -20,16 +20,16 @@ export function CreateDrawer({
   const { me } = usePlace()
   const [environment, setEnvironment] = useState<Environment>('test')
   const [draft, setDraft] = useState(emptyDraft)
-  const create = useCreate()
+  const create = useCreate(onCreated)
   const submit = (event: FormEvent) => {
     event.preventDefault()
-    if (!create.isPending) create.mutate({ ...fieldsOf(draft), environment }, { onSuccess: onCreated })
+    if (!create.isPending) create.mutate({ ...fieldsOf(draft), environment }, { onSuccess: onClose })
   }
-  const unverified = create.error instanceof ApiError && create.error.code === 'email_not_verified'
   return (
-    <Drawer opened onClose={onClose} title="Create an API key">
+    <OpenDrawer onClose={onClose} title="Create an API key">
       <form onSubmit={submit}>
         <Stack>
+          {!me.email_verified && <VerifyNotice me={me} />}
           <Radio.Group label="Environment" value={environment} onChange={value => setEnvironment(value as Environment)}>
             <Stack gap="xs" mt="xs">
               <Radio value="test" label="Test" description="The sandbox answers with echoes. Nothing is charged." />
@@ -37,7 +37,7 @@ export function CreateDrawer({
             </Stack>
           </Radio.Group>
           <PolicyFields draft={draft} onChange={setDraft} />
-          {unverified ? <VerifyNotice me={me} /> : create.error && <Failure error={create.error} />}
+          {create.error && <Failure error={create.error} />}
           <Group justify="flex-end">
             <Button variant="default" onClick={onClose}>
               Cancel
@@ -48,6 +48,6 @@ export function CreateDrawer({
           </Group>
         </Stack>
       </form>
-    </Drawer>
+    </OpenDrawer>
   )
 }

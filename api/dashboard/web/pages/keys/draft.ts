@@ -52,8 +52,14 @@ export function fieldsOf(draft: Draft): KeyFields {
     monthly_spend_cap_usd: limit(draft.capUsd),
     model_allowlist: draft.models.length === 0 ? null : draft.models,
     scopes: draft.scopes.length === 0 ? '*' : draft.scopes.join(','),
-    expires_at: draft.expires === '' ? null : new Date(draft.expires).toISOString(),
+    expires_at: draft.expires === '' ? null : utcTime(draft.expires),
   }
+}
+
+/** A `datetime-local` value as the API takes it. One that is no date, of the year 20261 say, stays as it is, to be refused. */
+function utcTime(local: string): string {
+  const moment = new Date(local)
+  return Number.isNaN(moment.getTime()) ? local : moment.toISOString()
 }
 
 /** The fields in which a draft differs from its key: what others changed meanwhile stays. */

@@ -1,8 +1,9 @@
-import { Alert, Button, Drawer, Group, Stack, Text } from '@mantine/core'
+import { Alert, Button, Group, Stack, Text } from '@mantine/core'
 import { notifications } from '@mantine/notifications'
 import { type FormEvent, type ReactNode, useState } from 'react'
 import type { DashboardKey, KeySecretAnswer } from '../../../wire/keys.ts'
 import { Confirm } from '../../components/confirm.tsx'
+import { OpenDrawer } from '../../components/dialogs.tsx'
 import { Failure, Show } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
 import { Time } from '../../components/time.tsx'
@@ -18,18 +19,18 @@ type Handlers = { onRolled: (answer: KeySecretAnswer) => void; onClose: () => vo
 export function KeyDrawer({ hash, ...handlers }: { hash: string } & Handlers) {
   const key = useKey(hash)
   return (
-    <Drawer opened onClose={handlers.onClose} title={key.data?.name ?? 'API key'}>
+    <OpenDrawer onClose={handlers.onClose} title={key.data?.name ?? 'API key'}>
       <Show query={key}>
         {data => (
           <Stack>
             <Facts apiKey={data} />
             <Blocked apiKey={data} />
-            {data.may_manage && isChangeable(data) && <Actions apiKey={data} {...handlers} />}
+            {data.may_manage && <Actions apiKey={data} {...handlers} />}
             <PolicyForm apiKey={data} />
           </Stack>
         )}
       </Show>
-    </Drawer>
+    </OpenDrawer>
   )
 }
 
@@ -94,15 +95,18 @@ function Blocked({ apiKey }: { apiKey: DashboardKey }) {
 }
 
 function PolicyForm({ apiKey }: { apiKey: DashboardKey }) {
-  const [draft, setDraft] = useState(() => draftOf(apiKey))
+  /** The key as the draft began with it: what others change meanwhile is not taken back. */
+  const [begun, setBegun] = useState(apiKey)
+  const [draft, setDraft] = useState(() => draftOf(begun))
   const patch = usePatch(apiKey.hash)
-  const changes = changedFields(draft, apiKey)
+  const changes = changedFields(draft, begun)
   const isFixed = !apiKey.may_manage || !isChangeable(apiKey)
   const submit = (event: FormEvent) => {
     event.preventDefault()
     if (patch.isPending) return
     patch.mutate(changes, {
       onSuccess: ({ data }) => {
+        setBegun(data)
         setDraft(draftOf(data))
         notifications.show({ title: 'Key saved', message: 'In force for the next request.' })
       },
@@ -128,9 +132,11 @@ function PolicyForm({ apiKey }: { apiKey: DashboardKey }) {
 function Actions({ apiKey, onRolled, onClose }: { apiKey: DashboardKey } & Handlers) {
   const [asked, setAsked] = useState<'roll' | 'revoke' | null>(null)
   const toggle = usePatch(apiKey.hash)
-  const roll = useRoll(apiKey.hash)
+  const roll = useRoll(apiKey.hash, onRolled)
   const revoke = useRevoke(apiKey.hash)
   const shown = `${apiKey.prefix}…${apiKey.last4}`
+  // Not left out by whoever renders it: it has to hear of its own revocation.
+  if (!isChangeable(apiKey)) return null
   return (
     <Stack gap="xs">
       <Group gap="xs">
@@ -150,30 +156,32 @@ function Actions({ apiKey, onRolled, onClose }: { apiKey: DashboardKey } & Handl
         </Button>
       </Group>
       {toggle.error && <Failure error={toggle.error} />}
-      <Confirm
-        opened={asked === 'roll'}
-        title={`Roll the secret of “${apiKey.name}”`}
-        action="Roll secret"
-        danger={false}
-        pending={roll.isPending}
-        error={roll.error}
-        onConfirm={() => roll.mutate(undefined, { onSuccess: onRolled })}
-        onClose={() => setAsked(null)}
-      >
-        The key gets a new secret and keeps its policy and history. The old one ({shown}) stops working at once, so have
-        its users ready for the new one.
-      </Confirm>
-      <Confirm
-        opened={asked === 'revoke'}
-        title={`Revoke “${apiKey.name}”`}
-        action="Revoke key"
-        pending={revoke.isPending}
-        error={revoke.error}
-        onConfirm={() => revoke.mutate(undefined, { onSuccess: onClose })}
-        onClose={() => setAsked(null)}
-      >
-        {shown} stops working at once and for good. To switch it off for a while, disable it instead.
-      </Confirm>
+      {asked === 'roll' && (
+        <Confirm
+          title={`Roll the secret of “${apiKey.name}”`}
+          action="Roll secret"
+          danger={false}
+          pending={roll.isPending}
+          error={roll.error}
+          onConfirm={() => roll.mutate(undefined, { onSuccess: onClose })}
+          onClose={() => setAsked(null)}
+        >
+          The key gets a new secret and keeps its policy and history. The old one ({shown}) stops working at once, so
+          have its users ready for the new one.
+        </Confirm>
+      )}
+      {asked === 'revoke' && (
+        <Confirm
+          title={`Revoke “${apiKey.name}”`}
+          action="Revoke key"
+          pending={revoke.isPending}
+          error={revoke.error}
+          onConfirm={() => revoke.mutate(undefined, { onSuccess: onClose })}
+          onClose={() => setAsked(null)}
+        >
+          {shown} stops working at once and for good. To switch it off for a while, disable it instead.
+        </Confirm>
+      )}
     </Stack>
   )
 }

@@ -8,6 +8,8 @@ const mostName = 200
 const mostLimit = 2_147_483_647
 const mostCapUsd = 1_000_000
 const dayMs = 24 * 3_600_000
+/** Keeps the year at four digits. */
+const latestExpiry = '9999-12-31T23:59'
 const lifetimes = [
   { label: '30 days', days: 30 },
   { label: '90 days', days: 90 },
@@ -146,6 +148,7 @@ function Expiry({ draft, onChange }: Fields) {
       <Stack gap="xs">
         <TextInput
           type="datetime-local"
+          max={latestExpiry}
           label="Expires"
           description="From then on the key is refused. Empty: never."
           value={draft.expires}

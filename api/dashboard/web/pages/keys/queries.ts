@@ -6,8 +6,15 @@ import { usePlace } from '../../session.tsx'
 const pageSize = 50
 /** Spend is shown as it grows. */
 const refreshMs = 15_000
+/** What is shown of a secret, which finds its key. */
+const shownCharacters = 16
 
 export type KeyFilters = { search: string; revoked: boolean }
+
+/** A search without the part of a secret that must not end up in an address. */
+export function withoutSecret(search: string): string {
+  return search.startsWith('svc_') ? search.slice(0, shownCharacters) : search
+}
 
 /** The keys that a filter finds, page after page. */
 export function useKeys({ search, revoked }: KeyFilters) {
@@ -15,14 +22,13 @@ export function useKeys({ search, revoked }: KeyFilters) {
   return useInfiniteQuery({
     queryKey: [id, 'keys', 'list', search, revoked],
     queryFn: ({ pageParam, signal }) => {
-      // A whole secret in a search field must not end up in an address: what is shown of it finds the key.
-      const text = search.startsWith('svc_') ? search.slice(0, 16) : search
-      const query = { limit: pageSize, after: pageParam, search: text, include_revoked: revoked }
+      const query = { limit: pageSize, after: pageParam, search, include_revoked: revoked }
       return call<KeysAnswer>(`${base}/keys${queryText(query)}`, { signal })
     },
     initialPageParam: '',
     getNextPageParam: ({ has_more, last_id }) => (has_more ? last_id : null),
-    refetchInterval: refreshMs,
+    // All pages that are shown are asked for again, so more of them are asked for less often.
+    refetchInterval: ({ state: { data } }) => refreshMs * Math.max(1, data?.pages.length ?? 1),
   })
 }
 
@@ -35,24 +41,33 @@ export function useKey(hash: string) {
   })
 }
 
-/** Runs a change of a key; what is shown of keys follows. */
-function useChange<Input, Answer extends KeyAnswer>(change: (base: string, input: Input) => Promise<Answer>) {
+/** Runs a change of a key; what is shown of keys follows. `onDone` gets the answer even where the form is gone by then. */
+function useChange<Input, Answer extends KeyAnswer>(
+  change: (base: string, input: Input) => Promise<Answer>,
+  onDone?: (answer: Answer) => void,
+) {
   const { id, base } = usePlace()
   const queries = useQueryClient()
   return useMutation({
     mutationFn: (input: Input) => change(base, input),
-    onSuccess: ({ data }) => {
+    // A secret is not remembered here.
+    gcTime: 0,
+    onSuccess: answer => {
+      const { data } = answer
       queries.setQueryData([id, 'keys', 'one', data.hash], data)
       // Not single keys: a rolled one is no longer found under its old hash.
       void queries.invalidateQueries({ queryKey: [id, 'keys'], predicate: ({ queryKey }) => queryKey[2] !== 'one' })
+      onDone?.(answer)
     },
   })
 }
 
-export const useCreate = () => useChange<KeyFields, KeySecretAnswer>((base, body) => call(`${base}/keys`, { body }))
+type OnSecret = (answer: KeySecretAnswer) => void
+export const useCreate = (onCreated: OnSecret) =>
+  useChange<KeyFields, KeySecretAnswer>((base, body) => call(`${base}/keys`, { body }), onCreated)
 export const usePatch = (hash: string) =>
   useChange<KeyFields, KeyAnswer>((base, body) => call(`${base}/keys/${hash}`, { method: 'PATCH', body }))
-export const useRoll = (hash: string) =>
-  useChange<void, KeySecretAnswer>(base => call(`${base}/keys/${hash}/roll`, { method: 'POST' }))
+export const useRoll = (hash: string, onRolled: OnSecret) =>
+  useChange<void, KeySecretAnswer>(base => call(`${base}/keys/${hash}/roll`, { method: 'POST' }), onRolled)
 export const useRevoke = (hash: string) =>
   useChange<void, KeyAnswer>(base => call(`${base}/keys/${hash}`, { method: 'DELETE' }))

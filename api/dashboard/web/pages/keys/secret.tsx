@@ -1,8 +1,9 @@
-import { Alert, Button, Group, Modal, Stack, Text, Title } from '@mantine/core'
+import { Alert, Button, Group, Stack, Text, Title } from '@mantine/core'
 import { IconAlertTriangle } from '@tabler/icons-react'
 import type { KeySecretAnswer } from '../../../wire/keys.ts'
 import { useModels } from '../../catalog.ts'
 import { CodeBox, Snippets } from '../../components/copy.tsx'
+import { OpenModal } from '../../components/dialogs.tsx'
 import { snippetsOf } from './snippets.ts'
 
 /** A new secret, this once. It stays until it is dismissed on purpose. */
@@ -10,8 +11,7 @@ export function SecretDialog({ answer, onClose }: { answer: KeySecretAnswer; onC
   const models = useModels().data ?? []
   const { data, key } = answer
   return (
-    <Modal
-      opened
+    <OpenModal
       onClose={onClose}
       size="lg"
       title={`Secret of “${data.name}”`}
@@ -37,6 +37,6 @@ export function SecretDialog({ answer, onClose }: { answer: KeySecretAnswer; onC
           <Button onClick={onClose}>I have copied it</Button>
         </Group>
       </Stack>
-    </Modal>
+    </OpenModal>
   )
 }

@@ -6,7 +6,11 @@ const colours = { available: 'green', resting: 'yellow', not_configured: 'gray' 
 
 /** Whether a provider can be called, in a word. */
 export function Availability({ status }: Pick<ModelProvider, 'status'>) {
-  return <Badge color={colours[status]}>{words[status]}</Badge>
+  return (
+    <Badge color={colours[status]} miw="max-content">
+      {words[status]}
+    </Badge>
+  )
 }
 
 /** Where the best of a model’s providers stands. */

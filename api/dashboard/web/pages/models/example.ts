@@ -8,15 +8,15 @@ const sound = 'https://example.com/speech.mp3'
 /** A command that calls a model with little more than it needs. */
 export function exampleOf(model: CatalogModel): string {
   if (model.endpoint === '/v1/realtime') return sessionOf(model)
-  const { form, output, ...body } = examples[model.type]?.(model) ?? ({} as Example)
+  const { file, output, ...body } = examples[model.type]?.(model) ?? ({} as Example)
   const request: CurlRequest = { path: model.endpoint }
-  if (form) request.form = { model: model.id, ...form }
+  if (file) request.form = { file, fields: { model: model.id } }
   else request.body = { model: model.id, ...body }
   if (output) request.output = output
   return curlOf(request)
 }
 
-type Example = { form?: Record<string, string>; output?: string } & Record<string, unknown>
+type Example = { file?: string; output?: string } & Record<string, unknown>
 
 const has = (model: CatalogModel, name: string, value: string) => [model.kind[name]].flat().includes(value)
 
@@ -31,7 +31,7 @@ const examples: Record<string, (model: CatalogModel) => Example> = {
     ...(kind.references_required === true && { input_references: [image] }),
   }),
   speech: () => ({ input: 'Hello there.', output: 'speech.mp3' }),
-  transcription: () => ({ form: { file: '@speech.mp3' } }),
+  transcription: () => ({ file: 'speech.mp3' }),
   music: () => ({ prompt: 'A calm piano piece', output: 'music.mp3' }),
   sfx: () => ({ prompt: 'A door that creaks', output: 'sound.mp3' }),
   video: model => {

@@ -73,12 +73,14 @@ export function ModelList({ models }: { models: CatalogModel[] }) {
 
 function matching(models: CatalogModel[], query: string, type: string | null, live: boolean): CatalogModel[] {
   const words = query.toLowerCase().split(/\s+/).filter(Boolean)
-  return models.filter(model => {
+  const found = models.filter(model => {
     if ((type !== null && model.type !== type) || (live && !model.available)) return false
     const { id, name, owned_by, providers } = model
     const text = [id, name, owned_by, ...providers.map(provider => provider.name)].join(' ').toLowerCase()
     return words.every(word => text.includes(word))
   })
+  const types = Object.keys(typeNames)
+  return found.sort((a, b) => types.indexOf(a.type) - types.indexOf(b.type))
 }
 
 function Rows({ models }: { models: CatalogModel[] }) {
@@ -125,7 +127,9 @@ function Row({ model }: { model: CatalogModel }) {
       <Table.Td>{typeNames[type] ?? type}</Table.Td>
       <Table.Td className="numeric">
         <Stack gap={0}>
-          <Text size="sm">{main?.price}</Text>
+          <Text size="sm" style={{ whiteSpace: 'nowrap' }}>
+            {main?.price}
+          </Text>
           {main && (
             <Text size="xs" c="dimmed">
               per {main.unit}

@@ -1,9 +1,10 @@
-import { Anchor, Breadcrumbs, Button, Modal, NumberInput, Select, SimpleGrid, Stack, Table, Text } from '@mantine/core'
+import { Anchor, Breadcrumbs, Button, NumberInput, Select, SimpleGrid, Stack, Table, Text } from '@mantine/core'
 import { notifications } from '@mantine/notifications'
 import { IconPlus } from '@tabler/icons-react'
 import { useState } from 'react'
 import { Link } from 'wouter'
 import type { Credit, CreditMethod, OrganisationDetail } from '../../../wire/operator.ts'
+import { OpenModal } from '../../components/dialogs.tsx'
 import { Facts, Section } from '../../components/facts.tsx'
 import { Form } from '../../components/form.tsx'
 import { Page } from '../../components/page.tsx'
@@ -26,7 +27,9 @@ export function OrganisationPage({ id }: { id: string }) {
         <Anchor component={Link} href="/operator" size="sm">
           Operator area
         </Anchor>
-        <Text size="sm">{name}</Text>
+        <Text size="sm" truncate maw={{ base: 200, xs: 480 }}>
+          {name}
+        </Text>
       </Breadcrumbs>
       <Page
         title={name}
@@ -178,7 +181,7 @@ function Crediting({ id, onClose }: { id: string; onClose: () => void }) {
     onClose()
   })
   return (
-    <Modal opened onClose={onClose} title="Add credits" centered>
+    <OpenModal onClose={onClose} title="Add credits" centered>
       <Form mutation={add} submit="Add credits" disabled={!(Number(amount) > 0)}>
         <NumberInput
           label="Amount in USD"
@@ -209,6 +212,6 @@ function Crediting({ id, onClose }: { id: string; onClose: () => void }) {
           onChange={setHoldDays}
         />
       </Form>
-    </Modal>
+    </OpenModal>
   )
 }

@@ -1,8 +1,9 @@
-import { Anchor, Button, Group, Modal, Stack, Table, Text, TextInput } from '@mantine/core'
+import { Anchor, Button, Group, Stack, Table, Text, TextInput } from '@mantine/core'
 import { IconPlus } from '@tabler/icons-react'
 import { useState } from 'react'
 import { Link, useLocation } from 'wouter'
 import type { OperatorOrganisation } from '../../../wire/operator.ts'
+import { OpenModal } from '../../components/dialogs.tsx'
 import { TextFilter, useFilter } from '../../components/filters.tsx'
 import { Form } from '../../components/form.tsx'
 import { Empty, Show } from '../../components/states.tsx'
@@ -107,7 +108,7 @@ function Creation({ onClose }: { onClose: () => void }) {
     navigate(`/operator/organisations/${id}`),
   )
   return (
-    <Modal opened onClose={onClose} title="New organisation" centered>
+    <OpenModal onClose={onClose} title="New organisation" centered>
       <Form mutation={create} submit="Create organisation">
         <TextInput
           label="Name"
@@ -125,6 +126,6 @@ function Creation({ onClose }: { onClose: () => void }) {
           onChange={event => setEmail(event.currentTarget.value)}
         />
       </Form>
-    </Modal>
+    </OpenModal>
   )
 }

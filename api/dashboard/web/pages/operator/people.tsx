@@ -122,7 +122,6 @@ function Change({ person, onClose }: { person: OperatorPerson; onClose: () => vo
   const action = person.operator ? 'Demote' : 'Make operator'
   return (
     <Confirm
-      opened
       title={`${action}: ${person.email}`}
       action={action}
       danger={!person.operator}

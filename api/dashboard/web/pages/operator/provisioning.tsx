@@ -1,9 +1,10 @@
-import { Alert, Button, Group, Modal, Stack, Table, Text, VisuallyHidden } from '@mantine/core'
+import { Alert, Button, Group, Stack, Table, Text, VisuallyHidden } from '@mantine/core'
 import { IconKey } from '@tabler/icons-react'
 import { useState } from 'react'
 import type { OrganisationDetail, ProvisioningKey } from '../../../wire/operator.ts'
 import { Confirm } from '../../components/confirm.tsx'
 import { CodeBox } from '../../components/copy.tsx'
+import { OpenModal } from '../../components/dialogs.tsx'
 import { Section } from '../../components/facts.tsx'
 import { Failure } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
@@ -86,8 +87,7 @@ function KeyTable({ keys, onRevoke }: { keys: ProvisioningKey[]; onRevoke: (key:
 
 function Secret({ secret, onClose }: { secret: string; onClose: () => void }) {
   return (
-    <Modal
-      opened
+    <OpenModal
       onClose={onClose}
       title="Provisioning key issued"
       size="lg"
@@ -104,7 +104,7 @@ function Secret({ secret, onClose }: { secret: string; onClose: () => void }) {
           <Button onClick={onClose}>I have copied it</Button>
         </Group>
       </Stack>
-    </Modal>
+    </OpenModal>
   )
 }
 
@@ -120,7 +120,6 @@ function Revocation({
   const revoke = useRevokeProvisioning(organisationId, onClose)
   return (
     <Confirm
-      opened
       title="Revoke this provisioning key?"
       action="Revoke key"
       pending={revoke.isPending}

@@ -44,6 +44,8 @@ function useOrganisationChange<Input>(
     onSuccess: organisation => {
       queries.setQueryData(['operator', 'organisation', organisation.id], organisation)
       void queries.invalidateQueries({ queryKey: ['operator', 'organisations'] })
+      // A new one may be the operator's own.
+      void queries.invalidateQueries({ queryKey: ['me'] })
       onDone(organisation)
     },
   })
@@ -67,7 +69,9 @@ export function useIssueProvisioning(id: string) {
   const queries = useQueryClient()
   return useMutation({
     mutationFn: () => call<NewProvisioningKey>(`${base}/organisations/${id}/provisioning-keys`, { method: 'POST' }),
-    onSuccess: () => queries.invalidateQueries({ queryKey: ['operator', 'organisation', id] }),
+    // The secret is not remembered here, and is shown before the list has the key.
+    gcTime: 0,
+    onSuccess: () => void queries.invalidateQueries({ queryKey: ['operator', 'organisation', id] }),
   })
 }
 

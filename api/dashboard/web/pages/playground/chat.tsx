@@ -30,7 +30,7 @@ export default function ChatTab() {
   })
   const chat = useChat(bodyOf)
   const calls = openCalls(chat.turns)
-  const request = bodyOf(asked(chat.turns, draft))
+  const request = bodyOf(asked(chat.turns, draft).map(withoutPictures))
 
   const send = () => {
     chat.send([{ role: 'user', ...draft }])
@@ -67,7 +67,7 @@ export default function ChatTab() {
               onStop={chat.stop}
             />
           )}
-          <Curl request={{ path: '/v1/chat/completions', body: shortened(request), stream: true }} />
+          <Curl request={{ path: '/v1/chat/completions', body: request, stream: true }} />
         </Stack>
       </Grid.Col>
       <Grid.Col span={{ base: 12, md: 4 }}>
@@ -108,8 +108,9 @@ function requestOf(model: string, settings: Settings, tools: object[], gives: st
   }
 }
 
-/** Images as a reader of the command wants them: named, not spelled out. */
-function shortened(body: object): object {
-  const text = JSON.stringify(body)
-  return JSON.parse(text.replace(/"(data:image\/[\w.+-]+;base64,)[^"]+"/g, '"$1<the image in base64>"')) as object
+/** Images as a reader of the command wants them: named, not spelled out. They have megabytes, and this runs at every key. */
+function withoutPictures(turn: Turn): Turn {
+  if (turn.role !== 'user') return turn
+  const named = (url: string) => `${url.slice(0, url.indexOf(',') + 1)}<the image in base64>`
+  return { ...turn, pictures: turn.pictures.map(({ name, url }) => ({ name, url: named(url) })) }
 }

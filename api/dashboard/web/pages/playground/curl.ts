@@ -3,8 +3,8 @@ export type CurlRequest = {
   path: string
   /** Sent as JSON. */
   body?: object
-  /** Sent as a multipart form; a value that begins with @ names a file. */
-  form?: Record<string, string>
+  /** Sent as a multipart form: a file by its name, and the other fields. */
+  form?: { file: string; fields: Record<string, string> }
   /** Prints parts of the answer as they come. */
   stream?: boolean
   /** Where the answer is bytes: the name to save them under. */
@@ -17,10 +17,17 @@ export function curlOf({ path, body, form, stream, output }: CurlRequest): strin
     `curl ${stream ? '-N ' : ''}${location.origin}${path}`,
     '-H "Authorization: Bearer $HEADGATE_API_KEY"',
     ...(body ? ["-H 'Content-Type: application/json'", `-d ${quoted(JSON.stringify(body, null, 2))}`] : []),
-    ...Object.entries(form ?? {}).map(([name, value]) => `-F ${quoted(`${name}=${value}`)}`),
+    ...(form ? [`-F ${quoted(`file=@${quotedName(form.file)}`)}`] : []),
+    // Not -F, to which a value may be the name of a file, or have a type of its own.
+    ...Object.entries(form?.fields ?? {}).map(([name, value]) => `--form-string ${quoted(`${name}=${value}`)}`),
     ...(output ? [`-o ${quoted(output)}`] : []),
   ]
   return lines.join(' \\\n  ')
+}
+
+/** A file's name for curl, which takes a comma or semicolon for the end of a bare one. */
+function quotedName(name: string): string {
+  return /[,;"\\]/.test(name) ? `"${name.replace(/["\\]/g, '\\$&')}"` : name
 }
 
 /** A word for the shell. */

@@ -14,8 +14,6 @@ export function numberOf(model: CatalogModel | undefined, name: string): number 
   return typeof value === 'number' ? value : undefined
 }
 
-export type SetField<F> = <K extends keyof F>(name: K, value: F[K]) => void
-
 /** One of what a model offers, or its own choice; nothing where it offers nothing. */
 export function Offered({
   label,

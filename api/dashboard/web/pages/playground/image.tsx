@@ -1,5 +1,4 @@
 import { NumberInput, Paper, SimpleGrid, Stack, Text } from '@mantine/core'
-import { useMutation } from '@tanstack/react-query'
 import type { CatalogModel } from '../../../wire/models.ts'
 import { MediaPreview } from '../../components/media-preview.tsx'
 import { Empty } from '../../components/states.tsx'
@@ -11,6 +10,7 @@ import { ModelPicker, useChoice } from './model-picker.tsx'
 import { ApiFailure, type Facts, FactsLine, factsOf } from './outcome.tsx'
 import { Panels } from './panels.tsx'
 import { type Reference, References } from './references.tsx'
+import { type TabRun, useTabRun } from './tab-run.ts'
 import { Waiting } from './waiting.tsx'
 
 const path = '/v1/images'
@@ -38,14 +38,12 @@ export default function ImageTab() {
   const [fields, setFields] = useKept('image.fields', usual)
   const set = (change: Partial<Fields>) => setFields(kept => ({ ...kept, ...change }))
   const body = bodyOf(slug, model, fields)
-  const make = useMutation({
-    mutationFn: async (): Promise<Made> => {
-      const startedMs = performance.now()
-      const response = await client.request(path, { body })
-      const { data, usage } = (await response.json()) as { data: Made['images']; usage?: { cost?: number } }
-      const facts = factsOf(response, startedMs)
-      return { images: data, prompt: fields.prompt, facts: { ...facts, costUsd: usage?.cost ?? facts.costUsd } }
-    },
+  const make = useTabRun('image', async (): Promise<Made> => {
+    const startedMs = performance.now()
+    const response = await client.request(path, { body })
+    const { data, usage } = (await response.json()) as { data: Made['images']; usage?: { cost?: number } }
+    const facts = factsOf(response, startedMs)
+    return { images: data, prompt: fields.prompt, facts: { ...facts, costUsd: usage?.cost ?? facts.costUsd } }
   })
   const lacksReference = model?.kind.references_required === true && fields.references.length === 0
   const form = (
@@ -53,7 +51,7 @@ export default function ImageTab() {
       submit={fields.references.length > 0 && takesImages(model) ? 'Edit' : 'Generate'}
       pending={make.isPending}
       disabled={slug === '' || fields.prompt.trim() === '' || lacksReference}
-      onSubmit={() => make.mutate()}
+      onSubmit={() => make.start()}
     >
       <ModelPicker choice={choice} />
       <PromptField value={fields.prompt} onChange={prompt => set({ prompt })} placeholder="A lighthouse at dusk" />
@@ -142,7 +140,7 @@ function bodyOf(slug: string, model: CatalogModel | undefined, fields: Fields): 
   }
 }
 
-function Result({ make }: { make: { data: Made | undefined; error: Error | null; isPending: boolean } }) {
+function Result({ make }: { make: TabRun<Made> }) {
   if (make.isPending) return <Waiting label="Drawing" />
   if (make.error) return <ApiFailure error={make.error} />
   if (!make.data) return <Empty title="The image appears here">Write a prompt and choose Generate.</Empty>

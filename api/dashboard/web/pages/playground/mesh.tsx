@@ -2,7 +2,7 @@ import { Input, NumberInput, SegmentedControl, Select, SimpleGrid, Stack, Switch
 import type { CatalogModel } from '../../../wire/models.ts'
 import { given } from './curl.ts'
 import { listOf, numberOf, PromptField, SeedField, TabForm } from './fields.tsx'
-import { JobPanel, useJob } from './job.tsx'
+import { JobPanel, useJobRun } from './job.tsx'
 import { useKept } from './kept.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'
 import { Panels } from './panels.tsx'
@@ -30,7 +30,7 @@ export default function MeshTab() {
   const { model, slug } = choice
   const [fields, setFields] = useKept('mesh.fields', usual)
   const set: Set = change => setFields(kept => ({ ...kept, ...change }))
-  const run = useJob(path)
+  const run = useJobRun(path)
   const inputs = listOf(model, 'inputs')
   const input = inputs.includes(fields.input) ? fields.input : (inputs[0] ?? 'text')
   const body = bodyOf(slug, model, { ...fields, input })

@@ -86,7 +86,7 @@ function commandOf(model: string, settings: object): string {
   return [
     `websocat -H "Authorization: Bearer $HEADGATE_API_KEY" \\\n  '${address}'`,
     '# then type events, one a line:',
-    JSON.stringify({ type: 'session.update', session: settings }).replaceAll("'", "\\'"),
+    JSON.stringify({ type: 'session.update', session: settings }),
     '{"type":"response.create"}',
   ].join('\n')
 }

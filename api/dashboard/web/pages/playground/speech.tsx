@@ -1,5 +1,4 @@
 import { NumberInput, Paper, SimpleGrid, Stack } from '@mantine/core'
-import { useMutation } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
 import type { CatalogModel } from '../../../wire/models.ts'
 import { MediaPreview } from '../../components/media-preview.tsx'
@@ -11,6 +10,7 @@ import { useKept } from './kept.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'
 import { ApiFailure, type Facts, FactsLine, factsOf } from './outcome.tsx'
 import { Panels } from './panels.tsx'
+import { type TabRun, useTabRun } from './tab-run.ts'
 import { Waiting } from './waiting.tsx'
 
 const path = '/v1/audio/speech'
@@ -26,14 +26,12 @@ export default function SpeechTab() {
   const [fields, setFields] = useKept('speech.fields', usual)
   const set = (change: Partial<Fields>) => setFields(kept => ({ ...kept, ...change }))
   const body = bodyOf(slug, model, fields)
-  const speak = useMutation({
-    mutationFn: async (): Promise<Spoken> => {
-      const startedMs = performance.now()
-      const response = await client.request(path, { body })
-      const sound = await response.blob()
-      const contentType = response.headers.get('content-type') ?? 'audio/mpeg'
-      return { sound, contentType, text: fields.input, facts: factsOf(response, startedMs) }
-    },
+  const speak = useTabRun('speech', async (): Promise<Spoken> => {
+    const startedMs = performance.now()
+    const response = await client.request(path, { body })
+    const sound = await response.blob()
+    const contentType = response.headers.get('content-type') ?? 'audio/mpeg'
+    return { sound, contentType, text: fields.input, facts: factsOf(response, startedMs) }
   })
   const voices = listOf(model, 'voices')
   const most = numberOf(model, 'max_characters')
@@ -42,7 +40,7 @@ export default function SpeechTab() {
       submit="Speak"
       pending={speak.isPending}
       disabled={slug === '' || fields.input.trim() === ''}
-      onSubmit={() => speak.mutate()}
+      onSubmit={() => speak.start()}
     >
       <ModelPicker choice={choice} />
       <PromptField
@@ -107,7 +105,7 @@ function bodyOf(slug: string, model: CatalogModel | undefined, fields: Fields): 
   }
 }
 
-function Result({ speak }: { speak: { data: Spoken | undefined; error: Error | null; isPending: boolean } }) {
+function Result({ speak }: { speak: TabRun<Spoken> }) {
   if (speak.isPending) return <Waiting label="Speaking" height={80} />
   if (speak.error) return <ApiFailure error={speak.error} />
   if (!speak.data) return <Empty title="The sound plays here">Write a text and choose Speak.</Empty>

@@ -1,6 +1,5 @@
 import { Button, FileButton, Group, Input, Paper, Stack, Text } from '@mantine/core'
 import { IconMicrophone, IconPlayerStop, IconUpload } from '@tabler/icons-react'
-import { useMutation } from '@tanstack/react-query'
 import { useCallback, useEffect, useRef, useState } from 'react'
 import type { CatalogModel } from '../../../wire/models.ts'
 import { CodeBox } from '../../components/copy.tsx'
@@ -13,6 +12,7 @@ import { useKept } from './kept.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'
 import { ApiFailure, type Facts, FactsLine, factsOf } from './outcome.tsx'
 import { Panels } from './panels.tsx'
+import { type TabRun, useTabRun } from './tab-run.ts'
 import { Waiting } from './waiting.tsx'
 
 const path = '/v1/audio/transcriptions'
@@ -27,22 +27,20 @@ export default function TranscriptionTab() {
   const [fields, setFields] = useKept('transcription.fields', usual)
   const set = (change: Partial<Fields>) => setFields(kept => ({ ...kept, ...change }))
   const words = wordsOf(slug, model, fields)
-  const write = useMutation({
-    mutationFn: async (): Promise<Heard> => {
-      const startedMs = performance.now()
-      const body = new FormData()
-      body.append('file', fields.file!)
-      for (const [name, value] of Object.entries(words)) body.append(name, value)
-      const response = await client.request(path, { body })
-      return heardOf(await response.text(), words.response_format, factsOf(response, startedMs))
-    },
+  const write = useTabRun('transcription', async (): Promise<Heard> => {
+    const startedMs = performance.now()
+    const body = new FormData()
+    body.append('file', fields.file!)
+    for (const [name, value] of Object.entries(words)) body.append(name, value)
+    const response = await client.request(path, { body })
+    return heardOf(await response.text(), words.response_format, factsOf(response, startedMs))
   })
   const form = (
     <TabForm
       submit="Transcribe"
       pending={write.isPending}
       disabled={slug === '' || !fields.file}
-      onSubmit={() => write.mutate()}
+      onSubmit={() => write.start()}
     >
       <ModelPicker choice={choice} />
       <Sound file={fields.file} onChange={file => set({ file })} />
@@ -69,7 +67,7 @@ export default function TranscriptionTab() {
       )}
     </TabForm>
   )
-  const request = { path, form: { file: `@${fields.file?.name ?? 'speech.mp3'}`, ...words } }
+  const request = { path, form: { file: fields.file?.name ?? 'speech.mp3', fields: words } }
   return <Panels form={form} result={<Result write={write} />} request={request} />
 }
 
@@ -96,7 +94,7 @@ function heardOf(answer: string, format: string | undefined, facts: Facts): Hear
   return { text: isText ? parsed.text : JSON.stringify(parsed, null, 2), isText, facts: known }
 }
 
-function Result({ write }: { write: { data: Heard | undefined; error: Error | null; isPending: boolean } }) {
+function Result({ write }: { write: TabRun<Heard> }) {
   if (write.isPending) return <Waiting label="Transcribing" height={120} />
   if (write.error) return <ApiFailure error={write.error} />
   if (!write.data) return <Empty title="The transcript appears here">Choose a sound file, or record one.</Empty>
@@ -166,12 +164,24 @@ function useRecorder(onRecorded: (file: File) => void) {
     for (const track of recorder.current?.stream.getTracks() ?? []) track.stop()
     recorder.current = null
   }, [])
-  useEffect(() => release, [release])
+  const isHere = useRef(false)
+  useEffect(() => {
+    isHere.current = true
+    return () => {
+      isHere.current = false
+      release()
+    }
+  }, [release])
   const start = async () => {
     setProblem(null)
     try {
       const stream = await navigator.mediaDevices.getUserMedia({ audio: true })
       const recording = new MediaRecorder(stream)
+      // Somebody may allow the microphone after leaving, or have asked for it twice.
+      if (!isHere.current || recorder.current) {
+        for (const track of stream.getTracks()) track.stop()
+        return
+      }
       const parts: Blob[] = []
       recording.ondataavailable = ({ data }) => void parts.push(data)
       recording.onstop = () => {

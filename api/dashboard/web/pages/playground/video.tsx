@@ -2,7 +2,7 @@ import { NumberInput, Select, SimpleGrid, Switch } from '@mantine/core'
 import type { CatalogModel } from '../../../wire/models.ts'
 import { given } from './curl.ts'
 import { listOf, numberOf, Offered, PromptField, SeedField, stillOffered, TabForm } from './fields.tsx'
-import { JobPanel, useJob } from './job.tsx'
+import { JobPanel, useJobRun } from './job.tsx'
 import { useKept } from './kept.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'
 import { Panels } from './panels.tsx'
@@ -32,7 +32,7 @@ export default function VideoTab() {
   const { model, slug } = choice
   const [fields, setFields] = useKept('video.fields', usual)
   const set: Set = change => setFields(kept => ({ ...kept, ...change }))
-  const run = useJob(path)
+  const run = useJobRun(path)
   const body = bodyOf(slug, model, fields)
   const lacksPrompt = model?.kind.prompt !== 'none' && fields.prompt.trim() === ''
   const form = (

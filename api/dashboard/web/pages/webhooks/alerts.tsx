@@ -26,12 +26,21 @@ export function Alerts() {
 }
 
 function AlertForm({ settings }: { settings: AlertSettings }) {
+  /** As the form began with them: what others change meanwhile is not taken back. */
+  const [begun, setBegun] = useState(settings)
   const [url, setUrl] = useState(settings.alert_webhook_url ?? '')
   const [usd, setUsd] = useState<number | string>(settings.low_balance_usd ?? '')
   const alert_webhook_url = url.trim() === '' ? null : url.trim()
   const low_balance_usd = usd === '' ? null : Number(usd)
-  const isSame = alert_webhook_url === settings.alert_webhook_url && low_balance_usd === settings.low_balance_usd
-  const save = useChangeAlerts({ alert_webhook_url, low_balance_usd })
+  const changes = {
+    ...(alert_webhook_url !== begun.alert_webhook_url && { alert_webhook_url }),
+    ...(low_balance_usd !== begun.low_balance_usd && { low_balance_usd }),
+  }
+  const save = useChangeAlerts(changes, saved => {
+    setBegun(saved)
+    setUrl(saved.alert_webhook_url ?? '')
+    setUsd(saved.low_balance_usd ?? '')
+  })
   const { email_to: addresses } = settings
   return (
     <Stack maw={520} gap="sm">
@@ -40,7 +49,7 @@ function AlertForm({ settings }: { settings: AlertSettings }) {
           ? `By email to ${addresses.join(', ')}: the owners and admins with a confirmed address.`
           : 'By email to nobody yet: no owner or admin has a confirmed address.'}
       </Text>
-      <Form mutation={save} submit="Save alerts" disabled={isSame} w="fit-content">
+      <Form mutation={save} submit="Save alerts" disabled={Object.keys(changes).length === 0} w="fit-content">
         <TextInput
           label="Webhook URL"
           description="Alerts are also posted here, as key.spend_alert and wallet.low_balance. Empty: emails only."

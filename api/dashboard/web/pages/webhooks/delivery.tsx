@@ -1,8 +1,9 @@
-import { Accordion, Anchor, Button, Drawer, Group, Stack, Text, Title } from '@mantine/core'
+import { Accordion, Anchor, Button, Group, Stack, Text, Title } from '@mantine/core'
 import { type ReactNode, useState } from 'react'
 import { Link } from 'wouter'
 import type { Delivery, DeliveryAnswer, DeliveryAttempt } from '../../../wire/webhooks.ts'
 import { Copy } from '../../components/copy.tsx'
+import { OpenDrawer } from '../../components/dialogs.tsx'
 import { Empty, Failure, Show } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
 import { Time } from '../../components/time.tsx'
@@ -15,7 +16,7 @@ import { Next } from './table.tsx'
 export function DeliveryDrawer({ id, onClose }: { id: string; onClose: () => void }) {
   const delivery = useDelivery(id)
   return (
-    <Drawer opened onClose={onClose} size="xl" title={delivery.data?.type ?? 'Delivery'}>
+    <OpenDrawer onClose={onClose} size="xl" title={delivery.data?.type ?? 'Delivery'}>
       <Show query={delivery}>
         {data => (
           <Stack>
@@ -25,7 +26,7 @@ export function DeliveryDrawer({ id, onClose }: { id: string; onClose: () => voi
           </Stack>
         )}
       </Show>
-    </Drawer>
+    </OpenDrawer>
   )
 }
 

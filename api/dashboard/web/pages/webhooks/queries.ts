@@ -34,7 +34,9 @@ export function useDeliveries(filters: DeliveryFilters) {
     },
     initialPageParam: '',
     getNextPageParam: ({ has_more, last_id }) => (has_more ? last_id : null),
-    refetchInterval: ({ state }) => (state.data?.pages.some(({ data }) => data.some(isBusy)) ? busyMs : idleMs),
+    // All pages that are shown are asked for again, so more of them are asked for less often.
+    refetchInterval: ({ state: { data } }) =>
+      (data?.pages.some(page => page.data.some(isBusy)) ? busyMs : idleMs) * Math.max(1, data?.pages.length ?? 1),
   })
 }
 
@@ -67,13 +69,12 @@ export const useSendAgain = (delivery: string) =>
 export const useSendTest = (url: string, onSent: (delivery: Delivery) => void) =>
   useSending(base => call(`${base}/webhooks/test`, { body: { url } }), onSent)
 
-/** The signing secret, asked for only while it is to be seen, and then forgotten. */
-export function useSecret(shown: boolean) {
+/** The signing secret: for what is rendered only while it is to be seen. It is forgotten afterwards. */
+export function useSecret() {
   const { id, base } = usePlace()
   return useQuery({
     queryKey: [id, 'webhook-secret'],
     queryFn: ({ signal }) => call<WebhookSecretAnswer>(`${base}/webhooks/secret`, { signal }),
-    enabled: shown,
     gcTime: 0,
   })
 }
@@ -83,7 +84,8 @@ export function useRotate() {
   const queries = useQueryClient()
   return useMutation({
     mutationFn: () => call<WebhookSecretAnswer>(`${base}/webhooks/secret/rotate`, { method: 'POST' }),
-    onSuccess: answer => queries.setQueryData([id, 'webhook-secret'], answer),
+    gcTime: 0,
+    onSuccess: () => queries.invalidateQueries({ queryKey: [id, 'webhook-secret'] }),
   })
 }
 
@@ -95,7 +97,7 @@ export function useAlerts() {
   })
 }
 
-export function useChangeAlerts(change: Partial<AlertSettings>) {
+export function useChangeAlerts(change: Partial<AlertSettings>, onSaved: (settings: AlertSettings) => void) {
   const { id, base } = usePlace()
   const queries = useQueryClient()
   return useMutation({
@@ -103,6 +105,7 @@ export function useChangeAlerts(change: Partial<AlertSettings>) {
     onSuccess: answer => {
       queries.setQueryData([id, 'alerts'], answer)
       notifications.show({ title: 'Alerts saved', message: 'In force for the next alert.' })
+      onSaved(answer)
     },
   })
 }

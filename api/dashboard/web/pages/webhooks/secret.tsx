@@ -10,7 +10,6 @@ import { useRotate, useSecret } from './queries.ts'
 export function Secret() {
   const [shown, setShown] = useState(false)
   const [asked, setAsked] = useState(false)
-  const secret = useSecret(shown)
   const rotate = useRotate()
   const replace = () =>
     rotate.mutate(undefined, {
@@ -30,23 +29,7 @@ export function Secret() {
           package standardwebhooks for your language.
         </Text>
       </div>
-      {shown && (
-        <Show query={secret} rows={1}>
-          {({ secret, previous_valid_until }) => (
-            <div>
-              <Group gap={4} wrap="nowrap">
-                <Code style={{ overflowWrap: 'anywhere' }}>{secret}</Code>
-                <Copy value={secret} label="signing secret" />
-              </Group>
-              {previous_valid_until !== null && (
-                <Text size="sm" mt="xs">
-                  The secret before it signs as well until {moment(previous_valid_until)}.
-                </Text>
-              )}
-            </div>
-          )}
-        </Show>
-      )}
+      {shown && <ShownSecret />}
       <Group gap="xs">
         <Button variant="default" aria-expanded={shown} onClick={() => setShown(!shown)}>
           {shown ? 'Hide secret' : 'Show secret'}
@@ -55,19 +38,41 @@ export function Secret() {
           Rotate secret
         </Button>
       </Group>
-      <Confirm
-        opened={asked}
-        title="Rotate the signing secret"
-        action="Rotate secret"
-        danger={false}
-        pending={rotate.isPending}
-        error={rotate.error}
-        onConfirm={replace}
-        onClose={() => setAsked(false)}
-      >
-        A new secret takes its place. For 24 hours events carry the signatures of both, so that receivers can change
-        over one by one; after that the old one signs no more. Rotating again before then ends it at once.
-      </Confirm>
+      {asked && (
+        <Confirm
+          title="Rotate the signing secret"
+          action="Rotate secret"
+          danger={false}
+          pending={rotate.isPending}
+          error={rotate.error}
+          onConfirm={replace}
+          onClose={() => setAsked(false)}
+        >
+          A new secret takes its place. For 24 hours events carry the signatures of both, so that receivers can change
+          over one by one; after that the old one signs no more. Rotating again before then ends it at once.
+        </Confirm>
+      )}
     </Stack>
+  )
+}
+
+function ShownSecret() {
+  const secret = useSecret()
+  return (
+    <Show query={secret} rows={1}>
+      {({ secret, previous_valid_until }) => (
+        <div>
+          <Group gap={4} wrap="nowrap">
+            <Code style={{ overflowWrap: 'anywhere' }}>{secret}</Code>
+            <Copy value={secret} label="signing secret" />
+          </Group>
+          {previous_valid_until !== null && (
+            <Text size="sm" mt="xs">
+              The secret before it signs as well until {moment(previous_valid_until)}.
+            </Text>
+          )}
+        </div>
+      )}
+    </Show>
   )
 }

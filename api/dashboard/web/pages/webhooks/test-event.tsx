@@ -1,5 +1,6 @@
-import { Modal, Text, TextInput } from '@mantine/core'
+import { Text, TextInput } from '@mantine/core'
 import { useState } from 'react'
+import { OpenModal } from '../../components/dialogs.tsx'
 import { Form } from '../../components/form.tsx'
 import { useSendTest } from './queries.ts'
 
@@ -8,7 +9,7 @@ export function TestEvent({ onSent, onClose }: { onSent: (delivery: string) => v
   const [url, setUrl] = useState('')
   const test = useSendTest(url.trim(), ({ id }) => onSent(id))
   return (
-    <Modal opened onClose={onClose} title="Send a test event" centered>
+    <OpenModal onClose={onClose} title="Send a test event" centered>
       <Form mutation={test} submit="Send test event">
         <Text size="sm">An event webhook.test is posted to this URL, signed and tried again like every other.</Text>
         <TextInput
@@ -21,6 +22,6 @@ export function TestEvent({ onSent, onClose }: { onSent: (delivery: string) => v
           onChange={event => setUrl(event.currentTarget.value)}
         />
       </Form>
-    </Modal>
+    </OpenModal>
   )
 }

@@ -23,11 +23,12 @@ export function Cancel({
   const queries = useQueryClient()
   const [asking, setAsking] = useState(false)
   const cancel = useMutation({
-    mutationFn: () => call<object>(`${place.base}/${sort}/${id}/cancel`, { method: 'POST' }),
+    mutationFn: () => call<{ status: string }>(`${place.base}/${sort}/${id}/cancel`, { method: 'POST' }),
     onSuccess: answer => {
       queries.setQueryData([place.id, sort, 'one', id], answer)
       void queries.invalidateQueries({ queryKey: [place.id, sort, 'list'] })
-      notifications.show({ title: `The ${what} is cancelled`, message: id })
+      // A batch is cancelling until the lines at work are done.
+      notifications.show({ title: `The ${what} is ${answer.status}`, message: id })
       setAsking(false)
     },
   })
@@ -36,18 +37,19 @@ export function Cancel({
       <Button variant="default" onClick={() => setAsking(true)}>
         Cancel {what}
       </Button>
-      <Confirm
-        opened={asking}
-        title={`Cancel this ${what}?`}
-        action={`Cancel ${what}`}
-        dismiss="Let it run"
-        pending={cancel.isPending}
-        error={cancel.error}
-        onConfirm={() => cancel.mutate()}
-        onClose={() => setAsking(false)}
-      >
-        {children}
-      </Confirm>
+      {asking && (
+        <Confirm
+          title={`Cancel this ${what}?`}
+          action={`Cancel ${what}`}
+          dismiss="Let it run"
+          pending={cancel.isPending}
+          error={cancel.error}
+          onConfirm={() => cancel.mutate()}
+          onClose={() => setAsking(false)}
+        >
+          {children}
+        </Confirm>
+      )}
     </>
   )
 }

@@ -1,9 +1,12 @@
 import { Select } from '@mantine/core'
-import { useQuery } from '@tanstack/react-query'
+import { useDebouncedValue } from '@mantine/hooks'
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
 import type { KeysAnswer } from '../../../wire/keys.ts'
 import { call, queryText } from '../../api.ts'
-import { useFilter } from '../../components/filters.tsx'
+import { typingMs, useFilter } from '../../components/filters.tsx'
 import { usePlace } from '../../session.tsx'
+import { withoutSecret } from '../keys/queries.ts'
 
 const mostKeys = 100
 /** Two beside each other on a phone. */
@@ -39,28 +42,40 @@ export const environments = [
   { value: 'test', label: 'Test' },
 ]
 
-/** By the key that the work came with. */
+/** By the key that the work came with. There may be thousands of them, so the gateway searches. */
 export function KeyFilter() {
-  const { id, base } = usePlace()
   const [value, set] = useFilter('key')
-  const query = queryText({ limit: mostKeys, include_revoked: true })
-  const keys = useQuery({
-    queryKey: [id, 'keys', 'filter'],
-    queryFn: ({ signal }) => call<KeysAnswer>(`${base}/keys${query}`, { signal }),
-  })
-  const data = (keys.data?.data ?? []).map(key => ({ value: key.id, label: `${key.name} (…${key.last4})` }))
+  const [typed, setTyped] = useState('')
+  const [search] = useDebouncedValue(typed, typingMs)
+  const chosen = useKeyChoices(value)
+  const isLabel = chosen.some(({ label }) => label === search)
+  const found = useKeyChoices(isLabel ? '' : withoutSecret(search.trim()))
   return (
     <Select
       label="Key"
       placeholder="All"
       searchable
+      onSearchChange={setTyped}
+      filter={({ options }) => options}
       clearable
       clearButtonProps={{ 'aria-label': 'Clear key' }}
       nothingFoundMessage="No such key"
       w={{ ...filterWidth, xs: 220 }}
-      data={data}
+      data={[...found, ...chosen.filter(({ value: id }) => id === value && !found.some(key => key.value === id))]}
       value={value || null}
-      onChange={chosen => set(chosen ?? '')}
+      onChange={picked => set(picked ?? '')}
     />
   )
+}
+
+/** The latest keys that a search finds: by name, last characters, or id. */
+function useKeyChoices(search: string): { value: string; label: string }[] {
+  const { id, base } = usePlace()
+  const query = queryText({ limit: mostKeys, include_revoked: true, search })
+  const keys = useQuery({
+    queryKey: [id, 'keys', 'filter', search],
+    queryFn: ({ signal }) => call<KeysAnswer>(`${base}/keys${query}`, { signal }),
+    placeholderData: keepPreviousData,
+  })
+  return (keys.data?.data ?? []).map(key => ({ value: key.id, label: `${key.name} (…${key.last4})` }))
 }

@@ -1,6 +1,6 @@
 import { ActionIcon, Button, FileButton, Group, Image, Paper, Stack, Text, Textarea } from '@mantine/core'
 import { IconPaperclip, IconPlayerStop, IconSend, IconX } from '@tabler/icons-react'
-import { type FormEvent, type KeyboardEvent, useState } from 'react'
+import { type Dispatch, type FormEvent, type KeyboardEvent, type SetStateAction, useState } from 'react'
 import { bytes } from '../../../format.ts'
 import type { Picture } from './turns.ts'
 
@@ -17,8 +17,8 @@ export function Composer({
   onSend,
   onStop,
 }: {
-  draft: { text: string; pictures: Picture[] }
-  onDraft: (draft: { text: string; pictures: Picture[] }) => void
+  draft: Draft
+  onDraft: Dispatch<SetStateAction<Draft>>
   takesPictures: boolean
   isRunning: boolean
   /** Why nothing can be sent. */
@@ -51,7 +51,7 @@ export function Composer({
           onKeyDown={onKeyDown}
         />
         <Group justify="space-between">
-          {takesPictures ? <Attach draft={draft} onDraft={onDraft} /> : <span />}
+          {takesPictures ? <Attach onDraft={onDraft} /> : <span />}
           {isRunning ? (
             <Button variant="default" leftSection={<IconPlayerStop size={16} aria-hidden />} onClick={onStop}>
               Stop
@@ -78,13 +78,13 @@ export function Composer({
 
 type Draft = { text: string; pictures: Picture[] }
 
-function Attach({ draft, onDraft }: { draft: Draft; onDraft: (draft: Draft) => void }) {
+function Attach({ onDraft }: { onDraft: Dispatch<SetStateAction<Draft>> }) {
   const [problem, setProblem] = useState<string | null>(null)
   const attach = async (files: File[]) => {
     const small = files.filter(({ size }) => size <= mostPictureBytes)
     setProblem(small.length < files.length ? `Images of at most ${bytes(mostPictureBytes)} are sent.` : null)
     const pictures = await Promise.all(small.map(async file => ({ name: file.name, url: await dataUrl(file) })))
-    onDraft({ ...draft, pictures: [...draft.pictures, ...pictures].slice(0, mostPictures) })
+    onDraft(kept => ({ ...kept, pictures: [...kept.pictures, ...pictures].slice(0, mostPictures) }))
   }
   return (
     <Group gap="xs">

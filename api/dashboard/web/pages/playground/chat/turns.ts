@@ -79,7 +79,7 @@ export function openCalls(turns: Turn[]): ToolCall[] {
   return last.answer.toolCalls.filter(({ id }) => !answered.has(id))
 }
 
-/** A conversation as the API takes it; answers that failed, or never came, are left out. */
+/** A conversation as the API takes it; of answers that are not whole, the text alone: a call of theirs has no result. */
 export function messagesOf(system: string, turns: Turn[]): object[] {
   const messages = turns.flatMap(turn => messageOf(turn) ?? [])
   return system.trim() === '' ? messages : [{ role: 'system', content: system }, ...messages]
@@ -95,7 +95,8 @@ function messageOf(turn: Turn): object | null {
       content: parts.length === 0 ? text : [...(text === '' ? [] : [{ type: 'text', text }]), ...parts],
     }
   }
-  const { text, toolCalls } = turn.answer
+  const { text } = turn.answer
+  const toolCalls = turn.state === 'done' ? turn.answer.toolCalls : []
   if (text === '' && toolCalls.length === 0) return null
   const calls = toolCalls.map(call => ({
     id: call.id,

@@ -24,7 +24,11 @@ export function useChat(bodyOf: (turns: Turn[]) => object): Chat {
   const { client } = useBench()
   const [turns, setTurns] = useKept<Turn[]>('chat.turns', [])
   const running = useRef<AbortController | null>(null)
-  useEffect(() => () => running.current?.abort(), [])
+  useEffect(() => {
+    // What was under way when the tab was left is not any more.
+    setTurns(kept => kept.map(turn => (isStreaming(turn) ? { ...turn, state: 'stopped' } : turn)))
+    return () => running.current?.abort()
+  }, [setTurns])
 
   const answer = async (asked: Turn[]) => {
     const aborted = new AbortController()
@@ -55,10 +59,9 @@ export function useChat(bodyOf: (turns: Turn[]) => object): Chat {
     if (running.current === aborted) running.current = null
   }
 
-  const isRunning = turns.at(-1)?.role === 'assistant' && (turns.at(-1) as AssistantTurn).state === 'streaming'
   return {
     turns,
-    isRunning,
+    isRunning: turns.some(isStreaming),
     send: added => void answer([...turns, ...added.map(turn => ({ ...turn, id: ++lastId }))]),
     again: () =>
       void answer(
@@ -73,6 +76,10 @@ export function useChat(bodyOf: (turns: Turn[]) => object): Chat {
       setTurns([])
     },
   }
+}
+
+function isStreaming(turn: Turn): turn is AssistantTurn {
+  return turn.role === 'assistant' && turn.state === 'streaming'
 }
 
 /** Changes one answer, as long as it is still part of the conversation. */

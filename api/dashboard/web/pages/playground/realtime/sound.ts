@@ -11,6 +11,7 @@ export class Sound {
   #worklet: AudioWorkletNode | null = null
   /** When everything received so far will have been played, on the context's clock. */
   #playedS = 0
+  #isClosed = false
   muted = false
 
   /** Listens to the microphone; `heard` gets each piece with its loudness, 0 to 1. Rejects where it may not. */
@@ -18,6 +19,8 @@ export class Sound {
     this.#stream = await navigator.mediaDevices.getUserMedia({
       audio: { channelCount: 1, echoCancellation: true, noiseSuppression: true },
     })
+    // Somebody may allow the microphone after the end.
+    if (this.#isClosed) return this.#release()
     await this.#context.resume()
     await this.#context.audioWorklet.addModule(workletUrl)
     this.#worklet = new AudioWorkletNode(this.#context, 'microphone', { numberOfOutputs: 0 })
@@ -51,9 +54,14 @@ export class Sound {
   }
 
   close(): void {
-    for (const track of this.#stream?.getTracks() ?? []) track.stop()
+    this.#isClosed = true
+    this.#release()
     this.#worklet?.port.close()
     if (this.#context.state !== 'closed') void this.#context.close()
+  }
+
+  #release(): void {
+    for (const track of this.#stream?.getTracks() ?? []) track.stop()
   }
 }
 

@@ -17,7 +17,8 @@ export type Talk = {
 }
 
 const normalClose = 1_000
-type Ends = { socket: WebSocket; sound: Sound }
+/** The socket is null until there is a secret to open it with. */
+type Ends = { sound: Sound; socket: WebSocket | null }
 
 /** A realtime session of OpenAI’s events: microphone in, loudspeaker out. It ends with the tab. */
 export function useTalk(): Talk {
@@ -28,14 +29,14 @@ export function useTalk(): Talk {
   const [microphoneProblem, setMicrophoneProblem] = useState<string | null>(null)
   const ends = useRef<Ends | null>(null)
   const leave = useCallback(() => {
-    ends.current?.socket.close(normalClose)
+    ends.current?.socket?.close(normalClose)
     ends.current?.sound.close()
     ends.current = null
   }, [])
   useEffect(() => leave, [leave])
 
   const send = (event: { type: string }) => {
-    const { socket } = ends.current ?? {}
+    const socket = ends.current?.socket
     if (socket?.readyState !== WebSocket.OPEN) return
     socket.send(JSON.stringify(event))
     setState(before => withSentEvent(before, event.type, Date.now()))
@@ -56,8 +57,14 @@ export function useTalk(): Talk {
     setState({ ...noTalk, phase: 'opening' })
     try {
       const sound = new Sound()
-      const socket = socketOf(model, await client.secret())
-      ends.current = { socket, sound }
+      sound.muted = muted
+      const own: Ends = { sound, socket: null }
+      ends.current = own
+      const secret = await client.secret()
+      // The tab was left meanwhile.
+      if (ends.current !== own) return
+      const socket = socketOf(model, secret)
+      own.socket = socket
       socket.onopen = () => {
         setState(before => ({ ...before, phase: 'open' }))
         send({ type: 'session.update', session: settings } as { type: string })
