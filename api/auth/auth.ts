@@ -1,5 +1,4 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { hkdfSync } from 'node:crypto'
 import type { BetterAuthOptions } from 'better-auth'
 import { prismaAdapter } from 'better-auth/adapters/prisma'
 import { isAPIError } from 'better-auth/api'
@@ -10,15 +9,11 @@ import { GatewayError } from '../../shared/base/errors.ts'
 import { type IdPrefix, newId } from '../../shared/base/ids.ts'
 import { type Actor, operatorActor } from '../../shared/keys/audit.ts'
 import type { Services } from '../../shared/services.ts'
+import { type Auth, addressHeader, authPath, oidcProvider } from './accounts.ts'
 import { emails } from './emails.ts'
 import { type Acting, afterLeaving, auditHooks, invitationRules, organisationDefaults } from './hooks.ts'
 import { consume, oneAtATime } from './limits.ts'
 import { limitByEmail, refuseUninvited } from './rules.ts'
-
-export const authPath = '/dashboard/api/auth'
-/** Set by us alone, from the connection and the proxies we trust. */
-export const addressHeader = 'x-client-address'
-export const oidcProvider = 'oidc'
 
 const dayS = 24 * 3_600
 const sessionS = 7 * dayS
@@ -36,17 +31,8 @@ const prefixes: Record<string, IdPrefix> = {
   invitation: 'inv',
 }
 
-/** Somebody signed in. */
-export type Person = { id: string; email: string; name: string; emailVerified: boolean; operator: boolean }
-
-export type Auth = {
-  /** Answers a request for one of `authRoutes`; those with an organisation given one at a time. Throws 503. */
-  handle(request: Request, alone: string | null): Promise<Response>
-  /** Whose session the cookies among these headers are, null = nobody's, and the cookies that prolong it. Throws 503. */
-  session(headers: Headers): Promise<{ person: Person | null; cookies: string[] }>
-}
-
-function createAuth(services: Services, secret: string): Auth {
+/** Accounts over our own tables. `secret` signs cookies and links. */
+export function createAuth(services: Services, secret: string): Auth {
   // The library's hooks do not say who acts; the request does.
   const requests = new AsyncLocalStorage<Acting>()
   const acting = () => requests.getStore() ?? { headers: new Headers() }
@@ -81,7 +67,7 @@ function refuseOutage(cause: unknown): null {
   })
 }
 
-/** Accounts, sessions and organisations (better-auth) over our own tables. `secret` signs cookies and links. */
+/** Accounts, sessions and organisations (better-auth). */
 function betterAuthOver(services: Services, secret: string, actor: () => Promise<Actor>, acting: () => Acting) {
   const { db, redis, config, mailer, log } = services
   const { publicUrl, oidc } = config
@@ -215,23 +201,6 @@ function betterAuthOver(services: Services, secret: string, actor: () => Promise
         : []),
     ],
   })
-}
-
-/** The accounts, made when they are first needed: their secret is kept in the database. */
-export function openAuth(services: Services): () => Promise<Auth> {
-  let opening: Promise<Auth> | null = null
-  return () => {
-    opening ??= services.signingSecret
-      .get()
-      .then(secret =>
-        createAuth(services, Buffer.from(hkdfSync('sha256', secret, '', 'accounts', 32)).toString('base64url')),
-      )
-      .catch(error => {
-        opening = null
-        throw error
-      })
-    return opening
-  }
 }
 
 /** The origins of the host that the request itself names: a page of it is ours, whatever PUBLIC_URL calls it. */

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { oidcProvider } from './auth.ts'
+import { oidcProvider } from './accounts.ts'
 import { roles } from './roles.ts'
 
 const id = z.string().min(1).max(64)

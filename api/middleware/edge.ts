@@ -3,7 +3,7 @@ import { GatewayError } from '../../shared/base/errors.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { isOutage } from '../../shared/io/outage.ts'
 import type { Services } from '../../shared/services.ts'
-import type { Auth } from '../auth/auth.ts'
+import type { Auth } from '../auth/accounts.ts'
 import type { State } from '../endpoint.ts'
 import { HttpClient } from '../http-client.ts'
 
