@@ -32,7 +32,7 @@ const refusedEach = 50
 const inFlight = 64
 const leastKills = 4
 /** `CHAOS_LINES=20000 node test/run.ts test/chaos-batches.test.ts` for a long run. */
-const killedLines = Number(process.env.CHAOS_LINES ?? 5_000)
+const killedLines = Number(process.env.CHAOS_LINES ?? 3_000)
 
 let postgres: PrivateServer
 let redis: PrivateServer
@@ -178,9 +178,9 @@ test.serial('completed, every line once, though workers are killed all the time'
 test.serial('completed, no line run twice, when its worker is told to stop', async t => {
   t.timeout(120_000)
   const [first, second] = [await startWorker(), await startWorker()]
-  const run = await begin(3_000)
+  const run = await begin(1_600)
   for (const worker of [first, second]) {
-    await more(run, 700)
+    await more(run, 400)
     await worker.kill('SIGTERM')
     t.is(worker.child.exitCode, 0, worker.output())
     await startWorker()
@@ -196,10 +196,10 @@ test.serial('completed, no line run twice, when its worker is told to stop', asy
 test.serial('completed after Redis was wiped while it ran', async t => {
   t.timeout(120_000)
   const worker = await startWorker()
-  const run = await begin(3_000)
-  await more(run, 700)
+  const run = await begin(1_600)
+  await more(run, 400)
   await services.redis.flushdb()
-  await more(run, 700)
+  await more(run, 400)
   // Nobody knows of the batch any more but its row.
   await services.redis.flushdb()
   await worker.kill()
@@ -211,8 +211,8 @@ test.serial('completed after Redis was wiped while it ran', async t => {
 test.serial('completed after Postgres was away while it ran', async t => {
   t.timeout(120_000)
   await startWorker()
-  const run = await begin(3_000)
-  await more(run, 1_000)
+  const run = await begin(1_600)
+  await more(run, 600)
   await postgres.kill()
   await sleep(1_000)
   await postgres.restart()

@@ -115,6 +115,10 @@ test.serial('queued: jobs of all kinds are one list, filtered and paged, and can
   t.true(shown.cost_usd! > 0)
   t.is(shown.inputs.find(({ field }) => field === 'prompt')!.value, 'A river')
   t.true(shown.inputs.some(({ field }) => field === 'aspect_ratio' || field === 'resolution'))
+  t.false(
+    shown.inputs.some(({ field }) => field === 'mode'),
+    'what is made of it for a provider',
+  )
   t.like(await member.visitor.json(`${owner.base}/jobs/${ids.live}`), { may_cancel: false })
   const waiting = await member.visitor.json<JobDetail>(`${owner.base}/jobs/${ids.delayed}`)
   t.regex(waiting.request!, /Say something later/)

@@ -11,7 +11,7 @@ import { testClock } from './support/money.ts'
 
 /** No history begins later than this: on a slow machine there are fewer of them. */
 const enoughMs = 25_000
-const histories = 90
+const histories = 50
 const clock = testClock('2027-01-30T10:00:00Z')
 let stores: Stores
 let upstream: ScriptedUpstream

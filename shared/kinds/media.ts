@@ -50,7 +50,7 @@ export type QueuedKindRow<Request, Input> = {
   path: string
   type: ModelRow['type']
   /** Validates the route's body; the OpenAPI document is made from it. */
-  request: z.ZodType<Request>
+  request: z.ZodObject & z.ZodType<Request>
   /** Every URL in the body. */
   references(request: Request): ReferenceField[]
   /**

@@ -3,6 +3,7 @@ import { usdFromNano } from '../../../shared/base/money.ts'
 import type { Prisma } from '../../../shared/generated/prisma/client.ts'
 import type { StoredFile } from '../../../shared/jobs/files.ts'
 import { delayedKind, type Job } from '../../../shared/jobs/jobs.ts'
+import { type QueuedKind, queuedKinds } from '../../../shared/kinds/index.ts'
 import type { References } from '../../../shared/kinds/media.ts'
 import { presentJob } from '../../../shared/media/present.ts'
 import type { JobInput } from '../../../shared/media/submit.ts'
@@ -73,7 +74,7 @@ async function mediaParts(services: Services, job: WithoutInput): Promise<Parts>
   const object = await presentJob(services, { ...job, input: asked })
   const { publicUrl } = services.config
   return {
-    inputs: inputsOf(input),
+    inputs: inputsOf(job.kind as QueuedKind, input),
     references: await referencesOf(services, job.organisationId, references),
     request: null,
     outputs: (object.outputs as JobOutput[]).map(file => ({ ...file, url: forPage(publicUrl, file.url) })),
@@ -82,11 +83,12 @@ async function mediaParts(services: Services, job: WithoutInput): Promise<Parts>
   }
 }
 
-/** What was asked for, under the names that the API has for it. */
-function inputsOf(input: object): { field: string; value: string }[] {
+/** What was asked for, under the names that the API has for it; what was made of it for a provider is left out. */
+function inputsOf(kind: QueuedKind, input: object): { field: string; value: string }[] {
+  const { shape } = queuedKinds[kind].request
   return Object.entries(input).flatMap(([name, value]) => {
-    if (value === null || value === undefined) return []
     const field = name.replace(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
+    if (value === null || value === undefined || !Object.hasOwn(shape, field)) return []
     const text = typeof value === 'object' ? JSON.stringify(value) : String(value)
     return { field, value: text.length > mostInputCharacters ? `${text.slice(0, mostInputCharacters)}…` : text }
   })
