@@ -1,6 +1,5 @@
 import Router from '@koa/router'
 import Koa from 'koa'
-import { GatewayError } from '../shared/base/errors.ts'
 import { parseJson, refuseNul } from '../shared/base/json.ts'
 import { validate } from '../shared/base/validate.ts'
 import { authorise, type Scope } from '../shared/keys/policy.ts'
@@ -15,6 +14,7 @@ import { asForm, dropUploads, isForm, takeForm } from './middleware/form.ts'
 import { idempotencyKeyOf, type Kept, once, type Repeatable } from './middleware/idempotency.ts'
 import { admitFree, provisioningKey, standardKey } from './middleware/key.ts'
 import { enterSession, type SessionAccess } from './middleware/session.ts'
+import { refusedRoute } from './refused-route.ts'
 import { endpoints } from './routes/index.ts'
 
 /** The HTTP application over opened services. */
@@ -189,10 +189,6 @@ function ownHeaders(ctx: Context): Record<string, string> {
 function noRoute(router: Router<State>): Koa.Middleware<State> {
   return ctx => {
     const methods = new Set(router.match(ctx.path, ctx.method).path.flatMap(layer => layer.methods))
-    if (methods.size === 0) throw new GatewayError('not_found', `There is no ${ctx.method} ${ctx.path}.`)
-    const allow = [...methods].join(', ')
-    throw new GatewayError('method_not_allowed', `${ctx.path} takes ${allow}, not ${ctx.method}.`, {
-      headers: { allow },
-    })
+    throw refusedRoute(ctx, [...methods])
   }
 }

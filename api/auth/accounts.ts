@@ -2,6 +2,8 @@ export const authPath = '/dashboard/api/auth'
 /** Set by us alone, from the connection and the proxies we trust. */
 export const addressHeader = 'x-client-address'
 export const oidcProvider = 'oidc'
+/** Of people and organisations. */
+export const mostNameCharacters = 100
 
 /** Somebody signed in. */
 export type Person = { id: string; email: string; name: string; emailVerified: boolean; operator: boolean }

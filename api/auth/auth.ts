@@ -5,11 +5,11 @@ import { isAPIError } from 'better-auth/api'
 import { betterAuth } from 'better-auth/minimal'
 import { genericOAuth } from 'better-auth/plugins/generic-oauth'
 import { organization } from 'better-auth/plugins/organization'
-import { GatewayError } from '../../shared/base/errors.ts'
 import { type IdPrefix, newId } from '../../shared/base/ids.ts'
+import { unavailable } from '../../shared/io/outage.ts'
 import { type Actor, operatorActor } from '../../shared/keys/audit.ts'
 import type { Services } from '../../shared/services.ts'
-import { type Auth, addressHeader, authPath, oidcProvider } from './accounts.ts'
+import { type Auth, addressHeader, authPath, mostNameCharacters, oidcProvider } from './accounts.ts'
 import { emails } from './emails.ts'
 import { type Acting, afterLeaving, auditHooks, invitationRules, organisationDefaults } from './hooks.ts'
 import { consume, oneAtATime } from './limits.ts'
@@ -21,7 +21,6 @@ const linkS = 3_600
 const invitationS = 7 * dayS
 const mostMembers = 500
 const mostOrganisations = 10
-const mostNameCharacters = 100
 
 const prefixes: Record<string, IdPrefix> = {
   user: 'user',
@@ -61,10 +60,7 @@ export function createAuth(services: Services, secret: string): Auth {
 /** Reading a session fails when the store does, and the library does not say how. Null for one that ended in that moment. */
 function refuseOutage(cause: unknown): null {
   if (isAPIError(cause) && cause.statusCode < 500) return null
-  throw new GatewayError('service_unavailable', 'The gateway cannot reach its store. Try again shortly.', {
-    headers: { 'retry-after': '1' },
-    cause,
-  })
+  throw unavailable(cause)
 }
 
 /** Accounts, sessions and organisations (better-auth). */

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { oidcProvider } from './accounts.ts'
+import { mostNameCharacters, oidcProvider } from './accounts.ts'
 import { roles } from './roles.ts'
 
 const id = z.string().min(1).max(64)
@@ -9,7 +9,7 @@ const name = z
   .string()
   .trim()
   .min(1)
-  .max(100)
+  .max(mostNameCharacters)
   .regex(/^[^\p{Cc}\u2028\u2029]*$/u, 'must be one line')
 /** As long as an address can be (RFC 5321). */
 const email = z.email().max(254)

@@ -15,6 +15,7 @@ import { type AuthRoute, authRoutes } from '../auth/routes.ts'
 import type { Context, State } from '../endpoint.ts'
 import { readBody } from '../middleware/body.ts'
 import { assertOwnOrigin } from '../middleware/session.ts'
+import { refusedRoute } from '../refused-route.ts'
 import { isQueuesPath, queuesBoard } from './queues.ts'
 
 /** Where `npm run build` puts the pages. */
@@ -133,11 +134,8 @@ async function authenticate(ctx: Context): Promise<void> {
 }
 
 /** Which of `authRoutes` a request is for. Throws 404, 405. */
-function authRoute({ method, path }: Context): AuthRoute {
-  const route = authRoutes.get(path.slice(authPath.length))
-  if (!route) throw new GatewayError('not_found', `There is no ${method} ${path}.`)
-  if (method === route.method) return route
-  throw new GatewayError('method_not_allowed', `${path} takes ${route.method}, not ${method}.`, {
-    headers: { allow: route.method },
-  })
+function authRoute(ctx: Context): AuthRoute {
+  const route = authRoutes.get(ctx.path.slice(authPath.length))
+  if (ctx.method === route?.method) return route
+  throw refusedRoute(ctx, route ? [route.method] : [])
 }

@@ -1,7 +1,7 @@
 import type { Middleware } from 'koa'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { newId } from '../../shared/base/ids.ts'
-import { isOutage } from '../../shared/io/outage.ts'
+import { isOutage, unavailable } from '../../shared/io/outage.ts'
 import type { Services } from '../../shared/services.ts'
 import type { Auth } from '../auth/accounts.ts'
 import type { State } from '../endpoint.ts'
@@ -67,12 +67,7 @@ function preflight(ctx: EdgeContext): void {
 /** What the client may know of an error: ours as they are, anything else as an internal error. */
 export function publicError(error: unknown): GatewayError {
   if (error instanceof GatewayError) return error
-  if (isOutage(error)) {
-    return new GatewayError('service_unavailable', 'The gateway cannot reach its store. Try again shortly.', {
-      headers: { 'retry-after': '1' },
-      cause: error,
-    })
-  }
+  if (isOutage(error)) return unavailable(error)
   return new GatewayError(
     'internal_error',
     'Something went wrong on our side. Quote the request id when you report it.',

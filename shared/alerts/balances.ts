@@ -2,6 +2,7 @@ import { type Nano, usdFromNano } from '../base/money.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
 import type { Services } from '../services.ts'
+import { heldDeposits } from '../wallet/accounts.ts'
 import { type NewAlert, tell } from './tell.ts'
 
 const organisationsAtOnce = 200
@@ -35,13 +36,9 @@ export async function tellOfBalances(services: Services): Promise<number> {
   return told
 }
 
-/** Deposits of an organisation `o` that cannot be spent yet, as the wallet has them: what went back twice holds nothing. */
+/** What of the deposits of an organisation `o` cannot be spent yet. */
 const heldNano = (now: Date) => Prisma.sql`(
-  SELECT coalesce(sum(amount_nano), 0)::bigint FROM (
-    SELECT sum(amount_nano) AS amount_nano FROM ledger_entries
-    WHERE organisation_id = o.id AND kind = 'deposit' AND available_at > ${now}
-    GROUP BY available_at HAVING sum(amount_nano) > 0
-  ) held)`
+  SELECT coalesce(sum(amount), 0)::bigint FROM (${heldDeposits(now)}) held)`
 
 /** Forgets that a balance was low where it is no more, or where nobody wants to know. */
 async function rearm(db: Connection, now: Date): Promise<void> {

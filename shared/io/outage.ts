@@ -1,3 +1,5 @@
+import { GatewayError } from '../base/errors.ts'
+
 /** Prisma's codes for a database that cannot be reached, is too slow to be reached, or hung up. */
 const prismaCodes = new Set(['P1001', 'P1002', 'P1008', 'P1017', 'P2024', 'P2037'])
 const networkCodes = new Set([
@@ -19,4 +21,12 @@ export function isOutage(error: unknown): boolean {
   const { code } = error as { code?: unknown }
   if (typeof code === 'string' && (prismaCodes.has(code) || networkCodes.has(code))) return true
   return error.name === 'MaxRetriesPerRequestError' || words.test(error.message)
+}
+
+/** 503: a store is away. */
+export function unavailable(cause: unknown): GatewayError {
+  return new GatewayError('service_unavailable', 'The gateway cannot reach its store. Try again shortly.', {
+    headers: { 'retry-after': '1' },
+    cause,
+  })
 }

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { GatewayError } from '../base/errors.ts'
 import type { Database } from '../io/db.ts'
+import { unavailable } from '../io/outage.ts'
 import type { Redis } from '../io/redis.ts'
 import { type Policy, policyOf, type Scope } from './policy.ts'
 
@@ -164,11 +165,4 @@ export class Policies {
       ? new GatewayError('revoked_api_key', 'This API key was replaced by a newer secret. Use the new one.')
       : new GatewayError('invalid_api_key', 'This API key does not exist. Check it, or create a new one.')
   }
-}
-
-function unavailable(cause: unknown): GatewayError {
-  return new GatewayError('service_unavailable', 'The gateway cannot reach its store. Try again shortly.', {
-    headers: { 'retry-after': '1' },
-    cause,
-  })
 }

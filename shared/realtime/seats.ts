@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { GatewayError } from '../base/errors.ts'
 import type { Clock } from '../base/time.ts'
+import { unavailable } from '../io/outage.ts'
 import type { Redis } from '../io/redis.ts'
-import { unavailable } from '../wallet/refusals.ts'
 
 const script = 'headgate:seats'
 /** How long the seat of a process that died stays taken, and how often a living one renews its seats. */

@@ -1,6 +1,7 @@
 import { newId } from '../base/ids.ts'
 import type { Nano } from '../base/money.ts'
 import { type Clock, monthOf } from '../base/time.ts'
+import { Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
 import type { Redis } from '../io/redis.ts'
 import { openHolds, takeHolds } from './holds.ts'
@@ -128,6 +129,14 @@ const mostHolds = 100
 
 type Figures = { id: string; balance: bigint; version: bigint; at: Date | null; amount: bigint | null }
 
+/** The deposits of an organisation `o` that cannot be spent yet, by their release; those that went back hold nothing. */
+export function heldDeposits(now: Date): Prisma.Sql {
+  return Prisma.sql`
+    SELECT available_at AS at, sum(amount_nano)::bigint AS amount FROM ledger_entries
+    WHERE organisation_id = o.id AND kind = 'deposit' AND available_at > ${now}
+    GROUP BY available_at HAVING sum(amount_nano) > 0`
+}
+
 /** Wallets as Postgres has them now, four figures each, as `post.lua` takes them. */
 export async function walletFigures(
   db: Connection,
@@ -140,9 +149,7 @@ export async function walletFigures(
     FROM unnest(${[...organisationIds]}::text[]) AS o(id)
     LEFT JOIN wallets w ON w.organisation_id = o.id
     LEFT JOIN LATERAL (
-      SELECT available_at AS at, sum(amount_nano)::bigint AS amount FROM ledger_entries
-      WHERE organisation_id = o.id AND kind = 'deposit' AND available_at > ${new Date(nowMs)}
-      GROUP BY available_at HAVING sum(amount_nano) > 0
+      ${heldDeposits(new Date(nowMs))}
     ) h ON true
     ORDER BY h.at`
   const wallets = Map.groupBy(rows, row => row.id)

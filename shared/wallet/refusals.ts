@@ -2,14 +2,6 @@ import { GatewayError } from '../base/errors.ts'
 import { usdFromNano } from '../base/money.ts'
 import { nextMonthStart } from '../base/time.ts'
 
-/** 503: a store is away. */
-export function unavailable(cause: unknown): GatewayError {
-  return new GatewayError('service_unavailable', 'The gateway cannot reach its store. Try again shortly.', {
-    headers: { 'retry-after': '1' },
-    cause,
-  })
-}
-
 /** 402: not one output token fits under the key's cap. */
 export function capReached(capNano: number, spentNano: number, nowMs: number): GatewayError {
   const metadata = { cap_usd: capNano / 1e9, spent_usd: spentNano / 1e9, resets_at: nextMonthStart(nowMs) }

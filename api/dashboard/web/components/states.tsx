@@ -61,7 +61,11 @@ export function Show<T>({
   children: (data: T) => ReactNode
   rows?: number
 }) {
-  if (query.data !== undefined) return children(query.data)
+  return query.data === undefined ? <Pending query={query} rows={rows} /> : children(query.data)
+}
+
+/** What a query without data is doing, or what went wrong. */
+export function Pending<T>({ query, rows }: { query: UseQueryResult<T, Error>; rows?: number }) {
   if (query.error) return <Failure error={query.error} retry={() => void query.refetch()} />
   return <Loading rows={rows} />
 }

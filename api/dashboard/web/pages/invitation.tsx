@@ -2,7 +2,7 @@ import { Button, Group, Stack, Text, Title } from '@mantine/core'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Link, useLocation, useParams } from 'wouter'
 import { call, callAuth, queryText } from '../api.ts'
-import { Failure, Loading, Show } from '../components/states.tsx'
+import { Failure, Pending, Show } from '../components/states.tsx'
 import { useTitle } from '../components/title.ts'
 import { day } from '../format.ts'
 import { useMe } from '../session.tsx'
@@ -39,7 +39,7 @@ export default function InvitationPage() {
   return (
     <Stack>
       <Title order={1}>Invitation</Title>
-      {!me.data && (me.error ? <Failure error={me.error} retry={() => void me.refetch()} /> : <Loading rows={2} />)}
+      {!me.data && <Pending query={me} rows={2} />}
       {me.data && !me.data.email_verified && <VerifyNotice me={me.data} />}
       {me.data?.email_verified && (
         <Show query={invitation} rows={2}>

@@ -4,7 +4,7 @@ import { useState } from 'react'
 import { Link, Redirect, useLocation } from 'wouter'
 import { callAuth } from '../api.ts'
 import { Form } from '../components/form.tsx'
-import { Failure, Loading } from '../components/states.tsx'
+import { Pending } from '../components/states.tsx'
 import { useTitle } from '../components/title.ts'
 import { useMe } from '../session.tsx'
 
@@ -17,13 +17,14 @@ export default function Welcome() {
   const [name, setName] = useState('')
   const wanted = new URLSearchParams(location.search).has('new')
   const create = useMutation({
-    mutationFn: () => callAuth<{ id: string }>('organization/create', { name: name.trim(), slug: randomSlug() }),
+    // Every organisation gets a slug from the gateway; the one that has to be sent is not used.
+    mutationFn: () => callAuth<{ id: string }>('organization/create', { name: name.trim(), slug: 'new' }),
     onSuccess: async ({ id }) => {
       await queries.invalidateQueries({ queryKey: ['me'] })
       navigate(`/${id}/overview`)
     },
   })
-  if (!me.data) return me.error ? <Failure error={me.error} retry={() => void me.refetch()} /> : <Loading rows={3} />
+  if (!me.data) return <Pending query={me} rows={3} />
   const { organisations, invitations } = me.data
   if (organisations.length > 0 && !wanted && !create.isSuccess)
     return <Redirect to={`/${lastVisited(organisations.map(({ id }) => id))}/overview`} replace />
@@ -56,11 +57,6 @@ export default function Welcome() {
       )}
     </Stack>
   )
-}
-
-/** Nobody sees it. (`crypto.randomUUID` is there on pages of https alone.) */
-function randomSlug(): string {
-  return [...crypto.getRandomValues(new Uint32Array(4))].map(number => number.toString(36)).join('-')
 }
 
 function lastVisited(ids: string[]): string {

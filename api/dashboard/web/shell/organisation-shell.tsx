@@ -5,7 +5,7 @@ import { type ReactNode, Suspense, useEffect } from 'react'
 import { Link, Redirect, Route, Switch, useLocation } from 'wouter'
 import type { Me } from '../../wire/person.ts'
 import { Boundary } from '../components/boundary.tsx'
-import { Empty, Failure, Loading } from '../components/states.tsx'
+import { Empty, Loading, Pending } from '../components/states.tsx'
 import { type Place, PlaceContext, placeOf, useMe } from '../session.tsx'
 import { Brand } from './brand.tsx'
 import { type NavEntry, navEntries, navGroups } from './nav.ts'
@@ -25,7 +25,7 @@ export function OrganisationShell({
 }) {
   const me = useMe()
   // What is known of the person stays while another look fails: a page must not lose what is written in it.
-  if (!me.data) return me.error ? <Failure error={me.error} retry={() => void me.refetch()} /> : <Loading />
+  if (!me.data) return <Pending query={me} />
   const { organisations } = me.data
   if (organisations.length === 0 && children === undefined) return <Redirect to="/welcome" replace />
   const wanted = organisationId ?? localStorage.getItem(lastPlaceName)
