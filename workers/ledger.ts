@@ -1,5 +1,6 @@
 import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { blockExceeded } from '../shared/alerts/excesses.ts'
 import type { Redis } from '../shared/io/redis.ts'
 import type { Services } from '../shared/services.ts'
 import {
@@ -107,9 +108,12 @@ export class LedgerWorker {
   }
 
   async #post(batch: StreamedEvent[]): Promise<void> {
-    const { scripts, clock } = this.#services
+    const { scripts, clock, log } = this.#services
     try {
       await postUsage(this.#services, batch, clock.now())
+      // Housekeeping repeats what fails here.
+      if (batch.some(({ event }) => event.excess))
+        await blockExceeded(this.#services).catch(error => log.warn({ err: error }, 'a key is blocked later'))
     } catch (error) {
       if (!isDataFault(error)) throw error
       const [only, ...others] = batch

@@ -1,5 +1,6 @@
 import { tellOfBalances } from '../shared/alerts/balances.ts'
 import { tellOfCaps } from '../shared/alerts/caps.ts'
+import { blockExceeded } from '../shared/alerts/excesses.ts'
 import { requeueDelayed, sweepDelayed } from '../shared/async/upkeep.ts'
 import { dayMs } from '../shared/base/time.ts'
 import type { Database } from '../shared/io/db.ts'
@@ -24,6 +25,7 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
     await webhooks.enqueue(await webhooks.due(clock.now()))
   },
   async alerts(services) {
+    await blockExceeded(services)
     await tellOfCaps(services)
     await tellOfBalances(services)
   },

@@ -32,6 +32,15 @@ export async function emailAlerts(services: Services): Promise<number> {
   return sent
 }
 
+/** Whom an alert is emailed to. A blocked key is the operator's concern, too: a provider counts otherwise than the catalog says. */
+async function recipientsOf(db: Connection, { organisationId, type }: Pick<Alert, 'organisationId' | 'type'>) {
+  const own = await alertRecipients(db, organisationId)
+  if (type !== 'key.blocked') return own
+  const where = { operator: true, emailVerified: true }
+  const operators = await db.user.findMany({ where, select: { email: true }, take: mostRecipients })
+  return [...new Set([...own, ...operators.map(({ email }) => email)])]
+}
+
 /** Whom an organisation's alerts are emailed to. */
 export async function alertRecipients(db: Connection, organisationId: string): Promise<string[]> {
   const memberships = await db.membership.findMany({
@@ -59,8 +68,8 @@ async function claim({ db, clock }: Services): Promise<Owed[]> {
 }
 
 async function send({ db, mailer, clock, log, config }: Services, alert: Owed): Promise<boolean> {
-  const { id, organisationId, emailAttempts } = alert
-  const recipients = await alertRecipients(db, organisationId)
+  const { id, emailAttempts } = alert
+  const recipients = await recipientsOf(db, alert)
   const mail: Mail = { to: recipients.join(', '), ...alertText(alert, alert.organisation.name, config.publicUrl) }
   try {
     if (recipients.length > 0) await mailer.send(mail)

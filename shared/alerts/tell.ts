@@ -7,7 +7,7 @@ import type { Services } from '../services.ts'
 export type NewAlert = {
   organisationId: string
   cause: string
-  type: 'key.spend_alert' | 'wallet.low_balance'
+  type: 'key.spend_alert' | 'key.blocked' | 'wallet.low_balance'
   keyId: string | null
   data: Prisma.InputJsonObject
 }

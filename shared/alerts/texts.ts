@@ -10,6 +10,7 @@ type SpendData = {
   spent_usd: number
   resets_at: string
 }
+type BlockedData = { key: SpendData['key']; excess_usd: number; reference: string }
 type BalanceData = { balance_usd: number; held_usd: number; low_balance_usd: number }
 
 /** The email of an alert. */
@@ -22,6 +23,10 @@ export function alertText(
   if (type === 'key.spend_alert') {
     const link = { label: 'Show the keys', url: page('keys') }
     return { ...spendText(data as SpendData, organisation), link }
+  }
+  if (type === 'key.blocked') {
+    const link = { label: 'Show the keys', url: page('keys') }
+    return { ...blockedText(data as BlockedData, organisation), link }
   }
   return { ...balanceText(data as BalanceData, organisation), link: { label: 'Show billing', url: page('billing') } }
 }
@@ -39,6 +44,15 @@ function spendText({ key, percent, cap_usd, spent_usd, resets_at }: SpendData, o
   return {
     subject: `The monthly cap of ${key.name} is reached`,
     text: `${spent}\n\nRequests that do not fit under the cap are refused until ${resets} (UTC). Raise the cap to go on before that.`,
+  }
+}
+
+function blockedText({ key, excess_usd, reference }: BlockedData, organisation: string) {
+  return {
+    subject: `The API key ${key.name} is blocked`,
+    text: `The request ${reference} of the API key “${key.name}” (${key.prefix}…${key.last4}) of ${organisation} cost ${dollars.format(excess_usd)} more than was reserved for it: its provider counted more than the request could use by its own limits. The amount was charged as a separate ledger entry.
+
+The key is blocked so that this cannot be repeated. Look at the request, then enable the key again.`,
   }
 }
 

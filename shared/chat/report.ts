@@ -45,6 +45,7 @@ export function reportOf({ id, model, provider, mode, attempts }: Ran, { status,
 export function usageEvent(ran: Ran, ticket: Ticket, ended: Ended): UsageEvent {
   const { policy } = ran
   const { usage } = ended
+  const excess = excessNano(ticket, ended.costNano)
   return {
     id: ran.id,
     at: ran.startedMs,
@@ -69,11 +70,17 @@ export function usageEvent(ran: Ran, ticket: Ticket, ended: Ended): UsageEvent {
     reasoningTokens: usage.completion_tokens_details?.reasoning_tokens ?? 0,
     estimated: usage.estimated === true,
     cost: ended.costNano,
+    ...(excess > 0 && { excess }),
     cap: policy.capNano,
     firstByteMs: ran.firstByteMs,
     durationMs: ran.durationMs,
     ...(ran.routing && { routing: ran.routing }),
   }
+}
+
+/** What of a cost the reservations of its request do not cover, in nano-dollars. */
+function excessNano({ spender, reservedNano, extraNano = 0 }: Ticket, costNano: number): number {
+  return spender.spendsMoney ? Math.max(0, costNano - reservedNano - extraNano) : 0
 }
 
 type Served = { id: string; target: Target; mode: string; ticket: Ticket; attempts: number; test: boolean }

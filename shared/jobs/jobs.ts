@@ -43,6 +43,8 @@ export type End = {
   result?: object
   error?: { code: string; message: string }
   costNano?: bigint
+  /** What was reserved for it beside its hold. */
+  extraNano?: bigint
   refund: boolean
   /** When the results are deleted. */
   expiresAt?: Date
@@ -78,7 +80,7 @@ export class Jobs {
   create({ chargeNano, input, metadata, createdAt = new Date(this.#clock.now()), ...fields }: NewJob): Promise<Job> {
     return this.#db.$transaction(async tx => {
       const job = await tx.job.create({ data: { ...fields, input, metadata, costNano: chargeNano, createdAt } })
-      await chargeJob(tx, job, chargeNano ?? 0n, createdAt.getTime())
+      await chargeJob(tx, job, chargeNano ?? 0n, chargeNano ?? 0n, createdAt.getTime())
       await logJob(tx, job, chargeNano ?? 0n)
       return job
     })
@@ -242,13 +244,18 @@ type Claim = Pick<Job, 'id' | 'claimedUntil'>
 const ours = ({ id, claimedUntil }: Claim) => ({ id, stage: 'starting', claimedUntil }) as const
 
 /** Books what the end of a job means for its money; gives what it costs in all. */
-async function settle(tx: Connection, job: Job, { refund, costNano }: End, nowMs: number): Promise<bigint> {
+async function settle(
+  tx: Connection,
+  job: Job,
+  { refund, costNano, extraNano = 0n }: End,
+  nowMs: number,
+): Promise<bigint> {
   if (job.environment === 'test') return 0n
   if (refund) {
     await refundJob(tx, job, job.costNano ?? 0n, nowMs)
     return 0n
   }
   if (costNano === undefined) return job.costNano ?? 0n
-  await chargeJob(tx, job, costNano, nowMs)
+  await chargeJob(tx, job, costNano, job.holdNano + extraNano, nowMs)
   return costNano
 }

@@ -102,12 +102,11 @@ async function store(
   }
 }
 
-/** What a held job costs by its end; where that tells nothing, what was held. A capped key never pays more than it held. */
+/** What a held job costs by its end; where that tells nothing, what was held. */
 function priceOf(services: Services, job: Job, invoice: Invoice): { costNano?: bigint } {
   const row = queuedKinds[job.kind as QueuedKind] as unknown as QueuedKindRow<unknown, object>
   if (!row.cost || job.environment === 'test') return {}
-  const costNano = costOf(services, job, row.cost, invoice) ?? job.holdNano
-  return { costNano: job.capNano !== null && costNano > job.holdNano ? job.holdNano : costNano }
+  return { costNano: costOf(services, job, row.cost, invoice) ?? job.holdNano }
 }
 
 function costOf(

@@ -45,6 +45,8 @@ export type Ticket = {
   spender: Spender
   month: string
   reservedNano: number
+  /** What was reserved beside it while the request ran, in nano-dollars. */
+  extraNano?: number
   /** Output tokens the reservation covers. */
   outputTokens: number
   clamped: boolean

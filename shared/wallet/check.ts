@@ -73,7 +73,7 @@ const KEY_SPENDS = report(`
   FROM (SELECT key_id, sum(spent_nano) AS spent FROM key_spend GROUP BY key_id) s
   FULL JOIN (SELECT key_id, -sum(amount_nano) AS spent FROM ledger_entries WHERE key_id IS NOT NULL GROUP BY key_id) c USING (key_id)`)
 const CAPS = report(`
-  SELECT key_id || ' ' || month AS subject, spent_nano AS found, least(spent_nano, cap_nano) AS expected
+  SELECT key_id || ' ' || month AS subject, spent_nano - excess_nano AS found, least(spent_nano - excess_nano, cap_nano) AS expected
   FROM key_spend WHERE cap_nano IS NOT NULL`)
 const oldestMonth = `(SELECT min((replace(right(tablename, 7), '_', '-') || '-01T00:00:00Z')::timestamptz) FROM pg_tables
     WHERE schemaname = 'partitions' AND tablename ~ '^generations_[0-9]{4}_[0-9]{2}$')`
@@ -83,7 +83,8 @@ const CHARGES = report(`
   FROM (SELECT id, cost_nano FROM generations WHERE cost_nano > 0) g
   FULL JOIN (
     SELECT split_part(cause, ':', 2) AS id, sum(amount_nano) AS amount_nano, min(created_at) AS created_at FROM ledger_entries
-    WHERE kind IN ('charge', 'refund') AND (cause LIKE 'generation:%' OR cause LIKE 'refund:%')
+    WHERE kind IN ('charge', 'refund', 'excess')
+      AND (cause LIKE 'generation:%' OR cause LIKE 'refund:%' OR cause LIKE 'excess:%')
     GROUP BY 1) l
   ON l.id = g.id
   WHERE g.id IS NOT NULL OR l.created_at >= ${oldestMonth}`)
@@ -91,7 +92,7 @@ const CHARGES = report(`
 const JOBS = report(`
   SELECT j.id AS subject, coalesce(-sum(l.amount_nano), 0) AS found,
     CASE WHEN j.status IN ('failed', 'expired') THEN 0 ELSE coalesce(j.cost_nano, 0) END::numeric AS expected
-  FROM jobs j LEFT JOIN ledger_entries l ON l.cause IN ('generation:' || j.id, 'refund:' || j.id)
+  FROM jobs j LEFT JOIN ledger_entries l ON l.cause IN ('generation:' || j.id, 'refund:' || j.id, 'excess:' || j.id)
   GROUP BY j.id`)
 const TOP_UPS = report(`
   SELECT coalesce(t.id, l.id) AS subject, coalesce(l.amount_nano, 0) AS found,

@@ -16,24 +16,37 @@ export type JobAccount = {
   capNano: bigint | null
 }
 
-/** Books what a job costs, once whatever happens. */
-export async function chargeJob(tx: Connection, account: JobAccount, amountNano: bigint, nowMs: number): Promise<void> {
-  if (amountNano > 0n) await book(tx, account, 'charge', `generation:${account.id}`, -amountNano, nowMs)
+/**
+ * Books what a job costs, once whatever happens. What exceeds `reservedNano`, which was reserved for it, is an entry of its
+ * own kind.
+ */
+export async function chargeJob(
+  tx: Connection,
+  account: JobAccount,
+  amountNano: bigint,
+  reservedNano: bigint,
+  nowMs: number,
+): Promise<void> {
+  const coveredNano = amountNano < reservedNano ? amountNano : reservedNano
+  await book(tx, account, 'charge', `generation:${account.id}`, -coveredNano, nowMs)
+  await book(tx, account, 'excess', `excess:${account.id}`, coveredNano - amountNano, nowMs)
 }
 
 /** Gives back what was charged for a job, once whatever happens. */
 export async function refundJob(tx: Connection, account: JobAccount, amountNano: bigint, nowMs: number): Promise<void> {
-  if (amountNano > 0n) await book(tx, account, 'refund', `refund:${account.id}`, amountNano, nowMs)
+  await book(tx, account, 'refund', `refund:${account.id}`, amountNano, nowMs)
 }
 
 async function book(
   tx: Connection,
   { organisationId, keyId, month, capNano }: JobAccount,
-  kind: 'charge' | 'refund',
+  kind: 'charge' | 'refund' | 'excess',
   cause: string,
   amountNano: bigint,
   nowMs: number,
 ): Promise<void> {
+  if (amountNano === 0n) return
+  const excessNano = kind === 'excess' ? -amountNano : 0n
   // The order of the ledger worker: first the wallet, so that two transactions never wait for each other in a circle.
   await tx.$executeRaw`SELECT 1 FROM wallets WHERE organisation_id = ${organisationId} FOR UPDATE`
   await tx.$executeRaw`
@@ -48,10 +61,11 @@ async function book(
       ON CONFLICT (organisation_id) DO UPDATE
       SET balance_nano = wallets.balance_nano + excluded.balance_nano, version = wallets.version + 1, updated_at = now()
     )
-    INSERT INTO key_spend (key_id, month, spent_nano, cap_nano, requests, version)
-    SELECT ${keyId}, ${month}, -amount_nano, ${capNano}::bigint, ${kind === 'charge' ? 1 : 0}, 1 FROM booked
+    INSERT INTO key_spend (key_id, month, spent_nano, excess_nano, cap_nano, requests, version)
+    SELECT ${keyId}, ${month}, -amount_nano, ${excessNano}::bigint, ${capNano}::bigint, ${kind === 'charge' ? 1 : 0}, 1 FROM booked
     ON CONFLICT (key_id, month) DO UPDATE SET
       spent_nano = key_spend.spent_nano + excluded.spent_nano,
+      excess_nano = key_spend.excess_nano + excluded.excess_nano,
       cap_nano = CASE WHEN key_spend.cap_nano IS NULL OR excluded.cap_nano IS NULL THEN NULL
                       ELSE greatest(key_spend.cap_nano, excluded.cap_nano) END,
       requests = key_spend.requests + excluded.requests,

@@ -35,7 +35,9 @@ export function parseEvent(fields: string[]): UsageEvent | null {
 
 function isUsageEvent(event: UsageEvent | null): boolean {
   const named = [event?.id, event?.org, event?.key, event?.month].every(text => typeof text === 'string')
-  return named && Number.isSafeInteger(event!.cost) && event!.cost >= 0
+  const { cost, excess = 0 } = event ?? { cost: Number.NaN }
+  const counted = Number.isSafeInteger(cost) && Number.isSafeInteger(excess) && excess >= 0 && excess <= cost
+  return named && counted
 }
 
 /**
@@ -89,16 +91,25 @@ export function storable(_field: string, value: unknown): unknown {
 function bookingSql(json: string): Prisma.Sql {
   return Prisma.sql`
     WITH event AS (
-      SELECT *, 'generation:' || id || CASE WHEN part > 0 THEN ':' || part ELSE '' END AS cause,
-        to_timestamp(coalesce("chargedAt", at) / 1000.0) AS charged_at
+      SELECT *, id || CASE WHEN part > 0 THEN ':' || part ELSE '' END AS reference,
+        to_timestamp(coalesce("chargedAt", at) / 1000.0) AS charged_at, least(coalesce(excess, 0), cost) AS beyond
       FROM jsonb_to_recordset(${json}::jsonb) AS e(
         id text, at bigint, org text, key text, month text, environment text, "requestId" text, "upstreamId" text, kind text,
         model text, provider text, mode text, status int, "errorCode" text, "finishReason" text, streamed boolean, attempts int,
         "promptTokens" int, "completionTokens" int, "cachedTokens" int, "reasoningTokens" int, estimated boolean, cost bigint,
-        cap bigint, "firstByteMs" int, "durationMs" int, part int, "chargedAt" bigint, routing jsonb)
+        excess bigint, cap bigint, "firstByteMs" int, "durationMs" int, part int, "chargedAt" bigint, routing jsonb)
+    ), entry AS (
+      -- A replayed batch may have an event twice.
+      SELECT DISTINCT ON (cause) * FROM (
+        SELECT id, org, key, month, cap, part, charged_at, 'charge'::ledger_kind AS kind, cost - beyond AS amount,
+          'generation:' || reference AS cause
+        FROM event
+        UNION ALL
+        SELECT id, org, key, month, cap, part, charged_at, 'excess', beyond, 'excess:' || reference FROM event
+      ) e WHERE amount > 0 ORDER BY cause
     ), booked AS (
       INSERT INTO ledger_entries (organisation_id, kind, amount_nano, cause, key_id, created_at)
-      SELECT org, 'charge', -cost, cause, key, charged_at FROM event WHERE cost > 0
+      SELECT org, kind, -amount, cause, key, charged_at FROM entry
       ON CONFLICT (cause) DO NOTHING
       RETURNING organisation_id, amount_nano, cause
     ), logged AS (
@@ -109,7 +120,7 @@ function bookingSql(json: string): Prisma.Sql {
         provider, mode, status, "errorCode", "finishReason", streamed, attempts, "promptTokens", "completionTokens", "cachedTokens",
         "reasoningTokens", estimated, coalesce(c.cost_nano, 0), "firstByteMs", "durationMs", coalesce(part, 0), routing
       FROM event LEFT JOIN (
-        SELECT id, -sum(amount_nano) AS cost_nano FROM (SELECT DISTINCT id, cause FROM event) e JOIN booked USING (cause) GROUP BY id
+        SELECT id, -sum(amount_nano) AS cost_nano FROM entry JOIN booked USING (cause) GROUP BY id
       ) c USING (id)
       ORDER BY id, coalesce(part, 0) DESC
       ON CONFLICT (id, created_at) DO UPDATE SET
@@ -133,13 +144,15 @@ function bookingSql(json: string): Prisma.Sql {
       UPDATE api_keys SET last_used_at = e.last FROM (SELECT key, max(charged_at) AS last FROM event GROUP BY key) e
       WHERE api_keys.id = e.key
     )
-    INSERT INTO key_spend (key_id, month, spent_nano, cap_nano, requests, version)
-    SELECT key, month, sum(cost), CASE WHEN bool_or(cap IS NULL) THEN NULL ELSE max(cap) END,
-      count(*) FILTER (WHERE part IS NULL OR part = 0), 1
-    FROM (SELECT DISTINCT ON (e.cause) e.key, e.month, e.cap, e.part, -b.amount_nano AS cost FROM event e JOIN booked b USING (cause)) e
+    INSERT INTO key_spend (key_id, month, spent_nano, excess_nano, cap_nano, requests, version)
+    SELECT key, month, sum(amount), coalesce(sum(amount) FILTER (WHERE kind = 'excess'), 0),
+      CASE WHEN bool_or(cap IS NULL) THEN NULL ELSE max(cap) END,
+      count(DISTINCT id) FILTER (WHERE part IS NULL OR part = 0), 1
+    FROM entry JOIN booked USING (cause)
     GROUP BY key, month
     ON CONFLICT (key_id, month) DO UPDATE SET
       spent_nano = key_spend.spent_nano + excluded.spent_nano,
+      excess_nano = key_spend.excess_nano + excluded.excess_nano,
       cap_nano = CASE WHEN key_spend.cap_nano IS NULL OR excluded.cap_nano IS NULL THEN NULL
                       ELSE greatest(key_spend.cap_nano, excluded.cap_nano) END,
       requests = key_spend.requests + excluded.requests,

@@ -90,5 +90,11 @@ export async function monthTotals(
   const where = { organisationId, createdAt: spanOf(month) }
   const sums = await db.ledgerEntry.groupBy({ by: ['kind'], where, _sum: { amountNano: true } })
   const of = (kind: LedgerKind) => sums.find(sum => sum.kind === kind)?._sum.amountNano ?? 0n
-  return { deposit: of('deposit'), charge: of('charge'), refund: of('refund'), adjustment: of('adjustment') }
+  return {
+    deposit: of('deposit'),
+    charge: of('charge'),
+    excess: of('excess'),
+    refund: of('refund'),
+    adjustment: of('adjustment'),
+  }
 }

@@ -31,6 +31,8 @@ export type UsageEvent = Partial<SessionPart> & {
   reasoningTokens: number
   estimated: boolean
   cost: number
+  /** The part of `cost` that the reservation did not cover; absent where it covered all of it. */
+  excess?: number
   /** The key's cap when the request was admitted; null = none. */
   cap: number | null
   firstByteMs: number | null

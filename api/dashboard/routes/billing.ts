@@ -117,7 +117,7 @@ async function presentTopUps({ db }: Services, rows: TopUpRow[]): Promise<TopUp[
 
 const month = z.string().regex(/^20\d\d-(0[1-9]|1[0-2])$/, 'must be a month such as 2026-11')
 const ledgerFilter = {
-  kind: z.enum(['deposit', 'charge', 'refund', 'adjustment']).optional(),
+  kind: z.enum(['deposit', 'charge', 'excess', 'refund', 'adjustment']).optional(),
   detail: z.enum(['days', 'entries']).default('days').describe('`days`: charges are summed by day and key.'),
 }
 
@@ -166,13 +166,14 @@ const totals = endpoint({
   answers: { 200: { description: 'The sums by kind.' } },
   async handle({ services: { db, clock }, organisationId, query }): Promise<MonthTotals> {
     const { month = monthOf(clock.now()) } = query
-    const { deposit, charge, refund, adjustment } = await within(db, summing, tx =>
+    const { deposit, charge, excess, refund, adjustment } = await within(db, summing, tx =>
       monthTotals(tx, organisationId, month),
     )
     return {
       month,
       deposits_usd: usdFromNano(deposit),
       charges_usd: usdFromNano(charge),
+      excess_usd: usdFromNano(excess),
       refunds_usd: usdFromNano(refund),
       adjustments_usd: usdFromNano(adjustment),
     }

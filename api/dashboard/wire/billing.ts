@@ -38,7 +38,8 @@ export type TopUp = {
 /** GET …/top-ups */
 export type TopUpsPage = { data: TopUp[]; has_more: boolean; last_id: string | null }
 
-export type LedgerKind = 'deposit' | 'charge' | 'refund' | 'adjustment'
+/** `excess`: what a provider charged for a request beyond its reservation. */
+export type LedgerKind = 'deposit' | 'charge' | 'excess' | 'refund' | 'adjustment'
 /** `days` sums charges by day and key. */
 export type LedgerDetail = 'days' | 'entries'
 
@@ -68,6 +69,7 @@ export type MonthTotals = {
   month: string
   deposits_usd: number
   charges_usd: number
+  excess_usd: number
   refunds_usd: number
   adjustments_usd: number
 }

@@ -17,7 +17,7 @@ const statuses = ['pending', 'delivered', 'failed']
 const types = [
   ...['job.completed', 'job.failed', 'job.cancelled', 'job.expired'],
   ...['batch.completed', 'batch.failed', 'batch.cancelled', 'batch.expired'],
-  ...['key.spend_alert', 'wallet.low_balance', 'webhook.test'],
+  ...['key.spend_alert', 'key.blocked', 'wallet.low_balance', 'webhook.test'],
 ]
 
 export default function Webhooks() {

@@ -45,6 +45,14 @@ export function LedgerTable({ rows, byDay }: { rows: LedgerLine[]; byDay: boolea
   )
 }
 
+const kinds: Record<LedgerLine['kind'], string> = {
+  deposit: 'Credits added',
+  charge: 'Usage',
+  excess: 'Usage beyond its reservation',
+  refund: 'Refund of failed work',
+  adjustment: 'Adjustment',
+}
+
 function nameOf({ kind, event, method }: LedgerLine): string {
   const by = method === null ? '' : ` by ${methods[method]}`
   switch (event) {
@@ -61,9 +69,7 @@ function nameOf({ kind, event, method }: LedgerLine): string {
     case 'dispute_undone':
       return 'Dispute won'
     default:
-      return { deposit: 'Credits added', charge: 'Usage', refund: 'Refund of failed work', adjustment: 'Adjustment' }[
-        kind
-      ]
+      return kinds[kind]
   }
 }
 
@@ -93,7 +99,7 @@ function About({ line: { kind, key, reference } }: { line: LedgerLine }) {
       {key && <Text size="sm">{key.name}</Text>}
       {reference !== null && (
         <Text size="xs" ff="monospace" c="dimmed" component="div">
-          {kind === 'charge' ? (
+          {kind === 'charge' || kind === 'excess' ? (
             <Anchor component={Link} href={`${home}/requests/${reference}`} inherit>
               {reference}
             </Anchor>

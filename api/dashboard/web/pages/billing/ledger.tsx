@@ -14,6 +14,7 @@ const shownMonths = 24
 const kinds = [
   { value: 'deposit', label: 'Payments and credits' },
   { value: 'charge', label: 'Usage' },
+  { value: 'excess', label: 'Usage beyond its reservation' },
   { value: 'refund', label: 'Refunds of failed work' },
   { value: 'adjustment', label: 'Adjustments' },
 ]
@@ -119,10 +120,11 @@ function Totals({ month }: { month: string }) {
   })
   return (
     <Show query={totals} rows={1}>
-      {({ deposits_usd, charges_usd, refunds_usd, adjustments_usd }) => {
+      {({ deposits_usd, charges_usd, excess_usd, refunds_usd, adjustments_usd }) => {
         const figures = [
           ['Payments and credits', deposits_usd],
           ['Usage', charges_usd],
+          ...(excess_usd === 0 ? [] : [['Beyond its reservation', excess_usd] as const]),
           ['Refunds', refunds_usd],
           ...(adjustments_usd === 0 ? [] : [['Adjustments', adjustments_usd] as const]),
         ] as const

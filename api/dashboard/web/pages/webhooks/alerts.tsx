@@ -52,7 +52,7 @@ function AlertForm({ settings }: { settings: AlertSettings }) {
       <Form mutation={save} submit="Save alerts" disabled={Object.keys(changes).length === 0} w="fit-content">
         <TextInput
           label="Webhook URL"
-          description="Alerts are also posted here, as key.spend_alert and wallet.low_balance. Empty: emails only."
+          description="Alerts are also posted here, as key.spend_alert, key.blocked and wallet.low_balance. Empty: emails only."
           placeholder="https://example.com/alerts"
           type="url"
           value={url}
