@@ -35,6 +35,10 @@ export class HttpClient implements Client {
     })
   }
 
+  get keeps(): boolean {
+    return this.#kept !== null
+  }
+
   onGone(listener: () => void): void {
     this.#listeners.push(listener)
     if (this.gone) listener()
@@ -91,9 +95,8 @@ export class HttpClient implements Client {
   }
 
   send(bytes: Uint8Array): boolean {
-    if (this.gone) return true
     const kept = this.#kept
-    if (!kept) return this.#response.write(bytes)
+    if (!kept) return this.gone || this.#response.write(bytes)
     kept.parts.push(bytes)
     kept.bytes += bytes.length
     if (kept.bytes <= mostKeptBytes) return true

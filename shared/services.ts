@@ -1,6 +1,7 @@
 import { type Config, ConfigError } from './base/config.ts'
 import { type Clock, systemClock } from './base/time.ts'
 import { type Catalog, CatalogError, loadCatalog } from './catalog/catalog.ts'
+import { Departures } from './chat/departures.ts'
 import { KeepAlive } from './chat/keep-alive.ts'
 import { Sessions } from './chat/sessions.ts'
 import type { Blobs } from './io/blobs.ts'
@@ -54,6 +55,7 @@ export type Services = {
   lanes: Lanes
   sessions: Sessions
   keepAlive: KeepAlive
+  departures: Departures
   /** What URLs from outside are held to. */
   door: Door
   signingSecret: SigningSecret
@@ -90,6 +92,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
   const policies = new Policies(db, redis)
   const health = new Health(redis, clock)
   const upstreams = new Upstreams({ catalog, config, health, sandbox: createSandbox(), clock })
+  const departures = new Departures()
   const lanes = new Lanes({ redis, clock, most: config.bulkConcurrency })
   const signingSecret = new SigningSecret(db, config.signingSecret)
   const blobs = await openBlobs(config, () => signingSecret.get(), clock)
@@ -100,6 +103,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
   const mailer = await Mailer.open(config.email, redis, log)
   let closing: Promise<void> | null = null
   const close = async () => {
+    departures.close()
     health.close()
     lanes.close()
     endings.close()
@@ -130,6 +134,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
     lanes,
     sessions: new Sessions(redis),
     keepAlive: new KeepAlive(),
+    departures,
     door: { allowPrivate: config.allowPrivateUrls },
     signingSecret,
     blobs,

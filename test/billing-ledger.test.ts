@@ -92,7 +92,7 @@ test('the ledger of a month: charges by day and key or one by one, everything el
   t.deepEqual(await read('&kind=deposit'), ['11-02T05 deposit 10 1 -'])
   t.deepEqual(await read('&kind=refund'), [])
   t.deepEqual(await read('&month=2026-10&kind=charge'), ['10-31T00 charge -1e-9 1 first'])
-  const totals = { deposits_usd: 10, charges_usd: -1.5, refunds_usd: 0, adjustments_usd: 0 }
+  const totals = { deposits_usd: 10, charges_usd: -1.5, excess_usd: 0, refunds_usd: 0, adjustments_usd: 0 }
   t.deepEqual(await visitor.json<MonthTotals>(`${base}/billing/totals`), { month: '2026-11', ...totals })
 
   const file = await visitor.fetch(`${base}/billing/ledger.csv?from=2026-10&to=2026-11`)

@@ -2,13 +2,13 @@ import { once } from 'node:events'
 import http from 'node:http'
 import test from 'ava'
 import { messageEvents, sse } from './emulators/anthropic.ts'
-import { type Emulator, events, hang, type Recorded } from './emulators/emulator.ts'
+import { type Emulator, events, hang, type Recorded, type Reply } from './emulators/emulator.ts'
 import { chargedNano, expectedNano, generationOf, saying, startWorld, type World } from './support/chat.ts'
 import { eventually } from './support/gateway.ts'
 
 let world: World
 test.before(async () => {
-  world = await startWorld()
+  world = await startWorld({ UPSTREAM_READ_ON_MS: '400' })
 })
 test.after.always(() => world?.close())
 
@@ -51,6 +51,12 @@ function send(key: string, body: object): http.ClientRequest {
   return request
 }
 
+/** Leaves, and resolves when the gateway must have noticed: it has answered requests that came later. */
+async function leave(request: http.ClientRequest): Promise<void> {
+  request.destroy()
+  for (let i = 0; i < 3; i++) await (await world.gateway.fetch('/healthz')).text()
+}
+
 async function received(upstream: Emulator): Promise<Recorded> {
   await eventually(() => upstream.requests.length === 1, 'the request reaches the provider')
   return upstream.requests[0]!
@@ -91,7 +97,7 @@ for (const { name, model, upstream, begun } of protocols) {
 
   for (const stream of [true, false]) {
     test.serial(
-      `499 ${name}: the client leaves before the first byte (stream: ${stream}): nothing is billed`,
+      `499 ${name}: the client leaves before the first byte (stream: ${stream}): the prompt and the time are billed`,
       async t => {
         upstream().reset()
         upstream().next(hang)
@@ -100,15 +106,21 @@ for (const { name, model, upstream, begun } of protocols) {
         const recorded = await received(upstream())
         request.destroy()
         await recorded.aborted
-        t.is(await chargedNano(world, account), 0)
-        t.like(await onlyGeneration(account.organisationId), { status: 499, costNano: 0n, completionTokens: 0 })
-        t.is(upstream().requests.length, 1, 'nobody else is asked')
+        const row = await onlyGeneration(account.organisationId)
+        t.like(row, { status: 499, estimated: true })
+        // Where nobody can tell what is thought, at least 100 tokens a second of the 400 ms in which it may say so.
+        const spent = Number(row.costNano)
+        const { promptTokens: prompt_tokens, completionTokens: completion_tokens } = row
+        t.is(spent, expectedNano(model, { prompt_tokens, completion_tokens, total_tokens: 0 }))
+        t.true(prompt_tokens >= 3 && completion_tokens >= 40, JSON.stringify({ prompt_tokens, completion_tokens }))
+        t.is(await chargedNano(world, account), spent)
+        t.is(upstream().requests.length, 1, 'no other provider is asked')
       },
     )
   }
 }
 
-test.serial('499 after a role and comments only: nothing was produced, nothing is billed', async t => {
+test.serial('499 after a role and comments only: the prompt and the time are billed', async t => {
   world.openai.reset()
   world.openai.next(events([openaiEvents()[0]!, ': PROCESSING\n\n'], { end: 'hang' }))
   const account = await world.gateway.account()
@@ -116,6 +128,79 @@ test.serial('499 after a role and comments only: nothing was produced, nothing i
   await received(world.openai)
   request.destroy()
   await (await received(world.openai)).aborted
+  const { costNano, completionTokens } = await onlyGeneration(account.organisationId)
+  t.true(completionTokens >= 40)
+  t.is(await chargedNano(world, account), Number(costNano))
+})
+
+/** An answer that halts until its client has left: a beginning, and the rest a little later. */
+function halting(before: string[], after: string[], status = 200): { reply: Reply; left(): void } {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const reply: Reply = async (request, response) => {
+    response.writeHead(status, { 'content-type': request.body.stream ? 'text/event-stream' : 'application/json' })
+    response.write(before.join('') || ' ')
+    await promise
+    response.end(after.join(''))
+  }
+  return { reply, left: resolve }
+}
+
+const thinking = {
+  prompt_tokens: 100,
+  completion_tokens: 20_010,
+  total_tokens: 20_110,
+  completion_tokens_details: { reasoning_tokens: 20_000 },
+}
+const piece = (choice: object, usage: object | null = null) =>
+  `data: ${JSON.stringify({ id: 'c1', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index: 0, ...choice }], usage })}\n\n`
+
+test.serial(
+  '499 the client leaves at the last visible word: hidden reasoning is billed as its provider counts it',
+  async t => {
+    world.openai.reset()
+    const { reply, left } = halting(
+      [piece({ delta: { role: 'assistant', content: 'The answer is 42.' }, finish_reason: null })],
+      [piece({ delta: {}, finish_reason: 'stop' }, thinking), 'data: [DONE]\n\n'],
+    )
+    world.openai.next(reply)
+    const account = await world.gateway.account()
+    const request = send(account.live, saying('gpt-5', 'Think', { stream: true }))
+    const [response] = (await once(request, 'response')) as [http.IncomingMessage]
+    for await (const part of response) if (String(part).includes('42')) break
+    await leave(request)
+    left()
+    const row = await generationOf(world, response.headers['x-generation-id'] as string)
+    t.like(row, { status: 499, completionTokens: 20_010, reasoningTokens: 20_000, estimated: false })
+    t.is(await chargedNano(world, account), expectedNano('gpt-5', thinking))
+  },
+)
+
+test.serial('499 the client leaves while a whole answer is made: it is billed as its provider counts it', async t => {
+  world.openai.reset()
+  const message = { role: 'assistant', content: 'Done' }
+  const answer = { id: 'c1', object: 'chat.completion', created: 1, model: 'm', usage: thinking }
+  const choices = [{ index: 0, message, finish_reason: 'stop' }]
+  const { reply, left } = halting([], [JSON.stringify({ ...answer, choices })])
+  world.openai.next(reply)
+  const account = await world.gateway.account()
+  const request = send(account.live, saying('gpt-5', 'Think'))
+  await received(world.openai)
+  await leave(request)
+  left()
+  t.like(await onlyGeneration(account.organisationId), { status: 499, completionTokens: 20_010, estimated: false })
+  t.is(await chargedNano(world, account), expectedNano('gpt-5', thinking))
+})
+
+test.serial('499 and free: the provider fails after the client left', async t => {
+  world.openai.reset()
+  const { reply, left } = halting([], ['{"error":{"message":"overloaded"}}'], 503)
+  world.openai.next(reply)
+  const account = await world.gateway.account()
+  const request = send(account.live, saying('gpt-5', 'Think'))
+  await received(world.openai)
+  await leave(request)
+  left()
   t.like(await onlyGeneration(account.organisationId), { status: 499, costNano: 0n })
   t.is(await chargedNano(world, account), 0)
+  t.is(world.openai.requests.length, 1, 'no other provider is asked')
 })

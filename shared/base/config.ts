@@ -50,6 +50,7 @@ const variables = z.object({
   UPSTREAM_MAX_ATTEMPTS: positive(20).default(5),
   UPSTREAM_RETRY_BUDGET_MS: positive(3_600_000).default(90_000),
   UPSTREAM_MAX_PAUSE_MS: positive(600_000).default(10_000),
+  UPSTREAM_READ_ON_MS: z.coerce.number().int().min(0).max(600_000).default(10_000),
   GENERATION_RETENTION_MONTHS: positive(120).default(13),
   STORAGE_URL: url('file:', 's3:').optional(),
   SIGNING_SECRET: z.string().min(32, 'must have at least 32 characters').optional(),
@@ -106,6 +107,8 @@ export type Config = {
   upstream: { connectTimeoutMs: number; firstByteTimeoutMs: number; idleTimeoutMs: number; totalTimeoutMs: number }
   /** How often and how long a request is tried: calls in all, the time in which they begin, the pauses between them. */
   patience: { attempts: number; budgetMs: number; pauseMs: number }
+  /** How long a call goes on for its usage after its client left. */
+  readOnMs: number
   generationRetentionMonths: number
   /** Where uploads and results live: `file:<folder>` or `s3://bucket/prefix?endpoint=…&region=…&path_style=true`. */
   storageUrl: string
@@ -192,6 +195,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
       budgetMs: v.UPSTREAM_RETRY_BUDGET_MS,
       pauseMs: v.UPSTREAM_MAX_PAUSE_MS,
     },
+    readOnMs: v.UPSTREAM_READ_ON_MS,
     generationRetentionMonths: v.GENERATION_RETENTION_MONTHS,
     storageUrl: v.STORAGE_URL ?? `file:${resolve(dataDir, 'storage')}`,
     signingSecret: v.SIGNING_SECRET ?? null,

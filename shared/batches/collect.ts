@@ -2,7 +2,7 @@ import { newId } from '../base/ids.ts'
 import type { Bill } from '../chat/bill.ts'
 import { failureOf } from '../chat/failures.ts'
 import { noMedia } from '../chat/media.ts'
-import { marginOf, withinCap } from '../chat/pricing.ts'
+import { marginOf } from '../chat/pricing.ts'
 import { usageEvent } from '../chat/report.ts'
 import { idPrefix } from '../chat/run.ts'
 import { billWhole } from '../chat/whole.ts'
@@ -118,14 +118,13 @@ class Collector {
     const marginPpm = marginOf(this.#services.config, kind, this.#services.config.discountsPpm.batch)
     try {
       const whole = { kind, adapter: direct, call, json: answer.json, id }
-      const { billed, shown } = await billWhole(whole, { ticket, marginPpm, free: false })
-      const costNano = withinCap(ticket, billed.costNano)
+      const { billed, shown } = await billWhole(whole, { marginPpm, free: false })
       const text = answeredText(customId, requestId, 200, JSON.stringify(shown))
       return {
         ...result,
         failed: false,
         text,
-        event: await this.#event(id, requestId, ticket, { ...billed, costNano }),
+        event: await this.#event(id, requestId, ticket, billed),
       }
     } catch (error) {
       if (error instanceof ProviderError) return refused(error)

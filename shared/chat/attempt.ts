@@ -3,6 +3,7 @@ import type { DirectKind } from '../kinds/index.ts'
 import { type Call, type DirectAdapter, type Protocol, ProviderError } from '../providers/contract.ts'
 import type { Route, Upstreams } from '../providers/upstreams.ts'
 import type { Client } from './client.ts'
+import type { Departures } from './departures.ts'
 import type { Silent } from './keep-alive.ts'
 import type { Relay } from './relay.ts'
 
@@ -17,7 +18,17 @@ export type Attempt<K extends DirectKind> = {
   protocol: Protocol
   call: Call<K>
   client: Client
+  departures: Departures
+  /** Whether the answer has output that is not shown, which only the provider's usage tells. */
+  reasons: boolean
+  /** How long a call goes on for its usage after its client left; 0 = it is cut at once. */
+  readOnMs: number
+  /** The provider has the request from now on. */
+  onSent(): void
 }
+
+/** Once an answer is being shown, its thinking is over: what is left of it is not awaited for long. */
+const maxShownReadOnMs = 2_000
 
 /** The client left while the provider worked. */
 export class ClientGone extends Error {
@@ -29,13 +40,15 @@ export class ClientGone extends Error {
  * ClientGone, or the adapter's GatewayError.
  */
 export function wholeAnswer<K extends DirectKind>(attempt: Attempt<K>, onFirstByte: () => void): Promise<unknown> {
-  const { upstreams, route, adapter, protocol, call, client } = attempt
+  const { upstreams, route, adapter, protocol, call, client, departures, readOnMs, onSent } = attempt
+  let forget: (() => void) | undefined
   return new Promise((resolve, reject) => {
     let status = 0
     let headers: ResponseHeaders = {}
     const parts: Buffer[] = []
     let bytes = 0
     const exchange = upstreams.send(route, adapter.request(call), {
+      onSent,
       onHead(code, head) {
         status = code
         headers = head
@@ -60,8 +73,12 @@ export function wholeAnswer<K extends DirectKind>(attempt: Attempt<K>, onFirstBy
       },
       onError: (fault, error) => reject(transportError(fault, error, client)),
     })
-    client.onGone(() => exchange.abort())
-  })
+    forget = departures.watch(
+      client,
+      () => readOnMs,
+      () => exchange.abort(),
+    )
+  }).finally(() => forget?.())
 }
 
 /** What a streaming attempt came to. Unless it was `answered`, the client has seen nothing of the answer. */
@@ -79,9 +96,10 @@ export function streamAnswer<K extends DirectKind>(
   open: () => void,
   onFirstByte: () => void,
 ): Promise<Streamed> {
-  const { upstreams, route, adapter, protocol, call, client } = attempt
+  const { upstreams, route, adapter, protocol, call, client, departures, reasons, readOnMs, onSent } = attempt
   const request = adapter.request(call)
-  return new Promise(resolve => {
+  let forget: (() => void) | undefined
+  return new Promise<Streamed>(resolve => {
     let status = 0
     let headers: ResponseHeaders = {}
     let errorBody = ''
@@ -121,6 +139,7 @@ export function streamAnswer<K extends DirectKind>(
       }
     }
     const exchange = upstreams.send(route, request, {
+      onSent,
       onHead(code, head) {
         status = code
         headers = head
@@ -136,12 +155,21 @@ export function streamAnswer<K extends DirectKind>(
       },
       onError: (fault, error) => finish(transportError(fault, error, client)),
     })
-    client.onGone(() => exchange.abort())
-  })
+    forget = departures.watch(
+      client,
+      () => {
+        // Nobody drains it any more.
+        exchange.resume()
+        if (!reasons) return 0
+        return answered ? Math.min(readOnMs, maxShownReadOnMs) : readOnMs
+      },
+      () => exchange.abort(),
+    )
+  }).finally(() => forget?.())
 }
 
 function transportError(fault: TransportFault, cause: Error, client: Client): Error {
-  if (client.gone) return new ClientGone('the client went away')
+  if (fault === 'aborted' && client.gone) return new ClientGone('the client went away')
   if (fault === 'timeout') return new ProviderError('timeout', 'the provider took too long', { cause })
   return new ProviderError('connection', 'the connection to the provider failed', { cause })
 }

@@ -1,9 +1,8 @@
 import type { ShownUsage, Usage } from '../base/usage.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
-import type { Ticket } from '../wallet/admission.ts'
 import { type Choice, counted, countsLost, deliveredBy, deliveredIn, isSomething, withoutLost } from './delivered.ts'
-import { chargeNano, withinCap } from './pricing.ts'
+import { chargeNano } from './pricing.ts'
 import type { Relay } from './relay.ts'
 
 /** How a run ended and what it costs. */
@@ -19,8 +18,8 @@ export type Bill = {
   upstreamId: string | null
 }
 
-/** Whose call it was, what was reserved for it, and the margin on it; `free` for test keys. */
-export type Billing = { target: Target; ticket: Ticket; marginPpm: bigint; free: boolean }
+/** Who served a call, and the margin on it; `free` for test keys. */
+export type Billing = { target: Target; marginPpm: bigint; free: boolean }
 type Finished<K extends DirectKind> = { kind: K; body: DirectKinds[K]['request']; upstreamId: string | null } & (
   | { answer: { usage?: unknown; choices?: unknown; data?: unknown }; lostImages: number }
   | { relay: Relay; broken: boolean }
@@ -28,15 +27,14 @@ type Finished<K extends DirectKind> = { kind: K; body: DirectKinds[K]['request']
 
 /**
  * The bill of a finished call: the provider's own count, or ours where it gave none. Nothing is billed for a generation that
- * produced nothing (contract §1); a capped key is never charged beyond its reservation, so that the cap holds whatever a
- * provider counts.
+ * produced nothing (contract §1).
  */
 export async function bill<K extends DirectKind>(
-  { target, ticket, marginPpm, free }: Billing,
+  { target, marginPpm, free }: Billing,
   finished: Finished<K>,
 ): Promise<Bill> {
   const { usage, produced, finishReason } = await outcome(finished)
-  const costNano = free || !produced ? 0 : withinCap(ticket, chargeNano(target.deployment, usage, marginPpm))
+  const costNano = free || !produced ? 0 : chargeNano(target.deployment, usage, marginPpm)
   const { completion_tokens, ...prompt } = usage
   // Embeddings have no completion: OpenAI's own usage object names only two figures.
   const shown = finished.kind === 'embedding' ? prompt : { ...prompt, completion_tokens }

@@ -5,6 +5,8 @@ export type Waiting = {
   /** True once nobody waits any more. */
   readonly gone: boolean
   onGone(listener: () => void): void
+  /** Set where a departure is not billed: the work is done again, or somebody else settles it. */
+  readonly unbilled?: true
 }
 
 /** Who waits for the answer: an HTTP response, or whatever a job or a batch line makes of it. */
@@ -19,6 +21,8 @@ export type Client = Waiting & {
   send(bytes: Uint8Array): boolean
   onDrain(listener: () => void): void
   end(): void
+  /** True while a file is kept for later instead of being sent: it is wanted although its client left. */
+  readonly keeps: boolean
   /** Breaks off a streamed answer so that nobody takes it for a whole one; true = nobody has seen any of it. */
   abandon(): boolean
 }

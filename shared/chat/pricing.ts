@@ -6,7 +6,8 @@ import type { Deployment } from '../catalog/schema.ts'
 import type { Features } from '../kinds/features.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
-import type { Bound, Ticket } from '../wallet/admission.ts'
+import type { Bound } from '../wallet/admission.ts'
+import { promptTokensBound } from './prompt-bound.ts'
 
 const million = 1_000_000n
 /** Output a request is expected to have when nobody said, and the most it is expected to use of what it asked for. */
@@ -31,16 +32,11 @@ export function chargeNano(deployment: Deployment, usage: Usage, marginPpm: bigi
   return Number(nanoFromPico(withMargin(tokenCost(deployment.price, usage), marginPpm)))
 }
 
-/** A cost in nano-dollars as it may be charged: that of a capped key is never beyond its reservation, so that the cap holds. */
-export function withinCap({ spender, reservedNano }: Ticket, costNano: number): number {
-  return spender.capNano === null ? costNano : Math.min(costNano, reservedNano)
-}
-
-function dearestRates({ deployment }: Target, features: Features) {
-  const { inputs, outputs } = features
-  const modalities = { audioIn: inputs.audio, imageIn: inputs.image, audioOut: outputs.audio, imageOut: outputs.image }
+function dearestRates({ deployment }: Target, { inputs, outputs, media }: Features, promptTokens: number) {
+  const audioIn = inputs.audio || media.earlierSounds > 0
+  const modalities = { audioIn, imageIn: inputs.image, audioOut: outputs.audio, imageOut: outputs.image }
   return deployment.price.unit === 'token'
-    ? maxTokenRates(deployment.price, modalities, features.promptTokensBound)
+    ? maxTokenRates(deployment.price, modalities, promptTokens)
     : { input: 0n, output: 0n }
 }
 
@@ -50,11 +46,9 @@ export function boundOf(targets: readonly Target[], features: Features, marginPp
   let picoPerOutputToken = 0
   let outputTokens = features.maxTokens ?? 0
   for (const target of targets) {
-    const { input, output } = dearestRates(target, features)
-    fixedNano = Math.max(
-      fixedNano,
-      Number(nanoCeilFromPico(withMargin(input * BigInt(features.promptTokensBound), marginPpm))),
-    )
+    const promptTokens = promptTokensBound(features, target)
+    const { input, output } = dearestRates(target, features, promptTokens)
+    fixedNano = Math.max(fixedNano, Number(nanoCeilFromPico(withMargin(input * BigInt(promptTokens), marginPpm))))
     picoPerOutputToken = Math.max(picoPerOutputToken, Number(withMargin(output * BigInt(features.choices), marginPpm)))
     if (features.maxTokens === null) outputTokens = Math.max(outputTokens, target.model.max_output_tokens ?? 8_192)
   }

@@ -52,6 +52,11 @@ export abstract class Relay {
     return hasNone || this.tally.length > this.#countedLength ? null : this.#usage
   }
 
+  /** What the provider has counted so far, which may lack the latest output. */
+  get reported(): Usage | null {
+    return this.#usage
+  }
+
   /** Throws a ProviderError; what came before the fault is still to be flushed. */
   abstract feed(bytes: Buffer): void
 

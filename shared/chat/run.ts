@@ -1,4 +1,5 @@
 import type { GatewayError } from '../base/errors.ts'
+import { canReason } from '../catalog/traits.ts'
 import type { Known } from '../keys/policies.ts'
 import { authorise, type Scope } from '../keys/policy.ts'
 import type { Features } from '../kinds/features.ts'
@@ -7,15 +8,17 @@ import { type Call, ProviderError, type Target } from '../providers/contract.ts'
 import type { Ticket } from '../wallet/admission.ts'
 import { mostCandidates } from '../wallet/routing-record.ts'
 import { spenderOf } from '../wallet/spender.ts'
+import { abandonedUsage } from './abandoned.ts'
 import { type Attempt, ClientGone, streamAnswer, wholeAnswer } from './attempt.ts'
-import { BaseRun, clientClosed, type RunServices } from './base-run.ts'
+import { BaseRun, clientClosed, nothing, type RunServices } from './base-run.ts'
 import { type Bill, bill } from './bill.ts'
 import type { Client } from './client.ts'
+import { deliveredBy, deliveredIn } from './delivered.ts'
 import { type Bulk, failover } from './failover.ts'
 import type { Silent } from './keep-alive.ts'
 import { fetchMedia, noMedia } from './media.ts'
 import { refusalOf } from './options.ts'
-import { boundOf, marginOf } from './pricing.ts'
+import { boundOf, chargeNano, marginOf } from './pricing.ts'
 import { errorEvent, type Relay, type Shape } from './relay.ts'
 import { relayFor } from './relays.ts'
 import { decimal, type Report } from './report.ts'
@@ -41,6 +44,9 @@ export type Order<K extends DirectKind> = {
   bulk: Bulk | null
 }
 
+/** The end of a run whose client went away. */
+const left = { status: 499, errorCode: clientClosed } as const
+
 /** How the ids of answers begin. */
 export const idPrefix = { chat: 'chatcmpl', completion: 'cmpl', embedding: 'emb' } as const
 
@@ -62,6 +68,8 @@ class Run<K extends DirectKind> extends BaseRun {
   readonly #order: Order<K>
   readonly #marginPpm: bigint
   #session: string | null = null
+  /** When the provider under way had the request; null = it has none. */
+  #sentMs: number | null = null
 
   constructor(services: RunServices, order: Order<K>, client: Client) {
     super(services, client, idPrefix[order.kind], order.known.policy, order)
@@ -138,7 +146,15 @@ class Run<K extends DirectKind> extends BaseRun {
     const maxTokens = ticket.clamped ? ticket.outputTokens : null
     const media = served.adapter.remoteMedia ? await fetchMedia(this.services, served.adapter, body) : noMedia
     const call: Call<K> = { target, body, raw, maxTokens, media }
-    const attempt: Attempt<K> = { upstreams, route, ...served, call, client: this.client }
+    this.#sentMs = null
+    const attempt: Attempt<K> = {
+      ...{ upstreams, route, ...served, call, client: this.client, departures: this.services.departures },
+      reasons: canReason(target.deployment),
+      readOnMs: environment === 'live' ? this.services.config.readOnMs : 0,
+      onSent: () => {
+        this.#sentMs = this.services.clock.now()
+      },
+    }
     const bill = await (stream
       ? this.#stream(attempt, watch, decision, ticket, silent)
       : this.#whole(attempt, watch, decision, ticket))
@@ -154,13 +170,19 @@ class Run<K extends DirectKind> extends BaseRun {
 
   async #whole(attempt: Attempt<K>, watch: Watch, decision: Decision, ticket: Ticket): Promise<Bill> {
     const { adapter, call } = attempt
-    const json = await wholeAnswer(attempt, () => watch.began({ streamed: false }))
     const { kind } = this.#order
-    const { billed, shown } = await billWhole({ kind, adapter, call, json, id: this.id }, this.#billing(ticket))
+    let json: unknown
+    try {
+      json = await wholeAnswer(attempt, () => watch.began({ streamed: false }))
+    } catch (error) {
+      if (error instanceof ClientGone) return this.#abandoned(attempt, watch, ticket, null)
+      throw error
+    }
+    const { billed, shown } = await billWhole({ kind, adapter, call, json, id: this.id }, this.#billing)
     const headers = this.headers(call.target, decision, ticket, this.tried.length + 1)
     headers['x-gateway-cost-usd'] = decimal(billed.costNano)
     this.client.answer(headers, JSON.stringify(shown))
-    return billed
+    return this.client.gone ? { ...billed, ...left } : billed
   }
 
   async #stream(attempt: Attempt<K>, watch: Watch, decision: Decision, ticket: Ticket, silent: Silent): Promise<Bill> {
@@ -170,16 +192,16 @@ class Run<K extends DirectKind> extends BaseRun {
     const open = () => this.open(target, decision, ticket)
     const onFirstByte = () => watch.began({ streamed: true })
     const { answered, error } = await streamAnswer(attempt, relay, silent, open, onFirstByte)
+    if (error instanceof ClientGone) return this.#abandoned(attempt, watch, ticket, relay)
     if (error && !answered) throw error
-    const gone = error instanceof ClientGone || this.client.gone
     const { kind, body, includeUsage } = this.#order
     const upstreamId = adapter.native ? relay.upstreamId : null
-    const broken = error !== null || gone
-    const billing = { target, ...this.#billing(ticket) }
+    const broken = error !== null
+    const billing = { target, ...this.#billing }
     const billed = await bill(billing, { kind, body, relay, broken, upstreamId })
-    if (gone) {
+    if (this.client.gone) {
       watch.abandoned()
-      return { ...billed, status: 499, errorCode: clientClosed }
+      return { ...billed, ...left }
     }
     if (error) return { ...billed, ...this.#brokenOff(watch, relay, error) }
     open()
@@ -189,6 +211,27 @@ class Run<K extends DirectKind> extends BaseRun {
     )
     this.client.end()
     return billed
+  }
+
+  /** The bill of a call that was cut because its client had left. */
+  async #abandoned(attempt: Attempt<K>, watch: Watch, ticket: Ticket, relay: Relay | null): Promise<Bill> {
+    watch.abandoned()
+    const { clock, upstreams } = this.services
+    const { kind, body, features } = this.#order
+    const { target } = watch.route
+    const free = this.policy.environment === 'test' || this.client.unbilled === true
+    if (free || this.#sentMs === null) return { ...nothing, ...left, target, shownUsage: nothing.usage }
+    const usage = await abandonedUsage({
+      ...{ kind, body, features, target },
+      elapsedMs: clock.now() - this.#sentMs,
+      tokensPerSecond: upstreams.figures(target).tokensPerSecond,
+      maxOutputTokens: ticket.outputTokens * features.choices,
+      delivered: relay ? deliveredBy(relay.tally, await Promise.all(relay.tally.images ?? [])) : deliveredIn([], 0),
+      reported: relay?.reported ?? null,
+      hidesOutput: relay === null || attempt.reasons,
+    })
+    const costNano = chargeNano(target.deployment, usage, this.#marginPpm)
+    return { ...nothing, ...left, target, usage, shownUsage: { ...usage, cost: costNano / 1e9 }, costNano }
   }
 
   /** Ends a stream whose provider failed in the middle. */
@@ -205,7 +248,7 @@ class Run<K extends DirectKind> extends BaseRun {
     return { id: this.id, object, created: Math.floor(this.startedMs / 1000), model: model.id }
   }
 
-  #billing(ticket: Ticket) {
-    return { ticket, marginPpm: this.#marginPpm, free: this.policy.environment === 'test' }
+  get #billing() {
+    return { marginPpm: this.#marginPpm, free: this.policy.environment === 'test' }
   }
 }

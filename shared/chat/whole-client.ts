@@ -3,6 +3,8 @@ import type { Client } from './client.ts'
 /** Whoever waits for the answer of a delayed request: it comes whole or not at all. */
 export class WholeClient implements Client {
   gone = false
+  readonly unbilled = true
+  readonly keeps = false
   /** The answer's JSON text, once it is there. */
   body: string | null = null
   readonly #listeners: (() => void)[] = []

@@ -33,6 +33,7 @@ export async function drained<K extends InstantKind>({ client, work }: Delivery<
   const { promise, resolve } = Promise.withResolvers<void>()
   const listener = () => resolve()
   client.onDrain(listener)
+  client.onGone(listener)
   signal.addEventListener('abort', listener)
   if (signal.aborted) resolve()
   await promise

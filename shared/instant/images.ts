@@ -32,9 +32,9 @@ export async function deliverImages(
   { stream, response_format }: Pick<ImageRequest, 'stream' | 'response_format'>,
 ): Promise<Delivered> {
   const { images, usage, lost } = await made(delivery)
-  if (delivery.client.gone) return { quantity: noQuantity, error: null }
   delivery.began()
   const quantity = quantityOf(delivery, images.length, lost, usage)
+  if (delivery.client.gone && stream) return { quantity, error: null }
   const costNano = delivery.costNano(quantity)
   const data = await Promise.all(images.map(image => presented(delivery, image, response_format ?? 'b64_json')))
   const { target } = delivery.work.call

@@ -4,7 +4,6 @@ import { BaseRun, clientClosed, nothing, type Way } from '../chat/base-run.ts'
 import type { Client } from '../chat/client.ts'
 import { failover } from '../chat/failover.ts'
 import type { Silent } from '../chat/keep-alive.ts'
-import { withinCap } from '../chat/pricing.ts'
 import { decimal, type Ended, type Report } from '../chat/report.ts'
 import type { Watch } from '../chat/watch.ts'
 import type { Known } from '../keys/policies.ts'
@@ -16,6 +15,7 @@ import { chooseTargets } from '../media/choose.ts'
 import { dropReferences, stageReferences } from '../media/references.ts'
 import { sourcesOf } from '../media/sources.ts'
 import type { ProviderError, Target } from '../providers/contract.ts'
+import { trackedLine } from '../providers/tracked-line.ts'
 import type { Services } from '../services.ts'
 import type { Ticket } from '../wallet/admission.ts'
 import { spenderOf } from '../wallet/spender.ts'
@@ -160,8 +160,13 @@ class InstantRun<K extends InstantKind> extends BaseRun<Services> {
     const { target } = watch.route
     this.call = watch
     const left = new AbortController()
-    client.onGone(() => left.abort())
-    const work = this.#work(watch, references, left.signal)
+    let asked = false
+    const work = this.#work(watch, references, left.signal, () => {
+      asked = true
+    })
+    const live = this.policy.environment === 'live'
+    const readOnMs = () => (asked && live ? services.config.readOnMs : 0)
+    const forget = services.departures.watch(client, readOnMs, () => left.abort())
     const delivery: Delivery<K> = {
       services,
       organisationId: this.policy.organisationId,
@@ -169,7 +174,7 @@ class InstantRun<K extends InstantKind> extends BaseRun<Services> {
       startedMs: this.startedMs,
       input: work.call.input,
       work,
-      costNano: quantity => this.#costNano(target, quantity, ticket),
+      costNano: quantity => this.#costNano(target, quantity),
       headers: costNano => ({
         ...this.headers(target, way, ticket, this.tried.length + 1),
         ...(costNano !== null && { 'x-gateway-cost-usd': decimal(costNano) }),
@@ -181,9 +186,15 @@ class InstantRun<K extends InstantKind> extends BaseRun<Services> {
         return client.write(event, 'utf8')
       },
     }
-    const { quantity, error } = await this.#order.deliver(delivery).catch(fault => {
-      throw client.gone ? new ClientGone('the client went away') : fault
-    })
+    const { quantity, error } = await this.#order
+      .deliver(delivery)
+      .catch(fault => {
+        if (!left.signal.aborted) throw fault
+        if (!asked || !live) throw new ClientGone('the client went away')
+        // The provider works, and nobody learns what it makes: it is billed what was asked for.
+        return { quantity: this.#row.most(work.call.input, target.model), error: null }
+      })
+      .finally(forget)
     this.firstByteMs = watch.firstByteMs
     // Where a model is not paid by the token, its tokens are nobody's business.
     const usage = target.deployment.price.unit === 'token' ? quantity.usage : nothing.usage
@@ -206,14 +217,14 @@ class InstantRun<K extends InstantKind> extends BaseRun<Services> {
     return { ...ended, status: failure.status, errorCode: failure.code, finishReason: 'error' }
   }
 
-  #work({ route }: Watch, references: References, signal: AbortSignal): Work<K> {
+  #work({ route }: Watch, references: References, signal: AbortSignal, onSend: () => void): Work<K> {
     const { upstreams, config } = this.services
     const { target, credential } = route
     const { environment } = this.policy
     const { adapter } = upstreams.instant(this.#order.kind, target.provider, environment)!
     return {
       adapter,
-      line: upstreams.line(target.provider, environment, credential?.id ?? null),
+      line: trackedLine(upstreams.line(target.provider, environment, credential?.id ?? null), onSend),
       mostMs: config.upstream.totalTimeoutMs,
       call: {
         target,
@@ -227,8 +238,8 @@ class InstantRun<K extends InstantKind> extends BaseRun<Services> {
   }
 
   /** What a quantity costs; a test key nothing. */
-  #costNano({ deployment }: Target, quantity: Quantity, ticket: Ticket): number {
+  #costNano({ deployment }: Target, quantity: Quantity): number {
     if (this.policy.environment === 'test') return 0
-    return withinCap(ticket, Number(priceNano(deployment.price, quantity, this.services.config.marginPpm)))
+    return Number(priceNano(deployment.price, quantity, this.services.config.marginPpm))
   }
 }

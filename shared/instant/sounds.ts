@@ -24,16 +24,15 @@ export async function deliverSound<K extends SoundKind>(delivery: Delivery<K>, a
   try {
     const sending = asEvents ? events(delivery) : file(delivery, contentType)
     for await (const bytes of body) {
-      if (client.gone) break
+      if (client.gone && !client.keeps) break
       if (!sending(bytes)) await drained(delivery)
     }
   } catch (error) {
     if (!client.gone) return brokenOff(delivery, error, asEvents)
+    // Nobody has heard what was kept until here, and it is no whole answer.
+    client.abandon()
   }
-  if (client.gone) {
-    // What was kept to be answered as a whole has been heard by nobody, and is no whole answer.
-    return { quantity: client.abandon() ? noQuantity : quantityOf(delivery, null), error: null }
-  }
+  if (client.gone && !client.keeps) return { quantity: quantityOf(delivery, null), error: null }
   const quantity = quantityOf(delivery, output.usage())
   if (asEvents) delivery.send(lastEvents(delivery, quantity))
   client.end()

@@ -23,6 +23,8 @@ export type OutgoingRequest = {
 
 /** What an exchange tells its caller, in order: one head, any data, then exactly one of end and error. */
 export type ResponseSink = {
+  /** The request is being written: from now on the other side may have it. */
+  onSent?(): void
   onHead(status: number, headers: ResponseHeaders): void
   onData(chunk: Buffer): void
   onEnd(): void
@@ -107,6 +109,7 @@ class ExchangeState implements Dispatcher.DispatchHandler, Exchange {
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller
     if (this.#abortWith) controller.abort(this.#abortWith)
+    else this.#sink.onSent?.()
   }
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: ResponseHeaders): void {

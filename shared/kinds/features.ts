@@ -3,10 +3,27 @@ import type { CompletionRequest } from './completion.ts'
 import { difficultyOf } from './difficulty.ts'
 import type { EmbeddingRequest } from './embedding.ts'
 
+/** Pictures, sound and documents of a prompt. Null = not measured yet, or its size cannot be told. */
+export type PromptMedia = {
+  images: number
+  /** Playing time of all its sound, in milliseconds. */
+  soundMs: number | null
+  /** Earlier answers in sound that the provider keeps and reads again. */
+  earlierSounds: number
+  documents: DocumentSize | null
+}
+
+/** Pages of documents, and the bytes of the text that can be extracted from them. */
+export type DocumentSize = { pages: number; textBytes: number }
+
+export const noMedia: PromptMedia = { images: 0, soundMs: 0, earlierSounds: 0, documents: { pages: 0, textBytes: 0 } }
+
 /** What a request brings and asks for, as routing and reservation need it. */
 export type Features = {
-  /** Upper bound of the prompt's tokens: no tokenizer makes more tokens than there are bytes of text. */
-  promptTokensBound: number
+  /** Upper bound of the tokens of the prompt's text: no tokenizer makes more tokens than there are bytes. */
+  textTokensBound: number
+  /** What the prompt holds beside text. What it can cost depends on the target (see `shared/chat/prompt-bound.ts`). */
+  media: PromptMedia
   /** What the prompt will probably have. */
   promptTokensEstimate: number
   /** The output limit the caller named, per choice; null = none. */
@@ -24,7 +41,6 @@ export type Features = {
   readonly difficulty: number
 }
 
-const boundPerImage = 5_000
 const estimatePerImage = 1_000
 /** Hidden system text that providers add for tools. */
 const toolOverhead = 1_000
@@ -36,6 +52,7 @@ type Media = {
   audioCharacters: number
   fileCharacters: number
   audio: boolean
+  earlierSounds: number
   file: boolean
 }
 
@@ -43,15 +60,18 @@ type Media = {
 export function chatFeatures(body: ChatRequest, bodyBytes: number): Features {
   const media = mediaOf(body)
   const textBytes = Math.max(0, bodyBytes - media.imageCharacters - media.audioCharacters - media.fileCharacters)
-  // Providers take at least 64 base64 characters of sound, or 8 of a document, per token.
-  const mediaBound =
-    media.images * boundPerImage + Math.ceil(media.audioCharacters / 64) + Math.ceil(media.fileCharacters / 8)
   const mediaEstimate =
     media.images * estimatePerImage + Math.ceil(media.audioCharacters / 256) + Math.ceil(media.fileCharacters / 32)
   const tools = (body.tools?.length ?? 0) > 0
   const outputs = body.modalities ?? []
   return {
-    promptTokensBound: textBytes + mediaBound + messageOverhead + (tools ? toolOverhead : 0),
+    textTokensBound: textBytes + messageOverhead + (tools ? toolOverhead : 0),
+    media: {
+      images: media.images,
+      soundMs: media.audio ? null : 0,
+      earlierSounds: media.earlierSounds,
+      documents: media.file ? null : noMedia.documents,
+    },
     promptTokensEstimate: Math.ceil(textBytes / 4) + mediaEstimate,
     maxTokens: body.max_completion_tokens ?? body.max_tokens ?? null,
     choices: body.n ?? 1,
@@ -88,7 +108,8 @@ export function embeddingFeatures(_body: EmbeddingRequest, bodyBytes: number): F
 
 function plain(bodyBytes: number): Features {
   return {
-    promptTokensBound: bodyBytes + messageOverhead,
+    textTokensBound: bodyBytes + messageOverhead,
+    media: noMedia,
     promptTokensEstimate: Math.ceil(bodyBytes / 4),
     maxTokens: null,
     choices: 1,
@@ -110,9 +131,11 @@ function mediaOf(body: ChatRequest): Media {
     audioCharacters: 0,
     fileCharacters: 0,
     audio: false,
+    earlierSounds: 0,
     file: false,
   }
   for (const message of body.messages) {
+    if (message.role === 'assistant' && message.audio) media.earlierSounds++
     if (message.role !== 'user' || typeof message.content === 'string') continue
     for (const part of message.content) {
       if (part.type === 'image_url') {

@@ -2,14 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../base/errors.ts'
 import type { Job } from '../jobs/jobs.ts'
 import type { QueuedKind } from '../kinds/index.ts'
-import {
-  isRequestFault,
-  type Operation,
-  ProviderError,
-  type ProviderLine,
-  type QueuedCall,
-  type Target,
-} from '../providers/contract.ts'
+import { isRequestFault, type Operation, ProviderError, type QueuedCall, type Target } from '../providers/contract.ts'
+import { trackedLine } from '../providers/tracked-line.ts'
 import type { Services } from '../services.ts'
 import { type Connection, callbackUrl, connectionOf, reportsBack } from './connection.ts'
 import { endJob, failed } from './end.ts'
@@ -101,13 +95,9 @@ async function tryToStart(services: Services, job: Job, target: Target): Promise
   if (!connection) return { outcome: 'refused' }
   const { adapter, line } = connection
   let sent = false
-  const tracked: ProviderLine = {
-    ...line,
-    send: request => {
-      sent = true
-      return line.send(request)
-    },
-  }
+  const tracked = trackedLine(line, () => {
+    sent = true
+  })
   try {
     const call = await callOf(services, job, target, connection)
     const operation = await adapter.start(call, tracked, job.operation as Operation | null)

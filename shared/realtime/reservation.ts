@@ -3,7 +3,6 @@ import { nanoFromPico, withMargin } from '../base/money.ts'
 import type { Usage } from '../base/usage.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Price } from '../catalog/schema.ts'
-import { withinCap } from '../chat/pricing.ts'
 import { isOutage, unavailable } from '../io/outage.ts'
 import { lengthPico, paidByTime, stretchNano, usePico } from '../kinds/realtime.ts'
 import type { Target } from '../providers/contract.ts'
@@ -159,7 +158,7 @@ export class RollingReservation {
       this.#options.release(ticket)
       return
     }
-    const costNano = ticket.spender.spendsMoney ? withinCap(ticket, dueNano) : 0
+    const costNano = ticket.spender.spendsMoney ? dueNano : 0
     this.#settledNano += dueNano
     this.#settledTokens += tokens
     const usage = structuredClone(this.#usage)
