@@ -1,7 +1,9 @@
 import Router from '@koa/router'
 import Koa from 'koa'
+import { GatewayError } from '../shared/base/errors.ts'
 import { parseJson, refuseNul } from '../shared/base/json.ts'
 import { validate } from '../shared/base/validate.ts'
+import { allowedModels } from '../shared/keys/allowlist.ts'
 import { authorise, type Scope } from '../shared/keys/policy.ts'
 import type { Services } from '../shared/services.ts'
 import { openAuth } from './auth/open.ts'
@@ -163,9 +165,17 @@ async function handleOnce(endpoint: Endpoint, ctx: Context, key: string): Promis
   const { answer, replayed } = await once(services, request, () => recorded(endpoint, ctx))
   if (!answer) return
   if (replayed) await dropUploads(ctx)
+  if (replayed && !provisioning) assertReplayable(ctx.state, answer.headers['x-gateway-model'])
   if (replayed && !provisioning && !endpoint.form?.free) await countFree(ctx)
   ctx.respond = false
   client.reply(answer.status, { ...answer.headers, ...(replayed && { 'idempotent-replayed': 'true' }) }, answer.body)
+}
+
+/** Asserts that a key may use the model of an answer that another key of its organisation got. Throws 403. */
+function assertReplayable({ services, known }: State, model: string | undefined): void {
+  if (model === undefined || allowedModels(services.catalog, known.policy)?.has(model) !== false) return
+  const message = `The first answer to this Idempotency-Key is of \`${model}\`, which this key may not use.`
+  throw new GatewayError('model_not_allowed', message, { param: 'Idempotency-Key' })
 }
 
 /** Runs the handler and gives what it answered, however it did, instead of sending it; null when nobody waits any more. */

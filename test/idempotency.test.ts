@@ -243,3 +243,27 @@ test.serial('200 again for a roll: the secret is replaced once', async t => {
   t.is((await gateway.fetch('/v1/models', { key: first.key })).status, 200)
 })
 type Made = { key: string; data: { hash: string } }
+
+test.serial('403 for a kept answer of a model that the asking key may not use', async t => {
+  const first = await post(chat, 'shared')
+  t.is(first.status, 200)
+  const model = first.headers.get('x-gateway-model')!
+  const narrow = (allowlist: string[]) =>
+    gateway
+      .key(account.organisationId, 'live', { model_allowlist: allowlist })
+      .then(key => post(chat, 'shared', hello, key))
+  const refused = await narrow(['gpt-5-nano'])
+  t.is(refused.status, 403)
+  t.is(((await refused.json()) as { error: { code: string } }).error.code, 'model_not_allowed')
+  const allowed = await narrow([model])
+  t.is(allowed.status, 200)
+  t.is(allowed.headers.get('idempotent-replayed'), 'true')
+})
+
+test.serial('404 for a live generation under a test key of the same organisation', async t => {
+  const answer = await post(chat, 'looked-up')
+  const path = `/v1/generation?id=${answer.headers.get('x-generation-id')}`
+  await gateway.settled()
+  t.is((await gateway.fetch(path, { key: account.live })).status, 200)
+  t.is((await gateway.fetch(path, { key: account.test })).status, 404)
+})

@@ -43,14 +43,16 @@ export const readGeneration = endpoint({
   path: '/v1/generation',
   tag: 'Wallet',
   summary: 'Look up one generation',
-  description: 'By the `x-generation-id` of an answer, or by the answer’s own `id`.',
+  description:
+    'By the `x-generation-id` of an answer, or by the answer’s own `id`. Live keys find live generations, test keys test ones.',
   access: { scope: '*' },
   query: z.strictObject({ id: z.string().min(1).max(200) }),
   answers: { 200: { description: 'What the request log has.', schema: generation } },
   errors: ['not_found'],
   async handle({ services, known, query, ctx }) {
     ctx.set(await admitFree(services, known))
-    const where = { organisationId: known.policy.organisationId, OR: [{ id: query.id }, { upstreamId: query.id }] }
+    const { organisationId, environment } = known.policy
+    const where = { organisationId, environment, OR: [{ id: query.id }, { upstreamId: query.id }] }
     for (let look = 0; look < looks; look++) {
       const row = await services.db.generation.findFirst({ where, orderBy: { createdAt: 'desc' } })
       if (row) return generationJson(row)
