@@ -129,24 +129,42 @@ test('tried again: longer and longer while providers fail, without end while the
   t.is(againAfter({ ...job, environment: 'test' }, failed, 0), null)
 })
 
-test.serial('cancelled while queued: never run; cancelled while running: cut off; neither costs anything', async t => {
-  world.upstream.next(hang)
-  const [first, second] = [await submitDelayed(world, account.live), await submitDelayed(world, account.live)]
-  await eventually(() => world.upstream.requests.length === 1, 'the first is asked')
-  t.is((await answerOf(await world.gateway.fetch(`${path}/${first.id}`, { key: account.live }))).status, 'in_progress')
-  t.like(await answerOf(await cancel(second.id)), { id: second.id, status: 'cancelled', cost_usd: 0, started_at: null })
-  t.like(await answerOf(await cancel(first.id)), { id: first.id, status: 'cancelled', cost_usd: 0, result: null })
-  await world.upstream.requests[0]!.aborted
-  const again = await cancel(first.id)
-  t.is(again.headers.get('x-should-retry'), 'false')
-  await answersError(t, again, 'not_cancellable')
-  const third = await submitDelayed(world, account.live, delayed('third'))
-  const { cost_usd } = await ended(third.id)
-  t.is(world.upstream.requests.length, 2)
-  t.is((await wallet(world.gateway, account)).balance_usd, 25 - cost_usd)
-  await answersError(t, await cancel(third.id), 'not_cancellable')
-  t.deepEqual(await world.gateway.settled(), [])
-})
+test.serial(
+  'cancelled while queued: never run and free; cancelled while running: cut off, and what was used is charged',
+  async t => {
+    world.upstream.next(hang)
+    const [first, second] = [await submitDelayed(world, account.live), await submitDelayed(world, account.live)]
+    await eventually(() => world.upstream.requests.length === 1, 'the first is asked')
+    t.is(
+      (await answerOf(await world.gateway.fetch(`${path}/${first.id}`, { key: account.live }))).status,
+      'in_progress',
+    )
+    t.like(await answerOf(await cancel(second.id)), {
+      id: second.id,
+      status: 'cancelled',
+      cost_usd: 0,
+      started_at: null,
+    })
+    const cut = await answerOf(await cancel(first.id))
+    t.like(cut, { id: first.id, status: 'cancelled', result: null })
+    // Its prompt, and what may have been written of the 50 tokens that it was allowed.
+    const { db } = world.gateway.services
+    const { promptTokens, completionTokens } = await db.generation.findFirstOrThrow({ where: { id: first.id } })
+    t.true(promptTokens >= 3 && completionTokens > 0 && completionTokens <= 50)
+    const used = expectedNano({ prompt_tokens: promptTokens, completion_tokens: completionTokens })
+    t.is(cut.cost_usd, used / 1e9)
+    await world.upstream.requests[0]!.aborted
+    const again = await cancel(first.id)
+    t.is(again.headers.get('x-should-retry'), 'false')
+    await answersError(t, again, 'not_cancellable')
+    const third = await submitDelayed(world, account.live, delayed('third'))
+    const { cost_usd } = await ended(third.id)
+    t.is(world.upstream.requests.length, 2)
+    t.is((await wallet(world.gateway, account)).balance_usd, (25e9 - used - cost_usd * 1e9) / 1e9)
+    await answersError(t, await cancel(third.id), 'not_cancellable')
+    t.deepEqual(await world.gateway.settled(), [])
+  },
+)
 
 test.serial(
   'failed: a key that was revoked, or may no longer use the model; completed: one that was rolled',
@@ -231,7 +249,10 @@ test.serial('completed once: what a worker answers that had lost its job changes
 test.serial('refunded in full: nothing stays of a job that came to nothing', async t => {
   world.upstream.next(json(200, { not: 'an answer' }))
   const job = await submitDelayed(world, account.live)
-  await eventually(async () => (await row(job.id)).operation !== null, 'it failed')
+  await eventually(
+    async () => (await row(job.id)).stage === 'waiting' && world.upstream.requests.length > 0,
+    'it failed',
+  )
   t.is((await cancel(job.id)).status, 200)
   await ended(job.id)
   t.true(await isFree(job.id))

@@ -25,7 +25,7 @@ const savingTries = 60
  */
 export async function runDelayed(services: Services, job: Job, stopping: AbortSignal): Promise<number | null> {
   const tenure = new Tenure(services, job, stopping)
-  const gate = new JobGate(job)
+  const gate = new JobGate(services, job)
   try {
     const error = await called(services, job, gate, tenure)
     if (tenure.client.body !== null) return await completed(services, job, gate, tenure)
@@ -39,6 +39,7 @@ export async function runDelayed(services: Services, job: Job, stopping: AbortSi
     return again.pauseMs
   } finally {
     tenure.end()
+    gate.close()
   }
 }
 
@@ -101,6 +102,7 @@ async function endedWith(services: Services, job: Job, gate: JobGate, file: Stor
     logStatus: 200,
     result: file,
     costNano: gate.costNano,
+    extraNano: BigInt(gate.extraNano),
     refund: false,
     expiresAt: new Date(services.clock.now() + services.config.resultRetentionDays * dayMs),
     ...gate.call(answerId ?? null),

@@ -98,6 +98,7 @@ async function written(services: Services, policy: Policy, admitted: Admitted): 
   const { id, month, reservedNano } = ticket
   const { organisationId, keyId, environment, capNano } = policy
   const nowMs = services.clock.now()
+  const holdBackMs = environment === 'live' ? services.config.holdBacksMs[request.completion_window] : 0
   const job = await takeOn(services, ticket, {
     ...{ id, requestId, organisationId, keyId, environment, month, input },
     kind: delayedKind,
@@ -108,10 +109,11 @@ async function written(services: Services, policy: Policy, admitted: Admitted): 
     webhookUrl: request.webhook_url ?? null,
     metadata: request.metadata ?? {},
     createdAt: new Date(nowMs),
+    claimedUntil: holdBackMs > 0 ? new Date(nowMs + holdBackMs) : null,
     deadlineAt: new Date(nowMs + windowsMs[request.completion_window]),
   })
   await services.delayedTasks
-    .add('run', id)
+    .addLater('run', holdBackMs, id)
     .catch(error => services.log.warn({ err: error, job: id }, 'new job is queued later'))
   return job
 }

@@ -61,6 +61,8 @@ const variables = z.object({
   JOB_DISCOUNT_1H_PERCENT: discount.prefault('25'),
   JOB_DISCOUNT_6H_PERCENT: discount.prefault('50'),
   BATCH_DISCOUNT_PERCENT: discount.prefault('50'),
+  JOB_HOLD_BACK_1H_SECONDS: z.coerce.number().int().min(0).max(1_800).default(120),
+  JOB_HOLD_BACK_6H_SECONDS: z.coerce.number().int().min(0).max(10_800).default(900),
   REALTIME_MAX_MINUTES: positive(1_440).default(60),
   REALTIME_MAX_USD: z.coerce.number().positive().max(10_000).default(10),
   REALTIME_MAX_SESSIONS: positive(100_000).default(20),
@@ -123,6 +125,8 @@ export type Config = {
   bulkConcurrency: number
   /** Parts per million off the synchronous price. */
   discountsPpm: { '1h': bigint; '6h': bigint; batch: bigint }
+  /** How long delayed jobs of live keys wait at least. */
+  holdBacksMs: { '1h': number; '6h': number }
   /** Bounds of one session, how many an organisation may have at a time, and the pages that may open them; null = any. */
   realtime: { mostMs: number; mostNano: number; mostSessions: number; origins: readonly string[] | null }
   /** How emails leave; without `smtpUrl` their links are logged, and `outbox` shows them on a page (never in production). */
@@ -204,6 +208,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     fileRetentionDays: v.FILE_RETENTION_DAYS,
     bulkConcurrency: v.BULK_CONCURRENCY,
     discountsPpm: { '1h': v.JOB_DISCOUNT_1H_PERCENT, '6h': v.JOB_DISCOUNT_6H_PERCENT, batch: v.BATCH_DISCOUNT_PERCENT },
+    holdBacksMs: { '1h': v.JOB_HOLD_BACK_1H_SECONDS * 1_000, '6h': v.JOB_HOLD_BACK_6H_SECONDS * 1_000 },
     realtime: {
       mostMs: v.REALTIME_MAX_MINUTES * 60_000,
       mostNano: Number(nanoFromUsd(v.REALTIME_MAX_USD)),

@@ -66,6 +66,10 @@ class LineGate implements Gate {
     return ticket
   }
 
+  extend: Gate['extend'] = (spender, fresh, id, nano) => this.#admission.extend(spender, fresh, id, nano)
+
+  release: Gate['release'] = ticket => this.#admission.release(ticket)
+
   settle: Gate['settle'] = (ticket, _costNano, tokens, event) => {
     const { batchId: batch } = this.#calls
     this.settled = {

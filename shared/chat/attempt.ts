@@ -1,4 +1,4 @@
-import type { ResponseHeaders, TransportFault } from '../io/http.ts'
+import type { Exchange, ResponseHeaders, TransportFault } from '../io/http.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import { type Call, type DirectAdapter, type Protocol, ProviderError } from '../providers/contract.ts'
 import type { Route, Upstreams } from '../providers/upstreams.ts'
@@ -23,6 +23,8 @@ export type Attempt<K extends DirectKind> = {
   reasons: boolean
   /** How long a call goes on for its usage after its client left; 0 = it is cut at once. */
   readOnMs: number
+  /** Aborted with the GatewayError that ends the call although its client waits. */
+  signal: AbortSignal
   /** The provider has the request from now on. */
   onSent(): void
 }
@@ -40,7 +42,8 @@ export class ClientGone extends Error {
  * ClientGone, or the adapter's GatewayError.
  */
 export function wholeAnswer<K extends DirectKind>(attempt: Attempt<K>, onFirstByte: () => void): Promise<unknown> {
-  const { upstreams, route, adapter, protocol, call, client, departures, readOnMs, onSent } = attempt
+  const { upstreams, route, adapter, protocol, call, client, departures, readOnMs, signal, onSent } = attempt
+  const over = new AbortController()
   let forget: (() => void) | undefined
   return new Promise((resolve, reject) => {
     let status = 0
@@ -71,14 +74,18 @@ export function wholeAnswer<K extends DirectKind>(attempt: Attempt<K>, onFirstBy
           reject(new ProviderError('invalid_response', 'the answer is not JSON', { status, cause }))
         }
       },
-      onError: (fault, error) => reject(transportError(fault, error, client)),
+      onError: (fault, error) => reject(transportError(fault, error, attempt)),
     })
+    cutOn(signal, exchange, over.signal)
     forget = departures.watch(
       client,
       () => readOnMs,
       () => exchange.abort(),
     )
-  }).finally(() => forget?.())
+  }).finally(() => {
+    forget?.()
+    over.abort()
+  })
 }
 
 /** What a streaming attempt came to. Unless it was `answered`, the client has seen nothing of the answer. */
@@ -96,8 +103,9 @@ export function streamAnswer<K extends DirectKind>(
   open: () => void,
   onFirstByte: () => void,
 ): Promise<Streamed> {
-  const { upstreams, route, adapter, protocol, call, client, departures, reasons, readOnMs, onSent } = attempt
+  const { upstreams, route, adapter, protocol, call, client, departures, reasons, readOnMs, signal, onSent } = attempt
   const request = adapter.request(call)
+  const over = new AbortController()
   let forget: (() => void) | undefined
   return new Promise<Streamed>(resolve => {
     let status = 0
@@ -153,8 +161,9 @@ export function streamAnswer<K extends DirectKind>(
         step(() => relay.close())
         finish(null)
       },
-      onError: (fault, error) => finish(transportError(fault, error, client)),
+      onError: (fault, error) => finish(transportError(fault, error, attempt)),
     })
+    cutOn(signal, exchange, over.signal)
     forget = departures.watch(
       client,
       () => {
@@ -165,10 +174,23 @@ export function streamAnswer<K extends DirectKind>(
       },
       () => exchange.abort(),
     )
-  }).finally(() => forget?.())
+  }).finally(() => {
+    forget?.()
+    over.abort()
+  })
 }
 
-function transportError(fault: TransportFault, cause: Error, client: Client): Error {
+function cutOn(signal: AbortSignal, exchange: Exchange, over: AbortSignal): void {
+  signal.addEventListener('abort', () => exchange.abort(), { signal: over })
+  if (signal.aborted) exchange.abort()
+}
+
+function transportError(
+  fault: TransportFault,
+  cause: Error,
+  { client, signal }: Pick<Attempt<DirectKind>, 'client' | 'signal'>,
+): Error {
+  if (fault === 'aborted' && signal.aborted) return signal.reason
   if (fault === 'aborted' && client.gone) return new ClientGone('the client went away')
   if (fault === 'timeout') return new ProviderError('timeout', 'the provider took too long', { cause })
   return new ProviderError('connection', 'the connection to the provider failed', { cause })

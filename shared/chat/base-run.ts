@@ -80,18 +80,18 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
 
   /**
    * Settles a run that nobody answered. Throws the error, unless the client is gone or keep-alives have opened the stream:
-   * then it goes there as the event that `eventOf` makes of it.
+   * then it goes there as the event that `eventOf` makes of it. `ended`: what was used all the same.
    */
   protected unanswered(
     error: unknown,
     way: Way,
     ticket: Ticket,
     eventOf: (failure: GatewayError, target: Target) => string,
+    ended: Ended = { ...nothing, ...left },
   ): Report {
-    if (error instanceof ClientGone)
-      return this.settle(ticket, way, { ...nothing, status: 499, errorCode: clientClosed })
+    if (error instanceof ClientGone) return this.settle(ticket, way, ended)
     const failure = this.publicFailure(error)
-    const report = this.settle(ticket, way, { ...nothing, status: failure.status, errorCode: failure.code })
+    const report = this.settle(ticket, way, { ...ended, status: failure.status, errorCode: failure.code })
     const target = this.tried.at(-1)?.target ?? way.targets[0]!
     if (!this.#opened) {
       Object.assign(failure.headers, this.headers(target, way, ticket, this.tried.length))
@@ -128,6 +128,9 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
 
 /** In the log only: nobody is there to read it (contract §2, 499). */
 export const clientClosed = 'client_closed_request'
+
+/** The end of a run whose client went away. */
+export const left = { status: 499, errorCode: clientClosed } as const
 
 /** The end of a run that came to nothing. */
 export const nothing = {

@@ -3,11 +3,13 @@ import { nanoCeilFromPico, nanoFromPico, withMargin } from '../base/money.ts'
 import type { Usage } from '../base/usage.ts'
 import { maxTokenRates, tokenCost } from '../catalog/prices.ts'
 import type { Deployment } from '../catalog/schema.ts'
+import { reasonsBesideLimit } from '../catalog/traits.ts'
 import type { Features } from '../kinds/features.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
 import type { Bound } from '../wallet/admission.ts'
 import { promptTokensBound } from './prompt-bound.ts'
+import { stretchTokens } from './stretches.ts'
 
 const million = 1_000_000n
 /** Output a request is expected to have when nobody said, and the most it is expected to use of what it asked for. */
@@ -40,19 +42,29 @@ function dearestRates({ deployment }: Target, { inputs, outputs, media }: Featur
     : { input: 0n, output: 0n }
 }
 
+/** The most that one output token of a request can cost at a target, over all its choices: pico-dollars with margin. */
+export function maxPicoPerOutputToken(target: Target, features: Features, marginPpm: bigint): number {
+  const { output } = dearestRates(target, features, promptTokensBound(features, target))
+  return Number(withMargin(output * BigInt(features.choices), marginPpm))
+}
+
 /** The most a request can cost over all targets it may be sent to: what the admission reserves. */
 export function boundOf(targets: readonly Target[], features: Features, marginPpm: bigint): Bound {
   let fixedNano = 0
   let picoPerOutputToken = 0
   let outputTokens = features.maxTokens ?? 0
+  let stretchNano = 0
   for (const target of targets) {
     const promptTokens = promptTokensBound(features, target)
     const { input, output } = dearestRates(target, features, promptTokens)
     fixedNano = Math.max(fixedNano, Number(nanoCeilFromPico(withMargin(input * BigInt(promptTokens), marginPpm))))
-    picoPerOutputToken = Math.max(picoPerOutputToken, Number(withMargin(output * BigInt(features.choices), marginPpm)))
+    const pico = Number(withMargin(output * BigInt(features.choices), marginPpm))
+    picoPerOutputToken = Math.max(picoPerOutputToken, pico)
+    if (reasonsBesideLimit(target)) stretchNano = Math.max(stretchNano, Math.ceil((stretchTokens * pico) / 1_000))
     if (features.maxTokens === null) outputTokens = Math.max(outputTokens, target.model.max_output_tokens ?? 8_192)
   }
   // A chat template may add a token or two after the limit; better reserved than missing.
+  fixedNano += stretchNano
   if (features.maxTokens !== 0) fixedNano += Math.ceil((2 * picoPerOutputToken) / 1000)
   const estimatedTokens =
     features.promptTokensEstimate + Math.min(features.maxTokens ?? usualOutputTokens, 100_000) * features.choices

@@ -1,5 +1,5 @@
 import type { GatewayError } from '../base/errors.ts'
-import { canReason } from '../catalog/traits.ts'
+import { canReason, reasonsBesideLimit } from '../catalog/traits.ts'
 import type { Known } from '../keys/policies.ts'
 import { authorise, type Scope } from '../keys/policy.ts'
 import type { Features } from '../kinds/features.ts'
@@ -10,7 +10,7 @@ import { mostCandidates } from '../wallet/routing-record.ts'
 import { spenderOf } from '../wallet/spender.ts'
 import { abandonedUsage } from './abandoned.ts'
 import { type Attempt, ClientGone, streamAnswer, wholeAnswer } from './attempt.ts'
-import { BaseRun, clientClosed, nothing, type RunServices } from './base-run.ts'
+import { BaseRun, left, nothing, type RunServices, type Way } from './base-run.ts'
 import { type Bill, bill } from './bill.ts'
 import type { Client } from './client.ts'
 import { deliveredBy, deliveredIn } from './delivered.ts'
@@ -18,12 +18,13 @@ import { type Bulk, failover } from './failover.ts'
 import type { Silent } from './keep-alive.ts'
 import { fetchMedia, noMedia } from './media.ts'
 import { refusalOf } from './options.ts'
-import { boundOf, chargeNano, marginOf } from './pricing.ts'
+import { boundOf, chargeNano, marginOf, maxPicoPerOutputToken } from './pricing.ts'
 import { errorEvent, type Relay, type Shape } from './relay.ts'
 import { relayFor } from './relays.ts'
-import { decimal, type Report } from './report.ts'
+import { decimal, type Ended, type Report } from './report.ts'
 import { type Decision, type Home, route, wishOf, worldOf } from './router.ts'
 import { sessionKey } from './sessions.ts'
+import { reserveBeside, Stretches } from './stretches.ts'
 import type { Watch } from './watch.ts'
 import { billWhole } from './whole.ts'
 
@@ -43,9 +44,6 @@ export type Order<K extends DirectKind> = {
   /** Of delayed work, which nobody waits for; null when somebody does. */
   bulk: Bulk | null
 }
-
-/** The end of a run whose client went away. */
-const left = { status: 499, errorCode: clientClosed } as const
 
 /** How the ids of answers begin. */
 export const idPrefix = { chat: 'chatcmpl', completion: 'cmpl', embedding: 'emb' } as const
@@ -70,6 +68,10 @@ class Run<K extends DirectKind> extends BaseRun {
   #session: string | null = null
   /** When the provider under way had the request; null = it has none. */
   #sentMs: number | null = null
+  readonly #stopping = new AbortController()
+  /** What a call came to that was stopped before its client got anything. */
+  #stopped: Bill | undefined
+  #stretches: Stretches | null = null
 
   constructor(services: RunServices, order: Order<K>, client: Client) {
     super(services, client, idPrefix[order.kind], order.known.policy, order)
@@ -80,14 +82,25 @@ class Run<K extends DirectKind> extends BaseRun {
   async start(): Promise<Report> {
     const home = await this.#recall()
     const { decision, ticket } = await this.#admit(home)
-    let bill: Bill
     try {
-      bill = await this.#serve(decision, home, ticket)
+      const bill = await this.#serve(decision, home, ticket)
+      return this.settle(ticket, decision, bill)
     } catch (error) {
       const eventOf = (failure: GatewayError, target: Target) => errorEvent(this.#shape(target), failure.body.error)
-      return this.unanswered(error, decision, ticket, eventOf)
+      return this.unanswered(error, decision, ticket, eventOf, this.#stopped)
+    } finally {
+      this.#stretches?.release()
     }
-    return this.settle(ticket, decision, bill)
+  }
+
+  protected override settle(ticket: Ticket, way: Way, ended: Ended): Report {
+    ticket.extraNano = (ticket.extraNano ?? 0) + (this.#stretches?.reservedNano ?? 0)
+    return super.settle(ticket, way, ended)
+  }
+
+  /** Ends the run with an error, although its client waits. What was used is billed. */
+  stop(error: GatewayError): void {
+    this.#stopping.abort(error)
   }
 
   /** Where this session was served before, if it is one. */
@@ -151,10 +164,13 @@ class Run<K extends DirectKind> extends BaseRun {
       ...{ upstreams, route, ...served, call, client: this.client, departures: this.services.departures },
       reasons: canReason(target.deployment),
       readOnMs: environment === 'live' ? this.services.config.readOnMs : 0,
+      signal: this.#stopping.signal,
       onSent: () => {
         this.#sentMs = this.services.clock.now()
       },
     }
+    if (environment === 'live' && reasonsBesideLimit(target)) this.#stretch(target, ticket)
+    await this.services.admission.asked?.(target)
     const bill = await (stream
       ? this.#stream(attempt, watch, decision, ticket, silent)
       : this.#whole(attempt, watch, decision, ticket))
@@ -176,7 +192,7 @@ class Run<K extends DirectKind> extends BaseRun {
       json = await wholeAnswer(attempt, () => watch.began({ streamed: false }))
     } catch (error) {
       if (error instanceof ClientGone) return this.#abandoned(attempt, watch, ticket, null)
-      throw error
+      throw await this.#unlessStopped(attempt, error, ticket, null)
     }
     const { billed, shown } = await billWhole({ kind, adapter, call, json, id: this.id }, this.#billing)
     const headers = this.headers(call.target, decision, ticket, this.tried.length + 1)
@@ -193,12 +209,14 @@ class Run<K extends DirectKind> extends BaseRun {
     const onFirstByte = () => watch.began({ streamed: true })
     const { answered, error } = await streamAnswer(attempt, relay, silent, open, onFirstByte)
     if (error instanceof ClientGone) return this.#abandoned(attempt, watch, ticket, relay)
-    if (error && !answered) throw error
+    if (error && !answered) throw await this.#unlessStopped(attempt, error, ticket, relay)
     const { kind, body, includeUsage } = this.#order
     const upstreamId = adapter.native ? relay.upstreamId : null
-    const broken = error !== null
+    const isStopped = error !== null && error === attempt.signal.reason
     const billing = { target, ...this.#billing }
-    const billed = await bill(billing, { kind, body, relay, broken, upstreamId })
+    const billed = isStopped
+      ? await this.#estimate(attempt, ticket, relay)
+      : await bill(billing, { kind, body, relay, broken: error !== null, upstreamId })
     if (this.client.gone) {
       watch.abandoned()
       return { ...billed, ...left }
@@ -213,12 +231,38 @@ class Run<K extends DirectKind> extends BaseRun {
     return billed
   }
 
+  /** Reserves, while a call runs, for reasoning that its limit does not bound. */
+  #stretch(target: Target, ticket: Ticket): void {
+    const { services } = this
+    const { known, scope, features } = this.#order
+    this.#stretches?.release()
+    this.#stretches = new Stretches({
+      picoPerToken: maxPicoPerOutputToken(target, features, this.#marginPpm),
+      nowMs: () => services.clock.now(),
+      reserve: (nano, number) =>
+        reserveBeside(services, known, scope, `${ticket.id}.${this.tried.length}.${number}`, nano),
+      release: extra => services.admission.release(extra),
+      end: error => this.stop(error),
+    })
+  }
+
   /** The bill of a call that was cut because its client had left. */
   async #abandoned(attempt: Attempt<K>, watch: Watch, ticket: Ticket, relay: Relay | null): Promise<Bill> {
     watch.abandoned()
+    return { ...(await this.#estimate(attempt, ticket, relay)), ...left }
+  }
+
+  /** The error of a call; what the call used is noted where it was stopped by us. */
+  async #unlessStopped(attempt: Attempt<K>, error: unknown, ticket: Ticket, relay: Relay | null): Promise<unknown> {
+    if (error === attempt.signal.reason) this.#stopped = await this.#estimate(attempt, ticket, relay)
+    return error
+  }
+
+  /** What a call that was cut is taken to have used. */
+  async #estimate({ call, reasons }: Attempt<K>, ticket: Ticket, relay: Relay | null): Promise<Bill> {
     const { clock, upstreams } = this.services
     const { kind, body, features } = this.#order
-    const { target } = watch.route
+    const { target } = call
     const free = this.policy.environment === 'test' || this.client.unbilled === true
     if (free || this.#sentMs === null) return { ...nothing, ...left, target, shownUsage: nothing.usage }
     const usage = await abandonedUsage({
@@ -228,7 +272,7 @@ class Run<K extends DirectKind> extends BaseRun {
       maxOutputTokens: ticket.outputTokens * features.choices,
       delivered: relay ? deliveredBy(relay.tally, await Promise.all(relay.tally.images ?? [])) : deliveredIn([], 0),
       reported: relay?.reported ?? null,
-      hidesOutput: relay === null || attempt.reasons,
+      hidesOutput: relay === null || reasons,
     })
     const costNano = chargeNano(target.deployment, usage, this.#marginPpm)
     return { ...nothing, ...left, target, usage, shownUsage: { ...usage, cost: costNano / 1e9 }, costNano }
@@ -237,6 +281,7 @@ class Run<K extends DirectKind> extends BaseRun {
   /** Ends a stream whose provider failed in the middle. */
   #brokenOff(watch: Watch, relay: Relay, error: Error): Pick<Bill, 'status' | 'errorCode' | 'finishReason'> {
     if (error instanceof ProviderError) watch.failed(error)
+    else watch.abandoned()
     const failure = this.publicFailure(error, watch.route)
     this.client.write(relay.failing(failure.body.error), relay.encoding)
     this.client.end()

@@ -1,6 +1,6 @@
 import type { ModelRow } from '../catalog/schema.ts'
 import { ClientGone } from '../chat/attempt.ts'
-import { BaseRun, clientClosed, nothing, type Way } from '../chat/base-run.ts'
+import { BaseRun, left as clientLeft, nothing, type Way } from '../chat/base-run.ts'
 import type { Client } from '../chat/client.ts'
 import { failover } from '../chat/failover.ts'
 import type { Silent } from '../chat/keep-alive.ts'
@@ -206,7 +206,7 @@ class InstantRun<K extends InstantKind> extends BaseRun<Services> {
   #ending(watch: Watch, ended: Ended, error: ProviderError | null): Ended {
     if (this.client.gone) {
       watch.abandoned()
-      return { ...ended, status: 499, errorCode: clientClosed }
+      return { ...ended, ...clientLeft }
     }
     if (!error) {
       watch.succeeded(0, { streamed: this.#order.stream })

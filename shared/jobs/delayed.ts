@@ -107,6 +107,12 @@ export class DelayedJobs {
     return count === 1
   }
 
+  /** Notes which call of a claimed job is under way, from now on. */
+  async noteCall({ id, attempts, operation }: Claim & Pick<Job, 'operation'>, call: CallTarget): Promise<void> {
+    const noted = { failures: failuresOf({ operation }), call: { ...call, atMs: this.#clock.now() } }
+    await this.#db.job.updateMany({ where: { id, attempts, stage: 'running' }, data: { operation: noted } })
+  }
+
   /** Gives a claimed job back, to be run at once or from `notBeforeMs` on; `failures` is how often its providers failed. */
   async putBack({ id, attempts }: Claim, failures: number, notBeforeMs: number | null = null): Promise<void> {
     await this.#db.job.updateMany({
@@ -144,6 +150,14 @@ export class DelayedJobs {
       }),
     )
   }
+}
+
+/** Whom a job's call goes to. */
+type CallTarget = { model: string; provider: string }
+
+/** The call of a running job that a provider may have; null = there is none. */
+export function callOf({ operation }: Pick<Job, 'operation'>): (CallTarget & { atMs: number }) | null {
+  return (operation as { call?: CallTarget & { atMs: number } } | null)?.call ?? null
 }
 
 /** How often the providers of a job have failed it. */

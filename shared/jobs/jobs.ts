@@ -33,7 +33,15 @@ export type NewJob = Pick<
   | 'capNano'
   | 'holdNano'
   | 'webhookUrl'
-> & { input: object; metadata: object; chargeNano: bigint | null; createdAt?: Date; deadlineAt: Date }
+> & {
+  input: object
+  metadata: object
+  chargeNano: bigint | null
+  createdAt?: Date
+  /** Nobody takes it up before this moment. */
+  claimedUntil?: Date | null
+  deadlineAt: Date
+}
 
 /** How a job ends. `costNano` is what a held job costs; `refund` gives back what was charged at its creation. */
 export type End = {

@@ -17,13 +17,18 @@ export class Tasks<Task extends string> {
     this.#redis = redis
   }
 
-  /** Queues a step of a job; while it is queued or runs, the same step is not queued again. */
-  async add(task: Task, ...jobIds: string[]): Promise<void> {
+  /** Queues a step of jobs; while it is queued or runs, the same step is not queued again. */
+  add(task: Task, ...jobIds: string[]): Promise<void> {
+    return this.addLater(task, 0, ...jobIds)
+  }
+
+  /** Queues a step of jobs, to be taken after `delayMs`. */
+  async addLater(task: Task, delayMs: number, ...jobIds: string[]): Promise<void> {
     await this.#queue.addBulk(
       jobIds.map(jobId => ({
         name: task,
         data: { jobId } satisfies TaskData,
-        opts: { jobId: entryId(task, jobId) },
+        opts: { jobId: entryId(task, jobId), delay: delayMs },
       })),
     )
   }

@@ -60,7 +60,10 @@ export type Ticket = {
 export type Stale = { stale: string }
 
 /** What a run needs of the admission: a request of a client, a job and a line of a batch each have their own. */
-export type Gate = Pick<Admission, 'admit' | 'settle'>
+export type Gate = Pick<Admission, 'admit' | 'settle' | 'extend' | 'release'> & {
+  /** Hears that a target is about to be called. */
+  asked?(target: { model: { id: string }; provider: { name: string } }): Promise<void>
+}
 
 type Arrival = {
   spender: Spender
@@ -157,6 +160,15 @@ export class Admission {
     throw new GatewayError('service_unavailable', 'The wallet could not be loaded. Try again.', {
       headers: { 'retry-after': '1' },
     })
+  }
+
+  /**
+   * Reserves `nano` more for a request that runs, on a ticket of its own under another `id`; it counts as no request. Throws as
+   * `admit` does.
+   */
+  extend(spender: Spender, fresh: string, id: string, nano: number): Promise<Ticket | Stale> {
+    const bound = { estimatedTokens: 0, fixedNano: nano, picoPerOutputToken: 0, outputTokens: 0, explicit: true }
+    return this.admit({ ...spender, rpmLimit: null, tpmLimit: null }, fresh, id, bound)
   }
 
   /**

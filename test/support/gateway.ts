@@ -81,6 +81,8 @@ export async function startGateway(
     PUBLIC_URL: url,
     STORAGE_URL: `file:${storage}`,
     TRUSTED_PROXIES: '1',
+    JOB_HOLD_BACK_1H_SECONDS: '0',
+    JOB_HOLD_BACK_6H_SECONDS: '0',
     ...env,
   })
   const services = await openServices(config, createLog(config.logLevel), clock)
@@ -213,6 +215,8 @@ export async function startProcess(
       PORT: port,
       HOST: '127.0.0.1',
       LOG_LEVEL: 'info',
+      JOB_HOLD_BACK_1H_SECONDS: '0',
+      JOB_HOLD_BACK_6H_SECONDS: '0',
       ...env,
     },
     stdio: ['ignore', 'pipe', 'pipe'],
