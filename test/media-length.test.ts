@@ -1,6 +1,6 @@
 import test from 'ava'
-import { measureMedia } from '../shared/io/media-length.ts'
 import type { RangeFile } from '../shared/io/media-packets.ts'
+import { measureMedia } from '../shared/io/media-threads.ts'
 import { adts, adtsFrameS, flac, flacFrameS, movie, mp3, mp3FrameS, mp4Of, png, wav } from './support/media-files.ts'
 
 const timeoutMs = 20_000
@@ -8,7 +8,7 @@ const timeoutMs = 20_000
 function fileOf(bytes: Buffer): RangeFile {
   return { bytes: bytes.length, read: async (start, end) => bytes.subarray(start, end) }
 }
-const measure = (bytes: Buffer) => measureMedia(fileOf(bytes), timeoutMs)
+const measure = (bytes: Buffer) => measureMedia(fileOf(bytes), timeoutMs, 'org')
 
 const files: [name: string, file: () => Promise<Buffer> | Buffer, seconds: number, video: boolean, audio: boolean][] = [
   ['an MP4 video, its sound shorter', () => movie('mp4', { videoS: 3, audioS: 2 }), 3, true, true],
@@ -92,13 +92,13 @@ test('null when time is up', async t => {
     ...never,
     read: async (start, end) => (start < 12 ? mp4.subarray(start, end) : never.read(0, 1)),
   }
-  t.is(await measureMedia(slow, 50), null)
-  t.is(await measureMedia(never, 50), null)
+  t.is(await measureMedia(slow, 50, 'org'), null)
+  t.is(await measureMedia(never, 50, 'org'), null)
 })
 
 test('the error of the storage when reading fails', async t => {
   const away = { bytes: 1000, read: () => Promise.reject(new Error('storage is away')) }
-  await t.throwsAsync(measureMedia(away, timeoutMs), { message: 'storage is away' })
+  await t.throwsAsync(measureMedia(away, timeoutMs, 'org'), { message: 'storage is away' })
 })
 
 test('no more than a part of a large file is read for its tables', async t => {
@@ -113,7 +113,7 @@ test('no more than a part of a large file is read for its tables', async t => {
     bytesRead += end - start
     return large.subarray(start, end)
   }
-  t.is((await measureMedia({ bytes: large.length, read }, timeoutMs))?.seconds, 2)
+  t.is((await measureMedia({ bytes: large.length, read }, timeoutMs, 'org'))?.seconds, 2)
   t.true(bytesRead < 5_000_000, `${bytesRead} bytes read`)
 })
 
@@ -125,12 +125,12 @@ test('measured on another thread when it is large: the same length', async t => 
     lengths.map((_, i) => Math.round((1_000 + i) * mp3FrameS * 1e6) / 1e6),
   )
   const away = { bytes: 1_000_000, read: () => Promise.reject(new Error('storage is away')) }
-  await t.throwsAsync(measureMedia(away, timeoutMs), { message: 'storage is away' })
+  await t.throwsAsync(measureMedia(away, timeoutMs, 'org'), { message: 'storage is away' })
 })
 
 test('null for a file that was made to take forever, while everything else goes on', async t => {
   const film = await movie('mp4', { videoS: 1 })
-  const endless = measureMedia(fileOf(withTimes(film, 500_000)), 2_000)
+  const endless = measureMedia(fileOf(withTimes(film, 500_000)), 2_000, 'org')
   let turns = 0
   const turning = setInterval(() => turns++, 10)
   t.is(await endless, null)
