@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
-import type { DocumentSize } from './media-thread.ts'
 import { measureMedia, measurePdf } from './media-threads.ts'
+import type { DocumentSize } from './pdf.ts'
 
 const defaultTimeoutMs = 10_000
 /** PDF readers look for the mark of a PDF this far in. */

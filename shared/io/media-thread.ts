@@ -1,8 +1,6 @@
 import { type MessagePort, parentPort } from 'node:worker_threads'
 import type { MediaLength, RangeFile } from './media-packets.ts'
-
-/** What a PDF consists of: its pages, and the UTF-8 bytes of the text on all of them. */
-export type DocumentSize = { pages: number; textBytes: number }
+import type { DocumentSize } from './pdf.ts'
 
 export type ToThread =
   | { kind: 'media'; job: number; bytes: number }

@@ -1,7 +1,8 @@
 import { Worker } from 'node:worker_threads'
 import { GatewayError } from '../base/errors.ts'
 import type { MediaLength, RangeFile } from './media-packets.ts'
-import type { DocumentSize, FromThread, ToThread } from './media-thread.ts'
+import type { FromThread, ToThread } from './media-thread.ts'
+import type { DocumentSize } from './pdf.ts'
 
 /** A thread that has nothing to do is ended after this time, and its memory with it. */
 const idleMs = 60_000

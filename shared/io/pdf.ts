@@ -1,4 +1,5 @@
-import type { DocumentSize } from './media-thread.ts'
+/** What a document consists of: its pages, and the UTF-8 bytes of the text on all of them. */
+export type DocumentSize = { pages: number; textBytes: number }
 
 const maxPages = 5_000
 const maxTextBytes = 16 * 1024 * 1024
