@@ -1,6 +1,6 @@
 import test from 'ava'
-import { measureMedia } from '../shared/io/media-length.ts'
 import type { RangeFile } from '../shared/io/media-packets.ts'
+import { measureMedia } from '../shared/io/media-threads.ts'
 import { adts, adtsFrameS, flac, flacFrameS, movie, mp3, mp3FrameS, mp4Of, png, wav } from './support/media-files.ts'
 
 const timeoutMs = 20_000
@@ -8,7 +8,7 @@ const timeoutMs = 20_000
 function fileOf(bytes: Buffer): RangeFile {
   return { bytes: bytes.length, read: async (start, end) => bytes.subarray(start, end) }
 }
-const measure = (bytes: Buffer) => measureMedia(fileOf(bytes), timeoutMs)
+const measure = (bytes: Buffer) => measureMedia(fileOf(bytes), timeoutMs, 'org')
 
 const files: [name: string, file: () => Promise<Buffer> | Buffer, seconds: number, video: boolean, audio: boolean][] = [
   ['an MP4 video, its sound shorter', () => movie('mp4', { videoS: 3, audioS: 2 }), 3, true, true],
@@ -50,6 +50,13 @@ const liars: [name: string, file: () => Promise<Buffer> | Buffer, seconds: numbe
   ['the WAV header states a smaller file', () => wav(2, { riffBytes: 100 }), 2],
   ['the WAV header was written before the length was known', () => wav(2, { dataBytes: 0xffffffff }), 2],
   ['the WAV header states no bytes', () => wav(2, { dataBytes: 0 }), 2],
+  ['the WAV file has a second chunk of samples', () => twoParts(wav(2), 4), 2 + 4 / 16_000],
+  ['the WAV file has other chunks between its samples', () => twoParts(wav(2), 4, chunk('LIST', 40)), 2 + 4 / 16_000],
+  ['the WAV file has an odd first chunk of samples', () => oddPart(wav(2)), 2 + 9 / 16_000],
+  ['the WAV file has no more chunks behind its samples', () => Buffer.concat([wav(2), Buffer.alloc(16_000)]), 3],
+  ['the WAV file is an RF64 file', () => rf64(wav(2)), 2],
+  ['the WAV file has a second, slower format', () => Buffer.concat([wav(2), format(8_000, 8)]), 4],
+  ['the WAV file states fewer valid bits', () => validBits(wav(2), 8), 4],
   ['the MP4 header states one tick', async () => patched(await movie('mp4', { videoS: 3 }), 'mvhd', 16, oneTick), 3],
   ['the MP4 track states one tick', async () => patched(await movie('mp4', { videoS: 3 }), 'mdhd', 16, oneTick), 3],
   [
@@ -62,6 +69,54 @@ const liars: [name: string, file: () => Promise<Buffer> | Buffer, seconds: numbe
     3,
   ],
 ]
+
+function chunk(name: string, bytes: number): Buffer {
+  const made = Buffer.alloc(8 + bytes)
+  made.write(name)
+  made.writeUInt32LE(bytes, 4)
+  return made
+}
+
+/** A first `data` chunk of so many bytes before the file's own. */
+function twoParts(file: Buffer, bytes: number, between: Buffer = Buffer.alloc(0)): Buffer {
+  return Buffer.concat([file.subarray(0, 36), chunk('data', bytes), between, file.subarray(36)])
+}
+
+/** One byte of sound, and no padding: everything behind it may be played, the header of the next chunk as well. */
+function oddPart(file: Buffer): Buffer {
+  return Buffer.concat([file.subarray(0, 36), chunk('data', 1), file.subarray(36)])
+}
+
+function rf64(file: Buffer): Buffer {
+  const sizes = chunk('ds64', 28)
+  const long = Buffer.concat([file.subarray(0, 12), sizes, file.subarray(12)])
+  long.write('RF64')
+  long.writeUInt32LE(0xffff_ffff, 36 + sizes.length + 4)
+  return long
+}
+
+function format(rateHz: number, bits: number): Buffer {
+  const made = chunk('fmt ', 16)
+  for (const [value, at] of [
+    [1, 8],
+    [1, 10],
+    [rateHz, 12],
+    [bits, 22],
+  ] as const)
+    made.writeUInt16LE(value, at)
+  return made
+}
+
+function validBits(file: Buffer, bits: number): Buffer {
+  const made = Buffer.alloc(48)
+  chunk('fmt ', 40).copy(made)
+  file.copy(made, 8, 20, 36)
+  made.writeUInt16LE(0xfffe, 8)
+  made.writeUInt16LE(22, 24)
+  made.writeUInt16LE(bits, 26)
+  made.writeUInt16LE(1, 32)
+  return Buffer.concat([file.subarray(0, 12), made, file.subarray(36)])
+}
 for (const [name, file, seconds] of liars) {
   test(`measured by its packets when ${name}`, async t => {
     t.is((await measure(await file()))?.seconds, Math.round(seconds * 1e6) / 1e6)
@@ -92,13 +147,13 @@ test('null when time is up', async t => {
     ...never,
     read: async (start, end) => (start < 12 ? mp4.subarray(start, end) : never.read(0, 1)),
   }
-  t.is(await measureMedia(slow, 50), null)
-  t.is(await measureMedia(never, 50), null)
+  t.is(await measureMedia(slow, 50, 'org'), null)
+  t.is(await measureMedia(never, 50, 'org'), null)
 })
 
 test('the error of the storage when reading fails', async t => {
   const away = { bytes: 1000, read: () => Promise.reject(new Error('storage is away')) }
-  await t.throwsAsync(measureMedia(away, timeoutMs), { message: 'storage is away' })
+  await t.throwsAsync(measureMedia(away, timeoutMs, 'org'), { message: 'storage is away' })
 })
 
 test('no more than a part of a large file is read for its tables', async t => {
@@ -113,7 +168,7 @@ test('no more than a part of a large file is read for its tables', async t => {
     bytesRead += end - start
     return large.subarray(start, end)
   }
-  t.is((await measureMedia({ bytes: large.length, read }, timeoutMs))?.seconds, 2)
+  t.is((await measureMedia({ bytes: large.length, read }, timeoutMs, 'org'))?.seconds, 2)
   t.true(bytesRead < 5_000_000, `${bytesRead} bytes read`)
 })
 
@@ -125,12 +180,12 @@ test('measured on another thread when it is large: the same length', async t => 
     lengths.map((_, i) => Math.round((1_000 + i) * mp3FrameS * 1e6) / 1e6),
   )
   const away = { bytes: 1_000_000, read: () => Promise.reject(new Error('storage is away')) }
-  await t.throwsAsync(measureMedia(away, timeoutMs), { message: 'storage is away' })
+  await t.throwsAsync(measureMedia(away, timeoutMs, 'org'), { message: 'storage is away' })
 })
 
 test('null for a file that was made to take forever, while everything else goes on', async t => {
   const film = await movie('mp4', { videoS: 1 })
-  const endless = measureMedia(fileOf(withTimes(film, 500_000)), 2_000)
+  const endless = measureMedia(fileOf(withTimes(film, 500_000)), 2_000, 'org')
   let turns = 0
   const turning = setInterval(() => turns++, 10)
   t.is(await endless, null)

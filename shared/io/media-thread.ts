@@ -1,37 +1,60 @@
 import { type MessagePort, parentPort } from 'node:worker_threads'
-import { lengthByPackets, type MediaLength } from './media-packets.ts'
+import type { MediaLength, RangeFile } from './media-packets.ts'
+import type { DocumentSize } from './pdf.ts'
 
 export type ToThread =
-  | { kind: 'measure'; file: number; bytes: number }
+  | { kind: 'media'; job: number; bytes: number }
+  | { kind: 'document'; job: number; bytes: Uint8Array }
   | { kind: 'data'; id: number; bytes: Uint8Array }
   | { kind: 'fault'; id: number }
 export type FromThread =
-  | { kind: 'read'; file: number; id: number; start: number; end: number }
-  | { kind: 'length'; file: number; length: MediaLength | null }
+  | { kind: 'read'; job: number; id: number; start: number; end: number }
+  | { kind: 'done'; job: number; result: MediaLength | DocumentSize | null }
 
 type Reading = { resolve(bytes: Uint8Array): void; reject(error: Error): void }
 
-/** Inside a thread: measures the files that it is told of, one after the other. The other side reads for it. */
+/** Runs inside a thread: measures the files that it is sent, one after the other. The main thread reads media files for it. */
 export function serve(): void {
   const port = parentPort as MessagePort
   const readings = new Map<number, Reading>()
   let reads = 0
   const send = (message: FromThread) => port.postMessage(message)
-  const measure = async (file: number, bytes: number) => {
-    const read = (start: number, end: number) =>
-      new Promise<Uint8Array>((resolve, reject) => {
-        readings.set(++reads, { resolve, reject })
-        send({ kind: 'read', file, id: reads, start, end })
-      })
-    const length = await lengthByPackets({ bytes, read }).catch(() => null)
+  const readFor = (job: number) => (start: number, end: number) =>
+    new Promise<Uint8Array>((resolve, reject) => {
+      readings.set(++reads, { resolve, reject })
+      send({ kind: 'read', job, id: reads, start, end })
+    })
+  const run = async (job: number, work: () => Promise<MediaLength | DocumentSize | null>) => {
+    const result = await work().catch(() => null)
     readings.clear()
-    send({ kind: 'length', file, length })
+    send({ kind: 'done', job, result })
   }
   port.on('message', (message: ToThread) => {
-    if (message.kind === 'measure') return void measure(message.file, message.bytes)
+    if (message.kind === 'media') {
+      const { job, bytes } = message
+      return void run(job, () => mediaLength({ bytes, read: readFor(job) }))
+    }
+    if (message.kind === 'document') return void run(message.job, () => documentSize(message.bytes))
     const reading = readings.get(message.id)
     readings.delete(message.id)
     if (message.kind === 'data') reading?.resolve(message.bytes)
     else reading?.reject(new Error('the file cannot be read'))
   })
+}
+
+/** Plain samples and plain frames are counted; everything else goes by its packets. */
+async function mediaLength(file: RangeFile): Promise<MediaLength | null> {
+  const { waveLength } = await import('./wave.ts')
+  const wave = await waveLength(file)
+  if (wave !== undefined) return wave
+  const { mp3Length } = await import('./mp3.ts')
+  const mp3 = await mp3Length(file)
+  if (mp3 !== undefined) return mp3
+  const { lengthByPackets } = await import('./media-packets.ts')
+  return lengthByPackets(file)
+}
+
+async function documentSize(bytes: Uint8Array): Promise<DocumentSize | null> {
+  const { pdfSize } = await import('./pdf.ts')
+  return pdfSize(bytes)
 }

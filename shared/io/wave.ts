@@ -1,50 +1,65 @@
 import type { MediaLength, RangeFile } from './media-packets.ts'
 
-const mostChunks = 64
+const maxChunks = 1_000
 const formatBytes = 40
 const codecs: Readonly<Record<number, readonly number[]>> = { 1: [8, 16, 24, 32], 3: [32, 64], 6: [8], 7: [8] }
 const extensible = 0xfffe
 /** Sizes from here on are not meant. */
 const unknownBytes = 0x7fff_0000
+const waveFile = /^(?:RIFF|RF64|BW64)....WAVE$/s
+const chunkName = /^[\x20-\x7e]{4}$/
 
 /**
- * The length of a WAV file by the samples that are there. Its header states the sizes of the file and of a block, and a
- * rate, which players ignore and which therefore may be anything. Undefined when it is no WAV file; null when it is broken.
+ * The length of a WAV file by the samples that are there: of all `data` chunks, as players play them, or of all bytes from where
+ * the chunks can no longer be told apart. Its header states the sizes of the file and of a block, and a rate, which players
+ * ignore and which therefore may be anything. Undefined when it is no WAV file; null when it is broken.
  */
 export async function waveLength(file: RangeFile): Promise<MediaLength | null | undefined> {
   if (file.bytes < 12) return undefined
-  const riff = Buffer.from(await file.read(0, 12))
-  if (riff.toString('latin1', 0, 4) !== 'RIFF' || riff.toString('latin1', 8, 12) !== 'WAVE') return undefined
-  let bytesPerSecond: number | null = null
+  const riff = Buffer.from(await file.read(0, 12)).toString('latin1')
+  if (!waveFile.test(riff)) return riff.startsWith('RIFX') ? null : undefined
+  let bytesPerSecond = Infinity
+  let soundBytes = 0
+  let isUnclear = false
   let at = 12
-  for (let chunks = 0; at + 8 <= file.bytes && chunks < mostChunks; chunks++) {
+  for (let chunks = 0; at + 8 <= file.bytes; chunks++) {
     const header = Buffer.from(await file.read(at, at + 8))
     const [name, size] = [header.toString('latin1', 0, 4), header.readUInt32LE(4)]
-    const start = at + 8
-    // As with players, the first one counts.
-    if (name === 'fmt ' && bytesPerSecond === null)
-      bytesPerSecond = waveRate(Buffer.from(await file.read(start, Math.min(start + formatBytes, file.bytes))))
-    if (name === 'data') {
-      const there = file.bytes - start
-      // A stream's header was written before its length was known; any other file was cut off.
-      const isOfStream = size === 0 || size >= unknownBytes
-      if (size > there && !isOfStream) return null
-      const bytes = isOfStream ? there : size
-      if (bytes === 0 || !bytesPerSecond) return null
-      return { seconds: Math.round((bytes / bytesPerSecond) * 1e6) / 1e6, hasVideo: false, hasAudio: true }
+    const rest = file.bytes - at - 8
+    const isSound = name === 'data'
+    if (name === 'fmt ') {
+      // Players differ on which one counts.
+      const format = Buffer.from(await file.read(at + 8, Math.min(at + 8 + formatBytes, file.bytes)))
+      bytesPerSecond = Math.min(bytesPerSecond, waveRate(format))
     }
-    at = start + size + (size % 2)
+    // A stream's header was written before its length was known; any other file was cut off.
+    const isOfStream = isSound && (size === 0 || size >= unknownBytes)
+    const isBroken = !isOfStream && (size > rest || chunks >= maxChunks || !chunkName.test(name))
+    if (isBroken && soundBytes === 0) return null
+    // Some players expect a byte of padding behind an odd number of bytes, others do not.
+    isUnclear ||= size % 2 === 1 && rest - size > 1
+    if (isOfStream || isBroken || (isUnclear && (isSound || soundBytes > 0))) {
+      soundBytes += isBroken ? rest + 8 : rest
+      break
+    }
+    if (isSound) soundBytes += size
+    at += 8 + size + (size % 2)
   }
-  return null
+  if (soundBytes === 0 || bytesPerSecond === 0 || bytesPerSecond === Infinity) return null
+  return { seconds: Math.round((soundBytes / bytesPerSecond) * 1e6) / 1e6, hasVideo: false, hasAudio: true }
 }
 
 /** Bytes per second of a `fmt ` chunk; 0 for a codec that is not plain samples. */
 function waveRate(format: Buffer): number {
   if (format.length < 16) return 0
   const tag = format.readUInt16LE(0)
-  const codec = tag === extensible && format.length >= 26 ? format.readUInt16LE(24) : tag
+  const isExtensible = tag === extensible && format.length >= 26
+  const codec = isExtensible ? format.readUInt16LE(24) : tag
   const [channels, rate, bits] = [format.readUInt16LE(2), format.readUInt32LE(4), format.readUInt16LE(14)]
-  return codecs[codec]?.includes(bits) ? (rate * channels * bits) / 8 : 0
+  // Of a sample's bits not all need to be valid; players may take the valid ones for all.
+  const validBits = isExtensible ? Math.ceil(format.readUInt16LE(18) / 8) * 8 : 0
+  if (!codecs[codec]?.includes(bits)) return 0
+  return (rate * channels * Math.min(bits, validBits || bits)) / 8
 }
 
 const headerBytes = 44

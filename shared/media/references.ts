@@ -1,7 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
 import { atMost, bytesOf, close, peek } from '../io/bytes.ts'
-import { measureMedia } from '../io/media-length.ts'
 import type { MediaLength } from '../io/media-packets.ts'
+import { measureMedia } from '../io/media-threads.ts'
 import { type MediaFormat, sniff, sniffedBytes } from '../io/media-type.ts'
 import { openPublic } from '../io/safe-url.ts'
 import { keptForJobsMs, type StoredFile } from '../jobs/files.ts'
@@ -62,7 +62,7 @@ async function stage(services: Services, organisationId: string, field: Referenc
     const stored = key === null ? await copy(services, organisationId, field) : null
     try {
       const file = stored ?? (await owned(services, organisationId, field, key!))
-      return { field: field.field, reference: await examined(services, field, file), stored }
+      return { field: field.field, reference: await examined(services, organisationId, field, file), stored }
     } catch (error) {
       if (stored) await services.files.remove([stored])
       throw error
@@ -139,12 +139,18 @@ function fits(format: MediaFormat, type: MediaType): boolean {
 }
 
 /** What the field needs to know of the file: that it is what it should be, and how long it takes to play. */
-async function examined(services: Services, { type, measured }: ReferenceField, file: Held): Promise<Reference> {
+async function examined(
+  services: Services,
+  organisationId: string,
+  { type, measured }: ReferenceField,
+  file: Held,
+): Promise<Reference> {
   const { storageKey, contentType, bytes, filename } = file
   const family = contentType.split('/')[0]
   if (family !== type && !(type === 'audio' && family === 'video')) throw wrongType(type, contentType)
   const contains = type !== 'image' && (measured || family !== type)
-  const length = contains ? await measureMedia(rangesOf(services.blobs, storageKey, bytes), measureMs) : null
+  const ranges = rangesOf(services.blobs, storageKey, bytes)
+  const length = contains ? await measureMedia(ranges, measureMs, organisationId) : null
   if (contains && !length)
     throw new GatewayError('invalid_request', `The file cannot be read as ${type}, or it has no length.`)
   if (length && !plays(length, type)) throw wrongType(type, contentType)

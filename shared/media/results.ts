@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { GatewayError } from '../base/errors.ts'
 import { atMost, type Bytes, bytesOf, close, peek } from '../io/bytes.ts'
-import { measureMedia } from '../io/media-length.ts'
+import { measureMedia } from '../io/media-threads.ts'
 import { formatOf, sniff, sniffedBytes } from '../io/media-type.ts'
 import { openPublic, UrlRefused } from '../io/safe-url.ts'
 import type { StoredFile } from '../jobs/files.ts'
@@ -53,17 +53,17 @@ export async function storeResult(
         id: `file-${createHash('sha256').update(`${job.id} ${name}`).digest('hex').slice(0, 24)}`,
       },
     )
-    return { ...stored, durationS: await durationOf(services, stored) }
+    return { ...stored, durationS: await durationOf(services, job.organisationId, stored) }
   } finally {
     await close(body)
   }
 }
 
-async function durationOf({ blobs, log }: Services, file: StoredFile): Promise<number | null> {
+async function durationOf({ blobs, log }: Services, organisationId: string, file: StoredFile): Promise<number | null> {
   const { storageKey, contentType, bytes } = file
   if (!/^(?:video|audio)\//.test(contentType)) return null
   try {
-    const length = await measureMedia(rangesOf(blobs, storageKey, bytes), measureMs)
+    const length = await measureMedia(rangesOf(blobs, storageKey, bytes), measureMs, organisationId)
     return length?.seconds ?? null
   } catch (error) {
     // Too busy to measure: the file itself is whole.
