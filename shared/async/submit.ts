@@ -1,5 +1,6 @@
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
+import { measureRequest } from '../chat/measure.ts'
 import { boundOf, marginOf } from '../chat/pricing.ts'
 import { type Decision, route, worldOf } from '../chat/router.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
@@ -44,6 +45,10 @@ export async function submitDelayed(
   const { webhook_url } = request
   if (webhook_url !== undefined) await assertPublicUrl(webhook_url, { ...door, param: 'webhook_url' })
   await refuseTooMany(services, known.policy)
+  if (known.policy.environment === 'live') {
+    await measureRequest(services, request.body, features, known.policy.organisationId)
+    known.fresh = ''
+  }
   const id = newId('ajob')
   const { decision, ticket } = await services.policies.decide(known, async current => {
     const decision = decide(current)

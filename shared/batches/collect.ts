@@ -2,9 +2,9 @@ import { newId } from '../base/ids.ts'
 import type { Bill } from '../chat/bill.ts'
 import { failureOf } from '../chat/failures.ts'
 import { noMedia } from '../chat/media.ts'
+import { idPrefix } from '../chat/order.ts'
 import { marginOf } from '../chat/pricing.ts'
 import { usageEvent } from '../chat/report.ts'
-import { idPrefix } from '../chat/run.ts'
 import { billWhole } from '../chat/whole.ts'
 import type { Batch } from '../jobs/batches.ts'
 import type { Known } from '../keys/policies.ts'
@@ -15,7 +15,7 @@ import { spenderOf } from '../wallet/spender.ts'
 import type { Away } from './away.ts'
 import { mostNano } from './hand-over.ts'
 import { readLines } from './input.ts'
-import { answeredText, type Finished, featuresOf } from './line.ts'
+import { answeredText, type Finished, measuredFeatures } from './line.ts'
 import { readRequest } from './request.ts'
 import { ResultWriter } from './writer.ts'
 
@@ -111,10 +111,8 @@ class Collector {
     if ('error' in answer) return refused(answer.error)
     const id = newId(idPrefix[kind])
     const call = { target, body, raw: null, maxTokens: null, media: noMedia }
-    const ticket = await this.#ticket(
-      line,
-      Number(mostNano(this.#services, this.#batch, target, featuresOf(kind, body, bytes.length))),
-    )
+    const features = await measuredFeatures(kind, body, bytes.length, this.#batch.organisationId)
+    const ticket = await this.#ticket(line, Number(mostNano(this.#services, this.#batch, target, features)))
     const marginPpm = marginOf(this.#services.config, kind, this.#services.config.discountsPpm.batch)
     try {
       const whole = { kind, adapter: direct, call, json: answer.json, id }

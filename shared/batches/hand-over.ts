@@ -17,7 +17,7 @@ import { spenderOf } from '../wallet/spender.ts'
 import { type Away, awayOf, offersOf, takeBack } from './away.ts'
 import { BatchKey } from './batch-key.ts'
 import { readLines } from './input.ts'
-import { featuresOf, inBatchMinutes } from './line.ts'
+import { inBatchMinutes, measuredFeatures } from './line.ts'
 import { type BatchEndpoint, batchEndpoints, isBlank, readRequest } from './request.ts'
 
 /** A file for the provider is of no use once its batch has begun; a start that failed leaves it until then. */
@@ -171,7 +171,8 @@ async function* calls(services: Services, batch: Batch, target: Away['target'], 
       const { body } = readRequest(bytes!)
       if ('models' in body || 'provider' in body) throw cannot(`line ${number} has a choice of providers or models`)
       const call: Call<DirectKind> = { target, body, raw: null, maxTokens: null, media: noMedia }
-      yield { number, features: featuresOf(kind, body, bytes!.length), call }
+      const features = await measuredFeatures(kind, body, bytes!.length, batch.organisationId)
+      yield { number, features, call }
     }
   }
 }

@@ -1,10 +1,13 @@
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import { internalError } from '../chat/failures.ts'
-import { type Order, run } from '../chat/run.ts'
+import { measureInline } from '../chat/measure.ts'
+import type { Order } from '../chat/order.ts'
+import { run } from '../chat/run.ts'
 import { WholeClient } from '../chat/whole-client.ts'
 import type { LineResult } from '../jobs/batch-journal.ts'
 import type { Scope } from '../keys/policy.ts'
+import type { ChatRequest } from '../kinds/chat.ts'
 import { chatFeatures, completionFeatures, embeddingFeatures, type Features } from '../kinds/features.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Services } from '../services.ts'
@@ -148,6 +151,18 @@ export function featuresOf<K extends DirectKind>(kind: K, body: DirectKinds[K]['
   if (kind === 'chat') return chatFeatures(body as DirectKinds['chat']['request'], bytes)
   if (kind === 'embedding') return embeddingFeatures(body as DirectKinds['embedding']['request'], bytes)
   return completionFeatures(body as DirectKinds['completion']['request'], bytes)
+}
+
+/** The same with the sizes of its sound and documents, for a provider that reads them by itself. `owner`: the organisation. */
+export async function measuredFeatures<K extends DirectKind>(
+  kind: K,
+  body: DirectKinds[K]['request'],
+  bytes: number,
+  owner: string,
+): Promise<Features> {
+  const features = featuresOf(kind, body, bytes)
+  if (features.inputs.audio || features.inputs.file) await measureInline(body as ChatRequest, features, owner)
+  return features
 }
 
 /** The line of the output file, or of the error file, that an answer makes (contract §7). `body` is JSON text. */

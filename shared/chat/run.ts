@@ -1,9 +1,8 @@
 import type { GatewayError } from '../base/errors.ts'
 import { canReason, reasonsBesideLimit } from '../catalog/traits.ts'
-import type { Known } from '../keys/policies.ts'
-import { authorise, type Scope } from '../keys/policy.ts'
-import type { Features } from '../kinds/features.ts'
-import type { DirectKind, DirectKinds } from '../kinds/index.ts'
+import { authorise } from '../keys/policy.ts'
+import type { ChatRequest } from '../kinds/chat.ts'
+import type { DirectKind } from '../kinds/index.ts'
 import { type Call, ProviderError, type Target } from '../providers/contract.ts'
 import type { Ticket } from '../wallet/admission.ts'
 import { mostCandidates } from '../wallet/routing-record.ts'
@@ -14,10 +13,12 @@ import { BaseRun, left, nothing, type RunServices, type Way } from './base-run.t
 import { type Bill, bill } from './bill.ts'
 import type { Client } from './client.ts'
 import { deliveredBy, deliveredIn } from './delivered.ts'
-import { type Bulk, failover } from './failover.ts'
+import { failover } from './failover.ts'
 import type { Silent } from './keep-alive.ts'
+import { measureRequest } from './measure.ts'
 import { fetchMedia, noMedia } from './media.ts'
 import { refusalOf } from './options.ts'
+import { idPrefix, type Order } from './order.ts'
 import { boundOf, chargeNano, marginOf, maxPicoPerOutputToken } from './pricing.ts'
 import { errorEvent, type Relay, type Shape } from './relay.ts'
 import { relayFor } from './relays.ts'
@@ -27,26 +28,6 @@ import { sessionKey } from './sessions.ts'
 import { reserveBeside, Stretches } from './stretches.ts'
 import type { Watch } from './watch.ts'
 import { billWhole } from './whole.ts'
-
-/** One request for an answer, already validated. */
-export type Order<K extends DirectKind> = {
-  kind: K
-  known: Known
-  scope: Scope
-  body: DirectKinds[K]['request']
-  raw: Buffer | null
-  features: Features
-  requestId: string
-  /** What the caller names the conversation; its requests stay where they were served. */
-  session: string | null
-  stream: boolean
-  includeUsage: boolean
-  /** Of delayed work, which nobody waits for; null when somebody does. */
-  bulk: Bulk | null
-}
-
-/** How the ids of answers begin. */
-export const idPrefix = { chat: 'chatcmpl', completion: 'cmpl', embedding: 'emb' } as const
 
 /**
  * Runs one request from admission to settlement: decides, reserves, tries providers until one answers, relays, charges.
@@ -63,7 +44,7 @@ export async function run<K extends DirectKind>(
 }
 
 class Run<K extends DirectKind> extends BaseRun {
-  readonly #order: Order<K>
+  #order: Order<K>
   readonly #marginPpm: bigint
   #session: string | null = null
   /** When the provider under way had the request; null = it has none. */
@@ -80,6 +61,7 @@ class Run<K extends DirectKind> extends BaseRun {
   }
 
   async start(): Promise<Report> {
+    await this.#measure()
     const home = await this.#recall()
     const { decision, ticket } = await this.#admit(home)
     try {
@@ -101,6 +83,23 @@ class Run<K extends DirectKind> extends BaseRun {
   /** Ends the run with an error, although its client waits. What was used is billed. */
   stop(error: GatewayError): void {
     this.#stopping.abort(error)
+  }
+
+  /** Measures what a live request holds beside text, unless it would be refused anyway. */
+  async #measure(): Promise<void> {
+    const { services } = this
+    const { kind, body, features, scope, known } = this.#order
+    const { audio, file } = features.inputs
+    if (kind !== 'chat' || this.policy.environment === 'test' || (!audio && !file)) return
+    const world = worldOf(services, this.#marginPpm)
+    await services.policies.decide(known, ({ policy }) => {
+      authorise(policy, scope, services.clock.now())
+      return route(world, { policy, kind, request: body, features }, 0)
+    })
+    const measured = await measureRequest(services, body as ChatRequest, features, this.policy.organisationId)
+    // Measuring takes its time: what was just read of the key no longer is.
+    known.fresh = ''
+    if (measured !== body) this.#order = { ...this.#order, body: measured as typeof body, raw: null }
   }
 
   /** Where this session was served before, if it is one. */

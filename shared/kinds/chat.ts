@@ -13,7 +13,7 @@ const inputAudio = z.looseObject({
 const file = z.looseObject({
   type: z.literal('file'),
   file: z.looseObject({
-    file_id: z.string().optional(),
+    file_id: z.never({ error: 'is not supported: send the file itself in `file_data`' }).optional(),
     file_data: z.string().optional(),
     filename: z.string().optional(),
   }),

@@ -1,3 +1,4 @@
+import type { DocumentSize } from '../io/pdf.ts'
 import type { ChatRequest } from './chat.ts'
 import type { CompletionRequest } from './completion.ts'
 import { difficultyOf } from './difficulty.ts'
@@ -12,9 +13,6 @@ export type PromptMedia = {
   earlierSounds: number
   documents: DocumentSize | null
 }
-
-/** Pages of documents, and the bytes of the text that can be extracted from them. */
-export type DocumentSize = { pages: number; textBytes: number }
 
 export const noMedia: PromptMedia = { images: 0, soundMs: 0, earlierSounds: 0, documents: { pages: 0, textBytes: 0 } }
 
