@@ -4,7 +4,16 @@ import { join } from 'node:path'
 import test from 'ava'
 import { CatalogError, loadCatalog } from '../shared/catalog/catalog.ts'
 import { maxTokenRates, tokenRates } from '../shared/catalog/prices.ts'
-import { endpoints, type ModelRow } from '../shared/catalog/schema.ts'
+import { type Deployment, endpoints, type ModelRow } from '../shared/catalog/schema.ts'
+import {
+  billsDocumentText,
+  canReason,
+  maxAudioTokensPerSecond,
+  maxImageTokens,
+  maxPageTokens,
+  maxPromptTokens,
+  reasonsBesideLimit,
+} from '../shared/catalog/traits.ts'
 
 const today = '2026-11-20'
 const catalog = loadCatalog()
@@ -118,6 +127,63 @@ test('shipped: models that reject sampling parameters say so', t => {
     t.is(row?.providers.find(({ provider }) => provider === 'anthropic')?.traits?.sampling, false, id)
     t.false(row?.supported_parameters.includes('temperature'), id)
   }
+})
+
+const targetsOf = (type: string) =>
+  rows.filter(row => row.type === type).flatMap(model => catalog.targets(model).map(target => ({ model, ...target })))
+
+test('shipped: what a prompt and an answer can have at most is known of every model that is priced by the token', t => {
+  for (const target of [...targetsOf('chat'), ...targetsOf('embeddings')]) {
+    const name = `${target.model.id} at ${target.provider.name}`
+    t.true((target.model.context_length ?? 0) > 0, name)
+    t.true(maxPromptTokens(target)! >= target.model.context_length!, name)
+    if (target.model.type === 'chat') t.true((target.model.max_output_tokens ?? 0) > 0, name)
+  }
+})
+
+test('shipped: what an image, a page and a second of sound can cost is known wherever they are taken and paid for', t => {
+  for (const target of targetsOf('chat')) {
+    const { input_modalities: takes, id } = target.model
+    const name = `${id} at ${target.provider.name}`
+    if (takes.includes('image')) t.true(maxImageTokens(target)! >= 1_000, name)
+    if (takes.includes('file')) t.true(maxPageTokens(target)! >= 258, name)
+    if (takes.includes('audio')) t.true(maxAudioTokensPerSecond(target)! >= 20, name)
+  }
+})
+
+test('shipped: a model that takes a reasoning effort, or is known to reason, may reason', t => {
+  for (const { model, deployment, provider } of targetsOf('chat')) {
+    const name = `${model.id} at ${provider.name}`
+    if (model.supported_parameters.includes('reasoning_effort')) t.true(canReason(deployment), name)
+  }
+  for (const id of ['deepseek-r1-0528', 'kimi-k2.6', 'glm-5.1', 'minimax-m3', 'gpt-oss-20b-local'])
+    for (const { deployment } of catalog.targets(catalog.models.get(id)!)) t.true(canReason(deployment), id)
+  for (const id of ['gpt-4o', 'gpt-audio-mini', 'llama-3.3-70b-instruct', 'qwen3-coder-480b'])
+    for (const { deployment } of catalog.targets(catalog.models.get(id)!)) t.false(canReason(deployment), id)
+})
+
+test('shipped: gpt-4o-mini counts an image dearly, and xAI reasons beside the limit', t => {
+  const [mini] = catalog.targets(catalog.models.get('gpt-4o-mini')!)
+  t.is(maxImageTokens(mini!), 48_169)
+  t.is(maxPageTokens(mini!), 48_169)
+  t.true(billsDocumentText(mini!))
+  t.false(reasonsBesideLimit(mini!))
+  for (const target of targetsOf('chat'))
+    t.is(reasonsBesideLimit(target), target.provider.name === 'xai', target.model.id)
+})
+
+test('a trait of a deployment wins over its provider’s quirk; without either nothing is known', t => {
+  const provider = { ...ownProvider, auth: 'bearer' as const, quirks: { image_tokens_max: 900, documents_text: false } }
+  const deployment = ownRow.providers[0]! as Deployment
+  t.is(maxImageTokens({ deployment, provider }), 900)
+  t.is(maxPageTokens({ deployment, provider }), 900)
+  t.is(maxAudioTokensPerSecond({ deployment, provider }), null)
+  t.false(billsDocumentText({ deployment, provider }))
+  const own = { ...deployment, traits: { image_tokens_max: 70, page_tokens_max: 300, documents_text: true } }
+  t.is(maxImageTokens({ deployment: own, provider }), 70)
+  t.is(maxPageTokens({ deployment: own, provider }), 300)
+  t.true(billsDocumentText({ deployment: own, provider }))
+  t.false(canReason(own))
 })
 
 test('shipped: several models can fail over to a second and third provider', t => {
