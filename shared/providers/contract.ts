@@ -29,6 +29,8 @@ export type UpstreamRequest = {
   path: string
   headers: Record<string, string>
   body: string | Buffer
+  /** Fields of the caller that are not sent, by path without indexes, e.g. `messages.content.cache_control.ttl`. */
+  dropped?: readonly string[]
 }
 
 /** One server-sent event: `event` is its name ('' when it has none), `data` its data lines joined by \n. */
