@@ -1,4 +1,4 @@
-import type { GatewayError } from '../base/errors.ts'
+import { GatewayError } from '../base/errors.ts'
 import type { Known } from '../keys/policies.ts'
 import { authorise, type Scope } from '../keys/policy.ts'
 import type { Features } from '../kinds/features.ts'
@@ -14,7 +14,7 @@ import type { Client } from './client.ts'
 import { type Bulk, failover } from './failover.ts'
 import type { Silent } from './keep-alive.ts'
 import { fetchMedia, noMedia } from './media.ts'
-import { refusalOf } from './options.ts'
+import { rehearsal } from './options.ts'
 import { boundOf, marginOf } from './pricing.ts'
 import { errorEvent, type Relay, type Shape } from './relay.ts'
 import { relayFor } from './relays.ts'
@@ -129,16 +129,16 @@ class Run<K extends DirectKind> extends BaseRun {
     const { target, credential } = route
     this.call = watch
     const { environment } = this.policy
-    if (environment === 'test') {
-      // The sandbox can express everything; the provider it stands for may not.
-      const refusal = refusalOf(upstreams, kind, target, body)
-      if (refusal) throw refusal
-    }
+    // The sandbox can express everything; the provider it stands for may not.
+    const rehearsed = environment === 'test' ? rehearsal(upstreams, kind, target, body) : null
+    if (rehearsed instanceof GatewayError) throw rehearsed
     const served = upstreams.adapter(kind, target, environment)!
     const maxTokens = ticket.clamped ? ticket.outputTokens : null
     const media = served.adapter.remoteMedia ? await fetchMedia(this.services, served.adapter, body) : noMedia
     const call: Call<K> = { target, body, raw, maxTokens, media }
-    const attempt: Attempt<K> = { upstreams, route, ...served, call, client: this.client }
+    const request = served.adapter.request(call)
+    this.dropped = rehearsed ?? request.dropped ?? []
+    const attempt: Attempt<K> = { upstreams, route, ...served, call, request, client: this.client }
     const bill = await (stream
       ? this.#stream(attempt, watch, decision, ticket, silent)
       : this.#whole(attempt, watch, decision, ticket))
