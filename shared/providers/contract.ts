@@ -29,8 +29,7 @@ export type UpstreamRequest = {
   path: string
   headers: Record<string, string>
   body: string | Buffer
-  /** Fields of the caller that are not sent, by path without indexes, e.g. `messages.content.cache_control.ttl`. */
-  dropped?: readonly string[]
+  dropped?: readonly string[] // the caller's fields that are not in it, by path without indexes
 }
 
 /** One server-sent event: `event` is its name ('' when it has none), `data` its data lines joined by \n. */
