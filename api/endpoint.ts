@@ -79,8 +79,14 @@ export type Form = {
   free?: boolean
 }
 
-/** `contentType`: null where it has no body. `also`: other content types that it may have. */
-export type Answer = { description: string; schema?: z.ZodType; contentType?: string | null; also?: string[] }
+/** `contentType`: null where it has no body. `also`: other content types that it may have. `headers`: those that need an explanation, by name. */
+export type Answer = {
+  description: string
+  schema?: z.ZodType
+  contentType?: string | null
+  also?: string[]
+  headers?: Record<string, string>
+}
 
 /** A request as a handler sees it: validated, typed by the endpoint's own schemas. */
 export type Validated<Body, Query> = {

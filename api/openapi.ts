@@ -167,7 +167,7 @@ function parameters({ path, query, method, access, headers = [] }: Endpoint, sch
 
 function answers(endpoint: Endpoint, schemas: Json): Json {
   const described = Object.entries(endpoint.answers).map(
-    ([status, { description, schema, contentType = 'application/json', also = [] }]) => {
+    ([status, { description, schema, contentType = 'application/json', also = [], headers = {} }]) => {
       const events = schema && streamed.get(schema)
       const content = {
         ...(contentType !== null && {
@@ -176,7 +176,11 @@ function answers(endpoint: Endpoint, schemas: Json): Json {
         ...Object.fromEntries(also.map(type => [type, {}])),
         ...(events && { 'text/event-stream': { schema: jsonSchema(events, 'output', schemas) } }),
       }
-      return [status, { description, content }]
+      const told = Object.entries(headers).map(([name, text]) => [
+        name,
+        { description: text, schema: { type: 'string' } },
+      ])
+      return [status, { description, content, ...(told.length > 0 && { headers: Object.fromEntries(told) }) }]
     },
   )
   return Object.fromEntries(described)

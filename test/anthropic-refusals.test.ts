@@ -44,11 +44,6 @@ const refusedRequests: [param: string, code: string, body: object][] = [
   ['messages.0.content.0.file.file_data', 'invalid_request', file({ filename: 'a.pdf' })],
   ['messages.0.content.0.file.file_data', 'unsupported_capability', file({ file_data: 'data:text/csv;base64,AAAA' })],
   ['messages.0.content.0.cache_control', 'invalid_request', parts({ type: 'text', text: 'a', cache_control: 'yes' })],
-  [
-    'messages.0.content.0.cache_control.ttl',
-    'unsupported_capability',
-    parts({ type: 'text', text: 'a', cache_control: { type: 'ephemeral', ttl: '1h' } }),
-  ],
   ['messages.1.tool_calls.0.type', 'unsupported_capability', { messages: [hi, customCall] }],
   ['messages.3.tool_calls.0.function.arguments', 'invalid_request', { messages: [hi, system, hi, called('{"a":')] }],
   ['messages.1.tool_calls.0.function.arguments', 'invalid_request', { messages: [hi, called('[1]')] }],

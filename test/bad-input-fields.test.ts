@@ -4,6 +4,7 @@ import { newKey } from '../shared/keys/keys.ts'
 import { chatRequest } from '../shared/kinds/chat.ts'
 import { completionRequest } from '../shared/kinds/completion.ts'
 import { embeddingRequest } from '../shared/kinds/embedding.ts'
+import { paidFields } from '../shared/kinds/paid-fields.ts'
 import { answersError, type BodyPath, provisioningKey, validBodies } from './support/edge.ts'
 import { type Account, freshStores, type Gateway, startGateway } from './support/gateway.ts'
 
@@ -51,9 +52,11 @@ const sampling: Wrong = {
   prompt_cache_key: [...text, 'k'.repeat(1_001)],
   user: text,
 }
+const paid: Wrong = Object.fromEntries(Object.keys(paidFields).map(name => [name, [true, 'x', 5, 0, [1], { a: 1 }]]))
 const user = (content: unknown) => [{ role: 'user', content }]
 const chat: Wrong = {
   ...routing,
+  ...paid,
   ...sampling,
   messages: [
     ...[null, 'hi', {}, [], ['hi'], [null], [[]]],
@@ -88,6 +91,7 @@ const chat: Wrong = {
 }
 const completion: Wrong = {
   ...routing,
+  ...paid,
   ...sampling,
   prompt: [null, 5, {}, [], [{}], ['a', 5], [-1], [1.5], [[]], [[1], 'a']],
   best_of: [0, 21, '3'],
@@ -96,6 +100,7 @@ const completion: Wrong = {
   suffix: [5, {}],
 }
 const embedding: Wrong = {
+  ...paid,
   model: routing.model!,
   mode: routing.mode!,
   models: routing.models!,

@@ -19,9 +19,8 @@ test('sent untouched: the very bytes, when nothing must change', t => {
 test('sent: the upstream model, without the gateway’s own fields and metadata', t => {
   const own = { mode: 'cost', models: ['b'], provider: { only: ['p'] }, metadata: { a: 'b' } }
   t.deepEqual(sent({ model: 'a', messages, ...own, top_k: 3 }), { model: 'up-1', messages, top_k: 3 })
-  const quirks = { metadata: true }
-  t.deepEqual(sent({ model: 'a', messages, metadata: { a: 'b' }, store: true }, { quirks }).metadata, { a: 'b' })
-  t.is(sent({ model: 'a', messages, metadata: { a: 'b' } }, { quirks }).metadata, undefined)
+  const stored = sent({ model: 'a', messages, metadata: { a: 'b' }, store: true })
+  t.deepEqual(stored, { model: 'up-1', messages })
 })
 
 test('sent: a stream asks for its usage unless the server does not know how', t => {
@@ -142,6 +141,38 @@ test('answered: a whole answer, with DeepSeek’s cache hits and Mistral’s fin
       prompt_tokens_details: { cached_tokens: 4 },
     },
   })
+})
+
+test('answered: what the provider says that it cost, where its quirk names the field, and work that has no price', t => {
+  const counts = { prompt_tokens: 10, completion_tokens: 2, total_tokens: 12 }
+  const extras = (more: object, quirks?: Given['quirks'], top: object = {}) => {
+    const body = { model: 'a', messages }
+    const { usage } = chat.answer(answer({ usage: { ...counts, ...more }, ...top }), call<'chat'>(body, { quirks }))
+    const { prompt_tokens: _in, completion_tokens: _out, total_tokens: _all, ...rest } = usage!
+    return rest
+  }
+  const usd = { cost_field: 'cost' }
+  const ticks = { cost_field: 'cost_in_usd_ticks' }
+  t.deepEqual(extras({ cost: 0.00123 }, usd), { provider_cost_nano: 1_230_000 })
+  t.deepEqual(extras({ cost_in_usd_ticks: 12_300_000 }, ticks), { provider_cost_nano: 1_230_000 })
+  t.deepEqual(extras({ cost: 0.1, is_byok: true, cost_details: { upstream_inference_cost: 0.2 } }, usd), {
+    provider_cost_nano: 300_000_000,
+  })
+  t.deepEqual(extras({ cost: 0.1, is_byok: false, cost_details: { upstream_inference_cost: 0.2 } }, usd), {
+    provider_cost_nano: 100_000_000,
+  })
+  for (const cost of [-1, 1e9, '1', null, {}, true]) t.deepEqual(extras({ cost }, usd), {}, String(cost))
+  t.deepEqual(extras({ cost: 5, cost_in_usd_ticks: 5 }), {})
+  t.deepEqual(extras({ num_sources_used: 3, server_tool_use: { web_search_requests: 0 } }), {
+    unpriced: ['num_sources_used'],
+  })
+  t.deepEqual(extras({ server_side_tool_usage_details: { a: 0, b: { c: 1 } } }, {}, { service_tier: 'priority' }), {
+    unpriced: ['server_side_tool_usage_details', 'service_tier priority'],
+  })
+  t.deepEqual(extras({ num_sources_used: 0 }, usd, { service_tier: 'default' }), {})
+  const vectors = { data: [{ embedding: [1] }], usage: { prompt_tokens: 3, total_tokens: 3, cost: 0.5 } }
+  const embedded = embedding.answer(vectors, call<'embedding'>({ model: 'a', input: 'x' }, { quirks: usd }))
+  t.deepEqual(embedded.usage, { prompt_tokens: 3, total_tokens: 3, provider_cost_nano: 500_000_000 })
 })
 
 test('invalid_response for answers that make no sense, and the reported reason for errors with status 200', t => {

@@ -66,6 +66,11 @@ async function answer<K extends DirectKind>(
   Object.assign(wide, report)
 }
 
+/** Of every answer that a model gave. */
+const answerHeaders = {
+  'x-gateway-dropped':
+    'Fields of the request that the provider did not get: it does not know them, or charges for them apart. By path, separated by commas; absent where nothing was dropped.',
+}
 const chatErrors = ['context_length_exceeded', 'url_not_allowed', ...modelErrors] as const
 
 export const chatCompletions = endpoint({
@@ -78,7 +83,9 @@ export const chatCompletions = endpoint({
   access: { scope: 'chat' },
   headers: [sessionHeader],
   body: directKinds.chat,
-  answers: { 200: { description: 'The completion, or its event stream.', schema: chatCompletion } },
+  answers: {
+    200: { description: 'The completion, or its event stream.', schema: chatCompletion, headers: answerHeaders },
+  },
   errors: [...chatErrors],
   handle: request => answer('chat', 'chat', request, chatFeatures(request.body, request.raw.length)),
 })
@@ -93,7 +100,9 @@ export const completions = endpoint({
   access: { scope: 'completions' },
   headers: [sessionHeader],
   body: directKinds.completion,
-  answers: { 200: { description: 'The completion, or its event stream.', schema: completion } },
+  answers: {
+    200: { description: 'The completion, or its event stream.', schema: completion, headers: answerHeaders },
+  },
   errors: [...chatErrors],
   handle: request => answer('completion', 'completions', request, completionFeatures(request.body, request.raw.length)),
 })
@@ -105,7 +114,13 @@ export const createEmbeddings = endpoint({
   summary: 'Embed text',
   access: { scope: 'embeddings' },
   body: directKinds.embedding,
-  answers: { 200: { description: 'One vector per input, in the order of the input.', schema: embeddings } },
+  answers: {
+    200: {
+      description: 'One vector per input, in the order of the input.',
+      schema: embeddings,
+      headers: answerHeaders,
+    },
+  },
   errors: [...chatErrors],
   handle: request => answer('embedding', 'embeddings', request, embeddingFeatures(request.body, request.raw.length)),
 })

@@ -1,6 +1,12 @@
 import type { Exchange, ResponseHeaders, TransportFault } from '../io/http.ts'
 import type { DirectKind } from '../kinds/index.ts'
-import { type Call, type DirectAdapter, type Protocol, ProviderError } from '../providers/contract.ts'
+import {
+  type Call,
+  type DirectAdapter,
+  type Protocol,
+  ProviderError,
+  type UpstreamRequest,
+} from '../providers/contract.ts'
 import type { Route, Upstreams } from '../providers/upstreams.ts'
 import type { Client } from './client.ts'
 import type { Departures } from './departures.ts'
@@ -17,6 +23,8 @@ export type Attempt<K extends DirectKind> = {
   adapter: DirectAdapter<K>
   protocol: Protocol
   call: Call<K>
+  /** What the adapter makes of the call. */
+  request: UpstreamRequest
   client: Client
   departures: Departures
   /** Whether the answer has output that is not shown, which only the provider's usage tells. */
@@ -39,10 +47,10 @@ export class ClientGone extends Error {
 
 /**
  * Sends a call and resolves with the parsed whole answer; `onFirstByte` hears of its head. Rejects with a ProviderError,
- * ClientGone, or the adapter's GatewayError.
+ * or ClientGone.
  */
 export function wholeAnswer<K extends DirectKind>(attempt: Attempt<K>, onFirstByte: () => void): Promise<unknown> {
-  const { upstreams, route, adapter, protocol, call, client, departures, readOnMs, signal, onSent } = attempt
+  const { upstreams, route, protocol, request, client, departures, readOnMs, signal, onSent } = attempt
   const over = new AbortController()
   let forget: (() => void) | undefined
   return new Promise((resolve, reject) => {
@@ -50,7 +58,7 @@ export function wholeAnswer<K extends DirectKind>(attempt: Attempt<K>, onFirstBy
     let headers: ResponseHeaders = {}
     const parts: Buffer[] = []
     let bytes = 0
-    const exchange = upstreams.send(route, adapter.request(call), {
+    const exchange = upstreams.send(route, request, {
       onSent,
       onHead(code, head) {
         status = code
@@ -94,7 +102,7 @@ export type Streamed = { answered: boolean; error: Error | null }
 /**
  * Sends a call and relays its events to the client as they come; `silent` hears of every sign of life. `open` is called
  * before every write, `onFirstByte` when the answer first says something. Resolves when the provider has finished or
- * failed. Rejects with the adapter's GatewayError.
+ * failed.
  */
 export function streamAnswer<K extends DirectKind>(
   attempt: Attempt<K>,
@@ -103,8 +111,7 @@ export function streamAnswer<K extends DirectKind>(
   open: () => void,
   onFirstByte: () => void,
 ): Promise<Streamed> {
-  const { upstreams, route, adapter, protocol, call, client, departures, reasons, readOnMs, signal, onSent } = attempt
-  const request = adapter.request(call)
+  const { upstreams, route, protocol, request, client, departures, reasons, readOnMs, signal, onSent } = attempt
   const over = new AbortController()
   let forget: (() => void) | undefined
   return new Promise<Streamed>(resolve => {

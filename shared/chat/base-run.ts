@@ -34,6 +34,8 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   protected firstByteMs: number | null = null
   /** The call under way; between two calls, the last one. */
   protected call: Watch | null = null
+  /** The caller's fields that the call under way does without. */
+  protected dropped: readonly string[] = []
   #opened = false
   readonly #about: About
 
@@ -49,7 +51,7 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   /** The headers of an answer; `attempts` counts the one that it is from. */
   protected headers(target: Target, { mode }: Way, ticket: Ticket, attempts: number): Record<string, string> {
     const test = this.policy.environment === 'test'
-    return answerHeaders({ id: this.id, target, mode, ticket, attempts, test })
+    return answerHeaders({ id: this.id, target, mode, ticket, attempts, test, dropped: this.dropped })
   }
 
   /** An error as the client may know it. `broken`: the route of an answer that broke after it had begun. */
@@ -121,6 +123,11 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
     }
     const { usage, costNano } = ended
     const tokens = usage.prompt_tokens + usage.completion_tokens
+    if (usage.unpriced)
+      this.services.log.warn(
+        { run: this.id, provider: run.provider, unpriced: usage.unpriced },
+        'a provider did work that has no price here',
+      )
     this.services.admission.settle(ticket, costNano, tokens, usageEvent(run, ticket, ended))
     return reportOf(run, ended)
   }

@@ -35,7 +35,7 @@ export async function bill<K extends DirectKind>(
 ): Promise<Bill> {
   const { usage, produced, finishReason } = await outcome(finished)
   const costNano = free || !produced ? 0 : chargeNano(target.deployment, usage, marginPpm)
-  const { completion_tokens, ...prompt } = usage
+  const { completion_tokens, provider_cost_nano: _stated, unpriced: _unpriced, ...prompt } = usage
   // Embeddings have no completion: OpenAI's own usage object names only two figures.
   const shown = finished.kind === 'embedding' ? prompt : { ...prompt, completion_tokens }
   const shownUsage = { ...shown, cost: costNano / 1e9 }

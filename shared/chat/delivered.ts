@@ -70,8 +70,10 @@ export async function withoutLost(usage: Usage, delivered: Delivered): Promise<U
   const drawn = image_tokens || Math.max(0, usage.completion_tokens - others)
   const lostDrawn = lostImages === 0 ? 0 : Math.floor((drawn * lostImages) / (images + lostImages))
   const lostSpoken = audioTokens === 0 ? audio_tokens : 0
+  // What the provider says that it cost has the lost ones in it.
+  const { provider_cost_nano: _stated, ...counts } = usage
   return {
-    ...usage,
+    ...counts,
     completion_tokens: usage.completion_tokens - lostDrawn - lostSpoken,
     total_tokens: usage.total_tokens - lostDrawn - lostSpoken,
     completion_tokens_details: {

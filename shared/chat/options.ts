@@ -173,11 +173,25 @@ export function refusalOf(
   target: Target,
   request: RoutingRequest,
 ): GatewayError | null {
+  const rehearsed = rehearsal(upstreams, kind, target, request)
+  return rehearsed instanceof GatewayError ? rehearsed : null
+}
+
+/**
+ * What a provider's dialect makes of a request: the 400 of what it cannot express, else the fields that it does without. Nothing is
+ * said of our own dialect, which can express everything.
+ */
+export function rehearsal(
+  upstreams: RoutingWorld['upstreams'],
+  kind: DirectKind,
+  target: Target,
+  request: RoutingRequest,
+): GatewayError | readonly string[] | null {
   const adapter = upstreams.adapter(kind, target, 'live')?.adapter
   if (!adapter || adapter.native) return null
   try {
-    adapter.request({ target, body: request as never, raw: null, maxTokens: null, media: new Map() })
-    return null
+    const call = { target, body: request as never, raw: null, maxTokens: null, media: new Map() }
+    return adapter.request(call).dropped ?? []
   } catch (error) {
     if (error instanceof GatewayError && error.code === 'unsupported_capability') return error
     return null // Anything else is for the request itself to find out.

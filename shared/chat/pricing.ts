@@ -28,10 +28,15 @@ export function marginOf(
   return ((million + ownPpm) * (million - discountPpm) + million - 1n) / million - million
 }
 
-/** What a finished call is charged, in nano-dollars: the provider's price plus margin, rounded once. */
+/**
+ * What a finished call is charged, in nano-dollars: the provider's price plus margin, rounded once. What the provider says that
+ * the call cost is the least of it, before margin and without discount.
+ */
 export function chargeNano(deployment: Deployment, usage: Usage, marginPpm: bigint): number {
   if (deployment.price.unit !== 'token') return 0
-  return Number(nanoFromPico(withMargin(tokenCost(deployment.price, usage), marginPpm)))
+  const ownPico = withMargin(tokenCost(deployment.price, usage), marginPpm)
+  const statedPico = withMargin(BigInt(usage.provider_cost_nano ?? 0) * 1_000n, marginPpm > 0n ? marginPpm : 0n)
+  return Number(nanoFromPico(ownPico > statedPico ? ownPico : statedPico))
 }
 
 function dearestRates({ deployment }: Target, { inputs, outputs, media }: Features, promptTokens: number) {

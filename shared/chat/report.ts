@@ -83,10 +83,30 @@ function excessNano({ spender, reservedNano, extraNano = 0 }: Ticket, costNano: 
   return spender.spendsMoney ? Math.max(0, costNano - reservedNano - extraNano) : 0
 }
 
-type Served = { id: string; target: Target; mode: string; ticket: Ticket; attempts: number; test: boolean }
+type Served = {
+  id: string
+  target: Target
+  mode: string
+  ticket: Ticket
+  attempts: number
+  test: boolean
+  dropped?: readonly string[]
+}
+
+const maxNamedFields = 20
+/** The names are the caller's own: whatever is none of a field is not written into a header. */
+const fieldName = /^[\w.-]{1,100}$/
 
 /** The headers of every response that used a model (contract §1), but for its cost. */
-export function answerHeaders({ id, target, mode, ticket, attempts, test }: Served): Record<string, string> {
+export function answerHeaders({
+  id,
+  target,
+  mode,
+  ticket,
+  attempts,
+  test,
+  dropped = [],
+}: Served): Record<string, string> {
   const headers = rateHeaders(ticket.rates)
   headers['x-generation-id'] = id
   headers['x-gateway-model'] = target.model.id
@@ -96,8 +116,16 @@ export function answerHeaders({ id, target, mode, ticket, attempts, test }: Serv
   // Without a cap the limit is only our own choice where the caller made none.
   if (ticket.clamped && ticket.spender.capNano !== null)
     headers['x-gateway-max-tokens-clamped'] = String(ticket.outputTokens)
+  if (dropped.length > 0) headers['x-gateway-dropped'] = namesOf(dropped)
   if (test) headers['x-sandbox'] = 'true'
   return headers
+}
+
+/** Field names as a header has them; those that cannot be written there, or are too many, are only counted. */
+function namesOf(fields: readonly string[]): string {
+  const named = fields.filter(field => fieldName.test(field)).slice(0, maxNamedFields)
+  const others = fields.length - named.length
+  return [...named, ...(others > 0 ? [`+${others}`] : [])].join(',')
 }
 
 /** Nano-dollars as USD in plain decimals, never with an exponent. */

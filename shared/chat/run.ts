@@ -1,4 +1,4 @@
-import type { GatewayError } from '../base/errors.ts'
+import { GatewayError } from '../base/errors.ts'
 import { canReason, reasonsBesideLimit } from '../catalog/traits.ts'
 import { authorise } from '../keys/policy.ts'
 import type { ChatRequest } from '../kinds/chat.ts'
@@ -17,7 +17,7 @@ import { failover } from './failover.ts'
 import type { Silent } from './keep-alive.ts'
 import { measureRequest } from './measure.ts'
 import { fetchMedia, noMedia } from './media.ts'
-import { refusalOf } from './options.ts'
+import { rehearsal } from './options.ts'
 import { idPrefix, type Order } from './order.ts'
 import { boundOf, chargeNano, marginOf, maxPicoPerOutputToken } from './pricing.ts'
 import { errorEvent, type Relay, type Shape } from './relay.ts'
@@ -149,18 +149,18 @@ class Run<K extends DirectKind> extends BaseRun {
     const { target, credential } = route
     this.call = watch
     const { environment } = this.policy
-    if (environment === 'test') {
-      // The sandbox can express everything; the provider it stands for may not.
-      const refusal = refusalOf(upstreams, kind, target, body)
-      if (refusal) throw refusal
-    }
+    // The sandbox can express everything; the provider it stands for may not.
+    const rehearsed = environment === 'test' ? rehearsal(upstreams, kind, target, body) : null
+    if (rehearsed instanceof GatewayError) throw rehearsed
     const served = upstreams.adapter(kind, target, environment)!
     const maxTokens = ticket.clamped ? ticket.outputTokens : null
     const media = served.adapter.remoteMedia ? await fetchMedia(this.services, served.adapter, body) : noMedia
     const call: Call<K> = { target, body, raw, maxTokens, media }
+    const request = served.adapter.request(call)
+    this.dropped = rehearsed ?? request.dropped ?? []
     this.#sentMs = null
     const attempt: Attempt<K> = {
-      ...{ upstreams, route, ...served, call, client: this.client, departures: this.services.departures },
+      ...{ upstreams, route, ...served, call, request, client: this.client, departures: this.services.departures },
       reasons: canReason(target.deployment),
       readOnMs: environment === 'live' ? this.services.config.readOnMs : 0,
       signal: this.#stopping.signal,

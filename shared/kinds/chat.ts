@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { Usage } from '../base/usage.ts'
+import { paidFields } from './paid-fields.ts'
 
 const text = z.looseObject({ type: z.literal('text'), text: z.string() })
 const imageUrl = z.looseObject({
@@ -96,7 +97,7 @@ const routing = {
     .describe('Names the conversation: its requests stay with one provider, so that its prompt cache is hit.'),
 }
 
-/** `POST /v1/chat/completions` and `/v1/route`: the OpenAI chat shape (unknown fields pass through) plus the routing fields. */
+/** `POST /v1/chat/completions` and `/v1/route`: the OpenAI chat shape (unknown fields are not an error) plus the routing fields. */
 export const chatRequest = z.looseObject({
   model: z.string().min(1).max(200).describe('`auto` or a model slug.'),
   messages: z.array(message).min(1).max(100_000),
@@ -152,6 +153,7 @@ export const chatRequest = z.looseObject({
     .describe('Needed where `modalities` have `audio`. Streams take `pcm16` only.'),
   reasoning_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).nullish(),
   user: z.string().optional(),
+  ...paidFields,
 })
 export type ChatRequest = z.infer<typeof chatRequest>
 

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import type { Usage } from '../base/usage.ts'
 import { chatRequest } from './chat.ts'
+import { paidFields } from './paid-fields.ts'
 
 const tokenArray = z.array(z.int().nonnegative()).min(1).max(1_000_000)
 
@@ -28,6 +29,7 @@ export const completionRequest = z.looseObject({
   echo: z.boolean().nullish(),
   suffix: z.string().nullish(),
   user: z.string().optional(),
+  ...paidFields,
 })
 export type CompletionRequest = z.infer<typeof completionRequest>
 

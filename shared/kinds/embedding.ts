@@ -1,5 +1,7 @@
 import { z } from 'zod'
+import type { Usage } from '../base/usage.ts'
 import { chatRequest } from './chat.ts'
+import { paidFields } from './paid-fields.ts'
 
 const tokenArray = z.array(z.int().nonnegative()).min(1).max(8192)
 
@@ -18,6 +20,7 @@ export const embeddingRequest = z.looseObject({
   models: chatRequest.shape.models,
   provider: chatRequest.shape.provider,
   user: z.string().optional(),
+  ...paidFields,
 })
 export type EmbeddingRequest = z.infer<typeof embeddingRequest>
 
@@ -26,6 +29,6 @@ export type Embeddings = {
   model: string
   data: { object: 'embedding'; index: number; embedding: number[] | string }[]
   /** Absent when the provider counts nothing. */
-  usage?: { prompt_tokens: number; total_tokens: number; cost?: number; estimated?: boolean }
+  usage?: Omit<Usage, 'completion_tokens'>
   provider?: string
 }

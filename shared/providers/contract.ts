@@ -29,6 +29,7 @@ export type UpstreamRequest = {
   path: string
   headers: Record<string, string>
   body: string | Buffer
+  dropped?: readonly string[] // the caller's fields that are not in it, by path without indexes
 }
 
 /** One server-sent event: `event` is its name ('' when it has none), `data` its data lines joined by \n. */

@@ -29,15 +29,11 @@ export function invalid(param: string, message: string): GatewayError {
   return new GatewayError('invalid_request', `${param}: ${message}`, { param })
 }
 
-/**
- * A part's own cache mark, handed on. Only the five-minute lifetime is taken: a longer one is billed at a rate of its
- * own, which a price row does not have.
- */
+/** The cache mark of a part, or of the request (''), handed on. */
 export function cacheMark(part: Loose, param: string): CacheMark {
   const mark = part.cache_control
   if (mark === undefined || mark === null) return {}
-  if (typeof mark !== 'object') throw invalid(`${param}.cache_control`, 'must be an object')
-  if ('ttl' in mark && mark.ttl !== '5m') throw unsupported(`${param}.cache_control.ttl`, 'only "5m" can be served')
+  if (typeof mark !== 'object') throw invalid(param ? `${param}.cache_control` : 'cache_control', 'must be an object')
   return { cache_control: mark }
 }
 

@@ -1,5 +1,6 @@
 import type { ChatRequest } from '../../kinds/chat.ts'
 import type { Call } from '../contract.ts'
+import { cleanChat, fieldsBeside, ownFields } from '../request-fields.ts'
 import { cacheMark, invalid, type TextBlock, unsupported } from './content.ts'
 import { conversation } from './conversation.ts'
 
@@ -15,8 +16,27 @@ const jsonInstruction: TextBlock = {
   text: 'Answer with one valid JSON object and nothing else: no text around it and no code fence.',
 }
 
-/** The Messages body for a chat call. Throws a GatewayError 400 naming the field that cannot be expressed. */
-export function messagesBody(call: Call<'chat'>): Record<string, unknown> {
+/** The fields that are expressed there; of what else a caller asks for the Messages API has no counterpart here. */
+const expressed: ReadonlySet<string> = new Set([
+  ...ownFields,
+  ...['model', 'messages', 'max_tokens', 'max_completion_tokens', 'stream', 'stream_options', 'stop', 'n', 'logprobs'],
+  ...['tools', 'tool_choice', 'parallel_tool_calls', 'response_format', 'modalities', 'reasoning_effort'],
+  ...['user', 'safety_identifier', 'cache_control'],
+])
+const sampling: ReadonlySet<string> = new Set([...expressed, 'temperature', 'top_p'])
+
+/**
+ * The Messages body for a chat call, and which of the caller's fields are not in it. Throws a GatewayError 400 naming the
+ * field that cannot be expressed and cannot be done without.
+ */
+export function messagesRequest(call: Call<'chat'>): { body: Record<string, unknown>; dropped: string[] } {
+  const { body, dropped } = cleanChat(call.body, true)
+  const message = messagesBody({ ...call, body })
+  const samples = message.temperature !== undefined || message.top_p !== undefined
+  return { body: message, dropped: [...dropped, ...fieldsBeside(body, samples ? sampling : expressed)] }
+}
+
+function messagesBody(call: Call<'chat'>): Record<string, unknown> {
   const { body, target } = call
   const { traits = {} } = target.deployment
   refuseUnsupported(body)
@@ -45,6 +65,7 @@ export function messagesBody(call: Call<'chat'>): Record<string, unknown> {
     output_config: outputConfig(body, traits.effort === true),
     metadata: user ? { user_id: user } : undefined,
     service_tier: serviceTier(body.service_tier),
+    ...cacheMark(body, ''),
   }
 }
 

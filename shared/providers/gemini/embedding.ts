@@ -1,9 +1,11 @@
 import { GatewayError } from '../../base/errors.ts'
 import type { Embeddings } from '../../kinds/embedding.ts'
 import { type Call, ProviderError, type UpstreamRequest } from '../contract.ts'
+import { fieldsBeside, ownFields, withDropped } from '../request-fields.ts'
 import { readEmbedded } from './wire.ts'
 
 const maxInputs = 100
+const expressed: ReadonlySet<string> = new Set([...ownFields, 'model', 'input', 'dimensions', 'encoding_format'])
 
 /** An OpenAI embeddings request as Gemini's. Throws a GatewayError 400 on `input` for tokens or too many texts. */
 export function embeddingRequest({ body, target }: Call<'embedding'>): UpstreamRequest {
@@ -13,12 +15,13 @@ export function embeddingRequest({ body, target }: Call<'embedding'>): UpstreamR
     content: { role: 'user', parts: [{ text }] },
     ...(body.dimensions && { outputDimensionality: body.dimensions }),
   }))
-  return {
-    method: 'POST',
+  const request = {
+    method: 'POST' as const,
     path: `/v1beta/${model}:batchEmbedContents`,
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ requests }),
   }
+  return withDropped(request, fieldsBeside(body, expressed))
 }
 
 /**

@@ -1,6 +1,7 @@
 import { GatewayError } from '../../base/errors.ts'
 import type { ChatRequest } from '../../kinds/chat.ts'
 import type { Call, UpstreamRequest } from '../contract.ts'
+import { cleanChat, fieldsBeside, ownFields, withDropped } from '../request-fields.ts'
 import { conversation } from './contents.ts'
 
 type Effort = NonNullable<ChatRequest['reasoning_effort']>
@@ -28,9 +29,19 @@ const budgets: Record<Effort, number> = {
 const maxCandidates = 8
 const maxSeed = 2 ** 31 - 1
 
-/** An OpenAI chat request as Gemini's. Throws a GatewayError 400 naming the field that has no counterpart there. */
-export function chatRequest(call: Call<'chat'>): UpstreamRequest {
-  const { body, target } = call
+/** The fields that are expressed there; of what else a caller asks for Gemini has no counterpart here. */
+const expressed: ReadonlySet<string> = new Set([
+  ...ownFields,
+  ...['model', 'messages', 'max_tokens', 'max_completion_tokens', 'stream', 'stream_options', 'stop', 'n', 'seed'],
+  ...['temperature', 'top_p', 'presence_penalty', 'frequency_penalty', 'logprobs', 'top_logprobs', 'logit_bias'],
+  ...['tools', 'tool_choice', 'response_format', 'modalities', 'reasoning_effort'],
+])
+
+/** An OpenAI chat request as Gemini's. Throws a GatewayError 400 naming the field that has no counterpart there and is needed. */
+export function chatRequest(given: Call<'chat'>): UpstreamRequest {
+  const { body, dropped } = cleanChat(given.body, false)
+  const call = { ...given, body }
+  const { target } = call
   refuseUnsupported(body)
   const method = body.stream ? 'streamGenerateContent?alt=sse' : 'generateContent'
   const generationConfig = defined({
@@ -46,12 +57,13 @@ export function chatRequest(call: Call<'chat'>): UpstreamRequest {
     toolConfig: toolConfig(body),
     generationConfig: Object.keys(generationConfig).length > 0 ? generationConfig : undefined,
   })
-  return {
-    method: 'POST',
+  const request = {
+    method: 'POST' as const,
     path: `/v1beta/models/${target.deployment.upstream_model}:${method}`,
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(content),
   }
+  return withDropped(request, [...dropped, ...fieldsBeside(body, expressed)])
 }
 
 function refuseUnsupported(body: ChatRequest): void {

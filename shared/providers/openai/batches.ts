@@ -1,6 +1,13 @@
 import type { DirectKind } from '../../kinds/index.ts'
 import { type BatchOutcome, batchAnswers, batchCancelled, batchExpired } from '../batch-answers.ts'
-import { type BatchAdapter, type DirectAdapter, ProviderError, type ProviderLine, type Source } from '../contract.ts'
+import {
+  type BatchAdapter,
+  type DirectAdapter,
+  ProviderError,
+  type ProviderLine,
+  type Source,
+  type Target,
+} from '../contract.ts'
 import { at, handle, invalid, isObject, list, optionalAmount, optionalNumber, optionalText, text } from '../fields.ts'
 import { chat } from './chat.ts'
 import { completion } from './completion.ts'
@@ -41,7 +48,7 @@ export const batch: BatchAdapter = {
   file: { contentType: 'application/jsonl', before: '', between: '\n', after: '\n' },
   entry(kind, id, call) {
     // Without the caller's own bytes, which may have line ends between their fields.
-    const whole = { ...call, raw: null, body: { ...call.body, stream: undefined } }
+    const whole = { ...call, target: inBatch(call.target), raw: null, body: { ...call.body, stream: undefined } }
     const { body } = adapters[kind].request(whole)
     return `{"custom_id":${JSON.stringify(id)},"method":"POST","url":"${endpoints[kind]}","body":${body}}`
   },
@@ -94,6 +101,12 @@ export const batch: BatchAdapter = {
     // One that is over, or gone, has nothing left to stop.
     await line.send({ method: 'POST', path: `/batches/${id}/cancel`, allow: [400, 404, 409] })
   },
+}
+
+/** A batch has a tier of its own: its requests name none. */
+function inBatch(target: Target): Target {
+  const { service_tier: _tier, ...quirks } = target.provider.quirks ?? {}
+  return { ...target, provider: { ...target.provider, quirks } }
 }
 
 /** The id of the uploaded file. Nothing runs before there is a batch: a failure until then is known to have had no effect. */

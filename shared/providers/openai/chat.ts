@@ -1,32 +1,43 @@
+import type { ProviderRow } from '../../catalog/schema.ts'
 import type { ChatChunk, ChatCompletion } from '../../kinds/chat.ts'
-import type { DirectAdapter } from '../contract.ts'
+import type { Call, DirectAdapter } from '../contract.ts'
 import { decoder, finishReason } from './decoder.ts'
 import { reportedFailure } from './failure.ts'
 import { invalid, isObject, type Json } from './json.ts'
-import { askForUsage, commonChanges, dropSampling, effortForTools, limitTokens, post, renameSeed } from './request.ts'
-import { normaliseUsage } from './usage.ts'
+import {
+  askForUsage,
+  draft,
+  dropSampling,
+  effortForTools,
+  limitTokens,
+  post,
+  renameSeed,
+  settleExtras,
+} from './request.ts'
+import { extrasOf, normaliseUsage } from './usage.ts'
 
 /** `POST /chat/completions`. */
 export const chat: DirectAdapter<'chat'> = {
   native: true,
   request(call) {
-    const changes = commonChanges(call)
-    renameSeed(call, changes)
-    dropSampling(call, changes)
-    effortForTools(call, changes)
-    askForUsage(call, changes)
-    limitTokens(call, changes)
-    return post('/chat/completions', call, changes)
+    const request = draft('chat', call)
+    settleExtras(request)
+    renameSeed(request)
+    dropSampling(request)
+    effortForTools(request)
+    askForUsage(request)
+    limitTokens(request)
+    return post('/chat/completions', request)
   },
   answer,
-  stream: () => decoder(chunkFrom),
+  stream: ({ target }) => decoder(json => chunkFrom(json, target.provider)),
 }
 
-function answer(json: unknown): ChatCompletion {
+function answer(json: unknown, { target }: Call<'chat'>): ChatCompletion {
   if (!isObject(json)) throw invalid('it is not an object')
   if (isObject(json.error)) throw reportedFailure(json)
   if (!Array.isArray(json.choices) || json.choices.length === 0) throw invalid('it has no choices')
-  return { ...head(json), object: 'chat.completion', choices: json.choices.map(choiceFrom) }
+  return { ...head(json, target.provider), object: 'chat.completion', choices: json.choices.map(choiceFrom) }
 }
 
 function choiceFrom(choice: unknown, position: number): ChatCompletion['choices'][number] {
@@ -47,8 +58,8 @@ function choiceFrom(choice: unknown, position: number): ChatCompletion['choices'
   }
 }
 
-function chunkFrom(json: Json): ChatChunk | null {
-  const chunk = head(json)
+function chunkFrom(json: Json, provider: ProviderRow): ChatChunk | null {
+  const chunk = head(json, provider)
   const choices = Array.isArray(json.choices) ? json.choices : []
   // Vendor events without choices (filter results, pings) say nothing to the client, unless they carry the usage.
   if (!Array.isArray(json.choices) && !chunk.usage) return null
@@ -68,7 +79,7 @@ function pieceFrom(choice: unknown, position: number): ChatChunk['choices'][numb
 type Head = Pick<ChatCompletion, 'id' | 'created' | 'model' | 'usage'>
 
 /** The fields answers and chunks share, beside whatever else the provider said at the top level. */
-function head(json: Json): Head {
+function head(json: Json, provider: ProviderRow): Head {
   const { usage, obfuscation: _padding, provider: _route, ...others } = json
   const counted = normaliseUsage(usage)
   return {
@@ -76,7 +87,7 @@ function head(json: Json): Head {
     id: typeof json.id === 'string' ? json.id : '',
     created: typeof json.created === 'number' ? json.created : Math.floor(Date.now() / 1000),
     model: typeof json.model === 'string' ? json.model : '',
-    ...(counted && { usage: counted }),
+    ...(counted && { usage: { ...counted, ...extrasOf(json, provider) } }),
   }
 }
 

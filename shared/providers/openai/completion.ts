@@ -1,40 +1,41 @@
+import type { ProviderRow } from '../../catalog/schema.ts'
 import type { Completion, CompletionChoice } from '../../kinds/completion.ts'
 import type { DirectAdapter } from '../contract.ts'
 import { decoder, finishReason } from './decoder.ts'
 import { reportedFailure } from './failure.ts'
 import { invalid, isObject, type Json } from './json.ts'
-import { askForUsage, commonChanges, post } from './request.ts'
-import { normaliseUsage } from './usage.ts'
+import { askForUsage, draft, post } from './request.ts'
+import { extrasOf, normaliseUsage } from './usage.ts'
 
 /** `POST /completions`, the legacy text completions. */
 export const completion: DirectAdapter<'completion'> = {
   native: true,
   request(call) {
-    const changes = commonChanges(call)
-    askForUsage(call, changes)
-    if (call.maxTokens !== null && call.body.max_tokens !== call.maxTokens) changes.max_tokens = call.maxTokens
-    return post('/completions', call, changes)
+    const request = draft('completion', call)
+    askForUsage(request)
+    if (call.maxTokens !== null && call.body.max_tokens !== call.maxTokens) request.changes.max_tokens = call.maxTokens
+    return post('/completions', request)
   },
-  answer(json) {
+  answer(json, { target }) {
     if (!isObject(json)) throw invalid('it is not an object')
     if (isObject(json.error)) throw reportedFailure(json)
     if (!Array.isArray(json.choices) || json.choices.length === 0) throw invalid('it has no choices')
     const choices = json.choices.map(choiceFrom)
     return {
-      ...head(json),
+      ...head(json, target.provider),
       choices: choices.map(choice => ({ ...choice, finish_reason: choice.finish_reason ?? 'stop' })),
     }
   },
-  stream: () => decoder(chunkFrom),
+  stream: ({ target }) => decoder(json => chunkFrom(json, target.provider)),
 }
 
-function chunkFrom(json: Json): Completion | null {
-  const chunk = head(json)
+function chunkFrom(json: Json, provider: ProviderRow): Completion | null {
+  const chunk = head(json, provider)
   if (!Array.isArray(json.choices)) return chunk.usage ? chunk : null
   return { ...chunk, choices: json.choices.map(choiceFrom) }
 }
 
-function head(json: Json): Completion {
+function head(json: Json, provider: ProviderRow): Completion {
   const { usage, obfuscation: _padding, provider: _route, ...others } = json
   const counted = normaliseUsage(usage)
   return {
@@ -44,7 +45,7 @@ function head(json: Json): Completion {
     created: typeof json.created === 'number' ? json.created : Math.floor(Date.now() / 1000),
     model: typeof json.model === 'string' ? json.model : '',
     choices: [],
-    ...(counted && { usage: counted }),
+    ...(counted && { usage: { ...counted, ...extrasOf(json, provider) } }),
   }
 }
 

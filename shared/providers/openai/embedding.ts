@@ -1,22 +1,23 @@
+import type { ProviderRow } from '../../catalog/schema.ts'
 import type { EmbeddingRequest, Embeddings } from '../../kinds/embedding.ts'
 import type { DirectAdapter } from '../contract.ts'
 import { reportedFailure } from './failure.ts'
 import { invalid, isObject, type Json } from './json.ts'
-import { commonChanges, post } from './request.ts'
-import { count } from './usage.ts'
+import { draft, post } from './request.ts'
+import { count, extrasOf } from './usage.ts'
 
 /** `POST /embeddings`. A server may ignore `encoding_format`: the answer is converted to what the caller asked for. */
 export const embedding: DirectAdapter<'embedding'> = {
   native: true,
-  request: call => post('/embeddings', call, commonChanges(call)),
-  answer(json, { body }) {
+  request: call => post('/embeddings', draft('embedding', call)),
+  answer(json, { body, target }) {
     if (!isObject(json)) throw invalid('it is not an object')
     if (isObject(json.error)) throw reportedFailure(json)
     const inputs = inputCount(body.input)
     if (!Array.isArray(json.data) || json.data.length !== inputs) throw invalid(`it does not have ${inputs} vectors`)
     const data = json.data.map((item, position) => vectorFrom(item, position, body.encoding_format === 'base64'))
     data.sort((one, other) => one.index - other.index)
-    const usage = usageFrom(json.usage)
+    const usage = usageFrom(json, target.provider)
     return {
       object: 'list',
       model: typeof json.model === 'string' ? json.model : body.model,
@@ -58,8 +59,9 @@ function floatsFrom(base64: string, position: number): number[] {
   return Array.from({ length: bytes.length / 4 }, (_, i) => bytes.readFloatLE(i * 4))
 }
 
-function usageFrom(json: unknown): Embeddings['usage'] {
-  if (!isObject(json)) return undefined
-  const tokens = count(json.prompt_tokens) ?? count(json.total_tokens)
-  return tokens === undefined ? undefined : { prompt_tokens: tokens, total_tokens: tokens }
+function usageFrom(json: Json, provider: ProviderRow): Embeddings['usage'] {
+  if (!isObject(json.usage)) return undefined
+  const tokens = count(json.usage.prompt_tokens) ?? count(json.usage.total_tokens)
+  if (tokens === undefined) return undefined
+  return { prompt_tokens: tokens, total_tokens: tokens, ...extrasOf(json, provider) }
 }

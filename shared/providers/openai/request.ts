@@ -1,53 +1,34 @@
 import type { ChatRequest } from '../../kinds/chat.ts'
-import type { DirectKind } from '../../kinds/index.ts'
+import type { DirectKind, DirectKinds } from '../../kinds/index.ts'
 import type { Call, UpstreamRequest } from '../contract.ts'
+import { allowedFields, type Cleaned, cleanChat, isMissed, ownFields, withDropped } from '../request-fields.ts'
 
 /** Top-level fields to write into the body; an undefined one is removed (JSON.stringify leaves it out). */
 export type Changes = Record<string, unknown>
 
-/** The POST request. Without changes the caller's own bytes are sent as they came. */
-export function post<K extends DirectKind>(path: string, call: Call<K>, changes: Changes): UpstreamRequest {
-  const unchanged = call.raw !== null && Object.keys(changes).length === 0
-  return {
-    method: 'POST',
-    path,
-    headers: { 'content-type': 'application/json' },
-    body: unchanged ? call.raw! : JSON.stringify({ ...call.body, ...changes }),
-  }
-}
+/** A request that is being written: the call without what no provider gets, what is still to be changed, and what was dropped. */
+export type Draft<K extends DirectKind> = { call: Call<K>; changes: Changes; dropped: Set<string> }
 
-/** The changes every kind needs: the upstream's own model name, and no field that only the gateway knows. */
-export function commonChanges<K extends DirectKind>(call: Call<K>): Changes {
-  const { target, body } = call
+/**
+ * Begins a request: the upstream's own model name, no field that only the gateway knows, and none that is not known to cost
+ * nothing beside its tokens (`allowedFields`, or the quirk `request_fields` of a strict server; the quirk `extra_fields` adds some).
+ */
+export function draft<K extends DirectKind>(kind: K, call: Call<K>): Draft<K> {
+  const { body, dropped } = cleaned(kind, call)
   const changes: Changes = {}
-  const fields: Record<string, unknown> = body
-  if (body.model !== target.deployment.upstream_model) changes.model = target.deployment.upstream_model
-  for (const field of ['mode', 'models', 'provider']) if (fields[field] !== undefined) changes[field] = undefined
-  // OpenAI takes metadata on stored completions only; other servers do not know the field.
-  if (fields.metadata !== undefined && !(target.provider.quirks?.metadata === true && fields.store === true)) {
-    changes.metadata = undefined
+  if (body.model !== call.target.deployment.upstream_model) changes.model = call.target.deployment.upstream_model
+  const isAllowed = allowance(kind, call)
+  for (const [name, value] of Object.entries(body)) {
+    if (value === undefined || (isAllowed(name) && !ownFields.has(name))) continue
+    changes[name] = undefined
   }
-  dropUnknown(call, changes)
-  return changes
+  const isSame = body === call.body
+  return { call: isSame ? call : { ...call, body, raw: null }, changes, dropped: new Set(dropped) }
 }
 
-/** Asks for the usage of a stream, which the gateway bills by (quirk `stream_usage: false`: the server rejects the field). */
-export function askForUsage({ target, body }: Call<'chat'> | Call<'completion'>, changes: Changes): void {
-  if (target.provider.quirks?.stream_usage === false) {
-    if (body.stream_options !== undefined) changes.stream_options = undefined
-  } else if (body.stream && body.stream_options?.include_usage !== true) {
-    changes.stream_options = { ...body.stream_options, include_usage: true }
-  }
-}
-
-/** Writes the output ceiling into the one field the server reads (quirk `max_tokens_field`). */
-export function limitTokens({ target, body, maxTokens }: Call<'chat'>, changes: Changes): void {
-  const wanted = target.provider.quirks?.max_tokens_field
-  const field = wanted === 'max_completion_tokens' ? 'max_completion_tokens' : 'max_tokens'
-  const other = field === 'max_tokens' ? 'max_completion_tokens' : 'max_tokens'
-  const limit = maxTokens ?? body.max_completion_tokens ?? body.max_tokens
-  if (limit !== undefined && limit !== null && body[field] !== limit) changes[field] = limit
-  if (body[other] !== undefined) changes[other] = undefined
+function cleaned<K extends DirectKind>(kind: K, { target, body }: Call<K>): Cleaned<DirectKinds[K]['request']> {
+  if (kind !== 'chat') return { body, dropped: new Set() }
+  return cleanChat(body as ChatRequest, target.provider.quirks?.cache_control === true)
 }
 
 /** Never dropped, whatever a provider's `request_fields` say: without them the answer is not the one asked for. */
@@ -57,17 +38,78 @@ const essentials = new Set(
   ),
 )
 
-/** Drops fields that a strict server would answer with 400 (quirk `request_fields`: what it knows). */
-function dropUnknown<K extends DirectKind>({ target, body }: Call<K>, changes: Changes): void {
-  const known = target.provider.quirks?.request_fields
-  if (!Array.isArray(known)) return
-  for (const [field, value] of Object.entries(body)) {
-    if (value !== undefined && !known.includes(field) && !essentials.has(field)) changes[field] = undefined
+function allowance<K extends DirectKind>(kind: K, { target }: Call<K>): (field: string) => boolean {
+  const { request_fields: known, extra_fields: extra, cache_control: marks } = target.provider.quirks ?? {}
+  const isExtra = (field: string) => {
+    if (field === 'cache_control') return marks === true && kind === 'chat'
+    return Array.isArray(extra) && extra.includes(field)
+  }
+  if (Array.isArray(known)) return field => known.includes(field) || essentials.has(field) || isExtra(field)
+  return field => allowedFields[kind].has(field) || isExtra(field)
+}
+
+/** Never the caller's to say: the quirks `service_tier` and `store` of a provider tell what is asked for in each request. */
+const settled = ['service_tier', 'store'] as const
+
+/** Names the tier whose price the catalog has, and has nothing stored, where a provider's own settings could say otherwise. */
+export function settleExtras({ call, changes }: Draft<'chat'>): void {
+  const fields: Record<string, unknown> = call.body
+  for (const name of settled) {
+    const said = call.target.provider.quirks?.[name]
+    if (said === fields[name]) delete changes[name]
+    else if (said !== undefined || fields[name] !== undefined) changes[name] = said
   }
 }
 
+/** Fields that are sent under another name, or made by the gateway. */
+const rewritten = new Set(['model', 'max_tokens', 'max_completion_tokens', 'stream_options'])
+
+function isRewritten(name: string, { target }: Call<DirectKind>): boolean {
+  return rewritten.has(name) || (name === 'seed' && target.provider.quirks?.seed_field !== undefined)
+}
+
+/** The POST request. The caller's own bytes are sent as they came where that is possible. */
+export function post<K extends DirectKind>(path: string, { call, changes, dropped }: Draft<K>): UpstreamRequest {
+  const fields: Record<string, unknown> = call.body
+  for (const [name, value] of Object.entries(changes)) {
+    const isDropped = value === undefined || settled.includes(name as 'store')
+    if (isDropped && !isRewritten(name, call) && isMissed(name, fields[name])) dropped.add(name)
+  }
+  const request = { method: 'POST' as const, path, headers: { 'content-type': 'application/json' } }
+  return withDropped({ ...request, body: written(call, changes) }, dropped)
+}
+
+function written({ raw, body }: Call<DirectKind>, changes: Changes): Buffer | string {
+  const fields: Record<string, unknown> = body
+  const names = Object.keys(changes)
+  if (raw === null || names.some(name => fields[name] !== undefined)) return JSON.stringify({ ...body, ...changes })
+  const added = JSON.stringify(changes).slice(1, -1)
+  if (added === '') return raw
+  // New fields go before the others: a large body is not written anew for their sake.
+  return Buffer.concat([Buffer.from(`{${added},`), raw.subarray(raw.indexOf('{') + 1)])
+}
+
+/** Asks for the usage of a stream, which the gateway bills by (quirk `stream_usage: false`: the server rejects the field). */
+export function askForUsage({ call: { target, body }, changes }: Draft<'chat'> | Draft<'completion'>): void {
+  if (target.provider.quirks?.stream_usage === false) {
+    if (body.stream_options !== undefined) changes.stream_options = undefined
+  } else if (body.stream && body.stream_options?.include_usage !== true) {
+    changes.stream_options = { ...body.stream_options, include_usage: true }
+  }
+}
+
+/** Writes the output ceiling into the one field the server reads (quirk `max_tokens_field`). */
+export function limitTokens({ call: { target, body, maxTokens }, changes }: Draft<'chat'>): void {
+  const wanted = target.provider.quirks?.max_tokens_field
+  const field = wanted === 'max_completion_tokens' ? 'max_completion_tokens' : 'max_tokens'
+  const other = field === 'max_tokens' ? 'max_completion_tokens' : 'max_tokens'
+  const limit = maxTokens ?? body.max_completion_tokens ?? body.max_tokens
+  if (limit !== undefined && limit !== null && body[field] !== limit) changes[field] = limit
+  if (body[other] !== undefined) changes[other] = undefined
+}
+
 /** Sends `seed` under the server's own name for it (quirk `seed_field`). */
-export function renameSeed({ target, body }: Call<'chat'>, changes: Changes): void {
+export function renameSeed({ call: { target, body }, changes }: Draft<'chat'>): void {
   const field = target.provider.quirks?.seed_field
   if (typeof field !== 'string' || typeof body.seed !== 'number') return
   changes.seed = undefined
@@ -87,7 +129,7 @@ const accepted: Record<string, (value: unknown) => boolean> = {
 }
 
 /** Drops what reasoning models (deployment trait `reasoning: true`) reject; without reasoning effort they take it. */
-export function dropSampling({ target, body }: Call<'chat'>, changes: Changes): void {
+export function dropSampling({ call: { target, body }, changes }: Draft<'chat'>): void {
   if (target.deployment.traits?.reasoning !== true || body.reasoning_effort === 'none') return
   const fields: Partial<ChatRequest> & Record<string, unknown> = body
   for (const field in accepted) {
@@ -97,7 +139,7 @@ export function dropSampling({ target, body }: Call<'chat'>, changes: Changes): 
 }
 
 /** Names the effort with which a reasoning model takes tools (deployment trait `tools_effort`), where the caller named none. */
-export function effortForTools({ target, body }: Call<'chat'>, changes: Changes): void {
+export function effortForTools({ call: { target, body }, changes }: Draft<'chat'>): void {
   const effort = target.deployment.traits?.tools_effort
   if (typeof effort === 'string' && body.tools?.length && body.reasoning_effort == null)
     changes.reasoning_effort = effort

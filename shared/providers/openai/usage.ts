@@ -1,5 +1,6 @@
 import type { Usage } from '../../base/usage.ts'
-import { isObject } from './json.ts'
+import type { ProviderRow } from '../../catalog/schema.ts'
+import { isObject, type Json } from './json.ts'
 
 /** A token count: a finite number, never negative; undefined for anything else. */
 export function count(value: unknown): number | undefined {
@@ -32,7 +33,7 @@ const completionParts = ['reasoning_tokens', 'audio_tokens', 'image_tokens'] as 
 
 /**
  * An upstream's `usage` object as ours, in tokens. A missing side is derived from the total; undefined when that is not
- * possible, so that the caller counts by itself. The provider's own `cost` is left out: ours is what we charge.
+ * possible, so that the caller counts by itself. What a provider says that it cost is read by `extrasOf`.
  */
 export function normaliseUsage(json: unknown): Usage | undefined {
   if (!isObject(json)) return undefined
@@ -61,6 +62,48 @@ export function normaliseUsage(json: unknown): Usage | undefined {
     usage.prompt_tokens_details = { ...promptDetails, cached_tokens: Math.min(cacheHits, prompt) }
   }
   return usage
+}
+
+/** Beyond this a stated cost is taken for a mistake: no single call comes near it. */
+const maxStatedUsd = 10_000
+const nanoPerUsd = 1e9
+/** xAI counts in ticks: ten thousand million are a dollar. */
+const ticksPerUsd = 1e10
+
+/** What the provider says that a call cost, in nano-dollars: in the field of `usage` that its quirk `cost_field` names. */
+function statedCostNano(usage: Json, { quirks }: ProviderRow): number | undefined {
+  const field = quirks?.cost_field
+  if (typeof field !== 'string') return undefined
+  const stated = amount(usage[field])
+  if (stated === undefined) return undefined
+  const usd = field === 'cost_in_usd_ticks' ? stated / ticksPerUsd : stated
+  // With a key of the operator's own at the provider behind it, `cost` is only what was charged for passing the call on.
+  const behind = usage.is_byok === true && isObject(usage.cost_details) && usage.cost_details.upstream_inference_cost
+  const whole = usd + (amount(behind) ?? 0)
+  return whole <= maxStatedUsd ? Math.round(whole * nanoPerUsd) : undefined
+}
+
+function amount(value: unknown): number | undefined {
+  return typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : undefined
+}
+
+/** Counters of `usage` for work that is paid for apart, at xAI and OpenRouter. */
+const paidWork = ['num_sources_used', 'num_server_side_tools_used', 'server_tool_use', 'server_side_tool_usage_details']
+const dearTiers: ReadonlySet<unknown> = new Set(['priority', 'fast'])
+
+/** What an answer or chunk says of its cost beside its tokens: the stated cost, and work for which the catalog has no price. */
+export function extrasOf(json: Json, provider: ProviderRow): Pick<Usage, 'provider_cost_nano' | 'unpriced'> {
+  const { usage, service_tier } = json
+  if (!isObject(usage)) return {}
+  const cost = statedCostNano(usage, provider)
+  const unpriced = paidWork.filter(name => isUsed(usage[name]))
+  if (dearTiers.has(service_tier)) unpriced.push(`service_tier ${service_tier}`)
+  return { ...(cost !== undefined && { provider_cost_nano: cost }), ...(unpriced.length > 0 && { unpriced }) }
+}
+
+function isUsed(counter: unknown): boolean {
+  if (isObject(counter)) return Object.values(counter).some(isUsed)
+  return typeof counter === 'number' && counter > 0
 }
 
 function rest(total: number | undefined, part: number | undefined): number | undefined {
