@@ -45,7 +45,7 @@ const tokens = { input: 1_000, output: 500 }
 const dear = { output: 6_000, audioOut: 6_000 }
 const cancelled = ({ events }: { events: { type: string }[] }) => events.some(({ type }) => type === 'response.cancel')
 
-test('1011 with an error event when the provider breaks off; what it had reported is charged', async t => {
+test('1011 with an error event when the provider breaks off; what it had reported is charged, and the prompt of what it had begun', async t => {
   const w = await world()
   const account = await w.gateway.account()
   const session = await talk(w, account.live)
@@ -53,7 +53,7 @@ test('1011 with an error event when the provider breaks off; what it had reporte
   await session.begin()
   session.provider.connection.resetAndDestroy()
   t.deepEqual(await session.end(), { code: 1011, error: 'upstream_error' })
-  t.is(await spentNano(w, account), tokensNano(tokens))
+  t.is(await spentNano(w, account), tokensNano(tokens, { input: tokens.input + tokens.output }))
   const row = await w.services.db.generation.findFirstOrThrow({ where: { id: session.id } })
   t.like(row, { status: 502, errorCode: 'upstream_error', finishReason: 'provider_closed' })
 })

@@ -21,6 +21,9 @@ const secret = 'upstream-secret-0123456789'
 /** `usualUsage` and `cancelledUsage` at the prices of the model. */
 const usualNano = millionthsNano([55, 4], [64, 0.4], [13, 32], [30, 24], [91, 64])
 const cancelledNano = millionthsNano([55, 4], [64, 0.4], [13, 32], [5, 24], [6, 64])
+/** What is charged of an answer that nobody reports: the conversation until it began, and a piece of sound. */
+const pieceNano = millionthsNano([1, 64])
+const unreportedNano = millionthsNano([149, 4], [104, 32]) + pieceNano
 
 let stores: Stores
 let openai: RealtimeEmulator
@@ -250,7 +253,8 @@ test.serial('1011 when the provider fails in the midst of a response', async t =
   t.deepEqual(await session.end(), { code: 1011, reason: 'server had an error' })
   const { generation, chargedNano } = await bookedSession(gateway, account)
   t.is(generation.finishReason, 'provider_closed')
-  t.is(chargedNano, usualNano)
+  t.is(chargedNano, usualNano + unreportedNano)
+  t.true(generation.estimated)
 })
 
 test.serial('1011 and an error event when the provider’s connection breaks in the midst of a response', async t => {
@@ -261,7 +265,7 @@ test.serial('1011 and an error event when the provider’s connection breaks in 
   t.like(session.events.at(-1), { type: 'error', error: { code: 'upstream_error' } })
   const { generation, chargedNano } = await bookedSession(gateway, account)
   t.like(generation, { status: 502, errorCode: 'upstream_error' })
-  t.is(chargedNano, usualNano)
+  t.is(chargedNano, usualNano + unreportedNano)
 })
 
 test.serial('a frame of the provider that is not text is passed as it is', async t => {
@@ -278,7 +282,7 @@ test.serial('1009 when the provider sends a frame that is too large', async t =>
   const { account, session } = await talk({ midway: sendsHuge, ends: false })
   session.client.send({ type: 'response.create' })
   t.is((await session.end()).code, 1009)
-  t.is((await bookedSession(gateway, account)).chargedNano, 0)
+  t.is((await bookedSession(gateway, account)).chargedNano, pieceNano)
 })
 
 for (const status of [401, 429, 500]) {

@@ -8,8 +8,38 @@ export type RealtimeUse = {
   upstreamModel: string | null
 } & ({ usage: Usage } | { seconds: number })
 
-/** Reads what one session's provider says of its use. */
+/** Content of an answer or of its prompt. `textBytes` is text that no provider has counted: a tokenizer makes no more tokens than bytes of it. */
+export type Content = { textTokens: number; audioTokens: number; imageTokens: number; textBytes: number }
+
+/** An answer, or the work of another model, that the provider was asked for or has begun, and whose use it has not reported. */
+export type Work = {
+  /** As in `RealtimeUse`. */
+  readonly upstreamModel: string | null
+  /** The most that its provider reads for it. */
+  readonly prompt: Readonly<Content>
+  /** What of its output has passed so far. */
+  readonly output: Content
+  /** The most output that it may have, in tokens; null = as much as its model can. */
+  readonly maxOutputTokens: number | null
+  /** Whether its output can be sound. */
+  readonly speaks: boolean
+  /** Whether the provider said that it began it. */
+  begun: boolean
+}
+
+/** What a frame of the client makes the provider do. `certain`: an answer of its own; else the provider decides whether to begin one. */
+export type Ask = { work: Work; certain: boolean }
+
+/** Reads what one session's provider says of its use, and what its client asks for. */
 export type RealtimeMeter = {
+  /** What is under way: the same objects until it is reported, refused or given up. */
+  readonly underWay: readonly Work[]
+  /** What a frame asks for, told by its bytes, without parsing it; null = nothing. Never throws. */
+  asks(frame: Buffer): Ask | null
+  /** Counts a frame that was passed on to the provider at `nowMs`, and what it asked for. Never throws. */
+  sent(frame: Buffer, ask: Ask | null, nowMs: number): void
+  /** Gives up what was asked for and not begun within half a minute: the provider refused it in words of its own. */
+  forget(nowMs: number): void
   /** What one frame of the provider reports; cheap for the many that report nothing. Never throws. */
   read(frame: Buffer): readonly RealtimeUse[]
   /** Whether the provider tells how long the session lasted; if not, our clock does. */
@@ -20,7 +50,7 @@ export type RealtimeMeter = {
   readonly owing: boolean
   /** Whether the provider has begun the session: from then on no frame of the client can choose its model. */
   readonly begun: boolean
-  /** Frames that ask the provider for the use it owes, once its client has left. */
+  /** Frames that ask the provider for the use it owes, once its client has left; each work once, also when asked again. */
   farewell(): readonly string[]
 }
 

@@ -1,4 +1,5 @@
 import { GatewayError } from '../base/errors.ts'
+import { isOutage, unavailable } from '../io/outage.ts'
 
 /** The close code for an error: 4000 and the HTTP status of a fault of the key or its limits, else what RFC 6455 has. */
 export function closeCodeOf({ status }: GatewayError): number {
@@ -28,6 +29,14 @@ export function tooMuch(mostBytes: number): GatewayError {
   return new GatewayError('invalid_request', message)
 }
 
+/** Why an answer is refused where many are under way. */
+export function tooMany(most: number): GatewayError {
+  return new GatewayError(
+    'rate_limit_exceeded',
+    `At most ${most} answers of a session may be under way. Wait for one to end.`,
+  )
+}
+
 /** How a session ends whose provider is gone without a word. */
 export function brokeOff(): GatewayError {
   return new GatewayError('upstream_error', 'The connection to the provider broke off. Open another session.')
@@ -39,4 +48,16 @@ export function restarting(withinMs: number): GatewayError {
     'service_unavailable',
     `The gateway restarts. This session ends in ${Math.ceil(withinMs / 1_000)} seconds; open another one.`,
   )
+}
+
+/** Why nothing could be reserved, as its client may be told. */
+export function refusalOf(error: unknown): GatewayError {
+  if (error instanceof GatewayError) return error
+  if (isOutage(error)) return unavailable(error)
+  return new GatewayError('internal_error', 'Something went wrong on our side.', { cause: error })
+}
+
+/** What was reserved may be used up when money ends or a store is away; a key that may no longer go on ends now. */
+export function endsAtOnce({ status }: GatewayError): boolean {
+  return status === 401 || status === 403 || status === 429
 }

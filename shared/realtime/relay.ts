@@ -15,8 +15,8 @@ export type Side = 'client' | 'upstream'
 export type Closed = { side: Side; code: number | null; reason: string; broken: boolean }
 
 export type RelayEvents = {
-  /** A frame on its way to the provider: the one to send in its place, or null for none. */
-  fromClient(frame: Buffer): Buffer | null
+  /** A frame on its way to the provider: `pass` sends one in its place. Not called where none is to be sent. */
+  fromClient(frame: Buffer, pass: (frame: Buffer) => void): void
   /** A frame of the provider, also once the client has left. */
   fromUpstream(frame: Buffer): void
   /** A side closed. Each side once. */
@@ -59,8 +59,7 @@ export class Relay {
     this.#listen(this.#client, 'client')
     this.#listen(this.#upstream, 'upstream')
     client.on('message', (frame: Buffer, isBinary) => {
-      const sent = events.fromClient(frame)
-      if (sent !== null) this.#pass(this.#client, this.#upstream, sent, isBinary)
+      events.fromClient(frame, sent => this.#pass(this.#client, this.#upstream, sent, isBinary))
     })
     upstream.on('message', (frame: Buffer, isBinary) => {
       this.#pass(this.#upstream, this.#client, frame, isBinary)
@@ -104,6 +103,15 @@ export class Relay {
   deafen(): void {
     this.#client.socket.removeAllListeners('message')
     this.#upstream.socket.resume()
+  }
+
+  /** Reads no further from the client for now; what was read already still comes. */
+  pause(): void {
+    this.#client.socket.pause()
+  }
+
+  resume(): void {
+    this.#client.socket.resume()
   }
 
   /** Cuts both sides. */

@@ -1,15 +1,16 @@
-import { GatewayError } from '../base/errors.ts'
+import type { GatewayError } from '../base/errors.ts'
 import { nanoFromPico, withMargin } from '../base/money.ts'
 import type { Usage } from '../base/usage.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Price } from '../catalog/schema.ts'
-import { isOutage, unavailable } from '../io/outage.ts'
 import { lengthPico, paidByTime, stretchNano, usePico } from '../kinds/realtime.ts'
 import type { Target } from '../providers/contract.ts'
-import type { RealtimeMeter, RealtimeUse } from '../providers/realtime-contract.ts'
+import type { RealtimeMeter, RealtimeUse, Work } from '../providers/realtime-contract.ts'
 import type { Admission, Ticket } from '../wallet/admission.ts'
 import type { SessionPart } from '../wallet/usage-event.ts'
-import { priceOf } from './prices.ts'
+import { endsAtOnce, refusalOf } from './closing.ts'
+import { Stake } from './stake.ts'
+import { addUsage, noUsage } from './usage.ts'
 
 /** What is charged at a time, and the moment's figures of the whole session. */
 export type Part = SessionPart & { ticket: Ticket; costNano: number; tokens: number; usage: Usage }
@@ -36,16 +37,20 @@ const renewEveryMs = 3 * 60_000
 const keptMs = 4.5 * 60_000
 /** After a refusal the next try. */
 const tryAgainMs = 5_000
+/** Where a whole stretch cannot be reserved for what is under way, this part of it may be. */
+const leastStretchPart = 8
 
 /**
  * The money of one session. A stretch is reserved ahead; what was used is charged in parts, each on a reservation of its own,
- * so that a process that dies loses no more than the last seconds. When nothing more can be reserved, the session may use
- * up what it has.
+ * so that a process that dies loses no more than the last seconds. What is under way and not reported is reserved for as well,
+ * before it begins and while it goes on. When nothing more can be reserved, the session may use up what it has.
  */
 export class RollingReservation {
   readonly #options: ReservationOptions
   readonly #price: Price
-  #ticket: Ticket
+  readonly #stake: Stake
+  /** What stands, oldest first; never empty. */
+  #tickets: Ticket[]
   #takenMs: number
   /** When the provider began; null = not yet. */
   #beganMs: number | null = null
@@ -55,18 +60,20 @@ export class RollingReservation {
   #usedPico = 0n
   #largestNano = 0
   readonly #usage = noUsage()
-  /** Of the whole session: what earlier tickets were settled for, before the key's cap. */
+  /** Of the whole session: what earlier tickets were settled for. */
   #settledNano = 0
   #settledTokens = 0
   #refusal: GatewayError | null = null
   #refusedMs = Number.NEGATIVE_INFINITY
-  #renewing = false
+  /** Reservations change one at a time. */
+  #changing: Promise<unknown> | null = null
   #closed = false
 
   constructor(options: ReservationOptions) {
     this.#options = options
     this.#price = options.target.deployment.price
-    this.#ticket = options.ticket
+    this.#stake = new Stake(options)
+    this.#tickets = [options.ticket]
     this.#takenMs = options.nowMs
   }
 
@@ -77,12 +84,8 @@ export class RollingReservation {
 
   /** Counts what the provider reports. */
   add(uses: readonly RealtimeUse[]): void {
-    const { catalog, target } = this.#options
     for (const use of uses) {
-      // Where the session is paid by time, that is all that its own model costs.
-      const isFree = use.upstreamModel === null && paidByTime(this.#price)
-      const price = use.upstreamModel === null ? this.#price : priceOf(catalog, target, use.upstreamModel)
-      const pico = isFree ? 0n : usePico(price, use)
+      const pico = this.#stake.isFree(use) ? 0n : usePico(this.#stake.price(use.upstreamModel), use)
       if ('usage' in use) addUsage(this.#usage, use.usage)
       this.#usedPico += pico
       this.#largestNano = Math.max(this.#largestNano, this.#nano(pico))
@@ -94,55 +97,141 @@ export class RollingReservation {
     return this.#totalNano(nowMs, true)
   }
 
-  /** Charges and renews what is due. Resolves to why the session must end, or null. Never throws. */
+  /** Whether what was used and what is under way, with what may begin `next`, is within what is reserved. */
+  covers(nowMs: number, next?: Work): boolean {
+    return this.#missingNano(nowMs, next) <= 0
+  }
+
+  /** Reserves until `covers` is true. Resolves to why it cannot, or null. Never rejects. */
+  async cover(nowMs: number, next?: Work): Promise<GatewayError | null> {
+    while (!this.#closed) {
+      if (this.#changing) {
+        await this.#changing
+        continue
+      }
+      const missingNano = this.#missingNano(nowMs, next)
+      if (missingNano <= 0) return null
+      const refusal = await this.#alone(() => this.#extend(missingNano))
+      if (refusal) return refusal
+    }
+    return null
+  }
+
+  /** Charges and renews what is due. Resolves to why the session must end, or null. Never rejects. */
   async renew(nowMs: number): Promise<GatewayError | null> {
-    if (this.#closed) return null
-    const atStake = this.usedNano(nowMs) - this.#settledNano
+    const { meter } = this.#options
+    const short = meter.underWay.length > 0 ? await this.cover(nowMs) : null
+    if (this.#closed || short) return short
+    const atStake = this.#usedAtStake(nowMs) + this.#stake.nano(meter.underWay, nowMs)
     const ageMs = passedMs(this.#takenMs, nowMs)
-    const { spender, reservedNano } = this.#ticket
-    const isSpent = spender.spendsMoney && (atStake >= reservedNano || ageMs >= keptMs)
+    const isSpent = this.#spendsMoney && (atStake >= this.#reservedNano || ageMs >= keptMs)
     if (isSpent && this.#refusal) return this.#refusal
     const waits = this.#refusal !== null && passedMs(this.#refusedMs, nowMs) < tryAgainMs
-    if (this.#renewing || waits || !this.#isDue(atStake, ageMs)) return null
-    this.#renewing = true
+    if (this.#changing || waits || !this.#isDue(atStake, ageMs)) return null
+    this.#refusal = await this.#alone(() => this.#replace(nowMs))
+    if (!this.#refusal) return null
+    this.#refusedMs = nowMs
+    return isSpent || endsAtOnce(this.#refusal) ? this.#refusal : null
+  }
+
+  /**
+   * Settles what is left, once; what is under way is charged as it is likely to be, since nobody will report it. Never rejects.
+   */
+  async close(nowMs: number): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    await this.#changing
+    const unreported = this.#options.meter.underWay.filter(({ begun }) => begun)
+    if (unreported.length > 0) {
+      this.add(unreported.map(work => this.#stake.estimate(work)))
+      this.#usage.estimated = true
+    }
+    await this.#fill(this.#dueNano(nowMs, true))
+    this.#settle(nowMs, this.#tickets, true)
+  }
+
+  get #spendsMoney(): boolean {
+    return this.#options.ticket.spender.spendsMoney
+  }
+
+  get #reservedNano(): number {
+    return this.#tickets.reduce((sum, { reservedNano }) => sum + reservedNano, 0)
+  }
+
+  #usedAtStake(nowMs: number): number {
+    return this.usedNano(nowMs) - this.#settledNano
+  }
+
+  #missingNano(nowMs: number, next?: Work): number {
+    if (!this.#spendsMoney) return 0
+    const { underWay } = this.#options.meter
+    const workNano = this.#stake.nano(next ? [...underWay, next] : underWay, nowMs)
+    return workNano === 0 ? 0 : this.#usedAtStake(nowMs) + workNano - this.#reservedNano
+  }
+
+  /** Runs a change of the reservations, which gives why it cannot be made, or null. */
+  async #alone(change: () => Promise<void>): Promise<GatewayError | null> {
+    const changed = change().then(
+      () => null,
+      (error: unknown) => refusalOf(error),
+    )
+    this.#changing = changed
+    const refusal = await changed
+    this.#changing = null
+    return refusal
+  }
+
+  async #extend(missingNano: number): Promise<void> {
     try {
-      const ticket = await this.#options.reserve(++this.#reservations, this.#nextNano() + this.#untoldNano(nowMs))
-      if (this.#closed) {
-        this.#options.release(ticket)
-        return null
-      }
-      // Tokens count in the minute in which they are charged: one long past is forgotten.
-      this.#ticket.minute = ticket.minute
-      this.#settle(nowMs, false)
-      this.#ticket = ticket
-      this.#takenMs = nowMs
-      this.#refusal = null
-      return null
+      await this.#add(missingNano + this.#nextNano())
     } catch (error) {
-      this.#refusal = refusalOf(error)
-      this.#refusedMs = nowMs
-      return isSpent || endsAtOnce(this.#refusal) ? this.#refusal : null
-    } finally {
-      this.#renewing = false
+      if (refusalOf(error).status !== 402) throw error
+      await this.#add(missingNano + Math.ceil(this.#stretchNano() / leastStretchPart))
     }
   }
 
-  /** Settles what is left, once. */
-  close(nowMs: number): void {
-    if (this.#closed) return
-    this.#closed = true
-    this.#settle(nowMs, true)
+  async #add(nano: number): Promise<void> {
+    this.#tickets.push(await this.#options.reserve(++this.#reservations, nano))
+  }
+
+  /** Puts a new reservation in the place of those that stand, which are settled for what was used. */
+  async #replace(nowMs: number): Promise<void> {
+    const { meter, reserve, release } = this.#options
+    await this.#fill(this.#dueNano(nowMs, false))
+    const nextNano = this.#nextNano() + this.#untoldNano(nowMs) + this.#stake.nano(meter.underWay, nowMs)
+    const ticket = await reserve(++this.#reservations, nextNano)
+    if (this.#closed) {
+      release(ticket)
+      return
+    }
+    const before = this.#tickets
+    // Tokens count in the minute in which they are charged: one long past is forgotten.
+    for (const old of before) old.minute = ticket.minute
+    this.#tickets = [ticket]
+    this.#takenMs = nowMs
+    this.#settle(nowMs, before, false)
+  }
+
+  /** Reserves what more was used than is reserved, where it can be: nothing is charged beyond a reservation that funds allow. */
+  async #fill(dueNano: number): Promise<void> {
+    const excessNano = dueNano - this.#reservedNano
+    if (!this.#spendsMoney || excessNano <= 0) return
+    await this.#add(excessNano).catch(() => {}) // It is charged all the same.
   }
 
   #isDue(atStake: number, ageMs: number): boolean {
     const used = atStake > 0 || this.#tokens() > this.#settledTokens
-    const leftNano = this.#ticket.reservedNano - atStake
+    const leftNano = this.#reservedNano - atStake
     return ageMs >= renewEveryMs || (used && (ageMs >= chargeEveryMs || leftNano * 2 <= this.#nextNano()))
   }
 
   /** As much as a stretch costs, and twice the dearest single thing so far: the next one may be as dear. */
   #nextNano(): number {
-    return Math.max(stretchNano(this.#price, this.#options.marginPpm), 2 * this.#largestNano)
+    return Math.max(this.#stretchNano(), 2 * this.#largestNano)
+  }
+
+  #stretchNano(): number {
+    return stretchNano(this.#price, this.#options.marginPpm)
   }
 
   /** What was used by our clock that the provider's own has not told yet: it is reserved for, and not charged. */
@@ -150,20 +239,36 @@ export class RollingReservation {
     return Math.max(0, this.usedNano(nowMs) - this.#totalNano(nowMs, false))
   }
 
-  #settle(nowMs: number, last: boolean): void {
-    const ticket = this.#ticket
-    const dueNano = Math.max(0, this.#totalNano(nowMs, last) - this.#settledNano)
+  #dueNano(nowMs: number, last: boolean): number {
+    return Math.max(0, this.#totalNano(nowMs, last) - this.#settledNano)
+  }
+
+  /** Charges what is due, each ticket with what is reserved on it, the last one with all that is left. */
+  #settle(nowMs: number, tickets: readonly Ticket[], last: boolean): void {
+    let dueNano = this.#dueNano(nowMs, last)
     const tokens = this.#tokens() - this.#settledTokens
-    if (dueNano === 0 && tokens === 0 && !last) {
+    this.#settledNano += dueNano
+    this.#settledTokens += tokens
+    for (const ticket of tickets.slice(0, -1)) {
+      const costNano = Math.min(dueNano, ticket.reservedNano)
+      dueNano -= costNano
+      this.#charge(nowMs, { ticket, costNano, tokens: 0 }, false)
+    }
+    this.#charge(nowMs, { ticket: tickets.at(-1)!, costNano: dueNano, tokens }, last)
+  }
+
+  #charge(
+    nowMs: number,
+    { ticket, costNano, tokens }: Pick<Part, 'ticket' | 'costNano' | 'tokens'>,
+    last: boolean,
+  ): void {
+    if (costNano === 0 && tokens === 0 && !last) {
       this.#options.release(ticket)
       return
     }
-    const costNano = ticket.spender.spendsMoney ? dueNano : 0
-    this.#settledNano += dueNano
-    this.#settledTokens += tokens
+    const paid = { ticket, costNano: this.#spendsMoney ? costNano : 0, tokens }
     const usage = structuredClone(this.#usage)
-    const part = this.#part++
-    this.#options.settle({ part, chargedAt: nowMs, ticket, costNano, tokens, usage }, last)
+    this.#options.settle({ part: this.#part++, chargedAt: nowMs, ...paid, usage }, last)
   }
 
   #totalNano(nowMs: number, ours: boolean): number {
@@ -192,33 +297,4 @@ export class RollingReservation {
 /** How long ago something was; a clock that was set back holds nothing up. */
 function passedMs(fromMs: number, nowMs: number): number {
   return Math.abs(nowMs - fromMs)
-}
-
-function noUsage() {
-  return {
-    prompt_tokens: 0,
-    completion_tokens: 0,
-    total_tokens: 0,
-    prompt_tokens_details: { cached_tokens: 0 },
-    completion_tokens_details: { reasoning_tokens: 0 },
-  }
-}
-
-function addUsage(sum: ReturnType<typeof noUsage>, usage: Usage): void {
-  sum.prompt_tokens += usage.prompt_tokens
-  sum.completion_tokens += usage.completion_tokens
-  sum.total_tokens += usage.total_tokens
-  sum.prompt_tokens_details.cached_tokens += usage.prompt_tokens_details?.cached_tokens ?? 0
-  sum.completion_tokens_details.reasoning_tokens += usage.completion_tokens_details?.reasoning_tokens ?? 0
-}
-
-function refusalOf(error: unknown): GatewayError {
-  if (error instanceof GatewayError) return error
-  if (isOutage(error)) return unavailable(error)
-  return new GatewayError('internal_error', 'Something went wrong on our side.', { cause: error })
-}
-
-/** What was reserved may be used up when money ends or a store is away; a key that may no longer go on ends now. */
-function endsAtOnce({ status }: GatewayError): boolean {
-  return status === 401 || status === 403 || status === 429
 }

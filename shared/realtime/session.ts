@@ -7,7 +7,8 @@ import type { Target } from '../providers/contract.ts'
 import type { RealtimeAdapter, RealtimeMeter } from '../providers/realtime-contract.ts'
 import type { Services } from '../services.ts'
 import type { Ticket } from '../wallet/admission.ts'
-import { brokeOff, closeCodeOf, tooDear, tooEarly, tooLong, tooMuch } from './closing.ts'
+import { ClientFrames } from './client-frames.ts'
+import { brokeOff, closeCodeOf, tooDear, tooLong } from './closing.ts'
 import { type Opened, reserve, type SessionOrder, triedOf } from './opening.ts'
 import { type Closed, Relay } from './relay.ts'
 import { type Part, RollingReservation } from './reservation.ts'
@@ -24,13 +25,6 @@ export type Beginning = {
 /** How it ended, for the log: `finishReason` names the side that closed it. */
 type Ending = { atMs: number; status: number; errorCode: string | null; finishReason: string | null }
 
-/**
- * How much of a client's frames is parsed, which holds up all others: at once, and again every second. A small one counts as
- * `leastParsedBytes`: it may be answered with an error, which waits for its client.
- */
-const mostParsedBytes = 4 * 1024 * 1024
-const parsedBytesPerSecond = 64 * 1024
-const leastParsedBytes = 1024
 /** How long a provider may take to report what it owes once its client has left. */
 const farewellMs = 10_000
 const switched = 101
@@ -50,13 +44,13 @@ export class Session {
   readonly #adapter: RealtimeAdapter
   readonly #meter: RealtimeMeter
   readonly #reservation: RollingReservation
+  readonly #frames: ClientFrames
   readonly #resolve: (report: Report) => void
   #relay: Relay | null = null
   #ending: Ending | null = null
   /** How the provider is closed once it has said what it owes, at the latest at `byMs`. */
   #farewell: { byMs: number; code: number | null; reason: string; said: boolean } | null = null
   #chargedNano = 0
-  #parsedBytes = 0
 
   constructor(services: Services, beginning: Beginning, startedMs: number) {
     const { id, order, ticket, target, tried, opened } = beginning
@@ -91,6 +85,18 @@ export class Session {
       settle: (part, last) => this.#settlePart(part, last),
       release: ticket => services.admission.release(ticket),
     })
+    this.#frames = new ClientFrames({
+      adapter: this.#adapter,
+      meter: this.#meter,
+      target,
+      reservation: this.#reservation,
+      clock: services.clock,
+      isOver: () => this.#ending !== null,
+      warn: error => this.warn(error),
+      fail: error => (error instanceof GatewayError ? this.stop(error) : this.#fail(error)),
+      pause: () => this.#relay?.pause(),
+      resume: () => this.#relay?.resume(),
+    })
   }
 
   get order(): SessionOrder {
@@ -107,7 +113,7 @@ export class Session {
     this.#reservation.begin(opened.openedMs)
     const { settings } = this.#adapter
     const events = {
-      fromClient: (frame: Buffer) => this.#fromClient(frame),
+      fromClient: (frame: Buffer, pass: (frame: Buffer) => void) => this.#frames.take(frame, pass),
       fromUpstream: (frame: Buffer) => this.#read(frame),
       closed: (closed: Closed) => this.#closed(closed),
     }
@@ -119,14 +125,15 @@ export class Session {
   abandon(): void {
     this.#beginning.opened?.socket.terminate()
     this.#end({ status: 499, errorCode: clientClosed, finishReason: null })
-    this.#finish()
+    void this.#finish()
   }
 
   /** To be called every second or so: ends what is over its limits, renews the reservation. Never rejects. */
   async tick(nowMs: number): Promise<void> {
     try {
       this.#relay?.beat(nowMs)
-      this.#parsedBytes = Math.max(0, this.#parsedBytes - parsedBytesPerSecond)
+      this.#frames.tick()
+      this.#meter.forget(nowMs)
       if (this.#farewell && (nowMs >= this.#farewell.byMs || !this.#meter.owing)) this.#closeUpstream()
       if (this.#ending || !this.#relay) return
       const refusal = this.#outlived(nowMs) ?? this.#overspent(nowMs) ?? (await this.#reservation.renew(nowMs))
@@ -160,40 +167,28 @@ export class Session {
     client.send(this.#adapter.errorEvent(failure.body.error))
     client.close(1011, failure.code)
     this.#end({ status: failure.status, errorCode: failure.code, finishReason: null })
-    client.once('close', () => this.#finish())
-  }
-
-  /** What is sent to the provider in place of a client's frame; null for nothing. */
-  #fromClient(frame: Buffer): Buffer | null {
-    const { opening, guard } = this.#adapter
-    const isOpening = opening !== undefined && !this.#meter.begun
-    const suspicious = guard?.suspects(frame) ? guard : null
-    if (!isOpening && !suspicious) return frame
-    try {
-      this.#parsedBytes += Math.max(frame.length, leastParsedBytes)
-      if (this.#parsedBytes > mostParsedBytes) throw isOpening ? tooEarly(mostParsedBytes) : tooMuch(mostParsedBytes)
-      const refusal = suspicious?.refusal(frame)
-      if (!refusal) return isOpening ? opening(frame, this.#beginning.target) : frame
-      this.warn(refusal)
-      return null
-    } catch (error) {
-      if (error instanceof GatewayError) this.stop(error)
-      else this.#fail(error)
-      return null
-    }
+    client.once('close', () => void this.#finish())
   }
 
   #read(frame: Buffer): void {
     try {
+      const nowMs = this.#services.clock.now()
       const uses = this.#meter.read(frame)
-      if (this.#farewell && !this.#meter.owing) this.#closeUpstream()
-      if (uses.length === 0) return
       this.#reservation.add(uses)
-      const refusal = this.#ending ? null : this.#overspent(this.#services.clock.now())
+      if (this.#farewell) this.#ask()
+      if (this.#ending) return
+      const refusal = uses.length > 0 ? this.#overspent(nowMs) : null
       if (refusal) this.stop(refusal)
+      else if (!this.#reservation.covers(nowMs)) void this.#cover(nowMs)
     } catch (error) {
       this.#fail(error)
     }
+  }
+
+  /** Has what is under way reserved for, or ends the session, and it with it. */
+  async #cover(nowMs: number): Promise<void> {
+    const refusal = await this.#reservation.cover(nowMs)
+    if (refusal) this.stop(refusal)
   }
 
   /** Nobody knows what such a session costs: it ends, and the others of this process go on. */
@@ -213,7 +208,7 @@ export class Session {
       this.#end({ ...fault, finishReason: 'provider_closed' })
       this.#relay!.close('client', code, reason)
     }
-    if (this.#relay!.over) this.#finish()
+    if (this.#relay!.over) void this.#finish()
   }
 
   /** Takes leave of the provider; first it may say what it owes. */
@@ -221,6 +216,11 @@ export class Session {
     if (this.#farewell) return
     this.#relay!.deafen()
     this.#farewell = { byMs: this.#services.clock.now() + farewellMs, code, reason, said: false }
+    this.#ask()
+  }
+
+  /** Asks the provider for what it owes, also for what it began since; closes it once it owes nothing. */
+  #ask(): void {
     if (this.#meter.owing) for (const frame of this.#meter.farewell()) this.#relay!.send('upstream', frame)
     else this.#closeUpstream()
   }
@@ -236,10 +236,10 @@ export class Session {
     this.#ending ??= { atMs: this.#services.clock.now(), ...ending }
   }
 
-  #finish(): void {
+  async #finish(): Promise<void> {
     const { id, order, target } = this.#beginning
     const { atMs, status, errorCode } = this.#ending!
-    this.#reservation.close(atMs)
+    await this.#reservation.close(atMs)
     this.#resolve({
       generationId: id,
       model: target.model.id,

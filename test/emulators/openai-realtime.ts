@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type ProviderSession, refuse, SessionEmulator, type Upgrade } from './sessions.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: events of every shape
@@ -12,6 +13,25 @@ export type Answer = {
   midway?: (session: ProviderSession) => void
   /** False = it goes on until it is cancelled. */
   ends?: boolean
+  /** Spoken slowly, a piece after the other, in telephone quality: its usage is what was said by its end. */
+  speech?: Speech
+}
+
+/** Tokens of sound in one piece, how many pieces there are, and how long each takes. The prompt is text. */
+export type Speech = { promptTokens: number; pieceTokens: number; pieces: number; pieceMs: number }
+
+/** Base64 characters of a token of the model's sound in telephone quality: 8,000 bytes are 20 tokens. */
+const charactersPerToken = (8_000 * 4) / 3 / 20
+
+/** The usage of a spoken answer. */
+function spokenUsage({ promptTokens }: Speech, outputTokens: number) {
+  return {
+    total_tokens: promptTokens + outputTokens,
+    input_tokens: promptTokens,
+    output_tokens: outputTokens,
+    input_token_details: { text_tokens: promptTokens, audio_tokens: 0, cached_tokens: 0 },
+    output_token_details: { text_tokens: 0, audio_tokens: outputTokens },
+  }
 }
 
 /** What a response is said to have used, as the real service writes it. */
@@ -50,6 +70,8 @@ export class RealtimeEmulator {
   readonly provider: SessionEmulator
   /** The answer to every upgrade; null = sessions are taken. */
   refusing: Upgrade | null = null
+  /** Every response that ended, with its usage: whether its client was there to hear of it or not. */
+  readonly reported: Event[] = []
   #answers: Answer[] = []
 
   private constructor(provider: SessionEmulator) {
@@ -57,7 +79,12 @@ export class RealtimeEmulator {
   }
 
   static async start(): Promise<RealtimeEmulator> {
-    const serve = (session: ProviderSession) => new Conversation(session, () => emulator.#answers.shift() ?? {}).begin()
+    const serve = (session: ProviderSession) =>
+      new Conversation(
+        session,
+        () => emulator.#answers.shift() ?? {},
+        response => emulator.reported.push(response),
+      ).begin()
     const emulator = new RealtimeEmulator(
       await SessionEmulator.start(serve, request => emulator.refusing ?? admit(request)),
     )
@@ -124,15 +151,19 @@ function jsonOf(text: string): Event {
 class Conversation {
   readonly #session: ProviderSession
   readonly #nextAnswer: () => Answer
+  readonly #reported: (response: Event) => void
   #settings: Event
   #ids = 0
   #bufferedBytes = 0
-  /** The response under way. */
+  /** The response of the conversation that is under way. */
   #response: Event = null
+  /** All that are under way, with how each is cancelled. */
+  readonly #responses = new Map<string, () => void>()
 
-  constructor(session: ProviderSession, nextAnswer: () => Answer) {
+  constructor(session: ProviderSession, nextAnswer: () => Answer, reported: (response: Event) => void) {
     this.#session = session
     this.#nextAnswer = nextAnswer
+    this.#reported = reported
     const type = session.query.get('intent') === 'transcription' ? 'transcription' : 'realtime'
     this.#settings = {
       type,
@@ -188,8 +219,7 @@ class Conversation {
         this.#respond(event)
         break
       case 'response.cancel':
-        if (!this.#response) throw new Refusal('response_cancel_not_active', 'No response is active.')
-        this.#done('cancelled', cancelledUsage)
+        this.#cancel(event.response_id ?? this.#response?.id)
         break
       default:
         throw new Refusal('invalid_value', `Invalid value: '${event.type}'.`)
@@ -240,16 +270,23 @@ class Conversation {
   }
 
   #respond(event: Event): void {
-    if (this.#response) throw new Refusal('conversation_already_has_active_response', 'A response is under way.')
-    const { status = 'completed', usage = usualUsage, midway, ends = true } = this.#nextAnswer()
+    const isOutside = event.response?.conversation === 'none'
+    if (this.#response && !isOutside)
+      throw new Refusal('conversation_already_has_active_response', 'A response is under way.')
+    const { status = 'completed', usage = usualUsage, midway, ends = true, speech } = this.#nextAnswer()
     const id = this.#id('resp')
-    this.#response = { object: 'realtime.response', id, status: 'in_progress', output: [], usage: null }
-    this.#say({ type: 'response.created', response: this.#response })
+    const conversationId = isOutside ? null : 'conv_1'
+    const head = { object: 'realtime.response', id, conversation_id: conversationId, output: [], usage: null }
+    const response = { ...head, status: 'in_progress' }
+    if (!isOutside) this.#response = response
+    this.#responses.set(id, () => this.#done(response, 'cancelled', cancelledUsage))
+    this.#say({ type: 'response.created', response })
     const limits = [{ name: 'tokens', limit: 40_000, remaining: 39_747, reset_seconds: 0.4 }]
     this.#say({ type: 'rate_limits.updated', rate_limits: limits })
     const item = { id: this.#id('item'), type: 'message', role: 'assistant', status: 'in_progress', content: [] }
     const where = { response_id: id, item_id: item.id, output_index: 0 }
     this.#say({ type: 'response.output_item.added', ...where, item })
+    if (speech) return void this.#speak(response, where, speech)
     const isText = event.response?.output_modalities?.[0] === 'text' || this.#settings.output_modalities[0] === 'text'
     const delta = isText
       ? { type: 'response.output_text.delta', delta: 'Hello ' }
@@ -260,17 +297,40 @@ class Conversation {
     this.#say({ ...delta, ...where, content_index: 0 })
     this.#say({ type: `${delta.type.replace('delta', 'done')}`, ...where, content_index: 0 })
     this.#say({ type: 'response.output_item.done', ...where, item: { ...item, status } })
-    this.#done(status, usage)
+    this.#done(response, status, usage)
   }
 
-  #done(status: string, usage: unknown): void {
+  /** Speaks until all is said, somebody cancels it, or nobody is there. */
+  async #speak(response: Event, where: object, speech: Speech): Promise<void> {
+    const { pieceTokens, pieces, pieceMs } = speech
+    const piece = soundOf('A'.repeat(Math.ceil(charactersPerToken * pieceTokens)))
+    let said = 0
+    const end = (status: string) => this.#done(response, status, spokenUsage(speech, said * pieceTokens))
+    this.#responses.set(response.id, () => end('cancelled'))
+    while (said < pieces && this.#responses.has(response.id)) {
+      this.#say({ ...piece, ...where })
+      said++
+      await sleep(pieceMs)
+    }
+    if (this.#responses.has(response.id)) end('completed')
+  }
+
+  #cancel(id: string | undefined): void {
+    const cancel = this.#responses.get(String(id))
+    if (!cancel) throw new Refusal('response_cancel_not_active', 'No response is active.')
+    cancel()
+  }
+
+  #done(response: Event, status: string, usage: unknown): void {
+    this.#responses.delete(response.id)
+    if (this.#response?.id === response.id) this.#response = null
     const error = status === 'failed' ? { type: 'server_error', code: null } : null
     const details = status === 'completed' ? null : { type: status, ...(error && { error }) }
-    this.#say({ type: 'response.done', response: { ...this.#response, status, status_details: details, usage } })
-    this.#response = null
+    this.#say({ type: 'response.done', response: { ...response, status, status_details: details, usage } })
   }
 
   #say({ type, ...event }: Event): void {
+    if (type === 'response.done') this.#reported(event.response)
     this.#session.send({ type, event_id: this.#id('event'), ...event })
   }
 

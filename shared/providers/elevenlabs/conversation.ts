@@ -18,6 +18,10 @@ const clock: RealtimeMeter = {
   sessionSeconds: null,
   owing: false,
   begun: true,
+  underWay: [],
+  asks: () => null,
+  sent: () => {},
+  forget: () => {},
   read: () => [],
   farewell: () => [],
 }

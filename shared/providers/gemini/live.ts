@@ -1,10 +1,9 @@
 import { type ErrorBody, GatewayError } from '../../base/errors.ts'
 import { nameOf } from '../../base/json.ts'
-import type { Usage } from '../../base/usage.ts'
 import { withModel } from '../first-frame.ts'
 import { findValue } from '../json-value.ts'
-import type { RealtimeAdapter, RealtimeMeter, RealtimeUse } from '../realtime-contract.ts'
-import { growth, liveUsage } from './live-usage.ts'
+import type { RealtimeAdapter } from '../realtime-contract.ts'
+import { Meter } from './live-meter.ts'
 
 /**
  * Google's Live API: JSON messages, Google's own in binary frames, the model in the client's `setup`, and a usage with
@@ -39,56 +38,6 @@ function checkTools(tools: unknown): void {
     if (other === undefined) continue
     const message = `Sessions take functions, code execution and URL context as tools, and no \`${nameOf([other])}\`.`
     throw new GatewayError('unsupported_capability', message, { param: 'setup.tools' })
-  }
-}
-
-const nothing: readonly RealtimeUse[] = []
-const setupComplete = Buffer.from('"setupComplete"')
-const usageMetadata = Buffer.from('"usageMetadata"')
-/** Signs of an answer, and of its end: in texts their quotes are escaped, in sound there are none. */
-const answering = ['"modelTurn"', '"toolCall"'].map(text => Buffer.from(text))
-const ends = ['"turnComplete"', '"toolCall"'].map(text => Buffer.from(text))
-
-class Meter implements RealtimeMeter {
-  readonly ownClock = false
-  readonly sessionSeconds = null
-  begun = false
-  owing = false
-  /** What was reported of the answer under way; null = nothing yet. */
-  #reported: Usage | null = null
-
-  farewell(): readonly string[] {
-    return []
-  }
-
-  read(frame: Buffer): readonly RealtimeUse[] {
-    if (!this.begun && frame.includes(setupComplete)) this.begun = true
-    if (!this.owing && answering.some(sign => frame.includes(sign))) this.owing = true
-    const uses = frame.includes(usageMetadata) ? this.#count(frame) : nothing
-    if (this.#reported && ends.some(sign => frame.includes(sign))) this.#reported = null
-    return uses
-  }
-
-  /**
-   * Each answer has a usage of its own, with all that was said before in its prompt. Another report of the same answer stands
-   * in place of the one before it: what it has more is counted.
-   */
-  #count(frame: Buffer): readonly RealtimeUse[] {
-    const usage = liveUsage(messageOf(frame).usageMetadata)
-    if (!usage) return nothing
-    this.owing = false
-    const before = this.#reported?.prompt_tokens === usage.prompt_tokens ? this.#reported : null
-    if (!before || usage.completion_tokens > before.completion_tokens) this.#reported = usage
-    const counted = before ? growth(before, usage) : usage
-    return counted.total_tokens > 0 ? [{ upstreamModel: null, usage: counted }] : nothing
-  }
-}
-
-function messageOf(frame: Buffer): { usageMetadata?: unknown } {
-  try {
-    return JSON.parse(frame.toString()) ?? {}
-  } catch {
-    return {}
   }
 }
 

@@ -1,9 +1,10 @@
 import { newId } from '../../base/ids.ts'
 import { withModel } from '../first-frame.ts'
-import type { RealtimeAdapter, RealtimeMeter, RealtimeUse } from '../realtime-contract.ts'
+import type { Ask, RealtimeAdapter, RealtimeMeter, RealtimeUse, Work } from '../realtime-contract.ts'
+import { Answers, addContent, noContent, workOf } from '../session-answers.ts'
 import { toolGuard } from '../session-tools.ts'
 import { isObject, type Json } from './json.ts'
-import { eventOf, nameOf, secondsOf, tokensUsed } from './realtime.ts'
+import { eventOf, nameOf, secondsOf, tokensUsed } from './realtime-usage.ts'
 
 /**
  * OpenAI's Live API: JSON events in text frames, the model in the client's `session.start`, paid by the length of the
@@ -23,9 +24,15 @@ export const live: RealtimeAdapter = {
 
 /** How most frames begin: they are sound and report nothing. */
 const sound = '{"type":"session.output_audio.delta"'
-/** One of these is in every event that begins or ends the session or reports a use. */
-const marks = /"(?:usage|session\.(?:started|closed))"/
+/** One of these is in every event that begins or ends the session, or tells of a task of another model. */
+const marks = /"(?:usage|session\.(?:started|updated|closed)|response\.event)"/
 const nothing: readonly RealtimeUse[] = []
+/** What the client says is no text. */
+const heard = Buffer.from('"session.input_audio.append"')
+/** In every frame that asks for a task. */
+const asking = /"response\.create"|\\u00[2-7][\da-f]/i
+/** What a task is thought to be told of what was said: the text of 250 words a minute, and instructions of the provider's. */
+const told = { tokensPerSecond: 6, tokens: 2_000 }
 const ends = ['response.completed', 'response.incomplete', 'response.failed']
 
 class Meter implements RealtimeMeter {
@@ -33,6 +40,12 @@ class Meter implements RealtimeMeter {
   begun = false
   #closed = false
   #seconds: number | null = null
+  readonly #tasks = new Answers()
+  /** The bytes of the client's texts so far. */
+  #textBytes = 0
+  /** Which model the settings delegate to; '' = none is named, which is as dear as any. */
+  #delegate = ''
+  #isLeft = false
 
   /** Nothing is paid for a session that the provider never started. */
   get sessionSeconds(): number | null {
@@ -43,7 +56,26 @@ class Meter implements RealtimeMeter {
     return this.begun && !this.#closed
   }
 
+  get underWay(): readonly Work[] {
+    return this.#tasks.underWay
+  }
+
+  asks(frame: Buffer): Ask | null {
+    return asking.test(frame.toString('latin1')) ? { work: this.#task(this.#delegate), certain: true } : null
+  }
+
+  sent(frame: Buffer, ask: Ask | null, nowMs: number): void {
+    if (ask) this.#tasks.ask(ask, nowMs)
+    if (!frame.includes(heard)) this.#textBytes += frame.length
+  }
+
+  forget(nowMs: number): void {
+    this.#tasks.forget(nowMs)
+  }
+
   farewell(): readonly string[] {
+    if (this.#isLeft) return []
+    this.#isLeft = true
     return [JSON.stringify({ type: 'session.close' })]
   }
 
@@ -54,7 +86,30 @@ class Meter implements RealtimeMeter {
     if (event.type === 'session.started') this.begun = true
     if (event.type === 'session.closed') this.#closed = true
     if (event.type === 'session.usage.updated' || event.type === 'session.closed') this.#lasted(event.usage)
-    return isObject(event.event) ? delegated(event, event.event) : nothing
+    this.#settings(event.session)
+    if (!isObject(event.event)) return nothing
+    if (event.type === 'response.event') this.#follow(event.event, event.delegation_id)
+    return delegated(event, event.event)
+  }
+
+  #settings(session: unknown): void {
+    const delegation = isObject(session) ? session.delegation : null
+    if (isObject(delegation) && isObject(delegation.responses))
+      this.#delegate = nameOf(delegation.responses.model) ?? ''
+  }
+
+  /** Counts what passes of a task. */
+  #follow({ type, response, delta }: Json, id: unknown): void {
+    if (ends.includes(String(type))) this.#tasks.end(id)
+    else if (type === 'response.created' && isObject(response))
+      this.#tasks.begin(id, this.#task(nameOf(response.model) ?? ''))
+    else if (typeof delta === 'string') this.#tasks.see(id, { textBytes: Buffer.byteLength(delta) })
+  }
+
+  #task(upstreamModel: string): Work {
+    const textTokens = told.tokens + told.tokensPerSecond * (this.#seconds ?? 0)
+    const prompt = addContent(noContent(), { textTokens, textBytes: this.#textBytes })
+    return workOf(prompt, { upstreamModel, speaks: false })
   }
 
   /** The whole length until now, and never less than it was. */
