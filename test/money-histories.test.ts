@@ -5,6 +5,7 @@ import { checkLedger, openReservations } from '../shared/wallet/check.ts'
 import { keepPartitions } from '../shared/wallet/partitions.ts'
 import { reconcile } from '../shared/wallet/upkeep.ts'
 import { freshStores, type Stores } from './support/gateway.ts'
+import { spendKinds } from './support/money.ts'
 import { fixedNano, picoPerOutputToken, price, spendOf, World } from './support/history.ts'
 
 const endOfTime = Date.parse('9999-12-31T00:00:00Z')
@@ -142,7 +143,7 @@ async function invariants(): Promise<void> {
       atMost('spend', Number(spentNano), (capNano ?? Infinity) + (truth.slack.get(`${keyId}:${month}`) ?? 0))
   }
   const charges = await db.ledgerEntry.findMany({
-    where: { organisationId: { in: world.spenders.map(it => it.organisationId) }, kind: 'charge' },
+    where: { organisationId: { in: world.spenders.map(it => it.organisationId) }, kind: { in: [...spendKinds] } },
   })
   const booked = [...truth.charges].filter(([, charge]) => charge.booked)
   equal('charges', charges.length, booked.length)

@@ -3,7 +3,7 @@ import type { Features } from '../kinds/features.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
 import { counted, type Delivered } from './delivered.ts'
-import { maxMediaTokens, withinContext } from './prompt-bound.ts'
+import { maxMediaTokens, promptTokensBound, withinContext } from './prompt-bound.ts'
 
 /** How fast a model is taken to write where nothing faster was observed. */
 const minTokensPerSecond = 100
@@ -35,12 +35,12 @@ export type Abandoned<K extends DirectKind> = {
 export async function abandonedUsage<K extends DirectKind>(call: Abandoned<K>): Promise<Usage> {
   const { kind, body, features, target, delivered, reported } = call
   const estimate = await counted(kind, body, delivered)
-  const { images, sound, documents } = maxMediaTokens(features.media, target)
+  const { images, sound } = maxMediaTokens(features.media, target)
   const { audio_tokens = 0, image_tokens = 0 } = estimate.prompt_tokens_details ?? {}
   const textTokens = estimate.prompt_tokens - audio_tokens - image_tokens
   const bound = {
-    prompt_tokens: withinContext(textTokens + images + sound + documents, target),
-    prompt_tokens_details: { audio_tokens: withinContext(sound, target), image_tokens: withinContext(images, target) },
+    prompt_tokens: promptTokensBound({ textTokensBound: textTokens, media: features.media }, target),
+    prompt_tokens_details: { audio_tokens: withinContext(sound, target), image_tokens: Number.isFinite(images) ? images : withinContext(images, target) },
   }
   const prompt = reported && reported.prompt_tokens > 0 ? promptOf(reported) : bound
   const completion_tokens = Math.max(estimate.completion_tokens, reported?.completion_tokens ?? 0, hiddenTokens(call))

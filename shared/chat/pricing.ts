@@ -9,12 +9,13 @@ import type { DirectKind } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
 import type { Bound } from '../wallet/admission.ts'
 import { promptTokensBound } from './prompt-bound.ts'
-import { stretchTokens } from './stretches.ts'
 
 const million = 1_000_000n
 /** Output a request is expected to have when nobody said, and the most it is expected to use of what it asked for. */
 const usualOutputTokens = 512
 const mostOutputTokens = 4_096
+/** Reasoning that no limit bounds is reserved for so many tokens at a time. */
+export const stretchTokens = 16_384
 /** What an image of about a megapixel is counted as. */
 const tokensPerImage = 1_290
 

@@ -35,9 +35,14 @@ export function withinContext(tokens: number, target: Target): number {
 
 /**
  * The most prompt tokens that a target can bill for a request. Text has at most as many tokens as bytes; what the limits of
- * `shared/catalog/traits.ts` and the measured sizes do not bound, the model's context does.
+ * `shared/catalog/traits.ts` and the measured sizes do not bound, the model's context does. Pictures may be billed as more tokens
+ * than they take in the context (a model's price for them is then written as a number of tokens).
  */
-export function promptTokensBound({ textTokensBound, media }: Features, target: Target): number {
+export function promptTokensBound(
+  { textTokensBound, media }: Pick<Features, 'textTokensBound' | 'media'>,
+  target: Target,
+): number {
   const { images, sound, documents } = maxMediaTokens(media, target)
-  return withinContext(textTokensBound + images + sound + documents, target)
+  const others = withinContext(textTokensBound + sound + documents, target)
+  return Number.isFinite(images) ? others + images : withinContext(images, target)
 }

@@ -5,6 +5,7 @@ import { authorise, type Scope } from '../keys/policy.ts'
 import type { Ticket } from '../wallet/admission.ts'
 import { spenderOf } from '../wallet/spender.ts'
 import type { RunServices } from './base-run.ts'
+import { stretchTokens } from './pricing.ts'
 
 /** Reserves `nano` beside the ticket of a running request, under an id of its own. Throws 401, 402, 403, 503. */
 export function reserveBeside(
@@ -22,8 +23,6 @@ export function reserveBeside(
   })
 }
 
-/** Reasoning that no limit bounds is reserved for so many tokens at a time. */
-export const stretchTokens = 16_384
 /** Faster than any model reasons: what may have been produced by a moment is never more. */
 const maxTokensPerSecond = 500
 /** A stretch is reserved so long before it can be needed. */

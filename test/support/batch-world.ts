@@ -18,7 +18,7 @@ import {
   uploadInput,
 } from './batches.ts'
 import { type Account, freshStores, type Gateway, type Stores, startGateway } from './gateway.ts'
-import { moneyEnvironment } from './money.ts'
+import { moneyEnvironment, spendKinds } from './money.ts'
 
 /** What a line of this name is answered; `times` counts how often it was asked. */
 export type Answers = (asked: string, times: number) => Reply
@@ -90,7 +90,7 @@ export class BatchWorld {
       ...(await this.gateway.settled()),
     ]
     const { db, accounts } = this.gateway.services
-    const where = { organisationId, kind: 'charge' } as const
+    const where = { organisationId, kind: { in: [...spendKinds] } }
     const { _sum } = await db.ledgerEntry.aggregate({ where, _sum: { amountNano: true } })
     const sums = [costNano(results), Math.round(batch.cost_usd! * 1e9), 0 - Number(_sum.amountNano ?? 0n)]
     if (new Set(sums).size > 1) faults.push(`lines, batch and ledger say it cost ${sums.join(', ')}`)

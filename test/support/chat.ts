@@ -7,6 +7,7 @@ import type { Emulator } from '../emulators/emulator.ts'
 import { startGeminiEmulator } from '../emulators/gemini.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
 import { type Account, eventually, freshStores, type Gateway, startGateway } from './gateway.ts'
+import { spendKinds } from './money.ts'
 
 /** A gateway in front of an emulated upstream of each protocol; OpenRouter is a second provider of many models. */
 export type World = {
@@ -96,7 +97,7 @@ export async function chargedNano({ gateway }: Pick<World, 'gateway'>, { organis
   if (breaches.length > 0) throw new Error(breaches.join('\n'))
   const view = await gateway.services.accounts.view(organisationId)
   if (view.reservedNano !== 0n) throw new Error(`${view.reservedNano} nano-dollars are still reserved`)
-  const where = { organisationId, kind: 'charge' } as const
+  const where = { organisationId, kind: { in: [...spendKinds] } }
   const { _sum } = await gateway.services.db.ledgerEntry.aggregate({ where, _sum: { amountNano: true } })
   return 0 - Number(_sum.amountNano ?? 0n)
 }

@@ -8,6 +8,7 @@ import { Emulator, type Recorded, type Reply } from '../emulators/emulator.ts'
 import { saying } from './chat.ts'
 import { type ProviderName, prices, prompt, whole } from './fault-replies.ts'
 import { type Account, eventually, freePort, freshStores, type Gateway, startGateway } from './gateway.ts'
+import { spendKinds } from './money.ts'
 
 /** What no client may ever see. */
 export const upstreamSecret = 'upstream-secret-0123456789'
@@ -211,7 +212,7 @@ export async function bookedOf({ gateway }: FaultWorld, { organisationId }: Acco
 
 /** What an organisation was charged altogether for what is booked. */
 export async function paidNano({ gateway }: FaultWorld, { organisationId }: Account): Promise<number> {
-  const where = { organisationId, kind: 'charge' } as const
+  const where = { organisationId, kind: { in: [...spendKinds] } }
   const { _sum } = await gateway.services.db.ledgerEntry.aggregate({ where, _sum: { amountNano: true } })
   return 0 - Number(_sum.amountNano ?? 0n)
 }

@@ -6,6 +6,9 @@ import { commands } from '../../api/operator/commands.ts'
 import { parseCommand } from '../../api/operator/parse.ts'
 import type { Services } from '../../shared/services.ts'
 
+/** The kinds of ledger entries that are spend. */
+export const spendKinds = ['charge', 'excess'] as const
+
 /** A clock that stands still until a test moves it. */
 export type TestClock = { now(): number; advance(ms: number): void; set(iso: string): void }
 

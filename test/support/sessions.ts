@@ -8,7 +8,7 @@ import { openReservations } from '../../shared/wallet/check.ts'
 import { type ProviderSession, SessionEmulator } from '../emulators/sessions.ts'
 import { breaches } from './chaos.ts'
 import { type Account, eventually, type Gateway, type Stores, startGateway, untilBooked } from './gateway.ts'
-import { type TestClock, testClock } from './money.ts'
+import { spendKinds, type TestClock, testClock } from './money.ts'
 
 /** Paid by the token, and by the minute. */
 export const byToken = 'gpt-realtime-2.1'
@@ -251,7 +251,7 @@ export async function spentNano(
   const found = await breaches(services)
   if (found.length > 0) throw new Error(found.join('\n'))
   const { organisationId } = account
-  const where = { organisationId, kind: 'charge' } as const
+  const where = { organisationId, kind: { in: [...spendKinds] } }
   const { _sum } = await services.db.ledgerEntry.aggregate({ where, _sum: { amountNano: true } })
   const { reservedNano } = await services.accounts.view(organisationId)
   if (reservedNano !== 0n) throw new Error(`${reservedNano} nano-dollars are still reserved`)
