@@ -38,7 +38,12 @@ const below = {
   messages: [
     { role: 'system', content: [marked] },
     { role: 'user', content: 'Draw.', priority: 'high' },
-    { role: 'assistant', content: 'Here.', images: [{ image_url: { url: 'https://example.com/b.png' } }] },
+    {
+      ...{ role: 'assistant', content: 'Here.', images: [{ image_url: { url: 'https://example.com/b.png' } }] },
+      annotations: [
+        { type: 'file', file: { content: [{ type: 'image_url', image_url: { url: 'https://example.com/c.png' } }] } },
+      ],
+    },
     { role: 'user', content: [marked, { type: 'image_url', image_url: image }], cache_control: { ttl: '1h' } },
   ],
   tools: [{ type: 'function', function: { name: 'w' }, cache_control: { ttl: '1h' }, web_search: { depth: 'deep' } }],
@@ -123,7 +128,7 @@ for (const { provider } of served.filter(({ kind }) => kind === 'chat')) {
   test(`dropped and named: what costs extra below the top level, to ${provider.name}`, t => {
     const request = requestOf(provider, 'chat', { ...plain.chat, ...below, stream: true }, true)
     const text = String(request.body)
-    for (const word of ['1h', 'ultra', 'resize', 'ocr', '"priority"', 'b.png', 'web_search', 'include_extras'])
+    for (const word of ['1h', 'ultra', 'resize', 'ocr', '"priority"', 'b.png', 'c.png', 'web_search', 'include_extras'])
       t.false(text.includes(word), word)
     const takesMarks = provider.quirks?.cache_control === true || provider.protocol === 'anthropic'
     const mark = takesMarks ? 'cache_control.ttl' : 'cache_control'
@@ -136,6 +141,7 @@ for (const { provider } of served.filter(({ kind }) => kind === 'chat')) {
         'messages.content.image_url.detail',
         'messages.content.image_url.resize',
         'messages.content.ocr',
+        'messages.annotations',
         'messages.images',
         'messages.priority',
         'stream_options.include_extras',

@@ -33,7 +33,7 @@ export const allowedFields: Record<DirectKind, ReadonlySet<string>> = {
 }
 
 const messageFields = words(`
-  role content name refusal audio tool_calls tool_call_id function_call prefix partial annotations
+  role content name refusal audio tool_calls tool_call_id function_call prefix partial
   reasoning reasoning_content reasoning_details cache_control`)
 const partFields = words('type text refusal image_url input_audio file cache_control')
 const imageFields = words('url detail')
