@@ -40,6 +40,7 @@ const imageFields = words('url detail')
 const soundFields = words('data format')
 const fileFields = words('file_data file_id filename')
 const toolFields = words('type function custom cache_control')
+const markFields = words('type ttl')
 const details = words('auto low high original')
 const optionFields: Record<string, ReadonlySet<string>> = {
   stream_options: words('include_usage include_obfuscation'),
@@ -114,9 +115,10 @@ class Cleaner {
       this.dropped.add(name)
       return undefined
     }
-    if (mark.ttl === undefined || mark.ttl === pricedTtl) return mark
+    const own = this.only(mark, markFields, name)
+    if (own.ttl === undefined || own.ttl === pricedTtl) return own
     this.dropped.add(`${name}.ttl`)
-    return { ...mark, ttl: undefined }
+    return { ...own, ttl: undefined }
   }
 
   only(value: Json, allowed: ReadonlySet<string>, path: string): Json {
