@@ -75,6 +75,20 @@ test.serial('completed: the request log finds it by its own id and by its answer
   }
 })
 
+test.serial('completed without what costs extra; 400 for a search', async t => {
+  const { live } = await world.gateway.account()
+  const job = await submitDelayed(world, live, delayed('Hurry', { service_tier: 'priority', store: true, invented: 1 }))
+  const { status, result, cost_usd } = await ended(live, job.id)
+  t.is(status, 'completed')
+  t.is(cost_usd, expectedNano(result.usage) / 1e9)
+  const { service_tier, store, invented } = world.upstream.requests.at(-1)!.body
+  t.deepEqual([service_tier, store, invented], ['default', false, undefined])
+  const refused = await world.gateway.fetch(path, { key: live, body: delayed('Find', { plugins: [{ id: 'web' }] }) })
+  t.is(refused.status, 400)
+  const { error } = (await refused.json()) as { error: { param: string } }
+  t.is(error.param, 'body.plugins')
+})
+
 test.serial('completed in six hours: at half the price', async t => {
   const account = await world.gateway.account()
   const job = await submitDelayed(world, account.live, delayed('Cheaper', {}, '6h'))

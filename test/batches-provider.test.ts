@@ -84,6 +84,21 @@ for (const [name, model, emulator] of [
     t.is(await chargedNano(world, account), costNano(results))
   })
 
+  test.serial(`handed to ${name}: without what costs extra, at the batch price`, async t => {
+    const account = await world.gateway.account()
+    const lines = hello(model, 2).map(line => ({
+      ...line,
+      body: { ...line.body, service_tier: 'priority', store: true, speed: 'fast', invented_tomorrow: 1 },
+    }))
+    const { batch, results } = await hurried(doorOf(account), await created(doorOf(account), lines))
+    t.is(batch.provider, name.toLowerCase())
+    const sent = emulator().emulator.requests.map(({ raw }) => raw.toString())
+    t.true(sent.some(text => text.includes('Hello number 1')))
+    for (const text of sent) t.notRegex(text, /priority|"store":true|speed|invented_tomorrow/)
+    const { body } = results.output[0]!.response!
+    t.is(Math.round(body.usage.cost * 1e9), expectedNano(model, body.usage, { percent: -47.5 }))
+  })
+
   test.serial(
     `handed to ${name}: what it refuses is in the error file, what it did not come to the gateway runs`,
     async t => {

@@ -33,12 +33,17 @@ const unpriced: Record<string, unknown> = {
 }
 
 const image = { url: 'https://example.com/a.png', detail: 'ultra', resize: 1 }
-const marked = { type: 'text', text: 'a', cache_control: { type: 'ephemeral', ttl: '1h' }, ocr: 'best' }
+const marked = { type: 'text', text: 'a', cache_control: { type: 'ephemeral', ttl: '1h', region: 'moon' }, ocr: 'best' }
 const below = {
   messages: [
     { role: 'system', content: [marked] },
     { role: 'user', content: 'Draw.', priority: 'high' },
-    { role: 'assistant', content: 'Here.', images: [{ image_url: { url: 'https://example.com/b.png' } }] },
+    {
+      ...{ role: 'assistant', content: 'Here.', images: [{ image_url: { url: 'https://example.com/b.png' } }] },
+      annotations: [
+        { type: 'file', file: { content: [{ type: 'image_url', image_url: { url: 'https://example.com/c.png' } }] } },
+      ],
+    },
     { role: 'user', content: [marked, { type: 'image_url', image_url: image }], cache_control: { ttl: '1h' } },
   ],
   tools: [{ type: 'function', function: { name: 'w' }, cache_control: { ttl: '1h' }, web_search: { depth: 'deep' } }],
@@ -123,7 +128,18 @@ for (const { provider } of served.filter(({ kind }) => kind === 'chat')) {
   test(`dropped and named: what costs extra below the top level, to ${provider.name}`, t => {
     const request = requestOf(provider, 'chat', { ...plain.chat, ...below, stream: true }, true)
     const text = String(request.body)
-    for (const word of ['1h', 'ultra', 'resize', 'ocr', '"priority"', 'b.png', 'web_search', 'include_extras'])
+    for (const word of [
+      '1h',
+      'ultra',
+      'resize',
+      'ocr',
+      '"priority"',
+      'b.png',
+      'c.png',
+      'web_search',
+      'include_extras',
+      'moon',
+    ])
       t.false(text.includes(word), word)
     const takesMarks = provider.quirks?.cache_control === true || provider.protocol === 'anthropic'
     const mark = takesMarks ? 'cache_control.ttl' : 'cache_control'
@@ -133,9 +149,11 @@ for (const { provider } of served.filter(({ kind }) => kind === 'chat')) {
       [
         `messages.${mark}`,
         `messages.content.${mark}`,
+        ...(takesMarks ? ['messages.content.cache_control.region'] : []),
         'messages.content.image_url.detail',
         'messages.content.image_url.resize',
         'messages.content.ocr',
+        'messages.annotations',
         'messages.images',
         'messages.priority',
         'stream_options.include_extras',

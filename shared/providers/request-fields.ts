@@ -33,13 +33,14 @@ export const allowedFields: Record<DirectKind, ReadonlySet<string>> = {
 }
 
 const messageFields = words(`
-  role content name refusal audio tool_calls tool_call_id function_call prefix partial annotations
+  role content name refusal audio tool_calls tool_call_id function_call prefix partial
   reasoning reasoning_content reasoning_details cache_control`)
 const partFields = words('type text refusal image_url input_audio file cache_control')
 const imageFields = words('url detail')
 const soundFields = words('data format')
 const fileFields = words('file_data file_id filename')
 const toolFields = words('type function custom cache_control')
+const markFields = words('type ttl')
 const details = words('auto low high original')
 const optionFields: Record<string, ReadonlySet<string>> = {
   stream_options: words('include_usage include_obfuscation'),
@@ -114,9 +115,10 @@ class Cleaner {
       this.dropped.add(name)
       return undefined
     }
-    if (mark.ttl === undefined || mark.ttl === pricedTtl) return mark
+    const own = this.only(mark, markFields, name)
+    if (own.ttl === undefined || own.ttl === pricedTtl) return own
     this.dropped.add(`${name}.ttl`)
-    return { ...mark, ttl: undefined }
+    return { ...own, ttl: undefined }
   }
 
   only(value: Json, allowed: ReadonlySet<string>, path: string): Json {
