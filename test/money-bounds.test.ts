@@ -4,17 +4,18 @@ import test from 'ava'
 import { blockExceeded } from '../shared/alerts/excesses.ts'
 import type { Usage } from '../shared/base/usage.ts'
 import { messageReply } from './emulators/anthropic.ts'
-import { json, type Reply } from './emulators/emulator.ts'
-import { chargedNano, dataOf, expectedNano, saying, startWorld, type World } from './support/chat.ts'
+import { type Emulator, json, type Reply } from './emulators/emulator.ts'
+import { startOpenAiEmulator } from './emulators/openai.ts'
+import { chargedNano, expectedNano, saying, startWorld, type World } from './support/chat.ts'
 import { pdfOfPages } from './support/documents.ts'
 import type { Account } from './support/gateway.ts'
 import { answerOf } from './support/media.ts'
-import { spendKinds } from './support/money.ts'
 import { sound } from './support/sounds.ts'
 
 let world: World
 let files: Server
 let filesUrl: string
+let xai: Emulator
 const pdf = pdfOfPages(3)
 
 test.before(async () => {
@@ -24,9 +25,9 @@ test.before(async () => {
   }).listen(0, '127.0.0.1')
   await new Promise(resolve => files.once('listening', resolve))
   filesUrl = `http://127.0.0.1:${(files.address() as AddressInfo).port}`
-  world = await startWorld({ ALLOW_PRIVATE_URLS: 'true', XAI_API_KEY: 'xai-key-0123456789' }, undefined, openai => ({
-    XAI_BASE_URL: `${openai}/v1`,
-  }))
+  xai = await startOpenAiEmulator()
+  const settings = { XAI_API_KEY: 'xai-key-0123456789', XAI_BASE_URL: `${xai.url}/v1` }
+  world = await startWorld({ ALLOW_PRIVATE_URLS: 'true', ...settings })
 })
 test.beforeEach(() => {
   for (const upstream of [world.openai, world.anthropic]) upstream.reset()
@@ -34,6 +35,7 @@ test.beforeEach(() => {
 test.after.always(async () => {
   files?.close()
   await world?.close()
+  await xai?.close()
 })
 
 const chat = '/v1/chat/completions'
@@ -112,7 +114,10 @@ test.serial('200 for a small wallet: a document by URL is fetched, measured and 
 
 test.serial('402 for a small wallet: a document whose size cannot be told may fill the whole context', async t => {
   const account = await world.gateway.account({ usd: '0.1' })
-  for (const path of [`${filesUrl}/unreadable.pdf`, `data:application/pdf;base64,${Buffer.from('%PDF-').toString('base64')}`]) {
+  for (const path of [
+    `${filesUrl}/unreadable.pdf`,
+    `data:application/pdf;base64,${Buffer.from('%PDF-').toString('base64')}`,
+  ]) {
     const body = saying('claude-opus-4-6', [document(path)], { max_tokens: 16, provider: { only: ['anthropic'] } })
     t.is((await world.gateway.fetch(chat, { key: account.live, body })).status, 402)
   }
@@ -144,11 +149,16 @@ test.serial('the balance stays above zero: thirty documents at once on a wallet 
   const account = await world.gateway.account({ usd: '0.05' })
   const content = [{ type: 'text', text: 'Read' }, document(`${filesUrl}/small.pdf`)]
   const body = saying('claude-opus-4-6', content, { max_tokens: 16, provider: { only: ['anthropic'] } })
-  const usage = { input_tokens: 3 * 4_784, output_tokens: 5 }
+  const usage = { input_tokens: 3 * 1_568, output_tokens: 5 }
   world.anthropic.next(...Array.from({ length: 30 }, () => messageReply({ usage })))
-  const answers = await Promise.all(Array.from({ length: 30 }, () => world.gateway.fetch(chat, { key: account.live, body })))
+  const answers = await Promise.all(
+    Array.from({ length: 30 }, () => world.gateway.fetch(chat, { key: account.live, body })),
+  )
   const statuses = new Set(answers.map(({ status }) => status))
-  t.true([...statuses].every(status => status === 200 || status === 402), [...statuses].join())
+  t.true(
+    [...statuses].every(status => status === 200 || status === 402),
+    [...statuses].join(),
+  )
   await chargedNano(world, account)
   const { balanceNano } = await world.gateway.services.accounts.view(account.organisationId)
   t.true(balanceNano >= 0n, String(balanceNano))
@@ -183,12 +193,11 @@ test.serial('what a provider bills beyond every bound is booked apart, alerted, 
 test.serial('200 at its real price where reasoning is not bounded by the limit, for a key with a cap', async t => {
   const account = await world.gateway.account({ monthly_spend_cap_usd: 1_000 })
   const usage = usageOf(20, 12_010, { completion_tokens_details: { reasoning_tokens: 12_000 } })
-  world.openai.next(using({ ...usage, completion_tokens: 10 }))
+  xai.next(using({ ...usage, completion_tokens: 10 }))
   const body = saying('grok-4.3', 'Think', { max_tokens: 16, provider: { only: ['xai'] } })
   t.is((await world.gateway.fetch(chat, { key: account.live, body })).status, 200)
   t.is(await chargedNano(world, account), expectedNano('grok-4.3', usage, { provider: 'xai' }))
   t.is(await excessNano(account), 0)
-  t.deepEqual(spendKinds, ['charge', 'excess'])
 })
 
 test.serial('a document by URL in a delayed job is reserved by its size', async t => {
@@ -200,8 +209,4 @@ test.serial('a document by URL in a delayed job is reserved by its size', async 
   }
   t.is((await submit('small.pdf')).status, 202)
   t.is((await submit('unreadable.pdf')).status, 402)
-})
-
-test('the events of a stream are told apart', t => {
-  t.deepEqual(dataOf('data: {"a":1}\n\ndata: [DONE]\n\n'), [{ a: 1 }, '[DONE]'])
 })

@@ -5,8 +5,8 @@ import { checkLedger, openReservations } from '../shared/wallet/check.ts'
 import { keepPartitions } from '../shared/wallet/partitions.ts'
 import { reconcile } from '../shared/wallet/upkeep.ts'
 import { freshStores, type Stores } from './support/gateway.ts'
-import { spendKinds } from './support/money.ts'
 import { fixedNano, picoPerOutputToken, price, spendOf, World } from './support/history.ts'
+import { spendKinds } from './support/money.ts'
 
 const endOfTime = Date.parse('9999-12-31T00:00:00Z')
 

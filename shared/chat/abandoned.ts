@@ -40,7 +40,10 @@ export async function abandonedUsage<K extends DirectKind>(call: Abandoned<K>): 
   const textTokens = estimate.prompt_tokens - audio_tokens - image_tokens
   const bound = {
     prompt_tokens: promptTokensBound({ textTokensBound: textTokens, media: features.media }, target),
-    prompt_tokens_details: { audio_tokens: withinContext(sound, target), image_tokens: Number.isFinite(images) ? images : withinContext(images, target) },
+    prompt_tokens_details: {
+      audio_tokens: withinContext(sound, target),
+      image_tokens: Number.isFinite(images) ? images : withinContext(images, target),
+    },
   }
   const prompt = reported && reported.prompt_tokens > 0 ? promptOf(reported) : bound
   const completion_tokens = Math.max(estimate.completion_tokens, reported?.completion_tokens ?? 0, hiddenTokens(call))

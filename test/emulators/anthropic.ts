@@ -46,7 +46,7 @@ function replyTo(request: Recorded, cachedPrefixes: Set<string>): Reply {
 }
 
 /** Answers with this message, whole or streamed as the request asks. Fields left out come from the request. */
-function messageReply(message: Partial<Message>): Reply {
+export function messageReply(message: Partial<Message>): Reply {
   return (request, response) => {
     const whole: Message = { ...emptyMessage(request.body?.model), ...message }
     const reply = request.body?.stream
