@@ -1,6 +1,7 @@
 import type { ShownUsage, Usage } from '../base/usage.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
+import type { Waiver } from '../wallet/usage-event.ts'
 import { type Choice, counted, countsLost, deliveredBy, deliveredIn, isSomething, withoutLost } from './delivered.ts'
 import { chargeNano } from './pricing.ts'
 import type { Relay } from './relay.ts'
@@ -12,6 +13,7 @@ export type Bill = {
   /** The usage as the client sees it, with its cost. */
   shownUsage: ShownUsage
   costNano: number
+  waiver?: Waiver | undefined
   status: number
   errorCode: string | null
   finishReason: string | null
@@ -34,7 +36,8 @@ export async function bill<K extends DirectKind>(
   finished: Finished<K>,
 ): Promise<Bill> {
   const { usage, produced, finishReason } = await outcome(finished)
-  const costNano = free || !produced ? 0 : chargeNano(target.deployment, usage, marginPpm)
+  const owedNano = free ? 0 : chargeNano(target.deployment, usage, marginPpm)
+  const costNano = produced ? owedNano : 0
   const { completion_tokens, provider_cost_nano: _stated, unpriced: _unpriced, ...prompt } = usage
   // Embeddings have no completion: OpenAI's own usage object names only two figures.
   const shown = finished.kind === 'embedding' ? prompt : { ...prompt, completion_tokens }
@@ -44,6 +47,7 @@ export async function bill<K extends DirectKind>(
     usage,
     shownUsage,
     costNano,
+    waiver: free || costNano > 0 ? undefined : owedNano > 0 ? 'nothing_produced' : 'no_price',
     status: 200,
     errorCode: null,
     finishReason,

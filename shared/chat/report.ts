@@ -71,6 +71,7 @@ export function usageEvent(ran: Ran, ticket: Ticket, ended: Ended): UsageEvent {
     estimated: usage.estimated === true,
     cost: ended.costNano,
     ...(excess > 0 && { excess }),
+    ...(ended.waiver && { waiver: ended.waiver }),
     cap: policy.capNano,
     firstByteMs: ran.firstByteMs,
     durationMs: ran.durationMs,

@@ -97,7 +97,7 @@ function bookingSql(json: string): Prisma.Sql {
         id text, at bigint, org text, key text, month text, environment text, "requestId" text, "upstreamId" text, kind text,
         model text, provider text, mode text, status int, "errorCode" text, "finishReason" text, streamed boolean, attempts int,
         "promptTokens" int, "completionTokens" int, "cachedTokens" int, "reasoningTokens" int, estimated boolean, cost bigint,
-        excess bigint, cap bigint, "firstByteMs" int, "durationMs" int, part int, "chargedAt" bigint, routing jsonb)
+        excess bigint, waiver text, cap bigint, "firstByteMs" int, "durationMs" int, part int, "chargedAt" bigint, routing jsonb)
     ), entry AS (
       -- A replayed batch may have an event twice.
       SELECT DISTINCT ON (cause) * FROM (
@@ -115,10 +115,10 @@ function bookingSql(json: string): Prisma.Sql {
     ), logged AS (
       INSERT INTO generations (id, created_at, organisation_id, key_id, request_id, upstream_id, kind, environment, model, provider,
         mode, status, error_code, finish_reason, streamed, attempts, prompt_tokens, completion_tokens, cached_tokens,
-        reasoning_tokens, estimated, cost_nano, first_byte_ms, duration_ms, part, routing)
+        reasoning_tokens, estimated, cost_nano, waiver, first_byte_ms, duration_ms, part, routing)
       SELECT DISTINCT ON (id) id, to_timestamp(at / 1000.0), org, key, "requestId", "upstreamId", kind, environment::environment, model,
         provider, mode, status, "errorCode", "finishReason", streamed, attempts, "promptTokens", "completionTokens", "cachedTokens",
-        "reasoningTokens", estimated, coalesce(c.cost_nano, 0), "firstByteMs", "durationMs", coalesce(part, 0), routing
+        "reasoningTokens", estimated, coalesce(c.cost_nano, 0), waiver, "firstByteMs", "durationMs", coalesce(part, 0), routing
       FROM event LEFT JOIN (
         SELECT id, -sum(amount_nano) AS cost_nano FROM entry JOIN booked USING (cause) GROUP BY id
       ) c USING (id)

@@ -6,6 +6,9 @@ import type { RoutingRecord } from './routing-record.ts'
  */
 export type SessionPart = { part: number; chargedAt: number }
 
+/** Reasons for which a live request that used tokens is not charged: nothing came of it (contract §1), or its model has no price. */
+export type Waiver = 'nothing_produced' | 'no_price'
+
 /** One finished request, or a part of a session, as it travels on the `usage` stream from Redis to Postgres. Money is nano-dollars. */
 export type UsageEvent = Partial<SessionPart> & {
   id: string
@@ -33,6 +36,8 @@ export type UsageEvent = Partial<SessionPart> & {
   cost: number
   /** The part of `cost` that the reservation did not cover; absent where it covered all of it. */
   excess?: number
+  /** Why tokens were used and nothing is charged; absent otherwise. */
+  waiver?: Waiver
   /** The key's cap when the request was admitted; null = none. */
   cap: number | null
   firstByteMs: number | null

@@ -6,3 +6,7 @@ CREATE INDEX "ledger_entries_excess_idx" ON "ledger_entries"("created_at") WHERE
 
 -- The part of a month's spend that exceeded its reservations, so that the rest can be compared with the cap.
 ALTER TABLE "key_spend" ADD COLUMN "excess_nano" BIGINT NOT NULL DEFAULT 0;
+
+-- Why a request that used tokens was not charged. Requests of before it was noted say so.
+ALTER TABLE "generations" ADD COLUMN "waiver" TEXT DEFAULT 'not_noted';
+ALTER TABLE "generations" ALTER COLUMN "waiver" DROP DEFAULT;

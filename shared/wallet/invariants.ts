@@ -1,0 +1,107 @@
+/** The invariants that PostgreSQL alone can tell, each as a query of its breaches. */
+
+/** Breaches named per invariant. */
+export const maxBreaches = 50
+/** A custom id of 512 characters, each written as an escape, comes before it. */
+const mostBeforeRequest = 4_000
+
+// Each query gives at least one row (the count), and one more per breach.
+const report = (body: string) => `
+  WITH facts AS (${body}), n AS (SELECT count(*) AS checked FROM facts)
+  SELECT n.checked, f.subject, f.found::text, f.expected::text FROM n
+  LEFT JOIN (SELECT * FROM facts WHERE found IS DISTINCT FROM expected LIMIT ${maxBreaches}) f ON true`
+
+export const BALANCES = report(`
+  SELECT o.id AS subject, coalesce(w.balance_nano, 0)::numeric AS found, coalesce(sum(l.amount_nano), 0) AS expected
+  FROM organisations o LEFT JOIN wallets w ON w.organisation_id = o.id LEFT JOIN ledger_entries l ON l.organisation_id = o.id
+  GROUP BY o.id, w.balance_nano`)
+export const KEY_SPENDS = report(`
+  SELECT coalesce(s.key_id, c.key_id) AS subject, coalesce(s.spent, 0) AS found, coalesce(c.spent, 0) AS expected
+  FROM (SELECT key_id, sum(spent_nano) AS spent FROM key_spend GROUP BY key_id) s
+  FULL JOIN (SELECT key_id, -sum(amount_nano) AS spent FROM ledger_entries WHERE key_id IS NOT NULL GROUP BY key_id) c USING (key_id)`)
+export const CAPS = report(`
+  SELECT key_id || ' ' || month AS subject, spent_nano - excess_nano AS found, least(spent_nano - excess_nano, cap_nano) AS expected
+  FROM key_spend WHERE cap_nano IS NOT NULL`)
+const oldestMonth = `(SELECT min((replace(right(tablename, 7), '_', '-') || '-01T00:00:00Z')::timestamptz) FROM pg_tables
+    WHERE schemaname = 'partitions' AND tablename ~ '^generations_[0-9]{4}_[0-9]{2}$')`
+// Charges stay for ever, requests as long as the oldest month of their log.
+export const CHARGES = report(`
+  SELECT coalesce(g.id, l.id) AS subject, coalesce(-l.amount_nano, 0) AS found, coalesce(g.cost_nano, 0) AS expected
+  FROM (SELECT id, cost_nano FROM generations WHERE cost_nano > 0) g
+  FULL JOIN (
+    SELECT split_part(cause, ':', 2) AS id, sum(amount_nano) AS amount_nano, min(created_at) AS created_at FROM ledger_entries
+    WHERE kind IN ('charge', 'refund', 'excess')
+      AND (cause LIKE 'generation:%' OR cause LIKE 'refund:%' OR cause LIKE 'excess:%')
+    GROUP BY 1) l
+  ON l.id = g.id
+  WHERE g.id IS NOT NULL OR l.created_at >= ${oldestMonth}`)
+export const WAIVERS = report(`
+  SELECT id AS subject, coalesce(waiver, 'none') AS found,
+    CASE WHEN waiver IS NULL THEN 'a charge, or a reason' ELSE waiver END AS expected
+  FROM generations
+  WHERE environment = 'live' AND kind IN ('chat', 'completion', 'embedding') AND cost_nano = 0
+    AND prompt_tokens + completion_tokens > 0`)
+export const CANCELLED_CALLS = report(`
+  SELECT id AS subject, coalesce(cost_nano, 0) > 0 AS found, true AS expected
+  FROM jobs WHERE kind = 'async' AND environment = 'live' AND status = 'cancelled' AND hold_nano > 0 AND operation ? 'call'`)
+// Housekeeping sees them every 15 s.
+export const EXCESSES = report(`
+  SELECT l.cause AS subject, a.id IS NOT NULL OR l.created_at > now() - interval '2 minutes' AS found, true AS expected
+  FROM ledger_entries l LEFT JOIN alerts a USING (cause)
+  WHERE l.cause LIKE 'excess:%' AND l.created_at > now() - interval '7 days'`)
+export const OVERDRAFTS = report(`
+  SELECT w.organisation_id AS subject, w.balance_nano::numeric AS found,
+    greatest(w.balance_nano, -coalesce(sum(-l.amount_nano) FILTER (WHERE l.kind = 'excess'
+      OR l.amount_nano < 0 AND l.kind IN ('deposit', 'adjustment')), 0)) AS expected
+  FROM wallets w LEFT JOIN ledger_entries l USING (organisation_id)
+  GROUP BY w.organisation_id, w.balance_nano`)
+// What a job says it cost is what was charged for it; one that failed or expired costs nothing.
+export const JOBS = report(`
+  SELECT j.id AS subject, coalesce(-sum(l.amount_nano), 0) AS found,
+    CASE WHEN j.status IN ('failed', 'expired') THEN 0 ELSE coalesce(j.cost_nano, 0) END::numeric AS expected
+  FROM jobs j LEFT JOIN ledger_entries l ON l.cause IN ('generation:' || j.id, 'refund:' || j.id, 'excess:' || j.id)
+  GROUP BY j.id`)
+export const TOP_UPS = report(`
+  SELECT coalesce(t.id, l.id) AS subject, coalesce(l.amount_nano, 0) AS found,
+    (CASE WHEN t.status IN ('processing', 'paid', 'refunded') THEN t.amount_nano ELSE 0 END - t.returned_nano)::numeric AS expected
+  FROM top_ups t
+  FULL JOIN (
+    SELECT split_part(cause, ':', 2) AS id, sum(amount_nano) AS amount_nano FROM ledger_entries
+    WHERE kind = 'deposit' AND cause LIKE 'stripe:%' GROUP BY 1) l
+  ON l.id = t.id`)
+export const ONCE = report(
+  `SELECT id AS subject, count(*) AS found, 1::bigint AS expected FROM generations GROUP BY id`,
+)
+
+// The days stay when a month of the log is dropped.
+export const DAYS = report(`
+  SELECT organisation_id || ' ' || day AS subject, d.sums AS found, g.sums AS expected
+  FROM (
+    SELECT organisation_id, day, ROW(sum(requests), sum(errors), sum(cost_nano), sum(prompt_tokens + completion_tokens))::text AS sums
+    FROM usage_days GROUP BY 1, 2
+  ) d FULL JOIN (
+    SELECT organisation_id, (created_at AT TIME ZONE 'UTC')::date AS day, ROW(count(*), count(*) FILTER (WHERE status >= 400
+      AND status <> 499), sum(cost_nano), sum(prompt_tokens::bigint + completion_tokens))::text AS sums
+    FROM generations GROUP BY 1, 2
+  ) g USING (organisation_id, day)
+  WHERE g.sums IS NOT NULL OR day::timestamp AT TIME ZONE 'UTC' >= ${oldestMonth}`)
+
+// While a provider's own batch runs, the counts are the provider's; once a batch is over, its lines are in its files.
+export const BATCH_LINES = report(`
+  SELECT b.id AS subject, b.completed || ' + ' || b.failed AS found,
+    CASE WHEN b.status = 'failed' THEN b.completed || ' + ' || b.failed
+      WHEN b.status IN ('completed', 'expired', 'cancelled') THEN b.completed || ' + ' || (b.total - b.completed)
+      ELSE count(l.line) FILTER (WHERE NOT l.failed) || ' + ' || count(l.line) FILTER (WHERE l.failed) END AS expected
+  FROM batches b LEFT JOIN batch_lines l ON l.batch_id = b.id
+  WHERE b.operation IS NULL OR b.operation ? 'here' OR b.status IN ('completed', 'expired', 'cancelled')
+  GROUP BY b.id`)
+// A line of the journal names the request that it was, before anything that a client or a provider wrote.
+export const BATCH_COSTS = report(`
+  SELECT b.id AS subject, b.cost_nano::numeric AS found, coalesce(sum(g.cost_nano), 0) AS expected
+  FROM batches b
+  LEFT JOIN batch_lines l ON l.batch_id = b.id
+  LEFT JOIN generations g ON g.organisation_id = b.organisation_id
+    AND g.request_id = substring(left(l.text, ${mostBeforeRequest}) FROM '"request_id":"(req_[0-9a-z]+)"')
+  WHERE b.status IN ('validating', 'in_progress', 'finalizing', 'cancelling')
+    AND NOT EXISTS (SELECT 1 FROM batch_parts p WHERE p.batch_id = b.id)
+  GROUP BY b.id`)
