@@ -16,7 +16,7 @@ const asking = /"response(?:\.create)?"|\\u00[2-7][\da-f]/i
 /** In every frame whose content stays in the conversation. */
 const lasting = /"(?:item|session)"|\\u00[2-7][\da-f]/i
 /** What gives an answer another prompt than the conversation. */
-const ownPrompt = /"(?:conversation|input)"\s*:|\\u00[2-7][\da-f]/i
+const ownPrompt = /"(?:conversation|input|instructions|tools)"\s*:|\\u00[2-7][\da-f]/i
 /** What is kept of the sound before somebody speaks, in tokens: it begins less than ten seconds before. */
 const maxSilenceTokens = 100
 
