@@ -446,3 +446,17 @@ test('gemini: an answer is under way from being asked for to its usage; each tha
   read(meter, { serverContent: { turnComplete: true }, usageMetadata: { promptTokenCount: 9, responseTokenCount: 25 } })
   t.is(meter.underWay.length, 4)
 })
+
+test('realtime and gemini: base64 that an encoder wrote with escapes is sound all the same', t => {
+  for (const escaped of ['\\u002B', '\\/', '\\u002f', '\\u003D']) {
+    const audio = `${'A'.repeat(3_200)}${escaped}`
+    const meter = realtime.meter()
+    t.is(send(meter, `{"type":"input_audio_buffer.append","audio":"${audio}"}`)!.certain, false, escaped)
+    const { prompt } = send(meter, create())!.work
+    t.deepEqual([Math.floor(prompt.audioTokens), prompt.textBytes < 100], [0, true])
+    const other = gemini.meter()
+    read(other, { setupComplete: {} })
+    const ask = send(other, `{"realtimeInput":{"audio":{"mimeType":"audio\\/pcm","data":"${audio}"}}}`)!
+    t.deepEqual([ask.certain, ask.work.prompt.textBytes < 100], [false, true], escaped)
+  }
+})
