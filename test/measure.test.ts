@@ -13,6 +13,7 @@ const sounds: [name: string, file: () => Promise<Buffer> | Buffer, seconds: numb
   ['Ogg', () => movie('ogg', { audioS: 2.5 }), 2.5],
   ['AAC', () => adts(100), 100 * adtsFrameS],
   ['M4A', () => movie('mp4', { audioS: 2.5 }), 2.5],
+  ['M4A whose edit list plays it five times', () => mp4Stating('none', 0, 5), 10],
   ['WebM', () => movie('webm', { audioS: 2.5 }), 2.5],
 ]
 for (const [name, file, seconds] of sounds) {

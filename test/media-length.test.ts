@@ -57,6 +57,12 @@ const liars: [name: string, file: () => Promise<Buffer> | Buffer, seconds: numbe
   ['the WAV file is an RF64 file', () => rf64(wav(2)), 2],
   ['the WAV file has a second, slower format', () => Buffer.concat([wav(2), format(8_000, 8)]), 4],
   ['the WAV file states fewer valid bits', () => validBits(wav(2), 8), 4],
+  ['its MP3 frames have other bytes behind each', () => between(mp3(100), 417, 1), 100 * mp3FrameS],
+  ['two MP3 files follow each other', () => Buffer.concat([mp3(50, [128], 50), mp3(50, [64], 50)]), 101 * mp3FrameS],
+  ['its AAC frames have other bytes between them', () => between(adts(100), 1_000, 50), 100 * adtsFrameS],
+  ['its AAC frames hold several blocks each', () => blocks(adts(100), 4), 400 * adtsFrameS],
+  ['the first AAC frame states another rate', () => fasterFirst(adts(100)), 99 * adtsFrameS + 1_024 / 96_000],
+  ['the MP4 sound plays one tick a packet', async () => ticking(await movie('mp4', { audioS: 2 })), 2],
   ['the MP4 header states one tick', async () => patched(await movie('mp4', { videoS: 3 }), 'mvhd', 16, oneTick), 3],
   ['the MP4 track states one tick', async () => patched(await movie('mp4', { videoS: 3 }), 'mdhd', 16, oneTick), 3],
   [
@@ -85,6 +91,30 @@ function twoParts(file: Buffer, bytes: number, between: Buffer = Buffer.alloc(0)
 /** One byte of sound, and no padding: everything behind it may be played, the header of the next chunk as well. */
 function oddPart(file: Buffer): Buffer {
   return Buffer.concat([file.subarray(0, 36), chunk('data', 1), file.subarray(36)])
+}
+
+/** So many bytes after every so many of a file. */
+function between(file: Buffer, every: number, bytes: number): Buffer {
+  const parts: Buffer[] = []
+  for (let at = 0; at < file.length; at += every) parts.push(file.subarray(at, at + every), Buffer.alloc(bytes, 0x11))
+  return Buffer.concat(parts)
+}
+
+function blocks(file: Buffer, count: number): Buffer {
+  for (let at = 6; at < file.length; at += 100) file[at] = 0xfc | (count - 1)
+  return file
+}
+
+function fasterFirst(file: Buffer): Buffer {
+  file[2] = file[2]! & 0xc3
+  return file
+}
+
+/** All packets of an MP4 file's only track play for one tick. */
+function ticking(file: Buffer): Buffer {
+  const at = file.indexOf('stts') + 8
+  for (let i = 0; i < file.readUInt32BE(at); i++) file.writeUInt32BE(1, at + 8 + i * 8)
+  return file
 }
 
 function rf64(file: Buffer): Buffer {
@@ -132,6 +162,11 @@ const broken: [name: string, file: () => Promise<Buffer> | Buffer][] = [
   ['a WAV file without samples', () => wav(0)],
   ['a WAV file of an unknown codec', () => patched(wav(1), 'fmt ', 4, [0x55, 0])],
   ['a WAV header alone', () => wav(1).subarray(0, 20)],
+  [
+    'an Ogg file behind another',
+    async () => Buffer.concat([await movie('ogg', { audioS: 1 }), await movie('ogg', { audioS: 1 })]),
+  ],
+  ['a FLAC file that states too large frames', () => patched(flac(200), 'fLaC', 8, [0xff, 0xff, 0xff])],
   ['a playlist', () => Buffer.from('#EXTM3U\n#EXTINF:10,\nhttp://127.0.0.1:9/a.ts\n#EXT-X-ENDLIST\n')],
 ]
 for (const [name, file] of broken) {

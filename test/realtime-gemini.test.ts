@@ -331,3 +331,25 @@ test('what is no report is not counted, and never throws', t => {
   const odd = { promptTokenCount: 5, promptTokensDetails: [null, 1, { modality: 'AUDIO' }, { tokenCount: 9 }] }
   t.is(metered({ usageMetadata: odd })[0]!.prompt_tokens_details!.audio_tokens, 0)
 })
+
+test('402 RESOURCE_EXHAUSTED for turns at once that funds do not cover; those that pass are charged in full', async t => {
+  const account = await gateway.account({ usd: '0.1' })
+  const { client, provider } = await begun(account.live)
+  const text = 'x'.repeat(20_000)
+  // Each is answered with 15,000 tokens in, 1,000 out.
+  const usage = { promptTokenCount: 15_000, responseTokenCount: 1_000, totalTokenCount: 16_000 }
+  const texts = { promptTokensDetails: [{ modality: 'TEXT', tokenCount: 15_000 }] }
+  emulator.turns(...Array<Turn>(30).fill({ usage: { ...usage, ...texts } }))
+  const turn = { clientContent: { turns: [{ role: 'user', parts: [{ text }] }], turnComplete: true } }
+  for (let n = 0; n < 30; n++) client.socket.send(JSON.stringify(turn))
+  await eventually(() => client.closed !== null || client.events.some(({ error }) => error), 'one is refused')
+  const refused = client.events.find(({ error }) => error)
+  t.like(refused.error, { code: 402, status: 'RESOURCE_EXHAUSTED' })
+  if (client.closed === null) client.socket.close(1000)
+  await eventually(() => provider.closed !== null, 'the provider is left')
+  const spent = await spentNano({ gateway, services: gateway.services }, account)
+  const turns = provider.events.filter(({ clientContent }) => clientContent).length
+  t.true(turns > 0 && turns < 30, String(turns))
+  t.is(spent, Math.round(turns * (15_000 * 0.75 + 1_000 * 12) * 1.05 * 1_000))
+  t.true(spent <= 100_000_000, String(spent))
+})

@@ -2,11 +2,13 @@ import test from 'ava'
 import fc from 'fast-check'
 import { loadCatalog } from '../shared/catalog/catalog.ts'
 import type { Target } from '../shared/providers/contract.ts'
+import { live as gemini } from '../shared/providers/gemini/live.ts'
 import { live } from '../shared/providers/openai/live.ts'
 import { realtime } from '../shared/providers/openai/realtime.ts'
-import type { RealtimeMeter, RealtimeUse } from '../shared/providers/realtime-contract.ts'
+import type { Ask, RealtimeMeter, RealtimeUse } from '../shared/providers/realtime-contract.ts'
 import { delegatedUsage } from './emulators/openai-live.ts'
 import { usualUsage } from './emulators/openai-realtime.ts'
+import { silence } from './support/realtime-talks.ts'
 
 const catalog = loadCatalog()
 const liveModel = catalog.find('gpt-live-1')!
@@ -217,7 +219,8 @@ test('any bytes and any events are read without a throw, and nothing absurd come
   )
   fc.assert(
     fc.property(fc.array(bytes, { maxLength: 20 }), frames => {
-      for (const meter of [realtime.meter(), live.meter()]) {
+      for (const meter of [realtime.meter(), live.meter(), gemini.meter()]) {
+        for (const frame of frames) meter.sent(frame, meter.asks(frame), 0)
         for (const use of frames.flatMap(frame => meter.read(frame))) {
           const amount = 'seconds' in use ? use.seconds : use.usage.total_tokens
           t.true(amount >= 0 && amount <= 10_000_000)
@@ -275,5 +278,185 @@ test('opening: 403 for another model, 400 for what two parsers may read in two w
       { status: 400, code: 'invalid_json' },
       text,
     )
+  }
+})
+
+/** What a client's frame asks for; it is passed on. */
+function send(meter: RealtimeMeter, event: unknown, nowMs = 0): Ask | null {
+  const frame = Buffer.from(typeof event === 'string' ? event : JSON.stringify(event))
+  const ask = meter.asks(frame)
+  meter.sent(frame, ask, nowMs)
+  return ask
+}
+const create = (response?: object) => ({ type: 'response.create', ...(response && { response }) })
+const append = (seconds: number) => ({ type: 'input_audio_buffer.append', audio: silence(seconds) })
+
+test('realtime: an answer is under way from being asked for to its usage, its refusal, or half a minute', t => {
+  const meter = realtime.meter()
+  t.true(send(meter, create())!.certain)
+  t.true(send(meter, '{"type":"respons\\u0065.create"}')!.certain, 'also if it is spelt otherwise')
+  t.true(meter.owing)
+  t.deepEqual(
+    meter.underWay.map(({ begun }) => begun),
+    [false, false],
+  )
+  read(meter, created('a'))
+  t.deepEqual(
+    meter.underWay.map(({ begun }) => begun),
+    [false, true],
+  )
+  const error = (error: object) => ({ type: 'error', error })
+  read(
+    meter,
+    error({ code: 'invalid_value', param: 'session.voice' }),
+    error({ code: 'unknown', param: 'response_id' }),
+  )
+  t.is(meter.underWay.length, 2, 'other errors say nothing of it')
+  read(meter, error({ code: 'conversation_already_has_active_response' }))
+  t.is(meter.underWay.length, 1)
+  send(meter, create({ output_modalities: ['x'] }))
+  read(meter, error({ code: 'invalid_value', param: 'response.output_modalities' }))
+  t.is(meter.underWay.length, 1)
+  send(meter, create(), 1_000)
+  meter.forget(30_999)
+  t.is(meter.underWay.length, 2)
+  meter.forget(31_000)
+  t.is(meter.underWay.length, 1)
+  read(meter, done('a'))
+  t.deepEqual(meter.underWay, [])
+})
+
+test('realtime: every answer is dismissed by its id, once, also one that begins afterwards', t => {
+  const meter = realtime.meter()
+  for (const _ of Array(3)) send(meter, create({ conversation: 'none' }))
+  read(meter, created('a'), created('b'))
+  const ids = () => meter.farewell().map(frame => JSON.parse(frame).response_id)
+  t.deepEqual(ids(), ['a', 'b'])
+  t.deepEqual(ids(), [])
+  read(meter, created('c'))
+  t.deepEqual(ids(), ['c'])
+})
+
+test('realtime: what passes of an answer is counted: sound by its format, texts by their bytes', t => {
+  const meter = realtime.meter()
+  const where = (id: string) => ({ response_id: id, output_index: 0 })
+  const spoken = (id: string, delta: string) => ({ type: 'response.output_audio.delta', delta, ...where(id) })
+  read(meter, created('a'), created('b'), spoken('b', silence(1)))
+  read(meter, { type: 'response.output_text.delta', delta: 'Grüße', ...where('a') })
+  read(meter, { type: 'response.function_call_arguments.delta', delta: '{"a":1}', ...where('a') })
+  const [a, b] = meter.underWay
+  t.is(a!.output.textBytes, 14)
+  t.is(Math.floor(b!.output.audioTokens), 20)
+  const session = { audio: { output: { format: { type: 'audio/pcmu' } } } }
+  read(meter, { type: 'session.updated', session }, spoken('b', Buffer.alloc(8_000).toString('base64')))
+  t.is(Math.floor(b!.output.audioTokens), 40)
+})
+
+test('realtime: the prompt is what the last usage told and what was sent since', t => {
+  const meter = realtime.meter()
+  const manual = { type: 'session.updated', session: { audio: { input: { turn_detection: null } } } }
+  read(meter, manual)
+  t.is(send(meter, append(10)), null, 'sound asks for nothing where nobody answers it')
+  read(meter, { type: 'input_audio_buffer.committed', item_id: 'item_1' })
+  const text = 'x'.repeat(1_000)
+  t.is(send(meter, { type: 'conversation.item.create', item: { content: [{ type: 'input_text', text }] } }), null)
+  const first = send(meter, create())!.work.prompt
+  t.is(Math.floor(first.audioTokens), 100)
+  t.true(first.textBytes >= 1_000 && first.textBytes < 1_150)
+  read(meter, created('a'))
+  const image = { type: 'input_image', image_url: `data:image/png;base64,${'A'.repeat(5_000)}` }
+  send(meter, { type: 'conversation.item.create', item: { content: [image] } })
+  read(meter, done('a'))
+  const second = send(meter, create())!.work.prompt
+  t.deepEqual([Math.floor(second.audioTokens), second.imageTokens], [104, 5_000], 'the model’s sound and the picture')
+  t.is(second.textTokens, 149)
+  t.true(second.textBytes < 150, 'what the usage told of is not counted twice')
+  read(meter, created('b'), done('b'))
+  send(meter, create({ conversation: 'none', input: [] }))
+  read(meter, created('c'), done('c', { input_tokens: 1, output_tokens: 1, total_tokens: 2 }))
+  const third = send(meter, create())!.work.prompt
+  t.true(third.audioTokens >= 104, 'an answer of its own prompt tells nothing of the conversation')
+})
+
+test('realtime: sound that a provider may answer by itself counts as the next prompt, silence before it does not', t => {
+  const meter = realtime.meter()
+  const ask = send(meter, append(60))!
+  t.false(ask.certain)
+  const heard = () => Math.floor(meter.asks(Buffer.from(JSON.stringify(append(1))))!.work.prompt.audioTokens)
+  t.is(heard(), 600)
+  read(meter, { type: 'input_audio_buffer.speech_started' })
+  t.is(heard(), 100)
+  const hidden = JSON.stringify({ type: 'input_audio_buffer.append', item: { type: 'message', text: 'x'.repeat(900) } })
+  send(meter, hidden)
+  t.true(send(meter, create())!.work.prompt.textBytes >= 900, 'text is not taken for sound')
+})
+
+test('realtime: what is written down is under way at its own model’s price, from its sound on', t => {
+  const meter = realtime.meter()
+  read(meter, settings({ model: 'whisper-1' }))
+  send(meter, append(5))
+  t.like(meter.underWay, [{ upstreamModel: 'whisper-1', begun: false }])
+  read(meter, { type: 'input_audio_buffer.committed', item_id: 'item_1' })
+  t.is(meter.underWay.length, 1)
+  t.like(meter.underWay[0], { upstreamModel: 'whisper-1', begun: true, maxOutputTokens: 51 })
+  read(meter, transcribed({ type: 'duration', seconds: 5 }))
+  t.deepEqual(meter.underWay, [])
+})
+
+test('live: a task is under way from its beginning to its end, at its model’s price', t => {
+  const meter = live.meter()
+  read(meter, { ...started, session: { delegation: { responses: { model: 'gpt-5-mini' } } } }, lasted(60))
+  t.is(send(meter, { type: 'session.input_audio.append', audio: silence(1) }), null)
+  t.like(send(meter, create()), { certain: true, work: { upstreamModel: 'gpt-5-mini' } })
+  const tell = (event: object) => read(meter, { type: 'response.event', delegation_id: 'dlg_1', event })
+  tell({ type: 'response.created', response: { model: 'gpt-5-mini-2025-08-07' } })
+  tell({ type: 'response.output_text.delta', delta: 'Forty-two.' })
+  t.is(meter.underWay.length, 1)
+  t.like(meter.underWay[0], { upstreamModel: 'gpt-5-mini-2025-08-07', begun: true, output: { textBytes: 10 } })
+  t.true(meter.underWay[0]!.prompt.textTokens >= 2_360)
+  tell({ type: 'response.completed', response: { model: 'gpt-5-mini', usage: delegatedUsage } })
+  t.deepEqual(meter.underWay, [])
+})
+
+test('gemini: an answer is under way from being asked for to its usage; each that interrupts another counts', t => {
+  const meter = gemini.meter()
+  t.is(send(meter, { setup: { model: 'models/x' } }), null)
+  read(meter, { setupComplete: {} })
+  const turn = { clientContent: { turns: [{ parts: [{ text: 'Hello.' }] }], turnComplete: true } }
+  for (const event of [
+    turn,
+    turn,
+    { toolResponse: {} },
+    { realtimeInput: { text: 'Hi' } },
+    { realtimeInput: { activityEnd: {} } },
+  ])
+    t.true(send(meter, event)!.certain, JSON.stringify(event))
+  t.is(meter.underWay.length, 5)
+  const sound = { mimeType: 'audio/pcm;rate=16000', data: Buffer.alloc(32_000).toString('base64') }
+  const ask = send(meter, { realtimeInput: { audio: sound } })!
+  t.false(ask.certain, 'the provider decides')
+  t.true(ask.work.prompt.audioTokens >= 25)
+  const video = { mimeType: 'image/jpeg', data: 'A'.repeat(9_000) }
+  t.is(send(meter, { realtimeInput: { video } })!.work.prompt.imageTokens, 1_290)
+  const spoken = { inlineData: { mimeType: 'audio/pcm;rate=24000', data: silence(1) } }
+  read(meter, { serverContent: { modelTurn: { parts: [spoken] } } })
+  const [answer] = meter.underWay.filter(({ begun }) => begun)
+  t.is(Math.floor(answer!.output.audioTokens), 25)
+  t.is(meter.underWay.length, 5)
+  read(meter, { serverContent: { turnComplete: true }, usageMetadata: { promptTokenCount: 9, responseTokenCount: 25 } })
+  t.is(meter.underWay.length, 4)
+})
+
+test('realtime and gemini: base64 that an encoder wrote with escapes is sound all the same', t => {
+  for (const escaped of ['\\u002B', '\\/', '\\u002f', '\\u003D']) {
+    const audio = `${'A'.repeat(3_200)}${escaped}`
+    const meter = realtime.meter()
+    t.is(send(meter, `{"type":"input_audio_buffer.append","audio":"${audio}"}`)!.certain, false, escaped)
+    const { prompt } = send(meter, create())!.work
+    t.deepEqual([Math.floor(prompt.audioTokens), prompt.textBytes < 100], [0, true])
+    const other = gemini.meter()
+    read(other, { setupComplete: {} })
+    const ask = send(other, `{"realtimeInput":{"audio":{"mimeType":"audio\\/pcm","data":"${audio}"}}}`)!
+    t.deepEqual([ask.certain, ask.work.prompt.textBytes < 100], [false, true], escaped)
   }
 })

@@ -110,3 +110,48 @@ for (const [name, hopeless] of Object.entries({
 })) {
   test(`given up, soon and without an error: ${name}`, t => t.is(instanceOf(hopeless), undefined))
 }
+
+/** A schema of so many keys that counts how many of them are copied out of it. */
+function counted(schema: Record<string, unknown>, keys: number) {
+  const all = { ...schema, ...Object.fromEntries(Array.from({ length: keys }, (_, i) => [`k${i}`, 0])) }
+  const copied = { keys: 0 }
+  const ownKeys = () => {
+    copied.keys += Object.keys(all).length
+    return Reflect.ownKeys(all)
+  }
+  return { schema: new Proxy(all, { ownKeys }), copied }
+}
+
+const costly: [what: string, schema: (n: number) => Record<string, unknown>][] = [
+  ['options', n => ({ anyOf: Array.from({ length: n }, () => ({})) })],
+  ['options without an instance', n => ({ oneOf: Array.from({ length: n }, () => ({ type: 'none' })) })],
+  ['types', n => ({ type: Array.from({ length: n }, () => 'none') })],
+]
+for (const [what, make] of costly) {
+  test(`given up before the work is more than linear: many ${what}, each beside many keys`, t => {
+    const workOf = (n: number) => {
+      const { schema, copied } = counted(make(n), n)
+      instanceOf(schema)
+      return copied.keys
+    }
+    for (const n of [1_000, 4_000, 16_000]) t.true(workOf(n) <= 200_000 + 2 * n, `${n}: ${workOf(n)}`)
+  })
+}
+
+test('given up soon: a list of many values that must differ, a long reference, and a long constant', t => {
+  const reference = `#/$defs/${'b'.repeat(10_000)}`
+  for (const schema of [
+    {
+      type: 'array',
+      minItems: 1_000,
+      uniqueItems: true,
+      items: { enum: Array.from({ length: 100_000 }, (_, i) => i) },
+    },
+    { anyOf: Array.from({ length: 1_000 }, () => ({ $ref: reference })) },
+    {
+      $defs: { x: { const: 'a'.repeat(3_000_000) } },
+      anyOf: Array.from({ length: 100 }, () => ({ $ref: '#/$defs/x' })),
+    },
+  ])
+    t.is(instanceOf(schema), undefined)
+})

@@ -1,6 +1,6 @@
 import { inflateSync } from 'node:zlib'
 import test from 'ava'
-import { chat, chatPath, type Json, opened, weather } from './support/sandbox.ts'
+import { chat, chatPath, type Json, opened, send, weather } from './support/sandbox.ts'
 
 test('200: an echo of the last user message, with usage that adds up', async t => {
   const { post } = opened(t)
@@ -203,4 +203,38 @@ test('200: embeddings are unit vectors that depend on the text alone', async t =
     floats,
   )
   t.is((await post(path, { model: 'm', input: [[1, 2], [3]] })).data.length, 2)
+})
+
+test('400 naming the field when embeddings would have more than 500,000 values in all', async t => {
+  const { sandbox, post } = opened(t)
+  const path = '/v1/embeddings'
+  const refused = async (body: object) => {
+    const response = await send(sandbox, path, { model: 'm', ...body })
+    const { error } = (await response.body.json()) as Json
+    return [response.statusCode, error.param]
+  }
+  t.deepEqual(await refused({ input: Array(123).fill('a'), dimensions: 4_096 }), [400, 'dimensions'])
+  t.deepEqual(await refused({ input: Array(326).fill([1]) }), [400, 'input'])
+  t.is((await post(path, { model: 'm', input: Array(122).fill('a'), dimensions: 4_096 })).data.length, 122)
+  t.is((await post(path, { model: 'm', input: Array(4_000).fill(7), dimensions: 4_096 })).data.length, 1)
+})
+
+test('200: an answer with logarithms of probability is cut short, however many choices it has', async t => {
+  const { post, stream } = opened(t)
+  const body = chat('a b c d '.repeat(50_000), { n: 4, logprobs: true })
+  const { choices } = await post(chatPath, body)
+  t.deepEqual(
+    choices.map((choice: Json) => [choice.message.content.length, choice.finish_reason]),
+    Array.from({ length: 4 }, () => [5_000, 'length']),
+  )
+  const tokens = choices[3].logprobs.content.map(({ token }: Json) => token)
+  t.is(tokens.join(''), choices[3].message.content)
+  t.true((await stream(chatPath, body)).length < 12_000)
+  const completion = await post('/v1/completions', {
+    model: 'm',
+    prompt: 'a b '.repeat(20_000),
+    logprobs: 5,
+    max_tokens: 1e6,
+  })
+  t.is(completion.choices[0].text.length, 20_000)
 })

@@ -6,7 +6,7 @@ import { tokenizer } from '../kinds/tokenizer.ts'
 const perImage = 1_000
 const perMessage = 4
 
-/** Tokens of a text, exact up to 200,000 characters. */
+/** Tokens of a text, exact up to 20,000 characters. */
 export async function countTokens(text: string): Promise<number> {
   return text === '' ? 0 : (await tokenizer()).count(text)
 }
@@ -24,7 +24,8 @@ export async function countPrompt<K extends DirectKind>(kind: K, body: DirectKin
     if (typeof part === 'string') texts.push(part)
     else tokens += Array.isArray(part) ? part.length : 1
   }
-  for (const text of texts) tokens += await countTokens(text)
+  const ofTexts = texts.length > 0 ? await tokenizer() : null
+  for (const text of texts) tokens += ofTexts!.count(text)
   return { prompt_tokens: tokens }
 }
 

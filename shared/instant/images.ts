@@ -4,7 +4,7 @@ import { GatewayError } from '../base/errors.ts'
 import { dayMs } from '../base/time.ts'
 import type { Usage } from '../base/usage.ts'
 import { atMost } from '../io/bytes.ts'
-import { canExamine, examineImage, type ImageFacts } from '../io/images.ts'
+import { canExamine, examineImage, type ImageFacts, imageLimits } from '../io/images.ts'
 import { extensionOf } from '../io/media-type.ts'
 import { type ImageRequest, type ProviderImage, sizeName } from '../kinds/image.ts'
 import { noQuantity, type Quantity } from '../kinds/instant.ts'
@@ -18,6 +18,8 @@ import { done } from './work.ts'
 
 /** Ten of them in base64 are what fits into one answer. */
 const mostBytes = 32 * 1024 * 1024
+/** Of requests; images that providers made wait as long as it takes. */
+const maxImagesWaiting = 100
 /** What an image of a megapixel is counted as, where a provider that is paid by the token does not count. */
 const usualTokens = 1_290
 
@@ -54,13 +56,13 @@ export async function deliverImages(
   return { quantity, error: null }
 }
 
-/** Looks at the images that a request refers to. Throws 400 naming the field of one that cannot be decoded. */
+/** Looks at the images that a request refers to. Throws 400 naming the field of one that cannot be decoded, and 503. */
 export async function checkPictures(services: Services, references: References): Promise<void> {
   for (const [field, reference] of Object.entries(references)) {
     if (!canExamine(reference.contentType)) continue
     const stored = await services.blobs.read(reference.storageKey)
-    if (stored && (await examineImage(await buffer(stored.stream)))) continue
-    const problem = 'The image cannot be decoded, or it has more than 50 megapixels.'
+    if (stored && (await examineImage(await buffer(stored.stream), maxImagesWaiting))) continue
+    const problem = `The image cannot be decoded, or is too large to be: ${imageLimits}.`
     throw new GatewayError('invalid_request', problem, { param: field })
   }
 }

@@ -1,4 +1,8 @@
-import type { InputTrack } from 'mediabunny'
+import type { InputAudioTrack, InputTrack } from 'mediabunny'
+import { editedSeconds } from './edit-lists.ts'
+import { isAllOfFlac } from './flac-frames.ts'
+import { isPlainOgg } from './ogg.ts'
+import { packetSeconds } from './packet-samples.ts'
 
 /** A file to be measured, read in pieces. `end` is exclusive. */
 export type RangeFile = { bytes: number; read(start: number, end: number): Promise<Uint8Array> }
@@ -23,6 +27,7 @@ export async function lengthByPackets(file: RangeFile): Promise<MediaLength | nu
     handleUnhandledError: () => {}, // A prefetch nobody waits for.
   })
   // A playlist would lead to other files.
+  if (!(await isPlainOgg(file))) return null
   using input = new Input({ source, formats: ALL_FORMATS.filter(format => format !== HLS) })
   const length: MediaLength = { seconds: 0, hasVideo: false, hasAudio: false }
   for (const track of await input.getTracks()) {
@@ -31,6 +36,12 @@ export async function lengthByPackets(file: RangeFile): Promise<MediaLength | nu
     length.hasAudio ||= track.isAudioTrack()
     length.seconds = Math.max(length.seconds, await trackLength(track))
   }
+  // A video is as long as its pictures; its sound is not looked through.
+  if (!length.hasVideo)
+    for (const track of await input.getAudioTracks())
+      length.seconds = Math.max(length.seconds, await decodedSeconds(track))
+  length.seconds = Math.max(length.seconds, await editedSeconds(file))
+  if (!(await isAllOfFlac(file, length.seconds))) return null
   return length.seconds > 0 ? length : null
 }
 
@@ -55,4 +66,17 @@ async function trackLength(track: InputTrack): Promise<number> {
   // Matroska states when packets begin: the last one is as long as the others are.
   if (last.duration === 0 && packets > 1) end += (end - start) / (packets - 1)
   return Math.round(Math.max(end - Math.max(start, 0), sum) * 1e6) / 1e6
+}
+
+/** By what its packets decode to; 0 where they do not tell. */
+async function decodedSeconds(track: InputAudioTrack): Promise<number> {
+  const config = await track.getDecoderConfig()
+  const { description } = config ?? {}
+  const bytes = description instanceof Uint8Array ? description : undefined
+  const secondsOf = config && packetSeconds({ ...config, description: bytes })
+  if (!secondsOf) return 0
+  const { EncodedPacketSink } = await import('mediabunny')
+  let seconds = 0
+  for await (const { data } of new EncodedPacketSink(track).packets()) seconds += secondsOf(data) ?? 0
+  return Math.round(seconds * 1e6) / 1e6
 }

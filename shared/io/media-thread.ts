@@ -50,6 +50,9 @@ async function mediaLength(file: RangeFile): Promise<MediaLength | null> {
   const { mp3Length } = await import('./mp3.ts')
   const mp3 = await mp3Length(file)
   if (mp3 !== undefined) return mp3
+  const { adtsLength } = await import('./adts.ts')
+  const adts = await adtsLength(file)
+  if (adts !== undefined) return adts
   const { lengthByPackets } = await import('./media-packets.ts')
   return lengthByPackets(file)
 }

@@ -199,6 +199,10 @@ async function answer(worker: Worker, read: Read, { id, start, end }: Extract<Fr
   }
 }
 
+/** Bytes are copied and handed over: of a part of a buffer the whole buffer would be copied. */
 function send(worker: Worker, message: ToThread): void {
-  worker.postMessage(message)
+  if ('bytes' in message && typeof message.bytes !== 'number') {
+    const bytes = new Uint8Array(message.bytes)
+    worker.postMessage({ ...message, bytes }, [bytes.buffer])
+  } else worker.postMessage(message)
 }

@@ -1,4 +1,5 @@
-import { Buffer } from 'node:buffer'
+import type { Buffer } from 'node:buffer'
+import { FileWindow } from './file-window.ts'
 import type { MediaLength, RangeFile } from './media-packets.ts'
 
 /** One frame of MPEG layer III, in bytes and samples, with the sample rate in hertz. */
@@ -30,7 +31,6 @@ export function afterTag(head: Buffer): number {
   return 10 + (((a & 127) << 21) | ((b & 127) << 14) | ((c & 127) << 7) | (d & 127))
 }
 
-const windowBytes = 512 * 1024
 /** Tags and what broke on the way; a file of more is looked at by somebody with more patience. */
 const mostStrangeBytes = 64 * 1024
 /** Of an encoder's own first frame: what it says of the others lies within. */
@@ -43,7 +43,7 @@ const missingShare = 0.01
  * no frame, or fewer than its encoder says. A last frame that is not whole does not count, as no player minds it.
  */
 export async function mp3Length(file: RangeFile): Promise<MediaLength | null | undefined> {
-  const window = new Window(file)
+  const window = new FileWindow(file)
   const start = afterTag(await window.at(0, 10))
   const first = await frameAt(window, start)
   if (!first) return undefined
@@ -60,7 +60,7 @@ export async function mp3Length(file: RangeFile): Promise<MediaLength | null | u
       at += frame.bytes
       continue
     }
-    const next = await resynced(window, at + 1, at + strangeBytes)
+    const next = await resynced(window, at + 1, at + strangeBytes, first)
     if (next === null) {
       if (at + strangeBytes < file.bytes) return undefined
       break
@@ -72,19 +72,23 @@ export async function mp3Length(file: RangeFile): Promise<MediaLength | null | u
   return { seconds: Math.round(seconds * 1e6) / 1e6, hasVideo: false, hasAudio: true }
 }
 
-async function frameAt(window: Window, at: number): Promise<Mp3Frame | null> {
+async function frameAt(window: FileWindow, at: number): Promise<Mp3Frame | null> {
   const header = await window.at(at, 4)
   return header.length < 4 ? null : mp3Frame(header.readUInt32BE())
 }
 
-/** Where the frames go on behind other bytes, if they do before `until`: two follow each other there, or one ends the file. */
-async function resynced(window: Window, from: number, until: number): Promise<number | null> {
+/**
+ * Where the frames go on behind other bytes, if they do before `until`: one like the first, as players take it to be, or two
+ * that follow each other, or one that ends the file.
+ */
+async function resynced(window: FileWindow, from: number, until: number, first: Mp3Frame): Promise<number | null> {
   for (let at = from; at < until && at + 4 <= window.bytes; at++) {
     at = await window.find(0xff, at, until)
     if (at < 0) return null
     const frame = await frameAt(window, at)
     if (!frame) continue
     const end = at + frame.bytes
+    if (frame.rateHz === first.rateHz && frame.isMpeg1 === first.isMpeg1 && end <= window.bytes) return at
     if (end === window.bytes || (await frameAt(window, end))) return at
   }
   return null
@@ -96,39 +100,4 @@ function framesStated(bytes: Buffer, { isMpeg1, isMono }: Mp3Frame): number | nu
   const name = bytes.toString('latin1', at, at + 4)
   if ((name !== 'Xing' && name !== 'Info') || bytes.length < at + 12) return null
   return bytes.readUInt32BE(at + 4) & 1 ? bytes.readUInt32BE(at + 8) : 0
-}
-
-/** A file through a window that moves forward. */
-class Window {
-  readonly bytes: number
-  readonly #file: RangeFile
-  #start = 0
-  #content = Buffer.alloc(0)
-
-  constructor(file: RangeFile) {
-    this.#file = file
-    this.bytes = file.bytes
-  }
-
-  /** So many bytes at a place, fewer at the end of the file. */
-  async at(start: number, count: number): Promise<Buffer> {
-    const end = Math.min(start + count, this.bytes)
-    if (start < this.#start || end > this.#start + this.#content.length) await this.#move(start)
-    return this.#content.subarray(start - this.#start, Math.max(0, end - this.#start))
-  }
-
-  /** Where a byte is found next before `until`; -1 when it is not. */
-  async find(byte: number, from: number, until: number): Promise<number> {
-    for (let at = from; at < Math.min(until, this.bytes); at = this.#start + this.#content.length) {
-      await this.at(at, 1)
-      const found = this.#content.indexOf(byte, at - this.#start)
-      if (found >= 0) return this.#start + found
-    }
-    return -1
-  }
-
-  async #move(start: number): Promise<void> {
-    this.#start = Math.min(start, this.bytes)
-    this.#content = Buffer.from(await this.#file.read(this.#start, Math.min(start + windowBytes, this.bytes)))
-  }
 }

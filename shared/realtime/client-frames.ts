@@ -99,7 +99,7 @@ export class ClientFrames {
     }
   }
 
-  /** An answer that nothing is left for is refused as the provider would; without what it says, a client cannot be answered at all. */
+  /** Refuses an answer that was asked for: the session goes on. Throws where what is refused is not the answer alone, but the session's sound or its key. */
   #refuse(ask: Ask, refusal: GatewayError): void {
     const isLasting = refusal.status === 401 || refusal.status === 403
     if (!ask.certain || isLasting) throw refusal

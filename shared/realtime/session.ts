@@ -118,7 +118,10 @@ export class Session {
       closed: (closed: Closed) => this.#closed(closed),
     }
     this.#relay = new Relay(client, opened.socket, events, this.#services.clock)
-    if (settings && order.settings) this.#relay.send('upstream', settings(order.settings))
+    if (!settings || !order.settings) return
+    const frame = settings(order.settings)
+    this.#meter.sent(Buffer.from(frame), null, this.#services.clock.now())
+    this.#relay.send('upstream', frame)
   }
 
   /** Gives up a session whose client left before it was there. */

@@ -1,5 +1,4 @@
 import type { IncomingMessage } from 'node:http'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { type ProviderSession, refuse, SessionEmulator, type Upgrade } from './sessions.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: events of every shape
@@ -17,8 +16,8 @@ export type Answer = {
   speech?: Speech
 }
 
-/** Tokens of sound in one piece, how many pieces there are, and how long each takes. The prompt is text. */
-export type Speech = { promptTokens: number; pieceTokens: number; pieces: number; pieceMs: number }
+/** Tokens of sound in one piece, how many pieces there are, and what is waited for after each. The prompt is text. */
+export type Speech = { promptTokens: number; pieceTokens: number; pieces: number; pause: () => Promise<unknown> }
 
 /** Base64 characters of a token of the model's sound in telephone quality: 8,000 bytes are 20 tokens. */
 const charactersPerToken = (8_000 * 4) / 3 / 20
@@ -70,7 +69,7 @@ export class RealtimeEmulator {
   readonly provider: SessionEmulator
   /** The answer to every upgrade; null = sessions are taken. */
   refusing: Upgrade | null = null
-  /** Every response that ended, with its usage: whether its client was there to hear of it or not. */
+  /** Every response that ended, with its usage and its session, whether its client was there to hear of it or not. */
   readonly reported: Event[] = []
   #answers: Answer[] = []
 
@@ -80,11 +79,11 @@ export class RealtimeEmulator {
 
   static async start(): Promise<RealtimeEmulator> {
     const serve = (session: ProviderSession) =>
-      new Conversation(
+      holdConversation(
         session,
         () => emulator.#answers.shift() ?? {},
-        response => emulator.reported.push(response),
-      ).begin()
+        response => emulator.reported.push({ session, ...response }),
+      )
     const emulator = new RealtimeEmulator(
       await SessionEmulator.start(serve, request => emulator.refusing ?? admit(request)),
     )
@@ -98,6 +97,11 @@ export class RealtimeEmulator {
 
   get last(): ProviderSession {
     return this.provider.last
+  }
+
+  /** Forgets how coming responses were to go. */
+  forget(): void {
+    this.#answers = []
   }
 
   /** How the coming responses go, one each, in whatever session. */
@@ -145,6 +149,15 @@ function jsonOf(text: string): Event {
   } catch {
     return null
   }
+}
+
+/** Holds a session: `nextAnswer` tells how each response goes, `reported` is told of each that ended. */
+export function holdConversation(
+  session: ProviderSession,
+  nextAnswer: () => Answer,
+  reported: (response: Event) => void,
+): void {
+  new Conversation(session, nextAnswer, reported).begin()
 }
 
 /** One session as the real service holds it, with answers that are always the same. */
@@ -302,7 +315,7 @@ class Conversation {
 
   /** Speaks until all is said, somebody cancels it, or nobody is there. */
   async #speak(response: Event, where: object, speech: Speech): Promise<void> {
-    const { pieceTokens, pieces, pieceMs } = speech
+    const { pieceTokens, pieces, pause } = speech
     const piece = soundOf('A'.repeat(Math.ceil(charactersPerToken * pieceTokens)))
     let said = 0
     const end = (status: string) => this.#done(response, status, spokenUsage(speech, said * pieceTokens))
@@ -310,7 +323,7 @@ class Conversation {
     while (said < pieces && this.#responses.has(response.id)) {
       this.#say({ ...piece, ...where })
       said++
-      await sleep(pieceMs)
+      await pause()
     }
     if (this.#responses.has(response.id)) end('completed')
   }

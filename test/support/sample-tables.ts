@@ -3,11 +3,11 @@
 /** Which table states `count` samples of a sound that has two. */
 export type Overstated = 'none' | 'stts' | 'ctts' | 'stsc'
 
-/** An MP4 file with one track of AAC sound. `tracks` of them share the two samples. */
-export function mp4Stating(table: Overstated, count: number, tracks = 1): Buffer {
+/** An MP4 file with one track of AAC sound. Its edit list plays the two seconds so many times. */
+export function mp4Stating(table: Overstated, count: number, edits = 0): Buffer {
   const ftyp = box('ftyp', Buffer.from('isom'), u32(512), Buffer.from('isomiso2mp41'))
   const mdat = box('mdat', Buffer.alloc(64, 0x21))
-  const traks = Array.from({ length: tracks }, (_, i) => track(table, count, i + 1, ftyp.length + 8))
+  const trak = track(table, count, ftyp.length + 8, edits)
   const mvhd = full(
     'mvhd',
     u32(0),
@@ -20,10 +20,10 @@ export function mp4Stating(table: Overstated, count: number, tracks = 1): Buffer
     Buffer.alloc(24),
     u32(2),
   )
-  return Buffer.concat([ftyp, mdat, box('moov', mvhd, ...traks)])
+  return Buffer.concat([ftyp, mdat, box('moov', mvhd, trak)])
 }
 
-function track(table: Overstated, count: number, id: number, dataAt: number): Buffer {
+function track(table: Overstated, count: number, dataAt: number, edits: number): Buffer {
   const tkhd = box(
     'tkhd',
     u32(7),
@@ -45,7 +45,9 @@ function track(table: Overstated, count: number, id: number, dataAt: number): Bu
     box('dinf', full('dref', u32(1), box('url ', u32(1)))),
     tables(table, count, dataAt),
   )
-  return box('trak', tkhd, box('mdia', mdhd, hdlr, minf))
+  const entries = Array.from({ length: edits }, () => Buffer.concat([u32(2_000), u32(0), u32(0x10000)]))
+  const edts = edits > 0 ? [box('edts', full('elst', u32(edits), ...entries))] : []
+  return box('trak', tkhd, ...edts, box('mdia', mdhd, hdlr, minf))
 }
 
 function tables(table: Overstated, count: number, dataAt: number): Buffer {

@@ -30,8 +30,9 @@ export async function startSessions(
   stores: Stores,
   env: Record<string, string> = {},
   at = '2027-03-10T12:00:10Z',
+  serve: (session: ProviderSession) => void = () => {},
 ): Promise<SessionWorld> {
-  const provider = await SessionEmulator.start(() => {})
+  const provider = await SessionEmulator.start(serve)
   const clock = testClock(at)
   const gateway = await startGateway(stores, { ...providerSettings(provider), DATABASE_POOL: '3', ...env }, clock)
   return {

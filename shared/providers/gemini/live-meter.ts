@@ -12,9 +12,9 @@ const ends = ['"turnComplete"', '"toolCall"'].map(text => Buffer.from(text))
 
 /** What asks for an answer for certain, in either spelling that Google takes; with an escape it could be spelt otherwise. */
 const asking =
-  /"turn_?complete"\s*:\s*true|"(?:activity_?end|audio_?stream_?end|tool_?response)"|"realtime_?input"\s*:\s*\{\s*"text"|\\u00[2-7]/i
-const data = /"data"\s*:\s*"([A-Za-z0-9+/=_-]*)"/g
-const picture = /"(?:image|video)\//
+  /"turn_?complete"\s*:\s*true|"(?:activity_?end|audio_?stream_?end|tool_?response)"|"realtime_?input"\s*:\s*\{\s*"text"|\\u00(?:2e|5f|[46][1-9a-f]|[57][\da])/i
+const data = /"data"\s*:\s*"([A-Za-z0-9+/=_\\-]*)"/g
+const picture = /"(?:image|video)\\?\//
 /** Base64 characters a token of sound: 25 tokens a second at most of 8 kHz PCM in, of 24 kHz PCM out. */
 const charactersPerToken = { input: (8_000 * 2 * 4) / 3 / 25, output: (24_000 * 2 * 4) / 3 / 25 }
 const tokensPerImage = 1_290

@@ -30,7 +30,7 @@ const nothing: readonly RealtimeUse[] = []
 /** What the client says is no text. */
 const heard = Buffer.from('"session.input_audio.append"')
 /** In every frame that asks for a task. */
-const asking = /"response\.create"|\\u00[2-7][\da-f]/i
+const asking = /"response\.create"|\\u00(?:2e|5f|[46][1-9a-f]|[57][\da])/i
 /** What a task is thought to be told of what was said: the text of 250 words a minute, and instructions of the provider's. */
 const told = { tokensPerSecond: 6, tokens: 2_000 }
 const ends = ['response.completed', 'response.incomplete', 'response.failed']

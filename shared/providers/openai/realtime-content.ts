@@ -16,21 +16,24 @@ export function charactersPerToken(format: unknown, side: 'input' | 'output'): n
 const typeName = '"type"'
 const append = /"type"\s*:\s*"input_audio_buffer\.append"/y
 
+/** Escapes but for those with which some encoders write base64. */
+const otherEscape = /\\(?!\/|u002[bf]|u003d)/i
+
 /** Whether a frame only brings sound, and nothing else that could be read in it: that is told by its one type. */
 export function isSound(text: string): boolean {
   const at = text.indexOf(typeName)
   if (at < 0) return false
   append.lastIndex = at
-  return append.test(text) && text.indexOf(typeName, at + 1) < 0 && !text.includes('\\')
+  return append.test(text) && text.indexOf(typeName, at + 1) < 0 && !otherEscape.test(text)
 }
 
 /** What can bring content into a conversation, by any spelling. */
-const bringing = /"(?:item|session|response)"|\\u00[2-7]/
+const bringing = /"(?:item|session|response)"|\\u00(?:2e|5f|[46][1-9a-f]|[57][\da])/i
 const image = /"input_image"/g
-const imageData = /"image_url"\s*:\s*"data:[^"\\]*"/g
-const soundData = /"audio"\s*:\s*"([A-Za-z0-9+/=]*)"/g
+const imageData = /"image_url"\s*:\s*"data:[^"]*"/g
+const soundData = /"audio"\s*:\s*"([A-Za-z0-9+/=\\]*)"/g
 /** Where such names need not be those of content. */
-const doubtful = /"tools"|\\u00[2-7]/
+const doubtful = /"tools"|\\u00(?:2e|5f|[46][1-9a-f]|[57][\da])/i
 
 /** The most that a client's frame, which is no sound alone, brings into a prompt. */
 export function contentOf(text: string, perToken: number): Content {

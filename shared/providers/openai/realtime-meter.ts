@@ -11,12 +11,12 @@ const responseId = /"response_id":"([^"\\]+)"/
 const marks =
   /"(?:usage|error|response\.(?:created|done|[a-z_]+\.delta)|session\.(?:created|updated)|input_audio_buffer\.(?:committed|cleared|speech_started)|conversation\.item\.input_audio_transcription\.(?:delta|completed|failed))"/
 const nothing: readonly RealtimeUse[] = []
-/** In every frame that can ask for an answer, or be refused as one that does. */
-const asking = /"response(?:\.create)?"|\\u00[2-7][\da-f]/i
+/** In every frame that can ask for an answer, or be refused as one that does; a letter written as an escape could spell it. */
+const asking = /"response(?:\.create)?"|\\u00(?:2e|5f|[46][1-9a-f]|[57][\da])/i
 /** In every frame whose content stays in the conversation. */
-const lasting = /"(?:item|session)"|\\u00[2-7][\da-f]/i
+const lasting = /"(?:item|session)"|\\u00(?:2e|5f|[46][1-9a-f]|[57][\da])/i
 /** What gives an answer another prompt than the conversation. */
-const ownPrompt = /"(?:conversation|input)"\s*:|\\u00[2-7][\da-f]/i
+const ownPrompt = /"(?:conversation|input|instructions|tools)"\s*:|\\u00(?:2e|5f|[46][1-9a-f]|[57][\da])/i
 /** What is kept of the sound before somebody speaks, in tokens: it begins less than ten seconds before. */
 const maxSilenceTokens = 100
 

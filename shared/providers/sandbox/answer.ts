@@ -34,10 +34,12 @@ export function untilStop(text: string, stop: string | string[] | null | undefin
 }
 
 const longestAnswerChars = 1_000_000
+/** With logarithms of probability a token takes some hundred bytes. */
+const longestDetailedChars = 20_000
 
-/** Characters each of an answer's choices may have: the sandbox's own output limit. */
-export function roomFor(choices: number): number {
-  return Math.max(1, Math.floor(longestAnswerChars / choices))
+/** Characters each of an answer's choices may have: the sandbox's own output limit. `detailed`: with log probabilities. */
+export function roomFor(choices: number, detailed = false): number {
+  return Math.max(1, Math.floor((detailed ? longestDetailedChars : longestAnswerChars) / choices))
 }
 
 /** `text` word by word, as it is streamed. */

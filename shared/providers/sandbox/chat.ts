@@ -35,10 +35,11 @@ export function chat(body: ChatRequest, tokenizer: Tokenizer): Answer {
   const usage = usageOf(body, output, copies, tokenizer)
   const head = { id: newId('chatcmpl'), created: Math.floor(Date.now() / 1000), model: body.model }
   if (body.stream) return eventStream(chunks(head, output, body, usage, tokenizer))
+  const told = body.logprobs ? logprobs(output.message.content ?? '', body, tokenizer) : null
   const choices = Array.from({ length: copies }, (_, index) => ({
     index,
     message: output.message,
-    logprobs: body.logprobs ? logprobs(output.message.content ?? '', body, tokenizer) : null,
+    logprobs: told,
     finish_reason: output.finish,
   }))
   return json({ ...head, object: 'chat.completion', choices, usage })
@@ -139,7 +140,7 @@ function structured(text: string, { response_format: format }: ChatRequest): str
 function limited(text: string, body: ChatRequest, tokenizer: Tokenizer): string {
   const most = body.max_completion_tokens ?? body.max_tokens
   const cut = most ? tokenizer.first(text, most) : text
-  return cut.slice(0, roomFor(body.n ?? 1))
+  return cut.slice(0, roomFor(body.n ?? 1, body.logprobs === true))
 }
 
 function usageOf(body: ChatRequest, output: Output, copies: number, tokenizer: Tokenizer): Usage {

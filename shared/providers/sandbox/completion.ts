@@ -12,7 +12,7 @@ const defaultMaxTokens = 16
 export function complete(body: CompletionRequest, tokenizer: Tokenizer): Answer {
   const prompts = promptsOf(body.prompt, tokenizer)
   const copies = body.n ?? 1
-  const room = roomFor(prompts.length * copies)
+  const room = roomFor(prompts.length * copies, typeof body.logprobs === 'number')
   const echoes = prompts.map(prompt => echo(prompt.text, body, room, tokenizer))
   const promptTokens = prompts.reduce((sum, prompt) => sum + prompt.tokens, 0)
   const completionTokens = echoes.reduce((sum, { tokens }) => sum + tokens * copies, 0)

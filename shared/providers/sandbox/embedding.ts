@@ -6,12 +6,19 @@ import { promptsOf } from './completion.ts'
 
 const defaultDimensions = 1536
 const mostDimensions = 4096
+/** Of all vectors of an answer: about 10 MB of JSON, which the gateway parses as a whole. */
+const maxValues = 500_000
 
 /** A unit vector per input, always the same for the same text. */
 export function embed(body: EmbeddingRequest, tokenizer: Tokenizer): Answer {
   const dimensions = body.dimensions ?? defaultDimensions
   if (dimensions > mostDimensions)
     return badRequest(`The sandbox gives at most ${mostDimensions} dimensions.`, 'dimensions')
+  const given = typeof body.input === 'string' || typeof body.input[0] === 'number' ? 1 : body.input.length
+  if (dimensions * given > maxValues) {
+    const message = `The sandbox gives at most ${maxValues} values: fewer inputs, or fewer dimensions than ${dimensions}.`
+    return badRequest(message, body.dimensions == null ? 'input' : 'dimensions')
+  }
   const inputs = promptsOf(body.input, tokenizer)
   const tokens = inputs.reduce((sum, input) => sum + input.tokens, 0)
   const texts = inputs.map(({ text }) => text)

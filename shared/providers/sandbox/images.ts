@@ -1,4 +1,5 @@
 import type { Usage } from '../../base/usage.ts'
+import { gate } from '../../io/gate.ts'
 import type { ImageInput, ImageOutput } from '../../kinds/image.ts'
 import { tokenizer } from '../../kinds/tokenizer.ts'
 import { type InstantCall, ProviderError } from '../contract.ts'
@@ -17,11 +18,14 @@ const tokensPerReference = 300
 export async function images({ input, target }: InstantCall<'image'>): Promise<ImageOutput> {
   const size = sizeOf(input)
   const drawn: ImageOutput['images'] = []
-  // One after the other: a large one takes its time and memory.
-  for (let i = 0; i < input.n; i++) drawn.push({ bytes: await draw(input, size, i), revisedPrompt: null })
+  for (let i = 0; i < input.n; i++)
+    drawn.push({ bytes: await drawing(() => draw(input, size, i)), revisedPrompt: null })
   const isPaidByToken = target.deployment.price.unit === 'token'
   return { images: drawn, usage: isPaidByToken ? await usageOf(input, size) : null }
 }
+
+/** One after the other in a process: a large one takes up to 150 MB. */
+const drawing = gate(1)
 
 type Size = { width: number; height: number }
 

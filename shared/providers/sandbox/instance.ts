@@ -14,18 +14,28 @@ const stepsPerAttempt = 5000
 /** Characters an instance may have: a long constant in a long list is given up as well. */
 const charsPerAttempt = 200_000
 
-/** No instance within the depth, or none at all. */
-class Unsatisfiable extends Error {
-  override name = 'Unsatisfiable'
-}
+/** Keys, list members and characters of schemas that are copied or looked through, for all attempts together. */
+const maxCopies = 100_000
+/** Characters of constants that are looked at, for all attempts together. */
+const maxConstantChars = 2_000_000
+
+/** No instance within the depth, or none at all. Made once: it is thrown often, and a stack trace takes its time. */
+const unsatisfiable = new Error('The schema has no instance within the limits.')
+
+/** The schema costs more work than all attempts together may. */
+const exhausted = new Error('The schema costs too much work.')
+
+type Budget = { copies: number; constantChars: number }
 
 /** The instance of least depth, or undefined when there is none within the limits. */
 export function instanceOf(schema: unknown): unknown {
+  const budget: Budget = { copies: maxCopies, constantChars: maxConstantChars }
   for (let depth = 0; depth <= deepest; depth++) {
     try {
-      return new Builder(schema).build(schema, depth)
+      return new Builder(schema, budget).build(schema, depth)
     } catch (error) {
-      if (!(error instanceof Unsatisfiable)) throw error
+      if (error === exhausted) return undefined
+      if (error !== unsatisfiable) throw error
     }
   }
   return undefined
@@ -33,17 +43,19 @@ export function instanceOf(schema: unknown): unknown {
 
 class Builder {
   readonly #root: unknown
+  readonly #budget: Budget
   #steps = stepsPerAttempt
   #chars = charsPerAttempt
 
-  constructor(root: unknown) {
+  constructor(root: unknown, budget: Budget) {
     this.#root = root
+    this.#budget = budget
   }
 
   build(schema: unknown, depth: number): unknown {
-    if (depth < 0 || this.#steps-- <= 0) throw new Unsatisfiable()
+    if (depth < 0 || this.#steps-- <= 0) throw unsatisfiable
     if (schema === true) return {}
-    if (!isSchema(schema)) throw new Unsatisfiable()
+    if (!isSchema(schema)) throw unsatisfiable
     if (typeof schema.$ref === 'string')
       return this.build(this.#merged(schema, [this.#find(schema.$ref)], '$ref'), depth - 1)
     if (Array.isArray(schema.allOf)) return this.build(this.#merged(schema, schema.allOf, 'allOf'), depth - 1)
@@ -52,40 +64,36 @@ class Builder {
     for (const keyword of ['anyOf', 'oneOf']) {
       const options = schema[keyword]
       if (Array.isArray(options))
-        return this.#either(
-          options.map(option => this.#merged(schema, [option], keyword)),
-          depth,
-        )
+        return this.#either(options, option => this.build(this.#merged(schema, [option], keyword), depth - 1))
     }
     const types = Array.isArray(schema.type) ? schema.type : [schema.type ?? impliedType(schema)]
+    this.#charge(types.length)
     // Null is the smallest instance of all, but says the least: it is the last choice that the depth allows.
     const ordered = [...types.filter(type => type !== 'null'), ...types.filter(type => type === 'null')]
-    return this.#either(
-      ordered.map(type => ({ ...schema, type })),
-      depth,
-      true,
-    )
+    return this.#either(ordered, type => this.#ofType(type, schema, depth))
   }
 
-  /** The first of the options that has an instance. */
-  #either(options: Schema[], depth: number, typed = false): unknown {
+  /** The instance of the first of the options that has one. */
+  #either<O>(options: readonly O[], instance: (option: O) => unknown): unknown {
     for (const option of options) {
       try {
-        return typed ? this.#ofType(option, depth) : this.build(option, depth - 1)
+        this.#charge(1)
+        return instance(option)
       } catch (error) {
-        if (!(error instanceof Unsatisfiable)) throw error
+        if (error !== unsatisfiable) throw error
       }
     }
-    throw new Unsatisfiable()
+    throw unsatisfiable
   }
 
-  #ofType(schema: Schema, depth: number): unknown {
-    switch (schema.type) {
+  #ofType(type: unknown, schema: Schema, depth: number): unknown {
+    switch (type) {
       case 'object':
         return this.#object(schema, depth)
       case 'array':
         return this.#array(schema, depth)
       case 'string':
+        if (this.#chars < 0) throw unsatisfiable
         return this.#afforded(text(schema))
       case 'integer':
         return number(schema, 1)
@@ -96,13 +104,14 @@ class Builder {
       case 'null':
         return null
       default:
-        throw new Unsatisfiable()
+        throw unsatisfiable
     }
   }
 
   #object(schema: Schema, depth: number): Record<string, unknown> {
     const properties = isSchema(schema.properties) ? schema.properties : {}
     const required = Array.isArray(schema.required) ? schema.required.filter(name => typeof name === 'string') : []
+    this.#charge(sizeOf(schema.required))
     const rest = schema.additionalProperties ?? true
     const entries = required.map(name => {
       this.#afforded(name)
@@ -114,12 +123,13 @@ class Builder {
   #array(schema: Schema, depth: number): unknown[] {
     const least = typeof schema.minItems === 'number' ? schema.minItems : 0
     const most = typeof schema.maxItems === 'number' ? schema.maxItems : mostItems
-    if (least > Math.min(most, mostItems)) throw new Unsatisfiable()
+    if (least > Math.min(most, mostItems)) throw unsatisfiable
     const prefix = Array.isArray(schema.prefixItems) ? schema.prefixItems : []
     const items = schema.items ?? true
     const array: unknown[] = []
     for (let i = 0; i < least; i++) {
       const item = prefix[i] ?? items
+      if (schema.uniqueItems === true && isSchema(item)) this.#charge(sizeOf(item) + sizeOf(item.enum))
       array.push(this.build(schema.uniqueItems === true ? distinct(item, i) : item, depth - 1))
     }
     return array
@@ -127,17 +137,32 @@ class Builder {
 
   /** The value itself, if there is room for it. */
   #afforded<V>(value: V): V {
-    this.#chars -= JSON.stringify(value).length
-    if (this.#chars < 0) throw new Unsatisfiable()
+    if (this.#chars < 0) throw unsatisfiable
+    const { length } = JSON.stringify(value)
+    this.#budget.constantChars -= length
+    if (this.#budget.constantChars < 0) throw exhausted
+    this.#chars -= length
+    if (this.#chars < 0) throw unsatisfiable
     return value
+  }
+
+  /** Pays for keys or members that are about to be copied. */
+  #charge(copies: number): void {
+    this.#budget.copies -= copies
+    if (this.#budget.copies < 0) throw exhausted
   }
 
   /** `schema` without `keyword`, narrowed by the parts that the keyword named. */
   #merged(schema: Schema, parts: unknown[], keyword: string): Schema {
+    this.#charge(sizeOf(schema))
     const { [keyword]: _replaced, ...result } = schema
     for (const part of parts) {
+      this.#charge(1)
       if (part === true) continue
-      if (!isSchema(part)) throw new Unsatisfiable()
+      if (!isSchema(part)) throw unsatisfiable
+      this.#charge(sizeOf(part))
+      for (const key of ['properties', 'required'])
+        if (key in part) this.#charge(sizeOf(part[key]) + sizeOf(result[key]))
       for (const [key, value] of Object.entries(part)) result[key] = narrowed(key, result[key], value)
     }
     return result
@@ -145,15 +170,22 @@ class Builder {
 
   /** What a local reference points at: `#` or a JSON pointer below it. */
   #find(reference: string): unknown {
-    if (!reference.startsWith('#')) throw new Unsatisfiable()
+    if (!reference.startsWith('#')) throw unsatisfiable
+    this.#charge(reference.length)
     let found = this.#root
     for (const part of reference.slice(1).split('/').slice(1)) {
       const key = decodeURIComponent(part).replaceAll('~1', '/').replaceAll('~0', '~')
-      if (typeof found !== 'object' || found === null || !Object.hasOwn(found, key)) throw new Unsatisfiable()
+      if (typeof found !== 'object' || found === null || !Object.hasOwn(found, key)) throw unsatisfiable
       found = (found as Schema)[key]
     }
     return found
   }
+}
+
+/** How many keys or members a value has. */
+function sizeOf(value: unknown): number {
+  if (Array.isArray(value)) return value.length
+  return typeof value === 'object' && value !== null ? Object.keys(value).length : 0
 }
 
 function isSchema(value: unknown): value is Schema {
@@ -177,7 +209,7 @@ function narrowed(key: string, one: unknown, other: unknown): unknown {
 }
 
 function firstOf(values: unknown[]): unknown {
-  if (values.length === 0) throw new Unsatisfiable()
+  if (values.length === 0) throw unsatisfiable
   return values[0]
 }
 
@@ -218,7 +250,7 @@ const formats = new Map<unknown, string>([
 function text(schema: Schema): string {
   const least = typeof schema.minLength === 'number' ? schema.minLength : 0
   const most = typeof schema.maxLength === 'number' ? schema.maxLength : longestText
-  if (least > Math.min(most, longestText)) throw new Unsatisfiable()
+  if (least > Math.min(most, longestText)) throw unsatisfiable
   const sample = formats.get(schema.format) ?? 'text'
   return sample.padEnd(least, '.').slice(0, most)
 }
@@ -237,7 +269,7 @@ function number(schema: Schema, unit: 0 | 1): number {
       )
     : [nearest, nearest + 1, nearest - 1, (low + high) / 2]
   const found = candidates.find(allowed)
-  if (found === undefined) throw new Unsatisfiable()
+  if (found === undefined) throw unsatisfiable
   return found === 0 ? 0 : found
 }
 

@@ -1,7 +1,7 @@
 import type { Tokenizer } from '../../kinds/tokenizer.ts'
 import { roomFor } from './answer.ts'
 import { audioTokensPerSecond, spokenCharactersPerSecond } from './chat.ts'
-import { type Item, type Message, mostExactCharacters, type Part } from './realtime-items.ts'
+import type { Item, Message, Part } from './realtime-items.ts'
 import { Refused } from './realtime-refused.ts'
 import { type Encoding, firstSeconds, recoded, type Sound, secondsOf, tone } from './realtime-sound.ts'
 import { argumentsOf, calledTool, type FunctionTool } from './tools.ts'
@@ -37,14 +37,14 @@ export function answerTo(request: Request, tokenizer: Tokenizer): Answer {
   const tool = toolOf(request)
   if (tool) {
     const args = argumentsOf(tool)
-    const written = first(args, request.mostTokens, tokenizer)
+    const written = tokenizer.first(args, request.mostTokens)
     return { kind: 'call', name: tool.name, args: written, isCut: written.length < args.length }
   }
   const message = lastUserMessage(request.items)
   const sound = message && soundOf(message, request.encoding)
   const whole = (message ? wordsFor(message, sound) : greeting).slice(0, roomFor(1))
   const { mostTokens } = request
-  const text = mostTokens === Number.POSITIVE_INFINITY ? whole : first(whole, mostTokens, tokenizer)
+  const text = mostTokens === Number.POSITIVE_INFINITY ? whole : tokenizer.first(whole, mostTokens)
   if (request.modality === 'text') return { kind: 'text', text, isCut: text.length < whole.length }
   const spoken = sound ?? tone(request.encoding, Math.min(longestToneSeconds, text.length / spokenCharactersPerSecond))
   const heard = firstSeconds(spoken, mostTokens / audioTokensPerSecond)
@@ -61,10 +61,6 @@ export function magicText({ items, instructions }: Request): string {
 /** A length as sentences tell it, in seconds. */
 export function lengthOf(sound: Sound): string {
   return `${Math.round(secondsOf(sound) * 1_000) / 1_000} seconds`
-}
-
-function first(text: string, mostTokens: number, tokenizer: Tokenizer): string {
-  return tokenizer.first(text.slice(0, mostExactCharacters), mostTokens)
 }
 
 function lastUserMessage(items: readonly Item[]): Message | null {

@@ -126,46 +126,26 @@ export function bytesOf(item: Item): number {
   }, 0)
 }
 
-/** Counting text holds the process up: beyond so many characters it is done roughly. */
-export const mostExactCharacters = 50_000
-const charactersPerToken = 4
-
-/** Counts the tokens of all the texts of one response. */
-export class TextCount {
-  readonly #tokenizer: Tokenizer
-  #left = mostExactCharacters
-
-  constructor(tokenizer: Tokenizer) {
-    this.#tokenizer = tokenizer
-  }
-
-  of(text: string): number {
-    const exact = text.slice(0, this.#left)
-    this.#left -= exact.length
-    return this.#tokenizer.count(exact) + Math.ceil((text.length - exact.length) / charactersPerToken)
-  }
-}
-
 export type Tokens = { text: number; audio: number; image: number }
 
 /** What items count as a model's input or output. */
-export function tokensOf(items: readonly Item[], texts: TextCount): Tokens {
+export function tokensOf(items: readonly Item[], tokenizer: Tokenizer): Tokens {
   const sum = { text: 0, audio: 0, image: 0 }
   for (const item of items) {
-    if (item.type === 'function_call') sum.text += texts.of(item.name) + texts.of(item.arguments)
-    else if (item.type === 'function_call_output') sum.text += texts.of(item.output)
-    else for (const part of item.content) addPart(sum, part, texts)
+    if (item.type === 'function_call') sum.text += tokenizer.count(item.name) + tokenizer.count(item.arguments)
+    else if (item.type === 'function_call_output') sum.text += tokenizer.count(item.output)
+    else for (const part of item.content) addPart(sum, part, tokenizer)
   }
   return sum
 }
 
-function addPart(sum: Tokens, part: Part, texts: TextCount): void {
-  if ('text' in part) sum.text += texts.of(part.text)
+function addPart(sum: Tokens, part: Part, tokenizer: Tokenizer): void {
+  if ('text' in part) sum.text += tokenizer.count(part.text)
   else if (part.type === 'input_image') sum.image += imageTokens
   else if (part.type === 'input_audio') sum.audio += heardTokens(part.sound)
   else {
     sum.audio += Math.ceil(secondsOf(part.sound) * audioTokensPerSecond)
-    sum.text += texts.of(part.transcript ?? '')
+    sum.text += tokenizer.count(part.transcript ?? '')
   }
 }
 

@@ -138,7 +138,7 @@ export class SandboxTalk {
       throw new Refused('too_many_responses', `At most ${mostResponses} responses may be in progress at a time.`)
     const response = new Response(this.#detailsOf(options, inConversation), {
       wire: this.#wire,
-      tokenizer: this.#tokenizer,
+      tokenizer: this.#tokenizer.renewed(),
       added: item => {
         this.#keep(item)
         this.#tell('conversation.item.added', emptied(item))
@@ -203,7 +203,7 @@ export class SandboxTalk {
     const { include, audio } = this.#settings
     if (!audio.input.transcription) return
     const place = { item_id: id, content_index: 0 }
-    const means = { wire: this.#wire, tokenizer: this.#tokenizer, logprobs: Boolean(include?.length) }
+    const means = { wire: this.#wire, tokenizer: this.#tokenizer.renewed(), logprobs: Boolean(include?.length) }
     part.transcript = transcribe(sound, place, means)
   }
 

@@ -1,14 +1,13 @@
 import type { Tokenizer } from '../../kinds/tokenizer.ts'
 import type { Request } from './realtime-answer.ts'
-import { type Item, TextCount, type Tokens, tokensOf } from './realtime-items.ts'
+import { type Item, type Tokens, tokensOf } from './realtime-items.ts'
 
 /** What a response used: all that the model read, and what it said until it ended. */
 export function usageOf(request: Request, output: readonly Item[], tokenizer: Tokenizer): object {
-  const texts = new TextCount(tokenizer)
-  const written = tokensOf(output, texts)
-  const read = tokensOf(request.items, texts)
-  read.text += texts.of(request.instructions)
-  if (request.tools.length > 0) read.text += texts.of(JSON.stringify(request.tools))
+  const written = tokensOf(output, tokenizer)
+  const read = tokensOf(request.items, tokenizer)
+  read.text += tokenizer.count(request.instructions)
+  if (request.tools.length > 0) read.text += tokenizer.count(JSON.stringify(request.tools))
   return told(read, written)
 }
 
