@@ -12,6 +12,10 @@ const names = {
   balances: 'the sum of ledger entries is the balance',
   spends: 'a key’s spend equals its charges',
   caps: 'spend stays within the monthly cap',
+  waivers: 'no request uses tokens for nothing without a stated reason',
+  cancelledCalls: 'a cancelled job pays for the call it had begun',
+  excesses: 'whatever exceeded its reservation was alerted',
+  overdrafts: 'a balance is below zero only by what exceeded its reservation or was taken back',
   charges: 'every charge has its request, and every charged request its charge',
   jobs: 'every job costs what was charged for it, and nothing when it failed',
   topUps: 'a top-up’s entries are what was paid and did not go back',
@@ -80,6 +84,39 @@ const tamperings: [what: string, tamper: (scene: Scene) => Promise<unknown>, bre
     ({ gateway, keyId }) =>
       gateway.services.db.$executeRaw`UPDATE key_spend SET cap_nano = spent_nano - 1 WHERE key_id = ${keyId}`,
     ['caps'],
+  ],
+  [
+    'a request used tokens and was not charged',
+    ({ gateway, keyId }) => gateway.services.db.$executeRaw`
+      INSERT INTO generations SELECT (jsonb_populate_record(g, jsonb_build_object('id', 'chatcmpl-x', 'cost_nano', 0))).*
+      FROM generations g WHERE key_id = ${keyId}`,
+    ['waivers'],
+  ],
+  [
+    'a job was cancelled during its call and cost nothing',
+    ({ gateway, organisationId, keyId, month }) =>
+      gateway.services.db.job.create({
+        data: {
+          ...{ id: 'ajob_x', organisationId, keyId, month, requestId: 'req_x', environment: 'live', kind: 'async' },
+          ...{ status: 'cancelled', stage: 'over', model: 'coin', input: {}, holdNano: 9n, costNano: 0n },
+          ...{
+            operation: { failures: 0, call: { model: 'coin', provider: 'openai', atMs: 1 } },
+            deadlineAt: new Date(),
+          },
+        },
+      }),
+    ['cancelledCalls'],
+  ],
+  [
+    'more than a reservation was charged without an alert, and a wallet is overdrawn otherwise',
+    async ({ gateway, organisationId, keyId }) => {
+      const { db } = gateway.services
+      await db.$executeRaw`
+        INSERT INTO ledger_entries (organisation_id, kind, amount_nano, cause, key_id, created_at)
+        VALUES (${organisationId}, 'excess', -1, 'excess:chatcmpl-x', ${keyId}, now() - interval '1 hour')`
+      await db.$executeRaw`UPDATE wallets SET balance_nano = -1000 WHERE organisation_id = ${organisationId}`
+    },
+    ['balances', 'spends', 'excesses', 'overdrafts', 'charges', 'redis'],
   ],
   [
     'a charge has no request',

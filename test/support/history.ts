@@ -243,5 +243,6 @@ export function usageEvent(ticket: Ticket, cost: number, at: number): UsageEvent
   const what = { kind: 'chat', model: 'coin', provider: 'openai', mode: 'balanced', environment: 'live' as const }
   const outcome = { status: 200, errorCode: null, finishReason: 'stop', streamed: false, attempts: 1, upstreamId: null }
   const tokens = { promptTokens: 1, completionTokens: 1, cachedTokens: 0, reasoningTokens: 0, estimated: false }
-  return { ...who, at, ...what, ...outcome, ...tokens, cost, cap: capNano, firstByteMs: 1, durationMs: 2 }
+  const free = cost === 0 && ({ waiver: 'nothing_produced' } as const)
+  return { ...who, at, ...what, ...outcome, ...tokens, cost, ...free, cap: capNano, firstByteMs: 1, durationMs: 2 }
 }
