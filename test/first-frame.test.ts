@@ -1,7 +1,7 @@
 import test from 'ava'
 import fc from 'fast-check'
 import { begun } from '../shared/instant/first-frame.ts'
-import type { RangeFile } from '../shared/io/media-packets.ts'
+import type { RangeFile } from '../shared/io/media-file.ts'
 import { mp3Length } from '../shared/io/mp3.ts'
 import { waveLength } from '../shared/io/wave.ts'
 import { soundFormats } from '../shared/kinds/sound.ts'

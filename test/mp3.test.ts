@@ -1,6 +1,7 @@
 import test from 'ava'
 import fc from 'fast-check'
-import { lengthByPackets, type RangeFile } from '../shared/io/media-packets.ts'
+import type { RangeFile } from '../shared/io/media-file.ts'
+import { lengthByPackets } from '../shared/io/media-packets.ts'
 import { mp3Frame, mp3Length } from '../shared/io/mp3.ts'
 import { mp3, mp3FrameS, wav } from './support/media-files.ts'
 

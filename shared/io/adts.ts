@@ -1,5 +1,5 @@
 import { FileWindow } from './file-window.ts'
-import type { MediaLength, RangeFile } from './media-packets.ts'
+import type { MediaLength, RangeFile } from './media-file.ts'
 import { afterTag } from './mp3.ts'
 
 const hertz = [96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025, 8_000, 7_350]

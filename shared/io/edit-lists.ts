@@ -1,4 +1,4 @@
-import type { RangeFile } from './media-packets.ts'
+import type { RangeFile } from './media-file.ts'
 
 const maxTopBoxes = 10_000
 const maxMovieBytes = 16 * 1024 * 1024

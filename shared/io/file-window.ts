@@ -1,4 +1,4 @@
-import type { RangeFile } from './media-packets.ts'
+import type { RangeFile } from './media-file.ts'
 
 const windowBytes = 512 * 1024
 

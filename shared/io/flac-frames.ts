@@ -1,5 +1,5 @@
 import { FileWindow } from './file-window.ts'
-import type { RangeFile } from './media-packets.ts'
+import type { RangeFile } from './media-file.ts'
 
 const maxHeaderBytes = 16
 const streamInfoBytes = 42

@@ -1,14 +1,9 @@
 import type { InputAudioTrack, InputTrack } from 'mediabunny'
 import { editedSeconds } from './edit-lists.ts'
 import { isAllOfFlac } from './flac-frames.ts'
+import type { MediaLength, RangeFile } from './media-file.ts'
 import { isPlainOgg } from './ogg.ts'
 import { packetSeconds } from './packet-samples.ts'
-
-/** A file to be measured, read in pieces. `end` is exclusive. */
-export type RangeFile = { bytes: number; read(start: number, end: number): Promise<Uint8Array> }
-
-/** What a media file is made of. `seconds` is the longest of its tracks, by their packets. */
-export type MediaLength = { seconds: number; hasVideo: boolean; hasAudio: boolean }
 
 const mostCachedBytes = 4 * 1024 * 1024
 const mostPackets = 2_000_000

@@ -1,5 +1,5 @@
 import { type MessagePort, parentPort } from 'node:worker_threads'
-import type { MediaLength, RangeFile } from './media-packets.ts'
+import type { MediaLength, RangeFile } from './media-file.ts'
 import type { DocumentSize } from './pdf.ts'
 
 export type ToThread =

@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads'
 import { GatewayError } from '../base/errors.ts'
-import type { MediaLength, RangeFile } from './media-packets.ts'
+import type { MediaLength, RangeFile } from './media-file.ts'
 import type { FromThread, ToThread } from './media-thread.ts'
 import type { DocumentSize } from './pdf.ts'
 

@@ -1,6 +1,6 @@
 import type { Buffer } from 'node:buffer'
 import { FileWindow } from './file-window.ts'
-import type { MediaLength, RangeFile } from './media-packets.ts'
+import type { MediaLength, RangeFile } from './media-file.ts'
 
 /** One frame of MPEG layer III, in bytes and samples, with the sample rate in hertz. */
 export type Mp3Frame = { bytes: number; samples: number; rateHz: number; isMpeg1: boolean; isMono: boolean }

@@ -1,5 +1,5 @@
 import { FileWindow } from './file-window.ts'
-import type { RangeFile } from './media-packets.ts'
+import type { RangeFile } from './media-file.ts'
 
 const headerBytes = 27
 const isFirstFlag = 2

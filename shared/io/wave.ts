@@ -1,4 +1,4 @@
-import type { MediaLength, RangeFile } from './media-packets.ts'
+import type { MediaLength, RangeFile } from './media-file.ts'
 
 const maxChunks = 1_000
 const formatBytes = 40

@@ -1,6 +1,6 @@
 import { buffer } from 'node:stream/consumers'
 import type { Blobs } from '../io/blobs.ts'
-import type { RangeFile } from '../io/media-packets.ts'
+import type { RangeFile } from '../io/media-file.ts'
 
 /** A blob as a file to be read in pieces. */
 export function rangesOf(blobs: Blobs, storageKey: string, bytes: number): RangeFile {

@@ -1,6 +1,6 @@
 import { GatewayError } from '../base/errors.ts'
 import { atMost, bytesOf, close, peek } from '../io/bytes.ts'
-import type { MediaLength } from '../io/media-packets.ts'
+import type { MediaLength } from '../io/media-file.ts'
 import { measureMedia } from '../io/media-threads.ts'
 import { type MediaFormat, sniff, sniffedBytes } from '../io/media-type.ts'
 import { openPublic } from '../io/safe-url.ts'

@@ -24,19 +24,7 @@ export function mp4Stating(table: Overstated, count: number, edits = 0): Buffer 
 }
 
 function track(table: Overstated, count: number, dataAt: number, edits: number): Buffer {
-  const tkhd = box(
-    'tkhd',
-    u32(7),
-    u32(0),
-    u32(0),
-    u32(id),
-    u32(0),
-    u32(1_000),
-    Buffer.alloc(16),
-    matrix,
-    u32(0),
-    u32(0),
-  )
+  const tkhd = box('tkhd', u32(7), u32(0), u32(0), u32(1), u32(0), u32(1_000), Buffer.alloc(16), matrix, u32(0), u32(0))
   const mdhd = full('mdhd', u32(0), u32(0), u32(1_000), u32(1_000), u32(0x55c40000))
   const hdlr = full('hdlr', u32(0), Buffer.from('soun'), Buffer.alloc(12), Buffer.from('x\0'))
   const minf = box(
