@@ -1,7 +1,10 @@
 import { z } from 'zod'
 import { chatRequest } from './chat.ts'
 
-const tokenArray = z.array(z.int().nonnegative()).min(1).max(8192)
+const tokenArray = z
+  .array(z.int().nonnegative({ abort: true }))
+  .min(1)
+  .max(8192)
 
 /** `POST /v1/embeddings`: the OpenAI embeddings shape plus the routing fields. */
 export const embeddingRequest = z.looseObject({
