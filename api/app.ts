@@ -47,6 +47,8 @@ async function serve(endpoint: Endpoint, ctx: Context): Promise<void> {
   const { state } = ctx
   const { headers } = ctx.req
   await enter(endpoint, ctx, headers.authorization)
+  const organisationId = state.known?.policy.organisationId ?? state.organisationId
+  if (organisationId) state.client.countIn(state.services.budgets.answers.open(organisationId))
   const form = endpoint.form && (!endpoint.body || endpoint.form.only || isForm(ctx.req)) ? endpoint.form : null
   let key: string | null
   try {
@@ -54,7 +56,7 @@ async function serve(endpoint: Endpoint, ctx: Context): Promise<void> {
       await (form.free ? countFree(ctx) : confirmKey(ctx))
       await takeForm(endpoint, form, ctx)
     } else if (endpoint.body) {
-      state.raw = await readJsonBody(ctx.req)
+      state.raw = await readJsonBody(ctx)
       state.body = validate(endpoint.body, parseJson(state.raw))
     }
     if (endpoint.query) state.query = validate(endpoint.query, { ...ctx.query })

@@ -2,9 +2,18 @@ import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Client } from '../shared/chat/client.ts'
 import type { Encoding } from '../shared/chat/relay.ts'
+import type { HeldBytes } from '../shared/io/byte-budget.ts'
 
 /** A file beyond this is sent as it comes, and not kept for its Idempotency-Key. */
 const mostKeptBytes = 32 * 1024 * 1024
+
+/** Time in which a client must take a whole answer: a minute, and as long as a slow connection needs for its bytes. */
+const minLeaveMs = 60_000
+const minBytesPerMs = 32
+
+/** How long clients may take to read. Other values are for tests. */
+export type Patience = { stalledMs: number; leaveMs: number }
+const usualPatience: Patience = { stalledMs: 5 * 60_000, leaveMs: minLeaveMs }
 
 /**
  * An HTTP response as the chat run sees its client. Streams are framed here and leave in one write per event: Node's own
@@ -21,18 +30,36 @@ export class HttpClient implements Client {
   /** A file that is kept instead of being sent, as far as it came. */
   #kept: { headers: Record<string, string>; parts: Uint8Array[]; bytes: number } | null = null
   #abandoned = false
-  readonly #stalledMs: number
+  readonly #patience: Patience
+  /** What the process holds of a whole answer until the client has taken it; absent where nobody is known to ask. */
+  #held: HeldBytes | null = null
 
-  /** `stalledMs`: a client that reads nothing for so long while something waits for it has left. */
-  constructor(response: ServerResponse, baseHeaders: Record<string, string>, stalledMs = 5 * 60_000) {
+  /**
+   * `stalledMs`: a client that reads nothing for so long while something waits for it has left. So has one that has not taken
+   * an answer `leaveMs` after its end, and a millisecond for every 32 bytes.
+   */
+  constructor(response: ServerResponse, baseHeaders: Record<string, string>, patience = usualPatience) {
     this.#response = response
     this.#baseHeaders = baseHeaders
-    this.#stalledMs = stalledMs
+    this.#patience = patience
+    response.once('pipe', () => this.#watchPiped())
+    response.once('prefinish', () => this.#watchEnd())
     response.on('close', () => {
+      this.#held?.release()
       if (response.writableEnded || this.#abandoned) return
       this.gone = true
       for (const listener of this.#listeners) listener()
     })
+  }
+
+  /** Counts this answer's bytes from now on: they are its organisation's. */
+  countIn(held: HeldBytes): void {
+    this.#held = held
+    if (this.#response.closed) held.release()
+  }
+
+  collect(bytes: number): void {
+    this.#held?.take(bytes)
   }
 
   onGone(listener: () => void): void {
@@ -48,6 +75,8 @@ export class HttpClient implements Client {
   /** Sends a whole body at once; JSON unless the headers say otherwise. */
   reply(status: number, headers: Record<string, string>, body: string | Buffer): void {
     const length = Buffer.byteLength(body)
+    // What it was made of is gone.
+    this.#held?.hold(length - this.#held.bytes)
     this.#response.writeHead(status, {
       ...this.#baseHeaders,
       'content-type': 'application/json; charset=utf-8',
@@ -96,6 +125,7 @@ export class HttpClient implements Client {
     if (!kept) return this.#response.write(bytes)
     kept.parts.push(bytes)
     kept.bytes += bytes.length
+    this.#held?.hold(bytes.length)
     if (kept.bytes <= mostKeptBytes) return true
     this.#kept = null
     this.#open(kept.headers, true)
@@ -105,11 +135,32 @@ export class HttpClient implements Client {
   onDrain(listener: () => void): void {
     // Node closes the connection of a client that takes nothing for so long.
     const { socket } = this.#response
-    socket?.setTimeout(this.#stalledMs)
+    socket?.setTimeout(this.#patience.stalledMs)
     ;(this.#socket ?? this.#response).once('drain', () => {
       socket?.setTimeout(0)
       listener()
     })
+  }
+
+  /** Cuts off a client that does not take what is left of an answer that has ended. What the system took at once needs no timer. */
+  #watchEnd(): void {
+    const waitingBytes = this.#response.socket?.writableLength ?? 0
+    if (waitingBytes === 0) return
+    const cut = setTimeout(() => this.#response.destroy(), this.#patience.leaveMs + waitingBytes / minBytesPerMs)
+    this.#response.once('close', () => clearTimeout(cut))
+  }
+
+  /** Cuts off a client that takes nothing of a file for `stalledMs`, whatever it sends meanwhile. */
+  #watchPiped(): void {
+    const { socket } = this.#response
+    if (!socket) return
+    let taken = socket.bytesWritten - socket.writableLength
+    const look = setInterval(() => {
+      const now = socket.bytesWritten - socket.writableLength
+      if (now === taken && socket.writableLength > 0) this.#response.destroy()
+      taken = now
+    }, this.#patience.stalledMs)
+    this.#response.once('close', () => clearInterval(look))
   }
 
   end(): void {

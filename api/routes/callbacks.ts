@@ -10,6 +10,8 @@ import { readJsonBody } from '../middleware/body.ts'
 const shared = { method: 'post', tag: 'Service', access: 'public' } as const
 const answers = { 200: { description: 'Taken note of.', schema: z.strictObject({ status: z.literal('ok') }) } }
 const keysKeptS = 6 * 3_600
+/** Reports name a job and what came of it; none is near this. */
+const maxReportBytes = 256 * 1024
 
 export const jobCallback = endpoint({
   ...shared,
@@ -19,10 +21,12 @@ export const jobCallback = endpoint({
   answers,
   errors: ['not_found'],
   async handle({ services, params, ctx }) {
-    const raw = await readJsonBody(ctx.req)
+    // Nobody but who was told the address gets as far as a body.
     if (!(await isCallbackToken(services, params.id!, params.token!))) throw unknownCallback()
     const job = await services.jobs.read(params.id!)
-    if (!job || !(await isGenuine(services, job, raw, ctx))) throw unknownCallback()
+    if (!job) throw unknownCallback()
+    const raw = await readJsonBody(ctx, maxReportBytes)
+    if (!(await isGenuine(services, job, raw, ctx))) throw unknownCallback()
     await services.watch.wake(job.id, services.clock.now())
     return { status: 'ok' }
   },
@@ -36,9 +40,12 @@ export const accountCallback = endpoint({
   answers,
   errors: ['not_found'],
   async handle({ services, params, ctx }) {
-    const raw = await readJsonBody(ctx.req)
-    const provider = services.catalog.providers.get(params.provider!)
-    const jobId = provider && services.upstreams.protocol(provider)?.callbackJobId?.(parseJson(raw))
+    const { catalog, upstreams } = services
+    const provider = catalog.providers.get(params.provider!)
+    const protocol = provider && upstreams.configured(provider.name, 'live') ? upstreams.protocol(provider) : null
+    if (!protocol?.callbackJobId) throw unknownCallback()
+    const raw = await readJsonBody(ctx, maxReportBytes)
+    const jobId = protocol.callbackJobId(parseJson(raw))
     const job = jobId ? await services.jobs.read(jobId) : null
     if (job?.provider !== provider?.name || !job || !(await isGenuine(services, job, raw, ctx))) throw unknownCallback()
     await services.watch.wake(job.id, services.clock.now())

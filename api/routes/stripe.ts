@@ -1,6 +1,10 @@
 import { z } from 'zod'
+import { GatewayError } from '../../shared/base/errors.ts'
 import { endpoint } from '../endpoint.ts'
 import { readJsonBody } from '../middleware/body.ts'
+
+/** An event holds one object of Stripe's. */
+const maxEventBytes = 1024 * 1024
 
 export const stripeWebhook = endpoint({
   method: 'post',
@@ -13,7 +17,11 @@ export const stripeWebhook = endpoint({
   answers: { 200: { description: 'Taken note of.', schema: z.strictObject({ status: z.literal('ok') }) } },
   errors: ['invalid_request', 'not_found', 'request_too_large', 'unsupported_media_type', 'upstream_error'],
   async handle({ services, ctx }) {
-    await services.topUps.take(await readJsonBody(ctx.req), ctx.get('stripe-signature'))
+    const signature = ctx.get('stripe-signature')
+    services.topUps.assertOn()
+    if (signature === '')
+      throw new GatewayError('invalid_request', 'This has no `Stripe-Signature`.', { param: 'stripe-signature' })
+    await services.topUps.take(await readJsonBody(ctx, maxEventBytes), signature)
     return { status: 'ok' }
   },
 })

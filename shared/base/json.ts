@@ -51,8 +51,7 @@ export function refuseNul(value: unknown): void {
 
 const [quote, backslash, colon, comma, brace, bracket, closingBrace, closingBracket] = Buffer.from('"\\:,{[}]')
 /** Which bytes mean anything outside of strings. */
-const means = new Uint8Array(256)
-for (const byte of [quote, colon, comma, brace, bracket, closingBrace, closingBracket]) means[byte!] = 1
+const means = Uint8Array.from({ length: 256 }, (_, byte) => Number('":,{[}]'.includes(String.fromCharCode(byte))))
 
 /** The native search for these characters is slow where most of a text is backslashes. */
 const surrogateEscape = /\\u[dD]/
