@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import Router from '@koa/router'
 import Koa from 'koa'
 import { parseJson, refuseNul } from '../shared/base/json.ts'
@@ -16,6 +17,9 @@ import { admitFree, provisioningKey, standardKey } from './middleware/key.ts'
 import { enterSession, type SessionAccess } from './middleware/session.ts'
 import { refusedRoute } from './refused-route.ts'
 import { endpoints } from './routes/index.ts'
+
+/** Bodies beyond this take milliseconds to parse and to validate. */
+const largeBytes = 256 * 1024
 
 /** The HTTP application over opened services. */
 export function createApp(services: Services): Koa<State> {
@@ -57,7 +61,11 @@ async function serve(endpoint: Endpoint, ctx: Context): Promise<void> {
       await takeForm(endpoint, form, ctx)
     } else if (endpoint.body) {
       state.raw = await readJsonBody(ctx)
-      state.body = validate(endpoint.body, parseJson(state.raw))
+      const value = parseJson(state.raw)
+      // Others have a turn between the parts of much work.
+      if (state.raw.length > largeBytes) await setImmediate()
+      state.body = validate(endpoint.body, value)
+      if (state.raw.length > largeBytes) await setImmediate()
     }
     if (endpoint.query) state.query = validate(endpoint.query, { ...ctx.query })
     refuseNul(ctx.params)

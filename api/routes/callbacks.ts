@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { GatewayError } from '../../shared/base/errors.ts'
+import { type ErrorCode, GatewayError } from '../../shared/base/errors.ts'
 import { parseJson } from '../../shared/base/json.ts'
 import type { Job } from '../../shared/jobs/jobs.ts'
 import { connectionOf, isCallbackToken } from '../../shared/media/connection.ts'
@@ -9,6 +9,15 @@ import { readJsonBody } from '../middleware/body.ts'
 
 const shared = { method: 'post', tag: 'Service', access: 'public' } as const
 const answers = { 200: { description: 'Taken note of.', schema: z.strictObject({ status: z.literal('ok') }) } }
+const errors: ErrorCode[] = [
+  'not_found',
+  'invalid_json',
+  'invalid_request',
+  'request_too_large',
+  'request_timeout',
+  'rate_limit_exceeded',
+  'unsupported_media_type',
+]
 const keysKeptS = 6 * 3_600
 /** Reports name a job and what came of it; none is near this. */
 const maxReportBytes = 256 * 1024
@@ -19,7 +28,7 @@ export const jobCallback = endpoint({
   summary: 'A provider reports on a job',
   description: 'The address is made for one job, and the report is verified by the provider’s signature.',
   answers,
-  errors: ['not_found'],
+  errors,
   async handle({ services, params, ctx }) {
     // Nobody but who was told the address gets as far as a body.
     if (!(await isCallbackToken(services, params.id!, params.token!))) throw unknownCallback()
@@ -38,7 +47,7 @@ export const accountCallback = endpoint({
   summary: 'A provider reports on a job to the account’s address',
   description: 'For providers that report to one registered address; verified by the signature.',
   answers,
-  errors: ['not_found'],
+  errors,
   async handle({ services, params, ctx }) {
     const { catalog, upstreams } = services
     const provider = catalog.providers.get(params.provider!)

@@ -1,4 +1,4 @@
-import { isUtf8 } from 'node:buffer'
+import { isAscii, isUtf8 } from 'node:buffer'
 import { GatewayError } from './errors.ts'
 
 const mostDepth = 128
@@ -10,15 +10,19 @@ const mostNameCharacters = 200
 const maxParts = 100_000
 const maxValues = 400_000
 const maxFields = 10_000
+/** Beyond it, as frames with sound in base64 may be, only ASCII: one other character makes all of a text take twice its bytes. */
+const maxWideBytes = 10 * 1024 * 1024
 
 /**
  * Parses JSON. Throws 400 `invalid_json` for text that is not UTF-8 JSON, is nested deeper than 128, names a field twice, or
  * hides a field's name behind escapes; 400 `invalid_request` for lone surrogates, and for more than 100,000 strings, objects
- * and lists, 400,000 values, or 10,000 fields of one object. Messages begin with `what`. Takes time linear in the bytes.
+ * and lists, 400,000 values, or 10,000 fields of one object, and for more than 10 MiB that are not ASCII. Messages begin with `what`. Takes time linear in the bytes.
  */
 export function parseJson(raw: Buffer, what = 'The body'): unknown {
   if (raw.length === 0) throw new GatewayError('invalid_json', `${what} is empty; send a JSON object.`)
   if (!isUtf8(raw)) throw new GatewayError('invalid_json', `${what} is not valid UTF-8.`)
+  if (raw.length > maxWideBytes && !isAscii(raw))
+    throw new GatewayError('invalid_request', `${what} has more than 10 MiB and characters beyond ASCII.`)
   const { members, disguised } = scan(raw, what)
   const text = raw.toString()
   let value: unknown

@@ -199,6 +199,7 @@ export async function startProcess(
   what: 'web' | 'worker',
   stores: Pick<Stores, 'databaseUrl' | 'redisUrl'>,
   env: Record<string, string> = {},
+  { ipc = false } = {},
 ): Promise<Process> {
   const port = what === 'web' ? (env.PORT ?? String(await freePort())) : '0'
   const url = `http://127.0.0.1:${port}`
@@ -215,10 +216,10 @@ export async function startProcess(
       LOG_LEVEL: 'info',
       ...env,
     },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', 'pipe', 'pipe', ...(ipc ? (['ipc'] as const) : [])],
   })
   let output = ''
-  for (const stream of [child.stdout, child.stderr]) {
+  for (const stream of [child.stdout!, child.stderr!]) {
     stream.on('data', part => {
       output = (output + part).slice(-200_000)
     })
