@@ -7,13 +7,12 @@ import type { HeldBytes } from '../shared/io/byte-budget.ts'
 /** A file beyond this is sent as it comes, and not kept for its Idempotency-Key. */
 const mostKeptBytes = 32 * 1024 * 1024
 
-/** Time in which a client must take a whole answer: a minute, and as long as a slow connection needs for its bytes. */
-const minLeaveMs = 60_000
-const minBytesPerMs = 32
-
-/** How long clients may take to read. Other values are for tests. */
-export type Patience = { stalledMs: number; leaveMs: number }
-const usualPatience: Patience = { stalledMs: 5 * 60_000, leaveMs: minLeaveMs }
+/**
+ * How long clients may take to read: nothing at all for `stalledMs`, and the end of an answer for `leaveMs` and as long as its
+ * bytes need at `bytesPerMs`. Other values are for tests.
+ */
+export type Patience = { stalledMs: number; leaveMs: number; bytesPerMs: number }
+const usualPatience: Patience = { stalledMs: 5 * 60_000, leaveMs: 60_000, bytesPerMs: 32 }
 
 /**
  * An HTTP response as the chat run sees its client. Streams are framed here and leave in one write per event: Node's own
@@ -34,10 +33,7 @@ export class HttpClient implements Client {
   /** What the process holds of a whole answer until the client has taken it; absent where nobody is known to ask. */
   #held: HeldBytes | null = null
 
-  /**
-   * `stalledMs`: a client that reads nothing for so long while something waits for it has left. So has one that has not taken
-   * an answer `leaveMs` after its end, and a millisecond for every 32 bytes.
-   */
+  /** A client that loses our patience while something waits for it has left. */
   constructor(response: ServerResponse, baseHeaders: Record<string, string>, patience = usualPatience) {
     this.#response = response
     this.#baseHeaders = baseHeaders
@@ -146,7 +142,8 @@ export class HttpClient implements Client {
   #watchEnd(): void {
     const waitingBytes = this.#response.socket?.writableLength ?? 0
     if (waitingBytes === 0) return
-    const cut = setTimeout(() => this.#response.destroy(), this.#patience.leaveMs + waitingBytes / minBytesPerMs)
+    const { leaveMs, bytesPerMs } = this.#patience
+    const cut = setTimeout(() => this.#response.destroy(), leaveMs + waitingBytes / bytesPerMs)
     this.#response.once('close', () => clearTimeout(cut))
   }
 
