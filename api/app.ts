@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import Router from '@koa/router'
 import Koa from 'koa'
 import { GatewayError } from '../shared/base/errors.ts'
@@ -18,6 +19,9 @@ import { admitFree, provisioningKey, standardKey } from './middleware/key.ts'
 import { enterSession, type SessionAccess } from './middleware/session.ts'
 import { refusedRoute } from './refused-route.ts'
 import { endpoints } from './routes/index.ts'
+
+/** Bodies beyond this take milliseconds to parse and to validate. */
+const largeBytes = 256 * 1024
 
 /** The HTTP application over opened services. */
 export function createApp(services: Services): Koa<State> {
@@ -49,6 +53,12 @@ async function serve(endpoint: Endpoint, ctx: Context): Promise<void> {
   const { state } = ctx
   const { headers } = ctx.req
   await enter(endpoint, ctx, headers.authorization)
+  const organisationId = state.known?.policy.organisationId ?? state.organisationId
+  if (organisationId) {
+    const held = state.services.budgets.answers.open(organisationId)
+    state.held.push(held)
+    state.client.countIn(held)
+  }
   const form = endpoint.form && (!endpoint.body || endpoint.form.only || isForm(ctx.req)) ? endpoint.form : null
   let key: string | null
   try {
@@ -56,8 +66,12 @@ async function serve(endpoint: Endpoint, ctx: Context): Promise<void> {
       await (form.free ? countFree(ctx) : confirmKey(ctx))
       await takeForm(endpoint, form, ctx)
     } else if (endpoint.body) {
-      state.raw = await readJsonBody(ctx.req)
-      state.body = validate(endpoint.body, parseJson(state.raw))
+      state.raw = await readJsonBody(ctx)
+      const value = parseJson(state.raw)
+      // Others have a turn between the parts of much work.
+      if (state.raw.length > largeBytes) await setImmediate()
+      state.body = validate(endpoint.body, value)
+      if (state.raw.length > largeBytes) await setImmediate()
     }
     if (endpoint.query) state.query = validate(endpoint.query, { ...ctx.query })
     refuseNul(ctx.params)

@@ -1,6 +1,7 @@
 import type { ParameterizedContext } from 'koa'
 import type { z } from 'zod'
 import type { ErrorCode } from '../shared/base/errors.ts'
+import type { HeldBytes } from '../shared/io/byte-budget.ts'
 import type { StoredFile } from '../shared/jobs/files.ts'
 import type { Actor } from '../shared/keys/audit.ts'
 import type { Known } from '../shared/keys/policies.ts'
@@ -33,6 +34,8 @@ export type State = {
   uploads: Upload[]
   query: unknown
   client: HttpClient
+  /** What the request holds of the process's memory: given back once it is handled and its answer has left. */
+  held: HeldBytes[]
   /** Fields for the one log line of this request. */
   wide: Record<string, unknown>
 }

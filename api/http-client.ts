@@ -2,9 +2,17 @@ import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Client } from '../shared/chat/client.ts'
 import type { Encoding } from '../shared/chat/relay.ts'
+import type { HeldBytes } from '../shared/io/byte-budget.ts'
 
 /** A file beyond this is sent as it comes, and not kept for its Idempotency-Key. */
 const mostKeptBytes = 32 * 1024 * 1024
+
+/**
+ * How long clients may take to read: nothing at all for `stalledMs`, and the end of an answer for `leaveMs` and as long as its
+ * bytes need at `bytesPerMs`. Other values are for tests.
+ */
+export type Patience = { stalledMs: number; leaveMs: number; bytesPerMs: number }
+const usualPatience: Patience = { stalledMs: 5 * 60_000, leaveMs: 60_000, bytesPerMs: 32 }
 
 /**
  * An HTTP response as the chat run sees its client. Streams are framed here and leave in one write per event: Node's own
@@ -21,13 +29,17 @@ export class HttpClient implements Client {
   /** A file that is kept instead of being sent, as far as it came. */
   #kept: { headers: Record<string, string>; parts: Uint8Array[]; bytes: number } | null = null
   #abandoned = false
-  readonly #stalledMs: number
+  readonly #patience: Patience
+  /** What the process holds of a whole answer until the client has taken it; absent where nobody is known to ask. */
+  #held: HeldBytes | null = null
 
-  /** `stalledMs`: a client that reads nothing for so long while something waits for it has left. */
-  constructor(response: ServerResponse, baseHeaders: Record<string, string>, stalledMs = 5 * 60_000) {
+  /** A client that loses our patience while something waits for it has left. */
+  constructor(response: ServerResponse, baseHeaders: Record<string, string>, patience = usualPatience) {
     this.#response = response
     this.#baseHeaders = baseHeaders
-    this.#stalledMs = stalledMs
+    this.#patience = patience
+    response.once('pipe', () => this.#watchPiped())
+    response.once('prefinish', () => this.#watchEnd())
     response.on('close', () => {
       if (response.writableEnded || this.#abandoned) return
       this.gone = true
@@ -37,6 +49,15 @@ export class HttpClient implements Client {
 
   get keeps(): boolean {
     return this.#kept !== null
+  }
+
+  /** Counts this answer's bytes from now on: they are its organisation's. */
+  countIn(held: HeldBytes): void {
+    this.#held = held
+  }
+
+  collect(bytes: number): void {
+    this.#held?.take(bytes)
   }
 
   onGone(listener: () => void): void {
@@ -52,6 +73,8 @@ export class HttpClient implements Client {
   /** Sends a whole body at once; JSON unless the headers say otherwise. */
   reply(status: number, headers: Record<string, string>, body: string | Buffer): void {
     const length = Buffer.byteLength(body)
+    // What it was made of is gone.
+    this.#held?.hold(length - this.#held.bytes)
     this.#response.writeHead(status, {
       ...this.#baseHeaders,
       'content-type': 'application/json; charset=utf-8',
@@ -99,6 +122,7 @@ export class HttpClient implements Client {
     if (!kept) return this.gone || this.#response.write(bytes)
     kept.parts.push(bytes)
     kept.bytes += bytes.length
+    this.#held?.hold(bytes.length)
     if (kept.bytes <= mostKeptBytes) return true
     this.#kept = null
     this.#open(kept.headers, true)
@@ -108,11 +132,33 @@ export class HttpClient implements Client {
   onDrain(listener: () => void): void {
     // Node closes the connection of a client that takes nothing for so long.
     const { socket } = this.#response
-    socket?.setTimeout(this.#stalledMs)
+    socket?.setTimeout(this.#patience.stalledMs)
     ;(this.#socket ?? this.#response).once('drain', () => {
       socket?.setTimeout(0)
       listener()
     })
+  }
+
+  /** Cuts off a client that does not take what is left of an answer that has ended. What the system took at once needs no timer. */
+  #watchEnd(): void {
+    const waitingBytes = this.#response.socket?.writableLength ?? 0
+    if (waitingBytes === 0) return
+    const { leaveMs, bytesPerMs } = this.#patience
+    const cut = setTimeout(() => this.#response.destroy(), leaveMs + waitingBytes / bytesPerMs)
+    this.#response.once('close', () => clearTimeout(cut))
+  }
+
+  /** Cuts off a client that takes nothing of a file for `stalledMs`, whatever it sends meanwhile. */
+  #watchPiped(): void {
+    const { socket } = this.#response
+    if (!socket) return
+    let taken = socket.bytesWritten - socket.writableLength
+    const look = setInterval(() => {
+      const now = socket.bytesWritten - socket.writableLength
+      if (now === taken && socket.writableLength > 0) this.#response.destroy()
+      taken = now
+    }, this.#patience.stalledMs)
+    this.#response.once('close', () => clearInterval(look))
   }
 
   end(): void {

@@ -28,6 +28,8 @@ const ofBodies: ErrorCode[] = [
   'missing_field',
   'unknown_field',
   'request_too_large',
+  'request_timeout',
+  'rate_limit_exceeded',
   'unsupported_media_type',
 ]
 const ofForms: ErrorCode[] = [
@@ -35,6 +37,8 @@ const ofForms: ErrorCode[] = [
   'missing_field',
   'unknown_field',
   'file_too_large',
+  'request_timeout',
+  'rate_limit_exceeded',
   'unsupported_media_type',
 ]
 const ofQueries: ErrorCode[] = ['invalid_request', 'missing_field', 'unknown_field']

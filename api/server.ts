@@ -50,13 +50,16 @@ async function serve(config: Config): Promise<void> {
     const server = http.createServer(
       {
         keepAliveTimeout: 75_000,
-        headersTimeout: 60_000,
+        headersTimeout: 20_000,
+        // Of uploads; what comes more slowly than it must is refused before.
         requestTimeout: 900_000,
+        connectionsCheckingInterval: 10_000,
         noDelay: true,
         shouldUpgradeCallback: asksForSocket,
       },
       createApp(services).callback(),
     )
+    server.maxConnections = config.maxConnections
     const door = new RealtimeDoor(services)
     server.on('upgrade', (request, socket, head) => void door.upgrade(request, socket, head))
     server.listen({ port: config.port, host: config.host, backlog: 4096 }, () => {

@@ -6,6 +6,7 @@ import { KeepAlive } from './chat/keep-alive.ts'
 import { Sessions } from './chat/sessions.ts'
 import type { Blobs } from './io/blobs.ts'
 import { Bulk } from './io/bulk.ts'
+import { ByteBudget } from './io/byte-budget.ts'
 import { type Database, openDatabase } from './io/db.ts'
 import type { Logger } from './io/log.ts'
 import { Mailer } from './io/mail.ts'
@@ -35,6 +36,9 @@ import { Accounts } from './wallet/accounts.ts'
 import { Admission } from './wallet/admission.ts'
 import { loadScripts, type Scripts } from './wallet/scripts.ts'
 
+/** Reports of providers and sign-ins have kilobytes, and nobody knows who sends them. */
+const mostPublicBodyBytes = 16 * 1024 * 1024
+
 /** Everything that is alive, opened once per process. */
 export type Services = {
   config: Config
@@ -56,6 +60,8 @@ export type Services = {
   sessions: Sessions
   keepAlive: KeepAlive
   departures: Departures
+  /** What requests may hold of the process's memory: bodies of known callers, of anybody else, and whole answers. */
+  budgets: { bodies: ByteBudget; publicBodies: ByteBudget; answers: ByteBudget }
   /** What URLs from outside are held to. */
   door: Door
   signingSecret: SigningSecret
@@ -135,6 +141,11 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
     sessions: new Sessions(redis),
     keepAlive: new KeepAlive(),
     departures,
+    budgets: {
+      bodies: new ByteBudget(config.maxBodyBytes, 'request bodies'),
+      publicBodies: new ByteBudget(mostPublicBodyBytes, 'request bodies'),
+      answers: new ByteBudget(config.maxAnswerBytes, 'answers'),
+    },
     door: { allowPrivate: config.allowPrivateUrls },
     signingSecret,
     blobs,

@@ -37,7 +37,7 @@ const table: [number, string, string[]][] = [
 const ofSessions: typeof table = [
   [402, 'billing_error', ['session_spend_limit_reached']],
   [403, 'permission_error', ['origin_not_allowed']],
-  [408, 'invalid_request_error', ['session_expired']],
+  [408, 'invalid_request_error', ['request_timeout', 'session_expired']],
 ]
 /** What only the dashboard’s routes say (docs/decisions/accounts.md). */
 const ofDashboard: typeof table = [

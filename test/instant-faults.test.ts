@@ -142,7 +142,9 @@ test.serial('502 sound that breaks off is no whole one without chunks either', a
 
 test.serial('499 a client that takes nothing any more has left', async t => {
   const { promise, resolve } = Promise.withResolvers<HttpClient>()
-  const server = http.createServer((_request, response) => resolve(new HttpClient(response, {}, 50)))
+  const server = http.createServer((_request, response) =>
+    resolve(new HttpClient(response, {}, { stalledMs: 50, leaveMs: 60_000, bytesPerMs: 32 })),
+  )
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')

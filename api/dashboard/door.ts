@@ -110,7 +110,7 @@ async function authenticate(ctx: Context): Promise<void> {
   const isGet = ctx.method === 'GET'
   if (!isGet) assertOwnOrigin(ctx)
   const route = authRoute(ctx)
-  const taken = validate(route.takes, isGet ? { ...ctx.query } : parseJson(await readBody(req, mostAuthBytes)))
+  const taken = validate(route.takes, isGet ? { ...ctx.query } : parseJson(await readBody(ctx, mostAuthBytes)))
   refuseNul(taken)
   const origin = `http://${req.headers.host}`
   if (!URL.canParse(origin)) throw new GatewayError('invalid_request', 'The Host header names no host.')

@@ -1,63 +1,113 @@
-import type { IncomingMessage } from 'node:http'
+import type { ServerResponse } from 'node:http'
 import { GatewayError } from '../../shared/base/errors.ts'
+import type { HeldBytes } from '../../shared/io/byte-budget.ts'
+import { clientAddress } from '../auth/address.ts'
+import type { Context } from '../endpoint.ts'
+import { discard, mostDiscardedBytes, watchSender } from './sender.ts'
 
 /** JSON bodies beyond this make an upload necessary (contract §2). */
 export const mostBodyBytes = 10 * 1024 * 1024
-/** How much of an oversized body is read and thrown away so that the client gets to see the answer. */
-const mostDiscardedBytes = 64 * 1024 * 1024
-
-/** A request's bytes. Throws 413 beyond 10 MiB, 415 for another content type or encoding. */
-export function readJsonBody(request: IncomingMessage): Promise<Buffer> {
-  const { 'content-type': type, 'content-encoding': encoding } = request.headers
+/**
+ * A request's bytes. Throws 413 beyond `maxBytes`, 415 for another content type or encoding, 408 for a sender that is too
+ * slow, and 429 or 503 where too many bytes of bodies are under way.
+ */
+export async function readJsonBody(ctx: Context, maxBytes = mostBodyBytes): Promise<Buffer> {
+  const { 'content-type': type, 'content-encoding': encoding } = ctx.req.headers
   if (type !== undefined && !/^application\/(json|[\w.-]+\+json)\b/i.test(type)) {
-    request.resume()
+    discard(ctx.req)
     throw new GatewayError('unsupported_media_type', 'Send the body as `Content-Type: application/json`.')
   }
   if (encoding !== undefined && encoding !== 'identity') {
-    request.resume()
+    discard(ctx.req)
     throw new GatewayError('unsupported_media_type', 'Send the body without a Content-Encoding.')
   }
-  return readBody(request, mostBodyBytes)
+  return readBody(ctx, maxBytes)
 }
 
-/** A request's bytes, whatever they are. Throws 413 beyond `mostBytes`. */
-export function readBody(request: IncomingMessage, mostBytes: number): Promise<Buffer> {
-  if (Number(request.headers['content-length']) > mostBytes) {
+/** A request's bytes, whatever they are. Throws 413 beyond `maxBytes`, 408, 429 and 503 as `readJsonBody` does. */
+export async function readBody(ctx: Context, maxBytes: number): Promise<Buffer> {
+  const request = ctx.req
+  if (Number(request.headers['content-length']) > maxBytes) {
     discard(request)
-    throw tooLarge(mostBytes)
+    throw tooLarge(maxBytes)
   }
-  return new Promise((resolve, reject) => {
-    const parts: Buffer[] = []
-    let bytes = 0
-    request.on('data', (part: Buffer) => {
-      bytes += part.length
-      if (bytes <= mostBytes) parts.push(part)
-      else if (bytes - part.length <= mostBytes) {
-        parts.length = 0
-        reject(tooLarge(mostBytes))
-      } else if (bytes > mostDiscardedBytes) request.destroy()
-    })
-    request.on('end', () => resolve(parts.length === 1 ? parts[0]! : Buffer.concat(parts)))
-    request.on('error', cause => reject(new GatewayError('invalid_request', 'The request was cut off.', { cause })))
-    request.on('close', () => {
-      if (!request.complete) reject(new GatewayError('invalid_request', 'The request was cut off.'))
-    })
-  })
-}
-
-/** Reads the rest of a request and throws it away, so that the client gets to see the answer. */
-export function discard(request: IncomingMessage): void {
+  const held = holdBody(ctx)
+  const parts: Buffer[] = []
   let bytes = 0
-  request.on('data', (part: Buffer) => {
-    bytes += part.length
-    if (bytes > mostDiscardedBytes) request.destroy()
-  })
+  let unwatch = () => {}
+  try {
+    await new Promise<void>((resolve, reject) => {
+      let refused = false
+      const refuse = (error: unknown) => {
+        refused = true
+        parts.length = 0
+        held.release()
+        reject(error)
+      }
+      request.on('data', (part: Buffer) => {
+        bytes += part.length
+        if (bytes > mostDiscardedBytes) request.destroy()
+        if (refused) return
+        if (bytes > maxBytes) return refuse(tooLarge(maxBytes))
+        try {
+          held.take(part.length)
+          parts.push(part)
+        } catch (error) {
+          refuse(closing(error))
+        }
+      })
+      request.on('end', resolve)
+      request.on('error', cause => refuse(cutOff(cause)))
+      request.on('close', () => {
+        if (!request.complete) refuse(cutOff())
+      })
+      unwatch = watchSender(request, refuse)
+    })
+  } finally {
+    unwatch()
+  }
+  return parts.length === 1 ? parts[0]! : Buffer.concat(parts)
 }
 
-function tooLarge(mostBytes: number): GatewayError {
+/**
+ * Opens the account of what a request's body holds of the budget, until it is handled and its answer has left: that of its organisation or
+ * person where a key or session has told who that is, else that of its address.
+ */
+export function holdBody({ req, state }: Context): HeldBytes {
+  const { services, known, organisationId, person } = state
+  const { bodies, publicBodies } = services.budgets
+  const owner = known?.policy.organisationId ?? organisationId ?? person?.id
+  const held = owner ? bodies.open(owner) : publicBodies.open(clientAddress(req, services.config.trustedProxies))
+  state.held.push(held)
+  return held
+}
+
+/**
+ * Gives back what a handled request holds, once its answer has left: a client that reads slowly holds its bytes until it has them,
+ * a call that goes on without its client until it is over.
+ */
+export function releaseWhenSent(res: ServerResponse, held: readonly HeldBytes[]): void {
+  const release = () => {
+    for (const account of held) account.release()
+  }
+  if (res.closed) release()
+  else res.once('close', release)
+}
+
+/** The error with `connection: close`: what is left of the body is not waited for. */
+function closing(error: unknown): unknown {
+  if (error instanceof GatewayError) error.headers.connection = 'close'
+  return error
+}
+
+function cutOff(cause?: unknown): GatewayError {
+  return new GatewayError('invalid_request', 'The request was cut off.', { cause })
+}
+
+function tooLarge(maxBytes: number): GatewayError {
   const message =
-    mostBytes === mostBodyBytes
+    maxBytes === mostBodyBytes
       ? 'The body is larger than 10 MiB. Upload large files with POST /v1/uploads and refer to them by URL.'
-      : `The body is larger than ${mostBytes / 1024} KiB.`
+      : `The body is larger than ${maxBytes / 1024} KiB.`
   return new GatewayError('request_too_large', message, { headers: { connection: 'close' } })
 }

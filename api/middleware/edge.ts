@@ -6,6 +6,7 @@ import type { Services } from '../../shared/services.ts'
 import type { Auth } from '../auth/accounts.ts'
 import type { State } from '../endpoint.ts'
 import { HttpClient } from '../http-client.ts'
+import { releaseWhenSent } from './body.ts'
 
 /** Our id of a request: a valid one that came with it, else a new one. */
 export function requestIdOf(inbound: unknown): string {
@@ -33,6 +34,7 @@ export function edge(services: Services, auth: () => Promise<Auth>): Middleware<
     state.startedMs = clock.now()
     state.wide = {}
     state.client = new HttpClient(ctx.res, headers)
+    state.held = []
     try {
       if (open && ctx.method === 'OPTIONS') preflight(ctx)
       else await next()
@@ -47,6 +49,7 @@ export function edge(services: Services, auth: () => Promise<Auth>): Middleware<
       respondWithError(ctx, failure)
     }
     if (ctx.respond !== false) ctx.set(headers)
+    releaseWhenSent(ctx.res, state.held)
     logLine(ctx, services)
   }
 }

@@ -5,6 +5,7 @@ import type { StoredFile } from '../../shared/jobs/files.ts'
 import { storeUpload } from '../../shared/media/uploads.ts'
 import type { Services } from '../../shared/services.ts'
 import type { Context, Endpoint, Form, Upload } from '../endpoint.ts'
+import { holdBody } from './body.ts'
 import { type Fields, isMultipart, readMultipart, unknown } from './multipart.ts'
 
 export const isForm: (request: IncomingMessage) => boolean = isMultipart
@@ -25,6 +26,7 @@ export async function takeForm({ body }: Endpoint, form: Form, ctx: Context): Pr
         : storeUpload(services, known.policy.organisationId, part, mostBytes)
       return storing.catch(error => Promise.reject(naming(error, part.name)))
     },
+    held: holdBody(ctx),
     undo: stored => services.files.remove(stored),
   })
   ctx.state.raw = digest

@@ -3,7 +3,8 @@ import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
 import busboy from 'busboy'
 import { GatewayError } from '../../shared/base/errors.ts'
-import { discard } from './body.ts'
+import type { HeldBytes } from '../../shared/io/byte-budget.ts'
+import { discard, watchSender } from './sender.ts'
 
 const mostFields = 64
 const mostFieldBytes = 256 * 1024
@@ -24,19 +25,22 @@ export type MultipartRules<T> = {
   lists: readonly string[]
   /** Takes a file in as it comes; must read it to its end or fail. */
   take(part: FilePart): Promise<T>
+  /** What the text fields hold of the budget of bodies; files are not held. */
+  held: HeldBytes
   /** Lets go of what was taken when the form turns out to be broken after it. */
   undo(taken: T[]): Promise<void>
 }
 
 /**
  * Reads a `multipart/form-data` request of text fields and files, which are handed on as they arrive, one after the other.
- * Throws 415 for another content type, 400 for a broken form, too many files or a field that is there twice, and what `take`
- * throws.
+ * Throws 415 for another content type, 400 for a broken form, too many files or a field that is there twice, 408 for a sender
+ * that is too slow, 429 and 503 for a full budget, and what `take` throws.
  */
 export async function readMultipart<T>(request: IncomingMessage, rules: MultipartRules<T>): Promise<Multipart<T>> {
   const mostFiles = Object.values(rules.files).reduce((sum, most) => sum + most, 0)
   const parser = openParser(request, mostFiles)
   const fields: Fields = {}
+  let unwatch = () => {}
   const taking: { name: string; shown: string[]; hash: Hash; file: Promise<T> }[] = []
   try {
     await new Promise<void>((resolve, reject) => {
@@ -59,6 +63,11 @@ export async function readMultipart<T>(request: IncomingMessage, rules: Multipar
       parser.on('field', (sent, value, { valueTruncated, nameTruncated }) => {
         const name = rules.lists.includes(listName(sent)) ? listName(sent) : sent
         const isList = rules.lists.includes(name)
+        try {
+          rules.held.take(value.length)
+        } catch (error) {
+          return reject(error)
+        }
         if (valueTruncated || nameTruncated) reject(broken(`\`${name}\` is too long.`, name))
         else if (!isList && Object.hasOwn(fields, name)) reject(broken(`The form has \`${name}\` twice.`, name))
         else {
@@ -75,6 +84,7 @@ export async function readMultipart<T>(request: IncomingMessage, rules: Multipar
         if (!request.complete) reject(broken('The request was cut off.'))
       })
       request.pipe(parser)
+      unwatch = watchSender(request, reject)
     })
     const files = await Promise.all(taking.map(async ({ name, file }) => ({ name, file: await file })))
     const sorted = Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1))
@@ -91,6 +101,8 @@ export async function readMultipart<T>(request: IncomingMessage, rules: Multipar
     const taken = await Promise.allSettled(taking.map(({ file }) => file))
     await rules.undo(taken.flatMap(result => (result.status === 'fulfilled' ? [result.value] : []))).catch(() => {})
     throw error
+  } finally {
+    unwatch()
   }
 }
 

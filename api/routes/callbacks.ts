@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { GatewayError } from '../../shared/base/errors.ts'
+import { type ErrorCode, GatewayError } from '../../shared/base/errors.ts'
 import { parseJson } from '../../shared/base/json.ts'
 import type { Job } from '../../shared/jobs/jobs.ts'
 import { connectionOf, isCallbackToken } from '../../shared/media/connection.ts'
@@ -9,7 +9,18 @@ import { readJsonBody } from '../middleware/body.ts'
 
 const shared = { method: 'post', tag: 'Service', access: 'public' } as const
 const answers = { 200: { description: 'Taken note of.', schema: z.strictObject({ status: z.literal('ok') }) } }
+const errors: ErrorCode[] = [
+  'not_found',
+  'invalid_json',
+  'invalid_request',
+  'request_too_large',
+  'request_timeout',
+  'rate_limit_exceeded',
+  'unsupported_media_type',
+]
 const keysKeptS = 6 * 3_600
+/** Reports name a job and what came of it; none is near this. */
+const maxReportBytes = 256 * 1024
 
 export const jobCallback = endpoint({
   ...shared,
@@ -17,12 +28,14 @@ export const jobCallback = endpoint({
   summary: 'A provider reports on a job',
   description: 'The address is made for one job, and the report is verified by the provider’s signature.',
   answers,
-  errors: ['not_found'],
+  errors,
   async handle({ services, params, ctx }) {
-    const raw = await readJsonBody(ctx.req)
+    // Nobody but who was told the address gets as far as a body.
     if (!(await isCallbackToken(services, params.id!, params.token!))) throw unknownCallback()
     const job = await services.jobs.read(params.id!)
-    if (!job || !(await isGenuine(services, job, raw, ctx))) throw unknownCallback()
+    if (!job) throw unknownCallback()
+    const raw = await readJsonBody(ctx, maxReportBytes)
+    if (!(await isGenuine(services, job, raw, ctx))) throw unknownCallback()
     await services.watch.wake(job.id, services.clock.now())
     return { status: 'ok' }
   },
@@ -34,11 +47,14 @@ export const accountCallback = endpoint({
   summary: 'A provider reports on a job to the account’s address',
   description: 'For providers that report to one registered address; verified by the signature.',
   answers,
-  errors: ['not_found'],
+  errors,
   async handle({ services, params, ctx }) {
-    const raw = await readJsonBody(ctx.req)
-    const provider = services.catalog.providers.get(params.provider!)
-    const jobId = provider && services.upstreams.protocol(provider)?.callbackJobId?.(parseJson(raw))
+    const { catalog, upstreams } = services
+    const provider = catalog.providers.get(params.provider!)
+    const protocol = provider && upstreams.configured(provider.name, 'live') ? upstreams.protocol(provider) : null
+    if (!protocol?.callbackJobId) throw unknownCallback()
+    const raw = await readJsonBody(ctx, maxReportBytes)
+    const jobId = protocol.callbackJobId(parseJson(raw))
     const job = jobId ? await services.jobs.read(jobId) : null
     if (job?.provider !== provider?.name || !job || !(await isGenuine(services, job, raw, ctx))) throw unknownCallback()
     await services.watch.wake(job.id, services.clock.now())

@@ -1,6 +1,11 @@
 import { z } from 'zod'
+import { GatewayError } from '../../shared/base/errors.ts'
 import { endpoint } from '../endpoint.ts'
 import { readJsonBody } from '../middleware/body.ts'
+
+const bodyErrors = ['request_too_large', 'request_timeout', 'rate_limit_exceeded', 'unsupported_media_type'] as const
+/** An event holds one object of Stripe's. */
+const maxEventBytes = 1024 * 1024
 
 export const stripeWebhook = endpoint({
   method: 'post',
@@ -11,9 +16,13 @@ export const stripeWebhook = endpoint({
   access: 'public',
   headers: [{ name: 'Stripe-Signature', maxLength: 1_000, description: 'Stripe’s signature of the body.' }],
   answers: { 200: { description: 'Taken note of.', schema: z.strictObject({ status: z.literal('ok') }) } },
-  errors: ['invalid_request', 'not_found', 'request_too_large', 'unsupported_media_type', 'upstream_error'],
+  errors: [...bodyErrors, 'invalid_request', 'not_found', 'upstream_error'],
   async handle({ services, ctx }) {
-    await services.topUps.take(await readJsonBody(ctx.req), ctx.get('stripe-signature'))
+    const signature = ctx.get('stripe-signature')
+    services.topUps.assertOn()
+    if (signature === '')
+      throw new GatewayError('invalid_request', 'This has no `Stripe-Signature`.', { param: 'stripe-signature' })
+    await services.topUps.take(await readJsonBody(ctx, maxEventBytes), signature)
     return { status: 'ok' }
   },
 })

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { z } from 'zod'
+import { type LoadLimits, loadLimits, loadVariables } from './load-limits.ts'
 import { nanoFromUsd, ppmFromPercent } from './money.ts'
 import { dayMs } from './time.ts'
 
@@ -80,12 +81,13 @@ const variables = z.object({
   STRIPE_WEBHOOK_SECRET: z.string().min(1).optional(),
   STRIPE_BASE_URL: url('https:', 'http:').optional(),
   ACH_HOLD_DAYS: z.coerce.number().int().min(0).max(60).default(7),
+  ...loadVariables,
 })
 
 /** `webhookSecret` verifies what a provider calls back with, where it signs with a secret of the account. */
 export type ProviderSettings = { apiKeys: string[]; baseUrl: string | null; webhookSecret: string | null }
 
-export type Config = {
+export type Config = LoadLimits & {
   port: number
   host: string
   /** The address clients and providers know the gateway by. */
@@ -216,6 +218,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
       origins: v.REALTIME_ORIGINS ?? null,
     },
     ...peopleSettings(v, publicUrl),
+    ...loadLimits(v),
     providers: providers.settings,
   }
 }

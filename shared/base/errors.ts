@@ -27,6 +27,7 @@ const table = {
   method_not_allowed: [405, 'invalid_request_error'],
   idempotency_key_reused: [409, 'conflict_error'],
   idempotency_in_progress: [409, 'conflict_error'],
+  request_timeout: [408, 'invalid_request_error'],
   session_expired: [408, 'invalid_request_error'],
   not_cancellable: [409, 'conflict_error'],
   request_too_large: [413, 'invalid_request_error'],

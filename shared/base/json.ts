@@ -1,18 +1,29 @@
-import { isUtf8 } from 'node:buffer'
+import { isAscii, isUtf8 } from 'node:buffer'
 import { GatewayError } from './errors.ts'
 
 const mostDepth = 128
 const mostNameCharacters = 200
+/**
+ * What a text may hold, so that parsing and validating it takes some tens of milliseconds at the most, however it is made.
+ * Numbers are cheap; strings, objects and lists each need memory of their own; an object with many fields is a hash table.
+ */
+const maxParts = 100_000
+const maxValues = 400_000
+const maxFields = 10_000
+/** Beyond it, as frames with sound in base64 may be, only ASCII: one other character makes all of a text take twice its bytes. */
+const maxWideBytes = 10 * 1024 * 1024
 
 /**
  * Parses JSON. Throws 400 `invalid_json` for text that is not UTF-8 JSON, is nested deeper than 128, names a field twice, or
- * hides a field's name behind escapes; 400 `invalid_request` for lone surrogates. Messages begin with `what`.
+ * hides a field's name behind escapes; 400 `invalid_request` for lone surrogates, and for more than 100,000 strings, objects
+ * and lists, 400,000 values, or 10,000 fields of one object, and for more than 10 MiB that are not ASCII. Messages begin with `what`. Takes time linear in the bytes.
  */
 export function parseJson(raw: Buffer, what = 'The body'): unknown {
   if (raw.length === 0) throw new GatewayError('invalid_json', `${what} is empty; send a JSON object.`)
   if (!isUtf8(raw)) throw new GatewayError('invalid_json', `${what} is not valid UTF-8.`)
-  const { depth, members, disguised } = scan(raw)
-  if (depth > mostDepth) throw new GatewayError('invalid_json', `${what} is nested deeper than ${mostDepth} levels.`)
+  if (raw.length > maxWideBytes && !isAscii(raw))
+    throw new GatewayError('invalid_request', `${what} has more than 10 MiB and characters beyond ASCII.`)
+  const { members, disguised } = scan(raw, what)
   const text = raw.toString()
   let value: unknown
   try {
@@ -25,7 +36,7 @@ export function parseJson(raw: Buffer, what = 'The body'): unknown {
   // V8 13.6 may read such a name as another one that it has seen before, and a provider reads it rightly.
   if (disguised)
     throw new GatewayError('invalid_json', `${what} names a field by escapes; write its letters as they are.`)
-  if (text.includes('\\ud') || text.includes('\\uD')) {
+  if (surrogateEscape.test(text)) {
     const path = firstText(value, lone => !lone.isWellFormed())
     if (path !== null) {
       throw new GatewayError('invalid_request', 'The text has a lone surrogate, which is no character.', {
@@ -42,51 +53,95 @@ export function refuseNul(value: unknown): void {
   if (path !== null) throw new GatewayError('invalid_request', `\`${path}\` has a NUL character.`, { param: path })
 }
 
-const [quote, backslash, colon, brace, bracket, closingBrace, closingBracket] = Buffer.from('"\\:{[}]')
+const [quote, backslash, colon, comma, brace, bracket, closingBrace, closingBracket] = Buffer.from('"\\:,{[}]')
+/** Which bytes mean anything outside of strings. */
+const means = Uint8Array.from({ length: 256 }, (_, byte) => Number('":,{[}]'.includes(String.fromCharCode(byte))))
 
+/** The native search for these characters is slow where most of a text is backslashes. */
+const surrogateEscape = /\\u[dD]/
 /** A letter, digit or underscore that is written as an escape. */
 const escapedLetter = /\\u00(?:3\d|4[1-9a-f]|5[0-9af]|6[1-9a-f]|7[0-9a])/i
 
 /**
- * What parsed JSON no longer tells: how deep the text is nested (it stops at too deep), how many members it writes, and
- * whether the name of one is written with escapes that nobody needs.
+ * Looks at every byte once, before any memory is spent on what they mean: how many members the text writes, and whether the
+ * name of one is written with escapes that nobody needs. Stops where the text is no JSON; JSON.parse stops there too. Throws
+ * 400 for text that is nested too deep or holds too much.
  */
-function scan(raw: Buffer): { depth: number; members: number; disguised: boolean } {
+function scan(raw: Buffer, what: string): { members: number; disguised: boolean } {
+  /** How many fields the object has that is open at each depth. */
+  const fields = new Uint32Array(mostDepth + 1)
   let depth = 0
-  let deepest = 0
   let members = 0
+  let parts = 0
+  let values = 1
   let disguised = false
-  let from = 0
-  let to = 0
-  for (let i = 0; i < raw.length && deepest <= mostDepth; i++) {
-    const byte = raw[i]
+  /** The quotes of the last string, until a colon has made it a name. */
+  let from = -1
+  let to = -1
+  for (let i = 0; i < raw.length; i++) {
+    const byte = raw[i]!
+    if (means[byte] === 0) continue
     if (byte === quote) {
       from = i
-      i = closingQuote(raw, i)
-      to = i
-    } else if (byte === colon) {
+      to = closingQuote(raw, i)
+      if (to < 0) break
+      i = to
+      parts++
+    } else if (byte === comma) values++
+    else if (byte === colon) {
+      if (from < 0) break
       members++
-      const name = raw.subarray(from, to)
-      disguised ||= name.includes(backslash!) && escapedLetter.test(name.toString('latin1'))
-    } else if (byte === brace || byte === bracket) deepest = Math.max(deepest, ++depth)
-    else if (byte === closingBrace || byte === closingBracket) depth--
-    if (i < 0) break // No closing quote: JSON.parse will say so.
+      disguised ||= isDisguised(raw, from, to)
+      from = -1
+      if (++fields[depth]! > maxFields) throw tooMuch(what, `an object with more than ${commas(maxFields)} fields`)
+    } else if (byte === brace || byte === bracket) {
+      if (++depth > mostDepth)
+        throw new GatewayError('invalid_json', `${what} is nested deeper than ${mostDepth} levels.`)
+      fields[depth] = 0
+      parts++
+    } else if (--depth < 0) break
+    if (parts > maxParts) throw tooMuch(what, `more than ${commas(maxParts)} strings, objects and lists`)
+    if (values > maxValues) throw tooMuch(what, `more than ${commas(maxValues)} values`)
   }
-  return { depth: deepest, members, disguised }
+  return { members, disguised }
 }
 
-/** Where the string that starts at `open` ends; -1 when it does not. Most of a body is text, which the native search skips. */
-function closingQuote(raw: Buffer, open: number): number {
-  let at = open
-  do at = raw.indexOf(quote!, at + 1)
-  while (at >= 0 && isEscaped(raw, at))
-  return at
+function tooMuch(what: string, has: string): GatewayError {
+  return new GatewayError('invalid_request', `${what} has ${has}: split it into several requests.`)
 }
 
-function isEscaped(raw: Buffer, at: number): boolean {
-  let backslashes = 0
-  while (raw[at - 1 - backslashes] === backslash) backslashes++
-  return backslashes % 2 === 1
+function commas(count: number): string {
+  return count.toLocaleString('en-US')
+}
+
+/** Whether the name between two quotes has a letter that is written as an escape. */
+function isDisguised(raw: Buffer, from: number, to: number): boolean {
+  // Names are short, and there may be many: nothing is made for each.
+  for (let i = from + 1; i < to; i++) if (raw[i] === backslash) return escapedLetter.test(raw.toString('latin1', i, to))
+  return false
+}
+
+/** Bytes that are looked at one by one: the native search is fast over long text, and its call costs as much as these. */
+const nearBytes = 32
+
+/** Where the string that starts at `open` ends; -1 when it does not. */
+export function closingQuote(raw: Buffer, open: number): number {
+  let at = open + 1
+  while (at < raw.length) {
+    for (const near = Math.min(at + nearBytes, raw.length); at < near; at++) {
+      const byte = raw[at]
+      if (byte === quote) return at
+      if (byte === backslash) at++
+    }
+    const next = raw.indexOf(quote!, at)
+    // What stands before it is looked at again, unless nothing there can escape it.
+    if (next < 0 || raw[next - 1] !== backslash) return next
+    let run = next
+    while (run > at && raw[run - 1] === backslash) run--
+    if ((next - run) % 2 === 0) return next
+    at = next + 1
+  }
+  return -1
 }
 
 function membersOf(value: unknown): number {
@@ -119,12 +174,26 @@ function repeated(raw: Buffer, what: string): GatewayError {
 }
 
 /** The path of the first string, name or value, of which `bad` is true. Recursion is bounded by the body's depth. */
-function firstText(value: unknown, bad: (text: string) => boolean, path: string[] = []): string | null {
+function firstText(value: unknown, bad: (text: string) => boolean, path: PropertyKey[] = []): string | null {
   if (typeof value === 'string') return bad(value) ? nameOf(path) : null
   if (typeof value !== 'object' || value === null) return null
+  // A list may have hundreds of thousands of numbers: nothing is made for each.
+  if (Array.isArray(value)) {
+    for (let i = 0; i < value.length; i++) {
+      if (typeof value[i] === 'number') continue
+      path.push(i)
+      const found = firstText(value[i], bad, path)
+      if (found !== null) return found
+      path.pop()
+    }
+    return null
+  }
   for (const [name, member] of Object.entries(value)) {
-    const found = bad(name) ? nameOf(path) : firstText(member, bad, [...path, name])
+    if (bad(name)) return nameOf(path)
+    path.push(name)
+    const found = firstText(member, bad, path)
     if (found !== null) return found
+    path.pop()
   }
   return null
 }

@@ -58,6 +58,7 @@ export function wholeAnswer<K extends DirectKind>(attempt: Attempt<K>, onFirstBy
     let headers: ResponseHeaders = {}
     const parts: Buffer[] = []
     let bytes = 0
+    client.collect(0)
     const exchange = upstreams.send(route, request, {
       onSent,
       onHead(code, head) {
@@ -71,7 +72,16 @@ export function wholeAnswer<K extends DirectKind>(attempt: Attempt<K>, onFirstBy
         if (!failed && bytes > mostAnswerBytes) {
           reject(new ProviderError('invalid_response', 'the answer is larger than 64 MB'))
           exchange.abort()
-        } else if (!failed || bytes <= mostErrorBytes) parts.push(chunk)
+          return
+        }
+        try {
+          if (!failed) client.collect(chunk.length)
+        } catch (error) {
+          reject(error)
+          exchange.abort()
+          return
+        }
+        if (!failed || bytes <= mostErrorBytes) parts.push(chunk)
       },
       onEnd() {
         const body = parts.length === 1 ? parts[0]! : Buffer.concat(parts)

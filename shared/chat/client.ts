@@ -11,6 +11,11 @@ export type Waiting = {
 
 /** Who waits for the answer: an HTTP response, or whatever a job or a batch line makes of it. */
 export type Client = Waiting & {
+  /**
+   * Bytes of a whole answer are held for this client until it has taken the answer; 0 asks whether there is room. Throws the
+   * 503 or 429 of a full budget.
+   */
+  collect(bytes: number): void
   /** The whole answer at once; JSON unless its headers say otherwise. */
   answer(headers: Record<string, string>, body: string): void
   /** The head of a streamed answer; server-sent events unless its headers say otherwise. */

@@ -100,7 +100,7 @@ const routing = {
 /** `POST /v1/chat/completions` and `/v1/route`: the OpenAI chat shape (unknown fields are not an error) plus the routing fields. */
 export const chatRequest = z.looseObject({
   model: z.string().min(1).max(200).describe('`auto` or a model slug.'),
-  messages: z.array(message).min(1).max(100_000),
+  messages: z.array(message).min(1).max(16_384),
   ...routing,
   stream: z.boolean().nullish(),
   stream_options: z.looseObject({ include_usage: z.boolean().optional() }).nullish(),

@@ -3,7 +3,10 @@ import type { Usage } from '../base/usage.ts'
 import { chatRequest } from './chat.ts'
 import { paidFields } from './paid-fields.ts'
 
-const tokenArray = z.array(z.int().nonnegative()).min(1).max(1_000_000)
+const tokenArray = z
+  .array(z.int().nonnegative({ abort: true }))
+  .min(1)
+  .max(1_000_000)
 
 /** `POST /v1/completions`: the legacy OpenAI completions shape plus the routing fields. */
 export const completionRequest = z.looseObject({

@@ -3,7 +3,10 @@ import type { Usage } from '../base/usage.ts'
 import { chatRequest } from './chat.ts'
 import { paidFields } from './paid-fields.ts'
 
-const tokenArray = z.array(z.int().nonnegative()).min(1).max(8192)
+const tokenArray = z
+  .array(z.int().nonnegative({ abort: true }))
+  .min(1)
+  .max(8192)
 
 /** `POST /v1/embeddings`: the OpenAI embeddings shape plus the routing fields. */
 export const embeddingRequest = z.looseObject({

@@ -75,6 +75,11 @@ export class TopUps {
     if (organisationId) await this.#accounts.install(organisationId).catch(() => {})
   }
 
+  /** Throws 404 where payments are not set up. */
+  assertOn(): void {
+    this.#open()
+  }
+
   #open(): StripeApi {
     if (this.#stripe) return this.#stripe
     throw new GatewayError(

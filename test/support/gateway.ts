@@ -201,6 +201,7 @@ export async function startProcess(
   what: 'web' | 'worker',
   stores: Pick<Stores, 'databaseUrl' | 'redisUrl'>,
   env: Record<string, string> = {},
+  { ipc = false } = {},
 ): Promise<Process> {
   const port = what === 'web' ? (env.PORT ?? String(await freePort())) : '0'
   const url = `http://127.0.0.1:${port}`
@@ -219,10 +220,10 @@ export async function startProcess(
       JOB_HOLD_BACK_6H_SECONDS: '0',
       ...env,
     },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', 'pipe', 'pipe', ...(ipc ? (['ipc'] as const) : [])],
   })
   let output = ''
-  for (const stream of [child.stdout, child.stderr]) {
+  for (const stream of [child.stdout!, child.stderr!]) {
     stream.on('data', part => {
       output = (output + part).slice(-200_000)
     })

@@ -1,0 +1,152 @@
+import test from 'ava'
+import fc from 'fast-check'
+import { GatewayError } from '../shared/base/errors.ts'
+import { parseJson } from '../shared/base/json.ts'
+import { validate } from '../shared/base/validate.ts'
+import { directKinds } from '../shared/kinds/index.ts'
+
+const maxBytes = 4 * 1024 * 1024
+
+/** What a text is made of: parts that stand there once, and parts (in lists) that are repeated until it is large enough. */
+type Shape = (string | [string])[]
+
+function textOf(shape: Shape, bytes: number): Buffer {
+  const share = bytes / shape.filter(part => typeof part !== 'string').length
+  const parts = shape.map(part => (typeof part === 'string' ? part : part[0].repeat(Math.ceil(share / part[0].length))))
+  return Buffer.from(parts.join(''))
+}
+
+/** Milliseconds of this process's time, the best of three: other processes can only add to it. */
+function costMs(text: Buffer): number {
+  let best = Number.POSITIVE_INFINITY
+  for (let round = 0; round < 3; round++) {
+    const before = process.cpuUsage()
+    try {
+      parseJson(text)
+    } catch (error) {
+      if (!(error instanceof GatewayError) || error.status !== 400) throw error
+    }
+    best = Math.min(best, process.cpuUsage(before).user / 1_000)
+  }
+  return best
+}
+
+/**
+ * How the cost of a shape grows when its size doubles: 2 where it is linear, 4 where it is quadratic. Measured where it is
+ * large enough to be measured; null where it is never.
+ */
+function growthOf(shape: Shape, most = maxBytes): number | null {
+  let bytes = 16 * 1024
+  let cost = costMs(textOf(shape, bytes))
+  while (cost < 3) {
+    bytes *= 2
+    if (bytes * 2 > most) return null
+    cost = costMs(textOf(shape, bytes))
+  }
+  return costMs(textOf(shape, bytes * 2)) / cost
+}
+
+const shapes: Record<string, Shape> = {
+  'colons after a long name': ['{"', ['a'], '"', [':']],
+  'colons after a long name of backslashes': ['{"', ['\\\\'], '"', [':']],
+  'colons after a name of escapes': ['{"\\u0061', ['x'], '"', [':']],
+  'names without values': ['{', ['"a":']],
+  'escaped quotes': ['["', ['\\"']],
+  'quotes far apart': ['["', [`${'a'.repeat(40)}\\"`]],
+  'quotes behind many backslashes': ['["', [`${'\\'.repeat(99)}"`]],
+  backslashes: ['["', ['\\']],
+  'halves of surrogates': ['["', ['\\ud83d'], '"]'],
+  surrogates: ['["', ['\\ud83d\\ude00'], '"]'],
+  'one long number': ['[', ['9'], ']'],
+  spaces: ['[', [' '], ']'],
+  commas: ['[', [',']],
+  'open lists': [['[']],
+  'empty objects': ['[', ['{},'], '{}]'],
+  'escaped names': ['[', ['{"\\u0061":0},']],
+  characters: ['["', ['漢'], ['😀'], ['é'], '"]'],
+}
+
+for (const [name, shape] of Object.entries(shapes)) {
+  test(`the cost doubles with the size: ${name}`, t => {
+    const growth = growthOf(shape)
+    t.true(growth === null || growth < 3.2, `grows by ${growth}`)
+  })
+}
+
+test('the cost doubles with the size, whatever the text is made of', t => {
+  const token = fc.constantFrom(
+    ...['"', '\\', ':', ',', '{', '}', '[', ']', ' ', '0', 'a', '\\u00', 'ud8', '漢', '"a":'],
+  )
+  const unit = fc.array(token, { minLength: 1, maxLength: 4 }).map(tokens => tokens.join(''))
+  const repeated = unit.map((text): [string] => [text])
+  const shape = fc.tuple(unit, repeated, unit, repeated, unit)
+  fc.assert(
+    fc.property(shape, shape => {
+      const growth = growthOf(shape, 1024 * 1024)
+      t.true(growth === null || growth < 3.5, `${JSON.stringify(shape)} grows by ${growth}`)
+    }),
+    { numRuns: 60 },
+  )
+})
+
+const many = (unit: string, count: number) => Array(count).fill(unit).join(',')
+const numbered = (count: number, unit: (i: number) => string) =>
+  Array.from({ length: count }, (_, i) => unit(i)).join(',')
+
+test('400 for more than 100,000 strings, objects and lists, 400,000 values, or 10,000 fields of an object', t => {
+  const bounds: [taken: string, refused: string, RegExp][] = [
+    [`[${many('{}', 99_999)}]`, `[${many('{}', 100_000)}]`, /more than 100,000 strings, objects and lists/],
+    [`[${many('""', 99_999)}]`, `[${many('""', 100_000)}]`, /more than 100,000 strings, objects and lists/],
+    [`[${many('0', 400_000)}]`, `[${many('0', 400_001)}]`, /more than 400,000 values/],
+    [
+      `{${numbered(10_000, i => `"a${i}":0`)}}`,
+      `{${numbered(10_001, i => `"a${i}":0`)}}`,
+      /an object with more than 10,000 fields/,
+    ],
+  ]
+  for (const [taken, refused, message] of bounds) {
+    t.notThrows(() => parseJson(Buffer.from(taken)))
+    t.throws(() => parseJson(Buffer.from(refused)), { code: 'invalid_request', message } as object)
+  }
+  // Fields are counted by object, and what stands inside of strings is not counted.
+  t.notThrows(() => parseJson(Buffer.from(`[${many(`{${numbered(9_000, i => `"a${i}":0`)}}`, 10)}]`)))
+  t.notThrows(() => parseJson(Buffer.from(JSON.stringify([many('{"a":[]}', 500_000)]))))
+})
+
+test('taken: large requests that somebody has a use for', t => {
+  const messages = numbered(
+    16_384,
+    i => `{"role":"${i % 2 ? 'assistant' : 'user'}","content":"${'word '.repeat(100)}"}`,
+  )
+  const tokens = many(`[${many('54321', 145)}]`, 2_048)
+  const image = `{"type":"image_url","image_url":{"url":"data:image/png;base64,${'A'.repeat(10_000_000)}"}}`
+  const requests: [keyof typeof directKinds, string][] = [
+    ['chat', `{"model":"auto","messages":[${messages}]}`],
+    ['chat', `{"model":"auto","messages":[{"role":"user","content":[${image}]}]}`],
+    ['embedding', `{"model":"x","input":[${tokens}]}`],
+    ['completion', `{"model":"x","prompt":[${many('54321', 300_000)}]}`],
+  ]
+  for (const [kind, text] of requests) {
+    const schema: Parameters<typeof validate>[0] = directKinds[kind]
+    t.notThrows(() => validate(schema, parseJson(Buffer.from(text))), kind)
+  }
+})
+
+test('400 at the first of many bad members: no issue is made for each', t => {
+  const user = (content: string) => `{"model":"x","messages":[{"role":"user","content":[${content}]}]}`
+  const cases: [keyof typeof directKinds, string, string][] = [
+    ['chat', user(many('0', 300_000)), 'messages.0.content.0'],
+    ['chat', user(many('{}', 99_000)), 'messages.0.content.0.type'],
+    ['chat', `{"model":"x","messages":[${many('{}', 16_000)}]}`, 'messages.0.role'],
+    ['embedding', `{"model":"x","input":[${many(`[${many('-1', 190)}]`, 2_048)}]}`, 'input.0.0'],
+    ['completion', `{"model":"x","prompt":[${many('-1', 390_000)}]}`, 'prompt.0'],
+  ]
+  for (const [kind, text, param] of cases) {
+    const schema: Parameters<typeof validate>[0] = directKinds[kind]
+    const value = parseJson(Buffer.from(text))
+    const before = process.cpuUsage()
+    const error = t.throws<GatewayError>(() => validate(schema, value), { instanceOf: GatewayError }, kind)
+    t.is(error.param, param)
+    t.true(process.cpuUsage(before).user < 60_000, `${param} takes ${process.cpuUsage(before).user / 1_000} ms`)
+  }
+})
