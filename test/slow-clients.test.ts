@@ -155,9 +155,10 @@ test('408 for a sender that brings less than it must; none for one that we keep 
     const world = served(request => {
       request.pause()
       // Some windows go by without harm.
-      watchSender(
+      const unwatch = watchSender(
         request,
         error => {
+          unwatch()
           t.false(paused)
           resolve(error)
           void world.then(({ close }) => close())
