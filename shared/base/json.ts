@@ -125,7 +125,7 @@ function isDisguised(raw: Buffer, from: number, to: number): boolean {
 const nearBytes = 32
 
 /** Where the string that starts at `open` ends; -1 when it does not. */
-export function closingQuote(raw: Buffer, open: number): number {
+function closingQuote(raw: Buffer, open: number): number {
   let at = open + 1
   while (at < raw.length) {
     for (const near = Math.min(at + nearBytes, raw.length); at < near; at++) {
