@@ -20,6 +20,7 @@ import { Files } from './jobs/files.ts'
 import { Jobs } from './jobs/jobs.ts'
 import { openQueues, type Queues } from './jobs/queues.ts'
 import { type DelayedTask, type MediaTask, Tasks } from './jobs/tasks.ts'
+import { Suspects } from './jobs/suspects.ts'
 import { Watch } from './jobs/watch.ts'
 import { Webhooks } from './jobs/webhooks.ts'
 import { Keys } from './keys/keys.ts'
@@ -71,6 +72,7 @@ export type Services = {
   batchJournal: BatchJournal
   batchWakes: BatchWakes
   endings: Endings
+  suspects: Suspects
   /** Settles what is open and closes every connection; idempotent. */
   close(): Promise<void>
 }
@@ -146,6 +148,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
     batchJournal: new BatchJournal({ db, bulk }),
     batchWakes: new BatchWakes(queues.batches),
     endings,
+    suspects: new Suspects(),
     close: () => (closing ??= close()),
   }
 }
