@@ -98,22 +98,33 @@ export class Jobs {
     return this.#db.job.findMany({ where: { id: { in: [...ids] }, stage: 'running' }, select: lookedAt })
   }
 
-  /** Claims the start of a job at a provider, once; null when it is taken, running or over. */
+  /** Claims the start of a job at a provider, once, and counts it; null when it is taken, running or over. */
   async claimStart(id: string, provider: string, credentialId: string | null): Promise<Job | null> {
     const claimedUntil = new Date(this.#clock.now() + this.#startLeaseMs)
     return this.#change(
       { id, stage: 'waiting' },
-      { stage: 'starting', provider, credentialId, claimedUntil, attempts: { increment: 1 } },
+      { stage: 'starting', provider, credentialId, claimedUntil, attempts: { increment: 1 }, openStarts: one },
     )
   }
 
-  /** Claims a job whose start nobody heard the end of: whoever began it died. */
+  /** Claims a job whose start nobody heard the end of, and counts that: whoever began it died. */
   async claimLostStart(id: string): Promise<Job | null> {
     const nowMs = this.#clock.now()
     return this.#change(
       { id, stage: 'starting', claimedUntil: { lt: new Date(nowMs) } },
-      { claimedUntil: new Date(nowMs + this.#startLeaseMs) },
+      { claimedUntil: new Date(nowMs + this.#startLeaseMs), openStarts: one },
     )
+  }
+
+  /** Counts that the results of a running job are about to be taken in; null when it is not running. */
+  beginFinish(id: string): Promise<Job | null> {
+    return this.#change({ id, stage: 'running' }, { openStarts: one })
+  }
+
+  /** A start or a finish has ended, or its process is about to be stopped: it no longer counts. */
+  async endStart(id: string): Promise<void> {
+    const where = { id, stage: { in: ['starting', 'running'] }, openStarts: { gt: 0 } } satisfies Prisma.JobWhereInput
+    await this.#change(where, { openStarts: { decrement: 1 } })
   }
 
   /** Moves a claim to another provider, before anything was sent there; null when the claim is no longer ours. */
@@ -124,12 +135,12 @@ export class Jobs {
 
   /** Gives a claimed start back: it had no effect. */
   async unstart(claimed: Claim): Promise<void> {
-    await this.#change(ours(claimed), { stage: 'waiting', claimedUntil: null })
+    await this.#change(ours(claimed), { stage: 'waiting', claimedUntil: null, openStarts: { decrement: 1 } })
   }
 
   /** Lets somebody else take up a start whose outcome is not known, at once. */
   async yieldStart(claimed: Claim): Promise<void> {
-    await this.#change(ours(claimed), { claimedUntil: new Date(this.#clock.now()) })
+    await this.#change(ours(claimed), { claimedUntil: new Date(this.#clock.now()), openStarts: { decrement: 1 } })
   }
 
   /** Notes what a provider said to the start of a job, for the request log. */
@@ -142,7 +153,7 @@ export class Jobs {
    * nothing: whoever could not hear the answer may repeat it.
    */
   async started({ id, startedAt }: Pick<Job, 'id' | 'startedAt'>, operation: object): Promise<Job | null> {
-    const running = { stage: 'running', status: 'in_progress', operation, claimedUntil: null } as const
+    const running = { stage: 'running', status: 'in_progress', operation, claimedUntil: null, openStarts: 0 } as const
     const now = new Date(this.#clock.now())
     const job = await this.#change({ id, stage: 'starting' }, { ...running, startedAt: startedAt ?? now })
     if (job) return job
@@ -152,7 +163,7 @@ export class Jobs {
 
   /** One part of the work is done and another has to be started. */
   async nextPart(id: string, operation: object, progress: number): Promise<Job | null> {
-    return this.#change({ id, stage: 'running' }, { stage: 'waiting', operation, progress })
+    return this.#change({ id, stage: 'running' }, { stage: 'waiting', operation, progress, openStarts: 0 })
   }
 
   /** Writes the progress of many running jobs at once; it never goes back. */
@@ -233,6 +244,8 @@ export class Jobs {
     return job ?? null
   }
 }
+
+const one = { increment: 1 }
 
 /** Named one by one, so that Postgres finds these few by the index and need not pass all that are over. */
 const inFlight = ['waiting', 'starting', 'running'] as const

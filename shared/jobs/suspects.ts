@@ -17,6 +17,7 @@ export const givenUp = {
  */
 export class Suspects {
   #free = groupSize
+  readonly #handBacks = new Set<() => Promise<unknown>>()
   readonly #waiting: { weight: number; start: () => void }[] = []
 
   /** Whether a suspect that came now would have to wait. */
@@ -24,8 +25,25 @@ export class Suspects {
     return this.#free < groupSize
   }
 
-  /** Runs work when its turn has come. `openStarts` counts its starts that never ended, without this one. */
-  async run<T>(openStarts: number, work: () => Promise<T>): Promise<T> {
+  /**
+   * Runs work when its turn has come. `openStarts` counts its starts that never ended, without this one. `handBack` takes
+   * this start off its count, should the process have to stop before the work ends.
+   */
+  async run<T>(openStarts: number, work: () => Promise<T>, handBack?: () => Promise<unknown>): Promise<T> {
+    if (handBack) this.#handBacks.add(handBack)
+    try {
+      return await this.#inTurn(openStarts, work)
+    } finally {
+      if (handBack) this.#handBacks.delete(handBack)
+    }
+  }
+
+  /** Takes the starts under way off their counts: this process is about to be stopped, and they are not to blame. Never rejects. */
+  async handBack(): Promise<void> {
+    await Promise.allSettled([...this.#handBacks].map(handBack => handBack()))
+  }
+
+  async #inTurn<T>(openStarts: number, work: () => Promise<T>): Promise<T> {
     if (openStarts <= 0) return work()
     const weight = openStarts === 1 ? 1 : groupSize
     if (this.#waiting.length > 0 || weight > this.#free)
