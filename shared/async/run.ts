@@ -65,7 +65,7 @@ async function called(services: Services, job: Job, gate: JobGate, { client }: T
       features: chatFeatures(body, raw.length),
       session: body.prompt_cache_key || null,
       ...{ stream: false, includeUsage: false },
-      bulk: { discountPpm: BigInt(discountPpm), deadlineMs: job.deadlineAt.getTime() },
+      bulk: { owner: job.organisationId, discountPpm: BigInt(discountPpm), deadlineMs: job.deadlineAt.getTime() },
     }
     await run({ ...services, admission: gate }, order, client)
     return internalError(new Error('the run ended without an answer'))

@@ -11,8 +11,8 @@ import { Plan } from './plan.ts'
 import { type Home, nobodyNow } from './router.ts'
 import { Watch } from './watch.ts'
 
-/** Delayed work: what it is cheaper by, and when it must be done. */
-export type Bulk = { discountPpm: bigint; deadlineMs: number }
+/** Delayed work: the organisation it is for, what it is cheaper by, and when it must be done. */
+export type Bulk = { owner: string; discountPpm: bigint; deadlineMs: number }
 
 /** How long delayed work of test keys waits for the sandbox. */
 const maxSandboxBulkMs = 5_000
@@ -94,8 +94,8 @@ async function enter(services: RunServices, search: Search, plan: Plan, target: 
   const fromMs = services.clock.now()
   const left = new AbortController()
   client.onGone(() => left.abort())
-  const { deadlineMs } = bulk
-  const slot = await services.lanes.enter(target.provider.name, { deadlineMs, signal: left.signal }).catch(error => {
+  const turn = { owner: bulk.owner, deadlineMs: bulk.deadlineMs, signal: left.signal }
+  const slot = await services.lanes.enter(target.provider.name, turn).catch(error => {
     throw client.gone ? new ClientGone('the client went away') : error
   })
   plan.extend(services.clock.now() - fromMs)

@@ -100,11 +100,45 @@ export class Batches {
     return this.#db.batch.findUnique({ where: { id } })
   }
 
-  /** Takes a batch that is not over, from whoever had it; null when it is over. */
-  async claim(id: string): Promise<Batch | null> {
-    const where = { id, status: { in: [...unfinished] } }
-    const [batch] = await this.#db.batch.updateManyAndReturn({ where, data: { epoch: { increment: 1 } } })
-    return batch ?? null
+  /**
+   * Takes a batch that is not over, from whoever had it; null when it is over. Its `openStarts` does not count the start that
+   * the claim is; that of a suspect counts from `begin` on. Lines that its last owner left under way become suspects.
+   */
+  claim(id: string): Promise<Batch | null> {
+    return this.#db.$transaction(async tx => {
+      await tx.$executeRaw`SELECT 1 FROM batches WHERE id = ${id} FOR UPDATE`
+      const known = await tx.batch.findFirst({ where: { id, status: { in: [...unfinished] } } })
+      if (!known) return null
+      const { openStarts, startedLine, resumeLine, total } = known
+      if (startedLine > 0)
+        await tx.$executeRaw`
+          INSERT INTO batch_starts (batch_id, line, open_starts)
+          SELECT ${id}, line, 1 FROM generate_series(${resumeLine}::int, ${Math.min(startedLine, total)}::int) line
+          WHERE NOT EXISTS (SELECT 1 FROM batch_lines l WHERE l.batch_id = ${id} AND l.line = line.line)
+          ON CONFLICT DO NOTHING`
+      const data = { epoch: { increment: 1 }, openStarts: Math.max(openStarts, 1), startedLine: 0 }
+      return { ...(await tx.batch.update({ where: { id }, data })), openStarts }
+    })
+  }
+
+  /** Counts the start of a suspect's phase, before it is run. Throws Superseded. */
+  begin({ id, epoch, openStarts }: Owned & Pick<Batch, 'openStarts'>): Promise<void> {
+    return this.#write({ id, epoch }, { openStarts: openStarts + 1 })
+  }
+
+  /** Lines have run: sealing is a phase of its own, and begins now. Throws Superseded. */
+  beginSealing(batch: Owned): Promise<void> {
+    return this.#write(batch, { openStarts: 1, startedLine: 0 })
+  }
+
+  /** A visit has ended, or its process is about to be stopped: of its start, `openStarts` are left. Throws Superseded. */
+  endVisit(batch: Owned, openStarts: number): Promise<void> {
+    return this.#write(batch, { openStarts })
+  }
+
+  async #write({ id, epoch }: Owned, data: Prisma.BatchUpdateManyMutationInput): Promise<void> {
+    const { count } = await this.#db.batch.updateMany({ where: { id, epoch }, data })
+    if (count === 0) throw new Superseded()
   }
 
   /** Changes a batch that its owner knows at one of these statuses; gives it as it is then, changed or not. Throws Superseded. */
