@@ -35,6 +35,7 @@ const ofForms: ErrorCode[] = [
   'missing_field',
   'unknown_field',
   'file_too_large',
+  'quota_exceeded',
   'unsupported_media_type',
 ]
 const ofQueries: ErrorCode[] = ['invalid_request', 'missing_field', 'unknown_field']

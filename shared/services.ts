@@ -89,7 +89,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
   const accounts = new Accounts({ db, redis, scripts, clock })
   const heartbeat = (instance: string, atMs: number) => redis.zadd('instances', atMs, instance)
   const admission = new Admission({ scripts, accounts, heartbeat, clock, log, deadlineMs: deadlineOf(config) })
-  const policies = new Policies(db, redis)
+  const policies = new Policies(db, redis, config.quotas.testKey)
   const health = new Health(redis, clock)
   const upstreams = new Upstreams({ catalog, config, health, sandbox: createSandbox(), clock })
   const lanes = new Lanes({ redis, clock, most: config.bulkConcurrency })
@@ -135,16 +135,16 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
     door: { allowPrivate: config.allowPrivateUrls },
     signingSecret,
     blobs,
-    files: new Files(db, blobs, clock),
+    files: new Files({ db, blobs, clock, quotas: config.quotas }),
     queues,
-    jobs: new Jobs({ db, webhooks, clock, startLeaseMs: startLeaseOf(config) }),
+    jobs: new Jobs({ db, webhooks, clock, startLeaseMs: startLeaseOf(config), quotas: config.quotas }),
     tasks: new Tasks(queues.media, redis),
     watch: new Watch(redis),
     delayed: new DelayedJobs({ db, clock }),
     delayedTasks: new Tasks(queues.async, redis),
     webhooks,
     mailer,
-    batches: new Batches({ db, webhooks, clock }),
+    batches: new Batches({ db, webhooks, clock, quotas: config.quotas }),
     batchJournal: new BatchJournal({ db, bulk }),
     batchWakes: new BatchWakes(queues.batches),
     endings,

@@ -17,9 +17,6 @@ import { type DelayedRequest, windowsMs } from './request.ts'
 
 export type Submitted = { job: Job; ticket: Ticket; target: Target; mode: string }
 
-/** The most jobs of one organisation that are not over. */
-const mostUnfinished = 10_000
-
 /**
  * Takes a delayed request on: decides where it would go, reserves what it can cost there at the window's price, and writes
  * it with its hold. Throws GatewayErrors: what a direct request would be refused with (fields named `body.…`), 400
@@ -43,7 +40,7 @@ export async function submitDelayed(
   await services.policies.decide(known, decide)
   const { webhook_url } = request
   if (webhook_url !== undefined) await assertPublicUrl(webhook_url, { ...door, param: 'webhook_url' })
-  await refuseTooMany(services, known.policy)
+  await services.files.quota.assertRoom(known.policy)
   const id = newId('ajob')
   const { decision, ticket } = await services.policies.decide(known, async current => {
     const decision = decide(current)
@@ -76,12 +73,6 @@ function decisionOn(
     const param = `body.${error.param}`
     throw new GatewayError(code, message, { param, headers, cause, ...(metadata && { metadata }) })
   }
-}
-
-async function refuseTooMany({ delayed }: Services, { organisationId }: Policy): Promise<void> {
-  if ((await delayed.unfinished(organisationId)) < mostUnfinished) return
-  const message = `Your organisation has ${mostUnfinished} unfinished jobs. Wait until some of them are over, or cancel them.`
-  throw new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '60' } })
 }
 
 type Admitted = {

@@ -1,9 +1,10 @@
-import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
+import type { Quotas } from '../base/quotas.ts'
 import type { Clock } from '../base/time.ts'
 import type { Batch, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
 import { pagesOfIds } from './id-pages.ts'
+import { tooManyUnfinished } from './jobs.ts'
 import type { Webhooks } from './webhooks.ts'
 
 export type { Batch }
@@ -35,9 +36,6 @@ export class Superseded extends Error {
   override name = 'Superseded'
 }
 
-/** The most batches of one organisation that are not over. */
-const mostUnfinished = 100
-
 /**
  * The rows of batches and the only hand that changes them. One worker at a time owns a batch: every claim raises its epoch,
  * and a change is made under the epoch that its owner claimed, or not at all.
@@ -46,8 +44,20 @@ export class Batches {
   readonly #db: Database
   readonly #webhooks: Webhooks
   readonly #clock: Clock
+  readonly #quotas: Quotas
 
-  constructor({ db, webhooks, clock }: { db: Database; webhooks: Webhooks; clock: Clock }) {
+  constructor({
+    db,
+    webhooks,
+    clock,
+    quotas,
+  }: {
+    db: Database
+    webhooks: Webhooks
+    clock: Clock
+    quotas: Quotas
+  }) {
+    this.#quotas = quotas
     this.#db = db
     this.#webhooks = webhooks
     this.#clock = clock
@@ -59,13 +69,12 @@ export class Batches {
    */
   create(batch: NewBatch, inputOf: (tx: Connection) => Promise<Input>): Promise<Batch> {
     const { metadata, ...fields } = batch
-    const { organisationId } = fields
+    const { organisationId, environment } = fields
     return this.#db.$transaction(async tx => {
-      const open = await tx.batch.count({ where: { organisationId, status: { in: [...unfinished] } } })
-      if (open >= mostUnfinished) {
-        const message = `Your organisation has ${open} unfinished batches. Wait until some of them are over, or cancel them.`
-        throw new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '60' } })
-      }
+      const name = `batches ${organisationId} ${environment}`
+      await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${name}, 0))`
+      const open = await tx.batch.count({ where: { organisationId, environment, status: { in: [...unfinished] } } })
+      if (open >= this.#quotas[environment].unfinishedBatches) throw tooManyUnfinished(`${open} unfinished batches`)
       const input = await inputOf(tx)
       return tx.batch.create({
         data: {

@@ -34,7 +34,6 @@ const claimTries = 5
 /** A claim that nobody renewed for so long is void: its worker died. */
 const leaseMs = 10_000
 const withoutInput = { input: true } as const
-const unfinished = { in: ['waiting', 'running'] } satisfies { in: Job['stage'][] }
 
 /**
  * The rows of delayed jobs while they wait and run; `Jobs` writes their beginning and their end. One that runs belongs to
@@ -47,11 +46,6 @@ export class DelayedJobs {
   constructor({ db, clock }: { db: Database; clock: Clock }) {
     this.#db = db
     this.#clock = clock
-  }
-
-  /** How many of an organisation's are not over. */
-  unfinished(organisationId: string): Promise<number> {
-    return this.#db.job.count({ where: { organisationId, kind: delayedKind, stage: unfinished } })
   }
 
   /** An organisation's job; null also for another organisation's. Test keys see test jobs, live keys live ones. */

@@ -1,7 +1,10 @@
 import { isDeepStrictEqual } from 'node:util'
+import { GatewayError } from '../base/errors.ts'
+import type { Quotas } from '../base/quotas.ts'
 import type { Clock } from '../base/time.ts'
 import type { Job, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
+import { queuedKinds } from '../kinds/index.ts'
 import { chargeJob, type JobCall, logJob, logJobAttempt, logJobEnd, refundJob } from '../wallet/jobs.ts'
 import type { RoutedAttempt } from '../wallet/routing-record.ts'
 import { pagesOfIds } from './id-pages.ts'
@@ -60,6 +63,7 @@ export class Jobs {
   readonly #webhooks: Webhooks
   readonly #clock: Clock
   readonly #startLeaseMs: number
+  readonly #quotas: Pick<Quotas, 'live' | 'test'>
 
   constructor(options: {
     db: Database
@@ -67,16 +71,22 @@ export class Jobs {
     clock: Clock
     /** Nobody else may take up a job that is being started for so long: longer than a start takes. */
     startLeaseMs: number
+    quotas: Pick<Quotas, 'live' | 'test'>
   }) {
     this.#db = options.db
     this.#webhooks = options.webhooks
     this.#clock = options.clock
     this.#startLeaseMs = options.startLeaseMs
+    this.#quotas = options.quotas
   }
 
-  /** Writes a job with its charge and its line in the request log: all or nothing. */
+  /**
+   * Writes a job with its charge and its line in the request log: all or nothing. Throws 429 when the organisation has too
+   * many unfinished ones.
+   */
   create({ chargeNano, input, metadata, createdAt = new Date(this.#clock.now()), ...fields }: NewJob): Promise<Job> {
     return this.#db.$transaction(async tx => {
+      await this.#assertRoom(tx, fields)
       const job = await tx.job.create({ data: { ...fields, input, metadata, costNano: chargeNano, createdAt } })
       await chargeJob(tx, job, chargeNano ?? 0n, createdAt.getTime())
       await logJob(tx, job, chargeNano ?? 0n)
@@ -84,8 +94,22 @@ export class Jobs {
     })
   }
 
+  /** Nobody else of the same owner writes a job between this count and the end of the transaction. */
+  async #assertRoom(tx: Connection, { organisationId, environment, kind }: Pick<Job, keyof Owner | 'kind'>) {
+    const max = this.#quotas[environment].unfinishedJobs
+    const isDelayed = kind === delayedKind
+    const name = `jobs ${organisationId} ${environment} ${isDelayed}`
+    await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${name}, 0))`
+    const kinds = isDelayed ? [delayedKind] : Object.keys(queuedKinds)
+    const [row] = await tx.$queryRaw<[{ open: bigint }]>`
+      SELECT count(*) AS open FROM jobs WHERE organisation_id = ${organisationId}
+        AND environment = ${environment}::environment AND kind = ANY(${kinds}) AND stage <> 'over'`
+    if (row.open < max) return
+    throw tooManyUnfinished(`${max.toLocaleString('en')} unfinished jobs`)
+  }
+
   /** An organisation's job; null also for another organisation's. Test keys see test jobs, live keys live ones. */
-  find(id: string, { organisationId, environment }: Pick<Job, 'organisationId' | 'environment'>): Promise<Job | null> {
+  find(id: string, { organisationId, environment }: Owner): Promise<Job | null> {
     return this.#db.job.findFirst({ where: { id, organisationId, environment } })
   }
 
@@ -246,6 +270,13 @@ export class Jobs {
 }
 
 const one = { increment: 1 }
+type Owner = Pick<Job, 'organisationId' | 'environment'>
+
+/** The refusal of new work while an organisation has so much that is not over. */
+export function tooManyUnfinished(what: string): GatewayError {
+  const message = `Your organisation has ${what}. Wait until some of them are over, or cancel them.`
+  return new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '60' } })
+}
 
 /** Named one by one, so that Postgres finds these few by the index and need not pass all that are over. */
 const inFlight = ['waiting', 'starting', 'running'] as const

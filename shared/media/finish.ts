@@ -106,7 +106,7 @@ async function store(
 ): Promise<Output[]> {
   if (files.length === 0) throw new ProviderError('invalid_response', 'The provider’s result has no files.')
   // Names of this visit's own: another one that does the same must neither write over these files nor remove them.
-  const visit = { id: `${job.id} ${randomUUID()}`, organisationId: job.organisationId }
+  const visit = { id: `${job.id} ${randomUUID()}`, organisationId: job.organisationId, environment: job.environment }
   const outputs: Output[] = []
   try {
     for (const [index, file] of files.entries()) {

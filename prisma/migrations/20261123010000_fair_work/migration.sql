@@ -91,3 +91,7 @@ SELECT organisation_id, environment, sum(files), sum(bytes) FROM (
   SELECT organisation_id, (CASE WHEN key LIKE 'test:%' THEN 'test' ELSE 'live' END)::environment, 0, octet_length(body)
   FROM "idempotency_keys" WHERE body IS NOT NULL
 ) stored GROUP BY 1, 2;
+
+-- Jobs that are not over, to count an organisation's before it gets another one.
+-- CreateIndex
+CREATE INDEX "jobs_unfinished_idx" ON "jobs"("organisation_id", "environment", "kind") WHERE "stage" <> 'over';
