@@ -263,18 +263,14 @@ class LineRunner {
     if ('error' in judged) return { reservation: null, event: null, error: judged.error }
     // A suspect may have waited for its turn.
     if (this.#isOver() || this.#ending) return { reservation: null, event: null, cut: true }
-    const { config } = this.#services
     const { known } = judged
     const { organisationId: owner, deadlineAt } = this.#batch
+    const { config } = this.#services
+    const features = featuresOf(this.#kind, body, bytes)
     return go(
       this.#services,
       {
-        kind: this.#kind,
-        known,
-        scope: known.scope!,
-        body,
-        features: featuresOf(this.#kind, body, bytes),
-        requestId,
+        ...{ kind: this.#kind, known, scope: known.scope!, body, features, requestId },
         bulk: { owner, discountPpm: config.discountsPpm.batch, deadlineMs: deadlineAt.getTime() },
       },
       this.#calls,

@@ -30,6 +30,7 @@ type Claimed = { isWork: boolean; id: string | null; attempts: number | null; op
 export type ClaimLimits = { full: readonly string[]; isTestFull: boolean; suspects: boolean }
 const noLimits: ClaimLimits = { full: [], isTestFull: false, suspects: true }
 const claimTries = 5
+const pausesAtOnce = 1_000
 
 /** A claim that nobody renewed for so long is void: its worker died. */
 const leaseMs = 10_000
@@ -86,6 +87,7 @@ export class DelayedJobs {
    * on. Null when there is none, `blocked` when there is none that `limits` leave.
    */
   async claim(limits: ClaimLimits = noLimits): Promise<Job | null | 'blocked'> {
+    await this.#endPauses()
     for (let tries = 1; tries <= claimTries; tries++) {
       const { isWork, id, attempts, openStarts } = await this.#claimNext(limits)
       if (id !== null) {
@@ -104,33 +106,32 @@ export class DelayedJobs {
   async #claimNext({ full, isTestFull, suspects }: ClaimLimits): Promise<Claimed> {
     const now = new Date(this.#clock.now())
     const until = new Date(now.getTime() + leaseMs)
-    const runnable = Prisma.sql`j.deadline_at > ${now} AND (j.claimed_until IS NULL OR j.claimed_until <= ${now})
-      AND j.open_starts < ${suspects ? maxOpenStarts : 1}`
+    // As the index has it.
+    const ready = Prisma.sql`kind = 'async' AND stage = 'waiting' AND claimed_until IS NULL`
+    const runnable = Prisma.sql`${ready} AND deadline_at > ${now} AND open_starts < ${suspects ? maxOpenStarts : 1}`
     const [claimed] = await this.#db.$queryRaw<[Claimed]>`
       WITH RECURSIVE owners AS (
-        (SELECT organisation_id, environment FROM jobs WHERE kind = 'async' AND stage = 'waiting' ORDER BY 1, 2 LIMIT 1)
+        (SELECT organisation_id, environment FROM jobs WHERE ${ready} ORDER BY 1, 2, deadline_at, id LIMIT 1)
         UNION ALL
         SELECT n.organisation_id, n.environment FROM owners o CROSS JOIN LATERAL (
           SELECT organisation_id, environment FROM jobs
-          WHERE kind = 'async' AND stage = 'waiting'
-            AND (organisation_id, environment) > (o.organisation_id, o.environment)
-          ORDER BY 1, 2 LIMIT 1) n
+          WHERE ${ready} AND (organisation_id, environment) > (o.organisation_id, o.environment)
+          ORDER BY 1, 2, deadline_at, id LIMIT 1) n
       ), running AS (
         SELECT organisation_id, environment, count(*) AS jobs FROM jobs
         WHERE kind = 'async' AND stage = 'running' GROUP BY 1, 2
       ), next AS (
         SELECT o.organisation_id, o.environment FROM owners o LEFT JOIN running r USING (organisation_id, environment)
         CROSS JOIN LATERAL (
-          SELECT j.deadline_at, j.id FROM jobs j
-          WHERE j.kind = 'async' AND j.stage = 'waiting' AND j.organisation_id = o.organisation_id
-            AND j.environment = o.environment AND ${runnable}
-          ORDER BY j.deadline_at, j.id LIMIT 1) first
+          SELECT deadline_at, id FROM jobs j
+          WHERE j.organisation_id = o.organisation_id AND j.environment = o.environment AND ${runnable}
+          ORDER BY deadline_at, id LIMIT 1) first
         WHERE o.organisation_id <> ALL(${[...full]}::text[]) AND NOT (${isTestFull} AND o.environment = 'test')
         ORDER BY coalesce(r.jobs, 0), first.deadline_at, first.id LIMIT 1
       ), chosen AS (
-        SELECT j.id, j.open_starts FROM jobs j JOIN next USING (organisation_id, environment)
-        WHERE j.kind = 'async' AND j.stage = 'waiting' AND ${runnable}
-        ORDER BY j.deadline_at, j.id LIMIT 1 FOR UPDATE OF j SKIP LOCKED
+        SELECT id, open_starts FROM jobs
+        WHERE (organisation_id, environment) = (SELECT organisation_id, environment FROM next) AND ${runnable}
+        ORDER BY deadline_at, id LIMIT 1 FOR UPDATE SKIP LOCKED
       ), claimed AS (
         UPDATE jobs SET stage = 'running', status = 'in_progress', started_at = coalesce(started_at, ${now}),
           claimed_until = ${until}, attempts = attempts + 1,
@@ -147,9 +148,18 @@ export class DelayedJobs {
   async #isAnyRunnable(): Promise<boolean> {
     const now = new Date(this.#clock.now())
     const rows = await this.#db.$queryRaw<object[]>`
-      SELECT 1 FROM jobs WHERE kind = 'async' AND stage = 'waiting' AND deadline_at > ${now}
-        AND (claimed_until IS NULL OR claimed_until <= ${now}) LIMIT 1`
+      SELECT 1 FROM jobs
+      WHERE kind = 'async' AND stage = 'waiting' AND claimed_until IS NULL AND deadline_at > ${now} LIMIT 1`
     return rows.length > 0
+  }
+
+  /** Has jobs whose pause is over stand beside those that never paused: by the index claims go by. */
+  async #endPauses(): Promise<void> {
+    await this.#db.$executeRaw`
+      UPDATE jobs SET claimed_until = NULL WHERE id IN (
+        SELECT id FROM jobs
+        WHERE kind = 'async' AND stage = 'waiting' AND claimed_until <= ${new Date(this.#clock.now())}
+        LIMIT ${pausesAtOnce} FOR UPDATE SKIP LOCKED)`
   }
 
   /** Counts the start of a claimed suspect, before it is run; false when it is over, or somebody else's. */

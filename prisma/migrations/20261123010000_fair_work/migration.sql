@@ -23,11 +23,15 @@ CREATE TABLE "batch_starts" (
 -- AddForeignKey
 ALTER TABLE "batch_starts" ADD CONSTRAINT "batch_starts_batch_id_fkey" FOREIGN KEY ("batch_id") REFERENCES "batches"("id") ON DELETE CASCADE ON UPDATE CASCADE;
 
--- Delayed jobs that wait, by organisation: a claim goes from one organisation to the next without reading the jobs between.
--- The time before which a job must not run is in the index, so that jobs that pause are passed by without being read.
+-- Delayed jobs that can be run now, by organisation: a claim goes from one organisation to the next without reading the jobs
+-- between. Those that pause are in an index of their own, by the end of their pause.
 -- CreateIndex
-CREATE INDEX "jobs_delayed_waiting_idx" ON "jobs"("organisation_id", "environment", "deadline_at", "id", "claimed_until", "open_starts")
-WHERE "kind" = 'async' AND "stage" = 'waiting';
+CREATE INDEX "jobs_delayed_ready_idx" ON "jobs"("organisation_id", "environment", "deadline_at", "id")
+WHERE "kind" = 'async' AND "stage" = 'waiting' AND "claimed_until" IS NULL;
+
+-- CreateIndex
+CREATE INDEX "jobs_delayed_pausing_idx" ON "jobs"("claimed_until")
+WHERE "kind" = 'async' AND "stage" = 'waiting' AND "claimed_until" IS NOT NULL;
 
 -- CreateTable
 CREATE TABLE "storage_usage" (
