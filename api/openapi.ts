@@ -39,6 +39,7 @@ const ofForms: ErrorCode[] = [
   'file_too_large',
   'request_timeout',
   'rate_limit_exceeded',
+  'quota_exceeded',
   'unsupported_media_type',
 ]
 const ofQueries: ErrorCode[] = ['invalid_request', 'missing_field', 'unknown_field']

@@ -21,6 +21,7 @@ import { Endings } from './jobs/endings.ts'
 import { Files } from './jobs/files.ts'
 import { Jobs } from './jobs/jobs.ts'
 import { openQueues, type Queues } from './jobs/queues.ts'
+import { Suspects } from './jobs/suspects.ts'
 import { type DelayedTask, type MediaTask, Tasks } from './jobs/tasks.ts'
 import { Watch } from './jobs/watch.ts'
 import { Webhooks } from './jobs/webhooks.ts'
@@ -79,6 +80,7 @@ export type Services = {
   batchJournal: BatchJournal
   batchWakes: BatchWakes
   endings: Endings
+  suspects: Suspects
   /** Settles what is open and closes every connection; idempotent. */
   close(): Promise<void>
 }
@@ -95,7 +97,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
   const accounts = new Accounts({ db, redis, scripts, clock })
   const heartbeat = (instance: string, atMs: number) => redis.zadd('instances', atMs, instance)
   const admission = new Admission({ scripts, accounts, heartbeat, clock, log, deadlineMs: deadlineOf(config) })
-  const policies = new Policies(db, redis)
+  const policies = new Policies(db, redis, config.quotas.testKey)
   const health = new Health(redis, clock)
   const upstreams = new Upstreams({ catalog, config, health, sandbox: createSandbox(), clock })
   const departures = new Departures()
@@ -149,19 +151,20 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
     door: { allowPrivate: config.allowPrivateUrls },
     signingSecret,
     blobs,
-    files: new Files(db, blobs, clock),
+    files: new Files({ db, blobs, clock, quotas: config.quotas }),
     queues,
-    jobs: new Jobs({ db, webhooks, clock, startLeaseMs: startLeaseOf(config) }),
+    jobs: new Jobs({ db, webhooks, clock, startLeaseMs: startLeaseOf(config), quotas: config.quotas }),
     tasks: new Tasks(queues.media, redis),
     watch: new Watch(redis),
     delayed: new DelayedJobs({ db, clock }),
     delayedTasks: new Tasks(queues.async, redis),
     webhooks,
     mailer,
-    batches: new Batches({ db, webhooks, clock }),
+    batches: new Batches({ db, webhooks, clock, quotas: config.quotas }),
     batchJournal: new BatchJournal({ db, bulk }),
     batchWakes: new BatchWakes(queues.batches),
     endings,
+    suspects: new Suspects(),
     close: () => (closing ??= close()),
   }
 }

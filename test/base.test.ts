@@ -39,6 +39,8 @@ const ofSessions: typeof table = [
   [403, 'permission_error', ['origin_not_allowed']],
   [408, 'invalid_request_error', ['request_timeout', 'session_expired']],
 ]
+/** What quotas say (docs/decisions/quotas.md). */
+const ofQuotas: typeof table = [[403, 'permission_error', ['quota_exceeded']]]
 /** What only the dashboard’s routes say (docs/decisions/accounts.md). */
 const ofDashboard: typeof table = [
   [401, 'authentication_error', ['not_signed_in']],
@@ -47,7 +49,7 @@ const ofDashboard: typeof table = [
 
 test('every error code has the status and type of the contract', t => {
   const known = new Set<string>(errorCodes)
-  for (const [status, type, codes] of [...table, ...ofSessions, ...ofDashboard]) {
+  for (const [status, type, codes] of [...table, ...ofSessions, ...ofQuotas, ...ofDashboard]) {
     for (const code of codes) {
       t.true(known.delete(code), code)
       const error = new GatewayError(code as (typeof errorCodes)[number], 'Do this.', { metadata: { a: 1 } })

@@ -65,8 +65,8 @@ class World {
     return worker
   }
 
-  enter({ lanes }: Worker, deadlineMs = 0, signal = never): Promise<Slot> {
-    return lanes.enter(this.#t.title, { deadlineMs, signal })
+  enter({ lanes }: Worker, deadlineMs = 0, signal = never, owner = 'org'): Promise<Slot> {
+    return lanes.enter(this.#t.title, { owner, deadlineMs, signal })
   }
 
   /** Enters so often at once, and counts what is in flight until it ends. */
@@ -406,4 +406,41 @@ test('what a worker had for a while, then a little, while Redis is away', async 
   await server.restart()
   await eventually(() => waiting.length + few.length > 5, 'all is well again')
   t.true(world.total <= 8)
+})
+
+test('let in by turns: the first of whoever has the fewest calls under way', async t => {
+  const world = new World(t, 1)
+  const worker = await world.worker()
+  const first = await world.enter(worker, 0, never, 'many')
+  const order: string[] = []
+  const entering = (name: string, deadlineMs: number, owner: string) =>
+    world.enter(worker, deadlineMs, never, owner).then(slot => {
+      order.push(name)
+      slot.end('answered')
+    })
+  const all = ['a', 'b', 'c'].map((name, i) => entering(name, i, 'many'))
+  all.push(entering('late', 900, 'few'), entering('soon', 800, 'few'), entering('other', 700, 'third'))
+  first.end('answered')
+  await Promise.all(all)
+  t.deepEqual(order, ['a', 'b', 'c', 'other', 'soon', 'late'], 'nobody has a call under way')
+})
+
+test('let in by turns while others have calls under way', async t => {
+  const world = new World(t, 2)
+  const worker = await world.worker()
+  const held = [await world.enter(worker, 0, never, 'many'), await world.enter(worker, 0, never, 'many')]
+  const order: string[] = []
+  const entering = async (name: string, deadlineMs: number, owner: string) => {
+    const slot = await world.enter(worker, deadlineMs, never, owner)
+    order.push(name)
+    return slot
+  }
+  const all = [entering('a', 0, 'many'), entering('b', 0, 'many'), entering('few', 900, 'few')]
+  held[0]!.end('answered')
+  const slot = await all[2]!
+  t.deepEqual(order, ['few'])
+  slot.end('answered')
+  held[1]!.end('answered')
+  for (const turn of all.slice(0, 2)) (await turn).end('answered')
+  t.deepEqual(order, ['few', 'a', 'b'])
 })

@@ -23,6 +23,7 @@ const names = {
   days: 'the days of usage add up to the request log',
   batchLines: 'a batch counts each of its lines once',
   batchCosts: 'a batch costs what its lines were charged',
+  storage: 'what organisations store is counted',
   redis: 'Redis’ wallets and spends agree with the stream, the open reservations and Postgres',
   reservations: 'every reservation belongs to a process the sweeper watches',
   holds: 'what jobs in flight hold is reserved',
@@ -214,6 +215,12 @@ const tamperings: [what: string, tamper: (scene: Scene) => Promise<unknown>, bre
       await redis.hincrby(`spend:${keyId}:${month}`, 'reserved', 7)
     },
     ['holds'],
+  ],
+  [
+    'what an organisation stores was miscounted',
+    ({ gateway, organisationId }) =>
+      gateway.services.db.storageUsage.create({ data: { organisationId, environment: 'test', files: 1n, bytes: 7n } }),
+    ['storage'],
   ],
   [
     'an event was refused by Postgres',

@@ -2,17 +2,19 @@ import test from 'ava'
 import { newId } from '../shared/base/ids.ts'
 import { nanoFromUsd } from '../shared/base/money.ts'
 import type { NewJob } from '../shared/jobs/jobs.ts'
+import { Suspects } from '../shared/jobs/suspects.ts'
 import { cancel } from '../shared/media/cancel.ts'
 import { endJob } from '../shared/media/end.ts'
 import { finishJob } from '../shared/media/finish.ts'
 import { startJob } from '../shared/media/start.ts'
 import { requeueJobs, sweepJobs } from '../shared/media/upkeep.ts'
+import { WatchLoop } from '../workers/watch.ts'
 import { json, reset } from './emulators/emulator.ts'
 import { startFal } from './emulators/fal.ts'
 import { klingError, startKling } from './emulators/kling.ts'
 import { startMagicHour } from './emulators/magic-hour.ts'
 import { startRunway } from './emulators/runway.ts'
-import { type Account, freshStores, type Gateway, type Stores, startGateway } from './support/gateway.ts'
+import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from './support/gateway.ts'
 import { answerOf, booked, clip, image, rowOf, submit } from './support/media.ts'
 import { privateRedis } from './support/stack.ts'
 
@@ -269,3 +271,80 @@ function bound<T extends object>(object: T): Partial<T> {
     names.map(name => [name, (object[name as keyof T] as () => unknown).bind(object)]),
   ) as Partial<T>
 }
+
+test.serial('failed, refunded: a job whose worker died three times while it took the results in', async t => {
+  const { services } = gateway
+  const account = await gateway.account()
+  const id = await begun(account)
+  runway.finish()
+  for (let death = 1; death <= 3; death++) await services.jobs.beginFinish(id)
+  t.is(await finishJob(services, id), null)
+  t.like(await row(id), { status: 'failed', error: { code: 'internal_error' } })
+  t.deepEqual(await booked(gateway, id), [-priceUsd, priceUsd])
+  t.deepEqual(await gateway.settled(), [])
+})
+
+test.serial(
+  'completed: a finish that two workers died of, that failed for a while, that a stopping worker gave back',
+  async t => {
+    const { services } = gateway
+    const id = await begun(await gateway.account())
+    for (let death = 1; death <= 2; death++) await services.jobs.beginFinish(id)
+    const output = [`${runway.url}/files/away/video.mp4`]
+    const finished = json(200, { id: 'x', status: 'SUCCEEDED', createdAt: '2026-11-20T00:00:00Z', output })
+    for (let tries = 1; tries <= 2; tries++) {
+      runway.emulator.next(finished, json(503, {}))
+      t.true((await finishJob(services, id))! > 0)
+    }
+    // A worker that is stopped in the middle of it says so before it ends.
+    const suspects = new Suspects()
+    const stopped = Promise.withResolvers<void>()
+    const files: typeof services.files = Object.assign(Object.create(services.files), {
+      store: async () => {
+        await suspects.handBack()
+        stopped.resolve()
+        return new Promise(() => {})
+      },
+    })
+    runway.finish()
+    void finishJob({ ...services, suspects, files }, id)
+    await stopped.promise
+    t.is((await row(id)).openStarts, 2)
+    t.is(await finishJob(services, id), null)
+    t.like(await row(id), { status: 'completed' })
+  },
+)
+
+test.serial('failed: a job that kills whoever starts it, though its provider can be asked about it', async t => {
+  const { services } = gateway
+  const { db, jobs } = services
+  const { id } = await submit(gateway, path, (await gateway.account()).test, body)
+  const lapse = () => db.job.update({ where: { id }, data: { claimedUntil: new Date(0) } })
+  await jobs.claimStart(id, 'runway', null)
+  await lapse()
+  for (let death = 2; death <= 3; death++) {
+    await jobs.claimLostStart(id)
+    await lapse()
+  }
+  await sweepJobs(services)
+  t.is(await startJob(services, id), null)
+  t.like(await row(id), { status: 'failed', stage: 'over', error: { code: 'internal_error' } })
+})
+
+test.serial('looked at again by the counted step: a job whose look never ended', async t => {
+  const { services } = gateway
+  const { watch, queues, clock } = services
+  const id = await begun(await gateway.account())
+  await queues.media.obliterate({ force: true })
+  await watch.wake(id, 0)
+  const { due } = await watch.claim(clock.now(), 100)
+  t.true(due.some(job => job.id === id))
+  // Whoever claimed it died; a minute later another worker claims what is due.
+  const loop = new WatchLoop({ ...services, clock: { now: () => clock.now() + 120_000 } })
+  loop.start()
+  await eventually(async () => (await queues.media.getJob(`finish-${id}`)) !== undefined, 'the step is queued')
+  await loop.stop()
+  t.is(await services.redis.zscore('jobs:watch', id), null)
+  t.is(await finishJob(services, id), null)
+  t.not(await services.redis.zscore('jobs:watch', id), null, 'unfinished work is looked at as usual')
+})

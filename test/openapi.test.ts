@@ -154,6 +154,7 @@ async function filePath(): Promise<string> {
   const expiresAtMs = Date.now() + 60_000
   const file = {
     organisationId: account.organisationId,
+    environment: 'live',
     purpose: 'result',
     filename: 'a',
     contentType,

@@ -48,7 +48,7 @@ function serve(name: string, bytes: Buffer): string {
   return world.url + name
 }
 const stage = (fields: ReferenceField[], organisationId = account.organisationId) =>
-  stageReferences(gateway.services, organisationId, fields)
+  stageReferences(gateway.services, { organisationId, environment: 'live' }, fields)
 const countFiles = (organisationId: string) => gateway.services.db.file.count({ where: { organisationId } })
 
 async function upload(bytes: Buffer, key = account.live): Promise<{ id: string; url: string }> {

@@ -56,7 +56,7 @@ const store = (
   storeResult(
     gateway.services,
     line,
-    { id, organisationId },
+    { id, organisationId, environment: 'live' },
     { role: 'video', ...file } as ProviderFile,
     name,
     Date.now() + 3_600_000,

@@ -194,7 +194,9 @@ test.serial('later, without an attempt, when many wait for one slow receiver; ot
   for (let i = 0; i < 25; i++) ids.push((await newDelivery(services, organisationId, slow.url)).id)
   const visits = ids.map(id => deliveries.attempt(id))
   await eventually(() => release.length === 10, 'ten are with the slow receiver')
-  t.is((await attempt(quick.url, deliveries)).row.status, 'delivered')
+  const other = await newOrganisation(services)
+  const { id: elsewhere } = await newDelivery(services, other.organisationId, quick.url)
+  t.is((await deliveries.attempt(elsewhere)).state, 'done')
   t.is(release.length, 10)
   for (const answer of release) answer()
   const outcomes = await Promise.all(visits)
@@ -205,4 +207,57 @@ test.serial('later, without an attempt, when many wait for one slow receiver; ot
   clock.pass(61_000)
   slow.always = status(200)
   for (const { state } of await Promise.all(put.map(id => deliveries.attempt(id)))) t.is(state, 'done')
+})
+
+test.serial('later, without an attempt, under whatever names a slow receiver is called', async t => {
+  const slow = await receiverOf(t)
+  const { port } = new URL(slow.url)
+  const resolve = async () => [{ address: '127.0.0.1', family: 4 }]
+  const deliveries = deliveriesThrough(t, { ...services.door, resolve })
+  slow.once((_request, response) => {
+    clock.pass(6_000)
+    response.writeHead(200).end()
+  })
+  const { organisationId: own } = await newOrganisation(services)
+  const named = async (i: number) => (await newDelivery(services, own, `http://name-${i}.example.com:${port}/`)).id
+  t.is((await deliveries.attempt(await named(0))).state, 'done')
+  const release: (() => void)[] = []
+  slow.always = (_request, response) => void release.push(() => response.writeHead(200).end())
+  const ids = await Promise.all(Array.from({ length: 25 }, (_, i) => named(i + 1)))
+  const visits = ids.map(id => deliveries.attempt(id))
+  await eventually(() => release.length === 10, 'ten are with the slow receiver')
+  for (const answer of release) answer()
+  const states = (await Promise.all(visits)).map(({ state }) => state)
+  t.deepEqual(
+    [states.filter(state => state === 'done').length, states.filter(state => state === 'later').length],
+    [10, 15],
+  )
+  const { openStarts } = await services.db.webhookDelivery
+    .aggregate({
+      where: { organisationId: own, status: 'pending' },
+      _sum: { openStarts: true },
+    })
+    .then(({ _sum }) => _sum)
+  t.is(openStarts, 0, 'what found no place was not begun')
+})
+
+test.serial('failed: an event whose attempt three workers died of, delivered when it is sent again', async t => {
+  const receiver = await receiverOf(t)
+  const deliveries = deliveriesThrough(t)
+  const { organisationId: own } = await newOrganisation(services)
+  const { id } = await newDelivery(services, own, receiver.url)
+  for (let death = 1; death <= 3; death++) {
+    const [claim] = await services.webhooks.claim([id], 30_000)
+    t.is(claim!.state, 'claimed')
+    if (death > 1 && claim!.state === 'claimed') await services.webhooks.begin(claim!.delivery)
+    clock.pass(31_000)
+  }
+  t.is((await deliveries.attempt(id)).state, 'done')
+  t.is(receiver.received.length, 0)
+  const { status, log } = await services.webhooks.show(null, id)
+  t.is(status, 'failed')
+  t.regex(log[0]!.error!, /failed 3 times/)
+  await services.webhooks.redeliver(null, id)
+  t.is((await deliveries.attempt(id)).state, 'done')
+  t.is((await services.webhooks.show(null, id)).status, 'delivered')
 })

@@ -8,13 +8,15 @@ import { batchProcessor } from './batches.ts'
 import { emails } from './emails.ts'
 import { LedgerWorker } from './ledger.ts'
 import { maintenance } from './maintenance.ts'
-import { media } from './media.ts'
+import { mediaProcessor } from './media.ts'
 import { type QueueWork, runQueue } from './run.ts'
 import { WatchLoop } from './watch.ts'
 import { WebhookDeliveries } from './webhooks.ts'
 
 /** Heroku kills 30 s after SIGTERM: what is not done by then is handed back. */
 const graceMs = 25_000
+/** Before that, what goes on until the end is taken off the counts of starts that never ended. */
+const handBackMs = 23_000
 const rescheduleMs = 5_000
 
 const config = configOrExit()
@@ -46,7 +48,7 @@ try {
   const works: QueueWork[] = [
     { queue: 'maintenance', processor: maintenance },
     { queue: 'emails', processor: emails },
-    { queue: 'media', processor: media },
+    { queue: 'media', processor: mediaProcessor() },
     { queue: 'async', processor: delayedProcessor(stopping.signal) },
     { queue: 'batches', processor: batchProcessor(stopping.signal) },
     { queue: 'webhooks', processor: (_name, id) => deliveries.attempt(id as string) },
@@ -60,6 +62,7 @@ try {
   const stop = async () => {
     log.info('stopping')
     setTimeout(() => process.exit(1), graceMs).unref()
+    setTimeout(() => void services.suspects.handBack(), handBackMs).unref()
     clearInterval(rescheduling)
     stopping.abort()
     await Promise.all([ledger.stop(), watch.stop(), ...workers.map(worker => worker.close())])

@@ -3,7 +3,8 @@ import { cancelJob } from '../shared/media/cancel.ts'
 import { finishJob } from '../shared/media/finish.ts'
 import { startJob } from '../shared/media/start.ts'
 import type { Services } from '../shared/services.ts'
-import { done, later, type Outcome } from './run.ts'
+import { Places } from './places.ts'
+import { done, later, type Processor, placesOf } from './run.ts'
 
 const steps: Record<MediaTask, (services: Services, jobId: string) => Promise<number | null>> = {
   start: startJob,
@@ -11,9 +12,19 @@ const steps: Record<MediaTask, (services: Services, jobId: string) => Promise<nu
   cancel: cancelJob,
 }
 
-/** Does one step of a media job. The row remembers how far it is; the queue only wakes us. */
-export async function media(task: string, data: unknown, services: Services): Promise<Outcome> {
-  const { jobId } = data as TaskData
-  const delayMs = await steps[task as MediaTask](services, jobId)
-  return delayMs === null ? done : later(delayMs)
+/** Does steps of media jobs, one per visit. The row remembers how far a job is; the queue only wakes us. */
+export function mediaProcessor(): Processor {
+  let places: Places | null = null
+  return async (task, data, services) => {
+    const { jobId } = data as TaskData
+    places ??= new Places(placesOf('media', services.config))
+    const owner = await services.db.job.findUnique({
+      where: { id: jobId },
+      select: { organisationId: true, environment: true },
+    })
+    if (!owner) return done
+    if (!places.hasRoom(owner)) return later(places.pauseMs(services.clock.now()))
+    const delayMs = await places.run(owner, () => steps[task as MediaTask](services, jobId))
+    return delayMs === null ? done : later(delayMs)
+  }
 }

@@ -1,4 +1,5 @@
 import { DelayedError, type Job, Worker } from 'bullmq'
+import type { Config } from '../shared/base/config.ts'
 import type { Redis } from '../shared/io/redis.ts'
 import { type QueueName, type QueueRow, queues } from '../shared/jobs/queues.ts'
 import type { Services } from '../shared/services.ts'
@@ -20,8 +21,16 @@ export type QueueWork = {
 /** After a fault of the connection a worker looks again this soon. */
 const retryDelayMs = 1_000
 const usualLockMs = 20_000
-/** A job may see this many workers die. Its row keeps the work from being done twice. */
-const mostStalled = 1_000
+/**
+ * An entry may see this many workers die: most of them die of other work. What a row stands for is given up by the row's own
+ * count, and has a new entry as long as it is not; this is for the steps that have none.
+ */
+const maxStalled = 50
+
+/** How many jobs of a queue one worker process runs at once. */
+export function placesOf(queue: QueueName, { workerConcurrency }: Config): number {
+  return queues[queue].concurrency(workerConcurrency)
+}
 
 /** The one wrapper of all processors: later visits, retries, stalled jobs, logging. Gives the running worker. */
 export function runQueue(work: QueueWork, services: Services, connection: Redis): Worker {
@@ -32,14 +41,14 @@ export function runQueue(work: QueueWork, services: Services, connection: Redis)
     await job.moveToDelayed(Date.now() + outcome.delayMs, token)
     throw new DelayedError()
   }
-  const { concurrency, lockMs = usualLockMs }: QueueRow = queues[work.queue]
+  const { lockMs = usualLockMs }: QueueRow = queues[work.queue]
   const worker = new Worker(work.queue, visit, {
     connection,
     runRetryDelay: retryDelayMs,
     lockDuration: lockMs,
     stalledInterval: lockMs / 2,
-    maxStalledCount: mostStalled,
-    concurrency: concurrency(services.config.workerConcurrency),
+    maxStalledCount: maxStalled,
+    concurrency: placesOf(work.queue, services.config),
   })
   worker.on('failed', (job, error) =>
     log.error({ err: error, job: job?.name, attempts: job?.attemptsMade }, 'job failed'),

@@ -53,15 +53,19 @@ export class WatchLoop {
 
   /** Claims what is due and looks at it; true when there may be more, and room for it. */
   async #claim(): Promise<boolean> {
-    const { watch, jobs, clock } = this.#services
+    const { watch, jobs, tasks, clock } = this.#services
     const room = Math.min(mostLooks - this.#open.size, mostPerClaim)
     if (room <= 0) return false
-    const { leasedUntilMs, due } = await watch.claim(clock.now(), room)
+    const { leasedUntilMs, due, lost } = await watch.claim(clock.now(), room)
     if (due.length === 0) return false
     const running = await jobs.running(due.map(({ id }) => id))
     const known = new Set(running.map(({ id }) => id))
-    await watch.remove(due.filter(({ id }) => !known.has(id)).map(({ id }) => id))
+    const suspects = new Set(lost.filter(id => known.has(id)))
+    // Whoever looked at these died: the step that takes results in looks as well, and counts how often it was begun.
+    if (suspects.size > 0) await tasks.add('finish', ...suspects)
+    await watch.remove(due.filter(({ id }) => !known.has(id) || suspects.has(id)).map(({ id }) => id))
     for (const job of running) {
+      if (suspects.has(job.id)) continue
       const looking = lookAt(this.#services, job)
         .then(look => void this.#results.push({ id: job.id, leasedUntilMs, look }))
         // Its lease runs out, and it is looked at again.

@@ -1,7 +1,7 @@
 import { GatewayError } from '../shared/base/errors.ts'
 import { exchange } from '../shared/io/http.ts'
 import type { PinnedPools } from '../shared/io/pinned-pools.ts'
-import { assertPublicUrl, type Door } from '../shared/io/safe-url.ts'
+import type { CheckedUrl } from '../shared/io/safe-url.ts'
 
 /** So much of an answer is kept for the log. */
 const mostKeptBytes = 1_024
@@ -14,14 +14,16 @@ export type Post = { url: string; headers: Record<string, string>; body: string 
 export type Reply = { status: number | null; error: string | null; response: string | null; retryAfter: string | null }
 
 /**
- * Posts to a URL that a caller gave us: checked at this moment and connected to the checked addresses only, no redirects,
- * all in `timeoutMs`. A status counts once it is there, however its body ends. Never throws.
+ * Posts to a URL that a caller gave us, just checked: connected to the checked addresses only, no redirects, all in what
+ * is left of `timeoutMs` after `passedMs`. A status counts once it is there, however its body ends. Never throws.
  */
-export async function post(request: Post, pools: PinnedPools, door: Door, timeoutMs: number): Promise<Reply> {
-  const startedMs = performance.now()
-  const target = await assertPublicUrl(request.url, door).catch(failed)
-  if ('error' in target) return target
-  const leftMs = timeoutMs - (performance.now() - startedMs)
+export async function post(
+  request: Post,
+  target: CheckedUrl,
+  pools: PinnedPools,
+  { timeoutMs, passedMs }: { timeoutMs: number; passedMs: number },
+): Promise<Reply> {
+  const leftMs = timeoutMs - passedMs
   if (leftMs <= 0) return failed(new Error(noAnswer(timeoutMs)))
   const timeouts = {
     connectTimeoutMs: leftMs,
@@ -58,7 +60,8 @@ function noAnswer(timeoutMs: number): string {
   return `no answer within ${timeoutMs / 1_000} s`
 }
 
-function failed(error: unknown): Reply {
+/** An attempt that came to nothing, as the log tells it. */
+export function failed(error: unknown): Reply {
   const { message, code } = error as { message: string; code?: string }
   // A socket's message names addresses and is not always there; its code says what a receiver needs to know.
   const coded = code && !(error instanceof GatewayError) ? `the connection failed: ${code}` : message

@@ -3,8 +3,9 @@ import { presentDelayed } from '../shared/async/present.ts'
 import { presentBatch } from '../shared/batches/present.ts'
 import type { Batch, Job } from '../shared/generated/prisma/client.ts'
 import { PinnedPools } from '../shared/io/pinned-pools.ts'
-import type { Door, Resolver } from '../shared/io/safe-url.ts'
+import { assertPublicUrl, type CheckedUrl, type Door, type Resolver } from '../shared/io/safe-url.ts'
 import { delayedKind } from '../shared/jobs/jobs.ts'
+import { givenUp, maxOpenStarts } from '../shared/jobs/suspects.ts'
 import { nextPauseMs, retryAfterMs } from '../shared/jobs/webhook-schedule.ts'
 import { webhookSignature } from '../shared/jobs/webhook-signature.ts'
 import type { AttemptResult, Claim } from '../shared/jobs/webhooks.ts'
@@ -12,9 +13,10 @@ import { signingSecrets } from '../shared/keys/webhook-secrets.ts'
 import { presentJob } from '../shared/media/present.ts'
 import type { Services } from '../shared/services.ts'
 import { Batcher } from './batch.ts'
-import { done, later, type Outcome } from './run.ts'
-import { SlowOrigins } from './slow-origins.ts'
-import { type Post, post, type Reply } from './webhook-post.ts'
+import { type Owner, Places } from './places.ts'
+import { done, later, type Outcome, placesOf } from './run.ts'
+import { SlowReceivers } from './slow-receivers.ts'
+import { failed, type Post, post, type Reply } from './webhook-post.ts'
 
 /** Beyond the time-out: for writing down what came of an attempt before anybody else may take the delivery up. */
 const leaseMarginMs = 15_000
@@ -30,6 +32,9 @@ type Loaded =
 type Subject = { job: Job } | { batch: Batch } | { data: object }
 type Ready = Extract<Loaded, { state: 'claimed' }>
 
+/** What an attempt came to; `message` is null where nothing was sent. */
+type Attempt = { message: Post | null; reply: Reply; isLast: boolean }
+
 export type DeliveryOptions = {
   /** For one attempt in all. */
   timeoutMs?: number
@@ -41,13 +46,17 @@ export class WebhookDeliveries {
   readonly #timeoutMs: number
   readonly #rules: Door
   readonly #pools = new PinnedPools(connectTimeoutMs)
-  readonly #origins = new SlowOrigins()
+  readonly #places: Places
+  readonly #receivers: SlowReceivers
   readonly #loading: Batcher<string, Loaded>
   readonly #recording: Batcher<AttemptResult, true>
 
   constructor(services: Services, { timeoutMs = 15_000 }: DeliveryOptions = {}) {
     this.#services = services
     this.#timeoutMs = timeoutMs
+    const places = placesOf('webhooks', services.config)
+    this.#places = new Places(places)
+    this.#receivers = new SlowReceivers(places)
     this.#rules = { resolve: sharedLookup(), ...services.door }
     this.#loading = new Batcher(ids => this.#load(ids), mostBatched)
     this.#recording = new Batcher(async results => {
@@ -61,25 +70,73 @@ export class WebhookDeliveries {
     const loaded = await this.#loading.add(id)
     if (loaded.state === 'over') return done
     if (loaded.state === 'waiting') return later(loaded.delayMs)
-    const { clock } = this.#services
-    const origin = originOf(loaded.delivery.url)
-    // The claim keeps it from others meanwhile, and the delay spreads those that wait.
-    if (!this.#origins.enter(origin, clock.now())) return later(this.#leaseMs * (1 + Math.random()))
+    const { delivery } = loaded
+    const { suspects, clock } = this.#services
+    const owner = ownerOf(loaded)
+    const isSuspect = delivery.openStarts > 0
+    if (!this.#places.hasRoom(owner) || (isSuspect && suspects.isBusy))
+      return this.#later(loaded, this.#places.pauseMs(clock.now()))
+    const handBack = () => this.#services.webhooks.release(delivery, this.#leaseMs)
+    const outcome = await suspects.run(
+      delivery.openStarts,
+      () => this.#places.run(owner, () => this.#counted(loaded)),
+      handBack,
+    )
+    // The delay spreads those that wait for a slow receiver.
+    return outcome ?? this.#later(loaded, this.#leaseMs * (1 + Math.random()))
+  }
+
+  async #later({ delivery }: Ready, delayMs: number): Promise<Outcome> {
+    await this.#services.webhooks.release(delivery, delayMs)
+    return later(delayMs)
+  }
+
+  /** The attempt, counted if it is a suspect's; null when there is no place at its receiver. */
+  async #counted(loaded: Ready): Promise<Outcome | null> {
+    const { delivery } = loaded
+    const { clock, webhooks } = this.#services
     const at = new Date(clock.now())
-    const tookMs = () => Math.max(0, clock.now() - at.getTime())
-    let sent: { message: Post; reply: Reply }
+    if (delivery.openStarts >= maxOpenStarts)
+      return this.#record(loaded, at, { message: null, reply: failed(new Error(givenUp.message)), isLast: true })
+    if (delivery.openStarts > 0) await webhooks.begin(delivery)
+    const sent = await this.#send(loaded, at)
+    return sent && this.#record(loaded, at, { ...sent, isLast: false })
+  }
+
+  async #send(loaded: Ready, at: Date): Promise<{ message: Post; reply: Reply } | null> {
+    const { organisationId, url } = loaded.delivery
+    const { clock } = this.#services
+    const entered = this.#receivers.ofOrganisation(organisationId)
+    if (!this.#receivers.enter(entered, clock.now())) return null
+    const startedMs = performance.now()
     try {
-      sent = await this.#send(loaded, at)
+      const message = await this.#message(loaded, at)
+      const target = await assertPublicUrl(url, this.#rules).catch(failed)
+      if ('error' in target) return { message, reply: target }
+      const addresses = target.addresses.map(({ address }) => address)
+      const limits = this.#receivers.ofAddresses(organisationId, addresses)
+      if (!this.#receivers.enter(limits, clock.now())) return null
+      entered.push(...limits)
+      return { message, reply: await this.#post(message, target, startedMs) }
     } finally {
-      this.#origins.leave(origin, clock.now(), tookMs())
+      this.#receivers.leave(entered, clock.now(), clock.now() - at.getTime())
     }
-    const durationMs = tookMs()
-    const { message, reply } = sent
-    const { outcome, delayMs } = judge(reply, loaded.delivery.attempts + 1, clock.now())
-    const nextAttemptAt = new Date(clock.now() + delayMs)
+  }
+
+  #post(message: Post, target: CheckedUrl, startedMs: number): Promise<Reply> {
+    const passedMs = performance.now() - startedMs
+    return post(message, target, this.#pools, { timeoutMs: this.#timeoutMs, passedMs })
+  }
+
+  async #record({ delivery }: Ready, at: Date, { message, reply, isLast }: Attempt): Promise<Outcome> {
+    const { clock } = this.#services
+    const judged = judge(reply, delivery.attempts + 1, clock.now())
+    const { outcome, delayMs } = isLast ? { outcome: 'failed' as const, delayMs: 0 } : judged
     const { status, error, response } = reply
+    const nextAttemptAt = new Date(clock.now() + delayMs)
+    const durationMs = Math.max(0, clock.now() - at.getTime())
     const came = { durationMs, status, error, response, outcome, nextAttemptAt }
-    await this.#recording.add({ deliveryId: id, at, ...kept(message), ...came })
+    await this.#recording.add({ deliveryId: delivery.id, at, ...kept(message), ...came })
     return outcome === 'pending' ? later(delayMs) : done
   }
 
@@ -121,7 +178,7 @@ export class WebhookDeliveries {
     return (job.kind === delayedKind ? presentDelayed : presentJob)(this.#services, job, 'pending')
   }
 
-  async #send({ delivery, subject, secrets }: Ready, at: Date): Promise<{ message: Post; reply: Reply }> {
+  async #message({ delivery, subject, secrets }: Ready, at: Date): Promise<Post> {
     const { id, type, createdAt, url } = delivery
     const data = await this.#present(subject)
     const body = JSON.stringify({ type, timestamp: createdAt.toISOString(), data })
@@ -133,13 +190,14 @@ export class WebhookDeliveries {
       'webhook-timestamp': String(timestampS),
       'webhook-signature': webhookSignature(secrets, id, timestampS, body),
     }
-    const message = { url, headers, body }
-    return { message, reply: await post(message, this.#pools, this.#rules, this.#timeoutMs) }
+    return { url, headers, body }
   }
 }
 
 /** What the log keeps of a message: nothing that could be sent again and believed. */
-function kept({ headers, body }: Post): Pick<AttemptResult, 'headers' | 'body'> {
+function kept(message: Post | null): Pick<AttemptResult, 'headers' | 'body'> {
+  if (!message) return { headers: null, body: null }
+  const { headers, body } = message
   const shortened = headers['webhook-signature']!.replace(/(v1,.{6})\S*/g, '$1…')
   return {
     headers: { ...headers, 'webhook-signature': shortened },
@@ -159,8 +217,9 @@ function judge(
   return delayMs === null ? { outcome: 'failed', delayMs: 0 } : { outcome: 'pending', delayMs }
 }
 
-function originOf(url: string): string {
-  return URL.canParse(url) ? new URL(url).origin : ''
+function ownerOf({ delivery: { organisationId }, subject }: Ready): Owner {
+  const of = 'job' in subject ? subject.job : 'batch' in subject ? subject.batch : null
+  return { organisationId, environment: of?.environment ?? 'live' }
 }
 
 /** The system's resolver, asked once for a name however many attempts want it at the same moment. */

@@ -23,7 +23,7 @@ export async function takeForm({ body }: Endpoint, form: Form, ctx: Context): Pr
       const { mostBytes } = form.files.find(({ name }) => name === part.name)!
       const storing = form.store
         ? form.store(services, known, part)
-        : storeUpload(services, known.policy.organisationId, part, mostBytes)
+        : storeUpload(services, known.policy, part, mostBytes)
       return storing.catch(error => Promise.reject(naming(error, part.name)))
     },
     held: holdBody(ctx),

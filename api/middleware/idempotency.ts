@@ -1,5 +1,7 @@
 import { createCipheriv, createDecipheriv, hash, hkdfSync, randomBytes } from 'node:crypto'
+import { buffer } from 'node:stream/consumers'
 import { GatewayError } from '../../shared/base/errors.ts'
+import { bytesOf } from '../../shared/io/bytes.ts'
 import { isUniqueViolation } from '../../shared/io/db.ts'
 import type { Services } from '../../shared/services.ts'
 
@@ -22,6 +24,8 @@ export type Repeatable = {
 /** Longer than any request may take, so that only a crashed one loses its lock to another. */
 const lockMs = 15 * 60_000
 const keepMs = 24 * 3_600_000
+/** A longer answer is kept in storage. */
+const maxInDatabaseBytes = 1024 * 1024
 
 /** The `Idempotency-Key` of a request, if it sent one. Throws 400 when it is too long. */
 export function idempotencyKeyOf(header: string | string[] | undefined): string | null {
@@ -60,7 +64,8 @@ export async function once(
 
 type Id = { organisationId: string; key: string }
 
-async function claim({ db, clock }: Services, id: Id, request: Repeatable): Promise<Kept | null> {
+async function claim(services: Services, id: Id, request: Repeatable): Promise<Kept | null> {
+  const { db, clock } = services
   const now = clock.now()
   const bodyHash = hash('sha256', Buffer.concat(request.content), 'hex')
   const lockedUntil = new Date(now + lockMs)
@@ -84,7 +89,7 @@ async function claim({ db, clock }: Services, id: Id, request: Repeatable): Prom
       { headers: { 'retry-after': '1' } },
     )
   }
-  const body = Buffer.from(row.body ?? [])
+  const body = row.body ? Buffer.from(row.body) : await storedBody(services, row.storageKey)
   return {
     status: row.status,
     headers: row.headers as Record<string, string>,
@@ -92,14 +97,43 @@ async function claim({ db, clock }: Services, id: Id, request: Repeatable): Prom
   }
 }
 
-async function keep({ db, clock, log }: Services, id: Id, request: Repeatable, answer: Kept): Promise<void> {
+async function storedBody({ blobs }: Services, storageKey: string | null): Promise<Buffer> {
+  const blob = storageKey === null ? null : await blobs.read(storageKey)
+  if (blob) return buffer(blob.stream)
+  throw reused(
+    'This request was answered, but its answer could not be kept. It is not run again: use a new key for that.',
+  )
+}
+
+/** Keeps a body where there is room for it: in the row, in storage if it is long, nowhere when the quota is used up. */
+async function placed(
+  { files, clock, log }: Services,
+  { organisationId, caller }: Repeatable,
+  bytes: Buffer,
+): Promise<{ body: Uint8Array<ArrayBuffer> } | { storageKey: string } | object> {
+  const owner = { organisationId, environment: caller === 'test' ? 'test' : 'live' } as const
+  try {
+    if (bytes.length <= maxInDatabaseBytes)
+      return (await files.quota.hasRoom(owner, bytes.length)) ? { body: new Uint8Array(bytes) } : {}
+    const file = { ...owner, purpose: 'answer', filename: 'answer', contentType: 'application/octet-stream' } as const
+    const { storageKey } = await files.store(bytesOf(bytes), { ...file, expiresAtMs: clock.now() + keepMs })
+    return { storageKey }
+  } catch (error) {
+    log.warn({ err: error }, 'there is no room for an answer to be kept for its Idempotency-Key')
+    return {}
+  }
+}
+
+async function keep(services: Services, id: Id, request: Repeatable, answer: Kept): Promise<void> {
+  const { db, clock, log } = services
   const { status, body } = answer
   // Rate figures are of their moment: a replay has its own.
   const lasting = Object.entries(answer.headers).filter(([name]) => !name.startsWith('x-ratelimit-'))
   const headers = Object.fromEntries(lasting)
   const plain = Buffer.from(body)
   const bytes = request.sealWith === null ? plain : seal(plain, sealingKey(request.sealWith, id))
-  const data = { status, headers, body: new Uint8Array(bytes), lockedUntil: null, createdAt: new Date(clock.now()) }
+  const place = await placed(services, request, bytes)
+  const data = { status, headers, ...place, lockedUntil: null, createdAt: new Date(clock.now()) }
   try {
     await db.idempotencyKey.update({ where: { organisationId_key: id }, data })
   } catch (error) {

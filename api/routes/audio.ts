@@ -77,7 +77,7 @@ const createTranscription = endpoint({
       also: ['text/plain'],
     },
   },
-  errors: [...modelErrors, 'url_not_allowed', 'file_too_large'],
+  errors: [...modelErrors, 'url_not_allowed', 'file_too_large', 'quota_exceeded'],
   async handle({ services, known, body, requestId, client, ctx, wide }) {
     ctx.respond = false
     const events = body.stream === true

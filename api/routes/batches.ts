@@ -149,7 +149,7 @@ export const batchRoutes: Endpoint[] = [
       'Runs up to 50,000 requests at half the price within 24 hours. Every line of the input ends in exactly one of two files: the output, or the errors.',
     body: newBatch,
     answers: { 200: { description: 'The batch; its input is validated next.', schema: batchAnswer } },
-    errors: ['not_found', 'url_not_allowed'],
+    errors: ['not_found', 'url_not_allowed', 'quota_exceeded'],
     async handle({ services, known, body, requestId, ctx }) {
       ctx.set(await admitFree(services, known))
       const { requests, input_file_id: fileId, batch_routing: routing, output_expires_after: life } = body

@@ -51,7 +51,7 @@ const common = {
   access: { scope: '*' },
   body: imageRequest,
   answers: { 200: { description: 'The images.', schema: imagesAnswer } },
-  errors: [...modelErrors, 'url_not_allowed', 'file_too_large'],
+  errors: [...modelErrors, 'url_not_allowed', 'file_too_large', 'quota_exceeded'],
   handle: draw,
 } as const satisfies Partial<Endpoint>
 

@@ -35,6 +35,7 @@ const submit = endpoint({
     'monthly_spend_cap_reached',
     'model_not_allowed',
     'model_not_found',
+    'quota_exceeded',
     'no_provider_available',
   ],
   async handle({ services, known, body, requestId, ctx }) {

@@ -24,6 +24,7 @@ const submitErrors = [
   'monthly_spend_cap_reached',
   'model_not_allowed',
   'model_not_found',
+  'quota_exceeded',
   'no_provider_available',
 ] as const
 

@@ -25,22 +25,40 @@ const savingTries = 60
  */
 export async function runDelayed(services: Services, job: Job, stopping: AbortSignal): Promise<number | null> {
   const tenure = new Tenure(services, job, stopping)
-  const gate = new JobGate(services, job)
   try {
-    const error = await called(services, job, gate, tenure)
-    if (tenure.client.body !== null) return await completed(services, job, gate, tenure)
-    if (tenure.cut === 'lost') return null
-    if (tenure.cut === 'expired') return await over(services, job, expired)
-    if (tenure.cut === 'stopped') return await handedBack(services, job)
-    const again = againAfter(job, error)
-    if (!again) return await over(services, job, { ...failed(error), ...gate.call(null) })
-    services.log.info({ job: job.id, code: error.code, ...again }, 'a delayed job is run again later')
-    await services.delayed.putBack(job, again.failures, services.clock.now() + again.pauseMs)
-    return again.pauseMs
+    return await services.suspects.run(job.openStarts, async () => {
+      if (job.openStarts > 0 && !tenure.cut && !(await services.delayed.begin(job))) return null
+      return tenured(services, job, tenure)
+    })
+  } catch (error) {
+    // A start that ended, though badly.
+    await services.delayed.putBack(job, failuresOf(job)).catch(() => {})
+    throw error
   } finally {
     tenure.end()
+  }
+}
+
+async function tenured(services: Services, job: Job, tenure: Tenure): Promise<number | null> {
+  const gate = new JobGate(services, job)
+  try {
+    return await gated(services, job, tenure, gate)
+  } finally {
     gate.close()
   }
+}
+
+async function gated(services: Services, job: Job, tenure: Tenure, gate: JobGate): Promise<number | null> {
+  const error = await called(services, job, gate, tenure)
+  if (tenure.client.body !== null) return await completed(services, job, gate, tenure)
+  if (tenure.cut === 'lost') return null
+  if (tenure.cut === 'expired') return await over(services, job, expired)
+  if (tenure.cut === 'stopped') return await handedBack(services, job)
+  const again = againAfter(job, error)
+  if (!again) return await over(services, job, { ...failed(error), ...gate.call(null) })
+  services.log.info({ job: job.id, code: error.code, ...again }, 'a delayed job is run again later')
+  await services.delayed.putBack(job, again.failures, services.clock.now() + again.pauseMs)
+  return again.pauseMs
 }
 
 /** Makes the job's call. Its answer is with the tenure's client; where there is none, what it gives says why. */
@@ -55,7 +73,7 @@ async function called(services: Services, job: Job, gate: JobGate, { client }: T
       features: chatFeatures(body, raw.length),
       session: body.prompt_cache_key || null,
       ...{ stream: false, includeUsage: false },
-      bulk: { discountPpm: BigInt(discountPpm), deadlineMs: job.deadlineAt.getTime() },
+      bulk: { owner: job.organisationId, discountPpm: BigInt(discountPpm), deadlineMs: job.deadlineAt.getTime() },
     }
     await run({ ...services, admission: gate }, order, client)
     return internalError(new Error('the run ended without an answer'))

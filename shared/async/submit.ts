@@ -18,9 +18,6 @@ import { type DelayedRequest, windowsMs } from './request.ts'
 
 export type Submitted = { job: Job; ticket: Ticket; target: Target; mode: string }
 
-/** The most jobs of one organisation that are not over. */
-const mostUnfinished = 10_000
-
 /**
  * Takes a delayed request on: decides where it would go, reserves what it can cost there at the window's price, and writes
  * it with its hold. Throws GatewayErrors: what a direct request would be refused with (fields named `body.…`), 400
@@ -44,7 +41,7 @@ export async function submitDelayed(
   await services.policies.decide(known, decide)
   const { webhook_url } = request
   if (webhook_url !== undefined) await assertPublicUrl(webhook_url, { ...door, param: 'webhook_url' })
-  await refuseTooMany(services, known.policy)
+  await services.files.quota.assertRoom(known.policy)
   if (known.policy.environment === 'live') {
     await measureRequest(services, request.body, features, known.policy.organisationId)
     known.fresh = ''
@@ -81,12 +78,6 @@ function decisionOn(
     const param = `body.${error.param}`
     throw new GatewayError(code, message, { param, headers, cause, ...(metadata && { metadata }) })
   }
-}
-
-async function refuseTooMany({ delayed }: Services, { organisationId }: Policy): Promise<void> {
-  if ((await delayed.unfinished(organisationId)) < mostUnfinished) return
-  const message = `Your organisation has ${mostUnfinished} unfinished jobs. Wait until some of them are over, or cancel them.`
-  throw new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '60' } })
 }
 
 type Admitted = {

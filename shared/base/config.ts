@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path'
 import { z } from 'zod'
 import { type LoadLimits, loadLimits, loadVariables } from './load-limits.ts'
 import { nanoFromUsd, ppmFromPercent } from './money.ts'
+import { type Quotas, quotasOf, quotaVariables } from './quotas.ts'
 import { dayMs } from './time.ts'
 
 /** Where a development stack started by `npm run dev` writes its addresses, so that commands beside it find them. */
@@ -20,7 +21,6 @@ const url = (...protocols: string[]) =>
   z.string().refine(text => URL.canParse(text) && protocols.includes(new URL(text).protocol), {
     error: `must be a URL starting with ${protocols.map(protocol => `${protocol}//`).join(' or ')}`,
   })
-
 const origins = z
   .string()
   .transform(text => text.split(',').map(origin => origin.trim()))
@@ -68,6 +68,7 @@ const variables = z.object({
   REALTIME_MAX_USD: z.coerce.number().positive().max(10_000).default(10),
   REALTIME_MAX_SESSIONS: positive(100_000).default(20),
   REALTIME_ORIGINS: origins.optional(),
+  ...quotaVariables,
   SMTP_URL: url('smtp:', 'smtps:').optional(),
   EMAIL_FROM: z.string().min(3).max(200).optional(),
   SIGN_UP: z.enum(['open', 'invitation']).default('open'),
@@ -131,6 +132,7 @@ export type Config = LoadLimits & {
   holdBacksMs: { '1h': number; '6h': number }
   /** Bounds of one session, how many an organisation may have at a time, and the pages that may open them; null = any. */
   realtime: { mostMs: number; mostNano: number; mostSessions: number; origins: readonly string[] | null }
+  quotas: Quotas
   /** How emails leave; without `smtpUrl` their links are logged, and `outbox` shows them on a page (never in production). */
   email: { smtpUrl: string | null; from: string; outbox: boolean }
   /** Whether strangers may make an account, or only people who were invited. */
@@ -217,6 +219,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
       mostSessions: v.REALTIME_MAX_SESSIONS,
       origins: v.REALTIME_ORIGINS ?? null,
     },
+    quotas: quotasOf(v),
     ...peopleSettings(v, publicUrl),
     ...loadLimits(v),
     providers: providers.settings,

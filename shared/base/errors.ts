@@ -21,6 +21,7 @@ const table = {
   insufficient_role: [403, 'permission_error'],
   email_not_verified: [403, 'permission_error'],
   wrong_key_type: [403, 'permission_error'],
+  quota_exceeded: [403, 'permission_error'],
   origin_not_allowed: [403, 'permission_error'],
   not_found: [404, 'not_found_error'],
   model_not_found: [404, 'not_found_error'],

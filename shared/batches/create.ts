@@ -31,6 +31,7 @@ export async function createBatch(
   const { organisationId, keyId, environment, capNano } = policy
   const { endpoint, input, routing, metadata, webhookUrl, outputLifeSeconds } = order
   if (webhookUrl !== null) await assertPublicUrl(webhookUrl, { ...door, param: 'webhook_url' })
+  await files.quota.assertRoom(policy)
   const inline = 'requests' in input ? await storeInline(services, policy, input.requests) : null
   const fileId = 'requests' in input ? inline!.fileId : input.fileId
   const nowMs = clock.now()

@@ -12,6 +12,7 @@ import { pauseBeforeNext } from './again.ts'
 import { BatchKey, type Judged } from './batch-key.ts'
 import { readLines } from './input.ts'
 import { answered, Calls, type Finished, featuresOf, type Go, go, unanswered } from './line.ts'
+import { LineStarts } from './line-starts.ts'
 import { OutputParts } from './parts.ts'
 import { type BatchEndpoint, type BatchRequestLine, batchEndpoints, isBlank, readRequest } from './request.ts'
 import { ResultWriter } from './writer.ts'
@@ -66,6 +67,7 @@ class LineRunner {
   /** How long the longest answers are of late: as many may be on their way as lines are served. */
   #answerCharacters = 0
   readonly #mostServing: number
+  readonly #starts: LineStarts
   /** Cuts every pause short. */
   readonly #hurry = new AbortController()
   #grace: NodeJS.Timeout | null = null
@@ -91,6 +93,7 @@ class LineRunner {
       failed: error => this.#fail(error),
     })
     this.#parts = new OutputParts(services, batch)
+    this.#starts = new LineStarts(services, batch)
     setMaxListeners(0, this.#hurry.signal)
     this.#note(batch.status)
   }
@@ -98,6 +101,7 @@ class LineRunner {
   async run(): Promise<boolean> {
     const services = this.#services
     const done = await services.batchJournal.done(this.#batch, this.#next.line)
+    await this.#starts.open()
     await this.#parts.open()
     const looking = setInterval(() => void this.#look(), lookEveryMs)
     try {
@@ -111,6 +115,7 @@ class LineRunner {
       await this.#writer.drain()
       await this.#parts.idle()
       const failure = this.#failure ?? unread
+      if (this.#serving === 0) await this.#starts.close()
       if (failure !== null) throw failure
       return !this.#stopped
     } finally {
@@ -128,6 +133,7 @@ class LineRunner {
         if (!done.has(line.number) && !isBlank(line.bytes!)) {
           while (!this.#hasRoom() && !this.#isOver()) await this.#change()
           if (this.#isOver()) return
+          await this.#starts.note(line.number)
           this.#take(line)
         }
         this.#next = { line: line.number + 1, byte: line.end }
@@ -163,7 +169,7 @@ class LineRunner {
     try {
       this.#note(await batches.look(this.#batch))
       if (this.#isOver() || this.#ending || Date.now() - this.#startedMs < sliceMs) return
-      if ((await batchWakes.waiting()) > 0) this.stop(makeRoomMs)
+      if (await batchWakes.areWaiting(Date.now())) this.stop(makeRoomMs)
     } catch (error) {
       if ((error as Error).name === 'Superseded') this.#fail(error)
       else log.debug({ err: error, batch: this.#batch.id }, 'cannot look at a batch')
@@ -227,6 +233,8 @@ class LineRunner {
   /** Runs a line until it has its result; null when the run stops before that. */
   async #serve({ number, bytes }: Line): Promise<Finished | null> {
     const request = readRequest(bytes!)
+    const refusal = this.#starts.refusal(number)
+    if (refusal) return unanswered(number, request.customId, refusal)
     for (let failures = 0; !this.#isOver(); ) {
       if (this.#ending) {
         if (this.#ending === 'expired') await this.#noteExpiry()
@@ -234,7 +242,10 @@ class LineRunner {
       }
       const requestId = newId('req')
       const judged = await this.#key.known()
-      const went = await this.#go(judged, request, bytes!.length, requestId)
+      const went = await this.#starts.run(number, async () => {
+        const came = await this.#go(judged, request, bytes!.length, requestId)
+        return { came, hasResult: 'body' in came }
+      })
       if ('body' in went) return answered(number, request.customId, requestId, { ...went, status: 200 })
       // Whatever is charged nothing need not hold money while it waits.
       if (went.reservation) void this.#calls.giveUp([went.reservation])
@@ -250,18 +261,17 @@ class LineRunner {
 
   async #go(judged: Judged, { body }: BatchRequestLine, bytes: number, requestId: string): Promise<Go> {
     if ('error' in judged) return { reservation: null, event: null, error: judged.error }
-    const { config } = this.#services
+    // A suspect may have waited for its turn.
+    if (this.#isOver() || this.#ending) return { reservation: null, event: null, cut: true }
     const { known } = judged
+    const { organisationId: owner, deadlineAt } = this.#batch
+    const { config } = this.#services
+    const features = featuresOf(this.#kind, body, bytes)
     return go(
       this.#services,
       {
-        kind: this.#kind,
-        known,
-        scope: known.scope!,
-        body,
-        features: featuresOf(this.#kind, body, bytes),
-        requestId,
-        bulk: { discountPpm: config.discountsPpm.batch, deadlineMs: this.#batch.deadlineAt.getTime() },
+        ...{ kind: this.#kind, known, scope: known.scope!, body, features, requestId },
+        bulk: { owner, discountPpm: config.discountsPpm.batch, deadlineMs: deadlineAt.getTime() },
       },
       this.#calls,
     )

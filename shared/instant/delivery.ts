@@ -9,6 +9,7 @@ import type { Work } from './work.ts'
 export type Delivery<K extends InstantKind> = {
   services: Services
   organisationId: string
+  environment: 'live' | 'test'
   client: Client
   /** The moment of the request, in epoch milliseconds. */
   startedMs: number

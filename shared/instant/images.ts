@@ -159,7 +159,11 @@ function shownUsage(usage: Usage) {
   }
 }
 
-async function presented({ services, organisationId }: Delivery<'image'>, image: Image, format: 'url' | 'b64_json') {
+async function presented(
+  { services, organisationId, environment }: Delivery<'image'>,
+  image: Image,
+  format: 'url' | 'b64_json',
+) {
   const { bytes, contentType, width, height, revisedPrompt } = image
   const revised = revisedPrompt === null ? undefined : { revised_prompt: revisedPrompt }
   const facts = { media_type: contentType, width, height }
@@ -168,6 +172,7 @@ async function presented({ services, organisationId }: Delivery<'image'>, image:
   const expiresAtMs = clock.now() + config.resultRetentionDays * dayMs
   const stored = await files.store(Readable.from([bytes]), {
     organisationId,
+    environment,
     purpose: 'result',
     filename: `image.${extensionOf(contentType)}`,
     contentType,

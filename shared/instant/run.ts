@@ -70,6 +70,11 @@ export function servesInstant(kind: InstantKind, model: ModelRow): boolean {
   return model.type === type || (Array.isArray(endpoints) && endpoints.includes(path))
 }
 
+/** Whether what a request gives is stored, and its address given in its place. */
+function keepsResults({ kind, body }: InstantOrder<InstantKind>): boolean {
+  return kind === 'image' && (body as { response_format?: string }).response_format !== 'b64_json'
+}
+
 class InstantRun<K extends InstantKind> extends BaseRun<Services> {
   readonly #order: InstantOrder<K>
   readonly #row: InstantKindRow<{ model?: string | undefined }, WorkKinds[K]['input']>
@@ -88,8 +93,9 @@ class InstantRun<K extends InstantKind> extends BaseRun<Services> {
       authorise(policy, scope, services.clock.now())
       return this.#choose(policy, null)
     })
+    if (keepsResults(this.#order)) await services.files.quota.assertRoom(known.policy)
     const fields = this.#row.references(body)
-    const references = await stageReferences(services, known.policy.organisationId, fields)
+    const references = await stageReferences(services, known.policy, fields)
     // Files take their time: what was just read of the key no longer is.
     if (fields.length > 0) known.fresh = ''
     try {
@@ -170,6 +176,7 @@ class InstantRun<K extends InstantKind> extends BaseRun<Services> {
     const delivery: Delivery<K> = {
       services,
       organisationId: this.policy.organisationId,
+      environment: this.policy.environment,
       client,
       startedMs: this.startedMs,
       input: work.call.input,

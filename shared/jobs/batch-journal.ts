@@ -88,6 +88,30 @@ export class BatchJournal {
     return new Set(rows.map(({ line }) => line))
   }
 
+  /** Notes that lines up to this one are about to be begun, before any of them is. Throws Superseded. */
+  async startUpTo({ id, epoch }: Owned, line: number): Promise<void> {
+    const { count } = await this.#db.batch.updateMany({
+      where: { id, epoch },
+      // No other phase of the batch goes on while its lines run.
+      data: { startedLine: line, openStarts: 0 },
+    })
+    if (count === 0) throw new Superseded()
+  }
+
+  /** Lines that were under way when a worker died, with how many of their starts never ended. */
+  async openStarts({ id }: Owned): Promise<Map<number, number>> {
+    const rows = await this.#db.batchStart.findMany({ where: { batchId: id } })
+    return new Map(rows.map(({ line, openStarts }) => [line, openStarts]))
+  }
+
+  /** Counts a start of such a line, before it is run, or no longer counts one that has ended. Throws Superseded. */
+  async countStart({ id, epoch }: Owned, line: number, by: 1 | -1): Promise<void> {
+    const count = await this.#db.$executeRaw`
+      UPDATE batch_starts s SET open_starts = s.open_starts + ${by}
+      FROM batches b WHERE s.batch_id = ${id} AND s.line = ${line} AND b.id = s.batch_id AND b.epoch = ${epoch}`
+    if (count === 0) throw new Superseded()
+  }
+
   /** The texts of one of the two files that are not in a part yet, in pages of a few megabytes. */
   async *pages({ id }: Owned, failed: boolean): AsyncGenerator<Page> {
     const sizes = await this.#db.$queryRaw<{ line: number; bytes: number }[]>`
@@ -143,6 +167,7 @@ export class BatchJournal {
   /** Forgets a batch's results: they are in its files. */
   async clear(tx: Connection, id: string): Promise<void> {
     await tx.batchLine.deleteMany({ where: { batchId: id } })
+    await tx.batchStart.deleteMany({ where: { batchId: id } })
     await tx.batchPart.deleteMany({ where: { batchId: id } })
   }
 }

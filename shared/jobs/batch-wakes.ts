@@ -1,8 +1,12 @@
 import type { Queue } from 'bullmq'
 
+/** Longer than one that found no place stays away. */
+const refusedForMs = 5_000
+
 /** The queue that wakes workers for batches: one entry per batch, for as long as it is not over. */
 export class BatchWakes {
   readonly #queue: Queue
+  #refusedMs = Number.NEGATIVE_INFINITY
 
   constructor(queue: Queue) {
     this.#queue = queue
@@ -20,8 +24,13 @@ export class BatchWakes {
     if (await entry?.isDelayed()) await entry!.promote()
   }
 
-  /** How many wait for a worker. */
-  waiting(): Promise<number> {
-    return this.#queue.getWaitingCount()
+  /** A batch found no place in this process: it waits as well, though it comes back by itself. */
+  refused(nowMs: number): void {
+    this.#refusedMs = nowMs
+  }
+
+  /** Whether any wait for a worker. */
+  async areWaiting(nowMs: number): Promise<boolean> {
+    return nowMs - this.#refusedMs < refusedForMs || (await this.#queue.getWaitingCount()) > 0
   }
 }

@@ -1,9 +1,10 @@
-import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
+import type { Quotas } from '../base/quotas.ts'
 import type { Clock } from '../base/time.ts'
 import type { Batch, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
 import { pagesOfIds } from './id-pages.ts'
+import { tooManyUnfinished } from './jobs.ts'
 import type { Webhooks } from './webhooks.ts'
 
 export type { Batch }
@@ -35,9 +36,6 @@ export class Superseded extends Error {
   override name = 'Superseded'
 }
 
-/** The most batches of one organisation that are not over. */
-const mostUnfinished = 100
-
 /**
  * The rows of batches and the only hand that changes them. One worker at a time owns a batch: every claim raises its epoch,
  * and a change is made under the epoch that its owner claimed, or not at all.
@@ -46,8 +44,20 @@ export class Batches {
   readonly #db: Database
   readonly #webhooks: Webhooks
   readonly #clock: Clock
+  readonly #quotas: Quotas
 
-  constructor({ db, webhooks, clock }: { db: Database; webhooks: Webhooks; clock: Clock }) {
+  constructor({
+    db,
+    webhooks,
+    clock,
+    quotas,
+  }: {
+    db: Database
+    webhooks: Webhooks
+    clock: Clock
+    quotas: Quotas
+  }) {
+    this.#quotas = quotas
     this.#db = db
     this.#webhooks = webhooks
     this.#clock = clock
@@ -59,13 +69,12 @@ export class Batches {
    */
   create(batch: NewBatch, inputOf: (tx: Connection) => Promise<Input>): Promise<Batch> {
     const { metadata, ...fields } = batch
-    const { organisationId } = fields
+    const { organisationId, environment } = fields
     return this.#db.$transaction(async tx => {
-      const open = await tx.batch.count({ where: { organisationId, status: { in: [...unfinished] } } })
-      if (open >= mostUnfinished) {
-        const message = `Your organisation has ${open} unfinished batches. Wait until some of them are over, or cancel them.`
-        throw new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '60' } })
-      }
+      const name = `batches ${organisationId} ${environment}`
+      await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${name}, 0))`
+      const open = await tx.batch.count({ where: { organisationId, environment, status: { in: [...unfinished] } } })
+      if (open >= this.#quotas[environment].unfinishedBatches) throw tooManyUnfinished(`${open} unfinished batches`)
       const input = await inputOf(tx)
       return tx.batch.create({
         data: {
@@ -100,11 +109,45 @@ export class Batches {
     return this.#db.batch.findUnique({ where: { id } })
   }
 
-  /** Takes a batch that is not over, from whoever had it; null when it is over. */
-  async claim(id: string): Promise<Batch | null> {
-    const where = { id, status: { in: [...unfinished] } }
-    const [batch] = await this.#db.batch.updateManyAndReturn({ where, data: { epoch: { increment: 1 } } })
-    return batch ?? null
+  /**
+   * Takes a batch that is not over, from whoever had it; null when it is over. Its `openStarts` does not count the start that
+   * the claim is; that of a suspect counts from `begin` on. Lines that its last owner left under way become suspects.
+   */
+  claim(id: string): Promise<Batch | null> {
+    return this.#db.$transaction(async tx => {
+      await tx.$executeRaw`SELECT 1 FROM batches WHERE id = ${id} FOR UPDATE`
+      const known = await tx.batch.findFirst({ where: { id, status: { in: [...unfinished] } } })
+      if (!known) return null
+      const { openStarts, startedLine, resumeLine, total } = known
+      if (startedLine > 0)
+        await tx.$executeRaw`
+          INSERT INTO batch_starts (batch_id, line, open_starts)
+          SELECT ${id}, line, 1 FROM generate_series(${resumeLine}::int, ${Math.min(startedLine, total)}::int) line
+          WHERE NOT EXISTS (SELECT 1 FROM batch_lines l WHERE l.batch_id = ${id} AND l.line = line.line)
+          ON CONFLICT DO NOTHING`
+      const data = { epoch: { increment: 1 }, openStarts: Math.max(openStarts, 1), startedLine: 0 }
+      return { ...(await tx.batch.update({ where: { id }, data })), openStarts }
+    })
+  }
+
+  /** Counts the start of a suspect's phase, before it is run. Throws Superseded. */
+  begin({ id, epoch, openStarts }: Owned & Pick<Batch, 'openStarts'>): Promise<void> {
+    return this.#write({ id, epoch }, { openStarts: openStarts + 1 })
+  }
+
+  /** Lines have run: sealing is a phase of its own, and begins now. Throws Superseded. */
+  beginSealing(batch: Owned): Promise<void> {
+    return this.#write(batch, { openStarts: 1, startedLine: 0 })
+  }
+
+  /** A visit has ended, or its process is about to be stopped: of its start, `openStarts` are left. Throws Superseded. */
+  endVisit(batch: Owned, openStarts: number): Promise<void> {
+    return this.#write(batch, { openStarts })
+  }
+
+  async #write({ id, epoch }: Owned, data: Prisma.BatchUpdateManyMutationInput): Promise<void> {
+    const { count } = await this.#db.batch.updateMany({ where: { id, epoch }, data })
+    if (count === 0) throw new Superseded()
   }
 
   /** Changes a batch that its owner knows at one of these statuses; gives it as it is then, changed or not. Throws Superseded. */

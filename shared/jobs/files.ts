@@ -1,9 +1,11 @@
 import { newId } from '../base/ids.ts'
+import type { Quotas } from '../base/quotas.ts'
 import type { Clock } from '../base/time.ts'
 import type { File, Prisma } from '../generated/prisma/client.ts'
 import type { Blobs } from '../io/blobs.ts'
 import type { Connection, Database } from '../io/db.ts'
 import { extensionOf } from '../io/media-type.ts'
+import { type FileOwner, StorageQuota } from './storage-quota.ts'
 
 /** The folder of storage by what a file is for. */
 const folders = {
@@ -13,20 +15,22 @@ const folders = {
   batch: 'batches',
   batch_output: 'batches',
   batch_part: 'batches',
+  answer: 'answers',
 } as const
 export type FilePurpose = keyof typeof folders
 /** The files that keys see under `/v1/files`. */
 export const shownPurposes = ['batch', 'batch_output'] as const satisfies FilePurpose[]
 type ShownPurpose = (typeof shownPurposes)[number]
 
-export type { File }
-/** Whose files: test keys see those of test keys, live keys those of live ones. */
-export type FileOwner = Pick<File, 'organisationId' | 'environment'>
+export type { File, FileOwner }
+
+/** What is refused when there is no room for it. Results are paid for: they are kept all the same. */
+const refusable: ReadonlySet<FilePurpose> = new Set(['upload', 'reference', 'batch', 'answer'])
 
 export type NewFile = {
   organisationId: string
-  /** Whose keys see it, if keys are to see it; `live` where absent. */
-  environment?: File['environment']
+  /** Whose keys see it, if keys are to see it, and whose quota it counts against. */
+  environment: File['environment']
   purpose: FilePurpose
   filename: string
   contentType: string
@@ -49,16 +53,22 @@ export class Files {
   readonly #db: Database
   readonly #blobs: Blobs
   readonly #clock: Clock
+  readonly quota: StorageQuota
 
-  constructor(db: Database, blobs: Blobs, clock: Clock) {
+  constructor({ db, blobs, clock, quotas }: { db: Database; blobs: Blobs; clock: Clock; quotas: Quotas }) {
     this.#db = db
     this.#blobs = blobs
     this.#clock = clock
+    this.quota = new StorageQuota(db, quotas)
   }
 
-  /** Stores a body. Its row is there before its bytes are, so that whatever a crash leaves behind expires. */
+  /**
+   * Stores a body. Its row is there before its bytes are, so that whatever a crash leaves behind expires. Throws 403
+   * `quota_exceeded` for anything but results when it would be more than its owner may have.
+   */
   async store(body: AsyncIterable<Uint8Array>, file: NewFile): Promise<StoredFile> {
-    const { organisationId, environment = 'live', purpose, contentType } = file
+    const { organisationId, environment, purpose, contentType } = file
+    const isRefusable = refusable.has(purpose)
     const { id = newId(purpose === 'upload' ? 'upl' : 'file') } = file
     const storageKey = `${folders[purpose]}/${organisationId}/${id}.${extensionOf(contentType)}`
     const row = {
@@ -71,14 +81,17 @@ export class Files {
       storageKey,
       expiresAt: new Date(file.expiresAtMs),
     }
-    await this.#db.file.upsert({
-      where: { id },
-      create: { id, ...row, createdAt: new Date(this.#clock.now()) },
-      update: row,
-    })
+    const within = (write: (tx: Connection) => Promise<unknown>) =>
+      this.#db.$transaction(async tx => {
+        await write(tx)
+        if (isRefusable) await this.quota.assertWithin(tx, file)
+      })
+    const create = { id, ...row, createdAt: new Date(this.#clock.now()) }
+    await within(tx => tx.file.upsert({ where: { id }, create, update: row }))
     try {
-      const bytes = await this.#blobs.write(storageKey, body, contentType)
-      await this.#db.file.update({ where: { id }, data: { bytes } })
+      const taken = isRefusable ? this.quota.metered(body, file) : body
+      const bytes = await this.#blobs.write(storageKey, taken, contentType)
+      await within(tx => tx.file.update({ where: { id }, data: { bytes } }))
       return { fileId: id, storageKey, contentType, bytes }
     } catch (error) {
       await this.remove([{ fileId: id, storageKey }]).catch(() => {}) // It expires.

@@ -1,7 +1,10 @@
 import { isDeepStrictEqual } from 'node:util'
+import { GatewayError } from '../base/errors.ts'
+import type { Quotas } from '../base/quotas.ts'
 import type { Clock } from '../base/time.ts'
 import type { Job, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
+import { queuedKinds } from '../kinds/index.ts'
 import { chargeJob, type JobCall, logJob, logJobAttempt, logJobEnd, refundJob } from '../wallet/jobs.ts'
 import type { RoutedAttempt } from '../wallet/routing-record.ts'
 import { pagesOfIds } from './id-pages.ts'
@@ -70,6 +73,7 @@ export class Jobs {
   readonly #webhooks: Webhooks
   readonly #clock: Clock
   readonly #startLeaseMs: number
+  readonly #quotas: Pick<Quotas, 'live' | 'test'>
 
   constructor(options: {
     db: Database
@@ -77,16 +81,22 @@ export class Jobs {
     clock: Clock
     /** Nobody else may take up a job that is being started for so long: longer than a start takes. */
     startLeaseMs: number
+    quotas: Pick<Quotas, 'live' | 'test'>
   }) {
     this.#db = options.db
     this.#webhooks = options.webhooks
     this.#clock = options.clock
     this.#startLeaseMs = options.startLeaseMs
+    this.#quotas = options.quotas
   }
 
-  /** Writes a job with its charge and its line in the request log: all or nothing. */
+  /**
+   * Writes a job with its charge and its line in the request log: all or nothing. Throws 429 when the organisation has too
+   * many unfinished ones.
+   */
   create({ chargeNano, input, metadata, createdAt = new Date(this.#clock.now()), ...fields }: NewJob): Promise<Job> {
     return this.#db.$transaction(async tx => {
+      await this.#assertRoom(tx, fields)
       const job = await tx.job.create({ data: { ...fields, input, metadata, costNano: chargeNano, createdAt } })
       await chargeJob(tx, job, chargeNano ?? 0n, chargeNano ?? 0n, createdAt.getTime())
       await logJob(tx, job, chargeNano ?? 0n)
@@ -94,8 +104,22 @@ export class Jobs {
     })
   }
 
+  /** Nobody else of the same owner writes a job between this count and the end of the transaction. */
+  async #assertRoom(tx: Connection, { organisationId, environment, kind }: Pick<Job, keyof Owner | 'kind'>) {
+    const max = this.#quotas[environment].unfinishedJobs
+    const isDelayed = kind === delayedKind
+    const name = `jobs ${organisationId} ${environment} ${isDelayed}`
+    await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${name}, 0))`
+    const kinds = isDelayed ? [delayedKind] : Object.keys(queuedKinds)
+    const [row] = await tx.$queryRaw<[{ open: bigint }]>`
+      SELECT count(*) AS open FROM jobs WHERE organisation_id = ${organisationId}
+        AND environment = ${environment}::environment AND kind = ANY(${kinds}) AND stage <> 'over'`
+    if (row.open < max) return
+    throw tooManyUnfinished(`${max.toLocaleString('en')} unfinished jobs`)
+  }
+
   /** An organisation's job; null also for another organisation's. Test keys see test jobs, live keys live ones. */
-  find(id: string, { organisationId, environment }: Pick<Job, 'organisationId' | 'environment'>): Promise<Job | null> {
+  find(id: string, { organisationId, environment }: Owner): Promise<Job | null> {
     return this.#db.job.findFirst({ where: { id, organisationId, environment } })
   }
 
@@ -108,22 +132,33 @@ export class Jobs {
     return this.#db.job.findMany({ where: { id: { in: [...ids] }, stage: 'running' }, select: lookedAt })
   }
 
-  /** Claims the start of a job at a provider, once; null when it is taken, running or over. */
+  /** Claims the start of a job at a provider, once, and counts it; null when it is taken, running or over. */
   async claimStart(id: string, provider: string, credentialId: string | null): Promise<Job | null> {
     const claimedUntil = new Date(this.#clock.now() + this.#startLeaseMs)
     return this.#change(
       { id, stage: 'waiting' },
-      { stage: 'starting', provider, credentialId, claimedUntil, attempts: { increment: 1 } },
+      { stage: 'starting', provider, credentialId, claimedUntil, attempts: { increment: 1 }, openStarts: one },
     )
   }
 
-  /** Claims a job whose start nobody heard the end of: whoever began it died. */
+  /** Claims a job whose start nobody heard the end of, and counts that: whoever began it died. */
   async claimLostStart(id: string): Promise<Job | null> {
     const nowMs = this.#clock.now()
     return this.#change(
       { id, stage: 'starting', claimedUntil: { lt: new Date(nowMs) } },
-      { claimedUntil: new Date(nowMs + this.#startLeaseMs) },
+      { claimedUntil: new Date(nowMs + this.#startLeaseMs), openStarts: one },
     )
+  }
+
+  /** Counts that the results of a running job are about to be taken in; null when it is not running. */
+  beginFinish(id: string): Promise<Job | null> {
+    return this.#change({ id, stage: 'running' }, { openStarts: one })
+  }
+
+  /** A start or a finish has ended, or its process is about to be stopped: it no longer counts. */
+  async endStart(id: string): Promise<void> {
+    const where = { id, stage: { in: ['starting', 'running'] }, openStarts: { gt: 0 } } satisfies Prisma.JobWhereInput
+    await this.#change(where, { openStarts: { decrement: 1 } })
   }
 
   /** Moves a claim to another provider, before anything was sent there; null when the claim is no longer ours. */
@@ -134,12 +169,12 @@ export class Jobs {
 
   /** Gives a claimed start back: it had no effect. */
   async unstart(claimed: Claim): Promise<void> {
-    await this.#change(ours(claimed), { stage: 'waiting', claimedUntil: null })
+    await this.#change(ours(claimed), { stage: 'waiting', claimedUntil: null, openStarts: { decrement: 1 } })
   }
 
   /** Lets somebody else take up a start whose outcome is not known, at once. */
   async yieldStart(claimed: Claim): Promise<void> {
-    await this.#change(ours(claimed), { claimedUntil: new Date(this.#clock.now()) })
+    await this.#change(ours(claimed), { claimedUntil: new Date(this.#clock.now()), openStarts: { decrement: 1 } })
   }
 
   /** Notes what a provider said to the start of a job, for the request log. */
@@ -152,7 +187,7 @@ export class Jobs {
    * nothing: whoever could not hear the answer may repeat it.
    */
   async started({ id, startedAt }: Pick<Job, 'id' | 'startedAt'>, operation: object): Promise<Job | null> {
-    const running = { stage: 'running', status: 'in_progress', operation, claimedUntil: null } as const
+    const running = { stage: 'running', status: 'in_progress', operation, claimedUntil: null, openStarts: 0 } as const
     const now = new Date(this.#clock.now())
     const job = await this.#change({ id, stage: 'starting' }, { ...running, startedAt: startedAt ?? now })
     if (job) return job
@@ -162,7 +197,7 @@ export class Jobs {
 
   /** One part of the work is done and another has to be started. */
   async nextPart(id: string, operation: object, progress: number): Promise<Job | null> {
-    return this.#change({ id, stage: 'running' }, { stage: 'waiting', operation, progress })
+    return this.#change({ id, stage: 'running' }, { stage: 'waiting', operation, progress, openStarts: 0 })
   }
 
   /** Writes the progress of many running jobs at once; it never goes back. */
@@ -242,6 +277,15 @@ export class Jobs {
     const [job] = await this.#db.job.updateManyAndReturn({ where, data })
     return job ?? null
   }
+}
+
+const one = { increment: 1 }
+type Owner = Pick<Job, 'organisationId' | 'environment'>
+
+/** The refusal of new work while an organisation has so much that is not over. */
+export function tooManyUnfinished(what: string): GatewayError {
+  const message = `Your organisation has ${what}. Wait until some of them are over, or cancel them.`
+  return new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '60' } })
 }
 
 /** Named one by one, so that Postgres finds these few by the index and need not pass all that are over. */

@@ -6,8 +6,12 @@ const script = 'headgate:watch'
 /** How long a claimed job is nobody else's: longer than any look takes. */
 const leaseMs = 60_000
 
+/** Times of looks are whole milliseconds, ends of leases are not: so a lease that ran out is told from a look that is due. */
+const leaseMark = 0.5
+
 export type Due = { id: string; dueMs: number }
-export type Claimed = { leasedUntilMs: number; due: Due[] }
+/** `lost` are jobs whose last look never ended. */
+export type Claimed = { leasedUntilMs: number; due: Due[]; lost: string[] }
 
 /**
  * The jobs that wait for their provider: one sorted set of the times of their next looks. A waiting job holds no worker
@@ -26,12 +30,12 @@ export class Watch {
 
   /** Puts jobs on the list; those that are on it already stay as they are. */
   async add(ids: readonly string[], dueMs: number): Promise<void> {
-    if (ids.length > 0) await this.#redis.zadd(key, 'NX', ...ids.flatMap(id => [dueMs, id]))
+    if (ids.length > 0) await this.#redis.zadd(key, 'NX', ...ids.flatMap(id => [Math.round(dueMs), id]))
   }
 
   /** Has a job looked at now, if it is on the list. */
   async wake(id: string, nowMs: number): Promise<void> {
-    await this.#redis.zadd(key, 'XX', 'LT', nowMs, id)
+    await this.#redis.zadd(key, 'XX', 'LT', Math.round(nowMs), id)
   }
 
   async remove(ids: readonly string[]): Promise<void> {
@@ -40,18 +44,20 @@ export class Watch {
 
   /** Claims at most `count` jobs that are due, the latest first. */
   async claim(nowMs: number, count: number): Promise<Claimed> {
-    const leasedUntilMs = nowMs + leaseMs
+    const leasedUntilMs = Math.round(nowMs) + leaseMs + leaseMark
     const flat = (await this.#call('claim', nowMs, leasedUntilMs, count)) as string[]
     const due = Array.from({ length: flat.length / 2 }, (_, i) => ({
       id: flat[2 * i]!,
       dueMs: Number(flat[2 * i + 1]),
     }))
-    return { leasedUntilMs, due }
+    const lost = due.filter(({ dueMs }) => !Number.isInteger(dueMs)).map(({ id }) => id)
+    return { leasedUntilMs, due, lost }
   }
 
   /** Sets the next looks of claimed jobs. */
   async put(leasedUntilMs: number, next: readonly Due[]): Promise<void> {
-    if (next.length > 0) await this.#call('put', leasedUntilMs, ...next.flatMap(({ id, dueMs }) => [id, dueMs]))
+    if (next.length > 0)
+      await this.#call('put', leasedUntilMs, ...next.flatMap(({ id, dueMs }) => [id, Math.round(dueMs)]))
   }
 
   #call(...args: (string | number)[]): Promise<unknown> {

@@ -42,6 +42,8 @@ export type Claim =
 export type AttemptResult = Omit<WebhookAttempt, 'number'> & { outcome: DeliveryStatus; nextAttemptAt: Date }
 
 type ClaimRow = WebhookDelivery & { claimed: boolean }
+/** A claimed delivery: how many of its attempts never ended, without the present one. */
+type Claimed = Pick<WebhookDelivery, 'id' | 'openStarts'>
 
 /**
  * Deliveries of webhooks and their log. The row is the truth: a pending one is due at `nextAttemptAt`, which a claim
@@ -85,7 +87,8 @@ export class Webhooks {
 
   /**
    * Takes deliveries that are due, for `leaseMs`; one claim of several at the same time gets each, also within `ids`. The
-   * claims are in their order.
+   * claims are in their order. A claim counts as a start of the attempt, that of a suspect from `begin` on; `record` and
+   * `release` end it.
    */
   async claim(ids: readonly string[], leaseMs: number): Promise<Claim[]> {
     const nowMs = this.#clock.now()
@@ -95,9 +98,12 @@ export class Webhooks {
       WITH free AS (
         SELECT id FROM webhook_deliveries WHERE id = ANY(${ids}) AND status = 'pending' AND next_attempt_at <= ${now}
         ORDER BY id FOR UPDATE SKIP LOCKED),
-      claimed AS (UPDATE webhook_deliveries d SET next_attempt_at = ${until} FROM free WHERE d.id = free.id RETURNING d.id)
+      claimed AS (
+        UPDATE webhook_deliveries d SET next_attempt_at = ${until}, open_starts = greatest(d.open_starts, 1)
+        FROM free WHERE d.id = free.id RETURNING d.id)
       SELECT d.id, organisation_id AS "organisationId", job_id AS "jobId", batch_id AS "batchId", data, type, url, status,
         attempts, next_attempt_at AS "nextAttemptAt", created_at AS "createdAt", delivered_at AS "deliveredAt",
+        open_starts AS "openStarts",
         claimed.id IS NOT NULL AS claimed
       FROM webhook_deliveries d LEFT JOIN claimed ON claimed.id = d.id WHERE d.id = ANY(${ids})`
     const found = new Map(rows.map(row => [row.id, row]))
@@ -114,6 +120,17 @@ export class Webhooks {
     })
   }
 
+  /** Counts the attempt of a claimed suspect, before it is made. */
+  async begin({ id, openStarts }: Claimed): Promise<void> {
+    await this.#db.webhookDelivery.updateMany({ where: { id }, data: { openStarts: openStarts + 1 } })
+  }
+
+  /** Gives a claim back without an attempt, to be taken again after a while. */
+  async release({ id, openStarts }: Claimed, delayMs: number): Promise<void> {
+    const nextAttemptAt = new Date(this.#clock.now() + delayMs)
+    await this.#db.webhookDelivery.updateMany({ where: { id, status: 'pending' }, data: { openStarts, nextAttemptAt } })
+  }
+
   /** Writes finished attempts and what becomes of their deliveries. What was delivered meanwhile stays delivered. */
   async record(results: readonly AttemptResult[]): Promise<void> {
     await this.#db.$executeRaw`
@@ -123,7 +140,7 @@ export class Webhooks {
       locked AS (
         SELECT d.id FROM webhook_deliveries d JOIN result ON d.id = "deliveryId" ORDER BY d.id FOR UPDATE OF d),
       written AS (
-        UPDATE webhook_deliveries d SET attempts = d.attempts + 1,
+        UPDATE webhook_deliveries d SET attempts = d.attempts + 1, open_starts = 0,
           status = CASE WHEN outcome = 'delivered' OR d.status = 'pending' THEN outcome ELSE d.status END,
           next_attempt_at = "nextAttemptAt",
           delivered_at = CASE WHEN outcome = 'delivered' THEN at ELSE d.delivered_at END
@@ -142,7 +159,7 @@ export class Webhooks {
     const nextAttemptAt = new Date(this.#clock.now())
     const { count } = await this.#db.webhookDelivery.updateMany({
       where: { id, ...(organisationId && { organisationId }) },
-      data: { status: 'pending', nextAttemptAt, deliveredAt: null },
+      data: { status: 'pending', nextAttemptAt, deliveredAt: null, openStarts: 0 },
     })
     if (count === 0) throw noSuchDelivery(id)
     await this.#removeEntry(id)

@@ -4,7 +4,7 @@ import { GatewayError } from '../base/errors.ts'
 import type { Database } from '../io/db.ts'
 import { unavailable } from '../io/outage.ts'
 import type { Redis } from '../io/redis.ts'
-import { type Policy, policyOf, type Scope } from './policy.ts'
+import { type Limits, type Policy, policyOf, type Scope } from './policy.ts'
 
 /**
  * What one request knows of its key; brought up to date in place when it turns out to be old. `fresh` is '' for a
@@ -30,6 +30,7 @@ const mostRounds = 3
 export class Policies {
   readonly #db: Database
   readonly #redis: Redis
+  readonly #testLimits: Limits
   readonly #remembered = new LRUCache<string, Policy>({
     max: mostRemembered,
     maxSize: mostRememberedSlugs,
@@ -37,9 +38,10 @@ export class Policies {
   })
   readonly #reading = new Map<string, Promise<Policy>>()
 
-  constructor(db: Database, redis: Redis) {
+  constructor(db: Database, redis: Redis, testLimits: Limits) {
     this.#db = db
     this.#redis = redis
+    this.#testLimits = testLimits
     // A Redis that comes back may have lost its last writes, a revocation's among them.
     redis.on('close', () => this.#remembered.clear())
   }
@@ -59,7 +61,7 @@ export class Policies {
       throw unavailable(error)
     })
     if (!row) throw new GatewayError('revoked_api_key', 'The API key of this work no longer exists.')
-    return { policy: policyOf(row), fresh: 'unconfirmed', scope }
+    return { policy: policyOf(row, this.#testLimits), fresh: 'unconfirmed', scope }
   }
 
   /** Makes sure that a policy still holds, without the admission script; brings it up to date where it does not. Throws 401, 503. */
@@ -154,7 +156,7 @@ export class Policies {
       this.#remembered.delete(hash)
       throw await this.#unknown(hash)
     }
-    const policy = policyOf(row)
+    const policy = policyOf(row, this.#testLimits)
     this.#remembered.set(hash, policy)
     return policy
   }

@@ -25,8 +25,13 @@ export type Policy = {
   revoked: boolean
 }
 
-/** The policy of a key's row. A limit of 0 means none (SPEC, API key). */
-export function policyOf(row: ApiKey): Policy {
+/** Bounds of the limits per minute; null = none. */
+export type Limits = { rpm: number | null; tpm: number | null }
+const unlimited: Limits = { rpm: null, tpm: null }
+
+/** The policy of a key's row. A limit of 0 means none (SPEC, API key); those of test keys are never beyond `testLimits`. */
+export function policyOf(row: ApiKey, testLimits: Limits = unlimited): Policy {
+  const bounds = row.environment === 'test' ? testLimits : unlimited
   return {
     hash: row.hash,
     version: row.version,
@@ -34,14 +39,18 @@ export function policyOf(row: ApiKey): Policy {
     organisationId: row.organisationId,
     environment: row.environment,
     mode: row.mode,
-    rpmLimit: row.rpmLimit || null,
-    tpmLimit: row.tpmLimit || null,
+    rpmLimit: within(row.rpmLimit, bounds.rpm),
+    tpmLimit: within(row.tpmLimit, bounds.tpm),
     capNano: row.monthlySpendCapNano === null ? null : Number(row.monthlySpendCapNano),
     allowlist: row.modelAllowlist.length > 0 ? new Set(row.modelAllowlist) : null,
     scopes: new Set(row.scopes),
     expiresAtMs: row.expiresAt?.getTime() ?? null,
     revoked: row.revokedAt !== null || row.disabled,
   }
+}
+
+function within(own: number | null, bound: number | null): number | null {
+  return own && bound ? Math.min(own, bound) : own || bound
 }
 
 /** Asserts that a key may call a route that needs `scope` (null = any key may; `*` allows all). Throws 401 or 403. */

@@ -1,6 +1,7 @@
 import type { ErrorCode } from '../base/errors.ts'
 import { GatewayError } from '../base/errors.ts'
 import type { End, Job } from '../jobs/jobs.ts'
+import { givenUp } from '../jobs/suspects.ts'
 import type { FailureReason, ProviderError } from '../providers/contract.ts'
 import type { Services } from '../services.ts'
 import { dropHolds } from '../wallet/holds.ts'
@@ -61,6 +62,14 @@ const codes: { [R in FailureReason]?: readonly [ErrorCode, number] } = {
   context_length: ['context_length_exceeded', 400],
   invalid_response: ['upstream_invalid_response', 502],
   timeout: ['upstream_timeout', 504],
+}
+
+/** The end of a job whose workers died of it, as far as anybody can tell. */
+export const poisonous: End = {
+  status: 'failed',
+  logStatus: 500,
+  error: { ...givenUp, message: `${givenUp.message} Nothing was charged.` },
+  refund: true,
 }
 
 /** The end of a job that took too long. */

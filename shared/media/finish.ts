@@ -1,12 +1,13 @@
 import { randomUUID } from 'node:crypto'
 import { dayMs } from '../base/time.ts'
 import type { Job } from '../jobs/jobs.ts'
+import { maxOpenStarts } from '../jobs/suspects.ts'
 import { type QueuedKind, queuedKinds } from '../kinds/index.ts'
 import type { Invoice, MediaOutput, QueuedKindRow } from '../kinds/media.ts'
 import { type Operation, ProviderError } from '../providers/contract.ts'
 import type { Services } from '../services.ts'
 import { type Connection, connectionOf } from './connection.ts'
-import { endJob, failed } from './end.ts'
+import { endJob, failed, poisonous } from './end.ts'
 import type { JobResult, Output } from './present.ts'
 import { storeResult } from './results.ts'
 import type { JobInput } from './submit.ts'
@@ -19,6 +20,24 @@ const againMs = 10_000
  * that will be no better the next time fail the job.
  */
 export async function finishJob(services: Services, jobId: string): Promise<number | null> {
+  const job = await services.jobs.read(jobId)
+  if (job?.stage !== 'running') return null
+  if (job.openStarts >= maxOpenStarts) {
+    const ended = await endJob(services, jobId, poisonous, 'running')
+    if (ended) await services.tasks.add('cancel', jobId)
+    return null
+  }
+  const end = () => services.jobs.endStart(jobId)
+  const finish = async () => {
+    if (!(await services.jobs.beginFinish(jobId))) return null
+    const delayMs = await finishBegun(services, jobId)
+    await end()
+    return delayMs
+  }
+  return services.suspects.run(job.openStarts, finish, end)
+}
+
+async function finishBegun(services: Services, jobId: string): Promise<number | null> {
   try {
     await takeIn(services, jobId)
     return null
@@ -87,7 +106,7 @@ async function store(
 ): Promise<Output[]> {
   if (files.length === 0) throw new ProviderError('invalid_response', 'The provider’s result has no files.')
   // Names of this visit's own: another one that does the same must neither write over these files nor remove them.
-  const visit = { id: `${job.id} ${randomUUID()}`, organisationId: job.organisationId }
+  const visit = { id: `${job.id} ${randomUUID()}`, organisationId: job.organisationId, environment: job.environment }
   const outputs: Output[] = []
   try {
     for (const [index, file] of files.entries()) {

@@ -4,7 +4,7 @@ import type { MediaLength } from '../io/media-file.ts'
 import { measureMedia } from '../io/media-threads.ts'
 import { type MediaFormat, sniff, sniffedBytes } from '../io/media-type.ts'
 import { openPublic } from '../io/safe-url.ts'
-import { keptForJobsMs, type StoredFile } from '../jobs/files.ts'
+import { type FileOwner, keptForJobsMs, type StoredFile } from '../jobs/files.ts'
 import type { MediaType, Reference, ReferenceField, References } from '../kinds/media.ts'
 import type { Services } from '../services.ts'
 import { rangesOf } from './ranges.ts'
@@ -25,7 +25,7 @@ type Staged = { field: string; reference: Reference; stored: StoredFile | null }
  */
 export async function stageReferences(
   services: Services,
-  organisationId: string,
+  owner: FileOwner,
   fields: readonly ReferenceField[],
 ): Promise<References> {
   const waiting = [...fields]
@@ -33,7 +33,7 @@ export async function stageReferences(
   let failed = false
   const lane = async () => {
     for (let field = waiting.shift(); field && !failed; field = waiting.shift())
-      staged.push(await stage(services, organisationId, field))
+      staged.push(await stage(services, owner, field))
   }
   const lanes = await Promise.allSettled(
     Array.from({ length: Math.min(atOnce, fields.length) }, () =>
@@ -56,13 +56,13 @@ async function discard({ files, log }: Services, staged: readonly Staged[]): Pro
   await files.remove(stored).catch(error => log.warn({ err: error }, 'references stay until they expire'))
 }
 
-async function stage(services: Services, organisationId: string, field: ReferenceField): Promise<Staged> {
+async function stage(services: Services, owner: FileOwner, field: ReferenceField): Promise<Staged> {
   try {
     const key = field.url.startsWith('data:') ? null : await services.blobs.keyOf(field.url)
-    const stored = key === null ? await copy(services, organisationId, field) : null
+    const stored = key === null ? await copy(services, owner, field) : null
     try {
-      const file = stored ?? (await owned(services, organisationId, field, key!))
-      return { field: field.field, reference: await examined(services, organisationId, field, file), stored }
+      const file = stored ?? (await owned(services, owner.organisationId, field, key!))
+      return { field: field.field, reference: await examined(services, owner.organisationId, field, file), stored }
     } catch (error) {
       if (stored) await services.files.remove([stored])
       throw error
@@ -97,7 +97,7 @@ async function owned({ files }: Services, organisationId: string, field: Referen
   return { storageKey, contentType, bytes, filename }
 }
 
-async function copy(services: Services, organisationId: string, reference: ReferenceField) {
+async function copy(services: Services, { organisationId, environment }: FileOwner, reference: ReferenceField) {
   const { field, url, type, mostBytes: most = mostBytes[type] } = reference
   const source = url.startsWith('data:')
     ? bytesOf(fromDataUri(url))
@@ -112,6 +112,7 @@ async function copy(services: Services, organisationId: string, reference: Refer
       atMost(body, most, () => tooLarge(type, most)),
       {
         organisationId,
+        environment,
         purpose: 'reference',
         filename,
         contentType: format.contentType,

@@ -4,7 +4,7 @@ import { atMost, type Bytes, bytesOf, close, peek } from '../io/bytes.ts'
 import { measureMedia } from '../io/media-threads.ts'
 import { formatOf, sniff, sniffedBytes } from '../io/media-type.ts'
 import { openPublic, UrlRefused } from '../io/safe-url.ts'
-import type { StoredFile } from '../jobs/files.ts'
+import type { FileOwner, StoredFile } from '../jobs/files.ts'
 import type { ProviderFile } from '../kinds/media.ts'
 import { ProviderError, type ProviderLine } from '../providers/contract.ts'
 import type { Services } from '../services.ts'
@@ -29,7 +29,7 @@ type Download = { body: Bytes; contentType: string }
 export async function storeResult(
   services: Services,
   line: ProviderLine,
-  job: { id: string; organisationId: string },
+  job: { id: string } & FileOwner,
   file: ProviderFile,
   name: string,
   expiresAtMs: number,
@@ -46,6 +46,7 @@ export async function storeResult(
       atMost(body, mostBytes, () => unusable('is larger than 1 GiB')),
       {
         organisationId: job.organisationId,
+        environment: job.environment,
         purpose: 'result',
         filename: extension && !name.endsWith(`.${extension}`) ? `${name}.${extension}` : name,
         contentType,

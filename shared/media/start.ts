@@ -1,12 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../base/errors.ts'
 import type { Job } from '../jobs/jobs.ts'
+import { maxOpenStarts } from '../jobs/suspects.ts'
 import type { QueuedKind } from '../kinds/index.ts'
 import { isRequestFault, type Operation, ProviderError, type QueuedCall, type Target } from '../providers/contract.ts'
 import { trackedLine } from '../providers/tracked-line.ts'
 import type { Services } from '../services.ts'
 import { type Connection, callbackUrl, connectionOf, reportsBack } from './connection.ts'
-import { endJob, failed } from './end.ts'
+import { endJob, failed, poisonous } from './end.ts'
 import { sourcesOf } from './sources.ts'
 import { type JobInput, queuedTargets } from './submit.ts'
 
@@ -30,8 +31,12 @@ type Fault = ProviderError | GatewayError
  */
 export async function startJob(services: Services, jobId: string): Promise<number | null> {
   const job = await services.jobs.read(jobId)
-  if (job?.stage === 'starting') return recover(services, jobId)
-  if (job?.stage !== 'waiting') return null
+  if (job?.stage !== 'starting' && job?.stage !== 'waiting') return null
+  const start = () => (job.stage === 'starting' ? recover(services, jobId) : startAnew(services, job))
+  return services.suspects.run(job.openStarts, start, () => services.jobs.endStart(jobId))
+}
+
+async function startAnew(services: Services, job: Job): Promise<number | null> {
   const targets = targetsOf(services, job)
   if (targets.length === 0) return unconfiguredDelayMs
   let claimed: Job | null = null
@@ -47,7 +52,7 @@ export async function startJob(services: Services, jobId: string): Promise<numbe
     const { name } = target.provider
     claimed = claimed
       ? await services.jobs.moveStart(claimed, name, credentialId)
-      : await services.jobs.claimStart(jobId, name, credentialId)
+      : await services.jobs.claimStart(job.id, name, credentialId)
     if (!claimed) return null
     const tried = await attempt(services, claimed, target)
     if (tried.outcome === 'started') return null
@@ -193,6 +198,10 @@ async function unclear(services: Services, job: Job, error: ProviderError): Prom
 async function recover(services: Services, jobId: string): Promise<number | null> {
   const job = await services.jobs.claimLostStart(jobId)
   if (!job) return null
+  if (job.openStarts > maxOpenStarts) {
+    await endJob(services, jobId, poisonous, 'starting')
+    return null
+  }
   const connection = connectionOf(services, job)
   const target = targetsOf(services, job).find(({ provider }) => provider.name === job.provider)
   if (!connection?.adapter.find || !target) {

@@ -46,9 +46,9 @@ export async function submitJob(
     return choose(policy, null)
   })
   await checkWebhook(services, body)
-  const { organisationId } = known.policy
+  await services.files.quota.assertRoom(known.policy)
   const fields = row.references(body)
-  const references = await stageReferences(services, organisationId, fields)
+  const references = await stageReferences(services, known.policy, fields)
   // Files take their time: what was just read of the key no longer is.
   if (fields.length > 0) known.fresh = ''
   const id = newId(row.idPrefix)

@@ -1,7 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
 import { atMost, type Bytes, close, peek } from '../io/bytes.ts'
 import { sniff, sniffedBytes } from '../io/media-type.ts'
-import { keptForJobsMs, type StoredFile } from '../jobs/files.ts'
+import { type FileOwner, keptForJobsMs, type StoredFile } from '../jobs/files.ts'
 import type { Services } from '../services.ts'
 import { mostBytes, tooLarge } from './references.ts'
 
@@ -10,12 +10,12 @@ export type Incoming = { filename: string; contentType: string; body: Bytes }
 
 /**
  * Stores an uploaded image, audio or video file as it comes in. Its type is what its bytes show. Throws a GatewayError: 400
- * when it is empty, 413 at the first byte over `most` or the limit of its type, 415 for another type or for bytes that are not what the
+ * when it is empty, 403 `quota_exceeded`, 413 at the first byte over `most` or the limit of its type, 415 for another type or for bytes that are not what the
  * client says.
  */
 export async function storeUpload(
   { files, clock }: Services,
-  organisationId: string,
+  { organisationId, environment }: FileOwner,
   incoming: Incoming,
   most?: number,
 ): Promise<StoredFile> {
@@ -37,6 +37,7 @@ export async function storeUpload(
       atMost(body, most ?? mostBytes[type], () => tooLarge(type, most)),
       {
         organisationId,
+        environment,
         purpose: 'upload',
         filename: incoming.filename || `upload.${format.extension}`,
         contentType,

@@ -1,7 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
 import type { Clock } from '../base/time.ts'
 import { type Answer, type Holder, Share, type Tidings } from './share.ts'
-import { Turns } from './turns.ts'
+import { FairTurns } from './turns.ts'
 
 /** A call that a lane let through. `end` frees its place, once; `refused`: the provider has too much to do (429, 529). */
 export type Slot = {
@@ -9,7 +9,9 @@ export type Slot = {
 }
 
 export type Turn = {
-  /** Whoever must be done first goes first. */
+  /** Whose work it is: owners take turns. */
+  owner: string
+  /** Of one owner's work, what must be done first goes first. */
   deadlineMs: number
   /** Gives the place in the queue up. */
   signal: AbortSignal
@@ -24,7 +26,7 @@ const comeAgainMs = 10_000
 export class Lane implements Holder {
   readonly #clock: Clock
   readonly #share: Share
-  readonly #waiting = new Turns<WaitingTurn>()
+  readonly #waiting = new FairTurns<WaitingTurn>()
   #inFlight = 0
   #order = 0
   #isClosed = false
@@ -43,27 +45,30 @@ export class Lane implements Holder {
   }
 
   /** See `Lanes`. */
-  enter({ deadlineMs, signal }: Turn): Promise<Slot> {
+  enter({ owner, deadlineMs, signal }: Turn): Promise<Slot> {
     if (signal.aborted) return Promise.reject(signal.reason)
     if (this.#isClosed) return Promise.reject(closed())
     const now = this.#clock.now()
     if (this.#waiting.size === 0 && this.#inFlight < this.#share.room(now)) {
-      const place = this.#place()
+      const place = this.#place(owner)
       this.#share.wanted()
       return Promise.resolve(place)
     }
     const untilMs = now + longestWaitMs
     if (this.#waiting.size >= mostWaiting || this.#share.pausedUntilMs > untilMs) return Promise.reject(this.#busy(now))
     return new Promise((resolve, reject) => {
-      this.#waiting.add(new WaitingTurn(this, signal, { deadlineMs, order: this.#order++, untilMs, resolve, reject }))
+      this.#waiting.add(
+        new WaitingTurn(this, signal, { owner, deadlineMs, order: this.#order++, untilMs, resolve, reject }),
+      )
       this.#share.wanted()
       this.#letIn(now)
     })
   }
 
   /** A call of `epoch` ended, with the provider's wish to be left alone for `askedMs` (0 = without one). */
-  ended(outcome: 'answered' | 'refused' | 'failed', epoch: number, askedMs: number): void {
+  ended(owner: string, outcome: 'answered' | 'refused' | 'failed', epoch: number, askedMs: number): void {
     this.#inFlight--
+    this.#waiting.ended(owner)
     if (outcome === 'refused') this.#share.refused(epoch, askedMs)
     else if (outcome === 'answered' && epoch === this.#share.epoch) this.#share.answered(this.#waiting.size > 0)
     if (this.#waiting.size > 0) this.#letIn(this.#clock.now())
@@ -98,12 +103,18 @@ export class Lane implements Holder {
 
   #letIn(nowMs: number): void {
     const room = this.#share.room(nowMs)
-    while (this.#inFlight < room && this.#waiting.size > 0) this.#waiting.next()!.grant(this.#place())
+    while (this.#inFlight < room && this.#waiting.size > 0) this.#letNextIn()
   }
 
-  #place(): Place {
+  #letNextIn(): void {
+    const turn = this.#waiting.next()!
+    turn.grant(this.#place(turn.owner))
+  }
+
+  #place(owner: string): Place {
     this.#inFlight++
-    return new Place(this, this.#share.epoch)
+    this.#waiting.began(owner)
+    return new Place(this, owner, this.#share.epoch)
   }
 
   #busy(nowMs: number): GatewayError {
@@ -116,22 +127,25 @@ export class Lane implements Holder {
 
 class Place implements Slot {
   readonly #lane: Lane
+  readonly #owner: string
   readonly #epoch: number
   #isOver = false
 
-  constructor(lane: Lane, epoch: number) {
+  constructor(lane: Lane, owner: string, epoch: number) {
     this.#lane = lane
+    this.#owner = owner
     this.#epoch = epoch
   }
 
   end(outcome: 'answered' | 'refused' | 'failed', retryAfterMs: number | null = null): void {
     if (this.#isOver) return
     this.#isOver = true
-    this.#lane.ended(outcome, this.#epoch, Math.max(0, retryAfterMs ?? 0))
+    this.#lane.ended(this.#owner, outcome, this.#epoch, Math.max(0, retryAfterMs ?? 0))
   }
 }
 
 type Wait = {
+  owner: string
   deadlineMs: number
   order: number
   untilMs: number
@@ -141,6 +155,7 @@ type Wait = {
 
 /** Listens to its signal itself: thousands wait at a time. */
 class WaitingTurn {
+  readonly owner: string
   readonly deadlineMs: number
   readonly order: number
   readonly untilMs: number
@@ -150,7 +165,8 @@ class WaitingTurn {
   readonly #resolve: Wait['resolve']
   readonly #reject: Wait['reject']
 
-  constructor(lane: Lane, signal: AbortSignal, { deadlineMs, order, untilMs, resolve, reject }: Wait) {
+  constructor(lane: Lane, signal: AbortSignal, { owner, deadlineMs, order, untilMs, resolve, reject }: Wait) {
+    this.owner = owner
     this.deadlineMs = deadlineMs
     this.order = order
     this.untilMs = untilMs

@@ -30,6 +30,7 @@ export async function checkLedger(db: Database, redis: Redis, nowMs = Date.now()
     await rows(db, 'the days of usage add up to the request log', invariants.DAYS),
     await lasting(() => rows(db, 'a batch counts each of its lines once', invariants.BATCH_LINES)),
     await rows(db, 'a batch costs what its lines were charged', invariants.BATCH_COSTS),
+    await rows(db, 'what organisations store is counted', invariants.STORAGE),
     await lasting(() => inFlight(db, redis, nowMs)),
     await lasting(() => reservations(redis)),
     await lasting(() => holds(db, redis)),

@@ -105,3 +105,14 @@ export const BATCH_COSTS = report(`
   WHERE b.status IN ('validating', 'in_progress', 'finalizing', 'cancelling')
     AND NOT EXISTS (SELECT 1 FROM batch_parts p WHERE p.batch_id = b.id)
   GROUP BY b.id`)
+
+export const STORAGE = report(`
+  SELECT organisation_id || ' ' || environment AS subject, coalesce(u.files, 0) || ' files, ' || coalesce(u.bytes, 0) AS found,
+    coalesce(s.files, 0) || ' files, ' || coalesce(s.bytes, 0) AS expected
+  FROM storage_usage u FULL JOIN (
+    SELECT organisation_id, environment, sum(files) AS files, sum(bytes) AS bytes FROM (
+      SELECT organisation_id, environment, 1 AS files, bytes FROM files
+      UNION ALL
+      SELECT organisation_id, (CASE WHEN key LIKE 'test:%' THEN 'test' ELSE 'live' END)::environment, 0, octet_length(body)
+      FROM idempotency_keys WHERE body IS NOT NULL) stored
+    GROUP BY 1, 2) s USING (organisation_id, environment)`)

@@ -1,4 +1,5 @@
 import type { Queue } from 'bullmq'
+import { loadConfig } from '../../shared/base/config.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { monthOf } from '../../shared/base/time.ts'
 import { createLog } from '../../shared/io/log.ts'
@@ -44,10 +45,11 @@ export class JobWorld {
 
   constructor(stores: Stores) {
     this.world = new World(stores)
+    const { quotas } = loadConfig({ DATABASE_URL: stores.databaseUrl, REDIS_URL: stores.redisUrl })
     const { db, redis, clock } = this.world
     this.#queue = openQueue('webhooks', redis)
     const webhooks = new Webhooks({ db, queue: this.#queue, clock })
-    this.jobs = new Jobs({ db, webhooks, clock, startLeaseMs: leaseMs })
+    this.jobs = new Jobs({ db, webhooks, clock, startLeaseMs: leaseMs, quotas })
     const tellers = { watch: new Watch(redis), endings: new Endings(redis), log: createLog('silent') }
     this.#services = { jobs: this.jobs, webhooks, ...tellers }
   }

@@ -3,7 +3,7 @@ import type { Services } from '../../shared/services.ts'
 import { delayedProcessor } from '../../workers/async.ts'
 import { batchProcessor } from '../../workers/batches.ts'
 import { maintenance } from '../../workers/maintenance.ts'
-import { media } from '../../workers/media.ts'
+import { mediaProcessor } from '../../workers/media.ts'
 import { type QueueWork, runQueue } from '../../workers/run.ts'
 import { WatchLoop } from '../../workers/watch.ts'
 import { WebhookDeliveries } from '../../workers/webhooks.ts'
@@ -20,7 +20,7 @@ export function startWorkers(services: Services): Workers {
   const deliveries = new WebhookDeliveries(services)
   const stopping = new AbortController()
   const works: QueueWork[] = [
-    { queue: 'media', processor: media },
+    { queue: 'media', processor: mediaProcessor() },
     { queue: 'async', processor: delayedProcessor(stopping.signal, handBackMs) },
     { queue: 'batches', processor: batchProcessor(stopping.signal) },
     { queue: 'webhooks', processor: (_name, id) => deliveries.attempt(id as string) },

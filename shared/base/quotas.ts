@@ -1,0 +1,47 @@
+import { z } from 'zod'
+
+const count = (max: number) => z.coerce.number().int().min(0).max(max)
+const positive = (max: number) => z.coerce.number().int().min(1).max(max)
+const gigabytes = z.coerce.number().positive().max(1_000_000)
+
+/** The environment variables that bound what an organisation takes up; test keys cost nothing, so theirs are smaller. */
+export const quotaVariables = {
+  MAX_STORED_GB: gigabytes.default(100),
+  MAX_STORED_FILES: positive(1_000_000_000).default(1_000_000),
+  MAX_UNFINISHED_JOBS: positive(1_000_000).default(10_000),
+  MAX_UNFINISHED_BATCHES: positive(10_000).default(100),
+  TEST_MAX_STORED_GB: gigabytes.default(1),
+  TEST_MAX_STORED_FILES: positive(1_000_000_000).default(10_000),
+  TEST_MAX_UNFINISHED_JOBS: positive(1_000_000).default(1_000),
+  TEST_MAX_UNFINISHED_BATCHES: positive(10_000).default(10),
+  TEST_KEY_RPM: count(10_000_000).default(300),
+  TEST_KEY_TPM: count(1_000_000_000).default(1_000_000),
+}
+
+/** What an organisation may have at a time. Unfinished jobs are counted apart: delayed jobs, and media jobs. */
+export type Quota = { storedBytes: number; storedFiles: number; unfinishedJobs: number; unfinishedBatches: number }
+
+export type Quotas = {
+  live: Quota
+  test: Quota
+  /** The most that a test key may have per minute, whatever its own limits say; null = no bound. */
+  testKey: { rpm: number | null; tpm: number | null }
+}
+
+export function quotasOf(v: { [Name in keyof typeof quotaVariables]: number }): Quotas {
+  return {
+    live: {
+      storedBytes: v.MAX_STORED_GB * 1e9,
+      storedFiles: v.MAX_STORED_FILES,
+      unfinishedJobs: v.MAX_UNFINISHED_JOBS,
+      unfinishedBatches: v.MAX_UNFINISHED_BATCHES,
+    },
+    test: {
+      storedBytes: v.TEST_MAX_STORED_GB * 1e9,
+      storedFiles: v.TEST_MAX_STORED_FILES,
+      unfinishedJobs: v.TEST_MAX_UNFINISHED_JOBS,
+      unfinishedBatches: v.TEST_MAX_UNFINISHED_BATCHES,
+    },
+    testKey: { rpm: v.TEST_KEY_RPM || null, tpm: v.TEST_KEY_TPM || null },
+  }
+}
