@@ -24,6 +24,7 @@ import { Watch } from './jobs/watch.ts'
 import { Webhooks } from './jobs/webhooks.ts'
 import { Keys } from './keys/keys.ts'
 import { Policies } from './keys/policies.ts'
+import { Sealer } from './keys/sealer.ts'
 import { SigningSecret } from './keys/signing-secret.ts'
 import { TopUps } from './payments/top-ups.ts'
 import { Health } from './providers/health.ts'
@@ -56,6 +57,7 @@ export type Services = {
   keepAlive: KeepAlive
   /** What URLs from outside are held to. */
   door: Door
+  sealer: Sealer
   signingSecret: SigningSecret
   blobs: Blobs
   files: Files
@@ -91,7 +93,8 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
   const health = new Health(redis, clock)
   const upstreams = new Upstreams({ catalog, config, health, sandbox: createSandbox(), clock })
   const lanes = new Lanes({ redis, clock, most: config.bulkConcurrency })
-  const signingSecret = new SigningSecret(db, config.signingSecret)
+  const sealer = new Sealer(config.encryptionKeys)
+  const signingSecret = new SigningSecret(db, config.signingSecret, sealer)
   const blobs = await openBlobs(config, () => signingSecret.get(), clock)
   const queues = openQueues(redis)
   for (const queue of Object.values(queues)) queue.on('error', error => log.warn({ err: error }, 'queue connection'))
@@ -131,6 +134,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
     sessions: new Sessions(redis),
     keepAlive: new KeepAlive(),
     door: { allowPrivate: config.allowPrivateUrls },
+    sealer,
     signingSecret,
     blobs,
     files: new Files(db, blobs, clock),

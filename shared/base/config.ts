@@ -1,11 +1,8 @@
-import { readFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { resolve } from 'node:path'
 import { z } from 'zod'
+import { devStack } from './dev-stack.ts'
 import { nanoFromUsd, ppmFromPercent } from './money.ts'
 import { dayMs } from './time.ts'
-
-/** Where a development stack started by `npm run dev` writes its addresses, so that commands beside it find them. */
-export const devStackFile = 'dev.json'
 
 const port = z.coerce.number().int().min(0).max(65_535)
 const positive = (most: number) => z.coerce.number().int().min(1).max(most)
@@ -53,6 +50,11 @@ const variables = z.object({
   GENERATION_RETENTION_MONTHS: positive(120).default(13),
   STORAGE_URL: url('file:', 's3:').optional(),
   SIGNING_SECRET: z.string().min(32, 'must have at least 32 characters').optional(),
+  ENCRYPTION_KEY: z
+    .string()
+    .transform(text => text.split(',').map(key => key.trim()))
+    .refine(keys => keys.every(key => key.length >= 32), 'must be keys of at least 32 characters, separated by commas')
+    .optional(),
   RESULT_RETENTION_DAYS: positive(365).default(7),
   JOB_DEADLINE_MINUTES: positive(1_440).default(120),
   FILE_RETENTION_DAYS: positive(365).default(30),
@@ -87,6 +89,8 @@ export type Config = {
   host: string
   /** The address clients and providers know the gateway by. */
   publicUrl: string
+  /** False where PUBLIC_URL is not set, and the address is a guess that holds on this machine alone. */
+  publicUrlIsSet: boolean
   /** Whether providers can fetch files and report from outside: PUBLIC_URL is set, and https unless private URLs are allowed. */
   reachable: boolean
   databaseUrl: string
@@ -111,6 +115,8 @@ export type Config = {
   storageUrl: string
   /** Signs the addresses of stored files and of provider callbacks; null = the one kept in the database. */
   signingSecret: string | null
+  /** Encrypt secrets in the database, the first one what is written from now on; none = they lie there in clear. */
+  encryptionKeys: string[]
   resultRetentionDays: number
   /** How long a media job may take before it expires. */
   jobDeadlineMs: number
@@ -122,7 +128,7 @@ export type Config = {
   discountsPpm: { '1h': bigint; '6h': bigint; batch: bigint }
   /** Bounds of one session, how many an organisation may have at a time, and the pages that may open them; null = any. */
   realtime: { mostMs: number; mostNano: number; mostSessions: number; origins: readonly string[] | null }
-  /** How emails leave; without `smtpUrl` their links are logged, and `outbox` shows them on a page (never in production). */
+  /** How emails leave; without `smtpUrl` their links are logged at `debug`, and `outbox` shows them on a page (never in production). */
   email: { smtpUrl: string | null; from: string; outbox: boolean }
   /** Whether strangers may make an account, or only people who were invited. */
   signUp: 'open' | 'invitation'
@@ -168,6 +174,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     port: v.PORT,
     host: v.HOST,
     publicUrl,
+    publicUrlIsSet: v.PUBLIC_URL !== undefined,
     reachable: v.PUBLIC_URL !== undefined && (v.ALLOW_PRIVATE_URLS || v.PUBLIC_URL.startsWith('https:')),
     databaseUrl: v.DATABASE_URL,
     redisUrl: v.REDIS_URL,
@@ -195,6 +202,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     generationRetentionMonths: v.GENERATION_RETENTION_MONTHS,
     storageUrl: v.STORAGE_URL ?? `file:${resolve(dataDir, 'storage')}`,
     signingSecret: v.SIGNING_SECRET ?? null,
+    encryptionKeys: [...(v.ENCRYPTION_KEY ?? []), ...(v.SIGNING_SECRET ? [v.SIGNING_SECRET] : [])],
     resultRetentionDays: v.RESULT_RETENTION_DAYS,
     jobDeadlineMs: v.JOB_DEADLINE_MINUTES * 60_000,
     fileRetentionDays: v.FILE_RETENTION_DAYS,
@@ -259,15 +267,6 @@ function describe(issue: z.core.$ZodIssue): string {
   const name = String(issue.path[0])
   const missing = issue.code === 'invalid_type' && issue.input === undefined
   return missing ? `${name} is not set (or start \`npm run dev\` first)` : `${name}: ${issue.message}`
-}
-
-function devStack(dataDir: string): Record<string, string> {
-  try {
-    const file = JSON.parse(readFileSync(join(dataDir, devStackFile), 'utf8')) as Record<string, unknown>
-    return { DATABASE_URL: String(file.databaseUrl), REDIS_URL: String(file.redisUrl) }
-  } catch {
-    return {} // No development stack here.
-  }
 }
 
 function providerSettings(env: Record<string, string>): { settings: Map<string, ProviderSettings>; faults: string[] } {

@@ -22,6 +22,7 @@ const table = {
   email_not_verified: [403, 'permission_error'],
   wrong_key_type: [403, 'permission_error'],
   origin_not_allowed: [403, 'permission_error'],
+  two_factor_required: [403, 'permission_error'],
   not_found: [404, 'not_found_error'],
   model_not_found: [404, 'not_found_error'],
   method_not_allowed: [405, 'invalid_request_error'],
