@@ -157,6 +157,8 @@ function betterAuthOver(services: Services, secret: string, actor: () => Promise
       window: 60,
       max: 300,
       customRules: {
+        // Of right and wrong ones together: wrong ones have limits of their own (`guessing`).
+        '/sign-in/email': { window: 60, max: 300 },
         '/sign-in/oauth2': { window: 60, max: 20 },
         '/two-factor/*': { window: 60, max: 60 },
         '/passkey/*': { window: 60, max: 60 },
