@@ -43,26 +43,29 @@ test.serial('200 for the right password, however many wrong ones strangers have 
   t.deepEqual(await signIns(visitor, email, [password]), [200], 'the browser that signed up is known, too')
 })
 
-test.serial('429 tells the way through: a new password by email opens the account at once, and voids known devices', async t => {
-  const { visitor } = await signUp(gateway)
-  const { email } = visitor
-  const thief = new Visitor(gateway, '')
-  await signIns(thief, email, [password])
-  for (let i = 0; i < 3; i++) await signIns(new Visitor(gateway, ''), email, wrong(10))
-  const owner = new Visitor(gateway, '')
-  const refused = await owner.fetch(`${auth}/sign-in/email`, { body: { email, password } })
-  t.is(refused.status, 429)
-  t.true(Number(refused.headers.get('retry-after')) > 0)
-  t.regex(((await refused.json()) as { message: string }).message, /Forgot the password/)
-  await owner.json(`${auth}/request-password-reset`, { body: { email } })
-  const mails = (await gateway.services.mailer.outbox())!
-  const token = new URL(mails.find(({ to }) => to === email)!.link!.url).searchParams.get('token')!
-  await owner.json(`${auth}/reset-password`, { body: { token, newPassword: 'another battery' } })
-  t.deepEqual(await signIns(owner, email, ['another battery']), [200])
-  for (let i = 0; i < 3; i++) await signIns(new Visitor(gateway, ''), email, wrong(10))
-  t.deepEqual(await signIns(thief, email, ['another battery']), [429])
-  t.deepEqual(await signIns(owner, email, ['another battery']), [200])
-})
+test.serial(
+  '429 tells the way through: a new password by email opens the account at once, and voids known devices',
+  async t => {
+    const { visitor } = await signUp(gateway)
+    const { email } = visitor
+    const thief = new Visitor(gateway, '')
+    await signIns(thief, email, [password])
+    for (let i = 0; i < 3; i++) await signIns(new Visitor(gateway, ''), email, wrong(10))
+    const owner = new Visitor(gateway, '')
+    const refused = await owner.fetch(`${auth}/sign-in/email`, { body: { email, password } })
+    t.is(refused.status, 429)
+    t.true(Number(refused.headers.get('retry-after')) > 0)
+    t.regex(((await refused.json()) as { message: string }).message, /Forgot the password/)
+    await owner.json(`${auth}/request-password-reset`, { body: { email } })
+    const mails = (await gateway.services.mailer.outbox())!
+    const token = new URL(mails.find(({ to }) => to === email)!.link!.url).searchParams.get('token')!
+    await owner.json(`${auth}/reset-password`, { body: { token, newPassword: 'another battery' } })
+    t.deepEqual(await signIns(owner, email, ['another battery']), [200])
+    for (let i = 0; i < 3; i++) await signIns(new Visitor(gateway, ''), email, wrong(10))
+    t.deepEqual(await signIns(thief, email, ['another battery']), [429])
+    t.deepEqual(await signIns(owner, email, ['another battery']), [200])
+  },
+)
 
 test.serial('401 for no more guesses than the budget has, many at a time as well', async t => {
   const { visitor } = await signUp(gateway)
@@ -97,7 +100,10 @@ async function memberWithKey(owner: SignedUp) {
 const statusOf = async (key: string) => (await gateway.fetch('/v1/models', { key })).status
 const removals = (owner: SignedUp) =>
   gateway.services.db.auditEvent.findMany({
-    where: { organisationId: owner.organisationId, action: { in: ['member.removed', 'key.revoked', 'key.handed_over'] } },
+    where: {
+      organisationId: owner.organisationId,
+      action: { in: ['member.removed', 'key.revoked', 'key.handed_over'] },
+    },
     orderBy: { id: 'asc' },
   })
 
@@ -165,7 +171,10 @@ test.serial('400 for names that lead somewhere, and emails quote those there are
   await visitor.json(`${auth}/organization/invite-member`, { body })
   const [mail] = (await gateway.services.mailer.outbox())!
   t.is(mail!.to, 'guest@example.com')
-  t.regex(mail!.subject, /^Invitation to the organisation “Paid! https: \/ \/ evil\. example\/? ?\/? ?pay x+…” on Headgate$/)
+  t.regex(
+    mail!.subject,
+    /^Invitation to the organisation “Paid! https: \/ \/ evil\. example\/? ?\/? ?pay x+…” on Headgate$/,
+  )
   t.false(/https?:\/\/|\.example\/|[\r]/.test(mail!.text.replaceAll('@example.com', '')))
   t.true(mail!.text.includes(`${visitor.email}, who goes by the name “Acme 2. 0”, invites you`))
   t.is(quoted('a.b:c/d@e'), '“a. b: c/ d@ e”')
