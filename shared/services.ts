@@ -22,6 +22,7 @@ import { openQueues, type Queues } from './jobs/queues.ts'
 import { type DelayedTask, type MediaTask, Tasks } from './jobs/tasks.ts'
 import { Watch } from './jobs/watch.ts'
 import { Webhooks } from './jobs/webhooks.ts'
+import { KeyWatch } from './keys/key-watch.ts'
 import { Keys } from './keys/keys.ts'
 import { Policies } from './keys/policies.ts'
 import { Sealer } from './keys/sealer.ts'
@@ -49,6 +50,7 @@ export type Services = {
   topUps: TopUps
   admission: Admission
   policies: Policies
+  keyWatch: KeyWatch
   keys: Keys
   upstreams: Upstreams
   health: Health
@@ -90,6 +92,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
   const heartbeat = (instance: string, atMs: number) => redis.zadd('instances', atMs, instance)
   const admission = new Admission({ scripts, accounts, heartbeat, clock, log, deadlineMs: deadlineOf(config) })
   const policies = new Policies(db, redis)
+  const keyWatch = new KeyWatch({ policies, clock, log })
   const health = new Health(redis, clock)
   const upstreams = new Upstreams({ catalog, config, health, sandbox: createSandbox(), clock })
   const lanes = new Lanes({ redis, clock, most: config.bulkConcurrency })
@@ -103,6 +106,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
   const mailer = await Mailer.open(config.email, redis, log)
   let closing: Promise<void> | null = null
   const close = async () => {
+    keyWatch.close()
     health.close()
     lanes.close()
     endings.close()
@@ -127,6 +131,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
     topUps: new TopUps({ db, accounts, clock, log, config }),
     admission,
     policies,
+    keyWatch,
     keys: new Keys(db, policies, clock),
     upstreams,
     health,

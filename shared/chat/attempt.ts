@@ -69,8 +69,8 @@ export type Streamed = { answered: boolean; error: Error | null }
 
 /**
  * Sends a call and relays its events to the client as they come; `silent` hears of every sign of life. `open` is called
- * before every write, `onFirstByte` when the answer first says something. Resolves when the provider has finished or
- * failed. Rejects with the adapter's GatewayError.
+ * before every write, `onFirstByte` when the answer first says something; `ended` breaks it off with its reason. Resolves when
+ * the provider has finished or failed. Rejects with the adapter's GatewayError.
  */
 export function streamAnswer<K extends DirectKind>(
   attempt: Attempt<K>,
@@ -78,6 +78,7 @@ export function streamAnswer<K extends DirectKind>(
   silent: Silent,
   open: () => void,
   onFirstByte: () => void,
+  ended: AbortSignal,
 ): Promise<Streamed> {
   const { upstreams, route, adapter, protocol, call, client } = attempt
   const request = adapter.request(call)
@@ -137,6 +138,12 @@ export function streamAnswer<K extends DirectKind>(
       onError: (fault, error) => finish(transportError(fault, error, client)),
     })
     client.onGone(() => exchange.abort())
+    const breakOff = () =>
+      step(() => {
+        throw ended.reason
+      })
+    if (ended.aborted) breakOff()
+    else ended.addEventListener('abort', breakOff, { once: true })
   })
 }
 

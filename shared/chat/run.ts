@@ -169,7 +169,9 @@ class Run<K extends DirectKind> extends BaseRun {
     const relay = relayFor(attempt, this.#shape(target), this.#order.features.choices)
     const open = () => this.open(target, decision, ticket)
     const onFirstByte = () => watch.began({ streamed: true })
-    const { answered, error } = await streamAnswer(attempt, relay, silent, open, onFirstByte)
+    const { answered, error } = await this.services.keyWatch.during(this.#order.known, ended =>
+      streamAnswer(attempt, relay, silent, open, onFirstByte, ended),
+    )
     if (error && !answered) throw error
     const gone = error instanceof ClientGone || this.client.gone
     const { kind, body, includeUsage } = this.#order
@@ -191,9 +193,10 @@ class Run<K extends DirectKind> extends BaseRun {
     return billed
   }
 
-  /** Ends a stream whose provider failed in the middle. */
+  /** Ends a stream whose provider failed in the middle, or whose key was revoked. */
   #brokenOff(watch: Watch, relay: Relay, error: Error): Pick<Bill, 'status' | 'errorCode' | 'finishReason'> {
     if (error instanceof ProviderError) watch.failed(error)
+    else watch.abandoned()
     const failure = this.publicFailure(error, watch.route)
     this.client.write(relay.failing(failure.body.error), relay.encoding)
     this.client.end()
