@@ -133,7 +133,7 @@ function Remove({ me, passkey, onClose }: { me: Me; passkey: Passkey; onClose: (
   const remove = useChange(() => callAuth('passkey/delete-passkey', { ...proofOf(me, proof), id: passkey.id }), onClose)
   return (
     <OpenModal title={`Remove “${nameOf(passkey)}”`} onClose={onClose}>
-      <Form mutation={remove} submit="Remove" color="red">
+      <Form mutation={remove} submit="Remove" color="red.9">
         <Text size="sm">It no longer signs you in. Delete it on your device, too.</Text>
         <ProofInput me={me} value={proof} onChange={setProof} />
       </Form>

@@ -87,7 +87,7 @@ function TurnOff({ me, onClose }: { me: Me; onClose: () => void }) {
   })
   return (
     <OpenModal title="Turn off two-factor sign-in" onClose={onClose}>
-      <Form mutation={turnOff} submit="Turn off" color="red">
+      <Form mutation={turnOff} submit="Turn off" color="red.9">
         <Text size="sm">Your password alone signs you in then, and the backup codes are void.</Text>
         <ProofInput me={me} value={proof} onChange={setProof} />
       </Form>
