@@ -68,7 +68,10 @@ const account = async () => {
   await page.getByRole('heading', { name: 'Account', level: 1 }).waitFor()
 }
 const isIn = (on = page) => on.getByRole('heading', { level: 1, name: 'Overview' }).waitFor()
-const barriers = async (on = page) => (await new AxeBuilder({ page: on }).analyze()).violations.map(({ id }) => id)
+const barriers = async (on = page) =>
+  (await new AxeBuilder({ page: on }).setLegacyMode().analyze()).violations.flatMap(({ id, nodes }) =>
+    nodes.map(({ html }) => `${id}: ${html}`),
+  )
 const subjects = async () => (await gateway.services.mailer.outbox())!.filter(({ to }) => to === owner.visitor.email)
 
 /** From the password to the backup codes, on a page that shows the first step. */

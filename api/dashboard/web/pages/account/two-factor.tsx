@@ -38,7 +38,7 @@ export function TwoFactor({ me }: { me: Me }) {
         <Button variant="default" onClick={() => setDialog('codes')}>
           New backup codes
         </Button>
-        <Button variant="default" c="red" onClick={() => setDialog('off')}>
+        <Button variant="subtle" color="red" onClick={() => setDialog('off')}>
           Turn off
         </Button>
       </Group>
