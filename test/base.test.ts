@@ -36,7 +36,7 @@ const table: [number, string, string[]][] = [
 /** What only realtime sessions say (docs/decisions/realtime.md). */
 const ofSessions: typeof table = [
   [402, 'billing_error', ['session_spend_limit_reached']],
-  [403, 'permission_error', ['origin_not_allowed']],
+  [403, 'permission_error', ['origin_not_allowed', 'two_factor_required']],
   [408, 'invalid_request_error', ['session_expired']],
 ]
 /** What only the dashboard’s routes say (docs/decisions/accounts.md). */

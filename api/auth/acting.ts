@@ -11,7 +11,7 @@ export type Acting = {
   /** What this attempt to prove who somebody is was counted in; given back unless it was `wrong`. */
   attempt?: readonly Budget[]
   wrong?: boolean
-  /** Under what its code is noted as used; forgotten when the code was wrong. */
+  /** Under what its code is noted as used; forgotten when it signed nobody in. */
   usedCode?: string
   /** Whose password this request has replaced. */
   resetUserId?: string

@@ -7,17 +7,17 @@ export type Budget = Rule & { name: string }
 
 /** Counts one attempt in every budget, or in none of them when one is used up: then it gives the seconds until that ends. */
 const takeScript = `
-for i, key in ipairs(KEYS) do
-  if tonumber(redis.call('get', key) or '0') >= tonumber(ARGV[2 * i]) then return math.max(1, redis.call('ttl', key)) end
-end
-for i, key in ipairs(KEYS) do
-  if redis.call('incr', key) == 1 then redis.call('expire', key, ARGV[2 * i - 1]) end
-end
-return 0`
+  for i, key in ipairs(KEYS) do
+    if tonumber(redis.call('get', key) or '0') >= tonumber(ARGV[2 * i]) then return math.max(1, redis.call('ttl', key)) end
+  end
+  for i, key in ipairs(KEYS) do
+    if redis.call('incr', key) == 1 then redis.call('expire', key, ARGV[2 * i - 1]) end
+  end
+  return 0`
 const giveBackScript = `
-for _, key in ipairs(KEYS) do
-  if tonumber(redis.call('get', key) or '0') > 0 then redis.call('decr', key) end
-end`
+  for _, key in ipairs(KEYS) do
+    if tonumber(redis.call('get', key) or '0') > 0 then redis.call('decr', key) end
+  end`
 
 const keysOf = (budgets: readonly Budget[]) => budgets.map(({ name }) => `attempts:${name}`)
 

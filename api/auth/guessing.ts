@@ -70,10 +70,9 @@ export function guessing(services: Services, acting: () => Acting): BetterAuthPl
           handler: createAuthMiddleware(async ctx => {
             const { returned, newSession } = ctx.context
             if (isAPIError(returned)) {
-              if (!wrongGuesses.has(String(returned.body?.code))) return
               const { usedCode } = acting()
-              acting().wrong = true
               if (usedCode) await redis.del(usedCode)
+              acting().wrong = wrongGuesses.has(String(returned.body?.code))
               return
             }
             const { resetUserId } = acting()

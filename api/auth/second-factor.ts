@@ -34,7 +34,7 @@ export function secondFactor(services: Services, acting: () => Acting, mail: Mai
           matcher: ({ path }) => secondFactorChanges.has(path ?? ''),
           handler: createAuthMiddleware(async ctx => {
             const session = await getSessionFromCtx(ctx)
-            if (session) await assertChange(services, ctx, session.user as Person)
+            if (session) await assertChange(services, ctx, session.user as Person, acting())
           }),
         },
         {
@@ -75,8 +75,11 @@ export function secondFactor(services: Services, acting: () => Acting, mail: Mai
   }
 }
 
-async function assertChange({ db }: Services, ctx: HookContext, person: Person): Promise<void> {
-  await assertProof(ctx, db, person)
+async function assertChange({ db }: Services, ctx: HookContext, person: Person, request: Acting): Promise<void> {
+  await assertProof(ctx, db, person).catch(error => {
+    request.wrong = isAPIError(error)
+    throw error
+  })
   // Another secret would take the place of the one in use before anybody has shown that they have it.
   if (ctx.path === '/two-factor/enable' && person.twoFactorEnabled)
     throw refused('TWO_FACTOR_ALREADY_ON', 'Two-factor sign-in is on. Turn it off first to use another app.')

@@ -17,10 +17,12 @@ export const secrets: Command[] = [
       if (!services.sealer.encrypts)
         throw new GatewayError('invalid_request', 'Nothing to encrypt with: set ENCRYPTION_KEY (see README).')
       const { libraryKeys, reencryptTwoFactors } = await import('../auth/encryption.ts')
+      // First, as whoever reads it encrypts it.
+      const signing_secret = await encryptSigningSecret(services)
       const key = libraryKeys(services.sealer, await accountsSecret(services))
       const data = {
         webhook_secrets: await encryptWebhookSecrets(services),
-        signing_secret: await encryptSigningSecret(services),
+        signing_secret,
         authenticator_apps: await reencryptTwoFactors(services.db, key),
       }
       const text = `encrypted with the current key: webhook secrets of ${data.webhook_secrets} organisations, ${data.signing_secret} signing secret, ${data.authenticator_apps} authenticator apps`

@@ -10,16 +10,10 @@ import { Time } from '../components/time.tsx'
 import { day } from '../format.ts'
 import { usePlace } from '../session.tsx'
 import { InviteForm, RenameForm } from './members/forms.tsx'
+import type { Member } from './members/member.ts'
 import { Removal } from './members/removal.tsx'
 import { TwoFactorSwitch } from './members/two-factor-switch.tsx'
 
-export type Member = {
-  id: string
-  role: Role
-  createdAt: string
-  userId: string
-  user: { name: string; email: string }
-}
 type Invitation = { id: string; email: string; role: string; status: string; expiresAt: string }
 
 const mostMembers = 500

@@ -4,7 +4,7 @@ import { useState } from 'react'
 import { callAuth } from '../../api.ts'
 import { Confirm } from '../../components/confirm.tsx'
 import { usePlace } from '../../session.tsx'
-import type { Member } from '../members.tsx'
+import type { Member } from './member.ts'
 
 type KeyFate = 'revoke' | 'hand_over'
 
