@@ -36,13 +36,13 @@ const table: [number, string, string[]][] = [
 /** What only realtime sessions say (docs/decisions/realtime.md). */
 const ofSessions: typeof table = [
   [402, 'billing_error', ['session_spend_limit_reached']],
-  [403, 'permission_error', ['origin_not_allowed', 'two_factor_required']],
+  [403, 'permission_error', ['origin_not_allowed']],
   [408, 'invalid_request_error', ['session_expired']],
 ]
 /** What only the dashboard’s routes say (docs/decisions/accounts.md). */
 const ofDashboard: typeof table = [
   [401, 'authentication_error', ['not_signed_in']],
-  [403, 'permission_error', ['insufficient_role']],
+  [403, 'permission_error', ['insufficient_role', 'two_factor_required']],
 ]
 
 test('every error code has the status and type of the contract', t => {

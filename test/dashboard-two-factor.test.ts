@@ -162,7 +162,7 @@ test('a passkey is added with the password, signs in by itself, is renamed and r
   t.deepEqual(await barriers(), [])
   await signOut()
   await page.goto(`${origin}/dashboard/sign-in`)
-  await page.getByRole('button', { name: 'Sign in with a passkey' }).click()
+  await page.getByRole('button', { name: 'Continue with a passkey' }).click()
   await isIn()
   await account()
   await page.getByRole('button', { name: 'Rename My laptop' }).click()
@@ -175,7 +175,7 @@ test('a passkey is added with the password, signs in by itself, is renamed and r
   t.is(await gateway.services.db.passkey.count(), 0)
   await signOut()
   await page.goto(`${origin}/dashboard/sign-in`)
-  await page.getByRole('button', { name: 'Sign in with a passkey' }).click()
+  await page.getByRole('button', { name: 'Continue with a passkey' }).click()
   await page.getByRole('alert').waitFor()
 })
 

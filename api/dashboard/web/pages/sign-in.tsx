@@ -94,7 +94,7 @@ export default function SignIn() {
         loading={passkey.isPending}
         onClick={() => passkey.mutate()}
       >
-        Sign in with a passkey
+        Continue with a passkey
       </Button>
       {passkey.error && <Failure error={passkey.error} />}
       {settings.data?.oidc && (

@@ -44,7 +44,7 @@ export function SecondStep({ onSignedIn, onBack }: { onSignedIn: () => void; onB
         {isBackup ? 'Use a code of the app' : 'Use a backup code'}
       </Anchor>
       <Anchor component="button" type="button" size="sm" ta="left" onClick={onBack}>
-        Sign in as somebody else
+        Use another account
       </Anchor>
     </Stack>
   )
