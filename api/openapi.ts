@@ -6,7 +6,7 @@ import type { Endpoint, Form, FormFile, Header } from './endpoint.ts'
 type Json = Record<string, unknown>
 
 const always: ErrorCode[] = ['internal_error', 'service_unavailable']
-const ofSessions: ErrorCode[] = ['not_signed_in', 'origin_not_allowed', 'insufficient_role']
+const ofSessions: ErrorCode[] = ['not_signed_in', 'origin_not_allowed', 'insufficient_role', 'two_factor_required']
 const byAccess: Record<'public' | 'provisioning' | 'key' | 'person' | 'operator' | 'role', ErrorCode[]> = {
   public: [],
   provisioning: ['missing_api_key', 'invalid_api_key', 'revoked_api_key', 'wrong_key_type'],

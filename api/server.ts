@@ -5,6 +5,7 @@ import { createLog, dieLoudly } from '../shared/io/log.ts'
 import { openServices } from '../shared/services.ts'
 import { createApp } from './app.ts'
 import { asksForSocket, RealtimeDoor } from './realtime.ts'
+import { startWarnings } from './start-warnings.ts'
 
 /** Heroku kills 30 s after SIGTERM: what is not done by then is cut. */
 const graceMs = 25_000
@@ -64,6 +65,7 @@ async function serve(config: Config): Promise<void> {
     server.on('upgrade', (request, socket, head) => void door.upgrade(request, socket, head))
     server.listen({ port: config.port, host: config.host, backlog: 4096 }, () => {
       log.info({ port: config.port }, 'listening')
+      for (const warning of startWarnings(config)) log.warn(warning)
       log.flush()
     })
     const stop = async () => {

@@ -1,8 +1,9 @@
 // `npm run dev`: a whole gateway on this machine, with its own PostgreSQL and Redis unless DATABASE_URL and REDIS_URL
 // name others. Everything lives under DATA_DIR, and a second start finds it again.
+import { randomBytes } from 'node:crypto'
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { devStackFile } from '../shared/base/config.ts'
+import { devStackFile, encryptionKeyFile } from '../shared/base/dev-stack.ts'
 import { type AppProcess, startApp, waitUntilReady } from './app.ts'
 import { buildDashboard } from './dashboard.ts'
 import { migrate } from './migrate.ts'
@@ -35,9 +36,9 @@ async function start(): Promise<void> {
   const demo = await seedDemo({ databaseUrl, redisUrl, dataDir })
   const port = await choosePort()
   await writeFile(stackFile, JSON.stringify({ databaseUrl, redisUrl, port, pid: process.pid }), { mode: 0o600 })
-  const urls = { DATABASE_URL: databaseUrl, REDIS_URL: redisUrl }
+  const found = { DATABASE_URL: databaseUrl, REDIS_URL: redisUrl, ENCRYPTION_KEY: await encryptionKey() }
   // Whoever reaches the outbox can sign in as anybody, so this machine alone does.
-  const env = { DEV_OUTBOX: 'true', HOST: '127.0.0.1', ...process.env, ...urls, DATA_DIR: dataDir, PORT: String(port) }
+  const env = { DEV_OUTBOX: 'true', HOST: '127.0.0.1', ...process.env, ...found, DATA_DIR: dataDir, PORT: String(port) }
   for (const [name, file] of [
     ['web', 'api/server.ts'],
     ['worker', 'workers/main.ts'],
@@ -49,6 +50,17 @@ async function start(): Promise<void> {
   }
   await waitUntilReady(port)
   if (!stopping) welcome(`http://localhost:${port}`, demo)
+}
+
+/** ENCRYPTION_KEY, else a key of this data directory, made by its first start. */
+async function encryptionKey(): Promise<string> {
+  if (process.env.ENCRYPTION_KEY) return process.env.ENCRYPTION_KEY
+  const file = join(dataDir, encryptionKeyFile)
+  const key = `${randomBytes(32).toString('base64url')}\n`
+  await writeFile(file, key, { mode: 0o600, flag: 'wx' }).catch(error => {
+    if (error.code !== 'EEXIST') throw error
+  })
+  return (await readFile(file, 'utf8')).trim()
 }
 
 async function refuseSecondStart(): Promise<void> {

@@ -25,8 +25,10 @@ import { Suspects } from './jobs/suspects.ts'
 import { type DelayedTask, type MediaTask, Tasks } from './jobs/tasks.ts'
 import { Watch } from './jobs/watch.ts'
 import { Webhooks } from './jobs/webhooks.ts'
+import { KeyWatch } from './keys/key-watch.ts'
 import { Keys } from './keys/keys.ts'
 import { Policies } from './keys/policies.ts'
+import { Sealer } from './keys/sealer.ts'
 import { SigningSecret } from './keys/signing-secret.ts'
 import { TopUps } from './payments/top-ups.ts'
 import { Health } from './providers/health.ts'
@@ -54,6 +56,7 @@ export type Services = {
   topUps: TopUps
   admission: Admission
   policies: Policies
+  keyWatch: KeyWatch
   keys: Keys
   upstreams: Upstreams
   health: Health
@@ -65,6 +68,7 @@ export type Services = {
   budgets: { bodies: ByteBudget; publicBodies: ByteBudget; answers: ByteBudget }
   /** What URLs from outside are held to. */
   door: Door
+  sealer: Sealer
   signingSecret: SigningSecret
   blobs: Blobs
   files: Files
@@ -98,11 +102,13 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
   const heartbeat = (instance: string, atMs: number) => redis.zadd('instances', atMs, instance)
   const admission = new Admission({ scripts, accounts, heartbeat, clock, log, deadlineMs: deadlineOf(config) })
   const policies = new Policies(db, redis, config.quotas.testKey)
+  const keyWatch = new KeyWatch({ policies, clock, log })
   const health = new Health(redis, clock)
   const upstreams = new Upstreams({ catalog, config, health, sandbox: createSandbox(), clock })
   const departures = new Departures()
   const lanes = new Lanes({ redis, clock, most: config.bulkConcurrency })
-  const signingSecret = new SigningSecret(db, config.signingSecret)
+  const sealer = new Sealer(config.encryptionKeys)
+  const signingSecret = new SigningSecret(db, config.signingSecret, sealer)
   const blobs = await openBlobs(config, () => signingSecret.get(), clock)
   const queues = openQueues(redis)
   for (const queue of Object.values(queues)) queue.on('error', error => log.warn({ err: error }, 'queue connection'))
@@ -112,6 +118,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
   let closing: Promise<void> | null = null
   const close = async () => {
     departures.close()
+    keyWatch.close()
     health.close()
     lanes.close()
     endings.close()
@@ -136,6 +143,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
     topUps: new TopUps({ db, accounts, clock, log, config }),
     admission,
     policies,
+    keyWatch,
     keys: new Keys(db, policies, clock),
     upstreams,
     health,
@@ -149,6 +157,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
       answers: new ByteBudget(config.maxAnswerBytes, 'answers'),
     },
     door: { allowPrivate: config.allowPrivateUrls },
+    sealer,
     signingSecret,
     blobs,
     files: new Files({ db, blobs, clock, quotas: config.quotas }),

@@ -42,7 +42,9 @@ test.serial('a person signs up, is known by a cookie, and owns the organisation 
   const { visitor, organisationId } = await signUp(gateway, { verified: false })
   const me = await visitor.json<{ email_verified: boolean; organisations: unknown[] }>('/dashboard/api/me')
   t.false(me.email_verified)
-  t.deepEqual(me.organisations, [{ id: organisationId, name: 'Ada’s organisation', role: 'owner' }])
+  t.deepEqual(me.organisations, [
+    { id: organisationId, name: 'Ada’s organisation', role: 'owner', require_two_factor: false },
+  ])
   t.truthy(await gateway.services.db.wallet.findUnique({ where: { organisationId } }))
 })
 

@@ -136,7 +136,7 @@ test.serial('told at 50, 80 and 100 % of a cap, each once: owners and admins by 
 /** Each of the three alerts has a delivery of its own, signed, with the figures. */
 async function assertPosted(t: ExecutionContext, organisationId: string) {
   const { services } = gateway
-  const { secret } = await webhookSecrets(services.db, organisationId, clock.now())
+  const { secret } = await webhookSecrets(services, organisationId, clock.now())
   const deliveries = new WebhookDeliveries(services)
   t.teardown(() => deliveries.close())
   const rows = await services.webhooks.list(organisationId, { limit: 10 })

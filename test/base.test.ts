@@ -44,7 +44,7 @@ const ofQuotas: typeof table = [[403, 'permission_error', ['quota_exceeded']]]
 /** What only the dashboard’s routes say (docs/decisions/accounts.md). */
 const ofDashboard: typeof table = [
   [401, 'authentication_error', ['not_signed_in']],
-  [403, 'permission_error', ['insufficient_role']],
+  [403, 'permission_error', ['insufficient_role', 'two_factor_required']],
 ]
 
 test('every error code has the status and type of the contract', t => {

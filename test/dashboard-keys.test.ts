@@ -273,7 +273,7 @@ test('nothing is changed that cannot be noted, and nothing is noted that was not
     organisation: await db.organisation.findUnique({ where: { id: organisationId }, include: { wallet: true } }),
     noted: await db.auditEvent.findMany({ where: { organisationId } }),
   })
-  await rotateWebhookSecret(db, organisationId, operatorActor, clock.now())
+  await rotateWebhookSecret(gateway.services, organisationId, operatorActor, clock.now())
   const before = await state()
   for (const attempt of [
     () => keys.create(organisationId, { environment: 'test' }, nobody),
@@ -282,7 +282,7 @@ test('nothing is changed that cannot be noted, and nothing is noted that was not
     () => keys.revoke(organisationId, hash, nobody),
     () => keys.createProvisioning(organisationId, nobody),
     () => keys.revokeProvisioning(organisationId, nobody),
-    () => rotateWebhookSecret(db, organisationId, nobody, clock.now()),
+    () => rotateWebhookSecret(gateway.services, organisationId, nobody, clock.now()),
     () =>
       accounts.deposit({ organisationId, amountNano: 1n, method: 'grant' }, async tx => {
         await tx.auditEvent.create({

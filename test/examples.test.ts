@@ -45,7 +45,7 @@ test.before(async () => {
   gateway = await startGateway(stores, env)
   workers = startWorkers(gateway.services)
   account = await gateway.account({ usd: '100' })
-  const { secret: signing } = await webhookSecrets(gateway.services.db, account.organisationId, Date.now())
+  const { secret: signing } = await webhookSecrets(gateway.services, account.organisationId, Date.now())
   secret = signing
 })
 test.after.always(async () => {

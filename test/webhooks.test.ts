@@ -155,7 +155,7 @@ test.serial('pending after 429 for as long as retry-after asks, at most 24 hours
 
 test.serial('delivered with two signatures for 24 hours after a rotation, then with the new one alone', async t => {
   const { receiver, organisationId, secret: old, id } = await world(t)
-  const { secret } = await rotateWebhookSecret(services.db, organisationId, operatorActor, clock.now())
+  const { secret } = await rotateWebhookSecret(services, organisationId, operatorActor, clock.now())
   await deliveries.attempt(id)
   t.is(receiver.last().headers['webhook-signature']!.split(' ').length, 2)
   t.true(signedBy(receiver.last(), old) && signedBy(receiver.last(), secret))

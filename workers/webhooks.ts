@@ -157,7 +157,7 @@ export class WebhookDeliveries {
     const [jobs, batches, secrets] = await Promise.all([
       db.job.findMany({ where: { id: { in: claimed.flatMap(({ jobId }) => jobId ?? []) } } }),
       db.batch.findMany({ where: { id: { in: claimed.flatMap(({ batchId }) => batchId ?? []) } } }),
-      signingSecrets(db, organisationIds, clock.now()),
+      signingSecrets(this.#services, organisationIds, clock.now()),
     ])
     const subjects = new Map<string, Subject>([
       ...jobs.map(job => [job.id, { job }] as const),

@@ -1,19 +1,28 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { passkey } from '@better-auth/passkey'
 import type { BetterAuthOptions } from 'better-auth'
 import { prismaAdapter } from 'better-auth/adapters/prisma'
 import { isAPIError } from 'better-auth/api'
 import { betterAuth } from 'better-auth/minimal'
 import { genericOAuth } from 'better-auth/plugins/generic-oauth'
 import { organization } from 'better-auth/plugins/organization'
+import { twoFactor } from 'better-auth/plugins/two-factor'
 import { type IdPrefix, newId } from '../../shared/base/ids.ts'
 import { unavailable } from '../../shared/io/outage.ts'
 import { type Actor, operatorActor } from '../../shared/keys/audit.ts'
 import type { Services } from '../../shared/services.ts'
-import { type Auth, addressHeader, authPath, mostNameCharacters, oidcProvider } from './accounts.ts'
+import { type Auth, addressHeader, authPath, mostNameCharacters, oidcProvider, type Person } from './accounts.ts'
+import type { Acting } from './acting.ts'
+import { giveBackAttempt } from './budgets.ts'
 import { emails } from './emails.ts'
-import { type Acting, afterLeaving, auditHooks, invitationRules, organisationDefaults } from './hooks.ts'
+import { libraryKeys } from './encryption.ts'
+import { guessing } from './guessing.ts'
+import { afterLeaving, auditHooks, beforeLeaving, invitationRules, organisationDefaults } from './hooks.ts'
 import { consume, oneAtATime } from './limits.ts'
-import { limitByEmail, refuseUninvited } from './rules.ts'
+import { ownOrigins } from './origin.ts'
+import { passkeyOptions } from './passkeys.ts'
+import { emailLimits, refuseUninvited } from './rules.ts'
+import { secondFactor } from './second-factor.ts'
 
 const dayS = 24 * 3_600
 const sessionS = 7 * dayS
@@ -34,27 +43,43 @@ const prefixes: Record<string, IdPrefix> = {
 export function createAuth(services: Services, secret: string): Auth {
   // The library's hooks do not say who acts; the request does.
   const requests = new AsyncLocalStorage<Acting>()
-  const acting = () => requests.getStore() ?? { headers: new Headers() }
+  const acting = () => requests.getStore() ?? { headers: new Headers(), taken: {} }
   const session = async (headers: Headers) => {
     const found = await library.api.getSession({ headers, returnHeaders: true }).catch(refuseOutage)
-    return { person: found?.response?.user ?? null, cookies: found?.headers.getSetCookie() ?? [] }
+    return { person: (found?.response?.user ?? null) as Person | null, cookies: found?.headers.getSetCookie() ?? [] }
   }
   const actor = async () => {
     const { person } = await session(acting().headers)
     return person ? { kind: 'user' as const, id: person.id, name: person.email } : operatorActor
   }
   const library = betterAuthOver(services, secret, actor, acting)
-  const handle = async (request: Request, alone: string | null) => {
+  const answer = async (request: Request, at: Acting) => {
+    try {
+      return await requests.run(at, () => library.handler(request))
+    } finally {
+      const { attempt, wrong } = at
+      if (attempt && !wrong) await giveBackAttempt(services.redis, attempt).catch(() => {}) // It expires.
+    }
+  }
+  const handle = async (request: Request, taken: Record<string, unknown>, alone: string | null) => {
     const { headers } = request
-    const answer = () => requests.run({ headers }, () => library.handler(request))
-    const answered = await (alone === null ? answer() : oneAtATime(services.redis, `members:${alone}`, answer))
+    const answering = () => answer(request, { headers, taken })
+    const answered = await (alone === null ? answering() : oneAtATime(services.redis, `members:${alone}`, answering))
+    const path = new URL(request.url).pathname
     // The link of an email signs nobody in: it may be another person's who sent it on.
-    if (new URL(request.url).pathname.endsWith('/verify-email')) answered.headers.delete('set-cookie')
+    if (path.endsWith('/verify-email')) answered.headers.delete('set-cookie')
     // The library takes a session that it cannot read for none.
     if ((answered.status === 401 || answered.status === 500) && headers.has('cookie')) await session(headers)
+    if (answered.status === 500 && path.endsWith('/passkey/verify-registration')) return badPasskey()
     return answered
   }
   return { handle, session }
+}
+
+/** The library takes what is no passkey for a fault of its own. */
+function badPasskey(): Response {
+  const message = 'This passkey cannot be used: it is known already, or what the browser sent is no passkey.'
+  return Response.json({ code: 'FAILED_TO_VERIFY_REGISTRATION', message }, { status: 400 })
 }
 
 /** Reading a session fails when the store does, and the library does not say how. Null for one that ended in that moment. */
@@ -96,6 +121,9 @@ function betterAuthOver(services: Services, secret: string, actor: () => Promise
       resetPasswordTokenExpiresIn: linkS,
       revokeSessionsOnPasswordReset: true,
       sendResetPassword: ({ user, token }) => mail.passwordReset(user, token),
+      onPasswordReset: async ({ user }) => {
+        acting().resetUserId = user.id
+      },
     },
     emailVerification: {
       sendOnSignUp: true,
@@ -109,7 +137,9 @@ function betterAuthOver(services: Services, secret: string, actor: () => Promise
       },
       additionalFields: { operator: { type: 'boolean', input: false, defaultValue: false } },
     },
-    account: { accountLinking: { enabled: true, trustedProviders: [] }, encryptOAuthTokens: true },
+    account: { accountLinking: { enabled: true, trustedProviders: [] }, updateAccountOnSignIn: false },
+    // What is read in the database opens nothing.
+    verification: { storeIdentifier: 'hashed' },
     session: {
       expiresIn: sessionS,
       updateAge: dayS,
@@ -117,14 +147,21 @@ function betterAuthOver(services: Services, secret: string, actor: () => Promise
       freshAge: 0,
       fields: { activeOrganizationId: 'activeOrganisationId' },
     } as BetterAuthOptions['session'],
-    databaseHooks: { user: { create: { before: user => refuseUninvited(services, user.email) } } },
-    hooks: { before: limitByEmail(redis), after: afterLeaving(services, actor) },
+    databaseHooks: {
+      user: { create: { before: user => refuseUninvited(services, user.email) } },
+      account: { create: { before: async account => ({ data: { ...account, ...noTokens } }) } },
+    },
+    hooks: { before: beforeLeaving(services, actor, acting), after: afterLeaving(services, actor, acting) },
     rateLimit: {
       enabled: true,
       window: 60,
       max: 300,
       customRules: {
-        '/sign-in/*': { window: 60, max: 20 },
+        // Of right and wrong ones together: wrong ones have limits of their own (`guessing`).
+        '/sign-in/email': { window: 60, max: 300 },
+        '/sign-in/oauth2': { window: 60, max: 20 },
+        '/two-factor/*': { window: 60, max: 60 },
+        '/passkey/*': { window: 60, max: 60 },
         '/sign-up/*': { window: 600, max: 10 },
         '/request-password-reset': { window: 600, max: 10 },
         '/send-verification-email': { window: 600, max: 10 },
@@ -174,10 +211,17 @@ function betterAuthOver(services: Services, secret: string, actor: () => Promise
         sendInvitationEmail: invitation => mail.invitation(invitation),
         organizationHooks: {
           ...organisationDefaults(services),
-          ...invitationRules(services),
+          ...invitationRules(services, actor, acting),
           ...auditHooks(services, actor, acting),
         },
       }),
+      { id: 'encryption', init: () => ({ context: { secretConfig: libraryKeys(services.sealer, secret) } }) },
+      // What is wrong in a row is bounded by `guessing`: an account that strangers can lock is no good.
+      twoFactor({ allowPasswordless: true, accountLockout: { enabled: false } }),
+      passkey(passkeyOptions(publicUrl)),
+      emailLimits(services),
+      guessing(services, acting),
+      secondFactor(services, acting, mail),
       ...(oidc
         ? [
             genericOAuth({
@@ -199,12 +243,8 @@ function betterAuthOver(services: Services, secret: string, actor: () => Promise
   })
 }
 
-/** The origins of the host that the request itself names: a page of it is ours, whatever PUBLIC_URL calls it. */
-function ownOrigins(request: Request | undefined): string[] {
-  if (!request) return []
-  const { host } = new URL(request.url)
-  return [`http://${host}`, `https://${host}`]
-}
+/** What a provider of single sign-on gives is used at that moment; kept, it would be a secret for nothing. */
+const noTokens = { accessToken: null, refreshToken: null, idToken: null }
 
 /**
  * Who a provider of single sign-on says somebody is. A person is known by `sub` alone, whatever other claims there are, and some

@@ -18,6 +18,11 @@ export function openAuth(services: Services): () => Promise<Auth> {
 }
 
 async function open(services: Services): Promise<Auth> {
-  const [{ createAuth }, secret] = await Promise.all([import('./auth.ts'), services.signingSecret.get()])
-  return createAuth(services, Buffer.from(hkdfSync('sha256', secret, '', 'accounts', 32)).toString('base64url'))
+  const [{ createAuth }, secret] = await Promise.all([import('./auth.ts'), accountsSecret(services)])
+  return createAuth(services, secret)
+}
+
+/** What signs the cookies and links of accounts. Throws what Postgres throws. */
+export async function accountsSecret({ signingSecret }: Services): Promise<string> {
+  return Buffer.from(hkdfSync('sha256', await signingSecret.get(), '', 'accounts', 32)).toString('base64url')
 }

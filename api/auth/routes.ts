@@ -1,16 +1,12 @@
 import { z } from 'zod'
-import { mostNameCharacters, oidcProvider } from './accounts.ts'
+import { keyFates } from '../../shared/keys/departures.ts'
+import { oidcProvider } from './accounts.ts'
+import { nameSchema as name } from './names.ts'
+import { passkeyCreation, passkeyUse } from './passkey-schemas.ts'
 import { roles } from './roles.ts'
 
 const id = z.string().min(1).max(64)
 const token = z.string().min(1).max(2_000)
-/** Names stand in emails and on pages. */
-const name = z
-  .string()
-  .trim()
-  .min(1)
-  .max(mostNameCharacters)
-  .regex(/^[^\p{Cc}\u2028\u2029]*$/u, 'must be one line')
 /** As long as an address can be (RFC 5321). */
 const email = z.email().max(254)
 /** The library says what is too short. */
@@ -23,6 +19,12 @@ const page = z
 const role = z.enum(roles)
 const nothing = z.strictObject({})
 const ofInvitation = z.strictObject({ invitationId: id })
+/** What becomes of the keys that a member who goes has made. */
+const keys = z.enum(keyFates).optional()
+/** Of an authenticator app. */
+const code = z.string().regex(/^\d{6}$/, 'must be six digits')
+/** That it is the person themselves: their password, or a code where they have none. */
+const proof = { password: password.optional(), code: code.optional() }
 
 export type AuthRoute = {
   method: 'GET' | 'POST'
@@ -68,6 +70,18 @@ export const authRoutes: ReadonlyMap<string, AuthRoute> = new Map([
       }),
     ),
   ],
+  ['/two-factor/enable', post(z.strictObject(proof))],
+  ['/two-factor/disable', post(z.strictObject(proof))],
+  ['/two-factor/generate-backup-codes', post(z.strictObject(proof))],
+  ['/two-factor/verify-totp', post(z.strictObject({ code }))],
+  ['/two-factor/verify-backup-code', post(z.strictObject({ code: z.string().trim().min(1).max(40) }))],
+  ['/passkey/generate-register-options', get(nothing)],
+  ['/passkey/verify-registration', post(z.strictObject({ ...proof, name, response: passkeyCreation }))],
+  ['/passkey/generate-authenticate-options', get(nothing)],
+  ['/passkey/verify-authentication', post(z.strictObject({ response: passkeyUse }))],
+  ['/passkey/list-user-passkeys', get(nothing)],
+  ['/passkey/update-passkey', post(z.strictObject({ id, name }))],
+  ['/passkey/delete-passkey', post(z.strictObject({ ...proof, id }))],
   ['/organization/create', post(z.strictObject({ name, slug: id }))],
   ['/organization/update', alone(z.strictObject({ organizationId: id, data: z.strictObject({ name }) }))],
   [
@@ -83,9 +97,9 @@ export const authRoutes: ReadonlyMap<string, AuthRoute> = new Map([
   ['/organization/update-member-role', alone(z.strictObject({ organizationId: id, memberId: id, role }))],
   [
     '/organization/remove-member',
-    alone(z.strictObject({ organizationId: id, memberIdOrEmail: z.string().min(1).max(254) })),
+    alone(z.strictObject({ organizationId: id, memberIdOrEmail: z.string().min(1).max(254), keys })),
   ],
-  ['/organization/leave', alone(z.strictObject({ organizationId: id }))],
+  ['/organization/leave', alone(z.strictObject({ organizationId: id, keys }))],
   ['/organization/list-invitations', get(z.strictObject({ organizationId: id }))],
   ['/organization/invite-member', alone(z.strictObject({ organizationId: id, email, role }))],
   ['/organization/cancel-invitation', post(ofInvitation)],

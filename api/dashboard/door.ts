@@ -124,7 +124,7 @@ async function authenticate(ctx: Context): Promise<void> {
     ...(!isGet && { body: JSON.stringify(taken) }),
   })
   const auth = await state.auth()
-  const answer = await auth.handle(request, route.alone ? String(taken.organizationId) : null)
+  const answer = await auth.handle(request, taken, route.alone ? String(taken.organizationId) : null)
   ctx.status = answer.status
   for (const [name, value] of answer.headers) if (name !== 'set-cookie') ctx.set(name, value)
   const cookies = answer.headers.getSetCookie()

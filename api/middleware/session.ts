@@ -1,6 +1,8 @@
 import { GatewayError } from '../../shared/base/errors.ts'
 import { refuseNul } from '../../shared/base/json.ts'
+import { isOwnOrigin } from '../auth/origin.ts'
 import { hasRole, type Role } from '../auth/roles.ts'
+import { hasSecondFactor, secondFactorWanted } from '../auth/second-factor-rule.ts'
 import type { Context } from '../endpoint.ts'
 
 export type SessionAccess = 'person' | 'operator' | { role: Role }
@@ -26,8 +28,11 @@ export async function enterSession(access: SessionAccess, ctx: Context): Promise
   refuseNul(ctx.params)
   const organisationId = String(ctx.params.organisation)
   const where = { organisationId_userId: { organisationId, userId: person.id } }
-  const membership = await state.services.db.membership.findUnique({ where })
+  const include = { organisation: { select: { requireTwoFactor: true } } }
+  const membership = await state.services.db.membership.findUnique({ where, include })
   if (!membership) throw new GatewayError('not_found', 'There is no such organisation.')
+  if (membership.organisation.requireTwoFactor && !(await hasSecondFactor(state.services.db, person)))
+    throw new GatewayError('two_factor_required', secondFactorWanted)
   state.organisationId = organisationId
   state.role = membership.role as Role
   state.wide.organisation = organisationId
@@ -39,12 +44,14 @@ export async function enterSession(access: SessionAccess, ctx: Context): Promise
 }
 
 /**
- * Browsers name the page's origin on every request that changes something: it must be PUBLIC_URL's, or of the very host that is
- * asked. Throws 403 for another site's page, or none.
+ * Browsers name the page's origin on every request that changes something: it must be one of ours (`isOwnOrigin`). Throws 403
+ * for another site's page, or none.
  */
 export function assertOwnOrigin({ req, state }: Context): void {
   const { origin = '', host } = req.headers
-  if (origin === new URL(state.services.config.publicUrl).origin) return
-  if (URL.canParse(origin) && new URL(origin).host === host) return
-  throw new GatewayError('origin_not_allowed', 'Requests of the dashboard come from its own pages.')
+  if (isOwnOrigin(origin, host, state.services.config.publicUrl)) return
+  throw new GatewayError(
+    'origin_not_allowed',
+    'Requests of the dashboard come from its own pages, at the address that PUBLIC_URL names.',
+  )
 }

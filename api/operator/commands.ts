@@ -10,6 +10,7 @@ import { presentKey, presentKeys } from '../key-answers.ts'
 import { addCredit } from './credit.ts'
 import { existing, number, org } from './flags.ts'
 import { type Command, command } from './parse.ts'
+import { secrets } from './secrets.ts'
 import { users } from './users.ts'
 import { webhooks } from './webhooks.ts'
 
@@ -238,7 +239,7 @@ const upkeep: Command[] = [
   }),
 ]
 
-export const commands: readonly Command[] = [...organisations, ...keys, ...users, ...upkeep, ...webhooks]
+export const commands: readonly Command[] = [...organisations, ...keys, ...users, ...upkeep, ...webhooks, ...secrets]
 
 /** The help text: every command on its line. */
 export function usage(): string {

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { operatorActor } from '../../shared/keys/audit.ts'
-import { setOperator } from '../auth/operators.ts'
+import { resetSecondFactor, setOperator } from '../auth/operators.ts'
 import { type Command, command } from './parse.ts'
 
 const mostListed = 10_000
@@ -26,6 +26,15 @@ export const users: Command[] = [
     async run(services, { email, demote }) {
       const data = record(await setOperator(services, { email }, !demote, operatorActor))
       return { data: { data }, text: line(data) }
+    },
+  }),
+  command({
+    name: 'user reset-two-factor',
+    help: '--email E',
+    flags: z.strictObject({ email: z.email() }),
+    async run(services, { email }) {
+      const data = record(await resetSecondFactor(services, email))
+      return { data: { data }, text: `${line(data)}: signs in with the password alone` }
     },
   }),
   command({

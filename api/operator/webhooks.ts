@@ -44,13 +44,14 @@ export const webhooks: Command[] = [
     name: 'webhook-secret show',
     help: '--org ID',
     flags: z.strictObject({ org }),
-    run: async ({ db, clock }, { org }) => secretsShown(await webhookSecrets(db, org, clock.now())),
+    run: async (services, { org }) => secretsShown(await webhookSecrets(services, org, services.clock.now())),
   }),
   command({
     name: 'webhook-secret rotate',
     help: '--org ID',
     flags: z.strictObject({ org }),
-    run: async ({ db, clock }, { org }) => secretsShown(await rotateWebhookSecret(db, org, operatorActor, clock.now())),
+    run: async (services, { org }) =>
+      secretsShown(await rotateWebhookSecret(services, org, operatorActor, services.clock.now())),
   }),
   command({
     name: 'webhook list',

@@ -1,6 +1,5 @@
 import { GatewayError } from '../base/errors.ts'
-import { abandonedUsage } from '../chat/abandoned.ts'
-import { deliveredIn } from '../chat/delivered.ts'
+import { abandonedUsage, broughtBy } from '../chat/abandoned.ts'
 import { chargeNano, marginOf } from '../chat/pricing.ts'
 import { callOf, type DelayedInput, type DelayedJob } from '../jobs/delayed.ts'
 import type { End, Job } from '../jobs/jobs.ts'
@@ -42,7 +41,8 @@ async function endOf({ catalog, upstreams, clock, config }: Services, job: Job):
     elapsedMs: Math.max(0, clock.now() - call.atMs),
     tokensPerSecond: upstreams.figures(target).tokensPerSecond,
     maxOutputTokens: outputTokens * features.choices,
-    ...{ delivered: deliveredIn([], 0), reported: null, hidesOutput: true },
+    ...(await broughtBy(null)),
+    hidesOutput: true,
   })
   const costNano = BigInt(chargeNano(target.deployment, usage, marginOf(config, 'chat', BigInt(discountPpm))))
   const { prompt_tokens: promptTokens, completion_tokens: completionTokens } = usage

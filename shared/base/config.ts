@@ -1,89 +1,11 @@
-import { readFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
-import { z } from 'zod'
-import { type LoadLimits, loadLimits, loadVariables } from './load-limits.ts'
-import { nanoFromUsd, ppmFromPercent } from './money.ts'
-import { type Quotas, quotasOf, quotaVariables } from './quotas.ts'
+import { resolve } from 'node:path'
+import type { z } from 'zod'
+import { devStack } from './dev-stack.ts'
+import { type LoadLimits, loadLimits } from './load-limits.ts'
+import { nanoFromUsd } from './money.ts'
+import { type Quotas, quotasOf } from './quotas.ts'
 import { dayMs } from './time.ts'
-
-/** Where a development stack started by `npm run dev` writes its addresses, so that commands beside it find them. */
-export const devStackFile = 'dev.json'
-
-const port = z.coerce.number().int().min(0).max(65_535)
-const positive = (most: number) => z.coerce.number().int().min(1).max(most)
-const flag = z.enum(['true', 'false', '1', '0', '']).transform(text => text === 'true' || text === '1')
-const percent = z
-  .string()
-  .regex(/^\d{1,3}(\.\d{1,4})?$/, 'must be a percentage such as 5 or 2.5')
-  .transform(ppmFromPercent)
-const discount = percent.refine(ppm => ppm <= 1_000_000n, 'must be at most 100')
-const url = (...protocols: string[]) =>
-  z.string().refine(text => URL.canParse(text) && protocols.includes(new URL(text).protocol), {
-    error: `must be a URL starting with ${protocols.map(protocol => `${protocol}//`).join(' or ')}`,
-  })
-const origins = z
-  .string()
-  .transform(text => text.split(',').map(origin => origin.trim()))
-  .refine(list => list.every(origin => URL.canParse(origin) && new URL(origin).origin === origin), {
-    error: 'must be a comma-separated list of origins such as https://app.example.com',
-  })
-
-const variables = z.object({
-  PORT: port.default(3000),
-  HOST: z.string().min(1).default('0.0.0.0'),
-  PUBLIC_URL: url('http:', 'https:').optional(),
-  DATABASE_URL: url('postgres:', 'postgresql:'),
-  REDIS_URL: url('redis:', 'rediss:'),
-  WEB_CONCURRENCY: positive(64).default(1),
-  WORKER_CONCURRENCY: positive(1000).default(50),
-  DATABASE_POOL: positive(100).default(10),
-  LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
-  DATA_DIR: z.string().min(1).default('.data'),
-  REDIS_TLS_VERIFY: flag.default(true),
-  ALLOW_PRIVATE_URLS: flag.default(false),
-  MODEL_CATALOG: z.string().optional(),
-  SERVICE_MARGIN_PERCENT: percent.prefault('5'),
-  EMBEDDINGS_SURCHARGE_PERCENT: percent.prefault('2.5'),
-  UPSTREAM_CONNECT_TIMEOUT_MS: positive(600_000).default(5_000),
-  UPSTREAM_FIRST_BYTE_TIMEOUT_MS: positive(600_000).default(60_000),
-  UPSTREAM_IDLE_TIMEOUT_MS: positive(600_000).default(60_000),
-  UPSTREAM_TOTAL_TIMEOUT_MS: positive(3_600_000).default(600_000),
-  UPSTREAM_MAX_ATTEMPTS: positive(20).default(5),
-  UPSTREAM_RETRY_BUDGET_MS: positive(3_600_000).default(90_000),
-  UPSTREAM_MAX_PAUSE_MS: positive(600_000).default(10_000),
-  UPSTREAM_READ_ON_MS: z.coerce.number().int().min(0).max(600_000).default(10_000),
-  GENERATION_RETENTION_MONTHS: positive(120).default(13),
-  STORAGE_URL: url('file:', 's3:').optional(),
-  SIGNING_SECRET: z.string().min(32, 'must have at least 32 characters').optional(),
-  RESULT_RETENTION_DAYS: positive(365).default(7),
-  JOB_DEADLINE_MINUTES: positive(1_440).default(120),
-  FILE_RETENTION_DAYS: positive(365).default(30),
-  BULK_CONCURRENCY: positive(10_000).default(128),
-  JOB_DISCOUNT_1H_PERCENT: discount.prefault('25'),
-  JOB_DISCOUNT_6H_PERCENT: discount.prefault('50'),
-  BATCH_DISCOUNT_PERCENT: discount.prefault('50'),
-  JOB_HOLD_BACK_1H_SECONDS: z.coerce.number().int().min(0).max(1_800).default(120),
-  JOB_HOLD_BACK_6H_SECONDS: z.coerce.number().int().min(0).max(10_800).default(900),
-  REALTIME_MAX_MINUTES: positive(1_440).default(60),
-  REALTIME_MAX_USD: z.coerce.number().positive().max(10_000).default(10),
-  REALTIME_MAX_SESSIONS: positive(100_000).default(20),
-  REALTIME_ORIGINS: origins.optional(),
-  ...quotaVariables,
-  SMTP_URL: url('smtp:', 'smtps:').optional(),
-  EMAIL_FROM: z.string().min(3).max(200).optional(),
-  SIGN_UP: z.enum(['open', 'invitation']).default('open'),
-  TRUSTED_PROXIES: z.coerce.number().int().min(0).max(10).default(0),
-  DEV_OUTBOX: flag.default(false),
-  OIDC_ISSUER: url('https:', 'http:').optional(),
-  OIDC_CLIENT_ID: z.string().min(1).optional(),
-  OIDC_CLIENT_SECRET: z.string().min(1).optional(),
-  OIDC_NAME: z.string().min(1).max(40).default('single sign-on'),
-  STRIPE_SECRET_KEY: z.string().min(1).optional(),
-  STRIPE_WEBHOOK_SECRET: z.string().min(1).optional(),
-  STRIPE_BASE_URL: url('https:', 'http:').optional(),
-  ACH_HOLD_DAYS: z.coerce.number().int().min(0).max(60).default(7),
-  ...loadVariables,
-})
+import { variables } from './variables.ts'
 
 /** `webhookSecret` verifies what a provider calls back with, where it signs with a secret of the account. */
 export type ProviderSettings = { apiKeys: string[]; baseUrl: string | null; webhookSecret: string | null }
@@ -93,6 +15,8 @@ export type Config = LoadLimits & {
   host: string
   /** The address clients and providers know the gateway by. */
   publicUrl: string
+  /** False where PUBLIC_URL is not set, and the address is a guess that holds on this machine alone. */
+  publicUrlIsSet: boolean
   /** Whether providers can fetch files and report from outside: PUBLIC_URL is set, and https unless private URLs are allowed. */
   reachable: boolean
   databaseUrl: string
@@ -119,6 +43,8 @@ export type Config = LoadLimits & {
   storageUrl: string
   /** Signs the addresses of stored files and of provider callbacks; null = the one kept in the database. */
   signingSecret: string | null
+  /** Encrypt secrets in the database, the first one what is written from now on; none = they lie there in clear. */
+  encryptionKeys: string[]
   resultRetentionDays: number
   /** How long a media job may take before it expires. */
   jobDeadlineMs: number
@@ -133,7 +59,7 @@ export type Config = LoadLimits & {
   /** Bounds of one session, how many an organisation may have at a time, and the pages that may open them; null = any. */
   realtime: { mostMs: number; mostNano: number; mostSessions: number; origins: readonly string[] | null }
   quotas: Quotas
-  /** How emails leave; without `smtpUrl` their links are logged, and `outbox` shows them on a page (never in production). */
+  /** How emails leave; without `smtpUrl` their links are logged at `debug`, and `outbox` shows them on a page (never in production). */
   email: { smtpUrl: string | null; from: string; outbox: boolean }
   /** Whether strangers may make an account, or only people who were invited. */
   signUp: 'open' | 'invitation'
@@ -179,6 +105,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     port: v.PORT,
     host: v.HOST,
     publicUrl,
+    publicUrlIsSet: v.PUBLIC_URL !== undefined,
     reachable: v.PUBLIC_URL !== undefined && (v.ALLOW_PRIVATE_URLS || v.PUBLIC_URL.startsWith('https:')),
     databaseUrl: v.DATABASE_URL,
     redisUrl: v.REDIS_URL,
@@ -207,6 +134,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     generationRetentionMonths: v.GENERATION_RETENTION_MONTHS,
     storageUrl: v.STORAGE_URL ?? `file:${resolve(dataDir, 'storage')}`,
     signingSecret: v.SIGNING_SECRET ?? null,
+    encryptionKeys: [...(v.ENCRYPTION_KEY ?? []), ...(v.SIGNING_SECRET ? [v.SIGNING_SECRET] : [])],
     resultRetentionDays: v.RESULT_RETENTION_DAYS,
     jobDeadlineMs: v.JOB_DEADLINE_MINUTES * 60_000,
     fileRetentionDays: v.FILE_RETENTION_DAYS,
@@ -274,15 +202,6 @@ function describe(issue: z.core.$ZodIssue): string {
   const name = String(issue.path[0])
   const missing = issue.code === 'invalid_type' && issue.input === undefined
   return missing ? `${name} is not set (or start \`npm run dev\` first)` : `${name}: ${issue.message}`
-}
-
-function devStack(dataDir: string): Record<string, string> {
-  try {
-    const file = JSON.parse(readFileSync(join(dataDir, devStackFile), 'utf8')) as Record<string, unknown>
-    return { DATABASE_URL: String(file.databaseUrl), REDIS_URL: String(file.redisUrl) }
-  } catch {
-    return {} // No development stack here.
-  }
 }
 
 function providerSettings(env: Record<string, string>): { settings: Map<string, ProviderSettings>; faults: string[] } {

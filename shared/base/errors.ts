@@ -23,6 +23,7 @@ const table = {
   wrong_key_type: [403, 'permission_error'],
   quota_exceeded: [403, 'permission_error'],
   origin_not_allowed: [403, 'permission_error'],
+  two_factor_required: [403, 'permission_error'],
   not_found: [404, 'not_found_error'],
   model_not_found: [404, 'not_found_error'],
   method_not_allowed: [405, 'invalid_request_error'],

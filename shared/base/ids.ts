@@ -45,6 +45,8 @@ export type IdPrefix =
   | 'user'
   | 'rt'
   | 'sess'
+  | 'tfa'
+  | 'pass'
 
 /** A new id: prefix and a sortable random part (contract §1). */
 export function newId(prefix: IdPrefix): string {

@@ -2,8 +2,9 @@ import type { Usage } from '../base/usage.ts'
 import type { Features } from '../kinds/features.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
-import { counted, type Delivered } from './delivered.ts'
+import { counted, type Delivered, deliveredBy, deliveredIn } from './delivered.ts'
 import { maxMediaTokens, promptTokensBound, withinContext } from './prompt-bound.ts'
+import type { Relay } from './relay.ts'
 
 /** How fast a model is taken to write where nothing faster was observed. */
 const minTokensPerSecond = 100
@@ -25,6 +26,13 @@ export type Abandoned<K extends DirectKind> = {
   reported: Usage | null
   /** Whether there is output that nobody saw: reasoning, or an answer that would have come whole. */
   hidesOutput: boolean
+}
+
+/** What a call had brought when it was cut; `relay` null = its answer would have come whole. */
+export async function broughtBy(relay: Relay | null): Promise<Pick<Abandoned<DirectKind>, 'delivered' | 'reported'>> {
+  if (!relay) return { delivered: deliveredIn([], 0), reported: null }
+  const verdicts = await Promise.all(relay.tally.images ?? [])
+  return { delivered: deliveredBy(relay.tally, verdicts), reported: relay.reported }
 }
 
 /**

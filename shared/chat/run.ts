@@ -7,12 +7,11 @@ import { type Call, ProviderError, type Target } from '../providers/contract.ts'
 import type { Ticket } from '../wallet/admission.ts'
 import { mostCandidates } from '../wallet/routing-record.ts'
 import { spenderOf } from '../wallet/spender.ts'
-import { abandonedUsage } from './abandoned.ts'
+import { abandonedUsage, broughtBy } from './abandoned.ts'
 import { type Attempt, ClientGone, streamAnswer, wholeAnswer } from './attempt.ts'
 import { BaseRun, left, nothing, type RunServices, type Way } from './base-run.ts'
 import { type Bill, bill } from './bill.ts'
 import type { Client } from './client.ts'
-import { deliveredBy, deliveredIn } from './delivered.ts'
 import { failover } from './failover.ts'
 import type { Silent } from './keep-alive.ts'
 import { measureRequest } from './measure.ts'
@@ -135,8 +134,13 @@ class Run<K extends DirectKind> extends BaseRun {
     const search = { targets, live, home, startedMs: this.startedMs, client: this.client, tried: this.tried, bulk }
     const silent = this.silent(decision, ticket)
     if (this.#order.stream) keepAlive.watch(silent)
+    const serve = () => failover(this.services, search, watch => this.#attempt(watch, decision, ticket, silent))
     try {
-      return await failover(this.services, search, watch => this.#attempt(watch, decision, ticket, silent))
+      if (!this.#order.stream) return await serve()
+      return await this.services.keyWatch.during(this.#order.known, ended => {
+        ended.addEventListener('abort', () => this.stop(ended.reason), { once: true })
+        return serve()
+      })
     } finally {
       keepAlive.unwatch(silent)
     }
@@ -269,8 +273,7 @@ class Run<K extends DirectKind> extends BaseRun {
       elapsedMs: clock.now() - this.#sentMs,
       tokensPerSecond: upstreams.figures(target).tokensPerSecond,
       maxOutputTokens: ticket.outputTokens * features.choices,
-      delivered: relay ? deliveredBy(relay.tally, await Promise.all(relay.tally.images ?? [])) : deliveredIn([], 0),
-      reported: relay?.reported ?? null,
+      ...(await broughtBy(relay)),
       hidesOutput: relay === null || reasons,
     })
     const costNano = chargeNano(target.deployment, usage, this.#marginPpm)

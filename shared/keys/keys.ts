@@ -124,7 +124,7 @@ function matching(text: string): Prisma.ApiKeyWhereInput {
 
 const patchable = (row: ApiKey) => ({ ...settings(row), disabled: row.disabled })
 
-/** The standard and provisioning keys: this class alone writes their tables, and notes who had it done in the same transaction. */
+/** The standard and provisioning keys: this class and `departures.ts` alone write their tables, and note who had it done in the same transaction. */
 export class Keys {
   readonly #db: Database
   readonly #policies: Policies

@@ -3,70 +3,97 @@ import { GatewayError } from '../base/errors.ts'
 import type { Organisation } from '../generated/prisma/client.ts'
 import type { Database } from '../io/db.ts'
 import { type Actor, audit } from './audit.ts'
+import type { Sealer } from './sealer.ts'
 
 const overlapMs = 24 * 3_600_000
 
-type SecretColumns = Pick<Organisation, 'webhookSecret' | 'previousWebhookSecret' | 'webhookSecretRotatedAt'>
+/** Where the secrets lie, and what opens them. */
+export type WebhookSecretStore = { db: Database; sealer: Sealer }
+type SecretRow = Pick<Organisation, 'id' | 'webhookSecret' | 'previousWebhookSecret' | 'webhookSecretRotatedAt'>
 export type WebhookSecrets = { secret: string; previous: string | null; previousUntil: Date | null }
 
+const placeOf = (organisationId: string) => `organisations.webhook_secret:${organisationId}`
+
 /** An organisation's signing secrets, newest first; the first one is made on first use. Throws 404. */
-export async function webhookSecrets(db: Database, organisationId: string, nowMs: number): Promise<WebhookSecrets> {
-  await db.organisation.updateMany({
-    where: { id: organisationId, webhookSecret: null },
-    data: { webhookSecret: newWebhookSecret() },
-  })
-  const row = await db.organisation.findUnique({ where: { id: organisationId } })
-  if (!row) throw new GatewayError('not_found', `There is no organisation ${organisationId}.`)
-  return inForce(row, nowMs)
+export async function webhookSecrets(
+  store: WebhookSecretStore,
+  organisationId: string,
+  nowMs: number,
+): Promise<WebhookSecrets> {
+  return inForce(store, await secretRow(store, organisationId), nowMs)
 }
 
 /** What signs each organisation's webhooks now, newest first. Throws 404 for an organisation that is not there. */
 export async function signingSecrets(
-  db: Database,
+  store: WebhookSecretStore,
   organisationIds: string[],
   nowMs: number,
 ): Promise<Map<string, string[]>> {
-  const rows = await db.organisation.findMany({ where: { id: { in: organisationIds } } })
-  const known = new Map(rows.filter(row => row.webhookSecret !== null).map(row => [row.id, inForce(row, nowMs)]))
+  const rows = await store.db.organisation.findMany({ where: { id: { in: organisationIds } } })
+  const known = new Map(rows.filter(row => row.webhookSecret !== null).map(row => [row.id, inForce(store, row, nowMs)]))
   const secrets = new Map<string, string[]>()
   for (const id of organisationIds) {
-    const { secret, previous } = known.get(id) ?? (await webhookSecrets(db, id, nowMs))
+    const { secret, previous } = known.get(id) ?? (await webhookSecrets(store, id, nowMs))
     secrets.set(id, previous === null ? [secret] : [secret, previous])
   }
   return secrets
 }
 
-function inForce(row: SecretColumns, nowMs: number): WebhookSecrets {
+async function secretRow({ db, sealer }: WebhookSecretStore, organisationId: string): Promise<SecretRow> {
+  await db.organisation.updateMany({
+    where: { id: organisationId, webhookSecret: null },
+    data: { webhookSecret: newWebhookSecret(sealer, organisationId) },
+  })
+  const row = await db.organisation.findUnique({ where: { id: organisationId } })
+  if (!row) throw new GatewayError('not_found', `There is no organisation ${organisationId}.`)
+  return row
+}
+
+function inForce({ sealer }: WebhookSecretStore, row: SecretRow, nowMs: number): WebhookSecrets {
   const until = row.webhookSecretRotatedAt && new Date(row.webhookSecretRotatedAt.getTime() + overlapMs)
-  const overlapping = until !== null && until.getTime() > nowMs
+  const overlapping = until !== null && until.getTime() > nowMs && row.previousWebhookSecret !== null
+  const place = placeOf(row.id)
   return {
-    secret: row.webhookSecret!,
-    previous: overlapping ? row.previousWebhookSecret : null,
+    secret: sealer.open(row.webhookSecret!, place),
+    previous: overlapping ? sealer.open(row.previousWebhookSecret!, place) : null,
     previousUntil: overlapping ? until : null,
   }
 }
 
 /** Replaces the secret; the old one keeps signing beside the new one for 24 hours (contract §8). */
 export async function rotateWebhookSecret(
-  db: Database,
+  store: WebhookSecretStore,
   organisationId: string,
   actor: Actor,
   nowMs: number,
 ): Promise<WebhookSecrets> {
-  const { secret } = await webhookSecrets(db, organisationId, nowMs)
+  const { db, sealer } = store
+  const { webhookSecret } = await secretRow(store, organisationId)
   const data = {
-    webhookSecret: newWebhookSecret(),
-    previousWebhookSecret: secret,
+    webhookSecret: newWebhookSecret(sealer, organisationId),
+    previousWebhookSecret: webhookSecret,
     webhookSecretRotatedAt: new Date(nowMs),
   }
   await db.$transaction(async tx => {
-    const where = { id: organisationId, webhookSecret: secret }
+    const where = { id: organisationId, webhookSecret }
     const { count } = await tx.organisation.updateMany({ where, data })
     if (count === 1) await audit(tx, { organisationId, actor, action: 'webhook_secret.rotated' })
   })
-  return webhookSecrets(db, organisationId, nowMs)
+  return webhookSecrets(store, organisationId, nowMs)
 }
 
-function newWebhookSecret(): string {
-  return `whsec_${randomBytes(24).toString('base64')}`
+/** Seals an organisation's secrets with the current key; false where nothing was to be done. */
+export async function resealWebhookSecrets({ db, sealer }: WebhookSecretStore, row: SecretRow): Promise<boolean> {
+  const { id, webhookSecret, previousWebhookSecret } = row
+  const reseal = (text: string | null) =>
+    text === null || sealer.isCurrent(text) ? text : sealer.seal(sealer.open(text, placeOf(id)), placeOf(id))
+  const data = { webhookSecret: reseal(webhookSecret), previousWebhookSecret: reseal(previousWebhookSecret) }
+  if (data.webhookSecret === webhookSecret && data.previousWebhookSecret === previousWebhookSecret) return false
+  // A rotation meanwhile wrote with the current key.
+  const { count } = await db.organisation.updateMany({ where: { id, webhookSecret, previousWebhookSecret }, data })
+  return count === 1
+}
+
+function newWebhookSecret(sealer: Sealer, organisationId: string): string {
+  return sealer.seal(`whsec_${randomBytes(24).toString('base64')}`, placeOf(organisationId))
 }

@@ -86,11 +86,12 @@ export async function startGateway(
     REDIS_URL: stores.redisUrl,
     LOG_LEVEL: 'silent',
     DATABASE_POOL: '5',
-    PUBLIC_URL: url,
     STORAGE_URL: `file:${storage}`,
     TRUSTED_PROXIES: '1',
     ...unlimited,
     ...env,
+    // "http://localhost:0" is its own address under that name: browsers have passkeys there.
+    PUBLIC_URL: env.PUBLIC_URL?.replace(/:0$/, `:${new URL(url).port}`) ?? url,
   })
   const services = await openServices(config, createLog(config.logLevel), clock)
   await services.admission.start()

@@ -28,10 +28,11 @@ export async function webhookServices(
   return openServices(loadConfig(config), createLog('silent'), clock)
 }
 
-export async function newOrganisation({ db, clock }: Services): Promise<{ organisationId: string; secret: string }> {
+export async function newOrganisation(services: Services): Promise<{ organisationId: string; secret: string }> {
+  const { db, clock } = services
   const organisationId = newId('org')
   await db.organisation.create({ data: { id: organisationId, name: 'Hooked', wallet: { create: {} } } })
-  return { organisationId, secret: (await webhookSecrets(db, organisationId, clock.now())).secret }
+  return { organisationId, secret: (await webhookSecrets(services, organisationId, clock.now())).secret }
 }
 
 /** A finished job without files, as the engine leaves it. */

@@ -12,6 +12,7 @@ import { operatorServiceRoutes } from './operator-service.ts'
 import { personRoutes } from './person.ts'
 import { playgroundRoutes } from './playground.ts'
 import { requestsRoutes } from './requests.ts'
+import { securityRoutes } from './security.ts'
 import { usageRoutes } from './usage.ts'
 import { webhooksRoutes } from './webhooks.ts'
 
@@ -25,6 +26,7 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...playgroundRoutes,
   ...webhooksRoutes,
   ...alertsRoutes,
+  ...securityRoutes,
   ...requestsRoutes,
   ...usageRoutes,
   ...jobRoutes,

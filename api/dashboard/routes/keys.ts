@@ -81,6 +81,12 @@ const createKey = endpoint({
     if (!person.emailVerified)
       throw new GatewayError('email_not_verified', 'Confirm your email address first: we sent you a link.')
     const { row, secret } = await services.keys.create(organisationId, body, actor)
+    // Whoever was removed in that moment must leave no key behind.
+    const where = { organisationId_userId: { organisationId, userId: person.id } }
+    if (!(await services.db.membership.findUnique({ where }))) {
+      await services.keys.revoke(organisationId, row.hash, actor)
+      throw new GatewayError('not_found', 'There is no such organisation.')
+    }
     return { data: await presentOne(request, row), key: secret }
   },
 })

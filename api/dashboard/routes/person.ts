@@ -1,4 +1,5 @@
 import { GatewayError } from '../../../shared/base/errors.ts'
+import { hasSecondFactor } from '../../auth/second-factor-rule.ts'
 import { endpoint } from '../../endpoint.ts'
 import type { Me, OutboxItem, PublicSettings, Role } from '../wire/person.ts'
 
@@ -16,7 +17,7 @@ const me = endpoint({
     const [memberships, invitations] = await Promise.all([
       db.membership.findMany({
         where: { userId: person.id },
-        include: { organisation: { select: { name: true } } },
+        include: { organisation: { select: { name: true, requireTwoFactor: true } } },
         orderBy: { createdAt: 'asc' },
       }),
       person.emailVerified
@@ -33,10 +34,14 @@ const me = endpoint({
       email: person.email,
       email_verified: person.emailVerified,
       operator: person.operator,
+      two_factor: person.twoFactorEnabled,
+      has_second_factor: await hasSecondFactor(db, person),
+      has_password: (await db.account.count({ where: { userId: person.id, providerId: 'credential' } })) > 0,
       organisations: memberships.map(({ organisationId, organisation, role }) => ({
         id: organisationId,
         name: organisation.name,
         role: role as Role,
+        require_two_factor: organisation.requireTwoFactor,
       })),
       invitations: invitations.map(({ id, organisation, role, expiresAt }) => ({
         id,

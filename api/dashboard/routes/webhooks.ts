@@ -122,8 +122,8 @@ const showSecret = endpoint({
   path: `${base}/secret`,
   summary: 'The secret that signs the organisation’s webhooks',
   answers: { 200: { description: 'The secret.' } },
-  async handle({ services: { db, clock }, organisationId }): Promise<WebhookSecretAnswer> {
-    return presentSecrets(await webhookSecrets(db, organisationId, clock.now()))
+  async handle({ services, organisationId }): Promise<WebhookSecretAnswer> {
+    return presentSecrets(await webhookSecrets(services, organisationId, services.clock.now()))
   },
 })
 
@@ -133,8 +133,8 @@ const rotateSecret = endpoint({
   path: `${base}/secret/rotate`,
   summary: 'Replace the secret; the old one signs beside it for 24 hours',
   answers: { 200: { description: 'The new secret.' } },
-  async handle({ services: { db, clock }, organisationId, actor }): Promise<WebhookSecretAnswer> {
-    return presentSecrets(await rotateWebhookSecret(db, organisationId, actor, clock.now()))
+  async handle({ services, organisationId, actor }): Promise<WebhookSecretAnswer> {
+    return presentSecrets(await rotateWebhookSecret(services, organisationId, actor, services.clock.now()))
   },
 })
 

@@ -2,7 +2,13 @@
 
 export type Role = 'member' | 'admin' | 'owner'
 
-export type OrganisationSummary = { id: string; name: string; role: Role }
+export type OrganisationSummary = {
+  id: string
+  name: string
+  role: Role
+  /** Whether members with a password must have an authenticator app. */
+  require_two_factor: boolean
+}
 
 /** GET /dashboard/api/me */
 export type Me = {
@@ -11,10 +17,19 @@ export type Me = {
   email: string
   email_verified: boolean
   operator: boolean
+  /** Whether an authenticator app is in use. */
+  two_factor: boolean
+  /** Whether that, or a way in without a password, is enough where an organisation requires two factors. */
+  has_second_factor: boolean
+  /** False for whoever signs in elsewhere only. */
+  has_password: boolean
   organisations: OrganisationSummary[]
   /** Pending, for the person's address. */
   invitations: { id: string; organisation_name: string; role: string; expires_at: string }[]
 }
+
+/** PATCH /dashboard/api/organisations/{organisation}/security */
+export type SecurityAnswer = { data: { require_two_factor: boolean } }
 
 /** GET /dashboard/api/settings, for visitors too. */
 export type PublicSettings = {

@@ -39,7 +39,7 @@ export function Confirm({
             {dismiss}
           </Button>
           <Button
-            color={danger ? 'red' : undefined}
+            color={danger ? 'red.9' : undefined}
             loading={pending}
             onClick={onConfirm}
             data-autofocus={!danger || undefined}

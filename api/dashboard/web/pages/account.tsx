@@ -1,24 +1,17 @@
-import {
-  Badge,
-  Button,
-  Group,
-  PasswordInput,
-  Stack,
-  Table,
-  Text,
-  TextInput,
-  Title,
-  VisuallyHidden,
-} from '@mantine/core'
+import { Badge, Button, Group, PasswordInput, Stack, Table, Text, TextInput, VisuallyHidden } from '@mantine/core'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { type ReactNode, useState } from 'react'
+import { useState } from 'react'
 import { Link } from 'wouter'
 import { call, callAuth } from '../api.ts'
 import { Form } from '../components/form.tsx'
 import { Page } from '../components/page.tsx'
+import { Section } from '../components/section.tsx'
 import { Failure, Show } from '../components/states.tsx'
 import { Time } from '../components/time.tsx'
 import { useMe } from '../session.tsx'
+import { browserOf } from './account/browser.ts'
+import { Passkeys } from './account/passkeys.tsx'
+import { TwoFactor } from './account/two-factor.tsx'
 
 export default function Account() {
   const me = useMe()
@@ -32,16 +25,24 @@ export default function Account() {
       }
     >
       <Show query={me}>
-        {({ name, email, email_verified }) => (
+        {person => (
           <Stack gap="xl" maw={560}>
             <Section title="Name">
-              <NameForm name={name} />
+              <NameForm name={person.name} />
             </Section>
             <Section title="Email">
-              <EmailForm email={email} isVerified={email_verified} />
+              <EmailForm email={person.email} isVerified={person.email_verified} />
             </Section>
-            <Section title="Password">
-              <PasswordForm />
+            {person.has_password && (
+              <Section title="Password">
+                <PasswordForm />
+              </Section>
+            )}
+            <Section title="Two-factor sign-in">
+              <TwoFactor me={person} />
+            </Section>
+            <Section title="Passkeys">
+              <Passkeys me={person} />
             </Section>
           </Stack>
         )}
@@ -50,15 +51,6 @@ export default function Account() {
         <Sessions />
       </Section>
     </Page>
-  )
-}
-
-function Section({ title, children }: { title: string; children: ReactNode }) {
-  return (
-    <Stack gap="sm" component="section">
-      <Title order={2}>{title}</Title>
-      {children}
-    </Stack>
   )
 }
 
@@ -215,12 +207,4 @@ function Sessions() {
       )}
     </Show>
   )
-}
-
-/** "Firefox on Linux", as far as a user agent says. */
-function browserOf(userAgent: string | null): string {
-  const text = userAgent ?? ''
-  const browser = ['Edg', 'Firefox', 'Chrome', 'Safari'].find(name => text.includes(`${name}/`))
-  const system = ['Windows', 'Android', 'iPhone', 'Mac OS', 'Linux'].find(name => text.includes(name))
-  return browser ? `${browser === 'Edg' ? 'Edge' : browser}${system ? ` on ${system}` : ''}` : 'Unknown'
 }

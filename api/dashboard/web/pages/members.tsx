@@ -4,21 +4,16 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { Role } from '../../wire/person.ts'
 import { call, callAuth, queryText } from '../api.ts'
-import { Confirm } from '../components/confirm.tsx'
 import { Page } from '../components/page.tsx'
 import { Failure, Show } from '../components/states.tsx'
 import { Time } from '../components/time.tsx'
 import { day } from '../format.ts'
 import { usePlace } from '../session.tsx'
 import { InviteForm, RenameForm } from './members/forms.tsx'
+import type { Member } from './members/member.ts'
+import { Removal } from './members/removal.tsx'
+import { TwoFactorSwitch } from './members/two-factor-switch.tsx'
 
-export type Member = {
-  id: string
-  role: Role
-  createdAt: string
-  userId: string
-  user: { name: string; email: string }
-}
 type Invitation = { id: string; email: string; role: string; status: string; expiresAt: string }
 
 const mostMembers = 500
@@ -47,6 +42,7 @@ export default function Members() {
           <Invitations />
           <Title order={2}>Organisation</Title>
           <RenameForm />
+          <TwoFactorSwitch />
         </>
       )}
     </Page>
@@ -135,36 +131,6 @@ function RoleCell({ member }: { member: Member }) {
       disabled={change.isPending}
       onChange={role => role && change.mutate(role)}
     />
-  )
-}
-
-function Removal({ member, onClose }: { member: Member; onClose: () => void }) {
-  const place = usePlace()
-  const queries = useQueryClient()
-  const isSelf = member.userId === place.me.id
-  const remove = useMutation({
-    mutationFn: () =>
-      isSelf
-        ? callAuth('organization/leave', { organizationId: place.id })
-        : callAuth('organization/remove-member', { memberIdOrEmail: member.id, organizationId: place.id }),
-    onSuccess: async () => {
-      await queries.invalidateQueries({ queryKey: [place.id, 'members'] })
-      if (isSelf) location.assign('/dashboard/')
-      else onClose()
-    },
-  })
-  return (
-    <Confirm
-      title={isSelf ? `Leave ${place.name}` : `Remove ${member.user.name}`}
-      action={isSelf ? 'Leave' : 'Remove'}
-      pending={remove.isPending}
-      error={remove.error}
-      onConfirm={() => remove.mutate()}
-      onClose={onClose}
-    >
-      {isSelf ? 'You lose access at once.' : `${member.user.email} loses access at once.`} Keys stay as they are: roll
-      those whose secrets should not be known any more.
-    </Confirm>
   )
 }
 

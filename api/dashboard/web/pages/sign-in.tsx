@@ -1,4 +1,5 @@
 import { Anchor, Button, Divider, Group, PasswordInput, Stack, Text, TextInput, Title } from '@mantine/core'
+import { IconFingerprint } from '@tabler/icons-react'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Link, useSearchParams } from 'wouter'
@@ -7,6 +8,8 @@ import { Form } from '../components/form.tsx'
 import { Failure } from '../components/states.tsx'
 import { useTitle } from '../components/title.ts'
 import { usePublicSettings } from '../session.tsx'
+import { signInWithPasskey } from './account/webauthn.ts'
+import { SecondStep } from './sign-in/second-step.tsx'
 
 /** Where to go after signing in: a page of ours, never another site. */
 function nextPage(wanted: string | null): string {
@@ -27,13 +30,19 @@ export default function SignIn() {
   const settings = usePublicSettings()
   const [email, setEmail] = useState('')
   const [password, setPassword] = useState('')
+  const [isSecondStep, setSecondStep] = useState(false)
+  const enter = () => {
+    queries.clear()
+    location.assign(next)
+  }
   const signIn = useMutation({
-    mutationFn: () => callAuth('sign-in/email', { email, password }),
-    onSuccess: () => {
-      queries.clear()
-      location.assign(next)
+    mutationFn: () => callAuth<{ twoFactorRedirect?: boolean }>('sign-in/email', { email, password }),
+    onSuccess: ({ twoFactorRedirect }) => {
+      if (twoFactorRedirect) setSecondStep(true)
+      else enter()
     },
   })
+  const passkey = useMutation({ mutationFn: signInWithPasskey, onSuccess: enter })
   const oidc = useMutation({
     mutationFn: () =>
       callAuth<{ url: string }>('sign-in/oauth2', {
@@ -44,6 +53,7 @@ export default function SignIn() {
     onSuccess: ({ url }) => location.assign(url),
   })
   const refused = reasonOf(search.get('error'))
+  if (isSecondStep) return <SecondStep onSignedIn={enter} onBack={() => setSecondStep(false)} />
   return (
     <Stack>
       <Title order={1}>Sign in</Title>
@@ -76,9 +86,19 @@ export default function SignIn() {
           </Anchor>
         </Text>
       </Group>
+      <Divider label="or" />
+      <Button
+        variant="default"
+        fullWidth
+        leftSection={<IconFingerprint size={16} aria-hidden />}
+        loading={passkey.isPending}
+        onClick={() => passkey.mutate()}
+      >
+        Continue with a passkey
+      </Button>
+      {passkey.error && <Failure error={passkey.error} />}
       {settings.data?.oidc && (
         <>
-          <Divider label="or" />
           <Button variant="default" fullWidth loading={oidc.isPending} onClick={() => oidc.mutate()}>
             Continue with {settings.data.oidc}
           </Button>

@@ -1,7 +1,7 @@
 import { AppShell, Box, Burger, Group, NavLink, ScrollArea, Select, Stack, Text } from '@mantine/core'
 import { useDisclosure } from '@mantine/hooks'
 import { IconBook, IconShieldCog } from '@tabler/icons-react'
-import { type ReactNode, Suspense, useEffect } from 'react'
+import { type ReactNode, Suspense, useEffect, useState } from 'react'
 import { Link, Redirect, Route, Switch, useLocation } from 'wouter'
 import type { Me } from '../../wire/person.ts'
 import { Boundary } from '../components/boundary.tsx'
@@ -10,6 +10,7 @@ import { type Place, PlaceContext, placeOf, useMe } from '../session.tsx'
 import { Brand } from './brand.tsx'
 import { type NavEntry, navEntries, navGroups } from './nav.ts'
 import { PersonMenu } from './person-menu.tsx'
+import { RequiredSetUp } from './required-set-up.tsx'
 import { SchemeSwitch } from './scheme-switch.tsx'
 import { VerifyNotice } from './verify-notice.tsx'
 
@@ -102,8 +103,16 @@ function Frame({ me, place, page }: { me: Me; place: Place | null; page: ReactNo
 }
 
 function OrganisationPages({ place }: { place: Place | null }) {
+  const needsSetUp = place?.require_two_factor === true && !place.me.has_second_factor
+  // Once begun it stays to its end, the backup codes, although the requirement is met before.
+  const [settingUp, setSettingUp] = useState<string | null>(null)
+  useEffect(() => {
+    if (needsSetUp && place) setSettingUp(place.id)
+  }, [needsSetUp, place])
   if (!place)
     return <Empty title="There is no such organisation">It may be gone, or you are no longer a member of it.</Empty>
+  if (needsSetUp || settingUp === place.id)
+    return <RequiredSetUp me={place.me} name={place.name} onDone={() => setSettingUp(null)} />
   return (
     <Switch>
       {navEntries

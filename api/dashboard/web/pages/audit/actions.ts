@@ -6,6 +6,7 @@ const texts: Record<string, string> = {
   'key.updated': 'changed the API key',
   'key.rolled': 'rolled the secret of the API key',
   'key.revoked': 'revoked the API key',
+  'key.handed_over': 'handed over to the admins the API key',
   'provisioning_key.created': 'issued the provisioning key',
   'provisioning_key.revoked': 'revoked the provisioning key',
   'organisation.created': 'created the organisation',
@@ -14,6 +15,12 @@ const texts: Record<string, string> = {
   'invitation.cancelled': 'withdrew the invitation of',
   'member.removed': 'removed the member',
   'member.role_changed': 'changed the role of',
+  'member.two_factor_on': 'turned on two-factor sign-in of',
+  'member.two_factor_off': 'turned off two-factor sign-in of',
+  'member.two_factor_reset': 'removed the authenticator app and passkeys of',
+  'member.backup_codes_replaced': 'made new backup codes for',
+  'member.passkey_added': 'added a passkey of',
+  'member.passkey_removed': 'removed a passkey of',
   'webhook_secret.rotated': 'rotated the webhook secret',
   'alert_settings.changed': 'changed the alert settings',
   'top_up.started': 'started the top-up',
@@ -22,6 +29,11 @@ const texts: Record<string, string> = {
 const ownTexts: Record<string, string> = {
   'member.joined': 'joined the organisation',
   'member.removed': 'left the organisation',
+  'member.two_factor_on': 'turned on two-factor sign-in',
+  'member.two_factor_off': 'turned off two-factor sign-in',
+  'member.backup_codes_replaced': 'made new backup codes',
+  'member.passkey_added': 'added a passkey',
+  'member.passkey_removed': 'removed a passkey',
   'invitation.declined': 'declined the invitation',
 }
 

@@ -1,0 +1,126 @@
+import type { BetterAuthPlugin } from 'better-auth'
+import { APIError, createAuthMiddleware, getSessionFromCtx, isAPIError } from 'better-auth/api'
+import type { Services } from '../../shared/services.ts'
+import type { Acting } from './acting.ts'
+import type { HookContext } from './devices.ts'
+import { assertProof, secondFactorChanges } from './proof.ts'
+import { type Change, type Mail, noteChange } from './second-factor-changes.ts'
+import { hasSecondFactor, secondFactorWanted } from './second-factor-rule.ts'
+
+export const maxPasskeys = 20
+
+type Person = { id: string; email: string; name: string; twoFactorEnabled?: boolean | null }
+const turnedOn = { action: 'member.two_factor_on', told: 'Two-factor sign-in with an authenticator app was turned on' }
+/** By the route that makes them. */
+const changes: Record<string, Change> = {
+  '/two-factor/disable': { action: 'member.two_factor_off', told: 'Two-factor sign-in was turned off' },
+  '/two-factor/generate-backup-codes': {
+    action: 'member.backup_codes_replaced',
+    told: 'New backup codes were made; the old ones are void',
+  },
+  '/passkey/verify-registration': { action: 'member.passkey_added', told: 'A passkey was added' },
+  '/passkey/delete-passkey': { action: 'member.passkey_removed', told: 'A passkey was removed' },
+}
+/**
+ * Guards changes of a second factor: by the person themselves, told to them by email and noted in the audit log of their
+ * organisations; and lets members without one see nothing of an organisation that requires it.
+ */
+export function secondFactor(services: Services, acting: () => Acting, mail: Mail): BetterAuthPlugin {
+  return {
+    id: 'second-factor',
+    hooks: {
+      before: [
+        {
+          matcher: ({ path }) => secondFactorChanges.has(path ?? ''),
+          handler: createAuthMiddleware(async ctx => {
+            const session = await getSessionFromCtx(ctx)
+            if (session) await assertChange(services, ctx, session.user as Person, acting())
+          }),
+        },
+        {
+          matcher: ({ path }) => path === '/two-factor/verify-totp',
+          handler: createAuthMiddleware(async ctx => {
+            const session = await getSessionFromCtx(ctx)
+            acting().confirmsApp = session !== null && !(session.user as Person).twoFactorEnabled
+          }),
+        },
+        {
+          matcher: ({ path }) => path?.startsWith('/organization/') === true && !open.has(path),
+          handler: createAuthMiddleware(async ctx => {
+            const session = await getSessionFromCtx(ctx)
+            if (session) await assertMeets(services, acting().taken, session.user as Person)
+          }),
+        },
+      ],
+      after: [
+        {
+          matcher: ({ path }) => path === '/two-factor/verify-totp' || changes[path ?? ''] !== undefined,
+          handler: createAuthMiddleware(async ctx => {
+            if (isAPIError(ctx.context.returned)) return
+            const change = ctx.path === '/two-factor/verify-totp' ? acting().confirmsApp && turnedOn : changes[ctx.path]
+            const session = change && (await getSessionFromCtx(ctx))
+            if (session) await noteChange(services.db, mail, session.user as Person, change)
+          }),
+        },
+        {
+          matcher: ({ path }) => path === '/two-factor/verify-backup-code',
+          handler: createAuthMiddleware(async ctx => {
+            const user = ctx.context.newSession?.user
+            if (user && !isAPIError(ctx.context.returned))
+              await mail.secondFactorChanged(user, 'A backup code was used to sign in; it is void now')
+          }),
+        },
+      ],
+    },
+  }
+}
+
+async function assertChange({ db }: Services, ctx: HookContext, person: Person, request: Acting): Promise<void> {
+  await assertProof(ctx, db, person).catch(error => {
+    request.wrong = isAPIError(error)
+    throw error
+  })
+  // Another secret would take the place of the one in use before anybody has shown that they have it.
+  if (ctx.path === '/two-factor/enable' && person.twoFactorEnabled)
+    throw refused('TWO_FACTOR_ALREADY_ON', 'Two-factor sign-in is on. Turn it off first to use another app.')
+  if (ctx.path === '/passkey/verify-registration') {
+    if ((await db.passkey.count({ where: { userId: person.id } })) >= maxPasskeys)
+      throw refused('TOO_MANY_PASSKEYS', `An account has at most ${maxPasskeys} passkeys. Remove one first.`)
+  }
+  if (ctx.path === '/two-factor/disable') {
+    const requires = { userId: person.id, organisation: { requireTwoFactor: true } }
+    const membership = await db.membership.findFirst({ where: requires, include: { organisation: true } })
+    if (membership)
+      throw refused(
+        'TWO_FACTOR_REQUIRED',
+        `“${membership.organisation.name}” requires two-factor sign-in of its members.`,
+      )
+  }
+}
+
+/** Of the routes of organisations, those that need no second factor: to come, to go, and to make one's own. */
+const open = new Set([
+  '/organization/create',
+  '/organization/leave',
+  '/organization/get-invitation',
+  '/organization/accept-invitation',
+  '/organization/reject-invitation',
+])
+
+async function assertMeets({ db }: Services, taken: Record<string, unknown>, person: Person): Promise<void> {
+  const { organizationId, invitationId } = taken
+  const where =
+    typeof organizationId === 'string'
+      ? { id: organizationId }
+      : { invitations: { some: { id: String(invitationId ?? '') } } }
+  const requires = await db.organisation.findFirst({
+    where: { ...where, requireTwoFactor: true },
+    select: { id: true },
+  })
+  if (!requires || (await hasSecondFactor(db, person))) return
+  throw new APIError('FORBIDDEN', { code: 'TWO_FACTOR_REQUIRED', message: secondFactorWanted })
+}
+
+function refused(code: string, message: string): APIError {
+  return new APIError('BAD_REQUEST', { code, message })
+}

@@ -1,0 +1,7 @@
+/** "Firefox on Linux", as far as a user agent says. */
+export function browserOf(userAgent: string | null): string {
+  const text = userAgent ?? ''
+  const browser = ['Edg', 'Firefox', 'Chrome', 'Safari'].find(name => text.includes(`${name}/`))
+  const system = ['Windows', 'Android', 'iPhone', 'Mac OS', 'Linux'].find(name => text.includes(name))
+  return browser ? `${browser === 'Edg' ? 'Edge' : browser}${system ? ` on ${system}` : ''}` : 'Unknown'
+}

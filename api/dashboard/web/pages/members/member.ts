@@ -1,0 +1,10 @@
+import type { Role } from '../../../wire/person.ts'
+
+/** A member as the accounts' library lists them. */
+export type Member = {
+  id: string
+  role: Role
+  createdAt: string
+  userId: string
+  user: { name: string; email: string }
+}

@@ -1,0 +1,57 @@
+import { Radio, Stack, Text } from '@mantine/core'
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useState } from 'react'
+import { callAuth } from '../../api.ts'
+import { Confirm } from '../../components/confirm.tsx'
+import { usePlace } from '../../session.tsx'
+import type { Member } from './member.ts'
+
+type KeyFate = 'revoke' | 'hand_over'
+
+/** Asks before a member goes, and what becomes of the keys that they made. */
+export function Removal({ member, onClose }: { member: Member; onClose: () => void }) {
+  const place = usePlace()
+  const queries = useQueryClient()
+  const [keys, setKeys] = useState<KeyFate>('revoke')
+  const isSelf = member.userId === place.me.id
+  const remove = useMutation({
+    mutationFn: () =>
+      isSelf
+        ? callAuth('organization/leave', { organizationId: place.id, keys })
+        : callAuth('organization/remove-member', { memberIdOrEmail: member.id, organizationId: place.id, keys }),
+    onSuccess: async () => {
+      await queries.invalidateQueries({ queryKey: [place.id, 'members'] })
+      if (isSelf) location.assign('/dashboard/')
+      else onClose()
+    },
+  })
+  const whose = isSelf ? 'you' : 'they'
+  return (
+    <Confirm
+      title={isSelf ? `Leave ${place.name}` : `Remove ${member.user.name}`}
+      action={isSelf ? 'Leave' : 'Remove'}
+      pending={remove.isPending}
+      error={remove.error}
+      onConfirm={() => remove.mutate()}
+      onClose={onClose}
+    >
+      <Stack gap="sm">
+        <Text size="sm">{isSelf ? 'You lose access at once.' : `${member.user.email} loses access at once.`}</Text>
+        <Radio.Group
+          label={`The API keys that ${whose} made here`}
+          value={keys}
+          onChange={value => setKeys(value as KeyFate)}
+        >
+          <Stack gap="xs" mt="xs">
+            <Radio value="revoke" label="Revoke them" description="They stop working at once, for good." />
+            <Radio
+              value="hand_over"
+              label="Hand them over"
+              description={`They go on working and the admins manage them. Roll them: ${whose} may know their secrets.`}
+            />
+          </Stack>
+        </Radio.Group>
+      </Stack>
+    </Confirm>
+  )
+}

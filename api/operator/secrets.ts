@@ -1,0 +1,52 @@
+import { z } from 'zod'
+import { GatewayError } from '../../shared/base/errors.ts'
+import { resealSigningSecret } from '../../shared/keys/signing-secret.ts'
+import { resealWebhookSecrets } from '../../shared/keys/webhook-secrets.ts'
+import type { Services } from '../../shared/services.ts'
+import { accountsSecret } from '../auth/open.ts'
+import { type Command, command } from './parse.ts'
+
+const perPage = 500
+
+export const secrets: Command[] = [
+  command({
+    name: 'secrets encrypt',
+    help: '',
+    flags: z.strictObject({}),
+    async run(services) {
+      if (!services.sealer.encrypts)
+        throw new GatewayError('invalid_request', 'Nothing to encrypt with: set ENCRYPTION_KEY (see README).')
+      const { libraryKeys, reencryptTwoFactors } = await import('../auth/encryption.ts')
+      // First, as whoever reads it encrypts it.
+      const signing_secret = await encryptSigningSecret(services)
+      const key = libraryKeys(services.sealer, await accountsSecret(services))
+      const data = {
+        webhook_secrets: await encryptWebhookSecrets(services),
+        signing_secret,
+        authenticator_apps: await reencryptTwoFactors(services.db, key),
+      }
+      const text = `encrypted with the current key: webhook secrets of ${data.webhook_secrets} organisations, ${data.signing_secret} signing secret, ${data.authenticator_apps} authenticator apps`
+      return { data: { data }, text }
+    },
+  }),
+]
+
+async function encryptWebhookSecrets(services: Services): Promise<number> {
+  let changed = 0
+  for (let after = ''; ; ) {
+    const rows = await services.db.organisation.findMany({
+      where: { id: { gt: after }, webhookSecret: { not: null } },
+      orderBy: { id: 'asc' },
+      take: perPage,
+    })
+    for (const row of rows) if (await resealWebhookSecrets(services, row)) changed++
+    if (rows.length < perPage) return changed
+    after = rows.at(-1)!.id
+  }
+}
+
+async function encryptSigningSecret({ db, sealer }: Services): Promise<number> {
+  if ((await db.setting.count({ where: { name: 'signing_secret' } })) === 0) return 0
+  const { resealed } = await resealSigningSecret(db, sealer)
+  return resealed ? 1 : 0
+}

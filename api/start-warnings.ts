@@ -1,0 +1,18 @@
+import type { Config } from '../shared/base/config.ts'
+
+/** What an operator should know of a configuration that works, but holds less than it could. One line each. */
+export function startWarnings({ publicUrlIsSet, publicUrl, encryptionKeys, email }: Config): string[] {
+  return [
+    ...(publicUrlIsSet
+      ? []
+      : [
+          `PUBLIC_URL is not set: the dashboard works at localhost and at IP addresses only, passkeys at ${publicUrl} only`,
+        ]),
+    ...(encryptionKeys.length > 0
+      ? []
+      : ['ENCRYPTION_KEY is not set: secrets of webhooks and signatures lie in the database in clear']),
+    ...(email.smtpUrl !== null || email.outbox
+      ? []
+      : ['SMTP_URL is not set: emails are not sent, nor are their links logged']),
+  ]
+}

@@ -1,0 +1,86 @@
+import { z } from 'zod'
+import { loadVariables } from './load-limits.ts'
+import { ppmFromPercent } from './money.ts'
+import { quotaVariables } from './quotas.ts'
+
+const port = z.coerce.number().int().min(0).max(65_535)
+const positive = (most: number) => z.coerce.number().int().min(1).max(most)
+const flag = z.enum(['true', 'false', '1', '0', '']).transform(text => text === 'true' || text === '1')
+const percent = z
+  .string()
+  .regex(/^\d{1,3}(\.\d{1,4})?$/, 'must be a percentage such as 5 or 2.5')
+  .transform(ppmFromPercent)
+const discount = percent.refine(ppm => ppm <= 1_000_000n, 'must be at most 100')
+const url = (...protocols: string[]) =>
+  z.string().refine(text => URL.canParse(text) && protocols.includes(new URL(text).protocol), {
+    error: `must be a URL starting with ${protocols.map(protocol => `${protocol}//`).join(' or ')}`,
+  })
+const origins = z
+  .string()
+  .transform(text => text.split(',').map(origin => origin.trim()))
+  .refine(list => list.every(origin => URL.canParse(origin) && new URL(origin).origin === origin), {
+    error: 'must be a comma-separated list of origins such as https://app.example.com',
+  })
+
+/** The environment variables of the service, but for those of its providers: their forms and defaults. */
+export const variables = z.object({
+  PORT: port.default(3000),
+  HOST: z.string().min(1).default('0.0.0.0'),
+  PUBLIC_URL: url('http:', 'https:').optional(),
+  DATABASE_URL: url('postgres:', 'postgresql:'),
+  REDIS_URL: url('redis:', 'rediss:'),
+  WEB_CONCURRENCY: positive(64).default(1),
+  WORKER_CONCURRENCY: positive(1000).default(50),
+  DATABASE_POOL: positive(100).default(10),
+  LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
+  DATA_DIR: z.string().min(1).default('.data'),
+  REDIS_TLS_VERIFY: flag.default(true),
+  ALLOW_PRIVATE_URLS: flag.default(false),
+  MODEL_CATALOG: z.string().optional(),
+  SERVICE_MARGIN_PERCENT: percent.prefault('5'),
+  EMBEDDINGS_SURCHARGE_PERCENT: percent.prefault('2.5'),
+  UPSTREAM_CONNECT_TIMEOUT_MS: positive(600_000).default(5_000),
+  UPSTREAM_FIRST_BYTE_TIMEOUT_MS: positive(600_000).default(60_000),
+  UPSTREAM_IDLE_TIMEOUT_MS: positive(600_000).default(60_000),
+  UPSTREAM_TOTAL_TIMEOUT_MS: positive(3_600_000).default(600_000),
+  UPSTREAM_MAX_ATTEMPTS: positive(20).default(5),
+  UPSTREAM_RETRY_BUDGET_MS: positive(3_600_000).default(90_000),
+  UPSTREAM_MAX_PAUSE_MS: positive(600_000).default(10_000),
+  UPSTREAM_READ_ON_MS: z.coerce.number().int().min(0).max(600_000).default(10_000),
+  GENERATION_RETENTION_MONTHS: positive(120).default(13),
+  STORAGE_URL: url('file:', 's3:').optional(),
+  SIGNING_SECRET: z.string().min(32, 'must have at least 32 characters').optional(),
+  ENCRYPTION_KEY: z
+    .string()
+    .transform(text => text.split(',').map(key => key.trim()))
+    .refine(keys => keys.every(key => key.length >= 32), 'must be keys of at least 32 characters, separated by commas')
+    .optional(),
+  RESULT_RETENTION_DAYS: positive(365).default(7),
+  JOB_DEADLINE_MINUTES: positive(1_440).default(120),
+  FILE_RETENTION_DAYS: positive(365).default(30),
+  BULK_CONCURRENCY: positive(10_000).default(128),
+  JOB_DISCOUNT_1H_PERCENT: discount.prefault('25'),
+  JOB_DISCOUNT_6H_PERCENT: discount.prefault('50'),
+  BATCH_DISCOUNT_PERCENT: discount.prefault('50'),
+  JOB_HOLD_BACK_1H_SECONDS: z.coerce.number().int().min(0).max(1_800).default(120),
+  JOB_HOLD_BACK_6H_SECONDS: z.coerce.number().int().min(0).max(10_800).default(900),
+  REALTIME_MAX_MINUTES: positive(1_440).default(60),
+  REALTIME_MAX_USD: z.coerce.number().positive().max(10_000).default(10),
+  REALTIME_MAX_SESSIONS: positive(100_000).default(20),
+  REALTIME_ORIGINS: origins.optional(),
+  ...quotaVariables,
+  SMTP_URL: url('smtp:', 'smtps:').optional(),
+  EMAIL_FROM: z.string().min(3).max(200).optional(),
+  SIGN_UP: z.enum(['open', 'invitation']).default('open'),
+  TRUSTED_PROXIES: z.coerce.number().int().min(0).max(10).default(0),
+  DEV_OUTBOX: flag.default(false),
+  OIDC_ISSUER: url('https:', 'http:').optional(),
+  OIDC_CLIENT_ID: z.string().min(1).optional(),
+  OIDC_CLIENT_SECRET: z.string().min(1).optional(),
+  OIDC_NAME: z.string().min(1).max(40).default('single sign-on'),
+  STRIPE_SECRET_KEY: z.string().min(1).optional(),
+  STRIPE_WEBHOOK_SECRET: z.string().min(1).optional(),
+  STRIPE_BASE_URL: url('https:', 'http:').optional(),
+  ACH_HOLD_DAYS: z.coerce.number().int().min(0).max(60).default(7),
+  ...loadVariables,
+})
