@@ -72,6 +72,7 @@ const untold: [name: string, file: () => Buffer][] = [
   ['a picture', () => png()],
   ['a PDF behind other text', () => Buffer.concat([Buffer.alloc(2_000, ' '), pdfOfPages(1)])],
   ['a PDF of nothing but its mark', () => Buffer.from('%PDF-1.7\n')],
+  ['a tree of ten pages that states one', () => pdfOfPages(10, { count: 1 })],
   ['a PDF that was cut off', () => pdfOfPages(50).subarray(0, 2_000)],
   ['an encrypted PDF', () => pdf(['<</Type/Catalog/Pages 2 0 R>>', '<</Type/Pages/Kids[]/Count 0>>'], encrypted)],
   ['more than 5,000 pages', () => pdfOfPages(1, { kids: '5 0 R '.repeat(5_001), count: 5_001 })],

@@ -18,6 +18,7 @@ export async function pdfSize(bytes: Uint8Array): Promise<DocumentSize | null> {
   console.warn = (message: unknown) => {
     if (leftOut.test(String(message))) complete = false
   }
+  const plainPages = countPlainPages(bytes)
   const { getResolvedPDFJS } = await import('unpdf')
   const { getDocument, OPS, VerbosityLevel } = await getResolvedPDFJS()
   const loading = getDocument({
@@ -31,6 +32,8 @@ export async function pdfSize(bytes: Uint8Array): Promise<DocumentSize | null> {
   try {
     const document = await loading.promise
     const pages = document.numPages
+    // Some readers count pages, others believe the number that the tree states.
+    if (plainPages > pages) return null
     let textBytes = 0
     for (let number = 1; number <= pages && complete; number++) {
       if (pages > maxPages || textBytes > maxTextBytes) return null
@@ -45,6 +48,12 @@ export async function pdfSize(bytes: Uint8Array): Promise<DocumentSize | null> {
   } finally {
     await loading.destroy()
   }
+}
+
+/** Pages whose objects are not in a compressed stream, of all revisions of the document. */
+function countPlainPages(bytes: Uint8Array): number {
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1')
+  return text.match(/\/Type\s{0,10}\/Page(?![A-Za-z])/g)?.length ?? 0
 }
 
 /** Extractors put a space or a line break between two pieces of text. */

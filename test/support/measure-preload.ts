@@ -32,7 +32,7 @@ function cpuUs(): number {
   return user + system
 }
 
-/** By how much this machine is slower at this moment than the usual one; never less than 1. */
+/** By how much this machine is slower at this moment than the usual one: from 1 to 4, lest one bad moment excuses a hole. */
 function slownessNow(): number {
   let bestUs = Number.POSITIVE_INFINITY
   for (let round = 0; round < workRounds; round++) {
@@ -42,7 +42,7 @@ function slownessNow(): number {
     JSON.parse(text)
     if (quotes > 0) bestUs = Math.min(bestUs, cpuUs() - began)
   }
-  return Math.max(1, bestUs / 1_000 / usualWorkMs)
+  return Math.min(4, Math.max(1, bestUs / 1_000 / usualWorkMs))
 }
 
 function look(): void {
@@ -72,7 +72,7 @@ process.on('message', message => {
     look()
     clearInterval(timer)
     timer = undefined
-    const blockMs = longest / 1_000 / Math.max(slowness, slownessNow())
+    const blockMs = (longest / 1_000) * (2 / (slowness + slownessNow()))
     process.send!({ blockMs, grownMb: ((peakMib() - startedMib) * mib) / 1e6 })
   }
 })
