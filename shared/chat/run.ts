@@ -48,6 +48,7 @@ class Run<K extends DirectKind> extends BaseRun {
   #session: string | null = null
   /** When the provider under way had the request; null = it has none. */
   #sentMs: number | null = null
+  /** Ends the run with a GatewayError although its client waits; what was used is billed. */
   readonly #stopping = new AbortController()
   /** What a call came to that was stopped before its client got anything. */
   #stopped: Bill | undefined
@@ -77,11 +78,6 @@ class Run<K extends DirectKind> extends BaseRun {
   protected override settle(ticket: Ticket, way: Way, ended: Ended): Report {
     ticket.extraNano = (ticket.extraNano ?? 0) + (this.#stretches?.reservedNano ?? 0)
     return super.settle(ticket, way, ended)
-  }
-
-  /** Ends the run with an error, although its client waits. What was used is billed. */
-  stop(error: GatewayError): void {
-    this.#stopping.abort(error)
   }
 
   /** Measures what a live request holds beside text, unless it would be refused anyway. */
@@ -136,11 +132,12 @@ class Run<K extends DirectKind> extends BaseRun {
     if (this.#order.stream) keepAlive.watch(silent)
     const serve = () => failover(this.services, search, watch => this.#attempt(watch, decision, ticket, silent))
     try {
-      if (!this.#order.stream) return await serve()
-      return await this.services.keyWatch.during(this.#order.known, ended => {
-        ended.addEventListener('abort', () => this.stop(ended.reason), { once: true })
-        return serve()
-      })
+      return await (this.#order.stream
+        ? this.services.keyWatch.during(this.#order.known, ended => {
+            ended.addEventListener('abort', () => this.#stopping.abort(ended.reason), { once: true })
+            return serve()
+          })
+        : serve())
     } finally {
       keepAlive.unwatch(silent)
     }
@@ -245,7 +242,7 @@ class Run<K extends DirectKind> extends BaseRun {
       reserve: (nano, number) =>
         reserveBeside(services, known, scope, `${ticket.id}.${this.tried.length}.${number}`, nano),
       release: extra => services.admission.release(extra),
-      end: error => this.stop(error),
+      end: error => this.#stopping.abort(error),
     })
   }
 
@@ -262,10 +259,9 @@ class Run<K extends DirectKind> extends BaseRun {
   }
 
   /** What a call that was cut is taken to have used. */
-  async #estimate({ call, reasons }: Attempt<K>, ticket: Ticket, relay: Relay | null): Promise<Bill> {
+  async #estimate({ call: { target }, reasons }: Attempt<K>, ticket: Ticket, relay: Relay | null): Promise<Bill> {
     const { clock, upstreams } = this.services
     const { kind, body, features } = this.#order
-    const { target } = call
     const free = this.policy.environment === 'test' || this.client.unbilled === true
     if (free || this.#sentMs === null) return { ...nothing, ...left, target, shownUsage: nothing.usage }
     const usage = await abandonedUsage({
