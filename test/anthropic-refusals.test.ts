@@ -40,7 +40,6 @@ const refusedRequests: [param: string, code: string, body: object][] = [
   ['messages.0.content.0.image_url.url', 'invalid_request', image('http://a.example/b.png')],
   ['messages.0.content.0.image_url.url', 'invalid_request', image('data:image/png,AAAA')],
   ['messages.0.content.0.image_url.url', 'invalid_request', image('data:image/png;base64,')],
-  ['messages.0.content.0.file.file_id', 'unsupported_capability', file({ file_id: 'file-1' })],
   ['messages.0.content.0.file.file_data', 'invalid_request', file({ filename: 'a.pdf' })],
   ['messages.0.content.0.file.file_data', 'unsupported_capability', file({ file_data: 'data:text/csv;base64,AAAA' })],
   ['messages.0.content.0.cache_control', 'invalid_request', parts({ type: 'text', text: 'a', cache_control: 'yes' })],

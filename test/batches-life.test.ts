@@ -1,5 +1,5 @@
 import test from 'ava'
-import { after, type Emulator, json, type Reply } from './emulators/emulator.ts'
+import { after, type Emulator, hang, json, type Reply } from './emulators/emulator.ts'
 import {
   cancelBatch,
   chatLine,
@@ -101,6 +101,30 @@ test('cancelled: calls under way may still end, the rest is not begun', async t 
   t.deepEqual(lineFaults(idsOf(lines(60)), results), [])
   t.is(results.errors[0]!.error!.code, 'batch_cancelled')
   t.is(await chargedNano(world, account), costNano(results))
+  await workers.stop()
+  await world.close()
+})
+
+test('cancelled: calls that do not end are cut off after a while, and charged what was used', async t => {
+  const world = await startWorld({ BULK_CONCURRENCY: '2' })
+  const workers = startWorkers(world.gateway.services)
+  const account = await world.gateway.account()
+  const door = doorOf(world, account)
+  world.openai.next(hang, hang)
+  const id = await created(door, lines(4))
+  await eventually(() => world.openai.requests.length === 2, 'calls are under way')
+  await cancelBatch(door, id)
+  await Promise.all(world.openai.requests.map(({ aborted }) => aborted))
+  const batch = await ended(door, id)
+  t.is(batch.status, 'cancelled')
+  const results = await resultsOf(door, batch)
+  t.deepEqual(lineFaults(idsOf(lines(4)), results), [])
+  const charged = results.errors.filter(({ error }) => (error as { request_id?: string }).request_id)
+  t.is(charged.length, 2)
+  const { db } = world.gateway.services
+  const rows = await db.generation.findMany({ where: { organisationId: account.organisationId } })
+  t.true(rows.length === 2 && rows.every(row => row.status === 499 && row.costNano > 0n && row.estimated))
+  t.is(await chargedNano(world, account), Number(rows.reduce((sum, row) => sum + row.costNano, 0n)))
   await workers.stop()
   await world.close()
 })

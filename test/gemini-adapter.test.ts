@@ -176,7 +176,6 @@ const refusals: [string, object, string, string][] = [
   ['an image that is text', picture('data:text/plain;base64,AAAA'), 'unsupported_capability', `${at}.image_url.url`],
   ['an unknown audio format', sound('midi'), 'unsupported_capability', `${at}.input_audio.format`],
   ['audio that is not base64', sound('wav', '%%'), 'invalid_request', `${at}.input_audio.data`],
-  ['a file by id', document({ file_id: 'file-1' }), 'unsupported_capability', `${at}.file.file_id`],
   ['a file without data', document({}), 'missing_field', `${at}.file.file_data`],
   [
     'a file that is no pdf',

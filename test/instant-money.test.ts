@@ -20,7 +20,12 @@ let gateway: Gateway
 test.before(async () => {
   stores = await freshStores()
   upstream = await ScriptedUpstream.start()
-  const patience = { UPSTREAM_MAX_ATTEMPTS: '3', UPSTREAM_MAX_PAUSE_MS: '300', UPSTREAM_TOTAL_TIMEOUT_MS: '1500' }
+  const patience = {
+    UPSTREAM_MAX_ATTEMPTS: '3',
+    UPSTREAM_MAX_PAUSE_MS: '300',
+    UPSTREAM_TOTAL_TIMEOUT_MS: '1500',
+    UPSTREAM_READ_ON_MS: '200',
+  }
   gateway = await startGateway(stores, { ...(await instantEnvironment(upstream.url)), ...patience }, clock)
   gateway.services.keepAlive = new KeepAlive(20)
 })
@@ -161,7 +166,7 @@ function onceOnly([first, second]: Told[], rows: Row[]): void {
   if (rows.some(({ requestId }) => requestId === second.requestId)) throw new Error(`${first.name} is paid twice`)
 }
 
-test('whatever happens, who got something usable pays its exact price, and nobody else anything', async t => {
+test('whatever happens, who got something usable pays its exact price, who left what was made, and nobody else anything', async t => {
   t.timeout(180_000)
   const startedMs = Date.now()
   const property = fc.asyncProperty(fc.array(ask, { minLength: 1, maxLength: 6 }), async steps => {

@@ -166,17 +166,37 @@ test.serial('202 when the answer to the written row is lost: the job stands and 
 })
 
 test.serial(
-  'cancelled while it is not known whether the provider began: refunded, and the work is stopped',
+  'cancelled while its provider is being asked: charged once that began, and the work is stopped',
   async t => {
     const { services } = gateway
     const { id } = await submit(gateway, path, (await gateway.account()).live, body)
-    const claimed = await services.jobs.claimStart(id, 'runway', null)
-    t.is((await cancel(services, id)).costNano, 0n)
-    t.deepEqual(await booked(gateway, id), [-priceUsd, priceUsd])
-    t.is(await services.jobs.started(claimed!, { id: 'work' }), null)
+    const answer = Promise.withResolvers<void>()
+    runway.emulator.next(async (_request, response) => {
+      await answer.promise
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ id: 'work' }))
+    })
+    const starting = startJob(services, id)
+    await eventually(async () => (await row(id)).stage === 'starting', 'the provider is asked')
+    t.is((await cancel(services, id)).status, 'queued')
+    answer.resolve()
+    await starting
+    t.like(await row(id), { status: 'cancelled', stage: 'over' })
+    t.deepEqual(await booked(gateway, id), [-priceUsd], 'the charge stands')
     t.deepEqual(await gateway.settled(), [])
   },
 )
+
+test.serial('cancelled while its provider is being asked: refunded when that did not begin', async t => {
+  const { services } = gateway
+  const { id } = await submit(gateway, path, (await gateway.account()).live, body)
+  const claimed = await services.jobs.claimStart(id, 'runway', null)
+  t.is((await cancel(services, id)).status, 'queued')
+  await services.jobs.unstart(claimed!)
+  t.is(await startJob(services, id), null)
+  t.like(await row(id), { status: 'cancelled', costNano: 0n })
+  t.deepEqual(await booked(gateway, id), [-priceUsd, priceUsd])
+  t.deepEqual(await gateway.settled(), [])
+})
 
 test.serial('queued while one provider is busy, though another never takes it', async t => {
   const account = await gateway.account()

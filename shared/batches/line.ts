@@ -135,9 +135,10 @@ export class Calls {
     return true
   }
 
-  cut(): void {
+  /** Cuts all calls off, those to come too; `how` their clients leave. */
+  cut(how: 'unbilled' | 'at_once' = 'unbilled'): void {
     this.#isCut = true
-    for (const client of this.#clients) client.leave()
+    for (const client of this.#clients) client.leave(how)
   }
 }
 
@@ -171,8 +172,17 @@ export function answeredText(customId: string, requestId: string, statusCode: nu
   return `{"id":${id},"custom_id":${custom_id},"response":{"status_code":${statusCode},"request_id":${request_id},"body":${body}},"error":null}`
 }
 
+/** Why lines end without having been answered. */
+export const ends = {
+  cancelled: { code: 'batch_cancelled', message: 'The batch was cancelled before this request was answered.' },
+  expired: { code: 'batch_expired', message: 'The batch expired before this request was answered.' },
+} as const
+
+/** Why a line has no answer; `request_id` where it was asked all the same, and charged. */
+type LineError = { code: string; message: string; request_id?: string }
+
 /** The line of the error file for a request that was never answered. */
-export function unansweredText(customId: string, error: { code: string; message: string }): string {
+export function unansweredText(customId: string, error: LineError): string {
   return JSON.stringify({ id: newId('batch_req'), custom_id: customId, response: null, error })
 }
 
@@ -185,7 +195,12 @@ export function answered(line: number, customId: string, requestId: string, give
   return { line, customId, failed: status !== 200, text, event, reservation }
 }
 
+/** The result of a line that was cut off during its call: charged what was used, on what it reserved. */
+export function cutOff(line: number, customId: string, why: LineError, { event, reservation }: Go): Finished {
+  return { ...unanswered(line, customId, why), event, reservation }
+}
+
 /** The result of a line that was never answered. */
-export function unanswered(line: number, customId: string, why: { code: string; message: string }): Finished {
+export function unanswered(line: number, customId: string, why: LineError): Finished {
   return { line, customId, failed: true, text: unansweredText(customId, why), event: null, reservation: null }
 }

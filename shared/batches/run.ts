@@ -11,7 +11,7 @@ import type { Services } from '../services.ts'
 import { pauseBeforeNext } from './again.ts'
 import { BatchKey, type Judged } from './batch-key.ts'
 import { readLines } from './input.ts'
-import { answered, Calls, type Finished, featuresOf, type Go, go, unanswered } from './line.ts'
+import { answered, Calls, cutOff, ends, type Finished, featuresOf, type Go, go, unanswered } from './line.ts'
 import { LineStarts } from './line-starts.ts'
 import { OutputParts } from './parts.ts'
 import { type BatchEndpoint, type BatchRequestLine, batchEndpoints, isBlank, readRequest } from './request.ts'
@@ -27,11 +27,6 @@ const graceMs = 12_000
 /** When other batches wait for a worker, this one makes room after so long, once its calls under way have ended. */
 const sliceMs = 30_000
 const makeRoomMs = 60_000
-/** Why lines end without having been run. */
-const ends = {
-  cancelled: { code: 'batch_cancelled', message: 'The batch was cancelled before this request was answered.' },
-  expired: { code: 'batch_expired', message: 'The batch expired before this request was answered.' },
-} as const
 
 /**
  * Runs the lines of a batch that have no result yet, until each has one; or until `stopping`, and somebody else goes on:
@@ -160,7 +155,7 @@ class LineRunner {
 
   #finishSoon(withinMs = graceMs): void {
     this.#hurry.abort()
-    this.#grace ??= setTimeout(() => this.#calls.cut(), withinMs)
+    this.#grace ??= setTimeout(() => this.#calls.cut(this.#ending === 'cancelled' ? 'at_once' : 'unbilled'), withinMs)
     this.#wake?.()
   }
 
@@ -247,6 +242,8 @@ class LineRunner {
         return { came, hasResult: 'body' in came }
       })
       if ('body' in went) return answered(number, request.customId, requestId, { ...went, status: 200 })
+      if ('cut' in went && this.#ending === 'cancelled' && went.event && went.event.cost > 0)
+        return cutOff(number, request.customId, { ...ends.cancelled, request_id: requestId }, went)
       // Whatever is charged nothing need not hold money while it waits.
       if (went.reservation) void this.#calls.giveUp([went.reservation])
       if ('cut' in went) continue

@@ -5,8 +5,11 @@ export type Waiting = {
   /** True once nobody waits any more. */
   readonly gone: boolean
   onGone(listener: () => void): void
-  /** Set where a departure is not billed: the work is done again, or somebody else settles it. */
-  readonly unbilled?: true
+  /**
+   * How a client of work that nobody waits for leaves: `unbilled` where the work is done again or settled elsewhere, `at_once` where
+   * what was used is billed and not read on. Absent for everybody else.
+   */
+  readonly leaving?: 'unbilled' | 'at_once'
 }
 
 /** Who waits for the answer: an HTTP response, or whatever a job or a batch line makes of it. */

@@ -9,8 +9,8 @@ export class Departures {
   #closed = false
 
   /**
-   * Calls `cut` once the client has been gone for as many milliseconds as `readOnMs` gives at its departure; at once where a
-   * departure of this client is not billed. Gives a function that forgets the call, to be called when it is over.
+   * Calls `cut` once the client has been gone for as many milliseconds as `readOnMs` gives at its departure; at once where the
+   * client says how it leaves. Gives a function that forgets the call, to be called when it is over.
    */
   watch(client: Waiting, readOnMs: () => number, cut: () => void): () => void {
     let timer: NodeJS.Timeout | undefined
@@ -27,7 +27,7 @@ export class Departures {
     }
     client.onGone(() => {
       if (over) return
-      const delayMs = client.unbilled || this.#closed ? 0 : readOnMs()
+      const delayMs = client.leaving || this.#closed ? 0 : readOnMs()
       if (delayMs === 0) return cutOnce()
       this.#cuts.add(cutOnce)
       timer = setTimeout(cutOnce, delayMs)

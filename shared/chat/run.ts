@@ -262,7 +262,7 @@ class Run<K extends DirectKind> extends BaseRun {
   async #estimate({ call: { target }, reasons }: Attempt<K>, ticket: Ticket, relay: Relay | null): Promise<Bill> {
     const { clock, upstreams } = this.services
     const { kind, body, features } = this.#order
-    const free = this.policy.environment === 'test' || this.client.unbilled === true
+    const free = this.policy.environment === 'test' || this.client.leaving === 'unbilled'
     if (free || this.#sentMs === null) return { ...nothing, ...left, target, shownUsage: nothing.usage }
     const usage = await abandonedUsage({
       ...{ kind, body, features, target },

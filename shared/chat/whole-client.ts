@@ -3,16 +3,17 @@ import type { Client } from './client.ts'
 /** Whoever waits for the answer of a delayed request: it comes whole or not at all. */
 export class WholeClient implements Client {
   gone = false
-  readonly unbilled = true
+  leaving: 'unbilled' | 'at_once' = 'unbilled'
   readonly keeps = false
   /** The answer's JSON text, once it is there. */
   body: string | null = null
   readonly #listeners: (() => void)[] = []
 
   /** Cuts the call off. */
-  leave(): void {
+  leave(how: 'unbilled' | 'at_once' = 'unbilled'): void {
     if (this.gone) return
     this.gone = true
+    this.leaving = how
     for (const listener of this.#listeners) listener()
   }
 

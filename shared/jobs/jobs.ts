@@ -5,7 +5,7 @@ import type { Clock } from '../base/time.ts'
 import type { Job, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
 import { queuedKinds } from '../kinds/index.ts'
-import { chargeJob, type JobCall, logJob, logJobAttempt, logJobEnd, refundJob } from '../wallet/jobs.ts'
+import { chargeJob, type JobCall, logJob, logJobAttempt, logJobEnd, settleJob } from '../wallet/jobs.ts'
 import type { RoutedAttempt } from '../wallet/routing-record.ts'
 import { pagesOfIds } from './id-pages.ts'
 import type { Webhooks } from './webhooks.ts'
@@ -167,6 +167,11 @@ export class Jobs {
     return this.#change(ours(claimed), { provider, credentialId, claimedUntil, attempts: { increment: 1 } })
   }
 
+  /** Notes that a job is to be cancelled once its start under way is known; null when it went on. */
+  requestCancel(id: string): Promise<Job | null> {
+    return this.#change({ id, stage: 'starting' }, { cancelRequestedAt: new Date(this.#clock.now()) })
+  }
+
   /** Gives a claimed start back: it had no effect. */
   async unstart(claimed: Claim): Promise<void> {
     await this.#change(ours(claimed), { stage: 'waiting', claimedUntil: null, openStarts: { decrement: 1 } })
@@ -231,15 +236,14 @@ export class Jobs {
         },
       })
       if (!job) return null
-      const costNano = await settle(tx, job, end, nowMs)
+      const costNano = await settleJob(tx, job, end, nowMs)
       // A request may be long and is private: it is not kept for longer than it is of use.
       const forgotten = job.kind === delayedKind && { input: {} }
       const ended = await tx.job.update({ where: { id }, data: { costNano, ...forgotten } })
       const { logStatus: status, error, call } = end
-      const { provider, attempts } = job
+      const { provider, attempts, organisationId, webhookUrl: url } = job
       const errorCode = error?.code ?? null
       await logJobEnd(tx, job, { provider, status, errorCode, costNano, nowMs, attempts, call })
-      const { organisationId, webhookUrl: url } = job
       const type = `job.${end.status}`
       const deliveryId = url && (await this.#webhooks.insert(tx, { organisationId, jobId: id, type, url, nowMs }))
       return { job: ended, deliveryId }
@@ -294,20 +298,3 @@ const inFlight = ['waiting', 'starting', 'running'] as const
 /** A start that somebody claimed: the end of the lease tells one claim from the next. */
 type Claim = Pick<Job, 'id' | 'claimedUntil'>
 const ours = ({ id, claimedUntil }: Claim) => ({ id, stage: 'starting', claimedUntil }) as const
-
-/** Books what the end of a job means for its money; gives what it costs in all. */
-async function settle(
-  tx: Connection,
-  job: Job,
-  { refund, costNano, extraNano = 0n }: End,
-  nowMs: number,
-): Promise<bigint> {
-  if (job.environment === 'test') return 0n
-  if (refund) {
-    await refundJob(tx, job, job.costNano ?? 0n, nowMs)
-    return 0n
-  }
-  if (costNano === undefined) return job.costNano ?? 0n
-  await chargeJob(tx, job, costNano, job.holdNano + extraNano, nowMs)
-  return costNano
-}

@@ -10,14 +10,19 @@ const startingWaitMs = 5_000
 const startingLookMs = 50
 
 /**
- * Cancels a job: refunded in full before the provider began, charged as it stands after that. While it is not known whether
- * it began, the caller is not charged, and whoever is starting it stops the work. Throws a GatewayError 409
- * `not_cancellable` when it is over.
+ * Cancels a job: refunded in full before the provider began, charged as it stands after that. A job whose start is under way is
+ * given as it is, and cancelled as soon as it is known whether its provider began. Throws a GatewayError 409 `not_cancellable`
+ * when it is over.
  */
 export async function cancel(services: Services, id: string): Promise<Job> {
   for (let tries = 0; tries < 10; tries++) {
     const job = await settledStage(services, id)
     if (!job || job.stage === 'over') break
+    if (job.stage === 'starting') {
+      const asked = await services.jobs.requestCancel(id)
+      if (asked) return asked
+      continue
+    }
     const begun = job.stage === 'running' || job.operation !== null
     const ended = await endJob(
       services,
@@ -39,6 +44,16 @@ export async function cancel(services: Services, id: string): Promise<Job> {
     return ended
   }
   throw new GatewayError('not_cancellable', 'This job is over; it can no longer be cancelled.')
+}
+
+/** Cancels a job that was to be cancelled once its start was known; false when it was not. */
+export async function cancelIfRequested(services: Services, id: string): Promise<boolean> {
+  const job = await services.jobs.read(id)
+  if (!job?.cancelRequestedAt) return false
+  await cancel(services, id).catch(error => {
+    if (!(error instanceof GatewayError)) throw error // It is over already.
+  })
+  return true
 }
 
 /** The job as soon as it is known whether its provider began; after 5 s as it is. */

@@ -6,6 +6,7 @@ import type { QueuedKind } from '../kinds/index.ts'
 import { isRequestFault, type Operation, ProviderError, type QueuedCall, type Target } from '../providers/contract.ts'
 import { trackedLine } from '../providers/tracked-line.ts'
 import type { Services } from '../services.ts'
+import { cancelIfRequested } from './cancel.ts'
 import { type Connection, callbackUrl, connectionOf, reportsBack } from './connection.ts'
 import { endJob, failed, poisonous } from './end.ts'
 import { sourcesOf } from './sources.ts'
@@ -37,6 +38,7 @@ export async function startJob(services: Services, jobId: string): Promise<numbe
 }
 
 async function startAnew(services: Services, job: Job): Promise<number | null> {
+  if (job.cancelRequestedAt && (await cancelIfRequested(services, job.id))) return null
   const targets = targetsOf(services, job)
   if (targets.length === 0) return unconfiguredDelayMs
   let claimed: Job | null = null
@@ -168,6 +170,7 @@ async function save(services: Services, job: Job, operation: Operation, { adapte
     await watch
       .add([job.id], due)
       .catch(error => log.warn({ err: error, job: job.id }, 'a started job is watched later'))
+    if (running.cancelRequestedAt) await cancelIfRequested(services, job.id)
   } else {
     // Cancelled or given up while it was being started.
     await adapter
@@ -220,6 +223,8 @@ async function recover(services: Services, jobId: string): Promise<number | null
     await services.jobs.yieldStart(job)
     return unclearDelayMs
   }
+  // The provider does not have it.
+  if (job.cancelRequestedAt) return refused(services, job, job, undefined, 0)
   const tried = await attempt(services, job, target)
   if (tried.outcome === 'started') return null
   if (tried.outcome === 'unclear') return unclear(services, job, tried.error)
@@ -241,7 +246,10 @@ async function refused(
     await endJob(services, job.id, failed(error), 'starting')
     return null
   }
-  if (claimed) await services.jobs.unstart(claimed)
+  if (claimed) {
+    await services.jobs.unstart(claimed)
+    if (await cancelIfRequested(services, job.id)) return null
+  }
   const backoffMs = Math.min(retryDelayMs.least * 2 ** Math.min(job.attempts, 10), retryDelayMs.most)
   const askedMs = error instanceof ProviderError ? (error.retryAfterMs ?? 0) : 0
   const leastMs = claimed ? backoffMs : Math.min(restMs ?? 0, retryDelayMs.most)

@@ -33,8 +33,29 @@ export async function chargeJob(
 }
 
 /** Gives back what was charged for a job, once whatever happens. */
-export async function refundJob(tx: Connection, account: JobAccount, amountNano: bigint, nowMs: number): Promise<void> {
+async function refundJob(tx: Connection, account: JobAccount, amountNano: bigint, nowMs: number): Promise<void> {
   await book(tx, account, 'refund', `refund:${account.id}`, amountNano, nowMs)
+}
+
+/** How a job ends, for its money: refunded, or charged `costNano` on its hold and what was reserved beside it. */
+type JobSettlement = { refund: boolean; costNano?: bigint; extraNano?: bigint }
+type SettledJob = JobAccount & { environment: 'live' | 'test'; costNano: bigint | null; holdNano: bigint }
+
+/** Books what the end of a job means for its money; gives what it costs in all. */
+export async function settleJob(
+  tx: Connection,
+  job: SettledJob,
+  { refund, costNano, extraNano = 0n }: JobSettlement,
+  nowMs: number,
+): Promise<bigint> {
+  if (job.environment === 'test') return 0n
+  if (refund) {
+    await refundJob(tx, job, job.costNano ?? 0n, nowMs)
+    return 0n
+  }
+  if (costNano === undefined) return job.costNano ?? 0n
+  await chargeJob(tx, job, costNano, job.holdNano + extraNano, nowMs)
+  return costNano
 }
 
 async function book(

@@ -10,3 +10,6 @@ ALTER TABLE "key_spend" ADD COLUMN "excess_nano" BIGINT NOT NULL DEFAULT 0;
 -- Why a request that used tokens was not charged. Requests of before it was noted say so.
 ALTER TABLE "generations" ADD COLUMN "waiver" TEXT DEFAULT 'not_noted';
 ALTER TABLE "generations" ALTER COLUMN "waiver" DROP DEFAULT;
+
+-- A media job that is to be cancelled once it is known whether its provider began.
+ALTER TABLE "jobs" ADD COLUMN "cancel_requested_at" TIMESTAMPTZ(3);

@@ -69,11 +69,8 @@ function userBlock(part: UserPart, param: string): Block[] {
   }
 }
 
-function document(file: { file_id?: string; file_data?: string; filename?: string }, param: string): Block {
-  if (file.file_data === undefined) {
-    if (file.file_id !== undefined) throw unsupported(`${param}.file_id`, 'send the file itself in file_data')
-    throw invalid(`${param}.file_data`, 'is required')
-  }
+function document(file: { file_data?: string; filename?: string }, param: string): Block {
+  if (file.file_data === undefined) throw invalid(`${param}.file_data`, 'is required')
   const source = sourceOf(file.file_data, documentTypes, `${param}.file_data`)
   return { type: 'document', source, ...(file.filename && { title: file.filename }) }
 }

@@ -52,9 +52,7 @@ export function audio(part: Of<'input_audio'>, at: string): InlineData {
 }
 
 export function file(part: Of<'file'>, at: string): InlineData {
-  const { file_id, file_data } = part.file
-  if (file_id !== undefined)
-    throw unsupported('Send the file as file_data: this model cannot read stored files.', `${at}.file.file_id`)
+  const { file_data } = part.file
   if (file_data === undefined)
     throw new GatewayError('missing_field', 'file_data is missing.', { param: `${at}.file.file_data` })
   return inline(file_data, 'application/pdf', `${at}.file.file_data`)
