@@ -205,7 +205,10 @@ class History {
   async #compare({ session, timed, isBroken }: Known): Promise<void> {
     const { db } = this.world.services
     const cause = {
-      OR: [{ cause: `generation:${session.id}` }, { cause: { startsWith: `generation:${session.id}:` } }],
+      OR: ['generation', 'excess'].flatMap(kind => [
+        { cause: `${kind}:${session.id}` },
+        { cause: { startsWith: `${kind}:${session.id}:` } },
+      ]),
     }
     const { _sum } = await db.ledgerEntry.aggregate({ where: cause, _sum: { amountNano: true } })
     const charged = 0 - Number(_sum.amountNano ?? 0n)

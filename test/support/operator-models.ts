@@ -67,7 +67,7 @@ export const operatorModels: ModelRow[] = [
   described('replicate-face-swap', 'replicate', 'acme/faces', {
     type: 'face_swap',
     kind: { max_duration_s: 60 },
-    price: credit('0.01', 120),
+    price: credit('0.01', 360),
     traits: { video_field: 'target', face_field: 'face', deployment: true },
   }),
   described('replicate-mesh', 'replicate', 'acme/meshes', {
