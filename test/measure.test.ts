@@ -137,6 +137,15 @@ for (const table of ['stts', 'ctts', 'stsc'] as const) {
   )
 }
 
+test.serial(
+  'null for files that take memory faster than a thread can be stopped, three at once: the process lives',
+  async t => {
+    const bomb = mp4Stating('ctts', 0xffff_ffff)
+    const lengths = await Promise.all(['a', 'b', 'c'].map(own => measureSound(bomb, own)))
+    t.deepEqual(lengths, [null, null, null])
+  },
+)
+
 test.serial('measured still, after all that', async t => {
   t.is(await measureSound(mp4Stating('none', 0), owner), 2_000)
   t.like(

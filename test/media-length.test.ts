@@ -1,6 +1,6 @@
 import test from 'ava'
 import type { RangeFile } from '../shared/io/media-file.ts'
-import { measureMedia } from '../shared/io/media-threads.ts'
+import { measureMedia } from '../shared/io/media-processes.ts'
 import { adts, adtsFrameS, flac, flacFrameS, movie, mp3, mp3FrameS, mp4Of, png, wav } from './support/media-files.ts'
 
 const timeoutMs = 20_000

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer'
-import { measureMedia, measurePdf } from './media-threads.ts'
+import { measureMedia, measurePdf } from './media-processes.ts'
 import type { DocumentSize } from './pdf.ts'
 
 const defaultTimeoutMs = 10_000
@@ -11,7 +11,7 @@ const pdfMark = '%PDF-'
  * The playing time of a sound file in milliseconds, rounded up: of WAV, MP3, FLAC, Ogg, AAC, MP4 and WebM, by the samples or
  * packets that are there, whatever its header states. `owner` is whose file it is (an organisation's id): the files of one
  * owner do not keep those of others waiting. Null when the file cannot be understood, has video, or takes longer than `timeoutMs`
- * or more memory than a thread may have. Never throws.
+ * or more memory than it may. Never throws.
  */
 export async function measureSound(bytes: Buffer, owner: string, timeoutMs = defaultTimeoutMs): Promise<number | null> {
   const file = { bytes: bytes.length, read: async (start: number, end: number) => bytes.subarray(start, end) }
@@ -23,7 +23,7 @@ export async function measureSound(bytes: Buffer, owner: string, timeoutMs = def
  * What a model is given of a document: a PDF's pages and the UTF-8 bytes of the text that is extracted from all of them (with
  * a byte after each piece); of text in UTF-8 (plain, CSV, JSON, Markdown …) no pages and its bytes. `owner` as with sound.
  * Null for other files, and for a PDF that is encrypted, broken, has more than 5,000 pages or 16 MiB of text, or takes longer
- * than `timeoutMs` or more memory than a thread may have. Never throws.
+ * than `timeoutMs` or more memory than it may. Never throws.
  */
 export async function measureDocument(
   bytes: Buffer,

@@ -9,12 +9,12 @@ const leftOut =
 
 /**
  * The pages of a PDF and the text that is drawn on them, be it out of sight. It may take minutes and any amount of memory: to
- * be called in a thread of its own. Null when not all text can be read, and for more than 5,000 pages or 16 MiB of text.
+ * be called in a process of its own. Null when not all text can be read, and for more than 5,000 pages or 16 MiB of text.
  * Throws for what is no PDF, is broken or encrypted.
  */
 export async function pdfSize(bytes: Uint8Array): Promise<DocumentSize | null> {
   let complete = true
-  // The library reports what it leaves out only here. The thread has a console of its own.
+  // The library reports what it leaves out only here. The process has a console of its own.
   console.warn = (message: unknown) => {
     if (leftOut.test(String(message))) complete = false
   }

@@ -1,7 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
 import { atMost, bytesOf, close, peek } from '../io/bytes.ts'
 import type { MediaLength } from '../io/media-file.ts'
-import { measureMedia } from '../io/media-threads.ts'
+import { measureMedia } from '../io/media-processes.ts'
 import { type MediaFormat, sniff, sniffedBytes } from '../io/media-type.ts'
 import { openPublic } from '../io/safe-url.ts'
 import { type FileOwner, keptForJobsMs, type StoredFile } from '../jobs/files.ts'

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { GatewayError } from '../base/errors.ts'
 import { atMost, type Bytes, bytesOf, close, peek } from '../io/bytes.ts'
-import { measureMedia } from '../io/media-threads.ts'
+import { measureMedia } from '../io/media-processes.ts'
 import { formatOf, sniff, sniffedBytes } from '../io/media-type.ts'
 import { openPublic, UrlRefused } from '../io/safe-url.ts'
 import type { FileOwner, StoredFile } from '../jobs/files.ts'
