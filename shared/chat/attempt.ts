@@ -51,7 +51,6 @@ export class ClientGone extends Error {
  */
 export function wholeAnswer<K extends DirectKind>(attempt: Attempt<K>, onFirstByte: () => void): Promise<unknown> {
   const { upstreams, route, protocol, request, client, departures, readOnMs, signal, onSent } = attempt
-  const over = new AbortController()
   let forget: (() => void) | undefined
   return new Promise((resolve, reject) => {
     let status = 0
@@ -94,16 +93,13 @@ export function wholeAnswer<K extends DirectKind>(attempt: Attempt<K>, onFirstBy
       },
       onError: (fault, error) => reject(transportError(fault, error, attempt)),
     })
-    cutOn(signal, exchange, over.signal)
+    cutOn(signal, exchange)
     forget = departures.watch(
       client,
       () => readOnMs,
       () => exchange.abort(),
     )
-  }).finally(() => {
-    forget?.()
-    over.abort()
-  })
+  }).finally(() => forget?.())
 }
 
 /** What a streaming attempt came to. Unless it was `answered`, the client has seen nothing of the answer. */
@@ -122,7 +118,6 @@ export function streamAnswer<K extends DirectKind>(
   onFirstByte: () => void,
 ): Promise<Streamed> {
   const { upstreams, route, protocol, request, client, departures, reasons, readOnMs, signal, onSent } = attempt
-  const over = new AbortController()
   let forget: (() => void) | undefined
   return new Promise<Streamed>(resolve => {
     let status = 0
@@ -180,7 +175,7 @@ export function streamAnswer<K extends DirectKind>(
       },
       onError: (fault, error) => finish(transportError(fault, error, attempt)),
     })
-    cutOn(signal, exchange, over.signal)
+    cutOn(signal, exchange)
     forget = departures.watch(
       client,
       () => {
@@ -191,14 +186,12 @@ export function streamAnswer<K extends DirectKind>(
       },
       () => exchange.abort(),
     )
-  }).finally(() => {
-    forget?.()
-    over.abort()
-  })
+  }).finally(() => forget?.())
 }
 
-function cutOn(signal: AbortSignal, exchange: Exchange, over: AbortSignal): void {
-  signal.addEventListener('abort', () => exchange.abort(), { signal: over })
+/** The signal is the run's own and goes with it; an exchange that is over is not aborted any more. */
+function cutOn(signal: AbortSignal, exchange: Exchange): void {
+  signal.addEventListener('abort', () => exchange.abort(), { once: true })
   if (signal.aborted) exchange.abort()
 }
 

@@ -11,6 +11,8 @@ export type Delivery<K extends InstantKind> = {
   organisationId: string
   environment: 'live' | 'test'
   client: Client
+  /** Aborted when the client has left; its work may go on. */
+  gone: AbortSignal
   /** The moment of the request, in epoch milliseconds. */
   startedMs: number
   input: WorkKinds[K]['input']
@@ -29,14 +31,12 @@ export type Delivery<K extends InstantKind> = {
 export type Delivered = { quantity: Quantity; error: ProviderError | null }
 
 /** Waits until the client takes more, or is gone. */
-export async function drained<K extends InstantKind>({ client, work }: Delivery<K>): Promise<void> {
-  const { signal } = work.call
+export async function drained<K extends InstantKind>({ client, gone }: Delivery<K>): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   const listener = () => resolve()
   client.onDrain(listener)
-  client.onGone(listener)
-  signal.addEventListener('abort', listener)
-  if (signal.aborted) resolve()
+  gone.addEventListener('abort', listener)
+  if (gone.aborted) resolve()
   await promise
-  signal.removeEventListener('abort', listener)
+  gone.removeEventListener('abort', listener)
 }

@@ -166,6 +166,8 @@ class InstantRun<K extends InstantKind> extends BaseRun<Services> {
     const { target } = watch.route
     this.call = watch
     const left = new AbortController()
+    const gone = new AbortController()
+    client.onGone(() => gone.abort())
     let asked = false
     const work = this.#work(watch, references, left.signal, () => {
       asked = true
@@ -178,6 +180,7 @@ class InstantRun<K extends InstantKind> extends BaseRun<Services> {
       organisationId: this.policy.organisationId,
       environment: this.policy.environment,
       client,
+      gone: gone.signal,
       startedMs: this.startedMs,
       input: work.call.input,
       work,
