@@ -1,48 +1,6 @@
-import { crc32, deflateSync } from 'node:zlib'
 import test from 'ava'
 import { examineImage } from '../shared/io/images.ts'
-
-type Shape = { width: number; height: number; bits?: 8 | 16; interlaced?: boolean }
-
-/** A PNG of transparent black with an alpha channel. */
-function png({ width, height, bits = 8, interlaced = false }: Shape): Buffer {
-  const header = Buffer.alloc(13)
-  header.writeUInt32BE(width, 0)
-  header.writeUInt32BE(height, 4)
-  header.set([bits, 6, 0, 0, Number(interlaced)], 8)
-  const rowBytes = (columns: number) => (columns === 0 ? 0 : 1 + (columns * 4 * bits) / 8)
-  const passes = interlaced ? adam7 : [[0, 0, 1, 1]]
-  const sizes = passes.map(([x = 0, y = 0, dx = 1, dy = 1]) => {
-    return Math.ceil((height - y) / dy) * rowBytes(Math.ceil((width - x) / dx))
-  })
-  const pixels = Buffer.alloc(sizes.reduce((sum, size) => sum + size, 0))
-  const signature = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
-  return Buffer.concat([
-    signature,
-    chunk('IHDR', header),
-    chunk('IDAT', deflateSync(pixels)),
-    chunk('IEND', Buffer.alloc(0)),
-  ])
-}
-/** Where each pass begins, and its steps. */
-const adam7 = [
-  [0, 0, 8, 8],
-  [4, 0, 8, 8],
-  [0, 4, 4, 8],
-  [2, 0, 4, 4],
-  [0, 2, 2, 4],
-  [1, 0, 2, 2],
-  [0, 1, 1, 2],
-]
-
-function chunk(type: string, data: Buffer): Buffer {
-  const named = Buffer.concat([Buffer.from(type, 'latin1'), data])
-  const framed = Buffer.alloc(8 + named.length)
-  framed.writeUInt32BE(data.length, 0)
-  named.copy(framed, 4)
-  framed.writeUInt32BE(crc32(named), 4 + named.length)
-  return framed
-}
+import { type PngShape, blankPng as png } from './support/media-bombs.ts'
 
 /** The header of a lossless WebP, which states its size; there is no image behind it. */
 function webp(side: number): Buffer {
@@ -56,7 +14,7 @@ function webp(side: number): Buffer {
   return Buffer.concat([head, image])
 }
 
-const taken: [what: string, shape: Shape][] = [
+const taken: [what: string, shape: PngShape][] = [
   ['interlaced, eight bits', { width: 300, height: 200, interlaced: true }],
   ['interlaced, 16 bits', { width: 300, height: 200, bits: 16, interlaced: true }],
   ['16 megapixels of 16 bits, row by row', { width: 4_000, height: 4_000, bits: 16 }],

@@ -55,7 +55,31 @@ export function mp4Bomb(table: 'ctts' | 'stsc', count = 0xffffffff): Buffer {
   return Buffer.concat([ftyp, box('mdat', Buffer.alloc(64, 0x21)), box('moov', mvhd, trak)])
 }
 
-const passes = [
+export type PngShape = { width: number; height: number; bits?: 8 | 16; interlaced?: boolean }
+
+/** A PNG of transparent black with an alpha channel. */
+export function blankPng({ width, height, bits = 8, interlaced = false }: PngShape): Buffer {
+  const header = Buffer.alloc(13)
+  header.writeUInt32BE(width, 0)
+  header.writeUInt32BE(height, 4)
+  header.set([bits, 6, 0, 0, Number(interlaced)], 8)
+  const rowBytes = (columns: number) => (columns === 0 ? 0 : 1 + (columns * 4 * bits) / 8)
+  const passes = interlaced ? adam7 : [[0, 0, 1, 1]]
+  const sizes = passes.map(([x = 0, y = 0, dx = 1, dy = 1]) => {
+    return Math.ceil((height - y) / dy) * rowBytes(Math.ceil((width - x) / dx))
+  })
+  const pixels = Buffer.alloc(sizes.reduce((sum, size) => sum + size, 0))
+  const signature = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
+  return Buffer.concat([
+    signature,
+    chunk('IHDR', header),
+    chunk('IDAT', zlib.deflateSync(pixels, { level: 1 })),
+    chunk('IEND', Buffer.alloc(0)),
+  ])
+}
+
+/** Where each pass begins, and its steps. */
+const adam7 = [
   [0, 0, 8, 8],
   [4, 0, 8, 8],
   [0, 4, 4, 8],
@@ -63,20 +87,20 @@ const passes = [
   [0, 2, 2, 4],
   [1, 0, 2, 2],
   [0, 1, 1, 2],
-] as const
+]
+
+function chunk(type: string, data: Buffer): Buffer {
+  const named = Buffer.concat([Buffer.from(type, 'latin1'), data])
+  const framed = Buffer.alloc(8 + named.length)
+  framed.writeUInt32BE(data.length, 0)
+  named.copy(framed, 4)
+  framed.writeUInt32BE(zlib.crc32(named), 4 + named.length)
+  return framed
+}
 
 /** An interlaced PNG of 16 bits, all black: some hundred kilobytes that decode to hundreds of megabytes. */
 export function pngBomb(side = 7_000): Buffer {
-  const chunk = (type: string, data: Buffer) => {
-    const body = Buffer.concat([Buffer.from(type, 'latin1'), data])
-    return Buffer.concat([u32(data.length), body, u32(zlib.crc32(body))])
-  }
-  let rawBytes = 0
-  for (const [x, y, dx, dy] of passes) rawBytes += Math.ceil((side - y) / dy) * (1 + Math.ceil((side - x) / dx) * 8)
-  const deflate = zlib.deflateSync(Buffer.alloc(rawBytes), { level: 1 })
-  const head = Buffer.concat([u32(side, side), Buffer.from([16, 6, 0, 0, 1])])
-  const signature = Buffer.from([137, 80, 78, 71, 13, 10, 26, 10])
-  return Buffer.concat([signature, chunk('IHDR', head), chunk('IDAT', deflate), chunk('IEND', Buffer.alloc(0))])
+  return blankPng({ width: side, height: side, bits: 16, interlaced: true })
 }
 
 /** A WAV file that is nothing but empty chunks. */
