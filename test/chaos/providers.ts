@@ -1,0 +1,118 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { png } from '../../shared/providers/sandbox/media.ts'
+import { Emulator, json, type Recorded, type Reply } from '../emulators/emulator.ts'
+import { startRunway } from '../emulators/runway.ts'
+
+export type Providers = {
+  /** The environment that points the gateway's processes here. */
+  env: Record<string, string>
+  /** Cuts this share of the chat answers in the middle; 0 for none. */
+  truncate(share: number): void
+  /** How many calls have carried each `mark=…` so far. */
+  callsByMark(): ReadonlyMap<string, number>
+  close(): Promise<void>
+}
+
+const chatProviders = ['openai', 'groq', 'together', 'fireworks'] as const
+const latencyMs = 60
+const maxJitterMs = 120
+const streamChunks = 15
+const chunkEveryMs = 30
+/** A video is finished at this poll. */
+const videoPolls = 4
+const usage = { prompt_tokens: 20, completion_tokens: 10, total_tokens: 30 }
+const imageUsage = { input_tokens: 10, output_tokens: 200, total_tokens: 210 }
+const image = png(64).toString('base64')
+
+/** Starts the emulated providers of a chaos run: OpenAI-shaped chat, embeddings and images, and Runway's videos. */
+export async function startProviders(random: () => number): Promise<Providers> {
+  const calls = new Map<string, number>()
+  let truncatedShare = 0
+  const count = (mark: string | undefined) => {
+    if (mark !== undefined) calls.set(mark, (calls.get(mark) ?? 0) + 1)
+  }
+  const chat: Reply = async (request, response) => {
+    const { model, stream, messages } = request.body
+    const text = String(messages.at(-1).content)
+    count(markOf(text))
+    await sleep(latencyMs + random() * maxJitterMs)
+    const isCut = random() < truncatedShare
+    const head = { id: 'chatcmpl-chaos', created: 1_795_132_800, model }
+    if (!stream) {
+      const message = { role: 'assistant', content: `echo: ${text}`, refusal: null }
+      const choices = [{ index: 0, message, finish_reason: 'stop', logprobs: null }]
+      const body = JSON.stringify({ ...head, object: 'chat.completion', choices, usage })
+      response.writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) })
+      if (!isCut) return void response.end(body)
+      response.write(body.slice(0, body.length / 2), () => response.destroy())
+      return
+    }
+    const send = (choices: unknown[], more = {}) =>
+      response.write(`data: ${JSON.stringify({ ...head, object: 'chat.completion.chunk', choices, ...more })}\n\n`)
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    send([{ index: 0, delta: { role: 'assistant', content: '' }, finish_reason: null }])
+    for (let i = 0; i < streamChunks && !response.destroyed; i++) {
+      if (isCut && i === streamChunks >> 1) return void response.destroy()
+      send([{ index: 0, delta: { content: `word${i} ` }, finish_reason: null }])
+      await sleep(chunkEveryMs)
+    }
+    send([{ index: 0, delta: {}, finish_reason: 'stop' }])
+    send([], { usage })
+    response.end('data: [DONE]\n\n')
+  }
+  const openai = await Emulator.start(async (request, response) => {
+    openai.requests.length = 0 // The marks are what is kept of them.
+    if (request.path.endsWith('/chat/completions')) return chat(request, response)
+    await sleep(latencyMs + random() * maxJitterMs)
+    return directAnswer(request)(request, response)
+  })
+  const runway = await startRunway({ autoFinish: videoPolls })
+  return {
+    env: {
+      ...Object.fromEntries(
+        chatProviders.flatMap(name => [
+          [`${name.toUpperCase()}_API_KEY`, 'upstream'],
+          [`${name.toUpperCase()}_BASE_URL`, `${openai.url}/v1`],
+        ]),
+      ),
+      RUNWAY_API_KEY: 'upstream',
+      RUNWAY_BASE_URL: `${runway.url}/v1`,
+    },
+    truncate(share) {
+      truncatedShare = share
+    },
+    callsByMark() {
+      const all = new Map(calls)
+      for (const { body } of runway.works.values()) {
+        const mark = markOf(String(body.promptText))
+        if (mark !== undefined) all.set(mark, (all.get(mark) ?? 0) + 1)
+      }
+      return all
+    },
+    async close() {
+      await Promise.all([openai.close(), runway.close()])
+    },
+  }
+}
+
+function directAnswer({ path, body }: Recorded): Reply {
+  if (path.endsWith('/embeddings')) {
+    const vector =
+      body.encoding_format === 'base64'
+        ? Buffer.from(new Float32Array([0.25, -0.5, 1]).buffer).toString('base64')
+        : [0.25, -0.5, 1]
+    const data = [body.input].flat().map((_, index) => ({ object: 'embedding', index, embedding: vector }))
+    const tokens = 3 * data.length
+    return json(200, {
+      object: 'list',
+      model: body.model,
+      data,
+      usage: { prompt_tokens: tokens, total_tokens: tokens },
+    })
+  }
+  return json(200, { created: 1_795_132_800, data: [{ b64_json: image }], usage: imageUsage })
+}
+
+function markOf(text: string): string | undefined {
+  return /mark=(\S+)/.exec(text)?.[1]
+}

@@ -1,0 +1,163 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { tree } from '../../bench/lib/proc.ts'
+import { migrate } from '../../dev/migrate.ts'
+import { startPostgres } from '../../dev/postgres.ts'
+import { startRedis } from '../../dev/redis.ts'
+import type { Services } from '../../shared/services.ts'
+import { observe } from '../support/chaos.ts'
+import { eventually, freePort, type Process, startProcess } from '../support/gateway.ts'
+import { redisBinaryDir } from '../support/stack.ts'
+
+const upWithinMs = 120_000
+
+/** A store of the run: to be frozen, restarted or killed. Its address stays the same. */
+export type Store = {
+  url: string
+  freeze(): void
+  thaw(): void
+  restart(signal: 'stop' | 'kill'): Promise<void>
+  close(): Promise<void>
+}
+
+type Server = { url: string; stop(): Promise<void>; kill(): Promise<void> }
+
+/**
+ * Starts a store. A restart is as an operator's (`stop`) or as a crash (`kill`); `freeze` stops every process of the
+ * server (SIGSTOP), so that connections stay open and nothing answers.
+ */
+async function openStore(start: () => Promise<Server>, pid: () => Promise<number>): Promise<Store> {
+  let server = await start()
+  let rootPid = await pid()
+  const signal = (name: NodeJS.Signals) => {
+    for (const it of tree(rootPid)) process.kill(it, name)
+  }
+  return {
+    url: server.url,
+    freeze: () => signal('SIGSTOP'),
+    thaw: () => signal('SIGCONT'),
+    async restart(how) {
+      await server[how]()
+      server = await start()
+      rootPid = await pid()
+    },
+    close: () => server.stop(),
+  }
+}
+
+/** A process of the gateway under a supervisor: started again whenever it has ended, as a platform would. */
+export class Supervised {
+  /** Ends that nobody ordered, with the last words of the process. */
+  readonly ownEnds: string[] = []
+  process: Process | null = null
+  readonly #what: 'web' | 'worker'
+  readonly #start: () => Promise<Process>
+  #isStopping = false
+  #isExpected = false
+  #running: Promise<void>
+
+  constructor(what: 'web' | 'worker', start: () => Promise<Process>) {
+    this.#what = what
+    this.#start = start
+    this.#running = this.#supervise()
+  }
+
+  /** Ends the process at once; the supervisor starts the next one. */
+  async kill(): Promise<void> {
+    this.#isExpected = true
+    await this.process?.kill('SIGKILL')
+  }
+
+  freeze(): void {
+    this.process?.child.kill('SIGSTOP')
+  }
+
+  thaw(): void {
+    this.process?.child.kill('SIGCONT')
+  }
+
+  async close(): Promise<void> {
+    this.#isStopping = true
+    await this.process?.kill('SIGTERM')
+    await this.#running
+  }
+
+  async #supervise(): Promise<void> {
+    while (!this.#isStopping) {
+      const started = await this.#start().catch((error: Error) => error)
+      if (started instanceof Error) {
+        this.ownEnds.push(`${this.#what} did not start: ${started.message.slice(-1_000)}`)
+        continue
+      }
+      this.process = started
+      this.#isExpected = false
+      const { child } = started
+      if (child.exitCode === null && child.signalCode === null) await new Promise(done => child.once('exit', done))
+      this.process = null
+      if (this.#isStopping || this.#isExpected) continue
+      this.ownEnds.push(
+        `${this.#what} ended with ${child.exitCode ?? child.signalCode}: ${started.output().slice(-1_000)}`,
+      )
+    }
+  }
+}
+
+/** Both stores, two web and two worker processes, and an observer's view of the stores. */
+export type World = {
+  postgres: Store
+  redis: Store
+  webs: Supervised[]
+  workers: Supervised[]
+  webUrls: string[]
+  services: Services
+  /** Waits until every process is up. */
+  allUp(): Promise<void>
+  close(): Promise<void>
+}
+
+/** Starts everything and waits until it serves. `env` is the gateway's configuration beside the stores. */
+export async function openWorld(env: Record<string, string>): Promise<World> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'headgate-chaos-'))
+  const closings: (() => Promise<unknown>)[] = [() => rm(dataDir, { recursive: true, force: true })]
+  const close = async () => {
+    for (const closing of closings.splice(0).reverse()) await closing()
+  }
+  try {
+    const { postgres, redis } = await openStores(dataDir)
+    closings.push(() => Promise.all([postgres.close(), redis.close()]))
+    await migrate(postgres.url)
+    const stores = { databaseUrl: postgres.url, redisUrl: redis.url }
+    const services = await observe(stores, env)
+    closings.push(() => services.close())
+    const all = { ...env, STORAGE_URL: `file:${join(dataDir, 'storage')}`, DATABASE_POOL: '10' }
+    const ports = [await freePort(), await freePort()]
+    const webUrls = ports.map(port => `http://127.0.0.1:${port}`)
+    const own = { ...all, PUBLIC_URL: webUrls[0]! }
+    const webs = ports.map(
+      port => new Supervised('web', () => startProcess('web', stores, { ...own, PORT: String(port) })),
+    )
+    const workers = [0, 1].map(() => new Supervised('worker', () => startProcess('worker', stores, own)))
+    closings.push(() => Promise.all([...webs, ...workers].map(it => it.close())))
+    const allUp = () =>
+      eventually(() => [...webs, ...workers].every(it => it.process !== null), 'every process is up', upWithinMs)
+    return { postgres, redis, webs, workers, webUrls, services, allUp, close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+/** Redis keeps every acknowledged write through a kill (`appendfsync always`), as PostgreSQL does. */
+async function openStores(dataDir: string): Promise<{ postgres: Store; redis: Store }> {
+  const flags = ['--appendfsync', 'always']
+  const postgres = await openStore(
+    () => startPostgres({ dataDir }),
+    async () => Number.parseInt(await readFile(join(dataDir, 'postgres/postmaster.pid'), 'utf8'), 10),
+  )
+  const redis = await openStore(
+    () => startRedis({ dataDir, binaryDir: redisBinaryDir, flags }),
+    async () => JSON.parse(await readFile(join(dataDir, 'redis.json'), 'utf8')).pid,
+  )
+  return { postgres, redis }
+}
