@@ -2,8 +2,11 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { type Process, type Stores, startProcess } from './gateway.ts'
 
-/** What one request may do to the process that serves it. */
-export const maxBlockMs = 100
+/**
+ * What one request may do to the process that serves it: the limit of 100 ms on an idle machine, and as much again for
+ * one whose processors other processes share. What these tests look for takes seconds.
+ */
+export const maxBlockMs = 250
 export const maxGrownMb = 100
 
 export type Measured = { blockMs: number; grownMb: number }
