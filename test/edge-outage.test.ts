@@ -188,10 +188,7 @@ async function endure(t: ExecutionContext, what: string, trouble: Trouble, neede
     const outcomes = await Promise.all(
       Object.entries(attempts()).map(async ([name, attempt]) => {
         const startMs = performance.now()
-        const late = () => console.error('PENDING', name)
-        const tm = setTimeout(late, 12_000)
         const response = await attempt()
-        clearTimeout(tm)
         return { name, response, tookMs: performance.now() - startMs }
       }),
     )
