@@ -31,19 +31,33 @@ export function openPool(url: string, { connections, statementTimeoutMs }: PoolO
   })
   // An idle connection that broke has left the pool already.
   pool.on('error', ignore)
-  const used = new WeakSet<pg.PoolClient>()
-  pool.on('acquire', client => void used.add(client))
-  pool.on('release', (_error, client) => void used.delete(client))
+  const idle = new Set<pg.PoolClient>()
   pool.on('connect', client => {
     // Whatever breaks a connection fails the statement under way, too. Without this listener it would be an uncaught error
     // while the connection is between the pool and its user.
     client.on('error', ignore)
-    const { stream } = (client as unknown as { connection: { stream: Socket } }).connection
-    stream.setTimeout(statementTimeoutMs + silenceLeewayMs, () => {
-      if (used.has(client)) stream.destroy(silent())
+    const stream = streamOf(client)
+    stream.on('timeout', () => {
+      stream.destroy(silent())
+      // Those that are idle most likely lead to the same dead server, and would each cost a request its time.
+      for (const other of idle) streamOf(other).destroy(silent())
     })
   })
+  // Silence counts while a connection is used. Armed anew each time: a timer of a socket that has run out stays so.
+  pool.on('acquire', client => {
+    idle.delete(client)
+    streamOf(client).setTimeout(statementTimeoutMs + silenceLeewayMs)
+  })
+  pool.on('release', (_error, client) => {
+    idle.add(client)
+    streamOf(client).setTimeout(0)
+  })
+  pool.on('remove', client => void idle.delete(client))
   return pool
+}
+
+function streamOf(client: pg.PoolClient): Socket {
+  return (client as unknown as { connection: { stream: Socket } }).connection.stream
 }
 
 function silent(): Error {
