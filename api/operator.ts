@@ -1,6 +1,7 @@
 import { ConfigError, loadConfig } from '../shared/base/config.ts'
+import { systemClock } from '../shared/base/time.ts'
 import { createLog } from '../shared/io/log.ts'
-import { openServices } from '../shared/services.ts'
+import { backgroundStatementMs, openServices } from '../shared/services.ts'
 import { commands, usage } from './operator/commands.ts'
 import { parseCommand, UsageError } from './operator/parse.ts'
 
@@ -8,7 +9,12 @@ import { parseCommand, UsageError } from './operator/parse.ts'
 async function main(argv: string[]): Promise<{ output: string; exitCode: number }> {
   if (argv.length === 1 && (argv[0] === 'help' || argv[0] === '--help')) return { output: usage(), exitCode: 0 }
   const { command, flags, json } = parseCommand(argv, commands)
-  const services = await openServices({ ...loadConfig(), databasePool: 2 }, createLog('silent'))
+  const services = await openServices(
+    { ...loadConfig(), databasePool: 2 },
+    createLog('silent'),
+    systemClock,
+    backgroundStatementMs,
+  )
   try {
     const { data, text, exitCode = 0 } = await command.run(services, flags)
     return { output: json ? JSON.stringify(data) : text, exitCode }

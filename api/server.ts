@@ -2,6 +2,7 @@ import cluster from 'node:cluster'
 import http from 'node:http'
 import { type Config, ConfigError, configOrExit, printFaults } from '../shared/base/config.ts'
 import { createLog, dieLoudly } from '../shared/io/log.ts'
+import { startPatiently } from '../shared/io/retry.ts'
 import { openServices } from '../shared/services.ts'
 import { createApp } from './app.ts'
 import { asksForSocket, RealtimeDoor } from './realtime.ts'
@@ -46,7 +47,7 @@ async function serve(config: Config): Promise<void> {
   const flushing = setInterval(() => log.flush(), 1_000)
   try {
     const services = await openServices(config, log)
-    await services.admission.start()
+    await startPatiently(() => services.admission.start())
     await services.health.start()
     const server = http.createServer(
       {

@@ -14,7 +14,12 @@ if (args.includes('--version')) console.log('schema-engine-wasm')
 if (args.includes('--version') || args.includes('cli')) process.exit(0)
 
 const require = createRequire(import.meta.url)
-const engine = await openEngine()
+const connectTimeoutMs = 10_000
+// Opening connects to the database. What that fails with is the answer to a request: the CLI takes an engine that ends without one
+// for a success.
+let opening
+/** What the adapter threw while the engine used it: the engine knows it by number only. */
+let thrown
 for await (const line of createInterface({ input: process.stdin })) await answer(JSON.parse(line))
 process.exit(0)
 
@@ -22,11 +27,13 @@ process.exit(0)
 async function answer({ id, method, params }) {
   if (!method) return
   try {
+    opening ??= openEngine()
+    const engine = await opening
     const result = (await engine[method](params)) ?? {}
     if (result.stdout) send({ id: -id, method: 'print', params: { content: result.stdout } })
     send({ id, result })
   } catch (error) {
-    const message = String(error?.message ?? error)
+    const message = reasonOf(error)
     send({ id, error: { code: 4466, message, data: { is_panic: false, message, error_code: error?.code } } })
   }
 }
@@ -45,10 +52,21 @@ async function openEngine() {
   const datasource = JSON.parse(valuesOf('--datasource')[0] ?? '{}')
   // Host, port and database one by one: given a connection string, the adapter would take the database itself for the
   // shadow database.
-  const adapter = new PrismaPg(parse(datasource.url ?? process.env.DATABASE_URL ?? ''))
+  const connection = parse(datasource.url ?? process.env.DATABASE_URL ?? '')
+  const adapter = new PrismaPg({ ...connection, connectionTimeoutMillis: connectTimeoutMs })
   sendScriptsWhole(adapter, 'connect')
   sendScriptsWhole(adapter, 'connectToShadowDb')
-  return SchemaEngine.new({ datamodels }, () => {}, bindMigrationAwareSqlAdapterFactory(adapter))
+  const bound = bindMigrationAwareSqlAdapterFactory(adapter)
+  thrown = bound.errorRegistry
+  return SchemaEngine.new({ datamodels }, () => {}, bound)
+}
+
+/** One line that says what went wrong. */
+function reasonOf(error) {
+  const message = String(error?.message ?? error)
+  const number = /^External error id#(\d+)\s*$/.exec(message)?.[1]
+  const cause = number && thrown?.consumeError(Number(number))?.error
+  return cause ? String(cause.message || cause) : message
 }
 
 function valuesOf(option) {

@@ -89,18 +89,30 @@ export type Services = {
   close(): Promise<void>
 }
 
-/** Opens the services. Throws a ConfigError when the model catalog is at fault, and what the stores throw when they are away. */
-export async function openServices(config: Config, log: Logger, clock: Clock = systemClock): Promise<Services> {
+/** A request must be answered within ten seconds, also where PostgreSQL never answers. */
+const requestStatementMs = 6_000
+/** For work that no client waits for. */
+export const backgroundStatementMs = 30_000
+
+/**
+ * Opens the services. `statementTimeoutMs` is the longest that a statement may take. Throws a ConfigError when the model catalog
+ * is at fault, and an Error when Redis cannot be reached.
+ */
+export async function openServices(
+  config: Config,
+  log: Logger,
+  clock: Clock = systemClock,
+  statementTimeoutMs = requestStatementMs,
+): Promise<Services> {
   const catalog = catalogOf(config)
-  const db = openDatabase(config.databaseUrl, config.databasePool)
+  const db = openDatabase(config.databaseUrl, { connections: config.databasePool, statementTimeoutMs })
   const bulk = new Bulk(config.databaseUrl)
   const redis = openProducer(config)
   redis.on('error', error => log.warn({ err: error }, 'Redis connection'))
   await ready(redis, 10_000)
   const scripts = loadScripts(redis)
   const accounts = new Accounts({ db, redis, scripts, clock })
-  const heartbeat = (instance: string, atMs: number) => redis.zadd('instances', atMs, instance)
-  const admission = new Admission({ scripts, accounts, heartbeat, clock, log, deadlineMs: deadlineOf(config) })
+  const admission = new Admission({ scripts, accounts, clock, log, deadlineMs: deadlineOf(config) })
   const policies = new Policies(db, redis, config.quotas.testKey)
   const keyWatch = new KeyWatch({ policies, clock, log })
   const health = new Health(redis, clock)

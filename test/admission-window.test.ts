@@ -18,7 +18,7 @@ let db: Database
 test.before(async () => {
   stores = await freshStores()
   redis = new Redis(stores.redisUrl)
-  db = openDatabase(stores.databaseUrl, 1)
+  db = openDatabase(stores.databaseUrl, { connections: 1, statementTimeoutMs: 30_000 })
 })
 test.after.always(async () => {
   redis?.disconnect()
@@ -33,7 +33,6 @@ function gate(clock: TestClock): Admission {
   return new Admission({
     scripts,
     accounts,
-    heartbeat: async () => {},
     clock,
     log: createLog('silent'),
     deadlineMs: 60_000,

@@ -1,10 +1,25 @@
-import test from 'ava'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import test, { type ExecutionContext } from 'ava'
 import { migrate } from '../dev/migrate.ts'
 import type { ErrorCode } from '../shared/base/errors.ts'
+import type { Emulator } from './emulators/emulator.ts'
+import { startOpenAiEmulator } from './emulators/openai.ts'
 import { password, type SignedUp, signUp } from './support/dashboard.ts'
 import { answersError, provisioningKey, validBodies } from './support/edge.ts'
 import { type Account, eventually, type Gateway, startGateway } from './support/gateway.ts'
+import { png } from './support/media-files.ts'
 import { type PrivateServer, privatePostgres, privateRedis } from './support/stack.ts'
+import {
+  frozenPostgres,
+  frozenRedis,
+  fullFolder,
+  readOnlyPostgres,
+  redisTroubles,
+  sql,
+  type Trouble,
+} from './support/trouble.ts'
 
 let postgres: PrivateServer
 let redis: PrivateServer
@@ -12,18 +27,31 @@ let gateway: Gateway
 let account: Account
 let provisioning: string
 let person: SignedUp
+let storage: string
+let upstream: Emulator
 
 test.before(async () => {
-  ;[postgres, redis] = await Promise.all([privatePostgres(), privateRedis()])
+  ;[postgres, redis, upstream] = await Promise.all([privatePostgres(), privateRedis(), startOpenAiEmulator()])
   await migrate(postgres.url)
-  gateway = await startGateway({ databaseUrl: postgres.url, redisUrl: redis.url, drop: async () => {} })
+  storage = await mkdtemp(join(tmpdir(), 'headgate-outage-'))
+  gateway = await startGateway(
+    { databaseUrl: postgres.url, redisUrl: redis.url, drop: async () => {} },
+    {
+      STORAGE_URL: `file:${join(storage, 'files')}`,
+      OPENAI_API_KEY: 'sk-emulated',
+      OPENAI_BASE_URL: `${upstream.url}/v1`,
+      RUNWAY_API_KEY: 'key_1',
+    },
+  )
   account = await gateway.account()
   provisioning = await provisioningKey(gateway, account.organisationId)
   person = await signUp(gateway)
 })
 test.after.always(async () => {
   await gateway?.close()
+  await upstream?.close()
   await Promise.all([postgres?.stop(), redis?.stop()])
+  await rm(storage, { recursive: true, force: true })
 })
 
 const chat = '/v1/chat/completions'
@@ -100,4 +128,118 @@ test.serial('503 for everything served while Redis is away, 200 once it is back'
   await redis.restart()
   await eventually(ready, 'Redis is back')
   t.is((await gateway.fetch(chat, { key: sandbox, body })).status, 200)
+})
+
+type Attempt = () => Promise<Response>
+
+function form(fields: Record<string, string>): FormData {
+  const sent = new FormData()
+  for (const [name, value] of Object.entries(fields)) sent.append(name, value)
+  sent.append('file', new Blob([new Uint8Array(png(300_000))], { type: 'image/png' }), 'a.png')
+  return sent
+}
+
+/** One call of every sort of route: what it needs of the stores differs. */
+function attempts(): Record<string, Attempt> {
+  const { live, test: sandbox } = account
+  const body = validBodies[chat]
+  const prompt = { model: 'runway-gen4.5', prompt: 'A lighthouse', seconds: 5 }
+  const job = { body, completion_window: '1h' }
+  const upload = (path: string, fields: Record<string, string> = {}) =>
+    fetch(gateway.url + path, { method: 'POST', headers: { authorization: `Bearer ${live}` }, body: form(fields) })
+  const { visitor, base } = person
+  const credentials = { email: visitor.email, password }
+  return {
+    readyz: () => gateway.fetch('/readyz'),
+    chat: () => gateway.fetch(chat, { key: live, body }),
+    'sandbox chat': () => gateway.fetch(chat, { key: sandbox, body }),
+    stream: () => gateway.fetch(chat, { key: live, body: { ...body, stream: true } }),
+    'idempotent chat': () =>
+      gateway.fetch(chat, { key: live, body, headers: { 'idempotency-key': crypto.randomUUID() } }),
+    embeddings: () => gateway.fetch('/v1/embeddings', { key: live, body: validBodies['/v1/embeddings'] }),
+    jobs: () => gateway.fetch('/v1/jobs', { key: live, body: job }),
+    'sandbox jobs': () => gateway.fetch('/v1/jobs', { key: sandbox, body: job }),
+    videos: () => gateway.fetch('/v1/videos', { key: live, body: prompt }),
+    'sandbox videos': () => gateway.fetch('/v1/videos', { key: sandbox, body: prompt }),
+    batches: () =>
+      gateway.fetch('/v1/batches', { key: live, body: { endpoint: chat, requests: [{ custom_id: 'a', body }] } }),
+    balance: () => gateway.fetch('/v1/balance', { key: live }),
+    files: () => gateway.fetch('/v1/files', { key: live }),
+    uploads: () => upload('/v1/uploads'),
+    'client secrets': () => gateway.fetch('/v1/realtime/client_secrets', { key: live, body: {} }),
+    'key list': () => gateway.fetch('/api/v1/keys', { key: provisioning }),
+    'key creation': () => gateway.fetch('/api/v1/keys', { key: provisioning, body: { name: 'x' } }),
+    'sign-in': () => visitor.fetch('/dashboard/api/auth/sign-in/email', { body: credentials }),
+    'session look': () => visitor.fetch('/dashboard/api/me'),
+    'dashboard key': () => visitor.fetch(`${base}/keys`, { body: { name: 'x', environment: 'test' } }),
+    'name change': () => visitor.fetch('/dashboard/api/auth/update-user', { body: { name: 'x' } }),
+  }
+}
+
+const answerWithinMs = 10_000
+
+/**
+ * Makes every call while a store is in trouble: each is served or refused with 503 within ten seconds, never a fault of ours. Of
+ * `needed` all are refused. Afterwards everything works again by itself.
+ */
+async function endure(t: ExecutionContext, what: string, trouble: Trouble, needed: string[]): Promise<void> {
+  await trouble.begin()
+  try {
+    const outcomes = await Promise.all(
+      Object.entries(attempts()).map(async ([name, attempt]) => {
+        const startMs = performance.now()
+        const response = await attempt()
+        return { name, response, tookMs: performance.now() - startMs }
+      }),
+    )
+    for (const { name, response, tookMs } of outcomes) {
+      const shown = `${name} while ${what}`
+      t.true(tookMs < answerWithinMs, `${shown}: ${Math.round(tookMs)} ms`)
+      if (response.status < 500 && !needed.includes(name)) await response.body?.cancel()
+      else {
+        t.regex(response.headers.get('retry-after') ?? '', /^[1-9]\d*$/, shown)
+        await answersError(t, response, 'service_unavailable', null, shown)
+      }
+    }
+  } finally {
+    await trouble.end()
+  }
+  await eventually(ready, `the gateway is ready after ${what}`)
+}
+
+const writes = ['chat', 'stream', 'embeddings', 'jobs', 'videos', 'client secrets', 'sign-in']
+
+for (const word of Object.keys(redisTroubles('')))
+  test.serial(`503 and never 500 while Redis says ${word}`, async t => {
+    await endure(t, word, redisTroubles(redis.url)[word]!, ['readyz', ...writes])
+  })
+
+const rows = ['jobs', 'sandbox jobs', 'videos', 'uploads', 'key creation', 'sign-in', 'dashboard key', 'name change']
+
+test.serial('503 and never 500 while PostgreSQL is read-only', async t => {
+  await endure(t, 'read-only', readOnlyPostgres(postgres.url), ['readyz', 'idempotent chat', ...rows])
+})
+
+test.serial('503 within ten seconds while Redis is frozen', async t => {
+  t.timeout(60_000)
+  await endure(t, 'frozen', frozenRedis(redis.url), ['readyz', ...writes])
+})
+
+test.serial('503 within ten seconds while PostgreSQL is frozen', async t => {
+  t.timeout(60_000)
+  await endure(t, 'frozen', frozenPostgres(postgres.url), ['readyz', 'key list', 'session look', ...rows])
+})
+
+test.serial('503 while the disk for files is full', async t => {
+  await endure(t, 'full', fullFolder(join(storage, 'files')), ['uploads'])
+})
+
+test.serial('503 of readyz alone while a migration is missing', async t => {
+  const newest = 'migration_name = (SELECT max(migration_name) FROM _prisma_migrations)'
+  await sql(postgres.url, `UPDATE _prisma_migrations SET finished_at = NULL WHERE ${newest}`)
+  const { metadata } = await answersError(t, await gateway.fetch('/readyz'), 'service_unavailable')
+  t.deepEqual(metadata, { failing: ['postgres'] })
+  t.is((await gateway.fetch(chat, { key: account.test, body: validBodies[chat] })).status, 200)
+  await sql(postgres.url, `UPDATE _prisma_migrations SET finished_at = now() WHERE ${newest}`)
+  t.true(await ready())
 })

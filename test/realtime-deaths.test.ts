@@ -2,6 +2,7 @@ import test from 'ava'
 import { migrate } from '../dev/migrate.ts'
 import { Seats } from '../shared/realtime/seats.ts'
 import { sweepReservations } from '../shared/wallet/upkeep.ts'
+import { passForSweeper } from './support/ageing.ts'
 import { eventually, freshStores, type Process, type Stores, startProcess } from './support/gateway.ts'
 import {
   byMinute,
@@ -120,8 +121,9 @@ test('charged to what was reported when the process is killed: nothing stays res
   await new Seats(redis, { now: () => killedMs + 31_000 }, 1).take({ organisationId, id: 'rt_next' })
   await redis.zrem(`realtime:${organisationId}`, 'rt_next')
   for (let afterMs = 0; afterMs <= 40_000; afterMs += 10_000) {
-    await redis.zadd('instances', killedMs + afterMs, w.services.admission.instance)
-    await sweepReservations(scripts, killedMs + afterMs)
+    await scripts.beat([w.services.admission.instance, 1])
+    await sweepReservations(scripts)
+    await passForSweeper(redis, 10_000)
   }
   t.is(await spentNano(w, account), tokensNano(dear))
 })
@@ -192,7 +194,8 @@ test('101 through a wipe of Redis and the absence of either store; 1013 only whe
   )
   const all = tokensNano(tokens, tokens, tokens, tokens, tokens, dear)
   await chargesOf(w.services, session, 5)
-  await sweepReservations(w.services.scripts, w.clock.now() + 20 * 60_000)
+  await passForSweeper(w.services.redis, 20 * 60_000)
+  await sweepReservations(w.services.scripts)
   w.clock.advance(31_000)
   await w.services.redis.del(`realtime:${account.organisationId}`)
   t.is(await spentNano(w, account), all)

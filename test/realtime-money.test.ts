@@ -5,6 +5,7 @@ import { bookUsage } from '../shared/wallet/ledger.ts'
 import { sweepReservations } from '../shared/wallet/upkeep.ts'
 import type { UsageEvent } from '../shared/wallet/usage-event.ts'
 import { refuse } from './emulators/sessions.ts'
+import { passForSweeper } from './support/ageing.ts'
 import { breaches } from './support/chaos.ts'
 import { eventually, freshStores, type Stores } from './support/gateway.ts'
 import {
@@ -161,14 +162,15 @@ test('101 for an hour of silence: the reservation is renewed in time, is never c
   const w = await world(undefined, ownStores)
   const account = await w.gateway.account()
   const session = await talk(w, account.live)
-  const { redis, scripts, clock } = w.services
+  const { redis, scripts } = w.services
   const member = async () => (await redis.zrange(`reservations:${w.services.admission.instance}`, '0', '-1')).join()
   for (let minutes = 0; minutes < 24; minutes += 4) {
     const before = await member()
     w.clock.advance(4 * 60_000)
     await eventually(async () => ![before, ''].includes(await member()), 'it is renewed')
-    await redis.zadd('instances', clock.now(), w.services.admission.instance)
-    t.is(await sweepReservations(scripts, clock.now()), 0, 'not forgotten')
+    await passForSweeper(redis, 4 * 60_000)
+    await scripts.beat([w.services.admission.instance, 1])
+    t.is(await sweepReservations(scripts), 0, 'not forgotten')
     await eventually(async () => (await reservedNano(w.services, account)) === stretchNano[byToken], 'one is left')
   }
   await session.leave()

@@ -1,8 +1,9 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import test from 'ava'
 import { Redis } from 'ioredis'
@@ -10,7 +11,7 @@ import pg from 'pg'
 import { dieWithParent } from '../dev/daemon.ts'
 import { startPostgres } from '../dev/postgres.ts'
 import { startRedis } from '../dev/redis.ts'
-import { freshDatabase, freshRedis, privatePostgres, privateRedis, redisBinaryDir } from './support/stack.ts'
+import { freshDatabase, freshRedis, inherited, privatePostgres, privateRedis, redisBinaryDir } from './support/stack.ts'
 
 async function query(connectionString: string, statement: string): Promise<unknown[]> {
   const client = new pg.Client({ connectionString })
@@ -155,4 +156,45 @@ test("started again: a lock file that names someone else's process does not stop
   const second = await startPostgres({ dataDir })
   t.teardown(second.stop)
   t.deepEqual(await query(second.url, 'SELECT 1'), [1])
+})
+
+/** Runs `prisma migrate deploy` as a deployment does. */
+async function deploy(url: string): Promise<{ code: number | null; output: string }> {
+  const command = join(import.meta.dirname, '../node_modules/prisma/build/index.js')
+  const PATH = `${dirname(process.execPath)}:${inherited.PATH}`
+  const child = spawn(process.execPath, [command, 'migrate', 'deploy'], {
+    cwd: join(import.meta.dirname, '..'),
+    env: { ...inherited, PATH, DATABASE_URL: url },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  dieWithParent(child, 'SIGKILL')
+  let output = ''
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', part => (output += part))
+  await once(child, 'close')
+  return { code: child.exitCode, output }
+}
+
+test('refused: a migration that cannot reach its database ends with 1 and says why', async t => {
+  t.timeout(120_000)
+  const database = await freshDatabase()
+  t.teardown(database.drop)
+  const silent = createServer(() => {}).listen(0, '127.0.0.1')
+  await once(silent, 'listening')
+  t.teardown(() => silent.close())
+  const missing = new URL(database.url)
+  missing.pathname = '/nobody_made_this'
+  const stranger = new URL(database.url)
+  stranger.password = 'guess'
+  const cases: [url: string, reason: RegExp][] = [
+    ['postgresql://x@127.0.0.1:1/x', /Can't reach database server at `127\.0\.0\.1:1`/],
+    [missing.href, /`?nobody_made_this`? does not exist/],
+    [stranger.href, /[Aa]uthentication failed/],
+    [`postgresql://x@127.0.0.1:${(silent.address() as AddressInfo).port}/x`, /connection timeout/],
+  ]
+  for (const [url, reason] of cases) {
+    const { code, output } = await deploy(url)
+    t.is(code, 1, output)
+    t.regex(output, reason)
+    t.notRegex(output, /guess/)
+  }
 })

@@ -1,8 +1,10 @@
 import { ConfigError, configOrExit, printFaults } from '../shared/base/config.ts'
+import { systemClock } from '../shared/base/time.ts'
 import { createLog, dieLoudly } from '../shared/io/log.ts'
 import { openWaiter } from '../shared/io/redis.ts'
+import { startPatiently } from '../shared/io/retry.ts'
 import { openQueue, scheduleRepeating } from '../shared/jobs/queues.ts'
-import { openServices } from '../shared/services.ts'
+import { backgroundStatementMs, openServices } from '../shared/services.ts'
 import { delayedProcessor } from './async.ts'
 import { batchProcessor } from './batches.ts'
 import { emails } from './emails.ts'
@@ -25,20 +27,20 @@ dieLoudly(log)
 const flushing = setInterval(() => log.flush(), 1_000)
 
 try {
-  const services = await openServices(config, log)
+  const services = await openServices(config, log, systemClock, backgroundStatementMs)
   const blocking = openWaiter(config)
   const waiting = openWaiter(config)
   for (const redis of [blocking, waiting]) redis.on('error', error => log.warn({ err: error }, 'Redis connection'))
   // The tables of this month must be there before the first event is booked.
-  await maintenance('partitions', null, services)
+  await startPatiently(() => maintenance('partitions', null, services))
   // What this process reserves is given back should it die.
-  await services.admission.start()
+  await startPatiently(() => services.admission.start())
   await services.health.start()
   const ledger = new LedgerWorker(services, blocking)
   ledger.start()
   const repeating = (['maintenance', 'emails'] as const).map(name => ({ name, queue: openQueue(name, waiting) }))
   const schedule = () => Promise.all(repeating.map(({ name, queue }) => scheduleRepeating(queue, name)))
-  await schedule()
+  await startPatiently(schedule)
   const rescheduling = setInterval(() => {
     const failed = (error: unknown) => log.warn({ err: error }, 'cannot look after the repeating jobs')
     if (waiting.status === 'ready') schedule().catch(failed)
@@ -54,6 +56,8 @@ try {
     { queue: 'webhooks', processor: (_name, id) => deliveries.attempt(id as string) },
   ]
   const workers = works.map(work => runQueue(work, services, waiting))
+  // A worker whose connection failed to open never takes a job: this process must not look healthy then.
+  await startPatiently(() => Promise.all(workers.map(worker => worker.waitUntilReady())))
   const watch = new WatchLoop(services)
   watch.start()
   log.info('working')

@@ -12,8 +12,8 @@ import { expireIdempotencyKeys, reconcile, reconcileHolds, sweepReservations } f
 import { done, type Outcome } from './run.ts'
 
 const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
-  async sweep({ scripts, clock, log }) {
-    const released = await sweepReservations(scripts, clock.now())
+  async sweep({ scripts, log }) {
+    const released = await sweepReservations(scripts)
     if (released > 0) log.warn({ released }, 'reservations given back')
   },
   async reconcile({ db, redis, scripts, clock, log }) {

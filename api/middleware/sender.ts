@@ -33,6 +33,8 @@ export function discard(request: IncomingMessage): void {
     bytes += part.length
     if (bytes > mostDiscardedBytes) request.destroy()
   })
+  // A request that was piped before is paused: its connection would take no other request.
+  request.resume()
 }
 
 function tooSlow(): GatewayError {

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { GatewayError } from '../../shared/base/errors.ts'
 import { endpoint } from '../endpoint.ts'
+import { checkReadiness } from '../readiness.ts'
 
 const shared = { method: 'get', tag: 'Service', access: 'public' } as const
 const status = z.strictObject({ status: z.literal('ok') })
@@ -13,27 +13,20 @@ export const health = endpoint({
   handle: () => ({ status: 'ok' }),
 })
 
-const patienceMs = 2_000
-
 export const readiness = endpoint({
   ...shared,
   path: '/readyz',
   summary: 'Can requests be served',
-  answers: { 200: { description: 'Redis, Postgres and the storage answer.', schema: status } },
+  answers: {
+    200: {
+      description:
+        'Redis takes writes, the queues answer, PostgreSQL takes writes and has the schema of this version, and the storage answers.',
+      schema: status,
+    },
+  },
   errors: ['service_unavailable'],
   async handle({ services }) {
-    const checks = Promise.all([services.redis.ping(), services.db.$queryRaw`SELECT 1`, services.blobs.check()])
-    const late = new Promise((_, reject) => {
-      setTimeout(() => reject(new Error('no answer in time')), patienceMs).unref()
-    })
-    try {
-      await Promise.race([checks, late])
-      return { status: 'ok' }
-    } catch (cause) {
-      throw new GatewayError('service_unavailable', 'Redis, Postgres or the storage does not answer.', {
-        headers: { 'retry-after': '1' },
-        cause,
-      })
-    }
+    await checkReadiness(services)
+    return { status: 'ok' }
   },
 })

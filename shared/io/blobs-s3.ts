@@ -12,13 +12,18 @@ import { GatewayError } from '../base/errors.ts'
 import type { Clock } from '../base/time.ts'
 import type { Blobs, ByteRange } from './blobs.ts'
 import { inline } from './disposition.ts'
+import { StorageError } from './outage.ts'
 
 const defaultRegion = 'us-east-1'
 /** S3 takes no longer lives. */
 const longestLifeMs = 7 * 24 * 3_600_000
 const bufferBytes = 64 * 1024
 const removedAtOnce = 1_000
-const askTimeoutMs = 10_000
+const connectTimeoutMs = 3_000
+/** How long a server may take or send nothing. A large object may be put together for seconds after its last byte. */
+const silenceMs = 8_000
+/** Of everything but the transfer of bytes, with what the SDK repeats. */
+const askTimeoutMs = 8_000
 
 /**
  * Blobs in a bucket of S3 or of a server that speaks its protocol. A body goes through a temporary file: its length is known
@@ -42,6 +47,7 @@ export class S3Blobs implements Blobs {
     this.#client = new s3.S3Client({
       region: searchParams.get('region') ?? defaultRegion,
       forcePathStyle: searchParams.get('path_style') === 'true',
+      requestHandler: { connectionTimeout: connectTimeoutMs, socketTimeout: silenceMs },
       requestChecksumCalculation: 'WHEN_REQUIRED',
       responseChecksumValidation: 'WHEN_REQUIRED',
       // It would warn on standard error of what is thrown as well.
@@ -62,14 +68,13 @@ export class S3Blobs implements Blobs {
       const file = createWriteStream(path, { highWaterMark: bufferBytes, mode: 0o600 })
       await pipeline(body, file)
       const bytes = file.bytesWritten
-      await this.#client.send(
-        new s3.PutObjectCommand({
-          ...this.#object(key),
-          Body: createReadStream(path, { highWaterMark: bufferBytes }),
-          ContentLength: bytes,
-          ContentType: contentType,
-        }),
-      )
+      const put = new s3.PutObjectCommand({
+        ...this.#object(key),
+        Body: createReadStream(path, { highWaterMark: bufferBytes }),
+        ContentLength: bytes,
+        ContentType: contentType,
+      })
+      await this.#client.send(put).catch(fail)
       return bytes
     } finally {
       await rm(path, { force: true })
@@ -78,16 +83,15 @@ export class S3Blobs implements Blobs {
 
   async read(key: string, range?: ByteRange): Promise<{ stream: Readable; bytes: number } | null> {
     try {
-      const answer = await this.#client.send(
-        new s3.GetObjectCommand({
-          ...this.#object(key),
-          ...(range && { Range: `bytes=${range.start}-${range.end}` }),
-        }),
-      )
+      const get = new s3.GetObjectCommand({
+        ...this.#object(key),
+        ...(range && { Range: `bytes=${range.start}-${range.end}` }),
+      })
+      const answer = await this.#ask(abortSignal => this.#client.send(get, { abortSignal }))
       const whole = Number(answer.ContentRange?.split('/')[1] ?? answer.ContentLength)
       return { stream: answer.Body as Readable, bytes: whole }
     } catch (error) {
-      if (error instanceof s3.NoSuchKey) return null
+      if (error instanceof StorageError && error.cause instanceof s3.NoSuchKey) return null
       throw error
     }
   }
@@ -95,10 +99,9 @@ export class S3Blobs implements Blobs {
   async remove(keys: readonly string[]): Promise<void> {
     for (let from = 0; from < keys.length; from += removedAtOnce) {
       const Objects = keys.slice(from, from + removedAtOnce).map(key => ({ Key: this.#prefix + key }))
-      const { Errors = [] } = await this.#client.send(
-        new s3.DeleteObjectsCommand({ Bucket: this.#bucket, Delete: { Objects, Quiet: true } }),
-      )
-      if (Errors[0]) throw new Error(`storage did not remove ${Errors.length} blobs: ${Errors[0].Code}`)
+      const remove = new s3.DeleteObjectsCommand({ Bucket: this.#bucket, Delete: { Objects, Quiet: true } })
+      const { Errors = [] } = await this.#ask(abortSignal => this.#client.send(remove, { abortSignal }))
+      if (Errors[0]) throw new StorageError(`storage did not remove ${Errors.length} blobs: ${Errors[0].Code}`)
     }
   }
 
@@ -129,7 +132,8 @@ export class S3Blobs implements Blobs {
   }
 
   async check(): Promise<void> {
-    await this.#client.send(new s3.HeadBucketCommand({ Bucket: this.#bucket }))
+    const head = new s3.HeadBucketCommand({ Bucket: this.#bucket })
+    await this.#ask(abortSignal => this.#client.send(head, { abortSignal }))
   }
 
   close(): void {
@@ -139,13 +143,32 @@ export class S3Blobs implements Blobs {
   /** Only S3 itself can tell whether an address of its own is good: it is asked for one byte. */
   async #opens(url: string): Promise<boolean> {
     const signal = AbortSignal.timeout(askTimeoutMs)
-    const { statusCode, body } = await request(url, { headers: { range: 'bytes=0-0' }, signal })
+    const { statusCode, body } = await request(url, { headers: { range: 'bytes=0-0' }, signal }).catch(fail)
     await body.dump()
-    if (statusCode >= 500) throw new Error(`storage answered with status ${statusCode}`)
+    if (statusCode >= 500) throw new StorageError(`storage answered with status ${statusCode}`)
     return statusCode === 200 || statusCode === 206
+  }
+
+  /** Asks until the head of the answer is there. Throws a StorageError with what the storage said. */
+  async #ask<T>(send: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    // Aborted by a timer of its own: the signal must not end the transfer of the body that follows.
+    const asking = new AbortController()
+    const timer = setTimeout(() => asking.abort(), askTimeoutMs)
+    try {
+      return await send(asking.signal)
+    } catch (error) {
+      return fail(error)
+    } finally {
+      clearTimeout(timer)
+    }
   }
 
   #object(key: string) {
     return { Bucket: this.#bucket, Key: this.#prefix + key }
   }
+}
+
+/** Names, codes and statuses of what a storage may say differ from server to server: all of it is an outage. */
+function fail(cause: unknown): never {
+  throw new StorageError(`storage failed: ${cause instanceof Error ? cause.message : cause}`, { cause })
 }

@@ -1,36 +1,28 @@
-import pg from 'pg'
+import type { Pool } from 'pg'
 import type { Prisma } from '../generated/prisma/client.ts'
+import { openPool } from './postgres.ts'
 
 /** Runs one statement of a transaction; gives its rows. */
 export type RunSql = <Row extends object = object>(sql: Prisma.Sql) => Promise<Row[]>
 
-const mostConnections = 4
+const maxConnections = 4
+/** Texts of megabytes take their time. */
+const statementTimeoutMs = 30_000
 
 /**
  * Postgres without Prisma between, for statements whose texts have megabytes: Prisma would take each apart and put it
  * together again. A few connections of its own, opened when they are used.
  */
 export class Bulk {
-  readonly #pool: pg.Pool
+  readonly #pool: Pool
 
   constructor(url: string) {
-    this.#pool = new pg.Pool({
-      connectionString: url,
-      max: mostConnections,
-      connectionTimeoutMillis: 5_000,
-      idleTimeoutMillis: 30_000,
-      statement_timeout: 30_000,
-      // A connection that fell silent would else be waited for until the process ends.
-      query_timeout: 40_000,
-    })
-    this.#pool.on('error', ignore) // An idle connection that broke is replaced.
+    this.#pool = openPool(url, { connections: maxConnections, statementTimeoutMs })
   }
 
   /** Runs a transaction: all of it or nothing. Throws what Postgres says; when that is nothing, it may have happened. */
   async transaction<T>(work: (run: RunSql) => Promise<T>): Promise<T> {
     const client = await this.#pool.connect()
-    // Whatever breaks the connection fails the statement under way, too.
-    client.on('error', ignore)
     let broken = false
     try {
       await client.query('BEGIN')
@@ -44,7 +36,6 @@ export class Bulk {
       })
       throw error
     } finally {
-      client.off('error', ignore)
       client.release(broken)
     }
   }
@@ -53,5 +44,3 @@ export class Bulk {
     return this.#pool.end()
   }
 }
-
-function ignore(): void {}

@@ -1,19 +1,15 @@
 import { PrismaPg } from '@prisma/adapter-pg'
 import { PrismaClient } from '../generated/prisma/client.ts'
+import { sqlStateOf } from './outage.ts'
+import { openPool, type PoolOptions } from './postgres.ts'
 
 export type Database = PrismaClient
 /** A database handle inside or outside a transaction. */
 export type Connection = Omit<PrismaClient, '$connect' | '$disconnect' | '$on' | '$transaction' | '$extends'>
 
-/** A Prisma client over a pool of at most `connections` connections. */
-export function openDatabase(url: string, connections: number): Database {
-  const adapter = new PrismaPg({
-    connectionString: url,
-    max: connections,
-    connectionTimeoutMillis: 5_000,
-    idleTimeoutMillis: 30_000,
-    statement_timeout: 30_000,
-  })
+/** A Prisma client over a pool of connections. */
+export function openDatabase(url: string, options: PoolOptions): Database {
+  const adapter = new PrismaPg(openPool(url, options), { disposeExternalPool: true })
   return new PrismaClient({ adapter, transactionOptions: { maxWait: 5_000, timeout: 15_000 } })
 }
 
@@ -24,6 +20,5 @@ export function isUniqueViolation(error: unknown): boolean {
 
 /** True when Postgres gave a statement up because it took longer than it was given. */
 export function isStatementTimeout(error: unknown): boolean {
-  const { meta } = (error ?? {}) as { meta?: { driverAdapterError?: { cause?: { originalCode?: string } } } }
-  return meta?.driverAdapterError?.cause?.originalCode === '57014'
+  return sqlStateOf(error) === '57014'
 }

@@ -1,26 +1,125 @@
 import { GatewayError } from '../base/errors.ts'
 
-/** Prisma's codes for a database that cannot be reached, is too slow to be reached, or hung up. */
-const prismaCodes = new Set(['P1001', 'P1002', 'P1008', 'P1017', 'P2024', 'P2037'])
-const networkCodes = new Set([
+/**
+ * Errors by which a store says that it is away, read-only, full, or busy with itself. Everything else an error may be is a
+ * fault of the request or of our code. One table, because every route must tell the two apart in the same way.
+ */
+
+/** Classes and codes of PostgreSQL (SQLSTATE): https://www.postgresql.org/docs/current/errcodes-appendix.html */
+const sqlStates = new RegExp(
+  `^(?:${[
+    '08...', // connection exceptions
+    '53...', // insufficient resources: disk full, out of memory, too many connections
+    '57P0.', // shut down, crashed, starting up, database dropped, idle too long
+    '58...', // system errors: I/O, missing files
+    '28...', // our credentials are refused
+    '3D000', // the database does not exist
+    '25006', // read-only: a replica, or `default_transaction_read_only`
+    '25P0[34]', // a transaction was idle, or lasted, too long
+    '57014', // the statement took longer than it was given
+    '55P03', // a lock was not to be had
+    '40001', // serialization failure
+    '40P01', // deadlock
+  ].join('|')})$`,
+)
+
+/** Codes of Prisma (https://www.prisma.io/docs/orm/reference/error-reference) that mean the same without an SQLSTATE. */
+const prismaCodes = new Set([
+  'P1000', // our credentials are refused
+  'P1001', // unreachable
+  'P1002', // reached, but timed out
+  'P1003', // the database does not exist
+  'P1008', // timed out
+  'P1010', // access denied
+  'P1011', // TLS failed
+  'P1017', // the server closed the connection
+  'P2024', // no connection of the pool in time
+  'P2028', // no transaction in time, or it lasted too long
+  'P2034', // write conflict or deadlock
+  'P2037', // too many connections
+])
+
+/** Of sockets and of the file system that holds files. */
+const systemCodes = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
+  'ECONNABORTED',
   'EPIPE',
   'ETIMEDOUT',
   'ENOTFOUND',
   'EAI_AGAIN',
   'EHOSTUNREACH',
+  'ENETUNREACH',
+  'EACCES',
+  'EPERM',
+  'ENOSPC',
+  'EDQUOT',
+  'EROFS',
+  'EMFILE',
+  'ENFILE',
+  'EIO',
+  'ESTALE',
 ])
-/** What ioredis and pg say in words only. */
-const words =
-  /^(Connection is closed|Stream isn't writeable|Command timed out|LOADING |Connection terminated|timeout exceeded when trying to connect)/
 
-/** True for an error that says Redis or Postgres is away, not that the request or the code is at fault. */
+/** First words of Redis' error replies. Of a script's command, older servers put them behind the script's place. */
+const redisReplies = [
+  'READONLY', // a replica: its primary is another server by now
+  'NOREPLICAS', // too few replicas are in reach for a write
+  'MISCONF', // snapshots fail, so writes are refused
+  'OOM', // maxmemory is reached
+  'EXECABORT', // a transaction of which a command was refused
+  'LOADING',
+  'BUSY', // a script runs too long
+  'CLUSTERDOWN',
+  'MASTERDOWN',
+  'TRYAGAIN',
+  'MOVED',
+  'ASK',
+  'CROSSSLOT',
+  'UNBLOCKED', // the server became a replica while it was waited for
+  'NOAUTH',
+  'WRONGPASS',
+  'NOPERM',
+]
+const words = new RegExp(
+  [
+    `^(?:.*@user_script[^-]*-)?(?:${redisReplies.join('|')})\\b`,
+    '^(?:ERR )?Script attempted to access a non local key', // Redis Cluster
+    // What ioredis and BullMQ say in words only.
+    '^Connection is closed',
+    "^Stream isn't writeable",
+    '^Command timed out',
+    '^Blocking command timed out',
+    '^Socket timeout',
+    '^Command aborted due to connection close',
+    '^All sentinels are unreachable',
+    // What pg says in words only.
+    '^Connection terminated',
+    '^timeout exceeded when trying to connect',
+    '^Query read timeout',
+    '^Client (?:has encountered a connection error|was closed) and is not queryable',
+  ].join('|'),
+)
+
+/** What the storage of files refused or left unanswered, where that has no code of its own. */
+export class StorageError extends Error {
+  override name = 'StorageError'
+}
+
+/** True for an error that says a store is away, read-only, full or too slow, not that the request or the code is at fault. */
 export function isOutage(error: unknown): boolean {
   if (!(error instanceof Error)) return false
-  const { code } = error as { code?: unknown }
-  if (typeof code === 'string' && (prismaCodes.has(code) || networkCodes.has(code))) return true
-  return error.name === 'MaxRetriesPerRequestError' || words.test(error.message)
+  if (error instanceof StorageError || error.name === 'MaxRetriesPerRequestError') return true
+  const { code, errorCode } = error as { code?: unknown; errorCode?: unknown }
+  const known = [code, errorCode, sqlStateOf(error)].filter(it => typeof it === 'string')
+  if (known.some(it => prismaCodes.has(it) || systemCodes.has(it) || sqlStates.test(it))) return true
+  return words.test(error.message)
+}
+
+/** The SQLSTATE of a refusal of PostgreSQL that Prisma has wrapped. */
+export function sqlStateOf(error: unknown): string | undefined {
+  const { meta } = (error ?? {}) as { meta?: { driverAdapterError?: { cause?: { originalCode?: string } } } }
+  return meta?.driverAdapterError?.cause?.originalCode
 }
 
 /** 503: a store is away. */

@@ -1,4 +1,4 @@
-import type { Redis } from '../io/redis.ts'
+import { openSubscriber, type Redis } from '../io/redis.ts'
 
 const channel = 'jobs:over'
 
@@ -37,13 +37,10 @@ export class Endings {
 
   #listen(): void {
     if (this.#listening) return
-    const listening = this.#redis.duplicate({ enableOfflineQueue: true, maxRetriesPerRequest: null })
-    listening.on('error', () => {}) // It reconnects by itself, and waits look for themselves meanwhile.
-    listening.on('message', (_channel, id) => {
+    // Waits look for themselves while it is broken.
+    this.#listening = openSubscriber(this.#redis, channel, id => {
       for (const wake of this.#waiting.get(id) ?? []) wake()
     })
-    listening.subscribe(channel).catch(() => {})
-    this.#listening = listening
   }
 
   #announcement(id: string, deadline: AbortSignal): Promise<void> {

@@ -63,9 +63,12 @@ export const queues = {
 export type QueueName = keyof typeof queues
 export type MaintenanceTask = keyof (typeof queues)['maintenance']['repeat']
 
-/** Opens a queue to add to. Close it when done. */
+/**
+ * Opens a queue to add to. Close it when done. The version of Redis is not asked for: BullMQ would keep a failure of that one
+ * question for as long as the process lives and add nothing any more.
+ */
 export function openQueue(name: QueueName, connection: Redis): Queue {
-  return new Queue(name, { connection, defaultJobOptions: queues[name].job })
+  return new Queue(name, { connection, defaultJobOptions: queues[name].job, skipVersionCheck: true })
 }
 
 export type Queues = Record<QueueName, Queue>

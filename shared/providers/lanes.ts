@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { Clock } from '../base/time.ts'
-import type { Redis } from '../io/redis.ts'
+import { openSubscriber, type Redis } from '../io/redis.ts'
 import { Lane, type Slot, type Turn } from './lane.ts'
 import { type Answer, leaseMs, longestPauseMs, pauseMs, type Tidings } from './share.ts'
 
@@ -72,10 +72,7 @@ export class Lanes {
   /** Cuts and pauses are announced; what is lost, the next exchange tells. */
   #listen(): void {
     if (this.#listening) return
-    const listening = this.#options.redis.duplicate()
-    listening.on('error', () => {}) // It reconnects by itself.
-    listening.on('ready', () => listening.subscribe(channel).catch(() => {}))
-    listening.on('message', (_channel, provider) => this.#lanes.get(provider)?.heard())
-    this.#listening = listening
+    const heard = (provider: string) => this.#lanes.get(provider)?.heard()
+    this.#listening = openSubscriber(this.#options.redis, channel, heard)
   }
 }

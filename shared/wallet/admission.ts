@@ -92,7 +92,6 @@ export class Admission {
   readonly instance = `${hostname()}-${process.pid}-${newId('req').slice(4, 16)}`
   readonly #scripts: Scripts
   readonly #accounts: Accounts
-  readonly #heartbeat: (instance: string, atMs: number) => Promise<unknown>
   readonly #clock: Clock
   readonly #log: Logger
   readonly #deadlineMs: number
@@ -105,7 +104,6 @@ export class Admission {
   constructor(options: {
     scripts: Scripts
     accounts: Accounts
-    heartbeat(instance: string, atMs: number): Promise<unknown>
     clock: Clock
     log: Logger
     /** Longer than any request may take: a reservation this old has been forgotten. */
@@ -113,7 +111,6 @@ export class Admission {
   }) {
     this.#scripts = options.scripts
     this.#accounts = options.accounts
-    this.#heartbeat = options.heartbeat
     this.#clock = options.clock
     this.#log = options.log
     this.#deadlineMs = options.deadlineMs
@@ -122,7 +119,7 @@ export class Admission {
 
   /** Registers this process, so that its reservations are given back should it die. */
   async start(): Promise<void> {
-    const beat = () => this.#heartbeat(this.instance, this.#clock.now())
+    const beat = () => this.#scripts.beat([this.instance, 1])
     await beat()
     this.#beating = setInterval(() => void beat().catch(() => {}), heartbeatMs)
     this.#beating.unref()
@@ -134,7 +131,7 @@ export class Admission {
     for (let waitedMs = 0; this.#open.size > 0 && waitedMs < goodbyeMs; waitedMs += goodbyePollMs)
       await sleep(goodbyePollMs)
     await this.#settlements.close()
-    await this.#heartbeat(this.instance, 0).catch(() => {})
+    await this.#scripts.beat([this.instance, 0]).catch(() => {})
   }
 
   /**
@@ -226,7 +223,7 @@ export class Admission {
     this.#arrivals = this.#arrivals.slice(admitAtMost)
     if (this.#arrivals.length > 0) setImmediate(() => void this.#admitAll())
     const now = this.#clock.now()
-    const args: (string | number)[] = [now, this.instance, now + this.#deadlineMs, mostBacklog]
+    const args: (string | number)[] = [now, this.instance, this.#deadlineMs, mostBacklog]
     for (const { spender: s, fresh, id, month, bound: b } of arrivals) {
       args.push(
         s.hash,

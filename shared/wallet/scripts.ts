@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { Redis } from '../io/redis.ts'
 
-const names = ['admit', 'settle', 'post', 'sweep', 'hold'] as const
+const names = ['admit', 'settle', 'post', 'sweep', 'hold', 'beat'] as const
 export type Scripts = Record<(typeof names)[number], (args: (string | number)[]) => Promise<unknown>>
 
 /** Stands between packed arguments; no id, number or JSON text has it. */

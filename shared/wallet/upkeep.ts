@@ -10,10 +10,10 @@ const releasedPerCall = 1_000
 const mostCalls = 1_000
 
 /** Gives back the reservations of processes that died and of requests that outlived every time-out. Answers how many. */
-export async function sweepReservations(scripts: Scripts, nowMs: number): Promise<number> {
+export async function sweepReservations(scripts: Scripts): Promise<number> {
   let released = 0
   for (let call = 0; call < mostCalls; call++) {
-    const count = Number(await scripts.sweep([nowMs, deadAfterMs, releasedPerCall]))
+    const count = Number(await scripts.sweep([deadAfterMs, releasedPerCall]))
     released += count
     if (count < releasedPerCall) break
   }

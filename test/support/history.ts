@@ -11,6 +11,7 @@ import { parseEvent, postUsage, type StreamedEvent } from '../../shared/wallet/l
 import { loadScripts, type Scripts } from '../../shared/wallet/scripts.ts'
 import { sweepReservations } from '../../shared/wallet/upkeep.ts'
 import type { UsageEvent } from '../../shared/wallet/usage-event.ts'
+import { passForSweeper } from './ageing.ts'
 import type { Stores } from './gateway.ts'
 import { testClock } from './money.ts'
 
@@ -87,11 +88,9 @@ export class Process {
     }
     const scripts = { ...world.scripts, admit: lossy('admit'), settle: lossy('settle'), hold: lossy('hold') }
     const { accounts, clock } = world
-    const heartbeat = async () => {}
     this.admission = new Admission({
       scripts,
       accounts,
-      heartbeat,
       clock,
       log: createLog('silent'),
       deadlineMs: 400 * 86_400_000,
@@ -113,7 +112,7 @@ export class World {
 
   constructor(stores: Stores) {
     this.redis = new Redis(stores.redisUrl)
-    this.db = openDatabase(stores.databaseUrl, 3)
+    this.db = openDatabase(stores.databaseUrl, { connections: 3, statementTimeoutMs: 30_000 })
     this.bulk = new Bulk(stores.databaseUrl)
     this.scripts = loadScripts(this.redis)
     this.accounts = new Accounts({ db: this.db, redis: this.redis, scripts: this.scripts, clock: this.clock })
@@ -216,10 +215,10 @@ export class World {
   /** Twenty-five seconds in which the living processes beat and the sweeper sweeps. */
   async sweep(): Promise<void> {
     for (let round = 0; round < 5; round++) {
-      for (const { admission } of this.processes)
-        await this.redis.zadd('instances', this.clock.now(), admission.instance)
-      await sweepReservations(this.scripts, this.clock.now())
+      for (const { admission } of this.processes) await this.scripts.beat([admission.instance, 1])
+      await sweepReservations(this.scripts)
       this.clock.advance(5_000)
+      await passForSweeper(this.redis, 5_000)
     }
     this.truth.open = this.truth.open.filter(({ process }) => this.processes.includes(process))
   }

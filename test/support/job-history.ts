@@ -13,6 +13,7 @@ import { passOn } from '../../shared/media/take-on.ts'
 import type { Services } from '../../shared/services.ts'
 import type { Spender, Ticket } from '../../shared/wallet/admission.ts'
 import { reconcile, reconcileHolds, sweepReservations } from '../../shared/wallet/upkeep.ts'
+import { passForSweeper } from './ageing.ts'
 import type { Stores } from './gateway.ts'
 import { type Process, sum, World } from './history.ts'
 
@@ -197,11 +198,12 @@ export class JobWorld {
   async pass(): Promise<void> {
     const { processes, redis, scripts, clock } = this.world
     for (let round = 0; round < 5; round++) {
-      for (const { admission } of processes) await redis.zadd('instances', clock.now(), admission.instance)
+      for (const { admission } of processes) await scripts.beat([admission.instance, 1])
       if (round % 2 === 0) await this.keepHouse()
       if (round === 2) await this.settleDebts()
-      await sweepReservations(scripts, clock.now())
+      await sweepReservations(scripts)
       clock.advance(5_000)
+      await passForSweeper(redis, 5_000)
     }
     await this.keepHouse()
   }

@@ -124,8 +124,10 @@ async function ledgerLag({ redis }: Services): Promise<SystemAnswer['ledger']> {
   return { waiting, oldest_at: oldestMs ? new Date(oldestMs).toISOString() : null, refused }
 }
 
-async function liveInstances({ redis, clock }: Services): Promise<SystemAnswer['instances']> {
-  const range = [clock.now() - aliveMs, '+inf'] as const
+async function liveInstances({ redis }: Services): Promise<SystemAnswer['instances']> {
+  // Heartbeats are in Redis' own time.
+  const [seconds] = await redis.time()
+  const range = [Number(seconds) * 1_000 - aliveMs, '+inf'] as const
   const found = await redis.zrangebyscore('instances', ...range, 'WITHSCORES', 'LIMIT', 0, mostInstances)
   return Array.from({ length: found.length / 2 }, (_, i) => ({
     id: found[2 * i]!,

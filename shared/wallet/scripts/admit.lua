@@ -1,5 +1,5 @@
 -- Admits every request that arrived in one event-loop turn: key version, rpm and tpm, wallet, monthly cap; reserves.
--- ARGV: now_ms, instance, deadline_ms, backlog_limit, then 18 per request:
+-- ARGV: now_ms, instance, longest_ms a request may take, backlog_limit, then 18 per request:
 --   1 hash  2 version  3 fresh ('' | generation token under which the policy was just read from Postgres)  4 key id
 --   5 organisation  6 expires_ms ('')  7 rpm (0 = none)  8 tpm (0 = none)  9 cap nano ('')  10 spends money (0|1)
 --   11 month  12 request id  13 estimated tokens  14 fixed nano  15 pico per output token  16 wanted output tokens
@@ -7,8 +7,12 @@
 -- Returns one array per request, its first element the verdict.
 -- Sliding window over two calendar minutes: used = previous · (rest of this minute) + current.
 local call = redis.call
-local now, instance, deadline = tonumber(ARGV[1]), ARGV[2], ARGV[3]
+local now, instance = tonumber(ARGV[1]), ARGV[2]
 local int = function(x) return string.format('%.0f', x) end
+-- What the sweeper compares is Redis' own time, never that of a process: their clocks may differ.
+local time = call('TIME')
+local redis_now = time[1] * 1000 + math.floor(time[2] / 1000)
+local deadline = int(redis_now + tonumber(ARGV[3]))
 -- What rounding in the last digit may add to a sum that is exactly at its limit.
 local speck = 1e-6
 
@@ -151,7 +155,7 @@ local function admit(a)
       call('HINCRBY', spend, 'reserved', int(reserve))
       call('ZADD', 'reservations:' .. instance, deadline, id .. '|' .. org .. '|' .. key .. '|' .. month .. '|' .. int(reserve))
       -- Known even before its next heartbeat, should Redis have been wiped: the sweeper must find what it reserved.
-      call('ZADD', 'instances', 'NX', now, instance)
+      call('ZADD', 'instances', 'NX', int(redis_now), instance)
     end
   end
   if not w then return { 'ok', int(want), int(reserve), clamped, int(tokens), 0 } end

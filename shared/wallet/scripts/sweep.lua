@@ -1,14 +1,18 @@
 -- Gives back reservations nobody will settle: those of processes that said goodbye or stopped beating, and those past
 -- their deadline. Silence counts only while somebody watched: after a time without sweeps (Redis or every worker was
 -- away) the processes get that long again to be heard.
--- ARGV: now_ms, silence_ms after which a process is taken for dead, most reservations to release in this call.
+-- All times are Redis' own, so that clocks of processes which differ release nothing that is in use.
+-- ARGV: silence_ms after which a process is taken for dead, most reservations to release in this call.
 -- Returns the number released.
 local call = redis.call
-local now, silence, limit, released = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), 0
+local time = call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now_text = string.format('%.0f', now)
+local silence, limit, released = tonumber(ARGV[1]), tonumber(ARGV[2]), 0
 local watch = call('HMGET', 'sweeper', 'last', 'since')
 local last, since = tonumber(watch[1]) or 0, tonumber(watch[2]) or now
 if math.abs(now - last) > silence then since = now end
-call('HSET', 'sweeper', 'last', ARGV[1], 'since', string.format('%.0f', since))
+call('HSET', 'sweeper', 'last', now_text, 'since', string.format('%.0f', since))
 
 local function release(set, member)
   if call('ZREM', set, member) == 0 then return end
@@ -22,7 +26,7 @@ end
 for _, instance in ipairs(call('ZRANGE', 'instances', 0, -1)) do
   local set, beat = 'reservations:' .. instance, tonumber(call('ZSCORE', 'instances', instance))
   local dead = beat == 0 or (beat < now - silence and since <= now - silence)
-  local due = call('ZRANGEBYSCORE', set, '-inf', dead and '+inf' or ARGV[1], 'LIMIT', 0, limit - released)
+  local due = call('ZRANGEBYSCORE', set, '-inf', dead and '+inf' or now_text, 'LIMIT', 0, limit - released)
   for _, member in ipairs(due) do release(set, member) end
   if dead and call('ZCARD', set) == 0 then call('ZREM', 'instances', instance) end
 end
