@@ -18,7 +18,7 @@ export type Spender = {
   hash: string
   version: number
   keyId: string
-  /** Whose minutes it is counted in: the key's own, or those of its batch lines. */
+  /** Whose rate windows it is counted in: the key's own, or those of its batch lines. */
   rateKey: string
   organisationId: string
   expiresAtMs: number | null
@@ -51,8 +51,8 @@ export type Ticket = {
   outputTokens: number
   clamped: boolean
   countedTokens: number
-  /** Minute of the token window its tokens were counted in. */
-  minute: number
+  /** When its tokens were counted, by Redis' clock in microseconds; 0 = they were not. */
+  countedAtUs: number
   rates: RateFigures
 }
 
@@ -192,7 +192,7 @@ export class Admission {
       month,
       reservedNano,
       costNano: possible ? costNano : 0,
-      minute: spender.rpmLimit || spender.tpmLimit ? ticket.minute : null,
+      countedAtUs: ticket.countedAtUs,
       tokenDifference,
       event: possible ? event : null,
     })
@@ -256,7 +256,7 @@ export class Admission {
   #forget({ spender, id, month }: Arrival): void {
     if (!spender.spendsMoney) return
     const { organisationId, keyId, rateKey } = spender
-    const nothing = { reservedNano: null, costNano: 0, minute: null, tokenDifference: 0, event: null }
+    const nothing = { reservedNano: null, costNano: 0, countedAtUs: 0, tokenDifference: 0, event: null }
     this.#settlements.add({ id, organisationId, keyId, rateKey, month, ...nothing })
   }
 
@@ -271,7 +271,7 @@ export class Admission {
           reservedNano: Number(reply[2]),
           clamped: reply[3] === 1,
           countedTokens: Number(reply[4]),
-          minute: Number(reply[5]),
+          countedAtUs: Number(reply[5]),
           rates: rateFigures(spender, reply, 6),
         }
         if (spender.spendsMoney) this.#open.add(ticket)

@@ -13,8 +13,8 @@ export type Settlement = {
   /** What was reserved, in nano-dollars; null = the admission's answer never came: whatever stands under the id. */
   reservedNano: number | null
   costNano: number
-  /** The minute of the token window to correct; null = the key has no limits. */
-  minute: number | null
+  /** When its tokens were counted, by Redis' clock in microseconds; 0 = they were not. */
+  countedAtUs: number
   tokenDifference: number
   event: UsageEvent | null
 }
@@ -107,7 +107,7 @@ function settlementArguments(s: Settlement): (string | number)[] {
     s.month,
     s.reservedNano ?? '',
     s.costNano,
-    s.minute ?? '',
+    s.countedAtUs,
     s.tokenDifference,
     event,
     s.rateKey,
