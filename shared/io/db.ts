@@ -5,6 +5,9 @@ export type Database = PrismaClient
 /** A database handle inside or outside a transaction. */
 export type Connection = Omit<PrismaClient, '$connect' | '$disconnect' | '$on' | '$transaction' | '$extends'>
 
+/** Writes something in the transaction that creates a row: both are there, or neither. */
+export type Beside<Row> = (tx: Connection, row: Row) => Promise<void> | undefined
+
 /** A Prisma client over a pool of at most `connections` connections. */
 export function openDatabase(url: string, connections: number): Database {
   const adapter = new PrismaPg({

@@ -198,6 +198,13 @@ export class Admission {
     })
   }
 
+  /** Settles a finished request whose own settlement may have been lost with its process. Booked once, whatever arrives. */
+  settleLost(event: UsageEvent): void {
+    const { id, org: organisationId, key: keyId, month, cost: costNano } = event
+    const nothingHeld = { reservedNano: 0, countedAtUs: 0, tokenDifference: 0 }
+    this.#settlements.add({ id, organisationId, keyId, rateKey: keyId, month, costNano, event, ...nothingHeld })
+  }
+
   /** Gives the reservation back without a charge or a log entry. */
   release(ticket: Ticket): void {
     this.settle(ticket, 0, 0, null)
