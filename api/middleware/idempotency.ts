@@ -77,11 +77,13 @@ function keepingOf({ organisationId, caller, key, sealWith }: Repeatable): Keepi
 
 /** Keeps an answer with what it costs; false when the lease was lost. */
 async function kept(services: Services, lease: Lease, answer: Kept, held: readonly HeldSettlement[]): Promise<boolean> {
+  const event = held.find(({ event }) => event !== null)?.event ?? null
   try {
-    return await lease.keep(answer, held.find(({ event }) => event !== null)?.event ?? null)
+    return await lease.keep(answer, event)
   } catch (error) {
     // The work is done and paid for: its answer matters more than the chance to give it again.
-    services.log.warn({ err: error }, 'an answer could not be kept for its Idempotency-Key')
+    services.log.warn({ err: error }, 'an answer could not be kept for its Idempotency-Key yet')
+    void lease.keepLater(answer, event)
     return true
   }
 }

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { IdempotencyKey } from '../../shared/generated/prisma/client.ts'
 import type { Connection } from '../../shared/io/db.ts'
@@ -11,6 +12,13 @@ const leaseMs = 15_000
 const renewEveryMs = 4_000
 /** Without a renewal for so long the process is probably gone: retries are told to wait for the end of the lease. */
 const overdueMs = 2 * renewEveryMs
+
+/** Answers that wait for Postgres, by all requests of this process. */
+let waitingAnswers = 0
+const maxWaitingAnswers = 200
+const maxWaitingLength = 256 * 1024
+const keepEveryMs = 1_000
+const keepTries = 60
 
 type Id = { organisationId: string; key: string }
 
@@ -57,6 +65,24 @@ export class Lease {
     const data = { ...headOf(answer), ...placed, ...charged, lockedUntil: null, createdAt: new Date(clock.now()) }
     const { count } = await db.idempotencyKey.updateMany({ where: this.#own, data })
     return count > 0
+  }
+
+  /**
+   * Keeps an answer once Postgres is back, if that is soon: what was charged meanwhile is not to be run and charged again. Never
+   * throws.
+   */
+  async keepLater(answer: Kept, event: UsageEvent | null): Promise<void> {
+    if (waitingAnswers >= maxWaitingAnswers || answer.body.length > maxWaitingLength) return
+    waitingAnswers++
+    try {
+      for (let tries = 0; tries < keepTries; tries++) {
+        await sleep(keepEveryMs, undefined, { ref: false })
+        const isKept = await this.keep(answer, event).catch(() => null)
+        if (isKept !== null) return
+      }
+    } finally {
+      waitingAnswers--
+    }
   }
 
   /** Gives the key free for another try, unless an answer is kept. Never throws: the lease ends by itself. */

@@ -10,7 +10,7 @@ import { holdMember } from './holds.ts'
 import { type RateFigures, rateFigures, rateLimited } from './rates.ts'
 import { capReached, insufficientCredits } from './refusals.ts'
 import type { Scripts } from './scripts.ts'
-import { Settlements } from './settlement.ts'
+import { lostSettlement, Settlements } from './settlement.ts'
 import type { UsageEvent } from './usage-event.ts'
 
 /** What the admission needs to know of a key. */
@@ -200,9 +200,7 @@ export class Admission {
 
   /** Settles a finished request whose own settlement may have been lost with its process. Booked once, whatever arrives. */
   settleLost(event: UsageEvent): void {
-    const { id, org: organisationId, key: keyId, month, cost: costNano } = event
-    const nothingHeld = { reservedNano: 0, countedAtUs: 0, tokenDifference: 0 }
-    this.#settlements.add({ id, organisationId, keyId, rateKey: keyId, month, costNano, event, ...nothingHeld })
+    this.#settlements.add(lostSettlement(event))
   }
 
   /** Gives the reservation back without a charge or a log entry. */

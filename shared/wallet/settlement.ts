@@ -19,6 +19,13 @@ export type Settlement = {
   event: UsageEvent | null
 }
 
+/** The settlement of an event whose request is over: nothing is reserved for it, and its tokens are counted. */
+export function lostSettlement(event: UsageEvent): Settlement {
+  const { id, org: organisationId, key: keyId, month, cost: costNano } = event
+  const nothingHeld = { reservedNano: 0, countedAtUs: 0, tokenDifference: 0 }
+  return { id, organisationId, keyId, rateKey: keyId, month, costNano, event, ...nothingHeld }
+}
+
 const flushDelayMs = 2
 const flushAtMost = 256
 const mostWaiting = 100_000
