@@ -190,7 +190,7 @@ test.serial('429 beyond rpm over two processes: 100 of 300 at once, none later w
   for (const refused of first.filter(({ status }) => status !== 200)) {
     t.is(refused.status, 429)
     const retryAfterS = Number(refused.headers.get('retry-after'))
-    t.true(retryAfterS > 50 && retryAfterS <= 60, String(retryAfterS))
+    t.true(retryAfterS >= 1 && retryAfterS <= 60, String(retryAfterS))
   }
 })
 

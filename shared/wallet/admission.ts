@@ -176,9 +176,8 @@ export class Admission {
    * of a ticket counts. Never throws; retries behind the scenes.
    */
   settle(ticket: Ticket, costNano: number, tokens: number, event: UsageEvent | null): void {
-    const { spender } = ticket
+    const { id, spender, month, reservedNano } = ticket
     if (spender.spendsMoney && !this.#open.delete(ticket)) return
-    const { id, month, reservedNano } = ticket
     const { organisationId, keyId, rateKey } = spender
     const possible = Number.isSafeInteger(costNano) && costNano >= 0
     // An absurd amount must not hold up everybody else's settlements.
