@@ -5,7 +5,7 @@ import type { IdempotencyKey } from '../../shared/generated/prisma/client.ts'
 import type { Services } from '../../shared/services.ts'
 import type { UsageEvent } from '../../shared/wallet/usage-event.ts'
 import { type Keeping, type Kept, readKept, reused } from './kept-answer.ts'
-import { claimKey, findKey, Lease, stillRunning } from './lease.ts'
+import { claimKey, findKey, inProgress, Lease, stillRunning } from './lease.ts'
 
 /** A request as idempotency sees it. */
 export type Repeatable = {
@@ -54,11 +54,10 @@ export async function once(
     if (!answer) await found.forget()
     else if (!(await kept(services, found, answer, held))) {
       // The lease was lost: whoever took the key over is the one whose answer counts, and is charged.
+      resolve('release')
       const row = await findKey(services, keeping)
-      if (row) {
-        resolve('release')
-        return { answer: await replay(services, row, keeping, bodyHash), replayed: true }
-      }
+      if (!row) throw inProgress(1)
+      return { answer: await replay(services, row, keeping, bodyHash), replayed: true }
     }
     return { answer, replayed: false }
   } catch (error) {

@@ -162,7 +162,8 @@ export async function stillRunning({ db }: Services, { organisationId, key }: Id
   return inProgress(leftMs < leaseMs - overdueMs ? Math.max(1, Math.ceil(leftMs / 1_000)) : 1)
 }
 
-function inProgress(retryAfterS: number): GatewayError {
+/** The refusal of a key that is in use, for so long. */
+export function inProgress(retryAfterS: number): GatewayError {
   return new GatewayError(
     'idempotency_in_progress',
     'The first request with this Idempotency-Key is still running. Try again shortly.',
