@@ -14,7 +14,8 @@ import type { Access, Context, Endpoint, State, Validated } from './endpoint.ts'
 import { readJsonBody } from './middleware/body.ts'
 import { edge } from './middleware/edge.ts'
 import { asForm, dropUploads, isForm, takeForm } from './middleware/form.ts'
-import { idempotencyKeyOf, type Kept, once, type Repeatable } from './middleware/idempotency.ts'
+import { idempotencyKeyOf, once, type Repeatable } from './middleware/idempotency.ts'
+import type { Kept } from './middleware/kept-answer.ts'
 import { admitFree, provisioningKey, standardKey } from './middleware/key.ts'
 import { enterSession, type SessionAccess } from './middleware/session.ts'
 import { refusedRoute } from './refused-route.ts'
@@ -139,7 +140,7 @@ async function confirmKey({ state: { known, services } }: Context): Promise<void
 
 async function handle(endpoint: Endpoint, ctx: Context): Promise<void> {
   const { services, known, organisationId, person, role, actor, body, raw, uploads = [], query } = ctx.state
-  const { client, requestId, wide } = ctx.state
+  const { client, requestId, wide, keep = keepNothing } = ctx.state
   const request: Validated<unknown, unknown> = {
     services,
     known,
@@ -155,13 +156,17 @@ async function handle(endpoint: Endpoint, ctx: Context): Promise<void> {
     client,
     requestId,
     wide,
+    keep,
     ctx,
   }
   const result = await endpoint.handle(request)
   if (ctx.respond === false || result === undefined) return
-  ctx.status = Number(Object.keys(endpoint.answers)[0])
+  ctx.status = statusOf(endpoint)
   ctx.body = result
 }
+
+/** The `keep` of a request without an `Idempotency-Key`. */
+async function keepNothing(): Promise<void> {}
 
 /** Runs the handler under an `Idempotency-Key`, or gives the answer it gave the first time. */
 async function handleOnce(endpoint: Endpoint, ctx: Context, key: string): Promise<void> {
@@ -176,7 +181,11 @@ async function handleOnce(endpoint: Endpoint, ctx: Context, key: string): Promis
     // What provisioning routes make is secrets.
     sealWith: provisioning || endpoint.secret ? ctx.req.headers.authorization!.trim().split(' ').at(-1)! : null,
   }
-  const { answer, replayed } = await once(services, request, () => recorded(endpoint, ctx))
+  const { answer, replayed } = await once(services, request, (lease, hold) => {
+    client.hold = hold
+    ctx.state.keep = (tx, body) => lease.keepBeside(tx, jsonAnswer(ctx, statusOf(endpoint), body))
+    return recorded(endpoint, ctx)
+  })
   if (!answer) return
   if (replayed) await dropUploads(ctx)
   if (replayed && !provisioning) assertReplayable(ctx.state, answer.headers['x-gateway-model'])
@@ -200,7 +209,16 @@ async function recorded(endpoint: Endpoint, ctx: Context): Promise<Kept | null> 
   }
   await handle(endpoint, ctx)
   if (kept || ctx.respond === false) return kept
-  return { status: ctx.status, headers: ownHeaders(ctx), body: JSON.stringify(ctx.body) }
+  return jsonAnswer(ctx, ctx.status, ctx.body)
+}
+
+function jsonAnswer(ctx: Context, status: number, body: unknown): Kept {
+  return { status, headers: ownHeaders(ctx), body: JSON.stringify(body) }
+}
+
+/** The status of an endpoint's good answers. */
+function statusOf({ answers }: Endpoint): number {
+  return Number(Object.keys(answers)[0])
 }
 
 /** The headers of our own that a handler has set. */

@@ -2,6 +2,7 @@ import type { ParameterizedContext } from 'koa'
 import type { z } from 'zod'
 import type { ErrorCode } from '../shared/base/errors.ts'
 import type { HeldBytes } from '../shared/io/byte-budget.ts'
+import type { Connection } from '../shared/io/db.ts'
 import type { StoredFile } from '../shared/jobs/files.ts'
 import type { Actor } from '../shared/keys/audit.ts'
 import type { Known } from '../shared/keys/policies.ts'
@@ -38,6 +39,8 @@ export type State = {
   held: HeldBytes[]
   /** Fields for the one log line of this request. */
   wide: Record<string, unknown>
+  /** Absent without an `Idempotency-Key`. */
+  keep?: Keep
 }
 export type Context = ParameterizedContext<State>
 
@@ -107,8 +110,15 @@ export type Validated<Body, Query> = {
   client: HttpClient
   requestId: string
   wide: Record<string, unknown>
+  keep: Keep
   ctx: Context
 }
+
+/**
+ * Keeps the answer to a request with an `Idempotency-Key` in the transaction that makes what it tells of, with the headers set
+ * until then: for endpoints that create something.
+ */
+export type Keep = (tx: Connection, answer: object) => Promise<void>
 
 export type Endpoint = {
   method: 'get' | 'post' | 'patch' | 'delete'

@@ -22,6 +22,7 @@ export class HttpClient implements Client {
   gone = false
   /** Takes a whole answer instead of it being sent: the idempotency guard keeps it first. */
   onAnswer: ((status: number, headers: Record<string, string>, body: string | Buffer) => void) | null = null
+  hold: Client['hold'] = null
   readonly #response: ServerResponse
   readonly #baseHeaders: Record<string, string>
   #socket: Socket | null = null

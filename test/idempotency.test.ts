@@ -28,7 +28,7 @@ const reply: Reply = (request, response) => {
 test.before(async () => {
   stores = await freshStores()
   upstream = await Emulator.start(reply)
-  const env = { OPENAI_API_KEY: 'sk-upstream', OPENAI_BASE_URL: `${upstream.url}/v1` }
+  const env = { OPENAI_API_KEY: 'sk-upstream', OPENAI_BASE_URL: `${upstream.url}/v1`, RUNWAY_API_KEY: 'key_1' }
   gateway = await startGateway(stores, env, clock)
 })
 test.beforeEach(async () => {
@@ -177,23 +177,113 @@ test.serial('200 anew after 24 hours, the first answer until then', async t => {
   }
 })
 
-test.serial('200 anew once a crashed request’s lock is over, 409 until then', async t => {
-  upstream.next(() => {})
-  const gone = new AbortController()
-  const headers = { 'idempotency-key': 'key-1' }
-  const crashed = gateway.fetch(chat, { key: account.live, body: hello, headers, signal: gone.signal }).catch(() => {})
+/** Holds the provider's answer to the next request until `release`. */
+function heldAnswer(): { release(): void } {
+  const gate = Promise.withResolvers<void>()
+  upstream.next(async (request, response) => {
+    await gate.promise
+    await plainChatReply(request, response)
+  })
+  return { release: gate.resolve }
+}
+
+/** Moves the end of the account's lease to so many seconds from now. */
+function moveLease(seconds: number): Promise<number> {
+  return gateway.services.db.$executeRaw`
+    UPDATE idempotency_keys SET locked_until = now() + ${seconds}::float8 * interval '1 second'
+    WHERE organisation_id = ${account.organisationId}`
+}
+
+test.serial('409 as long as a request runs, which renews its lease; 409 tells when a dead one’s ends', async t => {
+  const held = heldAnswer()
+  const first = post(chat, 'key-1')
   await eventually(() => upstream.requests.length === 1, 'the request is with the provider')
-  await answersError(t, await post(chat, 'key-1'), 'idempotency_in_progress')
-  try {
-    aheadMs = 16 * 60_000
-    const response = await post(chat, 'key-1')
-    t.is(response.status, 200)
-    t.is(response.headers.get('idempotent-replayed'), null)
-  } finally {
-    aheadMs = 0
-    gone.abort()
-    await crashed
+  await moveLease(6)
+  const dying = await post(chat, 'key-1')
+  await answersError(t, dying, 'idempotency_in_progress')
+  const retryAfterS = Number(dying.headers.get('retry-after'))
+  t.true(retryAfterS > 1 && retryAfterS <= 6, 'when its lease ends, should it be dead')
+  const { db } = gateway.services
+  const left = async () => {
+    const [row] = await db.$queryRaw<[{ s: number }]>`
+      SELECT extract(epoch FROM locked_until - now())::float8 AS s FROM idempotency_keys
+      WHERE organisation_id = ${account.organisationId}`
+    return row.s
   }
+  await eventually(async () => (await left()) > 10, 'the lease is renewed')
+  const alive = await post(chat, 'key-1')
+  await answersError(t, alive, 'idempotency_in_progress')
+  t.is(alive.headers.get('retry-after'), '1')
+  held.release()
+  t.is((await first).status, 200)
+  t.is(upstream.requests.length, 1)
+})
+
+test.serial('200 with the answer of the one that took its key over, and one charge, for one that lost it', async t => {
+  const held = heldAnswer()
+  const first = post(chat, 'key-1')
+  await eventually(() => upstream.requests.length === 1, 'the request is with the provider')
+  await moveLease(-1)
+  const second = await post(chat, 'key-1')
+  t.is(second.status, 200)
+  t.is(second.headers.get('idempotent-replayed'), null)
+  const body = await second.text()
+  held.release()
+  const loser = await first
+  t.is(loser.status, 200)
+  t.is(loser.headers.get('idempotent-replayed'), 'true')
+  t.is(await loser.text(), body)
+  t.is(await (await post(chat, 'key-1')).text(), body)
+  t.is(upstream.requests.length, 2)
+  t.deepEqual(await gateway.settled(), [])
+  const { organisationId } = account
+  const charges = await gateway.services.db.ledgerEntry.findMany({ where: { organisationId, kind: 'charge' } })
+  t.is(charges.length, 1)
+  t.is(await spentNano(), -charges[0]!.amountNano, 'nothing stays reserved')
+})
+
+test.serial('200 with the first answer although the database failed when it was to be kept', async t => {
+  const { db } = gateway.services
+  await db.$executeRawUnsafe(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN RAISE EXCEPTION 'not now' USING ERRCODE = '57P03'; END $$`)
+  await db.$executeRawUnsafe(
+    'CREATE TRIGGER refuse BEFORE UPDATE ON idempotency_keys FOR EACH ROW EXECUTE FUNCTION refuse()',
+  )
+  const first = await post(chat, 'key-1')
+  t.is(first.status, 200)
+  const body = await first.text()
+  await answersError(t, await post(chat, 'key-1'), 'idempotency_in_progress')
+  await db.$executeRawUnsafe('DROP FUNCTION refuse CASCADE')
+  await eventually(async () => (await post(chat, 'key-1')).status === 200, 'the answer is kept')
+  t.is(await (await post(chat, 'key-1')).text(), body)
+  t.is(upstream.requests.length, 1)
+})
+
+test.serial('201, 202 and 200 are kept in the transaction of what they tell of', async t => {
+  const { db } = gateway.services
+  const { organisationId, live } = account
+  const provisioning = await provisioningKey(gateway, organisationId)
+  const video = { model: 'runway-gen4.5', prompt: 'A lake', seconds: 5 }
+  const line = { custom_id: 'a', method: 'POST', url: chat, body: hello }
+  const kept = async (table: string, path: string, body: unknown, key: string) => {
+    const response = await post(path, `in ${table}`, body, key)
+    t.true(response.ok, `${path}: ${response.status}`)
+    const answer = (await response.json()) as { id: string; data: { hash: string } }
+    // `xmin` is the transaction that wrote a row last, if nobody did after it.
+    const [same] = await db.$queryRawUnsafe<[{ same: boolean }]>(
+      `SELECT i.xmin = r.xmin AS same FROM idempotency_keys i, ${table} r
+       WHERE i.organisation_id = $1 AND i.key LIKE $2 AND ${table === 'api_keys' ? 'r.hash' : 'r.id'} = $3`,
+      organisationId,
+      `%:in ${table}`,
+      table === 'api_keys' ? answer.data.hash : answer.id,
+    )
+    t.true(same.same, path)
+  }
+  await kept('jobs', '/v1/jobs', { body: hello, completion_window: '1h' }, live)
+  await db.idempotencyKey.deleteMany({ where: { organisationId } })
+  await kept('jobs', '/v1/videos', video, live)
+  await kept('batches', '/v1/batches', { requests: [line] }, live)
+  await kept('api_keys', '/api/v1/keys', { name: 'Once' }, provisioning)
 })
 
 test.serial('401 instead of a kept answer once the key is revoked', async t => {

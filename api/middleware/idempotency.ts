@@ -1,12 +1,11 @@
-import { createCipheriv, createDecipheriv, hash, hkdfSync, randomBytes } from 'node:crypto'
-import { buffer } from 'node:stream/consumers'
+import { hash } from 'node:crypto'
 import { GatewayError } from '../../shared/base/errors.ts'
-import { bytesOf } from '../../shared/io/bytes.ts'
-import { isUniqueViolation } from '../../shared/io/db.ts'
+import type { HeldSettlement } from '../../shared/chat/client.ts'
+import type { IdempotencyKey } from '../../shared/generated/prisma/client.ts'
 import type { Services } from '../../shared/services.ts'
-
-/** An answer; one that is not JSON has its `content-type` among its headers. */
-export type Kept = { status: number; headers: Record<string, string>; body: string | Buffer }
+import type { UsageEvent } from '../../shared/wallet/usage-event.ts'
+import { type Keeping, type Kept, readKept, reused } from './kept-answer.ts'
+import { claimKey, findKey, inProgress, Lease, stillRunning } from './lease.ts'
 
 /** A request as idempotency sees it. */
 export type Repeatable = {
@@ -21,12 +20,6 @@ export type Repeatable = {
   sealWith: string | null
 }
 
-/** Longer than any request may take, so that only a crashed one loses its lock to another. */
-const lockMs = 15 * 60_000
-const keepMs = 24 * 3_600_000
-/** A longer answer is kept in storage. */
-const maxInDatabaseBytes = 1024 * 1024
-
 /** The `Idempotency-Key` of a request, if it sent one. Throws 400 when it is too long. */
 export function idempotencyKeyOf(header: string | string[] | undefined): string | null {
   if (header === undefined) return null
@@ -40,144 +33,75 @@ export function idempotencyKeyOf(header: string | string[] | undefined): string 
 
 /**
  * Runs a request once per organisation and key: gives the first answer again when it is there, else runs `work` and keeps
- * what it answers, before anybody sees it. A request that fails keeps nothing, so that it can be tried again; so does one
- * whose `work` gives null. Throws 409 (contract §1).
+ * what it answers, before anybody sees it and before it is charged. `work` gives what it settles to `hold`. A request that
+ * fails keeps nothing, so that it can be tried again; so does one whose `work` gives null. Throws 409 (contract §1).
  */
 export async function once(
   services: Services,
   request: Repeatable,
-  work: () => Promise<Kept | null>,
+  work: (lease: Lease, hold: (settlement: HeldSettlement) => void) => Promise<Kept | null>,
 ): Promise<{ answer: Kept | null; replayed: boolean }> {
-  const id = { organisationId: request.organisationId, key: `${request.caller}:${request.key}` }
-  const kept = await claim(services, id, request)
-  if (kept) return { answer: kept, replayed: true }
+  const keeping = keepingOf(request)
+  const bodyHash = hash('sha256', Buffer.concat(request.content), 'hex')
+  const found = await claimKey(services, keeping, bodyHash)
+  if (!(found instanceof Lease)) return { answer: await replay(services, found, keeping, bodyHash), replayed: true }
+  const held: HeldSettlement[] = []
+  const resolve = (how: 'settle' | 'release') => {
+    for (const settlement of held.splice(0)) settlement[how]()
+  }
   try {
-    const answer = await work()
-    if (answer) await keep(services, id, request, answer)
-    else await forget(services, id)
+    const answer = await work(found, settlement => held.push(settlement))
+    if (!answer) await found.forget()
+    else if (!(await kept(services, found, answer, held))) {
+      // The lease was lost: whoever took the key over is the one whose answer counts, and is charged.
+      resolve('release')
+      const row = await findKey(services, keeping)
+      if (!row) throw inProgress(1)
+      return { answer: await replay(services, row, keeping, bodyHash), replayed: true }
+    }
     return { answer, replayed: false }
   } catch (error) {
-    await forget(services, id)
+    await found.forget()
     throw error
+  } finally {
+    found.end()
+    resolve('settle')
   }
 }
 
-type Id = { organisationId: string; key: string }
+function keepingOf({ organisationId, caller, key, sealWith }: Repeatable): Keeping {
+  const environment = caller === 'test' ? 'test' : 'live'
+  return { organisationId, key: `${caller}:${key}`, environment, sealWith }
+}
 
-async function claim(services: Services, id: Id, request: Repeatable): Promise<Kept | null> {
-  const { db, clock } = services
-  const now = clock.now()
-  const bodyHash = hash('sha256', Buffer.concat(request.content), 'hex')
-  const lockedUntil = new Date(now + lockMs)
-  await db.idempotencyKey.deleteMany({
-    where: { ...id, OR: [{ createdAt: { lt: new Date(now - keepMs) } }, { lockedUntil: { lt: new Date(now) } }] },
-  })
+/** Keeps an answer with what it costs; false when the lease was lost. */
+async function kept(services: Services, lease: Lease, answer: Kept, held: readonly HeldSettlement[]): Promise<boolean> {
+  const event = held.find(({ event }) => event !== null)?.event ?? null
   try {
-    await db.idempotencyKey.create({ data: { ...id, bodyHash, lockedUntil, createdAt: new Date(now) } })
-    return null
-  } catch (error) {
-    if (!isUniqueViolation(error)) throw error
-  }
-  const row = await db.idempotencyKey.findUnique({ where: { organisationId_key: id } })
-  if (row && row.bodyHash !== bodyHash) {
-    throw reused('This Idempotency-Key was used with another request. Use a new key.')
-  }
-  if (!row || row.status === null) {
-    throw new GatewayError(
-      'idempotency_in_progress',
-      'The first request with this Idempotency-Key is still running. Try again shortly.',
-      { headers: { 'retry-after': '1' } },
-    )
-  }
-  const body = row.body ? Buffer.from(row.body) : await storedBody(services, row.storageKey)
-  return {
-    status: row.status,
-    headers: row.headers as Record<string, string>,
-    body: request.sealWith === null ? body : unseal(body, sealingKey(request.sealWith, id)),
-  }
-}
-
-async function storedBody({ blobs }: Services, storageKey: string | null): Promise<Buffer> {
-  const blob = storageKey === null ? null : await blobs.read(storageKey)
-  if (blob) return buffer(blob.stream)
-  throw reused(
-    'This request was answered, but its answer could not be kept. It is not run again: use a new key for that.',
-  )
-}
-
-/** Keeps a body where there is room for it: in the row, in storage if it is long, nowhere when the quota is used up. */
-async function placed(
-  { files, clock, log }: Services,
-  { organisationId, caller }: Repeatable,
-  bytes: Buffer,
-): Promise<{ body: Uint8Array<ArrayBuffer> } | { storageKey: string } | object> {
-  const owner = { organisationId, environment: caller === 'test' ? 'test' : 'live' } as const
-  try {
-    if (bytes.length <= maxInDatabaseBytes)
-      return (await files.quota.hasRoom(owner, bytes.length)) ? { body: new Uint8Array(bytes) } : {}
-    const file = { ...owner, purpose: 'answer', filename: 'answer', contentType: 'application/octet-stream' } as const
-    const { storageKey } = await files.store(bytesOf(bytes), { ...file, expiresAtMs: clock.now() + keepMs })
-    return { storageKey }
-  } catch (error) {
-    log.warn({ err: error }, 'there is no room for an answer to be kept for its Idempotency-Key')
-    return {}
-  }
-}
-
-async function keep(services: Services, id: Id, request: Repeatable, answer: Kept): Promise<void> {
-  const { db, clock, log } = services
-  const { status, body } = answer
-  // Rate figures are of their moment: a replay has its own.
-  const lasting = Object.entries(answer.headers).filter(([name]) => !name.startsWith('x-ratelimit-'))
-  const headers = Object.fromEntries(lasting)
-  const plain = Buffer.from(body)
-  const bytes = request.sealWith === null ? plain : seal(plain, sealingKey(request.sealWith, id))
-  const place = await placed(services, request, bytes)
-  const data = { status, headers, ...place, lockedUntil: null, createdAt: new Date(clock.now()) }
-  try {
-    await db.idempotencyKey.update({ where: { organisationId_key: id }, data })
+    return await lease.keep(answer, event)
   } catch (error) {
     // The work is done and paid for: its answer matters more than the chance to give it again.
-    log.warn({ err: error }, 'an answer could not be kept for its Idempotency-Key')
+    services.log.warn({ err: error }, 'an answer could not be kept for its Idempotency-Key yet')
+    void lease.keepLater(answer, event)
+    return true
   }
 }
 
-async function forget({ db, log }: Services, id: Id): Promise<void> {
-  try {
-    await db.idempotencyKey.deleteMany({ where: id })
-  } catch (error) {
-    log.warn({ err: error }, 'an Idempotency-Key stays locked until its time is over')
-  }
+/** The kept answer of a row, which is charged once. Throws 409 for another request, and while there is no answer. */
+async function replay(services: Services, row: IdempotencyKey, keeping: Keeping, bodyHash: string): Promise<Kept> {
+  if (row.bodyHash !== bodyHash) throw reused('This Idempotency-Key was used with another request. Use a new key.')
+  if (row.status === null) throw await stillRunning(services, keeping)
+  const answer = await readKept(services, row, keeping)
+  await settleAgain(services, row.event as UsageEvent | null)
+  return answer
 }
 
-const cipher = 'aes-256-gcm'
-const nonceBytes = 12
-const tagBytes = 16
-
-/** A key that nobody can make from what the database holds, as it has only the hash of `secret`. */
-function sealingKey(secret: string, { organisationId, key }: Id): Buffer {
-  return Buffer.from(hkdfSync('sha256', secret, `${organisationId} ${key}`, 'kept answer', 32))
-}
-
-function seal(plain: Buffer, key: Buffer): Buffer {
-  const nonce = randomBytes(nonceBytes)
-  const sealing = createCipheriv(cipher, key, nonce)
-  const sealed = Buffer.concat([sealing.update(plain), sealing.final()])
-  return Buffer.concat([nonce, sealing.getAuthTag(), sealed])
-}
-
-function unseal(bytes: Buffer, key: Buffer): string {
-  const [nonce, tag] = [bytes.subarray(0, nonceBytes), bytes.subarray(nonceBytes, nonceBytes + tagBytes)]
-  try {
-    const opening = createDecipheriv(cipher, key, nonce).setAuthTag(tag)
-    return opening.update(bytes.subarray(nonceBytes + tagBytes), undefined, 'utf8') + opening.final('utf8')
-  } catch {
-    throw reused(
-      'The first answer to this Idempotency-Key holds a secret, which only the key that asked for it can see again.',
-    )
-  }
-}
-
-function reused(message: string): GatewayError {
-  return new GatewayError('idempotency_key_reused', message)
+/**
+ * Settles what an answer costs unless it is booked: the process that kept the answer may have died before its settlement was
+ * in Redis. One that is only on its way is booked once all the same.
+ */
+async function settleAgain({ db, admission }: Services, event: UsageEvent | null): Promise<void> {
+  if (event === null) return
+  const causes = [`generation:${event.id}`, `excess:${event.id}`]
+  if ((await db.ledgerEntry.count({ where: { cause: { in: causes } } })) === 0) admission.settleLost(event)
 }

@@ -120,11 +120,10 @@ const createFile = endpoint({
   body: newFile,
   form,
   answers: { 200: { description: 'The file is stored.', schema: file } },
-  async handle({ services, known, uploads, body: { [life]: lifeS } }) {
-    const { db, files, config } = services
+  async handle({ services: { files, config }, uploads, body: { [life]: lifeS }, keep }) {
     const { fileId } = uploads[0]!.file
-    await files.publish(db, [fileId], 'batch', lifeS === undefined ? config.fileRetentionDays * dayMs : lifeS * 1_000)
-    return present(await find(services, known, fileId))
+    const lifeMs = lifeS === undefined ? config.fileRetentionDays * dayMs : lifeS * 1_000
+    return present(await files.publishWith(fileId, 'batch', lifeMs, (tx, file) => keep(tx, present(file))))
   },
 })
 

@@ -150,7 +150,7 @@ export const batchRoutes: Endpoint[] = [
     body: newBatch,
     answers: { 200: { description: 'The batch; its input is validated next.', schema: batchAnswer } },
     errors: ['not_found', 'url_not_allowed', 'quota_exceeded'],
-    async handle({ services, known, body, requestId, ctx }) {
+    async handle({ services, known, body, requestId, keep, ctx }) {
       ctx.set(await admitFree(services, known))
       const { requests, input_file_id: fileId, batch_routing: routing, output_expires_after: life } = body
       const batch = await createBatch(
@@ -165,6 +165,7 @@ export const batchRoutes: Endpoint[] = [
           outputLifeSeconds: life?.seconds ?? null,
         },
         requestId,
+        async (tx, batch) => keep(tx, await presentBatch(services, batch)),
       )
       return presentBatch(services, batch)
     },

@@ -38,10 +38,12 @@ const submit = endpoint({
     'quota_exceeded',
     'no_provider_available',
   ],
-  async handle({ services, known, body, requestId, ctx }) {
+  async handle({ services, known, body, requestId, keep, ctx }) {
     const seconds = waitOf(ctx)
-    const { job, target, mode, ticket } = await submitDelayed(services, known, body, requestId)
-    ctx.set(answerHeaders({ id: job.id, target, mode, ticket, attempts: 0, test: job.environment === 'test' }))
+    const { job } = await submitDelayed(services, known, body, requestId, async (tx, { job, target, mode, ticket }) => {
+      ctx.set(answerHeaders({ id: job.id, target, mode, ticket, attempts: 0, test: job.environment === 'test' }))
+      await keep(tx, await presentDelayed(services, job))
+    })
     return presentDelayed(services, await over(services, job, seconds, ctx))
   },
 })

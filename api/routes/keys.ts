@@ -1,8 +1,8 @@
 import { z } from 'zod'
-import { keyPatch, newKey } from '../../shared/keys/keys.ts'
+import { keyPatch, type MadeKey, newKey } from '../../shared/keys/keys.ts'
 import { key, page } from '../answers.ts'
 import { endpoint } from '../endpoint.ts'
-import { presentKey, presentKeys } from '../key-answers.ts'
+import { presentKey, presentKeys, presentMade } from '../key-answers.ts'
 import { type Page, pageOf, paging } from './paging.ts'
 
 const one = z.strictObject({ data: key })
@@ -44,9 +44,10 @@ export const createKey = endpoint({
   summary: 'Create a standard key',
   body: newKey,
   answers: { 201: { description: 'The key; its secret appears only here.', schema: withSecret } },
-  async handle({ services, organisationId, actor, body }) {
-    const { row, secret } = await services.keys.create(organisationId, body, actor)
-    return { data: await presentKey(services, row), key: secret }
+  async handle({ services, organisationId, actor, body, keep }) {
+    // It has not spent anything yet.
+    const shown = (made: MadeKey) => presentMade(services, made, 0n)
+    return shown(await services.keys.create(organisationId, body, actor, (tx, made) => keep(tx, shown(made))))
   },
 })
 
@@ -84,9 +85,11 @@ export const rollKey = endpoint({
   description: 'The policy stays; the old secret stops working at once.',
   answers: { 200: { description: 'The key with its new secret.', schema: withSecret } },
   errors: ['not_found'],
-  async handle({ services, organisationId, actor, params }) {
-    const { row, secret } = await services.keys.roll(organisationId, params.hash!, actor)
-    return { data: await presentKey(services, row), key: secret }
+  async handle({ services, organisationId, actor, params, keep }) {
+    const { id } = await services.keys.get(organisationId, params.hash!)
+    const spentNano = (await services.accounts.monthSpend([id])).get(id) ?? 0n
+    const shown = (made: MadeKey) => presentMade(services, made, spentNano)
+    return shown(await services.keys.roll(organisationId, params.hash!, actor, (tx, made) => keep(tx, shown(made))))
   },
 })
 

@@ -8,7 +8,7 @@ import { cancel } from '../../shared/media/cancel.ts'
 import { presentJob, storedResult } from '../../shared/media/present.ts'
 import { queuedTargets, submitJob } from '../../shared/media/submit.ts'
 import type { Services } from '../../shared/services.ts'
-import { type Context, type Endpoint, endpoint, type Form } from '../endpoint.ts'
+import { type Context, type Endpoint, endpoint, type Form, type Validated } from '../endpoint.ts'
 import { jobAnswer, meshAnswer } from '../media-answers.ts'
 import { addressesOf, typed } from '../middleware/form.ts'
 import { admitFree } from '../middleware/key.ts'
@@ -82,7 +82,7 @@ function routesOf(kind: QueuedKind): Endpoint[] {
       headers: [preferHeader],
       answers: { 202: { description: 'The job.', schema: answer } },
       errors,
-      handle: ({ services, known, body, requestId, ctx }) => submitted(services, known, kind, body, requestId, ctx),
+      handle: request => submitted(kind, request),
     }),
     modelList({
       path: modelsPath(kind),
@@ -141,19 +141,17 @@ function modelsPath(kind: QueuedKind): string {
 }
 
 /** Takes a job on and answers with it, with the headers of every response that used a model. */
-export async function submitted(
-  services: Services,
-  known: Known,
+async function submitted(
   kind: QueuedKind,
-  body: { model?: string },
-  requestId: string,
-  ctx: Context,
+  { services, known, body, requestId, keep, ctx }: Validated<{ model?: string }, unknown>,
 ): Promise<object> {
   const seconds = waitOf(ctx)
-  const { job, ticket, target } = await submitJob(services, known, kind, body, requestId)
-  const { mode } = known.policy
-  ctx.set(answerHeaders({ id: job.id, target, mode, ticket, attempts: 0, test: job.environment === 'test' }))
-  if (job.costNano !== null) ctx.set('x-gateway-cost-usd', decimal(Number(job.costNano)))
+  const { job } = await submitJob(services, known, kind, body, requestId, async (tx, { job, ticket, target }) => {
+    const { mode } = known.policy
+    ctx.set(answerHeaders({ id: job.id, target, mode, ticket, attempts: 0, test: job.environment === 'test' }))
+    if (job.costNano !== null) ctx.set('x-gateway-cost-usd', decimal(Number(job.costNano)))
+    await keep(tx, await presentJob(services, job))
+  })
   return presentJob(services, await over(services, job, seconds, ctx))
 }
 

@@ -33,7 +33,7 @@ export class JobGate implements Gate {
     return {
       ...{ id, spender, month: this.#job.month },
       ...{ reservedNano, extraNano: this.extraNano, outputTokens, clamped },
-      ...{ countedTokens: 0, minute: 0, rates: { requests: null, tokens: null } },
+      ...{ countedTokens: 0, countedAtUs: 0, rates: { requests: null, tokens: null } },
     }
   }
 

@@ -3,9 +3,10 @@ import { newId } from '../base/ids.ts'
 import { measureRequest } from '../chat/measure.ts'
 import { boundOf, marginOf } from '../chat/pricing.ts'
 import { type Decision, route, worldOf } from '../chat/router.ts'
+import type { Beside } from '../io/db.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
 import type { DelayedInput } from '../jobs/delayed.ts'
-import { delayedKind, type Job } from '../jobs/jobs.ts'
+import { delayedKind, type Job, type NewJob } from '../jobs/jobs.ts'
 import type { Known } from '../keys/policies.ts'
 import { authorise, type Policy } from '../keys/policy.ts'
 import { chatFeatures, type Features } from '../kinds/features.ts'
@@ -20,7 +21,7 @@ export type Submitted = { job: Job; ticket: Ticket; target: Target; mode: string
 
 /**
  * Takes a delayed request on: decides where it would go, reserves what it can cost there at the window's price, and writes
- * it with its hold. Throws GatewayErrors: what a direct request would be refused with (fields named `body.…`), 400
+ * it with its hold and whatever `beside` writes. Throws GatewayErrors: what a direct request would be refused with (fields named `body.…`), 400
  * `url_not_allowed`, 429, 503.
  */
 export async function submitDelayed(
@@ -28,6 +29,7 @@ export async function submitDelayed(
   known: Known,
   request: DelayedRequest,
   requestId: string,
+  beside?: Beside<Submitted>,
 ): Promise<Submitted> {
   const { config, clock, door } = services
   const text = JSON.stringify(request.body)
@@ -56,8 +58,9 @@ export async function submitDelayed(
   const { outputTokens, clamped } = ticket
   const input = { body: text, discountPpm: Number(discountPpm), outputTokens, clamped } satisfies DelayedInput
   const [target] = decision.targets
-  const job = await written(services, known.policy, { requestId, request, input, target: target!, ticket })
-  return { job, ticket, target: target!, mode: decision.mode }
+  const submitted = (job: Job) => ({ job, ticket, target: target!, mode: decision.mode })
+  const admitted = { requestId, request, input, target: target!, ticket }
+  return submitted(await written(services, known.policy, admitted, (tx, job) => beside?.(tx, submitted(job))))
 }
 
 /** Where a request would go. Who rests at the moment may well serve within the window. Throws as `route` does. */
@@ -89,13 +92,13 @@ type Admitted = {
 }
 
 /** Writes an admitted job, and wakes a worker for it. */
-async function written(services: Services, policy: Policy, admitted: Admitted): Promise<Job> {
+async function written(services: Services, policy: Policy, admitted: Admitted, beside: Beside<Job>): Promise<Job> {
   const { requestId, request, input, target, ticket } = admitted
   const { id, month, reservedNano } = ticket
   const { organisationId, keyId, environment, capNano } = policy
   const nowMs = services.clock.now()
   const holdBackMs = environment === 'live' ? services.config.holdBacksMs[request.completion_window] : 0
-  const job = await takeOn(services, ticket, {
+  const newJob: NewJob = {
     ...{ id, requestId, organisationId, keyId, environment, month, input },
     kind: delayedKind,
     model: target.model.id,
@@ -107,7 +110,8 @@ async function written(services: Services, policy: Policy, admitted: Admitted): 
     createdAt: new Date(nowMs),
     claimedUntil: holdBackMs > 0 ? new Date(nowMs + holdBackMs) : null,
     deadlineAt: new Date(nowMs + windowsMs[request.completion_window]),
-  })
+  }
+  const job = await takeOn(services, ticket, newJob, beside)
   await services.delayedTasks
     .addLater('run', holdBackMs, id)
     .catch(error => services.log.warn({ err: error, job: id }, 'new job is queued later'))

@@ -162,7 +162,7 @@ class Collector {
       outputTokens: 0,
       clamped: false,
       countedTokens: 0,
-      minute: 0,
+      countedAtUs: 0,
       rates: { requests: null, tokens: null },
     }
   }

@@ -1,5 +1,6 @@
 import { GatewayError } from '../base/errors.ts'
 import { monthOf } from '../base/time.ts'
+import type { Beside } from '../io/db.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
 import type { Batch } from '../jobs/batches.ts'
 import type { Policy } from '../keys/policy.ts'
@@ -20,12 +21,13 @@ const windowMs = 24 * 3_600_000
 /** Requests that came without a file are kept as one, as long as the batch and a while more. */
 const inlineForMs = 2 * windowMs
 
-/** Takes a batch on and wakes a worker for it. Throws GatewayErrors: 400, 404 for an input that is not there, 429. */
+/** Takes a batch on, with whatever `beside` writes, and wakes a worker for it. Throws GatewayErrors: 400, 404 for an input that is not there, 429. */
 export async function createBatch(
   services: Services,
   policy: Policy,
   order: BatchOrder,
   requestId: string,
+  beside?: Beside<Batch>,
 ): Promise<Batch> {
   const { batches, batchWakes, clock, door, files, log } = services
   const { organisationId, keyId, environment, capNano } = policy
@@ -52,6 +54,7 @@ export async function createBatch(
           param: 'input_file_id',
         })
       },
+      beside,
     )
     .catch(async error => {
       if (inline) await files.remove([inline]).catch(() => {}) // It expires.

@@ -7,7 +7,7 @@ import type { Route } from '../providers/upstreams.ts'
 import type { Services } from '../services.ts'
 import type { Gate, Ticket } from '../wallet/admission.ts'
 import { ClientGone } from './attempt.ts'
-import type { Client } from './client.ts'
+import type { Client, HeldSettlement } from './client.ts'
 import { failureOf, internalError, type Tried } from './failures.ts'
 import type { Silent } from './keep-alive.ts'
 import { answerHeaders, type Ended, type Report, reportOf, usageEvent } from './report.ts'
@@ -128,8 +128,25 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
         { run: this.id, provider: run.provider, unpriced: usage.unpriced },
         'a provider did work that has no price here',
       )
-    this.services.admission.settle(ticket, costNano, tokens, usageEvent(run, ticket, ended))
+    const { admission } = this.services
+    const event = usageEvent(run, ticket, ended)
+    this.#resolve({
+      event,
+      settle: () => admission.settle(ticket, costNano, tokens, event),
+      release: () => admission.release(ticket),
+    })
     return reportOf(run, ended)
+  }
+
+  /** Gives back what was reserved beside a run, not before the run is settled. */
+  protected release(extra: Ticket): void {
+    const release = () => this.services.admission.release(extra)
+    this.#resolve({ event: null, settle: release, release })
+  }
+
+  #resolve(settlement: HeldSettlement): void {
+    if (this.client.hold) this.client.hold(settlement)
+    else settlement.settle()
   }
 }
 

@@ -1,3 +1,4 @@
+import type { UsageEvent } from '../wallet/usage-event.ts'
 import type { Encoding } from './relay.ts'
 
 /** Somebody who waits, and may leave. */
@@ -12,8 +13,16 @@ export type Waiting = {
   readonly leaving?: 'unbilled' | 'at_once'
 }
 
+/**
+ * How a run ends for its money: what it used is charged, or nothing is. `event` is its line in the request log; null for what
+ * was only reserved beside it.
+ */
+export type HeldSettlement = { event: UsageEvent | null; settle(): void; release(): void }
+
 /** Who waits for the answer: an HTTP response, or whatever a job or a batch line makes of it. */
 export type Client = Waiting & {
+  /** Takes settlements instead of them being carried out: whoever keeps the answer first carries them out after it. */
+  readonly hold?: ((settlement: HeldSettlement) => void) | null
   /**
    * Bytes of a whole answer are held for this client until it has taken the answer; 0 asks whether there is room. Throws the
    * 503 or 429 of a full budget.

@@ -241,7 +241,7 @@ class Run<K extends DirectKind> extends BaseRun {
       nowMs: () => services.clock.now(),
       reserve: (nano, number) =>
         reserveBeside(services, known, scope, `${ticket.id}.${this.tried.length}.${number}`, nano),
-      release: extra => services.admission.release(extra),
+      release: extra => this.release(extra),
       end: error => this.#stopping.abort(error),
     })
   }

@@ -7,6 +7,9 @@ export type Database = PrismaClient
 /** A database handle inside or outside a transaction. */
 export type Connection = Omit<PrismaClient, '$connect' | '$disconnect' | '$on' | '$transaction' | '$extends'>
 
+/** Writes something in the transaction that creates a row: both are there, or neither. */
+export type Beside<Row> = (tx: Connection, row: Row) => Promise<void> | undefined
+
 /** A Prisma client over a pool of connections. */
 export function openDatabase(url: string, options: PoolOptions): Database {
   const adapter = new PrismaPg(openPool(url, options), { disposeExternalPool: true })

@@ -2,9 +2,9 @@ import { newId } from '../base/ids.ts'
 import type { Quotas } from '../base/quotas.ts'
 import type { Clock } from '../base/time.ts'
 import type { Batch, Prisma } from '../generated/prisma/client.ts'
-import type { Connection, Database } from '../io/db.ts'
+import type { Beside, Connection, Database } from '../io/db.ts'
 import { pagesOfIds } from './id-pages.ts'
-import { tooManyUnfinished } from './jobs.ts'
+import { tooManyUnfinished } from './unfinished.ts'
 import type { Webhooks } from './webhooks.ts'
 
 export type { Batch }
@@ -64,10 +64,10 @@ export class Batches {
   }
 
   /**
-   * Writes a batch over an input that `inputOf` finds within the same transaction. Throws what that throws, and 429 when
-   * the organisation has too many unfinished ones.
+   * Writes a batch over an input that `inputOf` finds, and whatever `beside` writes, in one transaction. Throws what those
+   * throw, and 429 when the organisation has too many unfinished ones.
    */
-  create(batch: NewBatch, inputOf: (tx: Connection) => Promise<Input>): Promise<Batch> {
+  create(batch: NewBatch, inputOf: (tx: Connection) => Promise<Input>, beside?: Beside<Batch>): Promise<Batch> {
     const { metadata, ...fields } = batch
     const { organisationId, environment } = fields
     return this.#db.$transaction(async tx => {
@@ -76,7 +76,7 @@ export class Batches {
       const open = await tx.batch.count({ where: { organisationId, environment, status: { in: [...unfinished] } } })
       if (open >= this.#quotas[environment].unfinishedBatches) throw tooManyUnfinished(`${open} unfinished batches`)
       const input = await inputOf(tx)
-      return tx.batch.create({
+      const created = await tx.batch.create({
         data: {
           ...fields,
           id: newId('batch'),
@@ -87,6 +87,8 @@ export class Batches {
           ...(metadata && { metadata }),
         },
       })
+      await beside?.(tx, created)
+      return created
     })
   }
 

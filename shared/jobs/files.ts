@@ -3,7 +3,7 @@ import type { Quotas } from '../base/quotas.ts'
 import type { Clock } from '../base/time.ts'
 import type { File, Prisma } from '../generated/prisma/client.ts'
 import type { Blobs } from '../io/blobs.ts'
-import type { Connection, Database } from '../io/db.ts'
+import type { Beside, Connection, Database } from '../io/db.ts'
 import { extensionOf } from '../io/media-type.ts'
 import { type FileOwner, StorageQuota } from './storage-quota.ts'
 
@@ -111,6 +111,16 @@ export class Files {
     if (row.expiresAt >= expiresAt) return row
     const { count } = await this.#db.file.updateMany({ where, data: { expiresAt } })
     return count === 1 ? { ...row, expiresAt } : null
+  }
+
+  /** Shows a stored file to its owner's keys, as `publish` does, with whatever `beside` writes. */
+  publishWith(fileId: string, purpose: ShownPurpose, lifeMs: number, beside: Beside<File>): Promise<File> {
+    return this.#db.$transaction(async tx => {
+      await this.publish(tx, [fileId], purpose, lifeMs)
+      const file = await tx.file.findUniqueOrThrow({ where: { id: fileId } })
+      await beside(tx, file)
+      return file
+    })
   }
 
   /** Shows stored files to their owner's keys, for so long from when they were made. For a transaction or alone. */

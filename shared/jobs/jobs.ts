@@ -1,13 +1,13 @@
 import { isDeepStrictEqual } from 'node:util'
-import { GatewayError } from '../base/errors.ts'
 import type { Quotas } from '../base/quotas.ts'
 import type { Clock } from '../base/time.ts'
 import type { Job, Prisma } from '../generated/prisma/client.ts'
-import type { Connection, Database } from '../io/db.ts'
+import type { Beside, Connection, Database } from '../io/db.ts'
 import { queuedKinds } from '../kinds/index.ts'
 import { chargeJob, type JobCall, logJob, logJobAttempt, logJobEnd, settleJob } from '../wallet/jobs.ts'
 import type { RoutedAttempt } from '../wallet/routing-record.ts'
 import { pagesOfIds } from './id-pages.ts'
+import { tooManyUnfinished } from './unfinished.ts'
 import type { Webhooks } from './webhooks.ts'
 
 export type { Job }
@@ -91,15 +91,17 @@ export class Jobs {
   }
 
   /**
-   * Writes a job with its charge and its line in the request log: all or nothing. Throws 429 when the organisation has too
-   * many unfinished ones.
+   * Writes a job with its charge, its line in the request log and whatever `beside` writes: all or nothing. Throws what that
+   * throws, and 429 when the organisation has too many unfinished ones.
    */
-  create({ chargeNano, input, metadata, createdAt = new Date(this.#clock.now()), ...fields }: NewJob): Promise<Job> {
+  create(newJob: NewJob, beside?: Beside<Job>): Promise<Job> {
+    const { chargeNano, input, metadata, createdAt = new Date(this.#clock.now()), ...fields } = newJob
     return this.#db.$transaction(async tx => {
       await this.#assertRoom(tx, fields)
       const job = await tx.job.create({ data: { ...fields, input, metadata, costNano: chargeNano, createdAt } })
       await chargeJob(tx, job, chargeNano ?? 0n, chargeNano ?? 0n, createdAt.getTime())
       await logJob(tx, job, chargeNano ?? 0n)
+      await beside?.(tx, job)
       return job
     })
   }
@@ -285,12 +287,6 @@ export class Jobs {
 
 const one = { increment: 1 }
 type Owner = Pick<Job, 'organisationId' | 'environment'>
-
-/** The refusal of new work while an organisation has so much that is not over. */
-export function tooManyUnfinished(what: string): GatewayError {
-  const message = `Your organisation has ${what}. Wait until some of them are over, or cancel them.`
-  return new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': '60' } })
-}
 
 /** Named one by one, so that Postgres finds these few by the index and need not pass all that are over. */
 const inFlight = ['waiting', 'starting', 'running'] as const

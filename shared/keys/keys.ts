@@ -4,7 +4,7 @@ import { newId } from '../base/ids.ts'
 import { type Nano, nanoFromUsd, usdFromNano } from '../base/money.ts'
 import { type Clock, dayMs, systemClock } from '../base/time.ts'
 import type { ApiKey, Prisma, ProvisioningKey } from '../generated/prisma/client.ts'
-import type { Connection, Database } from '../io/db.ts'
+import type { Beside, Connection, Database } from '../io/db.ts'
 import { type Actor, audit, changesBetween } from './audit.ts'
 import type { Policies } from './policies.ts'
 import { modes, scopes } from './policy.ts'
@@ -124,6 +124,10 @@ function matching(text: string): Prisma.ApiKeyWhereInput {
 
 const patchable = (row: ApiKey) => ({ ...settings(row), disabled: row.disabled })
 
+type NewKey = z.output<typeof newKey>
+/** A key with its secret, which is stored nowhere. */
+export type MadeKey = { row: ApiKey; secret: string }
+
 /** The standard and provisioning keys: this class and `departures.ts` alone write their tables, and note who had it done in the same transaction. */
 export class Keys {
   readonly #db: Database
@@ -136,12 +140,8 @@ export class Keys {
     this.#clock = clock
   }
 
-  /** Creates a standard key. The secret is in the answer and nowhere else. */
-  async create(
-    organisationId: string,
-    input: z.output<typeof newKey>,
-    actor: Actor,
-  ): Promise<{ row: ApiKey; secret: string }> {
+  /** Creates a standard key, with whatever `beside` writes. The secret is in the answer and nowhere else. */
+  async create(organisationId: string, input: NewKey, actor: Actor, beside?: Beside<MadeKey>): Promise<MadeKey> {
     const { environment, expires_in_days: days, ...policy } = input
     const { secret, ...stored } = newSecret(`svc_sk_${environment}_`)
     const data = {
@@ -158,6 +158,7 @@ export class Keys {
       const created = await tx.apiKey.create({ data })
       const changes = changesBetween({}, settings(created))
       await audit(tx, { organisationId, actor, action: 'key.created', target: created, changes })
+      await beside?.(tx, { row: created, secret })
       return created
     })
     return { row, secret }
@@ -218,7 +219,7 @@ export class Keys {
   }
 
   /** Replaces the secret and keeps the policy; the old one stops working in the same transaction. */
-  async roll(organisationId: string | null, hash: string, actor: Actor): Promise<{ row: ApiKey; secret: string }> {
+  async roll(organisationId: string | null, hash: string, actor: Actor, beside?: Beside<MadeKey>): Promise<MadeKey> {
     const old = await this.#live(organisationId, hash)
     const { id } = old
     const { secret, ...stored } = newSecret(`svc_sk_${old.environment}_`)
@@ -230,6 +231,7 @@ export class Keys {
         const changes = changesBetween({ last4: old.last4 }, { last4: updated.last4 })
         const { organisationId } = updated
         await audit(tx, { organisationId, actor, action: 'key.rolled', target: updated, changes })
+        await beside?.(tx, { row: updated, secret })
         return updated
       }),
     )

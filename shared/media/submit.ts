@@ -1,7 +1,8 @@
 import { newId } from '../base/ids.ts'
 import type { ModelRow } from '../catalog/schema.ts'
+import type { Beside } from '../io/db.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
-import type { Job } from '../jobs/jobs.ts'
+import type { Job, NewJob } from '../jobs/jobs.ts'
 import type { Known } from '../keys/policies.ts'
 import { authorise, type Policy } from '../keys/policy.ts'
 import { type QueuedKind, queuedKinds } from '../kinds/index.ts'
@@ -21,7 +22,8 @@ export type Submitted = { job: Job; ticket: Ticket; target: Target }
 export type JobInput = { input: object; references: References }
 
 /**
- * Takes a job on: chooses the model, brings its references into storage, prices it, reserves, and writes it with its charge.
+ * Takes a job on: chooses the model, brings its references into storage, prices it, reserves, and writes it with its charge
+ * and whatever `beside` writes.
  * What it cannot take is refused before anything is reserved or charged. Throws GatewayErrors: 400, 401, 402, 403, 404, 413,
  * 415, 429, 503.
  */
@@ -31,6 +33,7 @@ export async function submitJob(
   kind: QueuedKind,
   body: Common,
   requestId: string,
+  beside?: Beside<Submitted>,
 ): Promise<Submitted> {
   const row = queuedKinds[kind] as unknown as QueuedKindRow<Common, object>
   const choose = (policy: Policy, references: References | null) =>
@@ -64,17 +67,9 @@ export async function submitJob(
     await dropReferences(services, references)
     throw error
   })
-  const job = await written(services, known.policy, kind, {
-    id,
-    requestId,
-    body,
-    input,
-    references,
-    target,
-    quote,
-    ticket,
-  })
-  return { job, ticket, target }
+  const submitted = (job: Job) => ({ job, ticket, target })
+  const admitted = { id, requestId, body, input, references, target, quote, ticket }
+  return submitted(await written(services, known.policy, kind, admitted, (tx, job) => beside?.(tx, submitted(job))))
 }
 
 /** Who serves a model of a queued kind for an environment. */
@@ -112,13 +107,19 @@ type Admitted = {
 }
 
 /** Writes an admitted job; its money passes from the reservation to the row, and the row into the queue. */
-async function written(services: Services, policy: Policy, kind: QueuedKind, admitted: Admitted): Promise<Job> {
+async function written(
+  services: Services,
+  policy: Policy,
+  kind: QueuedKind,
+  admitted: Admitted,
+  beside: Beside<Job>,
+): Promise<Job> {
   const { clock, config } = services
   const { id, requestId, body, target, quote, ticket } = admitted
   const { organisationId, keyId, environment, capNano } = policy
   const free = environment === 'test'
   const chargeNano = 'chargeNano' in quote ? (free ? 0n : quote.chargeNano) : null
-  const job = await takeOn(services, ticket, {
+  const newJob: NewJob = {
     ...{ id, requestId, organisationId, keyId, environment, kind, chargeNano },
     model: target.model.id,
     month: ticket.month,
@@ -128,7 +129,8 @@ async function written(services: Services, policy: Policy, kind: QueuedKind, adm
     metadata: body.metadata ?? {},
     input: { input: admitted.input, references: admitted.references } satisfies JobInput,
     deadlineAt: new Date(clock.now() + config.jobDeadlineMs),
-  })
+  }
+  const job = await takeOn(services, ticket, newJob, beside)
   await services.tasks
     .add('start', id)
     .catch(error => services.log.warn({ err: error, job: id }, 'new job is queued later'))

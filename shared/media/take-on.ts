@@ -1,21 +1,23 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Beside } from '../io/db.ts'
 import type { Job, NewJob } from '../jobs/jobs.ts'
 import type { Services } from '../services.ts'
 import type { Ticket } from '../wallet/admission.ts'
 
 /**
- * Writes an admitted job and passes its money on from the reservation. Where nobody hears whether the row was written, it is
- * looked for: a job that stands is never denied. Throws what Postgres throws; then nothing stays reserved.
+ * Writes an admitted job, with whatever `beside` writes, and passes its money on from the reservation. Where nobody hears
+ * whether the row was written, it is looked for: a job that stands is never denied. Throws what Postgres and `beside` throw;
+ * then nothing stays reserved.
  */
-export async function takeOn(services: Services, ticket: Ticket, newJob: NewJob): Promise<Job> {
-  const job = await created(services, ticket, newJob)
+export async function takeOn(services: Services, ticket: Ticket, newJob: NewJob, beside?: Beside<Job>): Promise<Job> {
+  const job = await created(services, ticket, newJob, beside)
   await passOn(services, ticket, job).catch(error => later(services, ticket, error))
   return job
 }
 
-async function created(services: Services, ticket: Ticket, job: NewJob): Promise<Job> {
+async function created(services: Services, ticket: Ticket, job: NewJob, beside?: Beside<Job>): Promise<Job> {
   try {
-    return await services.jobs.create(job)
+    return await services.jobs.create(job, beside)
   } catch (error) {
     const found = await services.jobs.read(job.id).catch(() => undefined)
     if (found) return found

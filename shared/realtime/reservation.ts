@@ -205,8 +205,8 @@ export class RollingReservation {
       return
     }
     const before = this.#tickets
-    // Tokens count in the minute in which they are charged: one long past is forgotten.
-    for (const old of before) old.minute = ticket.minute
+    // Tokens count when they are charged: what was counted long ago is forgotten.
+    for (const old of before) old.countedAtUs = ticket.countedAtUs
     this.#tickets = [ticket]
     this.#takenMs = nowMs
     this.#settle(nowMs, before, false)

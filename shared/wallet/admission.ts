@@ -10,7 +10,7 @@ import { holdMember } from './holds.ts'
 import { type RateFigures, rateFigures, rateLimited } from './rates.ts'
 import { capReached, insufficientCredits } from './refusals.ts'
 import type { Scripts } from './scripts.ts'
-import { Settlements } from './settlement.ts'
+import { lostSettlement, Settlements } from './settlement.ts'
 import type { UsageEvent } from './usage-event.ts'
 
 /** What the admission needs to know of a key. */
@@ -18,7 +18,7 @@ export type Spender = {
   hash: string
   version: number
   keyId: string
-  /** Whose minutes it is counted in: the key's own, or those of its batch lines. */
+  /** Whose rate windows it is counted in: the key's own, or those of its batch lines. */
   rateKey: string
   organisationId: string
   expiresAtMs: number | null
@@ -51,8 +51,8 @@ export type Ticket = {
   outputTokens: number
   clamped: boolean
   countedTokens: number
-  /** Minute of the token window its tokens were counted in. */
-  minute: number
+  /** When its tokens were counted, by Redis' clock in microseconds; 0 = they were not. */
+  countedAtUs: number
   rates: RateFigures
 }
 
@@ -173,9 +173,8 @@ export class Admission {
    * of a ticket counts. Never throws; retries behind the scenes.
    */
   settle(ticket: Ticket, costNano: number, tokens: number, event: UsageEvent | null): void {
-    const { spender } = ticket
+    const { id, spender, month, reservedNano } = ticket
     if (spender.spendsMoney && !this.#open.delete(ticket)) return
-    const { id, month, reservedNano } = ticket
     const { organisationId, keyId, rateKey } = spender
     const possible = Number.isSafeInteger(costNano) && costNano >= 0
     // An absurd amount must not hold up everybody else's settlements.
@@ -189,10 +188,15 @@ export class Admission {
       month,
       reservedNano,
       costNano: possible ? costNano : 0,
-      minute: spender.rpmLimit || spender.tpmLimit ? ticket.minute : null,
+      countedAtUs: ticket.countedAtUs,
       tokenDifference,
       event: possible ? event : null,
     })
+  }
+
+  /** Settles a finished request whose own settlement may have been lost with its process. Booked once, whatever arrives. */
+  settleLost(event: UsageEvent): void {
+    this.#settlements.add(lostSettlement(event))
   }
 
   /** Gives the reservation back without a charge or a log entry. */
@@ -253,7 +257,7 @@ export class Admission {
   #forget({ spender, id, month }: Arrival): void {
     if (!spender.spendsMoney) return
     const { organisationId, keyId, rateKey } = spender
-    const nothing = { reservedNano: null, costNano: 0, minute: null, tokenDifference: 0, event: null }
+    const nothing = { reservedNano: null, costNano: 0, countedAtUs: 0, tokenDifference: 0, event: null }
     this.#settlements.add({ id, organisationId, keyId, rateKey, month, ...nothing })
   }
 
@@ -268,7 +272,7 @@ export class Admission {
           reservedNano: Number(reply[2]),
           clamped: reply[3] === 1,
           countedTokens: Number(reply[4]),
-          minute: Number(reply[5]),
+          countedAtUs: Number(reply[5]),
           rates: rateFigures(spender, reply, 6),
         }
         if (spender.spendsMoney) this.#open.add(ticket)

@@ -1,20 +1,36 @@
 import { readFileSync } from 'node:fs'
 import type { Redis } from '../io/redis.ts'
 
-const names = ['admit', 'settle', 'post', 'sweep', 'hold', 'beat'] as const
-export type Scripts = Record<(typeof names)[number], (args: (string | number)[]) => Promise<unknown>>
+/** The money scripts, each with the parts that stand before it. */
+const parts = {
+  admit: ['unpack', 'time', 'window', 'admit'],
+  settle: ['unpack', 'window', 'settle'],
+  post: ['unpack', 'post'],
+  sweep: ['unpack', 'time', 'sweep'],
+  hold: ['unpack', 'hold'],
+  beat: ['unpack', 'time', 'beat'],
+}
+type Name = keyof typeof parts
+export type Scripts = Record<Name, (args: (string | number)[]) => Promise<unknown>>
 
 /** Stands between packed arguments; no id, number or JSON text has it. */
 const separator = '\x1f'
 
+/** The sources of the money scripts, by the names of their commands. */
+export function scriptSources(): { name: Name; command: string; lua: string }[] {
+  const read = (part: string) => readFileSync(new URL(`./scripts/${part}.lua`, import.meta.url), 'utf8')
+  return Object.entries(parts).map(([name, files]) => ({
+    name: name as Name,
+    command: `headgate:${name}`,
+    lua: files.map(read).join('\n'),
+  }))
+}
+
 /** The money scripts on a connection. Each is one atomic step in Redis; what they take is written at their heads. */
 export function loadScripts(redis: Redis): Scripts {
-  const source = (name: string) => readFileSync(new URL(`./scripts/${name}.lua`, import.meta.url), 'utf8')
-  for (const name of names) {
-    redis.defineCommand(`headgate:${name}`, { numberOfKeys: 0, lua: source('unpack') + source(name) })
-  }
+  const sources = scriptSources()
+  for (const { command, lua } of sources) redis.defineCommand(command, { numberOfKeys: 0, lua })
   const commands = redis as unknown as Record<string, (packed: string) => Promise<unknown>>
-  const call = (name: string) => (args: (string | number)[]) =>
-    commands[`headgate:${name}`]!(args.join(separator) + separator)
-  return Object.fromEntries(names.map(name => [name, call(name)])) as Scripts
+  const call = (command: string) => (args: (string | number)[]) => commands[command]!(args.join(separator) + separator)
+  return Object.fromEntries(sources.map(({ name, command }) => [name, call(command)])) as Scripts
 }

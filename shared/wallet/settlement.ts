@@ -13,10 +13,17 @@ export type Settlement = {
   /** What was reserved, in nano-dollars; null = the admission's answer never came: whatever stands under the id. */
   reservedNano: number | null
   costNano: number
-  /** The minute of the token window to correct; null = the key has no limits. */
-  minute: number | null
+  /** When its tokens were counted, by Redis' clock in microseconds; 0 = they were not. */
+  countedAtUs: number
   tokenDifference: number
   event: UsageEvent | null
+}
+
+/** The settlement of an event whose request is over: nothing is reserved for it, and its tokens are counted. */
+export function lostSettlement(event: UsageEvent): Settlement {
+  const { id, org: organisationId, key: keyId, month, cost: costNano } = event
+  const nothingHeld = { reservedNano: 0, countedAtUs: 0, tokenDifference: 0 }
+  return { id, organisationId, keyId, rateKey: keyId, month, costNano, event, ...nothingHeld }
 }
 
 const flushDelayMs = 2
@@ -107,7 +114,7 @@ function settlementArguments(s: Settlement): (string | number)[] {
     s.month,
     s.reservedNano ?? '',
     s.costNano,
-    s.minute ?? '',
+    s.countedAtUs,
     s.tokenDifference,
     event,
     s.rateKey,

@@ -3,18 +3,15 @@
 --   1 hash  2 version  3 fresh ('' | generation token under which the policy was just read from Postgres)  4 key id
 --   5 organisation  6 expires_ms ('')  7 rpm (0 = none)  8 tpm (0 = none)  9 cap nano ('')  10 spends money (0|1)
 --   11 month  12 request id  13 estimated tokens  14 fixed nano  15 pico per output token  16 wanted output tokens
---   17 explicit (1: the caller asked for that many)  18 whose minutes it is counted in
+--   17 explicit (1: the caller asked for that many)  18 whose windows it is counted in
 -- Returns one array per request, its first element the verdict.
--- Sliding window over two calendar minutes: used = previous · (rest of this minute) + current.
 local call = redis.call
 local now, instance = tonumber(ARGV[1]), ARGV[2]
 local int = function(x) return string.format('%.0f', x) end
 -- What the sweeper compares is Redis' own time, never that of a process: their clocks may differ.
-local time = call('TIME')
-local redis_now = time[1] * 1000 + math.floor(time[2] / 1000)
+local clock = time_us()
+local redis_now = math.floor(clock / 1000)
 local deadline = int(redis_now + tonumber(ARGV[3]))
--- What rounding in the last digit may add to a sum that is exactly at its limit.
-local speck = 1e-6
 
 if call('XLEN', 'usage') > tonumber(ARGV[4]) then
   local out = {}
@@ -22,47 +19,12 @@ if call('XLEN', 'usage') > tonumber(ARGV[4]) then
   return out
 end
 
--- The two minutes of a key: r requests and t tokens in the current one, pr and pt in the one before; `passed` is the
--- part of the current minute that is over. A process whose clock is behind counts into the minute already begun.
-local function window(key)
-  local h = call('HMGET', key, 'm', 'r', 'pr', 't', 'pt')
-  local minute, passed = math.floor(now / 60000), (now % 60000) / 60000
-  local known = tonumber(h[1]) or -10
-  if known > minute then minute, passed = known, 0 end
-  local w = { minute = minute, passed = passed, r = 0, pr = 0, t = 0, pt = 0 }
-  if known == minute then
-    w.r, w.pr, w.t, w.pt = tonumber(h[2]) or 0, tonumber(h[3]) or 0, tonumber(h[4]) or 0, tonumber(h[5]) or 0
-  elseif known == minute - 1 then
-    w.pr, w.pt = tonumber(h[2]) or 0, tonumber(h[4]) or 0
-  end
-  w.used_r, w.used_t = w.pr * (1 - passed) + w.r, w.pt * (1 - passed) + w.t
-  return w
-end
-
--- Milliseconds until `amount` more fits, given what the two minutes hold.
-local function wait(limit, amount, current, previous, passed)
-  local room = limit - amount - current
-  if room >= 0 and previous > 0 then return math.ceil((1 - room / previous - passed) * 60000 - speck) end
-  local later = 1 - math.max(0, limit - amount) / math.max(current, 1)
-  return math.ceil((1 - passed + math.max(0, later)) * 60000 - speck)
-end
-
-local function figures(rpm, tpm, w)
-  local full = function(current, previous)
-    if current > 0 then return math.ceil((2 - w.passed) * 60000) end
-    return previous > 0 and math.ceil((1 - w.passed) * 60000) or 0
-  end
-  local left = function(limit, used) return math.max(0, math.floor(limit - used + speck)) end
-  return left(rpm, w.used_r), full(w.r, w.pr), left(tpm, w.used_t), full(w.t, w.pt)
-end
-
 -- The refusal when a request does not fit into the key's windows, or nil. The wait satisfies both limits.
-local function limited(rpm, tpm, tokens, w)
-  local over_r = rpm > 0 and w.used_r + 1 > rpm + speck
-  local over_t = tpm > 0 and w.used_t + tokens > tpm + speck
-  if not over_r and not over_t then return nil end
-  local ms = math.max(over_r and wait(rpm, 1, w.r, w.pr, w.passed) or 0, over_t and wait(tpm, tokens, w.t, w.pt, w.passed) or 0)
-  return { 'rate', over_r and 'requests' or 'tokens', int(ms), figures(rpm, tpm, w) }
+local function limited(requests, tokens, amount)
+  local wait_r, wait_t = requests and wait_ms(requests, 1) or 0, tokens and wait_ms(tokens, amount) or 0
+  if wait_r == 0 and wait_t == 0 then return nil end
+  local left_r, full_r = window_figures(requests)
+  return { 'rate', wait_r > 0 and 'requests' or 'tokens', math.max(wait_r, wait_t), left_r, full_r, window_figures(tokens) }
 end
 
 local function held(holds)
@@ -129,15 +91,14 @@ local function admit(a)
   end
   if ARGV[a + 5] ~= '' and tonumber(ARGV[a + 5]) <= now then return { 'expired' } end
 
-  local rpm, tpm, tokens, w = tonumber(ARGV[a + 6]), tonumber(ARGV[a + 7]), tonumber(ARGV[a + 12]), nil
-  local rate = 'rate:' .. ARGV[a + 17]
-  if rpm > 0 or tpm > 0 then
-    w = window(rate)
-    -- A request larger than the whole limit waits for an empty window instead of failing for ever.
-    if tpm > 0 then tokens = math.min(tokens, tpm) end
-    local refusal = limited(rpm, tpm, tokens, w)
-    if refusal then return refusal end
-  end
+  local rpm, tpm, amount = tonumber(ARGV[a + 6]), tonumber(ARGV[a + 7]), tonumber(ARGV[a + 12])
+  local window = 'window:' .. ARGV[a + 17]
+  local requests = rpm > 0 and open_window(window .. ':requests', rpm, clock)
+  local tokens = tpm > 0 and open_window(window .. ':tokens', tpm, clock)
+  -- A request larger than the whole limit waits for an empty window instead of failing for ever.
+  if tokens then amount = math.min(amount, tpm) end
+  local refusal = limited(requests, tokens, amount)
+  if refusal then return refusal end
 
   local want, reserve, clamped = tonumber(ARGV[a + 15]), 0, 0
   if ARGV[a + 9] == '1' then
@@ -158,14 +119,13 @@ local function admit(a)
       call('ZADD', 'instances', 'NX', int(redis_now), instance)
     end
   end
-  if not w then return { 'ok', int(want), int(reserve), clamped, int(tokens), 0 } end
-
-  w.r, w.t, w.used_r, w.used_t = w.r + 1, w.t + tokens, w.used_r + 1, w.used_t + tokens
-  call('HSET', rate, 'm', int(w.minute), 'r', int(w.r), 'pr', int(w.pr), 't', int(w.t), 'pt', int(w.pt))
-  call('PEXPIRE', rate, 180000)
-  return { 'ok', int(want), int(reserve), clamped, int(tokens), w.minute, figures(rpm, tpm, w) }
+  if requests then count(requests, 1) end
+  local counted_at = tokens and count(tokens, amount) or 0
+  local left_r, full_r = window_figures(requests)
+  return { 'ok', int(want), int(reserve), clamped, int(amount), int(counted_at), left_r, full_r, window_figures(tokens) }
 end
 
 local out = {}
 for i = 5, #ARGV, 18 do out[#out + 1] = admit(i) end
+write_windows()
 return out

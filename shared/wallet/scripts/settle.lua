@@ -2,8 +2,8 @@
 -- usage event. A reservation resolves once; a request without one (swept, or Redis was wiped) is charged all the same,
 -- because Postgres books each request once whatever arrives here.
 -- ARGV: instance, then 10 per request: request id, organisation, key id, month, reserved nano ('' = unknown: whatever
--- stands under the id), cost nano, minute of the tpm window ('' = no limits), token difference, usage event (JSON;
--- '' = nothing to log), whose minutes its tokens are counted in.
+-- stands under the id), cost nano, when its tokens were counted (0 = they were not), token difference, usage event (JSON;
+-- '' = nothing to log), whose window its tokens are counted in.
 local call = redis.call
 local int = function(x) return string.format('%.0f', x) end
 local set = 'reservations:' .. ARGV[1]
@@ -25,7 +25,7 @@ end
 
 for i = 2, #ARGV, 10 do
   local id, org, key, month, reserved = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
-  local cost, at, tokens = tonumber(ARGV[i + 5]), ARGV[i + 6], tonumber(ARGV[i + 7])
+  local cost, at, tokens = tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]), tonumber(ARGV[i + 7])
   local wallet, spend = 'wallet:' .. org, 'spend:' .. key .. ':' .. month
   local member
   if reserved == '' then member = find(id)
@@ -38,14 +38,9 @@ for i = 2, #ARGV, 10 do
   add(wallet, 'unposted', cost)
   add(spend, 'unposted', cost)
   if ARGV[i + 8] ~= '' then call('XADD', 'usage', '*', 'e', ARGV[i + 8]) end
-  if at ~= '' and tokens ~= 0 then
-    local rate = 'rate:' .. ARGV[i + 9]
-    local age = (tonumber(call('HGET', rate, 'm')) or -10) - tonumber(at)
-    local field = age == 0 and 't' or age == 1 and 'pt'
-    if field and call('HINCRBY', rate, field, int(tokens)) < 0 then call('HSET', rate, field, 0) end
-  end
+  if at > 0 and tokens ~= 0 then correct('window:' .. ARGV[i + 9] .. ':tokens', at, tokens) end
 end
-
+write_windows()
 for _, key in ipairs(order) do
   for field, amount in pairs(deltas[key]) do call('HINCRBY', key, field, int(amount)) end
 end

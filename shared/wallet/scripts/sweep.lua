@@ -5,8 +5,7 @@
 -- ARGV: silence_ms after which a process is taken for dead, most reservations to release in this call.
 -- Returns the number released.
 local call = redis.call
-local time = call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = math.floor(time_us() / 1000)
 local now_text = string.format('%.0f', now)
 local silence, limit, released = tonumber(ARGV[1]), tonumber(ARGV[2]), 0
 local watch = call('HMGET', 'sweeper', 'last', 'since')

@@ -1,0 +1,111 @@
+-- Stands before the scripts that count requests and tokens per minute. A window is what a key used in the last 60 seconds,
+-- by Redis' clock in microseconds: { used, start, amount, start, amount, … }, packed, the oldest bucket first. A bucket has
+-- the time of its first request and leaves 60 seconds after it, whole: early for those that joined it, never late. One that
+-- spans more than an instant holds at most a twentieth of the limit, so no 60 seconds see more than 105 % of it, and two
+-- neighbours hold more than that together, so there are some 40 at most. docs/decisions/sliding-window-limits.md
+local window_us = 60 * 1000 * 1000
+
+-- Read once and written once by a script, however many of its requests they count.
+local windows = {}
+
+local function window_of(key)
+  local window = windows[key]
+  if not window then
+    local packed = redis.call('GET', key)
+    window = { log = packed and cmsgpack.unpack(packed) or { 0 }, changed = false }
+    windows[key] = window
+  end
+  return window
+end
+
+-- The window of a key, without what has left it.
+local function open_window(key, limit, now)
+  local window = window_of(key)
+  local log = window.log
+  local newest = log[#log - 1]
+  if newest and newest > now then
+    -- The clock was set back: time stands still until it is where it was, unless that is longer than a window.
+    if newest > now + window_us then log = { 0 } else now = newest end
+  end
+  if log[2] and log[2] <= now - window_us then
+    local live = { 0 }
+    for i = 2, #log, 2 do
+      if log[i] > now - window_us then
+        live[1] = live[1] + log[i + 1]
+        live[#live + 1], live[#live + 2] = log[i], log[i + 1]
+      end
+    end
+    log = live
+  end
+  window.log, window.limit, window.now = log, limit, now
+  return window
+end
+
+-- Milliseconds until `amount`, which is no more than the limit, fits; 0 = now.
+local function wait_ms(window, amount)
+  local log = window.log
+  local over = log[1] + amount - window.limit
+  for i = 2, #log, 2 do
+    if over <= 0 then break end
+    over = over - log[i + 1]
+    if over <= 0 then return math.ceil((log[i] + window_us - window.now) / 1000) end
+  end
+  return 0
+end
+
+-- What is left, and the milliseconds until all of it is there again.
+local function window_figures(window)
+  if not window then return 0, 0 end
+  local log = window.log
+  local newest = log[#log - 1]
+  return math.max(0, window.limit - log[1]), newest and math.ceil((newest + window_us - window.now) / 1000) or 0
+end
+
+-- Joins neighbours that fit into one bucket: settlements made them smaller, or the limit was raised.
+local function compact(log, most)
+  local out = { log[1] }
+  for i = 2, #log, 2 do
+    local last = #out
+    if last > 1 and out[last] + log[i + 1] <= most then
+      out[last] = out[last] + log[i + 1]
+    else
+      out[last + 1], out[last + 2] = log[i], log[i + 1]
+    end
+  end
+  return out
+end
+
+-- Counts an amount; gives the start of its bucket.
+local function count(window, amount)
+  local log, most = window.log, window.limit / 20
+  local last = #log
+  if last > 1 and (log[last - 1] == window.now or log[last] + amount <= most) then
+    log[last] = log[last] + amount
+  else
+    log = compact(log, most)
+    log[#log + 1], log[#log + 2] = window.now, amount
+    window.log = log
+  end
+  log[1], window.changed = log[1] + amount, true
+  return log[#log - 1]
+end
+
+-- Corrects an amount that was counted in the bucket of `start`, or in what that was joined to; nothing if it has left.
+local function correct(key, start, difference)
+  local window = window_of(key)
+  local log = window.log
+  for i = #log - 1, 2, -2 do
+    if log[i] <= start then
+      local change = math.max(difference, -log[i + 1])
+      log[1], log[i + 1], window.changed = log[1] + change, log[i + 1] + change, true
+      return
+    end
+  end
+end
+
+local function write_windows()
+  for key, window in pairs(windows) do
+    -- Kept for twice its time: it outlives its buckets also when the clock is set back.
+    if window.changed then redis.call('SET', key, cmsgpack.pack(window.log), 'PX', 2 * window_us / 1000) end
+  end
+end
