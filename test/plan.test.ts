@@ -161,6 +161,17 @@ test('a target is given one quick retry before its model is left for another one
   )
 })
 
+test('a quick retry waits until its target has rested, and never for long', t => {
+  const { plan } = planOf([a, other])
+  plan.began(plan.next(0)!.target, 0)
+  plan.failed(a, fail('rate_limited', 500), false, 0)
+  t.deepEqual(plan.next(0), { target: a, pauseMs: 600 })
+  plan.resting(a, 40, 600)
+  t.deepEqual(plan.next(600), { target: a, pauseMs: 140 })
+  plan.resting(a, 1_001, 740)
+  t.deepEqual(plan.next(740), { target: other, pauseMs: 0 })
+})
+
 test('no quick retry where its pause is beyond the patience', t => {
   const steps = play(planOf([a, other], { pauseMs: 500 }), fail('rate_limited', 900))
   t.deepEqual(steps, [

@@ -44,9 +44,9 @@ export class Plan {
   readonly #random: () => number
   #fresh: Target[]
   #again: Retry[] = []
-  /** The retry that comes before the fresh targets, and whether there ever was one. */
+  /** The retry that comes before the fresh targets, and the one target that ever got one. */
   #quick: Retry | null = null
-  #hadQuick = false
+  #quickTarget: Target | null = null
   readonly #tries = new Map<Target, number>()
   #attempts = 0
   #beganMs = 0
@@ -103,7 +103,12 @@ export class Plan {
 
   /** A target rests for `restMs` and was not called. */
   resting(target: Target, restMs: number, nowMs: number): void {
-    this.#again.push({ target, atMs: nowMs + restMs + this.#jitter(firstBackoffMs) })
+    // The pause that a provider asked for ends a little later than here where others had to be told of it.
+    const isQuick = target === this.#quickTarget && this.#tries.get(target) === 1 && restMs <= maxQuickDelayMs
+    const backoffMs = this.#jitter(isQuick ? quickBackoffMs : firstBackoffMs)
+    const retry = { target, atMs: nowMs + restMs + backoffMs }
+    if (isQuick) this.#quick = retry
+    else this.#again.push(retry)
   }
 
   /** A call failed. `otherKey`: it may be made again at once, with another API key of the same provider. */
@@ -121,13 +126,13 @@ export class Plan {
     const retry = { target, atMs: nowMs + (error.retryAfterMs ?? 0) + backoffMs }
     if (!isQuick) this.#again.push(retry)
     else this.#quick = retry
-    this.#hadQuick ||= isQuick
+    if (isQuick) this.#quickTarget = target
   }
 
   /** Staying with the model is worth one quick retry; another provider of the same model is asked at once. */
   #isWorthAQuickRetry({ model }: Target, { reason, retryAfterMs }: ProviderError): boolean {
     const [next] = this.#fresh
-    if (this.#hadQuick || !next || next.model === model) return false
+    if (this.#quickTarget || !next || next.model === model) return false
     return retryAfterMs === null ? reason === 'server_error' : retryAfterMs <= maxQuickDelayMs
   }
 
