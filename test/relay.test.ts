@@ -170,8 +170,11 @@ for (const dialect of ['anthropic', 'gemini'] as const) {
 }
 
 const anyGarbage = fc.constantFrom('42', '"x"', '[]', '{}', 'null', '{"choices":[{"del', '<html>', '{"a":1}{"b":2}')
+/** Garbage that no part of a chunk can look like, and garbage that can be read and is no chunk. */
+const isRemark = (garbage: string) => !/["{}[\]]/.test(garbage)
+const isReadable = (garbage: string) => garbage === '{}' || garbage === '[]'
 for (const dialect of Object.keys(answers) as Dialect[]) {
-  test(`any split of a stream of ${dialect} with garbage gives what came before it, and a fault`, t => {
+  test(`any split of a stream of ${dialect} with garbage is whole where nothing is lost, and has a fault where something may be`, t => {
     const texts = ['a', 'é', '🚀', ' "error":', ' d']
     const payloads = answers[dialect](texts)
     const first = payloads.findIndex(payload => JSON.stringify(payload).includes('"a"'))
@@ -184,17 +187,22 @@ for (const dialect of Object.keys(answers) as Dialect[]) {
         const bytes = Buffer.from(before + fault + framed(payloads.slice(first + place), framing))
         const relay = relayOf(models[dialect])
         let out = ''
-        const error = t.throws(() => {
+        const relayed = () => {
           for (const packet of cutAt(bytes, how.splits)) {
             out += relay.flush()
             relay.feed(packet)
           }
-        })
+          relay.close()
+        }
+        if (isRemark(garbage)) t.notThrows(relayed)
+        else t.is(t.throws<ProviderError>(relayed).reason, 'invalid_response')
         out += relay.flush()
-        t.is((error as ProviderError).reason, 'invalid_response')
+        // Ten tokens were counted, and a piece of our own dialect may be one: its end tells that some are missing.
+        const goesOn = isRemark(garbage) || (dialect === 'openai' && !isReadable(garbage))
+        t.is(relay.usage === null, !isRemark(garbage))
         const chunks = parseEvents(Buffer.from(out, relay.encoding).toString()).map(event => JSON.parse(event.data))
         const content = chunks.map(({ choices }) => choices[0].delta.content ?? '').join('')
-        t.is(content, texts.slice(0, place).join(''))
+        t.is(content, (goesOn ? texts : texts.slice(0, place)).join(''))
         t.is(relay.tally.text(), content)
       }),
       { numRuns: 200 },

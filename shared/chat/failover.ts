@@ -74,7 +74,7 @@ export async function failover<T>(
       return answer
     } catch (error) {
       const isBusy = slot !== null && isRefusal(error)
-      slot?.end(isBusy ? 'refused' : 'failed', isBusy ? error.retryAfterMs : null)
+      slot?.end(isBusy ? outcomeOf(error) : 'failed', isBusy ? error.retryAfterMs : null)
       if (!(error instanceof ProviderError) || isRequestFault(error)) watch.abandoned()
       if (error instanceof GatewayError && error.code === 'unsupported_capability') {
         refusal ??= error // Another provider of the model may speak a dialect that can express it.
@@ -116,6 +116,11 @@ async function enter(services: RunServices, search: Search, plan: Plan, target: 
 
 function isRefusal(error: unknown): error is ProviderError {
   return error instanceof ProviderError && (error.reason === 'rate_limited' || error.reason === 'overloaded')
+}
+
+/** What a refusal says to others in the lane: one that names no time and no limit delays nobody but its own request. */
+function outcomeOf({ reason, retryAfterMs }: ProviderError): 'limited' | 'overloaded' {
+  return reason === 'rate_limited' || retryAfterMs !== null ? 'limited' : 'overloaded'
 }
 
 /** How long a target must not be called; 0 = now, perhaps as the one call that tries whether it has recovered. */

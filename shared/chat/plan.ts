@@ -47,6 +47,7 @@ export class Plan {
   /** The retry that comes before the fresh targets, and the one target that ever got one. */
   #quick: Retry | null = null
   #quickTarget: Target | null = null
+  #wasLate = false
   readonly #tries = new Map<Target, number>()
   #attempts = 0
   #beganMs = 0
@@ -103,11 +104,11 @@ export class Plan {
 
   /** A target rests for `restMs` and was not called. */
   resting(target: Target, restMs: number, nowMs: number): void {
-    // The pause that a provider asked for ends a little later than here where others had to be told of it.
-    const isQuick = target === this.#quickTarget && this.#tries.get(target) === 1 && restMs <= maxQuickDelayMs
-    const backoffMs = this.#jitter(isQuick ? quickBackoffMs : firstBackoffMs)
-    const retry = { target, atMs: nowMs + restMs + backoffMs }
-    if (isQuick) this.#quick = retry
+    const retry = { target, atMs: nowMs + restMs + this.#jitter(firstBackoffMs) }
+    // The pause that a provider asked for may end a little later than its answer said.
+    const isLate = target === this.#quickTarget && restMs <= firstBackoffMs && !this.#wasLate
+    this.#wasLate ||= isLate
+    if (isLate) this.#quick = { target, atMs: nowMs + restMs + this.#jitter(quickBackoffMs) }
     else this.#again.push(retry)
   }
 
