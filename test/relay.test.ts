@@ -210,6 +210,33 @@ for (const dialect of Object.keys(answers) as Dialect[]) {
   })
 }
 
+test('a malformed event is passed over where the pieces are as many as the tokens; never an error, an object, or many of them', t => {
+  const piece = (content: string) => ({ ...base, choices: [{ index: 0, delta: { content }, finish_reason: null }] })
+  const end = (completion_tokens: number) => [
+    { ...base, choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] },
+    { ...base, choices: [], usage: { prompt_tokens: 3, completion_tokens, total_tokens: 3 + completion_tokens } },
+    '[DONE]',
+  ]
+  const half = 'data: {"id":"c","choices":[{"index":0,"delta":{"content":" b\n\n'
+  const run = (between: string, counted: number, isFinished = true) => {
+    const pieces = framed([piece('a')]) + between + framed([piece(' c')])
+    const stream = isFinished ? framed(end(counted)) : framed(end(counted).slice(1))
+    return relayed(relayOf('gpt-4.1'), [Buffer.from(pieces), Buffer.from(stream)])
+  }
+  t.like(run(half, 2), { contents: { 0: 'a c' }, ends: 1, usage: { completion_tokens: 2 } })
+  t.is(run('upstream reset\n\n', 9).usage?.completion_tokens, 9)
+  const faults: [between: string, counted: number, isFinished?: boolean][] = [
+    [half, 3],
+    [half, 0],
+    [half, 2, false],
+    ['event: error\ndata: it failed\n\n', 2],
+    ['data: {"foo":1}\n\n', 2],
+    ['data: wait\n\n'.repeat(9), 2],
+  ]
+  for (const fault of faults)
+    t.is(t.throws<ProviderError>(() => run(...fault), undefined, fault[0]).reason, 'invalid_response')
+})
+
 const anything = fc.oneof(fc.jsonValue({ maxDepth: 2 }), fc.constantFrom('', 'x', 0, 1, 'stop', 'error', {}, []))
 const partly = (fields: Record<string, fc.Arbitrary<unknown>>) => fc.record(fields, { requiredKeys: [] })
 const delta = partly({

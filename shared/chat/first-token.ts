@@ -13,10 +13,10 @@ const maxMsPerToken = 50
  */
 export function maxSilence(
   { firstTokenTimeoutMs }: Config['upstream'],
-  { maxTokens, outputs }: Features,
+  { maxTokens, choices, outputs }: Features,
   stream: boolean,
 ): (target: Target) => number {
-  const unseenTokens = stream ? 0 : maxTokens || Number.POSITIVE_INFINITY
+  const unseenTokens = stream ? 0 : (maxTokens || Number.POSITIVE_INFINITY) * choices
   const maxMs = firstTokenTimeoutMs + unseenTokens * maxMsPerToken
   const isSilentWork = outputs.image || outputs.audio
   return ({ deployment }) => (isSilentWork || canReason(deployment) ? Number.POSITIVE_INFINITY : maxMs)

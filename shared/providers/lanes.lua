@@ -58,6 +58,7 @@ end
 local function cut()
   if lane.good == 0 then rest(backoff()) else lane.doubling = false end
   lane.limit, lane.good, lane.bad = math.max(1, math.floor(lane.limit / 2)), 0, 0
+  lane.grown_at = math.max(now, lane.grown_at)
   begin_epoch()
   lane.cut_epoch = lane.epoch
 end
