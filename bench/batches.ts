@@ -187,7 +187,12 @@ if (process.platform !== 'linux') throw new Error('it reads /proc and pins proce
 pinSelf(options['load-cpus'])
 const profileFolder = options.prof ? join(root, 'bench/results/batches') : null
 const workerProcessors = options['worker-cpus']
-const rig = await openBatchRig({ behaviour, concurrency: options.concurrency, workerProcessors, profileFolder })
+const rig = await openBatchRig({
+  behaviours: [behaviour],
+  concurrency: options.concurrency,
+  workerProcessors,
+  profileFolder,
+})
 const window = await openWindow(rig).catch(async error => {
   await rig.stop()
   throw error

@@ -9,7 +9,7 @@ import { Wheel } from './lib/wheel.ts'
 
 /** The two sides of a text around its stamp. */
 type Split = readonly [string, string]
-type Model = { behaviour: Behaviour; answer: Split; chunk: Split; end: string }
+type Model = { behaviour: Behaviour; answer: Split; chunk: Split; end: string; refusals: number }
 
 const emptyStamp = stampText(0, 0)
 const common = {
@@ -62,6 +62,7 @@ function prepare(slug: string, behaviour: Behaviour): Model {
   const delta = { content: `${emptyStamp} word` }
   return {
     behaviour,
+    refusals: behaviour.refusals ?? 0,
     answer: split(json('200 OK', answer)),
     chunk: split(piece([{ ...choice, delta, finish_reason: null }], null)),
     end: `${piece([{ ...choice, delta: {}, finish_reason: 'stop' }], null)}${piece([], usage)}${event('[DONE]')}0\r\n\r\n`,
@@ -121,6 +122,10 @@ class Stream {
 function respond(socket: Socket, path: string, body: string): void {
   const model = path === chatPath ? modelOf(body) : null
   if (!model) return void socket.write(json('404 Not Found', { error: { message: 'no such route or model' } }))
+  if (model.refusals > 0) {
+    model.refusals--
+    return void socket.write(json('503 Service Unavailable', { error: { message: 'overloaded' } }))
+  }
   const job = /"stream": ?true/.test(body) ? new Stream(socket, model) : new Answer(socket, model)
   const { latencyMs } = model.behaviour
   if (latencyMs > 0) wheel.at(nowUs() / 1e3 + latencyMs, job)

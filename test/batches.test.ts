@@ -1,6 +1,7 @@
 import test from 'ava'
 import { operatorActor } from '../shared/keys/audit.ts'
-import { contextLength, serverError } from './emulators/openai.ts'
+import type { Reply } from './emulators/emulator.ts'
+import { contextLength, failure, serverError } from './emulators/openai.ts'
 import {
   batchOf,
   cancelBatch,
@@ -123,6 +124,20 @@ test.serial('tried again: a line whose providers fail for a while is answered in
     chatLine('one', 'gpt-4o-mini', 'a', { provider: { only: ['openai'] } }),
   ])
   t.deepEqual(batch.request_counts, { total: 1, completed: 1, failed: 0 })
+})
+
+test.serial('tried again: a provider that is overloaded for some calls delays those lines, and no others', async t => {
+  const account = await world.gateway.account()
+  const { redis } = world.gateway.services
+  await redis.del('lane:openai')
+  world.openai.reset()
+  world.openai.next(...Array<Reply>(16).fill(failure(503, 'Overloaded.', 'server_error', null)))
+  const { batch } = await ran(doorOf(account), hello(800))
+  t.deepEqual(batch.request_counts, { total: 800, completed: 800, failed: 0 })
+  t.is(world.openai.requests.length, 816)
+  const lane = JSON.parse((await redis.get('lane:openai'))!)
+  t.like(lane, { doubling: true, rest_until: 0, epoch: lane.cut_epoch })
+  t.true(lane.limit > 16, `${lane.limit}`)
 })
 
 test.serial('402 in the error file once the funds end; what ran is kept', async t => {

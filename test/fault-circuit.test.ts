@@ -89,7 +89,9 @@ for (const [number, [title, reply]] of faults.entries()) {
       const id = idOf('auto', number, stream)
       const account = await world.gateway.account({ model_allowlist: [id, spareOf(id)], mode: 'quality' })
       world.p1.always(id, reply)
-      for (let i = 0; i < 3; i++) isFrom(t, await ask(world, account.live, 'auto', { stream }), 'p2', stream, 2)
+      for (let i = 0; i < 3; i++) isWhole(t, await ask(world, account.live, 'auto', { stream }), stream, served('p2'))
+      // A quick retry may begin before the third failure has opened the circuit.
+      t.true(world.p1.calls(id).length <= 4)
       const { answer, calls } = await askWhileResting(world, account.live, id, { stream }, 'auto')
       isFrom(t, answer, 'p2', stream, 1)
       t.is(answer.headers.get('x-gateway-model'), spareOf(id))
@@ -173,11 +175,12 @@ test('502 after five calls however many models the request names', async t => {
   const { attempts } = JSON.parse(answer.text).error.metadata
   t.deepEqual(
     attempts.map(({ model }: { model: string }) => model),
-    chain.slice(0, 5),
+    [chain[0], ...chain.slice(0, 4)],
+    'the first one has a quick retry',
   )
   t.deepEqual(
     chain.map(id => world.p1.calls(id).length),
-    [1, 1, 1, 1, 1, 0, 0],
+    [2, 1, 1, 1, 0, 0, 0],
   )
   t.is(await paidNano(world, account), 0)
 })

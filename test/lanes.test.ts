@@ -16,7 +16,14 @@ test.after.always(() => stores?.release())
 /** A worker as far as its lanes go. */
 type Worker = { lanes: Lanes; redis: Redis; commands(): number; die(): void }
 
-type Shared = { limit: number; epoch: number; refusals: number; rest_until: number; leases: Record<string, object> }
+type Shared = {
+  limit: number
+  doubling: boolean
+  epoch: number
+  refusals: number
+  rest_until: number
+  leases: Record<string, object>
+}
 
 const never = new AbortController().signal
 
@@ -220,9 +227,9 @@ test('half the limit, once, and a pause on every worker after a burst of refusal
   const { epoch } = await world.shared(one)
   const before = world.begun
   const untilMs = Date.now() + 1_500
-  for (const slot of slots.slice(0, 20)) slot.end('refused', 1_500)
+  for (const slot of slots.slice(0, 20)) slot.end('limited', 1_500)
   await eventually(async () => (await world.shared(one)).epoch !== epoch, 'the limit is cut')
-  for (const slot of slots.slice(20)) slot.end('refused', 1)
+  for (const slot of slots.slice(20)) slot.end('limited', 1)
   await eventually(() => world.begun > before, 'the pause is over')
   t.true(Date.now() >= untilMs)
   await eventually(() => world.total === 16, 'half is in flight')
@@ -231,12 +238,58 @@ test('half the limit, once, and a pause on every worker after a burst of refusal
   t.is((await world.shared(one)).limit, 16)
 })
 
-test('slow growth after a refusal', async t => {
+test('the same limit, and no pause, after some calls found the provider overloaded', async t => {
+  const world = new World(t)
+  const worker = await world.worker()
+  const slots = await world.full(worker, 16)
+  const { epoch } = await world.shared(worker)
+  for (const slot of slots) slot.end('overloaded')
+  await world.grow(worker)
+  t.like(await world.shared(worker), { limit: 128, doubling: true, epoch, rest_until: 0 })
+})
+
+test('half the limit, and no pause, after more than a quarter of the calls found the provider overloaded', async t => {
   const world = new World(t, 32)
   const worker = await world.worker()
   await world.grow(worker)
-  const [slot] = await world.full(worker, 1)
-  slot!.end('refused', 1)
+  const slots = await world.full(worker, 32)
+  for (const [i, slot] of slots.entries()) slot.end(i < 2 ? 'answered' : 'overloaded')
+  await eventually(async () => (await world.shared(worker)).limit < 32, 'the limit is cut')
+  t.like(await world.shared(worker), { limit: 16, doubling: false, rest_until: 0 })
+})
+
+test('half the limit and a pause that grows while the provider answers nothing at all', async t => {
+  const world = new World(t)
+  const worker = await world.worker()
+  for (let cuts = 1; cuts <= 2; cuts++) {
+    const { limit } = (await world.shared(worker)) ?? { limit: 16 }
+    const fromMs = Date.now()
+    let asked = 0
+    while ((await world.shared(worker))?.refusals !== cuts && asked < 40) {
+      const slot = await world.enter(worker)
+      asked++
+      slot.end('overloaded')
+    }
+    const { rest_until, ...after } = await world.shared(worker)
+    t.like(after, { limit: limit / 2, doubling: true })
+    t.true(rest_until >= fromMs + 750 * 2 ** (cuts - 1) && asked > 16, `${asked} calls`)
+  }
+})
+
+test('a pause, but the same limit, after one call was limited', async t => {
+  const world = new World(t)
+  const worker = await world.worker()
+  const [slot] = await world.full(worker, 16)
+  slot!.end('limited', 1_500)
+  await eventually(async () => (await world.shared(worker)).rest_until > 0, 'the lane is paused')
+  t.like(await world.shared(worker), { limit: 16, doubling: false })
+})
+
+test('slow growth after a burst of refusals', async t => {
+  const world = new World(t, 32)
+  const worker = await world.worker()
+  await world.grow(worker)
+  for (const slot of await world.full(worker, 32)) slot.end('limited', 1)
   await eventually(async () => (await world.shared(worker)).limit === 16, 'the limit is cut')
   const { rest_until } = await world.shared(worker)
   let hasGrown = false
@@ -255,7 +308,7 @@ test('a pause that grows while refusals come without a time and without an answe
     const slot = await world.enter(worker)
     const { epoch } = await world.shared(worker)
     const refusedMs = Date.now()
-    slot.end('refused')
+    slot.end('limited')
     await eventually(async () => (await world.shared(worker)).epoch !== epoch, 'the limit is cut')
     const { limit, refusals, rest_until } = await world.shared(worker)
     t.is(limit, 1)
@@ -271,7 +324,7 @@ test('a call that fails or ends twice frees its place once', async t => {
   const slot = await world.enter(worker)
   const waiting = world.crowd(worker, 2)
   slot.end('failed')
-  slot.end('refused', 60_000)
+  slot.end('limited', 60_000)
   slot.end('answered')
   await eventually(() => waiting.length === 1, 'one is let in')
   await sleep(700)
@@ -329,7 +382,7 @@ test('503 at once on every worker while the provider asks for a longer pause tha
   const slot = await world.enter(one)
   await world.enter(one)
   const waiting = [world.enter(one), world.enter(other)]
-  slot.end('refused', 24 * 3_600_000)
+  slot.end('limited', 24 * 3_600_000)
   for (const entering of [...waiting, world.enter(one)]) {
     const error = await refusal(t, entering)
     t.is(error.code, 'no_provider_available')

@@ -4,9 +4,11 @@ import { type Patience, Plan } from '../shared/chat/plan.ts'
 import { type FailureReason, ProviderError, type Target } from '../shared/providers/contract.ts'
 
 const patience: Patience = { attempts: 5, budgetMs: 90_000, pauseMs: 10_000 }
-// The plan tells targets apart and looks at nothing in them.
-const target = (id: string) => ({ model: { id } }) as Target
+// The plan tells targets and their models apart and looks at nothing in them.
+const model = { id: 'model' }
+const target = (name: string, of = model) => ({ model: of, provider: { name } }) as Target
 const [a, b, c] = [target('a'), target('b'), target('c')]
+const other = target('other', { id: 'other' })
 const fail = (reason: FailureReason, retryAfterMs?: number) =>
   new ProviderError(reason, reason, retryAfterMs === undefined ? {} : { retryAfterMs })
 
@@ -22,8 +24,8 @@ function play(run: Failing, error: ProviderError, otherKey = false): [id: string
   const steps: [string, number][] = []
   for (let step = run.plan.next(run.nowMs); step && steps.length < 100; step = run.plan.next(run.nowMs)) {
     run.nowMs += step.pauseMs
-    steps.push([step.target.model.id, step.pauseMs])
-    run.plan.began(step.target)
+    steps.push([step.target.provider.name, step.pauseMs])
+    run.plan.began(step.target, run.nowMs)
     run.plan.failed(step.target, error, otherKey, run.nowMs)
   }
   return steps
@@ -76,22 +78,22 @@ for (const reason of again) {
 
 test('nothing is begun after the budget, nor after a pause that would end beyond it', t => {
   const run = planOf([a, b], { budgetMs: 1_000 })
-  run.plan.began(run.plan.next(0)!.target)
+  run.plan.began(run.plan.next(0)!.target, 0)
   run.plan.failed(a, fail('timeout'), false, 999)
   t.is(run.plan.next(999)!.target, b)
   t.is(run.plan.next(1_000), null)
   const late = planOf([a], { budgetMs: 1_000 })
-  late.plan.began(late.plan.next(0)!.target)
+  late.plan.began(late.plan.next(0)!.target, 790)
   late.plan.failed(a, fail('server_error'), false, 800)
   t.is(late.plan.next(800), null)
 })
 
 test('the first call may be as silent as the time-outs allow, later ones only for the rest of the budget', t => {
   const { plan } = planOf([a, b], { budgetMs: 5_000 })
-  plan.began(a)
+  plan.began(a, 0)
   t.is(plan.remainingMs(0), Number.POSITIVE_INFINITY)
   plan.failed(a, fail('timeout'), false, 3_000)
-  plan.began(b)
+  plan.began(b, 3_000)
   t.is(plan.remainingMs(3_000), 2_000)
   t.is(plan.remainingMs(9_000), 1, 'never a time-out of zero, which would be none')
 })
@@ -121,7 +123,7 @@ test('of those to be tried again the one that is back first comes first', t => {
     [b, 1_000],
   ] as const) {
     plan.next(0)
-    plan.began(target)
+    plan.began(target, 0)
     plan.failed(target, fail('overloaded', retryAfterMs), false, 0)
   }
   t.deepEqual(plan.next(0), { target: b, pauseMs: 1_250 })
@@ -130,16 +132,81 @@ test('of those to be tried again the one that is back first comes first', t => {
 
 test('no pause is left where another target took the time', t => {
   const { plan } = planOf([a, b])
-  plan.began(plan.next(0)!.target)
+  plan.began(plan.next(0)!.target, 0)
   plan.failed(a, fail('server_error'), false, 0)
-  plan.began(plan.next(0)!.target)
+  plan.began(plan.next(0)!.target, 0)
   plan.failed(b, fail('timeout'), false, 4_000)
   t.deepEqual(plan.next(4_000), { target: a, pauseMs: 0 })
 })
 
+test('a target is given one quick retry before its model is left for another one', t => {
+  const names = (error: ProviderError) => play(planOf([a, other]), error).map(([name]) => name)
+  t.deepEqual(play(planOf([a, other]), fail('server_error')).slice(0, 3), [
+    ['a', 0],
+    ['a', 100],
+    ['other', 0],
+  ])
+  t.deepEqual(play(planOf([a, other]), fail('rate_limited', 1_000)).slice(0, 3), [
+    ['a', 0],
+    ['a', 1_100],
+    ['other', 0],
+  ])
+  for (const error of [fail('rate_limited', 1_001), fail('rate_limited'), fail('overloaded'), fail('connection')])
+    t.deepEqual(names(error).slice(0, 2), ['a', 'other'], `${error.reason} ${error.retryAfterMs}`)
+  const between = play(planOf([a, b, other]), fail('server_error'))
+  t.deepEqual(
+    between.map(([name]) => name),
+    ['a', 'b', 'b', 'other', 'a'],
+    'not between two providers of one model',
+  )
+})
+
+test('a quick retry waits until its target has rested, and never for long', t => {
+  const { plan } = planOf([a, other])
+  plan.began(plan.next(0)!.target, 0)
+  plan.failed(a, fail('rate_limited', 500), false, 0)
+  t.deepEqual(plan.next(0), { target: a, pauseMs: 600 })
+  plan.resting(a, 40, 600)
+  t.deepEqual(plan.next(600), { target: a, pauseMs: 140 })
+  plan.resting(a, 40, 740)
+  t.deepEqual(plan.next(740), { target: other, pauseMs: 0 })
+})
+
+test('no quick retry where its pause is beyond the patience', t => {
+  const steps = play(planOf([a, other], { pauseMs: 500 }), fail('rate_limited', 900))
+  t.deepEqual(steps, [
+    ['a', 0],
+    ['other', 0],
+  ])
+})
+
+test('a call that took more than a twentieth of the budget is not repeated', t => {
+  for (const reason of again) {
+    const { plan } = planOf([a, other])
+    plan.began(plan.next(0)!.target, 0)
+    plan.failed(a, fail(reason), false, 4_501)
+    t.deepEqual(plan.next(4_501), { target: other, pauseMs: 0 })
+    t.is(plan.next(4_501), null)
+  }
+  const { plan } = planOf([a])
+  plan.began(plan.next(0)!.target, 0)
+  plan.failed(a, fail('connection'), false, 4_500)
+  t.deepEqual(plan.next(4_500), { target: a, pauseMs: 250 })
+})
+
+test('targets that cannot do better are given up, tried or not', t => {
+  const { plan } = planOf([a, b, c])
+  plan.began(plan.next(0)!.target, 0)
+  plan.failed(a, fail('connection'), false, 0)
+  t.deepEqual(plan.fresh, [b, c])
+  plan.keepOnly(target => target === c)
+  t.deepEqual(plan.next(0), { target: c, pauseMs: 0 })
+  t.is(plan.next(0), null)
+})
+
 test('another API key is tried at once and before the other targets, within the attempts', t => {
   const { plan } = planOf([a, b])
-  plan.began(plan.next(0)!.target)
+  plan.began(plan.next(0)!.target, 0)
   plan.failed(a, fail('rate_limited', 30_000), true, 0)
   t.deepEqual(plan.next(0), { target: a, pauseMs: 0 })
   t.is(play(planOf([a, b]), fail('auth'), true).length, patience.attempts)
@@ -176,7 +243,7 @@ test('backoff grows, is jittered between half and all of it, and every plan ends
         const last = lastFailure.get(target)
         if (last?.keyed) t.is(pauseMs, 0)
         else if (last) t.true(run.nowMs >= last.atMs + last.leastMs && pauseMs <= last.mostMs)
-        run.plan.began(target)
+        run.plan.began(target, run.nowMs)
         tries.set(target, (tries.get(target) ?? 0) + 1)
         const [reason, retryAfterMs, tookMs, keyed] = failures[attempts++]!
         run.nowMs += tookMs

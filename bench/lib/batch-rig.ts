@@ -9,7 +9,8 @@ import { answersOk, commandOf, listens, type Running, root, start, untilReady } 
 import type { Behaviour } from './request.ts'
 
 export type RigOptions = {
-  behaviour: Behaviour
+  /** How the upstream behaves, by model. */
+  behaviours: Behaviour[]
   concurrency: number
   /** The worker's processors; everything else runs where this process is pinned. */
   workerProcessors: string
@@ -47,7 +48,7 @@ export async function openBatchRig(options: RigOptions): Promise<BatchRig> {
     const upstreamUrl = `http://127.0.0.1:${upstreamPort}`
     const upstream = stopped(startUpstream(folder, upstreamPort))
     await untilReady(upstream, join(folder, 'upstream.log'), () => listens(upstreamPort))
-    const stores = stopped(await openStores(folder, upstreamUrl, [options.behaviour]))
+    const stores = stopped(await openStores(folder, upstreamUrl, options.behaviours))
     const door = { url: `http://127.0.0.1:${webPort}`, key: stores.key }
     const env = {
       ...stores.env,

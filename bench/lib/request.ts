@@ -1,17 +1,21 @@
-/** How the emulated upstream behaves: milliseconds until the first byte, chunks of a stream, milliseconds between them. */
-export type Behaviour = { latencyMs: number; chunks: number; intervalMs: number }
+/**
+ * How the emulated upstream behaves: milliseconds until the first byte, chunks of a stream, milliseconds between them, and how
+ * many first calls it refuses with 503.
+ */
+export type Behaviour = { latencyMs: number; chunks: number; intervalMs: number; refusals?: number }
 
 export const chatPath = '/v1/chat/completions'
 const bodyBytes = 1024
 
 /** The model slug that asks for a behaviour; every gateway passes it on. */
-export function slugOf({ latencyMs, chunks, intervalMs }: Behaviour): string {
-  return `emu-l${latencyMs}-c${chunks}-i${intervalMs}`
+export function slugOf({ latencyMs, chunks, intervalMs, refusals = 0 }: Behaviour): string {
+  return `emu-l${latencyMs}-c${chunks}-i${intervalMs}${refusals > 0 ? `-r${refusals}` : ''}`
 }
 
 export function behaviourOf(slug: string): Behaviour | null {
-  const [, latencyMs, chunks, intervalMs] = /^emu-l(\d+)-c(\d+)-i(\d+)$/.exec(slug)?.map(Number) ?? []
-  return intervalMs === undefined ? null : { latencyMs: latencyMs!, chunks: chunks!, intervalMs }
+  const [, latencyMs, chunks, intervalMs, refusals] =
+    /^emu-l(\d+)-c(\d+)-i(\d+)(?:-r(\d+))?$/.exec(slug)?.map(text => Number(text ?? 0)) ?? []
+  return intervalMs === undefined ? null : { latencyMs: latencyMs!, chunks: chunks!, intervalMs, refusals: refusals! }
 }
 
 /** A chat request of so many bytes of JSON, about 1 kB where not said. */

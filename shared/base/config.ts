@@ -33,7 +33,14 @@ export type Config = LoadLimits & {
   /** Parts per million added to a provider's cost. */
   marginPpm: bigint
   embeddingsSurchargePpm: bigint
-  upstream: { connectTimeoutMs: number; firstByteTimeoutMs: number; idleTimeoutMs: number; totalTimeoutMs: number }
+  upstream: {
+    connectTimeoutMs: number
+    firstByteTimeoutMs: number
+    /** How long a stream may bring no token while another target could be asked instead. */
+    firstTokenTimeoutMs: number
+    idleTimeoutMs: number
+    totalTimeoutMs: number
+  }
   /** How often and how long a request is tried: calls in all, the time in which they begin, the pauses between them. */
   patience: { attempts: number; budgetMs: number; pauseMs: number }
   /** How long a call goes on for its usage after its client left. */
@@ -122,6 +129,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     upstream: {
       connectTimeoutMs: v.UPSTREAM_CONNECT_TIMEOUT_MS,
       firstByteTimeoutMs: v.UPSTREAM_FIRST_BYTE_TIMEOUT_MS,
+      firstTokenTimeoutMs: v.UPSTREAM_FIRST_TOKEN_TIMEOUT_MS,
       idleTimeoutMs: v.UPSTREAM_IDLE_TIMEOUT_MS,
       totalTimeoutMs: v.UPSTREAM_TOTAL_TIMEOUT_MS,
     },

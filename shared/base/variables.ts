@@ -41,6 +41,7 @@ export const variables = z.object({
   EMBEDDINGS_SURCHARGE_PERCENT: percent.prefault('2.5'),
   UPSTREAM_CONNECT_TIMEOUT_MS: positive(600_000).default(5_000),
   UPSTREAM_FIRST_BYTE_TIMEOUT_MS: positive(600_000).default(60_000),
+  UPSTREAM_FIRST_TOKEN_TIMEOUT_MS: positive(600_000).default(30_000),
   UPSTREAM_IDLE_TIMEOUT_MS: positive(600_000).default(60_000),
   UPSTREAM_TOTAL_TIMEOUT_MS: positive(3_600_000).default(600_000),
   UPSTREAM_MAX_ATTEMPTS: positive(20).default(5),

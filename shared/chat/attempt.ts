@@ -128,8 +128,13 @@ export function streamAnswer<K extends DirectKind>(
     let finished = false
     const finish = (error: Error | null) => {
       finished = true
+      clearTimeout(late)
       resolve({ answered, error })
     }
+    const late = whenLate(route, () => {
+      finish(new ProviderError('timeout', 'the provider sent no token in time'))
+      exchange.abort()
+    })
     const write = (text: string) => {
       if (text === '') return
       open()
@@ -148,7 +153,10 @@ export function streamAnswer<K extends DirectKind>(
       try {
         const { speaks } = relay
         work()
-        if (relay.speaks && !speaks) onFirstByte()
+        if (relay.speaks && !speaks) {
+          clearTimeout(late)
+          onFirstByte()
+        }
         write(relay.flush())
         if (relay.over) finish(null)
       } catch (error) {
@@ -187,6 +195,11 @@ export function streamAnswer<K extends DirectKind>(
       () => exchange.abort(),
     )
   }).finally(() => forget?.())
+}
+
+/** A timer for a stream that brings no token for as long as its route allows. */
+function whenLate({ tokenWithinMs }: Route, onLate: () => void): NodeJS.Timeout | undefined {
+  return Number.isFinite(tokenWithinMs) ? setTimeout(onLate, tokenWithinMs) : undefined
 }
 
 /** The signal is the run's own and goes with it; an exchange that is over is not aborted any more. */

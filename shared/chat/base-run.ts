@@ -57,7 +57,11 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   /** An error as the client may know it. `broken`: the route of an answer that broke after it had begun. */
   protected publicFailure(error: unknown, broken?: Route): GatewayError {
     if (error instanceof ProviderError)
-      return failureOf(broken ? [...this.tried, { target: broken.target, error }] : this.tried, error)
+      return failureOf(
+        broken ? [...this.tried, { target: broken.target, error }] : this.tried,
+        error,
+        broken !== undefined,
+      )
     if (error instanceof GatewayError) return error
     if (isOutage(error)) return unavailable(error)
     this.services.log.error({ err: error }, 'run failed')

@@ -8,7 +8,7 @@ const sorted: Record<Sort, string> = {
 
 /** A sentence that tells why a request goes where it goes first. */
 export function reasonOf(
-  { mode, features, candidates, request }: Inquiry,
+  { mode, features, candidates, request, overflow }: Inquiry,
   { auto, slug, sort }: Wish,
   { target, quality, costNano, figures }: Option,
   home: { model: string; provider: string } | null,
@@ -19,7 +19,8 @@ export function reasonOf(
   const usd = `$${(costNano / 1e9).toPrecision(2)}`
   const stays = home?.model === model.id && home.provider === provider.name && sort === 'score'
   const served = `${model.id} at ${provider.name}`
-  const instead = slug === request.model ? '' : `fallback, as nobody can serve ${request.model} now; `
+  const why = overflow ? `the input is too long for ${request.model}` : `nobody can serve ${request.model} now`
+  const instead = slug === request.model ? '' : `fallback, as ${why}; `
   const rest =
     figures.restMs > 0 ? ` Every provider rests; ${served} is back first, in ${inSeconds(figures.restMs)}.` : ''
   if (stays) return `${instead}the session stays with ${served}, where its prompt may be cached (about ${usd}).${rest}`

@@ -7,6 +7,7 @@ import { ClientGone } from './attempt.ts'
 import type { RunServices } from './base-run.ts'
 import type { Waiting } from './client.ts'
 import type { Tried } from './failures.ts'
+import { mayTakeLonger } from './larger.ts'
 import { Plan } from './plan.ts'
 import { type Home, nobodyNow } from './router.ts'
 import { Watch } from './watch.ts'
@@ -29,12 +30,17 @@ export type Search = {
   tried: Tried[]
   /** Delayed work takes its turn in the lane of each provider; null = it is waited for. */
   bulk: Bulk | null
+  /** Of a request that is too long for the model it asks for: its error, should no larger one answer. */
+  overflow?: GatewayError | null
+  /** How long a target may say nothing before another one is asked instead; absent = as long as any provider may. */
+  maxSilenceMs?(target: Target): number
 }
 
 /**
  * Tries the targets of a request until `call` resolves for one: in their order, resting ones left out, each failure noted
- * for everybody, within the configured patience. Rejects with what the last one failed with, with a fault of the request
- * itself, with ClientGone, or with a 503 when all of them rest.
+ * for everybody, within the configured patience. A prompt that is too long for one goes on to larger ones. Rejects with the
+ * first of those faults, with a fault of the request itself, with what the last target failed with, with ClientGone, or with
+ * a 503 when all of them rest.
  */
 export async function failover<T>(
   services: RunServices,
@@ -46,6 +52,7 @@ export async function failover<T>(
   // The sandbox would only say the same again.
   const patience = live ? config.patience : { ...config.patience, pauseMs: 0 }
   const plan = new Plan(search.targets, patience, search.startedMs)
+  let overflow: unknown = search.overflow
   let failure: unknown = null
   let refusal: GatewayError | null = null
   for (let step = plan.next(clock.now()); step; step = plan.next(clock.now())) {
@@ -58,8 +65,8 @@ export async function failover<T>(
       continue
     }
     const slot = await enter(services, search, plan, target)
-    plan.began(target)
-    const route = routeTo(services, search, target, plan.remainingMs(clock.now()))
+    plan.began(target, clock.now())
+    const route = routeTo(services, search, target, plan)
     const watch = new Watch(services, route)
     try {
       const answer = await call(watch)
@@ -67,7 +74,7 @@ export async function failover<T>(
       return answer
     } catch (error) {
       const isBusy = slot !== null && isRefusal(error)
-      slot?.end(isBusy ? 'refused' : 'failed', isBusy ? error.retryAfterMs : null)
+      slot?.end(isBusy ? outcomeOf(error) : 'failed', isBusy ? error.retryAfterMs : null)
       if (!(error instanceof ProviderError) || isRequestFault(error)) watch.abandoned()
       if (error instanceof GatewayError && error.code === 'unsupported_capability') {
         refusal ??= error // Another provider of the model may speak a dialect that can express it.
@@ -76,7 +83,12 @@ export async function failover<T>(
       if (!(error instanceof ProviderError)) throw error
       failure = error
       tried.push({ target, error, durationMs: watch.elapsedMs })
-      if (isRequestFault(error)) throw error
+      if (isRequestFault(error)) {
+        if (error.reason !== 'context_length') throw overflow ?? error
+        overflow ??= error
+        plan.keepOnly(other => mayTakeLonger(other, target))
+        continue
+      }
       // That delayed work is too much for a provider says nothing about it to those who wait.
       if (isBusy) watch.abandoned()
       else watch.failed(error)
@@ -84,7 +96,7 @@ export async function failover<T>(
     }
   }
   const rests = search.targets.map(target => services.upstreams.figures(target).restMs)
-  throw failure ?? refusal ?? nobodyNow(Math.min(...rests))
+  throw overflow ?? failure ?? refusal ?? nobodyNow(Math.min(...rests), rests.length)
 }
 
 /** A turn in the lane of a target's provider, for delayed work; the time it waits for that is not the provider's. */
@@ -106,6 +118,11 @@ function isRefusal(error: unknown): error is ProviderError {
   return error instanceof ProviderError && (error.reason === 'rate_limited' || error.reason === 'overloaded')
 }
 
+/** What a refusal says to others in the lane: one that names no time and no limit delays nobody but its own request. */
+function outcomeOf({ reason, retryAfterMs }: ProviderError): 'limited' | 'overloaded' {
+  return reason === 'rate_limited' || retryAfterMs !== null ? 'limited' : 'overloaded'
+}
+
 /** How long a target must not be called; 0 = now, perhaps as the one call that tries whether it has recovered. */
 async function restOf({ upstreams, health }: RunServices, target: Target): Promise<number> {
   const { restMs, circuit } = upstreams.figures(target)
@@ -113,14 +130,20 @@ async function restOf({ upstreams, health }: RunServices, target: Target): Promi
   return upstreams.figures(target).restMs
 }
 
-function routeTo({ upstreams }: RunServices, { live, home, bulk }: Search, target: Target, withinMs: number): Route {
+function routeTo({ upstreams, clock }: RunServices, search: Search, target: Target, plan: Plan): Route {
+  const { live, home, bulk } = search
+  const remainingMs = plan.remainingMs(clock.now())
   if (!live) {
     // A magic word must not hold a worker's place for a minute.
-    const sandboxMs = bulk ? Math.min(withinMs, maxSandboxBulkMs) : withinMs
-    return { target, credential: null, alone: true, withinMs: sandboxMs }
+    const withinMs = bulk ? Math.min(remainingMs, maxSandboxBulkMs) : remainingMs
+    return { target, credential: null, alone: true, withinMs, tokenWithinMs: Number.POSITIVE_INFINITY }
   }
+  // A provider that is slow is better than none.
+  const isSpared = !bulk && plan.fresh.some(other => upstreams.figures(other).restMs === 0)
+  const tokenWithinMs = (isSpared && search.maxSilenceMs?.(target)) || Number.POSITIVE_INFINITY
+  const withinMs = Math.min(remainingMs, tokenWithinMs)
   const atHome = home?.provider === target.provider.name
-  return { target, ...upstreams.credential(target, atHome ? home.credentialId : null), withinMs }
+  return { target, ...upstreams.credential(target, atHome ? home.credentialId : null), withinMs, tokenWithinMs }
 }
 
 /** True when only the API key was at fault, and another one may do. */

@@ -6,8 +6,11 @@ export type Tried = { target: Target; error: ProviderError; durationMs: number }
 
 type Failed = Pick<Tried, 'target' | 'error'>
 
-/** The error a client gets when its providers failed. Names who was tried and why; never a secret or an address. */
-export function failureOf(tried: readonly Failed[], last: ProviderError): GatewayError {
+/**
+ * The error a client gets when its providers failed. Names who was tried and why; never a secret or an address. `isBroken`: the
+ * last one failed after its answer had begun.
+ */
+export function failureOf(tried: readonly Failed[], last: ProviderError, isBroken = false): GatewayError {
   if (last.reason === 'context_length')
     return new GatewayError('context_length_exceeded', last.message, { param: 'messages', cause: last })
   if (isRequestFault(last)) {
@@ -21,28 +24,43 @@ export function failureOf(tried: readonly Failed[], last: ProviderError): Gatewa
     reason: error.reason,
   }))
   const metadata = { attempts }
-  const reasons = new Set(tried.map(({ error }) => error.reason))
-  reasons.add(last.reason)
-  if ([...reasons].every(reason => reason === 'timeout')) {
-    return new GatewayError(
-      'upstream_timeout',
-      'No provider answered in time. Try again, or name more models to fall back to.',
-      { metadata, cause: last },
-    )
-  }
-  if ([...reasons].every(reason => reason === 'invalid_response')) {
-    return new GatewayError('upstream_invalid_response', 'The provider’s answer could not be understood.', {
-      metadata,
-      cause: last,
-    })
-  }
-  const waitMs = waitOf(tried)
+  const code = codeOf(new Set([...tried.map(({ error }) => error.reason), last.reason]))
+  const waitMs = code === 'upstream_error' ? waitOf(tried) : null
   const headers = waitMs ? { 'retry-after': String(Math.ceil(waitMs / 1000)) } : undefined
-  const message =
-    last.reason === 'truncated'
-      ? 'The provider’s answer broke off.'
-      : 'Every provider that could serve this request failed. Try again shortly.'
-  return new GatewayError('upstream_error', message, { metadata, cause: last, ...(headers && { headers }) })
+  const areSeveral = new Set(attempts.map(({ provider }) => provider)).size > 1
+  const message = isBroken ? brokenMessages[code] : messages[code][areSeveral ? 'several' : 'one']
+  return new GatewayError(code, message, { metadata, cause: last, ...(headers && { headers }) })
+}
+
+type FailureCode = 'upstream_timeout' | 'upstream_invalid_response' | 'upstream_error'
+
+function codeOf(reasons: ReadonlySet<FailureReason>): FailureCode {
+  if (reasons.size > 1) return 'upstream_error'
+  if (reasons.has('timeout')) return 'upstream_timeout'
+  return reasons.has('invalid_response') ? 'upstream_invalid_response' : 'upstream_error'
+}
+
+/** What a client is told when nobody answered, by how many providers were asked. */
+const messages: Record<FailureCode, { one: string; several: string }> = {
+  upstream_timeout: {
+    one: 'The provider did not answer in time. Try again, or name more models to fall back to.',
+    several: 'No provider answered in time. Try again, or name more models to fall back to.',
+  },
+  upstream_invalid_response: {
+    one: 'The provider’s answer could not be understood.',
+    several: 'No provider’s answer could be understood.',
+  },
+  upstream_error: {
+    one: 'The provider failed. Try again shortly, or name more models to fall back to.',
+    several: 'Every provider that was asked failed. Try again shortly.',
+  },
+}
+
+/** What a client is told in the middle of an answer. */
+const brokenMessages: Record<FailureCode, string> = {
+  upstream_timeout: 'The provider fell silent in the middle of its answer.',
+  upstream_invalid_response: 'A part of the provider’s answer could not be understood.',
+  upstream_error: 'The provider’s answer broke off.',
 }
 
 /** True when all that providers said was that they have too much to do: that passes. */

@@ -36,6 +36,8 @@ export type Inquiry = {
   request: RoutingRequest
   features: Features
   candidates: Candidate[] | null
+  /** The error of a request that is too long for the model it asks for; null where it is not. */
+  overflow: GatewayError | null
   /** The request without the length of its texts, once somebody asked what a dialect can express of it. */
   outline?: RoutingRequest
 }

@@ -13,10 +13,17 @@ export type Patience = {
 /** Whom to ask next, and how long to wait before. */
 export type Step = { target: Target; pauseMs: number }
 
-const mostPerTarget = 3
-const firstBackoffMs = 250
+type Retry = { target: Target; atMs: number }
 
-/** What the same target may well do better the next time. A time-out has cost the caller enough. */
+const maxPerTarget = 3
+const firstBackoffMs = 250
+/** A call that took more than this part of the budget is not repeated: two more like it would leave nothing for anybody else. */
+const maxRepeatablePart = 1 / 20
+/** The longest `Retry-After` that is waited for before the model is left for another one, and the backoff beyond it. */
+const maxQuickDelayMs = 1_000
+const quickBackoffMs = 100
+
+/** What the same target may well do better the next time. */
 const fleeting: ReadonlySet<FailureReason> = new Set([
   'connection',
   'server_error',
@@ -28,17 +35,22 @@ const fleeting: ReadonlySet<FailureReason> = new Set([
 
 /**
  * The order in which one request tries its targets: each once, without a pause between different ones; then those whose
- * fault may pass, after the pause they asked for or a jittered backoff. Ends when the patience does. Pure: moments are
- * given by the caller.
+ * fault may pass, after the pause they asked for or a jittered backoff. Before the request leaves a model for another one, a
+ * fault that may pass at once is given one quick retry. Ends when the patience does. Pure: moments are given by the caller.
  */
 export class Plan {
   readonly #patience: Patience
   #endsAtMs: number
   readonly #random: () => number
-  readonly #fresh: Target[]
-  readonly #again: { target: Target; atMs: number }[] = []
+  #fresh: Target[]
+  #again: Retry[] = []
+  /** The retry that comes before the fresh targets, and the one target that ever got one. */
+  #quick: Retry | null = null
+  #quickTarget: Target | null = null
+  #wasLate = false
   readonly #tries = new Map<Target, number>()
   #attempts = 0
+  #beganMs = 0
   #pausedMs = 0
 
   constructor(targets: readonly Target[], patience: Patience, startMs: number, random: () => number = Math.random) {
@@ -51,15 +63,26 @@ export class Plan {
   /** The next step; null when the request has failed for good. */
   next(nowMs: number): Step | null {
     if (this.#attempts >= this.#patience.attempts || nowMs >= this.#endsAtMs) return null
+    const quick = this.#quick
+    this.#quick = null
+    const step = quick && this.#after(quick, nowMs)
+    if (step) return step
+    if (quick) this.#again.push(quick)
     const target = this.#fresh.shift()
     if (target) return { target, pauseMs: 0 }
-    const [soonest] = this.#again.sort((a, b) => a.atMs - b.atMs)
-    if (!soonest) return null
-    const pauseMs = Math.max(0, soonest.atMs - nowMs)
-    if (this.#pausedMs + pauseMs > this.#patience.pauseMs || nowMs + pauseMs >= this.#endsAtMs) return null
-    this.#again.shift()
-    this.#pausedMs += pauseMs
-    return { target: soonest.target, pauseMs }
+    const soonest = this.#again.sort((a, b) => a.atMs - b.atMs).shift()
+    return soonest ? this.#after(soonest, nowMs) : null
+  }
+
+  /** Targets that were not tried yet. */
+  get fresh(): readonly Target[] {
+    return this.#fresh
+  }
+
+  /** Gives up the targets of which `isWorth` does not hold. */
+  keepOnly(isWorth: (target: Target) => boolean): void {
+    this.#fresh = this.#fresh.filter(isWorth)
+    this.#again = this.#again.filter(({ target }) => isWorth(target))
   }
 
   /** How long the provider of a call begun now may be silent. */
@@ -73,25 +96,53 @@ export class Plan {
   }
 
   /** A target is called. */
-  began(target: Target): void {
+  began(target: Target, nowMs: number): void {
     this.#attempts++
+    this.#beganMs = nowMs
     this.#tries.set(target, (this.#tries.get(target) ?? 0) + 1)
   }
 
   /** A target rests for `restMs` and was not called. */
   resting(target: Target, restMs: number, nowMs: number): void {
-    this.#again.push({ target, atMs: nowMs + restMs + this.#jitter(firstBackoffMs) })
+    const retry = { target, atMs: nowMs + restMs + this.#jitter(firstBackoffMs) }
+    // The pause that a provider asked for may end a little later than its answer said.
+    const isLate = target === this.#quickTarget && restMs <= firstBackoffMs && !this.#wasLate
+    this.#wasLate ||= isLate
+    if (isLate) this.#quick = { target, atMs: nowMs + restMs + this.#jitter(quickBackoffMs) }
+    else this.#again.push(retry)
   }
 
   /** A call failed. `otherKey`: it may be made again at once, with another API key of the same provider. */
   failed(target: Target, error: ProviderError, otherKey: boolean, nowMs: number): void {
     const tries = this.#tries.get(target) ?? 1
-    if (tries >= mostPerTarget) return
-    if (otherKey) this.#fresh.unshift(target)
-    else if (fleeting.has(error.reason)) {
-      const backoffMs = this.#jitter(firstBackoffMs * 2 ** (tries - 1))
-      this.#again.push({ target, atMs: nowMs + (error.retryAfterMs ?? 0) + backoffMs })
+    if (tries >= maxPerTarget) return
+    if (otherKey) {
+      this.#fresh.unshift(target)
+      return
     }
+    const wasLong = nowMs - this.#beganMs > this.#patience.budgetMs * maxRepeatablePart
+    if (wasLong || !fleeting.has(error.reason)) return
+    const isQuick = this.#isWorthAQuickRetry(target, error)
+    const backoffMs = this.#jitter(isQuick ? quickBackoffMs : firstBackoffMs * 2 ** (tries - 1))
+    const retry = { target, atMs: nowMs + (error.retryAfterMs ?? 0) + backoffMs }
+    if (!isQuick) this.#again.push(retry)
+    else this.#quick = retry
+    if (isQuick) this.#quickTarget = target
+  }
+
+  /** Staying with the model is worth one quick retry; another provider of the same model is asked at once. */
+  #isWorthAQuickRetry({ model }: Target, { reason, retryAfterMs }: ProviderError): boolean {
+    const [next] = this.#fresh
+    if (this.#quickTarget || !next || next.model === model) return false
+    return retryAfterMs === null ? reason === 'server_error' : retryAfterMs <= maxQuickDelayMs
+  }
+
+  /** The step of a retry; null where its pause is longer than the patience. */
+  #after({ target, atMs }: Retry, nowMs: number): Step | null {
+    const pauseMs = Math.max(0, atMs - nowMs)
+    if (this.#pausedMs + pauseMs > this.#patience.pauseMs || nowMs + pauseMs >= this.#endsAtMs) return null
+    this.#pausedMs += pauseMs
+    return { target, pauseMs }
   }
 
   /** Between half of a time and all of it, so that requests that failed together do not come back together. */

@@ -1,7 +1,9 @@
 import type { ShownUsage, Usage } from '../base/usage.ts'
-import { ProviderError } from '../providers/contract.ts'
+import type { ServerSentEvent } from '../io/sse.ts'
+import { ProviderError, type StreamDecoder } from '../providers/contract.ts'
 import { type Choice, Choices, emptyChoice, onlyFinish, withoutFinish } from './choices.ts'
 import { Tally } from './tally.ts'
+import { Unread } from './unread.ts'
 
 /** What all pieces of one streamed answer have in common. */
 export type Shape = { id: string; object: string; created: number; model: string }
@@ -32,6 +34,9 @@ export abstract class Relay {
   /** True once the provider has said that nothing more will come. */
   over = false
   protected readonly choices: Choices
+  /** True once the provider has closed the connection: what is read then may be half an event. */
+  protected isClosing = false
+  readonly #unread = new Unread()
   readonly #provider: string
   #pending = ''
   #shape: Shape
@@ -48,6 +53,7 @@ export abstract class Relay {
 
   /** What the provider counted; null unless that includes all that was delivered. */
   get usage(): Usage | null {
+    if (this.#lacks) return null
     const hasNone = this.tally.length > 0 && this.#usage?.completion_tokens === 0
     return hasNone || this.tally.length > this.#countedLength ? null : this.#usage
   }
@@ -95,6 +101,20 @@ export abstract class Relay {
     this.#pending += text
   }
 
+  /**
+   * Decodes an event. Once the answer is being shown, an event that is malformed is passed over where nothing is lost, or, with
+   * `canProveWhole`, where the end can show that nothing was.
+   */
+  protected decode(event: ServerSentEvent, decoder: StreamDecoder<Piece>, canProveWhole: boolean): Piece[] {
+    try {
+      return decoder.push(event)
+    } catch (error) {
+      if (!this.speaks || this.isClosing) throw error
+      this.#unread.passOver(event, error, canProveWhole)
+      return []
+    }
+  }
+
   /** Notes what a piece adds to its choices. */
   protected note(piece: Pick<Piece, 'choices'>): void {
     this.tally.add(piece)
@@ -120,13 +140,26 @@ export abstract class Relay {
 
   /**
    * Throws a ProviderError unless the answer is whole: every choice has its finish reason. Where the provider itself says
-   * so (`said`), an answer without any reasons is whole, too, and gets those that it must have had.
+   * so (`said`), an answer without any reasons is whole, too, and gets those that it must have had. An answer with events that
+   * could not be read is whole where they cannot have held a part of it.
    */
   protected conclude(said: boolean): void {
-    if (this.choices.areWhole(said)) return
-    const choices = said && this.tally.length > 0 ? this.choices.impliedFinishes(this.#shape.object) : []
-    if (choices.length === 0) throw this.begun ? truncated() : nonsense('the provider sent no answer')
+    const { fault, mayHoldAnswer } = this.#unread
+    if (this.choices.areWhole(said)) {
+      if (this.#lacks) throw fault
+      return
+    }
+    const implies = said && this.tally.length > 0 && !mayHoldAnswer
+    const choices = implies ? this.choices.impliedFinishes(this.#shape.object) : []
+    if (choices.length === 0) throw fault ?? (this.begun ? truncated() : nonsense('the provider sent no answer'))
     this.take({ ...this.#shape, choices })
+  }
+
+  /** Whether a part of the answer may be lost: fewer pieces came than tokens were counted. */
+  get #lacks(): boolean {
+    if (!this.#unread.mayHoldAnswer) return false
+    const counted = this.#usage?.completion_tokens ?? 0
+    return counted === 0 || this.tally.additions < counted
   }
 
   #write(piece: Piece): void {

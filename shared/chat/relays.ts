@@ -39,6 +39,7 @@ export class TranslatingRelay extends Relay {
 
   close(): void {
     if (this.over) return
+    this.isClosing = true
     const last = this.#parser.end()
     if (last) unlessHalf(() => this.#take(last))
     this.conclude(this.#decoder.done)
@@ -49,7 +50,8 @@ export class TranslatingRelay extends Relay {
   }
 
   #take(event: ServerSentEvent): void {
-    for (const piece of this.#decoder.push(event)) {
+    // Its pieces have many tokens each: nothing would prove that none is missing.
+    for (const piece of this.decode(event, this.#decoder, false)) {
       this.upstreamId ??= piece.id
       this.take({ ...piece, ...this.#ours })
     }
@@ -81,6 +83,7 @@ export class PassingRelay extends Relay {
 
   close(): void {
     if (this.over) return
+    this.isClosing = true
     const rest = this.#cutter.rest().trim()
     if (rest !== '') unlessHalf(() => this.#take(`${rest}\n\n`, Buffer.from(rest, 'latin1')))
     this.conclude(this.over)
@@ -120,7 +123,7 @@ export class PassingRelay extends Relay {
   }
 
   #look(event: ServerSentEvent): void {
-    for (const piece of this.#decoder.push(event)) {
+    for (const piece of this.decode(event, this.#decoder, true)) {
       this.upstreamId ??= piece.id
       this.take(piece)
     }

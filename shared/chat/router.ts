@@ -10,6 +10,7 @@ import type { Target } from '../providers/contract.ts'
 import type { Upstreams } from '../providers/upstreams.ts'
 import type { Candidate } from '../wallet/routing-record.ts'
 import { reasonOf } from './explain.ts'
+import { withLarger } from './larger.ts'
 import {
   type Inquiry,
   inOrderOf,
@@ -29,8 +30,17 @@ import { choose } from './score.ts'
 /** Where a session was served before: what its provider has in its prompt cache. */
 export type Home = { model: string; provider: string; credentialId: string | null }
 
-/** Where a request goes: the targets to try in order, and why. */
-export type Decision = { mode: Mode; reason: string; targets: Target[]; candidates: Candidate[] }
+/**
+ * Where a request goes: the targets to try in order, and why. `overflow` is the error of a request that is too long for the
+ * model it asks for, where larger ones of its `models` are tried instead.
+ */
+export type Decision = {
+  mode: Mode
+  reason: string
+  targets: Target[]
+  candidates: Candidate[]
+  overflow: GatewayError | null
+}
 
 /** Targets one request may be sent to, the first included, and those of one named model. */
 export const mostTargets = 5
@@ -60,6 +70,7 @@ export function route(world: RoutingWorld, asking: Asking, mostListed = 0): Deci
     request,
     features,
     candidates: mostListed > 0 ? candidates : null,
+    overflow: null,
   }
   const options: Option[] = []
   const wishes = new Map<ModelRow, Wish>()
@@ -71,15 +82,19 @@ export function route(world: RoutingWorld, asking: Asking, mostListed = 0): Deci
       for (const { target } of fresh) wishes.set(target.model, wish)
       options.push(...fresh)
     } catch (error) {
+      if (!(error instanceof GatewayError)) throw error
       // A fallback that cannot take the request is passed over; the first model's fault is the caller's to know.
-      if (slug === request.model || !(error instanceof GatewayError)) throw error
+      if (slug !== request.model) continue
+      if (error.code !== 'context_length_exceeded') throw error
+      inquiry.overflow = error
     }
   }
+  const { overflow } = inquiry
   const chosen = rested(inquiry, options).slice(0, mostTargets)
   const targets = chosen.map(({ target }) => target)
-  if (mostListed === 0) return { mode, reason: '', targets, candidates }
+  if (mostListed === 0) return { mode, reason: '', targets, candidates, overflow }
   const reason = reasonOf(inquiry, wishes.get(targets[0]!.model)!, chosen[0]!, home)
-  return { mode, reason, targets, candidates: listed(chosen, candidates, mostListed) }
+  return { mode, reason, targets, candidates: listed(chosen, candidates, mostListed), overflow }
 }
 
 /** The world as a process knows it now. */
@@ -89,25 +104,27 @@ export function worldOf({ catalog, upstreams, config }: Worldly, marginPpm: bigi
 }
 
 /** Only those that need no rest; where all do, those that are back soon enough to wait for. Throws 503 without any. */
-function rested({ world, policy }: Inquiry, options: readonly Option[]): Option[] {
+function rested({ world, policy, overflow }: Inquiry, options: readonly Option[]): Option[] {
   // The sandbox, which serves test keys, never rests.
   const ready = options.filter(({ figures }) => figures.restMs === 0)
   const soonest = [...options].sort((a, b) => a.figures.restMs - b.figures.restMs)
   const chosen = ready.length > 0 ? ready : soonest
   const [first] = chosen
-  if (!first) throw nobodyNow(null)
-  if (first.figures.restMs > world.mostPauseMs && policy.environment === 'live') throw nobodyNow(first.figures.restMs)
+  if (!first) throw overflow ?? nobodyNow(null)
+  const { restMs } = first.figures
+  if (restMs > world.mostPauseMs && policy.environment === 'live') throw overflow ?? nobodyNow(restMs, options.length)
   for (const { candidate } of chosen) if (candidate) candidate.excluded = null
   return chosen
 }
 
-/** The 503 of a request that nobody configured can serve, or nobody before `restMs` have passed. */
-export function nobodyNow(restMs: number | null): GatewayError {
+/** The 503 of a request that nobody configured can serve, or none of `count` targets before `restMs` have passed. */
+export function nobodyNow(restMs: number | null, count = 0): GatewayError {
   const seconds = restMs === null ? 5 : Math.max(1, Math.ceil(restMs / 1_000))
+  const who = count === 1 ? 'The only provider' : 'Every provider'
   const message =
     restMs === null
       ? 'No configured provider can serve this request now.'
-      : `Every provider that could serve this request failed repeatedly or asked to be left alone. Try again in ${seconds} s.`
+      : `${who} that could serve this request failed repeatedly or asked to be left alone. Try again in ${seconds} s.`
   return new GatewayError('no_provider_available', message, { headers: { 'retry-after': String(seconds) } })
 }
 
@@ -160,7 +177,7 @@ function fallsBack({ provider }: RoutingRequest): boolean {
 }
 
 /** The options of a chat that leaves the choice to us: the best model's first two providers, then the next best models. */
-function automatic(inquiry: Inquiry, { sort }: Wish, home: Home | null): Option[] {
+function automatic(inquiry: Inquiry, { sort }: Wish, home: Home | null): readonly Option[] {
   const { features, request } = inquiry
   const { difficulty } = features
   const able = (option: Option) => !refusalNoted(inquiry, option)
@@ -185,7 +202,8 @@ function automatic(inquiry: Inquiry, { sort }: Wish, home: Home | null): Option[
     const first = group.find(able)
     if (first) chosen.push(first)
   }
-  return chosen.slice(0, most)
+  const among = (isFit: (option: Option) => boolean) => groups.flat().find(option => isFit(option) && able(option))
+  return withLarger(chosen.slice(0, most), features, among)
 }
 
 /** The option to begin with, among those that rest least: mostly, not at all. Null without any that can take the request. */

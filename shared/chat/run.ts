@@ -13,6 +13,7 @@ import { BaseRun, left, nothing, type RunServices, type Way } from './base-run.t
 import { type Bill, bill } from './bill.ts'
 import type { Client } from './client.ts'
 import { failover } from './failover.ts'
+import { maxSilence } from './first-token.ts'
 import type { Silent } from './keep-alive.ts'
 import { measureRequest } from './measure.ts'
 import { fetchMedia, noMedia } from './media.ts'
@@ -124,15 +125,17 @@ class Run<K extends DirectKind> extends BaseRun {
 
   async #serve(decision: Decision, home: Home | null, ticket: Ticket): Promise<Bill> {
     const { keepAlive } = this.services
-    const { targets } = decision
     const live = this.policy.environment === 'live'
-    const { bulk } = this.#order
-    const search = { targets, live, home, startedMs: this.startedMs, client: this.client, tried: this.tried, bulk }
+    const { bulk, features, stream } = this.#order
+    const { targets, overflow } = decision
+    const silence = maxSilence(this.services.config.upstream, features, stream)
+    const { startedMs, client, tried } = this
+    const search = { targets, overflow, live, home, startedMs, client, tried, bulk, maxSilenceMs: silence }
     const silent = this.silent(decision, ticket)
-    if (this.#order.stream) keepAlive.watch(silent)
+    if (stream) keepAlive.watch(silent)
     const serve = () => failover(this.services, search, watch => this.#attempt(watch, decision, ticket, silent))
     try {
-      return await (this.#order.stream
+      return await (stream
         ? this.services.keyWatch.during(this.#order.known, ended => {
             ended.addEventListener('abort', () => this.#stopping.abort(ended.reason), { once: true })
             return serve()

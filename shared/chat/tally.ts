@@ -20,10 +20,16 @@ export class Tally {
   #pieces: string[] = []
   #length = 0
   #audioLength = 0
+  #additions = 0
 
   /** Characters delivered so far, those beyond the 4 M that are kept included; a piece of media is one. */
   get length(): number {
     return this.#length
+  }
+
+  /** Pieces that brought something to a choice. Each has a token of its own, at least. */
+  get additions(): number {
+    return this.#additions
   }
 
   /** Tokens that the sound delivered so far is worth. */
@@ -33,8 +39,10 @@ export class Tally {
 
   add(piece: Counted): void {
     for (const { text, delta } of piece.choices) {
+      const lengthBefore = this.#length
       if (typeof text === 'string') this.#add(text)
       if (delta) this.#addDelta(delta)
+      if (this.#length > lengthBefore) this.#additions++
     }
   }
 

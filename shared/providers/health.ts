@@ -188,7 +188,7 @@ export class Health {
     const limited = reason === 'rate_limited' && (restMs > 0 || !key.alone)
     if (limited || (refused && !key.alone)) {
       const id = refused ? keyOfProvider(target, key.id) : keyOfModel(target, key.id)
-      this.#rest(id, Math.max(restMs, refused ? coolDownMs.most : coolDownMs.least))
+      this.#rest(id, refused ? Math.max(restMs, coolDownMs.most) : restMs || coolDownMs.least)
       this.#keysRested = true
       this.abandoned(target)
     } else {

@@ -3,10 +3,14 @@ import type { Clock } from '../base/time.ts'
 import { type Answer, type Holder, Share, type Tidings } from './share.ts'
 import { FairTurns } from './turns.ts'
 
-/** A call that a lane let through. `end` frees its place, once; `refused`: the provider has too much to do (429, 529). */
-export type Slot = {
-  end(outcome: 'answered' | 'refused' | 'failed', retryAfterMs?: number | null): void
-}
+/**
+ * How a call in a lane ended. `limited`: the provider limits us (429), or says when to come back. `overloaded`: it has too much
+ * to do (503, 529). `failed` says nothing about how many calls it takes.
+ */
+export type Outcome = 'answered' | 'limited' | 'overloaded' | 'failed'
+
+/** A call that a lane let through. `end` frees its place, once. */
+export type Slot = { end(outcome: Outcome, retryAfterMs?: number | null): void }
 
 export type Turn = {
   /** Whose work it is: owners take turns. */
@@ -66,11 +70,12 @@ export class Lane implements Holder {
   }
 
   /** A call of `epoch` ended, with the provider's wish to be left alone for `askedMs` (0 = without one). */
-  ended(owner: string, outcome: 'answered' | 'refused' | 'failed', epoch: number, askedMs: number): void {
+  ended(owner: string, outcome: Outcome, epoch: number, askedMs: number): void {
     this.#inFlight--
     this.#waiting.ended(owner)
-    if (outcome === 'refused') this.#share.refused(epoch, askedMs)
-    else if (outcome === 'answered' && epoch === this.#share.epoch) this.#share.answered(this.#waiting.size > 0)
+    if (outcome === 'limited') this.#share.limited(epoch, askedMs)
+    else if (outcome === 'overloaded') this.#share.overloaded(epoch)
+    else if (outcome === 'answered') this.#share.answered(epoch, this.#waiting.size > 0)
     if (this.#waiting.size > 0) this.#letIn(this.#clock.now())
     this.#share.freed()
   }
@@ -137,7 +142,7 @@ class Place implements Slot {
     this.#epoch = epoch
   }
 
-  end(outcome: 'answered' | 'refused' | 'failed', retryAfterMs: number | null = null): void {
+  end(outcome: Outcome, retryAfterMs: number | null = null): void {
     if (this.#isOver) return
     this.#isOver = true
     this.#lane.ended(this.#owner, outcome, this.#epoch, Math.max(0, retryAfterMs ?? 0))

@@ -21,8 +21,8 @@ const firstLimit = 16
 
 /**
  * The lanes of delayed work: how many of its calls may be in flight at each provider, of all workers together. The limit
- * grows while the provider answers and is halved when it refuses (see docs/decisions/bulk-concurrency.md). A process that
- * has no such work has no timer and no traffic.
+ * grows while the provider answers and is halved when it refuses too many calls (see docs/decisions/bulk-concurrency.md). A
+ * process that has no such work has no timer and no traffic.
  */
 export class Lanes {
   readonly #options: Options
@@ -62,10 +62,10 @@ export class Lanes {
 
   #exchange(provider: string, tidings: Tidings): Promise<Answer> {
     const { redis, most } = this.#options
-    const { wanted, keeps, epoch, answered, crowded, refusedIn, askedMs } = tidings
+    const { wanted, keeps, epoch, answered, crowded, refused, limitedIn, askedMs } = tidings
     const command = redis as unknown as Record<string, (...args: (string | number)[]) => Promise<Answer>>
     const settings = [most, Math.min(firstLimit, most), leaseMs, pauseMs, longestPauseMs]
-    const said = [wanted, keeps, Math.random(), epoch, answered, crowded, refusedIn, askedMs]
+    const said = [wanted, keeps, Math.random(), epoch, answered, crowded, refused, limitedIn, askedMs]
     return command[script]!(provider, this.#process, ...settings, ...said)
   }
 

@@ -10,18 +10,28 @@ export type Holder = {
 
 /** What this process saw since the last exchange. */
 type Seen = {
+  /** Calls that were answered and refused, of those that began since the limit was cut. */
   answered: number
-  /** Answers while others waited for the place: the limit is really used. */
+  refused: number
+  /** Answers of this epoch while others waited for the place: the limit is really used. */
   crowded: number
-  /** The epoch of a call that was refused; -1 = none was. */
-  refusedIn: number
+  /** The epoch of a call that was limited; -1 = none was. */
+  limitedIn: number
   /** Until when the provider asked to be left alone. */
   askedUntilMs: number
 }
 
 /** What one process tells the others, and how things are then; see lanes.lua. */
 export type Tidings = Omit<Seen, 'askedUntilMs'> & { wanted: number; keeps: number; epoch: number; askedMs: number }
-export type Answer = [share: number, epoch: number, restMs: number, isDoubling: 0 | 1, isShort: 0 | 1]
+export type Answer = [
+  share: number,
+  epoch: number,
+  restMs: number,
+  isDoubling: 0 | 1,
+  isShort: 0 | 1,
+  /** The epoch that the last cut of the limit began. */
+  cutEpoch: number,
+]
 
 type Options = {
   clock: Clock
@@ -52,6 +62,7 @@ export class Share {
   #leaseUntilMs = 0
   #pausedUntilMs = 0
   #epoch = 0
+  #cutEpoch = 0
   #seen = nothing()
   /** The highest demand since the last exchange, and what the others know of it. */
   #peak = 0
@@ -83,7 +94,7 @@ export class Share {
     return this.#pausedUntilMs
   }
 
-  /** Changes with every cut of the limit. */
+  /** Changes with every cut of the limit and every pause that nobody asked for. */
   get epoch(): number {
     return this.#epoch
   }
@@ -102,21 +113,32 @@ export class Share {
     if (demand === 0 || (inFlight >= this.#share && inFlight < this.#held)) this.#soon()
   }
 
-  /** A call of this epoch was answered; `isCrowded` when others wait for its place. */
-  answered(isCrowded: boolean): void {
+  /** A call of `epoch` was answered; `isCrowded` when others wait for its place. */
+  answered(epoch: number, isCrowded: boolean): void {
+    if (epoch < this.#cutEpoch) return
     this.#seen.answered++
-    if (!isCrowded) return
+    if (!isCrowded || epoch !== this.#epoch) return
     this.#seen.crowded++
     if (this.#isDoubling && this.#seen.crowded >= this.#share) void this.exchange()
   }
 
-  /** A call of `epoch` was refused, with the wish to be left alone for `askedMs` (0 = without one). */
-  refused(epoch: number, askedMs: number): void {
+  /** A call of `epoch` was refused without a pause that the provider asks for: it counts, and delays nobody else. */
+  overloaded(epoch: number): void {
     // What calls say that began before the limit was cut was known then.
+    if (epoch < this.#cutEpoch) return
+    this.#seen.refused++
+    // The others may have seen some, too; those together decide.
+    this.#soon()
+  }
+
+  /** A call of `epoch` was limited, with the wish to be left alone for `askedMs` (0 = without one). */
+  limited(epoch: number, askedMs: number): void {
+    if (epoch >= this.#cutEpoch) this.#seen.refused++
+    // What calls say that began before the last pause was known then.
     if (epoch !== this.#epoch && askedMs === 0) return
     const now = this.#options.clock.now()
     const restMs = Math.min(askedMs, longestPauseMs)
-    this.#seen.refusedIn = Math.max(this.#seen.refusedIn, epoch)
+    this.#seen.limitedIn = Math.max(this.#seen.limitedIn, epoch)
     this.#seen.askedUntilMs = Math.max(this.#seen.askedUntilMs, now + restMs)
     // Holds here at once, before Redis knows.
     this.#pausedUntilMs = Math.max(this.#pausedUntilMs, now + (restMs || pauseMs))
@@ -162,7 +184,8 @@ export class Share {
     } catch {
       this.#isAway = true
       this.#isDoubling = false
-      this.#seen.refusedIn = Math.max(this.#seen.refusedIn, seen.refusedIn)
+      this.#seen.refused += seen.refused
+      this.#seen.limitedIn = Math.max(this.#seen.limitedIn, seen.limitedIn)
       this.#seen.askedUntilMs = Math.max(this.#seen.askedUntilMs, seen.askedUntilMs)
     }
     if (!this.#isClosed) this.#holder.changed()
@@ -176,7 +199,7 @@ export class Share {
     return { ...seen, wanted, keeps, epoch: this.#epoch, askedMs: Math.max(0, askedUntilMs - nowMs) }
   }
 
-  #take([share, epoch, restMs, isDoubling, isShort]: Answer, sentMs: number, keeps: number): void {
+  #take([share, epoch, restMs, isDoubling, isShort, cutEpoch]: Answer, sentMs: number, keeps: number): void {
     this.#isAway = false
     this.#share = share
     this.#held = Math.max(share, keeps)
@@ -185,10 +208,11 @@ export class Share {
     this.#isShort = isShort === 1
     const untilMs = restMs === 0 ? 0 : this.#options.clock.now() + restMs
     // What this process was asked meanwhile has not reached the others yet.
-    this.#pausedUntilMs = this.#seen.refusedIn < 0 ? untilMs : Math.max(this.#pausedUntilMs, untilMs)
-    if (epoch === this.#epoch) return
+    this.#pausedUntilMs = this.#seen.limitedIn < 0 ? untilMs : Math.max(this.#pausedUntilMs, untilMs)
+    if (cutEpoch !== this.#cutEpoch) this.#seen.answered = this.#seen.refused = 0
+    if (epoch !== this.#epoch) this.#seen.crowded = 0
     this.#epoch = epoch
-    this.#seen.answered = this.#seen.crowded = 0
+    this.#cutEpoch = cutEpoch
   }
 
   #schedule(): void {
@@ -236,5 +260,5 @@ export class Share {
 }
 
 function nothing(): Seen {
-  return { answered: 0, crowded: 0, refusedIn: -1, askedUntilMs: 0 }
+  return { answered: 0, refused: 0, crowded: 0, limitedIn: -1, askedUntilMs: 0 }
 }

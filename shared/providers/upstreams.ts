@@ -31,9 +31,15 @@ export type Environment = 'live' | 'test'
 
 /**
  * The way of one call. Without a credential it leads to the sandbox; `alone` = no other API key could be used now;
- * `withinMs` is what is left of the time to wait for the first byte.
+ * `withinMs` is what is left of the time to wait for the first byte, `tokenWithinMs` that for the first token of a stream.
  */
-export type Route = { target: Target; credential: Credential | null; alone: boolean; withinMs: number }
+export type Route = {
+  target: Target
+  credential: Credential | null
+  alone: boolean
+  withinMs: number
+  tokenWithinMs: number
+}
 
 /** An API key at a provider. `id` names it without giving it away. */
 export type Credential = { id: string; secret: string }

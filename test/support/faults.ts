@@ -14,7 +14,7 @@ import { spendKinds } from './money.ts'
 export const upstreamSecret = 'upstream-secret-0123456789'
 
 /** A model of a test's own, so that its circuit concerns no other test: who serves it, the first one first. */
-export type FaultModel = { id: string; providers: string[]; quality?: number }
+export type FaultModel = { id: string; providers: string[]; quality?: number; contextLength?: number }
 
 /** An OpenAI-compatible provider that tells its story whole unless a test scripts its answers for one model. */
 export class Scripted {
@@ -120,7 +120,7 @@ const providerRows = providerNames.map(name => ({
   auth: 'bearer',
 }))
 
-function modelRow({ id, providers, quality = 50 }: FaultModel) {
+function modelRow({ id, providers, quality = 50, contextLength = 100_000 }: FaultModel) {
   return {
     id,
     name: id,
@@ -128,7 +128,7 @@ function modelRow({ id, providers, quality = 50 }: FaultModel) {
     owned_by: 'test',
     created: 0,
     description: 'A model of one test.',
-    context_length: 100_000,
+    context_length: contextLength,
     max_output_tokens: 1_000,
     input_modalities: ['text'],
     output_modalities: ['text'],
