@@ -74,17 +74,36 @@ const transcriptUsage = z.discriminatedUnion('type', [
   }),
 ])
 
-/** `json` and `verbose_json`. */
+const logprobs = z
+  .array(z.strictObject({ token: z.string(), logprob: z.number(), bytes: z.array(count).nullable() }))
+  .optional()
+  .describe('With `include: ["logprobs"]`.')
+
+/** A segment that tells who speaks: of `diarized_json`, and as an event. */
+const diarizedSegment = {
+  type: z.literal('transcript.text.segment'),
+  id: z.string(),
+  start: seconds,
+  end: seconds,
+  text: z.string(),
+  speaker: z.string().describe('The name of a known speaker, else `A`, `B` …'),
+}
+
+/** `json`, `verbose_json` and `diarized_json`. */
 export const transcriptAnswer = z
   .strictObject({
     text: z.string(),
     usage: transcriptUsage,
-    task: z.literal('transcribe').optional(),
+    task: z.enum(['transcribe', 'translate']).optional(),
     language: z.string().optional(),
     duration: z.number().optional(),
+    logprobs,
     segments: z
       .array(
-        z.looseObject({ id: count, start: seconds, end: seconds, text: z.string(), speaker: z.string().optional() }),
+        z.union([
+          z.strictObject(diarizedSegment),
+          z.looseObject({ id: count, start: seconds, end: seconds, text: z.string(), speaker: z.string().optional() }),
+        ]),
       )
       .optional(),
     words: z.array(z.strictObject({ word: z.string(), start: seconds, end: seconds })).optional(),
@@ -94,8 +113,14 @@ export const transcriptAnswer = z
 /** The data of each event of a streamed transcript. */
 export const transcriptEvent = z
   .discriminatedUnion('type', [
-    z.strictObject({ type: z.literal('transcript.text.delta'), delta: z.string() }),
-    z.strictObject({ type: z.literal('transcript.text.done'), text: z.string(), usage: transcriptUsage }),
+    z.strictObject({
+      type: z.literal('transcript.text.delta'),
+      delta: z.string(),
+      logprobs,
+      segment_id: z.string().optional(),
+    }),
+    z.strictObject(diarizedSegment),
+    z.strictObject({ type: z.literal('transcript.text.done'), text: z.string(), logprobs, usage: transcriptUsage }),
     failedEvent,
   ])
   .meta({ id: 'TranscriptEvent' })

@@ -23,6 +23,8 @@ export type MultipartRules<T> = {
   files: Readonly<Record<string, number>>
   /** Text fields that may be there several times. Their names, and those of several files, may end with `[]`. */
   lists: readonly string[]
+  /** The longest text field; 256 KiB where it is not given. */
+  maxFieldBytes?: number | undefined
   /** Takes a file in as it comes; must read it to its end or fail. */
   take(part: FilePart): Promise<T>
   /** What the text fields hold of the budget of bodies; files are not held. */
@@ -38,7 +40,7 @@ export type MultipartRules<T> = {
  */
 export async function readMultipart<T>(request: IncomingMessage, rules: MultipartRules<T>): Promise<Multipart<T>> {
   const mostFiles = Object.values(rules.files).reduce((sum, most) => sum + most, 0)
-  const parser = openParser(request, mostFiles)
+  const parser = openParser(request, mostFiles, rules.maxFieldBytes ?? mostFieldBytes)
   const fields: Fields = {}
   let unwatch = () => {}
   const taking: { name: string; shown: string[]; hash: Hash; file: Promise<T> }[] = []
@@ -111,7 +113,7 @@ function listName(name: string): string {
   return name.endsWith('[]') ? name.slice(0, -2) : name
 }
 
-function openParser(request: IncomingMessage, mostFiles: number): busboy.Busboy {
+function openParser(request: IncomingMessage, mostFiles: number, fieldSize: number): busboy.Busboy {
   const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = request.headers
   if (!isMultipart(request) || encoding !== 'identity') {
     discard(request)
@@ -127,7 +129,7 @@ function openParser(request: IncomingMessage, mostFiles: number): busboy.Busboy 
         files: mostFiles,
         fields: mostFields,
         parts: mostFields + mostFiles,
-        fieldSize: mostFieldBytes,
+        fieldSize,
         fieldNameSize: mostNameBytes,
         headerPairs: 32,
       },
