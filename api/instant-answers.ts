@@ -20,12 +20,22 @@ const imageUsage = z.strictObject({
   output_tokens: count.optional(),
   output_tokens_details: z.strictObject({ text_tokens: count, image_tokens: count }).optional(),
   total_tokens: count.optional(),
+  prompt_tokens: count.optional().describe('The same as `input_tokens`.'),
+  completion_tokens: count.optional().describe('The same as `output_tokens`.'),
   cost: usd,
 })
+
+const look = {
+  size: z.string().describe('In pixels; `auto` in a preview of an image whose size is not known yet.'),
+  quality: z.string(),
+  background: z.string(),
+  output_format: z.string(),
+}
 
 export const imagesAnswer = z
   .strictObject({
     created: z.int().describe('Unix seconds.'),
+    ...look,
     model: z.string(),
     provider: z.string(),
     data: z.array(z.strictObject(image)),
@@ -44,16 +54,24 @@ const failedEvent = z.strictObject({
   }),
 })
 
-/** The data of each event of streamed images: one per image, the last with what all of them cost. */
+/** The data of each event of streamed images: previews, then one per image, the last with what all of them cost. */
 export const imageEvent = z
   .discriminatedUnion('type', [
     z.strictObject({
       type: z.enum(['image_generation.completed', 'image_edit.completed']),
       created_at: z.int(),
       ...image,
+      ...look,
       model: z.string().optional(),
       provider: z.string().optional(),
       usage: imageUsage.optional(),
+    }),
+    z.strictObject({
+      type: z.enum(['image_generation.partial_image', 'image_edit.partial_image']),
+      created_at: z.int(),
+      b64_json: z.string(),
+      partial_image_index: count,
+      ...look,
     }),
     failedEvent,
   ])

@@ -221,6 +221,10 @@ test('200 the SDK generates and edits; 400 and 401 as errors', async t => {
   t.deepEqual([data!.length, usage!.output_tokens, output_format], [2, 2_112, 'jpeg'])
   const facts = await examineImage(Buffer.from(data![0]!.b64_json!, 'base64'))
   t.is(facts?.contentType, 'image/jpeg')
+  const events = []
+  for await (const event of await sdk.images.generate({ ...common, stream: true, partial_images: 1 }))
+    events.push(event)
+  t.like(events, [{ type: 'image_generation.partial_image', partial_image_index: 0 }, { size: '1024x1024' }] as object)
   const image = await toFile(Buffer.from('bytes'), 'a.png', { type: 'image/png' })
   const edited = await sdk.images.edit({ ...common, image: [image, image], mask: image, size: '1536x1024' })
   t.is(edited.usage!.input_tokens_details.image_tokens, 3 * 323)

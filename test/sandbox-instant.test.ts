@@ -90,6 +90,18 @@ for (const [what, model, fields, expected] of drawings) {
   })
 }
 
+test.serial('200 a stream of previews and the image', async t => {
+  const events = []
+  const asked = { model: 'gpt-image-2', prompt: 'A cat', stream: true, partial_images: 2 } as const
+  for await (const event of await sdk.images.generate(asked)) events.push(event)
+  const look = { size: '1024x1024', quality: 'auto', background: 'auto', output_format: 'png' }
+  t.like(events, [
+    { type: 'image_generation.partial_image', partial_image_index: 0, ...look },
+    { type: 'image_generation.partial_image', partial_image_index: 1, ...look },
+    { type: 'image_generation.completed', ...look },
+  ] as object)
+})
+
 test.serial('200 an edited image', async t => {
   const image = [await toFile(textureFile(), 'a.png'), await toFile(textureFile(), 'b.png')]
   const { data, usage } = await sdk.images.edit({ model: 'gpt-image-2', prompt: 'A hat on it', image })
