@@ -66,12 +66,13 @@ test('200 a generation: JSON with what was asked for and nothing else', async t 
   const full = await made(
     callOf({
       ...{ n: 4, size: { width: 1536, height: 1024 }, quality: 'high', background: 'transparent', format: 'webp' },
-      ...{ compression: 60, moderation: 'low', user: 'u-1' },
+      ...{ compression: 60, moderation: 'low', user: 'u-1', safetyIdentifier: 's-1' },
     }),
   )
   t.deepEqual(full.request.body, {
     ...{ model: 'gpt-image-1.5', prompt: 'a fox in the snow', n: 4, size: '1536x1024', quality: 'high' },
     ...{ background: 'transparent', output_format: 'webp', output_compression: 60, moderation: 'low', user: 'u-1' },
+    safety_identifier: 's-1',
   })
   const [image] = full.output.images
   const facts = image && 'bytes' in image ? await examineImage(image.bytes) : null

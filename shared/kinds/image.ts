@@ -46,6 +46,7 @@ export const imageRequest = z
     moderation: z.enum(['auto', 'low']).nullish(),
     seed: z.int().min(0).max(4_294_967_295).nullish(),
     user: z.string().max(512).optional(),
+    safety_identifier: z.string().max(512).nullish().describe('Like `user`, for OpenAI’s abuse detection.'),
     stream: z
       .boolean()
       .nullish()
@@ -82,6 +83,7 @@ export type ImageInput = {
   fidelity: 'high' | 'low' | null
   moderation: 'auto' | 'low' | null
   user: string | null
+  safetyIdentifier: string | null
   /** How many previews of each image are wanted. */
   previews: number
 }
@@ -136,6 +138,7 @@ export const image: InstantKindRow<ImageRequest, ImageInput> = {
       fidelity: body.input_fidelity ?? null,
       moderation: body.moderation ?? null,
       user: body.user ?? null,
+      safetyIdentifier: body.safety_identifier ?? null,
       previews: body.stream && model.kind?.partial_images === true ? (body.partial_images ?? 0) : 0,
     }
   },

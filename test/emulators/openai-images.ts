@@ -84,7 +84,18 @@ async function formOf({ raw, headers }: Recorded): Promise<Wanted | null> {
   return wanted
 }
 
-const common = ['model', 'prompt', 'n', 'size', 'quality', 'background', 'output_format', 'output_compression', 'user']
+const common = [
+  'model',
+  'prompt',
+  'n',
+  'size',
+  'quality',
+  'background',
+  'output_format',
+  'output_compression',
+  'user',
+  'safety_identifier',
+]
 const streaming = ['stream', 'partial_images']
 const more = {
   generations: [...common, ...streaming, 'moderation'],
@@ -113,6 +124,7 @@ const checks: Record<string, (value: unknown) => boolean> = {
   output_format: oneOf('png', 'jpeg', 'webp'),
   output_compression: whole(0, 100),
   user: value => typeof value === 'string',
+  safety_identifier: value => typeof value === 'string',
   moderation: oneOf('auto', 'low'),
   input_fidelity: oneOf('high', 'low'),
   stream: value => typeof value === 'boolean',

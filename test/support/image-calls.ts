@@ -20,6 +20,7 @@ export const plainImage: ImageInput = {
   fidelity: null,
   moderation: null,
   user: null,
+  safetyIdentifier: null,
   previews: 0,
 }
 

@@ -54,7 +54,7 @@ export const image: InstantAdapter<'image'> = {
 
 const openaiImages: ImageDialect = {
   fields: {
-    ...{ partial_images: 'partial_images', stream: 'stream' },
+    ...{ partial_images: 'partial_images', stream: 'stream', safety_identifier: 'safety_identifier' },
     ...{ prompt: 'prompt', n: 'n', size: 'size', quality: 'quality', background: 'background', user: 'user' },
     ...{ output_format: 'output_format', output_compression: 'output_compression', moderation: 'moderation' },
     ...{ image: 'input_references', 'image[]': 'input_references', mask: 'mask', input_fidelity: 'input_fidelity' },
@@ -135,6 +135,7 @@ function fieldsOf(call: ImageCall): Record<string, string | number | boolean> {
     moderation: input.references > 0 ? null : input.moderation,
     input_fidelity: input.fidelity,
     user: input.user,
+    safety_identifier: input.safetyIdentifier,
     ...(input.previews > 0 && { stream: true, partial_images: input.previews }),
   }
   return Object.fromEntries(Object.entries(wanted).filter(([, value]) => value !== null)) as Record<string, string>
