@@ -259,9 +259,15 @@ test.serial(
     const asked = { file, include: ['logprobs' as const], chunking_strategy: 'auto' as const }
     const sure = await sdk.audio.transcriptions.create({ ...asked, model: 'gpt-4o-transcribe' })
     t.like(sure.logprobs?.[0], { token: 'This', logprob: -0.02 })
-    const guided = { file, keywords: ['Headgate', 'sluice'], languages: ['en', 'de'] }
+    const names = Array.from({ length: 98 }, (_, i) => `Name ${i}`)
+    const guided = { file, keywords: ['Headgate', 'sluice', ...names], languages: ['en', 'de'] }
     t.is((await sdk.audio.transcriptions.create({ ...guided, model: 'gpt-transcribe' })).text, text)
-    await sdk.audio.transcriptions.create({ file, keywords: guided.keywords, prompt: 'Rivers.', model: 'whisper-1' })
+    await sdk.audio.transcriptions.create({
+      file,
+      keywords: guided.keywords.slice(0, 2),
+      prompt: 'Rivers.',
+      model: 'whisper-1',
+    })
     t.regex(emulator.requests[2]!.raw.toString('latin1'), /name="prompt"\r\n\r\nRivers\.\nHeadgate, sluice\r\n/)
     const translated = await sdk.audio.translations.create({
       file,

@@ -113,6 +113,20 @@ test('200 a resolution and a ratio as the one size in pixels that they are', asy
   for (const [more, model, size] of sizes) t.is((await made(callOf(more, {}, model))).request.body.size, size)
 })
 
+test('previews are handed on as they come, and no more than were asked for', async t => {
+  const shown: number[] = []
+  const onPreview = async ({ index }: { index: number }) => void shown.push(index)
+  const { output, request } = await made({ ...callOf({ previews: 2 }), onPreview })
+  t.deepEqual(shown, [0, 1])
+  t.like(request.body, { stream: true, partial_images: 2 })
+  t.is(output.usage?.completion_tokens, 1_256)
+  t.deepEqual(output.settings, { quality: 'medium', background: 'opaque' })
+  const endless = { type: 'image_generation.partial_image', b64_json: 'AAAA', partial_image_index: 0 }
+  const many: Reply = (_request, response) => void response.end(`data: ${JSON.stringify(endless)}\n\n`.repeat(3))
+  const error = await providerFault(made({ ...callOf({ previews: 2 }), onPreview }, many))
+  t.is(error.reason, 'invalid_response')
+})
+
 test('400 for what OpenAI has no field for, before anything is sent', async t => {
   const gif = { 'input_references.0': sourceOf('https://files.example/a.gif', 'image/gif') }
   const refusals: [Partial<ImageInput>, Record<string, Source>, string, string][] = [

@@ -20,6 +20,7 @@ export async function takeForm({ body }: Endpoint, form: Form, ctx: Context): Pr
     files: Object.fromEntries(form.files.map(({ name, most = 1 }) => [name, most])),
     lists: form.lists ?? [],
     maxFieldBytes: form.maxFieldBytes,
+    maxFields: form.maxFields,
     take: part => {
       const { mostBytes } = form.files.find(({ name }) => name === part.name)!
       const storing = form.store

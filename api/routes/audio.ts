@@ -61,6 +61,8 @@ const transcriptionForm: Form = {
     ...['timestamp_granularities', 'include', 'keywords', 'languages'],
     ...['known_speaker_names', 'known_speaker_references'],
   ],
+  // A hundred keywords, and all the others.
+  maxFields: 160,
   // Samples of speakers are `data:` URIs.
   maxFieldBytes: Math.ceil((maxSampleBytes * 4) / 3) + 1_024,
   names: { audio_url: 'file' },

@@ -183,13 +183,15 @@ function isDrawn(width: number, height: number): boolean {
 
 /** The answer that events are, each preview handed on as it comes: the last event has the image. */
 async function withPreviews(
-  { onPreview }: ImageCall,
+  { onPreview, input }: ImageCall,
   { preview, last }: { preview: string; last: string },
   { stream }: ProviderDownload,
 ): Promise<Json> {
+  let previews = 0
   for await (const event of eventsUntil(last, stream)) {
     if (event.type === last) return { ...event, data: [event] }
     if (event.type !== preview) continue
+    if (++previews > input.previews) throw invalid('it has more previews than were asked for')
     const base64 = textOf(event, 'b64_json')
     const index = number(event, 'partial_image_index')
     await onPreview?.({ base64, index, size: optionalText(event, 'size'), settings: settingsIn(event).settings ?? {} })
