@@ -68,7 +68,10 @@ function costOf(text: number, given: number, drawn: number): { nano: number; usa
 
 test.serial('200 an answer says what was drawn and counts tokens by both names', async t => {
   const fields = { style: 'vivid', output_compression: 100, moderation: 'low', user: 'u-1' } as const
-  const answer = await sdk.images.generate({ model, prompt, ...fields, size: '1024x1024', response_format: 'b64_json' })
+  const { data: answer, response } = await sdk.images
+    .generate({ model, prompt, ...fields, size: '1024x1024', response_format: 'b64_json' })
+    .withResponse()
+  t.is(response.headers.get('x-gateway-dropped'), 'style')
   const { nano, usage } = costOf(5, 0, tokensPerImage)
   const { data, created, ...about } = answer
   t.is(data!.length, 1)

@@ -33,7 +33,10 @@ export const imageRequest = z
       .max(100)
       .nullish()
       .describe('In percent, for jpeg and webp; 100 is taken for any format.'),
-    style: z.enum(['vivid', 'natural']).nullish().describe('Of older models: taken, and of no effect.'),
+    style: z
+      .enum(['vivid', 'natural'])
+      .nullish()
+      .describe('Of older models: of no effect, and named in `x-gateway-dropped`.'),
     response_format: z.enum(['url', 'b64_json']).nullish().describe('Default `b64_json`.'),
     input_references: z
       .array(referenceTo('image'))
