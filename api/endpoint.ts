@@ -71,6 +71,10 @@ export type Form = {
   files: FormFile[]
   /** Text fields that may be there several times, also as `name[]`. */
   lists?: string[]
+  /** The longest text field, where the usual limit of forms is too low. */
+  maxFieldBytes?: number
+  /** How many text fields, where the usual limit of forms is too low. */
+  maxFields?: number
   /** True where there is no other way to write the body. */
   only?: boolean
   /** Stores a file as it comes in, for the key of the request, in place of what is done with uploads of media. */

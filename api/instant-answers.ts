@@ -20,12 +20,22 @@ const imageUsage = z.strictObject({
   output_tokens: count.optional(),
   output_tokens_details: z.strictObject({ text_tokens: count, image_tokens: count }).optional(),
   total_tokens: count.optional(),
+  prompt_tokens: count.optional().describe('The same as `input_tokens`.'),
+  completion_tokens: count.optional().describe('The same as `output_tokens`.'),
   cost: usd,
 })
+
+const look = {
+  size: z.string().describe('In pixels; `auto` in a preview of an image whose size is not known yet.'),
+  quality: z.string(),
+  background: z.string(),
+  output_format: z.string(),
+}
 
 export const imagesAnswer = z
   .strictObject({
     created: z.int().describe('Unix seconds.'),
+    ...look,
     model: z.string(),
     provider: z.string(),
     data: z.array(z.strictObject(image)),
@@ -44,16 +54,24 @@ const failedEvent = z.strictObject({
   }),
 })
 
-/** The data of each event of streamed images: one per image, the last with what all of them cost. */
+/** The data of each event of streamed images: previews, then one per image, the last with what all of them cost. */
 export const imageEvent = z
   .discriminatedUnion('type', [
     z.strictObject({
       type: z.enum(['image_generation.completed', 'image_edit.completed']),
       created_at: z.int(),
       ...image,
+      ...look,
       model: z.string().optional(),
       provider: z.string().optional(),
       usage: imageUsage.optional(),
+    }),
+    z.strictObject({
+      type: z.enum(['image_generation.partial_image', 'image_edit.partial_image']),
+      created_at: z.int(),
+      b64_json: z.string(),
+      partial_image_index: count,
+      ...look,
     }),
     failedEvent,
   ])
@@ -74,17 +92,36 @@ const transcriptUsage = z.discriminatedUnion('type', [
   }),
 ])
 
-/** `json` and `verbose_json`. */
+const logprobs = z
+  .array(z.strictObject({ token: z.string(), logprob: z.number(), bytes: z.array(count).nullable() }))
+  .optional()
+  .describe('With `include: ["logprobs"]`.')
+
+/** A segment that tells who speaks: of `diarized_json`, and as an event. */
+const diarizedSegment = {
+  type: z.literal('transcript.text.segment'),
+  id: z.string(),
+  start: seconds,
+  end: seconds,
+  text: z.string(),
+  speaker: z.string().describe('The name of a known speaker, else `A`, `B` …'),
+}
+
+/** `json`, `verbose_json` and `diarized_json`. */
 export const transcriptAnswer = z
   .strictObject({
     text: z.string(),
     usage: transcriptUsage,
-    task: z.literal('transcribe').optional(),
+    task: z.enum(['transcribe', 'translate']).optional(),
     language: z.string().optional(),
     duration: z.number().optional(),
+    logprobs,
     segments: z
       .array(
-        z.looseObject({ id: count, start: seconds, end: seconds, text: z.string(), speaker: z.string().optional() }),
+        z.union([
+          z.strictObject(diarizedSegment),
+          z.looseObject({ id: count, start: seconds, end: seconds, text: z.string(), speaker: z.string().optional() }),
+        ]),
       )
       .optional(),
     words: z.array(z.strictObject({ word: z.string(), start: seconds, end: seconds })).optional(),
@@ -94,8 +131,14 @@ export const transcriptAnswer = z
 /** The data of each event of a streamed transcript. */
 export const transcriptEvent = z
   .discriminatedUnion('type', [
-    z.strictObject({ type: z.literal('transcript.text.delta'), delta: z.string() }),
-    z.strictObject({ type: z.literal('transcript.text.done'), text: z.string(), usage: transcriptUsage }),
+    z.strictObject({
+      type: z.literal('transcript.text.delta'),
+      delta: z.string(),
+      logprobs,
+      segment_id: z.string().optional(),
+    }),
+    z.strictObject(diarizedSegment),
+    z.strictObject({ type: z.literal('transcript.text.done'), text: z.string(), logprobs, usage: transcriptUsage }),
     failedEvent,
   ])
   .meta({ id: 'TranscriptEvent' })

@@ -56,6 +56,10 @@ const job = {
   started_at: seconds,
   completed_at: seconds,
   expires_at: seconds.describe('When the results are deleted; null until there are some.'),
+  prompt: z.string().nullable().optional().describe('Of videos; null once it was dropped.'),
+  seconds: z.string().nullable().optional().describe('Of videos: the length asked for, as OpenAI writes it.'),
+  size: z.string().nullable().optional().describe('Of videos, in pixels; null where it is the model’s own choice.'),
+  remixed_from_video_id: z.null().optional(),
   url: z.string().nullable().describe('The finished file; every answer has a fresh address.'),
   outputs: z.array(
     z.strictObject({
@@ -93,6 +97,15 @@ export const meshAnswer = z
       .describe('Once completed, the formats that the model makes.'),
   })
   .meta({ id: 'MeshJob' })
+
+/** What is answered to the deletion of a job. */
+export const deletedJob = z
+  .strictObject({
+    id: z.string(),
+    object: z.string().describe('`video.deleted` and the like.'),
+    deleted: z.literal(true),
+  })
+  .meta({ id: 'DeletedMediaJob' })
 
 /** A kind's own list: ids, and what tells its models apart. */
 export const modelSlugs = z

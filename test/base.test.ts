@@ -24,7 +24,7 @@ const table: [number, string, string[]][] = [
   [403, 'permission_error', ['insufficient_scope', 'model_not_allowed', 'email_not_verified', 'wrong_key_type']],
   [404, 'not_found_error', ['not_found', 'model_not_found']],
   [405, 'invalid_request_error', ['method_not_allowed']],
-  [409, 'conflict_error', ['idempotency_key_reused', 'idempotency_in_progress', 'not_cancellable']],
+  [409, 'conflict_error', ['idempotency_key_reused', 'idempotency_in_progress', 'not_cancellable', 'not_deletable']],
   [413, 'invalid_request_error', ['request_too_large', 'file_too_large']],
   [415, 'invalid_request_error', ['unsupported_media_type']],
   [429, 'rate_limit_error', ['rate_limit_exceeded']],

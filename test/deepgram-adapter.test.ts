@@ -5,6 +5,7 @@ import { deepgram } from '../shared/providers/deepgram/protocol.ts'
 import { error, heard, said, startDeepgram } from './emulators/deepgram.ts'
 import { type Emulator, json, type Recorded, type Reply } from './emulators/emulator.ts'
 import { conforms, instantCallOf } from './support/instant-adapter.ts'
+import { plainTranscription } from './support/openai-audio-calls.ts'
 import { lineTo, providerFault, refusedField } from './support/queued-adapter.ts'
 import { wav } from './support/sounds.ts'
 import { sourceOf } from './support/sources.ts'
@@ -15,13 +16,10 @@ const { make } = adapter
 
 const file = Buffer.from(wav(6_000))
 const input: TranscriptionInput = {
-  language: null,
-  prompt: null,
-  temperature: null,
+  ...plainTranscription,
   format: 'verbose_json',
   segments: true,
   words: true,
-  stream: false,
   seconds: 6,
 }
 
@@ -39,8 +37,8 @@ function callWith(changes: Partial<TranscriptionInput> = {}, model = 'nova-3'): 
 
 /** Has the emulator write down what a call asks for. */
 async function heardOf(changes: Partial<TranscriptionInput> = {}, model = 'nova-3') {
-  const { deltas, transcript } = await make(callWith(changes, model), lineTo('deepgram', deepgram, emulator.url))
-  return { deltas, ...transcript() }
+  const { pieces, transcript } = await make(callWith(changes, model), lineTo('deepgram', deepgram, emulator.url))
+  return { pieces, ...transcript() }
 }
 
 async function faultOf(...replies: Reply[]) {
@@ -65,8 +63,8 @@ test.serial('200: the file as it is, with the model’s options in the query', a
 })
 
 test.serial('200: a transcript with its language, utterances as segments and words as they are written', async t => {
-  const { deltas, text, language, segments, words, usage } = await heardOf()
-  t.deepEqual([deltas, text, language, usage], [null, said, 'en', null])
+  const { pieces, text, language, segments, words, usage } = await heardOf()
+  t.deepEqual([pieces, text, language, usage], [null, said, 'en', null])
   t.deepEqual(segments, [
     { start: 0.08, end: 1.18, text: 'Good morning.', speaker: null },
     { start: 2.28, end: 4.58, text: 'How are you today?', speaker: null },
@@ -81,6 +79,22 @@ test.serial('200: only what was asked for', async t => {
   const { query } = emulator.requests[0]!
   t.is(query.get('language'), 'de')
   t.false(query.has('detect_language') || query.has('utterances'))
+})
+
+test.serial('200: who speaks, the words to expect, and the languages to choose from', async t => {
+  const more = { speakers: true, format: 'diarized_json', keywords: ['Head gate', 'sluice'], languages: ['en', 'de'] }
+  const { segments } = await heardOf(more as Partial<TranscriptionInput>)
+  t.deepEqual(
+    segments?.map(({ speaker, text }) => [speaker, text]),
+    [
+      ['A', 'Good morning.'],
+      ['B', 'How are you today?'],
+    ],
+  )
+  const { query } = emulator.requests[0]!
+  t.is(query.get('diarize'), 'true')
+  t.deepEqual(query.getAll('keyterm'), ['Head gate', 'sluice'])
+  t.deepEqual(query.getAll('detect_language'), ['en', 'de'])
 })
 
 test.serial('200: a model that cannot tell languages hears them all', async t => {
@@ -98,6 +112,7 @@ test.serial('200: silence is an empty transcript', async t => {
 test.serial('400 before anything is sent: fields that Deepgram does not have', async t => {
   t.is(await refusedField(heardOf({ prompt: 'Headgate' })), 'prompt')
   t.is(await refusedField(heardOf({ temperature: 0 })), 'temperature')
+  t.is(await refusedField(heardOf({ keywords: ['Headgate'] }, 'nova-2')), 'keywords')
   t.is(emulator.requests.length, 0)
 })
 

@@ -10,6 +10,7 @@ import { error, heard, invalid, said, startElevenLabs, voices } from './emulator
 import { type Emulator, json, type Reply } from './emulators/emulator.ts'
 import { fieldsOf } from './emulators/openai-videos.ts'
 import { instantCallOf } from './support/instant-adapter.ts'
+import { plainTranscription } from './support/openai-audio-calls.ts'
 import { lineTo, providerFault, refusedField } from './support/queued-adapter.ts'
 import { decodedSeconds, wav } from './support/sounds.ts'
 import { sourceOf } from './support/sources.ts'
@@ -19,16 +20,7 @@ const models = { speech: 'eleven-v3', transcription: 'scribe-v2', music: 'eleven
 const speech = { text: 'Good morning.', voice: voices[0]!, format: 'mp3' as SoundFormat, speed: 1, instructions: null }
 const music = { prompt: 'A waltz', lyrics: null, durationS: null, instrumental: false, format: 'mp3' as SoundFormat }
 const sfx = { prompt: 'A door', durationS: null, format: 'mp3' as SoundFormat }
-const transcription: TranscriptionInput = {
-  language: null,
-  prompt: null,
-  temperature: null,
-  format: 'json',
-  segments: false,
-  words: false,
-  stream: false,
-  seconds: 6,
-}
+const transcription: TranscriptionInput = { ...plainTranscription, seconds: 6 }
 const inputs = { speech, music, sfx, transcription }
 const file = Buffer.from(wav(6_000))
 
@@ -119,9 +111,10 @@ test.serial('200: a sound effect with and without a length', async t => {
 })
 
 test.serial('200: a transcript alone', async t => {
-  const { deltas, transcript } = await made('transcription')
-  t.is(deltas, null)
-  t.deepEqual(transcript(), { text: said.text, language: said.language, segments: null, words: null, usage: null })
+  const { pieces, transcript } = await made('transcription')
+  t.is(pieces, null)
+  const nothing = { segments: null, words: null, logprobs: null, usage: null }
+  t.deepEqual(transcript(), { text: said.text, language: said.language, ...nothing })
   t.deepEqual(await fieldsOf(emulator.requests[0]!), {
     model_id: 'scribe_v2',
     timestamps_granularity: 'none',
@@ -147,6 +140,16 @@ test.serial('200: a transcript with the times of its words, without spaces', asy
     language_code: 'en',
     temperature: '0.2',
   })
+})
+
+test.serial('200: who speaks, turn by turn, and the words to expect', async t => {
+  const more = { speakers: true, segments: true, format: 'diarized_json', keywords: ['Headgate'] } as const
+  const { transcript } = await made('transcription', more)
+  t.deepEqual(transcript().segments, [
+    { start: 0, end: 1.1, text: 'Good morning.', speaker: 'A' },
+    { start: 1.2, end: 3.5, text: 'How are you today?', speaker: 'B' },
+  ])
+  t.like(await fieldsOf(emulator.requests[0]!), { diarize: 'true', keyterms: 'Headgate' })
 })
 
 test.serial('200: silence is an empty transcript', async t => {

@@ -6,6 +6,7 @@ import type { TranscriptionInput } from '../shared/kinds/transcription.ts'
 import { elevenlabs } from '../shared/providers/elevenlabs/protocol.ts'
 import { error, startElevenLabs, voices } from './emulators/elevenlabs.ts'
 import { conforms, instantCallOf } from './support/instant-adapter.ts'
+import { plainTranscription } from './support/openai-audio-calls.ts'
 import { sound } from './support/sounds.ts'
 import { sourceOf } from './support/sources.ts'
 
@@ -65,13 +66,10 @@ conforms(test, {
 
 const file = sourceOf('https://files.example/hello.wav', 'audio/wav', 3, Buffer.from(await sound('wav', 3)))
 const transcription: TranscriptionInput = {
-  language: null,
-  prompt: null,
-  temperature: null,
+  ...plainTranscription,
   format: 'verbose_json',
   segments: true,
   words: true,
-  stream: false,
   seconds: 3,
 }
 const transcriptionCall = (changes: Partial<TranscriptionInput> = {}) =>

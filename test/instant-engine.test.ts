@@ -116,6 +116,7 @@ const transcripts: Record<string, RegExp> = {
   srt: /^1\n00:00:0\d,\d{3} --> 00:00:0\d,\d{3}\n\S/,
   vtt: /^WEBVTT\n\n00:00:0\d\.\d{3} --> 00:00:0\d\.\d{3}\n\S/,
   verbose_json: /^\{"task":"transcribe",.*"segments":\[\{"id":0,/,
+  diarized_json: /^\{"task":"transcribe",.*"segments":\[\{"type":"transcript\.text\.segment",.*"speaker":"A"/,
   events: /^data: \{"type":"transcript\.text\.delta".*data: \{"type":"transcript\.text\.done".*data: \[DONE\]\n\n$/s,
 }
 

@@ -36,11 +36,15 @@ const usage = (prompt: number, completion: number): Usage => ({
 const used = (parts: Partial<Quantity>): Quantity => ({ ...noQuantity, ...parts })
 
 test('a price counts what it is a price of', t => {
+  const spoken: Price = { unit: 'minute', usd: '0.006', added_by_option: { speakers: '0.004', keywords: '0.002' } }
   const cases: [Price, Partial<Quantity>, nano: bigint][] = [
     [{ unit: 'character', usd: '15' }, { characters: 1_000 }, 15_000_000n],
     [{ unit: 'image', usd: '0.04' }, { pieces: 3 }, 120_000_000n],
     [{ unit: 'image', usd: '0.04', by_size: { '4K': '0.24' } }, { pieces: 2, size: '4K' }, 480_000_000n],
     [{ unit: 'image', usd: '0.04', by_size: { '4K': '0.24' } }, { pieces: 2, size: '1K' }, 80_000_000n],
+    [spoken, { seconds: 30 }, 3_000_000n],
+    [spoken, { seconds: 30, options: ['speakers'] }, 5_000_000n],
+    [spoken, { seconds: 30, options: ['speakers', 'keywords'] }, 6_000_000n],
     [{ unit: 'minute', usd: '0.006' }, { seconds: 90 }, 9_000_000n],
     [{ unit: 'minute', usd: '0.006' }, { seconds: 0.0004 }, 100n],
     [{ unit: 'second', usd: '0.0001' }, { seconds: 2.5 }, 250_000n],

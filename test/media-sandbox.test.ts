@@ -1,7 +1,10 @@
 import test from 'ava'
 import { ALL_FORMATS, BufferSource, Input } from 'mediabunny'
 import OpenAI, { toFile } from 'openai'
+import { dayMs } from '../shared/base/time.ts'
+import { forgetJobs } from '../shared/jobs/retention.ts'
 import { textureFile } from '../shared/providers/sandbox/glb.ts'
+import { maintenance } from '../workers/maintenance.ts'
 import { type Account, freshStores, type Gateway, type Stores, startGateway } from './support/gateway.ts'
 import { answerOf, audio, image, over, rowOf, running, submit } from './support/media.ts'
 import { type MediaPath, mediaBodies } from './support/media-calls.ts'
@@ -82,6 +85,64 @@ test('the OpenAI SDK makes a video from a first frame and downloads it', async t
   })
   t.is(part.status, 206)
   t.is(await part.text(), 'ftyp')
+  const missing = await t.throwsAsync(client.videos.downloadContent(created.id, { variant: 'thumbnail' }))
+  t.like(missing, { status: 400, code: 'unsupported_capability', param: 'variant' })
+})
+
+test('the OpenAI SDK reads, lists and deletes its videos', async t => {
+  const own = await gateway.account({ usd: '0' })
+  const client = new OpenAI({ baseURL: `${gateway.url}/v1`, apiKey: own.test, maxRetries: 0 })
+  const asked = {
+    model: 'veo-3.1' as 'sora-2',
+    prompt: 'A lighthouse at dusk',
+    seconds: '8',
+    size: '1280x720',
+  } as const
+  const image_url = `data:image/png;base64,${textureFile().toString('base64')}`
+  const slow = await client.videos.create({ ...asked, prompt: 'sandbox:slow=60000', input_reference: { image_url } })
+  t.like((await rowOf(gateway, slow.id)).input as object, { input: { mode: 'image' } })
+  const first = await client.videos.create(asked)
+  const second = await client.videos.create({ ...asked, size: '720x1280' })
+  t.like(first, { seconds: '8', size: '1280x720', prompt: asked.prompt, remixed_from_video_id: null, error: null })
+  t.is(second.size, '720x1280')
+  for (const { id } of [first, second]) await over(gateway, own.test, '/v1/videos', id)
+  const ids = []
+  for await (const video of client.videos.list({ limit: 1, order: 'asc' })) ids.push(video.id)
+  t.deepEqual(ids, [slow.id, first.id, second.id])
+  const page = await client.videos.list({ limit: 2 })
+  t.deepEqual([page.data.map(({ id }) => id), page.has_more, page.last_id], [[second.id, first.id], true, first.id])
+  const early = await t.throwsAsync(client.videos.delete(slow.id))
+  t.like(early, { status: 409, code: 'not_deletable' })
+  t.true((await gateway.services.db.file.count({ where: { organisationId: own.organisationId } })) > 0)
+  await gateway.fetch(`/v1/videos/${slow.id}/cancel`, { key: own.test, method: 'POST' })
+  for (const { id } of [slow, first, second])
+    t.deepEqual(await client.videos.delete(id), { id, object: 'video.deleted', deleted: true })
+  t.is(await gateway.services.db.file.count({ where: { organisationId: own.organisationId } }), 0)
+  t.like(await rowOf(gateway, first.id), { input: {}, metadata: {}, result: null })
+  for (const work of [client.videos.retrieve(first.id), client.videos.delete(first.id)])
+    t.like(await t.throwsAsync(work), { status: 404, code: 'not_found' })
+  t.deepEqual((await client.videos.list()).data, [])
+  const after = await t.throwsAsync(client.videos.list({ after: 'job_nobody' }).then(() => {}))
+  t.like(after, { status: 404, param: 'after' })
+})
+
+test('what a job was asked for is dropped with its results, and the job stays', async t => {
+  const metadata = { secret: 'kept for a week' }
+  const prompt = 'A lighthouse at dusk'
+  const { id } = await submit(gateway, '/v1/videos', account.test, { prompt, metadata })
+  const done = await over(gateway, account.test, '/v1/videos', id)
+  t.like(done, { prompt, metadata })
+  const { services } = gateway
+  await forgetJobs(services.db, new Date(done.completed_at * 1_000 - 60_000), services.clock.now())
+  t.like(await rowOf(gateway, id), { metadata, forgottenAt: null })
+  // Seven days later.
+  const keptMs = services.config.resultRetentionDays * dayMs
+  await services.db.job.update({ where: { id }, data: { completedAt: new Date(services.clock.now() - keptMs - 1) } })
+  await maintenance('expire', {}, services)
+  t.like(await rowOf(gateway, id), { input: {}, metadata: {}, result: null, status: 'completed' })
+  t.like(await answerOf(await gateway.fetch(`/v1/videos/${id}`, { key: account.test })), {
+    ...{ id, prompt: null, seconds: null, size: null, url: null, outputs: [], metadata: {}, status: 'completed' },
+  })
 })
 
 test('400 and 415 for forms that are not what they should be: nothing is stored', async t => {

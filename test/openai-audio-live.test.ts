@@ -228,6 +228,92 @@ test.serial('200 gpt-4o-transcribe-diarize: who speaks is in the segments', asyn
   t.is(await chargedNano(), transcriptNano('gpt-4o-transcribe-diarize'))
 })
 
+const sample = `data:audio/wav;base64,${(await sound('wav', 3)).toString('base64')}`
+
+test.serial('200 gpt-4o-transcribe-diarize: diarized_json, plain and streamed, with known speakers', async t => {
+  const asked = {
+    ...({ file, model: 'gpt-4o-transcribe-diarize', response_format: 'diarized_json' } as const),
+    known_speaker_names: ['Ada', 'Grace'],
+    known_speaker_references: [sample, sample],
+    chunking_strategy: { type: 'server_vad', threshold: 0.4 } as const,
+  }
+  const costNano = transcriptNano('gpt-4o-transcribe-diarize')
+  const usage = { ...transcriptTokens(3, text), cost: costNano / 1e9 }
+  const segments = [
+    { type: 'transcript.text.segment', id: 'seg_000', start: 0, end: 1.8, text: 'This is what', speaker: 'Ada' },
+    { type: 'transcript.text.segment', id: 'seg_001', start: 1.8, end: 3, text: 'hello.mp3 says.', speaker: 'Grace' },
+  ]
+  const whole: unknown = await sdk.audio.transcriptions.create(asked)
+  t.deepEqual(whole, { task: 'transcribe', duration: 3, text, segments, usage })
+  const events: { type: string; delta?: string }[] = []
+  for await (const event of await sdk.audio.transcriptions.create({ ...asked, stream: true })) events.push(event)
+  t.deepEqual(events.slice(-3), [...segments, { type: 'transcript.text.done', text, usage }])
+  t.is(events.map(({ delta = '' }) => delta).join(''), text)
+  t.is(await chargedNano(), 2 * costNano)
+  await nothingStored()
+})
+
+test.serial(
+  '200 OpenAI’s own options by their bracketed names, and what a model without them is told instead',
+  async t => {
+    const asked = { file, include: ['logprobs' as const], chunking_strategy: 'auto' as const }
+    const sure = await sdk.audio.transcriptions.create({ ...asked, model: 'gpt-4o-transcribe' })
+    t.like(sure.logprobs?.[0], { token: 'This', logprob: -0.02 })
+    const names = Array.from({ length: 98 }, (_, i) => `Name ${i}`)
+    const guided = { file, keywords: ['Headgate', 'sluice', ...names], languages: ['en', 'de'] }
+    t.is((await sdk.audio.transcriptions.create({ ...guided, model: 'gpt-transcribe' })).text, text)
+    await sdk.audio.transcriptions.create({
+      file,
+      keywords: guided.keywords.slice(0, 2),
+      prompt: 'Rivers.',
+      model: 'whisper-1',
+    })
+    t.regex(emulator.requests[2]!.raw.toString('latin1'), /name="prompt"\r\n\r\nRivers\.\nHeadgate, sluice\r\n/)
+    const translated = await sdk.audio.translations.create({
+      file,
+      model: 'whisper-1',
+      response_format: 'verbose_json',
+    })
+    t.like(translated, { task: 'translate', text } as object)
+    t.is(emulator.requests[3]!.path, '/v1/audio/translations')
+    await nothingStored()
+  },
+)
+
+test.serial('400 names the option that a model does not take', async t => {
+  const refused = async (body: object, form: Record<string, string | string[]> = {}) => {
+    const parts = new FormData()
+    parts.append('file', file)
+    for (const [name, value] of Object.entries({ ...body, ...form }))
+      for (const one of [value].flat()) parts.append(name, String(one))
+    const headers = { authorization: `Bearer ${account.live}` }
+    const answer = await fetch(`${gateway.url}/v1/audio/transcriptions`, { method: 'POST', headers, body: parts })
+    const { error } = (await answer.json()) as { error: { code: string; param: string } }
+    return [answer.status, error.code, error.param]
+  }
+  const unsupported = (param: string) => [400, 'unsupported_capability', param]
+  const whisper = { model: 'whisper-1' }
+  const diarize = { model: 'gpt-4o-transcribe-diarize' }
+  t.deepEqual(await refused({ ...whisper, response_format: 'diarized_json' }), unsupported('response_format'))
+  t.deepEqual(await refused(whisper, { 'include[]': 'logprobs' }), unsupported('include'))
+  t.deepEqual(await refused(whisper, { languages: ['en', 'de'] }), unsupported('languages'))
+  const vad = '{"type":"server_vad"}'
+  t.deepEqual(await refused(whisper, { chunking_strategy: vad }), unsupported('chunking_strategy'))
+  t.deepEqual(await refused(whisper, { 'known_speaker_names[]': 'Ada' }), unsupported('known_speaker_references'))
+  t.deepEqual(await refused(diarize, { keywords: 'Headgate' }), unsupported('keywords'))
+  t.deepEqual(await refused(diarize, { 'include[]': 'logprobs' }), unsupported('include'))
+  const invalid = (param: string) => [400, 'invalid_request', param]
+  const tall = { chunking_strategy: '{"type":"server_vad","threshold":2}' }
+  t.deepEqual(await refused(diarize, tall), invalid('chunking_strategy.threshold'))
+  const short = `data:audio/wav;base64,${(await sound('wav', 1)).toString('base64')}`
+  const tooShort = { known_speaker_names: 'Ada', known_speaker_references: short }
+  t.deepEqual(await refused(diarize, tooShort), invalid('known_speaker_references.0'))
+  t.deepEqual(await refused({ model: 'gpt-transcribe', language: 'en', languages: 'de' }), invalid('languages'))
+  t.is(emulator.requests.length, 0)
+  t.is(await chargedNano(), 0)
+  await nothingStored()
+})
+
 test.serial('200 whisper-large-v3 at Groq: subtitles it has no format for itself', async t => {
   const srt = await sdk.audio.transcriptions.create({ file, model: 'whisper-large-v3', response_format: 'srt' })
   t.regex(srt, /^1\n00:00:00,000 --> 00:00:01,800\nThis is what\n/)

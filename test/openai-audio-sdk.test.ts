@@ -78,6 +78,31 @@ test.serial('200: transcripts in every format, with what each model counts', asy
   t.like(diarized, { text, usage: transcriptTokens(3, text), segments: [{ speaker: 'A' }, { speaker: 'B' }] })
 })
 
+const sample = `data:audio/wav;base64,${(await sound('wav', 2)).toString('base64')}`
+const speakers = { known_speaker_names: ['Ada', 'Grace'], known_speaker_references: [sample, sample] }
+
+test.serial('200: known speakers are named, whole and in pieces', async t => {
+  const asked = {
+    ...({ file, model: 'gpt-4o-transcribe-diarize', response_format: 'diarized_json', ...speakers } as const),
+    chunking_strategy: { type: 'server_vad', threshold: 0.4 } as const,
+  }
+  t.like(await sdk.audio.transcriptions.create(asked), {
+    segments: [{ speaker: 'Ada' }, { speaker: 'Grace' }],
+  } as object)
+  const names = []
+  for await (const event of await sdk.audio.transcriptions.create({ ...asked, stream: true }))
+    if (event.type === 'transcript.text.segment') names.push(event.speaker)
+  t.deepEqual(names, ['Ada', 'Grace'])
+})
+
+test.serial('200: probabilities, keywords, languages, and a translation', async t => {
+  const sure = await sdk.audio.transcriptions.create({ file, model: 'gpt-4o-transcribe', include: ['logprobs'] })
+  t.is(sure.logprobs?.[0]?.token, 'This')
+  const guided = { file, model: 'gpt-transcribe', keywords: ['Headgate'], languages: ['en', 'de'] }
+  t.is((await sdk.audio.transcriptions.create(guided)).text, text)
+  t.is((await sdk.audio.translations.create({ file, model: 'whisper-1' })).text, text)
+})
+
 test.serial('200: a transcript in pieces, where the model gives it so', async t => {
   const stream = await sdk.audio.transcriptions.create({
     file,
@@ -108,6 +133,10 @@ test.serial('400 what is wrong is told as OpenAI tells it', async t => {
   t.like(await hear({ file: await toFile(Buffer.from('no sound'), 'a.wav') }), { status: 400, param: 'file' })
   t.like(await hear({ file: await toFile(await sound('wav', 1), 'a.bin') }), { status: 400, param: 'file' })
   t.like(await hear({ model: 'whisper-9' }), { status: 404 })
+  t.like(await hear({ keywords: ['Headgate'] }), { status: 400, param: 'keywords' })
+  t.like(await hear({ model: 'whisper-1', include: ['logprobs'] }), { status: 400, param: 'include' })
+  const diarize = { model: 'gpt-4o-transcribe-diarize', chunking_strategy: 'auto' }
+  t.like(await hear({ ...diarize, known_speaker_names: ['Ada'] }), { status: 400, param: 'known_speaker_references' })
   const stranger = new OpenAI({ apiKey: ' ', baseURL: `${emulator.url}/v1`, maxRetries: 0 })
   t.is((await refusal(stranger.audio.speech.create({ ...spoken }))).status, 401)
 })

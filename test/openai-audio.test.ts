@@ -1,6 +1,7 @@
 import { buffer } from 'node:stream/consumers'
 import test from 'ava'
 import { soundFormats } from '../shared/kinds/sound.ts'
+import type { TranscriptionInput } from '../shared/kinds/transcription.ts'
 import type { InstantCall, ProviderError, ProviderLine } from '../shared/providers/contract.ts'
 import { openai } from '../shared/providers/openai/protocol.ts'
 import { dripped, type Emulator, events, framed, json, type Reply } from './emulators/emulator.ts'
@@ -41,20 +42,19 @@ const heard = heardText('hello.wav')
 
 /** What a whole transcript, or one in pieces, ends with. */
 async function transcriptOf(call: InstantCall<'transcription'>, to = line) {
-  const { deltas, transcript } = await transcription.make(call, to)
+  const output = await transcription.make(call, to)
   const pieces = []
-  for await (const piece of deltas ?? []) pieces.push(piece)
-  return { pieces, ...transcript() }
+  for await (const piece of output.pieces ?? []) pieces.push(piece)
+  return { pieces, ...output.transcript() }
 }
 
-/** The fields of the form that was sent, `timestamp_granularities[]` as a list. */
+/** The fields of the form that was sent, lists as such. */
 async function formOf(): Promise<Record<string, unknown>> {
   const request = emulator.requests.at(-1)!
   const type = request.headers['content-type']!
   const form = await new Response(new Uint8Array(request.raw), { headers: { 'content-type': type } }).formData()
-  const times = form.getAll('timestamp_granularities[]')
-  const fields = await fieldsOf(request)
-  return times.length > 0 ? { ...fields, 'timestamp_granularities[]': times } : fields
+  const lists = [...form.keys()].filter(name => name.endsWith('[]'))
+  return { ...(await fieldsOf(request)), ...Object.fromEntries(lists.map(name => [name, form.getAll(name)])) }
 }
 
 test.serial('speech priced by the character is asked for as bytes and handed on as they are', async t => {
@@ -192,7 +192,7 @@ test.serial('a transcript: no more is asked for than is needed', async t => {
 test.serial('a transcript has its segments with what whisper says of them, and its words', async t => {
   const call = transcribed('whisper-1', { segments: true, words: true, format: 'verbose_json' })
   const { segments, words, ...rest } = await transcriptOf(call)
-  t.deepEqual(rest, { pieces: [], text: heard, language: 'english', usage: null })
+  t.deepEqual(rest, { pieces: [], text: heard, language: 'english', logprobs: null, usage: null })
   t.deepEqual(segments![0], {
     start: 0,
     end: 1.8,
@@ -227,18 +227,65 @@ test.serial('a transcript tells who speaks, and the tokens that were counted', a
 test.serial('a transcript in pieces: each is there before the next is sent', async t => {
   const { promise, resolve } = Promise.withResolvers<void>()
   emulator.next(transcriptReply({ hold: { after: 1, until: promise }, bytewise: true }))
-  const { deltas: pieces, transcript } = await transcription.make(
-    transcribed('gpt-4o-transcribe', { stream: true }),
-    line,
-  )
+  const { pieces, transcript } = await transcription.make(transcribed('gpt-4o-transcribe', { stream: true }), line)
   const said = []
   for await (const piece of pieces!) {
-    said.push(piece)
+    said.push('text' in piece && piece.text)
     resolve()
   }
   t.is(said[0], 'This')
   t.is(said.join(''), heard)
   t.like(transcript(), { text: heard, usage: { prompt_tokens: 30, prompt_tokens_details: { audio_tokens: 30 } } })
+})
+
+test.serial('OpenAI’s own options are handed on as its SDK writes them', async t => {
+  const probabilities = await transcriptOf(transcribed('gpt-4o-transcribe', { logprobs: true, chunking: 'auto' }))
+  t.deepEqual(probabilities.logprobs?.[0], { token: 'This', logprob: -0.02, bytes: [...Buffer.from('This')] })
+  t.like(await formOf(), { 'include[]': ['logprobs'], chunking_strategy: 'auto', response_format: 'json' })
+  const chunking = { type: 'server_vad', threshold: 0.4, silence_duration_ms: 300 } as const
+  await transcriptOf(transcribed('gpt-4o-transcribe', { chunking }))
+  t.like(await formOf(), {
+    'chunking_strategy[type]': 'server_vad',
+    'chunking_strategy[threshold]': '0.4',
+    'chunking_strategy[silence_duration_ms]': '300',
+  })
+  await transcriptOf(transcribed('gpt-transcribe', { keywords: ['Headgate', 'sluice'], languages: ['en', 'de'] }))
+  t.like(await formOf(), { 'keywords[]': ['Headgate', 'sluice'], 'languages[]': ['en', 'de'] })
+})
+
+test.serial('known speakers are told with their samples, and named in segments and pieces', async t => {
+  const known = { speakers: true, segments: true, format: 'diarized_json', knownSpeakers: ['Ada', 'Grace'] } as const
+  const samples = { 'known_speaker_references.0': waveSource, 'known_speaker_references.1': waveSource }
+  const call = (more: Partial<TranscriptionInput> = {}) => {
+    const plain = transcribed('gpt-4o-transcribe-diarize', { ...known, ...more })
+    return { ...plain, sources: new Map([...plain.sources, ...Object.entries(samples)]) }
+  }
+  const { segments } = await transcriptOf(call())
+  t.like(segments, [
+    { id: 'seg_000', speaker: 'Ada' },
+    { id: 'seg_001', speaker: 'Grace' },
+  ] as object)
+  const sample = `data:audio/wav;base64,${wave.toString('base64')}`
+  t.like(await formOf(), {
+    response_format: 'diarized_json',
+    'known_speaker_names[]': ['Ada', 'Grace'],
+    'known_speaker_references[]': [sample, sample],
+  })
+  const { pieces } = await transcriptOf(call({ stream: true }))
+  t.deepEqual(
+    pieces.flatMap(piece => ('segment' in piece ? [piece.segment.speaker] : [])),
+    ['Ada', 'Grace'],
+  )
+})
+
+test.serial('a translation has its own route, without times it does not know', async t => {
+  const { text, segments } = await transcriptOf(
+    transcribed('whisper-1', { translate: true, segments: true, format: 'srt', prompt: 'Rivers' }),
+  )
+  t.is(text, heard)
+  t.is(segments?.length, 2)
+  t.is(emulator.requests[0]!.path, '/v1/audio/translations')
+  t.deepEqual(Object.keys(await formOf()).sort(), ['file', 'model', 'prompt', 'response_format'])
 })
 
 const broken: [string, Reply, ProviderError['reason']][] = [
@@ -274,6 +321,8 @@ test.serial('400 for what cannot be expressed, before anything is sent', async t
   t.is(await refusedField(transcriptOf(transcribed('whisper-1', {}, aac))), 'audio_url')
   const words = transcribed('gpt-4o-transcribe-diarize', { words: true, format: 'verbose_json' })
   t.is(await refusedField(transcriptOf(words)), 'timestamp_granularities')
+  const speakers = transcribed('whisper-1', { speakers: true, segments: true, format: 'diarized_json' })
+  t.is(await refusedField(transcriptOf(speakers)), 'response_format')
   t.is(emulator.requests.length, 0)
 })
 

@@ -66,12 +66,13 @@ test('200 a generation: JSON with what was asked for and nothing else', async t 
   const full = await made(
     callOf({
       ...{ n: 4, size: { width: 1536, height: 1024 }, quality: 'high', background: 'transparent', format: 'webp' },
-      ...{ compression: 60, moderation: 'low', user: 'u-1' },
+      ...{ compression: 60, moderation: 'low', user: 'u-1', safetyIdentifier: 's-1' },
     }),
   )
   t.deepEqual(full.request.body, {
     ...{ model: 'gpt-image-1.5', prompt: 'a fox in the snow', n: 4, size: '1536x1024', quality: 'high' },
     ...{ background: 'transparent', output_format: 'webp', output_compression: 60, moderation: 'low', user: 'u-1' },
+    safety_identifier: 's-1',
   })
   const [image] = full.output.images
   const facts = image && 'bytes' in image ? await examineImage(image.bytes) : null
@@ -110,6 +111,20 @@ test('200 a resolution and a ratio as the one size in pixels that they are', asy
     [{ size: { width: 1536, height: 864 } }, 'gpt-image-2', '1536x864'],
   ]
   for (const [more, model, size] of sizes) t.is((await made(callOf(more, {}, model))).request.body.size, size)
+})
+
+test('previews are handed on as they come, and no more than were asked for', async t => {
+  const shown: number[] = []
+  const onPreview = async ({ index }: { index: number }) => void shown.push(index)
+  const { output, request } = await made({ ...callOf({ previews: 2 }), onPreview })
+  t.deepEqual(shown, [0, 1])
+  t.like(request.body, { stream: true, partial_images: 2 })
+  t.is(output.usage?.completion_tokens, 1_256)
+  t.deepEqual(output.settings, { quality: 'medium', background: 'opaque' })
+  const endless = { type: 'image_generation.partial_image', b64_json: 'AAAA', partial_image_index: 0 }
+  const many: Reply = (_request, response) => void response.end(`data: ${JSON.stringify(endless)}\n\n`.repeat(3))
+  const error = await providerFault(made({ ...callOf({ previews: 2 }), onPreview }, many))
+  t.is(error.reason, 'invalid_response')
 })
 
 test('400 for what OpenAI has no field for, before anything is sent', async t => {
@@ -221,6 +236,10 @@ test('200 the SDK generates and edits; 400 and 401 as errors', async t => {
   t.deepEqual([data!.length, usage!.output_tokens, output_format], [2, 2_112, 'jpeg'])
   const facts = await examineImage(Buffer.from(data![0]!.b64_json!, 'base64'))
   t.is(facts?.contentType, 'image/jpeg')
+  const events = []
+  for await (const event of await sdk.images.generate({ ...common, stream: true, partial_images: 1 }))
+    events.push(event)
+  t.like(events, [{ type: 'image_generation.partial_image', partial_image_index: 0 }, { size: '1024x1024' }] as object)
   const image = await toFile(Buffer.from('bytes'), 'a.png', { type: 'image/png' })
   const edited = await sdk.images.edit({ ...common, image: [image, image], mask: image, size: '1536x1024' })
   t.is(edited.usage!.input_tokens_details.image_tokens, 3 * 323)

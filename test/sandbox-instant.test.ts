@@ -3,7 +3,7 @@ import OpenAI, { toFile } from 'openai'
 import sharp from 'sharp'
 import { examineImage } from '../shared/io/images.ts'
 import { type SoundFormat, soundFormats, soundTypes } from '../shared/kinds/sound.ts'
-import { transcriptFormats } from '../shared/kinds/transcription.ts'
+import { transcriptFormats } from '../shared/kinds/transcription-request.ts'
 import { textureFile } from '../shared/providers/sandbox/glb.ts'
 import { Emulator, json } from './emulators/emulator.ts'
 import { dataOf } from './support/chat.ts'
@@ -89,6 +89,18 @@ for (const [what, model, fields, expected] of drawings) {
     t.is(alpha, 'background' in fields ? 0 : 255)
   })
 }
+
+test.serial('200 a stream of previews and the image', async t => {
+  const events = []
+  const asked = { model: 'gpt-image-2', prompt: 'A cat', stream: true, partial_images: 2 } as const
+  for await (const event of await sdk.images.generate(asked)) events.push(event)
+  const look = { size: '1024x1024', quality: 'auto', background: 'auto', output_format: 'png' }
+  t.like(events, [
+    { type: 'image_generation.partial_image', partial_image_index: 0, ...look },
+    { type: 'image_generation.partial_image', partial_image_index: 1, ...look },
+    { type: 'image_generation.completed', ...look },
+  ] as object)
+})
 
 test.serial('200 an edited image', async t => {
   const image = [await toFile(textureFile(), 'a.png'), await toFile(textureFile(), 'b.png')]
@@ -185,7 +197,11 @@ const hello = async () => toFile(await sound('mp3', 3.25), 'hello.mp3')
 for (const response_format of transcriptFormats) {
   test.serial(`200 a transcript as ${response_format} that tells the file’s name and length`, async t => {
     const { data, response } = await sdk.audio.transcriptions
-      .create({ model: 'whisper-1', file: await hello(), response_format })
+      .create({
+        model: response_format === 'diarized_json' ? 'gpt-4o-transcribe-diarize' : 'whisper-1',
+        file: await hello(),
+        response_format,
+      })
       .withResponse()
     t.is(response.headers.get('x-sandbox'), 'true')
     const answer = data as unknown
@@ -216,6 +232,19 @@ test.serial('200 a transcript whose words and segments fill the sound', async t 
       t.is(start, pieces[i - 1]?.end ?? 0)
     }
   }
+})
+
+test.serial('200 a transcript that tells who speaks, whole and in pieces', async t => {
+  const asked = { model: 'gpt-4o-transcribe-diarize', response_format: 'diarized_json', file: await hello() } as const
+  const whole = (await sdk.audio.transcriptions.create(asked)) as unknown as { segments: { speaker: string }[] }
+  t.deepEqual(
+    whole.segments.map(({ speaker }) => speaker),
+    ['A', 'B'],
+  )
+  const types = []
+  for await (const { type } of await sdk.audio.transcriptions.create({ ...asked, stream: true })) types.push(type)
+  const segment = 'transcript.text.segment'
+  t.deepEqual(types.slice(-4), ['transcript.text.delta', segment, segment, 'transcript.text.done'])
 })
 
 test.serial('200 a transcript word by word', async t => {

@@ -7,6 +7,7 @@ const transcript = (parts: Partial<Transcript>): Transcript => ({
   language: null,
   segments: null,
   words: null,
+  logprobs: null,
   usage: null,
   ...parts,
 })

@@ -5,6 +5,7 @@ import { requeueDelayed, sweepDelayed } from '../shared/async/upkeep.ts'
 import { dayMs } from '../shared/base/time.ts'
 import type { Database } from '../shared/io/db.ts'
 import type { MaintenanceTask } from '../shared/jobs/queues.ts'
+import { forgetJobs } from '../shared/jobs/retention.ts'
 import { requeueJobs, sweepJobs } from '../shared/media/upkeep.ts'
 import type { Services } from '../shared/services.ts'
 import { keepPartitions } from '../shared/wallet/partitions.ts'
@@ -42,9 +43,10 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
   async partitions({ db, clock, config }) {
     await keepPartitions(db, clock.now(), config.generationRetentionMonths)
   },
-  async expire({ db, files, webhooks, clock }) {
+  async expire({ db, files, webhooks, clock, config }) {
     await expireIdempotencyKeys(db, clock.now())
     await files.expire(clock.now())
+    await forgetJobs(db, new Date(clock.now() - config.resultRetentionDays * dayMs), clock.now())
     await webhooks.expire(clock.now())
     await expireAccounts(db, clock.now())
   },

@@ -6,7 +6,7 @@ import { storeUpload } from '../../shared/media/uploads.ts'
 import type { Services } from '../../shared/services.ts'
 import type { Context, Endpoint, Form, Upload } from '../endpoint.ts'
 import { holdBody } from './body.ts'
-import { type Fields, isMultipart, readMultipart, unknown } from './multipart.ts'
+import { isMultipart, readMultipart, unknown } from './multipart.ts'
 
 export const isForm: (request: IncomingMessage) => boolean = isMultipart
 
@@ -19,6 +19,8 @@ export async function takeForm({ body }: Endpoint, form: Form, ctx: Context): Pr
   const { fields, files, digest } = await readMultipart<StoredFile>(ctx.req, {
     files: Object.fromEntries(form.files.map(({ name, most = 1 }) => [name, most])),
     lists: form.lists ?? [],
+    maxFieldBytes: form.maxFieldBytes,
+    maxFields: form.maxFields,
     take: part => {
       const { mostBytes } = form.files.find(({ name }) => name === part.name)!
       const storing = form.store
@@ -60,12 +62,45 @@ const flags = new Map<unknown, boolean>([
 ])
 
 /** A form's texts with those of some fields read as what they mean. One without a meaning stays, so that it is refused. */
-export function typed(fields: Fields, types: { numbers?: string[]; flags?: string[] }): Record<string, unknown> {
-  const read = ([name, value]: [string, string | string[]]) => {
+export function typed(
+  fields: Record<string, unknown>,
+  types: { numbers?: string[]; flags?: string[] },
+): Record<string, unknown> {
+  const read = ([name, value]: [string, unknown]) => {
     if (types.numbers?.includes(name) && number.test(String(value))) return [name, Number(value)]
     return [name, types.flags?.includes(name) ? (flags.get(value) ?? value) : value]
   }
   return Object.fromEntries(Object.entries(fields).map(read))
+}
+
+/**
+ * A form's texts with an object in place of the fields that write it: `name[key]` for each key, as OpenAI's SDKs do, or one
+ * `name` of JSON. Text that is neither stays as it is.
+ */
+export function withObject(
+  fields: Record<string, unknown>,
+  name: string,
+  types: { numbers?: string[] } = {},
+): Record<string, unknown> {
+  const isPart = (field: string) => field.startsWith(`${name}[`) && field.endsWith(']')
+  const { parts = [], others = [] } = Object.groupBy(Object.entries(fields), ([field]) =>
+    isPart(field) ? 'parts' : 'others',
+  )
+  const rest = Object.fromEntries(others)
+  if (parts.length > 0) {
+    const object = Object.fromEntries(parts.map(([field, value]) => [field.slice(name.length + 1, -1), value]))
+    return { ...rest, [name]: typed(object, types) }
+  }
+  const text = rest[name]
+  return typeof text === 'string' && text.startsWith('{') ? { ...rest, [name]: jsonOf(text) ?? text } : rest
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
 }
 
 /** Runs work over the body that a form stands for: errors name the form's own fields. */

@@ -23,6 +23,10 @@ export type MultipartRules<T> = {
   files: Readonly<Record<string, number>>
   /** Text fields that may be there several times. Their names, and those of several files, may end with `[]`. */
   lists: readonly string[]
+  /** The longest text field; 256 KiB where it is not given. */
+  maxFieldBytes?: number | undefined
+  /** How many text fields; 64 where it is not given. */
+  maxFields?: number | undefined
   /** Takes a file in as it comes; must read it to its end or fail. */
   take(part: FilePart): Promise<T>
   /** What the text fields hold of the budget of bodies; files are not held. */
@@ -38,7 +42,8 @@ export type MultipartRules<T> = {
  */
 export async function readMultipart<T>(request: IncomingMessage, rules: MultipartRules<T>): Promise<Multipart<T>> {
   const mostFiles = Object.values(rules.files).reduce((sum, most) => sum + most, 0)
-  const parser = openParser(request, mostFiles)
+  const { maxFields = mostFields, maxFieldBytes = mostFieldBytes } = rules
+  const parser = openParser(request, { mostFiles, maxFields, maxFieldBytes })
   const fields: Fields = {}
   let unwatch = () => {}
   const taking: { name: string; shown: string[]; hash: Hash; file: Promise<T> }[] = []
@@ -77,7 +82,7 @@ export async function readMultipart<T>(request: IncomingMessage, rules: Multipar
       })
       parser.on('filesLimit', () => tooMany(Object.keys(rules.files)[0]!, mostFiles))
       for (const limit of ['fieldsLimit', 'partsLimit'] as const)
-        parser.on(limit, () => reject(broken(`The form has more than ${mostFields} fields.`)))
+        parser.on(limit, () => reject(broken(`The form has more than ${maxFields} fields.`)))
       parser.on('error', cause => reject(broken('The form is broken or was cut off.', undefined, cause)))
       parser.on('close', resolve)
       request.on('close', () => {
@@ -111,7 +116,9 @@ function listName(name: string): string {
   return name.endsWith('[]') ? name.slice(0, -2) : name
 }
 
-function openParser(request: IncomingMessage, mostFiles: number): busboy.Busboy {
+type Limits = { mostFiles: number; maxFields: number; maxFieldBytes: number }
+
+function openParser(request: IncomingMessage, { mostFiles, maxFields, maxFieldBytes }: Limits): busboy.Busboy {
   const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = request.headers
   if (!isMultipart(request) || encoding !== 'identity') {
     discard(request)
@@ -125,9 +132,9 @@ function openParser(request: IncomingMessage, mostFiles: number): busboy.Busboy 
       defParamCharset: 'utf8',
       limits: {
         files: mostFiles,
-        fields: mostFields,
-        parts: mostFields + mostFiles,
-        fieldSize: mostFieldBytes,
+        fields: maxFields,
+        parts: maxFields + mostFiles,
+        fieldSize: maxFieldBytes,
         fieldNameSize: mostNameBytes,
         headerPairs: 32,
       },

@@ -5,10 +5,16 @@ import { musicRequest } from '../../shared/kinds/music.ts'
 import { sfxRequest } from '../../shared/kinds/sfx.ts'
 import { soundTypes } from '../../shared/kinds/sound.ts'
 import { speechRequest } from '../../shared/kinds/speech.ts'
-import { mostTranscribedBytes, transcriptionRequest } from '../../shared/kinds/transcription.ts'
+import {
+  maxSampleBytes,
+  mostTranscribedBytes,
+  type TranscriptionRequest,
+  transcriptionRequest,
+  translationRequest,
+} from '../../shared/kinds/transcription-request.ts'
 import { type Endpoint, endpoint, type Form, type Validated } from '../endpoint.ts'
 import { transcriptAnswer } from '../instant-answers.ts'
-import { addressesOf, typed } from '../middleware/form.ts'
+import { addressesOf, typed, withObject } from '../middleware/form.ts'
 import { instantModels } from './instant.ts'
 import { modelErrors } from './model-errors.ts'
 
@@ -51,12 +57,22 @@ const transcriptionForm: Form = {
   files: [
     { name: 'file', required: true, mostBytes: mostTranscribedBytes, description: 'The sound, of at most 25 MiB.' },
   ],
-  lists: ['timestamp_granularities'],
+  lists: [
+    ...['timestamp_granularities', 'include', 'keywords', 'languages'],
+    ...['known_speaker_names', 'known_speaker_references'],
+  ],
+  // A hundred keywords, and all the others.
+  maxFields: 160,
+  // Samples of speakers are `data:` URIs.
+  maxFieldBytes: Math.ceil((maxSampleBytes * 4) / 3) + 1_024,
   names: { audio_url: 'file' },
   passing: true,
   async toBody(fields, uploads, services) {
     const [audio_url] = await addressesOf(services, uploads, 'file')
-    return { ...typed(fields, { numbers: ['temperature'], flags: ['stream'] }), audio_url }
+    const values = withObject(typed(fields, { numbers: ['temperature'], flags: ['stream'] }), 'chunking_strategy', {
+      numbers: ['prefix_padding_ms', 'silence_duration_ms', 'threshold'],
+    })
+    return { ...values, audio_url }
   },
 }
 
@@ -78,14 +94,49 @@ const createTranscription = endpoint({
     },
   },
   errors: [...modelErrors, 'url_not_allowed', 'file_too_large', 'quota_exceeded'],
-  async handle({ services, known, body, requestId, client, ctx, wide }) {
-    ctx.respond = false
-    const events = body.stream === true
-    const order = { kind: 'transcription' as const, known, requestId, body, stream: events, events }
-    const report = await runInstant(services, { ...order, deliver: deliverTranscript }, client)
-    Object.assign(wide, report)
-  },
+  handle: request => writeDown(request, request.body),
 })
+
+const createTranslation = endpoint({
+  method: 'post',
+  path: '/v1/audio/translations',
+  tag,
+  summary: 'Write down in English what is said',
+  description:
+    'The text in English, whatever language is spoken; for models whose row has `translates`. Billed as transcriptions are.',
+  access,
+  body: translationRequest,
+  form: {
+    files: transcriptionForm.files,
+    names: { audio_url: 'file' },
+    passing: true,
+    async toBody(fields, uploads, services) {
+      const [audio_url] = await addressesOf(services, uploads, 'file')
+      return { ...typed(fields, { numbers: ['temperature'] }), audio_url }
+    },
+  },
+  answers: {
+    200: {
+      description: 'The text, in the format that was asked for.',
+      schema: transcriptAnswer,
+      also: ['text/plain'],
+    },
+  },
+  errors: [...modelErrors, 'url_not_allowed', 'file_too_large', 'quota_exceeded'],
+  handle: request => writeDown(request, { ...request.body, translate: true }),
+})
+
+/** Has sound written down and answers with it. */
+async function writeDown(
+  { services, known, requestId, client, ctx, wide }: Validated<unknown, unknown>,
+  body: TranscriptionRequest,
+): Promise<void> {
+  ctx.respond = false
+  const events = body.stream === true
+  const order = { kind: 'transcription' as const, known, requestId, body, stream: events, events }
+  const report = await runInstant(services, { ...order, deliver: deliverTranscript }, client)
+  Object.assign(wide, report)
+}
 
 const createMusic = endpoint({
   method: 'post',
@@ -116,6 +167,7 @@ const createSfx = endpoint({
 export const audioRoutes: Endpoint[] = [
   createSpeech,
   createTranscription,
+  createTranslation,
   createMusic,
   instantModels('music', tag),
   createSfx,

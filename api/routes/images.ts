@@ -19,6 +19,7 @@ async function draw(request: Validated<ImageRequest, unknown>): Promise<void> {
       body,
       stream: false,
       events: body.stream === true,
+      dropped: body.style == null ? [] : ['style'],
       check: references => checkPictures(services, references),
       deliver: delivery => deliverImages(delivery, body),
     },

@@ -1,19 +1,23 @@
-import type { z } from 'zod'
+import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { answerHeaders, decimal } from '../../shared/chat/report.ts'
 import type { Job } from '../../shared/jobs/jobs.ts'
+import { listJobs } from '../../shared/jobs/retention.ts'
 import type { Known } from '../../shared/keys/policies.ts'
 import { type QueuedKind, queuedKinds } from '../../shared/kinds/index.ts'
 import { cancel } from '../../shared/media/cancel.ts'
-import { presentJob, storedResult } from '../../shared/media/present.ts'
+import { deleteMediaJob } from '../../shared/media/delete.ts'
+import { type Output, presentJob, storedResults } from '../../shared/media/present.ts'
 import { queuedTargets, submitJob } from '../../shared/media/submit.ts'
 import type { Services } from '../../shared/services.ts'
+import { page } from '../answers.ts'
 import { type Context, type Endpoint, endpoint, type Form, type Validated } from '../endpoint.ts'
-import { jobAnswer, meshAnswer } from '../media-answers.ts'
-import { addressesOf, typed } from '../middleware/form.ts'
+import { deletedJob, jobAnswer, meshAnswer } from '../media-answers.ts'
+import { addressesOf, typed, withObject } from '../middleware/form.ts'
 import { admitFree } from '../middleware/key.ts'
 import { rangeHeader, sendStored, storedAnswers } from '../middleware/stored.ts'
 import { modelList } from './model-list.ts'
+import { pageOf, paging } from './paging.ts'
 import { preferHeader, waited, waitOf } from './wait.ts'
 
 const submitErrors = [
@@ -91,6 +95,8 @@ function routesOf(kind: QueuedKind): Endpoint[] {
       targets: (services, model, environment) => queuedTargets(services, kind, model, environment),
       fields: row.listed,
     }),
+    listOf(kind, answer),
+    deletionOf(kind),
     endpoint({
       method: 'get',
       path: `${row.path}/{id}`,
@@ -104,6 +110,8 @@ function routesOf(kind: QueuedKind): Endpoint[] {
         ctx.set(await admitFree(services, known))
         const seconds = waitOf(ctx)
         const job = await find(services, known, kind, params.id!)
+        // OpenAI's SDKs wait so long between two looks.
+        ctx.set('openai-poll-after-ms', String(pollAfterMs))
         return presentJob(services, await over(services, job, seconds, ctx))
       },
     }),
@@ -125,13 +133,62 @@ function routesOf(kind: QueuedKind): Endpoint[] {
   ]
 }
 
+/** The list of a kind's jobs. */
+function listOf(kind: QueuedKind, answer: z.ZodType): Endpoint {
+  const { path } = queuedKinds[kind]
+  const { tag } = texts[kind]
+  return endpoint({
+    method: 'get',
+    path,
+    tag,
+    summary: 'List jobs',
+    description: 'Test keys see the jobs of test keys, live keys those of live ones.',
+    access: { scope: '*' },
+    query: z.strictObject(paging),
+    answers: { 200: { description: 'A page of jobs.', schema: page(answer) } },
+    errors: ['not_found'],
+    async handle({ services, known, query, ctx }) {
+      ctx.set(await admitFree(services, known))
+      const present = (rows: Job[]) => Promise.all(rows.map(job => presentJob(services, job)))
+      return pageOf(query, asked => listJobs(services.db, known.policy, kind, asked), present)
+    },
+  })
+}
+
+/** The deletion of a job. */
+function deletionOf(kind: QueuedKind): Endpoint {
+  const { path } = queuedKinds[kind]
+  const { tag } = texts[kind]
+  return endpoint({
+    method: 'delete',
+    path: `${path}/{id}`,
+    tag,
+    summary: 'Delete a job',
+    description:
+      'Its prompt, metadata and results are gone; what it cost stays. 409 while it is not over: cancel it first.',
+    access: { scope: '*' },
+    answers: { 200: { description: 'The job is deleted.', schema: deletedJob } },
+    errors: ['not_found', 'not_deletable'],
+    async handle({ services, known, params, ctx }) {
+      ctx.set(await admitFree(services, known))
+      const job = await find(services, known, kind, params.id!)
+      await deleteMediaJob(services, job)
+      const { object } = queuedKinds[job.kind as QueuedKind]
+      return { id: job.id, object: object.replace(/job$/, 'deleted'), deleted: true }
+    },
+  })
+}
+
+const pollAfterMs = 1_000
+
 /** OpenAI's multipart form of the same request; its file is the first frame. */
 const openAiForm: Form = {
   files: [{ name: 'input_reference', required: false, description: 'The first frame.' }],
   names: { start_image_url: 'input_reference' },
   async toBody(fields, uploads, services) {
     const [frame] = await addressesOf(services, uploads, 'input_reference')
-    return { ...typed(fields, { numbers: ['seed'], flags: ['audio'] }), ...(frame && { start_image_url: frame }) }
+    const values = withObject(typed(fields, { numbers: ['seed'], flags: ['audio'] }), 'input_reference')
+    return { ...values, ...(frame && { start_image_url: frame }) }
   },
 }
 
@@ -173,17 +230,32 @@ const videoContent = endpoint({
   summary: 'Read the finished file',
   description: 'The bytes of the job’s `url`, for clients that ask for them with their key.',
   access: { scope: '*' },
+  query: z.strictObject({
+    variant: z
+      .enum(['video', 'thumbnail', 'spritesheet'])
+      .default('video')
+      .describe('The video; a thumbnail or spritesheet only where the provider gave one.'),
+  }),
   headers: [rangeHeader],
   answers: storedAnswers,
-  errors: ['not_found'],
-  async handle({ services, known, params, ctx }) {
+  errors: ['not_found', 'unsupported_capability'],
+  async handle({ services, known, params, query, ctx }) {
     ctx.set(await admitFree(services, known))
     const job = await find(services, known, 'video', params.id!)
-    const file = storedResult(services, job)
+    const files = storedResults(services, job)
+    const file = query.variant === 'video' ? files[0] : files.find(({ role }) => role === query.variant)
+    if (!file && files.length > 0) throw noVariant(query.variant, files)
     if (!file)
       throw new GatewayError('not_found', 'This job has no file: it is not completed, or its results have expired.')
     await sendStored(ctx, services.blobs, { key: file.storageKey, bytes: file.bytes, contentType: file.contentType })
   },
 })
+
+function noVariant(variant: string, files: Output[]): GatewayError {
+  const there = [...new Set(files.map(({ role }) => role))].join(', ')
+  return new GatewayError('unsupported_capability', `This job has no ${variant}. It has: ${there}.`, {
+    param: 'variant',
+  })
+}
 
 export const mediaRoutes: Endpoint[] = [...(Object.keys(queuedKinds) as QueuedKind[]).flatMap(routesOf), videoContent]

@@ -32,6 +32,7 @@ const table = {
   request_timeout: [408, 'invalid_request_error'],
   session_expired: [408, 'invalid_request_error'],
   not_cancellable: [409, 'conflict_error'],
+  not_deletable: [409, 'conflict_error'],
   request_too_large: [413, 'invalid_request_error'],
   file_too_large: [413, 'invalid_request_error'],
   unsupported_media_type: [415, 'invalid_request_error'],

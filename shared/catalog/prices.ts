@@ -87,7 +87,10 @@ export function tokenCost(price: TokenPrice, usage: Usage): bigint {
 }
 
 /** What a length costs us, in pico-dollars before margin: rounded up, and to the millisecond. */
-export function lengthCost({ unit, usd }: Extract<Price, { unit: 'second' | 'minute' }>, ms: bigint): bigint {
+export function lengthCost(
+  { unit, usd }: Pick<Extract<Price, { unit: 'second' | 'minute' }>, 'unit' | 'usd'>,
+  ms: bigint,
+): bigint {
   const msPerUnit = unit === 'second' ? 1_000n : 60_000n
   return (picoPerUnit(usd) * ms + msPerUnit - 1n) / msPerUnit
 }
@@ -173,13 +176,14 @@ const unitKeys = {
 function variantsOf(price: Exclude<Price, { unit: 'token' }>): Record<string, string> {
   if (price.unit === 'second') return price.by_resolution ?? {}
   if (price.unit === 'image') return price.by_size ?? {}
+  if (price.unit === 'minute') return price.added_by_option ?? {}
   return price.unit === 'flat' ? (price.by_option ?? {}) : {}
 }
 
 /**
  * What a client pays, for `GET /v1/models`: decimal strings in USD per token or other unit, margin included. Token prices
  * are those below the upper tier; only classes the provider prices apart are listed. What a resolution, size or option costs
- * has it at the end of its name, e.g. `per_second_1080p`.
+ * has it at the end of its name, e.g. `per_second_1080p`; an option of `per_minute` is added to it.
  */
 export function publicPricing(price: Price, marginPpm: bigint): Record<string, string> {
   const charged = (usd: string, per: 1 | 1_000_000) => usdPerUnit(withMargin(picoPerUnit(usd, per), marginPpm))

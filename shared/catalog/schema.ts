@@ -26,7 +26,8 @@ export const price = z.discriminatedUnion('unit', [
   z.strictObject({ unit: z.literal('character'), usd }),
   z.strictObject({ unit: z.literal('image'), usd, by_size: z.record(z.string(), usd).optional() }),
   z.strictObject({ unit: z.literal('second'), usd, by_resolution: z.record(z.string(), usd).optional() }),
-  z.strictObject({ unit: z.literal('minute'), usd }),
+  /** `added_by_option`: what an option of the request costs on top, per minute. An option that is not listed is not sold. */
+  z.strictObject({ unit: z.literal('minute'), usd, added_by_option: z.record(z.string(), usd).optional() }),
   z.strictObject({ unit: z.literal('flat'), usd, by_option: z.record(z.string(), usd).optional() }),
   /** Billed from the provider's invoice: `usd` per provider credit, with the most one job can cost. */
   z.strictObject({ unit: z.literal('credit'), usd, max_credits: z.number().positive() }),

@@ -33,6 +33,8 @@ export type InstantOrder<K extends InstantKind> = {
   /** Whether the answer is sent as it is made, and whether as server-sent events. */
   stream: boolean
   events: boolean
+  /** Fields of the body that have no effect: named in the answer's `x-gateway-dropped`. */
+  dropped?: readonly string[]
   /** Looks at the references once they are in storage. Throws a GatewayError naming the field. */
   check?(references: References): Promise<void>
   deliver(delivery: Delivery<K>): Promise<Delivered>
@@ -83,6 +85,7 @@ class InstantRun<K extends InstantKind> extends BaseRun<Services> {
     const row = instantKinds[order.kind] as unknown as InstantKindRow<InstantOrder<K>['body'], WorkKinds[K]['input']>
     super(services, client, row.idPrefix, order.known.policy, order)
     this.#order = order
+    this.dropped = order.dropped ?? []
     this.#row = row
   }
 

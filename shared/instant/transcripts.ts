@@ -1,6 +1,14 @@
 import type { Usage } from '../base/usage.ts'
 import { noQuantity, type Quantity } from '../kinds/instant.ts'
-import type { Transcript, TranscriptFormat, TranscriptionOutput } from '../kinds/transcription.ts'
+import {
+  optionsOf,
+  type Segment,
+  type Transcript,
+  type TranscriptionInput,
+  type TranscriptionOutput,
+  type TranscriptPiece,
+} from '../kinds/transcription.ts'
+import type { TranscriptFormat } from '../kinds/transcription-request.ts'
 import { ProviderError } from '../providers/contract.ts'
 import { type Delivered, type Delivery, drained } from './delivery.ts'
 import { brokenEvent, eventOf, lastEvent } from './events.ts'
@@ -16,7 +24,7 @@ type TranscriptDelivery = Delivery<'transcription'>
 export async function deliverTranscript(delivery: TranscriptDelivery): Promise<Delivered> {
   const output = await done(delivery.work)
   if (delivery.input.stream) return streamed(delivery, output)
-  for await (const _ of output.deltas ?? []); // The whole is what is wanted.
+  for await (const _ of output.pieces ?? []); // The whole is what is wanted.
   const transcript = output.transcript()
   delivery.began()
   const quantity = quantityOf(delivery, transcript)
@@ -26,23 +34,30 @@ export async function deliverTranscript(delivery: TranscriptDelivery): Promise<D
   return { quantity, error: null }
 }
 
-async function streamed(delivery: TranscriptDelivery, { deltas, transcript }: TranscriptionOutput): Promise<Delivered> {
-  const { client } = delivery
-  const pieces = (deltas ?? whole(transcript().text))[Symbol.asyncIterator]()
+async function streamed(delivery: TranscriptDelivery, output: TranscriptionOutput): Promise<Delivered> {
+  const { client, input } = delivery
+  const pieces = (output.pieces ?? wholeOf(output.transcript(), input))[Symbol.asyncIterator]()
   // Until the first piece is there, another provider can still take over.
   let piece = await pieces.next()
   delivery.began()
   try {
-    for (; !piece.done && !client.gone; piece = await pieces.next())
-      if (!delivery.send(eventOf({ type: 'transcript.text.delta', delta: piece.value }))) await drained(delivery)
+    let segments = 0
+    for (; !piece.done && !client.gone; piece = await pieces.next()) {
+      if ('segment' in piece.value) segments++
+      const event = 'segment' in piece.value ? diarized(piece.value.segment, segments - 1) : deltaOf(piece.value)
+      if (!delivery.send(eventOf(event))) await drained(delivery)
+    }
     if (client.gone) {
       await pieces.return?.()
       return { quantity: heard(delivery), error: null }
     }
-    const all = transcript()
+    const all = output.transcript()
+    // Some providers give the text in pieces, and the segments at the end.
+    if (segments === 0 && output.pieces && input.speakers)
+      for (const [i, segment] of (all.segments ?? []).entries()) delivery.send(eventOf(diarized(segment, i)))
     const quantity = quantityOf(delivery, all)
     const usage = shownUsage(delivery, quantity, delivery.costNano(quantity))
-    delivery.send(eventOf({ type: 'transcript.text.done', text: all.text, usage }) + lastEvent)
+    delivery.send(eventOf({ type: 'transcript.text.done', text: all.text, ...logprobsOf(all), usage }) + lastEvent)
     client.end()
     return { quantity, error: null }
   } catch (error) {
@@ -54,8 +69,31 @@ async function streamed(delivery: TranscriptDelivery, { deltas, transcript }: Tr
   }
 }
 
-async function* whole(text: string): AsyncIterable<string> {
-  if (text !== '') yield text
+async function* wholeOf(
+  { text, segments, logprobs }: Transcript,
+  { speakers }: TranscriptionInput,
+): AsyncIterable<TranscriptPiece> {
+  if (text !== '') yield { text, segmentId: null, logprobs }
+  for (const segment of speakers ? (segments ?? []) : []) yield { segment }
+}
+
+function deltaOf({ text, segmentId, logprobs }: Exclude<TranscriptPiece, { segment: Segment }>) {
+  return {
+    type: 'transcript.text.delta',
+    delta: text,
+    ...logprobsOf({ logprobs }),
+    ...(segmentId !== null && { segment_id: segmentId }),
+  }
+}
+
+function logprobsOf({ logprobs }: Pick<Transcript, 'logprobs'>) {
+  return logprobs === null ? {} : { logprobs }
+}
+
+/** A segment with its speaker, as OpenAI has it. */
+function diarized({ id, start, end, text, speaker }: Segment, position: number) {
+  const type = 'transcript.text.segment'
+  return { type, id: id ?? `seg_${position}`, start, end, text, speaker: speaker ?? 'unknown' }
 }
 
 /** What is billed. Tokens that the provider did not count are estimated from the length and the text. */
@@ -75,7 +113,8 @@ const tokensPerSecond = 10
 const charactersPerToken = 4
 
 /** The sound alone. */
-function heard({ input: { seconds } }: TranscriptDelivery): Quantity {
+function heard({ input }: TranscriptDelivery): Quantity {
+  const { seconds } = input
   const tokens = Math.ceil(seconds * tokensPerSecond)
   const usage: Usage = {
     prompt_tokens: tokens,
@@ -84,7 +123,7 @@ function heard({ input: { seconds } }: TranscriptDelivery): Quantity {
     prompt_tokens_details: { audio_tokens: tokens },
     estimated: true,
   }
-  return { ...noQuantity, usage, seconds }
+  return { ...noQuantity, usage, seconds, options: optionsOf(input) }
 }
 
 /** Usage as OpenAI's transcriptions have it: tokens or seconds, as the model is priced. */
@@ -110,7 +149,11 @@ function written(delivery: TranscriptDelivery, transcript: Transcript, quantity:
   const json = 'application/json; charset=utf-8'
   const plain = 'text/plain; charset=utf-8'
   const inFormat: Record<TranscriptFormat, () => { contentType: string; text: string }> = {
-    json: () => ({ contentType: json, text: JSON.stringify({ text: transcript.text, usage }) }),
+    json: () => ({
+      contentType: json,
+      text: JSON.stringify({ text: transcript.text, ...logprobsOf(transcript), usage }),
+    }),
+    diarized_json: () => ({ contentType: json, text: JSON.stringify({ ...withSpeakers(transcript, seconds), usage }) }),
     verbose_json: () => ({ contentType: json, text: JSON.stringify({ ...verbose(delivery, transcript), usage }) }),
     text: () => ({ contentType: plain, text: `${transcript.text}\n` }),
     srt: () => ({ contentType: plain, text: srt(segmentsOf(transcript, seconds)) }),
@@ -119,15 +162,20 @@ function written(delivery: TranscriptDelivery, transcript: Transcript, quantity:
   return inFormat[delivery.input.format]()
 }
 
+function withSpeakers(transcript: Transcript, duration: number) {
+  const segments = segmentsOf(transcript, duration).map(diarized)
+  return { task: 'transcribe', duration, text: transcript.text, segments }
+}
+
 function verbose({ input }: TranscriptDelivery, transcript: Transcript) {
   const { text, language, words } = transcript
   return {
-    task: 'transcribe',
+    task: input.translate ? 'translate' : 'transcribe',
     language: language ?? input.language ?? 'unknown',
     duration: input.seconds,
     text,
     ...(input.segments && {
-      segments: segmentsOf(transcript, input.seconds).map(({ speaker, details, ...times }, id) => ({
+      segments: segmentsOf(transcript, input.seconds).map(({ speaker, details, id: _id, ...times }, id) => ({
         id,
         ...details,
         ...times,

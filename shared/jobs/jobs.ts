@@ -122,7 +122,7 @@ export class Jobs {
 
   /** An organisation's job; null also for another organisation's. Test keys see test jobs, live keys live ones. */
   find(id: string, { organisationId, environment }: Owner): Promise<Job | null> {
-    return this.#db.job.findFirst({ where: { id, organisationId, environment } })
+    return this.#db.job.findFirst({ where: { id, organisationId, environment, deletedAt: null } })
   }
 
   read(id: string): Promise<Job | null> {

@@ -27,7 +27,16 @@ export const imageRequest = z
     quality: z.enum(['auto', 'low', 'medium', 'high', 'xhigh', 'max', 'standard', 'hd']).nullish(),
     background: z.enum(['auto', 'transparent', 'opaque']).nullish(),
     output_format: z.enum(imageFormats).nullish(),
-    output_compression: z.int().min(0).max(100).nullish().describe('In percent, for jpeg and webp.'),
+    output_compression: z
+      .int()
+      .min(0)
+      .max(100)
+      .nullish()
+      .describe('In percent, for jpeg and webp; 100 is taken for any format.'),
+    style: z
+      .enum(['vivid', 'natural'])
+      .nullish()
+      .describe('Of older models: of no effect, and named in `x-gateway-dropped`.'),
     response_format: z.enum(['url', 'b64_json']).nullish().describe('Default `b64_json`.'),
     input_references: z
       .array(referenceTo('image'))
@@ -40,13 +49,19 @@ export const imageRequest = z
     moderation: z.enum(['auto', 'low']).nullish(),
     seed: z.int().min(0).max(4_294_967_295).nullish(),
     user: z.string().max(512).optional(),
+    safety_identifier: z.string().max(512).nullish().describe('Like `user`, for OpenAI’s abuse detection.'),
     stream: z
       .boolean()
       .nullish()
       .describe(
-        'Send an `image_generation.completed` or `image_edit.completed` event for each image, with keep-alives before.',
+        'Send an `image_generation.completed` or `image_edit.completed` event for each image, previews and keep-alives before.',
       ),
-    partial_images: z.int().min(0).max(3).nullish().describe('At most so many previews; there are none today.'),
+    partial_images: z
+      .int()
+      .min(0)
+      .max(3)
+      .nullish()
+      .describe('With `stream`, at most so many previews of each image, where the model’s row has `partial_images`.'),
   })
   .meta({ id: 'ImageRequest' })
 export type ImageRequest = z.infer<typeof imageRequest>
@@ -71,12 +86,22 @@ export type ImageInput = {
   fidelity: 'high' | 'low' | null
   moderation: 'auto' | 'low' | null
   user: string | null
+  safetyIdentifier: string | null
+  /** How many previews of each image are wanted. */
+  previews: number
 }
 
 /** An image as the provider gives it; the type is what its bytes show. */
 export type ProviderImage = ({ url: string } | { bytes: Uint8Array }) & { revisedPrompt: string | null }
+/** What was drawn, as far as the provider says so. */
+export type ImageSettings = { quality?: string; background?: string }
 /** `usage` as the provider counts it, of all images of this call together. */
-export type ImageOutput = { images: ProviderImage[]; usage: Usage | null }
+export type ImageOutput = { images: ProviderImage[]; usage: Usage | null; settings?: ImageSettings }
+
+/** An unfinished image as the provider shows it. */
+export type ImagePreview = { base64: string; index: number; size: string | null; settings: ImageSettings }
+/** Takes a preview; settles once the client can take more. */
+export type OnPreview = (preview: ImagePreview) => Promise<void>
 
 export const image: InstantKindRow<ImageRequest, ImageInput> = {
   idPrefix: 'img',
@@ -98,7 +123,9 @@ export const image: InstantKindRow<ImageRequest, ImageInput> = {
     const background = body.background === 'auto' ? null : (body.background ?? null)
     if (background === 'transparent' && format === 'jpeg')
       throw new GatewayError('invalid_request', 'A JPEG cannot be transparent.', { param: 'background' })
-    if (body.output_compression != null && (format === null || format === 'png'))
+    const isCompressed = format === 'jpeg' || format === 'webp'
+    const compression = body.output_compression ?? null
+    if (compression !== null && compression < 100 && !isCompressed)
       throw new GatewayError('invalid_request', 'Only jpeg and webp are compressed.', { param: 'output_compression' })
     return {
       prompt: body.prompt,
@@ -107,19 +134,23 @@ export const image: InstantKindRow<ImageRequest, ImageInput> = {
       quality: qualityOf(body, model),
       background,
       format,
-      compression: body.output_compression ?? null,
+      compression: isCompressed ? compression : null,
       seed: body.seed ?? null,
       references,
       masked: body.mask !== undefined,
       fidelity: body.input_fidelity ?? null,
       moderation: body.moderation ?? null,
       user: body.user ?? null,
+      safetyIdentifier: body.safety_identifier ?? null,
+      previews: body.stream && model.kind?.partial_images === true ? (body.partial_images ?? 0) : 0,
     }
   },
   most(input, model) {
-    const images = input.n * mostImageTokens(input, model)
-    const promptTokens = Buffer.byteLength(input.prompt) + tokensPerPrompt
-    const referenceTokens = (input.references + Number(input.masked)) * tokensPerReference
+    const images = input.n * (mostImageTokens(input, model) + input.previews * tokensPerPreview)
+    // Images with previews are asked for one by one.
+    const calls = input.previews > 0 ? input.n : 1
+    const promptTokens = calls * (Buffer.byteLength(input.prompt) + tokensPerPrompt)
+    const referenceTokens = calls * (input.references + Number(input.masked)) * tokensPerReference
     const usage = {
       prompt_tokens: promptTokens + referenceTokens,
       completion_tokens: images,
@@ -177,6 +208,8 @@ export function sizeName({ size, resolution }: Pick<ImageInput, 'size' | 'resolu
 /** What surrounds a prompt, and what a picture at high fidelity is counted as. */
 const tokensPerPrompt = 1_000
 const tokensPerReference = 7_000
+/** OpenAI's count. */
+const tokensPerPreview = 100
 /** More than the finest image of a megapixel and a half has, and the thoughts of a model that thinks before it draws. */
 const tokensPerImage = 8_192
 const pixelsOfThat = 1536 * 1024

@@ -16,10 +16,19 @@ export type Quantity = {
   size: string | null
   characters: number
   seconds: number
+  /** Options of the request that may have a price of their own. */
+  options: readonly string[]
 }
 
 export const nothingUsed: Usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
-export const noQuantity: Quantity = { usage: nothingUsed, pieces: 0, size: null, characters: 0, seconds: 0 }
+export const noQuantity: Quantity = {
+  usage: nothingUsed,
+  pieces: 0,
+  size: null,
+  characters: 0,
+  seconds: 0,
+  options: [],
+}
 
 /** One kind of media that is waited for. Pure: everything alive is handed in. */
 export type InstantKindRow<Request, Input> = {
@@ -44,7 +53,7 @@ export function priceNano(price: Price, quantity: Quantity, marginPpm: bigint): 
   return nanoFromPico(withMargin(picoOf(price, quantity), marginPpm))
 }
 
-function picoOf(price: Price, { usage, pieces, size, characters, seconds }: Quantity): bigint {
+function picoOf(price: Price, { usage, pieces, size, characters, seconds, options }: Quantity): bigint {
   // A length counts to the millisecond, rounded up.
   const ms = BigInt(Math.ceil(Math.round(seconds * 1e6) / 1e3))
   switch (price.unit) {
@@ -57,8 +66,13 @@ function picoOf(price: Price, { usage, pieces, size, characters, seconds }: Quan
     case 'flat':
       return picoPerUnit(price.usd) * BigInt(pieces)
     case 'second':
-    case 'minute':
       return lengthCost(price, ms)
+    case 'minute': {
+      const added = options.map(option =>
+        lengthCost({ unit: 'minute', usd: price.added_by_option?.[option] ?? '0' }, ms),
+      )
+      return added.reduce((sum, pico) => sum + pico, lengthCost(price, ms))
+    }
     case 'credit':
       throw new Error('media that is waited for has no invoice')
   }

@@ -28,6 +28,9 @@ const seconds = z
   .pipe(z.number().min(1).max(600))
 const references = (type: 'image' | 'video' | 'audio') => z.array(referenceTo(type)).min(1).max(mostReferences)
 
+/** An image as OpenAI's SDK refers to it. */
+const openAiReference = z.strictObject({ image_url: referenceTo('image') }).transform(({ image_url }) => image_url)
+
 export const videoRequest = z
   .strictObject({
     ...common,
@@ -48,6 +51,10 @@ export const videoRequest = z
     start_image_url: referenceTo('image')
       .optional()
       .describe('First frame; or the character of a motion-control model.'),
+    input_reference: z
+      .union([referenceTo('image'), openAiReference])
+      .optional()
+      .describe('OpenAI’s name for `start_image_url`; in its form, a file.'),
     end_image_url: referenceTo('image').optional(),
     input_references: references('image').optional(),
     input_video_references: references('video').optional(),
@@ -87,14 +94,15 @@ export const video: QueuedKindRow<VideoRequest, VideoInput> = {
   request: videoRequest,
   listed: [],
   references: body => [
-    ...fieldOf('start_image_url', body.start_image_url, 'image'),
+    ...fieldOf('start_image_url', firstFrame(body), 'image'),
     ...fieldOf('end_image_url', body.end_image_url, 'image'),
     ...fieldsOf('input_references', body.input_references, 'image'),
     ...fieldsOf('input_video_references', body.input_video_references, 'video'),
     ...fieldsOf('input_audio_references', body.input_audio_references, 'audio'),
     ...fieldOf('input_video_url', body.input_video_url, 'video', true),
   ],
-  input(body, row, references) {
+  input(request, row, references) {
+    const body = { ...request, start_image_url: firstFrame(request) }
     const mode = modeOf(body, row)
     const model = inMode(row, mode)
     if (model.kind?.prompt === 'required' && !body.prompt)
@@ -124,6 +132,13 @@ export const video: QueuedKindRow<VideoRequest, VideoInput> = {
   quote: (input, deployment, marginPpm) => ({
     chargeNano: secondsNano(deployment, input.resolution, input.seconds, marginPpm),
   }),
+}
+
+/** The first frame, by our name or OpenAI's. Throws 400 for both. */
+function firstFrame({ start_image_url, input_reference }: VideoRequest): string | undefined {
+  if (start_image_url === undefined || input_reference === undefined) return start_image_url ?? input_reference
+  const problem = 'Send either `start_image_url` or `input_reference`.'
+  throw new GatewayError('invalid_request', problem, { param: 'input_reference' })
 }
 
 /** The row as it is for one mode: a field of its `kind` may be another there, e.g. `reference_durations`. */
@@ -214,6 +229,19 @@ function frameOf(body: VideoRequest, model: ModelRow): { resolution: string | nu
     aspectRatio: body.aspect_ratio ? choice(model, 'aspect_ratios', 'aspect_ratio', body.aspect_ratio) : null,
   }
 }
+
+/** The size in pixels of a resolution and a ratio, as `size` has it; null where either is the model's own choice. */
+export function pixelsOf(resolution: string | null, aspectRatio: string | null): string | null {
+  const [, lines] = /^(\d+)p$/.exec(resolution ?? '') ?? []
+  const [across, down] = (aspectRatio ?? '').split(':').map(Number)
+  const short = lines === undefined ? linesOf[resolution ?? ''] : Number(lines)
+  if (!short || !across || !down) return null
+  // Videos have even sides.
+  const long = 2 * Math.round((short * Math.max(across, down)) / Math.min(across, down) / 2)
+  return across >= down ? `${long}x${short}` : `${short}x${long}`
+}
+
+const linesOf: Readonly<Record<string, number>> = { '2k': 1440, '4k': 2160, '8k': 4320 }
 
 function frameOfSize(size: string, model: ModelRow): { resolution: string; aspectRatio: string } {
   const [width, height] = size.split('x').map(Number) as [number, number]

@@ -2,7 +2,9 @@ import { usdFromNano } from '../base/money.ts'
 import { unixSeconds } from '../base/time.ts'
 import type { Job } from '../jobs/jobs.ts'
 import { type QueuedKind, queuedKinds } from '../kinds/index.ts'
+import { pixelsOf, type VideoInput } from '../kinds/video.ts'
 import type { Services } from '../services.ts'
+import type { JobInput } from './submit.ts'
 
 /** A finished file of a job. */
 export type Output = {
@@ -38,6 +40,7 @@ export async function presentJob(
     started_at: unixSeconds(job.startedAt),
     completed_at: unixSeconds(job.completedAt),
     expires_at: unixSeconds(job.expiresAt),
+    ...(job.kind === 'video' && openAiFields(job)),
     url: outputs[0]?.url ?? null,
     outputs,
     ...(job.kind === 'mesh' && { mesh: outputs.length > 0 ? meshOf(outputs) : null }),
@@ -51,10 +54,22 @@ export async function presentJob(
   }
 }
 
-/** The main file of a completed job; null before that, and once it has expired. */
-export function storedResult({ clock }: Services, { result, expiresAt }: Job): Output | null {
-  if (!result || (expiresAt && expiresAt.getTime() <= clock.now())) return null
-  return (result as unknown as JobResult).outputs[0] ?? null
+/** What OpenAI's video object has beside; null for what is not known, or was dropped with the job's input. */
+function openAiFields({ input: asked }: Job): Record<string, string | null> {
+  const {
+    prompt = null,
+    seconds,
+    resolution = null,
+    aspectRatio = null,
+  }: Partial<VideoInput> = (asked as Partial<JobInput>).input ?? {}
+  const size = pixelsOf(resolution, aspectRatio)
+  return { prompt, seconds: seconds === undefined ? null : String(seconds), size, remixed_from_video_id: null }
+}
+
+/** The files of a completed job, the main one first; none before that, and once they have expired. */
+export function storedResults({ clock }: Services, { result, expiresAt }: Job): Output[] {
+  if (!result || (expiresAt && expiresAt.getTime() <= clock.now())) return []
+  return (result as unknown as JobResult).outputs
 }
 
 type Shown = { type: string; url: string; content_type: string; bytes: number; duration_s: number | null }

@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream'
 import type { Deployment, ModelRow, ProviderRow } from '../catalog/schema.ts'
+import type { OnPreview } from '../kinds/image.ts'
 import type { DirectKind, DirectKinds, InstantKind, QueuedKind, WorkKind, WorkKinds } from '../kinds/index.ts'
 import type { Invoice } from '../kinds/media.ts'
 import type { Avatar, CatalogPage, CatalogQuery, Voice } from './avatar-catalog.ts'
@@ -221,13 +222,10 @@ export type QueuedAdapter<K extends WorkKind> = {
   find?(call: QueuedCall<K>, line: ProviderLine): Promise<Operation | null>
 }
 
-/** One request for media that somebody waits for. `signal` is aborted once nobody does any more. */
-export type InstantCall<K extends InstantKind> = QueuedCall<K> & { signal: AbortSignal }
+/** One request for media that somebody waits for; `signal` is aborted once nobody does. `onPreview` is for images. */
+export type InstantCall<K extends InstantKind> = QueuedCall<K> & { signal: AbortSignal; onPreview?: OnPreview }
 
-/**
- * How one protocol serves one kind of media that is made while the caller waits: in one exchange, or as slow work that is
- * waited for. Throws a GatewayError 400 naming the field when the input cannot be expressed there, and ProviderErrors.
- */
+/** How one protocol serves one kind of media that is waited for. Throws 400 naming a field, and ProviderErrors. */
 export type InstantAdapter<K extends InstantKind> = (
   | { make(call: InstantCall<K>, line: ProviderLine): Promise<WorkKinds[K]['output']> }
   | QueuedAdapter<K>

@@ -42,9 +42,11 @@ export function openLine({ provider, protocol, pool, baseUrl, prefix, timeouts, 
     const { headers, body } = encoded(request)
     return { method: request.method, path: prefix + request.path, headers: { ...headers, ...auth() }, body }
   }
+  // Of an answer in pieces, the work that takes long may be done between them.
   const patience = ({ firstByteMs = timeouts.firstByteTimeoutMs }: ProviderRequest) => ({
     ...timeouts,
     firstByteTimeoutMs: firstByteMs,
+    idleTimeoutMs: Math.max(timeouts.idleTimeoutMs, firstByteMs),
   })
   const send = async (request: ProviderRequest): Promise<ProviderAnswer> => {
     const most = request.mostBytes ?? mostAnswerBytes

@@ -36,8 +36,11 @@ export function error(status: number, code: string, message: string): Reply {
 
 function queryFault(query: URLSearchParams): string | null {
   for (const [name, value] of query) {
+    if (name === 'detect_language' && languages.test(value)) continue
     if (flags.includes(name)) {
       if (value !== 'true' && value !== 'false') return `Invalid query string: ${name} must be a boolean`
+    } else if (name === 'keyterm') {
+      if (query.get('model') === 'nova-2') return 'Keyterms are not supported for this model.'
     } else if (name !== 'model' && name !== 'language') return `Invalid query string: unknown parameter ${name}`
   }
   const model = query.get('model') ?? ''
@@ -65,12 +68,13 @@ export function heard(query: URLSearchParams = new URLSearchParams()): Json {
       return { word, start, end: (atMs - 100) / 1_000, confidence: 0.99, punctuated_word }
     })
     atMs += 1_000
+    const speaker = query.get('diarize') === 'true' ? { speaker: 1 - i } : {}
     const times = { start: words[0]!.start, end: words.at(-1)!.end }
-    return { ...times, confidence: 0.98, channel: 0, transcript, words, id: `utterance-${i}` }
+    return { ...times, ...speaker, confidence: 0.98, channel: 0, transcript, words, id: `utterance-${i}` }
   })
   const best = { transcript: said, confidence: 0.99, words: utterances.flatMap(({ words }) => words) }
   const isMulti = query.get('language') === 'multi'
-  const detected = query.get('detect_language') === 'true' && { detected_language: 'en', language_confidence: 0.97 }
+  const detected = query.has('detect_language') && { detected_language: 'en', language_confidence: 0.97 }
   const channel = { alternatives: [{ ...best, ...(isMulti && { languages: ['en'] }) }], ...detected }
   return {
     metadata: { request_id: requestId, sha256: '0', created: '2026-11-20T00:00:00.000Z', duration: 4.2, channels: 1 },

@@ -159,22 +159,25 @@ async function transcript(request: Recorded): Promise<Reply> {
     timestamps_granularity: isOneOf('none', 'word', 'character'),
     tag_audio_events: isBoolean,
     diarize: isBoolean,
+    keyterms: value => (fields?.model_id === 'scribe_v2' ? isText(value) : 'Only scribe_v2 takes keyterms'),
     temperature: value => isNumber(0, 2)(Number(value)),
   })
   if (!fields || fault || !fields.model_id) return invalid(fault ?? missing('model_id'))
   const { file, source_url, cloud_storage_url } = fields
   if ([file, source_url, cloud_storage_url].filter(Boolean).length !== 1)
     return error(400, 'invalid_parameters', 'Exactly one of file or source_url is needed.')
-  return json(200, heard(fields.timestamps_granularity))
+  return json(200, heard(fields.timestamps_granularity, fields.diarize === 'true'))
 }
 
 /** The answer of a transcription: half a second a word, a tenth between them. */
-export function heard(granularity: unknown = 'word'): Json {
+export function heard(granularity: unknown = 'word', diarized = false): Json {
   const words = said.text.split(' ').flatMap((text, i) => {
     const start = Math.round(i * 600) / 1_000
     const end = Math.round(i * 600 + 500) / 1_000
     const space = { text: ' ', start: Math.round(i * 600 - 100) / 1_000, end: start, type: 'spacing', logprob: 0 }
-    const word = { text, start, end, type: 'word', logprob: -0.01 }
+    // The first sentence is the other’s.
+    const speaker = diarized ? { speaker_id: `speaker_${i < 2 ? 1 : 0}` } : {}
+    const word = { text, start, end, type: 'word', logprob: -0.01, ...speaker }
     return i === 0 ? [word] : [space, word]
   })
   return {

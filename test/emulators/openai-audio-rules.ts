@@ -48,15 +48,29 @@ export function speechFault(body: Body): Reply | null {
   return null
 }
 
-type Rules = { formats: string[]; streams: boolean; mostSeconds?: number; diarizes?: true }
+type Rules = {
+  formats: string[]
+  streams: boolean
+  mostSeconds?: number
+  diarizes?: true
+  /** Fields that only some models take. */
+  fields?: string[]
+}
 const whisper: Rules = { formats: ['json', 'text', 'srt', 'verbose_json', 'vtt'], streams: false }
-const gpt: Rules = { formats: ['json', 'text'], streams: true, mostSeconds: 1_400 }
+const gpt: Rules = { formats: ['json', 'text'], streams: true, mostSeconds: 1_400, fields: ['include[]'] }
+const speakerFields = ['known_speaker_names[]', 'known_speaker_references[]']
 const groq: Rules = { formats: ['json', 'text', 'verbose_json'], streams: false }
 const rulesOf: Record<string, Rules> = {
   '/v1 whisper-1': whisper,
   '/v1 gpt-4o-transcribe': gpt,
   '/v1 gpt-4o-mini-transcribe': gpt,
-  '/v1 gpt-4o-transcribe-diarize': { ...gpt, formats: ['json', 'text', 'diarized_json'], diarizes: true },
+  '/v1 gpt-4o-transcribe-diarize': {
+    ...gpt,
+    formats: ['json', 'text', 'diarized_json'],
+    diarizes: true,
+    fields: speakerFields,
+  },
+  '/v1 gpt-transcribe': { ...gpt, fields: ['keywords[]', 'languages[]'] },
   '/openai/v1 whisper-large-v3': groq,
   '/openai/v1 whisper-large-v3-turbo': groq,
 }
@@ -71,10 +85,17 @@ export type Heard = {
   prompt: string
   streams: boolean
   diarizes: boolean
+  speakers: string[]
+  logprobs: boolean
 }
 
 const formFields = ['model', 'file', 'response_format', 'language', 'prompt', 'temperature', 'stream']
-const moreFields = ['chunking_strategy', 'timestamp_granularities[]', 'include[]']
+const chunkingFields = ['type', 'prefix_padding_ms', 'silence_duration_ms', 'threshold'].map(
+  name => `chunking_strategy[${name}]`,
+)
+const moreFields = ['chunking_strategy', ...chunkingFields, 'timestamp_granularities[]']
+const ofSomeModels = ['include[]', 'keywords[]', 'languages[]', ...speakerFields]
+const translated = ['model', 'file', 'response_format', 'prompt', 'temperature']
 const extensions = /\.(flac|m4a|mp3|mp4|mpeg|mpga|oga|ogg|wav|webm)$/
 
 /** What a request for a transcript asks for, or its refusal. */
@@ -84,12 +105,14 @@ export async function heardIn({ raw, headers, path }: Recorded): Promise<Heard |
     .formData()
     .catch(() => null)
   if (!form) return wrongParam(null, 'Could not parse multipart form', null)
-  const unknown = [...form.keys()].find(name => ![...formFields, ...moreFields].includes(name))
+  const isTranslation = path.endsWith('/translations')
+  const known = isTranslation ? translated : [...formFields, ...moreFields, ...ofSomeModels]
+  const unknown = [...form.keys()].find(name => !known.includes(name))
   if (unknown) return wrongParam(unknown, `Unknown parameter: '${unknown}'.`, 'unknown_parameter')
   const text = (name: string) => form.get(name)?.toString() ?? ''
   const file = form.get('file')
   if (!(file instanceof File)) return wrongField('file', 'Field required')
-  const rules = rulesOf[`${path.replace('/audio/transcriptions', '')} ${text('model')}`]
+  const rules = rulesOf[`${path.replace(/\/audio\/trans\w+$/, '')} ${text('model')}`]
   if (!rules) return failure(404, 'The model does not exist.', 'invalid_request_error', 'model_not_found')
   if (file.size > 25 * 1024 * 1024) return failure(413, 'Maximum content size limit exceeded.', 'server_error', null)
   if (!extensions.test(file.name)) return wrongParam('file', 'Unrecognized file format.')
@@ -99,12 +122,26 @@ export async function heardIn({ raw, headers, path }: Recorded): Promise<Heard |
   if (seconds > most) return wrongParam(null, `audio duration ${seconds} seconds is longer than ${most} seconds`)
   const format = text('response_format') || 'json'
   const granularities = form.getAll('timestamp_granularities[]').map(String)
-  const fault = optionsFault(rules, format, granularities, text)
+  const fault = optionsFault(rules, format, granularities, text) ?? (await speakersFault(rules, form))
   if (fault) return fault
   const streams = rules.streams && text('stream') === 'true'
   const { name: fileName } = file
   const diarizes = rules.diarizes === true
-  return { model: text('model'), format, fileName, seconds, granularities, prompt: text('prompt'), streams, diarizes }
+  const speakers = form.getAll('known_speaker_names[]').map(String)
+  const logprobs = form.has('include[]')
+  const prompt = text('prompt')
+  return {
+    model: text('model'),
+    format,
+    fileName,
+    seconds,
+    granularities,
+    prompt,
+    streams,
+    diarizes,
+    speakers,
+    logprobs,
+  }
 }
 
 function optionsFault(
@@ -119,11 +156,26 @@ function optionsFault(
     return wrongParam('timestamp_granularities[]', 'Invalid granularity.')
   if (granularities.length > 0 && format !== 'verbose_json')
     return wrongParam('timestamp_granularities[]', 'timestamp_granularities needs verbose_json.')
-  if (diarizes && text('chunking_strategy') === '')
+  if (diarizes && text('chunking_strategy') === '' && text('chunking_strategy[type]') === '')
     return wrongParam('chunking_strategy', 'chunking_strategy is required for diarization models')
   if (diarizes && text('prompt') !== '') return wrongParam('prompt', 'Prompt is not supported for diarization models')
   if (!/^([a-z]{2,3})?$/.test(text('language'))) return wrongParam('language', 'Invalid language.')
   const temperature = Number(text('temperature') || 0)
   if (!(temperature >= 0 && temperature <= 1)) return wrongParam('temperature', 'Invalid temperature.')
+  return null
+}
+
+/** Fields that the model does not take, and samples of speakers that are not right. */
+async function speakersFault({ fields = [] }: Rules, form: FormData): Promise<Reply | null> {
+  const strange = ofSomeModels.find(name => form.has(name) && !fields.includes(name))
+  if (strange) return wrongParam(strange.replace('[]', ''), 'Not supported by this model.', 'unsupported_value')
+  const samples = form.getAll('known_speaker_references[]').map(String)
+  if (samples.length !== form.getAll('known_speaker_names[]').length || samples.length > 4)
+    return wrongParam('known_speaker_references', 'Names and references must match.')
+  for (const sample of samples) {
+    const [, base64] = /^data:audio\/[\w.+-]+;base64,(.+)$/.exec(sample) ?? []
+    const seconds = base64 ? await decodedSeconds(new Uint8Array(Buffer.from(base64, 'base64'))).catch(() => 0) : 0
+    if (seconds < 2 || seconds > 10) return wrongParam('known_speaker_references', 'A sample has 2 to 10 seconds.')
+  }
   return null
 }

@@ -17,7 +17,7 @@ export const openAiAudio: Reply = (request, response) => {
   if (!/^Bearer \S+/.test(request.headers.authorization ?? '')) return invalidKey(request, response)
   const { method, path } = request
   if (method === 'POST' && path === '/v1/audio/speech') return speechReply()(request, response)
-  if (method === 'POST' && /^(\/openai)?\/v1\/audio\/transcriptions$/.test(path))
+  if (method === 'POST' && /^(\/openai)?\/v1\/audio\/(transcriptions|translations)$/.test(path))
     return transcriptReply()(request, response)
   return failure(404, 'Unknown URL.', 'invalid_request_error', 'unknown_url')(request, response)
 }
@@ -143,14 +143,30 @@ export function transcriptReply(options: AudioReplyOptions = {}): Reply {
 async function inPieces(heard: Heard, response: ServerResponse, options: AudioReplyOptions): Promise<void> {
   const text = heardText(heard.fileName)
   const ids = heard.diarizes ? { segment_id: 'seg_001' } : {}
-  const deltas = (text.match(/\s?\S+/g) ?? []).map(delta => ({ type: 'transcript.text.delta', delta, ...ids }))
+  const deltas = (text.match(/\s?\S+/g) ?? []).map(delta => {
+    return { type: 'transcript.text.delta', delta, ...ids, ...(heard.logprobs && { logprobs: [probabilityOf(delta)] }) }
+  })
   const segments = heard.format === 'diarized_json' ? speakersOf(heard) : []
   const usage = options.usage === false ? {} : { usage: usageOf(heard) }
-  await streamed(response, [...deltas, ...segments], { type: 'transcript.text.done', text, ...usage }, options)
+  await streamed(
+    response,
+    [...deltas, ...segments],
+    { type: 'transcript.text.done', text, ...logprobsOf(heard), ...usage },
+    options,
+  )
+}
+
+function probabilityOf(token: string) {
+  return { token, logprob: -0.02, bytes: [...Buffer.from(token)] }
+}
+
+function logprobsOf({ logprobs, fileName }: Heard) {
+  return logprobs ? { logprobs: heardText(fileName).split(' ').map(probabilityOf) } : {}
 }
 
 function usageOf({ model, seconds, fileName, prompt }: Heard) {
-  if (model.startsWith('whisper')) return { type: 'duration', seconds: Math.ceil(seconds) }
+  if (model.startsWith('whisper') || model === 'gpt-transcribe')
+    return { type: 'duration', seconds: Math.ceil(seconds) }
   return transcriptTokens(seconds, heardText(fileName), prompt)
 }
 
@@ -159,7 +175,7 @@ function wholeOf(heard: Heard): object {
   // Groq adds its own mark, and counts nothing.
   const more = model.startsWith('whisper-large') ? { x_groq: { id: 'req_emulated' } } : { usage: usageOf(heard) }
   const text = heardText(fileName)
-  if (format === 'json') return { text, ...more }
+  if (format === 'json') return { text, ...logprobsOf(heard), ...more }
   if (format === 'diarized_json') return { task: 'transcribe', duration, text, segments: speakersOf(heard), ...more }
   const wantsSegments = granularities.length === 0 || granularities.includes('segment')
   return {
@@ -196,7 +212,7 @@ function segmentsOf(heard: Heard) {
 
 function speakersOf(heard: Heard) {
   return partsOf(heard).map((part, i) => {
-    return { type: 'transcript.text.segment', id: `seg_00${i}`, ...part, speaker: 'AB'[i] }
+    return { type: 'transcript.text.segment', id: `seg_00${i}`, ...part, speaker: heard.speakers[i] ?? 'AB'[i] }
   })
 }
 

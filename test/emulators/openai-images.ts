@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http'
 import sharp from 'sharp'
 import { Emulator, json, type Recorded, type Reply } from './emulator.ts'
 
@@ -51,7 +52,8 @@ async function answerTo(request: Recorded): Promise<Reply> {
   if (fault) return openAiImageError(400, fault.message, fault.code, fault.param)
   if (wanted.fields.prompt.includes(blockedWord))
     return openAiImageError(400, 'Your request was rejected by the safety system.', 'moderation_blocked')
-  return drawn(wanted)
+  if (wanted.fields.stream) return streamedImage()
+  return json(200, await answerOf(wanted), { 'x-request-id': 'req_emulated' })
 }
 
 function jsonOf({ headers, body }: Recorded): Wanted | null {
@@ -82,8 +84,23 @@ async function formOf({ raw, headers }: Recorded): Promise<Wanted | null> {
   return wanted
 }
 
-const common = ['model', 'prompt', 'n', 'size', 'quality', 'background', 'output_format', 'output_compression', 'user']
-const more = { generations: [...common, 'moderation', 'stream'], edits: [...common, 'input_fidelity', 'stream'] }
+const common = [
+  'model',
+  'prompt',
+  'n',
+  'size',
+  'quality',
+  'background',
+  'output_format',
+  'output_compression',
+  'user',
+  'safety_identifier',
+]
+const streaming = ['stream', 'partial_images']
+const more = {
+  generations: [...common, ...streaming, 'moderation'],
+  edits: [...common, ...streaming, 'input_fidelity'],
+}
 
 function unknownFault({ fields }: Wanted, isEdit: boolean): Fault | null {
   const known = isEdit ? more.edits : more.generations
@@ -107,9 +124,11 @@ const checks: Record<string, (value: unknown) => boolean> = {
   output_format: oneOf('png', 'jpeg', 'webp'),
   output_compression: whole(0, 100),
   user: value => typeof value === 'string',
+  safety_identifier: value => typeof value === 'string',
   moderation: oneOf('auto', 'low'),
   input_fidelity: oneOf('high', 'low'),
-  stream: value => value === false,
+  stream: value => typeof value === 'boolean',
+  partial_images: whole(0, 3),
 }
 
 function valueFault({ fields }: Wanted): Fault | null {
@@ -158,8 +177,57 @@ function fileFault({ images, mask }: Wanted, isEdit: boolean): Fault | null {
 export const tokensPerImage = 1_056
 export const tokensPerReference = 323
 
+/** What each preview adds to the tokens of an image. */
+export const tokensPerPreview = 100
+
+/** Departures of an answer in events from the ordinary one. */
+export type ImageReplyOptions = {
+  /** Wait after this many events. */
+  hold?: { after: number; until: Promise<void> }
+  /** Break the connection after this many events. */
+  cutAfter?: number
+}
+
+/** Answers with one image in events, each preview a smaller picture; `options` bend them. */
+export function streamedImage(options: ImageReplyOptions = {}): Reply {
+  return async (request, response) => {
+    const isEdit = request.path.endsWith('/edits')
+    const wanted = isEdit ? await formOf(request) : jsonOf(request)
+    await inEvents(wanted!, isEdit, response, options)
+  }
+}
+
+async function inEvents(wanted: Wanted, isEdit: boolean, response: ServerResponse, options: ImageReplyOptions) {
+  const { data, created: created_at, usage, ...look } = await answerOf(wanted)
+  const { partial_images: previews = 0 } = wanted.fields
+  const name = isEdit ? 'image_edit' : 'image_generation'
+  const preview = await sharp({ create: { width: 8, height: 8, channels: 3, background: '#999' } })
+    .toFormat(look.output_format)
+    .toBuffer()
+  const events: object[] = Array.from({ length: previews }, (_, partial_image_index) => {
+    const type = `${name}.partial_image`
+    return { type, created_at, ...look, b64_json: preview.toString('base64'), partial_image_index }
+  })
+  const tokens = previews * tokensPerPreview
+  const counted = {
+    ...usage,
+    output_tokens: usage.output_tokens + tokens,
+    total_tokens: usage.total_tokens + tokens,
+    output_tokens_details: { image_tokens: usage.output_tokens + tokens, text_tokens: 0 },
+  }
+  events.push({ type: `${name}.completed`, created_at, ...look, b64_json: data[0]!.b64_json, usage: counted })
+  response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8', 'x-request-id': 'req_emulated' })
+  for (const [i, event] of events.entries()) {
+    if (i === options.hold?.after) await options.hold.until
+    if (i === options.cutAfter) return void response.destroy()
+    const text = `event: ${(event as { type: string }).type}\ndata: ${JSON.stringify(event)}\n\n`
+    await new Promise(resolve => response.write(text, resolve))
+  }
+  response.end()
+}
+
 /** Images of the wanted format and shape, and what they took. */
-async function drawn({ fields, images, mask }: Wanted): Promise<Reply> {
+async function answerOf({ fields, images, mask }: Wanted) {
   const { n = 1, size = 'auto', quality = 'auto', background = 'auto', output_format: format = 'png' } = fields
   const [, width, height] = (/^(\d+)x(\d+)$/.exec(size) ?? []).map(Number)
   const shape = { width: Math.ceil((width ?? 1024) / scale), height: Math.ceil((height ?? 1024) / scale) }
@@ -168,7 +236,7 @@ async function drawn({ fields, images, mask }: Wanted): Promise<Reply> {
     .toBuffer()
   const text = Math.ceil(fields.prompt.length / 4)
   const shown = (images.length + (mask ? 1 : 0)) * tokensPerReference
-  const answer = {
+  return {
     created: 1_795_132_800,
     background: background === 'auto' ? 'opaque' : background,
     output_format: format,
@@ -183,5 +251,4 @@ async function drawn({ fields, images, mask }: Wanted): Promise<Reply> {
       output_tokens_details: { image_tokens: n * tokensPerImage, text_tokens: 0 },
     },
   }
-  return json(200, answer, { 'x-request-id': 'req_emulated' })
 }

@@ -20,6 +20,8 @@ export const plainImage: ImageInput = {
   fidelity: null,
   moderation: null,
   user: null,
+  safetyIdentifier: null,
+  previews: 0,
 }
 
 /** The same with these changes, and with as many references as there are sources beside the mask. */

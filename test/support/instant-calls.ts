@@ -14,6 +14,7 @@ const bodies: Record<string, { valid: object[]; wrong: object }> = {
     valid: [
       { prompt: 'A fox', response_format: 'url' },
       { prompt: 'A fox', n: 2, stream: true },
+      { model: 'gpt-image-2', prompt: 'A fox', stream: true, partial_images: 2 },
     ],
     wrong: { prompt: 'A fox', size: 'big' },
   },
@@ -35,7 +36,14 @@ const bodies: Record<string, { valid: object[]; wrong: object }> = {
       { model: 'whisper-1', audio_url: audio(1), response_format: 'verbose_json' },
       { model: 'whisper-1', audio_url: audio(1), response_format: 'vtt' },
       { model: 'gpt-4o-transcribe', audio_url: audio(1), stream: true },
+      { model: 'gpt-4o-transcribe', audio_url: audio(1), include: ['logprobs'] },
+      { model: 'gpt-4o-transcribe-diarize', audio_url: audio(1), response_format: 'diarized_json' },
+      { model: 'gpt-4o-transcribe-diarize', audio_url: audio(1), response_format: 'diarized_json', stream: true },
     ],
+    wrong: { audio_url: image },
+  },
+  '/v1/audio/translations': {
+    valid: [{ audio_url: audio(1) }, { model: 'whisper-1', audio_url: audio(1), response_format: 'verbose_json' }],
     wrong: { audio_url: image },
   },
   '/v1/audio/music': { valid: [{ prompt: 'A waltz', duration_s: 3 }], wrong: { prompt: 'A waltz', duration_s: 9_999 } },

@@ -157,8 +157,15 @@ function transcriptCases(offer: Offer): Case[] {
     const used = { seconds, audioInput: input_token_details.audio_tokens, output: output_tokens }
     return { ...base(offer, what, { response_format, ...more }, ''), file, mark: file, used, format: response_format }
   }
+  const charged = (option: string, made: Case): Case => {
+    const isPriced = offer.deployment.price.unit === 'minute' && offer.deployment.price.added_by_option !== undefined
+    return isPriced ? { ...made, used: { ...made.used, options: [option] } } : made
+  }
   return [
-    ...list(kind.formats).map(format => of(`as ${format}`, format)),
+    ...list(kind.formats).map(format =>
+      format === 'diarized_json' ? charged('speakers', of(`as ${format}`, format)) : of(`as ${format}`, format),
+    ),
+    ...(kind.keywords ? [charged('keywords', of('with keywords', 'json', { keywords: 'Headgate' }))] : []),
     ...(kind.stream ? [{ ...of('in pieces', 'json', { stream: 'true' }), format: 'events' }] : []),
   ]
 }

@@ -54,16 +54,17 @@ async function* once(bytes: Uint8Array) {
   yield bytes
 }
 
-async function textIn({ deltas, transcript }: TranscriptionOutput): Promise<Taken> {
+async function textIn({ pieces, transcript }: TranscriptionOutput): Promise<Taken> {
   let inPieces = ''
-  for await (const delta of deltas ?? []) {
-    if (typeof delta !== 'string') throw new Error('a piece of text is none')
-    inPieces += delta
+  for await (const piece of pieces ?? []) {
+    if ('segment' in piece) continue
+    if (typeof piece.text !== 'string') throw new Error('a piece of text is none')
+    inPieces += piece.text
   }
   const { text, language, segments, words, usage } = transcript()
   if (typeof text !== 'string' || (language !== null && typeof language !== 'string'))
     throw new Error('a transcript has no text, or a language that is none')
-  if (deltas !== null && inPieces.trim() !== text.trim())
+  if (pieces !== null && inPieces.trim() !== text.trim())
     throw new ProviderError('invalid_response', `The pieces are ${inPieces}, not ${text}.`)
   for (const { start, end, ...more } of [...(segments ?? []), ...(words ?? [])]) {
     const said = 'text' in more ? more.text : more.word

@@ -13,6 +13,8 @@ export type Used = {
   pieces?: number
   characters?: number
   seconds?: number
+  /** Options with a price of their own. */
+  options?: string[]
 }
 
 const decimals = 12
@@ -31,7 +33,7 @@ export function priceOf(price: Price, used: Used): number {
   return Number((nano + unit / 2n) / unit)
 }
 
-function partsOf(price: Price, { pieces = 0, characters = 0, seconds = 0, ...used }: Used): Part[] {
+function partsOf(price: Price, { pieces = 0, characters = 0, seconds = 0, options = [], ...used }: Used): Part[] {
   switch (price.unit) {
     case 'token': {
       const { input, output, image_input, audio_input, image_output, audio_output } = price
@@ -47,7 +49,11 @@ function partsOf(price: Price, { pieces = 0, characters = 0, seconds = 0, ...use
     case 'character':
       return [[price.usd, characters, per.million]]
     case 'minute':
-      return [[price.usd, Math.round(seconds * 1_000), per.minute]]
+      return [price.usd, ...options.map(option => price.added_by_option![option]!)].map(usd => [
+        usd,
+        Math.round(seconds * 1_000),
+        per.minute,
+      ])
     case 'image':
     case 'flat':
       return [[price.usd, pieces, per.one]]

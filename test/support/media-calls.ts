@@ -57,6 +57,19 @@ export function mediaCalls(
         { key: world().provisioning, path: nobody },
       ],
     }
+    calls[`GET ${path}`] = {
+      success: () => [{ key: world().account.test, path: `${path}?limit=2` }],
+      errors: () => [{}, { key: world().account.test, path: `${path}?after=nobody` }],
+    }
+    calls[`DELETE ${path}/{id}`] = {
+      success: async () => {
+        const { gateway, account } = world()
+        const id = await created()
+        await gateway.fetch(`${path}/${id}/cancel`, { key: account.test, method: 'POST' })
+        return [{ key: account.test, path: `${path}/${id}` }]
+      },
+      errors: () => [{ path: nobody }, { key: world().account.test, path: nobody }],
+    }
     calls[`POST ${path}/{id}/cancel`] = {
       success: async () => [{ key: world().account.test, path: `${path}/${await created()}/cancel` }],
       errors: () => [{ path: `${nobody}/cancel` }, { key: world().account.test, path: `${nobody}/cancel` }],

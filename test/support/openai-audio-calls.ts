@@ -13,6 +13,24 @@ export function spoken(model: string, more: Partial<SpeechInput> = {}): InstantC
   return instantCallOf<'speech'>('openai', model, input)
 }
 
+/** A transcription that asks for nothing in particular. */
+export const plainTranscription: Omit<TranscriptionInput, 'seconds'> = {
+  language: null,
+  languages: [],
+  prompt: null,
+  keywords: [],
+  temperature: null,
+  format: 'json',
+  segments: false,
+  words: false,
+  speakers: false,
+  knownSpeakers: [],
+  chunking: null,
+  logprobs: false,
+  translate: false,
+  stream: false,
+}
+
 export const wave = Buffer.from(await sound('wav', 3))
 export const waveSource = sourceOf('https://files.example/hello.wav', 'audio/wav', 3, wave)
 
@@ -23,7 +41,6 @@ export function transcribed(
   source: Source = waveSource,
   provider = 'openai',
 ): InstantCall<'transcription'> {
-  const none = { language: null, prompt: null, temperature: null, segments: false, words: false, stream: false }
-  const input = { ...none, format: 'json', seconds: 3, ...more } as const
+  const input = { ...plainTranscription, seconds: 3, ...more }
   return instantCallOf<'transcription'>(provider, model, input, { audio_url: source })
 }

@@ -70,7 +70,8 @@ type Parts = Pick<JobDetail, 'inputs' | 'references' | 'request' | 'outputs' | '
 
 async function mediaParts(services: Services, job: WithoutInput): Promise<Parts> {
   const { input: asked } = await services.db.job.findUniqueOrThrow({ where: { id: job.id }, select: { input: true } })
-  const { input, references } = asked as unknown as JobInput
+  // Dropped some time after the end.
+  const { input = {}, references = {} } = asked as Partial<JobInput>
   const object = await presentJob(services, { ...job, input: asked })
   const { publicUrl } = services.config
   return {

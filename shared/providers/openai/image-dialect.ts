@@ -9,6 +9,8 @@ export type ImageDialect = {
   fields: Readonly<Record<string, string>>
   /** Throws a GatewayError 400 naming the field that cannot be expressed. */
   request(call: ImageCall): Promise<Pick<ProviderRequest, 'path' | 'json' | 'parts'>>
+  /** The names of its events, where it gives previews. */
+  events?(call: ImageCall): { preview: string; last: string }
   /** The `usage` of an answer, with the names that chat has for its counts. */
   usage(answer: unknown): unknown
 }

@@ -1,10 +1,27 @@
 import type { Usage } from '../../base/usage.ts'
 import { type ImageOutput, type ProviderImage, sizeName } from '../../kinds/image.ts'
 import { listOf, unsupported } from '../../kinds/media.ts'
-import { type FormPart, type InstantAdapter, ProviderError, type ProviderLine } from '../contract.ts'
-import { at, invalid, isObject, list, optionalAmount, optionalLink, optionalText } from '../fields.ts'
+import {
+  type FormPart,
+  type InstantAdapter,
+  type ProviderDownload,
+  ProviderError,
+  type ProviderLine,
+} from '../contract.ts'
+import {
+  at,
+  invalid,
+  isObject,
+  type Json,
+  list,
+  number,
+  optionalAmount,
+  optionalLink,
+  optionalText,
+} from '../fields.ts'
 import { named } from '../param.ts'
 import { sourcesIn } from '../sources.ts'
+import { eventsUntil, textOf } from './audio.ts'
 import { type ImageCall, type ImageDialect, refuse } from './image-dialect.ts'
 import { openrouterImages } from './openrouter-images.ts'
 import { normaliseUsage } from './usage.ts'
@@ -26,14 +43,18 @@ export const image: InstantAdapter<'image'> = {
     refuseTraits(call)
     const request = await dialect.request(call)
     const { signal } = call
-    const answer = line.send({ method: 'POST', ...request, signal, firstByteMs, mostBytes })
-    const { json } = await named(dialect.fields, answer)
-    return { images: imagesIn(json), usage: usageIn(dialect.usage(json)) }
+    const sent = { method: 'POST', ...request, signal, firstByteMs, mostBytes } as const
+    const events = call.input.previews > 0 ? dialect.events?.(call) : undefined
+    const json = events
+      ? await withPreviews(call, events, await named(dialect.fields, line.stream(sent)))
+      : (await named(dialect.fields, line.send(sent))).json
+    return { images: imagesIn(json), usage: usageIn(dialect.usage(json)), ...settingsIn(json) }
   },
 }
 
 const openaiImages: ImageDialect = {
   fields: {
+    ...{ partial_images: 'partial_images', stream: 'stream', safety_identifier: 'safety_identifier' },
     ...{ prompt: 'prompt', n: 'n', size: 'size', quality: 'quality', background: 'background', user: 'user' },
     ...{ output_format: 'output_format', output_compression: 'output_compression', moderation: 'moderation' },
     ...{ image: 'input_references', 'image[]': 'input_references', mask: 'mask', input_fidelity: 'input_fidelity' },
@@ -55,6 +76,10 @@ const openaiImages: ImageDialect = {
     const mask = sources.get('mask')
     const files: FormPart[] = images.map(file => ({ name, file }))
     return { path: '/images/edits', parts: [...values, ...files, ...(mask ? [{ name: 'mask', file: mask }] : [])] }
+  },
+  events({ input }) {
+    const name = input.references > 0 ? 'image_edit' : 'image_generation'
+    return { preview: `${name}.partial_image`, last: `${name}.completed` }
   },
   usage(answer) {
     const usage = at(answer, 'usage')
@@ -95,7 +120,7 @@ function refuseTypes({ sources, target: { model, provider } }: ImageCall): void 
 }
 
 /** What both of OpenAI's routes take. A gpt-image model gives no URLs, so there is no `response_format`. */
-function fieldsOf(call: ImageCall): Record<string, string | number> {
+function fieldsOf(call: ImageCall): Record<string, string | number | boolean> {
   const { input, target } = call
   const wanted = {
     model: target.deployment.upstream_model,
@@ -110,6 +135,8 @@ function fieldsOf(call: ImageCall): Record<string, string | number> {
     moderation: input.references > 0 ? null : input.moderation,
     input_fidelity: input.fidelity,
     user: input.user,
+    safety_identifier: input.safetyIdentifier,
+    ...(input.previews > 0 && { stream: true, partial_images: input.previews }),
   }
   return Object.fromEntries(Object.entries(wanted).filter(([, value]) => value !== null)) as Record<string, string>
 }
@@ -152,6 +179,31 @@ function isDrawn(width: number, height: number): boolean {
   return (
     isWhole && longer <= longestSide && longer <= shorter * mostRatio && pixels >= fewestPixels && pixels <= mostPixels
   )
+}
+
+/** The answer that events are, each preview handed on as it comes: the last event has the image. */
+async function withPreviews(
+  { onPreview, input }: ImageCall,
+  { preview, last }: { preview: string; last: string },
+  { stream }: ProviderDownload,
+): Promise<Json> {
+  let previews = 0
+  for await (const event of eventsUntil(last, stream)) {
+    if (event.type === last) return { ...event, data: [event] }
+    if (event.type !== preview) continue
+    if (++previews > input.previews) throw invalid('it has more previews than were asked for')
+    const base64 = textOf(event, 'b64_json')
+    const index = number(event, 'partial_image_index')
+    await onPreview?.({ base64, index, size: optionalText(event, 'size'), settings: settingsIn(event).settings ?? {} })
+  }
+  throw invalid('it has no image')
+}
+
+/** The quality and background that an answer says were drawn. */
+function settingsIn(json: unknown): Pick<ImageOutput, 'settings'> {
+  const [quality, background] = [optionalText(json, 'quality'), optionalText(json, 'background')]
+  if (quality === null && background === null) return {}
+  return { settings: { ...(quality !== null && { quality }), ...(background !== null && { background }) } }
 }
 
 /** The images of an answer, of which some may have none. Throws a ProviderError `invalid_response` when all do. */

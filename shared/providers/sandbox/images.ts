@@ -13,13 +13,17 @@ const longestSide = 16_383
 const mostPixels = 17_000_000
 const tokensPerMegapixel = 1_000
 const tokensPerReference = 300
+const tokensPerPreview = 100
 
 /** Squares on a ground, each image in a colour of its own, exactly as large as they are asked for. */
-export async function images({ input, target }: InstantCall<'image'>): Promise<ImageOutput> {
+export async function images({ input, target, onPreview }: InstantCall<'image'>): Promise<ImageOutput> {
   const size = sizeOf(input)
   const drawn: ImageOutput['images'] = []
   for (let i = 0; i < input.n; i++)
     drawn.push({ bytes: await drawing(() => draw(input, size, i)), revisedPrompt: null })
+  const preview = input.previews > 0 ? (await drawing(() => draw(input, size, 0))).toString('base64') : ''
+  for (let index = 0; index < input.previews; index++)
+    await onPreview?.({ base64: preview, index, size: `${size.width}x${size.height}`, settings: {} })
   const isPaidByToken = target.deployment.price.unit === 'token'
   return { images: drawn, usage: isPaidByToken ? await usageOf(input, size) : null }
 }
@@ -63,10 +67,13 @@ async function draw({ format, compression, background, seed }: ImageInput, size:
   return image.png().toBuffer()
 }
 
-async function usageOf({ prompt, n, references, masked }: ImageInput, { width, height }: Size): Promise<Usage> {
+async function usageOf(
+  { prompt, n, references, masked, previews }: ImageInput,
+  { width, height }: Size,
+): Promise<Usage> {
   const text = (await tokenizer()).count(prompt)
   const given = (references + Number(masked)) * tokensPerReference
-  const made = n * Math.ceil((width * height * tokensPerMegapixel) / 1e6)
+  const made = n * (Math.ceil((width * height * tokensPerMegapixel) / 1e6) + previews * tokensPerPreview)
   return {
     prompt_tokens: text + given,
     completion_tokens: made,

@@ -1,5 +1,11 @@
 import { tokenizer } from '../../kinds/tokenizer.ts'
-import type { Segment, TranscriptionOutput, Word } from '../../kinds/transcription.ts'
+import type {
+  Segment,
+  TokenProbability,
+  TranscriptionOutput,
+  TranscriptPiece,
+  Word,
+} from '../../kinds/transcription.ts'
 import type { InstantCall } from '../contract.ts'
 import { words } from './answer.ts'
 
@@ -8,19 +14,29 @@ const tokensPerSecond = 10
 const details = { seek: 0, tokens: [], temperature: 0, avg_logprob: 0, compression_ratio: 1, no_speech_prob: 0 }
 
 /** A transcript that tells the file's name and its measured length. */
-export async function transcript({ input, sources }: InstantCall<'transcription'>): Promise<TranscriptionOutput> {
+export async function transcript({
+  input,
+  sources,
+  target,
+}: InstantCall<'transcription'>): Promise<TranscriptionOutput> {
   const { filename } = sources.get('audio_url')!
   const sentences = [`This is ${filename}.`, ` It is ${Math.round(input.seconds * 1000) / 1000} seconds long.`]
   const text = sentences.join('')
   const heard = Math.ceil(input.seconds * tokensPerSecond)
   const said = (await tokenizer()).count(text)
+  // Two speakers, one for each sentence: known ones by their names.
+  const tellsSpeakers = input.speakers || target.deployment.traits?.diarizes === true
+  const speakerOf = (position: number) =>
+    tellsSpeakers ? (input.knownSpeakers[position] ?? String.fromCharCode(65 + position)) : null
   const whole = {
     text,
     language: input.language ?? 'en',
-    segments: timed(sentences, input.seconds).map(
-      ({ text, ...times }): Segment => ({ ...times, text: text.trim(), speaker: null, details }),
-    ),
+    segments: timed(sentences, input.seconds).map(({ text, ...times }, position): Segment => {
+      const id = tellsSpeakers ? { id: `seg_00${position + 1}` } : { details }
+      return { ...times, text: text.trim(), speaker: speakerOf(position), ...id }
+    }),
     words: timed(words(text), input.seconds).map(({ text, ...times }): Word => ({ ...times, word: text.trim() })),
+    logprobs: input.logprobs ? words(text).map(probabilityOf) : null,
     usage: {
       prompt_tokens: heard,
       completion_tokens: said,
@@ -28,11 +44,15 @@ export async function transcript({ input, sources }: InstantCall<'transcription'
       prompt_tokens_details: { audio_tokens: heard },
     },
   }
-  return { deltas: input.stream ? streamed(words(text)) : null, transcript: () => whole }
+  return { pieces: input.stream ? pieces(words(text), input.logprobs) : null, transcript: () => whole }
 }
 
-async function* streamed(pieces: readonly string[]): AsyncIterable<string> {
-  yield* pieces
+function probabilityOf(token: string): TokenProbability {
+  return { token, logprob: -0.01, bytes: [...Buffer.from(token)] }
+}
+
+async function* pieces(texts: readonly string[], logprobs: boolean): AsyncIterable<TranscriptPiece> {
+  for (const text of texts) yield { text, segmentId: null, logprobs: logprobs ? [probabilityOf(text)] : null }
 }
 
 /** The pieces of a text as they fill the time, each by its length. */

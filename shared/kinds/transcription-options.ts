@@ -1,0 +1,77 @@
+import { GatewayError } from '../base/errors.ts'
+import type { ModelRow } from '../catalog/schema.ts'
+import { lengthOf, type References, unsupported } from './media.ts'
+import {
+  sampleSeconds,
+  type TranscriptFormat,
+  type TranscriptionRequest,
+  type VoiceActivity,
+} from './transcription-request.ts'
+
+/** The options of a transcription as one model takes them. */
+
+/** The language to hear, or the several that may be spoken. Throws 400 for several where the model takes one. */
+export function languagesOf(
+  { language, languages }: TranscriptionRequest,
+  model: ModelRow,
+): { language: string | null; languages: readonly string[] } {
+  const several = [...new Set(languages ?? [])]
+  if (language != null && several.length > 0)
+    throw new GatewayError('invalid_request', 'Send either `language` or `languages`.', { param: 'languages' })
+  if (several.length < 2) return { language: language ?? several[0] ?? null, languages: [] }
+  if (model.kind?.languages !== true)
+    throw unsupported(model, 'languages', 'takes one language at a time; without any it finds out itself')
+  return { language: null, languages: several }
+}
+
+/** Keywords where the model has a place for them, else as a part of the prompt. */
+export function expectedWords(
+  body: TranscriptionRequest,
+  model: ModelRow,
+): { prompt: string | null; keywords: readonly string[] } {
+  const prompt = body.prompt || null
+  const keywords = [...new Set(body.keywords ?? [])]
+  if (keywords.length === 0 || model.kind?.keywords === true) return { prompt, keywords }
+  if (model.kind?.keywords === false || model.kind?.prompt === false)
+    throw unsupported(model, 'keywords', 'takes no `keywords`')
+  return { prompt: [...(prompt === null ? [] : [prompt]), keywords.join(', ')].join('\n'), keywords: [] }
+}
+
+/** The names of known speakers. Throws 400 for samples that do not match them or are of another length. */
+export function knownSpeakersOf(body: TranscriptionRequest, model: ModelRow, references: References | null): string[] {
+  const names = body.known_speaker_names ?? []
+  const count = body.known_speaker_references?.length ?? 0
+  if (names.length === 0 && count === 0) return []
+  const param = names.length < count ? 'known_speaker_names' : 'known_speaker_references'
+  if (model.kind?.known_speakers !== true) throw unsupported(model, param, `takes no \`${param}\``)
+  if (names.length !== count)
+    throw new GatewayError('invalid_request', 'Send as many `known_speaker_names` as `known_speaker_references`.', {
+      param,
+    })
+  for (let i = 0; references && i < count; i++) {
+    const field = `known_speaker_references.${i}`
+    const seconds = lengthOf(references, field)
+    if (seconds >= sampleSeconds.min && seconds <= sampleSeconds.max) continue
+    const problem = `A sample has ${sampleSeconds.min} to ${sampleSeconds.max} seconds, and this one ${seconds}.`
+    throw new GatewayError('invalid_request', problem, { param: field })
+  }
+  return names
+}
+
+/** `auto` is what models without the field do anyway. */
+export function chunkingOf(
+  { chunking_strategy }: TranscriptionRequest,
+  model: ModelRow,
+): 'auto' | VoiceActivity | null {
+  if (chunking_strategy == null || model.kind?.chunking === true) return chunking_strategy ?? null
+  if (chunking_strategy === 'auto') return null
+  throw unsupported(model, 'chunking_strategy', 'takes no settings of voice detection')
+}
+
+/** Whether the probabilities of tokens are wanted. Throws 400 where the model or the format has none. */
+export function wantsLogprobs({ include }: TranscriptionRequest, model: ModelRow, format: TranscriptFormat): boolean {
+  if (!include?.includes('logprobs')) return false
+  if (model.kind?.logprobs !== true) throw unsupported(model, 'include', 'gives no `logprobs`')
+  if (format !== 'json') throw unsupported(model, 'include', 'gives `logprobs` with `json` only')
+  return true
+}

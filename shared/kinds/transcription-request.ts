@@ -1,0 +1,96 @@
+import { z } from 'zod'
+import { common, referenceTo } from './media.ts'
+
+export const transcriptFormats = ['json', 'text', 'srt', 'verbose_json', 'vtt', 'diarized_json'] as const
+export type TranscriptFormat = (typeof transcriptFormats)[number]
+
+/** The largest file that is taken: OpenAI's limit. */
+export const mostTranscribedBytes = 25 * 1024 * 1024
+/** OpenAI's limits for known speakers. */
+const maxSpeakers = 4
+export const sampleSeconds = { min: 2, max: 10 }
+/** Ten seconds of uncompressed stereo. */
+export const maxSampleBytes = 2 * 1024 * 1024
+const maxKeywords = 100
+const maxKeywordCharacters = 50
+
+const languageCode = z.string().regex(/^[a-z]{2,3}(?:-[A-Za-z]{2,4})?$/, 'must be a language code such as `en`')
+/** OpenAI's settings for cutting sound where nobody speaks. */
+const voiceActivity = z.strictObject({
+  type: z.literal('server_vad'),
+  prefix_padding_ms: z.int().min(0).max(60_000).optional(),
+  silence_duration_ms: z.int().min(0).max(60_000).optional(),
+  threshold: z.number().min(0).max(1).optional(),
+})
+export type VoiceActivity = z.infer<typeof voiceActivity>
+
+/** `POST /v1/audio/transcriptions` as JSON; the multipart form has `file` in place of `audio_url`. */
+export const transcriptionRequest = z
+  .strictObject({
+    model: common.model,
+    audio_url: referenceTo('audio'),
+    language: languageCode.nullish(),
+    languages: z
+      .array(languageCode)
+      .max(20)
+      .nullish()
+      .describe('Languages to expect, in place of one `language`; several only where the model takes them.'),
+    prompt: z.string().max(4_096).nullish().describe('Words and style to expect.'),
+    keywords: z
+      .array(z.string().trim().min(1).max(maxKeywordCharacters))
+      .max(maxKeywords)
+      .nullish()
+      .describe('Words and names to expect. Models that take a `prompt` alone are told them there.'),
+    response_format: z
+      .enum(transcriptFormats)
+      .nullish()
+      .describe('Default `json`. `diarized_json` tells who speaks, where the model can.'),
+    temperature: z.number().min(0).max(1).nullish(),
+    timestamp_granularities: z
+      .array(z.enum(['word', 'segment']))
+      .min(1)
+      .max(2)
+      .nullish()
+      .describe('What `verbose_json` has times of; default segments.'),
+    include: z
+      .array(z.literal('logprobs'))
+      .max(1)
+      .nullish()
+      .describe('`logprobs`: how sure the model is of each token; with `json` only.'),
+    chunking_strategy: z
+      .union([z.literal('auto'), voiceActivity])
+      .nullish()
+      .describe('How long sound is cut: `auto`, or the settings of voice detection where the model takes them.'),
+    known_speaker_names: z
+      .array(z.string().trim().min(1).max(64))
+      .max(maxSpeakers)
+      .nullish()
+      .describe('Names for the speakers of `known_speaker_references`, in the same order.'),
+    known_speaker_references: z
+      .array(referenceTo('audio'))
+      .max(maxSpeakers)
+      .nullish()
+      .describe('A sample of each known speaker, of 2 to 10 seconds: a `data:` URI, an https URL or an upload’s URL.'),
+    stream: z
+      .boolean()
+      .nullish()
+      .describe(
+        'Send `transcript.text.delta` events, with `diarized_json` a `transcript.text.segment` for each segment, and a `transcript.text.done`; for json, text and diarized_json.',
+      ),
+  })
+  .meta({ id: 'TranscriptionRequest' })
+/** `POST /v1/audio/translations` as JSON; the multipart form has `file` in place of `audio_url`. */
+export const translationRequest = z
+  .strictObject({
+    model: common.model,
+    audio_url: referenceTo('audio'),
+    prompt: z.string().max(4_096).nullish().describe('Words and style to expect, in English.'),
+    response_format: z.enum(['json', 'text', 'srt', 'verbose_json', 'vtt']).nullish().describe('Default `json`.'),
+    temperature: z.number().min(0).max(1).nullish(),
+  })
+  .meta({ id: 'TranslationRequest' })
+
+export type TranscriptionRequest = z.infer<typeof transcriptionRequest> & {
+  /** Set by `/v1/audio/translations`: the text is wanted in English. */
+  translate?: true
+}
