@@ -1,4 +1,5 @@
 import { type Config, ConfigError } from './base/config.ts'
+import { Shutdown } from './base/shutdown.ts'
 import { type Clock, systemClock } from './base/time.ts'
 import { type Catalog, CatalogError, loadCatalog } from './catalog/catalog.ts'
 import { Departures } from './chat/departures.ts'
@@ -64,6 +65,7 @@ export type Services = {
   sessions: Sessions
   keepAlive: KeepAlive
   departures: Departures
+  shutdown: Shutdown
   /** What requests may hold of the process's memory: bodies of known callers, of anybody else, and whole answers. */
   budgets: { bodies: ByteBudget; publicBodies: ByteBudget; answers: ByteBudget }
   /** What URLs from outside are held to. */
@@ -151,6 +153,7 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
     sessions: new Sessions(redis),
     keepAlive: new KeepAlive(),
     departures,
+    shutdown: new Shutdown(),
     budgets: {
       bodies: new ByteBudget(config.maxBodyBytes, 'request bodies'),
       publicBodies: new ByteBudget(mostPublicBodyBytes, 'request bodies'),

@@ -1,9 +1,19 @@
 import { once } from 'node:events'
+import http from 'node:http'
 import test from 'ava'
 import type { Services } from '../shared/services.ts'
 import type { Emulator } from './emulators/emulator.ts'
+import { startBalancer } from './support/balancer.ts'
 import { billingFaults, breaches, Load, observe, quiet, shoot, startSlowUpstream } from './support/chaos.ts'
-import { createAccount, eventually, freshStores, type Process, type Stores, startProcess } from './support/gateway.ts'
+import {
+  createAccount,
+  eventually,
+  freePort,
+  freshStores,
+  type Process,
+  type Stores,
+  startProcess,
+} from './support/gateway.ts'
 import { moneyEnvironment } from './support/money.ts'
 
 let stores: Stores
@@ -25,8 +35,8 @@ test.after.always(async () => {
   await stores?.drop()
 })
 
-async function start(what: 'web' | 'worker'): Promise<Process> {
-  const process = await startProcess(what, stores, env)
+async function start(what: 'web' | 'worker', own: Record<string, string> = {}): Promise<Process> {
+  const process = await startProcess(what, stores, { ...env, ...own })
   processes.push(process)
   return process
 }
@@ -77,4 +87,43 @@ test.serial('200s are booked by the other worker when one is told to stop', asyn
   t.deepEqual(await breaches(services), [])
   t.is((await terminate(second)).exitCode, 0)
   t.is((await terminate(web)).exitCode, 0)
+})
+
+test.serial('200s only while two web processes are restarted twice each, one at a time', async t => {
+  t.timeout(120_000)
+  const quick = await startSlowUpstream(5, 60)
+  const own = { OPENAI_BASE_URL: `${quick.url}/v1`, SHUTDOWN_DRAIN_MS: '500', SHUTDOWN_GRACE_MS: '20000' }
+  const ports = await Promise.all([freePort(), freePort()])
+  const startWeb = (port: number) => start('web', { ...own, PORT: String(port) })
+  const [webs, worker, balancer] = await Promise.all([
+    Promise.all(ports.map(startWeb)),
+    start('worker'),
+    startBalancer(ports),
+  ])
+  const { live, organisationId } = await createAccount(services)
+  const agents = [true, false].map(keepAlive => new http.Agent({ keepAlive }))
+  t.teardown(async () => {
+    for (const agent of agents) agent.destroy()
+    await Promise.all([balancer.close(), quick.close()])
+  })
+  const loads = agents.map(agent => new Load(() => [balancer.url], live, 3, agent))
+  for (let round = 0; round < 2; round++) {
+    for (const [i, port] of ports.entries()) {
+      await Promise.all(loads.map(load => load.more(10)))
+      t.is((await terminate(webs[i]!)).exitCode, 0, webs[i]!.output())
+      webs[i] = await startWeb(port)
+    }
+  }
+  await Promise.all(loads.map(load => load.more(10)))
+  await Promise.all(loads.map(load => load.stop()))
+  await quiet(services)
+  const shots = loads.flatMap(load => load.shots)
+  t.deepEqual(
+    shots.filter(({ whole }) => !whole),
+    [],
+    `of ${shots.length} requests`,
+  )
+  t.deepEqual(await billingFaults(services, { organisationId, shots }), [])
+  t.deepEqual(await breaches(services), [])
+  await Promise.all([...webs, worker].map(terminate))
 })

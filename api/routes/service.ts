@@ -22,6 +22,8 @@ export const readiness = endpoint({
   answers: { 200: { description: 'Redis, Postgres and the storage answer.', schema: status } },
   errors: ['service_unavailable'],
   async handle({ services }) {
+    if (services.shutdown.isDraining)
+      throw new GatewayError('service_unavailable', 'The process is stopping: send requests to another one.')
     const checks = Promise.all([services.redis.ping(), services.db.$queryRaw`SELECT 1`, services.blobs.check()])
     const late = new Promise((_, reject) => {
       setTimeout(() => reject(new Error('no answer in time')), patienceMs).unref()

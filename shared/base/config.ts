@@ -26,6 +26,10 @@ export type Config = LoadLimits & {
   webConcurrency: number
   workerConcurrency: number
   databasePool: number
+  /** How long a connection may wait for its next request; longer than balancers let theirs wait. */
+  keepAliveTimeoutMs: number
+  /** From SIGTERM on: how long connections are still accepted, and after how long requests under way are stopped. */
+  shutdown: { drainMs: number; graceMs: number }
   logLevel: string
   dataDir: string
   allowPrivateUrls: boolean
@@ -113,6 +117,8 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     webConcurrency: v.WEB_CONCURRENCY,
     workerConcurrency: v.WORKER_CONCURRENCY,
     databasePool: v.DATABASE_POOL,
+    keepAliveTimeoutMs: v.KEEP_ALIVE_TIMEOUT_MS,
+    shutdown: { drainMs: Math.min(v.SHUTDOWN_DRAIN_MS, v.SHUTDOWN_GRACE_MS), graceMs: v.SHUTDOWN_GRACE_MS },
     logLevel: v.LOG_LEVEL,
     dataDir: v.DATA_DIR,
     allowPrivateUrls: v.ALLOW_PRIVATE_URLS,

@@ -1,5 +1,7 @@
 import { execFile } from 'node:child_process'
+import http from 'node:http'
 import { join } from 'node:path'
+import { text as textOf } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { loadConfig } from '../../shared/base/config.ts'
 import { createLog } from '../../shared/io/log.ts'
@@ -31,8 +33,8 @@ export const mostPerShotNano = inputBoundNano({ ...shotBody, stream: true }) + 1
 
 let shots = 0
 
-/** Sends one chat request, streamed or not, and reads what comes. Never throws. */
-export async function shoot(url: string, key: string, stream: boolean): Promise<Shot> {
+/** Sends one chat request, streamed or not, and reads what comes; `agent` has the connections to send it over. Never throws. */
+export async function shoot(url: string, key: string, stream: boolean, agent?: http.Agent): Promise<Shot> {
   const shot: Shot = {
     requestId: `shot-${process.pid}-${++shots}`,
     url,
@@ -46,12 +48,9 @@ export async function shoot(url: string, key: string, stream: boolean): Promise<
   try {
     const headers = { 'x-request-id': shot.requestId }
     const body = stream ? { ...shotBody, stream } : shotBody
-    const response = await call(url, '/v1/chat/completions', {
-      key,
-      body,
-      headers,
-      signal: AbortSignal.timeout(60_000),
-    })
+    const signal = AbortSignal.timeout(60_000)
+    const request = { key, body, headers, signal }
+    const response = agent ? await callOver(agent, url, request) : await call(url, chatPath, request)
     shot.status = response.status
     shot.retryAfter = response.headers.get('retry-after')
     const text = await response.text()
@@ -63,6 +62,24 @@ export async function shoot(url: string, key: string, stream: boolean): Promise<
   }
   shot.endedMs = Date.now()
   return shot
+}
+
+const chatPath = '/v1/chat/completions'
+
+type ShotRequest = { key: string; body: object; headers: Record<string, string>; signal: AbortSignal }
+
+/** Like `call`, over the connections of an agent: unlike fetch, it never sends a request a second time. */
+async function callOver(agent: http.Agent, url: string, { key, body, headers, signal }: ShotRequest) {
+  const own = { ...headers, authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  const response = await new Promise<http.IncomingMessage>((resolve, reject) => {
+    const request = http.request(url + chatPath, { method: 'POST', agent, headers: own, signal }, resolve)
+    request.once('error', reject).end(JSON.stringify(body))
+  })
+  return {
+    status: response.statusCode!,
+    headers: new Headers(response.headers as Record<string, string>),
+    text: () => textOf(response),
+  }
 }
 
 function readAnswer(shot: Shot, text: string): void {
@@ -84,8 +101,8 @@ export class Load {
   #stopped = false
   readonly #clients: Promise<void>[]
 
-  constructor(targets: () => string[], key: string, clients: number) {
-    this.#clients = Array.from({ length: clients }, (_, i) => this.#client(targets, key, i))
+  constructor(targets: () => string[], key: string, clients: number, agent?: http.Agent) {
+    this.#clients = Array.from({ length: clients }, (_, i) => this.#client(targets, key, i, agent))
   }
 
   async stop(): Promise<void> {
@@ -100,10 +117,10 @@ export class Load {
     await eventually(() => whole() >= goal, `${count} more whole answers`)
   }
 
-  async #client(targets: () => string[], key: string, index: number): Promise<void> {
+  async #client(targets: () => string[], key: string, index: number, agent?: http.Agent): Promise<void> {
     for (let round = index; !this.#stopped; round++) {
       const urls = targets()
-      const shot = await shoot(urls[round % urls.length]!, key, round % 2 === 0)
+      const shot = await shoot(urls[round % urls.length]!, key, round % 2 === 0, agent)
       this.shots.push(shot)
       if (!shot.whole) await sleep(20)
     }
