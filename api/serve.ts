@@ -39,7 +39,7 @@ export async function serve(config: Config): Promise<void> {
     server.on('upgrade', (request, socket, head) => void door.upgrade(request, socket, head))
     await listen(server, config)
     log.info({ port: config.port }, 'listening')
-    for (const warning of startWarnings(config)) log.warn(warning)
+    for (const warning of startWarnings(config, services.catalog)) log.warn(warning)
     log.flush()
 
     const stop = async (drainMs: number) => {

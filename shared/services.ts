@@ -13,6 +13,7 @@ import type { Logger } from './io/log.ts'
 import { Mailer } from './io/mail.ts'
 import { openBlobs } from './io/open-blobs.ts'
 import { openProducer, type Redis, ready } from './io/redis.ts'
+import { evictionWarning, refused } from './io/redis-start.ts'
 import type { Door } from './io/safe-url.ts'
 import { BatchJournal } from './jobs/batch-journal.ts'
 import { BatchWakes } from './jobs/batch-wakes.ts'
@@ -98,7 +99,9 @@ export async function openServices(config: Config, log: Logger, clock: Clock = s
   const bulk = new Bulk(config.databaseUrl)
   const redis = openProducer(config)
   redis.on('error', error => log.warn({ err: error }, 'Redis connection'))
-  await ready(redis, 10_000)
+  await Promise.race([ready(redis, 10_000), refused(redis)])
+  const eviction = await evictionWarning(redis)
+  if (eviction) log.error(eviction)
   const scripts = loadScripts(redis)
   const accounts = new Accounts({ db, redis, scripts, clock })
   const heartbeat = (instance: string, atMs: number) => redis.zadd('instances', atMs, instance)

@@ -75,6 +75,8 @@ export type Config = LoadLimits & {
   stripe: { secretKey: string; webhookSecret: string; baseUrl: string | null; achHoldMs: number } | null
   /** By provider name in lower case: what `<PROVIDER>_API_KEY`, `_BASE_URL` and `_WEBHOOK_SECRET` say. */
   providers: ReadonlyMap<string, ProviderSettings>
+  /** The names of all variables that are set, whether they mean anything here or not. */
+  variables: readonly string[]
 }
 
 /** Every fault of the configuration at once, one line each. */
@@ -157,6 +159,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     ...peopleSettings(v, publicUrl),
     ...loadLimits(v),
     providers: providers.settings,
+    variables: Object.keys(present),
   }
 }
 

@@ -14,9 +14,9 @@ export async function startBalancer(ports: readonly number[]): Promise<Balancer>
     sockets.add(socket.setNoDelay(true))
     socket.once('close', () => sockets.delete(socket))
   }
-  const dial = (client: Socket, triesLeft: number) => {
-    const target = connect(ports[next++ % ports.length]!, '127.0.0.1')
-    const refused = () => void (triesLeft > 0 ? dial(client, triesLeft - 1) : client.destroy())
+  const dial = (client: Socket, first: number, tries: number) => {
+    const target = connect(ports[(first + tries) % ports.length]!, '127.0.0.1')
+    const refused = () => void (tries + 1 < ports.length ? dial(client, first, tries + 1) : client.destroy())
     target.once('error', refused)
     target.once('connect', () => {
       target.off('error', refused)
@@ -34,7 +34,7 @@ export async function startBalancer(ports: readonly number[]): Promise<Balancer>
   const server = createServer(client => {
     track(client)
     client.on('error', () => {}) // Until there is a target, nobody else listens.
-    dial(client, ports.length)
+    dial(client, next++, 0)
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')

@@ -24,6 +24,8 @@ export type Shot = {
   whole: boolean
   costNano: number
   endedMs: number
+  /** How its connection failed; null = it did not. */
+  failure: string | null
 }
 
 const prompt = 'What the client says is what the upstream answers. '.repeat(4)
@@ -44,6 +46,7 @@ export async function shoot(url: string, key: string, stream: boolean, agent?: h
     whole: false,
     costNano: 0,
     endedMs: 0,
+    failure: null,
   }
   try {
     const headers = { 'x-request-id': shot.requestId }
@@ -57,8 +60,9 @@ export async function shoot(url: string, key: string, stream: boolean, agent?: h
     if (response.status !== 200) shot.code = JSON.parse(text).error.code
     else if (stream) readStream(shot, text)
     else readAnswer(shot, text)
-  } catch {
+  } catch (error) {
     // Cut off: the shot says how far it came.
+    shot.failure = String(error)
   }
   shot.endedMs = Date.now()
   return shot
@@ -73,7 +77,8 @@ async function callOver(agent: http.Agent, url: string, { key, body, headers, si
   const own = { ...headers, authorization: `Bearer ${key}`, 'content-type': 'application/json' }
   const response = await new Promise<http.IncomingMessage>((resolve, reject) => {
     const request = http.request(url + chatPath, { method: 'POST', agent, headers: own, signal }, resolve)
-    request.once('error', reject).end(JSON.stringify(body))
+    const fail = (error: Error) => reject(new Error(`${error.message} (reused: ${request.reusedSocket})`))
+    request.once('error', fail).end(JSON.stringify(body))
   })
   return {
     status: response.statusCode!,
@@ -92,6 +97,7 @@ function readStream(shot: Shot, text: string): void {
   const events = text.split('\n\n').filter(event => event.startsWith('data: {'))
   const finish = events.map(event => JSON.parse(event.slice(6))).find(({ usage }) => usage)
   shot.whole = finish !== undefined && text.endsWith('data: [DONE]\n\n')
+  shot.code = events.map(event => JSON.parse(event.slice(6)).error?.code).find(Boolean) ?? null
   if (finish) shot.costNano = Math.round(finish.usage.cost * 1e9)
 }
 
