@@ -3,6 +3,7 @@ import http from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Config, ConfigError, printFaults } from '../shared/base/config.ts'
 import { createLog, dieLoudly } from '../shared/io/log.ts'
+import { isOutage } from '../shared/io/outage.ts'
 import { openServices } from '../shared/services.ts'
 import { createApp } from './app.ts'
 import { Connections } from './connections.ts'
@@ -74,6 +75,7 @@ export async function serve(config: Config): Promise<void> {
     process.on('SIGINT', () => void (stopping ??= stop(0)))
   } catch (error) {
     if (error instanceof ConfigError) printFaults(error)
+    else if (isOutage(error)) log.fatal({ reason: String(error) }, 'cannot start: a store does not answer')
     else log.fatal({ err: error }, 'cannot start')
     log.flush()
     process.exit(1)

@@ -1,12 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
 import { Redis } from 'ioredis'
 import { startRedis } from '../dev/redis.ts'
-import { type Config, ConfigError, loadConfig } from '../shared/base/config.ts'
+import { type Config, ConfigError, loadConfig, nodeFault } from '../shared/base/config.ts'
 import { nearMisses } from '../shared/base/near-misses.ts'
 import { variables } from '../shared/base/variables.ts'
 import { loadCatalog } from '../shared/catalog/catalog.ts'
@@ -145,6 +145,25 @@ test('exit 1 at once when Redis refuses the password, and a warning where it evi
   }
   const { stdout } = await startAndEnd(entries.web!, { ...at(':right@'), PORT: '0', LOG_LEVEL: 'warn' }, 'noeviction')
   t.regex(stdout, /Redis evicts keys \(maxmemory-policy allkeys-lru\)/)
+})
+
+test('exit 1 with one line where the database client was not generated', async t => {
+  const copy = join(dataDir, 'copy')
+  const isGenerated = (path: string) => path.startsWith(join(root, 'shared/generated'))
+  for (const part of ['api', 'workers', 'shared', 'package.json'])
+    await cp(join(root, part), join(copy, part), { recursive: true, filter: path => !isGenerated(path) })
+  await symlink(join(root, 'node_modules'), join(copy, 'node_modules'))
+  for (const entry of ['api/server.ts', 'workers/main.ts']) {
+    const { code, stdout, stderr } = await startAndEnd([join(copy, entry)], stores)
+    t.deepEqual([code, stdout], [1, ''])
+    t.is(stderr, 'headgate: the database client is missing: run `npx prisma generate`\n')
+  }
+})
+
+test('a Node that is too old is told so', t => {
+  for (const version of ['20.20.2', '22.18.0', '23.11.1'])
+    t.regex(nodeFault(version)!, /needs Node 24, and this is 2\d/)
+  for (const version of ['24.0.0', '25.1.0', process.versions.node]) t.is(nodeFault(version), null)
 })
 
 /** What is set on ordinary machines, none of it for this service. */

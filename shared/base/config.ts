@@ -196,8 +196,21 @@ export function printFaults({ faults }: ConfigError): void {
   for (const fault of faults) console.error(`configuration: ${fault}`)
 }
 
+const requiredNode = 24
+
+/** Why a version of Node cannot run this; null = it can. */
+export function nodeFault(version: string): string | null {
+  if (Number.parseInt(version, 10) >= requiredNode) return null
+  return `needs Node ${requiredNode}, and this is ${version}: use the npm scripts, or node_modules/.bin/node`
+}
+
 /** Loads the configuration or prints every fault on its own line and exits with 1. For the entry points only. */
 export function configOrExit(): Config {
+  const fault = nodeFault(process.versions.node)
+  if (fault) {
+    console.error(`headgate: ${fault}`)
+    process.exit(1)
+  }
   try {
     return loadConfig()
   } catch (error) {
