@@ -121,7 +121,7 @@ for (const [name, args] of Object.entries(entries)) {
   })
 }
 
-test('exit 1 at once when Redis refuses the password, and a warning where it evicts', async t => {
+test.serial('exit 1 at once when Redis refuses the password, and a warning where it evicts', async t => {
   const flags = ['--maxmemory-policy', 'allkeys-lru', '--appendonly', 'no']
   const folder = join(dataDir, 'redis-with-password')
   const redis = await startRedis({ dataDir: folder, binaryDir: redisBinaryDir, flags })
@@ -143,11 +143,11 @@ test('exit 1 at once when Redis refuses the password, and a warning where it evi
     t.true(stdout.split('Redis connection').length <= 2, 'it does not wait for Redis to change its mind')
     t.false(`${stdout}${stderr}`.includes('hunter2'))
   }
-  const { stdout } = await startAndEnd(entries.web!, { ...at(':right@'), PORT: '0', LOG_LEVEL: 'warn' }, 'noeviction')
+  const { stdout } = await startAndEnd(entries.web!, { ...at(':right@'), PORT: '0', LOG_LEVEL: 'warn' }, 'Redis evicts')
   t.regex(stdout, /Redis evicts keys \(maxmemory-policy allkeys-lru\)/)
 })
 
-test('exit 1 with one line where the database client was not generated', async t => {
+test.serial('exit 1 with one line where the database client was not generated', async t => {
   const copy = join(dataDir, 'copy')
   const isGenerated = (path: string) => path.startsWith(join(root, 'shared/generated'))
   for (const part of ['api', 'workers', 'shared', 'package.json'])
