@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process'
-import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { dieWithParent, endOf } from './daemon.ts'
+import { inUrl } from './ports.ts'
 
 const root = join(import.meta.dirname, '..')
 const stopWithinMs = 28_000
@@ -39,8 +39,7 @@ export function startApp(name: string, file: string, env: NodeJS.ProcessEnv): Ap
 
 /** Where a server is reached that listens at a host: those that mean every address are reached at the loopback one. */
 export function addressOf(host: string): string {
-  const address = { '0.0.0.0': '127.0.0.1', '::': '::1' }[host] ?? host
-  return isIPv6(address) ? `[${address}]` : address
+  return inUrl({ '0.0.0.0': '127.0.0.1', '::': '::1' }[host] ?? host)
 }
 
 /** Waits until the gateway at an address (`http://host:port`) answers 200 on /readyz. Throws an Error after 30 s. */

@@ -41,7 +41,10 @@ async function start(): Promise<void> {
   await migrate(databaseUrl)
   const demo = await seedDemo({ databaseUrl, redisUrl, dataDir })
   const port = await choosePort()
-  await writeFile(stackFile, JSON.stringify({ databaseUrl, redisUrl, port, pid: process.pid }), { mode: 0o600 })
+  const isNamed = ['127.0.0.1', '0.0.0.0', '::'].includes(host)
+  const address = `http://${isNamed ? 'localhost' : addressOf(host)}:${port}`
+  const stack = { databaseUrl, redisUrl, port, address, pid: process.pid }
+  await writeFile(stackFile, JSON.stringify(stack), { mode: 0o600 })
   const found = { DATABASE_URL: databaseUrl, REDIS_URL: redisUrl, ENCRYPTION_KEY: await encryptionKey() }
   // Whoever reaches the outbox can sign in as anybody, so this machine alone does.
   const usual = { DEV_OUTBOX: 'true', SHUTDOWN_DRAIN_MS: '0', SHUTDOWN_GRACE_MS: String(graceMs) }
@@ -56,8 +59,7 @@ async function start(): Promise<void> {
     void app.ended.then(how => stopAfterDeath(`${name} ended unexpectedly (${how})`))
   }
   await waitUntilReady(`http://${addressOf(host)}:${port}`)
-  const isLocal = ['127.0.0.1', '::1', '0.0.0.0', '::'].includes(host)
-  if (!stopping) welcome(`http://${isLocal ? 'localhost' : addressOf(host)}:${port}`, demo)
+  if (!stopping) welcome(address, demo)
 }
 
 /** ENCRYPTION_KEY, else a key of this data directory, made by its first start. */
@@ -80,7 +82,7 @@ async function assertOnlyStart(): Promise<void> {
     .catch(() => null)
   throw new Error(
     running
-      ? `already running on ${dataDir} at http://localhost:${running.port} (process ${running.pid})`
+      ? `already running on ${dataDir} at ${running.address} (process ${running.pid})`
       : `already being started on ${dataDir}`,
   )
 }

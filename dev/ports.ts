@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer } from 'node:net'
+import { createServer, isIPv6 } from 'node:net'
 import { networkInterfaces } from 'node:os'
 
 // Below the range from which systems take ports for outgoing connections: a client that keeps dialling a stopped server
@@ -15,9 +15,9 @@ export function loopback(): '127.0.0.1' | '::1' {
   return addresses.includes('::1') && !addresses.includes('127.0.0.1') ? '::1' : '127.0.0.1'
 }
 
-/** Its name in URLs of stores, whose drivers do not all take an IPv6 address. */
-export function loopbackName(): string {
-  return loopback() === '::1' ? 'localhost' : '127.0.0.1'
+/** An address as URLs have it. */
+export function inUrl(address: string): string {
+  return isIPv6(address) ? `[${address}]` : address
 }
 
 /** Whether a server could listen on this TCP port now. */

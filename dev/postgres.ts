@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { type Daemon, type DaemonOptions, startDaemon } from './daemon.ts'
-import { freePort, loopback, loopbackName } from './ports.ts'
+import { freePort, inUrl, loopback } from './ports.ts'
 import { type Account, asAccount, postgresAccount } from './postgres-account.ts'
 import { processExists, stopOrphan } from './processes.ts'
 import { run } from './run.ts'
@@ -52,7 +52,7 @@ export async function startPostgres({ dataDir, settings = {} }: PostgresOptions)
   const port = await freePort(lastPort)
   await saveState(stateFile, { password, port })
   const flags = serverFlags({ port: String(port), ...settings })
-  const url = `postgresql://${user}:${password}@${loopbackName()}:${port}/postgres`
+  const url = `postgresql://${user}:${password}@${inUrl(loopback())}:${port}/postgres`
   const { exited, stop, kill } = await startServer({
     name: 'PostgreSQL',
     ...(await asAccount(account, binaries.postgres, ['-D', cluster, ...flags], [cluster])),

@@ -3,7 +3,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join, resolve } from 'node:path'
 import { startDaemon } from './daemon.ts'
-import { freePort, loopback, loopbackName } from './ports.ts'
+import { freePort, inUrl, loopback } from './ports.ts'
 import { stopOrphan } from './processes.ts'
 import { findRedis } from './redis-binary.ts'
 
@@ -49,7 +49,7 @@ export async function startRedis({ dataDir, binaryDir, flags = [] }: RedisOption
     isReady: () => answersPing(port),
   })
   await writeFile(stateFile, JSON.stringify({ port, pid: daemon.pid }), { mode: 0o600 })
-  return { url: `redis://${loopbackName()}:${port}`, exited: daemon.exited, stop: daemon.stop, kill: daemon.kill }
+  return { url: `redis://${inUrl(loopback())}:${port}`, exited: daemon.exited, stop: daemon.stop, kill: daemon.kill }
 }
 
 function serverFlags(port: number, directory: string): string[] {

@@ -71,7 +71,10 @@ test.serial(
 
     const third = startDev(env)
     t.is(await third.ended, 1)
-    t.regex(third.output(), new RegExp(`^headgate: already running on [^\\n]+:${port} \\(process \\d+\\)\\n$`))
+    t.regex(
+      third.output(),
+      new RegExp(`^headgate: already running on [^\\n]+ at http://\\[::1\\]:${port} \\(process \\d+\\)\\n$`),
+    )
     winner.kill('SIGINT')
     t.is(await winner.ended, 0)
     t.deepEqual(await leftBehind(), [])
@@ -88,4 +91,9 @@ test.serial('stopped while PostgreSQL is being initialised: at once, and nothing
   t.is(dev.output(), '')
   t.false(existsSync(join(dataDir, 'postgres')), 'it did not wait for the end')
   await eventually(async () => (await leftBehind()).length === 0, 'what it started has ended', 5_000)
+})
+
+test('an address is one that can be asked', t => {
+  const hosts = ['0.0.0.0', '::', '::1', '127.0.0.1', 'localhost', '192.0.2.7']
+  t.deepEqual(hosts.map(addressOf), ['127.0.0.1', '[::1]', '[::1]', '127.0.0.1', 'localhost', '192.0.2.7'])
 })
