@@ -1,8 +1,14 @@
 import type { Config } from '../shared/base/config.ts'
+import { nearMisses } from '../shared/base/near-misses.ts'
+import { variables } from '../shared/base/variables.ts'
+import type { Catalog } from '../shared/catalog/catalog.ts'
 
 /** What an operator should know of a configuration that works, but holds less than it could. One line each. */
-export function startWarnings({ publicUrlIsSet, publicUrl, encryptionKeys, email }: Config): string[] {
+export function startWarnings(config: Config, { providers }: Catalog): string[] {
+  const { publicUrlIsSet, publicUrl, encryptionKeys, email } = config
+  const misspelt = nearMisses(config.variables, Object.keys(variables.shape), [...providers.keys()])
   return [
+    ...misspelt.map(([name, meant]) => `${name} means nothing here: did you mean ${meant}?`),
     ...(publicUrlIsSet
       ? []
       : [

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { dieWithParent, endOf } from './daemon.ts'
+import { inUrl } from './ports.ts'
 
 const root = join(import.meta.dirname, '..')
 const stopWithinMs = 28_000
@@ -36,9 +37,14 @@ export function startApp(name: string, file: string, env: NodeJS.ProcessEnv): Ap
   return { name, ended, stop }
 }
 
-/** Waits until the gateway answers 200 on /readyz. Throws an Error after 30 s. */
-export async function waitUntilReady(port: number): Promise<void> {
-  const url = `http://127.0.0.1:${port}/readyz`
+/** Where a server is reached that listens at a host: those that mean every address are reached at the loopback one. */
+export function addressOf(host: string): string {
+  return inUrl({ '0.0.0.0': '127.0.0.1', '::': '::1' }[host] ?? host)
+}
+
+/** Waits until the gateway at an address (`http://host:port`) answers 200 on /readyz. Throws an Error after 30 s. */
+export async function waitUntilReady(address: string): Promise<void> {
+  const url = `${address}/readyz`
   for (const deadline = Date.now() + readyWithinMs; Date.now() < deadline; await sleep(pollMs)) {
     const response = await fetch(url, { signal: AbortSignal.timeout(readyWithinMs) }).catch(() => null)
     await response?.body?.cancel()

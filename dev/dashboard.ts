@@ -1,9 +1,7 @@
-import { execFile } from 'node:child_process'
 import { globSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
+import { run } from './run.ts'
 
-const run = promisify(execFile)
 const root = join(import.meta.dirname, '..')
 const buildWithinMs = 180_000
 

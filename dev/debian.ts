@@ -1,11 +1,10 @@
-import { execFile, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { promisify } from 'node:util'
 import { endOf } from './daemon.ts'
+import { run } from './run.ts'
 
-const run = promisify(execFile)
 const downloadTimeoutMs = 120_000
 const lockTimeoutSeconds = 300
 

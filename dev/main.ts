@@ -4,18 +4,22 @@ import { randomBytes } from 'node:crypto'
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { devStackFile, encryptionKeyFile } from '../shared/base/dev-stack.ts'
-import { type AppProcess, startApp, waitUntilReady } from './app.ts'
+import { type AppProcess, addressOf, startApp, waitUntilReady } from './app.ts'
 import { buildDashboard } from './dashboard.ts'
-import { migrate } from './migrate.ts'
-import { freePort, nextFreePort, portIsFree } from './ports.ts'
+import { lockFolder } from './lock.ts'
+import { forgetInterrupted, generateClient, migrate } from './migrate.ts'
+import { freePort, loopback, nextFreePort, portIsFree } from './ports.ts'
 import { startPostgres } from './postgres.ts'
-import { commandLine } from './processes.ts'
 import { startRedis } from './redis.ts'
+import { stopRuns } from './run.ts'
 import { type Demo, seedDemo } from './seed.ts'
 
 type Service = { url: string; exited: Promise<string>; stop(): Promise<void> }
 
 const defaultPort = 3000
+/** Somebody waits at the terminal for the end. */
+const graceMs = 1_500
+const host = process.env.HOST || loopback()
 const dataDir = resolve(process.env.DATA_DIR || '.data')
 const stackFile = join(dataDir, devStackFile)
 const services: Service[] = []
@@ -24,21 +28,27 @@ let stopping = false
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => void stop(0, signal))
 await start().catch(error => {
-  console.error(`headgate: ${error.message}`)
+  // What is stopped fails.
+  if (!stopping) console.error(`headgate: ${error.message}`)
   return stop(1)
 })
 
 async function start(): Promise<void> {
   await mkdir(dataDir, { recursive: true })
-  await refuseSecondStart()
-  const [[databaseUrl, redisUrl]] = await Promise.all([startServices(), buildDashboard()])
+  await assertOnlyStart()
+  const [[databaseUrl, redisUrl]] = await Promise.all([startServices(), buildDashboard(), generateClient()])
+  if (!process.env.DATABASE_URL) await forgetInterrupted(databaseUrl)
   await migrate(databaseUrl)
   const demo = await seedDemo({ databaseUrl, redisUrl, dataDir })
   const port = await choosePort()
-  await writeFile(stackFile, JSON.stringify({ databaseUrl, redisUrl, port, pid: process.pid }), { mode: 0o600 })
+  const isNamed = ['127.0.0.1', '0.0.0.0', '::'].includes(host)
+  const address = `http://${isNamed ? 'localhost' : addressOf(host)}:${port}`
+  const stack = { databaseUrl, redisUrl, port, address, pid: process.pid }
+  await writeFile(stackFile, JSON.stringify(stack), { mode: 0o600 })
   const found = { DATABASE_URL: databaseUrl, REDIS_URL: redisUrl, ENCRYPTION_KEY: await encryptionKey() }
   // Whoever reaches the outbox can sign in as anybody, so this machine alone does.
-  const env = { DEV_OUTBOX: 'true', HOST: '127.0.0.1', ...process.env, ...found, DATA_DIR: dataDir, PORT: String(port) }
+  const usual = { DEV_OUTBOX: 'true', SHUTDOWN_DRAIN_MS: '0', SHUTDOWN_GRACE_MS: String(graceMs) }
+  const env = { ...usual, ...process.env, ...found, DATA_DIR: dataDir, HOST: host, PORT: String(port) }
   for (const [name, file] of [
     ['web', 'api/server.ts'],
     ['worker', 'workers/main.ts'],
@@ -48,8 +58,8 @@ async function start(): Promise<void> {
     apps.push(app)
     void app.ended.then(how => stopAfterDeath(`${name} ended unexpectedly (${how})`))
   }
-  await waitUntilReady(port)
-  if (!stopping) welcome(`http://localhost:${port}`, demo)
+  await waitUntilReady(`http://${addressOf(host)}:${port}`)
+  if (!stopping) welcome(address, demo)
 }
 
 /** ENCRYPTION_KEY, else a key of this data directory, made by its first start. */
@@ -63,12 +73,18 @@ async function encryptionKey(): Promise<string> {
   return (await readFile(file, 'utf8')).trim()
 }
 
-async function refuseSecondStart(): Promise<void> {
+/** Throws an Error where another process runs, or is being started, on the data directory. */
+async function assertOnlyStart(): Promise<void> {
+  // Whoever wrote it is gone.
+  if (lockFolder(dataDir)) return rm(stackFile, { force: true })
   const running = await readFile(stackFile, 'utf8')
     .then(JSON.parse)
     .catch(() => null)
-  if (!running || running.pid === process.pid || !commandLine(running.pid)?.includes('dev/main.ts')) return
-  throw new Error(`already running on ${dataDir} at http://localhost:${running.port} (process ${running.pid})`)
+  throw new Error(
+    running
+      ? `already running on ${dataDir} at ${running.address} (process ${running.pid})`
+      : `already being started on ${dataDir}`,
+  )
 }
 
 /** The URLs of PostgreSQL and Redis; starts those that the environment does not name. */
@@ -96,12 +112,13 @@ function keep(name: string, service: Service): string {
 
 async function choosePort(): Promise<number> {
   const { PORT } = process.env
+  const everywhere = host.includes(':') ? '::' : '0.0.0.0'
   if (PORT === '0') return freePort()
   if (PORT) {
-    if (await portIsFree(Number(PORT), '0.0.0.0')) return Number(PORT)
+    if (await portIsFree(Number(PORT), everywhere)) return Number(PORT)
     throw new Error(`PORT ${PORT} cannot be listened on; is it taken?`)
   }
-  const port = await nextFreePort(defaultPort)
+  const port = await nextFreePort(defaultPort, everywhere)
   if (port !== defaultPort) console.log(`headgate: port ${defaultPort} is taken, using ${port}`)
   return port
 }
@@ -131,6 +148,7 @@ async function stopAfterDeath(message: string): Promise<void> {
 async function stop(exitCode: number, signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
   if (stopping) return
   stopping = true
+  stopRuns()
   await Promise.all(apps.map(app => app.stop(signal)))
   await Promise.all(services.map(service => service.stop()))
   const own = await readFile(stackFile, 'utf8')

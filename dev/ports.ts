@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer } from 'node:net'
+import { createServer, isIPv6 } from 'node:net'
+import { networkInterfaces } from 'node:os'
 
 // Below the range from which systems take ports for outgoing connections: a client that keeps dialling a stopped server
 // on a port of that range can end up connected to itself, and the server could not come back.
@@ -8,8 +9,19 @@ const firstPort = 20_000
 const lastPort = 29_999
 const mostTries = 100
 
+/** The address of this machine that only itself can reach: ::1 where there is no IPv4. */
+export function loopback(): '127.0.0.1' | '::1' {
+  const addresses = Object.values(networkInterfaces()).flatMap(list => list?.map(({ address }) => address) ?? [])
+  return addresses.includes('::1') && !addresses.includes('127.0.0.1') ? '::1' : '127.0.0.1'
+}
+
+/** An address as URLs have it. */
+export function inUrl(address: string): string {
+  return isIPv6(address) ? `[${address}]` : address
+}
+
 /** Whether a server could listen on this TCP port now. */
-export async function portIsFree(port: number, host = '127.0.0.1'): Promise<boolean> {
+export async function portIsFree(port: number, host: string = loopback()): Promise<boolean> {
   const server = createServer()
   try {
     server.listen(port, host)
@@ -32,10 +44,10 @@ export async function freePort(preferred?: number): Promise<number> {
   throw new Error(`no free port between ${firstPort} and ${lastPort}`)
 }
 
-/** The first free port at `first` or just above it, on every interface. Throws an Error when none of 100 is free. */
-export async function nextFreePort(first: number): Promise<number> {
+/** The first free port of a host at `first` or just above it. Throws an Error when none of 100 is free. */
+export async function nextFreePort(first: number, host: string): Promise<number> {
   for (let port = first; port < first + mostTries; port++) {
-    if (await portIsFree(port, '0.0.0.0')) return port
+    if (await portIsFree(port, host)) return port
   }
   throw new Error(`no free port between ${first} and ${first + mostTries - 1}`)
 }

@@ -1,9 +1,6 @@
-import { execFile } from 'node:child_process'
 import { readFile, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { promisify } from 'node:util'
-
-const run = promisify(execFile)
+import { run } from './run.ts'
 
 /** The system account that PostgreSQL runs under. */
 export type Account = { uid: number; gid: number }

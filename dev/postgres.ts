@@ -1,17 +1,14 @@
-import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { chmod, chown, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { promisify } from 'node:util'
 import pg from 'pg'
 import { type Daemon, type DaemonOptions, startDaemon } from './daemon.ts'
-import { freePort } from './ports.ts'
+import { freePort, inUrl, loopback } from './ports.ts'
 import { type Account, asAccount, postgresAccount } from './postgres-account.ts'
 import { processExists, stopOrphan } from './processes.ts'
-
-const run = promisify(execFile)
+import { run } from './run.ts'
 
 export type PostgresServer = {
   /** Of the superuser, on the database `postgres`. */
@@ -55,7 +52,7 @@ export async function startPostgres({ dataDir, settings = {} }: PostgresOptions)
   const port = await freePort(lastPort)
   await saveState(stateFile, { password, port })
   const flags = serverFlags({ port: String(port), ...settings })
-  const url = `postgresql://${user}:${password}@127.0.0.1:${port}/postgres`
+  const url = `postgresql://${user}:${password}@${inUrl(loopback())}:${port}/postgres`
   const { exited, stop, kill } = await startServer({
     name: 'PostgreSQL',
     ...(await asAccount(account, binaries.postgres, ['-D', cluster, ...flags], [cluster])),
@@ -118,7 +115,7 @@ async function clearLeftovers(cluster: string): Promise<void> {
 }
 
 function serverFlags(settings: Record<string, string>): string[] {
-  const all = { listen_addresses: '127.0.0.1', unix_socket_directories: '', max_connections: '200', ...settings }
+  const all = { listen_addresses: loopback(), unix_socket_directories: '', max_connections: '200', ...settings }
   return Object.entries(all).map(([name, value]) => `--${name}=${value}`)
 }
 

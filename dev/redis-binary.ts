@@ -1,10 +1,7 @@
-import { execFile } from 'node:child_process'
 import { symlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { libraryEnvironment, unpacked } from './debian.ts'
-
-const run = promisify(execFile)
+import { run } from './run.ts'
 
 /** A Redis server's file and the environment that it needs. */
 export type RedisBinary = { file: string; env: NodeJS.ProcessEnv }

@@ -3,7 +3,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join, resolve } from 'node:path'
 import { startDaemon } from './daemon.ts'
-import { freePort } from './ports.ts'
+import { freePort, inUrl, loopback } from './ports.ts'
 import { stopOrphan } from './processes.ts'
 import { findRedis } from './redis-binary.ts'
 
@@ -36,7 +36,8 @@ export async function startRedis({ dataDir, binaryDir, flags = [] }: RedisOption
   await mkdir(directory, { recursive: true, mode: 0o700 })
   const binary = await findRedis(resolve(binaryDir ?? join(root, 'redis-bin')))
   const earlier = await readState(stateFile)
-  if (earlier?.pid) await stopOrphan(earlier.pid, 'SIGTERM', line => line.includes(`-server 127.0.0.1:${earlier.port}`))
+  if (earlier?.pid)
+    await stopOrphan(earlier.pid, 'SIGTERM', line => line.includes(`-server ${loopback()}:${earlier.port}`))
   const port = await freePort(earlier?.port)
   const daemon = await startDaemon({
     name: 'Redis',
@@ -48,13 +49,13 @@ export async function startRedis({ dataDir, binaryDir, flags = [] }: RedisOption
     isReady: () => answersPing(port),
   })
   await writeFile(stateFile, JSON.stringify({ port, pid: daemon.pid }), { mode: 0o600 })
-  return { url: `redis://127.0.0.1:${port}`, exited: daemon.exited, stop: daemon.stop, kill: daemon.kill }
+  return { url: `redis://${inUrl(loopback())}:${port}`, exited: daemon.exited, stop: daemon.stop, kill: daemon.kill }
 }
 
 function serverFlags(port: number, directory: string): string[] {
   const settings = {
     port: String(port),
-    bind: '127.0.0.1',
+    bind: loopback(),
     dir: directory,
     databases: '256',
     appendonly: 'yes',
@@ -73,7 +74,7 @@ async function readState(file: string): Promise<{ port: number; pid: number } | 
 
 /** True once the server has loaded its data: until then it answers -LOADING. */
 async function answersPing(port: number): Promise<boolean> {
-  const socket = connect(port, '127.0.0.1').setTimeout(answerWithinMs, () => socket.destroy())
+  const socket = connect(port, loopback()).setTimeout(answerWithinMs, () => socket.destroy())
   try {
     socket.on('connect', () => socket.write('PING\r\n'))
     const [answer] = await Promise.race([once(socket, 'data'), once(socket, 'close')])

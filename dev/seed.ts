@@ -1,13 +1,11 @@
-import { execFile } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { hashPassword, verifyPassword } from 'better-auth/crypto'
 import pg from 'pg'
 import { newId } from '../shared/base/ids.ts'
+import { run } from './run.ts'
 
-const run = promisify(execFile)
 const root = join(import.meta.dirname, '..')
 const commandTimeoutMs = 30_000
 const demoCreditUsd = '25'

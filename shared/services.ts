@@ -1,4 +1,5 @@
 import { type Config, ConfigError } from './base/config.ts'
+import { Shutdown } from './base/shutdown.ts'
 import { type Clock, systemClock } from './base/time.ts'
 import { type Catalog, CatalogError, loadCatalog } from './catalog/catalog.ts'
 import { Departures } from './chat/departures.ts'
@@ -12,6 +13,7 @@ import type { Logger } from './io/log.ts'
 import { Mailer } from './io/mail.ts'
 import { openBlobs } from './io/open-blobs.ts'
 import { openProducer, type Redis, ready } from './io/redis.ts'
+import { evictionWarning, refused } from './io/redis-start.ts'
 import type { Door } from './io/safe-url.ts'
 import { BatchJournal } from './jobs/batch-journal.ts'
 import { BatchWakes } from './jobs/batch-wakes.ts'
@@ -64,6 +66,7 @@ export type Services = {
   sessions: Sessions
   keepAlive: KeepAlive
   departures: Departures
+  shutdown: Shutdown
   /** What requests may hold of the process's memory: bodies of known callers, of anybody else, and whole answers. */
   budgets: { bodies: ByteBudget; publicBodies: ByteBudget; answers: ByteBudget }
   /** What URLs from outside are held to. */
@@ -109,7 +112,9 @@ export async function openServices(
   const bulk = new Bulk(config.databaseUrl)
   const redis = openProducer(config)
   redis.on('error', error => log.warn({ err: error }, 'Redis connection'))
-  await ready(redis, 10_000)
+  await Promise.race([ready(redis, 10_000), refused(redis)])
+  const eviction = await evictionWarning(redis)
+  if (eviction) log.error(eviction)
   const scripts = loadScripts(redis)
   const accounts = new Accounts({ db, redis, scripts, clock })
   const admission = new Admission({ scripts, accounts, clock, log, deadlineMs: deadlineOf(config) })
@@ -163,6 +168,7 @@ export async function openServices(
     sessions: new Sessions(redis),
     keepAlive: new KeepAlive(),
     departures,
+    shutdown: new Shutdown(),
     budgets: {
       bodies: new ByteBudget(config.maxBodyBytes, 'request bodies'),
       publicBodies: new ByteBudget(mostPublicBodyBytes, 'request bodies'),

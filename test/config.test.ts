@@ -1,11 +1,16 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { cp, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
-import { type Config, ConfigError, loadConfig } from '../shared/base/config.ts'
-import { inherited } from './support/stack.ts'
+import { Redis } from 'ioredis'
+import { startRedis } from '../dev/redis.ts'
+import { type Config, ConfigError, loadConfig, nodeFault } from '../shared/base/config.ts'
+import { nearMisses } from '../shared/base/near-misses.ts'
+import { variables } from '../shared/base/variables.ts'
+import { loadCatalog } from '../shared/catalog/catalog.ts'
+import { inherited, redisBinaryDir } from './support/stack.ts'
 
 const root = join(import.meta.dirname, '..')
 const stores = { DATABASE_URL: 'postgresql://user:hunter2@127.0.0.1:9/x', REDIS_URL: 'redis://127.0.0.1:9' }
@@ -34,7 +39,8 @@ function faults(env: Record<string, string>): string[] {
 
 type Ended = { code: number | null; stdout: string; stderr: string }
 
-async function startAndEnd(args: string[], env: Record<string, string>): Promise<Ended> {
+/** Runs a process to its end, which comes with SIGINT once its output has `last`. */
+async function startAndEnd(args: string[], env: Record<string, string>, last?: string): Promise<Ended> {
   const child: ChildProcess = spawn(process.execPath, args, {
     cwd: root,
     env: { ...inherited, DATA_DIR: dataDir, ...env },
@@ -49,6 +55,10 @@ async function startAndEnd(args: string[], env: Record<string, string>): Promise
   child.stderr!.on('data', part => {
     ended.stderr += part
   })
+  if (last !== undefined) {
+    const look = () => void (`${ended.stdout}${ended.stderr}`.includes(last) && child.kill('SIGINT'))
+    for (const stream of [child.stdout!, child.stderr!]) stream.on('data', look)
+  }
   await once(child, 'close')
   ended.code = child.exitCode
   return ended
@@ -110,6 +120,96 @@ for (const [name, args] of Object.entries(entries)) {
     t.false(`${stdout}${stderr}`.includes('hunter2'))
   })
 }
+
+test.serial('exit 1 at once when Redis refuses the password, and a warning where it evicts', async t => {
+  const flags = ['--maxmemory-policy', 'allkeys-lru', '--appendonly', 'no']
+  const folder = join(dataDir, 'redis-with-password')
+  const redis = await startRedis({ dataDir: folder, binaryDir: redisBinaryDir, flags })
+  t.teardown(redis.stop)
+  const operator = new Redis(redis.url)
+  await operator.config('SET', 'requirepass', 'right')
+  operator.disconnect()
+  const at = (user: string) => ({ ...stores, REDIS_URL: redis.url.replace('//', `//${user}`) })
+  for (const [user, reason] of [
+    [':hunter2@', 'WRONGPASS'],
+    ['', 'NOAUTH'],
+  ] as const) {
+    const { code, stdout, stderr } = await startAndEnd(entries.web!, at(user))
+    t.is(code, 1)
+    t.regex(
+      stderr,
+      new RegExp(`^configuration: REDIS_URL: Redis refuses the user or the password: ${reason} [^\\n]+\\n$`),
+    )
+    t.true(stdout.split('Redis connection').length <= 2, 'it does not wait for Redis to change its mind')
+    t.false(`${stdout}${stderr}`.includes('hunter2'))
+  }
+  const { stdout } = await startAndEnd(entries.web!, { ...at(':right@'), PORT: '0', LOG_LEVEL: 'warn' }, 'Redis evicts')
+  t.regex(stdout, /Redis evicts keys \(maxmemory-policy allkeys-lru\)/)
+})
+
+test.serial('exit 1 with one line where the database client was not generated', async t => {
+  const copy = join(dataDir, 'copy')
+  const isGenerated = (path: string) => path.startsWith(join(root, 'shared/generated'))
+  for (const part of ['api', 'workers', 'shared', 'package.json'])
+    await cp(join(root, part), join(copy, part), { recursive: true, filter: path => !isGenerated(path) })
+  await symlink(join(root, 'node_modules'), join(copy, 'node_modules'))
+  for (const entry of ['api/server.ts', 'workers/main.ts']) {
+    const { code, stdout, stderr } = await startAndEnd([join(copy, entry)], stores)
+    t.deepEqual([code, stdout], [1, ''])
+    t.is(stderr, 'headgate: the database client is missing: run `npx prisma generate`\n')
+  }
+})
+
+test('a Node that is too old is told so', t => {
+  for (const version of ['20.20.2', '22.18.0', '23.11.1'])
+    t.regex(nodeFault(version)!, /needs Node 24, and this is 2\d/)
+  for (const version of ['24.0.0', '25.1.0', process.versions.node]) t.is(nodeFault(version), null)
+})
+
+/** What is set on ordinary machines, none of it for this service. */
+const ordinary = {
+  shell:
+    'PATH HOME USER LOGNAME SHELL TERM LANG LC_ALL TZ PWD OLDPWD SHLVL EDITOR PAGER DISPLAY SSH_AUTH_SOCK XDG_DATA_DIRS XDG_RUNTIME_DIR HOSTNAME HOSTTYPE NODE_ENV NODE_OPTIONS NVM_DIR npm_config_registry INIT_CWD COLORTERM GPG_TTY LS_COLORS MAIL',
+  github:
+    'CI GITHUB_ACTIONS GITHUB_TOKEN GITHUB_API_URL GITHUB_SERVER_URL GITHUB_GRAPHQL_URL GITHUB_WORKSPACE GITHUB_RUN_ID RUNNER_OS RUNNER_TEMP RUNNER_TOOL_CACHE ACTIONS_CACHE_URL ACTIONS_RUNTIME_TOKEN ACTIONS_ID_TOKEN_REQUEST_URL ImageOS AGENT_TOOLSDIRECTORY JAVA_HOME ANDROID_HOME POSTGRES_URL',
+  gitlab:
+    'GITLAB_CI CI_API_V4_URL CI_JOB_TOKEN CI_REGISTRY_PASSWORD CI_PROJECT_URL CI_SERVER_HOST CI_SERVER_PORT CI_JOB_URL',
+  heroku:
+    'DYNO PORT DATABASE_URL REDIS_URL REDIS_TLS_URL HEROKU_APP_NAME HEROKU_SLUG_COMMIT WEB_CONCURRENCY WEB_MEMORY MEMORY_AVAILABLE SCHEDULER_URL PAPERTRAIL_API_TOKEN SENDGRID_API_KEY SENTRY_DSN NEW_RELIC_LICENSE_KEY DATADOG_API_KEY HEROKU_POSTGRESQL_AMBER_URL PGSSLMODE REDISCLOUD_URL',
+  kubernetes:
+    'KUBERNETES_SERVICE_HOST KUBERNETES_SERVICE_PORT KUBERNETES_PORT_443_TCP_ADDR POD_NAME POD_IP REDIS_SERVICE_HOST REDIS_PORT POSTGRES_PASSWORD PGHOST PGPORT PGUSER PGPASSWORD PGDATABASE AWS_REGION AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY GOOGLE_APPLICATION_CREDENTIALS HTTP_PROXY HTTPS_PROXY NO_PROXY',
+  others:
+    'OLLAMA_HOST OLLAMA_MODELS OPENAI_ORG_ID OPENAI_ORGANIZATION OPENAI_PROJECT_ID ANTHROPIC_MODEL ANTHROPIC_AUTH_TOKEN HF_TOKEN HUGGINGFACE_API_KEY COHERE_API_KEY LANGCHAIN_API_KEY GITHUB_API_KEY STRIPE_API_KEY STRIPE_PUBLISHABLE_KEY SYNC_URL LINEAR_API_KEY NOTION_API_KEY GROK_API_KEY SERPER_API_KEY VERCEL_URL NEXT_PUBLIC_URL',
+}
+
+test('a variable that nearly is one of ours is asked about, and no ordinary one', t => {
+  const known = Object.keys(variables.shape)
+  const providers = [...loadCatalog().providers.keys()]
+  const meant = (...names: string[]) => nearMisses(names, known, providers)
+  const typos: Record<string, string> = {
+    OPENAI_APIKEY: 'OPENAI_API_KEY',
+    OPENAI_KEY: 'OPENAI_API_KEY',
+    ANTHROPIC_API_KEYS: 'ANTHROPIC_API_KEY',
+    ANTROPIC_API_KEY: 'ANTHROPIC_API_KEY',
+    OPENAPI_API_KEY: 'OPENAI_API_KEY',
+    OPENAI_BASEURL: 'OPENAI_BASE_URL',
+    OPENAI_API_BASE: 'OPENAI_BASE_URL',
+    REPLICATE_API_TOKEN: 'REPLICATE_API_KEY',
+    FAL_KEY: 'FAL_API_KEY',
+    MAGIC_HOUR_KEY: 'MAGIC_HOUR_API_KEY',
+    HEYGEN_WEBHOOKSECRET: 'HEYGEN_WEBHOOK_SECRET',
+    DATABSE_URL: 'DATABASE_URL',
+    ENCRYPTION_KEYS: 'ENCRYPTION_KEY',
+    STORAGEURL: 'STORAGE_URL',
+    WORKERS_CONCURRENCY: 'WORKER_CONCURRENCY',
+    UPSTREAM_CONNECT_TIMEOUTS_MS: 'UPSTREAM_CONNECT_TIMEOUT_MS',
+  }
+  const found = Object.fromEntries(meant(...Object.keys(typos)))
+  for (const [name, other] of Object.entries(typos)) t.is(found[name], other, name)
+  t.deepEqual(meant('OPENAI_KEY', 'OPENAI_API_KEY'), [], 'what was meant is set')
+  t.deepEqual(meant(...known), [])
+  for (const [machine, names] of Object.entries(ordinary)) t.deepEqual(meant(...names.split(' ')), [], machine)
+})
 
 test('defaults and every variable as the contract names it', t => {
   const plain = load(stores)
@@ -177,6 +277,9 @@ test('one fault per wrong value', t => {
     ['ALLOW_PRIVATE_URLS', ['yes', 'TRUE']],
     ['SERVICE_MARGIN_PERCENT', ['five', '-1', '1000', '1.23456', '5%']],
     ['UPSTREAM_CONNECT_TIMEOUT_MS', ['0', '600001']],
+    ['SHUTDOWN_DRAIN_MS', ['-1', '600001']],
+    ['SHUTDOWN_GRACE_MS', ['0', 'soon']],
+    ['KEEP_ALIVE_TIMEOUT_MS', ['0']],
   ]
   for (const [variable, values] of wrong) {
     for (const value of values) {

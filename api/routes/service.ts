@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { GatewayError } from '../../shared/base/errors.ts'
 import { endpoint } from '../endpoint.ts'
 import { checkReadiness } from '../readiness.ts'
 
@@ -26,6 +27,8 @@ export const readiness = endpoint({
   },
   errors: ['service_unavailable'],
   async handle({ services }) {
+    if (services.shutdown.isDraining)
+      throw new GatewayError('service_unavailable', 'The process is stopping: send requests to another one.')
     await checkReadiness(services)
     return { status: 'ok' }
   },

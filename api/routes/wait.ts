@@ -11,7 +11,7 @@ export const preferHeader = {
 
 /** The job once it is over, or after so many seconds; `read` gives it as it is now. */
 export async function waited<J extends { id: string; stage: string }>(
-  { endings }: Services,
+  { endings, shutdown }: Services,
   job: J,
   seconds: number,
   read: () => Promise<J | null>,
@@ -26,7 +26,8 @@ export async function waited<J extends { id: string; stage: string }>(
     current = (await read()) ?? current
     return current.stage === 'over'
   }
-  await endings.wait(job.id, seconds * 1_000, isOver, gone.signal)
+  const stop = () => gone.abort()
+  await shutdown.during(stop, () => endings.wait(job.id, seconds * 1_000, isOver, gone.signal))
   return current
 }
 

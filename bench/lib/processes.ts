@@ -28,7 +28,9 @@ export function start(
 ): Running {
   const [program, ...args] = processors === null ? command : ['taskset', '--cpu-list', processors, ...command]
   const log = openSync(logFile, 'w', 0o600)
-  const child = spawn(program!, args, { cwd: root, env: env ?? process.env, stdio: ['ignore', log, log] })
+  // No balancer has to notice its end.
+  const own = { SHUTDOWN_DRAIN_MS: '0', ...(env ?? process.env) }
+  const child = spawn(program!, args, { cwd: root, env: own, stdio: ['ignore', log, log] })
   closeSync(log)
   const ended = endOf(child)
   if (child.pid !== undefined) dieWithParent(child, 'SIGKILL')

@@ -26,6 +26,10 @@ export type Config = LoadLimits & {
   webConcurrency: number
   workerConcurrency: number
   databasePool: number
+  /** How long a connection may wait for its next request; longer than balancers let theirs wait. */
+  keepAliveTimeoutMs: number
+  /** From SIGTERM on: how long connections are still accepted, and after how long requests under way are stopped. */
+  shutdown: { drainMs: number; graceMs: number }
   logLevel: string
   dataDir: string
   allowPrivateUrls: boolean
@@ -78,6 +82,8 @@ export type Config = LoadLimits & {
   stripe: { secretKey: string; webhookSecret: string; baseUrl: string | null; achHoldMs: number } | null
   /** By provider name in lower case: what `<PROVIDER>_API_KEY`, `_BASE_URL` and `_WEBHOOK_SECRET` say. */
   providers: ReadonlyMap<string, ProviderSettings>
+  /** The names of all variables that are set, whether they mean anything here or not. */
+  variables: readonly string[]
 }
 
 /** Every fault of the configuration at once, one line each. */
@@ -120,6 +126,8 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     webConcurrency: v.WEB_CONCURRENCY,
     workerConcurrency: v.WORKER_CONCURRENCY,
     databasePool: v.DATABASE_POOL,
+    keepAliveTimeoutMs: v.KEEP_ALIVE_TIMEOUT_MS,
+    shutdown: { drainMs: Math.min(v.SHUTDOWN_DRAIN_MS, v.SHUTDOWN_GRACE_MS), graceMs: v.SHUTDOWN_GRACE_MS },
     logLevel: v.LOG_LEVEL,
     dataDir: v.DATA_DIR,
     allowPrivateUrls: v.ALLOW_PRIVATE_URLS,
@@ -159,6 +167,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     ...peopleSettings(v, publicUrl),
     ...loadLimits(v),
     providers: providers.settings,
+    variables: Object.keys(present),
   }
 }
 
@@ -195,8 +204,21 @@ export function printFaults({ faults }: ConfigError): void {
   for (const fault of faults) console.error(`configuration: ${fault}`)
 }
 
+const requiredNode = 24
+
+/** Why a version of Node cannot run this; null = it can. */
+export function nodeFault(version: string): string | null {
+  if (Number.parseInt(version, 10) >= requiredNode) return null
+  return `needs Node ${requiredNode}, and this is ${version}: use the npm scripts, or node_modules/.bin/node`
+}
+
 /** Loads the configuration or prints every fault on its own line and exits with 1. For the entry points only. */
 export function configOrExit(): Config {
+  const fault = nodeFault(process.versions.node)
+  if (fault) {
+    console.error(`headgate: ${fault}`)
+    process.exit(1)
+  }
   try {
     return loadConfig()
   } catch (error) {

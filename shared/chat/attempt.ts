@@ -1,3 +1,4 @@
+import { Restarting } from '../base/shutdown.ts'
 import type { Exchange, ResponseHeaders, TransportFault } from '../io/http.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import {
@@ -39,6 +40,11 @@ export type Attempt<K extends DirectKind> = {
 
 /** Once an answer is being shown, its thinking is over: what is left of it is not awaited for long. */
 const maxShownReadOnMs = 2_000
+
+/** Whether a call was ended on its caller's account, who owes what it used. A restart of ours is billed as a failure. */
+export function isStopped({ signal }: { signal: AbortSignal }, error: unknown): boolean {
+  return signal.aborted && error === signal.reason && !(error instanceof Restarting)
+}
 
 /** The client left while the provider worked. */
 export class ClientGone extends Error {

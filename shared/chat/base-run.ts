@@ -1,5 +1,6 @@
 import { GatewayError } from '../base/errors.ts'
 import { type IdPrefix, newId } from '../base/ids.ts'
+import { Restarting } from '../base/shutdown.ts'
 import { isOutage, unavailable } from '../io/outage.ts'
 import type { Mode, Policy } from '../keys/policy.ts'
 import { ProviderError, type Target } from '../providers/contract.ts'
@@ -36,6 +37,8 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   protected call: Watch | null = null
   /** The caller's fields that the call under way does without. */
   protected dropped: readonly string[] = []
+  /** Ends the run with a GatewayError although its client waits. */
+  protected readonly stopping = new AbortController()
   #opened = false
   readonly #about: About
 
@@ -46,6 +49,11 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
     this.startedMs = services.clock.now()
     this.policy = policy
     this.#about = about
+  }
+
+  /** Runs work that is stopped where the process must end before it. */
+  protected unlessRestarted<T>(work: () => Promise<T>): Promise<T> {
+    return this.services.shutdown.during(() => this.stopping.abort(new Restarting()), work)
   }
 
   /** The headers of an answer; `attempts` counts the one that it is from. */

@@ -34,6 +34,8 @@ export type Search = {
   overflow?: GatewayError | null
   /** How long a target may say nothing before another one is asked instead; absent = as long as any provider may. */
   maxSilenceMs?(target: Target): number
+  /** Aborted with the GatewayError that ends the search although somebody waits. */
+  signal: AbortSignal
 }
 
 /**
@@ -48,7 +50,7 @@ export async function failover<T>(
   call: (watch: Watch) => Promise<T>,
 ): Promise<T> {
   const { clock, config } = services
-  const { client, tried, live } = search
+  const { client, tried, live, signal } = search
   // The sandbox would only say the same again.
   const patience = live ? config.patience : { ...config.patience, pauseMs: 0 }
   const plan = new Plan(search.targets, patience, search.startedMs)
@@ -57,7 +59,8 @@ export async function failover<T>(
   let refusal: GatewayError | null = null
   for (let step = plan.next(clock.now()); step; step = plan.next(clock.now())) {
     const { target } = step
-    if (step.pauseMs > 0) await pause(step.pauseMs, client)
+    if (step.pauseMs > 0) await pause(step.pauseMs, client, signal)
+    signal.throwIfAborted()
     if (client.gone) throw new ClientGone('the client went away')
     const restMs = live ? await restOf(services, target) : 0
     if (restMs > 0) {
@@ -151,9 +154,9 @@ function isOfKey({ reason }: ProviderError): boolean {
   return reason === 'rate_limited' || reason === 'auth' || reason === 'quota'
 }
 
-/** Waits, but no longer than somebody waits for the answer. */
-async function pause(ms: number, client: Waiting): Promise<void> {
+/** Waits, but no longer than somebody waits for the answer, or until `signal` ends the search. */
+async function pause(ms: number, client: Waiting, signal: AbortSignal): Promise<void> {
   const left = new AbortController()
   client.onGone(() => left.abort())
-  await sleep(ms, undefined, { signal: left.signal }).catch(() => {})
+  await sleep(ms, undefined, { signal: AbortSignal.any([left.signal, signal]) }).catch(() => {})
 }

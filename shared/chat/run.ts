@@ -8,7 +8,7 @@ import type { Ticket } from '../wallet/admission.ts'
 import { mostCandidates } from '../wallet/routing-record.ts'
 import { spenderOf } from '../wallet/spender.ts'
 import { abandonedUsage, broughtBy } from './abandoned.ts'
-import { type Attempt, ClientGone, streamAnswer, wholeAnswer } from './attempt.ts'
+import { type Attempt, ClientGone, isStopped, streamAnswer, wholeAnswer } from './attempt.ts'
 import { BaseRun, left, nothing, type RunServices, type Way } from './base-run.ts'
 import { type Bill, bill } from './bill.ts'
 import type { Client } from './client.ts'
@@ -49,8 +49,6 @@ class Run<K extends DirectKind> extends BaseRun {
   #session: string | null = null
   /** When the provider under way had the request; null = it has none. */
   #sentMs: number | null = null
-  /** Ends the run with a GatewayError although its client waits; what was used is billed. */
-  readonly #stopping = new AbortController()
   /** What a call came to that was stopped before its client got anything. */
   #stopped: Bill | undefined
   #stretches: Stretches | null = null
@@ -128,19 +126,20 @@ class Run<K extends DirectKind> extends BaseRun {
     const live = this.policy.environment === 'live'
     const { bulk, features, stream } = this.#order
     const { targets, overflow } = decision
-    const silence = maxSilence(this.services.config.upstream, features, stream)
-    const { startedMs, client, tried } = this
-    const search = { targets, overflow, live, home, startedMs, client, tried, bulk, maxSilenceMs: silence }
+    const { startedMs, client, tried, stopping, services } = this
+    const maxSilenceMs = maxSilence(services.config.upstream, features, stream)
+    const { signal } = stopping
+    const search = { targets, overflow, live, home, startedMs, client, tried, bulk, signal, maxSilenceMs }
     const silent = this.silent(decision, ticket)
     if (stream) keepAlive.watch(silent)
     const serve = () => failover(this.services, search, watch => this.#attempt(watch, decision, ticket, silent))
+    const watched = () =>
+      this.services.keyWatch.during(this.#order.known, ended => {
+        ended.addEventListener('abort', () => stopping.abort(ended.reason), { once: true })
+        return serve()
+      })
     try {
-      return await (stream
-        ? this.services.keyWatch.during(this.#order.known, ended => {
-            ended.addEventListener('abort', () => this.#stopping.abort(ended.reason), { once: true })
-            return serve()
-          })
-        : serve())
+      return await this.unlessRestarted(stream ? watched : serve)
     } finally {
       keepAlive.unwatch(silent)
     }
@@ -167,7 +166,7 @@ class Run<K extends DirectKind> extends BaseRun {
       ...{ upstreams, route, ...served, call, request, client: this.client, departures: this.services.departures },
       reasons: canReason(target.deployment),
       readOnMs: environment === 'live' ? this.services.config.readOnMs : 0,
-      signal: this.#stopping.signal,
+      signal: this.stopping.signal,
       onSent: () => {
         this.#sentMs = this.services.clock.now()
       },
@@ -215,9 +214,8 @@ class Run<K extends DirectKind> extends BaseRun {
     if (error && !answered) throw await this.#unlessStopped(attempt, error, ticket, relay)
     const { kind, body, includeUsage } = this.#order
     const upstreamId = adapter.native ? relay.upstreamId : null
-    const isStopped = error !== null && error === attempt.signal.reason
     const billing = { target, ...this.#billing }
-    const billed = isStopped
+    const billed = isStopped(attempt, error)
       ? await this.#estimate(attempt, ticket, relay)
       : await bill(billing, { kind, body, relay, broken: error !== null, upstreamId })
     if (this.client.gone) {
@@ -245,7 +243,7 @@ class Run<K extends DirectKind> extends BaseRun {
       reserve: (nano, number) =>
         reserveBeside(services, known, scope, `${ticket.id}.${this.tried.length}.${number}`, nano),
       release: extra => this.release(extra),
-      end: error => this.#stopping.abort(error),
+      end: error => this.stopping.abort(error),
     })
   }
 
@@ -257,7 +255,7 @@ class Run<K extends DirectKind> extends BaseRun {
 
   /** The error of a call; what the call used is noted where it was stopped by us. */
   async #unlessStopped(attempt: Attempt<K>, error: unknown, ticket: Ticket, relay: Relay | null): Promise<unknown> {
-    if (error === attempt.signal.reason) this.#stopped = await this.#estimate(attempt, ticket, relay)
+    if (isStopped(attempt, error)) this.#stopped = await this.#estimate(attempt, ticket, relay)
     return error
   }
 

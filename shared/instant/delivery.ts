@@ -13,6 +13,8 @@ export type Delivery<K extends InstantKind> = {
   client: Client
   /** Aborted when the client has left; its work may go on. */
   gone: AbortSignal
+  /** Aborted with the GatewayError that ends the work although its client waits: it is to be thrown. */
+  stopped: AbortSignal
   /** The moment of the request, in epoch milliseconds. */
   startedMs: number
   input: WorkKinds[K]['input']

@@ -151,11 +151,14 @@ class InstantRun<K extends InstantKind> extends BaseRun<Services> {
   async #served(way: Way, ticket: Ticket, references: References): Promise<Report> {
     const { client, startedMs, tried, services } = this
     const live = this.policy.environment === 'live'
-    const search = { targets: way.targets, live, home: null, startedMs, client, tried, bulk: null }
+    const { signal } = this.stopping
+    const search = { targets: way.targets, live, home: null, startedMs, client, tried, bulk: null, signal }
     const silent = this.silent(way, ticket)
     if (this.#order.events) services.keepAlive.watch(silent)
     try {
-      const ended = await failover(services, search, watch => this.#attempt(watch, way, ticket, references, silent))
+      const ended = await this.unlessRestarted(() =>
+        failover(services, search, watch => this.#attempt(watch, way, ticket, references, silent)),
+      )
       return this.settle(ticket, way, ended)
     } catch (error) {
       return this.unanswered(error, way, ticket, failedEvent)
@@ -171,6 +174,9 @@ class InstantRun<K extends InstantKind> extends BaseRun<Services> {
     const left = new AbortController()
     const gone = new AbortController()
     client.onGone(() => gone.abort())
+    const { signal: stopped } = this.stopping
+    const stop = () => left.abort(stopped.reason)
+    stopped.addEventListener('abort', stop, { once: true })
     let asked = false
     const work = this.#work(watch, references, left.signal, () => {
       asked = true
@@ -184,6 +190,7 @@ class InstantRun<K extends InstantKind> extends BaseRun<Services> {
       environment: this.policy.environment,
       client,
       gone: gone.signal,
+      stopped,
       startedMs: this.startedMs,
       input: work.call.input,
       work,
@@ -203,11 +210,16 @@ class InstantRun<K extends InstantKind> extends BaseRun<Services> {
       .deliver(delivery)
       .catch(fault => {
         if (!left.signal.aborted) throw fault
+        // A restart is not the client's doing: it owes nothing.
+        if (stopped.aborted && !client.gone) throw stopped.reason
         if (!asked || !live) throw new ClientGone('the client went away')
         // The provider works, and nobody learns what it makes: it is billed what was asked for.
         return { quantity: this.#row.most(work.call.input, target.model), error: null }
       })
-      .finally(forget)
+      .finally(() => {
+        forget()
+        stopped.removeEventListener('abort', stop)
+      })
     this.firstByteMs = watch.firstByteMs
     // Where a model is not paid by the token, its tokens are nobody's business.
     const usage = target.deployment.price.unit === 'token' ? quantity.usage : nothing.usage

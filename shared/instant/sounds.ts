@@ -78,6 +78,11 @@ async function opened<K extends SoundKind>(
 }
 
 function brokenOff<K extends SoundKind>(delivery: Delivery<K>, error: unknown, asEvents: boolean): Delivered {
+  const { aborted: isStopped, reason } = delivery.stopped
+  if (isStopped) {
+    if (!asEvents) delivery.client.abandon()
+    throw reason
+  }
   if (!(error instanceof ProviderError)) throw error
   if (asEvents) {
     delivery.send(brokenEvent)

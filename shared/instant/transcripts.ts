@@ -62,6 +62,7 @@ async function streamed(delivery: TranscriptDelivery, output: TranscriptionOutpu
     return { quantity, error: null }
   } catch (error) {
     if (client.gone) return { quantity: heard(delivery), error: null }
+    delivery.stopped.throwIfAborted()
     if (!(error instanceof ProviderError)) throw error
     delivery.send(brokenEvent)
     client.end()

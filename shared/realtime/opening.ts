@@ -106,6 +106,7 @@ export async function connect(
     client,
     tried,
     bulk: null,
+    signal: left.signal,
   }
   return failover(services, search, async watch => {
     const { target } = watch.route

@@ -1,5 +1,7 @@
 import { execFile } from 'node:child_process'
+import http from 'node:http'
 import { join } from 'node:path'
+import { text as textOf } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { loadConfig } from '../../shared/base/config.ts'
 import { createLog } from '../../shared/io/log.ts'
@@ -22,6 +24,8 @@ export type Shot = {
   whole: boolean
   costNano: number
   endedMs: number
+  /** How its connection failed; null = it did not. */
+  failure: string | null
 }
 
 const prompt = 'What the client says is what the upstream answers. '.repeat(4)
@@ -31,8 +35,8 @@ export const mostPerShotNano = inputBoundNano({ ...shotBody, stream: true }) + 1
 
 let shots = 0
 
-/** Sends one chat request, streamed or not, and reads what comes. Never throws. */
-export async function shoot(url: string, key: string, stream: boolean): Promise<Shot> {
+/** Sends one chat request, streamed or not, and reads what comes; `agent` has the connections to send it over. Never throws. */
+export async function shoot(url: string, key: string, stream: boolean, agent?: http.Agent): Promise<Shot> {
   const shot: Shot = {
     requestId: `shot-${process.pid}-${++shots}`,
     url,
@@ -42,27 +46,45 @@ export async function shoot(url: string, key: string, stream: boolean): Promise<
     whole: false,
     costNano: 0,
     endedMs: 0,
+    failure: null,
   }
   try {
     const headers = { 'x-request-id': shot.requestId }
     const body = stream ? { ...shotBody, stream } : shotBody
-    const response = await call(url, '/v1/chat/completions', {
-      key,
-      body,
-      headers,
-      signal: AbortSignal.timeout(60_000),
-    })
+    const signal = AbortSignal.timeout(60_000)
+    const request = { key, body, headers, signal }
+    const response = agent ? await callOver(agent, url, request) : await call(url, chatPath, request)
     shot.status = response.status
     shot.retryAfter = response.headers.get('retry-after')
     const text = await response.text()
     if (response.status !== 200) shot.code = JSON.parse(text).error.code
     else if (stream) readStream(shot, text)
     else readAnswer(shot, text)
-  } catch {
+  } catch (error) {
     // Cut off: the shot says how far it came.
+    shot.failure = String(error)
   }
   shot.endedMs = Date.now()
   return shot
+}
+
+const chatPath = '/v1/chat/completions'
+
+type ShotRequest = { key: string; body: object; headers: Record<string, string>; signal: AbortSignal }
+
+/** Like `call`, over the connections of an agent: unlike fetch, it never sends a request a second time. */
+async function callOver(agent: http.Agent, url: string, { key, body, headers, signal }: ShotRequest) {
+  const own = { ...headers, authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  const response = await new Promise<http.IncomingMessage>((resolve, reject) => {
+    const request = http.request(url + chatPath, { method: 'POST', agent, headers: own, signal }, resolve)
+    const fail = (error: Error) => reject(new Error(`${error.message} (reused: ${request.reusedSocket})`))
+    request.once('error', fail).end(JSON.stringify(body))
+  })
+  return {
+    status: response.statusCode!,
+    headers: new Headers(response.headers as Record<string, string>),
+    text: () => textOf(response),
+  }
 }
 
 function readAnswer(shot: Shot, text: string): void {
@@ -75,6 +97,7 @@ function readStream(shot: Shot, text: string): void {
   const events = text.split('\n\n').filter(event => event.startsWith('data: {'))
   const finish = events.map(event => JSON.parse(event.slice(6))).find(({ usage }) => usage)
   shot.whole = finish !== undefined && text.endsWith('data: [DONE]\n\n')
+  shot.code = events.map(event => JSON.parse(event.slice(6)).error?.code).find(Boolean) ?? null
   if (finish) shot.costNano = Math.round(finish.usage.cost * 1e9)
 }
 
@@ -84,8 +107,8 @@ export class Load {
   #stopped = false
   readonly #clients: Promise<void>[]
 
-  constructor(targets: () => string[], key: string, clients: number) {
-    this.#clients = Array.from({ length: clients }, (_, i) => this.#client(targets, key, i))
+  constructor(targets: () => string[], key: string, clients: number, agent?: http.Agent) {
+    this.#clients = Array.from({ length: clients }, (_, i) => this.#client(targets, key, i, agent))
   }
 
   async stop(): Promise<void> {
@@ -100,10 +123,10 @@ export class Load {
     await eventually(() => whole() >= goal, `${count} more whole answers`)
   }
 
-  async #client(targets: () => string[], key: string, index: number): Promise<void> {
+  async #client(targets: () => string[], key: string, index: number, agent?: http.Agent): Promise<void> {
     for (let round = index; !this.#stopped; round++) {
       const urls = targets()
-      const shot = await shoot(urls[round % urls.length]!, key, round % 2 === 0)
+      const shot = await shoot(urls[round % urls.length]!, key, round % 2 === 0, agent)
       this.shots.push(shot)
       if (!shot.whole) await sleep(20)
     }

@@ -224,6 +224,7 @@ export async function startProcess(
       PORT: port,
       HOST: '127.0.0.1',
       LOG_LEVEL: 'info',
+      SHUTDOWN_DRAIN_MS: '0',
       ...unlimited,
       ...env,
     },

@@ -1,0 +1,18 @@
+import { type ExecFileOptions, execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+
+const stopping = new AbortController()
+
+/** Runs a program to its end. Rejects where it fails, with its output, or is ended by `stopRuns`. */
+export function run(
+  file: string,
+  args: string[],
+  options: ExecFileOptions = {},
+): Promise<{ stdout: string; stderr: string }> {
+  return promisify(execFile)(file, args, { ...options, encoding: 'utf8', signal: stopping.signal })
+}
+
+/** Ends all programs that `run` has started, and every later one at once. */
+export function stopRuns(): void {
+  stopping.abort()
+}
