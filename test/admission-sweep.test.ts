@@ -1,5 +1,7 @@
 import test from 'ava'
-import type { Ticket } from '../shared/wallet/admission.ts'
+import { newId } from '../shared/base/ids.ts'
+import { createLog } from '../shared/io/log.ts'
+import { Admission, type Ticket } from '../shared/wallet/admission.ts'
 import { checkLedger } from '../shared/wallet/check.ts'
 import { sweepReservations } from '../shared/wallet/upkeep.ts'
 import { passForSweeper } from './support/ageing.ts'
@@ -24,6 +26,13 @@ test.after.always(async () => {
 
 const reserve = async (process = world.processes[0]!) =>
   (await world.admit(process, world.spenders[0]!, 1_000, true)) as Ticket
+const bound = {
+  estimatedTokens: 0,
+  fixedNano: 5_000_000,
+  picoPerOutputToken: 0,
+  outputTokens: 0,
+  explicit: true,
+}
 const reserved = async () => Number((await world.accounts.view(world.spenders[0]!.organisationId)).reservedNano)
 const beat = ({ admission } = world.processes[0]!) => world.scripts.beat([admission.instance, 1])
 
@@ -57,6 +66,23 @@ test.serial('kept when nobody could be heard: after an outage a process has its 
   t.is(await watch(60, true), 0)
   t.is(await reserved(), price(1_000))
 })
+
+for (const skewMs of [-60_000, 60_000])
+  test.serial(`kept for a process whose clock is ${skewMs / 1_000} s off`, async t => {
+    const { scripts, accounts } = world
+    const clock = { now: () => Date.now() + skewMs }
+    const log = createLog('silent')
+    const admission = new Admission({ scripts, accounts, clock, log, deadlineMs: 30_000 })
+    await admission.start()
+    const ticket = (await admission.admit(world.spenders[0]!, '-', newId('req'), bound)) as Ticket
+    t.is(await sweepReservations(scripts), 0)
+    // The sweeper has watched for long.
+    await world.redis.hincrby('sweeper', 'since', -60_000)
+    t.is(await sweepReservations(scripts), 0)
+    t.is(await reserved(), bound.fixedNano)
+    admission.release(ticket)
+    await admission.close()
+  })
 
 test.serial('released at once for a process that said goodbye', async t => {
   await reserve()

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import test, { type ExecutionContext } from 'ava'
 import { migrate } from '../dev/migrate.ts'
 import type { ErrorCode } from '../shared/base/errors.ts'
+import { isOutage } from '../shared/io/outage.ts'
 import type { Emulator } from './emulators/emulator.ts'
 import { startOpenAiEmulator } from './emulators/openai.ts'
 import { password, type SignedUp, signUp } from './support/dashboard.ts'
@@ -228,6 +229,41 @@ test.serial('503 within ten seconds while Redis is frozen', async t => {
 test.serial('503 within ten seconds while PostgreSQL is frozen', async t => {
   t.timeout(60_000)
   await endure(t, 'frozen', frozenPostgres(postgres.url), ['readyz', 'key list', 'session look', ...rows])
+})
+
+test.serial('never 500 while PostgreSQL ends its connections under way', async t => {
+  const others = 'pid <> pg_backend_pid() AND backend_type = $$client backend$$'
+  for (let round = 0; round < 3; round++) {
+    const answers = Object.entries(attempts()).map(async ([name, attempt]) => ({ name, response: await attempt() }))
+    for (let time = 0; time < 3; time++)
+      await sql(postgres.url, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE ${others}`)
+    for (const { name, response } of await Promise.all(answers))
+      if (response.status < 500) await response.body?.cancel()
+      else await answersError(t, response, 'service_unavailable', null, name)
+  }
+  await eventually(ready, 'it has connections again')
+})
+
+const states: [says: object, away: boolean][] = [
+  [{ code: 'P2010', meta: { driverAdapterError: { cause: { originalCode: '53100' } } } }, true],
+  [{ code: 'P2039', meta: { driverAdapterError: { cause: { originalCode: '08006' } } } }, true],
+  [{ code: 'P2039', meta: { driverAdapterError: { cause: { originalCode: '42601' } } } }, false],
+  [{ code: 'P2002' }, false],
+  [{ code: 'P2024' }, true],
+  [{ code: '57P03' }, true],
+  [{ code: '23505' }, false],
+  [{ code: 'ENOSPC' }, true],
+  [{ code: 'ENOENT' }, false],
+  [{ message: 'BUSY Redis is busy running a script.' }, true],
+  [{ message: 'BUSYGROUP Consumer Group name already exists' }, false],
+  [{ message: 'CLUSTERDOWN Hash slot not served' }, true],
+  [{ message: 'ERR Error running script: @user_script:1: @user_script: 1: -OOM command not allowed' }, true],
+  [{ message: 'ERR value is not an integer or out of range' }, false],
+  [{ message: 'Client has encountered a connection error and is not queryable' }, true],
+]
+
+test('told apart: what a store says that is away, and what it says of a mistake', t => {
+  for (const [says, away] of states) t.is(isOutage(Object.assign(new Error(''), says)), away, JSON.stringify(says))
 })
 
 test.serial('503 while the disk for files is full', async t => {
