@@ -63,7 +63,10 @@ async function createAccounts(
 ): Promise<Record<string, string>> {
   const services = await observe(stores, settings)
   try {
-    const [account, empty] = await Promise.all([createAccount(services), createAccount(services, { usd: '0' })])
+    const [account, empty] = await Promise.all([
+      createAccount(services, { usd: '1000' }),
+      createAccount(services, { usd: '0' }),
+    ])
     const { organisationId, live, test } = account
     const [provisioning, { secret }] = await Promise.all([
       services.keys.createProvisioning(organisationId, operatorActor),

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { setImmediate as turn } from 'node:timers/promises'
 import { startAnthropicEmulator } from '../../emulators/anthropic.ts'
 import { Emulator, events, framed, type Recorded, type Reply } from '../../emulators/emulator.ts'
 import { startGeminiEmulator } from '../../emulators/gemini.ts'
@@ -80,7 +81,7 @@ export async function startUpstreams(): Promise<Upstreams> {
 }
 
 async function seen({ method, path, headers, body, raw, aborted }: Recorded): Promise<Seen> {
-  const isAborted = await Promise.race([aborted.then(() => true), Promise.resolve(false)])
+  const isAborted = await Promise.race([aborted.then(() => true), turn(false)])
   const told = { method, path, headers: headers as Record<string, string>, body, raw: raw.toString('latin1') }
   return { ...told, aborted: isAborted }
 }
