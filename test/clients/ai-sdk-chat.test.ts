@@ -23,7 +23,7 @@ for (const generation of generationNames) {
           },
         })
 
-      test(title('text with usage'), async t => {
+      test.serial(title('text with usage'), async t => {
         const prompt = `Hello ${marker()}`
         const { text, finishReason, usage, providerMetadata } = await generateText({ model, prompt, maxRetries: 0 })
         t.is(text, `Echo: ${prompt}`)
@@ -34,7 +34,7 @@ for (const generation of generationNames) {
         if (packageName === 'openrouter') t.true((providerMetadata!.openrouter!.usage as { cost: number }).cost > 0)
       })
 
-      test(title('text streamed'), async t => {
+      test.serial(title('text streamed'), async t => {
         const prompt = `Hello ${marker()}`
         const result = streamText({ model, prompt, maxRetries: 0 })
         const pieces: string[] = []
@@ -45,7 +45,7 @@ for (const generation of generationNames) {
         t.true(usage.inputTokens! > 0 && usage.outputTokens! > 0)
       })
 
-      test(title('two tools are called and an answer comes'), async t => {
+      test.serial(title('two tools are called and an answer comes'), async t => {
         const [result, asked] = [marker(), [] as string[]]
         const { steps, text } = await generateText({
           model,
@@ -62,7 +62,7 @@ for (const generation of generationNames) {
         t.true(request!.raw.includes(`sunny in Oslo ${result}`) && request!.raw.includes(`sunny in Rome ${result}`))
       })
 
-      test(title('two tools are called in a stream and an answer comes'), async t => {
+      test.serial(title('two tools are called in a stream and an answer comes'), async t => {
         const [result, asked] = [marker(), [] as string[]]
         const streamed = streamText({
           model,
@@ -77,7 +77,7 @@ for (const generation of generationNames) {
         t.is((await requestsTo(provider, result)).length, 1)
       })
 
-      test(title('structured output, whole and streamed'), async t => {
+      test.serial(title('structured output, whole and streamed'), async t => {
         const output = Output.object({ schema: z.object({ name: z.string(), age: z.number() }) })
         const whole = await generateText({ model, prompt: 'Who is it?', output, maxRetries: 0 })
         t.is(typeof whole.output.age, 'number')
@@ -85,7 +85,7 @@ for (const generation of generationNames) {
         t.is(typeof (await streamed.output).name, 'string')
       })
 
-      test(title('an image in a message'), async t => {
+      test.serial(title('an image in a message'), async t => {
         const text = `What is this? ${marker()}`
         const messages: ModelMessage[] = [
           {
@@ -102,7 +102,7 @@ for (const generation of generationNames) {
       })
     }
 
-    test(`200 ${generation} with ${packageName}: the sandbox answers, streams and calls tools`, async t => {
+    test.serial(`200 ${generation} with ${packageName}: the sandbox answers, streams and calls tools`, async t => {
       const sandbox = aiSdk(generation, testKey)
       const model = modelOf(sandbox, 'auto')
       t.is((await generateText({ model, prompt: 'Hello', maxRetries: 0 })).text, 'Hello')

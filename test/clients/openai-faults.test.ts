@@ -83,7 +83,7 @@ for (const major of majorNames) {
   const classes = majors[major] as unknown as Record<string, new (...args: never[]) => APIError>
 
   for (const [title, { key, ask, error: name, status, code, param }] of Object.entries(refusals)) {
-    test(`${status} ${major}: ${title} is its ${name}`, async t => {
+    test.serial(`${status} ${major}: ${title} is its ${name}`, async t => {
       const attempts = new Attempts()
       const maxRetries = status === 429 ? 0 : 2
       const apiKey = typeof key === 'string' ? key : await key()
@@ -97,7 +97,7 @@ for (const major of majorNames) {
     })
   }
 
-  test(`502 ${major}: a provider at its limit is asked again after the seconds it named`, async t => {
+  test.serial(`502 ${major}: a provider at its limit is asked again after the seconds it named`, async t => {
     const attempts = new Attempts()
     const client = clientOf(major, testKey, { fetch: attempts.fetch, maxRetries: 1 })
     const error = await failureOf(chat('sandbox:rate_limit')(client))
@@ -108,7 +108,7 @@ for (const major of majorNames) {
     t.true(second! - first! >= 1_000)
   })
 
-  test(`503 ${major}: a model that no configured provider has now`, async t => {
+  test.serial(`503 ${major}: a model that no configured provider has now`, async t => {
     const attempts = new Attempts()
     const client = clientOf(major, liveKey, { fetch: attempts.fetch })
     const error = await failureOf(chat('Hello', 'grok-4.5')(client))
@@ -118,7 +118,7 @@ for (const major of majorNames) {
   })
 
   for (const fault of ['upstream:error', 'upstream:cut'])
-    test(`200 ${major}: a stream that the provider breaks off (${fault}) ends in its APIError`, async t => {
+    test.serial(`200 ${major}: a stream that the provider breaks off (${fault}) ends in its APIError`, async t => {
       const client = clientOf(major, liveKey)
       const stream = await client.chat.completions.create({ ...saying(fault), stream: true })
       const finishes: unknown[] = []
@@ -129,7 +129,7 @@ for (const major of majorNames) {
       t.false(finishes.includes('stop'))
     })
 
-  test(`200 ${major}: aborting a stream hangs up on the provider`, async t => {
+  test.serial(`200 ${major}: aborting a stream hangs up on the provider`, async t => {
     await t.notThrowsAsync(abort(major))
   })
 }

@@ -10,7 +10,7 @@ const isPng = (bytes: Buffer) => bytes.toString('latin1', 1, 4) === 'PNG'
 const decoded = (text?: string) => Buffer.from(text ?? '', 'base64')
 
 for (const major of majorNames) {
-  test(`200 ${major}: images are generated and edited`, async t => {
+  test.serial(`200 ${major}: images are generated and edited`, async t => {
     const client = clientOf(major, liveKey)
     const prompt = `A cat ${marker()}`
     const drawn = await client.images.generate({
@@ -33,7 +33,7 @@ for (const major of majorNames) {
     t.is((await requestsTo('openai', change))[0]!.path, '/v1/images/edits')
   })
 
-  test(`200 ${major}: speech`, async t => {
+  test.serial(`200 ${major}: speech`, async t => {
     const input = `Good morning ${marker()}`
     const body = { model: 'gpt-4o-mini-tts', voice: 'alloy', input, response_format: 'wav' as const }
     const response = await clientOf(major, liveKey).audio.speech.create(body)
@@ -42,7 +42,7 @@ for (const major of majorNames) {
     t.is((await requestsTo('openai', input))[0]!.body.voice, 'alloy')
   })
 
-  test(`200 ${major}: transcription in every format, and streamed`, async t => {
+  test.serial(`200 ${major}: transcription in every format, and streamed`, async t => {
     const client = clientOf(major, liveKey)
     const whole = await client.audio.transcriptions.create({ file: await sound(), model: 'gpt-4o-transcribe' })
     t.regex(whole.text, /\w/)
@@ -69,7 +69,7 @@ for (const major of majorNames) {
     t.deepEqual([...types], ['transcript.text.delta', 'transcript.text.done'])
   })
 
-  test(`200 ${major}: a batch from file to results`, async t => {
+  test.serial(`200 ${major}: a batch from file to results`, async t => {
     const client = clientOf(major, testKey)
     const lines = ['one', 'two'].map(custom_id => {
       const body = { model: 'gpt-5.6-luna', messages: [{ role: 'user', content: `Hello ${custom_id}` }] }

@@ -12,7 +12,7 @@ for (const major of majorNames) {
     const asking = (content: string) => ({ model, messages: [{ role: 'user' as const, content }] })
     const title = (what: string) => `200 ${major}, ${provider}: ${what}`
 
-    test(title('chat with usage and cost'), async t => {
+    test.serial(title('chat with usage and cost'), async t => {
       const question = `Hello ${marker()}`
       const { data, response } = await client.chat.completions.create(asking(question)).withResponse()
       t.is(data.object, 'chat.completion')
@@ -24,7 +24,7 @@ for (const major of majorNames) {
       t.is((await requestsTo(provider, question)).length, 1)
     })
 
-    test(title('chat streamed, with usage and cost in the last chunk'), async t => {
+    test.serial(title('chat streamed, with usage and cost in the last chunk'), async t => {
       const question = `Hello ${marker()}`
       const body = { ...asking(question), stream: true as const, stream_options: { include_usage: true } }
       const chunks = []
@@ -39,7 +39,7 @@ for (const major of majorNames) {
       )
     })
 
-    test(title('the stream helper gathers the whole answer'), async t => {
+    test.serial(title('the stream helper gathers the whole answer'), async t => {
       const pieces: string[] = []
       const stream = chatHelpers(client).stream(asking('Hello there'))
       stream.on('content', delta => pieces.push(delta))
@@ -50,7 +50,7 @@ for (const major of majorNames) {
     })
 
     for (const stream of [false, true])
-      test(title(`the tool runner calls two tools and gets an answer${stream ? ', streamed' : ''}`), async t => {
+      test.serial(title(`the tool runner calls two tools and gets an answer${stream ? ', streamed' : ''}`), async t => {
         const result = marker()
         const asked: string[] = []
         const tool: RunnableToolFunctionWithParse<{ city: string }> = {
@@ -73,7 +73,7 @@ for (const major of majorNames) {
         t.true(request!.raw.includes(`sunny in Oslo ${result}`) && request!.raw.includes(`sunny in Rome ${result}`))
       })
 
-    test(title('structured output is parsed by its schema'), async t => {
+    test.serial(title('structured output is parsed by its schema'), async t => {
       const json_schema = { name: 'person', strict: true, schema: person }
       const response_format = { type: 'json_schema' as const, json_schema }
       const body = { ...asking('Who is it?'), response_format }
@@ -81,7 +81,7 @@ for (const major of majorNames) {
       t.is(typeof JSON.parse(choices[0]!.message.content!).age, 'number')
     })
 
-    test(title('an image in a message'), async t => {
+    test.serial(title('an image in a message'), async t => {
       const text = `What is this? ${marker()}`
       const content = [
         { type: 'text' as const, text },
@@ -95,7 +95,7 @@ for (const major of majorNames) {
     })
   }
 
-  test(`200 ${major}: the sandbox answers chat, streams and calls tools`, async t => {
+  test.serial(`200 ${major}: the sandbox answers chat, streams and calls tools`, async t => {
     const client = clientOf(major, testKey)
     const messages = [{ role: 'user' as const, content: 'Hello sandbox' }]
     const { data, response } = await client.chat.completions.create({ model: 'auto', messages }).withResponse()
@@ -110,7 +110,7 @@ for (const major of majorNames) {
     t.is(call.type === 'function' && typeof JSON.parse(call.function.arguments).city, 'string')
   })
 
-  test(`200 ${major}: embeddings, as numbers and as the client decodes them`, async t => {
+  test.serial(`200 ${major}: embeddings, as numbers and as the client decodes them`, async t => {
     const client = clientOf(major, liveKey)
     const input = ['one', 'two']
     const decoded = await client.embeddings.create({ model: 'text-embedding-3-small', input, dimensions: 8 })
@@ -127,7 +127,7 @@ for (const major of majorNames) {
       for (const [j, value] of embedding.entries()) t.true(Math.abs(value - decoded.data[i]!.embedding[j]!) < 1e-6)
   })
 
-  test(`200 ${major}: legacy completions, whole and streamed`, async t => {
+  test.serial(`200 ${major}: legacy completions, whole and streamed`, async t => {
     const client = clientOf(major, testKey)
     const { choices } = await client.completions.create({ model: 'gpt-4.1', prompt: 'Hello' })
     t.like(choices[0], { text: 'Hello', finish_reason: 'stop' })
@@ -137,7 +137,7 @@ for (const major of majorNames) {
     t.is(text, 'Hello')
   })
 
-  test(`200 ${major}: the list of models`, async t => {
+  test.serial(`200 ${major}: the list of models`, async t => {
     const ids: string[] = []
     for await (const { id, object } of clientOf(major, testKey).models.list()) {
       t.is(object, 'model')

@@ -11,7 +11,12 @@ import { baseUrl } from './environment.ts'
 /** The majors of the AI SDK in use, each with the packages of its own generation. Their types are the newest's. */
 const generations = {
   'ai 6': {
-    ai: ai6 as unknown as typeof ai7,
+    // What was still an experiment then has its later name.
+    ai: {
+      ...ai6,
+      generateSpeech: ai6.experimental_generateSpeech,
+      transcribe: ai6.experimental_transcribe,
+    } as unknown as typeof ai7,
     createOpenAi: createOpenAi3 as unknown as typeof createOpenAi4,
     createCompatible: createCompatible2 as unknown as typeof createCompatible3,
     createOpenRouter: createOpenRouter2 as unknown as typeof createOpenRouter3,

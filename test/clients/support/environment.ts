@@ -28,6 +28,7 @@ export async function createKey(policy: object): Promise<string> {
     headers: { authorization: `Bearer ${given('PROVISIONING_KEY')}`, 'content-type': 'application/json' },
     body: JSON.stringify({ name: 'client matrix', ...policy }),
   })
+  if (!response.ok) throw new Error(`no key: ${response.status} ${await response.text()}`)
   const { key } = (await response.json()) as { key: string }
   return key
 }
