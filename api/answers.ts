@@ -24,16 +24,17 @@ export const usage = z
     prompt_tokens: count,
     completion_tokens: count,
     total_tokens: count,
-    prompt_tokens_details: z
-      .looseObject({
-        cached_tokens: count.optional(),
-        cache_write_tokens: count.optional(),
-        audio_tokens: count.optional(),
-      })
-      .nullish(),
-    completion_tokens_details: z
-      .looseObject({ reasoning_tokens: count.optional(), audio_tokens: count.optional() })
-      .nullish(),
+    prompt_tokens_details: z.looseObject({
+      cached_tokens: count,
+      cache_write_tokens: count.optional(),
+      audio_tokens: count,
+      image_tokens: count.optional(),
+    }),
+    completion_tokens_details: z.looseObject({
+      reasoning_tokens: count,
+      audio_tokens: count,
+      image_tokens: count.optional(),
+    }),
     cost: usd.describe('USD charged for this request.'),
     estimated: z.boolean().optional().describe('True when the provider gave no usage and the gateway counted.'),
   })

@@ -150,6 +150,31 @@ const mappings: [title: string, body: object, expected: object, traits?: Traits]
     { thinking: undefined },
     budget,
   ],
+  [
+    'no budget when the user speaks beside the results of a tool turn',
+    {
+      reasoning_effort: 'high',
+      messages: [hi, called('{}'), { role: 'tool', tool_call_id: 'call_1', content: '1' }, hi],
+    },
+    { thinking: undefined },
+    budget,
+  ],
+  [
+    'a budget after a tool turn that was answered',
+    {
+      reasoning_effort: 'medium',
+      max_tokens: 20_000,
+      messages: [
+        hi,
+        called('{}'),
+        { role: 'tool', tool_call_id: 'call_1', content: '1' },
+        { role: 'assistant', content: 'One.' },
+        hi,
+      ],
+    },
+    { thinking: { type: 'enabled', budget_tokens: 4096 } },
+    budget,
+  ],
 ]
 
 for (const [title, body, expected, traits] of mappings) {

@@ -125,8 +125,10 @@ test.serial(
     t.is(headers.get('x-gateway-cost-usd'), '2.1')
     t.deepEqual(Object.keys(JSON.parse(text).usage).sort(), [
       'completion_tokens',
+      'completion_tokens_details',
       'cost',
       'prompt_tokens',
+      'prompt_tokens_details',
       'total_tokens',
     ])
     world.openrouter.next(streaming({ cost: 2, num_sources_used: 3 }))

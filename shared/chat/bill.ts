@@ -38,20 +38,29 @@ export async function bill<K extends DirectKind>(
   const { usage, produced, finishReason } = await outcome(finished)
   const owedNano = free ? 0 : chargeNano(target.deployment, usage, marginPpm)
   const costNano = produced ? owedNano : 0
-  const { completion_tokens, provider_cost_nano: _stated, unpriced: _unpriced, ...prompt } = usage
-  // Embeddings have no completion: OpenAI's own usage object names only two figures.
-  const shown = finished.kind === 'embedding' ? prompt : { ...prompt, completion_tokens }
-  const shownUsage = { ...shown, cost: costNano / 1e9 }
   return {
     target,
     usage,
-    shownUsage,
+    shownUsage: { ...shown(finished.kind, usage), cost: costNano / 1e9 },
     costNano,
     waiver: free || costNano > 0 ? undefined : owedNano > 0 ? 'nothing_produced' : 'no_price',
     status: 200,
     errorCode: null,
     finishReason,
     upstreamId: finished.upstreamId,
+  }
+}
+
+/** A usage as OpenAI writes it. Its details are always whole: clients that read one count rely on the others. */
+function shown(kind: DirectKind, usage: Usage): ShownUsage {
+  const { completion_tokens, provider_cost_nano: _stated, unpriced: _unpriced, ...prompt } = usage
+  // Embeddings have no completion: OpenAI's own usage object names only two figures.
+  if (kind === 'embedding') return prompt
+  return {
+    ...prompt,
+    completion_tokens,
+    prompt_tokens_details: { cached_tokens: 0, audio_tokens: 0, ...usage.prompt_tokens_details },
+    completion_tokens_details: { reasoning_tokens: 0, audio_tokens: 0, ...usage.completion_tokens_details },
   }
 }
 

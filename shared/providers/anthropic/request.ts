@@ -152,8 +152,10 @@ function thinkingOf({ body, target }: Call<'chat'>, maxTokens: number, toolChoic
   // A forced tool call and thinking exclude each other.
   if (toolChoice?.type === 'any' || toolChoice?.type === 'tool') return undefined
   if (thinking === 'adaptive') return { type: 'adaptive' }
-  // In a tool turn that goes on, a budget needs the turn's own thinking back, which our dialect does not carry.
-  if (body.messages.at(-1)?.role === 'tool') return undefined
+  // After tool calls, whatever follows their results, a budget needs the turn's own thinking back, which our dialect does
+  // not carry.
+  const lastAnswer = body.messages.findLast(({ role }) => role === 'assistant')
+  if (Array.isArray(lastAnswer?.tool_calls) && lastAnswer.tool_calls.length > 0) return undefined
   const budget = Math.min(budgetTokens[effort], Math.floor(maxTokens * 0.8))
   return budget < minBudgetTokens ? undefined : { type: 'enabled', budget_tokens: budget }
 }

@@ -1,0 +1,56 @@
+import { createOpenAI as createOpenAi4 } from '@ai-sdk/openai'
+import { createOpenAI as createOpenAi3 } from '@ai-sdk/openai-3'
+import { createOpenAICompatible as createCompatible3 } from '@ai-sdk/openai-compatible'
+import { createOpenAICompatible as createCompatible2 } from '@ai-sdk/openai-compatible-2'
+import { createOpenRouter as createOpenRouter3 } from '@openrouter/ai-sdk-provider'
+import { createOpenRouter as createOpenRouter2 } from '@openrouter/ai-sdk-provider-2'
+import * as ai7 from 'ai'
+import * as ai6 from 'ai-6'
+import { baseUrl } from './environment.ts'
+
+/** The majors of the AI SDK in use, each with the packages of its own generation. Their types are the newest's. */
+const generations = {
+  'ai 6': {
+    // What was still an experiment then has its later name.
+    ai: {
+      ...ai6,
+      generateSpeech: ai6.experimental_generateSpeech,
+      transcribe: ai6.experimental_transcribe,
+    } as unknown as typeof ai7,
+    createOpenAi: createOpenAi3 as unknown as typeof createOpenAi4,
+    createCompatible: createCompatible2 as unknown as typeof createCompatible3,
+    createOpenRouter: createOpenRouter2 as unknown as typeof createOpenRouter3,
+  },
+  'ai 7': {
+    ai: ai7,
+    createOpenAi: createOpenAi4,
+    createCompatible: createCompatible3,
+    createOpenRouter: createOpenRouter3,
+  },
+}
+
+export type Generation = keyof typeof generations
+export const generationNames = Object.keys(generations) as Generation[]
+type Fetch = typeof fetch
+
+/** One major of the AI SDK and its providers, with a key of the gateway. */
+export function aiSdk(generation: Generation, apiKey: string, fetch?: Fetch) {
+  const { ai, createOpenAi, createCompatible, createOpenRouter } = generations[generation]
+  const settings = { apiKey, baseURL: baseUrl, ...(fetch && { fetch }) }
+  const compatible = createCompatible({
+    ...settings,
+    name: 'headgate',
+    includeUsage: true,
+    supportsStructuredOutputs: true,
+  })
+  return { ai, openai: createOpenAi(settings), compatible, openrouter: createOpenRouter(settings) }
+}
+
+type Sdk = ReturnType<typeof aiSdk>
+
+/** The chat model of each provider package. */
+export const chatModels: Record<string, (sdk: Sdk, model: string) => ai7.LanguageModel> = {
+  'openai.chat': ({ openai }, model) => openai.chat(model),
+  'openai-compatible': ({ compatible }, model) => compatible(model),
+  openrouter: ({ openrouter }, model) => openrouter.chat(model),
+}
