@@ -68,6 +68,8 @@ async function answer<K extends DirectKind>(
 
 /** Of every answer that a model gave. */
 const answerHeaders = {
+  'x-gateway-upstream-model':
+    'What the provider calls the model. The `model` of the answer is the gateway’s own name of it.',
   'x-gateway-dropped':
     'Fields of the request that the provider did not get: it does not know them, or charges for them apart. By path, separated by commas; absent where nothing was dropped.',
 }

@@ -36,6 +36,8 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   protected call: Watch | null = null
   /** The caller's fields that the call under way does without. */
   protected dropped: readonly string[] = []
+  /** What the provider of the call under way calls the model; null until it says so. */
+  protected upstreamModel: string | null = null
   #opened = false
   readonly #about: About
 
@@ -51,7 +53,8 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   /** The headers of an answer; `attempts` counts the one that it is from. */
   protected headers(target: Target, { mode }: Way, ticket: Ticket, attempts: number): Record<string, string> {
     const test = this.policy.environment === 'test'
-    return answerHeaders({ id: this.id, target, mode, ticket, attempts, test, dropped: this.dropped })
+    const { id, dropped, upstreamModel } = this
+    return answerHeaders({ id, target, mode, ticket, attempts, test, dropped, upstreamModel })
   }
 
   /** An error as the client may know it. `broken`: the route of an answer that broke after it had begun. */

@@ -87,12 +87,13 @@ export function onlyFinish<P extends Parted>(piece: P): P {
   return { ...piece, choices: choices.map(one => emptyChoice(object, one.finish_reason ?? null, one.index)) }
 }
 
-type Chunk = { choices?: unknown; error?: unknown; usage?: unknown } | null
+type Chunk = { choices?: unknown; error?: unknown; usage?: unknown; model?: unknown; system_fingerprint?: unknown }
+type Addition = Chunk & { choices: Choice[] }
 
-/** The choices of an event in our dialect that adds to them and says nothing else; null for any other event. */
-export function additionOf({ event, data, stray }: ServerSentEvent, isChat: boolean): { choices: Choice[] } | null {
+/** The chunk of an event in our dialect that adds to its choices and says nothing else; null for any other event. */
+export function additionOf({ event, data, stray }: ServerSentEvent, isChat: boolean): Addition | null {
   if (stray || event === 'error') return null
-  let chunk: Chunk
+  let chunk: Chunk | null
   try {
     chunk = JSON.parse(data)
   } catch {
@@ -101,7 +102,7 @@ export function additionOf({ event, data, stray }: ServerSentEvent, isChat: bool
   if (!chunk || chunk.error != null || chunk.usage != null) return null
   const { choices } = chunk
   if (!Array.isArray(choices) || choices.length === 0) return null
-  return choices.every(isChat ? isChatAddition : isTextAddition) ? { choices } : null
+  return choices.every(isChat ? isChatAddition : isTextAddition) ? (chunk as Addition) : null
 }
 
 function isChatAddition(choice: Choice | null): boolean {

@@ -149,6 +149,7 @@ class Run<K extends DirectKind> extends BaseRun {
     const { route } = watch
     const { target, credential } = route
     this.call = watch
+    this.upstreamModel = null
     const { environment } = this.policy
     // The sandbox can express everything; the provider it stands for may not.
     const rehearsed = environment === 'test' ? rehearsal(upstreams, kind, target, body) : null
@@ -194,7 +195,9 @@ class Run<K extends DirectKind> extends BaseRun {
       if (error instanceof ClientGone) return this.#abandoned(attempt, watch, ticket, null)
       throw await this.#unlessStopped(attempt, error, ticket, null)
     }
-    const { billed, shown } = await billWhole({ kind, adapter, call, json, id: this.id }, this.#billing)
+    const whole = await billWhole({ kind, adapter, call, json, id: this.id }, this.#billing)
+    const { billed, shown, upstreamModel } = whole
+    this.upstreamModel = upstreamModel
     const headers = this.headers(call.target, decision, ticket, this.tried.length + 1)
     headers['x-gateway-cost-usd'] = decimal(billed.costNano)
     this.client.answer(headers, JSON.stringify(shown))
@@ -204,13 +207,17 @@ class Run<K extends DirectKind> extends BaseRun {
   async #stream(attempt: Attempt<K>, watch: Watch, decision: Decision, ticket: Ticket, silent: Silent): Promise<Bill> {
     const { call, adapter } = attempt
     const { target } = call
-    const relay = relayFor(attempt, this.#shape(target), this.#order.features.choices)
-    const open = () => this.open(target, decision, ticket)
+    const { features, includeUsage } = this.#order
+    const relay = relayFor(attempt, this.#shape(target), { choices: features.choices, includeUsage })
+    const open = () => {
+      this.upstreamModel = relay.upstreamModel
+      this.open(target, decision, ticket)
+    }
     const onFirstByte = () => watch.began({ streamed: true })
     const { answered, error } = await streamAnswer(attempt, relay, silent, open, onFirstByte)
     if (error instanceof ClientGone) return this.#abandoned(attempt, watch, ticket, relay)
     if (error && !answered) throw await this.#unlessStopped(attempt, error, ticket, relay)
-    const { kind, body, includeUsage } = this.#order
+    const { kind, body } = this.#order
     const upstreamId = adapter.native ? relay.upstreamId : null
     const isStopped = error !== null && error === attempt.signal.reason
     const billing = { target, ...this.#billing }
@@ -223,10 +230,7 @@ class Run<K extends DirectKind> extends BaseRun {
     }
     if (error) return { ...billed, ...this.#brokenOff(watch, relay, error) }
     open()
-    this.client.write(
-      relay.ending({ usage: billed.shownUsage, provider: target.provider.name, includeUsage }),
-      relay.encoding,
-    )
+    this.client.write(relay.ending({ usage: billed.shownUsage, provider: target.provider.name }), relay.encoding)
     this.client.end()
     return billed
   }
