@@ -67,10 +67,11 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
     return internalError(error)
   }
 
-  /** Sends the head of a streamed answer, once. */
-  protected open(target: Target, way: Way, ticket: Ticket): void {
+  /** Sends the head of a streamed answer, once. `upstreamModel`: what its provider calls the model, if that is known. */
+  protected open(target: Target, way: Way, ticket: Ticket, upstreamModel: string | null = null): void {
     if (this.#opened) return
     this.#opened = true
+    this.upstreamModel = upstreamModel
     this.client.open(this.headers(target, way, ticket, this.tried.length + 1))
   }
 

@@ -7,8 +7,9 @@ import { ClientGone } from './attempt.ts'
 import type { RunServices } from './base-run.ts'
 import type { Waiting } from './client.ts'
 import type { Tried } from './failures.ts'
+import { nobodyNow } from './nobody.ts'
 import { Plan } from './plan.ts'
-import { type Home, nobodyNow } from './router.ts'
+import type { Home } from './router.ts'
 import { Watch } from './watch.ts'
 
 /** Delayed work: the organisation it is for, what it is cheaper by, and when it must be done. */

@@ -8,6 +8,7 @@ import type { Target } from '../providers/contract.ts'
 import type { Figures } from '../providers/health.ts'
 import type { Upstreams } from '../providers/upstreams.ts'
 import type { Candidate } from '../wallet/routing-record.ts'
+import { type Excluded, isUnwanted } from './nobody.ts'
 import { estimateNano, expectedOutputTokens } from './pricing.ts'
 import { type Rated, rate, scoreOf, secondsOf } from './score.ts'
 
@@ -36,6 +37,7 @@ export type Inquiry = {
   request: RoutingRequest
   features: Features
   candidates: Candidate[] | null
+  excluded: Excluded
   /** The request without the length of its texts, once somebody asked what a dialect can express of it. */
   outline?: RoutingRequest
 }
@@ -86,7 +88,10 @@ export function optionsOf(inquiry: Inquiry, model: ModelRow, sort: Sort, difficu
       excluded: excluded ?? (figures.restMs > 0 ? restNote(figures) : null),
     }
     if (candidate) inquiry.candidates!.push(candidate)
-    if (excluded) continue
+    if (excluded) {
+      noteExcluded(inquiry, target)
+      continue
+    }
     const place = order?.indexOf(provider.name) ?? -1
     const preference = place < 0 ? unlisted : place
     const seconds = secondsOf(figures, expectedOutputTokens(features))
@@ -95,15 +100,21 @@ export function optionsOf(inquiry: Inquiry, model: ModelRow, sort: Sort, difficu
   return options.length > 1 ? options.sort(asPreferred(sort)) : options
 }
 
+/** Notes that a provider was left out, unless it does not serve the route at all. */
+function noteExcluded({ world, policy, kind, request, excluded }: Inquiry, target: Target): void {
+  const { name } = target.provider
+  if (!world.upstreams.adapter(kind, target, policy.environment)) return
+  if (!isUnwanted(request.provider ?? {}, name)) excluded.unavailable = true
+  else excluded.unwanted.set(name, world.upstreams.configured(name, policy.environment))
+}
+
 /** Why a model's provider cannot serve a request, null when it can. */
 function exclusionOf({ world, policy, kind, request }: Inquiry, target: Target, ours: boolean): string | null {
-  const { only, ignore, order, allow_fallbacks } = request.provider ?? {}
   const { name, auth } = target.provider
   // A test key is served whatever is configured, but a server nobody set up looks free and would always win.
   const environment = ours && auth === 'none' ? 'live' : policy.environment
   if (!world.upstreams.configured(name, environment)) return 'provider is not configured'
-  const unwanted = (only && !only.includes(name)) || (allow_fallbacks === false && order && !order.includes(name))
-  if (unwanted || ignore?.includes(name)) return 'excluded by the request’s provider preferences'
+  if (isUnwanted(request.provider ?? {}, name)) return 'excluded by the request’s provider preferences'
   if (!world.upstreams.adapter(kind, target, policy.environment)) return 'provider’s protocol does not serve this route'
   return null
 }
@@ -187,7 +198,7 @@ export function rehearsal(
   target: Target,
   request: RoutingRequest,
 ): GatewayError | readonly string[] | null {
-  const adapter = upstreams.adapter(kind, target, 'live')?.adapter
+  const adapter = upstreams.adapter(kind, target, 'live', request as never)?.adapter
   if (!adapter || adapter.native) return null
   try {
     const call = { target, body: request as never, raw: null, maxTokens: null, media: new Map() }

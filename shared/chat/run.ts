@@ -154,7 +154,7 @@ class Run<K extends DirectKind> extends BaseRun {
     // The sandbox can express everything; the provider it stands for may not.
     const rehearsed = environment === 'test' ? rehearsal(upstreams, kind, target, body) : null
     if (rehearsed instanceof GatewayError) throw rehearsed
-    const served = upstreams.adapter(kind, target, environment)!
+    const served = upstreams.adapter(kind, target, environment, body)!
     const maxTokens = ticket.clamped ? ticket.outputTokens : null
     const media = served.adapter.remoteMedia ? await fetchMedia(this.services, served.adapter, body) : noMedia
     const call: Call<K> = { target, body, raw, maxTokens, media }
@@ -195,8 +195,8 @@ class Run<K extends DirectKind> extends BaseRun {
       if (error instanceof ClientGone) return this.#abandoned(attempt, watch, ticket, null)
       throw await this.#unlessStopped(attempt, error, ticket, null)
     }
-    const whole = await billWhole({ kind, adapter, call, json, id: this.id }, this.#billing)
-    const { billed, shown, upstreamModel } = whole
+    const whole = { kind, adapter, call, json, id: this.id }
+    const { billed, shown, upstreamModel } = await billWhole(whole, this.#billing)
     this.upstreamModel = upstreamModel
     const headers = this.headers(call.target, decision, ticket, this.tried.length + 1)
     headers['x-gateway-cost-usd'] = decimal(billed.costNano)
@@ -209,10 +209,7 @@ class Run<K extends DirectKind> extends BaseRun {
     const { target } = call
     const { features, includeUsage } = this.#order
     const relay = relayFor(attempt, this.#shape(target), { choices: features.choices, includeUsage })
-    const open = () => {
-      this.upstreamModel = relay.upstreamModel
-      this.open(target, decision, ticket)
-    }
+    const open = () => this.open(target, decision, ticket, relay.upstreamModel)
     const onFirstByte = () => watch.began({ streamed: true })
     const { answered, error } = await streamAnswer(attempt, relay, silent, open, onFirstByte)
     if (error instanceof ClientGone) return this.#abandoned(attempt, watch, ticket, relay)

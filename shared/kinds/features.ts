@@ -60,7 +60,7 @@ export function chatFeatures(body: ChatRequest, bodyBytes: number): Features {
   const textBytes = Math.max(0, bodyBytes - media.imageCharacters - media.audioCharacters - media.fileCharacters)
   const mediaEstimate =
     media.images * estimatePerImage + Math.ceil(media.audioCharacters / 256) + Math.ceil(media.fileCharacters / 32)
-  const tools = (body.tools?.length ?? 0) > 0
+  const tools = (body.tools?.length ?? body.functions?.length ?? 0) > 0
   const outputs = body.modalities ?? []
   return {
     textTokensBound: textBytes + messageOverhead + (tools ? toolOverhead : 0),

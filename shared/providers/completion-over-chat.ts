@@ -70,7 +70,7 @@ function completion(
 }
 
 function finishReason(reason: ChatCompletion['choices'][number]['finish_reason']): CompletionChoice['finish_reason'] {
-  return reason === 'tool_calls' ? 'stop' : reason
+  return reason === 'tool_calls' || reason === 'function_call' ? 'stop' : reason
 }
 
 function echoed(body: CompletionRequest): string {

@@ -8,7 +8,7 @@ const finishReasons = new Map<unknown, FinishReason>([
   ['model_length', 'length'],
   ['max_tokens', 'length'],
   ['tool_calls', 'tool_calls'],
-  ['function_call', 'tool_calls'],
+  ['function_call', 'function_call'],
   ['content_filter', 'content_filter'],
 ])
 
