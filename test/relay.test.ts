@@ -18,7 +18,7 @@ function relayOf(slug: string, choices = 1, served?: DirectAdapter<'chat'>, like
   const body = { model: slug, messages: [{ role: 'user' as const, content: 'x' }], stream: true, n: choices }
   const call: Call<'chat'> = { target: { model, ...target! }, body, raw: null, maxTokens: null, media: new Map() }
   const adapter = served ?? protocols[target!.provider.protocol]!.direct.chat!
-  return relayFor({ adapter, call }, like, { choices, includeUsage })
+  return relayFor({ adapter, call, requests: [null] }, like, { choices, includeUsage })
 }
 
 /** What a client gets when the bytes come in these pieces. */

@@ -38,7 +38,7 @@ export async function bill<K extends DirectKind>(
   const { usage, produced, finishReason } = await outcome(finished)
   const owedNano = free ? 0 : chargeNano(target.deployment, usage, marginPpm)
   const costNano = produced ? owedNano : 0
-  const { completion_tokens, provider_cost_nano: _stated, unpriced: _unpriced, ...prompt } = usage
+  const { completion_tokens, provider_cost_nano: _stated, unpriced: _unpriced, parts: _parts, ...prompt } = usage
   // Embeddings have no completion: OpenAI's own usage object names only two figures.
   const shown = finished.kind === 'embedding' ? prompt : { ...prompt, completion_tokens }
   const shownUsage = { ...shown, cost: costNano / 1e9 }

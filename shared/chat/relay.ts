@@ -66,11 +66,11 @@ export abstract class Relay {
     return this.#usage
   }
 
-  /** Throws a ProviderError; what came before the fault is still to be flushed. */
-  abstract feed(bytes: Buffer): void
+  /** Bytes of the answer to one of the call's requests. Throws a ProviderError; what came before the fault is still to be flushed. */
+  abstract feed(bytes: Buffer, part?: number): void
 
-  /** The provider closed the connection. Throws a ProviderError when the answer was not whole. */
-  abstract close(): void
+  /** The provider closed the connection of one of the call's requests. Throws a ProviderError when the answer was not whole. */
+  abstract close(part?: number): void
 
   /** True once there is something to write: until a piece says something, another provider can still take over. */
   get speaks(): boolean {

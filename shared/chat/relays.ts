@@ -8,7 +8,7 @@ import { asBytes, Splicer } from './splice.ts'
 
 /** The relay for one streaming call: bytes pass unchanged where the dialect is our own. */
 export function relayFor<K extends DirectKind>(
-  { adapter, call }: { adapter: DirectAdapter<K>; call: Call<K> },
+  { adapter, call, requests }: { adapter: DirectAdapter<K>; call: Call<K>; requests: readonly unknown[] },
   shape: Shape,
   asked: Asked,
 ): Relay {
@@ -16,41 +16,49 @@ export function relayFor<K extends DirectKind>(
   const decoder = adapter.stream!(call) as StreamDecoder<unknown> as StreamDecoder<Piece>
   return adapter.native
     ? new PassingRelay(provider, decoder, shape, asked)
-    : new TranslatingRelay(provider, decoder, shape, asked)
+    : new TranslatingRelay(provider, decoder, shape, asked, requests.length)
 }
 
-/** For providers with a dialect of their own: events are decoded to pieces and written anew. */
+/**
+ * For providers with a dialect of their own, and calls of several requests: events are decoded to pieces and written anew, as they
+ * come.
+ */
 export class TranslatingRelay extends Relay {
   readonly encoding = 'utf8'
   readonly #decoder: StreamDecoder<Piece>
-  readonly #parser = new SseParser()
+  readonly #parsers: SseParser[]
+  /** Requests whose answers have not ended. */
+  #open: number
   readonly #id: string
 
-  constructor(provider: string, decoder: StreamDecoder<Piece>, shape: Shape, asked: Asked) {
+  /** `parts`: how many requests the call takes. */
+  constructor(provider: string, decoder: StreamDecoder<Piece>, shape: Shape, asked: Asked, parts: number) {
     super(provider, shape, asked)
     this.#decoder = decoder
+    this.#parsers = Array.from({ length: parts }, () => new SseParser())
+    this.#open = parts
     this.#id = shape.id
   }
 
-  feed(bytes: Buffer): void {
-    for (const event of understood(() => this.#parser.push(bytes))) this.#take(event)
+  feed(bytes: Buffer, part = 0): void {
+    for (const event of understood(() => this.#parsers[part]!.push(bytes))) this.#take(event, part)
     this.over = this.#decoder.over === true
     if (this.over) this.conclude(true)
   }
 
-  close(): void {
+  close(part = 0): void {
     if (this.over) return
-    const last = this.#parser.end()
-    if (last) unlessHalf(() => this.#take(last))
-    this.conclude(this.#decoder.done)
+    const last = this.#parsers[part]!.end()
+    if (last) unlessHalf(() => this.#take(last, part))
+    if (--this.#open === 0) this.conclude(this.#decoder.done)
   }
 
   protected encode(text: string): string {
     return text
   }
 
-  #take(event: ServerSentEvent): void {
-    for (const piece of this.#decoder.push(event)) {
+  #take(event: ServerSentEvent, part: number): void {
+    for (const piece of this.#decoder.push(event, part)) {
       this.noteSource(piece)
       this.take({ ...piece, id: this.#id })
     }

@@ -158,16 +158,16 @@ class Run<K extends DirectKind> extends BaseRun {
     const maxTokens = ticket.clamped ? ticket.outputTokens : null
     const media = served.adapter.remoteMedia ? await fetchMedia(this.services, served.adapter, body) : noMedia
     const call: Call<K> = { target, body, raw, maxTokens, media }
-    const request = served.adapter.request(call)
-    this.dropped = rehearsed ?? request.dropped ?? []
+    const requests = served.adapter.requests?.(call) ?? [served.adapter.request(call)]
+    this.dropped = rehearsed ?? requests[0]!.dropped ?? []
     this.#sentMs = null
     const attempt: Attempt<K> = {
-      ...{ upstreams, route, ...served, call, request, client: this.client, departures: this.services.departures },
+      ...{ upstreams, route, ...served, call, requests, client: this.client, departures: this.services.departures },
       reasons: canReason(target.deployment),
       readOnMs: environment === 'live' ? this.services.config.readOnMs : 0,
       signal: this.#stopping.signal,
       onSent: () => {
-        this.#sentMs = this.services.clock.now()
+        this.#sentMs ??= this.services.clock.now()
       },
     }
     if (environment === 'live' && reasonsBesideLimit(target)) this.#stretch(target, ticket)
