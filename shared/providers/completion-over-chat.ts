@@ -2,7 +2,8 @@ import { GatewayError } from '../base/errors.ts'
 import { sumUsages, type Usage } from '../base/usage.ts'
 import type { ChatChunk, ChatCompletion } from '../kinds/chat.ts'
 import type { Completion, CompletionChoice, CompletionRequest } from '../kinds/completion.ts'
-import type { Call, DirectAdapter, SseEvent, StreamDecoder } from './contract.ts'
+import type { Call, DirectAdapter } from './contract.ts'
+import type { SseEvent, StreamDecoder } from './stream-decoder.ts'
 
 /** Prompts of one request: each takes a request of its own. */
 const maxPrompts = 128

@@ -4,6 +4,7 @@ import type { DirectKind, DirectKinds, InstantKind, QueuedKind, WorkKind, WorkKi
 import type { Invoice } from '../kinds/media.ts'
 import type { Avatar, CatalogPage, CatalogQuery, Voice } from './avatar-catalog.ts'
 import type { RealtimeAdapter } from './realtime-contract.ts'
+import type { StreamDecoder } from './stream-decoder.ts'
 
 /** Whom a call goes to: one model at one provider. */
 export type Target = { model: ModelRow; deployment: Deployment; provider: ProviderRow }
@@ -30,21 +31,6 @@ export type UpstreamRequest = {
   headers: Record<string, string>
   body: string | Buffer
   dropped?: readonly string[] // the caller's fields that are not in it, by path without indexes
-}
-
-/** One server-sent event: `event` is its name ('' when it has none), `data` its data lines joined by \n. */
-export type SseEvent = { event: string; data: string }
-
-/**
- * Turns a provider's events into our chunks. `push` gives the chunks of one event and throws a ProviderError when the
- * event reports an error or makes no sense. `done` tells whether the provider has said the answer is complete: a stream
- * that closes before that was cut off. Of a dialect with a last event, `over` tells that it came: nothing more is waited
- * for. `part`: which of the call's requests an event answers, where it takes several.
- */
-export type StreamDecoder<C> = {
-  push(event: SseEvent, part?: number): C[]
-  readonly done: boolean
-  readonly over?: boolean
 }
 
 /** How one protocol serves one kind. An adapter only translates: no I/O, no clock but `created`, no retries. */
