@@ -1,27 +1,24 @@
 import { GatewayError } from '../base/errors.ts'
 import { listNames } from '../base/names.ts'
-import type { ProviderPreferences } from '../kinds/chat.ts'
-
-/** Who could not be chosen for a request, and why. */
-export type Excluded = {
-  /** Left out by the request's own preferences: by name, whether they are configured. */
-  unwanted: Map<string, boolean>
-  /** Whether somebody was wanted who is not configured. */
-  unavailable: boolean
-}
-
-/** Whether a request's preferences leave a provider out. */
-export function isUnwanted({ only, ignore, order, allow_fallbacks }: ProviderPreferences, name: string): boolean {
-  if (only && !only.includes(name)) return true
-  return (allow_fallbacks === false && order !== undefined && !order.includes(name)) || ignore?.includes(name) === true
-}
+import { type Inquiry, isUnwanted } from './options.ts'
 
 /** The error of a request that nobody can serve: 400 where its own preferences leave nobody, else 503. */
-export function nobody({ unwanted, unavailable }: Excluded): GatewayError {
-  if (unavailable || unwanted.size === 0) return nobodyNow(null)
-  const configured = [...unwanted].filter(([, isConfigured]) => isConfigured)
-  const names = (configured.length > 0 ? configured : [...unwanted]).map(([name]) => name)
-  const message = `The preferences in \`provider\` leave nobody to serve this request. There are: ${listNames(names)}.`
+export function nobody({ world, policy, kind, request, considered }: Inquiry): GatewayError {
+  const { upstreams, catalog } = world
+  const { environment } = policy
+  const unwanted = new Set<string>()
+  for (const model of considered) {
+    for (const { deployment, provider } of catalog.targets(model)) {
+      if (!upstreams.adapter(kind, { model, deployment, provider }, environment)) continue
+      // Somebody who is wanted, and could be configured.
+      if (!isUnwanted(request, provider.name)) return nobodyNow(null)
+      unwanted.add(provider.name)
+    }
+  }
+  if (unwanted.size === 0) return nobodyNow(null)
+  const configured = [...unwanted].filter(name => upstreams.configured(name, environment))
+  const names = listNames(configured.length > 0 ? configured : [...unwanted])
+  const message = `The preferences in \`provider\` leave nobody to serve this request. There are: ${names}.`
   return new GatewayError('invalid_request', message, { param: 'provider' })
 }
 

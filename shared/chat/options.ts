@@ -8,7 +8,6 @@ import type { Target } from '../providers/contract.ts'
 import type { Figures } from '../providers/health.ts'
 import type { Upstreams } from '../providers/upstreams.ts'
 import type { Candidate } from '../wallet/routing-record.ts'
-import { type Excluded, isUnwanted } from './nobody.ts'
 import { estimateNano, expectedOutputTokens } from './pricing.ts'
 import { type Rated, rate, scoreOf, secondsOf } from './score.ts'
 
@@ -37,7 +36,8 @@ export type Inquiry = {
   request: RoutingRequest
   features: Features
   candidates: Candidate[] | null
-  excluded: Excluded
+  /** The models whose providers were looked at. */
+  considered: ModelRow[]
   /** The request without the length of its texts, once somebody asked what a dialect can express of it. */
   outline?: RoutingRequest
 }
@@ -70,6 +70,7 @@ export function optionsOf(inquiry: Inquiry, model: ModelRow, sort: Sort, difficu
   const { world, mode, request, features } = inquiry
   const order = request.provider?.order
   const options: Option[] = []
+  inquiry.considered.push(model)
   for (const { deployment, provider } of world.catalog.targets(model)) {
     const target = { model, deployment, provider }
     const figures = world.figures(target)
@@ -88,10 +89,7 @@ export function optionsOf(inquiry: Inquiry, model: ModelRow, sort: Sort, difficu
       excluded: excluded ?? (figures.restMs > 0 ? restNote(figures) : null),
     }
     if (candidate) inquiry.candidates!.push(candidate)
-    if (excluded) {
-      noteExcluded(inquiry, target)
-      continue
-    }
+    if (excluded) continue
     const place = order?.indexOf(provider.name) ?? -1
     const preference = place < 0 ? unlisted : place
     const seconds = secondsOf(figures, expectedOutputTokens(features))
@@ -100,12 +98,11 @@ export function optionsOf(inquiry: Inquiry, model: ModelRow, sort: Sort, difficu
   return options.length > 1 ? options.sort(asPreferred(sort)) : options
 }
 
-/** Notes that a provider was left out, unless it does not serve the route at all. */
-function noteExcluded({ world, policy, kind, request, excluded }: Inquiry, target: Target): void {
-  const { name } = target.provider
-  if (!world.upstreams.adapter(kind, target, policy.environment)) return
-  if (!isUnwanted(request.provider ?? {}, name)) excluded.unavailable = true
-  else excluded.unwanted.set(name, world.upstreams.configured(name, policy.environment))
+/** Whether a request's preferences leave a provider out. */
+export function isUnwanted({ provider = {} }: RoutingRequest, name: string): boolean {
+  const { only, ignore, order, allow_fallbacks } = provider
+  if (only && !only.includes(name)) return true
+  return (allow_fallbacks === false && order !== undefined && !order.includes(name)) || ignore?.includes(name) === true
 }
 
 /** Why a model's provider cannot serve a request, null when it can. */
@@ -114,7 +111,7 @@ function exclusionOf({ world, policy, kind, request }: Inquiry, target: Target, 
   // A test key is served whatever is configured, but a server nobody set up looks free and would always win.
   const environment = ours && auth === 'none' ? 'live' : policy.environment
   if (!world.upstreams.configured(name, environment)) return 'provider is not configured'
-  if (isUnwanted(request.provider ?? {}, name)) return 'excluded by the request’s provider preferences'
+  if (isUnwanted(request, name)) return 'excluded by the request’s provider preferences'
   if (!world.upstreams.adapter(kind, target, policy.environment)) return 'provider’s protocol does not serve this route'
   return null
 }

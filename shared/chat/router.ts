@@ -62,7 +62,7 @@ export function route(world: RoutingWorld, asking: Asking, mostListed = 0): Deci
     request,
     features,
     candidates: mostListed > 0 ? candidates : null,
-    excluded: { unwanted: new Map(), unavailable: false },
+    considered: [],
   }
   const options: Option[] = []
   const wishes = new Map<ModelRow, Wish>()
@@ -78,7 +78,7 @@ export function route(world: RoutingWorld, asking: Asking, mostListed = 0): Deci
       if (slug === request.model || !(error instanceof GatewayError)) throw error
     }
   }
-  if (options.length === 0) throw nobody(inquiry.excluded)
+  if (options.length === 0) throw nobody(inquiry)
   const chosen = rested(inquiry, options).slice(0, mostTargets)
   const targets = chosen.map(({ target }) => target)
   if (mostListed === 0) return { mode, reason: '', targets, candidates }

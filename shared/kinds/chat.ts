@@ -80,7 +80,6 @@ const providerPreferences = z.strictObject({
   ignore: z.array(z.string()).max(50).optional(),
   allow_fallbacks: z.boolean().optional(),
 })
-export type ProviderPreferences = z.infer<typeof providerPreferences>
 
 /** The extra fields of CONTRACT §4, on every chat-shaped route. */
 const routing = {

@@ -41,15 +41,17 @@ export function functionsOverTools(chat: DirectAdapter<'chat'>): DirectAdapter<'
 
 function withTools(call: Call<'chat'>): Call<'chat'> {
   const { functions, function_call: choice, ...body } = call.body
-  if (functions && body.tools)
+  const isOffered = functions !== undefined && functions.length > 0
+  if (isOffered && body.tools)
     throw new GatewayError('invalid_request', 'Send `tools` or `functions`, not both.', { param: 'functions' })
   // A function call is one; not every model takes the field.
-  const single = functions && call.target.model.supported_parameters.includes('parallel_tool_calls')
+  const single = isOffered && call.target.model.supported_parameters.includes('parallel_tool_calls')
   const rewritten: ChatRequest = {
     ...body,
     messages: messagesWithTools(body.messages),
-    ...(functions && { tools: functions.map(one => ({ type: 'function' as const, function: one })) }),
-    ...(choice && { tool_choice: typeof choice === 'string' ? choice : { type: 'function', function: choice } }),
+    ...(isOffered && { tools: functions.map(one => ({ type: 'function' as const, function: one })) }),
+    ...(isOffered &&
+      choice && { tool_choice: typeof choice === 'string' ? choice : { type: 'function', function: choice } }),
     ...(single && { parallel_tool_calls: false }),
   }
   return { ...call, body: rewritten, raw: null }
