@@ -16,7 +16,7 @@ import { edge } from './middleware/edge.ts'
 import { asForm, dropUploads, isForm, takeForm } from './middleware/form.ts'
 import { idempotencyKeyOf, once, type Repeatable } from './middleware/idempotency.ts'
 import type { Kept } from './middleware/kept-answer.ts'
-import { admitFree, provisioningKey, standardKey } from './middleware/key.ts'
+import { admitFree, bearer, keyHeader, provisioningKey, standardKey } from './middleware/key.ts'
 import { enterSession, type SessionAccess } from './middleware/session.ts'
 import { refusedRoute } from './refused-route.ts'
 import { endpoints } from './routes/index.ts'
@@ -38,6 +38,7 @@ export function createApp(services: Services): Koa<State> {
     router[endpoint.method](pattern, ctx => serve(endpoint, ctx as unknown as Context))
   }
   app.use(edge(services, openAuth(services)))
+  app.use(answerProbe)
   // Paths without parameters need no matching, and the busiest ones are among them.
   app.use((ctx, next) => {
     const endpoint = fixed.get(`${ctx.method} ${ctx.path}`)
@@ -49,11 +50,22 @@ export function createApp(services: Services): Koa<State> {
   return app
 }
 
+/** What clients and people ask of the bare address: whether a gateway is there, and where its pages are. */
+const answerProbe: Koa.Middleware<State> = (ctx, next) => {
+  const { method, path } = ctx
+  if (method === 'HEAD' && (path === '/' || path === '/api/hello')) {
+    ctx.status = 200
+    return
+  }
+  if (method === 'GET' && path === '/') return ctx.redirect('/dashboard')
+  return next()
+}
+
 /** One request through an endpoint: who, what, and then the handler. */
 async function serve(endpoint: Endpoint, ctx: Context): Promise<void> {
   const { state } = ctx
   const { headers } = ctx.req
-  await enter(endpoint, ctx, headers.authorization)
+  await enter(endpoint, ctx)
   const organisationId = state.known?.policy.organisationId ?? state.organisationId
   if (organisationId) {
     const held = state.services.budgets.answers.open(organisationId)
@@ -114,8 +126,14 @@ async function countFree(ctx: Context): Promise<void> {
   ctx.set(await admitFree(ctx.state.services, ctx.state.known))
 }
 
-async function enter(endpoint: Endpoint, ctx: Context, authorization: string | undefined): Promise<void> {
+/** The header that the key of a request is read from. */
+function authorizationOf({ access }: Endpoint, { req }: Context): string | undefined {
+  return isServing(access) ? keyHeader(req.headers) : req.headers.authorization
+}
+
+async function enter(endpoint: Endpoint, ctx: Context): Promise<void> {
   const { state } = ctx
+  const authorization = authorizationOf(endpoint, ctx)
   if (endpoint.access === 'public') return
   if (endpoint.access === 'provisioning') {
     const { organisationId, actor } = await provisioningKey(state.services, authorization)
@@ -179,7 +197,7 @@ async function handleOnce(endpoint: Endpoint, ctx: Context, key: string): Promis
     caller: provisioning ? 'provisioning' : known.policy.environment,
     content: [Buffer.from(`${ctx.method} ${ctx.path}\n`), ctx.state.raw ?? Buffer.alloc(0)],
     // What provisioning routes make is secrets.
-    sealWith: provisioning || endpoint.secret ? ctx.req.headers.authorization!.trim().split(' ').at(-1)! : null,
+    sealWith: provisioning || endpoint.secret ? bearer(authorizationOf(endpoint, ctx)) : null,
   }
   const { answer, replayed } = await once(services, request, (lease, hold) => {
     client.hold = hold

@@ -80,6 +80,12 @@ export function openApiDocument(endpoints: readonly Endpoint[]): Json {
       schemas,
       securitySchemes: {
         key: { type: 'http', scheme: 'bearer', description: 'A standard key, `svc_sk_live_…` or `svc_sk_test_…`.' },
+        apiKey: {
+          type: 'apiKey',
+          in: 'header',
+          name: 'x-api-key',
+          description: 'The same standard key. Where both headers are sent, the one that has the form of a key counts.',
+        },
         provisioning: { type: 'http', scheme: 'bearer', description: 'A provisioning key, `svc_pk_…`.' },
       },
     },
@@ -94,7 +100,7 @@ function operation(endpoint: Endpoint, schemas: Json): Json {
     summary,
     ...(description && { description }),
     operationId: `${method} ${endpoint.path}`.replace(/[^a-z0-9]+/gi, '_').replace(/_$/, ''),
-    security: access === 'public' ? [] : [{ [access === 'provisioning' ? 'provisioning' : 'key']: [] }],
+    security: securityOf(access),
     parameters: parameters(endpoint, schemas),
     ...((body || form) && {
       requestBody: {
@@ -107,6 +113,11 @@ function operation(endpoint: Endpoint, schemas: Json): Json {
     }),
     responses: { ...answers(endpoint, schemas), ...failures(endpoint, schemas) },
   }
+}
+
+function securityOf(access: Endpoint['access']): Json[] {
+  if (access === 'public') return []
+  return access === 'provisioning' ? [{ provisioning: [] }] : [{ key: [] }, { apiKey: [] }]
 }
 
 /** The fields of the JSON body that a form stands for, under the form's own names, with its files. */

@@ -13,7 +13,7 @@ import { Sessions } from '../shared/realtime/sessions.ts'
 import { sessionAsked } from '../shared/realtime/settings.ts'
 import type { Services } from '../shared/services.ts'
 import { corsHeaders, publicError, requestIdOf } from './middleware/edge.ts'
-import { sessionKey } from './middleware/key.ts'
+import { keyHeader, sessionKey } from './middleware/key.ts'
 
 export const realtimePath = '/v1/realtime'
 const subprotocol = 'realtime'
@@ -123,7 +123,9 @@ export class RealtimeDoor {
     wide: Record<string, unknown>,
   ): Promise<Session> {
     const { headers } = request
-    if (path !== realtimePath) throw new GatewayError('not_found', `There is no WebSocket at ${path}.`)
+    // Clients that try a WebSocket first fall back to plain HTTP at once on 426, and only on that status.
+    if (path !== realtimePath)
+      throw new GatewayError('upgrade_required', `There is no WebSocket at ${path}: send a plain HTTP request.`)
     const { origins } = this.#services.config.realtime
     if (origins && headers.origin !== undefined && !origins.includes(headers.origin))
       throw new GatewayError('origin_not_allowed', `Pages of ${headers.origin} may not open sessions here.`)
@@ -168,13 +170,14 @@ function isHandshake({ method, headers }: IncomingMessage): boolean {
 
 /** The header of the key: its own, or one made of what a page sends as a subprotocol. */
 function authorizationOf({ headers }: IncomingMessage, query: Record<string, string>): string | undefined {
-  if (headers.authorization !== undefined) return headers.authorization
+  const sent = keyHeader(headers)
+  if (sent !== undefined) return sent
   const offered = (headers['sec-websocket-protocol'] ?? '').split(',').map(protocol => protocol.trim())
   const key = offered.find(protocol => protocol.startsWith(keyPrefix))
   if (key !== undefined) return `Bearer ${key.slice(keyPrefix.length)}`
   if (Object.values(query).some(value => /^(svc_[sp]k|svc_play|ek)_/.test(value))) {
     const message =
-      'A key in the address is refused: addresses end up in logs. Send it as `Authorization: Bearer <key>`, or from a page as the subprotocol `openai-insecure-api-key.<key>`.'
+      'A key in the address is refused: addresses end up in logs. Send it as `Authorization: Bearer <key>` or `x-api-key: <key>`, or from a page as the subprotocol `openai-insecure-api-key.<key>`.'
     throw new GatewayError('missing_api_key', message)
   }
   return undefined

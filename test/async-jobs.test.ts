@@ -49,7 +49,7 @@ test.serial(
     const done = await ended(account.live, job.id)
     delayedJob.parse(done)
     t.like(done, { status: 'completed', error: null })
-    t.like(done.result, { object: 'chat.completion', model: 'upstream-coin', provider: 'openai' })
+    t.like(done.result, { object: 'chat.completion', model: 'coin', provider: 'openai' })
     const cost = expectedNano(done.result.usage) / 1e9
     t.is(done.cost_usd, cost)
     t.is(done.result.usage.cost, cost)

@@ -27,6 +27,7 @@ const table: [number, string, string[]][] = [
   [409, 'conflict_error', ['idempotency_key_reused', 'idempotency_in_progress', 'not_cancellable', 'not_deletable']],
   [413, 'invalid_request_error', ['request_too_large', 'file_too_large']],
   [415, 'invalid_request_error', ['unsupported_media_type']],
+  [426, 'invalid_request_error', ['upgrade_required']],
   [429, 'rate_limit_error', ['rate_limit_exceeded']],
   [500, 'internal_error', ['internal_error']],
   [502, 'upstream_error', ['upstream_error', 'upstream_invalid_response']],

@@ -75,6 +75,31 @@ test('shipped: an enabled row has providers and a price with date and source; a 
   }
 })
 
+test('a model is found by its id and its aliases, with its vendor or without, in any case', t => {
+  const names: Record<string, string[]> = {
+    'gpt-4o': ['gpt-4o', 'openai/gpt-4o', 'gpt-4o-2024-08-06', 'OpenAI/gpt-4o-2024-11-20'],
+    'claude-sonnet-4-5': ['claude-sonnet-4-5-20250929', 'anthropic/claude-sonnet-4.5', 'claude-sonnet-4.5'],
+    'grok-4.5': ['x-ai/grok-4.5', 'xai/grok-4.5'],
+  }
+  for (const [id, slugs] of Object.entries(names)) for (const slug of slugs) t.is(catalog.find(slug)?.id, id, slug)
+  // It has another price than the family.
+  t.is(catalog.find('gpt-4o-2024-05-13'), undefined)
+})
+
+test('an alias that names something else is a fault; a shipped one yields to the operator’s own rows', t => {
+  const providers = [ownProvider]
+  const withAliases = (...aliases: string[]) => faultsOf({ providers, models: [{ ...ownRow, aliases }] })
+  t.deepEqual(withAliases('house-1', 'house/house-2', 'gpt-4o-2024-08-06'), [])
+  t.regex(withAliases('GPT-4o').join(), /models\[house-model\]: aliases: "GPT-4o" already names gpt-4o/)
+  t.regex(withAliases('openai/gpt-4o').join(), /already names gpt-4o/)
+  t.regex(withAliases('auto').join(), /already names the router/)
+  t.regex(withAliases('house-1', 'house-1').join(), /already names house-model/)
+  t.is(withAliases('two words').length, 1)
+  const own = loadCatalog(operatorFile({ providers, models: [{ ...ownRow, id: 'gpt-4o-2024-08-06' }] }))
+  t.is(own.find('gpt-4o-2024-08-06')?.owned_by, 'house')
+  t.false(own.models.get('gpt-4o')!.aliases.includes('gpt-4o-2024-08-06'))
+})
+
 test('shipped: nothing that costs us money is free', t => {
   for (const row of rows) {
     for (const { provider, price } of row.providers) {

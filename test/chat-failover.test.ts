@@ -121,9 +121,12 @@ test.serial('200 from the providers the request prefers: order, only, ignore', a
   t.is(await providerOf({ only: ['openrouter'] }), 'openrouter')
   t.is(await providerOf({ ignore: ['anthropic'] }), 'openrouter')
   const nobody = await ask(live, saying('claude-haiku-4-5', 'Hello', { provider: { only: ['xai'] } }))
-  t.is(nobody.status, 503)
-  t.is(JSON.parse(nobody.text).error.code, 'no_provider_available')
-  t.truthy(nobody.headers.get('retry-after'))
+  t.is(nobody.status, 400)
+  const { error } = JSON.parse(nobody.text)
+  t.like(error, { code: 'invalid_request', param: 'provider' })
+  t.regex(error.message, /There are: `anthropic`, `openrouter`\.$/)
+  t.is(nobody.headers.get('retry-after'), null)
+  t.is(nobody.headers.get('x-should-retry'), null)
 })
 
 test.serial('502 without a second provider when fallbacks are not allowed', async t => {

@@ -1,5 +1,5 @@
 import test from 'ava'
-import type { Emulator } from './emulators/emulator.ts'
+import type { Emulator, Reply } from './emulators/emulator.ts'
 import { startOpenAiEmulator, tokensIn } from './emulators/openai.ts'
 import { chargedNano, dataOf, expectedNano, generationOf, startWorld, type World } from './support/chat.ts'
 
@@ -79,6 +79,100 @@ for (const model of overChat) {
   })
 }
 
+// More than are sent at the same time.
+const prompts = [...'abcdefghij'].map(letter => `Prompt ${letter}`)
+
+for (const model of overChat) {
+  test.serial(`200 from the chat model ${model}: several prompts, numbered through, billed together`, async t => {
+    const account = await world.gateway.account()
+    const sdk = world.sdk(account.live)
+    const n = model === 'gpt-4.1' ? 2 : 1
+    const whole = await sdk.completions.create({ model, prompt: prompts, max_tokens: 100, ...(n > 1 && { n }) })
+    const expected = prompts.flatMap(prompt => Array<string>(n).fill(`Echo: ${prompt}`))
+    t.deepEqual(
+      whole.choices.map(({ index, text, finish_reason }) => [index, text, finish_reason]),
+      expected.map((text, index) => [index, text, 'stop']),
+    )
+    const { usage } = whole
+    t.is(
+      usage!.prompt_tokens,
+      prompts.reduce((sum, prompt) => sum + tokensIn(prompt), 0),
+    )
+    t.is(
+      usage!.completion_tokens,
+      expected.reduce((sum, text) => sum + tokensIn(text), 0),
+    )
+    t.is(usage!.total_tokens, usage!.prompt_tokens + usage!.completion_tokens)
+    const nano = expectedNano(model, usage!)
+    t.is((usage as unknown as { cost: number }).cost, nano / 1e9)
+    t.false('parts' in usage!)
+    const stream = await sdk.completions.create({
+      ...{ model, prompt: prompts, max_tokens: 100, ...(n > 1 && { n }), echo: true },
+      stream: true,
+      stream_options: { include_usage: true },
+    })
+    const texts = expected.map(() => '')
+    const finishes = expected.map(() => 0)
+    let last: { usage?: unknown } = {}
+    for await (const piece of stream) {
+      last = piece
+      for (const { index, text, finish_reason } of piece.choices) {
+        texts[index] += text
+        if (finish_reason) finishes[index]!++
+      }
+    }
+    t.deepEqual(
+      texts,
+      expected.map((text, index) => prompts[Math.floor(index / n)]! + text),
+    )
+    t.deepEqual(
+      finishes,
+      expected.map(() => 1),
+    )
+    t.like(last, { usage: { prompt_tokens: usage!.prompt_tokens, completion_tokens: usage!.completion_tokens } })
+    t.is(await chargedNano(world, account), 2 * nano)
+  })
+}
+
+test.serial('one prompt that fails among several fails the request, and nothing is charged', async t => {
+  const account = await world.gateway.account()
+  const refuse: Reply = (_request, response) => {
+    response.writeHead(400, { 'content-type': 'application/json' })
+    response.end(JSON.stringify({ error: { message: 'Not this one.', type: 'invalid_request_error' } }))
+  }
+  for (const stream of [false, true]) {
+    world.openai.next(refuse)
+    const body = { model: 'gpt-4.1', prompt: prompts, stream }
+    const response = await world.gateway.fetch('/v1/completions', { key: account.live, body })
+    t.is(response.status, 400)
+    t.like(await response.json(), { error: { code: 'invalid_request', message: 'Not this one.' } })
+  }
+  t.is(await chargedNano(world, account), 0)
+})
+
+test.serial(
+  'several prompts, of which one breaks off: what came is charged, and an error event ends the stream',
+  async t => {
+    const account = await world.gateway.account()
+    let broken = false
+    const cut: Reply = (_request, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      const head = { id: 'c', object: 'chat.completion.chunk', created: 1, model: 'up' }
+      const choices = [{ index: 0, delta: { content: 'begun' }, finish_reason: null }]
+      response.end(`data: ${JSON.stringify({ ...head, choices })}\n\n`)
+      broken = true
+    }
+    world.openai.next(cut)
+    const body = { model: 'gpt-4.1', prompt: ['a', 'b'], stream: true }
+    const response = await world.gateway.fetch('/v1/completions', { key: account.live, body })
+    const pieces = dataOf(await response.text())
+    t.true(broken)
+    t.like(pieces.at(-1), { object: 'text_completion', error: { code: 'upstream_error' } })
+    t.false(pieces.includes('[DONE]'))
+    t.true((await chargedNano(world, account)) > 0)
+  },
+)
+
 test.serial('200 with at most 16 tokens when nobody says how many, as OpenAI has it', async t => {
   const { live } = await world.gateway.account()
   const prompt = 'long '.repeat(100)
@@ -121,7 +215,8 @@ const wrong: [what: object, status: number, code: string, param: string | null][
   [{ stream: 'yes' }, 400, 'invalid_request', 'stream'],
   [{ mode: 'best' }, 400, 'invalid_request', 'mode'],
   [{ provider: { nope: 1 } }, 400, 'unknown_field', 'provider.nope'],
-  [{ prompt: ['a', 'b'] }, 400, 'unsupported_capability', 'prompt'],
+  [{ prompt: Array(129).fill('a') }, 400, 'unsupported_capability', 'prompt'],
+  [{ prompt: [[1, 2, 3], [4]] }, 400, 'unsupported_capability', 'prompt'],
   [{ prompt: [1, 2, 3] }, 400, 'unsupported_capability', 'prompt'],
   [{ logprobs: 1 }, 400, 'unsupported_capability', 'logprobs'],
   [{ best_of: 2 }, 400, 'unsupported_capability', 'best_of'],

@@ -99,7 +99,7 @@ test.serial('405 with Allow for another method, 404 for another path', async t =
     t.is(sorted(response.headers.get('allow') ?? ''), sorted(allow))
   }
   for (const path of [
-    '/',
+    '/api/hello',
     '/v1',
     '/v1/chat',
     '/v1/chat/completions/x',
@@ -122,6 +122,60 @@ test.serial('HEAD answers as GET does, without a body', async t => {
     t.true(Number(headers['content-length']) > 0, path)
   }
   t.is((await gateway.fetch('/v1/models', { method: 'HEAD' })).status, 401)
+})
+
+test.serial('HEAD / and HEAD /api/hello answer without a key, GET / leads to the dashboard', async t => {
+  for (const path of ['/', '/api/hello']) {
+    const { status, body } = await rawCall(gateway.url, { method: 'HEAD', path })
+    t.is(status, 200, path)
+    t.is(body, '')
+  }
+  const { status, headers } = await rawCall(gateway.url, { method: 'GET', path: '/' })
+  t.is(status, 302)
+  t.is(headers.location, '/dashboard')
+})
+
+test.serial('x-api-key is taken on /v1 as Authorization is', async t => {
+  const { live, test } = account
+  const unknown = `svc_sk_live_${'a'.repeat(40)}`
+  const told = async (path: string, headers: Record<string, string>, body?: unknown) =>
+    (await gateway.fetch(path, { headers, body })).headers.get('x-sandbox')
+  t.is(await told(chat, { 'x-api-key': test }, hello), 'true')
+  // The one that has the form of our keys wins; Authorization where both have, whether that key exists or not.
+  t.is(await told(chat, { authorization: 'Bearer sk-ant-other', 'x-api-key': test }, hello), 'true')
+  t.is(await told(chat, { authorization: 'Basic b3RoZXI6', 'x-api-key': test }, hello), 'true')
+  t.is(await told(chat, { authorization: `Bearer ${test}`, 'x-api-key': 'sk-other' }, hello), 'true')
+  t.is(await told(chat, { authorization: `Bearer ${test}`, 'x-api-key': live }, hello), 'true')
+  t.is(await told(chat, { authorization: `Bearer ${live}`, 'x-api-key': test }, hello), null)
+  const refused: Record<string, string>[] = [
+    { 'x-api-key': 'sk-other' },
+    { authorization: `Bearer ${unknown}`, 'x-api-key': live },
+  ]
+  for (const headers of refused)
+    await answersError(t, await gateway.fetch('/v1/models', { headers }), 'invalid_api_key', null)
+  const form = new FormData()
+  form.set('file', new Blob(['RIFFsizeWAVEfmt ']), 'sound.wav')
+  const upload = await fetch(`${gateway.url}/v1/uploads`, {
+    method: 'POST',
+    headers: { 'x-api-key': test },
+    body: form,
+  })
+  t.is(upload.status, 201)
+  // What is kept of an answer that holds a secret is sealed with the key, wherever that was sent.
+  const secret = () =>
+    gateway.fetch('/v1/realtime/client_secrets', {
+      headers: { 'x-api-key': test, 'idempotency-key': 'sealed' },
+      body: { session: { type: 'realtime', model: 'gpt-realtime-2.1' } },
+    })
+  const [first, again] = [await secret(), await secret()]
+  t.is(first.status, 200)
+  t.is(again.headers.get('idempotent-replayed'), 'true')
+  t.deepEqual(await again.json(), await first.json())
+  await answersError(
+    t,
+    await gateway.fetch('/api/v1/keys', { headers: { 'x-api-key': provisioning } }),
+    'missing_api_key',
+  )
 })
 
 test.serial('401 with WWW-Authenticate, 403 for the wrong kind of key or scope', async t => {

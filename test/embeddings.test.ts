@@ -124,3 +124,13 @@ test.serial('403 insufficient_scope for a key of another scope', async t => {
   const chatOnly = await world.gateway.key(organisationId, 'live', { scopes: 'chat' })
   t.is((await embed(chatOnly, { input: 'x' })).status, 403)
 })
+
+test.serial('200 for many inputs that are together longer than the model takes of one', async t => {
+  const account = await world.gateway.account()
+  const input = Array.from({ length: 120 }, (_, i) => `${i} ${'word '.repeat(80)}`)
+  const body = { model: 'text-embedding-3-small', input }
+  const { data, usage } = await world.sdk(account.live).embeddings.create(body)
+  t.is(data.length, input.length)
+  t.true(usage.prompt_tokens > 8_191)
+  t.is(await chargedNano(world, account), Math.round((usage as unknown as { cost: number }).cost * 1e9))
+})

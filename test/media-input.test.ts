@@ -319,3 +319,21 @@ test('503 no_provider_available for a live key where nobody is configured', asyn
     'no_provider_available',
   )
 })
+
+test('400 with `model` where the allowlist has no model of the route', async t => {
+  const narrow = { model_allowlist: ['gpt-5.6-luna'] }
+  const keys = [
+    await gateway.key(account.organisationId, 'test', narrow),
+    await gateway.key(account.organisationId, 'live', narrow),
+  ]
+  for (const key of keys) {
+    for (const [path, body] of [
+      ['/v1/videos', { prompt: 'x' }],
+      ['/v1/images', { prompt: 'x' }],
+      ['/v1/audio/sfx', { prompt: 'x' }],
+    ] as const) {
+      const { message } = await answersError(t, await gateway.fetch(path, { key, body }), 'invalid_request', 'model')
+      t.regex(message, /`gpt-5.6-luna`/)
+    }
+  }
+})

@@ -1,4 +1,5 @@
 import test from 'ava'
+import OpenAI from 'openai'
 import { z } from 'zod'
 import { modelRow } from '../api/answers.ts'
 import { picoPerUnit, usdPerUnit, withMargin } from '../shared/base/money.ts'
@@ -91,6 +92,52 @@ test.serial('200 with the models of the allowlist only, auto while one of them c
   t.deepEqual(ids(await listFor('live', { model_allowlist: ['claude-opus-5'] })), [])
   t.deepEqual(ids(await listFor('test', { model_allowlist: ['nope'] })), [])
   t.deepEqual(ids(await listFor('test', { model_allowlist: ['OpenAI/GPT-4o'] })), ['auto', 'gpt-4o'])
+})
+
+test.serial('200 whatever else the query of a list has', async t => {
+  const rows = await list(account.test)
+  t.deepEqual(await list(account.test, '?client_version=0.169.0&limit=1000&beta=true'), rows)
+  for (const path of ['/v1/videos/models', '/v1/images/models', '/v1/lipsync/models', '/v1/meshes/models']) {
+    const plain = await gateway.fetch(path, { key: account.test })
+    const asked = await gateway.fetch(`${path}?client_version=1&limit=1000`, { key: account.test })
+    t.is(asked.status, 200, path)
+    t.deepEqual(await asked.json(), await plain.json(), path)
+  }
+})
+
+test.serial('200 with one row, by every name that its model has', async t => {
+  const sdk = new OpenAI({ apiKey: account.test, baseURL: `${gateway.url}/v1`, maxRetries: 0 })
+  const rows = await list(account.test)
+  const row = (id: string) => rows.find(one => one.id === id)
+  for (const name of ['gpt-4o', 'GPT-4o', 'openai/gpt-4o', 'gpt-4o-2024-08-06', 'openai/gpt-4o-2024-11-20']) {
+    t.deepEqual(await sdk.models.retrieve(name), row('gpt-4o') as unknown as OpenAI.Model, name)
+    // Not every client escapes the slash.
+    const plain = await gateway.fetch(`/v1/models/${name}`, { key: account.test })
+    t.deepEqual(await plain.json(), row('gpt-4o'), name)
+  }
+  t.is((await sdk.models.retrieve('anthropic/claude-sonnet-4.5')).id, 'claude-sonnet-4-5')
+  t.is((await sdk.models.retrieve('claude-sonnet-4-5-20250929')).id, 'claude-sonnet-4-5')
+  t.deepEqual(await sdk.models.retrieve('auto'), row('auto') as unknown as OpenAI.Model)
+  t.like(row('gpt-4o'), { display_name: 'GPT-4o', name: 'GPT-4o', context_window: 128_000, context_length: 128_000 })
+  t.true(row('gpt-4o')!.aliases.includes('gpt-4o-2024-08-06'))
+  for await (const model of sdk.models.list()) t.truthy(row(model.id))
+})
+
+test.serial('404 for a model that there is not, or not for this key', async t => {
+  const narrow = await gateway.key(account.organisationId, 'test', { model_allowlist: ['gpt-4o-2024-08-06'] })
+  const refused: [string, string][] = [
+    [account.test, 'nope'],
+    [account.test, 'openai/nope'],
+    [account.test, 'gpt-6-astra'],
+    [account.live, 'claude-opus-5'],
+    [narrow, 'gpt-5'],
+  ]
+  for (const [key, id] of refused)
+    await answersError(t, await gateway.fetch(`/v1/models/${id}`, { key }), 'model_not_found', 'model', id)
+  await answersError(t, await gateway.fetch('/v1/models/gpt-4o'), 'missing_api_key')
+  const allowed = await gateway.fetch('/v1/models/openai/gpt-4o', { key: narrow })
+  t.is(allowed.status, 200)
+  t.deepEqual(ids(await list(narrow)).sort(), ['auto', 'gpt-4o'])
 })
 
 test.serial('200 for every scope, as the list belongs to no route', async t => {

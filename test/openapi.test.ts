@@ -225,6 +225,13 @@ const calls: Record<string, Documented> = {
     success: () => [{ key: account.test }, { key: account.live }, { key: account.test, path: '/v1/models?type=mesh' }],
     errors: () => [{}, { key: provisioning }, { key: account.test, path: '/v1/models?type=x' }],
   },
+  'GET /v1/models/{model}': {
+    success: () => ['gpt-4o', 'auto', 'openai/gpt-4o'].map(id => ({ key: account.test, path: `/v1/models/${id}` })),
+    errors: () => [
+      { path: '/v1/models/x' },
+      ...[provisioning, account.test].map(key => ({ key, path: '/v1/models/x' })),
+    ],
+  },
   'GET /v1/balance': { success: () => [{ key: account.live }], errors: () => [{}, { key: provisioning }] },
   'GET /v1/generation': {
     success: async () => [{ key: account.test, path: await generationPath() }],

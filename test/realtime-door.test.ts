@@ -83,6 +83,14 @@ test.serial('401 without a key, and with one that is no key', async t => {
   await refused(t, { key: expiring.secret }, [401, 'expired_api_key'])
 })
 
+test.serial('426 for a WebSocket at any other path, with and without a key', async t => {
+  const { live: key } = await world.account()
+  for (const path of ['/v1/responses', '/v1/chat/completions', '/v1/realtime/', '/', '/dashboard']) {
+    await refused(t, { key, path }, [426, 'upgrade_required'])
+    await refused(t, { path }, [426, 'upgrade_required'])
+  }
+})
+
 test.serial('403 for a key that may not, and for a page that may not', async t => {
   const { organisationId, live } = await world.account()
   const narrow = await world.gateway.key(organisationId, 'live', { scopes: 'chat' })
@@ -101,8 +109,6 @@ test.serial('403 for a key that may not, and for a page that may not', async t =
 
 test.serial('404 for what is not there, 400 for what is no question', async t => {
   const { live: key } = world
-  await refused(t, { key, path: '/v1/chat/completions' }, [404, 'not_found'])
-  await refused(t, { key, path: '/v1/realtime/' }, [404, 'not_found'])
   await refused(t, { key, query: 'model=no-such-model' }, [404, 'model_not_found', 'model'])
   await refused(t, { key, query: 'model=gpt-5' }, [404, 'model_not_found', 'model'])
   await refused(t, { key, query: '' }, [400, 'missing_field', 'model'])
@@ -246,4 +252,15 @@ test('503 while Redis is away, and sessions again once it is back', async t => {
   const second = await joined(new RealtimeClient(gateway.url, { key }))
   for (const { socket } of [first, second]) socket.close()
   await Promise.all([first.end(), second.end()])
+})
+
+test.serial('101 with the key in x-api-key, whatever else Authorization has', async t => {
+  const { live } = await world.account()
+  const other = { authorization: 'Bearer sk-ant-other', 'x-api-key': live }
+  for (const headers of [{ 'x-api-key': live }, other, { authorization: `Bearer ${live}`, 'x-api-key': 'sk-other' }]) {
+    const client = await joined(new RealtimeClient(world.gateway.url, { headers }))
+    client.socket.close()
+    await client.end()
+  }
+  await refused(t, { headers: { 'x-api-key': 'sk-other' } }, [401, 'invalid_api_key'])
 })

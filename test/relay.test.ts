@@ -12,13 +12,13 @@ import { answers, type Dialect, models, type Payloads } from './support/streams.
 const catalog = loadCatalog()
 const shape = { id: 'chatcmpl-ours', object: 'chat.completion.chunk', created: 1, model: 'ours' }
 
-function relayOf(slug: string, choices = 1, served?: DirectAdapter<'chat'>, like = shape): Relay {
+function relayOf(slug: string, choices = 1, served?: DirectAdapter<'chat'>, like = shape, includeUsage = false): Relay {
   const model = catalog.find(slug)!
   const [target] = catalog.targets(model)
   const body = { model: slug, messages: [{ role: 'user' as const, content: 'x' }], stream: true, n: choices }
   const call: Call<'chat'> = { target: { model, ...target! }, body, raw: null, maxTokens: null, media: new Map() }
   const adapter = served ?? protocols[target!.provider.protocol]!.direct.chat!
-  return relayFor({ adapter, call }, like, choices)
+  return relayFor({ adapter, call, requests: [null] }, like, { choices, includeUsage })
 }
 
 /** What a client gets when the bytes come in these pieces. */
@@ -31,7 +31,7 @@ function relayed(relay: Relay, pieces: Buffer[]) {
   relay.close()
   out += relay.flush()
   const usage = relay.usage ?? { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
-  out += relay.ending({ usage: { ...usage, cost: 0 }, provider: 'p', includeUsage: false })
+  out += relay.ending({ usage: { ...usage, cost: 0 }, provider: 'p' })
   const text = Buffer.from(out, relay.encoding).toString()
   const data = parseEvents(text).map(event => event.data)
   const chunks = data.filter(one => one !== '[DONE]').map(one => JSON.parse(one))
@@ -62,7 +62,10 @@ function cutAt(bytes: Buffer, places: number[]): Buffer[] {
 }
 
 const anyText = fc.string({ unit: 'binary', maxLength: 12 }).filter(text => text.isWellFormed())
-const someText = fc.oneof(anyText, fc.constantFrom('é', '🚀', '"error":', '[DONE]', '"finish_reason":"stop"', '\r\n\n'))
+const someText = fc.oneof(
+  anyText,
+  fc.constantFrom('é', '🚀', '"error":', '"model":"up"', ',"usage":null', '[DONE]', '"finish_reason":"stop"', '\r\n\n'),
+)
 const splits = fc.array(fc.nat(), { maxLength: 40 })
 
 /** How a stream is written and cut. */
@@ -87,7 +90,10 @@ const passing = fc.record({
 })
 type Passing = typeof passing extends fc.Arbitrary<infer T> ? T : never
 
-const base = { id: 'chatcmpl-up', object: 'chat.completion.chunk', created: 9, model: 'up', vendor: { x: 1 } }
+const base = {
+  ...{ id: 'chatcmpl-up', object: 'chat.completion.chunk', created: 9, model: 'up', vendor: { x: 1 } },
+  system_fingerprint: 'fp_up',
+}
 
 function passingPayloads({ texts, choices, done, repeats, notes, usage }: Passing): Payloads {
   const counts = { prompt_tokens: 3, completion_tokens: 5, total_tokens: 8 }
@@ -127,23 +133,70 @@ test('any split of a stream in our dialect gives the same text, finish and usage
   )
 })
 
-test('any split of a stream in our dialect passes every byte between the first piece and the last', t => {
+test('any split of a stream in our dialect passes every byte between the first piece and the last, but for the name of the model', t => {
   const pieces = fc.array(someText, { minLength: 2, maxLength: 8 })
   fc.assert(
     fc.property(pieces, writing, (texts, how) => {
       const piece = (delta: object) => ({ ...base, choices: [{ index: 0, delta, finish_reason: null }] })
-      const between = framed(
-        texts.map(content => piece({ content })),
-        { ...how, mark: false, unended: false },
-      )
+      const between = (model: string) =>
+        framed(
+          texts.map(content => ({ ...piece({ content }), model })),
+          { ...how, mark: false, unended: false },
+        )
       const finish = { ...base, choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }
       const whole =
         framed([piece({ role: 'assistant' })], { ...how, unended: false }) +
-        between +
+        between('up') +
         framed([finish], { ...how, mark: false })
-      t.true(relayed(relayOf('gpt-4.1'), cutAt(Buffer.from(whole), how.splits)).text.includes(between))
+      t.true(relayed(relayOf('gpt-4.1'), cutAt(Buffer.from(whole), how.splits)).text.includes(between(shape.model)))
     }),
     { numRuns: 200 },
+  )
+})
+
+/** Chunks of servers that leave out what OpenAI has, or say more than it, in any order. */
+const frames = fc.record({
+  members: fc.shuffledSubarray(['model', 'usage', 'system_fingerprint', 'created', 'vendor', 'nested'] as const),
+  model: fc.constantFrom('up', 'ours', 'a "b" é'),
+  texts: fc.array(someText, { minLength: 1, maxLength: 4 }),
+  includeUsage: fc.boolean(),
+  writing,
+})
+
+test('every chunk has our name of the model, a fingerprint or null, and `usage: null` only where usage is asked for', t => {
+  fc.assert(
+    fc.property(frames, ({ members, model, texts, includeUsage, writing }) => {
+      const values = {
+        ...{ model, usage: null, system_fingerprint: 'fp', created: 7 },
+        vendor: { usage: null },
+        nested: { model, usage: null },
+      }
+      const chunk = (content: string) => ({
+        ...Object.fromEntries(members.map(name => [name, values[name]])),
+        choices: [{ index: 0, delta: { content }, finish_reason: null }],
+        id: 'c',
+      })
+      const finish = { id: 'c', choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }
+      const bytes = Buffer.from(framed([chunk('first'), ...texts.map(chunk), finish], writing))
+      const relay = relayOf('gpt-4.1', 1, undefined, shape, includeUsage)
+      const { chunks } = relayed(relay, cutAt(bytes, writing.splits))
+      const usage = includeUsage ? { usage: null } : null
+      const { usage: _usage, ...rest } = values
+      const kept = Object.fromEntries(Object.entries(rest).filter(([name]) => (members as string[]).includes(name)))
+      const frame = { ...kept, model: 'ours', system_fingerprint: kept.system_fingerprint ?? null, ...usage }
+      for (const [i, content] of texts.entries()) {
+        const { created: _created, ...shown } = chunks[i + 1]
+        const { created: _kept, ...expected } = frame as Record<string, unknown>
+        t.like(shown, expected)
+        t.is(shown.choices[0].delta.content, content)
+        t.is('usage' in shown, includeUsage)
+      }
+      t.is(relay.upstreamModel, members.includes('model') ? model : null)
+      t.is(chunks.filter(({ choices }) => choices.length === 0).length, includeUsage ? 1 : 0)
+      t.truthy(chunks.at(-1).usage)
+      t.true(chunks.slice(0, -1).every(one => 'usage' in one === includeUsage && !one.usage))
+    }),
+    { numRuns: 500 },
   )
 })
 
@@ -296,13 +349,13 @@ for (const dialect of Object.keys(answers) as Dialect[]) {
 }
 
 test('a text completion passes as it came; a chunk of a chat among its chunks is garbage', t => {
-  const base = { id: 'cmpl-up', object: 'text_completion', created: 9, model: 'up' }
-  const piece = (text: string, finish_reason: string | null = null) =>
-    framed([{ ...base, choices: [{ index: 0, text, finish_reason }] }])
+  const base = { id: 'cmpl-up', object: 'text_completion', created: 9, system_fingerprint: null }
+  const piece = (text: string, finish_reason: string | null = null, model = 'up') =>
+    framed([{ ...base, model, choices: [{ index: 0, text, finish_reason }] }])
   const { completion } = protocols.openai!.direct
   const relay = () => relayOf('gpt-4.1', 1, completion as never, { ...shape, object: 'text_completion' })
   const { text, counted, last } = relayed(relay(), [piece('a'), piece('é'), piece('', 'length')].map(Buffer.from))
-  t.true(text.includes(piece('é')))
+  t.true(text.includes(piece('é', null, shape.model)))
   t.is(counted, 'aé')
   t.is(last.choices[0].finish_reason, 'length')
   const broken = relay()
@@ -324,12 +377,14 @@ test('an endless stream is counted, but kept only as far as the cap', t => {
 })
 
 test('a stream in our dialect passes byte by byte, whatever fields it has', t => {
-  const odd = 'data: {"choices":[{"delta":{"content":"\\u00e9 é 🚀","x":[1 ,2]},"index":0}],"id":"c","p":1.0e2}\n\n'
+  const odd =
+    'data: {"choices":[{"delta":{"content":"\\u00e9 é 🚀","x":[1 ,2]},"index":0}],"id":"c","p":1.0e2,"model": "m" }\n\n'
   const first = 'data: {"id":"c","model":"m","created":1,"choices":[{"index":0,"delta":{"content":""}}]}\n\n'
   const end = 'data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
   const bytes = Buffer.from(first + odd + end)
   const { text } = relayed(relayOf('gpt-4.1'), cutAt(bytes, [first.length + 20, first.length + 51]))
-  t.true(text.includes(odd))
+  const members = '"system_fingerprint":null,'
+  t.true(text.includes(odd.replace('{', `{${members}`).replace('"m"', '"ours"')))
 })
 
 test('what came before a fault in the same packet is still flushed', t => {

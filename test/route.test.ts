@@ -237,7 +237,7 @@ test.serial('the same refusal as the request itself would get', async t => {
     [saying('gpt-4.1-mini'), 'model_not_allowed', 403],
     [saying('gpt-4o', 'long '.repeat(120_000)), 'context_length_exceeded', 400],
     [saying('gpt-4o', 'Hi', { modalities: ['image', 'text'] }), 'unsupported_capability', 400],
-    [saying('gpt-4o', 'Hi', { provider: { only: ['xai'] } }), 'no_provider_available', 503],
+    [saying('gpt-4o', 'Hi', { provider: { only: ['xai'] } }), 'invalid_request', 400],
     [saying('gpt-4o', 'Hi', { provider: { order: 1 } }), 'invalid_request', 400],
   ]
   for (const [body, code, status] of cases) {

@@ -101,6 +101,42 @@ test('503 with retry-after when no provider of the model is configured', t => {
   t.like(error, { code: 'no_provider_available', headers: { 'retry-after': '5' } })
 })
 
+test('400 naming who there is when the request’s own preferences leave nobody, 503 when somebody wanted is not configured', t => {
+  const world = worldWith(['anthropic', 'openai'])
+  const refused = (request: Parameters<typeof decide>[0]) => t.throws(() => decide(request, { world })) as GatewayError
+  const model = 'claude-haiku-4-5'
+  for (const provider of [
+    { only: ['xai'] },
+    { only: [] },
+    { ignore: ['anthropic', 'openrouter'] },
+    { order: ['nobody'], allow_fallbacks: false },
+  ]) {
+    const error = refused({ model, provider })
+    t.like(error, { code: 'invalid_request', param: 'provider' })
+    t.regex(error.message, /There are: `anthropic`\.$/)
+  }
+  // It is in the catalog, and only has no key here.
+  t.is(refused({ model, provider: { only: ['openrouter'] } }).code, 'no_provider_available')
+  t.is(refused({ model, provider: { ignore: ['anthropic'] } }).code, 'no_provider_available')
+  t.is(refused({ model: 'grok-4.5', provider: { only: ['openai'] } }).code, 'invalid_request')
+  t.regex(refused({ model: 'grok-4.5', provider: { only: ['openai'] } }).message, /There are: `xai`\.$/)
+  t.like(refused({ model: 'auto', provider: { only: ['nobody'] } }), { code: 'invalid_request', param: 'provider' })
+  t.is(refused({ model: 'auto', provider: { only: ['xai'] } }).code, 'no_provider_available')
+  // A fallback may still serve it.
+  const provider = { only: ['openai'] }
+  t.deepEqual(idsOf(decide({ model, models: ['gpt-4.1'], provider }, { world })), ['gpt-4.1@openai'])
+})
+
+test('400 naming the allowlist when it leaves `auto` no model', t => {
+  const policy = policyOf({ allowlist: new Set(['text-embedding-3-small', 'nope']) })
+  const error = t.throws(() => decide({ model: 'auto' }, { policy })) as GatewayError
+  t.like(error, { code: 'invalid_request', param: 'model' })
+  t.regex(error.message, /It has: `text-embedding-3-small`, `nope`\.$/)
+  // Allowed, but nobody is configured who serves it.
+  const elsewhere = { policy: policyOf({ allowlist: new Set(['grok-4.5']) }), world: worldWith(['openai']) }
+  t.is((t.throws(() => decide({ model: 'auto' }, elsewhere)) as GatewayError).code, 'no_provider_available')
+})
+
 test('200 inside an allowlist that writes the vendor before the model', t => {
   const policy = policyOf({ allowlist: new Set(['openai/gpt-5.6-luna']) })
   t.is(decide({ model: 'gpt-5.6-luna' }, { policy }).targets[0]!.model.id, 'gpt-5.6-luna')

@@ -1,6 +1,7 @@
 import { inflateSync } from 'node:zlib'
 import test from 'ava'
 import { chat, chatPath, type Json, opened, send, weather } from './support/sandbox.ts'
+import { sound as soundOf, wav } from './support/sounds.ts'
 
 test('200: an echo of the last user message, with usage that adds up', async t => {
   const { post } = opened(t)
@@ -27,6 +28,21 @@ test('200: an echo of the last user message, with usage that adds up', async t =
   t.true(answer.usage.prompt_tokens > 5 && answer.usage.completion_tokens > 5)
   t.is(answer.usage.total_tokens, answer.usage.prompt_tokens + answer.usage.completion_tokens)
   t.is((await post('/chat/completions', chat('<|endoftext|>'))).choices[0].message.content, '<|endoftext|>')
+})
+
+test('200: a message of media alone is answered in words', async t => {
+  const { post } = opened(t)
+  const sound = (data: Buffer, format: string) => ({
+    type: 'input_audio',
+    input_audio: { data: data.toString('base64'), format },
+  })
+  const image = { type: 'image_url', image_url: { url: 'https://images.example/a.png' } }
+  const said = async (...content: object[]) => (await post(chatPath, chat(content))).choices[0].message.content
+  t.is(await said(sound(wav(1_200), 'wav')), 'I heard 1.2 seconds of wav audio.')
+  t.is(await said(sound(await soundOf('mp3', 2), 'mp3'), image), 'I heard 2 seconds of mp3 audio. I saw an image.')
+  t.is(await said(sound(Buffer.from('no sound'), 'mp3')), 'I heard mp3 audio.')
+  t.is(await said({ type: 'text', text: ' ' }, image), 'I saw an image.')
+  t.is(await said({ type: 'text', text: 'What is it?' }, image), 'What is it?')
 })
 
 test('200: max tokens and stop sequences end the echo', async t => {

@@ -45,7 +45,9 @@ for (const { model, provider, thinks } of models) {
     t.is(data.choices[0]!.message.content, answer)
     t.is(data.choices[0]!.finish_reason, 'stop')
     t.like(data.usage, { ...usage, cost: costNano / 1e9 })
-    t.like(data, { provider, object: 'chat.completion' })
+    t.like(data, { provider, model, object: 'chat.completion' })
+    t.is(data.system_fingerprint as unknown, provider === 'openai' ? 'fp_emulated' : null)
+    t.is(response.headers.get('x-gateway-upstream-model'), model)
     t.is(Number(response.headers.get('x-gateway-cost-usd')), costNano / 1e9)
     t.is(response.headers.get('x-gateway-model'), model)
     t.is(response.headers.get('x-gateway-provider'), provider)
@@ -79,7 +81,8 @@ for (const { model, provider, thinks } of models) {
       t.is(finishing.length, 1)
       t.is(chunks.at(-1), finishing[0])
       t.like(finishing[0], { provider, usage: { ...usage, cost: costNano / 1e9 } })
-      t.true(chunks.slice(0, -1).every(chunk => !chunk.usage))
+      t.true(chunks.slice(0, -1).every(chunk => !('usage' in chunk)))
+      t.true(chunks.every(chunk => chunk.model === model && chunk.system_fingerprint !== undefined))
       t.is(await chargedNano(world, account), costNano)
     },
   )
@@ -99,7 +102,8 @@ for (const { model, provider, thinks } of models) {
       const last = chunks.pop()!
       t.deepEqual(last.choices, [])
       t.like(last, { provider, usage: { ...usage, cost: costNano / 1e9 } })
-      t.true(chunks.every(({ choices, usage: early }) => choices.length === 1 && !early))
+      t.true(chunks.every(({ choices, usage: early }) => choices.length === 1 && early === null))
+      t.true([...chunks, last].every(chunk => chunk.model === model && chunk.system_fingerprint !== undefined))
       t.is(chunks.at(-1)!.choices[0]!.finish_reason, 'stop')
       t.is(await chargedNano(world, account), costNano)
     },
@@ -150,6 +154,38 @@ for (const { model, provider, thinks } of models) {
     t.deepEqual(asked.sort(), ['Oslo', 'Rome'])
   })
 
+  test.serial(
+    `200 ${model}: a legacy function is called, whole and streamed alike, and its answer is read`,
+    async t => {
+      const account = await world.gateway.account()
+      const sdk = world.sdk(account.live)
+      const asking = { role: 'user' as const, content: 'what is the weather in Oslo?' }
+      const body = { model, functions: [weather.function], messages: [asking] }
+      const whole = await sdk.chat.completions.create(body)
+      const streamed = await sdk.chat.completions.stream(body).finalChatCompletion()
+      for (const { choices } of [whole, streamed]) {
+        const { message, finish_reason } = choices[0]!
+        t.is(finish_reason, 'function_call')
+        t.is(message.function_call!.name, 'weather')
+        t.deepEqual(JSON.parse(message.function_call!.arguments), { city: 'Oslo' })
+        t.is(message.tool_calls, undefined)
+      }
+      const answered = await sdk.chat.completions.create({
+        ...body,
+        function_call: 'auto',
+        messages: [
+          asking,
+          { role: 'assistant', content: null, function_call: whole.choices[0]!.message.function_call! },
+          { role: 'function', name: 'weather', content: 'sunny' },
+        ],
+      })
+      t.is(answered.choices[0]!.finish_reason, 'stop')
+      t.truthy(answered.choices[0]!.message.content)
+      const costs = [whole, streamed, answered].map(({ usage }) => (usage as unknown as { cost: number }).cost * 1e9)
+      t.is(await chargedNano(world, account), Math.round(costs.reduce((sum, cost) => sum + cost, 0)))
+    },
+  )
+
   test.serial(`200 ${model}: structured output parses into its schema`, async t => {
     const { live } = await world.gateway.account()
     const completion = await world.sdk(live).chat.completions.parse({
@@ -183,3 +219,32 @@ for (const { model, provider, thinks } of models) {
     t.true(JSON.stringify(body).includes(url.split(',')[1]!))
   })
 }
+
+test.serial('the model of an answer is the slug that can be sent back, whatever its provider calls it', async t => {
+  const { live } = await world.gateway.account()
+  const sdk = world.sdk(live)
+  const body = {
+    model: 'anthropic/claude-haiku-4-5-20251001',
+    messages: [{ role: 'user' as const, content: 'Hello' }],
+    provider: { only: ['openrouter'] },
+  }
+  const { data, response } = await sdk.chat.completions.create(body).withResponse()
+  t.is(data.model, 'claude-haiku-4-5')
+  t.is(response.headers.get('x-gateway-model'), 'claude-haiku-4-5')
+  t.is(response.headers.get('x-gateway-upstream-model'), 'anthropic/claude-haiku-4.5')
+  t.is((await sdk.chat.completions.create({ ...body, model: data.model })).model, data.model)
+  t.is((await sdk.models.retrieve(data.model)).id, data.model)
+  const streamed = await sdk.chat.completions.create({ ...body, stream: true }).withResponse()
+  t.is(streamed.response.headers.get('x-gateway-upstream-model'), 'anthropic/claude-haiku-4.5')
+  for await (const chunk of streamed.data) t.is(chunk.model, 'claude-haiku-4-5')
+  const allowed = await world.gateway.account({ model_allowlist: ['claude-haiku-4-5-20251001'] })
+  for (const model of ['claude-haiku-4-5', 'anthropic/claude-haiku-4.5'])
+    t.is((await world.sdk(allowed.live).chat.completions.create({ ...body, model })).model, 'claude-haiku-4-5')
+})
+
+test.serial('400 for tools and functions at once', async t => {
+  const { live } = await world.gateway.account()
+  const body = { model: 'gpt-5.6-luna', messages: [{ role: 'user' as const, content: 'Hello' }] }
+  const call = world.sdk(live).chat.completions.create({ ...body, tools: [weather], functions: [weather.function] })
+  t.like(await t.throwsAsync(call), { status: 400, param: 'functions' })
+})

@@ -2,6 +2,7 @@ import test from 'ava'
 import { zodResponseFormat } from 'openai/helpers/zod'
 import { z } from 'zod'
 import { dataOf, saying, startWorld, type World } from './support/chat.ts'
+import { wav } from './support/sounds.ts'
 
 let world: World
 test.before(async () => {
@@ -50,6 +51,35 @@ test.serial('200 with a test key: completions and embeddings through the SDK', a
   t.is(completion.choices[0]!.text, 'Hello')
   const { data } = await sdk.embeddings.create({ model: 'text-embedding-3-small', input: 'Hello', dimensions: 16 })
   t.is(data[0]!.embedding.length, 16)
+})
+
+test.serial('200 with a test key: legacy functions are called, and sound is answered in words', async t => {
+  const { test: key } = await world.gateway.account({ usd: '0' })
+  const sdk = world.sdk(key)
+  const look = {
+    name: 'look',
+    parameters: { type: 'object', properties: { at: { type: 'string' } }, required: ['at'] },
+  }
+  const messages = [{ role: 'user' as const, content: 'Look there' }]
+  for (const model of ['gpt-4.1', 'claude-haiku-4-5']) {
+    const body = { model, messages, functions: [look], function_call: { name: 'look' } }
+    const whole = await sdk.chat.completions.create(body)
+    const streamed = await sdk.chat.completions.stream(body).finalChatCompletion()
+    for (const { choices } of [whole, streamed]) {
+      t.is(choices[0]!.finish_reason, 'function_call')
+      t.is(choices[0]!.message.function_call!.name, 'look')
+      t.is(typeof JSON.parse(choices[0]!.message.function_call!.arguments).at, 'string')
+    }
+    const answered = await sdk.chat.completions.create({ ...body, function_call: 'none' })
+    t.is(answered.choices[0]!.message.content, 'Look there')
+  }
+  const data = wav(1_200).toString('base64')
+  const sound = { type: 'input_audio' as const, input_audio: { data, format: 'wav' as const } }
+  const heard = await sdk.chat.completions.create({
+    model: 'gpt-audio-1.5',
+    messages: [{ role: 'user', content: [sound] }],
+  })
+  t.is(heard.choices[0]!.message.content, 'I heard 1.2 seconds of wav audio.')
 })
 
 test.serial('400 with a test key for what the provider it stands for cannot do', async t => {

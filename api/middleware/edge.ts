@@ -62,7 +62,7 @@ function preflight(ctx: EdgeContext): void {
     'access-control-allow-methods': 'GET, POST, PATCH, DELETE, OPTIONS',
     'access-control-allow-headers':
       ctx.get('access-control-request-headers') ||
-      'authorization, content-type, idempotency-key, x-request-id, x-session-id',
+      'authorization, x-api-key, content-type, idempotency-key, x-request-id, x-session-id',
     'access-control-max-age': '86400',
   })
 }

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { newId } from '../../shared/base/ids.ts'
 import type { Actor } from '../../shared/keys/audit.ts'
@@ -11,12 +12,33 @@ import { rateHeaders } from '../../shared/wallet/rates.ts'
 import { spenderOf } from '../../shared/wallet/spender.ts'
 import { hasRole, type Role } from '../auth/roles.ts'
 
+/** The secret of an `Authorization: Bearer` header; null when it has another form. */
+function bearerIn(authorization: string): string | null {
+  return /^Bearer +(\S+) *$/i.exec(authorization)?.[1] ?? null
+}
+
 /** The secret of an `Authorization: Bearer` header. Throws 401. */
-function bearer(authorization: string | undefined): string {
-  if (!authorization) throw new GatewayError('missing_api_key', 'Send your API key as `Authorization: Bearer <key>`.')
-  const [, secret] = /^Bearer +(\S+) *$/i.exec(authorization) ?? []
-  if (!secret) throw new GatewayError('invalid_api_key', 'The Authorization header must be `Bearer <key>`.')
+export function bearer(authorization: string | undefined): string {
+  if (!authorization)
+    throw new GatewayError(
+      'missing_api_key',
+      'Send your API key as `Authorization: Bearer <key>` or `x-api-key: <key>`.',
+    )
+  const secret = bearerIn(authorization)
+  if (secret === null) throw new GatewayError('invalid_api_key', 'The Authorization header must be `Bearer <key>`.')
   return secret
+}
+
+/**
+ * The `Authorization` header of a request to /v1, where `x-api-key` is taken as well. If both are there, `x-api-key` counts only
+ * if it has the form of one of our secrets and `Authorization` has not.
+ */
+export function keyHeader({ authorization, 'x-api-key': apiKey }: IncomingHttpHeaders): string | undefined {
+  if (typeof apiKey !== 'string' || apiKey === '') return authorization
+  if (!authorization) return `Bearer ${apiKey}`
+  const secret = bearerIn(authorization)
+  const isOurs = secret !== null && secretKind(secret) !== null
+  return !isOurs && secretKind(apiKey) !== null ? `Bearer ${apiKey}` : authorization
 }
 
 /**

@@ -68,6 +68,8 @@ async function answer<K extends DirectKind>(
 
 /** Of every answer that a model gave. */
 const answerHeaders = {
+  'x-gateway-upstream-model':
+    'What the provider calls the model. The `model` of the answer is the gateway’s own name of it.',
   'x-gateway-dropped':
     'Fields of the request that the provider did not get: it does not know them, or charges for them apart. By path, separated by commas; absent where nothing was dropped.',
 }
@@ -96,7 +98,7 @@ export const completions = endpoint({
   tag: 'Chat',
   summary: 'Create a legacy completion',
   description:
-    'Served by completion models, or by a chat model that gets the prompt as one user message (one text prompt; no logprobs, suffix or best_of then).',
+    'Served by completion models, or by a chat model that gets each prompt as one user message (up to 128 prompts of text; no logprobs, suffix or best_of then). The choices of several prompts are numbered through: those of the first prompt, then those of the second.',
   access: { scope: 'completions' },
   headers: [sessionHeader],
   body: directKinds.completion,

@@ -12,7 +12,7 @@ import { imageRoutes } from './images.ts'
 import { jobRoutes } from './jobs.ts'
 import { createKey, deleteKey, listKeys, patchKey, readKey, rollKey } from './keys.ts'
 import { mediaRoutes } from './media.ts'
-import { listModels } from './models.ts'
+import { listModels, readModel } from './models.ts'
 import { realtimeRoutes } from './realtime.ts'
 import { health, readiness } from './service.ts'
 import { stripeWebhook } from './stripe.ts'
@@ -25,6 +25,7 @@ export const endpoints: readonly Endpoint[] = [
   createEmbeddings,
   routeDecision,
   listModels,
+  readModel,
   ...imageRoutes,
   ...audioRoutes,
   ...mediaRoutes,

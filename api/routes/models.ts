@@ -1,12 +1,13 @@
 import { z } from 'zod'
 import type { Config } from '../../shared/base/config.ts'
+import { GatewayError } from '../../shared/base/errors.ts'
 import { publicPricing } from '../../shared/catalog/prices.ts'
 import { type ModelType, endpoints as routes } from '../../shared/catalog/schema.ts'
 import { allowedModels } from '../../shared/keys/allowlist.ts'
 import type { Policy } from '../../shared/keys/policy.ts'
 import type { Target } from '../../shared/providers/contract.ts'
 import type { Services } from '../../shared/services.ts'
-import { modelList } from '../answers.ts'
+import { modelList, modelRow } from '../answers.ts'
 import { endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
 
@@ -20,11 +21,33 @@ export const listModels = endpoint({
   description:
     'Every model this key can use, of every kind. A live key sees what a configured provider can serve, a test key everything.',
   access: { scope: null },
-  query: z.strictObject({ type: z.enum(types).optional().describe('Only models of this type.') }),
+  // Clients add parameters of their own, as `client_version`.
+  query: z.object({ type: z.enum(types).optional().describe('Only models of this type.') }),
   answers: { 200: { description: 'The models.', schema: modelList } },
   async handle({ services, known, query, ctx }) {
     ctx.set(await admitFree(services, known))
     return { object: 'list', data: visibleModels(services, known.policy, query.type) }
+  },
+})
+
+export const readModel = endpoint({
+  method: 'get',
+  path: '/v1/models/{model}',
+  deep: true,
+  tag: 'Models',
+  summary: 'Retrieve a model',
+  description: 'The row of one model of the list, by its id or one of its `aliases`.',
+  access: { scope: null },
+  answers: { 200: { description: 'The model.', schema: modelRow } },
+  errors: ['model_not_found'],
+  async handle({ services, known, params, ctx }) {
+    ctx.set(await admitFree(services, known))
+    const slug = params.model!
+    const id = services.catalog.find(slug)?.id ?? slug
+    const row = visibleModels(services, known.policy, undefined).find(row => row.id === id)
+    if (row) return row
+    const message = `There is no model \`${slug}\` for this key. GET /v1/models lists what there is.`
+    throw new GatewayError('model_not_found', message, { param: 'model' })
   },
 })
 
@@ -47,9 +70,12 @@ const auto = {
   owned_by: 'headgate',
   type: 'chat',
   endpoint: routes.chat,
+  aliases: [] as string[],
   name: 'Auto',
+  display_name: 'Auto',
   description: 'Routes each request to the model that fits it, by the key’s mode.',
   context_length: null,
+  context_window: null,
   max_output_tokens: null,
   input_modalities: ['text', 'image', 'audio', 'file'],
   output_modalities: ['text', 'image', 'audio'],
@@ -75,9 +101,12 @@ function presentModel(config: Config, targets: Target[]) {
     owned_by: model.owned_by,
     type: model.type,
     endpoint: model.endpoint ?? routes[model.type],
+    aliases: model.aliases,
     name: model.name,
+    display_name: model.name,
     description: model.description,
     context_length: model.context_length,
+    context_window: model.context_length,
     max_output_tokens: model.max_output_tokens,
     input_modalities: model.input_modalities,
     output_modalities: model.output_modalities,

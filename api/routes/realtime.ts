@@ -21,7 +21,7 @@ const openSession = endpoint({
   summary: 'Open a realtime session (WebSocket)',
   description: `Open it as a WebSocket (\`wss:\`). \`GET /v1/models?type=realtime\` and \`?type=live_video\` list the models.
 
-**Key.** A server sends \`Authorization: Bearer <key>\`. A page cannot: it offers the subprotocols \`realtime\` and
+**Key.** A server sends \`Authorization: Bearer <key>\` or \`x-api-key: <key>\`. A page cannot: it offers the subprotocols \`realtime\` and
 \`openai-insecure-api-key.<secret>\`, with a client secret in place of a key. The answer names \`realtime\` alone. A key in the address is refused.
 
 **Frames.** Each model speaks its own protocol, and every frame passes as it is, text or binary, up to 16 MiB. Test keys talk

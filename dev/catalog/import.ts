@@ -9,7 +9,8 @@ import type { Deployment, ModelRow, Price } from '../../shared/catalog/schema.ts
  *     node dev/catalog/import.ts <price file> [model id …]
  *
  * Prints one JSON line per deployment of the named models (all of them by default) whose catalog price is from LiteLLM:
- * `{"id","provider","price","same"}`, `same` telling whether the catalog has this very price. Exit code 1 when one differs.
+ * `{"id","provider","price","same"}`, `same` telling whether the catalog has this very price; another line with `alias` for every
+ * alias that the file prices as well. Exit code 1 when one differs.
  */
 
 type Entry = Record<string, unknown>
@@ -107,12 +108,17 @@ function derive(entry: Entry, price: Price): Entry {
 }
 
 function check(row: ModelRow, deployment: Deployment, file: Record<string, Entry>): boolean {
-  const key = `${prefixes[deployment.provider] ?? `${deployment.provider}/`}${deployment.upstream_model}`
-  const entry = file[key]
-  const price = entry ? derive(entry, deployment.price) : null
-  const same = price !== null && canonical(price) === canonical(deployment.price)
-  console.log(JSON.stringify({ id: row.id, provider: deployment.provider, price, same }))
-  return same
+  const { provider } = deployment
+  const entryOf = (name: string) => file[`${prefixes[provider] ?? `${provider}/`}${name}`]
+  const compare = (entry: Entry | undefined, alias?: string) => {
+    const price = entry ? derive(entry, deployment.price) : null
+    const same = price !== null && canonical(price) === canonical(deployment.price)
+    console.log(JSON.stringify({ id: row.id, ...(alias && { alias }), provider, price, same }))
+    return same
+  }
+  const aliases = row.aliases.filter(alias => entryOf(alias) !== undefined)
+  const checked = [compare(entryOf(deployment.upstream_model)), ...aliases.map(alias => compare(entryOf(alias), alias))]
+  return checked.every(Boolean)
 }
 
 function canonical(value: unknown): string {

@@ -36,6 +36,7 @@ const table = {
   request_too_large: [413, 'invalid_request_error'],
   file_too_large: [413, 'invalid_request_error'],
   unsupported_media_type: [415, 'invalid_request_error'],
+  upgrade_required: [426, 'invalid_request_error'],
   rate_limit_exceeded: [429, 'rate_limit_error'],
   internal_error: [500, 'internal_error'],
   upstream_error: [502, 'upstream_error'],

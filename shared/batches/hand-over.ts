@@ -6,11 +6,13 @@ import type { StoredFile } from '../jobs/files.ts'
 import { allowedModels } from '../keys/allowlist.ts'
 import type { Known } from '../keys/policies.ts'
 import { authorise } from '../keys/policy.ts'
+import type { ChatRequest } from '../kinds/chat.ts'
 import type { Features } from '../kinds/features.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import { sourceOf } from '../media/sources.ts'
 import { hadNoEffect } from '../media/start.ts'
 import { type Call, ProviderError } from '../providers/contract.ts'
+import { hasFunctions } from '../providers/functions-over-tools.ts'
 import type { Services } from '../services.ts'
 import type { Ticket } from '../wallet/admission.ts'
 import { spenderOf } from '../wallet/spender.ts'
@@ -170,6 +172,7 @@ async function* calls(services: Services, batch: Batch, target: Away['target'], 
       if (isBlank(bytes!)) continue
       const { body } = readRequest(bytes!)
       if ('models' in body || 'provider' in body) throw cannot(`line ${number} has a choice of providers or models`)
+      if (kind === 'chat' && hasFunctions(body as ChatRequest)) throw cannot(`line ${number} has functions, not tools`)
       const call: Call<DirectKind> = { target, body, raw: null, maxTokens: null, media: noMedia }
       const features = await measuredFeatures(kind, body, bytes!.length, batch.organisationId)
       yield { number, features, call }

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { z } from 'zod'
+import { aliasFaults, namesOf, yieldAliases } from './aliases.ts'
 import { type Deployment, type ModelRow, modelRow, type ProviderRow, providerRow } from './schema.ts'
 
 /** Everything wrong with the catalog files, one line per fault. */
@@ -19,7 +20,7 @@ export type CatalogTarget = { deployment: Deployment; provider: ProviderRow }
 export type Catalog = {
   models: ReadonlyMap<string, ModelRow>
   providers: ReadonlyMap<string, ProviderRow>
-  /** The row a client's slug names: a row's id, or `owned_by/id`, in any case. */
+  /** The row a client's slug names: a row's id or alias, or `owned_by/` before one of them, in any case. */
   find(slug: string): ModelRow | undefined
   /** Who serves a model, in the row's order. */
   targets(model: ModelRow): readonly CatalogTarget[]
@@ -45,7 +46,7 @@ export function loadCatalog(extraFile?: string): Catalog {
   const shippedRows = merge(shipped, faults)
   const extraRows = merge(extraFile === undefined ? [] : [read(extraFile, faults)], faults)
   const providers = new Map([...shippedRows.providers, ...extraRows.providers])
-  const models = new Map([...shippedRows.models, ...extraRows.models])
+  const models = new Map([...yieldAliases(shippedRows.models, extraRows.models), ...extraRows.models])
   for (const { file, row } of models.values()) {
     for (const [index, { provider }] of row.providers.entries()) {
       if (!providers.has(provider)) {
@@ -56,6 +57,7 @@ export function loadCatalog(extraFile?: string): Catalog {
       faults.push(`${file}: models[${row.id}]: providers: an enabled model needs at least one provider`)
     }
   }
+  faults.push(...aliasFaults(models))
   if (faults.length > 0) throw new CatalogError(faults)
   return assemble(rowsOf(models), rowsOf(providers))
 }
@@ -133,7 +135,8 @@ function merge(files: Rows[], faults: string[]) {
 /** The catalog of some rows, by id and by name. */
 export function assemble(models: Map<string, ModelRow>, providers: Map<string, ProviderRow>): Catalog {
   const bySlug = new Map<string, ModelRow>()
-  for (const row of models.values()) bySlug.set(`${row.owned_by}/${row.id}`.toLowerCase(), row)
+  for (const row of models.values()) for (const name of namesOf(row).aliases) bySlug.set(name, row)
+  for (const row of models.values()) for (const name of namesOf(row).own) bySlug.set(name, row)
   // Ids last: an operator's row may have another row's `vendor/id` as its own id.
   for (const row of models.values()) bySlug.set(row.id.toLowerCase(), row)
   const targets = new Map<ModelRow, CatalogTarget[]>()

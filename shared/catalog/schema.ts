@@ -72,6 +72,8 @@ export type Deployment = z.infer<typeof deployment>
 /** One row of the catalog: one model, what it takes and gives, and who serves it at which price. */
 export const modelRow = z.strictObject({
   id: slug,
+  /** Further names that a request may give: dated ones, those of other vendors. They must not be priced otherwise. */
+  aliases: z.array(slug).default([]),
   name: z.string(),
   type: z.enum(Object.keys(endpoints) as [ModelType, ...ModelType[]]),
   /** Where a row is served when not at its type's own route: a completions-only model is a chat row at `/v1/completions`. */

@@ -47,7 +47,10 @@ export async function abandonedUsage<K extends DirectKind>(call: Abandoned<K>): 
   const { audio_tokens = 0, image_tokens = 0 } = estimate.prompt_tokens_details ?? {}
   const textTokens = estimate.prompt_tokens - audio_tokens - image_tokens
   const bound = {
-    prompt_tokens: promptTokensBound({ textTokensBound: textTokens, media: features.media }, target),
+    prompt_tokens: promptTokensBound(
+      { textTokensBound: textTokens, media: features.media, prompts: features.prompts },
+      target,
+    ),
     prompt_tokens_details: {
       audio_tokens: withinContext(sound, target),
       image_tokens: Number.isFinite(images) ? images : withinContext(images, target),

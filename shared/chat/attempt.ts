@@ -1,5 +1,5 @@
 import { Restarting } from '../base/shutdown.ts'
-import type { Exchange, ResponseHeaders, TransportFault } from '../io/http.ts'
+import type { Exchange, ResponseHeaders, ResponseSink, TransportFault } from '../io/http.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import {
   type Call,
@@ -12,6 +12,7 @@ import type { Route, Upstreams } from '../providers/upstreams.ts'
 import type { Client } from './client.ts'
 import type { Departures } from './departures.ts'
 import type { Silent } from './keep-alive.ts'
+import { sendParts } from './parts.ts'
 import type { Relay } from './relay.ts'
 
 const mostAnswerBytes = 64 * 1024 * 1024
@@ -24,8 +25,8 @@ export type Attempt<K extends DirectKind> = {
   adapter: DirectAdapter<K>
   protocol: Protocol
   call: Call<K>
-  /** What the adapter makes of the call. */
-  request: UpstreamRequest
+  /** What the adapter makes of the call: one request, or several. */
+  requests: readonly UpstreamRequest[]
   client: Client
   departures: Departures
   /** Whether the answer has output that is not shown, which only the provider's usage tells. */
@@ -52,47 +53,53 @@ export class ClientGone extends Error {
 }
 
 /**
- * Sends a call and resolves with the parsed whole answer; `onFirstByte` hears of its head. Rejects with a ProviderError,
- * or ClientGone.
+ * Sends a call and resolves with the parsed whole answer, of several requests with a list of them; `onFirstByte` hears of its head.
+ * Rejects with a ProviderError, or ClientGone.
  */
 export function wholeAnswer<K extends DirectKind>(attempt: Attempt<K>, onFirstByte: () => void): Promise<unknown> {
-  const { upstreams, route, protocol, request, client, departures, readOnMs, signal, onSent } = attempt
+  const { upstreams, route, protocol, requests, client, departures, readOnMs, signal, onSent } = attempt
   let forget: (() => void) | undefined
   return new Promise((resolve, reject) => {
     let status = 0
     let headers: ResponseHeaders = {}
-    const parts: Buffer[] = []
+    const bodies: Buffer[][] = requests.map(() => [])
+    const textOf = (part: number) => Buffer.concat(bodies[part]!).toString()
+    let refusal = ''
     let bytes = 0
     client.collect(0)
-    const exchange = upstreams.send(route, request, {
+    const send = (request: UpstreamRequest, sink: ResponseSink) => upstreams.send(route, request, sink)
+    const exchange = sendParts(send, requests, {
       onSent,
       onHead(code, head) {
         status = code
         headers = head
         onFirstByte()
       },
-      onData(chunk) {
+      onData(chunk, part) {
+        if (status < 200 || status > 299) {
+          if (refusal.length < mostErrorBytes) refusal += chunk.toString()
+          return
+        }
         bytes += chunk.length
-        const failed = status < 200 || status > 299
-        if (!failed && bytes > mostAnswerBytes) {
+        if (bytes > mostAnswerBytes) {
           reject(new ProviderError('invalid_response', 'the answer is larger than 64 MB'))
           exchange.abort()
           return
         }
         try {
-          if (!failed) client.collect(chunk.length)
+          client.collect(chunk.length)
         } catch (error) {
           reject(error)
           exchange.abort()
           return
         }
-        if (!failed || bytes <= mostErrorBytes) parts.push(chunk)
+        bodies[part]!.push(chunk)
       },
+      onPart() {},
       onEnd() {
-        const body = parts.length === 1 ? parts[0]! : Buffer.concat(parts)
-        if (status < 200 || status > 299) return reject(protocol.failure(status, headers, body.toString()))
+        if (status < 200 || status > 299) return reject(protocol.failure(status, headers, refusal))
         try {
-          resolve(JSON.parse(body.toString()))
+          resolve(requests.length === 1 ? JSON.parse(textOf(0)) : requests.map((_, part) => JSON.parse(textOf(part))))
         } catch (cause) {
           reject(new ProviderError('invalid_response', 'the answer is not JSON', { status, cause }))
         }
@@ -123,7 +130,7 @@ export function streamAnswer<K extends DirectKind>(
   open: () => void,
   onFirstByte: () => void,
 ): Promise<Streamed> {
-  const { upstreams, route, protocol, request, client, departures, reasons, readOnMs, signal, onSent } = attempt
+  const { upstreams, route, protocol, requests, client, departures, reasons, readOnMs, signal, onSent } = attempt
   let forget: (() => void) | undefined
   return new Promise<Streamed>(resolve => {
     let status = 0
@@ -172,20 +179,22 @@ export function streamAnswer<K extends DirectKind>(
         exchange.abort()
       }
     }
-    const exchange = upstreams.send(route, request, {
+    const send = (request: UpstreamRequest, sink: ResponseSink) => upstreams.send(route, request, sink)
+    const exchange = sendParts(send, requests, {
       onSent,
       onHead(code, head) {
         status = code
         headers = head
       },
-      onData(chunk) {
-        if (status === 200) step(() => relay.feed(chunk))
+      onData(chunk, part) {
+        if (status === 200) step(() => relay.feed(chunk, part))
         else if (errorBody.length < mostErrorBytes) errorBody += chunk.toString()
       },
+      onPart(part) {
+        if (status === 200) step(() => relay.close(part))
+      },
       onEnd() {
-        if (status !== 200) return finish(protocol.failure(status, headers, errorBody))
-        step(() => relay.close())
-        finish(null)
+        finish(status === 200 ? null : protocol.failure(status, headers, errorBody))
       },
       onError: (fault, error) => finish(transportError(fault, error, attempt)),
     })

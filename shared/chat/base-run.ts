@@ -39,6 +39,8 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   protected dropped: readonly string[] = []
   /** Ends the run with a GatewayError although its client waits. */
   protected readonly stopping = new AbortController()
+  /** What the provider of the call under way calls the model; null until it says so. */
+  protected upstreamModel: string | null = null
   #opened = false
   readonly #about: About
 
@@ -59,7 +61,8 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   /** The headers of an answer; `attempts` counts the one that it is from. */
   protected headers(target: Target, { mode }: Way, ticket: Ticket, attempts: number): Record<string, string> {
     const test = this.policy.environment === 'test'
-    return answerHeaders({ id: this.id, target, mode, ticket, attempts, test, dropped: this.dropped })
+    const { id, dropped, upstreamModel } = this
+    return answerHeaders({ id, target, mode, ticket, attempts, test, dropped, upstreamModel })
   }
 
   /** An error as the client may know it. `broken`: the route of an answer that broke after it had begun. */
@@ -76,10 +79,11 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
     return internalError(error)
   }
 
-  /** Sends the head of a streamed answer, once. */
-  protected open(target: Target, way: Way, ticket: Ticket): void {
+  /** Sends the head of a streamed answer, once. `upstreamModel`: what its provider calls the model, if that is known. */
+  protected open(target: Target, way: Way, ticket: Ticket, upstreamModel: string | null = null): void {
     if (this.#opened) return
     this.#opened = true
+    this.upstreamModel = upstreamModel
     this.client.open(this.headers(target, way, ticket, this.tried.length + 1))
   }
 

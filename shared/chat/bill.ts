@@ -53,7 +53,7 @@ export async function bill<K extends DirectKind>(
 
 /** A usage as OpenAI writes it. Its details are always whole: clients that read one count rely on the others. */
 function shown(kind: DirectKind, usage: Usage): ShownUsage {
-  const { completion_tokens, provider_cost_nano: _stated, unpriced: _unpriced, ...prompt } = usage
+  const { completion_tokens, provider_cost_nano: _stated, unpriced: _unpriced, parts: _parts, ...prompt } = usage
   // Embeddings have no completion: OpenAI's own usage object names only two figures.
   if (kind === 'embedding') return prompt
   return {

@@ -9,7 +9,8 @@ export type Choice = {
   logprobs?: unknown
 }
 
-type Progress = { called: boolean; finished: boolean }
+/** `finish`: the reason that it must have, if the provider gives none. */
+type Progress = { finish: 'stop' | 'tool_calls' | 'function_call'; finished: boolean }
 
 /** Choices beyond those that were asked for which are watched all the same. */
 const mostUnasked = 128
@@ -25,7 +26,8 @@ export class Choices {
 
   note({ index, delta }: Choice): void {
     const progress = this.#of(index)
-    if (delta?.tool_calls) progress.called = true
+    if (delta?.tool_calls) progress.finish = 'tool_calls'
+    else if (delta?.function_call) progress.finish = 'function_call'
   }
 
   hasFinished(index: number): boolean {
@@ -51,7 +53,7 @@ export class Choices {
   impliedFinishes(object: string): Choice[] {
     if (this.#finished > 0) return []
     const begun = [...this.#progress]
-    return begun.map(([index, { called }]) => emptyChoice(object, called ? 'tool_calls' : 'stop', index))
+    return begun.map(([index, { finish }]) => emptyChoice(object, finish, index))
   }
 
   get #finished(): number {
@@ -61,7 +63,7 @@ export class Choices {
   #of(index: number): Progress {
     const known = this.#progress.get(index)
     if (known) return known
-    const progress = { called: false, finished: false }
+    const progress: Progress = { finish: 'stop', finished: false }
     if (this.#progress.size < this.#asked + mostUnasked) this.#progress.set(index, progress)
     return progress
   }
@@ -87,12 +89,13 @@ export function onlyFinish<P extends Parted>(piece: P): P {
   return { ...piece, choices: choices.map(one => emptyChoice(object, one.finish_reason ?? null, one.index)) }
 }
 
-type Chunk = { choices?: unknown; error?: unknown; usage?: unknown } | null
+type Chunk = { choices?: unknown; error?: unknown; usage?: unknown; model?: unknown; system_fingerprint?: unknown }
+type Addition = Chunk & { choices: Choice[] }
 
-/** The choices of an event in our dialect that adds to them and says nothing else; null for any other event. */
-export function additionOf({ event, data, stray }: ServerSentEvent, isChat: boolean): { choices: Choice[] } | null {
+/** The chunk of an event in our dialect that adds to its choices and says nothing else; null for any other event. */
+export function additionOf({ event, data, stray }: ServerSentEvent, isChat: boolean): Addition | null {
   if (stray || event === 'error') return null
-  let chunk: Chunk
+  let chunk: Chunk | null
   try {
     chunk = JSON.parse(data)
   } catch {
@@ -101,7 +104,7 @@ export function additionOf({ event, data, stray }: ServerSentEvent, isChat: bool
   if (!chunk || chunk.error != null || chunk.usage != null) return null
   const { choices } = chunk
   if (!Array.isArray(choices) || choices.length === 0) return null
-  return choices.every(isChat ? isChatAddition : isTextAddition) ? { choices } : null
+  return choices.every(isChat ? isChatAddition : isTextAddition) ? (chunk as Addition) : null
 }
 
 function isChatAddition(choice: Choice | null): boolean {

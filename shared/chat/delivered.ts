@@ -41,7 +41,8 @@ export function deliveredIn(choices: readonly Choice[], lostImages: number): Del
 
 function textOf({ text, message }: Choice): string {
   if (text !== undefined || !message) return text ?? ''
-  const calls = message.tool_calls ? JSON.stringify(message.tool_calls) : ''
+  const called = message.tool_calls ?? message.function_call
+  const calls = called ? JSON.stringify(called) : ''
   return [message.content, message.reasoning_content, message.refusal, calls, audioOf(message).transcript]
     .filter(part => typeof part === 'string')
     .join('')

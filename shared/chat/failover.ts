@@ -8,8 +8,9 @@ import type { RunServices } from './base-run.ts'
 import type { Waiting } from './client.ts'
 import type { Tried } from './failures.ts'
 import { mayTakeLonger } from './larger.ts'
+import { nobodyNow } from './nobody.ts'
 import { Plan } from './plan.ts'
-import { type Home, nobodyNow } from './router.ts'
+import type { Home } from './router.ts'
 import { Watch } from './watch.ts'
 
 /** Delayed work: the organisation it is for, what it is cheaper by, and when it must be done. */

@@ -38,6 +38,8 @@ export type Inquiry = {
   candidates: Candidate[] | null
   /** The error of a request that is too long for the model it asks for; null where it is not. */
   overflow: GatewayError | null
+  /** The models whose providers were looked at. */
+  considered: ModelRow[]
   /** The request without the length of its texts, once somebody asked what a dialect can express of it. */
   outline?: RoutingRequest
 }
@@ -70,6 +72,7 @@ export function optionsOf(inquiry: Inquiry, model: ModelRow, sort: Sort, difficu
   const { world, mode, request, features } = inquiry
   const order = request.provider?.order
   const options: Option[] = []
+  inquiry.considered.push(model)
   for (const { deployment, provider } of world.catalog.targets(model)) {
     const target = { model, deployment, provider }
     const figures = world.figures(target)
@@ -97,15 +100,20 @@ export function optionsOf(inquiry: Inquiry, model: ModelRow, sort: Sort, difficu
   return options.length > 1 ? options.sort(asPreferred(sort)) : options
 }
 
+/** Whether a request's preferences leave a provider out. */
+export function isUnwanted({ provider = {} }: RoutingRequest, name: string): boolean {
+  const { only, ignore, order, allow_fallbacks } = provider
+  if (only && !only.includes(name)) return true
+  return (allow_fallbacks === false && order !== undefined && !order.includes(name)) || ignore?.includes(name) === true
+}
+
 /** Why a model's provider cannot serve a request, null when it can. */
 function exclusionOf({ world, policy, kind, request }: Inquiry, target: Target, ours: boolean): string | null {
-  const { only, ignore, order, allow_fallbacks } = request.provider ?? {}
   const { name, auth } = target.provider
   // A test key is served whatever is configured, but a server nobody set up looks free and would always win.
   const environment = ours && auth === 'none' ? 'live' : policy.environment
   if (!world.upstreams.configured(name, environment)) return 'provider is not configured'
-  const unwanted = (only && !only.includes(name)) || (allow_fallbacks === false && order && !order.includes(name))
-  if (unwanted || ignore?.includes(name)) return 'excluded by the request’s provider preferences'
+  if (isUnwanted(request, name)) return 'excluded by the request’s provider preferences'
   if (!world.upstreams.adapter(kind, target, policy.environment)) return 'provider’s protocol does not serve this route'
   return null
 }
@@ -189,7 +197,7 @@ export function rehearsal(
   target: Target,
   request: RoutingRequest,
 ): GatewayError | readonly string[] | null {
-  const adapter = upstreams.adapter(kind, target, 'live')?.adapter
+  const adapter = upstreams.adapter(kind, target, 'live', request as never)?.adapter
   if (!adapter || adapter.native) return null
   try {
     const call = { target, body: request as never, raw: null, maxTokens: null, media: new Map() }

@@ -35,7 +35,9 @@ export function marginOf(
  */
 export function chargeNano(deployment: Deployment, usage: Usage, marginPpm: bigint): number {
   if (deployment.price.unit !== 'token') return 0
-  const ownPico = withMargin(tokenCost(deployment.price, usage), marginPpm)
+  const { price } = deployment
+  const costPico = (usage.parts ?? [usage]).reduce((sum, part) => sum + tokenCost(price, part), 0n)
+  const ownPico = withMargin(costPico, marginPpm)
   const statedPico = withMargin(BigInt(usage.provider_cost_nano ?? 0) * 1_000n, marginPpm > 0n ? marginPpm : 0n)
   return Number(nanoFromPico(ownPico > statedPico ? ownPico : statedPico))
 }

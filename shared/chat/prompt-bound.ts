@@ -28,9 +28,9 @@ export function maxMediaTokens(
   return { images: times(images, maxImageTokens(target)), sound: sound + earlier, documents: pages + text }
 }
 
-/** A number of prompt tokens, or the model's context where that is less: no longer prompt is taken. */
-export function withinContext(tokens: number, target: Target): number {
-  return Math.min(tokens, maxPromptTokens(target) ?? maxContextTokens)
+/** A number of tokens of some prompts, or the model's context for each where that is less: no longer prompt is taken. */
+export function withinContext(tokens: number, target: Target, prompts = 1): number {
+  return Math.min(tokens, (maxPromptTokens(target) ?? maxContextTokens) * prompts)
 }
 
 /**
@@ -39,10 +39,10 @@ export function withinContext(tokens: number, target: Target): number {
  * than they take in the context (a model's price for them is then written as a number of tokens).
  */
 export function promptTokensBound(
-  { textTokensBound, media }: Pick<Features, 'textTokensBound' | 'media'>,
+  { textTokensBound, media, prompts }: Pick<Features, 'textTokensBound' | 'media' | 'prompts'>,
   target: Target,
 ): number {
   const { images, sound, documents } = maxMediaTokens(media, target)
-  const others = withinContext(textTokensBound + sound + documents, target)
+  const others = withinContext(textTokensBound + sound + documents, target, prompts)
   return Number.isFinite(images) ? others + images : withinContext(images, target)
 }

@@ -1,18 +1,21 @@
 import type { ShownUsage, Usage } from '../base/usage.ts'
 import type { ServerSentEvent } from '../io/sse.ts'
-import { ProviderError, type StreamDecoder } from '../providers/contract.ts'
+import { ProviderError } from '../providers/contract.ts'
 import { type Choice, Choices, emptyChoice, onlyFinish, withoutFinish } from './choices.ts'
 import { Tally } from './tally.ts'
 import { Unread } from './unread.ts'
 
-/** What all pieces of one streamed answer have in common. */
-export type Shape = { id: string; object: string; created: number; model: string }
+/** What all pieces of one streamed answer have in common; `model` is our own name of it. */
+export type Shape = { id: string; object: string; created: number; model: string; system_fingerprint?: unknown }
 
 /** One piece of a streamed answer, chat or completion. */
 export type Piece = Shape & { choices: Choice[]; usage?: Usage | null; provider?: string }
 
 /** How the answer ends: `usage` is what will be shown and billed. */
-export type Ending = { usage: ShownUsage; provider: string; includeUsage: boolean }
+export type Ending = { usage: ShownUsage; provider: string }
+
+/** What the client asked for: how many choices, and whether the usage comes in a chunk of its own. */
+export type Asked = { choices: number; includeUsage: boolean }
 
 export type Encoding = 'latin1' | 'utf8'
 
@@ -28,6 +31,8 @@ export abstract class Relay {
   abstract readonly encoding: Encoding
   readonly tally = new Tally()
   upstreamId: string | null = null
+  /** What the provider calls the model. */
+  upstreamModel: string | null = null
   finishReason: string | null = null
   /** True once a part of the answer came, be it kept back. */
   begun = false
@@ -38,17 +43,21 @@ export abstract class Relay {
   protected isClosing = false
   readonly #unread = new Unread()
   readonly #provider: string
+  readonly #model: string
+  readonly #includeUsage: boolean
   #pending = ''
   #shape: Shape
   #held: Piece | null = null
   #usage: Usage | null = null
   #countedLength = 0
 
-  /** `shape` stands for what the provider has not said yet; `asked`: how many choices the client wants. */
-  constructor(provider: string, shape: Shape, asked: number) {
+  /** `shape` stands for what the provider has not said yet. */
+  constructor(provider: string, shape: Shape, { choices, includeUsage }: Asked) {
     this.#provider = provider
+    this.#model = shape.model
+    this.#includeUsage = includeUsage
     this.#shape = shape
-    this.choices = new Choices(asked)
+    this.choices = new Choices(choices)
   }
 
   /** What the provider counted; null unless that includes all that was delivered. */
@@ -63,11 +72,11 @@ export abstract class Relay {
     return this.#usage
   }
 
-  /** Throws a ProviderError; what came before the fault is still to be flushed. */
-  abstract feed(bytes: Buffer): void
+  /** Bytes of the answer to one of the call's requests. Throws a ProviderError; what came before the fault is still to be flushed. */
+  abstract feed(bytes: Buffer, part?: number): void
 
-  /** The provider closed the connection. Throws a ProviderError when the answer was not whole. */
-  abstract close(): void
+  /** The provider closed the connection of one of the call's requests. Throws a ProviderError when the answer was not whole. */
+  abstract close(part?: number): void
 
   /** True once there is something to write: until a piece says something, another provider can still take over. */
   get speaks(): boolean {
@@ -85,8 +94,8 @@ export abstract class Relay {
   protected abstract encode(text: string): string
 
   /** The end of a whole answer: the finishing piece, the usage where the client wants it, and the terminator. */
-  ending({ usage, provider, includeUsage }: Ending): string {
-    const last = includeUsage
+  ending({ usage, provider }: Ending): string {
+    const last = this.#includeUsage
       ? line(this.#held) + line({ ...this.#shape, choices: [], provider, usage })
       : line({ ...this.#held, provider, usage })
     return this.encode(`${last}data: [DONE]\n\n`)
@@ -102,12 +111,12 @@ export abstract class Relay {
   }
 
   /**
-   * Decodes an event. Once the answer is being shown, an event that is malformed is passed over where nothing is lost, or, with
+   * The pieces that `read` decodes from an event. Once the answer is being shown, an event that is malformed is passed over where nothing is lost, or, with
    * `canProveWhole`, where the end can show that nothing was.
    */
-  protected decode(event: ServerSentEvent, decoder: StreamDecoder<Piece>, canProveWhole: boolean): Piece[] {
+  protected decode(event: ServerSentEvent, read: () => Piece[], canProveWhole: boolean): Piece[] {
     try {
-      return decoder.push(event)
+      return read()
     } catch (error) {
       if (!this.speaks || this.isClosing) throw error
       this.#unread.passOver(event, error, canProveWhole)
@@ -132,10 +141,21 @@ export abstract class Relay {
     const isSilent = this.tally.length === lengthBefore
     if (isSilent && piece.choices.every(({ index }) => this.choices.hasFinished(index))) return
     const { usage: _usage, ...rest } = piece
-    const { id, object, created, model } = rest
-    if (!this.begun) this.#shape = { id, object, created, model }
-    this.#write(this.begun ? rest : { ...rest, provider: this.#provider })
+    const model = this.#model
+    const system_fingerprint = rest.system_fingerprint ?? null
+    const { id, object, created } = rest
+    if (!this.begun) this.#shape = { id, object, created, model, system_fingerprint }
+    const provider = this.begun ? null : { provider: this.#provider }
+    // As OpenAI does: no chunk but the last names its usage, or all do.
+    const noUsage = this.#includeUsage ? { usage: null } : null
+    this.#write({ ...rest, model, system_fingerprint, ...provider, ...noUsage })
     this.begun = true
+  }
+
+  /** Notes whose answer it is, as far as the provider says. */
+  protected noteSource({ id, model }: Piece): void {
+    this.upstreamId ??= id
+    this.upstreamModel ??= model || null
   }
 
   /**

@@ -1,76 +1,90 @@
 import { isAscii } from 'node:buffer'
 import { EventCutter, parseEvent, type ServerSentEvent, SseParser, splitEvents } from '../io/sse.ts'
 import type { DirectKind } from '../kinds/index.ts'
-import { type Call, type DirectAdapter, ProviderError, type StreamDecoder } from '../providers/contract.ts'
+import { type Call, type DirectAdapter, ProviderError } from '../providers/contract.ts'
+import type { StreamDecoder } from '../providers/stream-decoder.ts'
 import { additionOf } from './choices.ts'
-import { nonsense, type Piece, Relay, type Shape } from './relay.ts'
+import { type Asked, nonsense, type Piece, Relay, type Shape } from './relay.ts'
+import { asBytes, Splicer } from './splice.ts'
 
 /** The relay for one streaming call: bytes pass unchanged where the dialect is our own. */
 export function relayFor<K extends DirectKind>(
-  { adapter, call }: { adapter: DirectAdapter<K>; call: Call<K> },
+  { adapter, call, requests }: { adapter: DirectAdapter<K>; call: Call<K>; requests: readonly unknown[] },
   shape: Shape,
-  choices: number,
+  asked: Asked,
 ): Relay {
   const provider = call.target.provider.name
   const decoder = adapter.stream!(call) as StreamDecoder<unknown> as StreamDecoder<Piece>
   return adapter.native
-    ? new PassingRelay(provider, decoder, shape, choices)
-    : new TranslatingRelay(provider, decoder, shape, choices)
+    ? new PassingRelay(provider, decoder, shape, asked)
+    : new TranslatingRelay(provider, decoder, shape, asked, requests.length)
 }
 
-/** For providers with a dialect of their own: events are decoded to pieces and written anew. */
+/**
+ * For providers with a dialect of their own, and calls of several requests: events are decoded to pieces and written anew, as they
+ * come.
+ */
 export class TranslatingRelay extends Relay {
   readonly encoding = 'utf8'
   readonly #decoder: StreamDecoder<Piece>
-  readonly #parser = new SseParser()
-  readonly #ours: Pick<Shape, 'id' | 'model'>
+  readonly #parsers: SseParser[]
+  /** Requests whose answers have not ended. */
+  #open: number
+  readonly #id: string
 
-  constructor(provider: string, decoder: StreamDecoder<Piece>, shape: Shape, asked: number) {
+  /** `parts`: how many requests the call takes. */
+  constructor(provider: string, decoder: StreamDecoder<Piece>, shape: Shape, asked: Asked, parts: number) {
     super(provider, shape, asked)
     this.#decoder = decoder
-    this.#ours = { id: shape.id, model: shape.model }
+    this.#parsers = Array.from({ length: parts }, () => new SseParser())
+    this.#open = parts
+    this.#id = shape.id
   }
 
-  feed(bytes: Buffer): void {
-    for (const event of understood(() => this.#parser.push(bytes))) this.#take(event)
+  feed(bytes: Buffer, part = 0): void {
+    for (const event of understood(() => this.#parsers[part]!.push(bytes))) this.#take(event, part)
     this.over = this.#decoder.over === true
     if (this.over) this.conclude(true)
   }
 
-  close(): void {
+  close(part = 0): void {
     if (this.over) return
+    const last = this.#parsers[part]!.end()
     this.isClosing = true
-    const last = this.#parser.end()
-    if (last) unlessHalf(() => this.#take(last))
-    this.conclude(this.#decoder.done)
+    if (last) unlessHalf(() => this.#take(last, part))
+    this.isClosing = --this.#open === 0
+    if (this.isClosing) this.conclude(this.#decoder.done)
   }
 
   protected encode(text: string): string {
     return text
   }
 
-  #take(event: ServerSentEvent): void {
+  #take(event: ServerSentEvent, part: number): void {
     // Its pieces have many tokens each: nothing would prove that none is missing.
-    for (const piece of this.decode(event, this.#decoder, false)) {
-      this.upstreamId ??= piece.id
-      this.take({ ...piece, ...this.#ours })
+    for (const piece of this.decode(event, () => this.#decoder.push(event, part), false)) {
+      this.noteSource(piece)
+      this.take({ ...piece, id: this.#id })
     }
   }
 }
 
 /**
  * For providers that speak our dialect: bytes pass as they came. Every event is parsed, so that only what was understood
- * passes; the first one and those that finish, report usage or report an error are written anew.
+ * passes; the first one and those that finish, report usage or report an error are written anew. In the others the name of the
+ * model and the members that OpenAI's chunks have or have not are changed in place.
  */
 export class PassingRelay extends Relay {
   readonly encoding = 'latin1'
   readonly #decoder: StreamDecoder<Piece>
   readonly #isChat: boolean
   readonly #cutter = new EventCutter()
+  readonly #splicer: Splicer
 
-  constructor(provider: string, decoder: StreamDecoder<Piece>, shape: Shape, asked: number) {
+  constructor(provider: string, decoder: StreamDecoder<Piece>, shape: Shape, asked: Asked) {
     super(provider, shape, asked)
     this.#decoder = decoder
+    this.#splicer = new Splicer({ model: shape.model, includeUsage: asked.includeUsage })
     this.#isChat = shape.object !== 'text_completion'
   }
 
@@ -91,7 +105,7 @@ export class PassingRelay extends Relay {
 
   /** As latin1 characters that are the text's UTF-8 bytes, like the bytes that pass. */
   protected encode(text: string): string {
-    return Buffer.from(text, 'utf8').toString('latin1')
+    return asBytes(text)
   }
 
   /** `run`: whole events as latin1 text of `bytes`. */
@@ -104,27 +118,31 @@ export class PassingRelay extends Relay {
       const start = end
       end += raw.length
       const event = parseEvent(texts[i]!)
-      if (this.#passes(event)) continue
+      const passing = this.#passing(event, raw)
+      if (passing === raw) continue
       this.pass(run.slice(passed, start))
       passed = end
-      if (event) this.#look(event)
+      if (passing !== null) this.pass(passing)
+      else if (event) this.#look(event)
       if (this.over) return
     }
     this.pass(run.slice(passed))
   }
 
-  /** Notes an event that may pass as it came: a comment, or a chunk that only adds to choices. False for any other. */
-  #passes(event: ServerSentEvent | null): boolean {
-    if (!this.begun || !event) return this.begun
+  /** The text of an event that passes: a comment, or a chunk that only adds to choices, which is noted. Null for any other. */
+  #passing(event: ServerSentEvent | null, raw: string): string | null {
+    if (!this.begun) return null
+    if (!event) return raw
     const addition = additionOf(event, this.#isChat)
-    if (!addition || addition.choices.some(({ index }) => this.choices.hasFinished(index))) return false
-    this.note(addition)
-    return true
+    if (!addition || addition.choices.some(({ index }) => this.choices.hasFinished(index))) return null
+    const text = this.#splicer.splice(raw, addition)
+    if (text !== null) this.note(addition)
+    return text
   }
 
   #look(event: ServerSentEvent): void {
-    for (const piece of this.decode(event, this.#decoder, true)) {
-      this.upstreamId ??= piece.id
+    for (const piece of this.decode(event, () => this.#decoder.push(event), true)) {
+      this.noteSource(piece)
       this.take(piece)
     }
     this.over = event.data.trim() === '[DONE]'

@@ -92,6 +92,8 @@ type Served = {
   attempts: number
   test: boolean
   dropped?: readonly string[]
+  /** What the provider calls the model in its answer; null where it does not say. */
+  upstreamModel?: string | null
 }
 
 const maxNamedFields = 20
@@ -107,10 +109,13 @@ export function answerHeaders({
   attempts,
   test,
   dropped = [],
+  upstreamModel = null,
 }: Served): Record<string, string> {
   const headers = rateHeaders(ticket.rates)
   headers['x-generation-id'] = id
   headers['x-gateway-model'] = target.model.id
+  const named = [upstreamModel, target.deployment.upstream_model].find(name => name !== null && headerValue.test(name))
+  if (named) headers['x-gateway-upstream-model'] = named
   headers['x-gateway-provider'] = target.provider.name
   headers['x-gateway-mode'] = mode
   headers['x-gateway-attempts'] = String(attempts)
@@ -121,6 +126,9 @@ export function answerHeaders({
   if (test) headers['x-sandbox'] = 'true'
   return headers
 }
+
+/** Providers may say anything. */
+const headerValue = /^[\x21-\x7e]([\x20-\x7e]{0,198}[\x21-\x7e])?$/
 
 /** Field names as a header has them; those that cannot be written there, or are too many, are only counted. */
 function namesOf(fields: readonly string[]): string {

@@ -27,10 +27,10 @@ export function unmet(model: ModelRow, features: Features): Unmet | null {
   if (features.jsonObject && !supports.includes('response_format')) return lacks('has no JSON mode', 'response_format')
   if (features.logprobs && model.type === 'chat' && !model.endpoint && !supports.includes('logprobs'))
     return lacks('gives no logprobs', 'logprobs')
-  if (model.context_length !== null && features.promptTokensEstimate > model.context_length) {
+  if (model.context_length !== null && features.longestPromptEstimate > model.context_length) {
     return {
       code: 'context_length_exceeded',
-      why: `takes ${model.context_length} tokens, and this input has about ${features.promptTokensEstimate}`,
+      why: `takes ${model.context_length} tokens, and this input has about ${features.longestPromptEstimate}`,
       param: model.type === 'embeddings' ? 'input' : 'messages',
     }
   }

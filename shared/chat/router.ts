@@ -2,7 +2,7 @@ import type { Config } from '../base/config.ts'
 import { GatewayError } from '../base/errors.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { ModelRow } from '../catalog/schema.ts'
-import { allowedModels } from '../keys/allowlist.ts'
+import { allowedModels, noneAllowed } from '../keys/allowlist.ts'
 import type { Mode, Policy } from '../keys/policy.ts'
 import type { Features } from '../kinds/features.ts'
 import type { DirectKind } from '../kinds/index.ts'
@@ -11,6 +11,7 @@ import type { Upstreams } from '../providers/upstreams.ts'
 import type { Candidate } from '../wallet/routing-record.ts'
 import { reasonOf } from './explain.ts'
 import { withLarger } from './larger.ts'
+import { nobody, nobodyNow } from './nobody.ts'
 import {
   type Inquiry,
   inOrderOf,
@@ -56,7 +57,8 @@ type Worldly = { catalog: Catalog; upstreams: Upstreams; config: Pick<Config, 'p
 /**
  * Decides where a request goes: hard requirements first, then a score. Pure: the same question asked of the same world has
  * the same answer. The reason is given with up to `mostListed` candidates, neither where that is 0. Throws a GatewayError: 400 when the named model cannot
- * take the request, 403 outside the allowlist, 404 unknown, 503 when nobody configured serves it now.
+ * take the request, or its own preferences or the allowlist leave nobody, 403 outside the allowlist, 404 unknown, 503 when nobody
+ * configured serves it now.
  */
 export function route(world: RoutingWorld, asking: Asking, mostListed = 0): Decision {
   const { policy, kind, request, features, home = null } = asking
@@ -71,6 +73,7 @@ export function route(world: RoutingWorld, asking: Asking, mostListed = 0): Deci
     features,
     candidates: mostListed > 0 ? candidates : null,
     overflow: null,
+    considered: [],
   }
   const options: Option[] = []
   const wishes = new Map<ModelRow, Wish>()
@@ -90,6 +93,7 @@ export function route(world: RoutingWorld, asking: Asking, mostListed = 0): Deci
     }
   }
   const { overflow } = inquiry
+  if (options.length === 0) throw overflow ?? nobody(inquiry)
   const chosen = rested(inquiry, options).slice(0, mostTargets)
   const targets = chosen.map(({ target }) => target)
   if (mostListed === 0) return { mode, reason: '', targets, candidates, overflow }
@@ -103,29 +107,17 @@ export function worldOf({ catalog, upstreams, config }: Worldly, marginPpm: bigi
   return { catalog, upstreams, figures: target => upstreams.figures(target), marginPpm, mostPauseMs }
 }
 
-/** Only those that need no rest; where all do, those that are back soon enough to wait for. Throws 503 without any. */
+/** Only those that need no rest; where all do, those that are back soon enough to wait for. Throws 503 where none is. */
 function rested({ world, policy, overflow }: Inquiry, options: readonly Option[]): Option[] {
   // The sandbox, which serves test keys, never rests.
   const ready = options.filter(({ figures }) => figures.restMs === 0)
   const soonest = [...options].sort((a, b) => a.figures.restMs - b.figures.restMs)
   const chosen = ready.length > 0 ? ready : soonest
-  const [first] = chosen
-  if (!first) throw overflow ?? nobodyNow(null)
+  const [first] = chosen as [Option]
   const { restMs } = first.figures
   if (restMs > world.mostPauseMs && policy.environment === 'live') throw overflow ?? nobodyNow(restMs, options.length)
   for (const { candidate } of chosen) if (candidate) candidate.excluded = null
   return chosen
-}
-
-/** The 503 of a request that nobody configured can serve, or none of `count` targets before `restMs` have passed. */
-export function nobodyNow(restMs: number | null, count = 0): GatewayError {
-  const seconds = restMs === null ? 5 : Math.max(1, Math.ceil(restMs / 1_000))
-  const who = count === 1 ? 'The only provider' : 'Every provider'
-  const message =
-    restMs === null
-      ? 'No configured provider can serve this request now.'
-      : `${who} that could serve this request failed repeatedly or asked to be left alone. Try again in ${seconds} s.`
-  return new GatewayError('no_provider_available', message, { headers: { 'retry-after': String(seconds) } })
 }
 
 const suffixes: readonly [suffix: string, sort: Sort][] = [
@@ -267,6 +259,7 @@ function choosable({ world, policy, features, candidates }: Inquiry): ModelRow[]
     if (!excluded) models.push(model)
     else candidates?.push({ ...unknown, model: model.id, quality: model.quality, excluded })
   }
+  if (models.length === 0 && lacks.length === 0 && policy.allowlist) throw noneAllowed(policy.allowlist)
   if (models.length > 0 || lacks.length === 0) return models
   const [least] = lacks.sort((a, b) => nearness(b) - nearness(a) || (a.param < b.param ? -1 : 1))
   const message = 'No model that this key may use can take this request.'

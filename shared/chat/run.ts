@@ -151,24 +151,25 @@ class Run<K extends DirectKind> extends BaseRun {
     const { route } = watch
     const { target, credential } = route
     this.call = watch
+    this.upstreamModel = null
     const { environment } = this.policy
     // The sandbox can express everything; the provider it stands for may not.
     const rehearsed = environment === 'test' ? rehearsal(upstreams, kind, target, body) : null
     if (rehearsed instanceof GatewayError) throw rehearsed
-    const served = upstreams.adapter(kind, target, environment)!
+    const served = upstreams.adapter(kind, target, environment, body)!
     const maxTokens = ticket.clamped ? ticket.outputTokens : null
     const media = served.adapter.remoteMedia ? await fetchMedia(this.services, served.adapter, body) : noMedia
     const call: Call<K> = { target, body, raw, maxTokens, media }
-    const request = served.adapter.request(call)
-    this.dropped = rehearsed ?? request.dropped ?? []
+    const requests = served.adapter.requests?.(call) ?? [served.adapter.request(call)]
+    this.dropped = rehearsed ?? requests[0]!.dropped ?? []
     this.#sentMs = null
     const attempt: Attempt<K> = {
-      ...{ upstreams, route, ...served, call, request, client: this.client, departures: this.services.departures },
+      ...{ upstreams, route, ...served, call, requests, client: this.client, departures: this.services.departures },
       reasons: canReason(target.deployment),
       readOnMs: environment === 'live' ? this.services.config.readOnMs : 0,
       signal: this.stopping.signal,
       onSent: () => {
-        this.#sentMs = this.services.clock.now()
+        this.#sentMs ??= this.services.clock.now()
       },
     }
     if (environment === 'live' && reasonsBesideLimit(target)) this.#stretch(target, ticket)
@@ -196,7 +197,9 @@ class Run<K extends DirectKind> extends BaseRun {
       if (error instanceof ClientGone) return this.#abandoned(attempt, watch, ticket, null)
       throw await this.#unlessStopped(attempt, error, ticket, null)
     }
-    const { billed, shown } = await billWhole({ kind, adapter, call, json, id: this.id }, this.#billing)
+    const whole = { kind, adapter, call, json, id: this.id }
+    const { billed, shown, upstreamModel } = await billWhole(whole, this.#billing)
+    this.upstreamModel = upstreamModel
     const headers = this.headers(call.target, decision, ticket, this.tried.length + 1)
     headers['x-gateway-cost-usd'] = decimal(billed.costNano)
     this.client.answer(headers, JSON.stringify(shown))
@@ -206,13 +209,14 @@ class Run<K extends DirectKind> extends BaseRun {
   async #stream(attempt: Attempt<K>, watch: Watch, decision: Decision, ticket: Ticket, silent: Silent): Promise<Bill> {
     const { call, adapter } = attempt
     const { target } = call
-    const relay = relayFor(attempt, this.#shape(target), this.#order.features.choices)
-    const open = () => this.open(target, decision, ticket)
+    const { features, includeUsage } = this.#order
+    const relay = relayFor(attempt, this.#shape(target), { choices: features.choices, includeUsage })
+    const open = () => this.open(target, decision, ticket, relay.upstreamModel)
     const onFirstByte = () => watch.began({ streamed: true })
     const { answered, error } = await streamAnswer(attempt, relay, silent, open, onFirstByte)
     if (error instanceof ClientGone) return this.#abandoned(attempt, watch, ticket, relay)
     if (error && !answered) throw await this.#unlessStopped(attempt, error, ticket, relay)
-    const { kind, body, includeUsage } = this.#order
+    const { kind, body } = this.#order
     const upstreamId = adapter.native ? relay.upstreamId : null
     const billing = { target, ...this.#billing }
     const billed = isStopped(attempt, error)
@@ -224,10 +228,7 @@ class Run<K extends DirectKind> extends BaseRun {
     }
     if (error) return { ...billed, ...this.#brokenOff(watch, relay, error) }
     open()
-    this.client.write(
-      relay.ending({ usage: billed.shownUsage, provider: target.provider.name, includeUsage }),
-      relay.encoding,
-    )
+    this.client.write(relay.ending({ usage: billed.shownUsage, provider: target.provider.name }), relay.encoding)
     this.client.end()
     return billed
   }

@@ -53,9 +53,10 @@ export class Tally {
     return this.#text
   }
 
-  #addDelta({ content, reasoning_content, reasoning, refusal, tool_calls, audio, images }: Delta): void {
+  #addDelta({ content, reasoning_content, reasoning, refusal, tool_calls, function_call, audio, images }: Delta): void {
     for (const text of [content, reasoning_content ?? reasoning, refusal]) if (typeof text === 'string') this.#add(text)
     if (Array.isArray(tool_calls)) for (const call of tool_calls) this.#addCall(call)
+    if (isObject(function_call)) this.#addCall({ function: function_call })
     if (isObject(audio)) {
       const { transcript, data } = audio
       if (typeof transcript === 'string') this.#add(transcript)

@@ -1,3 +1,5 @@
+import { GatewayError } from '../base/errors.ts'
+import { listNames } from '../base/names.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Policy } from './policy.ts'
 
@@ -13,4 +15,10 @@ export function allowedModels(catalog: Catalog, { allowlist }: Policy): Readonly
     resolved.set(allowlist, ids)
   }
   return ids
+}
+
+/** The 400 of a request that leaves the choice of the model to us where the key's allowlist has none of its kind. */
+export function noneAllowed(allowlist: Iterable<string>): GatewayError {
+  const message = `The allowlist of this key has no model that this request can be sent to. It has: ${listNames([...allowlist])}.`
+  return new GatewayError('invalid_request', message, { param: 'model' })
 }

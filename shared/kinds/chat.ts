@@ -40,6 +40,8 @@ const toolCall = z.discriminatedUnion('type', [
   }),
 ])
 
+const functionCall = z.looseObject({ name: z.string().min(1), arguments: z.string() })
+
 const message = z.discriminatedUnion('role', [
   z.looseObject({ role: z.literal('developer'), content: textContent }),
   z.looseObject({ role: z.literal('system'), content: textContent }),
@@ -48,6 +50,7 @@ const message = z.discriminatedUnion('role', [
     role: z.literal('assistant'),
     content: z.union([z.string(), z.array(z.discriminatedUnion('type', [text, refusal]))]).nullish(),
     tool_calls: z.array(toolCall).nullish(),
+    function_call: functionCall.nullish().describe('Deprecated for `tool_calls`.'),
     refusal: z.string().nullish(),
     audio: z.looseObject({ id: z.string() }).nullish(),
     reasoning_content: z.string().nullish(),
@@ -58,20 +61,25 @@ const message = z.discriminatedUnion('role', [
 export type ChatMessage = z.infer<typeof message>
 
 const toolName = z.string().regex(/^[a-zA-Z0-9_-]{1,64}$/)
+const callable = z.looseObject({
+  name: toolName,
+  description: z.string().optional(),
+  parameters: z.record(z.string(), z.unknown()).optional(),
+  strict: z.boolean().nullish(),
+})
 const tool = z.discriminatedUnion('type', [
-  z.looseObject({
-    type: z.literal('function'),
-    function: z.looseObject({
-      name: toolName,
-      description: z.string().optional(),
-      parameters: z.record(z.string(), z.unknown()).optional(),
-      strict: z.boolean().nullish(),
-    }),
-  }),
+  z.looseObject({ type: z.literal('function'), function: callable }),
   z.looseObject({ type: z.literal('custom'), custom: z.looseObject({ name: toolName }) }),
 ])
 
 const tokens = z.int().min(1).max(10_000_000)
+
+const providerPreferences = z.strictObject({
+  order: z.array(z.string()).max(50).optional(),
+  only: z.array(z.string()).max(50).optional(),
+  ignore: z.array(z.string()).max(50).optional(),
+  allow_fallbacks: z.boolean().optional(),
+})
 
 /** The extra fields of CONTRACT §4, on every chat-shaped route. */
 const routing = {
@@ -80,15 +88,7 @@ const routing = {
     .optional()
     .describe('Routing mode; overrides the key’s own for this call.'),
   models: z.array(z.string().min(1)).min(1).max(10).optional().describe('Ordered fallback list of model slugs.'),
-  provider: z
-    .strictObject({
-      order: z.array(z.string()).max(50).optional(),
-      only: z.array(z.string()).max(50).optional(),
-      ignore: z.array(z.string()).max(50).optional(),
-      allow_fallbacks: z.boolean().optional(),
-    })
-    .optional()
-    .describe('Provider preferences.'),
+  provider: providerPreferences.optional().describe('Provider preferences.'),
   metadata: z.record(z.string(), z.string()).nullish(),
   prompt_cache_key: z
     .string()
@@ -125,6 +125,11 @@ export const chatRequest = z.looseObject({
     ])
     .optional(),
   parallel_tool_calls: z.boolean().optional(),
+  functions: z.array(callable).max(1024).optional().describe('Deprecated for `tools`.'),
+  function_call: z
+    .union([z.enum(['none', 'auto']), z.looseObject({ name: z.string().min(1) })])
+    .optional()
+    .describe('Deprecated for `tool_choice`.'),
   response_format: z
     .discriminatedUnion('type', [
       z.looseObject({ type: z.literal('text') }),
@@ -157,8 +162,9 @@ export const chatRequest = z.looseObject({
 })
 export type ChatRequest = z.infer<typeof chatRequest>
 
-export type ToolCall = { id: string; type: 'function'; function: { name: string; arguments: string } }
-export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter' | 'error'
+export type FunctionCall = { name: string; arguments: string }
+export type ToolCall = { id: string; type: 'function'; function: FunctionCall }
+export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'function_call' | 'content_filter' | 'error'
 
 /** A whole answer, as `object: "chat.completion"` has it; adapters give it without our own fields. */
 export type ChatCompletion = {
@@ -174,6 +180,7 @@ export type ChatCompletion = {
       refusal?: string | null
       reasoning_content?: string
       tool_calls?: ToolCall[]
+      function_call?: FunctionCall
       images?: { type: 'image_url'; image_url: { url: string } }[]
       audio?: { id: string; data: string; expires_at: number; transcript: string } | null
     }
@@ -189,7 +196,8 @@ export type ChatDelta = {
   content?: string | null
   refusal?: string | null
   reasoning_content?: string
-  tool_calls?: { index: number; id?: string; type?: 'function'; function: { name?: string; arguments?: string } }[]
+  tool_calls?: { index: number; id?: string; type?: 'function'; function: Partial<FunctionCall> }[]
+  function_call?: Partial<FunctionCall>
   images?: { type: 'image_url'; image_url: { url: string } }[]
   audio?: { id?: string; data?: string; transcript?: string; expires_at?: number }
 }

@@ -22,8 +22,12 @@ export type Features = {
   textTokensBound: number
   /** What the prompt holds beside text. What it can cost depends on the target (see `shared/chat/prompt-bound.ts`). */
   media: PromptMedia
-  /** What the prompt will probably have. */
+  /** How many prompts the text is divided into: each may be as long as the model takes. */
+  prompts: number
+  /** What all of them will probably have. */
   promptTokensEstimate: number
+  /** What the longest of them will probably have. */
+  longestPromptEstimate: number
   /** The output limit the caller named, per choice; null = none. */
   maxTokens: number | null
   choices: number
@@ -60,7 +64,8 @@ export function chatFeatures(body: ChatRequest, bodyBytes: number): Features {
   const textBytes = Math.max(0, bodyBytes - media.imageCharacters - media.audioCharacters - media.fileCharacters)
   const mediaEstimate =
     media.images * estimatePerImage + Math.ceil(media.audioCharacters / 256) + Math.ceil(media.fileCharacters / 32)
-  const tools = (body.tools?.length ?? 0) > 0
+  const promptTokensEstimate = Math.ceil(textBytes / 4) + mediaEstimate
+  const tools = (body.tools?.length ?? body.functions?.length ?? 0) > 0
   const outputs = body.modalities ?? []
   return {
     textTokensBound: textBytes + messageOverhead + (tools ? toolOverhead : 0),
@@ -70,7 +75,9 @@ export function chatFeatures(body: ChatRequest, bodyBytes: number): Features {
       earlierSounds: media.earlierSounds,
       documents: media.file ? null : noMedia.documents,
     },
-    promptTokensEstimate: Math.ceil(textBytes / 4) + mediaEstimate,
+    prompts: 1,
+    promptTokensEstimate,
+    longestPromptEstimate: promptTokensEstimate,
     maxTokens: body.max_completion_tokens ?? body.max_tokens ?? null,
     choices: body.n ?? 1,
     inputs: { image: media.images > 0, audio: media.audio, file: media.file },
@@ -89,10 +96,10 @@ export function chatFeatures(body: ChatRequest, bodyBytes: number): Features {
 
 /** The features of a legacy completion; OpenAI's default of 16 tokens counts as asked for. */
 export function completionFeatures(body: CompletionRequest, bodyBytes: number): Features {
-  const prompts = Array.isArray(body.prompt) && typeof body.prompt[0] !== 'number' ? body.prompt.length : 1
-  const choices = Math.max(body.n ?? 1, body.best_of ?? 1) * prompts
+  const prompts = promptsIn(body.prompt)
+  const choices = Math.max(body.n ?? 1, body.best_of ?? 1) * prompts.length
   return {
-    ...plain(bodyBytes),
+    ...plain(bodyBytes, prompts),
     maxTokens: body.max_tokens ?? 16,
     choices,
     logprobs: body.logprobs != null,
@@ -100,13 +107,27 @@ export function completionFeatures(body: CompletionRequest, bodyBytes: number): 
   }
 }
 
-export function embeddingFeatures(_body: EmbeddingRequest, bodyBytes: number): Features {
-  return { ...plain(bodyBytes), maxTokens: 0 }
+export function embeddingFeatures(body: EmbeddingRequest, bodyBytes: number): Features {
+  return { ...plain(bodyBytes, promptsIn(body.input)), maxTokens: 0 }
 }
 
-function plain(bodyBytes: number): Features {
+type Prompt = string | number[]
+
+function promptsIn(input: Prompt | string[] | number[][]): Prompt[] {
+  if (typeof input === 'string') return [input]
+  return typeof input[0] === 'number' ? [input as number[]] : (input as Prompt[])
+}
+
+function estimateOf(prompt: Prompt): number {
+  return typeof prompt === 'string' ? Math.ceil(Buffer.byteLength(prompt) / 4) : prompt.length
+}
+
+/** Each of the prompts may become a message of its own. */
+function plain(bodyBytes: number, prompts: readonly Prompt[]): Features {
   return {
-    textTokensBound: bodyBytes + messageOverhead,
+    textTokensBound: bodyBytes + messageOverhead * prompts.length,
+    prompts: prompts.length,
+    longestPromptEstimate: prompts.reduce((longest, prompt) => Math.max(longest, estimateOf(prompt)), 0),
     media: noMedia,
     promptTokensEstimate: Math.ceil(bodyBytes / 4),
     maxTokens: null,

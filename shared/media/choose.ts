@@ -1,7 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { ModelRow } from '../catalog/schema.ts'
-import { allowedModels } from '../keys/allowlist.ts'
+import { allowedModels, noneAllowed } from '../keys/allowlist.ts'
 import type { Policy } from '../keys/policy.ts'
 import type { Target } from '../providers/contract.ts'
 
@@ -22,7 +22,8 @@ export type Choice = {
 
 /**
  * Who can do some work, in the catalog's order: at the model that the body names, else at the first ones that take the input.
- * Throws the error of the named model, or of the first one that did not.
+ * Throws the error of the named model, or of the first one that did not; 400 where the allowlist has none, 503 where nobody is
+ * configured.
  */
 export function chooseTargets(catalog: Catalog, policy: Policy, choice: Choice): Target[] {
   const { slug, list, serves, targets, check, every = false } = choice
@@ -37,11 +38,13 @@ export function chooseTargets(catalog: Catalog, policy: Policy, choice: Choice):
   const allowed = allowedModels(catalog, policy)
   if (named && allowed?.has(named.id) === false)
     throw new GatewayError('model_not_allowed', `This key may not use \`${slug}\`.`, { param: 'model' })
+  const isAllowed = (model: ModelRow) => serves(model) && !model.disabled && allowed?.has(model.id) !== false
+  if (!named && policy.allowlist && ![...catalog.models.values()].some(isAllowed)) throw noneAllowed(policy.allowlist)
   let refusal: unknown = null
   const chosen: Target[] = []
   for (const model of named ? [named] : catalog.models.values()) {
     if (chosen.length > 0 && !every) break
-    if (!serves(model) || model.disabled || allowed?.has(model.id) === false) continue
+    if (!isAllowed(model)) continue
     const found = targets(model)
     if (found.length === 0) continue
     try {

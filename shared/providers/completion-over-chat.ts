@@ -1,64 +1,102 @@
 import { GatewayError } from '../base/errors.ts'
-import type { ChatChunk, ChatCompletion, ChatRequest } from '../kinds/chat.ts'
+import { sumUsages, type Usage } from '../base/usage.ts'
+import type { ChatChunk, ChatCompletion } from '../kinds/chat.ts'
 import type { Completion, CompletionChoice, CompletionRequest } from '../kinds/completion.ts'
 import type { Call, DirectAdapter } from './contract.ts'
+import type { SseEvent, StreamDecoder } from './stream-decoder.ts'
 
-/** Serves legacy completions by a chat model: the prompt becomes one user message, the answer's text comes back. */
+/** Prompts of one request: each takes a request of its own. */
+const maxPrompts = 128
+
+/** Serves legacy completions by a chat model: each prompt becomes one user message, and the texts of the answers come back. */
 export function completionOverChat(chat: DirectAdapter<'chat'>): DirectAdapter<'completion'> {
   return {
     native: false,
-    request: call => chat.request(asChat(call)),
+    request: call => chat.request(asChats(call)[0]!),
+    requests: call => asChats(call).map(one => chat.request(one)),
     answer(json, call) {
-      const { choices, ...rest } = chat.answer(json, asChat(call))
-      return completion(
-        rest,
-        choices.map(choice => ({
-          index: choice.index,
-          text: echoed(call.body) + (choice.message.content ?? ''),
+      const chats = asChats(call)
+      const jsons = chats.length === 1 ? [json] : (json as unknown[])
+      const answers = chats.map((one, part) => chat.answer(jsons[part], one))
+      const usage = sumOf(answers.map(answer => answer.usage))
+      const prompts = promptsOf(call.body)
+      const choices = answers.flatMap((answer, part) =>
+        answer.choices.map(choice => ({
+          index: indexOf(choice.index, part, call.body),
+          text: (call.body.echo ? prompts[part]! : '') + (choice.message.content ?? ''),
           logprobs: null,
           finish_reason: finishReason(choice.finish_reason),
         })),
       )
+      return completion(answers[0]!, choices, usage)
     },
-    stream:
-      chat.stream &&
-      (call => {
-        const decoder = chat.stream!(asChat(call))
-        const started = new Set<number>()
-        return {
-          push: event => decoder.push(event).map(chunk => piece(chunk, call.body, started)),
-          get done() {
-            return decoder.done
-          },
-          get over() {
-            return decoder.over === true
-          },
-        }
-      }),
+    stream: chat.stream && (call => new PartsDecoder(call, asChats(call).map(chat.stream!))),
   }
 }
 
-function piece({ choices, ...rest }: ChatChunk, body: CompletionRequest, started: Set<number>): Completion {
-  return completion(
-    rest,
-    choices.map(({ index, delta, finish_reason }) => {
-      const first = !started.has(index)
-      started.add(index)
+/** The streams of a call's prompts as one: choices are numbered through, and the usage is that of all of them. */
+class PartsDecoder implements StreamDecoder<Completion> {
+  readonly #body: CompletionRequest
+  readonly #prompts: readonly string[]
+  readonly #decoders: readonly StreamDecoder<ChatChunk>[]
+  readonly #usages: (Usage | undefined)[]
+  readonly #started = new Set<number>()
+
+  constructor({ body }: Call<'completion'>, decoders: readonly StreamDecoder<ChatChunk>[]) {
+    this.#body = body
+    this.#prompts = promptsOf(body)
+    this.#decoders = decoders
+    this.#usages = decoders.map(() => undefined)
+  }
+
+  get done(): boolean {
+    return this.#decoders.every(({ done }) => done)
+  }
+
+  get over(): boolean {
+    return this.#decoders.every(({ over }) => over === true)
+  }
+
+  push(event: SseEvent, part = 0): Completion[] {
+    return this.#decoders[part]!.push(event).map(chunk => this.#piece(chunk, part))
+  }
+
+  #piece(chunk: ChatChunk, part: number): Completion {
+    if (chunk.usage) this.#usages[part] = chunk.usage
+    const choices = chunk.choices.map(({ index: own, delta, finish_reason }) => {
+      const index = indexOf(own, part, this.#body)
+      const isFirst = !this.#started.has(index)
+      this.#started.add(index)
       return {
         index,
-        text: (first ? echoed(body) : '') + (delta.content ?? ''),
+        text: (isFirst && this.#body.echo ? this.#prompts[part]! : '') + (delta.content ?? ''),
         logprobs: null,
         finish_reason: finish_reason && finishReason(finish_reason),
       }
-    }),
-  )
+    })
+    return completion(chunk, choices, chunk.usage ? sumOf(this.#usages) : undefined)
+  }
+}
+
+/** As OpenAI numbers them: the choices of the first prompt, then those of the second. */
+function indexOf(index: number, part: number, { n }: CompletionRequest): number {
+  return part * (n ?? 1) + index
+}
+
+/** What the answers used together; nothing as long as one of them has not told it. */
+function sumOf(usages: readonly (Usage | null | undefined)[]): Usage | undefined {
+  const told = usages.filter(usage => usage != null)
+  const [first, ...others] = told
+  if (!first || told.length < usages.length) return undefined
+  return others.length === 0 ? first : sumUsages([first, ...others])
 }
 
 function completion(
   answer: Omit<ChatCompletion | ChatChunk, 'choices' | 'object'>,
   choices: CompletionChoice[],
+  usage: Usage | undefined,
 ): Completion {
-  const { id, created, model, usage } = answer
+  const { id, created, model } = answer
   return {
     id: id.replace(/^chatcmpl/, 'cmpl'),
     object: 'text_completion',
@@ -70,24 +108,19 @@ function completion(
 }
 
 function finishReason(reason: ChatCompletion['choices'][number]['finish_reason']): CompletionChoice['finish_reason'] {
-  return reason === 'tool_calls' ? 'stop' : reason
+  return reason === 'tool_calls' || reason === 'function_call' ? 'stop' : reason
 }
 
-function echoed(body: CompletionRequest): string {
-  return body.echo ? promptText(body) : ''
+/** The prompts of a request. Throws the 400 of those that a chat model does not take. */
+function promptsOf({ prompt }: CompletionRequest): string[] {
+  const prompts: unknown[] = Array.isArray(prompt) ? prompt : [prompt]
+  if (prompts.length <= maxPrompts && prompts.every(one => typeof one === 'string')) return prompts as string[]
+  const message = `This model is a chat model: it takes up to ${maxPrompts} prompts per request, as text.`
+  throw new GatewayError('unsupported_capability', message, { param: 'prompt' })
 }
 
-function promptText(body: CompletionRequest): string {
-  const prompts: unknown[] = Array.isArray(body.prompt) ? body.prompt : [body.prompt]
-  if (prompts.length === 1 && typeof prompts[0] === 'string') return prompts[0]
-  throw new GatewayError(
-    'unsupported_capability',
-    'This model is a chat model: it takes one prompt of text per request.',
-    { param: 'prompt' },
-  )
-}
-
-function asChat(call: Call<'completion'>): Call<'chat'> {
+/** One chat for each prompt. */
+function asChats(call: Call<'completion'>): Call<'chat'>[] {
   const { prompt: _prompt, echo: _echo, best_of, logprobs, suffix, ...rest } = call.body
   const refused = Object.entries({
     best_of: (best_of ?? 1) > 1,
@@ -99,10 +132,8 @@ function asChat(call: Call<'completion'>): Call<'chat'> {
       param: refused[0],
     })
   }
-  const body: ChatRequest = {
-    ...rest,
-    max_tokens: rest.max_tokens ?? 16,
-    messages: [{ role: 'user', content: promptText(call.body) }],
-  }
-  return { ...call, body, raw: null }
+  return promptsOf(call.body).map(content => {
+    const messages = [{ role: 'user' as const, content }]
+    return { ...call, body: { ...rest, max_tokens: rest.max_tokens ?? 16, messages }, raw: null }
+  })
 }

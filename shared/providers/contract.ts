@@ -5,6 +5,7 @@ import type { DirectKind, DirectKinds, InstantKind, QueuedKind, WorkKind, WorkKi
 import type { Invoice } from '../kinds/media.ts'
 import type { Avatar, CatalogPage, CatalogQuery, Voice } from './avatar-catalog.ts'
 import type { RealtimeAdapter } from './realtime-contract.ts'
+import type { StreamDecoder } from './stream-decoder.ts'
 
 /** Whom a call goes to: one model at one provider. */
 export type Target = { model: ModelRow; deployment: Deployment; provider: ProviderRow }
@@ -33,23 +34,17 @@ export type UpstreamRequest = {
   dropped?: readonly string[] // the caller's fields that are not in it, by path without indexes
 }
 
-/** One server-sent event: `event` is its name ('' when it has none), `data` its data lines joined by \n. */
-export type SseEvent = { event: string; data: string }
-
-/**
- * Turns a provider's events into our chunks. `push` gives the chunks of one event and throws a ProviderError when the
- * event reports an error or makes no sense. `done` tells whether the provider has said the answer is complete: a stream
- * that closes before that was cut off. Of a dialect with a last event, `over` tells that it came: nothing more is waited
- * for.
- */
-export type StreamDecoder<C> = { push(event: SseEvent): C[]; readonly done: boolean; readonly over?: boolean }
-
 /** How one protocol serves one kind. An adapter only translates: no I/O, no clock but `created`, no retries. */
 export type DirectAdapter<K extends DirectKind> = {
   /** True when the provider's dialect is our own: answers and events may be relayed as bytes. */
   native: boolean
   /** The upstream request. Throws a GatewayError 400 naming the field when the input cannot be expressed there. */
   request(call: Call<K>): UpstreamRequest
+  /**
+   * Of a call that takes several requests, all of them; `request` then gives the first. `answer` gets a list of their answers. Absent
+   * where every call takes one.
+   */
+  requests?(call: Call<K>): UpstreamRequest[]
   /** URLs in the body whose bytes must be fetched before `request`, for providers that take no URLs. */
   remoteMedia?(body: DirectKinds[K]['request']): string[]
   /** The whole answer from parsed JSON. Throws a ProviderError `invalid_response` when it makes no sense. */

@@ -5,7 +5,8 @@ import type { Catalog } from '../catalog/catalog.ts'
 import type { ModelRow, ProviderRow } from '../catalog/schema.ts'
 import { type Dispatcher, type Exchange, exchange, openPool, type ResponseSink, type Timeouts } from '../io/http.ts'
 import type { WebSocket } from '../io/socket.ts'
-import type { DirectKind, InstantKind, QueuedKind } from '../kinds/index.ts'
+import type { ChatRequest } from '../kinds/chat.ts'
+import type { DirectKind, DirectKinds, InstantKind, QueuedKind } from '../kinds/index.ts'
 import { authHeader } from './auth.ts'
 import type { Avatar, CatalogPage, CatalogQuery, Voice } from './avatar-catalog.ts'
 import { completionOverChat } from './completion-over-chat.ts'
@@ -18,6 +19,7 @@ import type {
   Target,
   UpstreamRequest,
 } from './contract.ts'
+import { functionsOverTools, hasFunctions } from './functions-over-tools.ts'
 import type { Figures, Health } from './health.ts'
 import { openLine } from './line.ts'
 import { protocols } from './protocols.ts'
@@ -117,17 +119,24 @@ export class Upstreams {
     return targets
   }
 
-  /** The protocol and adapter that serve a kind at a target; null where its protocol does not serve the kind. */
+  /**
+   * The protocol and adapter that serve a kind at a target; null where its protocol does not serve the kind. `body`: the request,
+   * where one is to be served.
+   */
   adapter<K extends DirectKind>(
     kind: K,
     target: Target,
     environment: Environment,
+    body?: DirectKinds[K]['request'],
   ): { adapter: DirectAdapter<K>; protocol: Protocol } | null {
     const protocol = environment === 'test' ? protocols.openai! : protocols[target.provider.protocol]
     if (!protocol) return null
     const overChat = kind === 'completion' && target.model.endpoint !== '/v1/completions' && protocol.direct.chat
     const adapter = overChat ? completionOverChat(overChat) : protocol.direct[kind]
-    return adapter ? { adapter: adapter as DirectAdapter<K>, protocol } : null
+    if (!adapter) return null
+    const overTools = kind === 'chat' && body && hasFunctions(body as ChatRequest)
+    const served = overTools ? functionsOverTools(adapter as DirectAdapter<'chat'>) : adapter
+    return { adapter: served as DirectAdapter<K>, protocol }
   }
 
   /**

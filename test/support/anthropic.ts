@@ -1,7 +1,8 @@
 import { type Deployment, modelRow, providerRow } from '../../shared/catalog/schema.ts'
 import { type ChatChunk, type ChatCompletion, chatRequest, type ToolCall } from '../../shared/kinds/chat.ts'
 import { anthropic } from '../../shared/providers/anthropic/protocol.ts'
-import type { Call, SseEvent } from '../../shared/providers/contract.ts'
+import type { Call } from '../../shared/providers/contract.ts'
+import type { SseEvent } from '../../shared/providers/stream-decoder.ts'
 import type { Message } from '../emulators/anthropic.ts'
 
 export const adapter = anthropic.direct.chat!

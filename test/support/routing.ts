@@ -69,7 +69,11 @@ export function decide(
     policy,
     kind: 'chat',
     request: request as RoutingRequest,
-    features: { ...own, ...features },
+    features: {
+      ...own,
+      longestPromptEstimate: features.promptTokensEstimate ?? own.longestPromptEstimate,
+      ...features,
+    },
     home,
   } as const
   return route(world, asking, explain ? Number.POSITIVE_INFINITY : 0)

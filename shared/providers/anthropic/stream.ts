@@ -1,5 +1,5 @@
 import type { ChatChunk, ChatDelta, FinishReason } from '../../kinds/chat.ts'
-import type { SseEvent, StreamDecoder } from '../contract.ts'
+import type { SseEvent, StreamDecoder } from '../stream-decoder.ts'
 import { Counters, completionId, finishReason, refusalText } from './answer.ts'
 import { errorFrom } from './failure.ts'
 import { type Json, nonsense, objectIn, textIn } from './wire.ts'

@@ -1,6 +1,7 @@
 import type { Usage } from '../../base/usage.ts'
 import type { ChatChunk, ChatDelta, FinishReason } from '../../kinds/chat.ts'
-import { type Call, ProviderError, type SseEvent, type StreamDecoder } from '../contract.ts'
+import { type Call, ProviderError } from '../contract.ts'
+import type { SseEvent, StreamDecoder } from '../stream-decoder.ts'
 import { finishReason, head, isBlocked, logprobsOf, piecesOf, usageOf } from './answer.ts'
 import { type Generated, readGenerated } from './wire.ts'
 

@@ -57,6 +57,6 @@ function choiceFrom(choice: unknown, position: number): CompletionChoice {
     index: Number.isInteger(choice.index) ? (choice.index as number) : position,
     text: choice.text,
     logprobs: choice.logprobs ?? null,
-    finish_reason: reason === 'tool_calls' ? 'stop' : reason,
+    finish_reason: reason === 'tool_calls' || reason === 'function_call' ? 'stop' : reason,
   }
 }

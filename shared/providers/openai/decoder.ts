@@ -1,5 +1,6 @@
 import type { FinishReason } from '../../kinds/chat.ts'
-import { ProviderError, type SseEvent, type StreamDecoder } from '../contract.ts'
+import { ProviderError } from '../contract.ts'
+import type { SseEvent, StreamDecoder } from '../stream-decoder.ts'
 import { reportedFailure } from './failure.ts'
 import { invalid, isObject, type Json } from './json.ts'
 
@@ -8,7 +9,7 @@ const finishReasons = new Map<unknown, FinishReason>([
   ['model_length', 'length'],
   ['max_tokens', 'length'],
   ['tool_calls', 'tool_calls'],
-  ['function_call', 'tool_calls'],
+  ['function_call', 'function_call'],
   ['content_filter', 'content_filter'],
 ])
 

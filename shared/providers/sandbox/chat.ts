@@ -3,6 +3,7 @@ import type { Usage } from '../../base/usage.ts'
 import type { ChatChunk, ChatCompletion, ChatDelta, ChatRequest, FinishReason, ToolCall } from '../../kinds/chat.ts'
 import type { Tokenizer } from '../../kinds/tokenizer.ts'
 import { type Answer, badRequest, eventStream, fault, json, roomFor, untilStop, words } from './answer.ts'
+import { wordsOfMedia } from './heard.ts'
 import { instanceOf } from './instance.ts'
 import { png } from './media.ts'
 import { soundFile } from './sounds.ts'
@@ -24,8 +25,8 @@ const audioPieceCharacters = 64_000
 const framingTokens = 3
 
 /** A chat answer: an echo of the last user message, unless the request makes a model call a tool or write JSON. */
-export function chat(body: ChatRequest, tokenizer: Tokenizer): Answer {
-  const text = lastUserText(body)
+export async function chat(body: ChatRequest, tokenizer: Tokenizer): Promise<Answer> {
+  const text = (await wordsOfMedia(body)) || lastUserText(body)
   const tool = toolOf(body, text)
   if (tool === 'unknown') return badRequest('The tool choice names no function of the list of tools.', 'tool_choice')
   const format = soundFormatOf(body)

@@ -20,13 +20,13 @@ export function createSandbox(): Dispatcher {
 type Route<B> = {
   schema: z.ZodType<B>
   text(body: B, tokenizer: Tokenizer): string
-  answer(body: B, tokenizer: Tokenizer): Answer
+  answer(body: B, tokenizer: Tokenizer): Answer | Promise<Answer>
 }
 
 type Plan = { waitMs: number; answer: Answer }
 
 function route<B>({ schema, text, answer }: Route<B>) {
-  return (json: unknown, tokens: Tokenizer): Plan => {
+  return async (json: unknown, tokens: Tokenizer): Promise<Plan> => {
     const parsed = schema.safeParse(json)
     if (!parsed.success) {
       const [issue] = parsed.error.issues
@@ -34,7 +34,7 @@ function route<B>({ schema, text, answer }: Route<B>) {
     }
     const magic = magicIn(text(parsed.data, tokens))
     if (magic && 'answer' in magic) return { waitMs: 0, answer: magic.answer }
-    return { waitMs: magic?.waitMs ?? 0, answer: answer(parsed.data, tokens) }
+    return { waitMs: magic?.waitMs ?? 0, answer: await answer(parsed.data, tokens) }
   }
 }
 
@@ -109,7 +109,7 @@ class Sandbox extends Dispatcher {
 async function serve(exchange: Exchange, { path, method, body }: Dispatcher.DispatchOptions): Promise<void> {
   try {
     const tokens = await tokenizer()
-    const { waitMs, answer } = plan(path, method, body, tokens)
+    const { waitMs, answer } = await plan(path, method, body, tokens)
     if (waitMs === 0) exchange.answer(answer)
     else if (waitMs < Infinity) exchange.later(waitMs, () => exchange.answer(answer))
   } catch (error) {
@@ -117,7 +117,7 @@ async function serve(exchange: Exchange, { path, method, body }: Dispatcher.Disp
   }
 }
 
-function plan(path: string, method: string, body: unknown, tokens: Tokenizer): Plan {
+async function plan(path: string, method: string, body: unknown, tokens: Tokenizer): Promise<Plan> {
   const pathname = path.split('?', 1)[0]!
   const [, handle] = routes.find(([end]) => pathname.endsWith(end)) ?? []
   if (!handle || method !== 'POST') {
