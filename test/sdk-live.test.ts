@@ -82,7 +82,7 @@ for (const { model, provider, thinks } of models) {
       t.is(chunks.at(-1), finishing[0])
       t.like(finishing[0], { provider, usage: { ...usage, cost: costNano / 1e9 } })
       t.true(chunks.slice(0, -1).every(chunk => !('usage' in chunk)))
-      t.true(chunks.every(chunk => chunk.model === model && chunk.system_fingerprint !== undefined))
+      t.true(chunks.every(chunk => chunk.model === model && chunk.system_fingerprint !== null))
       t.is(await chargedNano(world, account), costNano)
     },
   )
@@ -103,7 +103,7 @@ for (const { model, provider, thinks } of models) {
       t.deepEqual(last.choices, [])
       t.like(last, { provider, usage: { ...usage, cost: costNano / 1e9 } })
       t.true(chunks.every(({ choices, usage: early }) => choices.length === 1 && early === null))
-      t.true([...chunks, last].every(chunk => chunk.model === model && chunk.system_fingerprint !== undefined))
+      t.true([...chunks, last].every(chunk => chunk.model === model && chunk.system_fingerprint !== null))
       t.is(chunks.at(-1)!.choices[0]!.finish_reason, 'stop')
       t.is(await chargedNano(world, account), costNano)
     },

@@ -140,15 +140,16 @@ export abstract class Relay {
     }
     const isSilent = this.tally.length === lengthBefore
     if (isSilent && piece.choices.every(({ index }) => this.choices.hasFinished(index))) return
-    const { usage: _usage, ...rest } = piece
+    const { usage: _usage, system_fingerprint, ...rest } = piece
     const model = this.#model
-    const system_fingerprint = rest.system_fingerprint ?? null
+    // Not every client takes a null there, while all take a chunk without it.
+    const fingerprint = system_fingerprint == null ? null : { system_fingerprint }
     const { id, object, created } = rest
-    if (!this.begun) this.#shape = { id, object, created, model, system_fingerprint }
+    if (!this.begun) this.#shape = { id, object, created, model, ...fingerprint }
     const provider = this.begun ? null : { provider: this.#provider }
     // As OpenAI does: no chunk but the last names its usage, or all do.
     const noUsage = this.#includeUsage ? { usage: null } : null
-    this.#write({ ...rest, model, system_fingerprint, ...provider, ...noUsage })
+    this.#write({ ...rest, model, ...fingerprint, ...provider, ...noUsage })
     this.begun = true
   }
 

@@ -31,9 +31,10 @@ export class Splicer {
     let missing = ''
     if (chunk.model === undefined) missing += `"model":${this.#ourName},`
     else if (chunk.model !== model) edits.push(this.#renaming(raw, chunk.model))
-    if (chunk.usage !== undefined && !includeUsage) edits.push(removalOfUsage(raw))
+    if (chunk.usage !== undefined && !includeUsage) edits.push(removalOfNull(raw, 'usage'))
     if (chunk.usage === undefined && includeUsage) missing += '"usage":null,'
-    if (chunk.system_fingerprint === undefined) missing += '"system_fingerprint":null,'
+    // Not every client takes a null there, while all take a chunk without it.
+    if (chunk.system_fingerprint === null) edits.push(removalOfNull(raw, 'system_fingerprint'))
     if (missing !== '') edits.push(insertionOf(raw, missing))
     return edits.length === 0 ? raw : edited(raw, edits)
   }
@@ -62,9 +63,9 @@ function edited(text: string, edits: (Edit | null)[]): string | null {
   return out + text.slice(from)
 }
 
-/** Takes `usage: null` out of a chunk with the comma before it; null where it is the first member or cannot be told from others. */
-function removalOfUsage(text: string): Edit | null {
-  const member = findMember(text, 'usage', 'null')
+/** Takes a member that is null out of a chunk with the comma before it; null where it is the first member or cannot be told from others. */
+function removalOfNull(text: string, name: string): Edit | null {
+  const member = findMember(text, name, 'null')
   if (!member) return null
   const { start, end } = member
   if (text[start - 1] === ',') return { start: start - 1, end, text: '' }
