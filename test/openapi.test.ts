@@ -1,6 +1,6 @@
 import Ajv2020 from 'ajv/dist/2020.js'
 import test, { type ExecutionContext } from 'ava'
-import { errorsOf } from '../api/openapi.ts'
+import { errorsOf } from '../api/openapi/errors.ts'
 import { endpoints } from '../api/routes/index.ts'
 import { bytesOf } from '../shared/io/bytes.ts'
 import { SseParser } from '../shared/io/sse.ts'

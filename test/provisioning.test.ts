@@ -115,7 +115,7 @@ test('200 with pages by age, forwards and backwards, also after a key of a pageâ
   for (let i = 0; i < 5; i++) made.push((await create({ name: `Key ${i}` })).data.hash)
   const newest = made.toReversed()
   const first = await list('?limit=2')
-  page(recordSchema).parse(first.body)
+  page(recordSchema, 'ApiKeyList').parse(first.body)
   t.deepEqual(
     first.body.data.map(({ hash }) => hash),
     newest.slice(0, 2),

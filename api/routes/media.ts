@@ -8,6 +8,7 @@ import { cancel } from '../../shared/media/cancel.ts'
 import { presentJob, storedResult } from '../../shared/media/present.ts'
 import { queuedTargets, submitJob } from '../../shared/media/submit.ts'
 import type { Services } from '../../shared/services.ts'
+import { generationHeaders } from '../answer-headers.ts'
 import { type Context, type Endpoint, endpoint, type Form } from '../endpoint.ts'
 import { jobAnswer, meshAnswer } from '../media-answers.ts'
 import { addressesOf, typed } from '../middleware/form.ts'
@@ -28,42 +29,61 @@ const submitErrors = [
   'no_provider_available',
 ] as const
 
-type Texts = { tag: string; submit: string; description: string }
+/** `name`: of the thing, in the names of calls; `noun`: in summaries. */
+type Texts = { tag: string; name: string; noun: string; description: string; example: object }
 const texts: Record<QueuedKind, Texts> = {
   video: {
     tag: 'Video',
-    submit: 'Make a video',
+    name: 'Video',
+    noun: 'a video',
     description:
       'Text to video; from a first frame with `start_image_url`; from references; or a motion copied from `input_video_url`. Charged at creation per second, refunded when it fails.',
+    example: { model: 'veo-3.1-fast', prompt: 'A lighthouse at dusk, waves below', seconds: 4 },
   },
   lipsync: {
     tag: 'Lip sync',
-    submit: 'Make lips speak',
+    name: 'LipSync',
+    noun: 'a lip sync',
     description:
       'A still (`image_url`) or a clip (`video_url`) speaks `audio_url`. Charged at creation by the length of the driving media, which the service measures.',
+    example: { video_url: 'https://example.com/speaker.mp4', audio_url: 'https://example.com/greeting.wav' },
   },
   face_swap: {
     tag: 'Face swap',
-    submit: 'Swap a face',
+    name: 'FaceSwap',
+    noun: 'a face swap',
     description: 'Puts a face into a video. An amount is held, and settled from the provider’s invoice.',
+    example: {
+      video_url: 'https://example.com/speaker.mp4',
+      face_image_url: 'https://example.com/portrait.png',
+      source_face_consent: true,
+    },
   },
   avatar: {
     tag: 'Talking avatars',
-    submit: 'Make an avatar speak',
+    name: 'AvatarVideo',
+    noun: 'an avatar video',
     description:
       'An avatar of the catalog or your own picture says a script or an audio. An amount is held, and settled by the length of the video.',
+    example: {
+      image_url: 'https://example.com/portrait.png',
+      source_face_consent: true,
+      audio_url: 'https://example.com/greeting.wav',
+    },
   },
   mesh: {
     tag: '3D',
-    submit: 'Make a mesh',
+    name: 'Mesh',
+    noun: 'a mesh',
     description: 'From text, an image, or several views. A flat price, charged at creation, refunded when it fails.',
+    example: { prompt: 'A wooden chest with iron fittings', pbr: true },
   },
 }
 
 /** The routes of one kind of slow work, from its row. */
 function routesOf(kind: QueuedKind): Endpoint[] {
   const row = queuedKinds[kind]
-  const { tag, submit, description } = texts[kind]
+  const { tag, name, noun, description, example } = texts[kind]
   const answer = kind === 'mesh' ? meshAnswer : jobAnswer
   const errors = [
     ...submitErrors,
@@ -73,19 +93,24 @@ function routesOf(kind: QueuedKind): Endpoint[] {
     endpoint({
       method: 'post',
       path: row.path,
+      operationId: `create${name}`,
       tag,
-      summary: submit,
+      summary: `Create ${noun}`,
       description,
       access: { scope: '*' },
       body: row.request as z.ZodType<{ model?: string }>,
+      example,
       ...(kind === 'video' && { form: openAiForm }),
       headers: [preferHeader],
-      answers: { 202: { description: 'The job.', schema: answer } },
+      answers: {
+        202: { description: 'The job.', schema: answer, headers: [...generationHeaders, 'preference-applied'] },
+      },
       errors,
       handle: ({ services, known, body, requestId, ctx }) => submitted(services, known, kind, body, requestId, ctx),
     }),
     modelList({
       path: modelsPath(kind),
+      operationId: `list${kind === 'avatar' ? 'Avatar' : name}Models`,
       tag,
       serves: model => model.type === row.type,
       targets: (services, model, environment) => queuedTargets(services, kind, model, environment),
@@ -94,11 +119,12 @@ function routesOf(kind: QueuedKind): Endpoint[] {
     endpoint({
       method: 'get',
       path: `${row.path}/{id}`,
+      operationId: `get${name}`,
       tag,
-      summary: 'Read a job',
+      summary: `Retrieve ${noun}`,
       access: { scope: '*' },
       headers: [preferHeader],
-      answers: { 200: { description: 'The job as it is now.', schema: answer } },
+      answers: { 200: { description: 'The job as it is now.', schema: answer, headers: ['preference-applied'] } },
       errors: ['not_found'],
       async handle({ services, known, params, ctx }) {
         ctx.set(await admitFree(services, known))
@@ -110,8 +136,9 @@ function routesOf(kind: QueuedKind): Endpoint[] {
     endpoint({
       method: 'post',
       path: `${row.path}/{id}/cancel`,
+      operationId: `cancel${name}`,
       tag,
-      summary: 'Cancel a job',
+      summary: `Cancel ${noun}`,
       description: 'Refunded in full before the provider has begun. 409 once the job is over.',
       access: { scope: '*' },
       answers: { 200: { description: 'The cancelled job.', schema: answer } },
@@ -129,6 +156,12 @@ function routesOf(kind: QueuedKind): Endpoint[] {
 const openAiForm: Form = {
   files: [{ name: 'input_reference', required: false, description: 'The first frame.' }],
   names: { start_image_url: 'input_reference' },
+  example: {
+    model: 'veo-3.1-fast',
+    prompt: 'The camera circles the subject',
+    seconds: '4',
+    input_reference: 'first-frame.png',
+  },
   async toBody(fields, uploads, services) {
     const [frame] = await addressesOf(services, uploads, 'input_reference')
     return { ...typed(fields, { numbers: ['seed'], flags: ['audio'] }), ...(frame && { start_image_url: frame }) }
@@ -171,8 +204,9 @@ export async function find(services: Services, known: Known, kind: QueuedKind, i
 const videoContent = endpoint({
   method: 'get',
   path: '/v1/videos/{id}/content',
+  operationId: 'getVideoContent',
   tag: 'Video',
-  summary: 'Read the finished file',
+  summary: 'Retrieve the content of a video',
   description: 'The bytes of the job’s `url`, for clients that ask for them with their key.',
   access: { scope: '*' },
   headers: [rangeHeader],

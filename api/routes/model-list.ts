@@ -8,6 +8,7 @@ import { admitFree } from '../middleware/key.ts'
 
 type Listed = {
   path: string
+  operationId: string
   tag: string
   /** Whether a model is of the kind. */
   serves(model: ModelRow): boolean
@@ -18,10 +19,11 @@ type Listed = {
 }
 
 /** The model list of one kind: those that a key can use now. */
-export function modelList({ path, tag, serves, targets, fields = [] }: Listed): Endpoint {
+export function modelList({ path, operationId, tag, serves, targets, fields = [] }: Listed): Endpoint {
   return endpoint({
     method: 'get',
     path,
+    operationId,
     tag,
     summary: 'List models',
     description: 'The models this key can use here now.',

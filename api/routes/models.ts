@@ -15,6 +15,7 @@ const types = Object.keys(routes) as [ModelType, ...ModelType[]]
 export const listModels = endpoint({
   method: 'get',
   path: '/v1/models',
+  operationId: 'listModels',
   tag: 'Models',
   summary: 'List models',
   description:

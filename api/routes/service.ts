@@ -3,12 +3,13 @@ import { GatewayError } from '../../shared/base/errors.ts'
 import { endpoint } from '../endpoint.ts'
 
 const shared = { method: 'get', tag: 'Service', access: 'public' } as const
-const status = z.strictObject({ status: z.literal('ok') })
+const status = z.strictObject({ status: z.literal('ok') }).meta({ id: 'Status' })
 
 export const health = endpoint({
   ...shared,
   path: '/healthz',
-  summary: 'Is the process up',
+  operationId: 'getHealth',
+  summary: 'Check whether the process is up',
   answers: { 200: { description: 'It is.', schema: status } },
   handle: () => ({ status: 'ok' }),
 })
@@ -18,7 +19,8 @@ const patienceMs = 2_000
 export const readiness = endpoint({
   ...shared,
   path: '/readyz',
-  summary: 'Can requests be served',
+  operationId: 'getReadiness',
+  summary: 'Check whether requests can be served',
   answers: { 200: { description: 'Redis, Postgres and the storage answer.', schema: status } },
   errors: ['service_unavailable'],
   async handle({ services }) {

@@ -15,7 +15,7 @@ const limit = z.int().min(0).max(2_147_483_647).nullish().describe('Unset, null 
 /** The policy fields of SPEC's key table as a body or a command gives them. */
 export const keyPolicy = z.strictObject({
   name: z.string().min(1).max(200).optional(),
-  mode: z.enum(modes).optional(),
+  mode: z.enum(modes).optional().describe('How `auto` weighs cost against quality.'),
   rpm_limit: limit,
   tpm_limit: limit,
   monthly_spend_cap_usd: z
@@ -47,14 +47,17 @@ export const keyPolicy = z.strictObject({
 })
 export const newKey = keyPolicy
   .extend({
-    environment: z.enum(['live', 'test']).default('live'),
-    expires_in_days: z.int().min(1).max(36_500).nullish(),
+    environment: z.enum(['live', 'test']).default('live').describe('Test keys are answered by the sandbox.'),
+    expires_in_days: z.int().min(1).max(36_500).nullish().describe('In place of `expires_at`.'),
   })
   .refine(({ expires_at, expires_in_days }) => !expires_at || !expires_in_days, {
     path: ['expires_in_days'],
     message: 'cannot be given together with expires_at',
   })
-export const keyPatch = keyPolicy.extend({ disabled: z.boolean().optional() })
+  .meta({ id: 'CreateKeyRequest' })
+export const keyPatch = keyPolicy
+  .extend({ disabled: z.boolean().optional().describe('Whether the key is refused until it is enabled again.') })
+  .meta({ id: 'UpdateKeyRequest' })
 
 type KeyPolicy = z.output<typeof keyPolicy>
 

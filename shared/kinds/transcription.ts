@@ -19,22 +19,26 @@ export const transcriptionRequest = z
     language: z
       .string()
       .regex(/^[a-z]{2,3}(?:-[A-Za-z]{2,4})?$/, 'must be a language code such as `en`')
-      .nullish(),
+      .nullish()
+      .describe('The language that is spoken, such as `en`.'),
     prompt: z.string().max(4_096).nullish().describe('Words and style to expect.'),
-    response_format: z.enum(transcriptFormats).nullish().describe('Default `json`.'),
-    temperature: z.number().min(0).max(1).nullish(),
+    response_format: z
+      .enum(transcriptFormats)
+      .nullish()
+      .meta({ default: 'json', description: 'The form of the transcript.' }),
+    temperature: z.number().min(0).max(1).nullish().describe('Without it, the model’s own default.'),
     timestamp_granularities: z
       .array(z.enum(['word', 'segment']))
       .min(1)
       .max(2)
       .nullish()
       .describe('What `verbose_json` has times of; default segments.'),
-    stream: z
-      .boolean()
-      .nullish()
-      .describe('Send `transcript.text.delta` events and a `transcript.text.done`; for json and text.'),
+    stream: z.boolean().nullish().meta({
+      default: false,
+      description: 'Send `transcript.text.delta` events and a `transcript.text.done`; for json and text.',
+    }),
   })
-  .meta({ id: 'TranscriptionRequest' })
+  .meta({ id: 'CreateTranscriptionRequest' })
 export type TranscriptionRequest = z.infer<typeof transcriptionRequest>
 
 /** A transcription as an adapter is asked for it; the sound is beside it as `audio_url`. */
