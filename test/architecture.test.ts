@@ -36,6 +36,7 @@ type Source = { path: string; text: string; code: string; imports: Import[] }
 const others = /^(?:shared\/generated|bench\/peers)\/|node_modules|^test\/architecture\.test\.ts$/
 const sources = globSync(['*.ts', '{api,workers,shared,dev,test,bench,prisma,examples}/**/*.{ts,tsx,mjs}'], {
   cwd: root,
+  exclude: ['**/node_modules'],
 })
   .filter(path => !others.test(path))
   .map(read)

@@ -1,0 +1,33 @@
+import type { Seen } from './upstreams.ts'
+
+/** What `run.ts` tells the tests of the gateway that it started. */
+export const baseUrl = given('BASE_URL')
+/** A key of the sandbox, one that reaches the emulated providers, and one of an organisation without credits. */
+export const testKey = given('TEST_KEY')
+export const liveKey = given('LIVE_KEY')
+export const emptyKey = given('EMPTY_KEY')
+export const webhookSecret = given('WEBHOOK_SECRET')
+export const origin = new URL(baseUrl).origin
+
+function given(name: string): string {
+  const value = process.env[name]
+  if (!value) throw new Error(`${name} is not set: run these tests with \`npm run test:clients\``)
+  return value
+}
+
+/** The requests that a provider got with this text in them. */
+export async function requestsTo(provider: 'openai' | 'anthropic' | 'gemini', containing: string): Promise<Seen[]> {
+  const response = await fetch(`${given('UPSTREAMS_URL')}/${provider}?${new URLSearchParams({ containing })}`)
+  return (await response.json()) as Seen[]
+}
+
+/** Creates a key with a policy of its own; its secret. */
+export async function createKey(policy: object): Promise<string> {
+  const response = await fetch(`${origin}/api/v1/keys`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${given('PROVISIONING_KEY')}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ name: 'client matrix', ...policy }),
+  })
+  const { key } = (await response.json()) as { key: string }
+  return key
+}

@@ -1,0 +1,82 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { migrate } from '../../../dev/migrate.ts'
+import { startPostgres } from '../../../dev/postgres.ts'
+import { startRedis } from '../../../dev/redis.ts'
+import { operatorActor } from '../../../shared/keys/audit.ts'
+import { webhookSecrets } from '../../../shared/keys/webhook-secrets.ts'
+import { observe } from '../../support/chaos.ts'
+import { createAccount, startProcess } from '../../support/gateway.ts'
+import { redisBinaryDir } from '../../support/stack.ts'
+import { startUpstreams } from './upstreams.ts'
+
+export type Stack = {
+  /** What the tests are told, by the names that `environment.ts` reads. */
+  env: Record<string, string>
+  /** What the processes of the gateway logged. */
+  output(): string
+  stop(): Promise<void>
+}
+
+type Cleanup = () => Promise<unknown>
+
+/** Starts the stores, the emulated providers, one web and one worker process, and makes accounts. */
+export async function startStack(signal: AbortSignal): Promise<Stack> {
+  const cleanups: Cleanup[] = []
+  const stop = async () => {
+    for (const cleanup of cleanups.splice(0).reverse()) await cleanup().catch(console.error)
+  }
+  try {
+    return { ...(await start(cleanups, signal)), stop }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+async function start(cleanups: Cleanup[], signal: AbortSignal): Promise<Omit<Stack, 'stop'>> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'headgate-clients-'))
+  cleanups.push(() => rm(dataDir, { recursive: true, force: true }))
+  const postgres = await startPostgres({ dataDir, settings: { fsync: 'off', full_page_writes: 'off' } })
+  cleanups.push(() => postgres.stop())
+  const redis = await startRedis({ dataDir, binaryDir: redisBinaryDir })
+  cleanups.push(() => redis.stop())
+  signal.throwIfAborted()
+  const upstreams = await startUpstreams()
+  cleanups.push(() => upstreams.close())
+  await migrate(postgres.url)
+  const stores = { databaseUrl: postgres.url, redisUrl: redis.url }
+  const settings = { ...upstreams.env, STORAGE_URL: `file:${join(dataDir, 'storage')}`, ALLOW_PRIVATE_URLS: 'true' }
+  signal.throwIfAborted()
+  const web = await startProcess('web', stores, settings)
+  cleanups.push(() => web.kill('SIGTERM'))
+  const worker = await startProcess('worker', stores, { ...settings, PUBLIC_URL: web.url })
+  cleanups.push(() => worker.kill('SIGTERM'))
+  const env = { ...(await createAccounts(stores, settings)), BASE_URL: `${web.url}/v1`, UPSTREAMS_URL: upstreams.url }
+  return { env, output: () => `${web.output()}\n${worker.output()}` }
+}
+
+async function createAccounts(
+  stores: { databaseUrl: string; redisUrl: string },
+  settings: Record<string, string>,
+): Promise<Record<string, string>> {
+  const services = await observe(stores, settings)
+  try {
+    const [account, empty] = await Promise.all([createAccount(services), createAccount(services, { usd: '0' })])
+    const { organisationId, live, test } = account
+    const [provisioning, { secret }] = await Promise.all([
+      services.keys.createProvisioning(organisationId, operatorActor),
+      webhookSecrets(services, organisationId, services.clock.now()),
+    ])
+    return {
+      LIVE_KEY: live,
+      TEST_KEY: test,
+      EMPTY_KEY: empty.live,
+      PROVISIONING_KEY: provisioning.secret,
+      WEBHOOK_SECRET: secret,
+    }
+  } finally {
+    await services.close()
+  }
+}

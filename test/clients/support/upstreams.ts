@@ -1,0 +1,86 @@
+import { once } from 'node:events'
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { startAnthropicEmulator } from '../../emulators/anthropic.ts'
+import { Emulator, events, framed, type Recorded, type Reply } from '../../emulators/emulator.ts'
+import { startGeminiEmulator } from '../../emulators/gemini.ts'
+import { chatChunk, chatReply, reply as openAiReply, rateLimited } from '../../emulators/openai.ts'
+import { openAiAudio } from '../../emulators/openai-audio.ts'
+import { openAiImages } from '../../emulators/openai-images.ts'
+
+/** The emulated providers of the matrix, and an address that tells what they were asked. */
+export type Upstreams = {
+  /** `GET <url>/<provider>?containing=<text>`: the requests that one provider got, as `Seen`. */
+  url: string
+  /** What makes the gateway use them. */
+  env: Record<string, string>
+  close(): Promise<void>
+}
+
+/** One request as a provider received it. */
+export type Seen = {
+  method: string
+  path: string
+  headers: Record<string, string>
+  // biome-ignore lint/suspicious/noExplicitAny: bodies of every shape
+  body: any
+  /** The body's bytes as Latin-1: forms are not parsed. */
+  raw: string
+  /** Whether the caller went away before the answer was whole. */
+  aborted: boolean
+}
+
+/** What OpenAI does when the prompt has one of these words. */
+const faults: Record<string, Reply> = {
+  'upstream:cut': chatReply({ cutAfter: 2 }),
+  'upstream:error': chatReply({ errorAfter: 2 }),
+  'upstream:busy': rateLimited('1'),
+  'upstream:hang': events([framed([chatChunk({ role: 'assistant', content: 'And' })])], { end: 'hang' }),
+}
+
+const answer: Reply = (request, response) => {
+  const fault = Object.keys(faults).find(word => request.raw.includes(word))
+  if (fault) return faults[fault]!(request, response)
+  if (request.path.startsWith('/v1/audio/')) return openAiAudio(request, response)
+  if (request.path.startsWith('/v1/images/')) return openAiImages(request, response)
+  return openAiReply(request, response)
+}
+
+export async function startUpstreams(): Promise<Upstreams> {
+  const [openai, anthropic, gemini] = await Promise.all([
+    Emulator.start(answer),
+    startAnthropicEmulator(),
+    startGeminiEmulator(),
+  ])
+  const emulators: Record<string, Emulator> = { openai, anthropic, gemini }
+  const server = http.createServer(async (request, response) => {
+    const { pathname, searchParams } = new URL(request.url!, 'http://upstreams')
+    const text = searchParams.get('containing') ?? ''
+    const requests = emulators[pathname.slice(1)]?.requests.filter(({ raw }) => raw.includes(text)) ?? []
+    response.setHeader('content-type', 'application/json').end(JSON.stringify(await Promise.all(requests.map(seen))))
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    env: {
+      OPENAI_API_KEY: 'upstream-openai',
+      OPENAI_BASE_URL: `${openai.url}/v1`,
+      ANTHROPIC_API_KEY: 'upstream-anthropic',
+      ANTHROPIC_BASE_URL: anthropic.url,
+      GEMINI_API_KEY: 'upstream-gemini',
+      GEMINI_BASE_URL: gemini.url,
+    },
+    async close() {
+      server.closeAllConnections()
+      server.close()
+      await Promise.all(Object.values(emulators).map(emulator => emulator.close()))
+    },
+  }
+}
+
+async function seen({ method, path, headers, body, raw, aborted }: Recorded): Promise<Seen> {
+  const isAborted = await Promise.race([aborted.then(() => true), Promise.resolve(false)])
+  const told = { method, path, headers: headers as Record<string, string>, body, raw: raw.toString('latin1') }
+  return { ...told, aborted: isAborted }
+}
