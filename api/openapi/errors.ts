@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http'
 import { type ErrorCode, type ErrorDetails, GatewayError } from '../../shared/base/errors.ts'
-import type { AnswerHeaderName } from '../answer-headers.ts'
+import { type AnswerHeaderName, generationHeaders } from '../answer-headers.ts'
 import { errorAnswer } from '../answers.ts'
 import type { Endpoint } from '../endpoint.ts'
 import type { Components, Json } from './components.ts'
@@ -119,13 +119,22 @@ const headersByStatus: { [status: number]: AnswerHeaderName[] } = {
   503: ['retry-after'],
 }
 
+/** What a request can still fail with once a model was chosen for it. */
+const ranStatuses = new Set([400, 429, 500, 502, 503, 504])
+
 /** What an endpoint can fail with, by status; each code with an example of its body. */
 export function failures(endpoint: Endpoint, components: Components): Json {
   const byStatus = Map.groupBy(errorsOf(endpoint), code => new GatewayError(code, '').status)
   const schema = components.schema(errorAnswer, 'output')
+  const usesModel = Object.values(endpoint.answers).some(({ headers }) => headers?.includes('x-generation-id'))
+  const ofRun = usesModel ? generationHeaders.filter(name => name !== 'x-gateway-cost-usd') : []
   return Object.fromEntries(
     [...byStatus].map(([status, codes]) => {
-      const names: AnswerHeaderName[] = ['x-request-id', ...(headersByStatus[status] ?? [])]
+      const names: AnswerHeaderName[] = [
+        'x-request-id',
+        ...(headersByStatus[status] ?? []),
+        ...(ranStatuses.has(status) ? ofRun : []),
+      ]
       const content = {
         'application/json': {
           schema,

@@ -155,7 +155,8 @@ export const chatRequest = z.looseObject({
         .optional()
         .meta({ default: false, description: 'Send the usage in a last chunk of its own, without choices.' }),
     })
-    .nullish(),
+    .nullish()
+    .describe('What a stream has beside the answer.'),
   max_tokens: tokens.nullish().describe('The older name of `max_completion_tokens`.'),
   max_completion_tokens: tokens
     .nullish()
