@@ -37,7 +37,7 @@ export const answerHeaders = {
     example: 'gen_01k9h2t5v8',
   },
   'x-gateway-model': { description: 'The model that answered.', schema: text, example: 'gpt-4o-mini' },
-  'x-gateway-provider': { description: 'The provider that answered.', schema: text, example: 'openai' },
+  'x-gateway-provider': { description: 'The provider that answered.', schema: text, example: 'provider-a' },
   'x-gateway-mode': {
     description: 'The routing mode.',
     schema: { type: 'string', enum: ['cost', 'balanced', 'quality'] },

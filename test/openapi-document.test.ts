@@ -84,10 +84,11 @@ test('every parameter and every header of an answer is described', t => {
 
 test('every body has a name, an example that its schema takes, and fields that are described', t => {
   const obvious = ['input', 'prompt', 'name', 'user', 'model']
-  for (const { name, operation } of operations) {
+  for (const { name, path, method, operation } of operations) {
     for (const [type, { schema, example }] of Object.entries(operation.requestBody?.content ?? {})) {
-      t.regex(schema.$ref ?? 'inline', /^#\/components\/schemas\/[A-Z]\w+$/, `${name} ${type}: give its schema an id`)
-      const validate = ajv.compile({ $ref: `document${schema.$ref}` })
+      const { $ref = '' } = document.paths[path]![method]!.requestBody as { $ref?: string }
+      t.regex($ref, /^#\/components\/requestBodies\/[A-Z]\w+Body$/, name)
+      const validate = ajv.compile({ $ref: `document${$ref}/content/${type.replace('/', '~1')}/schema` })
       t.truthy(example, `${name} ${type}: give its route an example`)
       t.true(validate(example), `${name} ${type}: ${ajv.errorsText(validate.errors)}`)
       const body = resolved(document, schema)
@@ -114,7 +115,7 @@ test('a form that OpenAI has comes before the JSON body, with its files as binar
 })
 
 test('defaults are values that their schema takes', t => {
-  const withDefault = [...objectsIn(document.components.schemas)].filter(({ default: value }) => value !== undefined)
+  const withDefault = [...objectsIn(document.components)].filter(({ default: value }) => value !== undefined)
   t.true(withDefault.length > 20)
   for (const schema of withDefault) {
     const { oneOf: _, ...alone } = JSON.parse(
@@ -122,6 +123,17 @@ test('defaults are values that their schema takes', t => {
     )
     t.true(ajv.validate(alone, schema.default), JSON.stringify(schema))
   }
+})
+
+test('a field with a default is optional for generated clients', t => {
+  // openapi-typescript takes one below `components.schemas` for one that is always there.
+  for (const [name, schema] of Object.entries(document.components.schemas))
+    for (const { properties, required = [] } of objectsIn(schema))
+      for (const [field, property] of Object.entries(properties ?? {}))
+        t.true(
+          property.default === undefined || required.includes(field),
+          `describe the default of ${name}.${field} in words`,
+        )
 })
 
 test('unions of objects that differ by a constant say by which', t => {
@@ -135,17 +147,18 @@ test('unions of objects that differ by a constant say by which', t => {
 })
 
 test('rules between fields are in the schemas', t => {
-  const takes = (name: string, value: object) => ajv.validate({ $ref: `document#/components/schemas/${name}` }, value)
-  t.true(takes('CreateBatchRequest', { input_file_id: 'file-1', endpoint: '/v1/embeddings' }))
-  t.false(takes('CreateBatchRequest', { input_file_id: 'file-1' }))
-  t.false(takes('CreateBatchRequest', { input_file_id: 'file-1', endpoint: '/v1/embeddings', requests: [{}] }))
-  t.true(takes('CreateMeshRequest', { prompt: 'A chest' }))
-  t.false(takes('CreateMeshRequest', {}))
-  t.false(takes('CreateMeshRequest', { prompt: 'A chest', image_url: 'https://example.com/a.png' }))
-  t.false(takes('CreateFaceSwapRequest', { video_url: 'https://a.b/c', face_image_url: 'https://a.b/c' }))
-  t.true(takes('CreateAvatarVideoRequest', { avatar_id: 'a', script: 'Hello', voice_id: 'b' }))
-  t.false(takes('CreateAvatarVideoRequest', { avatar_id: 'a', script: 'Hello' }))
-  t.false(takes('CreateChatCompletionRequest', { model: 'auto', messages: [{ role: 'user', content: 'a' }], n: 0 }))
+  const takes = (name: string, value: object) =>
+    ajv.validate({ $ref: `document#/components/requestBodies/${name}/content/application~1json/schema` }, value)
+  t.true(takes('CreateBatchBody', { input_file_id: 'file-1', endpoint: '/v1/embeddings' }))
+  t.false(takes('CreateBatchBody', { input_file_id: 'file-1' }))
+  t.false(takes('CreateBatchBody', { input_file_id: 'file-1', endpoint: '/v1/embeddings', requests: [{}] }))
+  t.true(takes('CreateMeshBody', { prompt: 'A chest' }))
+  t.false(takes('CreateMeshBody', {}))
+  t.false(takes('CreateMeshBody', { prompt: 'A chest', image_url: 'https://example.com/a.png' }))
+  t.false(takes('CreateFaceSwapBody', { video_url: 'https://a.b/c', face_image_url: 'https://a.b/c' }))
+  t.true(takes('CreateAvatarVideoBody', { avatar_id: 'a', script: 'Hello', voice_id: 'b' }))
+  t.false(takes('CreateAvatarVideoBody', { avatar_id: 'a', script: 'Hello' }))
+  t.false(takes('CreateChatCompletionBody', { model: 'auto', messages: [{ role: 'user', content: 'a' }], n: 0 }))
 })
 
 test('errors are one schema with an example of each code', t => {
@@ -167,7 +180,7 @@ test('errors are one schema with an example of each code', t => {
 })
 
 test('what is refused because it costs apart is not offered', t => {
-  for (const { properties } of objectsIn(document.components.schemas))
+  for (const { properties } of objectsIn(document.components))
     for (const field of ['plugins', 'web_search_options', 'mcp_servers']) t.false(field in (properties ?? {}))
 })
 

@@ -1,5 +1,6 @@
 import test from 'ava'
-import { page, key as recordSchema } from '../api/answers.ts'
+import { key as recordSchema } from '../api/account-answers.ts'
+import { page } from '../api/answers.ts'
 import type { ErrorBody } from '../shared/base/errors.ts'
 import { operatorActor } from '../shared/keys/audit.ts'
 import type { KeyRecord } from '../shared/keys/keys.ts'

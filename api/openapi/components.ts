@@ -2,15 +2,21 @@ import { z } from 'zod'
 
 export type Json = Record<string, unknown>
 
+type Kind = 'schemas' | 'responses' | 'requestBodies' | 'parameters' | 'headers' | 'examples'
+
 /** What the operations of a document have in common, by its kind and name. */
 export class Components {
-  readonly #parts = {
-    schemas: {} as Json,
-    responses: {} as Json,
-    parameters: {} as Json,
-    headers: {} as Json,
-    examples: {} as Json,
+  readonly #parts: Record<Kind, Json> = {
+    schemas: {},
+    requestBodies: {},
+    responses: {},
+    parameters: {},
+    headers: {},
+    examples: {},
   }
+
+  /** Where the schemas of request bodies lie, by their `id`. */
+  readonly #bodies = new Map<string, string>()
 
   /** The parts that something refers to, each kind sorted by name. */
   toJson(): Json {
@@ -20,7 +26,7 @@ export class Components {
   }
 
   /** A reference to a part, which is added. Throws an Error where two different parts have one name. */
-  refer(kind: 'schemas' | 'responses' | 'parameters' | 'headers' | 'examples', name: string, part: unknown): Json {
+  refer(kind: Kind, name: string, part: unknown): Json {
     const parts = this.#parts[kind]
     if (parts[name] !== undefined && JSON.stringify(parts[name]) !== JSON.stringify(part))
       throw new Error(`two ${kind} of the OpenAPI document are called ${name}`)
@@ -44,12 +50,20 @@ export class Components {
     return root
   }
 
-  /** The JSON Schema of a request body itself, even if it has an `id`, and that `id`. */
-  body(schema: z.ZodType): { id: string | null; body: Json } {
+  /**
+   * The JSON Schema of a request body, in full even if it has an `id`: it lies at `pointer`, where other bodies that it is a
+   * part of refer to it.
+   */
+  body(schema: z.ZodType, pointer: string): Json {
     const { root, named } = jsonSchema(schema, 'input')
     const id = typeof root.$ref === 'string' ? nameIn(root.$ref) : null
-    for (const [name, part] of Object.entries(named)) if (name !== id) this.refer('schemas', name, part)
-    return { id, body: id === null ? root : named[id]! }
+    const others = Object.entries(named).filter(([name]) => name !== id)
+    for (const [name, part] of others) if (!this.#bodies.has(name)) this.refer('schemas', name, part)
+    if (id !== null && !this.#bodies.has(id)) this.#bodies.set(id, pointer)
+    const moved = (_: string, name: string) => `"${this.#bodies.get(name) ?? `#/components/schemas/${name}`}"`
+    return JSON.parse(
+      JSON.stringify(id === null ? root : named[id]).replaceAll(/"#\/components\/schemas\/(\w+)"/g, moved),
+    )
   }
 }
 
@@ -91,7 +105,15 @@ function simplify(schema: z.core.JSONSchema.BaseSchema): void {
   }
   for (const [name, field] of Object.entries(schema.properties ?? {}))
     if (typeof field === 'object' && field['x-internal']) delete schema.properties![name]
+  // The defaults of a missing object are those of its fields.
+  if (schema.properties && schema.default && typeof schema.default === 'object')
+    schema.default = { ...defaultsIn(schema.properties), ...schema.default }
   mergeNull(schema)
+}
+
+function defaultsIn(properties: Record<string, unknown>): Json {
+  const fields = Object.entries(properties as Record<string, Json>).filter(([, field]) => field.default !== undefined)
+  return Object.fromEntries(fields.map(([name, field]) => [name, field.default]))
 }
 
 /** `anyOf` a type or null is a type with null. A type with an enumeration stays: its values would need a null, too. */

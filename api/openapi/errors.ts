@@ -103,7 +103,7 @@ const examples: { [code in ErrorCode]?: [message: string, details?: ErrorDetails
   internal_error: ['Something went wrong on our side. Quote the request id when you report it.'],
   upstream_error: [
     'Every provider that was tried failed.',
-    { metadata: { attempts: [{ provider: 'openai', model: 'gpt-4o-mini', status: 500, reason: 'server_error' }] } },
+    { metadata: { attempts: [{ provider: 'provider-a', model: 'gpt-4o-mini', status: 500, reason: 'server_error' }] } },
   ],
   upstream_invalid_response: ['The provider’s answer could not be understood.'],
   upstream_timeout: ['No provider answered in time.'],

@@ -10,19 +10,20 @@ const bytes = { type: 'string', format: 'binary', contentMediaType: 'application
 
 /** The operation of one endpoint. */
 export function operation(endpoint: Endpoint, components: Components): Json {
-  const { tag, summary, description, access, body, form } = endpoint
+  const { method, path, tag, summary, description, access, body, form } = endpoint
+  const operationId = endpoint.operationId ?? `${method} ${path}`.replace(/\W+/g, '_')
   return {
     tags: [tag],
     summary,
     ...(description && { description }),
-    operationId: endpoint.operationId,
+    operationId,
     security: securityOf(access),
     parameters: [
       ...pathParameters(endpoint),
       ...queryParameters(endpoint, components),
       ...headerParameters(endpoint, components),
     ],
-    ...((body || form) && { requestBody: { required: true, content: requestContent(endpoint, components) } }),
+    ...((body || form) && { requestBody: requestBody(endpoint, operationId, components) }),
     responses: responses(endpoint, components),
   }
 }
@@ -32,34 +33,31 @@ function securityOf(access: Access): Json[] {
   return access === 'provisioning' ? [{ provisioning: [] }] : [{ key: [] }, { apiKey: [] }]
 }
 
-/** A form that OpenAI has comes first: generators take the first of several content types. */
-function requestContent(endpoint: Endpoint, components: Components): Json {
-  const { body, form, example } = endpoint
-  const json = body &&
-    !form?.only && {
-      'application/json': { schema: components.schema(body, 'input'), ...(example !== undefined && { example }) },
-    }
+/**
+ * The body of a request, by the operation's name. Its schema is no component of its own: openapi-typescript would make every
+ * field with a default a required one. A form that OpenAI has comes first: generators take the first of several content types.
+ */
+function requestBody({ body, form, example }: Endpoint, operationId: string, components: Components): Json {
+  const name = `${operationId.charAt(0).toUpperCase()}${operationId.slice(1)}Body`
+  const pointer = `#/components/requestBodies/${name}/content/application~1json/schema`
+  const schema = body && components.body(body, pointer)
+  const json = schema && !form?.only && { 'application/json': { schema, example } }
   const multipart = form && {
-    'multipart/form-data': {
-      schema: formSchema(endpoint, form, components),
-      ...(form.example && { example: form.example }),
-    },
+    'multipart/form-data': { schema: formSchema(form, schema ?? {}), example: form.example },
   }
-  return form?.jsonFirst ? { ...json, ...multipart } : { ...multipart, ...json }
+  const content = form?.jsonFirst ? { ...json, ...multipart } : { ...multipart, ...json }
+  return components.refer('requestBodies', name, { required: true, content })
 }
 
 /** The files of a form, and the fields of the JSON body that it stands for, as far as a form can have them. */
-function formSchema({ operationId, body: schema }: Endpoint, form: Form, components: Components): Json {
+function formSchema(form: Form, body: BodySchema): Json {
   const { files, names = {}, lists = [], only } = form
-  const { id, body } = schema ? components.body(schema) : { id: null, body: {} }
-  const { properties = {}, required = [], dependentRequired } = body as BodySchema
+  const { properties = {}, required = [], dependentRequired } = body
   const isOwn = (field: string) => !(field in names) && !files.some(file => file.name === field)
   const isPlain = (field: string) => lists.includes(field) || !/array|object/.test(String(properties[field]?.type))
   const fields = Object.entries(properties).filter(([field]) => isOwn(field) && isPlain(field))
   const needed = [...files.filter(file => file.required).map(file => file.name), ...required.filter(isOwn)]
-  const name =
-    id === null ? `${operationId?.[0]?.toUpperCase()}${operationId?.slice(1)}Request` : only ? id : `${id}Form`
-  return components.refer('schemas', name, {
+  return {
     type: 'object',
     properties: {
       ...Object.fromEntries(files.map(file => [file.name, fileSchema(file)])),
@@ -68,7 +66,7 @@ function formSchema({ operationId, body: schema }: Endpoint, form: Form, compone
     ...(needed.length > 0 && { required: needed }),
     ...(only && dependentRequired && { dependentRequired }),
     additionalProperties: false,
-  })
+  }
 }
 
 type BodySchema = { properties?: Record<string, Json>; required?: string[]; dependentRequired?: Json }

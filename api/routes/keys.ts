@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { keyPatch, newKey } from '../../shared/keys/keys.ts'
-import { key, page } from '../answers.ts'
+import { key } from '../account-answers.ts'
+import { page } from '../answers.ts'
 import { endpoint } from '../endpoint.ts'
 import { presentKey, presentKeys } from '../key-answers.ts'
 import { type Page, pageOf, paging } from './paging.ts'

@@ -44,7 +44,12 @@ export const avatarRequest = z
   })
   .meta({
     id: 'CreateAvatarVideoRequest',
-    allOf: [{ oneOf: exactlyOneOf(['avatar_id'], ['image_url']) }, { oneOf: exactlyOneOf(['script'], ['audio_url']) }],
+    oneOf: exactlyOneOf(
+      ['avatar_id', 'script'],
+      ['avatar_id', 'audio_url'],
+      ['image_url', 'script'],
+      ['image_url', 'audio_url'],
+    ),
     dependentRequired: { image_url: ['source_face_consent'], script: ['voice_id'] },
   })
 export type AvatarRequest = z.infer<typeof avatarRequest>

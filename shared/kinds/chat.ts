@@ -126,7 +126,7 @@ const routing = {
       allow_fallbacks: z
         .boolean()
         .optional()
-        .meta({ default: true, description: 'Whether providers that `order` does not name may be tried.' }),
+        .describe('Whether providers that `order` does not name may be tried; true by default.'),
     })
     .meta({ id: 'ProviderPreferences' })
     .optional()

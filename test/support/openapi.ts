@@ -7,6 +7,7 @@ export type Schema = {
   format?: string
   description?: string
   properties?: Record<string, Schema>
+  required?: string[]
   oneOf?: Schema[]
   discriminator?: { propertyName: string; mapping: Record<string, string> }
 }
@@ -43,9 +44,12 @@ export type OpenApi = {
 }
 
 /** What a reference leads to; anything else as it is. Throws where it leads nowhere. */
-export function resolved<T extends object>(document: OpenApi, part: T & { $ref?: unknown }): T {
+export function resolved<T extends object>(document: object, part: T & { $ref?: unknown }): T {
   if (typeof part.$ref !== 'string') return part
-  const steps = part.$ref.replace(/^#\//, '').split('/')
+  const steps = part.$ref
+    .replace(/^#\//, '')
+    .split('/')
+    .map(step => step.replaceAll('~1', '/'))
   const found = steps.reduce<unknown>((at, step) => (at as Record<string, unknown> | undefined)?.[step], document)
   if (!found) throw new Error(`${part.$ref} leads nowhere`)
   return found as T
@@ -53,7 +57,7 @@ export function resolved<T extends object>(document: OpenApi, part: T & { $ref?:
 
 export type NamedOperation = { name: string; path: string; method: string; operation: Operation }
 
-/** Every operation, with its parameters and answers resolved. */
+/** Every operation, with its parameters, body and answers resolved. */
 export function operationsIn(document: OpenApi, part: 'paths' | 'webhooks' = 'paths'): NamedOperation[] {
   return Object.entries(document[part]).flatMap(([path, item]) =>
     Object.entries(item).map(([method, operation]) => {
@@ -62,7 +66,9 @@ export function operationsIn(document: OpenApi, part: 'paths' | 'webhooks' = 'pa
         status,
         resolved(document, answer),
       ])
-      const whole = { ...operation, parameters, responses: Object.fromEntries(answers) }
+      const { requestBody } = operation
+      const body = requestBody && { requestBody: resolved(document, requestBody) }
+      const whole = { ...operation, parameters, ...body, responses: Object.fromEntries(answers) }
       return { name: `${method.toUpperCase()} ${path}`, path, method, operation: whole }
     }),
   )
