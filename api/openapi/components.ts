@@ -116,13 +116,14 @@ function defaultsIn(properties: Record<string, unknown>): Json {
   return Object.fromEntries(fields.map(([name, field]) => [name, field.default]))
 }
 
-/** `anyOf` a type or null is a type with null. A type with an enumeration stays: its values would need a null, too. */
+/** `anyOf` a type or null is a type with null. */
 function mergeNull(schema: z.core.JSONSchema.BaseSchema): void {
   const [whole, nothing] = schema.anyOf ?? []
   if (schema.anyOf?.length !== 2 || typeof whole !== 'object' || typeof nothing !== 'object') return
-  if (nothing.type !== 'null' || typeof whole.type !== 'string' || whole.enum || 'const' in whole || whole.$ref) return
+  if (nothing.type !== 'null' || typeof whole.type !== 'string' || 'const' in whole || whole.$ref) return
   delete schema.anyOf
-  Object.assign(schema, { ...whole, ...schema, type: [whole.type, 'null'] })
+  const values = whole.enum && { enum: [...whole.enum, null] }
+  Object.assign(schema, { ...whole, ...schema, type: [whole.type, 'null'], ...values })
 }
 
 /** Adds the `discriminator` of a union of named objects that differ in the constants of one field. */

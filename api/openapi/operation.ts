@@ -61,11 +61,21 @@ function formSchema(form: Form, body: BodySchema): Json {
     type: 'object',
     properties: {
       ...Object.fromEntries(files.map(file => [file.name, fileSchema(file)])),
-      ...Object.fromEntries(fields),
+      ...Object.fromEntries(fields.map(([field, property]) => [field, withoutNull(property)])),
     },
     ...(needed.length > 0 && { required: needed }),
     ...(only && dependentRequired && { dependentRequired }),
     additionalProperties: false,
+  }
+}
+
+/** The text fields of a form are there or not. */
+function withoutNull({ type, enum: values, ...schema }: Json): Json {
+  const types = [type].flat().filter(one => one !== undefined && one !== 'null')
+  return {
+    ...schema,
+    ...(types.length > 0 && { type: types[0] }),
+    ...(Array.isArray(values) && { enum: values.filter(value => value !== null) }),
   }
 }
 

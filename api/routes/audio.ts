@@ -129,7 +129,7 @@ export const audioRoutes: Endpoint[] = [
   createSpeech,
   createTranscription,
   createMusic,
-  instantModels('music', tag, 'listMusicModels'),
+  instantModels('music', tag, 'listMusicModels', 'List music models'),
   createSfx,
-  instantModels('sfx', tag, 'listSoundEffectModels'),
+  instantModels('sfx', tag, 'listSoundEffectModels', 'List sound effect models'),
 ]

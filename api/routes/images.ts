@@ -87,5 +87,5 @@ export const imageRoutes: Endpoint[] = [
     description: 'The name that OpenAI’s SDKs know `POST /v1/images` by, with its multipart form.',
     form: editForm,
   }),
-  instantModels('image', 'Images', 'listImageModels'),
+  instantModels('image', 'Images', 'listImageModels', 'List image models'),
 ]

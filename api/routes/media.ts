@@ -110,7 +110,8 @@ function routesOf(kind: QueuedKind): Endpoint[] {
     }),
     modelList({
       path: modelsPath(kind),
-      operationId: `list${kind === 'avatar' ? 'Avatar' : name}Models`,
+      operationId: `list${name}Models`,
+      summary: `List ${noun.replace(/^an? /, '')} models`,
       tag,
       serves: model => model.type === row.type,
       targets: (services, model, environment) => queuedTargets(services, kind, model, environment),
