@@ -33,7 +33,8 @@ type Import = { path: string; typeOnly: boolean }
 type Source = { path: string; text: string; code: string; imports: Import[] }
 
 // This file is full of what it looks for.
-const others = /^(?:shared\/generated|bench\/peers|test\/clients\/openapi\/generated)\/|node_modules|^test\/architecture\.test\.ts$/
+const others =
+  /^(?:shared\/generated|bench\/peers|test\/clients\/openapi\/generated)\/|node_modules|^test\/architecture\.test\.ts$/
 const sources = globSync(['*.ts', '{api,workers,shared,dev,test,bench,prisma,examples}/**/*.{ts,tsx,mjs}'], {
   cwd: root,
   exclude: ['**/node_modules'],
