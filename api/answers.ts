@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { errorCodes } from '../shared/base/errors.ts'
+import { toolCall } from '../shared/kinds/chat.ts'
 import { imageEvent, imagesAnswer, transcriptAnswer, transcriptEvent } from './instant-answers.ts'
 
 /** The shapes of what routes answer, for the OpenAPI document and the tests that hold routes to it. */
@@ -7,14 +8,14 @@ import { imageEvent, imagesAnswer, transcriptAnswer, transcriptEvent } from './i
 export const errorAnswer = z
   .strictObject({
     error: z.strictObject({
-      message: z.string(),
-      type: z.string(),
-      code: z.enum(errorCodes as [string, ...string[]]),
-      param: z.string().nullable(),
-      metadata: z.record(z.string(), z.unknown()).optional(),
+      message: z.string().describe('What is wrong, and what to do.'),
+      type: z.string().describe('The family of the code.'),
+      code: z.enum(errorCodes as [string, ...string[]]).describe('The stable name to program against.'),
+      param: z.string().nullable().describe('The field at fault, as a path such as `messages.0.content`.'),
+      metadata: z.record(z.string(), z.unknown()).optional().describe('Figures of some codes.'),
     }),
   })
-  .meta({ id: 'Error' })
+  .meta({ id: 'ErrorResponse', description: 'Every error has this shape.' })
 
 const count = z.int().min(0)
 const usd = z.number()
@@ -40,6 +41,13 @@ export const usage = z
   })
   .meta({ id: 'Usage' })
 
+const generatedImage = z
+  .looseObject({
+    type: z.literal('image_url'),
+    image_url: z.looseObject({ url: z.string().describe('A `data:` URI.') }),
+  })
+  .meta({ id: 'GeneratedImage' })
+
 export const chatCompletion = z
   .looseObject({
     id: z.string(),
@@ -50,8 +58,26 @@ export const chatCompletion = z
     choices: z.array(
       z.looseObject({
         index: z.int(),
-        message: z.looseObject({ role: z.literal('assistant'), content: z.string().nullish() }),
-        finish_reason: z.string(),
+        message: z
+          .looseObject({
+            role: z.literal('assistant'),
+            content: z.string().nullish(),
+            refusal: z.string().nullish(),
+            reasoning_content: z.string().nullish().describe('What the model thought, where the provider shows it.'),
+            tool_calls: z.array(toolCall).nullish(),
+            images: z.array(generatedImage).nullish(),
+            audio: z
+              .looseObject({
+                id: z.string(),
+                data: z.string().describe('The sound in base64.'),
+                expires_at: z.int(),
+                transcript: z.string(),
+              })
+              .nullish(),
+          })
+          .meta({ id: 'ChatCompletionMessage' }),
+        logprobs: z.looseObject({}).nullish(),
+        finish_reason: z.string().describe('`stop`, `length`, `tool_calls` or `content_filter`.'),
       }),
     ),
     usage,
@@ -91,7 +117,34 @@ const chatChunk = z
     choices: z.array(
       z.looseObject({
         index: z.int(),
-        delta: z.looseObject({ role: z.literal('assistant').optional(), content: z.string().nullish() }),
+        delta: z
+          .looseObject({
+            role: z.literal('assistant').optional(),
+            content: z.string().nullish(),
+            refusal: z.string().nullish(),
+            reasoning_content: z.string().nullish(),
+            tool_calls: z
+              .array(
+                z.looseObject({
+                  index: z.int(),
+                  id: z.string().optional(),
+                  type: z.literal('function').optional(),
+                  function: z.looseObject({ name: z.string().optional(), arguments: z.string().optional() }).optional(),
+                }),
+              )
+              .nullish(),
+            images: z.array(generatedImage).nullish(),
+            audio: z
+              .looseObject({
+                id: z.string().optional(),
+                data: z.string().optional(),
+                transcript: z.string().optional(),
+                expires_at: z.int().optional(),
+              })
+              .nullish(),
+          })
+          .meta({ id: 'ChatCompletionDelta' }),
+        logprobs: z.looseObject({}).nullish(),
         finish_reason: z.string().nullish(),
       }),
     ),
@@ -135,9 +188,11 @@ export const embeddings = z
         embedding: z.union([z.array(z.number()), z.string()]),
       }),
     ),
-    usage: z.looseObject({ prompt_tokens: count, total_tokens: count, cost: usd }),
+    usage: z
+      .looseObject({ prompt_tokens: count, total_tokens: count, cost: usd.describe('USD charged for this request.') })
+      .meta({ id: 'EmbeddingUsage' }),
   })
-  .meta({ id: 'Embeddings' })
+  .meta({ id: 'EmbeddingList' })
 
 export const routingDecision = z
   .strictObject({
@@ -193,17 +248,6 @@ export const modelList = z
   .strictObject({ object: z.literal('list'), data: z.array(modelRow) })
   .meta({ id: 'ModelList' })
 
-export const wallet = z
-  .strictObject({
-    object: z.literal('wallet'),
-    balance_usd: usd,
-    available_usd: usd,
-    reserved_usd: usd.describe('In-flight work.'),
-    held_usd: usd.describe('ACH deposits not released yet.'),
-    held_release_at: z.iso.datetime().nullable(),
-  })
-  .meta({ id: 'Wallet' })
-
 export const generation = z
   .strictObject({
     id: z.string(),
@@ -234,33 +278,14 @@ export const generation = z
   })
   .meta({ id: 'Generation' })
 
-export const key = z
-  .strictObject({
-    hash: z.string(),
-    name: z.string(),
-    environment: z.enum(['live', 'test']),
-    mode: z.enum(['cost', 'balanced', 'quality']),
-    rpm_limit: z.int().nullable(),
-    tpm_limit: z.int().nullable(),
-    monthly_spend_cap_usd: usd.nullable(),
-    model_allowlist: z.array(z.string()).nullable(),
-    scopes: z.string(),
-    expires_at: z.iso.datetime().nullable(),
-    prefix: z.string(),
-    last4: z.string(),
-    status: z.enum(['active', 'revoked', 'expired']),
-    spend_month_usd: usd,
-    created_at: z.iso.datetime(),
-    updated_at: z.iso.datetime(),
-    last_used_at: z.iso.datetime().nullable(),
-  })
-  .meta({ id: 'Key' })
-
-export const page = <T extends z.ZodType>(row: T) =>
-  z.strictObject({
-    object: z.literal('list'),
-    data: z.array(row),
-    has_more: z.boolean(),
-    first_id: z.string().nullable(),
-    last_id: z.string().nullable(),
-  })
+/** A page of rows. */
+export const page = <T extends z.ZodType>(row: T, id: string) =>
+  z
+    .strictObject({
+      object: z.literal('list'),
+      data: z.array(row),
+      has_more: z.boolean(),
+      first_id: z.string().nullable(),
+      last_id: z.string().nullable().describe('Send it as `after` for the next page.'),
+    })
+    .meta({ id })

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { chatCompletion } from './answers.ts'
-import { jobWebhook } from './media-answers.ts'
+import { jobError, jobWebhook } from './media-answers.ts'
 
 const seconds = z.int().nullable().describe('Unix seconds.')
 
@@ -16,9 +16,9 @@ export const delayedJob = z
     started_at: seconds,
     completed_at: seconds.describe('When it ended, however it did.'),
     result: chatCompletion.nullable().describe('The answer of a completed job; always null in lists.'),
-    error: z.strictObject({ code: z.string(), message: z.string() }).nullable(),
+    error: jobError.nullable(),
     cost_usd: z.number().nullable().describe('USD charged; null until the job is over.'),
     metadata: z.record(z.string(), z.string()),
     webhook: jobWebhook.nullable(),
   })
-  .meta({ id: 'Job' })
+  .meta({ id: 'AsyncJob' })

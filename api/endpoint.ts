@@ -8,6 +8,7 @@ import type { Actor } from '../shared/keys/audit.ts'
 import type { Known } from '../shared/keys/policies.ts'
 import type { Scope } from '../shared/keys/policy.ts'
 import type { Services } from '../shared/services.ts'
+import type { AnswerHeaderName } from './answer-headers.ts'
 import type { Auth, Person } from './auth/accounts.ts'
 import type { Role } from './auth/roles.ts'
 import type { HttpClient } from './http-client.ts'
@@ -87,15 +88,23 @@ export type Form = {
   passing?: boolean
   /** True for work that costs nothing: it is counted against the key's limits before the file is taken in. */
   free?: boolean
+  /** A form that is accepted, for the documentation: each file by a name with its extension. */
+  example?: Record<string, unknown>
+  /** True where the documentation shows the JSON body first: the form is not what clients of OpenAI send here. */
+  jsonFirst?: boolean
 }
 
-/** `contentType`: null where it has no body. `also`: other content types that it may have. `headers`: those that need an explanation, by name. */
+/**
+ * `contentType`: null where it has no body. `also`: other content types that it may have. `events`: the data of each event
+ * where it may be an event stream. `headers`: those beside the ones that every answer of its access has.
+ */
 export type Answer = {
   description: string
   schema?: z.ZodType
   contentType?: string | null
   also?: string[]
-  headers?: Record<string, string>
+  events?: z.ZodType
+  headers?: AnswerHeaderName[]
 }
 
 /** A request as a handler sees it: validated, typed by the endpoint's own schemas. */
@@ -130,6 +139,8 @@ export type Endpoint = {
   path: string
   /** True when the parameter at the end of the path may contain slashes. */
   deep?: boolean
+  /** The name of the call in generated clients, e.g. `createFile`; endpoints of the dashboard are not documented. */
+  operationId?: string
   tag: string
   summary: string
   description?: string
@@ -137,6 +148,8 @@ export type Endpoint = {
   /** True where the answer to a standard key holds a secret: what is kept of it for an `Idempotency-Key` is sealed. */
   secret?: boolean
   body?: z.ZodType
+  /** A body that is accepted, for the documentation. */
+  example?: unknown
   form?: Form
   query?: z.ZodObject
   headers?: Header[]

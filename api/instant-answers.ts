@@ -7,23 +7,25 @@ const usd = z.number().describe('USD charged for this request.')
 
 const image = {
   url: z.string().optional().describe('Opens the image without a key until results expire.'),
-  b64_json: z.string().optional(),
-  revised_prompt: z.string().optional(),
-  media_type: z.string(),
+  b64_json: z.string().optional().describe('The image in base64.'),
+  revised_prompt: z.string().optional().describe('What the provider made of the prompt.'),
+  media_type: z.string().describe('Such as `image/png`.'),
   width: z.int(),
   height: z.int(),
 }
 
-const imageUsage = z.strictObject({
-  input_tokens: count.optional(),
-  input_tokens_details: z.strictObject({ text_tokens: count, image_tokens: count }).optional(),
-  output_tokens: count.optional(),
-  output_tokens_details: z.strictObject({ text_tokens: count, image_tokens: count }).optional(),
-  total_tokens: count.optional(),
-  prompt_tokens: count.optional().describe('The same as `input_tokens`.'),
-  completion_tokens: count.optional().describe('The same as `output_tokens`.'),
-  cost: usd,
-})
+const imageUsage = z
+  .strictObject({
+    input_tokens: count.optional(),
+    input_tokens_details: z.strictObject({ text_tokens: count, image_tokens: count }).optional(),
+    output_tokens: count.optional(),
+    output_tokens_details: z.strictObject({ text_tokens: count, image_tokens: count }).optional(),
+    total_tokens: count.optional(),
+    prompt_tokens: count.optional().describe('The same as `input_tokens`.'),
+    completion_tokens: count.optional().describe('The same as `output_tokens`.'),
+    cost: usd,
+  })
+  .meta({ id: 'ImageUsage' })
 
 const look = {
   size: z.string().describe('In pixels; `auto` in a preview of an image whose size is not known yet.'),
@@ -38,21 +40,23 @@ export const imagesAnswer = z
     ...look,
     model: z.string(),
     provider: z.string(),
-    data: z.array(z.strictObject(image)),
+    data: z.array(z.strictObject(image).meta({ id: 'Image' })),
     usage: imageUsage,
   })
-  .meta({ id: 'Images' })
+  .meta({ id: 'ImageList' })
 
-const failedEvent = z.strictObject({
-  type: z.literal('error'),
-  error: z.strictObject({
-    message: z.string(),
-    type: z.string(),
-    code: z.string(),
-    param: z.string().nullable(),
-    metadata: z.record(z.string(), z.unknown()).optional(),
-  }),
-})
+const failedEvent = z
+  .strictObject({
+    type: z.literal('error'),
+    error: z.strictObject({
+      message: z.string(),
+      type: z.string(),
+      code: z.string(),
+      param: z.string().nullable(),
+      metadata: z.record(z.string(), z.unknown()).optional(),
+    }),
+  })
+  .meta({ id: 'ErrorEvent', description: 'Ends a stream that breaks off.' })
 
 /** The data of each event of streamed images: previews, then one per image, the last with what all of them cost. */
 export const imageEvent = z
@@ -79,18 +83,24 @@ export const imageEvent = z
 
 const seconds = z.number().describe('Seconds from the beginning.')
 
-const transcriptUsage = z.discriminatedUnion('type', [
-  z.strictObject({ type: z.literal('duration'), seconds: z.number().describe('As measured.'), cost: usd }),
-  z.strictObject({
-    type: z.literal('tokens'),
-    input_tokens: count,
-    input_token_details: z.strictObject({ text_tokens: count, audio_tokens: count }),
-    output_tokens: count,
-    total_tokens: count,
-    estimated: z.boolean().optional(),
-    cost: usd,
-  }),
-])
+const transcriptUsage = z
+  .discriminatedUnion('type', [
+    z
+      .strictObject({ type: z.literal('duration'), seconds: z.number().describe('As measured.'), cost: usd })
+      .meta({ id: 'TranscriptDurationUsage' }),
+    z
+      .strictObject({
+        type: z.literal('tokens'),
+        input_tokens: count,
+        input_token_details: z.strictObject({ text_tokens: count, audio_tokens: count }),
+        output_tokens: count,
+        total_tokens: count,
+        estimated: z.boolean().optional(),
+        cost: usd,
+      })
+      .meta({ id: 'TranscriptTokenUsage' }),
+  ])
+  .meta({ id: 'TranscriptUsage' })
 
 const logprobs = z
   .array(z.strictObject({ token: z.string(), logprob: z.number(), bytes: z.array(count).nullable() }))
@@ -131,14 +141,44 @@ export const transcriptAnswer = z
 /** The data of each event of a streamed transcript. */
 export const transcriptEvent = z
   .discriminatedUnion('type', [
-    z.strictObject({
-      type: z.literal('transcript.text.delta'),
-      delta: z.string(),
-      logprobs,
-      segment_id: z.string().optional(),
-    }),
-    z.strictObject(diarizedSegment),
-    z.strictObject({ type: z.literal('transcript.text.done'), text: z.string(), logprobs, usage: transcriptUsage }),
+    z
+      .strictObject({
+        type: z.literal('transcript.text.delta'),
+        delta: z.string(),
+        logprobs,
+        segment_id: z.string().optional(),
+      })
+      .meta({ id: 'TranscriptDeltaEvent' }),
+    z.strictObject(diarizedSegment).meta({ id: 'TranscriptSegmentEvent' }),
+    z
+      .strictObject({ type: z.literal('transcript.text.done'), text: z.string(), logprobs, usage: transcriptUsage })
+      .meta({ id: 'TranscriptDoneEvent' }),
     failedEvent,
   ])
   .meta({ id: 'TranscriptEvent' })
+
+/** The data of each event of `stream_format: "sse"`. */
+export const speechEvent = z
+  .discriminatedUnion('type', [
+    z
+      .strictObject({
+        type: z.literal('speech.audio.delta'),
+        audio: z.string().describe('The next bytes of the sound, in base64.'),
+      })
+      .meta({ id: 'SpeechDeltaEvent' }),
+    z
+      .strictObject({
+        type: z.literal('speech.audio.done'),
+        usage: z
+          .strictObject({
+            input_tokens: count.optional(),
+            output_tokens: count.optional(),
+            total_tokens: count.optional(),
+            cost: usd,
+          })
+          .meta({ id: 'SpeechUsage' }),
+      })
+      .meta({ id: 'SpeechDoneEvent' }),
+    failedEvent,
+  ])
+  .meta({ id: 'SpeechEvent' })

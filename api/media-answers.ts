@@ -3,13 +3,15 @@ import { z } from 'zod'
 /** The shapes of what the routes of slow media answer. */
 
 /** Where the webhook of a job stands. */
-export const jobWebhook = z.strictObject({
-  url: z.string(),
-  status: z
-    .enum(['pending', 'delivered', 'failed'])
-    .nullable()
-    .describe('Null when nothing is known any more: 30 days after the delivery was over.'),
-})
+export const jobWebhook = z
+  .strictObject({
+    url: z.string(),
+    status: z
+      .enum(['pending', 'delivered', 'failed'])
+      .nullable()
+      .describe('Null when nothing is known any more: 30 days after the delivery was over.'),
+  })
+  .meta({ id: 'WebhookState' })
 
 export const avatar = z
   .strictObject({
@@ -36,22 +38,28 @@ export const voice = z
   .meta({ id: 'Voice' })
 
 /** A page of a provider's catalog. Its tokens lead forward only. */
-export const catalogPage = <T extends z.ZodType>(row: T) =>
-  z.strictObject({
-    object: z.literal('list'),
-    data: z.array(row),
-    has_more: z.boolean(),
-    next_token: z.string().nullable().describe('Send it as `next_token` for the next page; null on the last.'),
-  })
+export const catalogPage = <T extends z.ZodType>(row: T, id: string) =>
+  z
+    .strictObject({
+      object: z.literal('list'),
+      data: z.array(row),
+      has_more: z.boolean(),
+      next_token: z.string().nullable().describe('Send it as `next_token` for the next page; null on the last.'),
+    })
+    .meta({ id })
+
+export const jobError = z
+  .strictObject({ code: z.string(), message: z.string() })
+  .meta({ id: 'JobError', description: 'Why a job failed.' })
 
 const seconds = z.int().nullable().describe('Unix seconds.')
 const job = {
   id: z.string(),
-  polling_url: z.string(),
+  polling_url: z.string().describe('Where the job is retrieved.'),
   model: z.string(),
   provider: z.string().nullable(),
   status: z.enum(['queued', 'in_progress', 'completed', 'failed', 'cancelled', 'expired']),
-  progress: z.int().min(0).max(100),
+  progress: z.int().min(0).max(100).describe('In percent.'),
   created_at: seconds,
   started_at: seconds,
   completed_at: seconds,
@@ -62,16 +70,18 @@ const job = {
   remixed_from_video_id: z.null().optional(),
   url: z.string().nullable().describe('The finished file; every answer has a fresh address.'),
   outputs: z.array(
-    z.strictObject({
-      type: z.string(),
-      url: z.string(),
-      content_type: z.string(),
-      bytes: z.int(),
-      duration_s: z.number().nullable(),
-    }),
+    z
+      .strictObject({
+        type: z.string().describe('What it is: `video`, `glb`, `texture`, …'),
+        url: z.string(),
+        content_type: z.string(),
+        bytes: z.int(),
+        duration_s: z.number().nullable(),
+      })
+      .meta({ id: 'JobOutput' }),
   ),
   cost_usd: z.number().nullable().describe('USD charged, refunds deducted; null while it is not known.'),
-  error: z.strictObject({ code: z.string(), message: z.string() }).nullable(),
+  error: jobError.nullable(),
   metadata: z.record(z.string(), z.string()),
   webhook: jobWebhook.nullable(),
 }

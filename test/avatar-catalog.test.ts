@@ -60,7 +60,7 @@ async function opened(t: ExecutionContext): Promise<World> {
   return { gateway, live: account.live, test: account.test, first, second, asked }
 }
 
-const schemas = { avatars: catalogPage(avatar), voices: catalogPage(voice) }
+const schemas = { avatars: catalogPage(avatar, 'AvatarList'), voices: catalogPage(voice, 'VoiceList') }
 type Page<K extends keyof typeof schemas> = z.output<(typeof schemas)[K]>
 const paths = { avatars: '/v1/avatars', voices: '/v1/avatars/voices' }
 

@@ -1,6 +1,6 @@
 import test from 'ava'
 import type { z } from 'zod'
-import { newKey } from '../shared/keys/keys.ts'
+import { newKey } from '../shared/keys/key-requests.ts'
 import { chatRequest } from '../shared/kinds/chat.ts'
 import { completionRequest } from '../shared/kinds/completion.ts'
 import { embeddingRequest } from '../shared/kinds/embedding.ts'

@@ -1,7 +1,7 @@
 import test from 'ava'
 import fc from 'fast-check'
 import { errorAnswer } from '../api/answers.ts'
-import { errorsOf } from '../api/openapi.ts'
+import { errorsOf } from '../api/openapi/errors.ts'
 import { endpoints } from '../api/routes/index.ts'
 import { type ErrorBody, GatewayError } from '../shared/base/errors.ts'
 import { Emulator, type Reply } from './emulators/emulator.ts'

@@ -3,7 +3,7 @@ import test from 'ava'
 import { WebSocket } from 'ws'
 import { authRoutes } from '../api/auth/routes.ts'
 import { dashboardEndpoints } from '../api/dashboard/routes/index.ts'
-import { openApiDocument } from '../api/openapi.ts'
+import { openApiDocument } from '../api/openapi/document.ts'
 import { endpoints } from '../api/routes/index.ts'
 import type { Services } from '../shared/services.ts'
 import { SessionEmulator } from './emulators/sessions.ts'
@@ -142,7 +142,7 @@ const everywhere = ['NUL characters', 'as many names as there may be'].map(
 /** Bodies whose fields are inflated already, by their schema: routes that take the same do the same with it. */
 const inflatedSchemas = new Set<string>()
 
-function shotsAt(operation: Operation, { components: { schemas } }: Document): Shot[] {
+function shotsAt(operation: Operation, document: Document): Shot[] {
   const { method, access } = operation
   const path = pathOf(operation.path)
   const headers = { ...door[access] }
@@ -158,11 +158,11 @@ function shotsAt(operation: Operation, { components: { schemas } }: Document): S
   }
   const schema = `${JSON.stringify(operation.json)} ${operation.path.startsWith('/v1/route')}`
   if (operation.json && !inflatedSchemas.has(schema))
-    for (const [field, body] of inflated(operation, schemas))
+    for (const [field, body] of inflated(operation, document))
       add(`a large ${field}`, { body, headers: { ...headers, ...json } })
   inflatedSchemas.add(schema)
   if (operation.isForm)
-    for (const [what, body] of nastyForms(fieldsOf(operation.form!, schemas)))
+    for (const [what, body] of nastyForms(fieldsOf(operation.form!, document)))
       add(what, { body, headers: { ...headers, 'content-type': formType } })
   return shots
 }

@@ -12,6 +12,7 @@ import { newId } from '../shared/base/ids.ts'
 import { answersError } from './support/edge.ts'
 import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from './support/gateway.ts'
 import { png } from './support/media-files.ts'
+import { resolved } from './support/openapi.ts'
 
 const mib = 1024 * 1024
 const hourMs = 3_600_000
@@ -323,7 +324,7 @@ test('removed: a client that leaves half-way leaves nothing behind, and shows no
 
 test('shown in the OpenAPI document as a form with fields, and no other body', async t => {
   const document = (await (await gateway.fetch('/openapi.json')).json()) as Json
-  const { content } = document.paths['/v1/files'].post.requestBody
+  const { content } = resolved(document, document.paths['/v1/files'].post.requestBody)
   t.deepEqual(Object.keys(content), ['multipart/form-data'])
   const { properties, required } = content['multipart/form-data'].schema
   t.deepEqual(Object.keys(properties).sort(), ['expires_after[anchor]', 'expires_after[seconds]', 'file', 'purpose'])

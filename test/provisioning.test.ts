@@ -1,5 +1,6 @@
 import test from 'ava'
-import { page, key as recordSchema } from '../api/answers.ts'
+import { key as recordSchema } from '../api/account-answers.ts'
+import { page } from '../api/answers.ts'
 import type { ErrorBody } from '../shared/base/errors.ts'
 import { operatorActor } from '../shared/keys/audit.ts'
 import type { KeyRecord } from '../shared/keys/keys.ts'
@@ -115,7 +116,7 @@ test('200 with pages by age, forwards and backwards, also after a key of a pageâ
   for (let i = 0; i < 5; i++) made.push((await create({ name: `Key ${i}` })).data.hash)
   const newest = made.toReversed()
   const first = await list('?limit=2')
-  page(recordSchema).parse(first.body)
+  page(recordSchema, 'ApiKeyList').parse(first.body)
   t.deepEqual(
     first.body.data.map(({ hash }) => hash),
     newest.slice(0, 2),

@@ -4,6 +4,7 @@ import { rateLimited, serverError, startOpenAiEmulator } from './emulators/opena
 import { saying } from './support/chat.ts'
 import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from './support/gateway.ts'
 import { dumpRedis } from './support/leaks.ts'
+import { type OpenApi, operationsIn } from './support/openapi.ts'
 
 let stores: Stores
 let openai: Emulator
@@ -214,12 +215,10 @@ test.serial('200 also when the sessions are lost', async t => {
 
 test.serial('200 with the header in the documentation, and open to pages of other origins', async t => {
   const [gateway] = gateways
-  type Operation = { parameters: { name: string; in: string }[] }
-  const { paths } = (await (await gateway!.fetch('/openapi.json')).json()) as {
-    paths: Record<string, { post: Operation }>
-  }
+  const document = (await (await gateway!.fetch('/openapi.json')).json()) as OpenApi
   for (const path of ['/v1/chat/completions', '/v1/completions', '/v1/route']) {
-    const header = paths[path]!.post.parameters.find(({ name }) => name === 'x-session-id')
+    const { parameters } = operationsIn(document).find(one => one.path === path)!.operation
+    const header = parameters.find(({ name }) => name === 'x-session-id')
     t.like(header, { in: 'header', required: false, schema: { type: 'string', maxLength: 256 } })
   }
   const preflight = await gateway!.fetch('/v1/chat/completions', { method: 'OPTIONS' })

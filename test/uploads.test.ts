@@ -4,6 +4,7 @@ import test from 'ava'
 import type { Account } from './support/gateway.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from './support/gateway.ts'
 import { flac, movie, mp3, mp3Of, mp4Of, png, wav } from './support/media-files.ts'
+import { resolved } from './support/openapi.ts'
 
 const mib = 1024 * 1024
 let stores: Stores
@@ -230,7 +231,7 @@ test('removed: a client that leaves half-way leaves nothing behind', async t => 
 test('shown in the OpenAPI document as a form with a file', async t => {
   // biome-ignore lint/suspicious/noExplicitAny: a document of many shapes
   const document = (await (await gateway.fetch('/openapi.json')).json()) as any
-  const { content } = document.paths['/v1/uploads'].post.requestBody
+  const { content } = resolved(document, document.paths['/v1/uploads'].post.requestBody)
   t.like(content['multipart/form-data'].schema, { required: ['file'], properties: { file: { format: 'binary' } } })
   t.truthy(document.paths['/files/{key}'].get)
 })

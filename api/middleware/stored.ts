@@ -1,6 +1,6 @@
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { Blobs } from '../../shared/io/blobs.ts'
-import type { Context } from '../endpoint.ts'
+import type { Context, Endpoint } from '../endpoint.ts'
 import { rangeOf } from './range.ts'
 
 /** Files may be shown by pages of any origin; as pages of their own they can do nothing. */
@@ -15,10 +15,14 @@ const safeHeaders = {
 
 /** The answers of a route that sends a stored file. */
 export const storedAnswers = {
-  200: { description: 'The file.', contentType: 'application/octet-stream' },
-  206: { description: 'The part that was asked for.', contentType: 'application/octet-stream' },
-  416: { description: 'The file is shorter than that.', contentType: 'text/plain' },
-}
+  200: { description: 'The file.', contentType: '*/*', headers: ['accept-ranges'] },
+  206: { description: 'The part that was asked for.', contentType: '*/*', headers: ['accept-ranges', 'content-range'] },
+  416: {
+    description: 'The file is shorter than that.',
+    contentType: 'text/plain',
+    headers: ['accept-ranges', 'content-range'],
+  },
+} as const satisfies Endpoint['answers']
 export const rangeHeader = { name: 'Range', maxLength: 200, description: 'One range of bytes.' }
 
 /** Sends a file of the storage, or the range of it that is asked for, as fast as the client reads. Throws 404 once it is gone. */

@@ -4,15 +4,17 @@ import { GatewayError } from '../../shared/base/errors.ts'
 import { usdFromNano } from '../../shared/base/money.ts'
 import type { Generation } from '../../shared/generated/prisma/client.ts'
 import type { WalletView } from '../../shared/wallet/accounts.ts'
-import { generation, wallet } from '../answers.ts'
+import { wallet } from '../account-answers.ts'
+import { generation } from '../answers.ts'
 import { endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
 
 export const balance = endpoint({
   method: 'get',
   path: '/v1/balance',
+  operationId: 'getBalance',
   tag: 'Wallet',
-  summary: 'Read the wallet',
+  summary: 'Retrieve the balance',
   description: 'balance = available + reserved + held. New requests are checked against what is available.',
   access: { scope: null },
   answers: { 200: { description: 'The wallet of the key’s organisation.', schema: wallet } },
@@ -41,12 +43,15 @@ const betweenLooksMs = 250
 export const readGeneration = endpoint({
   method: 'get',
   path: '/v1/generation',
+  operationId: 'getGeneration',
   tag: 'Wallet',
-  summary: 'Look up one generation',
+  summary: 'Retrieve a generation',
   description:
     'By the `x-generation-id` of an answer, or by the answer’s own `id`. Live keys find live generations, test keys test ones.',
   access: { scope: '*' },
-  query: z.strictObject({ id: z.string().min(1).max(200) }),
+  query: z.strictObject({
+    id: z.string().min(1).max(200).describe('An `x-generation-id`, or the `id` of an answer.'),
+  }),
   answers: { 200: { description: 'What the request log has.', schema: generation } },
   errors: ['not_found'],
   async handle({ services, known, query, ctx }) {

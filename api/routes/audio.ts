@@ -12,8 +12,9 @@ import {
   transcriptionRequest,
   translationRequest,
 } from '../../shared/kinds/transcription-request.ts'
+import { generationHeaders } from '../answer-headers.ts'
 import { type Endpoint, endpoint, type Form, type Validated } from '../endpoint.ts'
-import { transcriptAnswer } from '../instant-answers.ts'
+import { speechEvent, transcriptAnswer } from '../instant-answers.ts'
 import { addressesOf, typed, withObject } from '../middleware/form.ts'
 import { instantModels } from './instant.ts'
 import { modelErrors } from './model-errors.ts'
@@ -24,6 +25,7 @@ const access = { scope: '*' } as const
 const soundAnswer = {
   200: {
     description: 'The sound, as it is made.',
+    headers: generationHeaders,
     contentType: soundTypes.mp3,
     also: [...new Set(Object.values(soundTypes))].filter(type => type !== soundTypes.mp3),
   },
@@ -41,13 +43,15 @@ async function play(kind: SoundKind, request: Validated<Body, unknown>, asEvents
 const createSpeech = endpoint({
   method: 'post',
   path: '/v1/audio/speech',
+  operationId: 'createSpeech',
   tag,
-  summary: 'Speak a text',
+  summary: 'Create speech',
   description:
     'The bytes are sent as they are made; with `stream_format: "sse"` as events. Billed per character or per token, as the model is priced.',
   access,
   body: speechRequest,
-  answers: { 200: { ...soundAnswer[200], also: [...soundAnswer[200].also, 'text/event-stream'] } },
+  example: { model: 'tts-1', input: 'The quick brown fox jumped over the lazy dog.', voice: 'alloy' },
+  answers: { 200: { ...soundAnswer[200], events: speechEvent } },
   errors: [...modelErrors],
   handle: request => play('speech', request, request.body.stream_format === 'sse'),
 })
@@ -66,6 +70,7 @@ const transcriptionForm: Form = {
   // Samples of speakers are `data:` URIs.
   maxFieldBytes: Math.ceil((maxSampleBytes * 4) / 3) + 1_024,
   names: { audio_url: 'file' },
+  example: { file: 'meeting.wav', model: 'whisper-1' },
   passing: true,
   async toBody(fields, uploads, services) {
     const [audio_url] = await addressesOf(services, uploads, 'file')
@@ -79,17 +84,20 @@ const transcriptionForm: Form = {
 const createTranscription = endpoint({
   method: 'post',
   path: '/v1/audio/transcriptions',
+  operationId: 'createTranscription',
   tag,
-  summary: 'Write down what is said',
+  summary: 'Create a transcription',
   description:
     'A multipart form with a `file`, or JSON with an `audio_url`. Billed per minute of the sound’s measured length, or per token, as the model is priced.',
   access,
   body: transcriptionRequest,
+  example: { model: 'whisper-1', audio_url: 'https://example.com/meeting.wav' },
   form: transcriptionForm,
   answers: {
     200: {
       description: 'The transcript, in the format that was asked for.',
       schema: transcriptAnswer,
+      headers: generationHeaders,
       also: ['text/plain'],
     },
   },
@@ -100,15 +108,18 @@ const createTranscription = endpoint({
 const createTranslation = endpoint({
   method: 'post',
   path: '/v1/audio/translations',
+  operationId: 'createTranslation',
   tag,
-  summary: 'Write down in English what is said',
+  summary: 'Create a translation',
   description:
     'The text in English, whatever language is spoken; for models whose row has `translates`. Billed as transcriptions are.',
   access,
   body: translationRequest,
+  example: { model: 'whisper-1', audio_url: 'https://example.com/meeting.wav' },
   form: {
     files: transcriptionForm.files,
     names: { audio_url: 'file' },
+    example: { file: 'meeting.wav', model: 'whisper-1' },
     passing: true,
     async toBody(fields, uploads, services) {
       const [audio_url] = await addressesOf(services, uploads, 'file')
@@ -119,6 +130,7 @@ const createTranslation = endpoint({
     200: {
       description: 'The text, in the format that was asked for.',
       schema: transcriptAnswer,
+      headers: generationHeaders,
       also: ['text/plain'],
     },
   },
@@ -141,11 +153,13 @@ async function writeDown(
 const createMusic = endpoint({
   method: 'post',
   path: '/v1/audio/music',
+  operationId: 'createMusic',
   tag,
-  summary: 'Make music',
+  summary: 'Create music',
   description: 'A song or a piece of music from a prompt; one price per song.',
   access,
   body: musicRequest,
+  example: { prompt: 'A slow waltz for two cellos', duration_s: 30, instrumental: true },
   answers: soundAnswer,
   errors: [...modelErrors],
   handle: request => play('music', request),
@@ -154,11 +168,13 @@ const createMusic = endpoint({
 const createSfx = endpoint({
   method: 'post',
   path: '/v1/audio/sfx',
+  operationId: 'createSoundEffect',
   tag,
-  summary: 'Make a sound effect',
+  summary: 'Create a sound effect',
   description: 'One price per effect where the catalog has one, else free.',
   access,
   body: sfxRequest,
+  example: { prompt: 'A heavy wooden door creaks open', duration_s: 3 },
   answers: soundAnswer,
   errors: [...modelErrors],
   handle: request => play('sfx', request),
@@ -169,7 +185,7 @@ export const audioRoutes: Endpoint[] = [
   createTranscription,
   createTranslation,
   createMusic,
-  instantModels('music', tag),
+  instantModels('music', tag, 'listMusicModels', 'List music models'),
   createSfx,
-  instantModels('sfx', tag),
+  instantModels('sfx', tag, 'listSoundEffectModels', 'List sound effect models'),
 ]

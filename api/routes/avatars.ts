@@ -16,11 +16,12 @@ const shared = { tag: 'Talking avatars', method: 'get', access: { scope: null } 
 export const listAvatars = endpoint({
   ...shared,
   path: '/v1/avatars',
+  operationId: 'listAvatars',
   summary: 'List avatars',
   description: 'What can be an `avatar_id`, as the configured providers offer it. Free of charge.',
   errors,
   query: z.strictObject({ ...paging, type: word.optional().describe('Only avatars of this type.') }),
-  answers: { 200: { description: 'A page of avatars.', schema: catalogPage(avatar) } },
+  answers: { 200: { description: 'A page of avatars.', schema: catalogPage(avatar, 'AvatarList') } },
   async handle({ services, known, query: { type, limit, next_token }, ctx }) {
     ctx.set(await admitFree(services, known))
     const listing = { limit, nextToken: next_token ?? null, ...(type && { type }) }
@@ -32,6 +33,7 @@ export const listAvatars = endpoint({
 export const listVoices = endpoint({
   ...shared,
   path: '/v1/avatars/voices',
+  operationId: 'listAvatarVoices',
   summary: 'List voices',
   description: 'What can be a `voice_id`, as the configured providers offer it. Free of charge.',
   errors,
@@ -39,7 +41,7 @@ export const listVoices = endpoint({
     ...paging,
     language: word.optional().describe('Only voices of this language, e.g. `English`.'),
   }),
-  answers: { 200: { description: 'A page of voices.', schema: catalogPage(voice) } },
+  answers: { 200: { description: 'A page of voices.', schema: catalogPage(voice, 'VoiceList') } },
   async handle({ services, known, query: { language, limit, next_token }, ctx }) {
     ctx.set(await admitFree(services, known))
     const listing = { limit, nextToken: next_token ?? null, ...(language && { language }) }

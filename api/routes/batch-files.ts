@@ -33,7 +33,7 @@ const file = z
     status: z.literal('processed'),
     status_details: z.null(),
   })
-  .meta({ id: 'File' })
+  .meta({ id: 'FileObject' })
 
 function present({ id, bytes, createdAt, expiresAt, filename, purpose }: File) {
   return {
@@ -53,8 +53,13 @@ const anchor = 'expires_after[anchor]'
 const life = 'expires_after[seconds]'
 const newFile = z
   .strictObject({
-    purpose: z.literal('batch', 'must be `batch`: files are the input of batches here'),
-    [anchor]: z.literal('created_at', 'must be `created_at`').optional(),
+    purpose: z
+      .literal('batch', 'must be `batch`: files are the input of batches here')
+      .describe('Files are the input of batches here.'),
+    [anchor]: z
+      .literal('created_at', 'must be `created_at`')
+      .optional()
+      .describe('What `expires_after[seconds]` counts from.'),
     [life]: z.int().min(3_600).max(2_592_000).optional().describe('In place of the usual 30 days.'),
   })
   .check(({ value, issues }) => {
@@ -65,6 +70,7 @@ const newFile = z
       if (value[one] !== undefined && value[other] === undefined)
         issues.push({ code: 'custom', path: [other], input: undefined, message: `is required beside \`${one}\`` })
   })
+  .meta({ id: 'CreateFileRequest', dependentRequired: { [anchor]: [life], [life]: [anchor] } })
 
 /**
  * Stores what may be a batch's input; only its validation reads the lines. An upload until the whole form is known to be right,
@@ -107,6 +113,7 @@ const form: Form = {
   files: [{ name: 'file', required: true, description: `JSON Lines: one request per line, ${mostMib} MiB at most.` }],
   only: true,
   free: true,
+  example: { file: 'requests.jsonl', purpose: 'batch' },
   store: storeJsonl,
   toBody: fields => typed(fields, { numbers: [life] }),
 }
@@ -115,7 +122,8 @@ const createFile = endpoint({
   ...shared,
   method: 'post',
   path: '/v1/files',
-  summary: 'Upload the input of a batch',
+  operationId: 'createFile',
+  summary: 'Upload a file',
   description: `A JSON Lines file of at most ${mostMib} MiB; the batch checks its lines. Kept for 30 days unless \`expires_after\` says otherwise.`,
   body: newFile,
   form,
@@ -131,13 +139,14 @@ const listFiles = endpoint({
   ...shared,
   method: 'get',
   path: '/v1/files',
+  operationId: 'listFiles',
   summary: 'List files',
   description: 'The inputs and outputs of batches. Test keys see the files of test keys, live keys those of live ones.',
   query: z.strictObject({
     ...paging,
     purpose: z.string().max(64).optional().describe('Only files of this purpose.'),
   }),
-  answers: { 200: { description: 'A page of files.', schema: page(file) } },
+  answers: { 200: { description: 'A page of files.', schema: page(file, 'FileList') } },
   async handle({ services, known, query, ctx }) {
     ctx.set(await admitFree(services, known))
     const { purpose } = query
@@ -151,7 +160,8 @@ const readFile = endpoint({
   ...shared,
   method: 'get',
   path: '/v1/files/{id}',
-  summary: 'Read one file’s record',
+  operationId: 'getFile',
+  summary: 'Retrieve a file',
   answers: { 200: { description: 'The file.', schema: file } },
   errors: ['not_found'],
   async handle({ services, known, params, ctx }) {
@@ -164,7 +174,8 @@ const readContent = endpoint({
   ...shared,
   method: 'get',
   path: '/v1/files/{id}/content',
-  summary: 'Read what is in a file',
+  operationId: 'getFileContent',
+  summary: 'Retrieve the content of a file',
   headers: [rangeHeader],
   answers: {
     ...storedAnswers,
@@ -184,12 +195,15 @@ const deleteFile = endpoint({
   ...shared,
   method: 'delete',
   path: '/v1/files/{id}',
+  operationId: 'deleteFile',
   summary: 'Delete a file',
   description: 'It is gone at once. A batch that reads it goes on.',
   answers: {
     200: {
       description: 'The file is deleted.',
-      schema: z.strictObject({ id: z.string(), object: z.literal('file'), deleted: z.literal(true) }),
+      schema: z
+        .strictObject({ id: z.string(), object: z.literal('file'), deleted: z.literal(true) })
+        .meta({ id: 'DeletedFile' }),
     },
   },
   errors: ['not_found'],

@@ -6,11 +6,11 @@ import { presentBatch } from '../../shared/batches/present.ts'
 import { type BatchEndpoint, batchEndpoints } from '../../shared/batches/request.ts'
 import type { Batch } from '../../shared/jobs/batches.ts'
 import type { Known } from '../../shared/keys/policies.ts'
-import { common } from '../../shared/kinds/media.ts'
+import { common, exactlyOneOf } from '../../shared/kinds/media.ts'
 import type { Services } from '../../shared/services.ts'
 import { page } from '../answers.ts'
+import { batchAnswer, routings } from '../batch-answers.ts'
 import { type Endpoint, endpoint } from '../endpoint.ts'
-import { jobWebhook } from '../media-answers.ts'
 import { admitFree } from '../middleware/key.ts'
 import { pageOf, paging } from './paging.ts'
 
@@ -18,7 +18,6 @@ const shared = { tag: 'Batches', access: { scope: '*' } } as const
 const mostInline = 1_000
 
 const paths = Object.keys(batchEndpoints) as [BatchEndpoint, ...BatchEndpoint[]]
-const routings = ['auto', 'provider', 'gateway'] as const
 
 const newBatch = z
   .strictObject({
@@ -30,13 +29,18 @@ const newBatch = z
       .optional()
       .describe('A file of requests, one per line.'),
     requests: z
-      .array(z.record(z.string(), z.unknown()))
+      .array(
+        z.record(z.string(), z.unknown()).meta({
+          id: 'BatchLine',
+          description: 'A line of a batch’s input: `custom_id`, `method` (`POST`), `url` and `body`.',
+        }),
+      )
       .min(1)
       .max(mostInline)
       .optional()
       .describe('In place of a file: objects of the shape of its lines.'),
     endpoint: z.enum(paths).optional().describe('What every line’s `url` must be. Needed with a file.'),
-    completion_window: z.literal('24h').default('24h'),
+    completion_window: z.literal('24h').default('24h').describe('How long the batch may take.'),
     metadata: common.metadata.nullable(),
     webhook_url: common.webhook_url.describe('Where the finished batch is pushed to.'),
     output_expires_after: z
@@ -63,66 +67,7 @@ const newBatch = z
       })
     else if (value.requests === undefined && value.endpoint === undefined) missing('endpoint')
   })
-
-const seconds = z.int().nullable().describe('Unix seconds.')
-const batchAnswer = z
-  .strictObject({
-    id: z.string(),
-    object: z.literal('batch'),
-    endpoint: z.string(),
-    model: z.string().nullable().describe('The one model of all lines; null when there are several.'),
-    errors: z
-      .strictObject({
-        object: z.literal('list'),
-        data: z.array(
-          z.strictObject({
-            code: z.string(),
-            line: z.int().nullable(),
-            message: z.string(),
-            param: z.string().nullable(),
-          }),
-        ),
-      })
-      .nullable()
-      .describe('What is wrong with the input of a `failed` batch: the first 100 faults.'),
-    input_file_id: z.string(),
-    completion_window: z.literal('24h'),
-    status: z.enum([
-      'validating',
-      'failed',
-      'in_progress',
-      'finalizing',
-      'completed',
-      'expired',
-      'cancelling',
-      'cancelled',
-    ]),
-    output_file_id: z.string().nullable(),
-    error_file_id: z.string().nullable(),
-    created_at: z.int(),
-    in_progress_at: seconds,
-    expires_at: seconds,
-    finalizing_at: seconds,
-    completed_at: seconds,
-    failed_at: seconds,
-    expired_at: seconds,
-    cancelling_at: seconds,
-    cancelled_at: seconds,
-    request_counts: z.strictObject({ total: z.int(), completed: z.int(), failed: z.int() }),
-    usage: z.strictObject({
-      input_tokens: z.int(),
-      input_tokens_details: z.strictObject({ cached_tokens: z.int() }),
-      output_tokens: z.int(),
-      output_tokens_details: z.strictObject({ reasoning_tokens: z.int() }),
-      total_tokens: z.int(),
-    }),
-    cost_usd: z.number().describe('USD charged so far.'),
-    metadata: z.record(z.string(), z.string()).nullable(),
-    batch_routing: z.enum(routings),
-    provider: z.string().nullable().describe('The provider whose own batch API runs it; null when the gateway does.'),
-    webhook: jobWebhook.nullable(),
-  })
-  .meta({ id: 'Batch' })
+  .meta({ id: 'CreateBatchRequest', oneOf: exactlyOneOf(['input_file_id', 'endpoint'], ['requests']) })
 
 async function find(services: Services, { policy }: Known, id: string): Promise<Batch> {
   const batch = await services.batches.find(id, policy)
@@ -144,10 +89,22 @@ export const batchRoutes: Endpoint[] = [
     ...shared,
     method: 'post',
     path: '/v1/batches',
+    operationId: 'createBatch',
     summary: 'Create a batch',
     description:
       'Runs up to 50,000 requests at half the price within 24 hours. Every line of the input ends in exactly one of two files: the output, or the errors.',
     body: newBatch,
+    example: {
+      requests: [
+        {
+          custom_id: 'a',
+          method: 'POST',
+          url: '/v1/chat/completions',
+          body: { model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'Hello' }] },
+        },
+      ],
+      completion_window: '24h',
+    },
     answers: { 200: { description: 'The batch; its input is validated next.', schema: batchAnswer } },
     errors: ['not_found', 'url_not_allowed', 'quota_exceeded'],
     async handle({ services, known, body, requestId, keep, ctx }) {
@@ -174,9 +131,10 @@ export const batchRoutes: Endpoint[] = [
     ...shared,
     method: 'get',
     path: '/v1/batches',
+    operationId: 'listBatches',
     summary: 'List batches',
     query: z.strictObject(paging),
-    answers: { 200: { description: 'A page of batches.', schema: page(batchAnswer) } },
+    answers: { 200: { description: 'A page of batches.', schema: page(batchAnswer, 'BatchList') } },
     async handle({ services, known, query, ctx }) {
       ctx.set(await admitFree(services, known))
       const present = (rows: Batch[]) => Promise.all(rows.map(row => presentBatch(services, row)))
@@ -187,7 +145,8 @@ export const batchRoutes: Endpoint[] = [
     ...shared,
     method: 'get',
     path: '/v1/batches/{id}',
-    summary: 'Read a batch',
+    operationId: 'getBatch',
+    summary: 'Retrieve a batch',
     answers: { 200: { description: 'The batch as it is now.', schema: batchAnswer } },
     errors: ['not_found'],
     async handle({ services, known, params, ctx }) {
@@ -199,6 +158,7 @@ export const batchRoutes: Endpoint[] = [
     ...shared,
     method: 'post',
     path: '/v1/batches/{id}/cancel',
+    operationId: 'cancelBatch',
     summary: 'Cancel a batch',
     description:
       'What is finished is kept and billed; every other line ends in the error file. 409 once the batch is over.',

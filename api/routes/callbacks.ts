@@ -25,7 +25,8 @@ const maxReportBytes = 256 * 1024
 export const jobCallback = endpoint({
   ...shared,
   path: '/callbacks/{id}/{token}',
-  summary: 'A provider reports on a job',
+  operationId: 'receiveJobCallback',
+  summary: 'Receive a report on a job',
   description: 'The address is made for one job, and the report is verified by the provider’s signature.',
   answers,
   errors,
@@ -44,7 +45,8 @@ export const jobCallback = endpoint({
 export const accountCallback = endpoint({
   ...shared,
   path: '/callbacks/{provider}',
-  summary: 'A provider reports on a job to the account’s address',
+  operationId: 'receiveProviderCallback',
+  summary: 'Receive a report at a provider’s registered address',
   description: 'For providers that report to one registered address; verified by the signature.',
   answers,
   errors,

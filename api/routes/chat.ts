@@ -7,6 +7,7 @@ import type { Features } from '../../shared/kinds/features.ts'
 import { chatFeatures, completionFeatures, embeddingFeatures } from '../../shared/kinds/features.ts'
 import { type DirectKind, type DirectKinds, directKinds } from '../../shared/kinds/index.ts'
 import type { Candidate } from '../../shared/wallet/routing-record.ts'
+import { type AnswerHeaderName, generationHeaders } from '../answer-headers.ts'
 import { chatCompletion, completion, embeddings, routingDecision } from '../answers.ts'
 import { type Context, endpoint, type Validated } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
@@ -66,18 +67,20 @@ async function answer<K extends DirectKind>(
   Object.assign(wide, report)
 }
 
-/** Of every answer that a model gave. */
-const answerHeaders = {
-  'x-gateway-upstream-model':
-    'What the provider calls the model. The `model` of the answer is the gateway’s own name of it.',
-  'x-gateway-dropped':
-    'Fields of the request that the provider did not get: it does not know them, or charges for them apart. By path, separated by commas; absent where nothing was dropped.',
+const answerHeaders: AnswerHeaderName[] = [...generationHeaders, 'x-gateway-max-tokens-clamped', 'x-gateway-dropped']
+const example = {
+  model: 'auto',
+  messages: [
+    { role: 'system', content: 'You are a helpful assistant.' },
+    { role: 'user', content: 'Hello!' },
+  ],
 }
 const chatErrors = ['context_length_exceeded', 'url_not_allowed', ...modelErrors] as const
 
 export const chatCompletions = endpoint({
   method: 'post',
   path: '/v1/chat/completions',
+  operationId: 'createChatCompletion',
   tag: 'Chat',
   summary: 'Create a chat completion',
   description:
@@ -85,6 +88,7 @@ export const chatCompletions = endpoint({
   access: { scope: 'chat' },
   headers: [sessionHeader],
   body: directKinds.chat,
+  example,
   answers: {
     200: { description: 'The completion, or its event stream.', schema: chatCompletion, headers: answerHeaders },
   },
@@ -95,13 +99,15 @@ export const chatCompletions = endpoint({
 export const completions = endpoint({
   method: 'post',
   path: '/v1/completions',
+  operationId: 'createCompletion',
   tag: 'Chat',
-  summary: 'Create a legacy completion',
+  summary: 'Create a completion',
   description:
     'Served by completion models, or by a chat model that gets each prompt as one user message (up to 128 prompts of text; no logprobs, suffix or best_of then). The choices of several prompts are numbered through: those of the first prompt, then those of the second.',
   access: { scope: 'completions' },
   headers: [sessionHeader],
   body: directKinds.completion,
+  example: { model: 'gpt-4o-mini', prompt: 'Say this is a test', max_tokens: 16 },
   answers: {
     200: { description: 'The completion, or its event stream.', schema: completion, headers: answerHeaders },
   },
@@ -112,10 +118,12 @@ export const completions = endpoint({
 export const createEmbeddings = endpoint({
   method: 'post',
   path: '/v1/embeddings',
+  operationId: 'createEmbedding',
   tag: 'Embeddings',
-  summary: 'Embed text',
+  summary: 'Create embeddings',
   access: { scope: 'embeddings' },
   body: directKinds.embedding,
+  example: { model: 'text-embedding-3-small', input: 'The food was delicious and the waiter was friendly.' },
   answers: {
     200: {
       description: 'One vector per input, in the order of the input.',
@@ -130,14 +138,22 @@ export const createEmbeddings = endpoint({
 export const routeDecision = endpoint({
   method: 'post',
   path: '/v1/route',
+  operationId: 'createRoutingDecision',
   tag: 'Chat',
-  summary: 'Show where a chat request would go',
+  summary: 'Preview a routing decision',
   description:
     'Takes the body of a chat completion and gives the routing decision only. No provider is called and nothing is charged.',
   access: { scope: 'chat' },
   headers: [sessionHeader],
   body: directKinds.chat,
-  answers: { 200: { description: 'The decision.', schema: routingDecision } },
+  example,
+  answers: {
+    200: {
+      description: 'The decision.',
+      schema: routingDecision,
+      headers: ['x-gateway-model', 'x-gateway-provider', 'x-gateway-mode', 'x-sandbox'],
+    },
+  },
   errors: [
     'context_length_exceeded',
     'unsupported_capability',

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { type Endpoint, endpoint } from '../endpoint.ts'
-import { openApiDocument } from '../openapi.ts'
+import { openApiDocument } from '../openapi/document.ts'
 
 const shared = { method: 'get', tag: 'Service', access: 'public' } as const
 
@@ -14,11 +14,12 @@ export function openApi(endpoints: () => readonly Endpoint[]): Endpoint {
   return endpoint({
     ...shared,
     path: '/openapi.json',
-    summary: 'The OpenAPI 3.1 document',
+    operationId: 'getOpenApiDocument',
+    summary: 'Retrieve the OpenAPI document',
     answers: {
       200: {
         description: 'Generated from the schemas that validate requests.',
-        schema: z.looseObject({ openapi: z.string() }),
+        schema: z.looseObject({ openapi: z.string() }).meta({ id: 'OpenApiDocument' }),
       },
     },
     handle({ ctx }) {
@@ -49,7 +50,8 @@ const startScript = `SwaggerUIBundle({ url: '/openapi.json', dom_id: '#reference
 export const docsPage = endpoint({
   ...shared,
   path: '/docs',
-  summary: 'This reference as a page',
+  operationId: 'getReference',
+  summary: 'Show this reference',
   answers: { 200: { description: 'The page.', contentType: 'text/html' } },
   handle({ ctx }) {
     ctx.type = 'text/html'
@@ -68,8 +70,9 @@ const loaded = new Map<string, string>()
 export const docsAsset = endpoint({
   ...shared,
   path: '/docs/{asset}',
-  summary: 'What the reference page is made of',
-  answers: { 200: { description: 'A style sheet or script.', contentType: 'text/javascript' } },
+  operationId: 'getReferenceAsset',
+  summary: 'Retrieve a part of the reference page',
+  answers: { 200: { description: 'A style sheet or script.', contentType: 'text/javascript', also: ['text/css'] } },
   errors: ['not_found'],
   handle({ params, ctx }) {
     const { asset = '' } = params

@@ -8,16 +8,17 @@ import { rangeHeader, sendStored, storedAnswers } from '../middleware/stored.ts'
 const signed = z.strictObject({
   type: z.string().max(200).describe('The content type.'),
   name: z.string().max(300).describe('The name to save it under.'),
-  expires: z.string().max(20),
-  signature: z.string().max(100),
+  expires: z.string().max(20).describe('When the address ends, in Unix seconds.'),
+  signature: z.string().max(100).describe('Proves that the gateway made the address.'),
 })
 
 export const readStoredFile = endpoint({
   method: 'get',
   path: '/files/{key}',
   deep: true,
+  operationId: 'getStoredFile',
   tag: 'Uploads',
-  summary: 'Read a stored file',
+  summary: 'Retrieve a stored file',
   description:
     'The address that uploads and results come with where files lie on the gateway’s own disk. It needs no key.',
   access: 'public',

@@ -1,6 +1,7 @@
 import { checkPictures, deliverImages } from '../../shared/instant/images.ts'
 import { runInstant } from '../../shared/instant/run.ts'
 import { type ImageRequest, imageRequest, mostImageReferences } from '../../shared/kinds/image.ts'
+import { generationHeaders } from '../answer-headers.ts'
 import { type Endpoint, endpoint, type Form, type Validated } from '../endpoint.ts'
 import { imagesAnswer } from '../instant-answers.ts'
 import { addressesOf, typed } from '../middleware/form.ts'
@@ -35,6 +36,7 @@ const editForm: Form = {
     { name: 'mask', required: false, description: 'A PNG whose transparent area is edited.' },
   ],
   names: { input_references: 'image' },
+  example: { model: 'gpt-image-1.5', image: 'cat.png', prompt: 'Give it a hat' },
   passing: true,
   async toBody(fields, uploads, services) {
     const [mask] = await addressesOf(services, uploads, 'mask')
@@ -51,7 +53,7 @@ const common = {
   tag: 'Images',
   access: { scope: '*' },
   body: imageRequest,
-  answers: { 200: { description: 'The images.', schema: imagesAnswer } },
+  answers: { 200: { description: 'The images.', schema: imagesAnswer, headers: generationHeaders } },
   errors: [...modelErrors, 'url_not_allowed', 'file_too_large', 'quota_exceeded'],
   handle: draw,
 } as const satisfies Partial<Endpoint>
@@ -60,19 +62,31 @@ const text =
   'From a prompt, or from `input_references` to edit. Billed per image or per token, as the model is priced; an image that cannot be decoded is not billed.'
 
 export const imageRoutes: Endpoint[] = [
-  endpoint({ ...common, path: '/v1/images', summary: 'Make or edit images', description: text, form: editForm }),
+  endpoint({
+    ...common,
+    path: '/v1/images',
+    operationId: 'createImage',
+    summary: 'Create images',
+    description: text,
+    example: { model: 'gpt-image-1.5', prompt: 'A fox in the snow', size: '1024x1024' },
+    form: { ...editForm, jsonFirst: true },
+  }),
   endpoint({
     ...common,
     path: '/v1/images/generations',
-    summary: 'Make images',
+    operationId: 'createImageGeneration',
+    summary: 'Create images (OpenAI)',
+    example: { model: 'gpt-image-1.5', prompt: 'A fox in the snow', n: 1 },
     description: 'The name that OpenAI’s SDKs know `POST /v1/images` by.',
   }),
   endpoint({
     ...common,
     path: '/v1/images/edits',
-    summary: 'Edit images',
+    operationId: 'createImageEdit',
+    summary: 'Create image edits (OpenAI)',
+    example: { model: 'gpt-image-1.5', prompt: 'Give it a hat', input_references: ['https://example.com/cat.png'] },
     description: 'The name that OpenAI’s SDKs know `POST /v1/images` by, with its multipart form.',
     form: editForm,
   }),
-  instantModels('image', 'Images'),
+  instantModels('image', 'Images', 'listImageModels', 'List image models'),
 ]

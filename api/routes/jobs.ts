@@ -8,6 +8,7 @@ import { answerHeaders } from '../../shared/chat/report.ts'
 import type { DelayedJob } from '../../shared/jobs/delayed.ts'
 import type { Known } from '../../shared/keys/policies.ts'
 import type { Services } from '../../shared/services.ts'
+import { generationHeaders } from '../answer-headers.ts'
 import { page } from '../answers.ts'
 import { delayedJob } from '../async-answers.ts'
 import { type Context, type Endpoint, endpoint } from '../endpoint.ts'
@@ -21,12 +22,20 @@ const submit = endpoint({
   ...shared,
   method: 'post',
   path: '/v1/jobs',
-  summary: 'Submit a delayed chat completion',
+  operationId: 'createJob',
+  summary: 'Create an async job',
   description:
     'Answered within the window, for less than a direct request. What it can cost at most is held, and what it did cost is charged at the end. One that fails, expires or is cancelled costs nothing.',
   body: delayedRequest,
+  example: {
+    body: { model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'Summarise the minutes.' }] },
+    completion_window: '1h',
+    metadata: { department: 'sales' },
+  },
   headers: [preferHeader],
-  answers: { 202: { description: 'The job.', schema: delayedJob } },
+  answers: {
+    202: { description: 'The job.', schema: delayedJob, headers: [...generationHeaders, 'preference-applied'] },
+  },
   errors: [
     'context_length_exceeded',
     'url_not_allowed',
@@ -52,10 +61,11 @@ const list = endpoint({
   ...shared,
   method: 'get',
   path: '/v1/jobs',
-  summary: 'List delayed jobs',
+  operationId: 'listJobs',
+  summary: 'List async jobs',
   description: 'Without their results. Test keys see the jobs of test keys, live keys those of live ones.',
   query: z.strictObject(paging),
-  answers: { 200: { description: 'A page of jobs.', schema: page(delayedJob) } },
+  answers: { 200: { description: 'A page of jobs.', schema: page(delayedJob, 'AsyncJobList') } },
   errors: ['not_found'],
   async handle({ services, known, query, ctx }) {
     ctx.set(await admitFree(services, known))
@@ -68,9 +78,12 @@ const read = endpoint({
   ...shared,
   method: 'get',
   path: '/v1/jobs/{id}',
-  summary: 'Read a delayed job',
+  operationId: 'getJob',
+  summary: 'Retrieve an async job',
   headers: [preferHeader],
-  answers: { 200: { description: 'The job as it is now, with its result.', schema: delayedJob } },
+  answers: {
+    200: { description: 'The job as it is now, with its result.', schema: delayedJob, headers: ['preference-applied'] },
+  },
   errors: ['not_found'],
   async handle({ services, known, params, ctx }) {
     ctx.set(await admitFree(services, known))
@@ -84,7 +97,8 @@ const cancel = endpoint({
   ...shared,
   method: 'post',
   path: '/v1/jobs/{id}/cancel',
-  summary: 'Cancel a delayed job',
+  operationId: 'cancelJob',
+  summary: 'Cancel an async job',
   description: 'Nothing is charged, even while it runs. 409 once the job is over.',
   answers: { 200: { description: 'The cancelled job.', schema: delayedJob } },
   errors: ['not_found', 'not_cancellable'],

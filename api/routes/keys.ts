@@ -1,12 +1,16 @@
 import { z } from 'zod'
-import { keyPatch, type MadeKey, newKey } from '../../shared/keys/keys.ts'
-import { key, page } from '../answers.ts'
+import { keyPatch, newKey } from '../../shared/keys/key-requests.ts'
+import type { MadeKey } from '../../shared/keys/keys.ts'
+import { key } from '../account-answers.ts'
+import { page } from '../answers.ts'
 import { endpoint } from '../endpoint.ts'
 import { presentKey, presentKeys, presentMade } from '../key-answers.ts'
 import { type Page, pageOf, paging } from './paging.ts'
 
-const one = z.strictObject({ data: key })
-const withSecret = z.strictObject({ data: key, key: z.string().describe('The secret. It is shown this once.') })
+const one = z.strictObject({ data: key }).meta({ id: 'ApiKeyResponse' })
+const withSecret = z
+  .strictObject({ data: key, key: z.string().describe('The secret. It is shown this once.') })
+  .meta({ id: 'ApiKeyWithSecret' })
 const shared = { tag: 'Provisioning', access: 'provisioning' } as const
 
 const truth = z.enum(['true', 'false']).transform(text => text === 'true')
@@ -14,17 +18,18 @@ const truth = z.enum(['true', 'false']).transform(text => text === 'true')
 export const keysQuery = z.strictObject({
   ...paging,
   after: z.string().max(64).optional().describe('The `hash` after which the page starts.'),
-  include_revoked: truth.optional(),
+  include_revoked: truth.optional().meta({ default: 'false', description: 'Whether revoked keys are listed, too.' }),
 })
 
 export const listKeys = endpoint({
   ...shared,
   method: 'get',
   path: '/api/v1/keys',
-  summary: 'List standard keys',
+  operationId: 'listKeys',
+  summary: 'List keys',
   errors: ['not_found'],
   query: keysQuery,
-  answers: { 200: { description: 'A page of keys.', schema: page(key) } },
+  answers: { 200: { description: 'A page of keys.', schema: page(key, 'ApiKeyList') } },
   async handle({ services, organisationId, query }) {
     const { include_revoked: includeRevoked = false } = query
     const read = (page: Page) => services.keys.list(organisationId, { ...page, includeRevoked })
@@ -41,8 +46,16 @@ export const createKey = endpoint({
   ...shared,
   method: 'post',
   path: '/api/v1/keys',
-  summary: 'Create a standard key',
+  operationId: 'createKey',
+  summary: 'Create a key',
   body: newKey,
+  example: {
+    name: 'Checkout',
+    environment: 'live',
+    rpm_limit: 600,
+    monthly_spend_cap_usd: 50,
+    scopes: 'chat,embeddings',
+  },
   answers: { 201: { description: 'The key; its secret appears only here.', schema: withSecret } },
   async handle({ services, organisationId, actor, body, keep }) {
     // It has not spent anything yet.
@@ -55,7 +68,8 @@ export const readKey = endpoint({
   ...shared,
   method: 'get',
   path: '/api/v1/keys/{hash}',
-  summary: 'Read one key',
+  operationId: 'getKey',
+  summary: 'Retrieve a key',
   answers: { 200: { description: 'The key.', schema: one } },
   errors: ['not_found'],
   async handle({ services, organisationId, params }) {
@@ -67,9 +81,11 @@ export const patchKey = endpoint({
   ...shared,
   method: 'patch',
   path: '/api/v1/keys/{hash}',
-  summary: 'Edit one key',
+  operationId: 'updateKey',
+  summary: 'Update a key',
   description: 'In force for the next request on every process.',
   body: keyPatch,
+  example: { rpm_limit: 1200, disabled: false },
   answers: { 200: { description: 'The key as it is now.', schema: one } },
   errors: ['not_found'],
   async handle({ services, organisationId, actor, params, body }) {
@@ -81,7 +97,8 @@ export const rollKey = endpoint({
   ...shared,
   method: 'post',
   path: '/api/v1/keys/{hash}/roll',
-  summary: 'Replace a key’s secret',
+  operationId: 'rollKey',
+  summary: 'Roll a key',
   description: 'The policy stays; the old secret stops working at once.',
   answers: { 200: { description: 'The key with its new secret.', schema: withSecret } },
   errors: ['not_found'],
@@ -97,11 +114,14 @@ export const deleteKey = endpoint({
   ...shared,
   method: 'delete',
   path: '/api/v1/keys/{hash}',
-  summary: 'Revoke one key for good',
+  operationId: 'deleteKey',
+  summary: 'Delete a key',
   answers: {
     200: {
       description: 'Revoked. Its usage history stays.',
-      schema: z.strictObject({ data: z.strictObject({ hash: z.string(), deleted: z.literal(true) }) }),
+      schema: z
+        .strictObject({ data: z.strictObject({ hash: z.string(), deleted: z.literal(true) }) })
+        .meta({ id: 'DeletedApiKey' }),
     },
   },
   errors: ['not_found'],

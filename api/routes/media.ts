@@ -10,9 +10,11 @@ import { deleteMediaJob } from '../../shared/media/delete.ts'
 import { type Output, presentJob, storedResults } from '../../shared/media/present.ts'
 import { queuedTargets, submitJob } from '../../shared/media/submit.ts'
 import type { Services } from '../../shared/services.ts'
+import { generationHeaders } from '../answer-headers.ts'
 import { page } from '../answers.ts'
 import { type Context, type Endpoint, endpoint, type Form, type Validated } from '../endpoint.ts'
 import { deletedJob, jobAnswer, meshAnswer } from '../media-answers.ts'
+import { mediaTexts } from '../media-texts.ts'
 import { addressesOf, typed, withObject } from '../middleware/form.ts'
 import { admitFree } from '../middleware/key.ts'
 import { rangeHeader, sendStored, storedAnswers } from '../middleware/stored.ts'
@@ -32,42 +34,10 @@ const submitErrors = [
   'no_provider_available',
 ] as const
 
-type Texts = { tag: string; submit: string; description: string }
-const texts: Record<QueuedKind, Texts> = {
-  video: {
-    tag: 'Video',
-    submit: 'Make a video',
-    description:
-      'Text to video; from a first frame with `start_image_url`; from references; or a motion copied from `input_video_url`. Charged at creation per second, refunded when it fails.',
-  },
-  lipsync: {
-    tag: 'Lip sync',
-    submit: 'Make lips speak',
-    description:
-      'A still (`image_url`) or a clip (`video_url`) speaks `audio_url`. Charged at creation by the length of the driving media, which the service measures.',
-  },
-  face_swap: {
-    tag: 'Face swap',
-    submit: 'Swap a face',
-    description: 'Puts a face into a video. An amount is held, and settled from the provider’s invoice.',
-  },
-  avatar: {
-    tag: 'Talking avatars',
-    submit: 'Make an avatar speak',
-    description:
-      'An avatar of the catalog or your own picture says a script or an audio. An amount is held, and settled by the length of the video.',
-  },
-  mesh: {
-    tag: '3D',
-    submit: 'Make a mesh',
-    description: 'From text, an image, or several views. A flat price, charged at creation, refunded when it fails.',
-  },
-}
-
 /** The routes of one kind of slow work, from its row. */
 function routesOf(kind: QueuedKind): Endpoint[] {
   const row = queuedKinds[kind]
-  const { tag, submit, description } = texts[kind]
+  const { tag, name, noun, description, example } = mediaTexts[kind]
   const answer = kind === 'mesh' ? meshAnswer : jobAnswer
   const errors = [
     ...submitErrors,
@@ -77,19 +47,25 @@ function routesOf(kind: QueuedKind): Endpoint[] {
     endpoint({
       method: 'post',
       path: row.path,
+      operationId: `create${name}`,
       tag,
-      summary: submit,
+      summary: `Create ${noun}`,
       description,
       access: { scope: '*' },
       body: row.request as z.ZodType<{ model?: string }>,
+      example,
       ...(kind === 'video' && { form: openAiForm }),
       headers: [preferHeader],
-      answers: { 202: { description: 'The job.', schema: answer } },
+      answers: {
+        202: { description: 'The job.', schema: answer, headers: [...generationHeaders, 'preference-applied'] },
+      },
       errors,
       handle: request => submitted(kind, request),
     }),
     modelList({
       path: modelsPath(kind),
+      operationId: `list${name}Models`,
+      summary: `List ${noun.replace(/^an? /, '')} models`,
       tag,
       serves: model => model.type === row.type,
       targets: (services, model, environment) => queuedTargets(services, kind, model, environment),
@@ -100,11 +76,12 @@ function routesOf(kind: QueuedKind): Endpoint[] {
     endpoint({
       method: 'get',
       path: `${row.path}/{id}`,
+      operationId: `get${name}`,
       tag,
-      summary: 'Read a job',
+      summary: `Retrieve ${noun}`,
       access: { scope: '*' },
       headers: [preferHeader],
-      answers: { 200: { description: 'The job as it is now.', schema: answer } },
+      answers: { 200: { description: 'The job as it is now.', schema: answer, headers: ['preference-applied'] } },
       errors: ['not_found'],
       async handle({ services, known, params, ctx }) {
         ctx.set(await admitFree(services, known))
@@ -118,8 +95,9 @@ function routesOf(kind: QueuedKind): Endpoint[] {
     endpoint({
       method: 'post',
       path: `${row.path}/{id}/cancel`,
+      operationId: `cancel${name}`,
       tag,
-      summary: 'Cancel a job',
+      summary: `Cancel ${noun}`,
       description: 'Refunded in full before the provider has begun. 409 once the job is over.',
       access: { scope: '*' },
       answers: { 200: { description: 'The cancelled job.', schema: answer } },
@@ -136,16 +114,18 @@ function routesOf(kind: QueuedKind): Endpoint[] {
 /** The list of a kind's jobs. */
 function listOf(kind: QueuedKind, answer: z.ZodType): Endpoint {
   const { path } = queuedKinds[kind]
-  const { tag } = texts[kind]
+  const { tag, name, noun } = mediaTexts[kind]
+  const names = pluralOf(name)
   return endpoint({
     method: 'get',
     path,
+    operationId: `list${names}`,
     tag,
-    summary: 'List jobs',
+    summary: `List ${pluralOf(noun.replace(/^an? /, ''))}`,
     description: 'Test keys see the jobs of test keys, live keys those of live ones.',
     access: { scope: '*' },
     query: z.strictObject(paging),
-    answers: { 200: { description: 'A page of jobs.', schema: page(answer) } },
+    answers: { 200: { description: 'A page of jobs.', schema: page(answer, `${name}List`) } },
     errors: ['not_found'],
     async handle({ services, known, query, ctx }) {
       ctx.set(await admitFree(services, known))
@@ -155,15 +135,21 @@ function listOf(kind: QueuedKind, answer: z.ZodType): Endpoint {
   })
 }
 
+/** "Meshes", "videos". */
+function pluralOf(name: string): string {
+  return /(?:s|sh)$/.test(name) ? `${name}es` : `${name}s`
+}
+
 /** The deletion of a job. */
 function deletionOf(kind: QueuedKind): Endpoint {
   const { path } = queuedKinds[kind]
-  const { tag } = texts[kind]
+  const { tag, name, noun } = mediaTexts[kind]
   return endpoint({
     method: 'delete',
     path: `${path}/{id}`,
+    operationId: `delete${name}`,
     tag,
-    summary: 'Delete a job',
+    summary: `Delete ${noun}`,
     description:
       'Its prompt, metadata and results are gone; what it cost stays. 409 while it is not over: cancel it first.',
     access: { scope: '*' },
@@ -185,6 +171,12 @@ const pollAfterMs = 1_000
 const openAiForm: Form = {
   files: [{ name: 'input_reference', required: false, description: 'The first frame.' }],
   names: { start_image_url: 'input_reference' },
+  example: {
+    model: 'veo-3.1-fast',
+    prompt: 'The camera circles the subject',
+    seconds: '4',
+    input_reference: 'first-frame.png',
+  },
   async toBody(fields, uploads, services) {
     const [frame] = await addressesOf(services, uploads, 'input_reference')
     const values = withObject(typed(fields, { numbers: ['seed'], flags: ['audio'] }), 'input_reference')
@@ -226,8 +218,9 @@ export async function find(services: Services, known: Known, kind: QueuedKind, i
 const videoContent = endpoint({
   method: 'get',
   path: '/v1/videos/{id}/content',
+  operationId: 'getVideoContent',
   tag: 'Video',
-  summary: 'Read the finished file',
+  summary: 'Retrieve the content of a video',
   description: 'The bytes of the job’s `url`, for clients that ask for them with their key.',
   access: { scope: '*' },
   query: z.strictObject({

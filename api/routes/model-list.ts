@@ -8,6 +8,8 @@ import { admitFree } from '../middleware/key.ts'
 
 type Listed = {
   path: string
+  operationId: string
+  summary: string
   tag: string
   /** Whether a model is of the kind. */
   serves(model: ModelRow): boolean
@@ -18,12 +20,13 @@ type Listed = {
 }
 
 /** The model list of one kind: those that a key can use now. */
-export function modelList({ path, tag, serves, targets, fields = [] }: Listed): Endpoint {
+export function modelList({ path, operationId, summary, tag, serves, targets, fields = [] }: Listed): Endpoint {
   return endpoint({
     method: 'get',
     path,
+    operationId,
     tag,
-    summary: 'List models',
+    summary,
     description: 'The models this key can use here now.',
     access: { scope: null },
     answers: { 200: { description: 'The models.', schema: modelSlugs } },

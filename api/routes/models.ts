@@ -16,6 +16,7 @@ const types = Object.keys(routes) as [ModelType, ...ModelType[]]
 export const listModels = endpoint({
   method: 'get',
   path: '/v1/models',
+  operationId: 'listModels',
   tag: 'Models',
   summary: 'List models',
   description:
@@ -34,6 +35,7 @@ export const readModel = endpoint({
   method: 'get',
   path: '/v1/models/{model}',
   deep: true,
+  operationId: 'getModel',
   tag: 'Models',
   summary: 'Retrieve a model',
   description: 'The row of one model of the list, by its id or one of its `aliases`.',

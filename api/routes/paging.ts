@@ -2,7 +2,7 @@ import { z } from 'zod'
 
 /** The query fields of every list (contract §1). */
 export const paging = {
-  limit: z.coerce.number().int().min(1).max(100).default(20),
+  limit: z.coerce.number().int().min(1).max(100).default(20).describe('The most rows of a page.'),
   after: z.string().max(100).optional().describe('The id after which the page starts.'),
   order: z.enum(['asc', 'desc']).default('desc').describe('By age: `desc` = newest first.'),
 }

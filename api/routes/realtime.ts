@@ -17,6 +17,7 @@ const access = { scope: '*' } as const
 const openSession = endpoint({
   method: 'get',
   path: '/v1/realtime',
+  operationId: 'openRealtimeSession',
   tag,
   summary: 'Open a realtime session (WebSocket)',
   description: `Open it as a WebSocket (\`wss:\`). \`GET /v1/models?type=realtime\` and \`?type=live_video\` list the models.
@@ -75,26 +76,30 @@ errors, in the shape of the model’s protocol.
 const createSecret = endpoint({
   method: 'post',
   path: '/v1/realtime/client_secrets',
+  operationId: 'createRealtimeClientSecret',
   tag,
-  summary: 'Create a client secret for a page',
+  summary: 'Create a client secret',
   description:
     'A short-lived secret, `ek_…`, that opens realtime sessions under the key that made it, and nothing else. It may be used several times until it expires, and goes with its key.',
   access,
   secret: true,
   body: clientSecretRequest,
+  example: { session: { type: 'realtime', model: 'gpt-realtime-2' } },
   answers: {
     200: {
       description: 'The secret, which appears only here, and the settings it brings.',
-      schema: z.strictObject({
-        value: z.string(),
-        expires_at: z.int().describe('Unix seconds.'),
-        session: z.looseObject({
-          id: z.string(),
-          object: z.enum(['realtime.session', 'realtime.transcription_session']),
-          type: z.enum(['realtime', 'transcription']),
-          model: z.string().optional(),
-        }),
-      }),
+      schema: z
+        .strictObject({
+          value: z.string(),
+          expires_at: z.int().describe('Unix seconds.'),
+          session: z.looseObject({
+            id: z.string(),
+            object: z.enum(['realtime.session', 'realtime.transcription_session']),
+            type: z.enum(['realtime', 'transcription']),
+            model: z.string().optional(),
+          }),
+        })
+        .meta({ id: 'RealtimeClientSecret' }),
     },
   },
   errors: ['unsupported_capability', 'model_not_allowed', 'model_not_found', 'no_provider_available'],

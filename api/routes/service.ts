@@ -4,12 +4,13 @@ import { endpoint } from '../endpoint.ts'
 import { checkReadiness } from '../readiness.ts'
 
 const shared = { method: 'get', tag: 'Service', access: 'public' } as const
-const status = z.strictObject({ status: z.literal('ok') })
+const status = z.strictObject({ status: z.literal('ok') }).meta({ id: 'Status' })
 
 export const health = endpoint({
   ...shared,
   path: '/healthz',
-  summary: 'Is the process up',
+  operationId: 'getHealth',
+  summary: 'Check whether the process is up',
   answers: { 200: { description: 'It is.', schema: status } },
   handle: () => ({ status: 'ok' }),
 })
@@ -17,7 +18,8 @@ export const health = endpoint({
 export const readiness = endpoint({
   ...shared,
   path: '/readyz',
-  summary: 'Can requests be served',
+  operationId: 'getReadiness',
+  summary: 'Check whether requests can be served',
   answers: {
     200: {
       description:

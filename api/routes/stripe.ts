@@ -10,8 +10,9 @@ const maxEventBytes = 1024 * 1024
 export const stripeWebhook = endpoint({
   method: 'post',
   path: '/webhooks/stripe',
+  operationId: 'receiveStripeWebhook',
   tag: 'Service',
-  summary: 'Stripe reports on a payment',
+  summary: 'Receive a report of Stripe',
   description: 'Verified by the signature in `stripe-signature`. Events that concern no top-up are taken and ignored.',
   access: 'public',
   headers: [{ name: 'Stripe-Signature', maxLength: 1_000, description: 'Stripe’s signature of the body.' }],

@@ -17,12 +17,17 @@ const upload = z
 export const createUpload = endpoint({
   method: 'post',
   path: '/v1/uploads',
+  operationId: 'createUpload',
   tag: 'Uploads',
-  summary: 'Upload a file to refer to',
+  summary: 'Create an upload',
   description:
     'An image of at most 10 MiB, an audio file of at most 20 MiB or a video of at most 50 MiB; its type is what its bytes show. The URL is good for 30 minutes. Not durable storage.',
   access: { scope: '*' },
-  form: { files: [{ name: 'file', required: true, description: 'The file.' }], free: true },
+  form: {
+    files: [{ name: 'file', required: true, description: 'The file.' }],
+    free: true,
+    example: { file: 'portrait.png' },
+  },
   answers: { 201: { description: 'The file is stored.', schema: upload } },
   async handle({ services: { blobs, clock }, uploads }) {
     const { fileId, storageKey, contentType, bytes } = uploads[0]!.file

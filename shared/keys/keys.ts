@@ -1,4 +1,4 @@
-import { z } from 'zod'
+import type { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import { type Nano, nanoFromUsd, usdFromNano } from '../base/money.ts'
@@ -6,57 +6,9 @@ import { type Clock, dayMs, systemClock } from '../base/time.ts'
 import type { ApiKey, Prisma, ProvisioningKey } from '../generated/prisma/client.ts'
 import type { Beside, Connection, Database } from '../io/db.ts'
 import { type Actor, audit, changesBetween } from './audit.ts'
+import type { KeyPolicy, keyPatch, newKey } from './key-requests.ts'
 import type { Policies } from './policies.ts'
-import { modes, scopes } from './policy.ts'
 import { hashSecret, newSecret } from './secret.ts'
-
-const limit = z.int().min(0).max(2_147_483_647).nullish().describe('Unset, null or 0 means no limit.')
-
-/** The policy fields of SPEC's key table as a body or a command gives them. */
-export const keyPolicy = z.strictObject({
-  name: z.string().min(1).max(200).optional(),
-  mode: z.enum(modes).optional(),
-  rpm_limit: limit,
-  tpm_limit: limit,
-  monthly_spend_cap_usd: z
-    .number()
-    .min(0)
-    .max(1_000_000)
-    .nullish()
-    .describe('Hard ceiling on spend per UTC month; null = uncapped.'),
-  model_allowlist: z
-    .array(z.string().min(1).max(100))
-    .max(1_000)
-    .nullish()
-    .describe('Model slugs; null or empty = all models.'),
-  scopes: z
-    .string()
-    .transform((text, context) => {
-      const named = z.array(z.enum(scopes)).safeParse(text.split(',').map(scope => scope.trim()))
-      if (named.success) return [...new Set(named.data)]
-      context.addIssue({
-        code: 'custom',
-        message: `must be a comma-separated list of ${scopes.join(', ')}`,
-        input: text,
-      })
-      return z.NEVER
-    })
-    .optional()
-    .describe('Comma-separated: chat, embeddings, completions, or *.'),
-  expires_at: z.iso.datetime({ offset: true }).nullish().describe('Null = never.'),
-})
-export const newKey = keyPolicy
-  .extend({
-    environment: z.enum(['live', 'test']).default('live'),
-    expires_in_days: z.int().min(1).max(36_500).nullish(),
-  })
-  .refine(({ expires_at, expires_in_days }) => !expires_at || !expires_in_days, {
-    path: ['expires_in_days'],
-    message: 'cannot be given together with expires_at',
-  })
-export const keyPatch = keyPolicy.extend({ disabled: z.boolean().optional() })
-
-type KeyPolicy = z.output<typeof keyPolicy>
 
 /** A key as the provisioning routes and the command line show it (contract §3). */
 export type KeyRecord = ReturnType<typeof keyRecord>

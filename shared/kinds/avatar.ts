@@ -4,6 +4,7 @@ import { assertConsent, sourceFaceConsent } from './consent.ts'
 import {
   choice,
   common,
+  exactlyOneOf,
   fieldOf,
   lengthOf,
   listOf,
@@ -29,17 +30,28 @@ export const avatarRequest = z
       .optional()
       .describe('What is said, with `voice_id`; either this or `audio_url`.'),
     voice_id: id.optional().describe('An id of GET /v1/avatars/voices.'),
-    audio_url: referenceTo('audio').optional(),
+    audio_url: referenceTo('audio').optional().describe('What is said, as audio.'),
     resolution: z
       .string()
       .regex(/^\d{3,4}p$|^4k$/, 'such as 720p, 1080p, 4k')
-      .optional(),
+      .optional()
+      .describe('Such as `720p`, `1080p`, `4k`; without it, the model’s first.'),
     aspect_ratio: z
       .string()
       .regex(/^\d{1,2}:\d{1,2}$/, 'such as 16:9')
-      .optional(),
+      .optional()
+      .describe('Such as `16:9`; without it, the model’s own.'),
   })
-  .meta({ id: 'AvatarVideoRequest' })
+  .meta({
+    id: 'CreateAvatarVideoRequest',
+    oneOf: exactlyOneOf(
+      ['avatar_id', 'script'],
+      ['avatar_id', 'audio_url'],
+      ['image_url', 'script'],
+      ['image_url', 'audio_url'],
+    ),
+    dependentRequired: { image_url: ['source_face_consent'], script: ['voice_id'] },
+  })
 export type AvatarRequest = z.infer<typeof avatarRequest>
 
 /** A talking avatar as an adapter is asked for it: `avatarId` or the reference `image_url`, `script` or `audio_url`. */

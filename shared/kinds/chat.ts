@@ -2,84 +2,130 @@ import { z } from 'zod'
 import type { Usage } from '../base/usage.ts'
 import { paidFields } from './paid-fields.ts'
 
-const text = z.looseObject({ type: z.literal('text'), text: z.string() })
-const imageUrl = z.looseObject({
-  type: z.literal('image_url'),
-  image_url: z.looseObject({ url: z.string().min(1), detail: z.string().optional() }),
-})
-const inputAudio = z.looseObject({
-  type: z.literal('input_audio'),
-  input_audio: z.looseObject({ data: z.string().min(1), format: z.string().min(1) }),
-})
-const file = z.looseObject({
-  type: z.literal('file'),
-  file: z.looseObject({
-    file_id: z.never({ error: 'is not supported: send the file itself in `file_data`' }).optional(),
-    file_data: z.string().optional(),
-    filename: z.string().optional(),
-  }),
-})
-const refusal = z.looseObject({ type: z.literal('refusal'), refusal: z.string() })
+const text = z.looseObject({ type: z.literal('text'), text: z.string() }).meta({ id: 'ChatTextPart' })
+const imageUrl = z
+  .looseObject({
+    type: z.literal('image_url'),
+    image_url: z.looseObject({
+      url: z.string().min(1).describe('An https URL, an upload’s URL, or a `data:` URI.'),
+      detail: z.string().optional().describe('`auto`, `low` or `high`, where the model knows it.'),
+    }),
+  })
+  .meta({ id: 'ChatImagePart' })
+const inputAudio = z
+  .looseObject({
+    type: z.literal('input_audio'),
+    input_audio: z.looseObject({
+      data: z.string().min(1).describe('The sound in base64.'),
+      format: z.string().min(1).describe('Such as `wav` or `mp3`.'),
+    }),
+  })
+  .meta({ id: 'ChatAudioPart' })
+const file = z
+  .looseObject({
+    type: z.literal('file'),
+    file: z.looseObject({
+      file_id: z
+        .never({ error: 'is not supported: send the file itself in `file_data`' })
+        .optional()
+        .meta({ 'x-internal': true }),
+      file_data: z.string().optional().describe('The file as a `data:` URI.'),
+      filename: z.string().optional(),
+    }),
+  })
+  .meta({ id: 'ChatFilePart' })
+const refusal = z.looseObject({ type: z.literal('refusal'), refusal: z.string() }).meta({ id: 'ChatRefusalPart' })
 
 const textContent = z.union([z.string(), z.array(text).min(1)])
 const userContent = z.union([
   z.string(),
-  z.array(z.discriminatedUnion('type', [text, imageUrl, inputAudio, file])).min(1),
+  z.array(z.discriminatedUnion('type', [text, imageUrl, inputAudio, file]).meta({ id: 'ChatUserPart' })).min(1),
 ])
 
-const toolCall = z.discriminatedUnion('type', [
-  z.looseObject({
-    id: z.string().min(1),
-    type: z.literal('function'),
-    function: z.looseObject({ name: z.string().min(1), arguments: z.string() }),
-  }),
-  z.looseObject({
-    id: z.string().min(1),
-    type: z.literal('custom'),
-    custom: z.looseObject({ name: z.string().min(1), input: z.string() }),
-  }),
-])
+export const toolCall = z
+  .discriminatedUnion('type', [
+    z
+      .looseObject({
+        id: z.string().min(1),
+        type: z.literal('function'),
+        function: z.looseObject({
+          name: z.string().min(1),
+          arguments: z.string().describe('JSON, as the model wrote it.'),
+        }),
+      })
+      .meta({ id: 'ChatFunctionToolCall' }),
+    z
+      .looseObject({
+        id: z.string().min(1),
+        type: z.literal('custom'),
+        custom: z.looseObject({ name: z.string().min(1), input: z.string() }),
+      })
+      .meta({ id: 'ChatCustomToolCall' }),
+  ])
+  .meta({ id: 'ChatToolCall' })
 
 const functionCall = z.looseObject({ name: z.string().min(1), arguments: z.string() })
 
-const message = z.discriminatedUnion('role', [
-  z.looseObject({ role: z.literal('developer'), content: textContent }),
-  z.looseObject({ role: z.literal('system'), content: textContent }),
-  z.looseObject({ role: z.literal('user'), content: userContent }),
-  z.looseObject({
-    role: z.literal('assistant'),
-    content: z.union([z.string(), z.array(z.discriminatedUnion('type', [text, refusal]))]).nullish(),
-    tool_calls: z.array(toolCall).nullish(),
-    function_call: functionCall.nullish().describe('Deprecated for `tool_calls`.'),
-    refusal: z.string().nullish(),
-    audio: z.looseObject({ id: z.string() }).nullish(),
-    reasoning_content: z.string().nullish(),
-  }),
-  z.looseObject({ role: z.literal('tool'), tool_call_id: z.string().min(1), content: textContent }),
-  z.looseObject({ role: z.literal('function'), name: z.string(), content: z.string().nullable() }),
-])
+const message = z
+  .discriminatedUnion('role', [
+    z.looseObject({ role: z.literal('developer'), content: textContent }).meta({ id: 'ChatDeveloperMessage' }),
+    z.looseObject({ role: z.literal('system'), content: textContent }).meta({ id: 'ChatSystemMessage' }),
+    z.looseObject({ role: z.literal('user'), content: userContent }).meta({ id: 'ChatUserMessage' }),
+    z
+      .looseObject({
+        role: z.literal('assistant'),
+        content: z.union([z.string(), z.array(z.discriminatedUnion('type', [text, refusal]))]).nullish(),
+        tool_calls: z.array(toolCall).nullish(),
+        function_call: functionCall.nullish().describe('Deprecated for `tool_calls`.'),
+        refusal: z.string().nullish(),
+        audio: z.looseObject({ id: z.string() }).nullish().describe('The audio of an earlier answer, by its id.'),
+        reasoning_content: z.string().nullish(),
+      })
+      .meta({ id: 'ChatAssistantMessage' }),
+    z
+      .looseObject({ role: z.literal('tool'), tool_call_id: z.string().min(1), content: textContent })
+      .meta({ id: 'ChatToolMessage' }),
+    z
+      .looseObject({ role: z.literal('function'), name: z.string(), content: z.string().nullable() })
+      .meta({ id: 'ChatFunctionMessage', deprecated: true }),
+  ])
+  .meta({ id: 'ChatMessage' })
 export type ChatMessage = z.infer<typeof message>
 
 const toolName = z.string().regex(/^[a-zA-Z0-9_-]{1,64}$/)
 const callable = z.looseObject({
   name: toolName,
   description: z.string().optional(),
-  parameters: z.record(z.string(), z.unknown()).optional(),
-  strict: z.boolean().nullish(),
+  parameters: z.record(z.string(), z.unknown()).optional().describe('A JSON Schema of the arguments.'),
+  strict: z.boolean().nullish().describe('Whether the arguments must fit the schema exactly.'),
 })
-const tool = z.discriminatedUnion('type', [
-  z.looseObject({ type: z.literal('function'), function: callable }),
-  z.looseObject({ type: z.literal('custom'), custom: z.looseObject({ name: toolName }) }),
-])
+const tool = z
+  .discriminatedUnion('type', [
+    z
+      .looseObject({
+        type: z.literal('function'),
+        function: callable,
+      })
+      .meta({ id: 'ChatFunctionTool' }),
+    z
+      .looseObject({ type: z.literal('custom'), custom: z.looseObject({ name: toolName }) })
+      .meta({ id: 'ChatCustomTool' }),
+  ])
+  .meta({ id: 'ChatTool' })
 
 const tokens = z.int().min(1).max(10_000_000)
 
-const providerPreferences = z.strictObject({
-  order: z.array(z.string()).max(50).optional(),
-  only: z.array(z.string()).max(50).optional(),
-  ignore: z.array(z.string()).max(50).optional(),
-  allow_fallbacks: z.boolean().optional(),
-})
+const providerPreferences = z
+  .strictObject({
+    order: z.array(z.string()).max(50).optional().describe('Providers to try first, in this order.'),
+    only: z.array(z.string()).max(50).optional().describe('No other providers.'),
+    ignore: z.array(z.string()).max(50).optional().describe('None of these providers.'),
+    allow_fallbacks: z
+      .boolean()
+      .optional()
+      .describe('Whether providers that `order` does not name may be tried; true by default.'),
+  })
+  .meta({ id: 'ProviderPreferences' })
 
 /** The extra fields of CONTRACT §4, on every chat-shaped route. */
 const routing = {
@@ -89,7 +135,7 @@ const routing = {
     .describe('Routing mode; overrides the key’s own for this call.'),
   models: z.array(z.string().min(1)).min(1).max(10).optional().describe('Ordered fallback list of model slugs.'),
   provider: providerPreferences.optional().describe('Provider preferences.'),
-  metadata: z.record(z.string(), z.string()).nullish(),
+  metadata: z.record(z.string(), z.string()).nullish().describe('Your own labels.'),
   prompt_cache_key: z
     .string()
     .max(1_000)
@@ -100,31 +146,61 @@ const routing = {
 /** `POST /v1/chat/completions` and `/v1/route`: the OpenAI chat shape (unknown fields are not an error) plus the routing fields. */
 export const chatRequest = z.looseObject({
   model: z.string().min(1).max(200).describe('`auto` or a model slug.'),
-  messages: z.array(message).min(1).max(16_384),
+  messages: z.array(message).min(1).max(16_384).describe('The conversation so far, oldest first.'),
   ...routing,
-  stream: z.boolean().nullish(),
-  stream_options: z.looseObject({ include_usage: z.boolean().optional() }).nullish(),
-  max_tokens: tokens.nullish(),
-  max_completion_tokens: tokens.nullish(),
-  temperature: z.number().min(0).max(2).nullish(),
-  top_p: z.number().min(0).max(1).nullish(),
-  frequency_penalty: z.number().min(-2).max(2).nullish(),
-  presence_penalty: z.number().min(-2).max(2).nullish(),
-  n: z.int().min(1).max(128).nullish(),
-  stop: z.union([z.string(), z.array(z.string()).max(4)]).nullish(),
-  seed: z.int().nullish(),
-  logprobs: z.boolean().nullish(),
-  top_logprobs: z.int().min(0).max(20).nullish(),
-  logit_bias: z.record(z.string(), z.number()).nullish(),
-  tools: z.array(tool).max(1024).optional(),
+  stream: z
+    .boolean()
+    .nullish()
+    .meta({ default: false, description: 'Send the answer as server-sent events while it is made.' }),
+  stream_options: z
+    .looseObject({
+      include_usage: z
+        .boolean()
+        .optional()
+        .meta({ default: false, description: 'Send the usage in a last chunk of its own, without choices.' }),
+    })
+    .nullish()
+    .describe('What a stream has beside the answer.'),
+  max_tokens: tokens.nullish().describe('The older name of `max_completion_tokens`.'),
+  max_completion_tokens: tokens
+    .nullish()
+    .describe('The most tokens that the answer may have, hidden reasoning included.'),
+  temperature: z
+    .number()
+    .min(0)
+    .max(2)
+    .nullish()
+    .describe('Sampling temperature; without it, the model’s own default.'),
+  top_p: z.number().min(0).max(1).nullish().describe('Nucleus sampling; without it, the model’s own default.'),
+  frequency_penalty: z.number().min(-2).max(2).nullish().describe('Lowers the odds of tokens by how often they came.'),
+  presence_penalty: z.number().min(-2).max(2).nullish().describe('Lowers the odds of tokens that came at all.'),
+  n: z.int().min(1).max(128).nullish().meta({ default: 1, description: 'How many answers to make.' }),
+  stop: z
+    .union([z.string(), z.array(z.string()).max(4)])
+    .nullish()
+    .describe('Up to four texts at which the answer stops.'),
+  seed: z.int().nullish().describe('For answers that can be repeated, as far as the provider can.'),
+  logprobs: z
+    .boolean()
+    .nullish()
+    .meta({ default: false, description: 'Give the log probability of each token of the answer.' }),
+  top_logprobs: z
+    .int()
+    .min(0)
+    .max(20)
+    .nullish()
+    .describe('How many likely tokens to give at each position; needs `logprobs`.'),
+  logit_bias: z.record(z.string(), z.number()).nullish().describe('Raises or lowers the odds of tokens, by token id.'),
+  tools: z.array(tool).max(1024).optional().describe('What the model may call.'),
   tool_choice: z
     .union([
       z.enum(['none', 'auto', 'required']),
       z.looseObject({ type: z.literal('function'), function: z.looseObject({ name: z.string().min(1) }) }),
       z.looseObject({ type: z.enum(['custom', 'allowed_tools']) }),
     ])
-    .optional(),
-  parallel_tool_calls: z.boolean().optional(),
+    .optional()
+    .describe('Which tool is called: `none`, `auto` (the default when there are tools), `required`, or the one named.'),
+  parallel_tool_calls: z.boolean().optional().describe('Whether several tools may be called at once.'),
   functions: z.array(callable).max(1024).optional().describe('Deprecated for `tools`.'),
   function_call: z
     .union([z.enum(['none', 'auto']), z.looseObject({ name: z.string().min(1) })])
@@ -132,23 +208,27 @@ export const chatRequest = z.looseObject({
     .describe('Deprecated for `tool_choice`.'),
   response_format: z
     .discriminatedUnion('type', [
-      z.looseObject({ type: z.literal('text') }),
-      z.looseObject({ type: z.literal('json_object') }),
-      z.looseObject({
-        type: z.literal('json_schema'),
-        json_schema: z.looseObject({
-          name: z.string().min(1),
-          description: z.string().optional(),
-          schema: z.record(z.string(), z.unknown()).optional(),
-          strict: z.boolean().nullish(),
-        }),
-      }),
+      z.looseObject({ type: z.literal('text') }).meta({ id: 'ResponseFormatText' }),
+      z.looseObject({ type: z.literal('json_object') }).meta({ id: 'ResponseFormatJsonObject' }),
+      z
+        .looseObject({
+          type: z.literal('json_schema'),
+          json_schema: z.looseObject({
+            name: z.string().min(1),
+            description: z.string().optional(),
+            schema: z.record(z.string(), z.unknown()).optional(),
+            strict: z.boolean().nullish(),
+          }),
+        })
+        .meta({ id: 'ResponseFormatJsonSchema' }),
     ])
-    .optional(),
+    .optional()
+    .describe('The form of the answer: text, JSON, or JSON of a schema.'),
   modalities: z
     .array(z.enum(['text', 'image', 'audio']))
     .min(1)
-    .nullish(),
+    .nullish()
+    .describe('What the answer may consist of; without it, text.'),
   audio: z
     .looseObject({
       voice: z.union([z.string(), z.looseObject({ id: z.string() })]),
@@ -156,8 +236,11 @@ export const chatRequest = z.looseObject({
     })
     .nullish()
     .describe('Needed where `modalities` have `audio`. Streams take `pcm16` only.'),
-  reasoning_effort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).nullish(),
-  user: z.string().optional(),
+  reasoning_effort: z
+    .enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'])
+    .nullish()
+    .describe('How much a reasoning model thinks before it answers.'),
+  user: z.string().optional().describe('An id of your end user, for the providers’ abuse monitoring.'),
   ...paidFields,
 })
 export type ChatRequest = z.infer<typeof chatRequest>

@@ -11,7 +11,9 @@ const tokenArray = z
 /** `POST /v1/completions`: the legacy OpenAI completions shape plus the routing fields. */
 export const completionRequest = z.looseObject({
   model: chatRequest.shape.model,
-  prompt: z.union([z.string(), z.array(z.string()).min(1).max(2048), tokenArray, z.array(tokenArray).min(1).max(2048)]),
+  prompt: z
+    .union([z.string(), z.array(z.string()).min(1).max(2048), tokenArray, z.array(tokenArray).min(1).max(2048)])
+    .describe('A text, several texts, or the same as token ids.'),
   mode: chatRequest.shape.mode,
   models: chatRequest.shape.models,
   provider: chatRequest.shape.provider,
@@ -25,13 +27,13 @@ export const completionRequest = z.looseObject({
   frequency_penalty: chatRequest.shape.frequency_penalty,
   presence_penalty: chatRequest.shape.presence_penalty,
   n: chatRequest.shape.n,
-  best_of: z.int().min(1).max(20).nullish(),
+  best_of: z.int().min(1).max(20).nullish().describe('Make so many and give the best `n`.'),
   stop: chatRequest.shape.stop,
   seed: chatRequest.shape.seed,
-  logprobs: z.int().min(0).max(5).nullish(),
-  echo: z.boolean().nullish(),
-  suffix: z.string().nullish(),
-  user: z.string().optional(),
+  logprobs: z.int().min(0).max(5).nullish().describe('Give the log probabilities of so many likely tokens.'),
+  echo: z.boolean().nullish().meta({ default: false, description: 'Begin the answer with the prompt.' }),
+  suffix: z.string().nullish().describe('The text that comes after the completion.'),
+  user: chatRequest.shape.user,
   ...paidFields,
 })
 export type CompletionRequest = z.infer<typeof completionRequest>

@@ -11,18 +11,28 @@ const tokenArray = z
 /** `POST /v1/embeddings`: the OpenAI embeddings shape plus the routing fields. */
 export const embeddingRequest = z.looseObject({
   model: chatRequest.shape.model,
-  input: z.union([
-    z.string().min(1),
-    z.array(z.string().min(1)).min(1).max(2048),
-    tokenArray,
-    z.array(tokenArray).min(1).max(2048),
-  ]),
-  dimensions: z.int().min(1).max(65_536).nullish(),
-  encoding_format: z.enum(['float', 'base64']).nullish(),
+  input: z
+    .union([
+      z.string().min(1),
+      z.array(z.string().min(1)).min(1).max(2048),
+      tokenArray,
+      z.array(tokenArray).min(1).max(2048),
+    ])
+    .describe('A text, several texts, or the same as token ids.'),
+  dimensions: z
+    .int()
+    .min(1)
+    .max(65_536)
+    .nullish()
+    .describe('The length of the vectors, where the model lets it be chosen.'),
+  encoding_format: z
+    .enum(['float', 'base64'])
+    .nullish()
+    .meta({ default: 'float', description: '`base64` is 32-bit little-endian floats.' }),
   mode: chatRequest.shape.mode,
   models: chatRequest.shape.models,
   provider: chatRequest.shape.provider,
-  user: z.string().optional(),
+  user: chatRequest.shape.user,
   ...paidFields,
 })
 export type EmbeddingRequest = z.infer<typeof embeddingRequest>

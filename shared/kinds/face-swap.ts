@@ -7,11 +7,11 @@ import { common, fieldOf, lengthOf, type QueuedKindRow, referenceTo, scaledNano,
 export const faceSwapRequest = z
   .strictObject({
     ...common,
-    video_url: referenceTo('video'),
+    video_url: referenceTo('video').describe('The video to change.'),
     face_image_url: referenceTo('image').describe('The face to put in.'),
     source_face_consent: sourceFaceConsent,
   })
-  .meta({ id: 'FaceSwapRequest' })
+  .meta({ id: 'CreateFaceSwapRequest', required: ['video_url', 'face_image_url', 'source_face_consent'] })
 export type FaceSwapRequest = z.infer<typeof faceSwapRequest>
 
 /** A face swap as an adapter is asked for it. */

@@ -13,20 +13,25 @@ const tiers = ['512', '1K', '2K', '4K'] as const
 export const imageRequest = z
   .strictObject({
     model: common.model,
-    prompt: z.string().min(1).max(32_000),
-    n: z.int().min(1).max(10).nullish().describe('How many images; default 1.'),
+    prompt: z.string().min(1).max(32_000).describe('What to draw, or what to change.'),
+    n: z.int().min(1).max(10).nullish().meta({ default: 1, description: 'How many images.' }),
     size: z
       .string()
       .regex(/^(?:auto|\d{2,5}x\d{2,5}|512|[124]K)$/, 'must be `auto`, `WIDTHxHEIGHT`, `512`, `1K`, `2K` or `4K`')
-      .nullish(),
+      .nullish()
+      .describe('`auto`, `WIDTHxHEIGHT` in pixels, or `512`, `1K`, `2K`, `4K`; without it, the model’s own.'),
     aspect_ratio: z
       .string()
       .regex(/^(?:auto|\d{1,2}:\d{1,2})$/, 'must be `auto` or like `16:9`')
-      .nullish(),
-    resolution: z.enum(tiers).nullish(),
-    quality: z.enum(['auto', 'low', 'medium', 'high', 'xhigh', 'max', 'standard', 'hd']).nullish(),
-    background: z.enum(['auto', 'transparent', 'opaque']).nullish(),
-    output_format: z.enum(imageFormats).nullish(),
+      .nullish()
+      .describe('`auto`, or like `16:9`; not beside a `size` in pixels.'),
+    resolution: z.enum(tiers).nullish().describe('Not beside a `size` in pixels.'),
+    quality: z
+      .enum(['auto', 'low', 'medium', 'high', 'xhigh', 'max', 'standard', 'hd'])
+      .nullish()
+      .describe('One of the model’s own; without it, the model’s choice.'),
+    background: z.enum(['auto', 'transparent', 'opaque']).nullish().describe('A JPEG cannot be transparent.'),
+    output_format: z.enum(imageFormats).nullish().describe('Without it, the model’s own.'),
     output_compression: z
       .int()
       .min(0)
@@ -37,7 +42,10 @@ export const imageRequest = z
       .enum(['vivid', 'natural'])
       .nullish()
       .describe('Of older models: of no effect, and named in `x-gateway-dropped`.'),
-    response_format: z.enum(['url', 'b64_json']).nullish().describe('Default `b64_json`.'),
+    response_format: z
+      .enum(['url', 'b64_json'])
+      .nullish()
+      .meta({ default: 'b64_json', description: 'Whether each image comes as an address or in base64.' }),
     input_references: z
       .array(referenceTo('image'))
       .min(1)
@@ -45,17 +53,19 @@ export const imageRequest = z
       .optional()
       .describe('Images to edit or to draw from.'),
     mask: referenceTo('image').optional().describe('A PNG whose transparent area is edited.'),
-    input_fidelity: z.enum(['high', 'low']).nullish(),
-    moderation: z.enum(['auto', 'low']).nullish(),
-    seed: z.int().min(0).max(4_294_967_295).nullish(),
-    user: z.string().max(512).optional(),
-    safety_identifier: z.string().max(512).nullish().describe('Like `user`, for OpenAI’s abuse detection.'),
-    stream: z
-      .boolean()
+    input_fidelity: z
+      .enum(['high', 'low'])
       .nullish()
-      .describe(
+      .describe('How closely the images that are edited are kept to, where the model lets it be chosen.'),
+    moderation: z.enum(['auto', 'low']).nullish().describe('How strict the provider’s content filter is.'),
+    seed: z.int().min(0).max(4_294_967_295).nullish().describe('For images that can be repeated.'),
+    user: z.string().max(512).optional().describe('An id of your end user, for the providers’ abuse monitoring.'),
+    safety_identifier: z.string().max(512).nullish().describe('Like `user`, for OpenAI’s abuse detection.'),
+    stream: z.boolean().nullish().meta({
+      default: false,
+      description:
         'Send an `image_generation.completed` or `image_edit.completed` event for each image, previews and keep-alives before.',
-      ),
+    }),
     partial_images: z
       .int()
       .min(0)
@@ -63,7 +73,7 @@ export const imageRequest = z
       .nullish()
       .describe('With `stream`, at most so many previews of each image, where the model’s row has `partial_images`.'),
   })
-  .meta({ id: 'ImageRequest' })
+  .meta({ id: 'CreateImageRequest' })
 export type ImageRequest = z.infer<typeof imageRequest>
 
 /** Images as an adapter is asked for them; the references are beside it as `input_references.<n>` and `mask`. */

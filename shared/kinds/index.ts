@@ -23,7 +23,11 @@ export type DirectKinds = {
 export type DirectKind = keyof DirectKinds
 
 /** The schema that validates each direct kind's body; the OpenAPI document is made from the same ones. */
-export const directKinds = { chat: chatRequest, completion: completionRequest, embedding: embeddingRequest }
+export const directKinds = {
+  chat: chatRequest.meta({ id: 'CreateChatCompletionRequest' }),
+  completion: completionRequest.meta({ id: 'CreateCompletionRequest' }),
+  embedding: embeddingRequest.meta({ id: 'CreateEmbeddingRequest' }),
+}
 
 /** Kinds whose work is slow and goes through the queue: what an adapter is asked for, and the files it gives. */
 export type QueuedKinds = {

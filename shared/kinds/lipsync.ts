@@ -3,6 +3,7 @@ import { GatewayError } from '../base/errors.ts'
 import {
   choice,
   common,
+  exactlyOneOf,
   fieldOf,
   lengthOf,
   type QueuedKindRow,
@@ -17,14 +18,15 @@ export const lipsyncRequest = z
     ...common,
     image_url: referenceTo('image').optional().describe('A still to animate; either this or `video_url`.'),
     video_url: referenceTo('video').optional().describe('A clip to dub.'),
-    audio_url: referenceTo('audio'),
-    prompt: z.string().min(1).max(5_000).optional(),
+    audio_url: referenceTo('audio').describe('What is said.'),
+    prompt: z.string().min(1).max(5_000).optional().describe('How to act, where the model takes it.'),
     resolution: z
       .string()
       .regex(/^\d{3,4}p$/, 'such as 720p')
-      .optional(),
+      .optional()
+      .describe('Such as `720p`; without it, the model’s first.'),
   })
-  .meta({ id: 'LipsyncRequest' })
+  .meta({ id: 'CreateLipSyncRequest', oneOf: exactlyOneOf(['image_url'], ['video_url']) })
 export type LipsyncRequest = z.infer<typeof lipsyncRequest>
 
 /** A lip sync as an adapter is asked for it. */

@@ -67,8 +67,15 @@ export type QueuedKindRow<Request, Input> = {
 
 const longestUrl = 14_000_000
 
+const referenceIds = { image: 'ImageReference', audio: 'AudioReference', video: 'VideoReference' }
+const references = { image: reference('image'), audio: reference('audio'), video: reference('video') }
+
 /** An https URL, an upload's URL or a data: URI; as a string, or as OpenRouter writes it. */
 export function referenceTo(type: MediaType) {
+  return references[type]
+}
+
+function reference(type: MediaType) {
   const url = z.string().min(1).max(longestUrl)
   const part = z.strictObject({
     type: z.literal(`${type}_url`),
@@ -76,13 +83,23 @@ export function referenceTo(type: MediaType) {
   })
   const read = (value: unknown) =>
     typeof value === 'string' ? value : (value as Record<string, { url: string }>)[`${type}_url`]!.url
-  return z.union([url, part]).transform(read).describe('An https URL, an upload’s URL, or a `data:` URI.')
+  return z
+    .union([url, part])
+    .transform(read)
+    .meta({ id: referenceIds[type], description: 'An https URL, an upload’s URL, or a `data:` URI.' })
 }
 
 export const mostReferences = 10
 
 /** Text that is kept with a job: Postgres stores no NUL. */
 const kept = z.string().refine(text => !text.includes('\0'), 'has a NUL character')
+
+/** Of a JSON Schema: exactly one of these sets of fields is there. Checked by each kind's `input`. */
+export function exactlyOneOf(...sets: string[][]): { required: string[] }[] {
+  return sets.map(required => ({ required }))
+}
+
+const maxPairs = 16
 
 export const common = {
   model: z
@@ -94,7 +111,8 @@ export const common = {
   webhook_url: kept.min(1).max(2_048).optional().describe('Where the finished job is pushed to.'),
   metadata: z
     .record(kept.min(1).max(64), kept.max(512))
-    .refine(pairs => Object.keys(pairs).length <= 16, 'at most 16 pairs')
+    .refine(pairs => Object.keys(pairs).length <= maxPairs, `at most ${maxPairs} pairs`)
+    .meta({ maxProperties: maxPairs, description: 'Your own labels, kept with the object.' })
     .optional(),
 }
 

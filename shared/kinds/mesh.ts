@@ -3,6 +3,7 @@ import { GatewayError } from '../base/errors.ts'
 import { nanoFromPico, picoPerUnit, withMargin } from '../base/money.ts'
 import {
   common,
+  exactlyOneOf,
   fieldOf,
   fieldsOf,
   listOf,
@@ -20,22 +21,22 @@ export const meshRequest = z
       .min(1)
       .max(2_000)
       .optional()
-      .describe('Text to 3D; exactly one of prompt, image_url, image_urls.'),
-    image_url: referenceTo('image').optional(),
+      .describe('Text to 3D. Exactly one of `prompt`, `image_url` and `image_urls` is needed.'),
+    image_url: referenceTo('image').optional().describe('Image to 3D.'),
     image_urls: z
       .array(referenceTo('image'))
       .min(1)
       .max(mostReferences)
       .optional()
       .describe('Views of one object, front first.'),
-    texture: z.boolean().optional().describe('Default true.'),
-    pbr: z.boolean().optional().describe('Metallic, roughness and normal maps; default false.'),
-    texture_prompt: z.string().min(1).max(600).optional(),
-    target_polycount: z.int().min(100).max(300_000).optional(),
-    topology: z.enum(['triangle', 'quad']).optional(),
-    seed: z.int().min(0).max(4_294_967_295).optional(),
+    texture: z.boolean().optional().meta({ default: true, description: 'Whether the mesh has a texture.' }),
+    pbr: z.boolean().optional().meta({ default: false, description: 'Metallic, roughness and normal maps.' }),
+    texture_prompt: z.string().min(1).max(600).optional().describe('What the texture is like.'),
+    target_polycount: z.int().min(100).max(300_000).optional().describe('About how many faces.'),
+    topology: z.enum(['triangle', 'quad']).optional().describe('Of the faces; without it, the model’s own.'),
+    seed: z.int().min(0).max(4_294_967_295).optional().describe('For meshes that can be repeated.'),
   })
-  .meta({ id: 'MeshRequest' })
+  .meta({ id: 'CreateMeshRequest', oneOf: exactlyOneOf(['prompt'], ['image_url'], ['image_urls']) })
 export type MeshRequest = z.infer<typeof meshRequest>
 
 export type MeshRole = 'glb' | 'fbx' | 'obj' | 'mtl' | 'usdz' | 'texture' | 'thumbnail'

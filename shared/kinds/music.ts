@@ -8,13 +8,13 @@ import { type SoundFormat, soundFormats } from './sound.ts'
 export const musicRequest = z
   .strictObject({
     model: common.model,
-    prompt: z.string().min(1).max(4_096),
-    lyrics: z.string().min(1).max(10_000).optional(),
+    prompt: z.string().min(1).max(4_096).describe('What the music is like.'),
+    lyrics: z.string().min(1).max(10_000).optional().describe('What is sung, where the model takes it.'),
     duration_s: z.number().min(1).max(600).optional().describe('In seconds; without it, as long as usual.'),
-    instrumental: z.boolean().optional().describe('True for music without voices.'),
+    instrumental: z.boolean().optional().meta({ default: false, description: 'True for music without voices.' }),
     output_format: z.enum(soundFormats).optional().describe('Default the model’s first, mostly `mp3`.'),
   })
-  .meta({ id: 'MusicRequest' })
+  .meta({ id: 'CreateMusicRequest' })
 export type MusicRequest = z.infer<typeof musicRequest>
 
 /** A song as an adapter is asked for it. */

@@ -3,7 +3,8 @@ import { z } from 'zod'
 /**
  * Fields with which providers sell something beside tokens: searches, plugins, hosted tools, stored presets. The catalog has no
  * price for them, and without them the answer would not be the one that was asked for, so a request that has one is refused. A
- * value that asks for nothing is let through, for clients that name every field; no adapter sends it.
+ * value that asks for nothing is let through, for clients that name every field; no adapter sends it. The OpenAPI document
+ * leaves these fields out.
  */
 export const paidFields = {
   plugins: refused(),
@@ -25,7 +26,7 @@ function refused(asksForNothing: (value: object) => boolean = isEmpty) {
     .unknown()
     .refine(isHarmless, 'is paid for apart at the providers and has no price here: leave it out.')
     .optional()
-    .describe('Refused: it is paid for apart at the providers.')
+    .meta({ 'x-internal': true })
 }
 
 /** xAI's way to say that it shall not search. */

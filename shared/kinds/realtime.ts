@@ -46,7 +46,7 @@ export const clientSecretRequest = z
       .prefault({})
       .describe('Settings applied when a session is opened, as `session.update` takes them.'),
   })
-  .meta({ id: 'ClientSecretRequest' })
+  .meta({ id: 'CreateRealtimeClientSecretRequest' })
 export type ClientSecretRequest = z.infer<typeof clientSecretRequest>
 
 /** What is reserved for the next stretch of a session: tokens of a talk of some minutes, or a minute. */

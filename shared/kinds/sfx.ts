@@ -8,11 +8,11 @@ import { type SoundFormat, soundFormats } from './sound.ts'
 export const sfxRequest = z
   .strictObject({
     model: common.model,
-    prompt: z.string().min(1).max(2_048),
+    prompt: z.string().min(1).max(2_048).describe('What is heard.'),
     duration_s: z.number().min(0.1).max(60).optional().describe('In seconds; without it, the model decides.'),
     output_format: z.enum(soundFormats).optional().describe('Default the model’s first, mostly `mp3`.'),
   })
-  .meta({ id: 'SfxRequest' })
+  .meta({ id: 'CreateSoundEffectRequest' })
 export type SfxRequest = z.infer<typeof sfxRequest>
 
 /** A sound effect as an adapter is asked for it. */

@@ -17,14 +17,14 @@ export const speechRequest = z
       .optional()
       .describe('A voice of the model; without it, its first one.'),
     response_format: z.enum(soundFormats).nullish().describe('Default `mp3`, or the model’s first where it has none.'),
-    speed: z.number().min(0.25).max(4).nullish().describe('Default 1.'),
+    speed: z.number().min(0.25).max(4).nullish().meta({ default: 1, description: 'How fast to speak.' }),
     instructions: z.string().min(1).max(4_096).nullish().describe('How to speak, where the model can be told.'),
-    stream_format: z
-      .enum(['audio', 'sse'])
-      .nullish()
-      .describe('`sse` sends `speech.audio.delta` events and a `speech.audio.done` with the usage; default `audio`.'),
+    stream_format: z.enum(['audio', 'sse']).nullish().meta({
+      default: 'audio',
+      description: '`sse` sends `speech.audio.delta` events and a `speech.audio.done` with the usage.',
+    }),
   })
-  .meta({ id: 'SpeechRequest' })
+  .meta({ id: 'CreateSpeechRequest' })
 export type SpeechRequest = z.infer<typeof speechRequest>
 
 /** Speech as an adapter is asked for it. */

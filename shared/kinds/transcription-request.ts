@@ -29,7 +29,7 @@ export const transcriptionRequest = z
   .strictObject({
     model: common.model,
     audio_url: referenceTo('audio'),
-    language: languageCode.nullish(),
+    language: languageCode.nullish().describe('The language that is spoken, such as `en`.'),
     languages: z
       .array(languageCode)
       .max(20)
@@ -41,11 +41,11 @@ export const transcriptionRequest = z
       .max(maxKeywords)
       .nullish()
       .describe('Words and names to expect. Models that take a `prompt` alone are told them there.'),
-    response_format: z
-      .enum(transcriptFormats)
-      .nullish()
-      .describe('Default `json`. `diarized_json` tells who speaks, where the model can.'),
-    temperature: z.number().min(0).max(1).nullish(),
+    response_format: z.enum(transcriptFormats).nullish().meta({
+      default: 'json',
+      description: 'The form of the transcript. `diarized_json` tells who speaks, where the model can.',
+    }),
+    temperature: z.number().min(0).max(1).nullish().describe('Without it, the model’s own default.'),
     timestamp_granularities: z
       .array(z.enum(['word', 'segment']))
       .min(1)
@@ -71,24 +71,26 @@ export const transcriptionRequest = z
       .max(maxSpeakers)
       .nullish()
       .describe('A sample of each known speaker, of 2 to 10 seconds: a `data:` URI, an https URL or an upload’s URL.'),
-    stream: z
-      .boolean()
-      .nullish()
-      .describe(
+    stream: z.boolean().nullish().meta({
+      default: false,
+      description:
         'Send `transcript.text.delta` events, with `diarized_json` a `transcript.text.segment` for each segment, and a `transcript.text.done`; for json, text and diarized_json.',
-      ),
+    }),
   })
-  .meta({ id: 'TranscriptionRequest' })
+  .meta({ id: 'CreateTranscriptionRequest' })
 /** `POST /v1/audio/translations` as JSON; the multipart form has `file` in place of `audio_url`. */
 export const translationRequest = z
   .strictObject({
     model: common.model,
     audio_url: referenceTo('audio'),
     prompt: z.string().max(4_096).nullish().describe('Words and style to expect, in English.'),
-    response_format: z.enum(['json', 'text', 'srt', 'verbose_json', 'vtt']).nullish().describe('Default `json`.'),
-    temperature: z.number().min(0).max(1).nullish(),
+    response_format: z
+      .enum(['json', 'text', 'srt', 'verbose_json', 'vtt'])
+      .nullish()
+      .meta({ default: 'json', description: 'The form of the translation.' }),
+    temperature: z.number().min(0).max(1).nullish().describe('Without it, the model’s own default.'),
   })
-  .meta({ id: 'TranslationRequest' })
+  .meta({ id: 'CreateTranslationRequest' })
 
 export type TranscriptionRequest = z.infer<typeof transcriptionRequest> & {
   /** Set by `/v1/audio/translations`: the text is wanted in English. */

@@ -17,9 +17,10 @@ import {
   withinLength,
 } from './media.ts'
 
+const defaultSeconds = 5
 const seconds = z
   .union([
-    z.number(),
+    z.number().meta({ minimum: 1, maximum: 600 }),
     z
       .string()
       .regex(/^\d{1,3}(\.\d+)?$/)
@@ -34,20 +35,25 @@ const openAiReference = z.strictObject({ image_url: referenceTo('image') }).tran
 export const videoRequest = z
   .strictObject({
     ...common,
-    prompt: z.string().min(1).max(10_000).optional(),
-    seconds: seconds.optional().describe('Default 5, or the model’s length nearest to it.'),
+    prompt: z.string().min(1).max(10_000).optional().describe('What the video shows.'),
+    seconds: seconds
+      .optional()
+      .meta({ 'x-default': defaultSeconds, description: 'Or the model’s length nearest to it.' }),
     size: z
       .string()
       .regex(/^\d{2,4}x\d{2,4}$/, 'must be WIDTHxHEIGHT')
-      .optional(),
+      .optional()
+      .describe('In pixels, such as `1280x720`.'),
     resolution: z
       .string()
       .regex(/^\d{3,4}p$|^[248]k$/, 'such as 720p, 1080p, 4k')
-      .optional(),
+      .optional()
+      .describe('Such as `720p`, `1080p`, `4k`; without it, the model’s first.'),
     aspect_ratio: z
       .string()
       .regex(/^\d{1,2}:\d{1,2}$/, 'such as 16:9')
-      .optional(),
+      .optional()
+      .describe('Such as `16:9`; without it, the model’s own.'),
     start_image_url: referenceTo('image')
       .optional()
       .describe('First frame; or the character of a motion-control model.'),
@@ -55,16 +61,16 @@ export const videoRequest = z
       .union([referenceTo('image'), openAiReference])
       .optional()
       .describe('OpenAI’s name for `start_image_url`; in its form, a file.'),
-    end_image_url: referenceTo('image').optional(),
-    input_references: references('image').optional(),
-    input_video_references: references('video').optional(),
-    input_audio_references: references('audio').optional(),
+    end_image_url: referenceTo('image').optional().describe('Last frame.'),
+    input_references: references('image').optional().describe('People, things and styles to keep to.'),
+    input_video_references: references('video').optional().describe('Videos to keep to.'),
+    input_audio_references: references('audio').optional().describe('Sounds to keep to.'),
     input_video_url: referenceTo('video').optional().describe('The video to change, or the motion to copy.'),
-    negative_prompt: z.string().min(1).max(10_000).optional(),
-    seed: z.int().min(0).max(4_294_967_295).optional(),
+    negative_prompt: z.string().min(1).max(10_000).optional().describe('What the video must not show.'),
+    seed: z.int().min(0).max(4_294_967_295).optional().describe('For videos that can be repeated.'),
     audio: z.boolean().optional().describe('Whether the video has sound.'),
   })
-  .meta({ id: 'VideoRequest' })
+  .meta({ id: 'CreateVideoRequest' })
 export type VideoRequest = z.infer<typeof videoRequest>
 
 export type VideoMode = 'text' | 'image' | 'reference' | 'motion_control' | 'video'
@@ -83,8 +89,6 @@ export type VideoInput = {
   /** Null = the model's own choice. */
   audio: boolean | null
 }
-
-const defaultSeconds = 5
 
 export const video: QueuedKindRow<VideoRequest, VideoInput> = {
   object: 'video.job',

@@ -1,5 +1,7 @@
 /** Bodies that are as expensive as their bytes allow, for every operation of an OpenAPI document. */
 
+import { resolved } from './openapi.ts'
+
 const mib = 1024 * 1024
 export const jsonLimit = 10 * mib - 1_024
 
@@ -20,7 +22,6 @@ type Schema = {
   oneOf?: Schema[]
   allOf?: Schema[]
 }
-type Schemas = Record<string, Schema>
 
 /** What is behind an operation's door: a key, a provisioning key, a session of the dashboard; or nothing. */
 export type Access = 'public' | 'key' | 'provisioning' | 'session'
@@ -35,15 +36,19 @@ export type Operation = {
 
 type DocumentOperation = {
   security: Record<string, unknown>[]
-  requestBody?: { content: Record<string, { schema: Schema }> }
+  requestBody?: { $ref?: string; content: Record<string, { schema: Schema }> }
 }
-export type Document = { paths: Record<string, Record<string, DocumentOperation>>; components: { schemas: Schemas } }
+export type Document = { paths: Record<string, Record<string, DocumentOperation>>; components: object }
 
 /** Every operation of a document. Throws when one takes a kind of body that nobody here knows how to spoil. */
-export function operationsOf({ paths }: Document, access?: Access): Operation[] {
-  return Object.entries(paths).flatMap(([path, methods]) =>
+export function operationsOf(document: Document, access?: Access): Operation[] {
+  return Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, { security, requestBody }]) => {
-      const { 'application/json': json, 'multipart/form-data': form, ...others } = requestBody?.content ?? {}
+      const {
+        'application/json': json,
+        'multipart/form-data': form,
+        ...others
+      } = (requestBody && resolved(document, requestBody))?.content ?? {}
       const [unknown] = Object.keys(others)
       if (unknown) throw new Error(`${method} ${path} takes ${unknown}: write down what is nasty in it`)
       const scheme = Object.keys(security[0] ?? {})[0] as Access | undefined
@@ -97,26 +102,26 @@ const known: Record<string, Json> = {
 }
 
 /** Requests of one operation in which one field after the other is as large as it can be. */
-export function* inflated({ path, json }: Operation, schemas: Schemas): Generator<[field: string, body: Buffer]> {
-  const schema = resolve(json!, schemas)
+export function* inflated({ path, json }: Operation, document: Document): Generator<[field: string, body: Buffer]> {
+  const schema = resolve(json!, document)
   const properties = Object.entries(schema.properties ?? {})
-  const small = known[path] ?? (sample(schema, schemas) as Json)
+  const small = known[path] ?? (sample(schema, document) as Json)
   for (const [name, property] of properties) {
     const { [name]: _, ...rest } = small
     const others = JSON.stringify(rest).slice(1)
-    for (const value of largeValues(name, resolve(property, schemas), schemas))
+    for (const value of largeValues(name, resolve(property, document), document))
       yield [name, Buffer.from(`{${JSON.stringify(name)}:${value}${others === '}' ? '' : ','}${others}`)]
   }
 }
 
-function typesOf(schema: Schema, schemas: Schemas): Set<string> {
-  const branches = [...(schema.anyOf ?? []), ...(schema.oneOf ?? [])].map(branch => resolve(branch, schemas))
+function typesOf(schema: Schema, document: Document): Set<string> {
+  const branches = [...(schema.anyOf ?? []), ...(schema.oneOf ?? [])].map(branch => resolve(branch, document))
   const own = schema.type === undefined ? [] : [schema.type].flat()
-  return new Set([...own, ...branches.flatMap(branch => [...typesOf(branch, schemas)])])
+  return new Set([...own, ...branches.flatMap(branch => [...typesOf(branch, document)])])
 }
 
-function* largeValues(name: string, schema: Schema, schemas: Schemas): Generator<string> {
-  const types = typesOf(schema, schemas)
+function* largeValues(name: string, schema: Schema, document: Document): Generator<string> {
+  const types = typesOf(schema, document)
   if (types.size === 0) types.add('object')
   if (types.has('string')) {
     // What is refused for its length is not read any further.
@@ -137,30 +142,30 @@ function* largeValues(name: string, schema: Schema, schemas: Schemas): Generator
   if (types.has('object')) yield `{${numbered(9_990, i => `"k${i}":"v"`)}}`
 }
 
-function resolve(schema: Schema, schemas: Schemas): Schema {
-  return schema.$ref ? resolve(schemas[schema.$ref.split('/').at(-1)!]!, schemas) : schema
+function resolve(schema: Schema, document: Document): Schema {
+  return schema.$ref ? resolve(resolved(document, schema), document) : schema
 }
 
 /** A small value of a schema, valid where the schema says all there is to know. */
-function sample(schema: Schema, schemas: Schemas): unknown {
-  const resolved = resolve(schema, schemas)
-  const [branch] = [...(resolved.anyOf ?? []), ...(resolved.oneOf ?? []), ...(resolved.allOf ?? [])]
-  if (resolved.const !== undefined) return resolved.const
-  if (resolved.enum) return resolved.enum[0]
-  if (branch && !resolved.properties) return sample(branch, schemas)
-  switch ([resolved.type].flat()[0]) {
+function sample(schema: Schema, document: Document): unknown {
+  const whole = resolve(schema, document)
+  const [branch] = [...(whole.anyOf ?? []), ...(whole.oneOf ?? []), ...(whole.allOf ?? [])]
+  if (whole.const !== undefined) return whole.const
+  if (whole.enum) return whole.enum[0]
+  if (branch && !whole.properties) return sample(branch, document)
+  switch ([whole.type].flat()[0]) {
     case 'string':
-      return resolved.format === 'uri' ? 'https://example.com/a' : 'xx'
+      return whole.format === 'uri' ? 'https://example.com/a' : 'xx'
     case 'integer':
     case 'number':
-      return resolved.minimum ?? 1
+      return whole.minimum ?? 1
     case 'boolean':
       return true
     case 'array':
-      return Array(resolved.minItems ?? 0).fill(resolved.items ? sample(resolved.items, schemas) : 'x')
+      return Array(whole.minItems ?? 0).fill(whole.items ? sample(whole.items, document) : 'x')
     default: {
-      const fields = Object.entries(resolved.properties ?? {}).filter(([name]) => resolved.required?.includes(name))
-      return Object.fromEntries(fields.map(([name, property]) => [name, sample(property, schemas)]))
+      const fields = Object.entries(whole.properties ?? {}).filter(([name]) => whole.required?.includes(name))
+      return Object.fromEntries(fields.map(([name, property]) => [name, sample(property, document)]))
     }
   }
 }
@@ -198,6 +203,6 @@ export function* nastyForms(names: string[]): Generator<[what: string, body: Buf
 }
 
 /** Fields of a form, by its schema. */
-export function fieldsOf(form: Schema, schemas: Schemas): string[] {
-  return Object.keys(resolve(form, schemas).properties ?? {})
+export function fieldsOf(form: Schema, document: Document): string[] {
+  return Object.keys(resolve(form, document).properties ?? {})
 }

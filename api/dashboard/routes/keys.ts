@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import type { ApiKey } from '../../../shared/generated/prisma/client.ts'
-import { keyPatch, newKey } from '../../../shared/keys/keys.ts'
+import { keyPatch, newKey } from '../../../shared/keys/key-requests.ts'
 import { hasRole } from '../../auth/roles.ts'
 import { endpoint, type Validated } from '../../endpoint.ts'
 import { presentKeys } from '../../key-answers.ts'

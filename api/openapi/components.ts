@@ -1,0 +1,141 @@
+import { z } from 'zod'
+
+export type Json = Record<string, unknown>
+
+type Kind = 'schemas' | 'responses' | 'requestBodies' | 'parameters' | 'headers' | 'examples'
+
+/** What the operations of a document have in common, by its kind and name. */
+export class Components {
+  readonly #parts: Record<Kind, Json> = {
+    schemas: {},
+    requestBodies: {},
+    responses: {},
+    parameters: {},
+    headers: {},
+    examples: {},
+  }
+
+  /** Where the schemas of request bodies lie, by their `id`. */
+  readonly #bodies = new Map<string, string>()
+
+  /** The parts that something refers to, each kind sorted by name. */
+  toJson(): Json {
+    const kinds = Object.entries(this.#parts).filter(([, parts]) => Object.keys(parts).length > 0)
+    const sorted = (parts: Json) => Object.fromEntries(Object.entries(parts).sort(([a], [b]) => (a < b ? -1 : 1)))
+    return Object.fromEntries(kinds.map(([kind, parts]) => [kind, sorted(parts)]))
+  }
+
+  /** A reference to a part, which is added. Throws an Error where two different parts have one name. */
+  refer(kind: Kind, name: string, part: unknown): Json {
+    const parts = this.#parts[kind]
+    if (parts[name] !== undefined && JSON.stringify(parts[name]) !== JSON.stringify(part))
+      throw new Error(`two ${kind} of the OpenAPI document are called ${name}`)
+    parts[name] = part
+    return { $ref: `#/components/${kind}/${name}` }
+  }
+
+  /** A reference to a part that operations share without a name of its own: `name`, with a number where there are several. */
+  share(kind: 'responses', name: string, part: unknown): Json {
+    const parts = this.#parts[kind]
+    const text = JSON.stringify(part)
+    let free = name
+    for (let i = 2; parts[free] !== undefined && JSON.stringify(parts[free]) !== text; i++) free = `${name}${i}`
+    return this.refer(kind, free, part)
+  }
+
+  /** The JSON Schema of a Zod schema. Those with an `id` are referred to. */
+  schema(schema: z.ZodType, io: 'input' | 'output'): Json {
+    const { root, named } = jsonSchema(schema, io)
+    for (const [name, part] of Object.entries(named)) this.refer('schemas', name, part)
+    return root
+  }
+
+  /**
+   * The JSON Schema of a request body, in full even if it has an `id`: it lies at `pointer`, where other bodies that it is a
+   * part of refer to it.
+   */
+  body(schema: z.ZodType, pointer: string): Json {
+    const { root, named } = jsonSchema(schema, 'input')
+    const id = typeof root.$ref === 'string' ? nameIn(root.$ref) : null
+    const others = Object.entries(named).filter(([name]) => name !== id)
+    for (const [name, part] of others) if (!this.#bodies.has(name)) this.refer('schemas', name, part)
+    if (id !== null && !this.#bodies.has(id)) this.#bodies.set(id, pointer)
+    const moved = (_: string, name: string) => `"${this.#bodies.get(name) ?? `#/components/schemas/${name}`}"`
+    return JSON.parse(
+      JSON.stringify(id === null ? root : named[id]).replaceAll(/"#\/components\/schemas\/(\w+)"/g, moved),
+    )
+  }
+}
+
+/** A Zod schema as JSON Schema, and those with an `id` that it refers to. */
+function jsonSchema(schema: z.ZodType, io: 'input' | 'output'): { root: Json; named: Record<string, Json> } {
+  const made = z.toJSONSchema(schema, {
+    io,
+    target: 'draft-2020-12',
+    unrepresentable: 'any',
+    reused: 'inline',
+    override: ({ jsonSchema }) => simplify(jsonSchema),
+  })
+  // Zod names schemas inside the one it is given; in this document they have one place for all.
+  const text = JSON.stringify(made).replaceAll('"#/$defs/', '"#/components/schemas/')
+  const {
+    $schema: _dialect,
+    $defs = {},
+    ...root
+  } = JSON.parse(text) as { $schema: string; $defs?: Record<string, Json> }
+  const named = Object.entries($defs).map(([name, { id: _, ...part }]) => [name, discriminated(part, $defs)])
+  return { root, named: Object.fromEntries(named) }
+}
+
+function nameIn($ref: unknown): string {
+  return String($ref).split('/').at(-1)!
+}
+
+/** Leaves out what only says how Zod checks, and fields that no client should know. */
+function simplify(schema: z.core.JSONSchema.BaseSchema): void {
+  if (schema.minimum === Number.MIN_SAFE_INTEGER) delete schema.minimum
+  if (schema.maximum === Number.MAX_SAFE_INTEGER) delete schema.maximum
+  if (schema.format) delete schema.pattern
+  // Zod repeats what it has named, where it was refined.
+  if (schema.$ref) for (const name of ['type', 'properties', 'required', 'additionalProperties']) delete schema[name]
+  // Zod has no default for what it transforms.
+  if ('x-default' in schema) {
+    schema.default = schema['x-default'] as NonNullable<typeof schema.default>
+    delete schema['x-default']
+  }
+  for (const [name, field] of Object.entries(schema.properties ?? {}))
+    if (typeof field === 'object' && field['x-internal']) delete schema.properties![name]
+  // The defaults of a missing object are those of its fields.
+  if (schema.properties && schema.default && typeof schema.default === 'object')
+    schema.default = { ...defaultsIn(schema.properties), ...schema.default }
+  mergeNull(schema)
+}
+
+function defaultsIn(properties: Record<string, unknown>): Json {
+  const fields = Object.entries(properties as Record<string, Json>).filter(([, field]) => field.default !== undefined)
+  return Object.fromEntries(fields.map(([name, field]) => [name, field.default]))
+}
+
+/** `anyOf` a type or null is a type with null. */
+function mergeNull(schema: z.core.JSONSchema.BaseSchema): void {
+  const [whole, nothing] = schema.anyOf ?? []
+  if (schema.anyOf?.length !== 2 || typeof whole !== 'object' || typeof nothing !== 'object') return
+  if (nothing.type !== 'null' || typeof whole.type !== 'string' || 'const' in whole || whole.$ref) return
+  delete schema.anyOf
+  const values = whole.enum && { enum: [...whole.enum, null] }
+  Object.assign(schema, { ...whole, ...schema, type: [whole.type, 'null'], ...values })
+}
+
+/** Adds the `discriminator` of a union of named objects that differ in the constants of one field. */
+function discriminated(union: Json, named: Record<string, Json>): Json {
+  const branches = union.oneOf as Json[] | undefined
+  if (!branches?.every(branch => typeof branch.$ref === 'string')) return union
+  const objects = branches.map(({ $ref }) => named[nameIn($ref)] as { properties?: Json })
+  const [first] = objects
+  const isConstant = (field: string) =>
+    objects.every(({ properties }) => (properties?.[field] as Json | undefined)?.const !== undefined)
+  const propertyName = Object.keys(first?.properties ?? {}).find(isConstant)
+  if (!propertyName) return union
+  const mapping = objects.map(({ properties }, i) => [(properties![propertyName] as Json).const, branches[i]!.$ref])
+  return { ...union, discriminator: { propertyName, mapping: Object.fromEntries(mapping) } }
+}

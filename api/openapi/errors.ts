@@ -1,0 +1,168 @@
+import { STATUS_CODES } from 'node:http'
+import { type ErrorCode, type ErrorDetails, GatewayError } from '../../shared/base/errors.ts'
+import { type AnswerHeaderName, generationHeaders } from '../answer-headers.ts'
+import { errorAnswer } from '../answers.ts'
+import type { Endpoint } from '../endpoint.ts'
+import type { Components, Json } from './components.ts'
+import { headersOf, isRepeatable, rateLimitHeaders } from './headers.ts'
+
+const always: ErrorCode[] = ['internal_error', 'service_unavailable']
+const ofSessions: ErrorCode[] = ['not_signed_in', 'origin_not_allowed', 'insufficient_role', 'two_factor_required']
+const byAccess: Record<'public' | 'provisioning' | 'key' | 'person' | 'operator' | 'role', ErrorCode[]> = {
+  public: [],
+  provisioning: ['missing_api_key', 'invalid_api_key', 'revoked_api_key', 'wrong_key_type'],
+  key: [
+    'missing_api_key',
+    'invalid_api_key',
+    'revoked_api_key',
+    'expired_api_key',
+    'wrong_key_type',
+    'rate_limit_exceeded',
+  ],
+  person: ofSessions,
+  operator: ofSessions,
+  role: [...ofSessions, 'not_found'],
+}
+const ofBodies: ErrorCode[] = [
+  'invalid_json',
+  'invalid_request',
+  'missing_field',
+  'unknown_field',
+  'request_too_large',
+  'request_timeout',
+  'rate_limit_exceeded',
+  'unsupported_media_type',
+]
+const ofForms: ErrorCode[] = [
+  'invalid_request',
+  'missing_field',
+  'unknown_field',
+  'file_too_large',
+  'request_timeout',
+  'rate_limit_exceeded',
+  'quota_exceeded',
+  'unsupported_media_type',
+]
+const ofQueries: ErrorCode[] = ['invalid_request', 'missing_field', 'unknown_field']
+const ofPosts: ErrorCode[] = ['invalid_request', 'idempotency_key_reused', 'idempotency_in_progress']
+
+/** Every error code an endpoint can answer with. */
+export function errorsOf(endpoint: Endpoint): ErrorCode[] {
+  const { access, body, form, query, path, errors = [] } = endpoint
+  const kind = typeof access === 'string' ? access : 'scope' in access ? 'key' : 'role'
+  const codes: ErrorCode[] = [...always, ...byAccess[kind], ...errors]
+  if (typeof access === 'object' && 'scope' in access && access.scope !== null) codes.push('insufficient_scope')
+  if (body && !form?.only) codes.push(...ofBodies)
+  if (form) codes.push(...ofForms)
+  if (query) codes.push(...ofQueries)
+  if (path.includes('{')) codes.push('invalid_request')
+  if (isRepeatable(endpoint)) codes.push(...ofPosts)
+  return [...new Set(codes)]
+}
+
+/** What errors say where the code alone does not tell it, as examples. */
+const examples: { [code in ErrorCode]?: [message: string, details?: ErrorDetails] } = {
+  invalid_json: ['The body is not valid JSON: Unexpected end of JSON input.'],
+  invalid_request: ['`temperature`: Too big: expected number to be <=2', { param: 'temperature' }],
+  missing_field: ['`model` is required.', { param: 'model' }],
+  unknown_field: ['Unknown field `colour`.', { param: 'colour' }],
+  missing_api_key: ['Send your API key as `Authorization: Bearer <key>`.'],
+  invalid_api_key: ['This API key does not exist.'],
+  revoked_api_key: ['This API key was revoked. Create a new one.'],
+  expired_api_key: ['This API key has expired. Create a new one.'],
+  wrong_key_type: ['A provisioning key manages keys and cannot call this route. Use a standard key.'],
+  insufficient_scope: ['This key may not call this route.'],
+  insufficient_credits: [
+    'This request can cost up to $0.12, and $0.05 is available. Add credits or lower `max_tokens`.',
+    { metadata: { required_usd: 0.12, available_usd: 0.05, held_usd: 0, held_release_at: null } },
+  ],
+  monthly_spend_cap_reached: [
+    'This key has spent $5 of its monthly cap of $5.',
+    { metadata: { cap_usd: 5, spent_usd: 5, resets_at: '2026-12-01T00:00:00.000Z' } },
+  ],
+  model_not_allowed: ['This key may not use `gpt-4o`.', { param: 'model' }],
+  model_not_found: ['There is no model `gpt-9`. GET /v1/models lists what there is.', { param: 'model' }],
+  not_found: ['There is no such object.', { param: 'id' }],
+  context_length_exceeded: ['The input is longer than the model takes.', { param: 'messages' }],
+  unsupported_capability: ['gpt-4o-mini takes no sound.', { param: 'messages' }],
+  url_not_allowed: ['This URL cannot be fetched.', { param: 'webhook_url' }],
+  consent_required: [
+    'Set `source_face_consent` to true to state that the person whose face this is agreed to its use.',
+    { param: 'source_face_consent' },
+  ],
+  origin_not_allowed: ['Pages of this origin may not open sessions.'],
+  quota_exceeded: ['The files of this organisation take up all that they may.'],
+  request_timeout: ['The body came too slowly.'],
+  idempotency_key_reused: ['This Idempotency-Key came with another request before.', { param: 'Idempotency-Key' }],
+  idempotency_in_progress: ['The first request with this Idempotency-Key still runs.', { param: 'Idempotency-Key' }],
+  not_cancellable: ['This has ended already.'],
+  not_deletable: ['This job is not over yet: wait for its end, or cancel it first.'],
+  upgrade_required: ['There is no WebSocket at /v1/models: send a plain HTTP request.'],
+  request_too_large: ['The body is larger than 10 MiB.'],
+  file_too_large: ['The file is larger than 25 MiB.', { param: 'file' }],
+  unsupported_media_type: ['Send the body as `Content-Type: application/json`.'],
+  rate_limit_exceeded: ['This key is limited to 60 requests per minute. Retry in 2 s.'],
+  internal_error: ['Something went wrong on our side. Quote the request id when you report it.'],
+  upstream_error: [
+    'Every provider that was tried failed.',
+    { metadata: { attempts: [{ provider: 'provider-a', model: 'gpt-4o-mini', status: 500, reason: 'server_error' }] } },
+  ],
+  upstream_invalid_response: ['The provider’s answer could not be understood.'],
+  upstream_timeout: ['No provider answered in time.'],
+  no_provider_available: ['No provider of this model is available now.', { param: 'model' }],
+  service_unavailable: ['The gateway cannot serve requests at the moment. Try again.'],
+}
+
+const headersByStatus: { [status: number]: AnswerHeaderName[] } = {
+  401: ['www-authenticate'],
+  409: ['x-should-retry', 'retry-after'],
+  429: ['retry-after', ...rateLimitHeaders],
+  502: ['retry-after'],
+  503: ['retry-after'],
+}
+
+/** What a request can still fail with once a model was chosen for it. */
+const ranStatuses = new Set([400, 429, 500, 502, 503, 504])
+
+/** What an endpoint can fail with, by status; each code with an example of its body. */
+export function failures(endpoint: Endpoint, components: Components): Json {
+  const byStatus = Map.groupBy(errorsOf(endpoint), code => new GatewayError(code, '').status)
+  const schema = components.schema(errorAnswer, 'output')
+  const usesModel = Object.values(endpoint.answers).some(({ headers }) => headers?.includes('x-generation-id'))
+  const ofRun = usesModel ? generationHeaders.filter(name => name !== 'x-gateway-cost-usd') : []
+  return Object.fromEntries(
+    [...byStatus].map(([status, codes]) => {
+      const names: AnswerHeaderName[] = [
+        'x-request-id',
+        ...(headersByStatus[status] ?? []),
+        ...(ranStatuses.has(status) ? ofRun : []),
+      ]
+      const content = {
+        'application/json': {
+          schema,
+          examples: Object.fromEntries(codes.map(code => [code, example(code, components)])),
+        },
+      }
+      const description = codes.map(code => `\`${code}\``).join(', ')
+      const response = { description, headers: headersOf(names, components), content }
+      return [status, components.share('responses', STATUS_CODES[status]!.replaceAll(/\W/g, ''), response)]
+    }),
+  )
+}
+
+function example(code: ErrorCode, components: Components): Json {
+  const [message, details] = examples[code] ?? ['The request failed.']
+  return components.refer('examples', code, { value: new GatewayError(code, message, details).body })
+}
+
+/** What a failure without a documented status looks like: for an endpoint whose success is no 2xx. */
+export function anyFailure(components: Components): Json {
+  const content = { 'application/json': { schema: components.schema(errorAnswer, 'output') } }
+  return components.refer('responses', 'UnexpectedError', { description: 'Any other failure.', content })
+}
+
+/** What keeps a request without key, body and parameters from being answered. */
+export function headersTooLarge(components: Components): Json {
+  const description = 'The headers of the request are larger than 16 KiB.'
+  return components.refer('responses', 'HeadersTooLarge', { description })
+}

@@ -1,0 +1,161 @@
+import type { z } from 'zod'
+import type { AnswerHeaderName } from '../answer-headers.ts'
+import { streamed } from '../answers.ts'
+import type { Access, Answer, Endpoint, Form, FormFile } from '../endpoint.ts'
+import type { Components, Json } from './components.ts'
+import { anyFailure, failures, headersTooLarge } from './errors.ts'
+import { commonHeaders, headerParameters, headersOf, isRepeatable } from './headers.ts'
+
+const bytes = { type: 'string', format: 'binary', contentMediaType: 'application/octet-stream' }
+
+/** The operation of one endpoint. */
+export function operation(endpoint: Endpoint, components: Components): Json {
+  const { method, path, tag, summary, description, access, body, form } = endpoint
+  const operationId = endpoint.operationId ?? `${method} ${path}`.replace(/\W+/g, '_')
+  return {
+    tags: [tag],
+    summary,
+    ...(description && { description }),
+    operationId,
+    security: securityOf(access),
+    parameters: [
+      ...pathParameters(endpoint),
+      ...queryParameters(endpoint, components),
+      ...headerParameters(endpoint, components),
+    ],
+    ...((body || form) && { requestBody: requestBody(endpoint, operationId, components) }),
+    responses: responses(endpoint, components),
+  }
+}
+
+function securityOf(access: Access): Json[] {
+  if (access === 'public') return []
+  return access === 'provisioning' ? [{ provisioning: [] }] : [{ key: [] }, { apiKey: [] }]
+}
+
+/**
+ * The body of a request, by the operation's name. Its schema is no component of its own: openapi-typescript would make every
+ * field with a default a required one. A form that OpenAI has comes first: generators take the first of several content types.
+ */
+function requestBody({ body, form, example }: Endpoint, operationId: string, components: Components): Json {
+  const name = `${operationId.charAt(0).toUpperCase()}${operationId.slice(1)}Body`
+  const pointer = `#/components/requestBodies/${name}/content/application~1json/schema`
+  const schema = body && components.body(body, pointer)
+  const json = schema && !form?.only && { 'application/json': { schema, example } }
+  const multipart = form && {
+    'multipart/form-data': { schema: formSchema(form, schema ?? {}), example: form.example },
+  }
+  const content = form?.jsonFirst ? { ...json, ...multipart } : { ...multipart, ...json }
+  return components.refer('requestBodies', name, { required: true, content })
+}
+
+/** The files of a form, and the fields of the JSON body that it stands for, as far as a form can have them. */
+function formSchema(form: Form, body: BodySchema): Json {
+  const { files, names = {}, lists = [], only } = form
+  const { properties = {}, required = [], dependentRequired } = body
+  const isOwn = (field: string) => !(field in names) && !files.some(file => file.name === field)
+  const isPlain = (field: string) => lists.includes(field) || !/array|object/.test(String(properties[field]?.type))
+  const fields = Object.entries(properties).filter(([field]) => isOwn(field) && isPlain(field))
+  const needed = [...files.filter(file => file.required).map(file => file.name), ...required.filter(isOwn)]
+  return {
+    type: 'object',
+    properties: {
+      ...Object.fromEntries(files.map(file => [file.name, fileSchema(file)])),
+      ...Object.fromEntries(fields.map(([field, property]) => [field, withoutNull(property)])),
+    },
+    ...(needed.length > 0 && { required: needed }),
+    ...(only && dependentRequired && { dependentRequired }),
+    additionalProperties: false,
+  }
+}
+
+/** The text fields of a form are there or not. */
+function withoutNull({ type, enum: values, ...schema }: Json): Json {
+  const types = [type].flat().filter(one => one !== undefined && one !== 'null')
+  return {
+    ...schema,
+    ...(types.length > 0 && { type: types[0] }),
+    ...(Array.isArray(values) && { enum: values.filter(value => value !== null) }),
+  }
+}
+
+type BodySchema = { properties?: Record<string, Json>; required?: string[]; dependentRequired?: Json }
+
+function fileSchema({ description, most = 1 }: FormFile): Json {
+  if (most === 1) return { ...bytes, description }
+  return { anyOf: [bytes, { type: 'array', items: bytes, minItems: 1, maxItems: most }], description }
+}
+
+const inPath: Record<string, string> = {
+  id: 'The id of the object.',
+  model: 'The id of the model.',
+  hash: 'The `hash` of the key’s record.',
+  key: 'Where the file lies.',
+  token: 'The secret of the address.',
+  provider: 'The provider’s name.',
+  asset: 'The name of the file.',
+}
+
+function pathParameters({ path }: Endpoint): Json[] {
+  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
+    name,
+    in: 'path',
+    required: true,
+    description: inPath[name!],
+    schema: { type: 'string' },
+  }))
+}
+
+function queryParameters({ query }: Endpoint, components: Components): Json[] {
+  const fields = query ? components.schema(query, 'input') : {}
+  const required = (fields.required ?? []) as string[]
+  return Object.entries((fields.properties ?? {}) as Record<string, Json>).map(
+    ([name, { description, ...schema }]) => ({
+      name,
+      in: 'query',
+      required: required.includes(name),
+      ...(description !== undefined && { description }),
+      schema,
+    }),
+  )
+}
+
+function responses(endpoint: Endpoint, components: Components): Json {
+  const answers = Object.entries(endpoint.answers).map(([status, answer]) => [
+    status,
+    response(endpoint, answer, components),
+  ])
+  const isUpgrade = 101 in endpoint.answers
+  const isPlain = endpoint.access === 'public' && endpoint.method === 'get' && !endpoint.path.includes('{')
+  return {
+    ...Object.fromEntries(answers),
+    ...failures(endpoint, components),
+    ...(isPlain && { 431: headersTooLarge(components) }),
+    ...(isUpgrade && { default: anyFailure(components) }),
+  }
+}
+
+function response(endpoint: Endpoint, answer: Answer, components: Components): Json {
+  const { description, schema, contentType = 'application/json', also = [], headers = [] } = answer
+  const events = answer.events ?? (schema && streamed.get(schema))
+  const content = {
+    ...(contentType !== null && { [contentType]: { schema: schemaOf(contentType, schema, components) } }),
+    ...Object.fromEntries(also.map(type => [type, { schema: schemaOf(type, undefined, components) }])),
+    ...(events && { 'text/event-stream': { schema: components.schema(events, 'output') } }),
+  }
+  const names: AnswerHeaderName[] = [
+    ...commonHeaders(endpoint),
+    ...headers,
+    ...(isRepeatable(endpoint) ? (['idempotent-replayed'] as const) : []),
+  ]
+  return {
+    description,
+    headers: headersOf(names, components),
+    ...(Object.keys(content).length > 0 && { content }),
+  }
+}
+
+function schemaOf(type: string, schema: z.ZodType | undefined, components: Components): Json {
+  if (schema) return components.schema(schema, 'output')
+  return type.startsWith('text/') ? { type: 'string' } : bytes
+}

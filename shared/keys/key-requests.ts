@@ -1,0 +1,57 @@
+import { z } from 'zod'
+import { modes, scopes } from './policy.ts'
+
+const limit = z.int().min(0).max(2_147_483_647).nullish().describe('Unset, null or 0 means no limit.')
+
+/** The policy fields of SPEC's key table as a body or a command gives them. */
+export const keyPolicy = z.strictObject({
+  name: z.string().min(1).max(200).optional(),
+  mode: z.enum(modes).optional().describe('How `auto` weighs cost against quality.'),
+  rpm_limit: limit,
+  tpm_limit: limit,
+  monthly_spend_cap_usd: z
+    .number()
+    .min(0)
+    .max(1_000_000)
+    .nullish()
+    .describe('Hard ceiling on spend per UTC month; null = uncapped.'),
+  model_allowlist: z
+    .array(z.string().min(1).max(100))
+    .max(1_000)
+    .nullish()
+    .describe('Model slugs; null or empty = all models.'),
+  scopes: z
+    .string()
+    .transform((text, context) => {
+      const named = z.array(z.enum(scopes)).safeParse(text.split(',').map(scope => scope.trim()))
+      if (named.success) return [...new Set(named.data)]
+      context.addIssue({
+        code: 'custom',
+        message: `must be a comma-separated list of ${scopes.join(', ')}`,
+        input: text,
+      })
+      return z.NEVER
+    })
+    .optional()
+    .describe('Comma-separated: chat, embeddings, completions, or *.'),
+  expires_at: z.iso.datetime({ offset: true }).nullish().describe('Null = never.'),
+})
+
+/** The body of a request that creates a key. */
+export const newKey = keyPolicy
+  .extend({
+    environment: z.enum(['live', 'test']).default('live').describe('Test keys are answered by the sandbox.'),
+    expires_in_days: z.int().min(1).max(36_500).nullish().describe('In place of `expires_at`.'),
+  })
+  .refine(({ expires_at, expires_in_days }) => !expires_at || !expires_in_days, {
+    path: ['expires_in_days'],
+    message: 'cannot be given together with expires_at',
+  })
+  .meta({ id: 'CreateKeyRequest' })
+
+/** The body of a request that changes a key. */
+export const keyPatch = keyPolicy
+  .extend({ disabled: z.boolean().optional().describe('Whether the key is refused until it is enabled again.') })
+  .meta({ id: 'UpdateKeyRequest' })
+
+export type KeyPolicy = z.output<typeof keyPolicy>
