@@ -79,6 +79,8 @@ const chat: Wrong = {
   ],
   tool_choice: ['always', 5, { type: 'function' }, { type: 'function', function: {} }],
   parallel_tool_calls: flag,
+  functions: ['x', {}, [5], [{}], [{ name: '' }], [{ name: 'f', parameters: 'x' }], [{ name: 'white space' }]],
+  function_call: ['always', 5, {}, { name: '' }],
   response_format: [
     'json',
     { type: 'xml' },

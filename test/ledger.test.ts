@@ -47,7 +47,7 @@ function event(more: Partial<UsageEvent> = {}): UsageEvent {
 
 /** Settles events as a web process does, in one call. */
 async function settle(...events: UsageEvent[]): Promise<void> {
-  const args = events.flatMap(it => [it.id, it.org, it.key, it.month, 0, it.cost, '', 0, JSON.stringify(it), it.key])
+  const args = events.flatMap(it => [it.id, it.org, it.key, it.month, 0, it.cost, 0, 0, JSON.stringify(it), it.key])
   await services.scripts.settle(['a-web-process', ...args])
 }
 

@@ -39,6 +39,15 @@ const prismaCodes = new Set([
   'P2037', // too many connections
 ])
 
+/** What Prisma's adapter calls the same where PostgreSQL gave no SQLSTATE. */
+const adapterKinds = new Set([
+  'DatabaseNotReachable',
+  'ConnectionClosed',
+  'SocketTimeout',
+  'TooManyConnections',
+  'TransactionWriteConflict',
+])
+
 /** Of sockets and of the file system that holds files. */
 const systemCodes = new Set([
   'ECONNREFUSED',
@@ -111,15 +120,22 @@ export function isOutage(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   if (error instanceof StorageError || error.name === 'MaxRetriesPerRequestError') return true
   const { code, errorCode } = error as { code?: unknown; errorCode?: unknown }
+  if (adapterKinds.has(adapterErrorOf(error)?.cause?.kind ?? '')) return true
   const known = [code, errorCode, sqlStateOf(error)].filter(it => typeof it === 'string')
   if (known.some(it => prismaCodes.has(it) || systemCodes.has(it) || sqlStates.test(it))) return true
   return words.test(error.message)
 }
 
-/** The SQLSTATE of a refusal of PostgreSQL that Prisma has wrapped. */
+type AdapterError = { cause?: { originalCode?: string; kind?: string } }
+
+/** The SQLSTATE of a refusal of PostgreSQL that Prisma has wrapped, or that its adapter threw while a transaction ended. */
 export function sqlStateOf(error: unknown): string | undefined {
-  const { meta } = (error ?? {}) as { meta?: { driverAdapterError?: { cause?: { originalCode?: string } } } }
-  return meta?.driverAdapterError?.cause?.originalCode
+  return adapterErrorOf(error)?.cause?.originalCode
+}
+
+function adapterErrorOf(error: unknown): AdapterError | undefined {
+  const { name, meta } = (error ?? {}) as { name?: string; meta?: { driverAdapterError?: AdapterError } }
+  return name === 'DriverAdapterError' ? (error as AdapterError) : meta?.driverAdapterError
 }
 
 /** 503: a store is away. */
