@@ -351,6 +351,39 @@ test.serial('failed: a job that kills whoever starts it, though its provider can
   t.like(await row(id), { status: 'failed', stage: 'over', error: { code: 'internal_error' } })
 })
 
+test.serial('looked at on time: a job whose look could not be written, or read, at first', async t => {
+  const { services } = gateway
+  const { watch, jobs } = services
+  const id = await begun(await gateway.account())
+  await services.redis.del('jobs:watch')
+  await watch.add([id], 0)
+  const away = { reads: 1, writes: 2 }
+  const failing =
+    <A extends unknown[], R>(what: keyof typeof away, call: (...args: A) => Promise<R>) =>
+    async (...args: A): Promise<R> => {
+      if (away[what]-- > 0) throw new Error(`no ${what} now`)
+      return call(...args)
+    }
+  const loop = new WatchLoop({
+    ...services,
+    watch: {
+      claim: watch.claim.bind(watch),
+      renew: watch.renew.bind(watch),
+      remove: watch.remove.bind(watch),
+      put: watch.put.bind(watch),
+    } as unknown as typeof watch,
+    jobs: {
+      running: failing('reads', jobs.running.bind(jobs)),
+      progressed: failing('writes', jobs.progressed.bind(jobs)),
+    } as unknown as typeof jobs,
+  })
+  loop.start()
+  await eventually(() => away.reads < 0 && away.writes < 0, 'both were tried again', 10_000)
+  await loop.stop()
+  const dueMs = Number(await services.redis.zscore('jobs:watch', id))
+  t.true(Number.isInteger(dueMs), 'its next look is set: no lease has to end first')
+})
+
 test.serial('looked at again by the counted step: a job whose look never ended', async t => {
   const { services } = gateway
   const { watch, queues, clock } = services
@@ -359,7 +392,7 @@ test.serial('looked at again by the counted step: a job whose look never ended',
   await watch.wake(id, 0)
   const { due } = await watch.claim(clock.now(), 100)
   t.true(due.some(job => job.id === id))
-  // Whoever claimed it died; a minute later another worker claims what is due.
+  // Whoever claimed it died; later another worker claims what is due.
   const loop = new WatchLoop({ ...services, clock: { now: () => clock.now() + 120_000 } })
   loop.start()
   await eventually(async () => (await queues.media.getJob(`finish-${id}`)) !== undefined, 'the step is queued')

@@ -3,11 +3,15 @@ import type { Redis } from '../io/redis.ts'
 
 const key = 'jobs:watch'
 const script = 'headgate:watch'
-/** How long a claimed job is nobody else's: longer than any look takes. */
-const leaseMs = 60_000
+/** How long a claimed job is nobody else's, unless its lease is renewed: a job whose worker died waits so long for its next look. */
+const leaseMs = 20_000
 
 /** Times of looks are whole milliseconds, ends of leases are not: so a lease that ran out is told from a look that is due. */
 const leaseMark = 0.5
+
+function leaseFrom(nowMs: number): number {
+  return Math.round(nowMs) + leaseMs + leaseMark
+}
 
 export type Due = { id: string; dueMs: number }
 /** `lost` are jobs whose last look never ended. */
@@ -44,7 +48,7 @@ export class Watch {
 
   /** Claims at most `count` jobs that are due, the latest first. */
   async claim(nowMs: number, count: number): Promise<Claimed> {
-    const leasedUntilMs = Math.round(nowMs) + leaseMs + leaseMark
+    const leasedUntilMs = leaseFrom(nowMs)
     const flat = (await this.#call('claim', nowMs, leasedUntilMs, count)) as string[]
     const due = Array.from({ length: flat.length / 2 }, (_, i) => ({
       id: flat[2 * i]!,
@@ -58,6 +62,13 @@ export class Watch {
   async put(leasedUntilMs: number, next: readonly Due[]): Promise<void> {
     if (next.length > 0)
       await this.#call('put', leasedUntilMs, ...next.flatMap(({ id, dueMs }) => [id, Math.round(dueMs)]))
+  }
+
+  /** Renews the leases of claimed jobs whose looks are under way. Gives the end of the new lease, in milliseconds. */
+  async renew(leasedUntilMs: number, ids: readonly string[], nowMs: number): Promise<number> {
+    const renewedUntilMs = leaseFrom(nowMs)
+    if (ids.length > 0) await this.#call('put', leasedUntilMs, ...ids.flatMap(id => [id, renewedUntilMs]))
+    return renewedUntilMs
   }
 
   #call(...args: (string | number)[]): Promise<unknown> {

@@ -7,7 +7,7 @@ import type { DeliveryStatus, Prisma, WebhookAttempt, WebhookDelivery } from '..
 import type { Connection, Database } from '../io/db.ts'
 
 /** A delivery that nobody took up this long after its time has no queue entry: Redis was wiped, or a worker died. */
-const overdueMs = 60_000
+const overdueMs = 20_000
 const mostDue = 5_000
 const unclaimedWaitMs = 1_000
 const removeTries = 40
