@@ -30,6 +30,20 @@ export class Truth {
   open: Open[] = []
   /** What wiped reservations may have let a key spend beyond its cap, by key and month. */
   slack = new Map<string, number>()
+  /** The same of an organisation's balance. */
+  readonly #overdrafts = new Map<string, number>()
+
+  /** How far the balance of an organisation may be below zero. */
+  overdraft(organisation: string): number {
+    return this.#overdrafts.get(organisation) ?? 0
+  }
+
+  /** A request was charged whose reservation had been wiped: others may have been admitted with the same money. */
+  addSlack({ spender, month }: Ticket, cost: number): void {
+    const spend = spendOf({ spender, month })
+    this.slack.set(spend, (this.slack.get(spend) ?? 0) + cost)
+    this.#overdrafts.set(spender.organisationId, this.overdraft(spender.organisationId) + cost)
+  }
 
   available(organisation: string, nowMs: number): number {
     const released = this.deposits.filter(it => it.organisation === organisation && it.releasedAtMs <= nowMs)
@@ -175,7 +189,7 @@ export class World {
     const { organisationId: organisation } = ticket.spender
     const spend = spendOf(ticket)
     if (cost > 0) this.truth.charges.set(ticket.id, { organisation, spend, cost, booked: false })
-    if (!open.reserved) this.truth.slack.set(spend, (this.truth.slack.get(spend) ?? 0) + cost)
+    if (!open.reserved) this.truth.addSlack(ticket, cost)
     process.admission.settle(ticket, cost, 0, usageEvent(ticket, cost, this.clock.now()))
     await process.admission.flush()
   }

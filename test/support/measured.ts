@@ -3,11 +3,12 @@ import { join } from 'node:path'
 import { type Process, type Stores, startProcess } from './gateway.ts'
 
 /**
- * What one request may do to the process that serves it: the limit of 100 ms on an idle machine, and as much again for
- * one whose processors other processes share. What these tests look for takes seconds.
+ * What one request may do to the process that serves it. The limits are 100 ms and 100 MB on an idle machine; the rest is for
+ * one whose processors other processes share, where garbage is collected later as well. What these tests look for takes
+ * seconds, or many times the size of the request.
  */
 export const maxBlockMs = 250
-export const maxGrownMb = 100
+export const maxGrownMb = 150
 
 export type Measured = { blockMs: number; grownMb: number }
 
