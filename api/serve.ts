@@ -1,9 +1,8 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Config, ConfigError, printFaults } from '../shared/base/config.ts'
-import { createLog, dieLoudly } from '../shared/io/log.ts'
-import { isOutage } from '../shared/io/outage.ts'
+import { type Config, ConfigError } from '../shared/base/config.ts'
+import { startProcess } from '../shared/io/process.ts'
 import { startPatiently } from '../shared/io/retry.ts'
 import { openServices } from '../shared/services.ts'
 import { createApp } from './app.ts'
@@ -18,10 +17,7 @@ const farewellMs = 2_000
 
 /** One web process, from its configuration to its orderly end. */
 export async function serve(config: Config): Promise<void> {
-  const log = createLog(config.logLevel, { process: 'web', pid: process.pid })
-  dieLoudly(log)
-  const flushing = setInterval(() => log.flush(), 1_000)
-  try {
+  await startProcess('web', config, async (log, end) => {
     const services = await openServices(config, log)
     await startPatiently(() => services.admission.start())
     await services.health.start()
@@ -42,10 +38,8 @@ export async function serve(config: Config): Promise<void> {
     await listen(server, config)
     log.info({ port: config.port }, 'listening')
     for (const warning of startWarnings(config, services.catalog)) log.warn(warning)
-    log.flush()
 
-    const stop = async (drainMs: number) => {
-      log.info('stopping')
+    const close = async (drainMs: number) => {
       const { shutdown } = services
       const { graceMs } = config.shutdown
       const timers = [
@@ -64,23 +58,13 @@ export async function serve(config: Config): Promise<void> {
       door.close()
       for (const timer of timers) clearTimeout(timer)
       await services.close()
-      clearInterval(flushing)
-      log.info('stopped')
-      log.flush()
-      process.exit(0)
     }
     let stopping: Promise<void> | undefined
     // A platform that signals every process, and the one that supervises this one, both say so.
-    process.on('SIGTERM', () => void (stopping ??= stop(config.shutdown.drainMs)))
+    process.on('SIGTERM', () => void (stopping ??= end(() => close(config.shutdown.drainMs))))
     // Somebody at a terminal: no balancer has to notice.
-    process.on('SIGINT', () => void (stopping ??= stop(0)))
-  } catch (error) {
-    if (error instanceof ConfigError) printFaults(error)
-    else if (isOutage(error)) log.fatal({ reason: String(error) }, 'cannot start: a store does not answer')
-    else log.fatal({ err: error }, 'cannot start')
-    log.flush()
-    process.exit(1)
-  }
+    process.on('SIGINT', () => void (stopping ??= end(() => close(0))))
+  })
 }
 
 /** Throws a ConfigError where the address cannot be listened on. */

@@ -1,7 +1,6 @@
-import { type Config, ConfigError, printFaults } from '../shared/base/config.ts'
+import type { Config } from '../shared/base/config.ts'
 import { systemClock } from '../shared/base/time.ts'
-import { createLog, dieLoudly } from '../shared/io/log.ts'
-import { isOutage } from '../shared/io/outage.ts'
+import { startProcess } from '../shared/io/process.ts'
 import { openWaiter } from '../shared/io/redis.ts'
 import { startPatiently } from '../shared/io/retry.ts'
 import { openQueue, scheduleRepeating } from '../shared/jobs/queues.ts'
@@ -22,11 +21,7 @@ const rescheduleMs = 5_000
 
 /** One worker process, from its configuration to its orderly end. */
 export async function work(config: Config): Promise<void> {
-  const log = createLog(config.logLevel, { process: 'worker', pid: process.pid })
-  dieLoudly(log)
-  const flushing = setInterval(() => log.flush(), 1_000)
-
-  try {
+  await startProcess('worker', config, async (log, end) => {
     const services = await openServices(config, log, systemClock, backgroundStatementMs)
     const blocking = openWaiter(config)
     const waiting = openWaiter(config)
@@ -61,10 +56,8 @@ export async function work(config: Config): Promise<void> {
     const watch = new WatchLoop(services)
     watch.start()
     log.info('working')
-    log.flush()
 
-    const stop = async () => {
-      log.info('stopping')
+    const close = async () => {
       setTimeout(() => process.exit(1), config.shutdown.graceMs).unref()
       setTimeout(() => void services.suspects.handBack(), config.shutdown.graceMs * handBackPart).unref()
       clearInterval(rescheduling)
@@ -74,17 +67,7 @@ export async function work(config: Config): Promise<void> {
       await Promise.all(repeating.map(({ queue }) => queue.close()))
       await services.close()
       for (const redis of [blocking, waiting]) redis.disconnect()
-      clearInterval(flushing)
-      log.info('stopped')
-      log.flush()
-      process.exit(0)
     }
-    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => void stop())
-  } catch (error) {
-    if (error instanceof ConfigError) printFaults(error)
-    else if (isOutage(error)) log.fatal({ reason: String(error) }, 'cannot start: a store does not answer')
-    else log.fatal({ err: error }, 'cannot start')
-    log.flush()
-    process.exit(1)
-  }
+    for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => void end(close))
+  })
 }

@@ -1,0 +1,36 @@
+import { type Config, ConfigError, printFaults } from '../base/config.ts'
+import { createLog, dieLoudly, type Logger } from './log.ts'
+import { isOutage } from './outage.ts'
+
+const flushEveryMs = 1_000
+
+/**
+ * Starts a process of the gateway with its log. `start` opens everything and gives the work of an orderly end to `end`, after which
+ * the process exits with 0. Where the start fails, the log or standard error has the reason, and the process exits with 1.
+ */
+export async function startProcess(
+  name: 'web' | 'worker',
+  { logLevel }: Config,
+  start: (log: Logger, end: (close: () => Promise<void>) => Promise<void>) => Promise<void>,
+): Promise<void> {
+  const log = createLog(logLevel, { process: name, pid: process.pid })
+  dieLoudly(log)
+  setInterval(() => log.flush(), flushEveryMs)
+  const end = async (close: () => Promise<void>) => {
+    log.info('stopping')
+    await close()
+    log.info('stopped')
+    log.flush()
+    process.exit(0)
+  }
+  try {
+    await start(log, end)
+    log.flush()
+  } catch (error) {
+    if (error instanceof ConfigError) printFaults(error)
+    else if (isOutage(error)) log.fatal({ reason: String(error) }, 'cannot start: a store does not answer')
+    else log.fatal({ err: error }, 'cannot start')
+    log.flush()
+    process.exit(1)
+  }
+}
