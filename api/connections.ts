@@ -1,6 +1,7 @@
 import type { Server, ServerResponse } from 'node:http'
 import { Server as NetServer, type Socket } from 'node:net'
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
+import { Slab } from '../shared/base/slab.ts'
 
 /** A turn of the event loop this short has asked the kernel for new connections just before its end. */
 const quietTurnMs = 0.2
@@ -18,7 +19,7 @@ type Connection = { answering: number; idleSinceMs: number; readBytes: number }
 export class Connections {
   readonly #server: Server
   readonly #open = new Map<Socket, Connection>()
-  readonly #answering = new Set<ServerResponse>()
+  readonly #answering = new Slab<ServerResponse>()
   #isClosing = false
   #accepted = 0
 
@@ -42,7 +43,7 @@ export class Connections {
   /** Makes every answer whose head has not left yet, and every later one, the last of its connection. */
   announceClose(): void {
     this.#isClosing = true
-    for (const response of this.#answering) if (!response.headersSent) response.shouldKeepAlive = false
+    for (const response of this.#answering.values()) if (!response.headersSent) response.shouldKeepAlive = false
   }
 
   /**
@@ -76,10 +77,10 @@ export class Connections {
     const connection = this.#open.get(socket)
     if (!connection) return
     connection.answering++
-    this.#answering.add(response)
+    const key = this.#answering.add(response)
     if (this.#isClosing) response.shouldKeepAlive = false
     response.once('close', () => {
-      this.#answering.delete(response)
+      this.#answering.remove(key)
       connection.answering--
       connection.idleSinceMs = performance.now()
       connection.readBytes = socket.bytesRead

@@ -112,7 +112,7 @@ function cell(world: RoutingWorld, body: object): { difficulty: string; text: st
   const candidate = decision.candidates.find(one => one.model === model.id && one.provider === provider.name)!
   const usd = (candidate.estimatedCostNano! / 1e6).toPrecision(2)
   const place = model.owned_by === provider.name ? model.id : `${model.id} at ${provider.name}`
-  return { difficulty: features.difficulty.toFixed(2), text: `${place} (${model.quality}) $${Number(usd)}` }
+  return { difficulty: features.difficulty().toFixed(2), text: `${place} (${model.quality}) $${Number(usd)}` }
 }
 
 /** The page with the table in its place. Throws where it has no place for one. */

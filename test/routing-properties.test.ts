@@ -154,9 +154,9 @@ test('auto: a harder prompt never gets a worse model', t => {
   let better = 0
   fc.assert(
     fc.property(anyCase(), anyDifficulty, (given, other) => {
-      const [low, high] = [given.features.difficulty!, other].sort((a, b) => a - b)
+      const [low, high] = [given.features.difficulty!(), other].sort((a, b) => a - b)
       const at = (difficulty: number, mode: string) => {
-        const features: Partial<Features> = { ...given.features, difficulty }
+        const features: Partial<Features> = { ...given.features, difficulty: () => difficulty }
         return firstOf(decisionOf({ ...given, features }, { mode }))
       }
       for (const mode of modes) {

@@ -50,7 +50,12 @@ export function pairOf(rows: Row[]): Pair {
 /** Which of the two the router sends a prompt to. */
 export function send({ world, features }: Pair, row: Row, mode: Mode, difficulty: number): Name {
   const request = { ...requestOf(row.prompt), mode }
-  const asking = { policy, kind: 'chat', request, features: { ...features.get(row)!, difficulty } } as const
+  const asking = {
+    policy,
+    kind: 'chat',
+    request,
+    features: { ...features.get(row)!, difficulty: () => difficulty },
+  } as const
   return route(world, asking).targets[0]!.model.id as Name
 }
 

@@ -1,4 +1,5 @@
 import { GatewayError } from './errors.ts'
+import { Slab } from './slab.ts'
 
 /** Why a request was ended before its end: the process had to end. Nobody is charged for what was not delivered. */
 export class Restarting extends GatewayError {
@@ -15,7 +16,7 @@ export class Restarting extends GatewayError {
 export class Shutdown {
   #isDraining = false
   #isOver = false
-  readonly #running = new Set<() => void>()
+  readonly #running = new Slab<() => void>()
 
   get isDraining(): boolean {
     return this.#isDraining
@@ -28,17 +29,17 @@ export class Shutdown {
   /** Runs work that `stop` ends early, if the process cannot wait for it. */
   async during<T>(stop: () => void, work: () => Promise<T>): Promise<T> {
     if (this.#isOver) stop()
-    this.#running.add(stop)
+    const key = this.#running.add(stop)
     try {
       return await work()
     } finally {
-      this.#running.delete(stop)
+      this.#running.remove(key)
     }
   }
 
   /** Stops what still runs, and what begins from now on. */
   stopRunning(): void {
     this.#isOver = true
-    for (const stop of this.#running) stop()
+    for (const stop of this.#running.values()) stop()
   }
 }

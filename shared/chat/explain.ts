@@ -26,7 +26,7 @@ export function reasonOf(
   if (stays) return `${instead}the session stays with ${served}, where its prompt may be cached (about ${usd}).${rest}`
   if (auto) {
     const able = candidates!.filter(({ excluded }) => !excluded).length
-    const difficulty = sort === 'score' ? `; estimated difficulty ${features.difficulty.toFixed(2)} of 1` : ''
+    const difficulty = sort === 'score' ? `; estimated difficulty ${features.difficulty().toFixed(2)} of 1` : ''
     return `${instead}auto, mode ${mode}: ${served} is ${first} of ${able} candidates (quality ${quality}, about ${usd}${difficulty}).${rest}`
   }
   const order = request.provider?.order?.includes(provider.name) ? 'the first provider of the request’s order' : first

@@ -1,3 +1,5 @@
+import { Slab } from '../base/slab.ts'
+
 const ticksPerSilence = 10
 
 /** A stream that wants a sign of life sent to its client while its provider is silent. */
@@ -6,7 +8,7 @@ export type Silent = { ticks: number; keepAlive(): void }
 /** One timer for all open streams of a process: a stream resets its `ticks` whenever it writes. */
 export class KeepAlive {
   readonly #tickMs: number
-  readonly #streams = new Set<Silent>()
+  readonly #streams = new Slab<Silent>()
   #timer: NodeJS.Timeout | null = null
 
   /** `silenceMs`: how long a stream stays without any sign (contract §4). */
@@ -14,20 +16,22 @@ export class KeepAlive {
     this.#tickMs = silenceMs / ticksPerSilence
   }
 
-  watch(stream: Silent): void {
-    this.#streams.add(stream)
+  /** Watches a stream until the function that it gives is called. */
+  watch(stream: Silent): () => void {
+    const key = this.#streams.add(stream)
     this.#timer ??= setInterval(() => this.#tick(), this.#tickMs)
+    return () => this.#unwatch(key)
   }
 
-  unwatch(stream: Silent): void {
-    this.#streams.delete(stream)
+  #unwatch(key: number): void {
+    this.#streams.remove(key)
     if (this.#streams.size > 0 || !this.#timer) return
     clearInterval(this.#timer)
     this.#timer = null
   }
 
   #tick(): void {
-    for (const stream of this.#streams) {
+    for (const stream of this.#streams.values()) {
       if (++stream.ticks < ticksPerSilence) continue
       stream.ticks = 0
       stream.keepAlive()

@@ -171,7 +171,7 @@ function fallsBack({ provider }: RoutingRequest): boolean {
 /** The options of a chat that leaves the choice to us: the best model's first two providers, then the next best models. */
 function automatic(inquiry: Inquiry, { sort }: Wish, home: Home | null): readonly Option[] {
   const { features, request } = inquiry
-  const { difficulty } = features
+  const difficulty = features.difficulty()
   const able = (option: Option) => !refusalNoted(inquiry, option)
   const groups = choosable(inquiry)
     .map(model => optionsOf(inquiry, model, sort, difficulty))

@@ -131,7 +131,7 @@ class Run<K extends DirectKind> extends BaseRun {
     const { signal } = stopping
     const search = { targets, overflow, live, home, startedMs, client, tried, bulk, signal, maxSilenceMs }
     const silent = this.silent(decision, ticket)
-    if (stream) keepAlive.watch(silent)
+    const unwatch = stream ? keepAlive.watch(silent) : null
     const serve = () => failover(this.services, search, watch => this.#attempt(watch, decision, ticket, silent))
     const watched = () =>
       this.services.keyWatch.during(this.#order.known, ended => {
@@ -141,7 +141,7 @@ class Run<K extends DirectKind> extends BaseRun {
     try {
       return await this.unlessRestarted(stream ? watched : serve)
     } finally {
-      keepAlive.unwatch(silent)
+      unwatch?.()
     }
   }
 

@@ -154,7 +154,7 @@ class InstantRun<K extends InstantKind> extends BaseRun<Services> {
     const { signal } = this.stopping
     const search = { targets: way.targets, live, home: null, startedMs, client, tried, bulk: null, signal }
     const silent = this.silent(way, ticket)
-    if (this.#order.events) services.keepAlive.watch(silent)
+    const unwatch = this.#order.events ? services.keepAlive.watch(silent) : null
     try {
       const ended = await this.unlessRestarted(() =>
         failover(services, search, watch => this.#attempt(watch, way, ticket, references, silent)),
@@ -163,7 +163,7 @@ class InstantRun<K extends InstantKind> extends BaseRun<Services> {
     } catch (error) {
       return this.unanswered(error, way, ticket, failedEvent)
     } finally {
-      services.keepAlive.unwatch(silent)
+      unwatch?.()
     }
   }
 

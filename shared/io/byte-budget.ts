@@ -3,6 +3,8 @@ import { GatewayError } from '../base/errors.ts'
 /** Half of a budget is the most that one owner may hold, so that nobody can use it up alone. */
 const ownerShare = 0.5
 const retryAfterS = 1
+/** Owners that hold nothing any more are kept: removing one and adding it again with each request costs more. */
+const maxIdleOwners = 10_000
 
 /**
  * A bound on the bytes that a process holds at a time for one purpose, and on what one owner (an organisation, an address)
@@ -47,8 +49,12 @@ export class ByteBudget {
   add(owner: string, bytes: number): void {
     const held = (this.#owners.get(owner) ?? 0) + bytes
     this.#bytes += bytes
-    if (held === 0) this.#owners.delete(owner)
-    else this.#owners.set(owner, held)
+    this.#owners.set(owner, held)
+    if (this.#owners.size > maxIdleOwners) this.#forgetIdle()
+  }
+
+  #forgetIdle(): void {
+    for (const [owner, held] of this.#owners) if (held === 0) this.#owners.delete(owner)
   }
 }
 

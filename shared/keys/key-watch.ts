@@ -1,4 +1,5 @@
 import { GatewayError } from '../base/errors.ts'
+import { Slab } from '../base/slab.ts'
 import type { Clock } from '../base/time.ts'
 import type { Logger } from '../io/log.ts'
 import type { Known, Policies } from './policies.ts'
@@ -17,7 +18,7 @@ export class KeyWatch {
   readonly #policies: Policies
   readonly #clock: Clock
   readonly #log: Logger
-  readonly #watched = new Set<Watched>()
+  readonly #watched = new Slab<Watched>()
   #timer: NodeJS.Timeout | null = null
   #looking = false
 
@@ -31,12 +32,12 @@ export class KeyWatch {
   async during<T>(known: Known, work: (ended: AbortSignal) => Promise<T>): Promise<T> {
     // Of its own: what is brought up to date here must not change under the work.
     const watched = { known: { ...known, fresh: '' }, ended: new AbortController() }
-    this.#watched.add(watched)
+    const key = this.#watched.add(watched)
     this.#timer ??= setInterval(() => void this.#look(), lookEveryMs)
     try {
       return await work(watched.ended.signal)
     } finally {
-      this.#watched.delete(watched)
+      this.#watched.remove(key)
       if (this.#watched.size === 0) this.close()
     }
   }
@@ -50,7 +51,7 @@ export class KeyWatch {
     if (this.#looking) return
     this.#looking = true
     try {
-      const byKnown = new Map([...this.#watched].map(watched => [watched.known, watched]))
+      const byKnown = new Map(this.#watched.values().map(watched => [watched.known, watched]))
       const changed = await this.#policies.unconfirmed([...byKnown.keys()])
       // At a time, so that streams of one key share one look at Postgres.
       await Promise.all(changed.map(known => this.#check(byKnown.get(known)!)))

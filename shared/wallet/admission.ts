@@ -7,54 +7,14 @@ import type { Logger } from '../io/log.ts'
 import { unavailable } from '../io/outage.ts'
 import type { Accounts } from './accounts.ts'
 import { holdMember } from './holds.ts'
-import { type RateFigures, rateFigures, rateLimited } from './rates.ts'
+import { rateFigures, rateLimited } from './rates.ts'
 import { capReached, insufficientCredits } from './refusals.ts'
 import type { Scripts } from './scripts.ts'
 import { lostSettlement, Settlements } from './settlement.ts'
+import type { Bound, Spender, Ticket } from './ticket.ts'
 import type { UsageEvent } from './usage-event.ts'
 
-/** What the admission needs to know of a key. */
-export type Spender = {
-  hash: string
-  version: number
-  keyId: string
-  /** Whose rate windows it is counted in: the key's own, or those of its batch lines. */
-  rateKey: string
-  organisationId: string
-  expiresAtMs: number | null
-  rpmLimit: number | null
-  tpmLimit: number | null
-  capNano: number | null
-  /** False for test keys: nothing is reserved or charged. */
-  spendsMoney: boolean
-}
-
-/** The bound of what one request may cost: a fixed part (input, or a flat price) and a price per output token. */
-export type Bound = {
-  estimatedTokens: number
-  fixedNano: number
-  picoPerOutputToken: number
-  outputTokens: number
-  /** True when the caller asked for `outputTokens`, false when it is only the model's own limit. */
-  explicit: boolean
-}
-
-/** An admitted request, to be settled exactly once. */
-export type Ticket = {
-  id: string
-  spender: Spender
-  month: string
-  reservedNano: number
-  /** What was reserved beside it while the request ran, in nano-dollars. */
-  extraNano?: number
-  /** Output tokens the reservation covers. */
-  outputTokens: number
-  clamped: boolean
-  countedTokens: number
-  /** When its tokens were counted, by Redis' clock in microseconds; 0 = they were not. */
-  countedAtUs: number
-  rates: RateFigures
-}
+export type { Bound, Spender, Ticket } from './ticket.ts'
 
 /** The key's policy changed since it was read: read it again under this generation token and come back. */
 export type Stale = { stale: string }
@@ -96,8 +56,8 @@ export class Admission {
   readonly #log: Logger
   readonly #deadlineMs: number
   readonly #settlements: Settlements
-  /** Tickets with money on them that nobody has settled yet. */
-  readonly #open = new Set<Ticket>()
+  /** How many tickets with money on them nobody has settled yet. */
+  #openTickets = 0
   #arrivals: Arrival[] = []
   #beating: NodeJS.Timeout | null = null
 
@@ -128,7 +88,7 @@ export class Admission {
   /** Waits a moment for requests that were just cut off, settles what is left and says goodbye. */
   async close(): Promise<void> {
     if (this.#beating) clearInterval(this.#beating)
-    for (let waitedMs = 0; this.#open.size > 0 && waitedMs < goodbyeMs; waitedMs += goodbyePollMs)
+    for (let waitedMs = 0; this.#openTickets > 0 && waitedMs < goodbyeMs; waitedMs += goodbyePollMs)
       await sleep(goodbyePollMs)
     await this.#settlements.close()
     await this.#scripts.beat([this.instance, 0]).catch(() => {})
@@ -174,7 +134,7 @@ export class Admission {
    */
   settle(ticket: Ticket, costNano: number, tokens: number, event: UsageEvent | null): void {
     const { id, spender, month, reservedNano } = ticket
-    if (spender.spendsMoney && !this.#open.delete(ticket)) return
+    if (spender.spendsMoney && !this.#close(ticket)) return
     const { organisationId, keyId, rateKey } = spender
     const possible = Number.isSafeInteger(costNano) && costNano >= 0
     // An absurd amount must not hold up everybody else's settlements.
@@ -210,11 +170,19 @@ export class Admission {
    */
   async keepForJob(ticket: Ticket): Promise<void> {
     const { id, spender, month, reservedNano } = ticket
-    if (!this.#open.has(ticket)) return
+    if (!ticket.isOpen) return
     const { organisationId, keyId } = spender
     const member = holdMember({ id, organisationId, keyId, month, holdNano: BigInt(reservedNano) })
     if (reservedNano > 0) await this.#scripts.hold([this.instance, 1, member])
-    this.#open.delete(ticket)
+    this.#close(ticket)
+  }
+
+  /** Notes that nothing is reserved under a ticket any more. False where that was known. */
+  #close(ticket: Ticket): boolean {
+    if (!ticket.isOpen) return false
+    ticket.isOpen = false
+    this.#openTickets--
+    return true
   }
 
   /** Resolves when everything settled so far is in Redis. */
@@ -264,7 +232,7 @@ export class Admission {
   #verdict(reply: Reply, spender: Spender, id: string, month: string): Ticket | Stale {
     switch (reply[0]) {
       case 'ok': {
-        const ticket = {
+        const ticket: Ticket = {
           id,
           spender,
           month,
@@ -274,8 +242,9 @@ export class Admission {
           countedTokens: Number(reply[4]),
           countedAtUs: Number(reply[5]),
           rates: rateFigures(spender, reply, 6),
+          isOpen: spender.spendsMoney,
         }
-        if (spender.spendsMoney) this.#open.add(ticket)
+        if (spender.spendsMoney) this.#openTickets++
         return ticket
       }
       case 'stale':

@@ -102,7 +102,7 @@ const anyFigures: fc.Arbitrary<Figures> = fc.record({
 export const anyDifficulty = fc.oneof(fc.constantFrom(0, 1), fc.double({ min: 0, max: 1, noNaN: true }))
 const measures = fc.record({
   promptTokensEstimate: fc.constantFrom(10, 10, 900, 900, 7_000, 7_000, 150_000, 900_000),
-  difficulty: anyDifficulty,
+  difficulty: anyDifficulty.map(difficulty => () => difficulty),
 })
 
 /** A catalog, what is known of its providers, a key's allowlist, and one request without its model. */
