@@ -1,49 +1,19 @@
-import type { ParameterizedContext } from 'koa'
+import type { IncomingHttpHeaders } from 'node:http'
 import type { z } from 'zod'
 import type { ErrorCode } from '../shared/base/errors.ts'
-import type { HeldBytes } from '../shared/io/byte-budget.ts'
-import type { Connection } from '../shared/io/db.ts'
 import type { StoredFile } from '../shared/jobs/files.ts'
 import type { Actor } from '../shared/keys/audit.ts'
 import type { Known } from '../shared/keys/policies.ts'
 import type { Scope } from '../shared/keys/policy.ts'
 import type { Services } from '../shared/services.ts'
 import type { AnswerHeaderName } from './answer-headers.ts'
-import type { Auth, Person } from './auth/accounts.ts'
+import type { Person } from './auth/accounts.ts'
 import type { Role } from './auth/roles.ts'
 import type { HttpClient } from './http-client.ts'
 import type { Fields, FilePart } from './middleware/multipart.ts'
+import type { Context, Keep, Upload } from './state.ts'
 
-/** What one request carries from middleware to middleware. */
-export type State = {
-  services: Services
-  requestId: string
-  startedMs: number
-  /** The standard key, once the guard has looked at it; absent on routes that take none. */
-  known: Known
-  /** The organisation of a provisioning key, or of the address of a dashboard's route. */
-  organisationId: string
-  /** Whoever is signed in, on routes of the dashboard, and their role in the organisation of the address. */
-  person: Person
-  role: Role
-  /** Who is noted for a change, on routes of the dashboard and of provisioning keys. */
-  actor: Actor
-  auth: () => Promise<Auth>
-  body: unknown
-  /** The JSON body's bytes as they came; of a form, a digest of what is in it. */
-  raw: Buffer
-  /** The files of a form, in storage. */
-  uploads: Upload[]
-  query: unknown
-  client: HttpClient
-  /** What the request holds of the process's memory: given back once it is handled and its answer has left. */
-  held: HeldBytes[]
-  /** Fields for the one log line of this request. */
-  wide: Record<string, unknown>
-  /** Absent without an `Idempotency-Key`. */
-  keep?: Keep
-}
-export type Context = ParameterizedContext<State>
+export type { Context, Keep, Upload } from './state.ts'
 
 /**
  * Who may call: anybody, a standard key with a scope (null = any valid key), or a provisioning key. Routes of the dashboard
@@ -53,9 +23,6 @@ export type Access = 'public' | 'provisioning' | { scope: Scope | null } | 'pers
 
 /** An optional request header that an endpoint reads, as the documentation has it. */
 export type Header = { name: string; maxLength: number; description: string }
-
-/** A file of a form, by the name of its field. */
-export type Upload = { name: string; file: StoredFile }
 
 export type FormFile = {
   name: string
@@ -120,6 +87,7 @@ export type Validated<Body, Query> = {
   uploads: Upload[]
   query: Query
   params: Record<string, string>
+  headers: IncomingHttpHeaders
   client: HttpClient
   requestId: string
   wide: Record<string, unknown>
@@ -127,11 +95,8 @@ export type Validated<Body, Query> = {
   ctx: Context
 }
 
-/**
- * Keeps the answer to a request with an `Idempotency-Key` in the transaction that makes what it tells of, with the headers set
- * until then: for endpoints that create something.
- */
-export type Keep = (tx: Connection, answer: object) => Promise<void>
+/** A request as the handler of a direct endpoint sees it: nothing of the framework. */
+export type Direct<Body> = Omit<Validated<Body, unknown>, 'ctx' | 'params' | 'query'>
 
 export type Endpoint = {
   method: 'get' | 'post' | 'patch' | 'delete'
@@ -154,6 +119,8 @@ export type Endpoint = {
   query?: z.ZodObject
   headers?: Header[]
   answers: Record<number, Answer>
+  /** True where the handler answers through `client` and needs nothing of the framework: see `direct`. */
+  direct?: true
   /** Error codes of its own beyond those every endpoint of its access can give. */
   errors?: ErrorCode[]
   // biome-ignore lint/suspicious/noExplicitAny: each endpoint's handler is typed by its own schemas, see `endpoint`
@@ -169,4 +136,17 @@ export function endpoint<B extends z.ZodType = z.ZodUnknown, Q extends z.ZodObje
   },
 ): Endpoint {
   return declared
+}
+
+/**
+ * Declares an endpoint whose handler answers through `client`. Its JSON requests go past the framework (`withLane`); that nothing
+ * of it is used is what the handler's type asserts.
+ */
+export function direct<B extends z.ZodType>(
+  declared: Omit<Endpoint, 'handle' | 'body' | 'query' | 'direct'> & {
+    body: B
+    handle(request: Direct<z.output<B>>): Promise<void>
+  },
+): Endpoint {
+  return { ...declared, direct: true }
 }

@@ -14,6 +14,8 @@ const mostKeptBytes = 32 * 1024 * 1024
 export type Patience = { stalledMs: number; leaveMs: number; bytesPerMs: number }
 const usualPatience: Patience = { stalledMs: 5 * 60_000, leaveMs: 60_000, bytesPerMs: 32 }
 
+function ignore(): void {}
+
 /**
  * An HTTP response as the chat run sees its client. Streams are framed here and leave in one write per event: Node's own
  * chunked writer sends every chunk in three pieces, which costs more than all the rest of relaying it.
@@ -24,12 +26,13 @@ export class HttpClient implements Client {
   onAnswer: ((status: number, headers: Record<string, string>, body: string | Buffer) => void) | null = null
   hold: Client['hold'] = null
   readonly #response: ServerResponse
-  readonly #baseHeaders: Record<string, string>
+  readonly baseHeaders: Record<string, string>
   #socket: Socket | null = null
   readonly #listeners: (() => void)[] = []
   /** A file that is kept instead of being sent, as far as it came. */
   #kept: { headers: Record<string, string>; parts: Uint8Array[]; bytes: number } | null = null
   #abandoned = false
+  #isEndWatched = false
   readonly #patience: Patience
   /** What the process holds of a whole answer until the client has taken it; absent where nobody is known to ask. */
   #held: HeldBytes | null = null
@@ -37,15 +40,21 @@ export class HttpClient implements Client {
   /** A client that loses our patience while something waits for it has left. */
   constructor(response: ServerResponse, baseHeaders: Record<string, string>, patience = usualPatience) {
     this.#response = response
-    this.#baseHeaders = baseHeaders
+    this.baseHeaders = baseHeaders
     this.#patience = patience
-    response.once('pipe', () => this.#watchPiped())
-    response.once('prefinish', () => this.#watchEnd())
+    // Whoever reads of a broken connection reads it from the close.
+    response.on('error', ignore)
     response.on('close', () => {
       if (response.writableEnded || this.#abandoned) return
       this.gone = true
       for (const listener of this.#listeners) listener()
     })
+  }
+
+  /** Has the client's patience watched, too, where others than this class write to the response. */
+  watchOthers(): void {
+    this.#response.once('pipe', () => this.#watchPiped())
+    this.#response.once('prefinish', () => this.#watchEnd())
   }
 
   get keeps(): boolean {
@@ -77,13 +86,14 @@ export class HttpClient implements Client {
     // What it was made of is gone.
     this.#held?.hold(length - this.#held.bytes)
     this.#response.writeHead(status, {
-      ...this.#baseHeaders,
+      ...this.baseHeaders,
       'content-type': 'application/json; charset=utf-8',
       ...headers,
       'content-length': String(length),
     })
     // Text without multi-byte characters needs no encoding, which would cost more than everything else here.
     this.#response.end(body, typeof body === 'string' && length === body.length ? 'latin1' : 'utf8')
+    this.#watchEnd()
   }
 
   open(headers: Record<string, string>): void {
@@ -95,7 +105,7 @@ export class HttpClient implements Client {
   #open(headers: Record<string, string>, isFile: boolean): void {
     const response = this.#response
     response.writeHead(200, {
-      ...this.#baseHeaders,
+      ...this.baseHeaders,
       'content-type': 'text/event-stream; charset=utf-8',
       'cache-control': 'no-cache, no-transform',
       'x-accel-buffering': 'no',
@@ -143,7 +153,8 @@ export class HttpClient implements Client {
   /** Cuts off a client that does not take what is left of an answer that has ended. What the system took at once needs no timer. */
   #watchEnd(): void {
     const waitingBytes = this.#response.socket?.writableLength ?? 0
-    if (waitingBytes === 0) return
+    if (waitingBytes === 0 || this.#isEndWatched) return
+    this.#isEndWatched = true
     const { leaveMs, bytesPerMs } = this.#patience
     const cut = setTimeout(() => this.#response.destroy(), leaveMs + waitingBytes / bytesPerMs)
     this.#response.once('close', () => clearTimeout(cut))
@@ -165,7 +176,10 @@ export class HttpClient implements Client {
   end(): void {
     const kept = this.#kept
     if (kept) this.onAnswer!(200, kept.headers, Buffer.concat(kept.parts))
-    else this.#response.end()
+    else {
+      this.#response.end()
+      this.#watchEnd()
+    }
   }
 
   abandon(): boolean {

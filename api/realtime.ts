@@ -12,8 +12,8 @@ import type { Session } from '../shared/realtime/session.ts'
 import { Sessions } from '../shared/realtime/sessions.ts'
 import { sessionAsked } from '../shared/realtime/settings.ts'
 import type { Services } from '../shared/services.ts'
-import { corsHeaders, publicError, requestIdOf } from './middleware/edge.ts'
 import { keyHeader, sessionKey } from './middleware/key.ts'
+import { baseHeaders, publicError, requestIdOf } from './passage.ts'
 
 export const realtimePath = '/v1/realtime'
 const subprotocol = 'realtime'
@@ -140,7 +140,7 @@ export class RealtimeDoor {
   }
 
   #start(session: Session, request: IncomingMessage, socket: Duplex, head: Buffer, requestId: string): void {
-    const own = { 'x-request-id': requestId, ...corsHeaders, ...session.headers }
+    const own = { ...baseHeaders(requestId, true), ...session.headers }
     const addHeaders = (lines: string[]) => {
       for (const [name, value] of Object.entries(own)) lines.push(`${name}: ${value}`)
     }
@@ -212,8 +212,7 @@ function refuse(socket: Duplex, failure: GatewayError, requestId: string): void 
     'content-type': 'application/json; charset=utf-8',
     'content-length': String(Buffer.byteLength(body)),
     connection: 'close',
-    'x-request-id': requestId,
-    ...corsHeaders,
+    ...baseHeaders(requestId, true),
     ...failure.headers,
     ...(failure.status === 401 && { 'www-authenticate': 'Bearer' }),
   }

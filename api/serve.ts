@@ -7,6 +7,7 @@ import { startPatiently } from '../shared/io/retry.ts'
 import { openServices } from '../shared/services.ts'
 import { createApp } from './app.ts'
 import { Connections } from './connections.ts'
+import { withLane } from './lane.ts'
 import { asksForSocket, RealtimeDoor } from './realtime.ts'
 import { startWarnings } from './start-warnings.ts'
 
@@ -31,7 +32,7 @@ export async function serve(config: Config): Promise<void> {
       shouldUpgradeCallback: asksForSocket,
     })
     const connections = new Connections(server)
-    server.on('request', createApp(services).callback())
+    server.on('request', withLane(services, createApp(services).callback()))
     server.maxConnections = config.maxConnections
     const door = new RealtimeDoor(services)
     server.on('upgrade', (request, socket, head) => void door.upgrade(request, socket, head))

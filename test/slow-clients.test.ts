@@ -210,7 +210,7 @@ test('cut: a client that stops reading a file, whatever it sends meanwhile', asy
   )
   await new Promise<void>(resolve => {
     void served((_request, response) => {
-      new HttpClient(response, {}, patience)
+      new HttpClient(response, {}, patience).watchOthers()
       source.pipe(response)
       response.on('close', resolve)
     }).then(({ socket }) => {

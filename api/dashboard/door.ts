@@ -12,10 +12,11 @@ import type { Services } from '../../shared/services.ts'
 import { addressHeader, authPath } from '../auth/accounts.ts'
 import { clientAddress } from '../auth/address.ts'
 import { type AuthRoute, authRoutes } from '../auth/routes.ts'
-import type { Context, State } from '../endpoint.ts'
+import type { Context } from '../endpoint.ts'
 import { readBody } from '../middleware/body.ts'
 import { assertOwnOrigin } from '../middleware/session.ts'
 import { refusedRoute } from '../refused-route.ts'
+import type { State } from '../state.ts'
 import { isQueuesPath, queuesBoard } from './queues.ts'
 
 /** Where `npm run build` puts the pages. */
@@ -110,7 +111,7 @@ async function authenticate(ctx: Context): Promise<void> {
   const isGet = ctx.method === 'GET'
   if (!isGet) assertOwnOrigin(ctx)
   const route = authRoute(ctx)
-  const taken = validate(route.takes, isGet ? { ...ctx.query } : parseJson(await readBody(ctx, mostAuthBytes)))
+  const taken = validate(route.takes, isGet ? { ...ctx.query } : parseJson(await readBody(ctx.state, mostAuthBytes)))
   refuseNul(taken)
   const origin = `http://${req.headers.host}`
   if (!URL.canParse(origin)) throw new GatewayError('invalid_request', 'The Host header names no host.')

@@ -2,8 +2,9 @@ import type { IServerAdapter } from '@bull-board/api/typings/app'
 import type Koa from 'koa'
 import type { GatewayError } from '../../shared/base/errors.ts'
 import type { Services } from '../../shared/services.ts'
-import type { Context, State } from '../endpoint.ts'
+import type { Context } from '../endpoint.ts'
 import { enterSession } from '../middleware/session.ts'
+import type { State } from '../state.ts'
 
 /** Where operators look into the queues. */
 const queuesPath = '/dashboard/operator/queues'

@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { HeldBytes } from '../../shared/io/byte-budget.ts'
 import { clientAddress } from '../auth/address.ts'
-import type { Context } from '../endpoint.ts'
+import type { State } from '../state.ts'
 import { discard, mostDiscardedBytes, watchSender } from './sender.ts'
 
 /** JSON bodies beyond this make an upload necessary (contract §2). */
@@ -11,27 +11,27 @@ export const mostBodyBytes = 10 * 1024 * 1024
  * A request's bytes. Throws 413 beyond `maxBytes`, 415 for another content type or encoding, 408 for a sender that is too
  * slow, and 429 or 503 where too many bytes of bodies are under way.
  */
-export async function readJsonBody(ctx: Context, maxBytes = mostBodyBytes): Promise<Buffer> {
-  const { 'content-type': type, 'content-encoding': encoding } = ctx.req.headers
+export async function readJsonBody(state: State, maxBytes = mostBodyBytes): Promise<Buffer> {
+  const { 'content-type': type, 'content-encoding': encoding } = state.request.headers
   if (type !== undefined && !/^application\/(json|[\w.-]+\+json)\b/i.test(type)) {
-    discard(ctx.req)
+    discard(state.request)
     throw new GatewayError('unsupported_media_type', 'Send the body as `Content-Type: application/json`.')
   }
   if (encoding !== undefined && encoding !== 'identity') {
-    discard(ctx.req)
+    discard(state.request)
     throw new GatewayError('unsupported_media_type', 'Send the body without a Content-Encoding.')
   }
-  return readBody(ctx, maxBytes)
+  return readBody(state, maxBytes)
 }
 
 /** A request's bytes, whatever they are. Throws 413 beyond `maxBytes`, 408, 429 and 503 as `readJsonBody` does. */
-export async function readBody(ctx: Context, maxBytes: number): Promise<Buffer> {
-  const request = ctx.req
+export async function readBody(state: State, maxBytes: number): Promise<Buffer> {
+  const { request } = state
   if (Number(request.headers['content-length']) > maxBytes) {
     discard(request)
     throw tooLarge(maxBytes)
   }
-  const held = holdBody(ctx)
+  const held = holdBody(state)
   const parts: Buffer[] = []
   let bytes = 0
   let unwatch = () => {}
@@ -73,11 +73,11 @@ export async function readBody(ctx: Context, maxBytes: number): Promise<Buffer> 
  * Opens the account of what a request's body holds of the budget, until it is handled and its answer has left: that of its organisation or
  * person where a key or session has told who that is, else that of its address.
  */
-export function holdBody({ req, state }: Context): HeldBytes {
-  const { services, known, organisationId, person } = state
+export function holdBody(state: State): HeldBytes {
+  const { services, request, known, organisationId, person } = state
   const { bodies, publicBodies } = services.budgets
   const owner = known?.policy.organisationId ?? organisationId ?? person?.id
-  const held = owner ? bodies.open(owner) : publicBodies.open(clientAddress(req, services.config.trustedProxies))
+  const held = owner ? bodies.open(owner) : publicBodies.open(clientAddress(request, services.config.trustedProxies))
   state.held.push(held)
   return held
 }

@@ -4,7 +4,8 @@ import { validate } from '../../shared/base/validate.ts'
 import type { StoredFile } from '../../shared/jobs/files.ts'
 import { storeUpload } from '../../shared/media/uploads.ts'
 import type { Services } from '../../shared/services.ts'
-import type { Context, Endpoint, Form, Upload } from '../endpoint.ts'
+import type { Endpoint, Form, Upload } from '../endpoint.ts'
+import type { State } from '../state.ts'
 import { holdBody } from './body.ts'
 import { isMultipart, readMultipart, unknown } from './multipart.ts'
 
@@ -14,9 +15,9 @@ export const isForm: (request: IncomingMessage) => boolean = isMultipart
  * Takes in the form of a request: its files go into storage as they arrive, its fields become the body. Throws 400, 413 and
  * 415 naming the field.
  */
-export async function takeForm({ body }: Endpoint, form: Form, ctx: Context): Promise<void> {
-  const { services, known } = ctx.state
-  const { fields, files, digest } = await readMultipart<StoredFile>(ctx.req, {
+export async function takeForm({ body }: Endpoint, form: Form, state: State): Promise<void> {
+  const { services, known } = state
+  const { fields, files, digest } = await readMultipart<StoredFile>(state.request, {
     files: Object.fromEntries(form.files.map(({ name, most = 1 }) => [name, most])),
     lists: form.lists ?? [],
     maxFieldBytes: form.maxFieldBytes,
@@ -28,18 +29,18 @@ export async function takeForm({ body }: Endpoint, form: Form, ctx: Context): Pr
         : storeUpload(services, known.policy, part, mostBytes)
       return storing.catch(error => Promise.reject(naming(error, part.name)))
     },
-    held: holdBody(ctx),
+    held: holdBody(state),
     undo: stored => services.files.remove(stored),
   })
-  ctx.state.raw = digest
-  ctx.state.uploads = files
+  state.raw = digest
+  state.uploads = files
   for (const { name, required } of form.files)
     if (required && !files.some(file => file.name === name))
       throw new GatewayError('missing_field', `\`${name}\` is required.`, { param: name })
   for (const [field, name] of Object.entries(form.names ?? {}))
     if (Object.hasOwn(fields, field) && files.some(file => file.name === name)) throw unknown(field)
   if (!form.toBody || !body) for (const name of Object.keys(fields)) throw unknown(name)
-  else ctx.state.body = await asForm(form, async () => validate(body, await form.toBody!(fields, files, services)))
+  else state.body = await asForm(form, async () => validate(body, await form.toBody!(fields, files, services)))
 }
 
 /** The address of a form's file is used at once. */
@@ -118,8 +119,8 @@ export async function asForm<T>({ names = {} }: Form, work: () => Promise<T>): P
 }
 
 /** Removes the files of a request that came to nothing. */
-export async function dropUploads({ state: { services, uploads } }: Context): Promise<void> {
-  if (!uploads?.length) return
+export async function dropUploads({ services, uploads }: State): Promise<void> {
+  if (uploads.length === 0) return
   await services.files
     .remove(uploads.map(({ file }) => file))
     .catch(error => services.log.warn({ err: error }, 'an upload stays until it expires'))

@@ -13,7 +13,7 @@ import {
   translationRequest,
 } from '../../shared/kinds/transcription-request.ts'
 import { generationHeaders } from '../answer-headers.ts'
-import { type Endpoint, endpoint, type Form, type Validated } from '../endpoint.ts'
+import { type Direct, direct, type Endpoint, type Form } from '../endpoint.ts'
 import { speechEvent, transcriptAnswer } from '../instant-answers.ts'
 import { addressesOf, typed, withObject } from '../middleware/form.ts'
 import { instantModels } from './instant.ts'
@@ -32,15 +32,14 @@ const soundAnswer = {
 }
 
 /** Has sound made and sent. */
-async function play(kind: SoundKind, request: Validated<Body, unknown>, asEvents = false): Promise<void> {
-  const { services, known, body, requestId, client, ctx, wide } = request
-  ctx.respond = false
+async function play(kind: SoundKind, request: Direct<Body>, asEvents = false): Promise<void> {
+  const { services, known, body, requestId, client, wide } = request
   const order = { kind, known, requestId, body, stream: true, events: asEvents }
   const report = await runInstant(services, { ...order, deliver: delivery => deliverSound(delivery, asEvents) }, client)
   Object.assign(wide, report)
 }
 
-const createSpeech = endpoint({
+const createSpeech = direct({
   method: 'post',
   path: '/v1/audio/speech',
   operationId: 'createSpeech',
@@ -81,7 +80,7 @@ const transcriptionForm: Form = {
   },
 }
 
-const createTranscription = endpoint({
+const createTranscription = direct({
   method: 'post',
   path: '/v1/audio/transcriptions',
   operationId: 'createTranscription',
@@ -105,7 +104,7 @@ const createTranscription = endpoint({
   handle: request => writeDown(request, request.body),
 })
 
-const createTranslation = endpoint({
+const createTranslation = direct({
   method: 'post',
   path: '/v1/audio/translations',
   operationId: 'createTranslation',
@@ -140,17 +139,16 @@ const createTranslation = endpoint({
 
 /** Has sound written down and answers with it. */
 async function writeDown(
-  { services, known, requestId, client, ctx, wide }: Validated<unknown, unknown>,
+  { services, known, requestId, client, wide }: Direct<unknown>,
   body: TranscriptionRequest,
 ): Promise<void> {
-  ctx.respond = false
   const events = body.stream === true
   const order = { kind: 'transcription' as const, known, requestId, body, stream: events, events }
   const report = await runInstant(services, { ...order, deliver: deliverTranscript }, client)
   Object.assign(wide, report)
 }
 
-const createMusic = endpoint({
+const createMusic = direct({
   method: 'post',
   path: '/v1/audio/music',
   operationId: 'createMusic',
@@ -165,7 +163,7 @@ const createMusic = endpoint({
   handle: request => play('music', request),
 })
 
-const createSfx = endpoint({
+const createSfx = direct({
   method: 'post',
   path: '/v1/audio/sfx',
   operationId: 'createSoundEffect',

@@ -35,7 +35,7 @@ export const jobCallback = endpoint({
     if (!(await isCallbackToken(services, params.id!, params.token!))) throw unknownCallback()
     const job = await services.jobs.read(params.id!)
     if (!job) throw unknownCallback()
-    const raw = await readJsonBody(ctx, maxReportBytes)
+    const raw = await readJsonBody(ctx.state, maxReportBytes)
     if (!(await isGenuine(services, job, raw, ctx))) throw unknownCallback()
     await services.watch.wake(job.id, services.clock.now())
     return { status: 'ok' }
@@ -55,7 +55,7 @@ export const accountCallback = endpoint({
     const provider = catalog.providers.get(params.provider!)
     const protocol = provider && upstreams.configured(provider.name, 'live') ? upstreams.protocol(provider) : null
     if (!protocol?.callbackJobId) throw unknownCallback()
-    const raw = await readJsonBody(ctx, maxReportBytes)
+    const raw = await readJsonBody(ctx.state, maxReportBytes)
     const jobId = protocol.callbackJobId(parseJson(raw))
     const job = jobId ? await services.jobs.read(jobId) : null
     if (job?.provider !== provider?.name || !job || !(await isGenuine(services, job, raw, ctx))) throw unknownCallback()

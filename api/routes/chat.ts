@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { route, worldOf } from '../../shared/chat/router.ts'
 import { run } from '../../shared/chat/run.ts'
@@ -9,7 +10,7 @@ import { type DirectKind, type DirectKinds, directKinds } from '../../shared/kin
 import type { Candidate } from '../../shared/wallet/routing-record.ts'
 import { type AnswerHeaderName, generationHeaders } from '../answer-headers.ts'
 import { chatCompletion, completion, embeddings, routingDecision } from '../answers.ts'
-import { type Context, endpoint, type Validated } from '../endpoint.ts'
+import { type Direct, direct, endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
 import { modelErrors } from './model-errors.ts'
 
@@ -28,8 +29,8 @@ const sessionHeader = {
 }
 
 /** What the caller names its conversation: the `x-session-id` header, else `prompt_cache_key`. Throws 400. */
-function sessionOf(ctx: Context, { prompt_cache_key }: Named): string | null {
-  const id = ctx.get('x-session-id')
+function sessionOf(headers: IncomingHttpHeaders, { prompt_cache_key }: Named): string | null {
+  const id = String(headers['x-session-id'] ?? '')
   if (id.length > longestSessionId)
     throw new GatewayError('invalid_request', `x-session-id may have at most ${longestSessionId} characters.`, {
       param: 'x-session-id',
@@ -41,12 +42,11 @@ function sessionOf(ctx: Context, { prompt_cache_key }: Named): string | null {
 async function answer<K extends DirectKind>(
   kind: K,
   scope: Scope,
-  request: Validated<DirectKinds[K]['request'], unknown>,
+  request: Direct<DirectKinds[K]['request']>,
   features: Features,
 ): Promise<void> {
-  const { services, known, body, raw, requestId, client, ctx, wide } = request
+  const { services, known, body, raw, requestId, client, headers, wide } = request
   const { stream, stream_options } = body as Streamable
-  ctx.respond = false
   const report = await run(
     services,
     {
@@ -57,7 +57,7 @@ async function answer<K extends DirectKind>(
       raw,
       features,
       requestId,
-      session: sessionOf(ctx, body as Named),
+      session: sessionOf(headers, body as Named),
       stream: stream === true,
       includeUsage: stream_options?.include_usage === true,
       bulk: null,
@@ -77,7 +77,7 @@ const example = {
 }
 const chatErrors = ['context_length_exceeded', 'url_not_allowed', ...modelErrors] as const
 
-export const chatCompletions = endpoint({
+export const chatCompletions = direct({
   method: 'post',
   path: '/v1/chat/completions',
   operationId: 'createChatCompletion',
@@ -96,7 +96,7 @@ export const chatCompletions = endpoint({
   handle: request => answer('chat', 'chat', request, chatFeatures(request.body, request.raw.length)),
 })
 
-export const completions = endpoint({
+export const completions = direct({
   method: 'post',
   path: '/v1/completions',
   operationId: 'createCompletion',
@@ -115,7 +115,7 @@ export const completions = endpoint({
   handle: request => answer('completion', 'completions', request, completionFeatures(request.body, request.raw.length)),
 })
 
-export const createEmbeddings = endpoint({
+export const createEmbeddings = direct({
   method: 'post',
   path: '/v1/embeddings',
   operationId: 'createEmbedding',
@@ -161,11 +161,11 @@ export const routeDecision = endpoint({
     'model_not_found',
     'no_provider_available',
   ],
-  async handle({ services, known, body, raw, ctx }) {
+  async handle({ services, known, body, raw, headers, ctx }) {
     ctx.set(await admitFree(services, known))
     const features = chatFeatures(body, raw.length)
     const { policy } = known
-    const session = sessionOf(ctx, body)
+    const session = sessionOf(headers, body)
     const home = session === null ? null : await services.sessions.recall(sessionKey(policy, session, body))
     const world = worldOf(services, services.config.marginPpm)
     const asking = { policy, kind: 'chat', request: body, features, home } as const

@@ -2,15 +2,14 @@ import { checkPictures, deliverImages } from '../../shared/instant/images.ts'
 import { runInstant } from '../../shared/instant/run.ts'
 import { type ImageRequest, imageRequest, mostImageReferences } from '../../shared/kinds/image.ts'
 import { generationHeaders } from '../answer-headers.ts'
-import { type Endpoint, endpoint, type Form, type Validated } from '../endpoint.ts'
+import { type Direct, direct, type Endpoint, type Form } from '../endpoint.ts'
 import { imagesAnswer } from '../instant-answers.ts'
 import { addressesOf, typed } from '../middleware/form.ts'
 import { instantModels } from './instant.ts'
 import { modelErrors } from './model-errors.ts'
 
-async function draw(request: Validated<ImageRequest, unknown>): Promise<void> {
-  const { services, known, body, requestId, client, ctx, wide } = request
-  ctx.respond = false
+async function draw(request: Direct<ImageRequest>): Promise<void> {
+  const { services, known, body, requestId, client, wide } = request
   const report = await runInstant(
     services,
     {
@@ -62,7 +61,7 @@ const text =
   'From a prompt, or from `input_references` to edit. Billed per image or per token, as the model is priced; an image that cannot be decoded is not billed.'
 
 export const imageRoutes: Endpoint[] = [
-  endpoint({
+  direct({
     ...common,
     path: '/v1/images',
     operationId: 'createImage',
@@ -71,7 +70,7 @@ export const imageRoutes: Endpoint[] = [
     example: { model: 'gpt-image-1.5', prompt: 'A fox in the snow', size: '1024x1024' },
     form: { ...editForm, jsonFirst: true },
   }),
-  endpoint({
+  direct({
     ...common,
     path: '/v1/images/generations',
     operationId: 'createImageGeneration',
@@ -79,7 +78,7 @@ export const imageRoutes: Endpoint[] = [
     example: { model: 'gpt-image-1.5', prompt: 'A fox in the snow', n: 1 },
     description: 'The name that OpenAI’s SDKs know `POST /v1/images` by.',
   }),
-  endpoint({
+  direct({
     ...common,
     path: '/v1/images/edits',
     operationId: 'createImageEdit',

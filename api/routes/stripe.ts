@@ -23,7 +23,7 @@ export const stripeWebhook = endpoint({
     services.topUps.assertOn()
     if (signature === '')
       throw new GatewayError('invalid_request', 'This has no `Stripe-Signature`.', { param: 'stripe-signature' })
-    await services.topUps.take(await readJsonBody(ctx, maxEventBytes), signature)
+    await services.topUps.take(await readJsonBody(ctx.state, maxEventBytes), signature)
     return { status: 'ok' }
   },
 })

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createApp } from '../../api/app.ts'
+import { withLane } from '../../api/lane.ts'
 import { asksForSocket, RealtimeDoor } from '../../api/realtime.ts'
 import { loadConfig } from '../../shared/base/config.ts'
 import { newId } from '../../shared/base/ids.ts'
@@ -101,7 +102,7 @@ export async function startGateway(
   blocking.on('error', () => {}) // It reconnects by itself.
   const ledger = new LedgerWorker(services, blocking)
   ledger.start()
-  server.on('request', createApp(services).callback())
+  server.on('request', withLane(services, createApp(services).callback()))
   const door = new RealtimeDoor(services)
   server.on('upgrade', (request, socket, head) => void door.upgrade(request, socket, head))
   return {
