@@ -9,7 +9,10 @@ const quietTurnMs = 0.2
 const maxQuietWaitMs = 500
 const sweepEveryMs = 50
 
-/** `idleSinceMs`: when it was opened, or its last answer ended; `readBytes`: what had been read of it by then. */
+/**
+ * `readBytes`: what had been read of it when its last answer ended; `idleSinceMs`: when that was, or when answers began to announce
+ * the end, whichever was later.
+ */
 type Connection = { answering: number; idleSinceMs: number; readBytes: number }
 
 /**
@@ -43,6 +46,7 @@ export class Connections {
   /** Makes every answer whose head has not left yet, and every later one, the last of its connection. */
   announceClose(): void {
     this.#isClosing = true
+    for (const connection of this.#open.values()) connection.idleSinceMs = performance.now()
     for (const response of this.#answering.values()) if (!response.headersSent) response.shouldKeepAlive = false
   }
 
@@ -82,8 +86,8 @@ export class Connections {
     response.once('close', () => {
       this.#answering.remove(key)
       connection.answering--
-      connection.idleSinceMs = performance.now()
       connection.readBytes = socket.bytesRead
+      if (this.#isClosing) connection.idleSinceMs = performance.now()
     })
   }
 

@@ -14,6 +14,23 @@ const mostKeptBytes = 32 * 1024 * 1024
 export type Patience = { stalledMs: number; leaveMs: number; bytesPerMs: number }
 const usualPatience: Patience = { stalledMs: 5 * 60_000, leaveMs: 60_000, bytesPerMs: 32 }
 
+const json = { 'content-type': 'application/json; charset=utf-8' }
+const untyped = {}
+
+/** Headers as Node takes them with the least work; no name is in two of the records. */
+function flat(
+  base: Record<string, string>,
+  type: Record<string, string>,
+  own: Record<string, string>,
+  length: number,
+): string[] {
+  const list = ['content-length', String(length)]
+  for (const name in base) list.push(name, base[name]!)
+  for (const name in type) list.push(name, type[name]!)
+  for (const name in own) list.push(name, own[name]!)
+  return list
+}
+
 function ignore(): void {}
 
 /**
@@ -32,6 +49,7 @@ export class HttpClient implements Client {
   /** A file that is kept instead of being sent, as far as it came. */
   #kept: { headers: Record<string, string>; parts: Uint8Array[]; bytes: number } | null = null
   #abandoned = false
+  #onClosed: (() => void) | null = null
   #isEndWatched = false
   readonly #patience: Patience
   /** What the process holds of a whole answer until the client has taken it; absent where nobody is known to ask. */
@@ -45,9 +63,11 @@ export class HttpClient implements Client {
     // Whoever reads of a broken connection reads it from the close.
     response.on('error', ignore)
     response.on('close', () => {
-      if (response.writableEnded || this.#abandoned) return
-      this.gone = true
-      for (const listener of this.#listeners) listener()
+      if (!response.writableEnded && !this.#abandoned) {
+        this.gone = true
+        for (const listener of this.#listeners) listener()
+      }
+      this.#onClosed?.()
     })
   }
 
@@ -70,6 +90,12 @@ export class HttpClient implements Client {
     this.#held?.take(bytes)
   }
 
+  /** Calls the listener, of which there is one, once the answer has left or never will; at once where that is so already. */
+  onClosed(listener: () => void): void {
+    if (this.#response.closed) listener()
+    else this.#onClosed = listener
+  }
+
   onGone(listener: () => void): void {
     this.#listeners.push(listener)
     if (this.gone) listener()
@@ -85,12 +111,8 @@ export class HttpClient implements Client {
     const length = Buffer.byteLength(body)
     // What it was made of is gone.
     this.#held?.hold(length - this.#held.bytes)
-    this.#response.writeHead(status, {
-      ...this.baseHeaders,
-      'content-type': 'application/json; charset=utf-8',
-      ...headers,
-      'content-length': String(length),
-    })
+    const isTyped = headers['content-type'] !== undefined
+    this.#response.writeHead(status, flat(this.baseHeaders, isTyped ? untyped : json, headers, length))
     // Text without multi-byte characters needs no encoding, which would cost more than everything else here.
     this.#response.end(body, typeof body === 'string' && length === body.length ? 'latin1' : 'utf8')
     this.#watchEnd()

@@ -87,7 +87,7 @@ export function publicError(error: unknown): GatewayError {
 /** Ends the way of a request with its one log line. `status`: of an answer that has not left yet. */
 export function closePassage(state: State, status: number): void {
   const { services, client, response, held, requestId, method, path, startedMs, wide } = state
-  releaseWhenSent(response, held)
+  releaseWhenSent(client, held)
   if (path === '/healthz' || path === '/readyz') return
   const sent = response.headersSent ? response.statusCode : status
   services.log.info(

@@ -190,7 +190,7 @@ test('cut: a client that does not take a whole answer, whatever it sends meanwhi
       client.collect(1_000)
       client.reply(200, {}, large.slice(0, 8 * mib))
       held = budget.bytes
-      releaseWhenSent(response, [account])
+      releaseWhenSent(client, [account])
       response.on('close', resolve)
     }).then(({ socket }) => {
       const trickle = setInterval(() => socket.write(' '), 10)

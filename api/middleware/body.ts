@@ -1,7 +1,7 @@
-import type { ServerResponse } from 'node:http'
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { HeldBytes } from '../../shared/io/byte-budget.ts'
 import { clientAddress } from '../auth/address.ts'
+import type { HttpClient } from '../http-client.ts'
 import type { State } from '../state.ts'
 import { discard, mostDiscardedBytes, watchSender } from './sender.ts'
 
@@ -24,49 +24,47 @@ export async function readJsonBody(state: State, maxBytes = mostBodyBytes): Prom
   return readBody(state, maxBytes)
 }
 
-/** A request's bytes, whatever they are. Throws 413 beyond `maxBytes`, 408, 429 and 503 as `readJsonBody` does. */
-export async function readBody(state: State, maxBytes: number): Promise<Buffer> {
+/** A request's bytes, whatever they are. Rejects with 413 beyond `maxBytes`, 408, 429 and 503 as `readJsonBody` does. */
+export function readBody(state: State, maxBytes: number): Promise<Buffer> {
   const { request } = state
   if (Number(request.headers['content-length']) > maxBytes) {
     discard(request)
-    throw tooLarge(maxBytes)
+    return Promise.reject(tooLarge(maxBytes))
   }
   const held = holdBody(state)
-  const parts: Buffer[] = []
-  let bytes = 0
-  let unwatch = () => {}
-  try {
-    await new Promise<void>((resolve, reject) => {
-      let refused = false
-      const refuse = (error: unknown) => {
-        refused = true
-        parts.length = 0
-        held.release()
-        reject(error)
+  return new Promise((resolve, reject) => {
+    const parts: Buffer[] = []
+    let bytes = 0
+    let isRefused = false
+    const refuse = (error: unknown) => {
+      unwatch()
+      isRefused = true
+      parts.length = 0
+      held.release()
+      reject(error)
+    }
+    request.on('data', (part: Buffer) => {
+      bytes += part.length
+      if (bytes > mostDiscardedBytes) request.destroy()
+      if (isRefused) return
+      if (bytes > maxBytes) return refuse(tooLarge(maxBytes))
+      try {
+        held.take(part.length)
+        parts.push(part)
+      } catch (error) {
+        refuse(closing(error))
       }
-      request.on('data', (part: Buffer) => {
-        bytes += part.length
-        if (bytes > mostDiscardedBytes) request.destroy()
-        if (refused) return
-        if (bytes > maxBytes) return refuse(tooLarge(maxBytes))
-        try {
-          held.take(part.length)
-          parts.push(part)
-        } catch (error) {
-          refuse(closing(error))
-        }
-      })
-      request.on('end', resolve)
-      request.on('error', cause => refuse(cutOff(cause)))
-      request.on('close', () => {
-        if (!request.complete) refuse(cutOff())
-      })
-      unwatch = watchSender(request, refuse)
     })
-  } finally {
-    unwatch()
-  }
-  return parts.length === 1 ? parts[0]! : Buffer.concat(parts)
+    request.on('end', () => {
+      unwatch()
+      resolve(parts.length === 1 ? parts[0]! : Buffer.concat(parts))
+    })
+    request.on('error', cause => refuse(cutOff(cause)))
+    request.on('close', () => {
+      if (!request.complete) refuse(cutOff())
+    })
+    const unwatch = watchSender(request, refuse)
+  })
 }
 
 /**
@@ -86,12 +84,10 @@ export function holdBody(state: State): HeldBytes {
  * Gives back what a handled request holds, once its answer has left: a client that reads slowly holds its bytes until it has them,
  * a call that goes on without its client until it is over.
  */
-export function releaseWhenSent(res: ServerResponse, held: readonly HeldBytes[]): void {
-  const release = () => {
+export function releaseWhenSent(client: HttpClient, held: readonly HeldBytes[]): void {
+  client.onClosed(() => {
     for (const account of held) account.release()
-  }
-  if (res.closed) release()
-  else res.once('close', release)
+  })
 }
 
 /** The error with `connection: close`: what is left of the body is not waited for. */

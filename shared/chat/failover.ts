@@ -63,12 +63,13 @@ export async function failover<T>(
     if (step.pauseMs > 0) await pause(step.pauseMs, client, signal)
     signal.throwIfAborted()
     if (client.gone) throw new ClientGone('the client went away')
-    const restMs = live ? await restOf(services, target) : 0
+    const rest = live ? restOf(services, target) : 0
+    const restMs = typeof rest === 'number' ? rest : await rest
     if (restMs > 0) {
       plan.resting(target, restMs, clock.now())
       continue
     }
-    const slot = await enter(services, search, plan, target)
+    const slot = search.bulk && live ? await enter(services, search, search.bulk, plan, target) : null
     plan.began(target, clock.now())
     const route = routeTo(services, search, target, plan)
     const watch = new Watch(services, route)
@@ -104,9 +105,7 @@ export async function failover<T>(
 }
 
 /** A turn in the lane of a target's provider, for delayed work; the time it waits for that is not the provider's. */
-async function enter(services: RunServices, search: Search, plan: Plan, target: Target): Promise<Slot | null> {
-  const { bulk, live, client } = search
-  if (!bulk || !live) return null
+async function enter(services: RunServices, { client }: Search, bulk: Bulk, plan: Plan, target: Target): Promise<Slot> {
   const fromMs = services.clock.now()
   const left = new AbortController()
   client.onGone(() => left.abort())
@@ -128,10 +127,10 @@ function outcomeOf({ reason, retryAfterMs }: ProviderError): 'limited' | 'overlo
 }
 
 /** How long a target must not be called; 0 = now, perhaps as the one call that tries whether it has recovered. */
-async function restOf({ upstreams, health }: RunServices, target: Target): Promise<number> {
+function restOf({ upstreams, health }: RunServices, target: Target): number | Promise<number> {
   const { restMs, circuit } = upstreams.figures(target)
-  if (restMs > 0 || circuit === 'closed' || (await health.enter(target))) return restMs
-  return upstreams.figures(target).restMs
+  if (restMs > 0 || circuit === 'closed') return restMs
+  return health.enter(target).then(entered => (entered ? restMs : upstreams.figures(target).restMs))
 }
 
 function routeTo({ upstreams, clock }: RunServices, search: Search, target: Target, plan: Plan): Route {

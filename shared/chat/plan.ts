@@ -48,7 +48,8 @@ export class Plan {
   #quick: Retry | null = null
   #quickTarget: Target | null = null
   #wasLate = false
-  readonly #tries = new Map<Target, number>()
+  /** Each call's target. */
+  readonly #called: Target[] = []
   #attempts = 0
   #beganMs = 0
   #pausedMs = 0
@@ -99,7 +100,7 @@ export class Plan {
   began(target: Target, nowMs: number): void {
     this.#attempts++
     this.#beganMs = nowMs
-    this.#tries.set(target, (this.#tries.get(target) ?? 0) + 1)
+    this.#called.push(target)
   }
 
   /** A target rests for `restMs` and was not called. */
@@ -114,7 +115,7 @@ export class Plan {
 
   /** A call failed. `otherKey`: it may be made again at once, with another API key of the same provider. */
   failed(target: Target, error: ProviderError, otherKey: boolean, nowMs: number): void {
-    const tries = this.#tries.get(target) ?? 1
+    const tries = this.#called.filter(called => called === target).length
     if (tries >= maxPerTarget) return
     if (otherKey) {
       this.#fresh.unshift(target)

@@ -60,8 +60,9 @@ class Run<K extends DirectKind> extends BaseRun {
   }
 
   async start(): Promise<Report> {
-    await this.#measure()
-    const home = await this.#recall()
+    const { kind, features } = this.#order
+    if (kind === 'chat' && (features.inputs.audio || features.inputs.file)) await this.#measure()
+    const home = this.#order.session === null ? null : await this.#recall(this.#order.session)
     const { decision, ticket } = await this.#admit(home)
     try {
       const bill = await this.#serve(decision, home, ticket)
@@ -83,8 +84,7 @@ class Run<K extends DirectKind> extends BaseRun {
   async #measure(): Promise<void> {
     const { services } = this
     const { kind, body, features, scope, known } = this.#order
-    const { audio, file } = features.inputs
-    if (kind !== 'chat' || this.policy.environment === 'test' || (!audio && !file)) return
+    if (this.policy.environment === 'test') return
     const world = worldOf(services, this.#marginPpm)
     await services.policies.decide(known, ({ policy }) => {
       authorise(policy, scope, services.clock.now())
@@ -96,11 +96,9 @@ class Run<K extends DirectKind> extends BaseRun {
     if (measured !== body) this.#order = { ...this.#order, body: measured as typeof body, raw: null }
   }
 
-  /** Where this session was served before, if it is one. */
-  async #recall(): Promise<Home | null> {
-    const { session, body } = this.#order
-    if (session === null) return null
-    this.#session = sessionKey(this.policy, session, body)
+  /** Where a session was served before. */
+  #recall(session: string): Promise<Home | null> {
+    this.#session = sessionKey(this.policy, session, this.#order.body)
     return this.services.sessions.recall(this.#session)
   }
 
@@ -173,7 +171,8 @@ class Run<K extends DirectKind> extends BaseRun {
       },
     }
     if (environment === 'live' && reasonsBesideLimit(target)) this.#stretch(target, ticket)
-    await this.services.admission.asked?.(target)
+    const { admission } = this.services
+    if (admission.asked) await admission.asked(target)
     const bill = await (stream
       ? this.#stream(attempt, watch, decision, ticket, silent)
       : this.#whole(attempt, watch, decision, ticket))

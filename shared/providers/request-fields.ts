@@ -4,7 +4,7 @@ import { paidFields } from '../kinds/paid-fields.ts'
 
 type Json = Record<string, unknown>
 /** A request without what no provider may get, and the names of what was taken out. */
-export type Cleaned<Body> = { body: Body; dropped: ReadonlySet<string> }
+export type Cleaned<Body> = { body: Body; dropped: readonly string[] }
 
 const words = (text: string): ReadonlySet<string> => new Set(text.trim().split(/\s+/))
 
@@ -42,10 +42,10 @@ const fileFields = words('file_data filename')
 const toolFields = words('type function custom cache_control')
 const markFields = words('type ttl')
 const details = words('auto low high original')
-const optionFields: Record<string, ReadonlySet<string>> = {
-  stream_options: words('include_usage include_obfuscation'),
-  reasoning: words('effort max_tokens exclude enabled summary'),
-}
+const optionFields: [name: string, allowed: ReadonlySet<string>][] = [
+  ['stream_options', words('include_usage include_obfuscation')],
+  ['reasoning', words('effort max_tokens exclude enabled summary')],
+]
 /** The lifetime that the price row's `cache_write` is for. */
 const pricedTtl = '5m'
 
@@ -57,9 +57,11 @@ const pricedTtl = '5m'
 export function cleanChat(body: ChatRequest, takesCacheMarks: boolean): Cleaned<ChatRequest> {
   const cleaner = new Cleaner(takesCacheMarks)
   const fields: Json = body
-  const changes: Json = {}
+  let changes: Json | null = null
   const set = (name: string, value: unknown) => {
-    if (value !== fields[name]) changes[name] = value
+    if (value === fields[name]) return
+    changes ??= {}
+    changes[name] = value
   }
   set(
     'messages',
@@ -69,14 +71,14 @@ export function cleanChat(body: ChatRequest, takesCacheMarks: boolean): Cleaned<
     const tools = cleaner.list(body.tools as Json[], one => cleaner.marked(one, toolFields, 'tools'))
     set('tools', tools)
   }
-  for (const [name, allowed] of Object.entries(optionFields))
+  for (const [name, allowed] of optionFields)
     if (isObject(fields[name])) set(name, cleaner.only(fields[name], allowed, name))
   if (isObject(fields.cache_control)) set('cache_control', cleaner.mark(fields.cache_control, ''))
-  return { body: Object.keys(changes).length > 0 ? { ...body, ...changes } : body, dropped: cleaner.dropped }
+  return { body: changes ? { ...body, ...(changes as Json) } : body, dropped: cleaner.dropped }
 }
 
 class Cleaner {
-  readonly dropped = new Set<string>()
+  readonly dropped: string[] = []
   readonly #takesCacheMarks: boolean
 
   constructor(takesCacheMarks: boolean) {
@@ -85,7 +87,8 @@ class Cleaner {
 
   list<T extends Json>(values: readonly T[], clean: (value: T) => Json): readonly Json[] {
     let changed: Json[] | null = null
-    for (const [index, value] of values.entries()) {
+    for (let index = 0; index < values.length; index++) {
+      const value = values[index]!
       const cleaned = clean(value)
       if (cleaned === value) continue
       changed ??= [...values]
@@ -112,24 +115,24 @@ class Cleaner {
   mark(mark: Json, path: string): Json | undefined {
     const name = path ? `${path}.cache_control` : 'cache_control'
     if (!this.#takesCacheMarks) {
-      this.dropped.add(name)
+      this.dropped.push(name)
       return undefined
     }
     const own = this.only(mark, markFields, name)
     if (own.ttl === undefined || own.ttl === pricedTtl) return own
-    this.dropped.add(`${name}.ttl`)
+    this.dropped.push(`${name}.ttl`)
     return { ...own, ttl: undefined }
   }
 
   only(value: Json, allowed: ReadonlySet<string>, path: string): Json {
-    const strange = Object.keys(value).filter(name => value[name] !== undefined && !allowed.has(name))
-    if (strange.length === 0) return value
-    const cleaned = { ...value }
-    for (const name of strange) {
-      if (asksForSomething(value[name])) this.dropped.add(`${path}.${name}`)
+    let cleaned: Json | null = null
+    for (const name in value) {
+      if (value[name] === undefined || allowed.has(name)) continue
+      cleaned ??= { ...value }
+      if (asksForSomething(value[name])) this.dropped.push(`${path}.${name}`)
       cleaned[name] = undefined
     }
-    return cleaned
+    return cleaned ?? value
   }
 
   #part(part: Json): Json {
@@ -152,7 +155,7 @@ class Cleaner {
     const path = 'messages.content.image_url'
     const own = this.only(image, imageFields, path)
     if (own.detail == null || details.has(String(own.detail))) return own
-    this.dropped.add(`${path}.detail`)
+    this.dropped.push(`${path}.detail`)
     return { ...own, detail: undefined }
   }
 }
@@ -180,9 +183,8 @@ export function fieldsBeside(body: object, taken: ReadonlySet<string>): string[]
 }
 
 /** Marks a request to a provider with what was dropped from it; nothing is said where nothing was. */
-export function withDropped<R extends object>(request: R, dropped: Iterable<string>): R & { dropped?: string[] } {
-  const names = [...new Set(dropped)]
-  return names.length > 0 ? { ...request, dropped: names } : request
+export function withDropped<R extends object>(request: R, dropped: readonly string[]): R & { dropped?: string[] } {
+  return dropped.length > 0 ? { ...request, dropped: [...new Set(dropped)] } : request
 }
 
 export function isObject(value: unknown): value is Json {

@@ -166,6 +166,8 @@ export class Upstreams {
   credential(target: Target, preferredId: string | null = null): { credential: Credential; alone: boolean } {
     const line = this.#lines.get(target.provider.name)
     if (!line) throw new Error(`provider ${target.provider.name} is not configured`)
+    const [only, another] = line.credentials
+    if (!another) return { credential: only!, alone: true }
     const rested = line.credentials.filter(({ id }) => this.#health.keyRestMs(target, id) === 0)
     const usable = rested.length > 0 ? rested : line.credentials
     const credential = usable.find(({ id }) => id === preferredId) ?? usable[line.next++ % usable.length]!

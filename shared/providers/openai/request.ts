@@ -7,7 +7,7 @@ import { allowedFields, type Cleaned, cleanChat, isMissed, ownFields, withDroppe
 export type Changes = Record<string, unknown>
 
 /** A request that is being written: the call without what no provider gets, what is still to be changed, and what was dropped. */
-export type Draft<K extends DirectKind> = { call: Call<K>; changes: Changes; dropped: Set<string> }
+export type Draft<K extends DirectKind> = { call: Call<K>; changes: Changes; dropped: string[] }
 
 /**
  * Begins a request: the upstream's own model name, no field that only the gateway knows, and none that is not known to cost
@@ -18,16 +18,16 @@ export function draft<K extends DirectKind>(kind: K, call: Call<K>): Draft<K> {
   const changes: Changes = {}
   if (body.model !== call.target.deployment.upstream_model) changes.model = call.target.deployment.upstream_model
   const isAllowed = allowance(kind, call)
-  for (const [name, value] of Object.entries(body)) {
-    if (value === undefined || (isAllowed(name) && !ownFields.has(name))) continue
-    changes[name] = undefined
-  }
+  const fields: Record<string, unknown> = body
+  for (const name in fields)
+    if (fields[name] !== undefined && (!isAllowed(name) || ownFields.has(name))) changes[name] = undefined
+
   const isSame = body === call.body
-  return { call: isSame ? call : { ...call, body, raw: null }, changes, dropped: new Set(dropped) }
+  return { call: isSame ? call : { ...call, body, raw: null }, changes, dropped: [...dropped] }
 }
 
 function cleaned<K extends DirectKind>(kind: K, { target, body }: Call<K>): Cleaned<DirectKinds[K]['request']> {
-  if (kind !== 'chat') return { body, dropped: new Set() }
+  if (kind !== 'chat') return { body, dropped: [] }
   return cleanChat(body as ChatRequest, target.provider.quirks?.cache_control === true)
 }
 
@@ -71,12 +71,12 @@ function isRewritten(name: string, { target }: Call<DirectKind>): boolean {
 /** The POST request. The caller's own bytes are sent as they came where that is possible. */
 export function post<K extends DirectKind>(path: string, { call, changes, dropped }: Draft<K>): UpstreamRequest {
   const fields: Record<string, unknown> = call.body
-  for (const [name, value] of Object.entries(changes)) {
-    const isDropped = value === undefined || settled.includes(name as 'store')
-    if (isDropped && !isRewritten(name, call) && isMissed(name, fields[name])) dropped.add(name)
+  for (const name in changes) {
+    const isDropped = changes[name] === undefined || settled.includes(name as 'store')
+    if (isDropped && !isRewritten(name, call) && isMissed(name, fields[name])) dropped.push(name)
   }
-  const request = { method: 'POST' as const, path, headers: { 'content-type': 'application/json' } }
-  return withDropped({ ...request, body: written(call, changes) }, dropped)
+  const headers = { 'content-type': 'application/json' }
+  return withDropped({ method: 'POST' as const, path, headers, body: written(call, changes) }, dropped)
 }
 
 function written({ raw, body }: Call<DirectKind>, changes: Changes): Buffer | string {
