@@ -3,18 +3,29 @@ import { randomFillSync } from 'node:crypto'
 const alphabet = '0123456789abcdefghijklmnopqrstuvwxyz'
 
 // Random bytes come from the kernel in blocks: one call per id would be a tenth of a request's whole cost.
-const block = new Uint8Array(4096)
+const block = Buffer.alloc(4096)
+let letters = ''
 let used = block.length
+let timeMs = -1
+let time = ''
 
 /** Sortable random text: 9 characters of time (base 36 milliseconds) and 15 random ones (77 bits). */
 function sortable(): string {
-  if (used + 15 > block.length) {
-    randomFillSync(block)
-    used = 0
+  if (used + 15 > block.length) refill()
+  const nowMs = Date.now()
+  if (nowMs !== timeMs) {
+    timeMs = nowMs
+    time = nowMs.toString(36).padStart(9, '0')
   }
-  let text = Date.now().toString(36).padStart(9, '0')
-  for (const end = used + 15; used < end; used++) text += alphabet[block[used]! % 36]
-  return text
+  used += 15
+  return time + letters.slice(used - 15, used)
+}
+
+function refill(): void {
+  randomFillSync(block)
+  for (let i = 0; i < block.length; i++) block[i] = alphabet.charCodeAt(block[i]! % 36)
+  letters = block.toString('latin1')
+  used = 0
 }
 
 const separators = { chatcmpl: '-', cmpl: '-', file: '-' } as const

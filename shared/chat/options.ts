@@ -77,7 +77,7 @@ export function optionsOf(inquiry: Inquiry, model: ModelRow, sort: Sort, difficu
     const target = { model, deployment, provider }
     const figures = world.figures(target)
     const costNano = estimateNano(target, features, world.marginPpm)
-    const excluded = exclusionOf(inquiry, target, difficulty !== null)
+    const excluded = exclusionOf(world, inquiry, target, difficulty !== null)
     const rated = rate(model.quality ?? 0, costNano, figures, difficulty ?? 0)
     const score = scoreOf(rated, mode)
     const candidate = inquiry.candidates && {
@@ -101,14 +101,20 @@ export function optionsOf(inquiry: Inquiry, model: ModelRow, sort: Sort, difficu
 }
 
 /** Whether a request's preferences leave a provider out. */
-export function isUnwanted({ provider = {} }: RoutingRequest, name: string): boolean {
+export function isUnwanted({ provider }: RoutingRequest, name: string): boolean {
+  if (!provider) return false
   const { only, ignore, order, allow_fallbacks } = provider
   if (only && !only.includes(name)) return true
   return (allow_fallbacks === false && order !== undefined && !order.includes(name)) || ignore?.includes(name) === true
 }
 
-/** Why a model's provider cannot serve a request, null when it can. */
-function exclusionOf({ world, policy, kind, request }: Inquiry, target: Target, ours: boolean): string | null {
+/** Why a model's provider cannot serve a request, null when it can. `ours`: the choice of the model is ours. */
+export function exclusionOf(
+  world: RoutingWorld,
+  { policy, kind, request }: Pick<Inquiry, 'policy' | 'kind' | 'request'>,
+  target: Target,
+  ours: boolean,
+): string | null {
   const { name, auth } = target.provider
   // A test key is served whatever is configured, but a server nobody set up looks free and would always win.
   const environment = ours && auth === 'none' ? 'live' : policy.environment

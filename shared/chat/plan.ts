@@ -48,9 +48,8 @@ export class Plan {
   #quick: Retry | null = null
   #quickTarget: Target | null = null
   #wasLate = false
-  /** Each call's target. */
-  readonly #called: Target[] = []
-  #attempts = 0
+  /** The target of each call, in their order. */
+  readonly #calls: Target[] = []
   #beganMs = 0
   #pausedMs = 0
 
@@ -63,7 +62,7 @@ export class Plan {
 
   /** The next step; null when the request has failed for good. */
   next(nowMs: number): Step | null {
-    if (this.#attempts >= this.#patience.attempts || nowMs >= this.#endsAtMs) return null
+    if (this.#calls.length >= this.#patience.attempts || nowMs >= this.#endsAtMs) return null
     const quick = this.#quick
     this.#quick = null
     const step = quick && this.#after(quick, nowMs)
@@ -88,7 +87,7 @@ export class Plan {
 
   /** How long the provider of a call begun now may be silent. */
   remainingMs(nowMs: number): number {
-    return this.#attempts <= 1 ? Number.POSITIVE_INFINITY : Math.max(1, this.#endsAtMs - nowMs)
+    return this.#calls.length <= 1 ? Number.POSITIVE_INFINITY : Math.max(1, this.#endsAtMs - nowMs)
   }
 
   /** Time passed that does not count. */
@@ -98,9 +97,8 @@ export class Plan {
 
   /** A target is called. */
   began(target: Target, nowMs: number): void {
-    this.#attempts++
+    this.#calls.push(target)
     this.#beganMs = nowMs
-    this.#called.push(target)
   }
 
   /** A target rests for `restMs` and was not called. */
@@ -115,7 +113,7 @@ export class Plan {
 
   /** A call failed. `otherKey`: it may be made again at once, with another API key of the same provider. */
   failed(target: Target, error: ProviderError, otherKey: boolean, nowMs: number): void {
-    const tries = this.#called.filter(called => called === target).length
+    const tries = this.#calls.filter(called => called === target).length
     if (tries >= maxPerTarget) return
     if (otherKey) {
       this.#fresh.unshift(target)

@@ -13,6 +13,7 @@ import { reasonOf } from './explain.ts'
 import { withLarger } from './larger.ts'
 import { nobody, nobodyNow } from './nobody.ts'
 import {
+  exclusionOf,
   type Inquiry,
   inOrderOf,
   type Option,
@@ -63,6 +64,8 @@ type Worldly = { catalog: Catalog; upstreams: Upstreams; config: Pick<Config, 'p
 export function route(world: RoutingWorld, asking: Asking, mostListed = 0): Decision {
   const { policy, kind, request, features, home = null } = asking
   const mode = request.mode ?? policy.mode
+  const only = mostListed === 0 ? onlyTarget(world, asking) : null
+  if (only) return { mode, reason: '', targets: [only], candidates: [], overflow: null }
   const candidates: Candidate[] = []
   const inquiry: Inquiry = {
     world,
@@ -99,6 +102,22 @@ export function route(world: RoutingWorld, asking: Asking, mostListed = 0): Deci
   if (mostListed === 0) return { mode, reason: '', targets, candidates, overflow }
   const reason = reasonOf(inquiry, wishes.get(targets[0]!.model)!, chosen[0]!, home)
   return { mode, reason, targets, candidates: listed(chosen, candidates, mostListed), overflow }
+}
+
+/**
+ * The one target of a request that names a model with one provider, where that can serve it now: there is nothing to weigh.
+ * Null where there may be more to decide, or to refuse.
+ */
+function onlyTarget(world: RoutingWorld, asking: Asking): Target | null {
+  const { policy, kind, request, features } = asking
+  const model = request.models ? undefined : world.catalog.find(request.model)
+  if (!model || model.disabled || !serves(model, kind)) return null
+  const [served, other] = world.catalog.targets(model)
+  if (!served || other || allowedModels(world.catalog, policy)?.has(model.id) === false || unmet(model, features))
+    return null
+  const target = { model, deployment: served.deployment, provider: served.provider }
+  if (exclusionOf(world, asking, target, false) || world.figures(target).restMs > 0) return null
+  return target
 }
 
 /** The world as a process knows it now. */

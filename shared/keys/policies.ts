@@ -48,8 +48,13 @@ export class Policies {
 
   /** The policy for a secret's hash, remembered or fresh, for a request that needs `scope`. Throws 401 for an unknown or rolled-away secret, 503. */
   async find(hash: string, scope: Scope | null): Promise<Known> {
+    return this.recall(hash, scope) ?? this.#read(hash, scope)
+  }
+
+  /** The remembered policy for a secret's hash, without a promise; null where there is none. */
+  recall(hash: string, scope: Scope | null): Known | null {
     const policy = this.#remembered.get(hash)
-    return policy ? { policy, fresh: '', scope } : this.#read(hash, scope)
+    return policy ? { policy, fresh: '', scope } : null
   }
 
   /**

@@ -53,6 +53,12 @@ function within(own: number | null, bound: number | null): number | null {
   return own && bound ? Math.min(own, bound) : own || bound
 }
 
+/** Whether `authorise` would let a request pass. */
+export function allows({ revoked, expiresAtMs, scopes }: Policy, scope: Scope | null, nowMs: number): boolean {
+  if (revoked || (expiresAtMs !== null && expiresAtMs <= nowMs)) return false
+  return scope === null || scopes.has('*') || scopes.has(scope)
+}
+
 /** Asserts that a key may call a route that needs `scope` (null = any key may; `*` allows all). Throws 401 or 403. */
 export function authorise(policy: Policy, scope: Scope | null, nowMs: number): void {
   if (policy.revoked) throw new GatewayError('revoked_api_key', 'This API key was revoked. Create a new one.')

@@ -1,9 +1,20 @@
-import type { Spender } from './admission.ts'
+import type { Spender } from './ticket.ts'
 
 type PolicyPart = Omit<Spender, 'spendsMoney' | 'rateKey'> & { environment: 'live' | 'test' }
 
-/** The part of a policy that the admission works with. */
+const spenders = new WeakMap<PolicyPart, Spender>()
+
+/** The part of a policy that the admission works with; of the same policy the same object. */
 export function spenderOf(policy: PolicyPart): Spender {
+  let spender = spenders.get(policy)
+  if (!spender) {
+    spender = partOf(policy)
+    spenders.set(policy, spender)
+  }
+  return spender
+}
+
+function partOf(policy: PolicyPart): Spender {
   const { hash, version, keyId, organisationId, expiresAtMs, rpmLimit, tpmLimit, capNano, environment } = policy
   return {
     hash,
