@@ -4,8 +4,10 @@ import { GatewayError } from '../shared/base/errors.ts'
 import { newId } from '../shared/base/ids.ts'
 import { parseJson, refuseNul } from '../shared/base/json.ts'
 import { validate } from '../shared/base/validate.ts'
+import { requestLines } from '../shared/io/log.ts'
 import { isOutage, unavailable } from '../shared/io/outage.ts'
 import { allowedModels } from '../shared/keys/allowlist.ts'
+import type { Known } from '../shared/keys/policies.ts'
 import { authorise, type Scope } from '../shared/keys/policy.ts'
 import type { Services } from '../shared/services.ts'
 import type { Access, Context, Direct, Endpoint, Validated } from './endpoint.ts'
@@ -90,17 +92,14 @@ export function closePassage(state: State, status: number): void {
   releaseWhenSent(client, held)
   if (path === '/healthz' || path === '/readyz') return
   const sent = response.headersSent ? response.statusCode : status
-  services.log.info(
-    {
-      requestId,
-      method,
-      path,
-      status: client.gone && !response.writableEnded ? 499 : sent,
-      durationMs: services.clock.now() - startedMs,
-      ...wide,
-    },
-    'request',
-  )
+  requestLines(services.log)({
+    requestId,
+    method,
+    path,
+    status: client.gone && !response.writableEnded ? 499 : sent,
+    durationMs: services.clock.now() - startedMs,
+    ...wide,
+  })
 }
 
 /**
@@ -109,7 +108,8 @@ export function closePassage(state: State, status: number): void {
  */
 export async function serve(endpoint: Endpoint, state: State): Promise<unknown> {
   const { services, request, ctx } = state
-  await identify(endpoint, state)
+  const identified = identify(endpoint, state)
+  if (identified) await identified
   const organisationId = state.known?.policy.organisationId ?? state.organisationId
   if (organisationId) {
     const held = services.budgets.answers.open(organisationId)
@@ -178,22 +178,30 @@ function authorizationOf({ access }: Endpoint, { headers }: IncomingMessage): st
   return isServing(access) ? keyHeader(headers) : headers.authorization
 }
 
-/** Finds out who calls an endpoint. Throws 401 and 403. */
-async function identify(endpoint: Endpoint, state: State): Promise<void> {
+/** Finds out who calls an endpoint; a key that is remembered costs no promise. Throws, or rejects with, 401 and 403. */
+function identify(endpoint: Endpoint, state: State): Promise<void> | null {
   const { access } = endpoint
-  if (access === 'public') return
+  if (access === 'public') return null
   if (isSession(access)) return enterSession(access, state.ctx!)
   const authorization = authorizationOf(endpoint, state.request)
-  if (access === 'provisioning') {
-    const { organisationId, actor } = await provisioningKey(state.services, authorization)
-    state.organisationId = organisationId
-    state.actor = actor
-    state.wide.organisation = organisationId
-    return
-  }
-  state.known = await standardKey(state.services, authorization, access.scope, endpoint)
-  state.wide.organisation = state.known.policy.organisationId
-  state.wide.key = state.known.policy.keyId
+  if (access === 'provisioning') return identifyOrganisation(state, authorization)
+  const known = standardKey(state.services, authorization, access.scope, endpoint)
+  if (known instanceof Promise) return known.then(found => noteKey(state, found))
+  noteKey(state, known)
+  return null
+}
+
+function noteKey(state: State, known: Known): void {
+  state.known = known
+  state.wide.organisation = known.policy.organisationId
+  state.wide.key = known.policy.keyId
+}
+
+async function identifyOrganisation(state: State, authorization: string | undefined): Promise<void> {
+  const { organisationId, actor } = await provisioningKey(state.services, authorization)
+  state.organisationId = organisationId
+  state.actor = actor
+  state.wide.organisation = organisationId
 }
 
 /** Throws 401 or 403 when a standard key that was only remembered no longer allows the request. */

@@ -5,7 +5,7 @@ import type { Actor } from '../../shared/keys/audit.ts'
 import { type ClientSecret, findClientSecret } from '../../shared/keys/client-secrets.ts'
 import { findPlaygroundSecret } from '../../shared/keys/playground-secrets.ts'
 import type { Known } from '../../shared/keys/policies.ts'
-import { authorise, type Scope } from '../../shared/keys/policy.ts'
+import { allows, authorise, type Scope } from '../../shared/keys/policy.ts'
 import { hashSecret, secretKind } from '../../shared/keys/secret.ts'
 import type { Services } from '../../shared/services.ts'
 import { rateHeaders } from '../../shared/wallet/rates.ts'
@@ -45,15 +45,26 @@ export function keyHeader({ authorization, 'x-api-key': apiKey }: IncomingHttpHe
  * The standard key of a request, or the one that a playground secret stands for, allowed to use `scope` (null = any key may).
  * `secret`: the answer will hold one. Throws 401, 403, 503.
  */
-export async function standardKey(
+export function standardKey(
   services: Services,
   authorization: string | undefined,
   scope: Scope | null,
-  { secret: makesSecret = false } = {},
-): Promise<Known> {
+  options: { secret?: boolean | undefined } = {},
+): Known | Promise<Known> {
   const secret = bearer(authorization)
+  if (secretKind(secret) !== 'standard') return otherKey(services, secret, scope, options)
+  const hash = hashSecret(secret)
+  return remembered(services, hash, scope) ?? allowed(services, hash, scope)
+}
+
+/** The key that another secret stands for. Throws 401, 403, 503. */
+async function otherKey(
+  services: Services,
+  secret: string,
+  scope: Scope | null,
+  { secret: makesSecret = false }: { secret?: boolean | undefined },
+): Promise<Known> {
   const kind = secretKind(secret)
-  if (kind === 'standard') return allowed(services, hashSecret(secret), scope)
   if (kind === 'client') throw opensSessions()
   if (kind === 'provisioning')
     throw new GatewayError(
@@ -84,6 +95,12 @@ export async function sessionKey(
   if (secretKind(value) !== 'client') return { known: await standardKey(services, authorization, '*'), secret: null }
   const secret = await findClientSecret(services, value)
   return { known: await allowed(services, secret.keyHash, '*'), secret }
+}
+
+/** The key as it is remembered, where that allows the request: what refuses it has to be confirmed first. */
+function remembered({ policies, clock }: Services, hash: string, scope: Scope | null): Known | null {
+  const known = policies.recall(hash, scope)
+  return known && allows(known.policy, scope, clock.now()) ? known : null
 }
 
 async function allowed(services: Services, hash: string, scope: Scope | null): Promise<Known> {
