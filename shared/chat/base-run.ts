@@ -7,6 +7,7 @@ import { ProviderError, type Target } from '../providers/contract.ts'
 import type { Route } from '../providers/upstreams.ts'
 import type { Services } from '../services.ts'
 import type { Gate, Ticket } from '../wallet/admission.ts'
+import type { UsageEvent } from '../wallet/usage-event.ts'
 import { ClientGone } from './attempt.ts'
 import type { Client, HeldSettlement } from './client.ts'
 import { failureOf, internalError, type Tried } from './failures.ts'
@@ -124,9 +125,12 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   protected settle(ticket: Ticket, way: Way, ended: Ended): Report {
     const { mode, targets } = way
     const target = ended.target ?? this.tried.at(-1)?.target ?? null
+    const { kind, requestId, stream } = this.#about
     const run = {
-      ...this.#about,
       id: this.id,
+      kind,
+      requestId,
+      stream,
       policy: this.policy,
       mode,
       model: target?.model.id ?? targets[0]!.model.id,
@@ -144,25 +148,26 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
         { run: this.id, provider: run.provider, unpriced: usage.unpriced },
         'a provider did work that has no price here',
       )
-    const { admission } = this.services
     const event = usageEvent(run, ticket, ended)
-    this.#resolve({
+    if (this.client.hold) this.client.hold(this.#held(ticket, costNano, tokens, event))
+    else this.services.admission.settle(ticket, costNano, tokens, event)
+    return reportOf(run, ended)
+  }
+
+  #held(ticket: Ticket, costNano: number, tokens: number, event: UsageEvent): HeldSettlement {
+    const { admission } = this.services
+    return {
       event,
       settle: () => admission.settle(ticket, costNano, tokens, event),
       release: () => admission.release(ticket),
-    })
-    return reportOf(run, ended)
+    }
   }
 
   /** Gives back what was reserved beside a run, not before the run is settled. */
   protected release(extra: Ticket): void {
     const release = () => this.services.admission.release(extra)
-    this.#resolve({ event: null, settle: release, release })
-  }
-
-  #resolve(settlement: HeldSettlement): void {
-    if (this.client.hold) this.client.hold(settlement)
-    else settlement.settle()
+    if (this.client.hold) this.client.hold({ event: null, settle: release, release })
+    else release()
   }
 }
 

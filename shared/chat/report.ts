@@ -45,8 +45,7 @@ export function reportOf({ id, model, provider, mode, attempts }: Ran, { status,
 export function usageEvent(ran: Ran, ticket: Ticket, ended: Ended): UsageEvent {
   const { policy } = ran
   const { usage } = ended
-  const excess = excessNano(ticket, ended.costNano)
-  return {
+  const event: UsageEvent = {
     id: ran.id,
     at: ran.startedMs,
     org: policy.organisationId,
@@ -70,13 +69,15 @@ export function usageEvent(ran: Ran, ticket: Ticket, ended: Ended): UsageEvent {
     reasoningTokens: usage.completion_tokens_details?.reasoning_tokens ?? 0,
     estimated: usage.estimated === true,
     cost: ended.costNano,
-    ...(excess > 0 && { excess }),
-    ...(ended.waiver && { waiver: ended.waiver }),
     cap: policy.capNano,
     firstByteMs: ran.firstByteMs,
     durationMs: ran.durationMs,
-    ...(ran.routing && { routing: ran.routing }),
   }
+  const excess = excessNano(ticket, ended.costNano)
+  if (excess > 0) event.excess = excess
+  if (ended.waiver) event.waiver = ended.waiver
+  if (ran.routing) event.routing = ran.routing
+  return event
 }
 
 /** What of a cost the reservations of its request do not cover, in nano-dollars. */
@@ -114,8 +115,8 @@ export function answerHeaders({
   const headers = rateHeaders(ticket.rates)
   headers['x-generation-id'] = id
   headers['x-gateway-model'] = target.model.id
-  const named = [upstreamModel, target.deployment.upstream_model].find(name => name !== null && headerValue.test(name))
-  if (named) headers['x-gateway-upstream-model'] = named
+  const named = isHeaderValue(upstreamModel) ? upstreamModel : target.deployment.upstream_model
+  if (isHeaderValue(named)) headers['x-gateway-upstream-model'] = named
   headers['x-gateway-provider'] = target.provider.name
   headers['x-gateway-mode'] = mode
   headers['x-gateway-attempts'] = String(attempts)
@@ -127,8 +128,12 @@ export function answerHeaders({
   return headers
 }
 
-/** Providers may say anything. */
 const headerValue = /^[\x21-\x7e]([\x20-\x7e]{0,198}[\x21-\x7e])?$/
+
+/** Providers may say anything. */
+function isHeaderValue(name: string | null): name is string {
+  return name !== null && headerValue.test(name)
+}
 
 /** Field names as a header has them; those that cannot be written there, or are too many, are only counted. */
 function namesOf(fields: readonly string[]): string {

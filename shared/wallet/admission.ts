@@ -9,7 +9,7 @@ import type { Accounts } from './accounts.ts'
 import { holdMember } from './holds.ts'
 import { rateFigures, rateLimited } from './rates.ts'
 import { capReached, insufficientCredits } from './refusals.ts'
-import type { Scripts } from './scripts.ts'
+import { type Scripts, separator } from './scripts.ts'
 import { lostSettlement, Settlements } from './settlement.ts'
 import type { Bound, Spender, Ticket } from './ticket.ts'
 import type { UsageEvent } from './usage-event.ts'
@@ -31,7 +31,9 @@ type Arrival = {
   id: string
   month: string
   bound: Bound
-  resolve(reply: Reply): void
+  /** How often the wallet had to be brought into Redis for it. */
+  loads: number
+  resolve(admitted: Ticket | Stale): void
   reject(error: unknown): void
 }
 type Reply = (string | number)[]
@@ -41,6 +43,7 @@ const heartbeatMs = 3_000
 export const deadAfterMs = 15_000
 const admitAtMost = 256
 const mostBacklog = 1_000_000
+const maxLoads = 3
 const goodbyeMs = 2_000
 const goodbyePollMs = 20
 
@@ -98,25 +101,10 @@ export class Admission {
    * Admits a request and reserves its bound, or gives `Stale`. `fresh` is the generation token under which the policy was
    * just read from Postgres, '' when it is remembered. Throws a GatewayError: 401 expired, 402, 429, 503.
    */
-  async admit(spender: Spender, fresh: string, id: string, bound: Bound): Promise<Ticket | Stale> {
-    for (let attempt = 0; attempt < 3; attempt++) {
-      const month = monthOf(this.#clock.now())
-      const reply = await new Promise<Reply>((resolve, reject) => {
-        this.#arrivals.push({ spender, fresh, id, month, bound, resolve, reject })
-        if (this.#arrivals.length === 1) setImmediate(() => void this.#admitAll())
-      })
-      if (reply[0] === 'load') {
-        // Redis does not know this wallet or key month: a new one, or Redis was wiped.
-        await this.#accounts.load(spender.organisationId, spender.keyId, month).catch(error => {
-          throw unavailable(error)
-        })
-        continue
-      }
-      return this.#verdict(reply, spender, id, month)
-    }
-    throw new GatewayError('service_unavailable', 'The wallet could not be loaded. Try again.', {
-      headers: { 'retry-after': '1' },
-    })
+  admit(spender: Spender, fresh: string, id: string, bound: Bound): Promise<Ticket | Stale> {
+    return new Promise((resolve, reject) =>
+      this.#arrive({ spender, fresh, id, month: '', bound, loads: 0, resolve, reject }),
+    )
   }
 
   /**
@@ -190,35 +178,50 @@ export class Admission {
     return this.#settlements.flush()
   }
 
+  #arrive(arrival: Arrival): void {
+    arrival.month = monthOf(this.#clock.now())
+    this.#arrivals.push(arrival)
+    if (this.#arrivals.length === 1) setImmediate(() => void this.#admitAll())
+  }
+
   async #admitAll(): Promise<void> {
     const arrivals = this.#arrivals.slice(0, admitAtMost)
     this.#arrivals = this.#arrivals.slice(admitAtMost)
     if (this.#arrivals.length > 0) setImmediate(() => void this.#admitAll())
-    const now = this.#clock.now()
-    const args: (string | number)[] = [now, this.instance, this.#deadlineMs, mostBacklog]
-    for (const { spender: s, fresh, id, month, bound: b } of arrivals) {
-      args.push(
-        s.hash,
-        s.version,
-        fresh,
-        s.keyId,
-        s.organisationId,
-        s.expiresAtMs ?? '',
-        s.rpmLimit ?? 0,
-        s.tpmLimit ?? 0,
-      )
-      args.push(s.capNano ?? '', s.spendsMoney ? 1 : 0, month, id, b.estimatedTokens, b.fixedNano, b.picoPerOutputToken)
-      args.push(b.outputTokens, b.explicit ? 1 : 0, s.rateKey)
-    }
+    const head = [this.#clock.now(), this.instance, this.#deadlineMs, mostBacklog]
+    let replies: Reply[]
     try {
-      const replies = (await this.#scripts.admit(args)) as Reply[]
-      for (const [i, arrival] of arrivals.entries()) arrival.resolve(replies[i]!)
+      replies = (await this.#scripts.admit([...head, ...arrivals.map(packed)])) as Reply[]
     } catch (error) {
       for (const arrival of arrivals) {
         arrival.reject(unavailable(error))
         this.#forget(arrival)
       }
+      return
     }
+    for (let i = 0; i < arrivals.length; i++) this.#answer(arrivals[i]!, replies[i]!)
+  }
+
+  #answer(arrival: Arrival, reply: Reply): void {
+    try {
+      if (reply[0] === 'load') void this.#load(arrival)
+      else arrival.resolve(this.#verdict(reply, arrival))
+    } catch (error) {
+      arrival.reject(error)
+    }
+  }
+
+  /** Redis does not know this wallet or key month: a new one, or Redis was wiped. */
+  async #load(arrival: Arrival): Promise<void> {
+    const { spender, month } = arrival
+    try {
+      await this.#accounts.load(spender.organisationId, spender.keyId, month)
+    } catch (error) {
+      return arrival.reject(unavailable(error))
+    }
+    if (++arrival.loads < maxLoads) return this.#arrive(arrival)
+    const message = 'The wallet could not be loaded. Try again.'
+    arrival.reject(new GatewayError('service_unavailable', message, { headers: { 'retry-after': '1' } }))
   }
 
   /** Whether the script ran is unknown: nobody will use what it may have reserved. */
@@ -229,9 +232,9 @@ export class Admission {
     this.#settlements.add({ id, organisationId, keyId, rateKey, month, ...nothing })
   }
 
-  #verdict(reply: Reply, spender: Spender, id: string, month: string): Ticket | Stale {
+  #verdict(reply: Reply, { spender, id, month }: Arrival): Ticket | Stale {
     switch (reply[0]) {
-      case 'ok': {
+      case 1: {
         const ticket: Ticket = {
           id,
           spender,
@@ -263,4 +266,33 @@ export class Admission {
         })
     }
   }
+}
+
+/** The arguments of an arrival, packed as the script takes them. */
+function packed({ spender, fresh, id, month, bound: b }: Arrival): string {
+  const request =
+    keyText(spender) + fresh + separator + month + separator + id + separator + b.estimatedTokens + separator
+  return (
+    request +
+    b.fixedNano +
+    separator +
+    b.picoPerOutputToken +
+    separator +
+    b.outputTokens +
+    separator +
+    (b.explicit ? 1 : 0)
+  )
+}
+
+const keyTexts = new WeakMap<Spender, string>()
+
+/** The arguments that are the same for every request of a key. */
+function keyText(s: Spender): string {
+  let text = keyTexts.get(s)
+  if (text === undefined) {
+    const key = [s.hash, s.version, s.keyId, s.organisationId, s.expiresAtMs ?? '', s.rpmLimit ?? 0, s.tpmLimit ?? 0]
+    text = [...key, s.capNano ?? '', s.spendsMoney ? 1 : 0, s.rateKey, ''].join(separator)
+    keyTexts.set(s, text)
+  }
+  return text
 }

@@ -11,10 +11,11 @@ const parts = {
   beat: ['unpack', 'time', 'beat'],
 }
 type Name = keyof typeof parts
+/** Each takes its arguments one by one, or several of them in one text with the separator between them. */
 export type Scripts = Record<Name, (args: (string | number)[]) => Promise<unknown>>
 
 /** Stands between packed arguments; no id, number or JSON text has it. */
-const separator = '\x1f'
+export const separator = '\x1f'
 
 /** The sources of the money scripts, by the names of their commands. */
 export function scriptSources(): { name: Name; command: string; lua: string }[] {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../io/log.ts'
-import type { Scripts } from './scripts.ts'
+import { type Scripts, separator } from './scripts.ts'
 import type { UsageEvent } from './usage-event.ts'
 
 /** How one admitted request ended. */
@@ -86,7 +86,7 @@ export class Settlements {
     for (let failures = 0; this.#waiting.length > 0; ) {
       const batch = this.#waiting.slice(0, flushAtMost)
       try {
-        await this.#scripts.settle([this.#instance, ...batch.flatMap(settlementArguments)])
+        await this.#scripts.settle([this.#instance, ...batch.map(packed)])
         this.#waiting.splice(0, batch.length)
         failures = 0
       } catch (error) {
@@ -105,18 +105,10 @@ export class Settlements {
   }
 }
 
-function settlementArguments(s: Settlement): (string | number)[] {
-  const event = s.event ? JSON.stringify(s.event) : ''
-  return [
-    s.id,
-    s.organisationId,
-    s.keyId,
-    s.month,
-    s.reservedNano ?? '',
-    s.costNano,
-    s.countedAtUs,
-    s.tokenDifference,
-    event,
-    s.rateKey,
-  ]
+/** The arguments of a settlement, packed as the script takes them. */
+function packed(s: Settlement): string {
+  const head = s.id + separator + s.organisationId + separator + s.keyId + separator + s.month + separator
+  const money = `${s.reservedNano ?? ''}${separator}${s.costNano}${separator}`
+  const tokens = `${s.countedAtUs}${separator}${s.tokenDifference}${separator}`
+  return head + money + tokens + (s.event ? JSON.stringify(s.event) : '') + separator + s.rateKey
 }

@@ -1,7 +1,7 @@
 import type { RateFigures } from './rates.ts'
 
 /** What the admission needs to know of a key. */
-export type Spender = {
+export type Spender = Readonly<{
   hash: string
   version: number
   keyId: string
@@ -14,7 +14,7 @@ export type Spender = {
   capNano: number | null
   /** False for test keys: nothing is reserved or charged. */
   spendsMoney: boolean
-}
+}>
 
 /** The bound of what one request may cost: a fixed part (input, or a flat price) and a price per output token. */
 export type Bound = {

@@ -1,10 +1,12 @@
 -- Admits every request that arrived in one event-loop turn: key version, rpm and tpm, wallet, monthly cap; reserves.
 -- ARGV: now_ms, instance, longest_ms a request may take, backlog_limit, then 18 per request:
---   1 hash  2 version  3 fresh ('' | generation token under which the policy was just read from Postgres)  4 key id
---   5 organisation  6 expires_ms ('')  7 rpm (0 = none)  8 tpm (0 = none)  9 cap nano ('')  10 spends money (0|1)
---   11 month  12 request id  13 estimated tokens  14 fixed nano  15 pico per output token  16 wanted output tokens
---   17 explicit (1: the caller asked for that many)  18 whose windows it is counted in
--- Returns one array per request, its first element the verdict.
+--   1 hash  2 version  3 key id  4 organisation  5 expires_ms ('')  6 rpm (0 = none)  7 tpm (0 = none)  8 cap nano ('')
+--   9 spends money (0|1)  10 whose windows it is counted in
+--   11 fresh ('' | generation token under which the policy was just read from Postgres)  12 month  13 request id
+--   14 estimated tokens  15 fixed nano  16 pico per output token  17 wanted output tokens
+--   18 explicit (1: the caller asked for that many)
+-- Returns one array per request, its first element the verdict: 1 where it is admitted, then whole numbers alone, which are the
+-- cheapest to read.
 local call = redis.call
 local now, instance = tonumber(ARGV[1]), ARGV[2]
 local int = function(x) return string.format('%.0f', x) end
@@ -81,7 +83,7 @@ local function note_cap(key, month, cap, spent)
 end
 
 local function admit(a)
-  local hash, version, fresh, key, org = ARGV[a], ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 4]
+  local hash, version, key, org, fresh = ARGV[a], ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 10]
   if fresh == '' then
     if call('GET', 'keyversion:' .. hash) ~= version then
       return { 'stale', call('GET', 'keygeneration:' .. hash) or '-' }
@@ -89,10 +91,10 @@ local function admit(a)
   elseif (call('GET', 'keygeneration:' .. hash) or '-') == fresh and call('EXISTS', 'keytombstone:' .. hash) == 0 then
     call('SET', 'keyversion:' .. hash, version, 'EX', 3600)
   end
-  if ARGV[a + 5] ~= '' and tonumber(ARGV[a + 5]) <= now then return { 'expired' } end
+  if ARGV[a + 4] ~= '' and tonumber(ARGV[a + 4]) <= now then return { 'expired' } end
 
-  local rpm, tpm, amount = tonumber(ARGV[a + 6]), tonumber(ARGV[a + 7]), tonumber(ARGV[a + 12])
-  local window = 'window:' .. ARGV[a + 17]
+  local rpm, tpm, amount = tonumber(ARGV[a + 5]), tonumber(ARGV[a + 6]), tonumber(ARGV[a + 13])
+  local window = 'window:' .. ARGV[a + 9]
   local requests = rpm > 0 and open_window(window .. ':requests', rpm, clock)
   local tokens = tpm > 0 and open_window(window .. ':tokens', tpm, clock)
   -- A request larger than the whole limit waits for an empty window instead of failing for ever.
@@ -100,12 +102,12 @@ local function admit(a)
   local refusal = limited(requests, tokens, amount)
   if refusal then return refusal end
 
-  local want, reserve, clamped = tonumber(ARGV[a + 15]), 0, 0
-  if ARGV[a + 9] == '1' then
-    local month, id, asked, refusal = ARGV[a + 10], ARGV[a + 11], want, nil
+  local want, reserve, clamped = tonumber(ARGV[a + 16]), 0, 0
+  if ARGV[a + 8] == '1' then
+    local month, id, asked, refusal = ARGV[a + 11], ARGV[a + 12], want, nil
     local wallet, spend = 'wallet:' .. org, 'spend:' .. key .. ':' .. month
-    local bound = { fixed = tonumber(ARGV[a + 13]), rate = tonumber(ARGV[a + 14]), want = want, explicit = ARGV[a + 16] == '1' }
-    want, reserve, refusal = afford(wallet, spend, tonumber(ARGV[a + 8]), bound)
+    local bound = { fixed = tonumber(ARGV[a + 14]), rate = tonumber(ARGV[a + 15]), want = want, explicit = ARGV[a + 17] == '1' }
+    want, reserve, refusal = afford(wallet, spend, tonumber(ARGV[a + 7]), bound)
     if refusal then
       if refusal[1] == 'cap' then note_cap(key, month, tonumber(refusal[2]), tonumber(refusal[3])) end
       return refusal
@@ -122,7 +124,7 @@ local function admit(a)
   if requests then count(requests, 1) end
   local counted_at = tokens and count(tokens, amount) or 0
   local left_r, full_r = window_figures(requests)
-  return { 'ok', int(want), int(reserve), clamped, int(amount), int(counted_at), left_r, full_r, window_figures(tokens) }
+  return { 1, want, reserve, clamped, amount, counted_at, left_r, full_r, window_figures(tokens) }
 end
 
 local out = {}
