@@ -1,8 +1,8 @@
 import { isAscii, isUtf8 } from 'node:buffer'
 import { GatewayError } from './errors.ts'
 
-const mostDepth = 128
-const mostNameCharacters = 200
+const maxDepth = 128
+const maxNameCharacters = 200
 /**
  * What a text may hold, so that parsing and validating it takes some tens of milliseconds at the most, however it is made.
  * Numbers are cheap; strings, objects and lists each need memory of their own; an object with many fields is a hash table.
@@ -20,11 +20,9 @@ const maxWideBytes = 10 * 1024 * 1024
  */
 export function parseJson(raw: Buffer, what = 'The body'): unknown {
   if (raw.length === 0) throw new GatewayError('invalid_json', `${what} is empty; send a JSON object.`)
-  if (!isUtf8(raw)) throw new GatewayError('invalid_json', `${what} is not valid UTF-8.`)
-  if (raw.length > maxWideBytes && !isAscii(raw))
-    throw new GatewayError('invalid_request', `${what} has more than 10 MiB and characters beyond ASCII.`)
-  const { members, disguised } = scan(raw, what)
-  const text = raw.toString()
+  const text = textOf(raw, what)
+  const hasEscapes = text.includes('\\')
+  const { members, disguised } = scan(text, hasEscapes, what)
   let value: unknown
   try {
     value = JSON.parse(text)
@@ -32,11 +30,11 @@ export function parseJson(raw: Buffer, what = 'The body'): unknown {
     throw new GatewayError('invalid_json', `${what} is not valid JSON: ${(error as Error).message.slice(0, 200)}`)
   }
   // Bytes are passed on as they came, and a provider may read the first of two where we read the last.
-  if (members !== membersOf(value)) throw repeated(raw, what)
+  if (members !== membersOf(value)) throw repeated(text, what)
   // V8 13.6 may read such a name as another one that it has seen before, and a provider reads it rightly.
   if (disguised)
     throw new GatewayError('invalid_json', `${what} names a field by escapes; write its letters as they are.`)
-  if (surrogateEscape.test(text)) {
+  if (hasEscapes && surrogateEscape.test(text)) {
     const path = firstText(value, lone => !lone.isWellFormed())
     if (path !== null) {
       throw new GatewayError('invalid_request', 'The text has a lone surrogate, which is no character.', {
@@ -47,6 +45,15 @@ export function parseJson(raw: Buffer, what = 'The body'): unknown {
   return value
 }
 
+/** The text of bytes, by the decoder that is faster for ASCII where they are. Throws 400 for what is not UTF-8 or too long. */
+function textOf(raw: Buffer, what: string): string {
+  if (isAscii(raw)) return raw.toString('latin1')
+  if (!isUtf8(raw)) throw new GatewayError('invalid_json', `${what} is not valid UTF-8.`)
+  if (raw.length > maxWideBytes)
+    throw new GatewayError('invalid_request', `${what} has more than 10 MiB and characters beyond ASCII.`)
+  return raw.toString()
+}
+
 /** Refuses text that Postgres cannot store. Throws 400 naming the field. */
 export function refuseNul(value: unknown): void {
   const path = firstText(value, text => text.includes('\0'))
@@ -54,22 +61,27 @@ export function refuseNul(value: unknown): void {
 }
 
 const [quote, backslash, colon, comma, brace, bracket, closingBrace, closingBracket] = Buffer.from('"\\:,{[}]')
-/** Which bytes mean anything outside of strings. */
-const means = Uint8Array.from({ length: 256 }, (_, byte) => Number('":,{[}]'.includes(String.fromCharCode(byte))))
 
 /** The native search for these characters is slow where most of a text is backslashes. */
 const surrogateEscape = /\\u[dD]/
 /** A letter, digit or underscore that is written as an escape. */
 const escapedLetter = /\\u00(?:3\d|4[1-9a-f]|5[0-9af]|6[1-9a-f]|7[0-9a])/i
 
+type Scanned = {
+  /** How many members the text writes. */
+  members: number
+  /** Whether the name of one is written with escapes that nobody needs. */
+  disguised: boolean
+}
+
+/** How many fields the object has that is open at each depth; used by one scan at a time. */
+const fields = new Uint32Array(maxDepth + 1)
+
 /**
- * Looks at every byte once, before any memory is spent on what they mean: how many members the text writes, and whether the
- * name of one is written with escapes that nobody needs. Stops where the text is no JSON; JSON.parse stops there too. Throws
- * 400 for text that is nested too deep or holds too much.
+ * Looks at every character once, before any memory is spent on what they mean. Stops where the text is no JSON; JSON.parse
+ * stops there too. Throws 400 for text that is nested too deep or holds too much.
  */
-function scan(raw: Buffer, what: string): { members: number; disguised: boolean } {
-  /** How many fields the object has that is open at each depth. */
-  const fields = new Uint32Array(mostDepth + 1)
+function scan(text: string, hasEscapes: boolean, what: string): Scanned {
   let depth = 0
   let members = 0
   let parts = 0
@@ -78,32 +90,37 @@ function scan(raw: Buffer, what: string): { members: number; disguised: boolean 
   /** The quotes of the last string, until a colon has made it a name. */
   let from = -1
   let to = -1
-  for (let i = 0; i < raw.length; i++) {
-    const byte = raw[i]!
-    if (means[byte] === 0) continue
-    if (byte === quote) {
+  fields[0] = 0
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (code === quote) {
       from = i
-      to = closingQuote(raw, i)
+      to = closingQuote(text, i)
       if (to < 0) break
       i = to
       parts++
-    } else if (byte === comma) values++
-    else if (byte === colon) {
+      if (parts > maxParts) throw tooManyParts(what)
+    } else if (code === comma) {
+      if (++values > maxValues) throw tooMuch(what, `more than ${commas(maxValues)} values`)
+    } else if (code === colon) {
       if (from < 0) break
       members++
-      disguised ||= isDisguised(raw, from, to)
+      if (hasEscapes) disguised ||= isDisguised(text, from, to)
       from = -1
       if (++fields[depth]! > maxFields) throw tooMuch(what, `an object with more than ${commas(maxFields)} fields`)
-    } else if (byte === brace || byte === bracket) {
-      if (++depth > mostDepth)
-        throw new GatewayError('invalid_json', `${what} is nested deeper than ${mostDepth} levels.`)
+    } else if (code === brace || code === bracket) {
+      if (++depth > maxDepth)
+        throw new GatewayError('invalid_json', `${what} is nested deeper than ${maxDepth} levels.`)
       fields[depth] = 0
       parts++
-    } else if (--depth < 0) break
-    if (parts > maxParts) throw tooMuch(what, `more than ${commas(maxParts)} strings, objects and lists`)
-    if (values > maxValues) throw tooMuch(what, `more than ${commas(maxValues)} values`)
+      if (parts > maxParts) throw tooManyParts(what)
+    } else if ((code === closingBrace || code === closingBracket) && --depth < 0) break
   }
   return { members, disguised }
+}
+
+function tooManyParts(what: string): GatewayError {
+  return tooMuch(what, `more than ${commas(maxParts)} strings, objects and lists`)
 }
 
 function tooMuch(what: string, has: string): GatewayError {
@@ -115,29 +132,32 @@ function commas(count: number): string {
 }
 
 /** Whether the name between two quotes has a letter that is written as an escape. */
-function isDisguised(raw: Buffer, from: number, to: number): boolean {
+function isDisguised(text: string, from: number, to: number): boolean {
   // Names are short, and there may be many: nothing is made for each.
-  for (let i = from + 1; i < to; i++) if (raw[i] === backslash) return escapedLetter.test(raw.toString('latin1', i, to))
+  for (let i = from + 1; i < to; i++) if (text.charCodeAt(i) === backslash) return escapedLetter.test(text.slice(i, to))
   return false
 }
 
-/** Bytes that are looked at one by one: the native search is fast over long text, and its call costs as much as these. */
-const nearBytes = 32
+/** Characters of a string that are read one by one at first: a call of the native search costs as much as these. */
+const minNearCharacters = 8
 
-/** Where the string that starts at `open` ends; -1 when it does not. */
-function closingQuote(raw: Buffer, open: number): number {
+/**
+ * Where the string that starts at `open` ends; -1 when it does not. The native search is fast over long text, and slow where
+ * many quotes are escaped: after each of those that it finds, twice as many characters are read one by one.
+ */
+function closingQuote(text: string, open: number): number {
   let at = open + 1
-  while (at < raw.length) {
-    for (const near = Math.min(at + nearBytes, raw.length); at < near; at++) {
-      const byte = raw[at]
-      if (byte === quote) return at
-      if (byte === backslash) at++
+  for (let nearCharacters = minNearCharacters; at < text.length; nearCharacters *= 2) {
+    for (const near = Math.min(at + nearCharacters, text.length); at < near; at++) {
+      const code = text.charCodeAt(at)
+      if (code === quote) return at
+      if (code === backslash) at++
     }
-    const next = raw.indexOf(quote!, at)
+    const next = text.indexOf('"', at)
     // What stands before it is looked at again, unless nothing there can escape it.
-    if (next < 0 || raw[next - 1] !== backslash) return next
+    if (next < 0 || text.charCodeAt(next - 1) !== backslash) return next
     let run = next
-    while (run > at && raw[run - 1] === backslash) run--
+    while (run > at && text.charCodeAt(run - 1) === backslash) run--
     if ((next - run) % 2 === 0) return next
     at = next + 1
   }
@@ -147,29 +167,30 @@ function closingQuote(raw: Buffer, open: number): number {
 function membersOf(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0
   let count = 0
-  for (const member of Array.isArray(value) ? value : Object.values(value)) count += membersOf(member)
-  return Array.isArray(value) ? count : count + Object.keys(value).length
+  if (Array.isArray(value)) for (let i = 0; i < value.length; i++) count += membersOf(value[i])
+  else for (const name in value) count += 1 + membersOf((value as Record<string, unknown>)[name])
+  return count
 }
 
 /** The error for valid JSON in which an object names a field twice; finds which. */
-function repeated(raw: Buffer, what: string): GatewayError {
+function repeated(text: string, what: string): GatewayError {
   const open: Set<string>[] = []
-  let text = ''
-  for (let i = 0; i < raw.length; i++) {
-    const byte = raw[i]
-    if (byte === brace || byte === bracket) open.push(new Set())
-    else if (byte === closingBrace || byte === closingBracket) open.pop()
-    else if (byte === colon) {
-      const fields = open.at(-1)!
-      if (fields.has(text)) break
-      fields.add(text)
-    } else if (byte === quote) {
-      const start = i++
-      for (; raw[i] !== quote; i++) if (raw[i] === backslash) i++
-      text = JSON.parse(raw.toString('utf8', start, i + 1))
+  let name = ''
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (code === brace || code === bracket) open.push(new Set())
+    else if (code === closingBrace || code === closingBracket) open.pop()
+    else if (code === colon) {
+      const names = open.at(-1)!
+      if (names.has(name)) break
+      names.add(name)
+    } else if (code === quote) {
+      const start = i
+      i = closingQuote(text, i)
+      name = JSON.parse(text.slice(start, i + 1))
     }
   }
-  const param = nameOf([text])
+  const param = nameOf([name])
   return new GatewayError('invalid_json', `${what} names the field \`${param}\` twice.`, { param })
 }
 
@@ -200,5 +221,5 @@ function firstText(value: unknown, bad: (text: string) => boolean, path: Propert
 
 /** A path as `param` shows it. A client may name a field with megabytes of text. */
 export function nameOf(path: PropertyKey[]): string {
-  return path.join('.').slice(0, mostNameCharacters).toWellFormed()
+  return path.join('.').slice(0, maxNameCharacters).toWellFormed()
 }
