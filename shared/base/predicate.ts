@@ -149,7 +149,8 @@ type Field = { predicate: Predicate; isRequired: boolean }
 
 function compileObject({ shape, catchall }: z.core.$ZodObjectDef): Predicate {
   const others = catchall?._zod.def.type
-  if (others !== undefined && others !== 'unknown' && others !== 'never') throw new Undecided()
+  // Without a rule for other fields, parsing leaves them out.
+  if (others !== 'unknown' && others !== 'never') throw new Undecided()
   const fields = new Map<string, Field>()
   let required = 0
   for (const [name, schema] of Object.entries(shape)) {
@@ -157,6 +158,8 @@ function compileObject({ shape, catchall }: z.core.$ZodObjectDef): Predicate {
     const isRequired = optin === undefined
     // What is absent must stay absent.
     if (!isRequired && (optin !== 'optional' || optout !== 'optional')) throw new Undecided()
+    // Of such a name, parsing reads what every object inherits.
+    if (name in Object.prototype) throw new Undecided()
     if (isRequired) required++
     fields.set(name, { predicate: compile(schema), isRequired })
   }
@@ -169,8 +172,6 @@ function compileObject({ shape, catchall }: z.core.$ZodObjectDef): Predicate {
         if (!field.predicate(value[name])) return false
         if (field.isRequired) found++
       } else if (others === 'never') return false
-      // Parsing would leave it out.
-      else if (others === undefined) throw new Undecided()
     }
     return found === required
   }
