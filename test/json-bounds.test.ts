@@ -94,7 +94,7 @@ const many = (unit: string, count: number) => Array(count).fill(unit).join(',')
 const numbered = (count: number, unit: (i: number) => string) =>
   Array.from({ length: count }, (_, i) => unit(i)).join(',')
 
-test('400 for more strings, objects, lists, values, fields and bytes outside of strings than there may be', t => {
+test('400 for more strings, objects, lists, values, fields and bytes of numbers than there may be', t => {
   const bounds: [taken: string, refused: string, RegExp][] = [
     [`[${many('{}', 99_999)}]`, `[${many('{}', 100_000)}]`, /more than 100,000 strings, objects and lists/],
     [`[${many('""', 99_999)}]`, `[${many('""', 100_000)}]`, /more than 100,000 strings, objects and lists/],
@@ -106,9 +106,9 @@ test('400 for more strings, objects, lists, values, fields and bytes outside of 
     ],
     [`[${many('{"a":0,"b":0}', 25_000)}]`, `[${many('{"a":0,"b":0}', 25_000)},{"a":0}]`, /more than 50,000 fields/],
     [
-      `["",${' '.repeat(4 * 1024 * 1024 - 5)}0]`,
-      `["",${' '.repeat(4 * 1024 * 1024 - 3)}0]`,
-      /more than 4 MiB outside of strings/,
+      `[${'7'.repeat(2 * 1024 * 1024)}, ${'7'.repeat(2 * 1024 * 1024)}]`,
+      `[${'7'.repeat(2 * 1024 * 1024)},${'7'.repeat(2 * 1024 * 1024)}1]`,
+      /more than 4 MiB of numbers/,
     ],
   ]
   for (const [taken, refused, message] of bounds) {
@@ -117,7 +117,8 @@ test('400 for more strings, objects, lists, values, fields and bytes outside of 
   }
   // Fields are counted by object, and what stands inside of strings is not counted.
   t.notThrows(() => parseJson(Buffer.from(`[${many(`{${numbered(9_000, i => `"a${i}":0`)}}`, 5)}]`)))
-  t.notThrows(() => parseJson(Buffer.from(JSON.stringify([many('{"a":[]}', 500_000)]))))
+  t.notThrows(() => parseJson(Buffer.from(JSON.stringify([many('{"a":[]}', 500_000), '7'.repeat(5 * 1024 * 1024)]))))
+  t.notThrows(() => parseJson(Buffer.from(`[${' '.repeat(9 * 1024 * 1024)}]`)))
 })
 
 test('taken: large requests that somebody has a use for', t => {

@@ -86,7 +86,7 @@ export const hostileBodies: Record<string, HostileBody> = {
   ),
   '49 objects of 1,000 names': chat(() => withField(listOf(49, j => objectOf(1_000, i => `"${j}a${i}":0`)))),
   '3,300 objects of 15 long names': chat(() => withField(listOf(3_300, j => objectOf(15, i => longName(j, i))))),
-  '49,000 names and 150,000 long numbers': chat(() =>
+  '49,000 names and 125,000 long numbers': chat(() =>
     withField(`[${listOf(3_250, j => objectOf(15, i => `"${j}a${i}":0`))},${list(longNumber, 125_000)}]`),
   ),
   '830 towers of 120 lists': chat(() => withField(list('['.repeat(120) + ']'.repeat(120), 830))),
