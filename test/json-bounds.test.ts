@@ -94,7 +94,7 @@ const many = (unit: string, count: number) => Array(count).fill(unit).join(',')
 const numbered = (count: number, unit: (i: number) => string) =>
   Array.from({ length: count }, (_, i) => unit(i)).join(',')
 
-test('400 for more than 100,000 strings, objects and lists, 400,000 values, or 10,000 fields of an object', t => {
+test('400 for more strings, objects, lists, values, fields and bytes of numbers than there may be', t => {
   const bounds: [taken: string, refused: string, RegExp][] = [
     [`[${many('{}', 99_999)}]`, `[${many('{}', 100_000)}]`, /more than 100,000 strings, objects and lists/],
     [`[${many('""', 99_999)}]`, `[${many('""', 100_000)}]`, /more than 100,000 strings, objects and lists/],
@@ -104,14 +104,21 @@ test('400 for more than 100,000 strings, objects and lists, 400,000 values, or 1
       `{${numbered(10_001, i => `"a${i}":0`)}}`,
       /an object with more than 10,000 fields/,
     ],
+    [`[${many('{"a":0,"b":0}', 25_000)}]`, `[${many('{"a":0,"b":0}', 25_000)},{"a":0}]`, /more than 50,000 fields/],
+    [
+      `[${'7'.repeat(2 * 1024 * 1024)}, ${'7'.repeat(2 * 1024 * 1024)}]`,
+      `[${'7'.repeat(2 * 1024 * 1024)},${'7'.repeat(2 * 1024 * 1024)}1]`,
+      /more than 4 MiB of numbers/,
+    ],
   ]
   for (const [taken, refused, message] of bounds) {
     t.notThrows(() => parseJson(Buffer.from(taken)))
     t.throws(() => parseJson(Buffer.from(refused)), { code: 'invalid_request', message } as object)
   }
   // Fields are counted by object, and what stands inside of strings is not counted.
-  t.notThrows(() => parseJson(Buffer.from(`[${many(`{${numbered(9_000, i => `"a${i}":0`)}}`, 10)}]`)))
-  t.notThrows(() => parseJson(Buffer.from(JSON.stringify([many('{"a":[]}', 500_000)]))))
+  t.notThrows(() => parseJson(Buffer.from(`[${many(`{${numbered(9_000, i => `"a${i}":0`)}}`, 5)}]`)))
+  t.notThrows(() => parseJson(Buffer.from(JSON.stringify([many('{"a":[]}', 500_000), '7'.repeat(5 * 1024 * 1024)]))))
+  t.notThrows(() => parseJson(Buffer.from(`[${' '.repeat(9 * 1024 * 1024)}]`)))
 })
 
 test('taken: large requests that somebody has a use for', t => {

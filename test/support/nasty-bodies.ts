@@ -88,8 +88,9 @@ export const hostileTexts: Record<string, (bytes: number) => string> = {
   spaces: bytes => `{"a":${fill(' ', bytes)}1}`,
   'as many numbers as there may be, and a surrogate': () => `{"a":["\\ud83d\\ude00",${many('0', 399_000)}]}`,
   'as many objects as there may be': () => `{"a":[${many('{}', 99_000)}]}`,
-  'as many names as there may be': () => `{"a":[${numbered(9, j => `{${numbered(9_990, i => `"${j}a${i}":0`)}}`)}]}`,
+  'as many names as there may be': () => `{"a":[${numbered(5, j => `{${numbered(9_990, i => `"${j}a${i}":0`)}}`)}]}`,
   'as many objects of one name as there may be': () => `{"a":[${numbered(49_000, i => `{"a${i}":0}`)}]}`,
+  'as many long numbers as there may be': () => `{"a":[${many('2.4703282292062327208e-324', 155_000)}]}`,
   'half a surrogate behind as many strings as there may be': () => `{"a":[${many('""', 98_000)},"\\ud83d"]}`,
 }
 

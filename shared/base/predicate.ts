@@ -1,0 +1,262 @@
+import type { z } from 'zod'
+
+export type Predicate = (value: unknown) => boolean
+type Schema = z.core.$ZodType
+type Check = z.core.$ZodCheck<never>
+
+/**
+ * Compiles a predicate from a schema: true means that parsing would succeed and give a value deeply equal to this one, with
+ * the same fields, so there is no need to parse. It takes a fraction of the time of parsing and makes nothing. False means
+ * that the value is not valid or that parsing may change it; only parsing tells which.
+ *
+ * Returns null for a schema that may change what it parses (transforms, defaults, coercion) or has a part that is not known here.
+ */
+export function compilePredicate(schema: Schema): Predicate | null {
+  try {
+    const predicate = compile(schema)
+    return value => predicateHolds(predicate, value)
+  } catch (error) {
+    if (error instanceof Undecided) return null
+    throw error
+  }
+}
+
+/** Thrown while compiling a schema, and by predicates for a value, where the result of parsing cannot be foretold. */
+class Undecided extends Error {}
+
+/**
+ * Ends all predicates at once for a value that is undecided: a branch of a union that parsing would take, with changes, must
+ * not be passed over for a later branch.
+ */
+function predicateHolds(predicate: Predicate, value: unknown): boolean {
+  try {
+    return predicate(value)
+  } catch (error) {
+    if (error instanceof Undecided) return false
+    throw error
+  }
+}
+
+function compile(schema: Schema): Predicate {
+  const predicate = compileType(schema)
+  const { checks = [] } = schema._zod.def
+  // A schema such as `z.int()` is its own first check.
+  const own = schema._zod.traits.has('$ZodCheck') ? [schema as unknown as Check] : []
+  return [...own, ...checks].map(compileCheck).reduce(both, predicate)
+}
+
+function both(first: Predicate, second: Predicate): Predicate {
+  return value => first(value) && second(value)
+}
+
+/** The predicate of a schema without its checks. */
+function compileType(schema: Schema): Predicate {
+  const { def } = schema._zod as z.core.$ZodTypes['_zod']
+  if ('coerce' in def && def.coerce) throw new Undecided()
+  switch (def.type) {
+    case 'string':
+      return value => typeof value === 'string'
+    case 'number':
+      return value => Number.isFinite(value)
+    case 'boolean':
+      return value => typeof value === 'boolean'
+    case 'null':
+      return value => value === null
+    case 'unknown':
+    case 'custom':
+      return () => true
+    case 'never':
+      return () => false
+    case 'literal':
+    case 'enum':
+      return compileValues(schema._zod.values!)
+    case 'optional':
+      return compileUnless(undefined, def.innerType)
+    case 'nullable':
+      return compileUnless(null, def.innerType)
+    case 'array':
+      return compileArray(def.element)
+    case 'record':
+      return compileRecord(def)
+    case 'union':
+      return 'discriminator' in def
+        ? compileDiscriminatedUnion(def as z.core.$ZodDiscriminatedUnionDef)
+        : compileUnion(def.options)
+    case 'object':
+      return compileObject(def)
+    default:
+      throw new Undecided()
+  }
+}
+
+function compileValues(values: Set<unknown>): Predicate {
+  const [only] = values
+  if (values.size === 1) return value => value === only
+  return value => values.has(value)
+}
+
+function compileUnless(exempt: null | undefined, innerType: Schema): Predicate {
+  const predicate = compile(innerType)
+  return value => value === exempt || predicate(value)
+}
+
+function compileArray(element: Schema): Predicate {
+  const predicate = compile(element)
+  return value => {
+    if (!Array.isArray(value)) return false
+    for (let i = 0; i < value.length; i++) if (!predicate(value[i])) return false
+    return true
+  }
+}
+
+function compileRecord({ keyType, valueType, mode, partial }: z.core.$ZodRecordDef & { partial?: boolean }): Predicate {
+  if (keyType._zod.def.type !== 'string' || mode === 'loose' || partial) throw new Undecided()
+  const allowsName = compile(keyType)
+  const allowsValue = compile(valueType)
+  return value => {
+    if (!isObject(value)) return false
+    for (const name in value) if (!allowsName(known(name)) || !allowsValue(value[name])) return false
+    return true
+  }
+}
+
+function compileUnion(options: readonly Schema[]): Predicate {
+  const branches = options.map(compile)
+  return value => {
+    for (let i = 0; i < branches.length; i++) if (branches[i]!(value)) return true
+    return false
+  }
+}
+
+function compileDiscriminatedUnion(def: z.core.$ZodDiscriminatedUnionDef): Predicate {
+  const { options, discriminator, unionFallback } = def
+  if (unionFallback) throw new Undecided()
+  const branches = new Map<unknown, Predicate>()
+  for (const option of options) {
+    const values = option._zod.propValues?.[discriminator]
+    if (!values || values.has(undefined)) throw new Undecided()
+    const predicate = compile(option)
+    for (const value of values) branches.set(value, predicate)
+  }
+  return value => {
+    if (!isObject(value)) return false
+    const predicate = branches.get(value[discriminator])
+    return predicate?.(value) === true
+  }
+}
+
+type Field = { predicate: Predicate; isRequired: boolean }
+
+function compileObject({ shape, catchall }: z.core.$ZodObjectDef): Predicate {
+  const others = catchall?._zod.def.type
+  // Without a rule for other fields, parsing leaves them out.
+  if (others !== 'unknown' && others !== 'never') throw new Undecided()
+  const fields = new Map<string, Field>()
+  let required = 0
+  for (const [name, schema] of Object.entries(shape)) {
+    const { optin, optout } = schema._zod
+    const isRequired = optin === undefined
+    // What is absent must stay absent.
+    if (!isRequired && (optin !== 'optional' || optout !== 'optional')) throw new Undecided()
+    // Of such a name, parsing reads what every object inherits.
+    if (name in Object.prototype) throw new Undecided()
+    if (isRequired) required++
+    fields.set(name, { predicate: compile(schema), isRequired })
+  }
+  return value => {
+    if (!isObject(value)) return false
+    let found = 0
+    for (const name in value) {
+      const field = fields.get(known(name))
+      if (field !== undefined) {
+        if (!field.predicate(value[name])) return false
+        if (field.isRequired) found++
+      } else if (others === 'never') return false
+    }
+    return found === required
+  }
+}
+
+/** Whether a value is an object and no list. Throws Undecided for an instance of a class, of which parsing makes a plain object. */
+function isObject(value: unknown): value is Record<string, unknown> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  if (Object.getPrototypeOf(value) !== Object.prototype) throw new Undecided()
+  return true
+}
+
+/** The name of a field. Throws Undecided for the one that parsing leaves out wherever it stands. */
+function known(name: string): string {
+  if (name === '__proto__') throw new Undecided()
+  return name
+}
+
+function compileCheck(check: Check): Predicate {
+  const { def } = check._zod as z.core.$ZodChecks['_zod'] | z.core.$ZodCustom['_zod']
+  switch (def.check) {
+    case 'min_length':
+      return compileMinLength(def.minimum)
+    case 'max_length':
+      return compileMaxLength(def.maximum)
+    case 'greater_than': {
+      const bound = numberOf(def.value)
+      return def.inclusive ? value => (value as number) >= bound : value => (value as number) > bound
+    }
+    case 'less_than': {
+      const bound = numberOf(def.value)
+      return def.inclusive ? value => (value as number) <= bound : value => (value as number) < bound
+    }
+    case 'number_format':
+      if (def.format !== 'safeint') throw new Undecided()
+      return value => Number.isSafeInteger(value)
+    case 'string_format':
+      return compileFormat(def as z.core.$ZodCheckRegexDef)
+    case 'custom':
+      return compileCustom(def as z.core.$ZodCustomDef)
+    default:
+      throw new Undecided()
+  }
+}
+
+function numberOf(value: unknown): number {
+  if (typeof value !== 'number') throw new Undecided()
+  return value
+}
+
+/** Strings are measured in code points: as many as code units or fewer, and at least half as many. */
+function compileMinLength(minimum: number): Predicate {
+  return value => {
+    const { length } = value as string | unknown[]
+    if (length < minimum) return false
+    return typeof value !== 'string' || length >= 2 * minimum || codePointsIn(value) >= minimum
+  }
+}
+
+function compileMaxLength(maximum: number): Predicate {
+  return value => {
+    const { length } = value as string | unknown[]
+    if (length <= maximum) return true
+    return typeof value === 'string' && length <= 2 * maximum && codePointsIn(value) <= maximum
+  }
+}
+
+function codePointsIn(text: string): number {
+  let count = 0
+  for (let i = 0; i < text.length; i += text.codePointAt(i)! > 0xffff ? 2 : 1) count++
+  return count
+}
+
+function compileFormat({ format, pattern }: z.core.$ZodCheckRegexDef): Predicate {
+  // A global expression remembers where it stopped.
+  if (format !== 'regex' || pattern.global || pattern.sticky) throw new Undecided()
+  return value => pattern.test(value as string)
+}
+
+function compileCustom({ fn, when }: z.core.$ZodCustomDef): Predicate {
+  // Checks given to `.check()` have no function of their own and may change the value.
+  if (typeof fn !== 'function' || when) throw new Undecided()
+  return value => {
+    const result = fn(value)
+    if (result instanceof Promise) throw new Undecided()
+    return Boolean(result)
+  }
+}
