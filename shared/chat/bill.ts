@@ -54,15 +54,16 @@ export async function bill<K extends DirectKind>(
 /** A usage as OpenAI writes it. Its details are always whole: clients that read one count rely on the others. */
 function shown(kind: DirectKind, usage: Usage, costUsd: number): ShownUsage {
   const { prompt_tokens, completion_tokens, total_tokens, estimated } = usage
-  const ours = estimated === undefined ? { cost: costUsd } : { estimated, cost: costUsd }
+  const ours = estimated && { estimated }
   // Embeddings have no completion: OpenAI's own usage object names only two figures.
-  if (kind === 'embedding') return { prompt_tokens, total_tokens, ...ours }
+  if (kind === 'embedding') return { prompt_tokens, total_tokens, cost: costUsd, ...ours }
   return {
     prompt_tokens,
     completion_tokens,
     total_tokens,
     prompt_tokens_details: { cached_tokens: 0, audio_tokens: 0, ...usage.prompt_tokens_details },
     completion_tokens_details: { reasoning_tokens: 0, audio_tokens: 0, ...usage.completion_tokens_details },
+    cost: costUsd,
     ...ours,
   }
 }
