@@ -12,8 +12,9 @@ import type { Route, Upstreams } from '../providers/upstreams.ts'
 import type { Client } from './client.ts'
 import type { Departures } from './departures.ts'
 import type { Silent } from './keep-alive.ts'
-import { sendParts } from './parts.ts'
+import { type PartsSink, sendParts } from './parts.ts'
 import type { Relay } from './relay.ts'
+import type { Received } from './whole-text.ts'
 
 const mostAnswerBytes = 64 * 1024 * 1024
 const mostErrorBytes = 64 * 1024
@@ -53,66 +54,109 @@ export class ClientGone extends Error {
 }
 
 /**
- * Sends a call and resolves with the parsed whole answer, of several requests with a list of them; `onFirstByte` hears of its head.
+ * Sends a call and resolves with the whole answer, of several requests with a list of them; `onFirstByte` hears of its head.
  * Rejects with a ProviderError, or ClientGone.
  */
-export function wholeAnswer<K extends DirectKind>(attempt: Attempt<K>, onFirstByte: () => void): Promise<unknown> {
-  const { upstreams, route, protocol, requests, client, departures, readOnMs, signal, onSent } = attempt
-  let forget: (() => void) | undefined
-  return new Promise((resolve, reject) => {
-    let status = 0
-    let headers: ResponseHeaders = {}
-    const bodies: Buffer[][] = requests.map(() => [])
-    const textOf = (part: number) => Buffer.concat(bodies[part]!).toString()
-    let refusal = ''
-    let bytes = 0
+export function wholeAnswer<K extends DirectKind>(attempt: Attempt<K>, onFirstByte: () => void): Promise<Received> {
+  return new Promise((resolve, reject) => new WholeAnswer(attempt, { onFirstByte, resolve, reject }).start())
+}
+
+type Awaited = { onFirstByte(): void; resolve(received: Received): void; reject(error: unknown): void }
+
+/** A whole answer that is being received. */
+class WholeAnswer implements PartsSink {
+  readonly #attempt: Attempt<DirectKind>
+  readonly #awaited: Awaited
+  #exchange: Exchange | null = null
+  #forget: (() => void) | null = null
+  #over = false
+  #status = 0
+  #headers: ResponseHeaders = {}
+  #refusal = ''
+  /** What came of the answer to each request. */
+  readonly #bodies: Buffer[][]
+  #bytes = 0
+
+  constructor(attempt: Attempt<DirectKind>, awaited: Awaited) {
+    this.#attempt = attempt
+    this.#awaited = awaited
+    this.#bodies = attempt.requests.map(() => [])
+  }
+
+  start(): void {
+    const { upstreams, route, requests, client, departures, readOnMs, signal } = this.#attempt
     client.collect(0)
-    const send = (request: UpstreamRequest, sink: ResponseSink) => upstreams.send(route, request, sink)
-    const exchange = sendParts(send, requests, {
-      onSent,
-      onHead(code, head) {
-        status = code
-        headers = head
-        onFirstByte()
-      },
-      onData(chunk, part) {
-        if (status < 200 || status > 299) {
-          if (refusal.length < mostErrorBytes) refusal += chunk.toString()
-          return
-        }
-        bytes += chunk.length
-        if (bytes > mostAnswerBytes) {
-          reject(new ProviderError('invalid_response', 'the answer is larger than 64 MB'))
-          exchange.abort()
-          return
-        }
-        try {
-          client.collect(chunk.length)
-        } catch (error) {
-          reject(error)
-          exchange.abort()
-          return
-        }
-        bodies[part]!.push(chunk)
-      },
-      onPart() {},
-      onEnd() {
-        if (status < 200 || status > 299) return reject(protocol.failure(status, headers, refusal))
-        try {
-          resolve(requests.length === 1 ? JSON.parse(textOf(0)) : requests.map((_, part) => JSON.parse(textOf(part))))
-        } catch (cause) {
-          reject(new ProviderError('invalid_response', 'the answer is not JSON', { status, cause }))
-        }
-      },
-      onError: (fault, error) => reject(transportError(fault, error, attempt)),
-    })
+    const exchange = sendParts<UpstreamRequest>((request, sink) => upstreams.send(route, request, sink), requests, this)
+    this.#exchange = exchange
     cutOn(signal, exchange)
-    forget = departures.watch(
+    const forget = departures.watch(
       client,
       () => readOnMs,
       () => exchange.abort(),
     )
-  }).finally(() => forget?.())
+    if (this.#over) forget()
+    else this.#forget = forget
+  }
+
+  onSent(): void {
+    this.#attempt.onSent()
+  }
+
+  onHead(status: number, headers: ResponseHeaders): void {
+    this.#status = status
+    this.#headers = headers
+    this.#awaited.onFirstByte()
+  }
+
+  onData(chunk: Buffer, part: number): void {
+    if (!isSuccess(this.#status)) {
+      if (this.#refusal.length < mostErrorBytes) this.#refusal += chunk.toString()
+      return
+    }
+    this.#bytes += chunk.length
+    try {
+      if (this.#bytes > mostAnswerBytes) throw new ProviderError('invalid_response', 'the answer is larger than 64 MB')
+      this.#attempt.client.collect(chunk.length)
+      this.#bodies[part]!.push(chunk)
+    } catch (error) {
+      this.#awaited.reject(error)
+      this.#exchange?.abort()
+    }
+  }
+
+  onPart(): void {}
+
+  onEnd(): void {
+    this.#finish()
+    const status = this.#status
+    try {
+      if (isSuccess(status)) this.#awaited.resolve(received(this.#bodies))
+      else this.#awaited.reject(this.#attempt.protocol.failure(status, this.#headers, this.#refusal))
+    } catch (cause) {
+      this.#awaited.reject(new ProviderError('invalid_response', 'the answer is not JSON', { status, cause }))
+    }
+  }
+
+  onError(fault: TransportFault, error: Error): void {
+    this.#finish()
+    this.#awaited.reject(transportError(fault, error, this.#attempt))
+  }
+
+  #finish(): void {
+    this.#over = true
+    this.#forget?.()
+  }
+}
+
+function isSuccess(status: number): boolean {
+  return status >= 200 && status <= 299
+}
+
+/** Throws a SyntaxError for what is not JSON. */
+function received(bodies: readonly Buffer[][]): Received {
+  const texts = bodies.map(chunks => (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)).toString())
+  const [text = ''] = texts
+  return texts.length === 1 ? { json: JSON.parse(text), text } : { json: texts.map(one => JSON.parse(one)), text: null }
 }
 
 /** What a streaming attempt came to. Unless it was `answered`, the client has seen nothing of the answer. */

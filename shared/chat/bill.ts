@@ -41,7 +41,7 @@ export async function bill<K extends DirectKind>(
   return {
     target,
     usage,
-    shownUsage: { ...shown(finished.kind, usage), cost: costNano / 1e9 },
+    shownUsage: shown(finished.kind, usage, costNano / 1e9),
     costNano,
     waiver: free || costNano > 0 ? undefined : owedNano > 0 ? 'nothing_produced' : 'no_price',
     status: 200,
@@ -52,15 +52,19 @@ export async function bill<K extends DirectKind>(
 }
 
 /** A usage as OpenAI writes it. Its details are always whole: clients that read one count rely on the others. */
-function shown(kind: DirectKind, usage: Usage): ShownUsage {
-  const { completion_tokens, provider_cost_nano: _stated, unpriced: _unpriced, parts: _parts, ...prompt } = usage
+function shown(kind: DirectKind, usage: Usage, costUsd: number): ShownUsage {
+  const { prompt_tokens, completion_tokens, total_tokens, estimated } = usage
+  const ours = estimated && { estimated }
   // Embeddings have no completion: OpenAI's own usage object names only two figures.
-  if (kind === 'embedding') return prompt
+  if (kind === 'embedding') return { prompt_tokens, total_tokens, cost: costUsd, ...ours }
   return {
-    ...prompt,
+    prompt_tokens,
     completion_tokens,
+    total_tokens,
     prompt_tokens_details: { cached_tokens: 0, audio_tokens: 0, ...usage.prompt_tokens_details },
     completion_tokens_details: { reasoning_tokens: 0, audio_tokens: 0, ...usage.completion_tokens_details },
+    cost: costUsd,
+    ...ours,
   }
 }
 

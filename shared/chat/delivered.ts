@@ -48,8 +48,11 @@ function textOf({ text, message }: Choice): string {
     .join('')
 }
 
-function audioOf(message: Choice['message']): { data?: unknown; transcript?: unknown } {
-  return message?.audio ?? {}
+type Audio = { data?: unknown; transcript?: unknown }
+const noAudio: Audio = {}
+
+function audioOf(message: Choice['message']): Audio {
+  return message?.audio ?? noAudio
 }
 
 /** Whether an answer brought something. */

@@ -1,4 +1,4 @@
-import type { Exchange, ResponseSink } from '../io/http.ts'
+import type { Exchange, ResponseHeaders, ResponseSink, TransportFault } from '../io/http.ts'
 
 /** Requests of one call that are under way at the same time. */
 const maxParallel = 8
@@ -19,6 +19,7 @@ export function sendParts<R>(
   requests: readonly R[],
   sink: PartsSink,
 ): Exchange {
+  if (requests.length === 1) return send(requests[0]!, new OnlyPart(sink))
   const open = new Map<number, Exchange>()
   let begun = 0
   let headed = false
@@ -77,5 +78,37 @@ export function sendParts<R>(
       paused = false
       for (const exchange of open.values()) exchange.resume()
     },
+  }
+}
+
+/** The one request of a call that takes no more, as nearly all do: nothing has to be kept of others. */
+class OnlyPart implements ResponseSink {
+  readonly #sink: PartsSink
+  #refused = false
+
+  constructor(sink: PartsSink) {
+    this.#sink = sink
+  }
+
+  onSent(): void {
+    this.#sink.onSent?.()
+  }
+
+  onHead(status: number, headers: ResponseHeaders): void {
+    this.#refused = status < 200 || status > 299
+    this.#sink.onHead(status, headers)
+  }
+
+  onData(chunk: Buffer): void {
+    this.#sink.onData(chunk, 0)
+  }
+
+  onEnd(): void {
+    if (!this.#refused) this.#sink.onPart(0)
+    this.#sink.onEnd()
+  }
+
+  onError(fault: TransportFault, error: Error): void {
+    this.#sink.onError(fault, error)
   }
 }

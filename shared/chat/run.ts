@@ -28,6 +28,7 @@ import { sessionKey } from './sessions.ts'
 import { reserveBeside, Stretches } from './stretches.ts'
 import type { Watch } from './watch.ts'
 import { billWhole } from './whole.ts'
+import { type Received, wholeText } from './whole-text.ts'
 
 /**
  * Runs one request from admission to settlement: decides, reserves, tries providers until one answers, relays, charges.
@@ -188,20 +189,19 @@ class Run<K extends DirectKind> extends BaseRun {
 
   async #whole(attempt: Attempt<K>, watch: Watch, decision: Decision, ticket: Ticket): Promise<Bill> {
     const { adapter, call } = attempt
-    const { kind } = this.#order
-    let json: unknown
+    let received: Received
     try {
-      json = await wholeAnswer(attempt, () => watch.began({ streamed: false }))
+      received = await wholeAnswer(attempt, () => watch.began({ streamed: false }))
     } catch (error) {
       if (error instanceof ClientGone) return this.#abandoned(attempt, watch, ticket, null)
       throw await this.#unlessStopped(attempt, error, ticket, null)
     }
-    const whole = { kind, adapter, call, json, id: this.id }
+    const whole = { kind: this.#order.kind, adapter, call, json: received.json, id: this.id }
     const { billed, shown, upstreamModel } = await billWhole(whole, this.#billing)
     this.upstreamModel = upstreamModel
     const headers = this.headers(call.target, decision, ticket, this.tried.length + 1)
     headers['x-gateway-cost-usd'] = decimal(billed.costNano)
-    this.client.answer(headers, JSON.stringify(shown))
+    this.client.answer(headers, wholeText(shown, received))
     return this.client.gone ? { ...billed, ...left } : billed
   }
 

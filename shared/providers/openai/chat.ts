@@ -15,6 +15,7 @@ import {
   settleExtras,
 } from './request.ts'
 import { extrasOf, normaliseUsage } from './usage.ts'
+import { mapped, wholeHead } from './whole.ts'
 
 /** `POST /chat/completions`. */
 export const chat: DirectAdapter<'chat'> = {
@@ -37,10 +38,15 @@ function answer(json: unknown, { target }: Call<'chat'>): ChatCompletion {
   if (!isObject(json)) throw invalid('it is not an object')
   if (isObject(json.error)) throw reportedFailure(json)
   if (!Array.isArray(json.choices) || json.choices.length === 0) throw invalid('it has no choices')
-  return { ...head(json, target.provider), object: 'chat.completion', choices: json.choices.map(choiceFrom) }
+  const whole = wholeHead(json, target.provider)
+  whole.object = 'chat.completion'
+  whole.choices = mapped(json.choices, choiceFrom)
+  return whole as ChatCompletion
 }
 
-function choiceFrom(choice: unknown, position: number): ChatCompletion['choices'][number] {
+type Choice = ChatCompletion['choices'][number]
+
+function choiceFrom(choice: unknown, position: number): Choice {
   if (!isObject(choice) || !isObject(choice.message)) throw invalid(`choice ${position} has no message`)
   const message = withReasoning(choice.message)
   const { content = null, tool_calls: toolCalls } = message
@@ -49,13 +55,11 @@ function choiceFrom(choice: unknown, position: number): ChatCompletion['choices'
     throw invalid(`the tool calls of choice ${position} are not a list`)
   }
   // A server that leaves the reason out of an answer with tool calls still means them to be run.
-  const reason = choice.finish_reason ?? (toolCalls?.length ? 'tool_calls' : 'stop')
-  return {
-    ...choice,
-    index: indexOf(choice, position),
-    message: { ...message, role: 'assistant', content },
-    finish_reason: finishReason(reason),
-  }
+  const reason = finishReason(choice.finish_reason ?? (toolCalls?.length ? 'tool_calls' : 'stop'))
+  const index = indexOf(choice, position)
+  const isSame = message === choice.message && message.role === 'assistant' && message.content === content
+  if (isSame && choice.index === index && choice.finish_reason === reason) return choice as Choice
+  return { ...choice, index, message: { ...message, role: 'assistant', content }, finish_reason: reason }
 }
 
 function chunkFrom(json: Json, provider: ProviderRow): ChatChunk | null {
@@ -97,7 +101,7 @@ function indexOf(choice: Json, position: number): number {
 
 /** OpenRouter, Groq and vLLM call the reasoning text `reasoning`, DeepSeek and xAI `reasoning_content`, as we do. */
 function withReasoning(message: Json): Json {
+  if (typeof message.reasoning !== 'string') return message
   const { reasoning, ...others } = message
-  if (typeof reasoning !== 'string') return message
   return { ...others, reasoning_content: message.reasoning_content ?? reasoning }
 }

@@ -6,6 +6,7 @@ import { reportedFailure } from './failure.ts'
 import { invalid, isObject, type Json } from './json.ts'
 import { askForUsage, draft, post } from './request.ts'
 import { extrasOf, normaliseUsage } from './usage.ts'
+import { mapped, wholeHead } from './whole.ts'
 
 /** `POST /completions`, the legacy text completions. */
 export const completion: DirectAdapter<'completion'> = {
@@ -20,11 +21,10 @@ export const completion: DirectAdapter<'completion'> = {
     if (!isObject(json)) throw invalid('it is not an object')
     if (isObject(json.error)) throw reportedFailure(json)
     if (!Array.isArray(json.choices) || json.choices.length === 0) throw invalid('it has no choices')
-    const choices = json.choices.map(choiceFrom)
-    return {
-      ...head(json, target.provider),
-      choices: choices.map(choice => ({ ...choice, finish_reason: choice.finish_reason ?? 'stop' })),
-    }
+    const whole = wholeHead(json, target.provider)
+    whole.object = 'text_completion'
+    whole.choices = mapped(json.choices, wholeChoiceFrom)
+    return whole as Completion
   },
   stream: ({ target }) => decoder(json => chunkFrom(json, target.provider)),
 }
@@ -49,14 +49,18 @@ function head(json: Json, provider: ProviderRow): Completion {
   }
 }
 
+function wholeChoiceFrom(choice: unknown, position: number): CompletionChoice {
+  const read = choiceFrom(choice, position)
+  return read.finish_reason === null ? { ...read, finish_reason: 'stop' } : read
+}
+
 function choiceFrom(choice: unknown, position: number): CompletionChoice {
   if (!isObject(choice) || typeof choice.text !== 'string') throw invalid(`choice ${position} has no text`)
-  const reason = choice.finish_reason ? finishReason(choice.finish_reason) : null
-  return {
-    ...choice,
-    index: Number.isInteger(choice.index) ? (choice.index as number) : position,
-    text: choice.text,
-    logprobs: choice.logprobs ?? null,
-    finish_reason: reason === 'tool_calls' || reason === 'function_call' ? 'stop' : reason,
-  }
+  const given = choice.finish_reason ? finishReason(choice.finish_reason) : null
+  const finish_reason = given === 'tool_calls' || given === 'function_call' ? 'stop' : given
+  const index = Number.isInteger(choice.index) ? (choice.index as number) : position
+  const { text, logprobs = null } = choice
+  if (choice.index === index && choice.logprobs === logprobs && choice.finish_reason === finish_reason)
+    return choice as CompletionChoice
+  return { ...choice, index, text, logprobs, finish_reason }
 }

@@ -5,6 +5,7 @@ import { reportedFailure } from './failure.ts'
 import { invalid, isObject, type Json } from './json.ts'
 import { draft, post } from './request.ts'
 import { count, extrasOf } from './usage.ts'
+import { mapped } from './whole.ts'
 
 /** `POST /embeddings`. A server may ignore `encoding_format`: the answer is converted to what the caller asked for. */
 export const embedding: DirectAdapter<'embedding'> = {
@@ -15,8 +16,10 @@ export const embedding: DirectAdapter<'embedding'> = {
     if (isObject(json.error)) throw reportedFailure(json)
     const inputs = inputCount(body.input)
     if (!Array.isArray(json.data) || json.data.length !== inputs) throw invalid(`it does not have ${inputs} vectors`)
-    const data = json.data.map((item, position) => vectorFrom(item, position, body.encoding_format === 'base64'))
-    data.sort((one, other) => one.index - other.index)
+    const asBase64 = body.encoding_format === 'base64'
+    const vectors = mapped(json.data, (item, position) => vectorFrom(item, position, asBase64))
+    const isSorted = vectors.every(({ index }, position) => position === 0 || vectors[position - 1]!.index <= index)
+    const data = isSorted ? vectors : vectors.toSorted((one, other) => one.index - other.index)
     const usage = usageFrom(json, target.provider)
     return {
       object: 'list',
@@ -32,10 +35,14 @@ function inputCount(input: EmbeddingRequest['input']): number {
   return typeof input === 'string' || typeof input[0] === 'number' ? 1 : input.length
 }
 
-function vectorFrom(item: unknown, position: number, asBase64: boolean): Embeddings['data'][number] {
+type Vector = Embeddings['data'][number]
+
+function vectorFrom(item: unknown, position: number, asBase64: boolean): Vector {
   if (!isObject(item)) throw invalid(`vector ${position} is not an object`)
   const index = Number.isInteger(item.index) ? (item.index as number) : position
-  return { object: 'embedding', index, embedding: encoded(item, position, asBase64) }
+  const embedding = encoded(item, position, asBase64)
+  const isSame = item.object === 'embedding' && item.index === index && item.embedding === embedding
+  return isSame && Object.keys(item).length === 3 ? (item as Vector) : { object: 'embedding', index, embedding }
 }
 
 function encoded({ embedding }: Json, position: number, asBase64: boolean): number[] | string {

@@ -14,12 +14,14 @@ function details<K extends string>(
   whole: number,
 ): { [P in K]?: number } | undefined {
   if (!isObject(json)) return undefined
-  const parts: { [P in K]?: number } = {}
+  let parts: { [P in K]?: number } | undefined
   for (const name of names) {
     const tokens = count(json[name])
-    if (tokens !== undefined) parts[name] = Math.min(tokens, whole)
+    if (tokens === undefined) continue
+    parts ??= {}
+    parts[name] = Math.min(tokens, whole)
   }
-  return Object.keys(parts).length > 0 ? parts : undefined
+  return parts
 }
 
 const promptParts = [
@@ -91,14 +93,24 @@ function amount(value: unknown): number | undefined {
 const paidWork = ['num_sources_used', 'num_server_side_tools_used', 'server_tool_use', 'server_side_tool_usage_details']
 const dearTiers: ReadonlySet<unknown> = new Set(['priority', 'fast'])
 
+type Extras = Pick<Usage, 'provider_cost_nano' | 'unpriced'>
+/** Given for an answer that says nothing beside its tokens, which is the usual one. */
+export const noExtras: Extras = Object.freeze({})
+
 /** What an answer or chunk says of its cost beside its tokens: the stated cost, and work for which the catalog has no price. */
-export function extrasOf(json: Json, provider: ProviderRow): Pick<Usage, 'provider_cost_nano' | 'unpriced'> {
+export function extrasOf(json: Json, provider: ProviderRow): Extras {
   const { usage, service_tier } = json
-  if (!isObject(usage)) return {}
+  if (!isObject(usage)) return noExtras
   const cost = statedCostNano(usage, provider)
-  const unpriced = paidWork.filter(name => isUsed(usage[name]))
-  if (dearTiers.has(service_tier)) unpriced.push(`service_tier ${service_tier}`)
-  return { ...(cost !== undefined && { provider_cost_nano: cost }), ...(unpriced.length > 0 && { unpriced }) }
+  let unpriced: string[] | undefined
+  for (const name of paidWork) {
+    if (!isUsed(usage[name])) continue
+    unpriced ??= []
+    unpriced.push(name)
+  }
+  if (dearTiers.has(service_tier)) unpriced = [...(unpriced ?? []), `service_tier ${service_tier}`]
+  if (cost === undefined && unpriced === undefined) return noExtras
+  return { ...(cost !== undefined && { provider_cost_nano: cost }), ...(unpriced && { unpriced }) }
 }
 
 function isUsed(counter: unknown): boolean {
