@@ -51,11 +51,13 @@ const generated = z.object({
 })
 export type Generated = z.infer<typeof generated>
 
+const report = z.object({ error: z.object({ code: z.int() }) })
+
 const embedded = z.object({ embeddings: z.array(z.object({ values: z.array(z.number()).min(1) })) })
 
 /** Reads a whole answer or one event. Throws the error it reports, or `invalid_response` when it makes no sense. */
 export function readGenerated(json: unknown): Generated {
-  const reported = z.object({ error: z.object({ code: z.int() }) }).safeParse(json)
+  const reported = report.safeParse(json)
   if (reported.success) throw failure(reported.data.error.code, {}, JSON.stringify(json))
   return understood(generated, json)
 }
