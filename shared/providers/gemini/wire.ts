@@ -57,8 +57,8 @@ const embedded = z.object({ embeddings: z.array(z.object({ values: z.array(z.num
 
 /** Reads a whole answer or one event. Throws the error it reports, or `invalid_response` when it makes no sense. */
 export function readGenerated(json: unknown): Generated {
-  const reported = report.safeParse(json)
-  if (reported.success) throw failure(reported.data.error.code, {}, JSON.stringify(json))
+  const reported = (json as { error?: unknown } | null)?.error === undefined ? null : report.safeParse(json)
+  if (reported?.success) throw failure(reported.data.error.code, {}, JSON.stringify(json))
   return understood(generated, json)
 }
 
