@@ -5,7 +5,7 @@ import { type Call, type DirectAdapter, ProviderError } from '../providers/contr
 import type { StreamDecoder } from '../providers/stream-decoder.ts'
 import { additionOf } from './choices.ts'
 import { type Asked, nonsense, type Piece, Relay, type Shape } from './relay.ts'
-import { Repeats } from './repeats.ts'
+import { type Repeat, Repeats } from './repeats.ts'
 import { asBytes, Splicer } from './splice.ts'
 
 /** The relay for one streaming call: bytes pass unchanged where the dialect is our own. */
@@ -71,8 +71,8 @@ export class TranslatingRelay extends Relay {
 }
 
 /**
- * For providers that speak our dialect: bytes pass as they came. Every event is parsed, so that only what was understood
- * passes; the first one and those that finish, report usage or report an error are written anew. In the others the name of the
+ * For providers that speak our dialect: bytes pass as they came. Every event is parsed unless it repeats an earlier one but for its
+ * text, so that only what was understood passes; the first one and those that finish, report usage or report an error are written anew. In the others the name of the
  * model and the members that OpenAI's chunks have or have not are changed in place.
  */
 export class PassingRelay extends Relay {
@@ -105,13 +105,20 @@ export class PassingRelay extends Relay {
     let passed = 0
     if (!this.#cutter.isEmpty || this.over) return passed
     while (passed < bytes.length) {
-      const repeat = this.#repeats.match(bytes, passed)
-      if (!repeat || this.choices.hasFinished(this.#repeats.index)) break
-      this.tally.addText(repeat.text)
+      const repeat = this.#repeatAt(bytes, passed)
+      if (!repeat) break
       this.pass(repeat.passing)
       passed = repeat.end
     }
     return passed
+  }
+
+  /** Notes the event at this place of a packet if it repeats an earlier one; null for any other. */
+  #repeatAt(bytes: Buffer, at: number): Repeat | null {
+    const repeat = this.#repeats.match(bytes, at)
+    if (!repeat || this.choices.hasFinished(this.#repeats.index)) return null
+    this.tally.addText(repeat.text)
+    return repeat
   }
 
   close(): void {
@@ -136,8 +143,9 @@ export class PassingRelay extends Relay {
     for (const [i, raw] of raws.entries()) {
       const start = end
       end += raw.length
-      const event = parseEvent(texts[i]!)
-      const passing = this.#passing(event, raw, texts[i] === raw)
+      const repeat = this.#repeatAt(bytes, start)
+      const event = repeat ? null : parseEvent(texts[i]!)
+      const passing = repeat ? repeat.passing : this.#passing(event, raw, texts[i] === raw)
       if (passing === raw) continue
       this.pass(run.slice(passed, start))
       passed = end

@@ -25,7 +25,7 @@ type Template = {
 }
 
 /** An event that repeats an earlier one: where it ends, what it says, and how it may pass, in latin1. */
-type Repeat = { end: number; text: string; passing: string }
+export type Repeat = { end: number; text: string; passing: string }
 
 /**
  * Recognises events that repeat an earlier one but for the text of its choice and a padding: they need no parsing. That the values
