@@ -71,9 +71,10 @@ export class TranslatingRelay extends Relay {
 }
 
 /**
- * For providers that speak our dialect: bytes pass as they came. Every event is parsed unless it repeats an earlier one but for its
- * text, so that only what was understood passes; the first one and those that finish, report usage or report an error are written anew. In the others the name of the
- * model and the members that OpenAI's chunks have or have not are changed in place.
+ * For providers that speak our dialect: bytes pass as they came. Every event is parsed unless it repeats an earlier one but
+ * for its text, so that only what was understood passes; the first one and those that finish, report usage or report an error
+ * are written anew. In the others the name of the model and the members that OpenAI's chunks have or have not are changed in
+ * place.
  */
 export class PassingRelay extends Relay {
   readonly encoding = 'latin1'
