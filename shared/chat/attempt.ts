@@ -205,11 +205,13 @@ export function streamAnswer<K extends DirectKind>(
         exchange.resume()
       })
     }
-    const step = (work: () => void) => {
+    /** Takes what came of the answer to one of the requests; null = that it has ended. */
+    const step = (chunk: Buffer | null, part: number) => {
       if (finished) return
       try {
         const { speaks } = relay
-        work()
+        if (chunk) relay.feed(chunk, part)
+        else relay.close(part)
         if (relay.speaks && !speaks) {
           clearTimeout(late)
           onFirstByte()
@@ -231,11 +233,11 @@ export function streamAnswer<K extends DirectKind>(
         headers = head
       },
       onData(chunk, part) {
-        if (status === 200) step(() => relay.feed(chunk, part))
+        if (status === 200) step(chunk, part)
         else if (errorBody.length < mostErrorBytes) errorBody += chunk.toString()
       },
       onPart(part) {
-        if (status === 200) step(() => relay.close(part))
+        if (status === 200) step(null, part)
       },
       onEnd() {
         finish(status === 200 ? null : protocol.failure(status, headers, errorBody))

@@ -90,11 +90,13 @@ export function onlyFinish<P extends Parted>(piece: P): P {
 }
 
 type Chunk = { choices?: unknown; error?: unknown; usage?: unknown; model?: unknown; system_fingerprint?: unknown }
-type Addition = Chunk & { choices: Choice[] }
+/** A chunk that adds to its choices and says nothing else. */
+export type Addition = Chunk & { choices: Choice[] }
 
 /** The chunk of an event in our dialect that adds to its choices and says nothing else; null for any other event. */
 export function additionOf({ event, data, stray }: ServerSentEvent, isChat: boolean): Addition | null {
-  if (stray || event === 'error') return null
+  // The terminator, which every stream has: an error of JSON.parse is dear.
+  if (stray || event === 'error' || data.startsWith('[DONE]')) return null
   let chunk: Chunk | null
   try {
     chunk = JSON.parse(data)

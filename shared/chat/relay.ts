@@ -186,8 +186,10 @@ export abstract class Relay {
   #write(piece: Piece): void {
     const held = this.#held
     const isLate = held && piece.choices.some(({ index }) => this.choices.hasFinished(index))
-    const out = { ...piece, choices: piece.choices.map(choice => this.choices.finishing(choice)) }
-    const finish = out.choices.find(choice => choice.finish_reason != null)
+    const out = piece.choices.some(isFinishing)
+      ? { ...piece, choices: piece.choices.map(choice => this.choices.finishing(choice)) }
+      : piece
+    const finish = out.choices.find(isFinishing)
     if (finish) {
       if (held) this.pass(this.encode(line(held)))
       this.#held = out
@@ -206,6 +208,10 @@ export abstract class Relay {
 /** The event of contract §2 that ends a stream which cannot go on. */
 export function errorEvent(shape: Shape, error: unknown): string {
   return line({ ...shape, error, choices: [emptyChoice(shape.object, 'error')] })
+}
+
+function isFinishing({ finish_reason }: Choice): boolean {
+  return finish_reason != null
 }
 
 function line(value: unknown): string {

@@ -5,6 +5,7 @@ import { type Call, type DirectAdapter, ProviderError } from '../providers/contr
 import type { StreamDecoder } from '../providers/stream-decoder.ts'
 import { additionOf } from './choices.ts'
 import { type Asked, nonsense, type Piece, Relay, type Shape } from './relay.ts'
+import { type Repeat, Repeats } from './repeats.ts'
 import { asBytes, Splicer } from './splice.ts'
 
 /** The relay for one streaming call: bytes pass unchanged where the dialect is our own. */
@@ -70,9 +71,10 @@ export class TranslatingRelay extends Relay {
 }
 
 /**
- * For providers that speak our dialect: bytes pass as they came. Every event is parsed, so that only what was understood
- * passes; the first one and those that finish, report usage or report an error are written anew. In the others the name of the
- * model and the members that OpenAI's chunks have or have not are changed in place.
+ * For providers that speak our dialect: bytes pass as they came. Every event is parsed unless it repeats an earlier one but
+ * for its text, so that only what was understood passes; the first one and those that finish, report usage or report an error
+ * are written anew. In the others the name of the model and the members that OpenAI's chunks have or have not are changed in
+ * place.
  */
 export class PassingRelay extends Relay {
   readonly encoding = 'latin1'
@@ -80,6 +82,7 @@ export class PassingRelay extends Relay {
   readonly #isChat: boolean
   readonly #cutter = new EventCutter()
   readonly #splicer: Splicer
+  readonly #repeats = new Repeats()
 
   constructor(provider: string, decoder: StreamDecoder<Piece>, shape: Shape, asked: Asked) {
     super(provider, shape, asked)
@@ -89,10 +92,34 @@ export class PassingRelay extends Relay {
   }
 
   feed(bytes: Buffer): void {
+    const passed = this.#passRepeats(bytes)
+    if (passed === bytes.length) return
     const { isEmpty } = this.#cutter
-    const run = understood(() => this.#cutter.push(bytes.toString('latin1')))
-    this.#take(run, isEmpty && run.length === bytes.length ? bytes : Buffer.from(run, 'latin1'))
+    const rest = passed === 0 ? bytes : bytes.subarray(passed)
+    const run = understood(() => this.#cutter.push(rest.toString('latin1')))
+    this.#take(run, isEmpty && run.length === rest.length ? rest : Buffer.from(run, 'latin1'))
     if (this.over) this.conclude(true)
+  }
+
+  /** Passes the events at the beginning of a packet that repeat an earlier one; gives the number of their bytes. */
+  #passRepeats(bytes: Buffer): number {
+    let passed = 0
+    if (!this.#cutter.isEmpty || this.over) return passed
+    while (passed < bytes.length) {
+      const repeat = this.#repeatAt(bytes, passed)
+      if (!repeat) break
+      this.pass(repeat.passing)
+      passed = repeat.end
+    }
+    return passed
+  }
+
+  /** Notes the event at this place of a packet if it repeats an earlier one; null for any other. */
+  #repeatAt(bytes: Buffer, at: number): Repeat | null {
+    const repeat = this.#repeats.match(bytes, at)
+    if (!repeat || this.choices.hasFinished(this.#repeats.index)) return null
+    this.tally.addText(repeat.text)
+    return repeat
   }
 
   close(): void {
@@ -117,8 +144,9 @@ export class PassingRelay extends Relay {
     for (const [i, raw] of raws.entries()) {
       const start = end
       end += raw.length
-      const event = parseEvent(texts[i]!)
-      const passing = this.#passing(event, raw)
+      const repeat = this.#repeatAt(bytes, start)
+      const event = repeat ? null : parseEvent(texts[i]!)
+      const passing = repeat ? repeat.passing : this.#passing(event, raw, texts[i] === raw)
       if (passing === raw) continue
       this.pass(run.slice(passed, start))
       passed = end
@@ -130,13 +158,15 @@ export class PassingRelay extends Relay {
   }
 
   /** The text of an event that passes: a comment, or a chunk that only adds to choices, which is noted. Null for any other. */
-  #passing(event: ServerSentEvent | null, raw: string): string | null {
+  #passing(event: ServerSentEvent | null, raw: string, isAscii: boolean): string | null {
     if (!this.begun) return null
     if (!event) return raw
     const addition = additionOf(event, this.#isChat)
     if (!addition || addition.choices.some(({ index }) => this.choices.hasFinished(index))) return null
     const text = this.#splicer.splice(raw, addition)
-    if (text !== null) this.note(addition)
+    if (text === null) return null
+    this.note(addition)
+    if (isAscii) this.#repeats.learn(raw, addition, this.#splicer)
     return text
   }
 

@@ -46,6 +46,12 @@ export class Tally {
     }
   }
 
+  /** What a piece adds that brings one text and nothing else. */
+  addText(text: string): void {
+    if (text !== '') this.#additions++
+    this.#add(text)
+  }
+
   /** All text delivered so far, in no particular order: content, reasoning, refusals and tool arguments. '' = nothing was. */
   text(): string {
     this.#text += this.#pieces.join('')

@@ -29,6 +29,7 @@ export class EventCutter {
   /** Gives every event that is whole now, '' while there is none. Throws a RangeError when one grows beyond 32 M characters. */
   push(text: string): string {
     const end = endOfLastEvent(this.#tail + text) - this.#tail.length
+    if (end === text.length && this.#length === 0) return this.#unmarked(text)
     if (end <= 0) {
       this.#keep(text)
       return ''
@@ -45,6 +46,11 @@ export class EventCutter {
     this.#parts = []
     this.#length = 0
     this.#tail = ''
+    return this.#unmarked(text)
+  }
+
+  /** The text without the mark with which a stream may begin. */
+  #unmarked(text: string): string {
     if (this.#started || text === '') return text
     this.#started = true
     return text.replace(byteOrderMark, '')
@@ -79,9 +85,12 @@ export class SseParser {
 
 /** The events of a text that holds whole ones only; comments are left out. */
 export function parseEvents(text: string): ServerSentEvent[] {
-  return splitEvents(text)
-    .map(parseEvent)
-    .filter(event => event !== null)
+  const events: ServerSentEvent[] = []
+  for (const one of splitEvents(text)) {
+    const event = parseEvent(one)
+    if (event) events.push(event)
+  }
+  return events
 }
 
 /** The end of a line and an empty line. */
@@ -133,6 +142,7 @@ export function parseEvent(text: string): ServerSentEvent | null {
 
 /** Where the last event of a text ends; 0 when none does. */
 function endOfLastEvent(text: string): number {
+  if (text.endsWith('\n\n')) return text.length
   const unix = lastEnd(text, '\n\n')
   return text.includes('\r') ? Math.max(unix, lastEnd(text, '\n\r\n'), lastEnd(text, '\r\r')) : unix
 }

@@ -1,6 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
 import type { ChatChunk, ChatCompletion, ChatMessage, ChatRequest, FinishReason } from '../kinds/chat.ts'
 import type { Call, DirectAdapter } from './contract.ts'
+import type { SseEvent, StreamDecoder } from './stream-decoder.ts'
 
 /** Whether a request is written with the fields that came before `tools`: `functions`, or what was said of them in its messages. */
 export function hasFunctions({ functions, function_call, messages }: ChatRequest): boolean {
@@ -22,20 +23,28 @@ export function functionsOverTools(chat: DirectAdapter<'chat'>): DirectAdapter<'
       const answer = chat.answer(json, withTools(call))
       return { ...answer, choices: answer.choices.map(choiceWithFunction) }
     },
-    ...(stream && {
-      stream(call) {
-        const decoder = stream(withTools(call))
-        return {
-          push: event => decoder.push(event).map(chunkWithFunction),
-          get done() {
-            return decoder.done
-          },
-          get over() {
-            return decoder.over === true
-          },
-        }
-      },
-    }),
+    ...(stream && { stream: call => new FunctionDecoder(stream(withTools(call))) }),
+  }
+}
+
+/** A stream whose calls of tools come back as function calls. */
+class FunctionDecoder implements StreamDecoder<ChatChunk> {
+  readonly #decoder: StreamDecoder<ChatChunk>
+
+  constructor(decoder: StreamDecoder<ChatChunk>) {
+    this.#decoder = decoder
+  }
+
+  get done(): boolean {
+    return this.#decoder.done
+  }
+
+  get over(): boolean {
+    return this.#decoder.over === true
+  }
+
+  push(event: SseEvent): ChatChunk[] {
+    return this.#decoder.push(event).map(chunkWithFunction)
   }
 }
 

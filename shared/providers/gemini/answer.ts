@@ -133,10 +133,12 @@ function tokensOf(modality: string, details: UsageMetadata['promptTokensDetails'
 
 /** The counts above zero, none above the whole, or undefined when there are none. */
 function positive(whole: number, counts: Record<string, number | undefined>): Record<string, number> | undefined {
-  const kept = Object.entries(counts)
-    .map(([name, count = 0]): [string, number] => [name, Math.min(whole, count)])
-    .filter(([, count]) => count > 0)
-  return kept.length > 0 ? Object.fromEntries(kept) : undefined
+  let kept: Record<string, number> | undefined
+  for (const name of Object.keys(counts)) {
+    const count = Math.min(whole, counts[name] ?? 0)
+    if (count > 0) kept = { ...kept, [name]: count }
+  }
+  return kept
 }
 
 type TokenLogprob = { token: string; logProbability: number }

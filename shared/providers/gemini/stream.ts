@@ -9,49 +9,67 @@ type Candidate = NonNullable<Generated['candidates']>[number]
 /** What a choice has given so far. */
 type Progress = { started: boolean; produced: boolean; toolCalls: number; finished: boolean }
 
+/** The decoder of one streamed answer. */
+export function chatStream(call: Call<'chat'>): StreamDecoder<ChatChunk> {
+  return new GeneratedDecoder(call)
+}
+
 /**
  * Decodes `streamGenerateContent?alt=sse`: every event has the shape of a whole answer and carries the next parts;
  * function calls come whole. There is no end mark: the answer is complete when every choice has a finish reason. The
  * counts are cumulative, so the last event's are given, in a chunk without choices.
  */
-export function chatStream(call: Call<'chat'>): StreamDecoder<ChatChunk> {
-  const expected = call.body.n ?? 1
-  const choices = new Map<number, Progress>()
-  let opening: Pick<ChatChunk, 'id' | 'created' | 'model'> | undefined
-  let usage: Usage | undefined
+class GeneratedDecoder implements StreamDecoder<ChatChunk> {
+  readonly #call: Call<'chat'>
+  readonly #expected: number
+  readonly #choices = new Map<number, Progress>()
+  #opening: Pick<ChatChunk, 'id' | 'created' | 'model'> | undefined
+  #usage: Usage | undefined
 
-  const isDone = () => [...choices.values()].filter(choice => choice.finished).length >= expected
-  const progressOf = (index: number): Progress => {
-    const known = choices.get(index) ?? { started: false, produced: false, toolCalls: 0, finished: false }
-    choices.set(index, known)
-    return known
+  constructor(call: Call<'chat'>) {
+    this.#call = call
+    this.#expected = call.body.n ?? 1
   }
 
-  return {
-    get done() {
-      return isDone()
-    },
-    push(event: SseEvent): ChatChunk[] {
-      if (event.data === '') return []
-      const generated = readGenerated(parse(event.data))
-      if (Object.keys(generated).length === 0) throw nonsense('sent an event that says nothing')
-      opening ??= head(generated, call)
-      const base = { ...opening, object: 'chat.completion.chunk' as const }
-      const counted = usageOf(generated.usageMetadata)
-      const wasDone = isDone()
-      const pieces = isBlocked(generated)
-        ? blocked(expected, progressOf)
-        : (generated.candidates ?? []).flatMap((candidate, position) => {
-            const index = candidate.index ?? position
-            return candidateChoices(candidate, index, progressOf(index))
-          })
-      const chunks: ChatChunk[] = pieces.map(choice => ({ ...base, choices: [choice] }))
-      // An earlier count lacks what this event says.
-      usage = counted ?? (pieces.some(saysSomething) ? undefined : usage)
-      // Counts that arrive after the end replace the earlier ones.
-      if (isDone() && usage && (counted || !wasDone)) chunks.push({ ...base, choices: [], usage })
-      return chunks
-    },
+  get done(): boolean {
+    let finished = 0
+    for (const choice of this.#choices.values()) if (choice.finished) finished++
+    return finished >= this.#expected
+  }
+
+  push(event: SseEvent): ChatChunk[] {
+    if (event.data === '') return []
+    const generated = readGenerated(parse(event.data))
+    if (Object.keys(generated).length === 0) throw nonsense('sent an event that says nothing')
+    this.#opening ??= head(generated, this.#call)
+    const { id, created, model } = this.#opening
+    const counted = usageOf(generated.usageMetadata)
+    const wasDone = this.done
+    const pieces = this.#piecesOf(generated)
+    const chunk = (choices: Choice[]) => ({ id, created, model, object: 'chat.completion.chunk' as const, choices })
+    const chunks: ChatChunk[] = pieces.map(choice => chunk([choice]))
+    // An earlier count lacks what this event says.
+    this.#usage = counted ?? (pieces.some(saysSomething) ? undefined : this.#usage)
+    // Counts that arrive after the end replace the earlier ones.
+    if (this.done && this.#usage && (counted || !wasDone)) chunks.push({ ...chunk([]), usage: this.#usage })
+    return chunks
+  }
+
+  #piecesOf(generated: Generated): Choice[] {
+    const progressOf = (index: number) => this.#progressOf(index)
+    if (isBlocked(generated)) return blocked(this.#expected, progressOf)
+    return (generated.candidates ?? []).flatMap((candidate, position) => {
+      const index = candidate.index ?? position
+      return candidateChoices(candidate, index, progressOf(index))
+    })
+  }
+
+  #progressOf(index: number): Progress {
+    const known = this.#choices.get(index)
+    if (known) return known
+    const progress: Progress = { started: false, produced: false, toolCalls: 0, finished: false }
+    this.#choices.set(index, progress)
+    return progress
   }
 }
 

@@ -51,12 +51,14 @@ const generated = z.object({
 })
 export type Generated = z.infer<typeof generated>
 
+const report = z.object({ error: z.object({ code: z.int() }) })
+
 const embedded = z.object({ embeddings: z.array(z.object({ values: z.array(z.number()).min(1) })) })
 
 /** Reads a whole answer or one event. Throws the error it reports, or `invalid_response` when it makes no sense. */
 export function readGenerated(json: unknown): Generated {
-  const reported = z.object({ error: z.object({ code: z.int() }) }).safeParse(json)
-  if (reported.success) throw failure(reported.data.error.code, {}, JSON.stringify(json))
+  const reported = (json as { error?: unknown } | null)?.error === undefined ? null : report.safeParse(json)
+  if (reported?.success) throw failure(reported.data.error.code, {}, JSON.stringify(json))
   return understood(generated, json)
 }
 

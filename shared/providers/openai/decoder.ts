@@ -29,28 +29,38 @@ type Chunk = { choices: { index: number; finish_reason: unknown; delta?: unknown
  * reason. `read` gives null for an event that is no chunk: vendors' notes are left out, anything else is refused.
  */
 export function decoder<C extends Chunk>(read: (json: Json) => C | null): StreamDecoder<C> {
-  const finished = new Map<number, boolean>()
-  let ended = false
-  return {
-    push(event) {
-      if (ended || event.data === '') return []
-      ended = event.data.trim() === '[DONE]'
-      if (ended) return []
-      const json = eventObject(event)
-      const chunk = read(json)
-      if (!chunk && !isNote(json)) throw invalid('an event of the stream is no chunk')
-      if (!chunk) return []
-      for (const [position, choice] of chunk.choices.entries()) {
-        if ('delta' in choice && !isPiece((json.choices as Json[])[position]!)) {
-          throw invalid(`choice ${position} of a chunk has no delta`)
-        }
-        finished.set(choice.index, choice.finish_reason !== null || finished.get(choice.index) === true)
+  return new ChunkDecoder(read)
+}
+
+class ChunkDecoder<C extends Chunk> implements StreamDecoder<C> {
+  readonly #read: (json: Json) => C | null
+  readonly #finished = new Map<number, boolean>()
+  #ended = false
+
+  constructor(read: (json: Json) => C | null) {
+    this.#read = read
+  }
+
+  get done(): boolean {
+    return this.#ended || (this.#finished.size > 0 && [...this.#finished.values()].every(Boolean))
+  }
+
+  push(event: SseEvent): C[] {
+    if (this.#ended || event.data === '') return []
+    this.#ended = event.data.trim() === '[DONE]'
+    if (this.#ended) return []
+    const json = eventObject(event)
+    const chunk = this.#read(json)
+    if (!chunk && !isNote(json)) throw invalid('an event of the stream is no chunk')
+    if (!chunk) return []
+    for (const [position, choice] of chunk.choices.entries()) {
+      if ('delta' in choice && !isPiece((json.choices as Json[])[position]!)) {
+        throw invalid(`choice ${position} of a chunk has no delta`)
       }
-      return [chunk]
-    },
-    get done() {
-      return ended || (finished.size > 0 && [...finished.values()].every(Boolean))
-    },
+      const isFinished = choice.finish_reason !== null || this.#finished.get(choice.index) === true
+      this.#finished.set(choice.index, isFinished)
+    }
+    return [chunk]
   }
 }
 
