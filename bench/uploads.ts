@@ -120,13 +120,20 @@ async function upload(mib: number): Promise<number> {
     request.on('error', reject)
   })
   request.write(head)
-  for (let i = 0; i < parts; i++) if (!request.write(i === 0 ? first : part)) await drained(request)
+  for (let i = 0; i < parts && !request.closed; i++) if (!request.write(i === 0 ? first : part)) await drained(request)
   request.end(tail)
   return answered
 }
 
+/** A request that is refused is closed before it takes all of its file. */
 function drained(request: http.ClientRequest): Promise<void> {
-  return new Promise(resolve => request.once('drain', resolve))
+  return new Promise(resolve => {
+    const done = () => {
+      request.off('drain', done).off('close', done)
+      resolve()
+    }
+    request.on('drain', done).on('close', done)
+  })
 }
 
 async function ready(): Promise<void> {
