@@ -100,7 +100,7 @@ function partsOf(): { first: Buffer; part: Buffer } {
   return { first, part }
 }
 
-/** Sends one file of so many MiB, no faster than it is taken; gives the status. */
+/** Sends one file of so many MiB, no faster than it is taken; gives the status. One that is refused is not sent to its end. */
 async function upload(mib: number): Promise<number> {
   const parts = Math.floor((mib * 1024 * 1024) / partBytes)
   const { first, part } = partsOf()
@@ -115,25 +115,20 @@ async function upload(mib: number): Promise<number> {
   const answered = new Promise<number>((resolve, reject) => {
     request.on('response', response => {
       response.resume()
+      if (!request.writableEnded) request.destroy()
       resolve(response.statusCode!)
     })
     request.on('error', reject)
   })
   request.write(head)
-  for (let i = 0; i < parts && !request.closed; i++) if (!request.write(i === 0 ? first : part)) await drained(request)
+  for (let i = 0; i < parts && !request.destroyed; i++)
+    if (!request.write(i === 0 ? first : part)) await Promise.race([drained(request), answered])
   request.end(tail)
   return answered
 }
 
-/** A request that is refused is closed before it takes all of its file. */
 function drained(request: http.ClientRequest): Promise<void> {
-  return new Promise(resolve => {
-    const done = () => {
-      request.off('drain', done).off('close', done)
-      resolve()
-    }
-    request.on('drain', done).on('close', done)
-  })
+  return new Promise(resolve => request.once('drain', resolve))
 }
 
 async function ready(): Promise<void> {

@@ -4,6 +4,7 @@ import http from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import fc from 'fast-check'
 import { readMultipart } from '../api/middleware/multipart.ts'
@@ -22,8 +23,8 @@ test.before(async () => {
 })
 test.after.always(() => rm(folder, { recursive: true, force: true }))
 
-/** What a server takes of a form that is sent in writes of these sizes, over and over. */
-async function sent(form: Buffer, writes: number[]): Promise<Taken> {
+/** What a server takes of a form that is sent in writes of these sizes, over and over, with or without time between them. */
+async function sent(form: Buffer, writes: number[], pauseMs = 0): Promise<Taken> {
   const { promise, resolve, reject } = Promise.withResolvers<Taken>()
   const server = http.createServer((request, response) => {
     taken(request)
@@ -40,6 +41,7 @@ async function sent(form: Buffer, writes: number[]): Promise<Taken> {
       const bytes = writes[i % writes.length]!
       if (!socket.write(form.subarray(at, at + bytes))) await once(socket, 'drain')
       at += bytes
+      if (pauseMs > 0) await sleep(pauseMs)
     }
     return await promise
   } finally {
@@ -112,6 +114,12 @@ test('what is taken in is what was sent, however it is cut on the way', async t 
     }),
     { numRuns: 40 },
   )
+})
+
+test('what is looked at before it is stored is stored as it came, in small parts too', async t => {
+  const file = numbered({ bytes: 60_000, fill: 7 })
+  const { files } = await sent(formOf([file]), [3_000], 5)
+  t.true(files[0]!.equals(file))
 })
 
 test('freed: bytes that are all of their buffer, and no others', async t => {
