@@ -43,7 +43,7 @@ const env = {
   OPENAI_BASE_URL: `http://127.0.0.1:${(provider.address() as AddressInfo).port}/v1`,
 }
 // As `npm start` has it.
-const command = [process.execPath, '--max-semi-space-size=8', 'api/server.ts']
+const command = [process.execPath, '--max-semi-space-size=32', 'api/server.ts']
 const web = start(command, { logFile: join(folder, 'web.log'), env, processors: null })
 try {
   await ready()
