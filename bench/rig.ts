@@ -112,7 +112,7 @@ export class Rig {
       case 'gateway': {
         const { env, key } = this.stores!
         return {
-          command: [process.execPath, '--max-semi-space-size=8', ...this.#profileFlags(), 'api/server.ts'],
+          command: [process.execPath, '--max-semi-space-size=32', ...this.#profileFlags(), 'api/server.ts'],
           env: { ...env, PORT: String(port), WEB_CONCURRENCY: processes },
           headers: [`authorization: Bearer ${key}`],
           readyPath: '/readyz',

@@ -43,7 +43,7 @@ const env = {
   OPENAI_BASE_URL: `http://127.0.0.1:${(provider.address() as AddressInfo).port}/v1`,
 }
 // As `npm start` has it.
-const command = [process.execPath, '--max-semi-space-size=8', 'api/server.ts']
+const command = [process.execPath, '--max-semi-space-size=32', 'api/server.ts']
 const web = start(command, { logFile: join(folder, 'web.log'), env, processors: null })
 try {
   await ready()
@@ -100,7 +100,7 @@ function partsOf(): { first: Buffer; part: Buffer } {
   return { first, part }
 }
 
-/** Sends one file of so many MiB, no faster than it is taken; gives the status. */
+/** Sends one file of so many MiB, no faster than it is taken; gives the status. One that is refused is not sent to its end. */
 async function upload(mib: number): Promise<number> {
   const parts = Math.floor((mib * 1024 * 1024) / partBytes)
   const { first, part } = partsOf()
@@ -115,12 +115,14 @@ async function upload(mib: number): Promise<number> {
   const answered = new Promise<number>((resolve, reject) => {
     request.on('response', response => {
       response.resume()
+      if (!request.writableEnded) request.destroy()
       resolve(response.statusCode!)
     })
     request.on('error', reject)
   })
   request.write(head)
-  for (let i = 0; i < parts; i++) if (!request.write(i === 0 ? first : part)) await drained(request)
+  for (let i = 0; i < parts && !request.destroyed; i++)
+    if (!request.write(i === 0 ? first : part)) await Promise.race([drained(request), answered])
   request.end(tail)
   return answered
 }

@@ -4,15 +4,17 @@ import type { Readable } from 'node:stream'
 import busboy from 'busboy'
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { HeldBytes } from '../../shared/io/byte-budget.ts'
+import { type Bytes, free } from '../../shared/io/bytes.ts'
 import { discard, watchSender } from './sender.ts'
 
 const mostFields = 64
 const mostFieldBytes = 256 * 1024
 const mostNameBytes = 200
-/** Parts are as large as the connection gives them; a stage holds one of them, not several. */
+/** Parts are as large as the connection gives them: a stage that holds one has enough. */
 const bufferBytes = 16 * 1024
 
-export type FilePart = { name: string; filename: string; contentType: string; body: AsyncIterable<Uint8Array> }
+/** A file as it comes in. Each part of its body is valid until the next one is asked for. */
+export type FilePart = { name: string; filename: string; contentType: string; body: Bytes }
 export type Fields = Record<string, string | string[]>
 
 /** What a form held. `digest` is the same for the same fields and files, however the body was written. */
@@ -128,7 +130,8 @@ function openParser(request: IncomingMessage, { mostFiles, maxFields, maxFieldBy
     return busboy({
       headers: { 'content-type': type },
       highWaterMark: bufferBytes,
-      fileHwm: bufferBytes,
+      // The next part is read when it is asked for, not while the last one is being written.
+      fileHwm: 0,
       defParamCharset: 'utf8',
       limits: {
         files: mostFiles,
@@ -150,10 +153,12 @@ export function isMultipart(request: IncomingMessage): boolean {
   return /^multipart\/form-data\b/i.test(request.headers['content-type'] ?? '')
 }
 
-async function* hashed(stream: Readable, hash: Hash): AsyncIterable<Uint8Array> {
+/** The parts of a file, each of which is freed when the next one is asked for. */
+async function* hashed(stream: Readable, hash: Hash): Bytes {
   for await (const part of stream) {
     hash.update(part)
     yield part
+    free(part)
   }
 }
 

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { GatewayError } from '../base/errors.ts'
 import type { Clock } from '../base/time.ts'
 import type { Blobs, ByteRange } from './blobs.ts'
+import { writeFile } from './write-file.ts'
 
 const validKey = /^(?!.*(?:^|\/)\.)[A-Za-z0-9._-]+(?:\/[A-Za-z0-9._-]+)*$/
 /** Beside the blobs, where no key leads. Left over only by a process that died while it wrote. */
@@ -42,7 +43,7 @@ export class FileBlobs implements Blobs {
     const unfinished = join(this.#folder, unfinishedFolder, randomUUID())
     await mkdir(dirname(unfinished), { recursive: true })
     try {
-      const bytes = await writeFile(unfinished, body)
+      const bytes = await writeFile(unfinished, body, { sync: true })
       await mkdir(dirname(path), { recursive: true })
       await rename(unfinished, path)
       return bytes
@@ -121,22 +122,6 @@ export class FileBlobs implements Blobs {
       const { mtimeMs } = await stat(path)
       if (mtimeMs < Date.now() - unfinishedForMs) await rm(path, { force: true })
     }
-  }
-}
-
-/** Writes a new file, one part at a time, down to the disk; gives its length. */
-async function writeFile(path: string, body: AsyncIterable<Uint8Array>): Promise<number> {
-  const file = await open(path, 'wx')
-  let bytes = 0
-  try {
-    for await (const part of body) {
-      for (let at = 0; at < part.length; ) at += (await file.write(part, at)).bytesWritten
-      bytes += part.length
-    }
-    await file.sync()
-    return bytes
-  } finally {
-    await file.close()
   }
 }
 

@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { createReadStream, createWriteStream } from 'node:fs'
+import { createReadStream } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
 import * as s3 from '@aws-sdk/client-s3'
 import { getSignedUrl } from '@aws-sdk/s3-request-presigner'
 import { request } from 'undici'
@@ -13,6 +12,7 @@ import type { Clock } from '../base/time.ts'
 import type { Blobs, ByteRange } from './blobs.ts'
 import { inline } from './disposition.ts'
 import { StorageError } from './outage.ts'
+import { writeFile } from './write-file.ts'
 
 const defaultRegion = 'us-east-1'
 /** S3 takes no longer lives. */
@@ -65,9 +65,7 @@ export class S3Blobs implements Blobs {
   async write(key: string, body: AsyncIterable<Uint8Array>, contentType: string): Promise<number> {
     const path = join(tmpdir(), `headgate-${randomUUID()}`)
     try {
-      const file = createWriteStream(path, { highWaterMark: bufferBytes, mode: 0o600 })
-      await pipeline(body, file)
-      const bytes = file.bytesWritten
+      const bytes = await writeFile(path, body, { mode: 0o600 })
       const put = new s3.PutObjectCommand({
         ...this.#object(key),
         Body: createReadStream(path, { highWaterMark: bufferBytes }),

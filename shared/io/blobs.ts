@@ -4,7 +4,10 @@ export type ByteRange = { start: number; end: number }
 
 /** Where uploads, references and results lie (`STORAGE_URL`). Keys are ours: letters, digits, `/ . _ -`. */
 export type Blobs = {
-  /** Writes whole or not at all; a failing `body` leaves nothing behind. Gives the number of bytes. */
+  /**
+   * Writes whole or not at all; a failing `body` leaves nothing behind. Asks for a part only when the one before has been written
+   * and is not used any more. Gives the number of bytes.
+   */
   write(key: string, body: AsyncIterable<Uint8Array>, contentType: string): Promise<number>
   /** The bytes of a blob, or of a part of it (both ends included); null when there is none. `bytes` is the whole length. */
   read(key: string, range?: ByteRange): Promise<{ stream: Readable; bytes: number } | null>

@@ -1,5 +1,5 @@
-import { buffer } from 'node:stream/consumers'
 import type { Blobs } from '../io/blobs.ts'
+import { wholeOf } from '../io/bytes.ts'
 import type { RangeFile } from '../io/media-file.ts'
 
 /** A blob as a file to be read in pieces. */
@@ -8,10 +8,11 @@ export function rangesOf(blobs: Blobs, storageKey: string, bytes: number): Range
     bytes,
     async read(start, end) {
       // Of a file that was cut off, a part may begin where it ends.
-      if (start >= Math.min(end, bytes)) return new Uint8Array()
-      const blob = await blobs.read(storageKey, { start, end: Math.min(end, bytes) - 1 })
+      const length = Math.min(end, bytes) - start
+      if (length <= 0) return new Uint8Array()
+      const blob = await blobs.read(storageKey, { start, end: start + length - 1 })
       if (!blob) throw new Error('the file is no longer in storage')
-      return buffer(blob.stream)
+      return wholeOf(blob.stream, length)
     },
   }
 }

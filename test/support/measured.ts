@@ -25,7 +25,7 @@ export async function startMeasured(stores: Stores, env: Record<string, string>)
     // Freed buffers go back to the system at once, so that one request is not charged for another.
     MALLOC_MMAP_THRESHOLD_: '65536',
     MALLOC_TRIM_THRESHOLD_: '65536',
-    NODE_OPTIONS: `--import=${preload} --expose-gc --max-semi-space-size=8`,
+    NODE_OPTIONS: `--import=${preload} --expose-gc --max-semi-space-size=32`,
     ...env,
   }
   const web = await startProcess('web', stores, settings, { ipc: true })
