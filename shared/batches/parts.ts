@@ -1,7 +1,7 @@
 import { type Batch, Superseded } from '../jobs/batches.ts'
 import type { Services } from '../services.ts'
-import type { Finished } from './line.ts'
-import { encoded, unsealed } from './seal.ts'
+import { unsealed } from './seal.ts'
+import type { Unwritten } from './writer.ts'
 
 /** How much output the database holds before it is moved, in characters. */
 const partCharacters = 64 * 1024 * 1024
@@ -27,8 +27,8 @@ export class OutputParts {
   }
 
   /** Results were written to the journal. */
-  grew(results: readonly Finished[]): void {
-    for (const { failed, text } of results) if (!failed) this.#characters += text.length
+  grew(results: readonly Unwritten[]): void {
+    for (const { entry, characters } of results) if (!entry.failed) this.#characters += characters
     if (this.#characters < partCharacters || this.#moving) return
     this.#characters = 0
     this.#moving = this.#move()
@@ -53,8 +53,8 @@ export class OutputParts {
     const lines: number[] = []
     const texts = async function* () {
       for await (const page of batchJournal.pages(batch, false)) {
-        for (const { line } of page) lines.push(line)
-        yield encoded(page)
+        for (const line of page.lines) lines.push(line)
+        yield Buffer.from(page.text)
       }
     }
     const part = await files.store(texts(), unsealed(this.#services, batch, 'part'))
