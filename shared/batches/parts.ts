@@ -1,6 +1,6 @@
 import { type Batch, Superseded } from '../jobs/batches.ts'
 import type { Services } from '../services.ts'
-import { unsealed } from './seal.ts'
+import { encoded, unsealed } from './seal.ts'
 import type { Unwritten } from './writer.ts'
 
 /** How much output the database holds before it is moved, in characters. */
@@ -53,8 +53,8 @@ export class OutputParts {
     const lines: number[] = []
     const texts = async function* () {
       for await (const page of batchJournal.pages(batch, false)) {
-        for (const line of page.lines) lines.push(line)
-        yield Buffer.from(page.text)
+        for (const { line } of page) lines.push(line)
+        yield encoded(page)
       }
     }
     const part = await files.store(texts(), unsealed(this.#services, batch, 'part'))

@@ -40,5 +40,10 @@ async function* outputOf(services: Services, batch: Batch): AsyncGenerator<Uint8
 }
 
 async function* textsOf({ batchJournal }: Services, batch: Batch, failed: boolean): AsyncGenerator<Uint8Array> {
-  for await (const page of batchJournal.pages(batch, failed)) yield Buffer.from(page.text)
+  for await (const page of batchJournal.pages(batch, failed)) yield encoded(page)
+}
+
+/** A page of the journal as the bytes of a file. */
+export function encoded(page: readonly { text: string }[]): Uint8Array {
+  return Buffer.from(page.map(({ text }) => `${text}\n`).join(''))
 }

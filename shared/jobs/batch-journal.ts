@@ -24,11 +24,12 @@ export type JournalEntry = {
 /** All lines before this one, which begins at this byte of the input, have a result. */
 export type Resume = { line: number; byte: number }
 
-/** A stretch of the journal that fits into memory: its lines, in order, and their texts, each with a line feed at its end. */
-type Page = { lines: number[]; text: string }
+/** A stretch of the journal that fits into memory: its lines, in order. */
+type Page = { line: number; text: string }[]
 
 const noUsage = { cost: 0, promptTokens: 0, cachedTokens: 0, completionTokens: 0, reasoningTokens: 0 }
 const pageBytes = 4 * 1024 * 1024
+const mostPerPage = 2_000
 
 /** What the journal takes of a result. */
 export function journalEntry({ line, failed, text, event }: LineResult): JournalEntry {
@@ -133,24 +134,22 @@ export class BatchJournal {
 
   /** The texts of one of the two files that are not in a part yet, in pages of a few megabytes. */
   async *pages({ id }: Owned, failed: boolean): AsyncGenerator<Page> {
-    const stretches = await this.#read<{ from: number; to: number }>(Prisma.sql`
-      SELECT min(line) AS "from", max(line) AS "to" FROM (
-        SELECT line, (sum(octet_length(text)) OVER (ORDER BY line) - 1) / ${pageBytes}::int AS page
-        FROM batch_lines WHERE batch_id = ${id} AND failed = ${failed} AND text IS NOT NULL
-      ) l GROUP BY page ORDER BY page`)
-    for (const { from, to } of stretches) {
-      // Put together there: thousands of rows would cost much more than their text.
-      const [page] = await this.#read<Page>(Prisma.sql`
-        SELECT array_agg(line ORDER BY line) AS lines, string_agg(text || E'\\n', '' ORDER BY line) AS text
-        FROM batch_lines
-        WHERE batch_id = ${id} AND failed = ${failed} AND text IS NOT NULL AND line BETWEEN ${from} AND ${to}
-        HAVING count(*) > 0`)
-      if (page) yield page
+    const sizes = await this.#db.$queryRaw<{ line: number; bytes: number }[]>`
+      SELECT line, octet_length(text) AS bytes FROM batch_lines
+      WHERE batch_id = ${id} AND failed = ${failed} AND text IS NOT NULL ORDER BY line`
+    for (let from = 0; from < sizes.length; ) {
+      let bytes = 0
+      let to = from
+      while (to < sizes.length && to - from < mostPerPage && (to === from || bytes + sizes[to]!.bytes <= pageBytes))
+        bytes += sizes[to++]!.bytes
+      const rows = await this.#db.batchLine.findMany({
+        where: { batchId: id, failed, line: { gte: sizes[from]!.line, lte: sizes[to - 1]!.line } },
+        select: { line: true, text: true },
+        orderBy: { line: 'asc' },
+      })
+      yield rows.flatMap(({ line, text }) => (text === null ? [] : [{ line, text }]))
+      from = to
     }
-  }
-
-  #read<Row extends object>(sql: Prisma.Sql): Promise<Row[]> {
-    return this.#bulk.transaction(run => run<Row>(sql))
   }
 
   /** How much output of a batch is in the journal and in no part. */
