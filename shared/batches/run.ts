@@ -71,7 +71,7 @@ class LineRunner {
   #expiry: Promise<unknown> | null = null
   #stopped = false
   #failure: unknown = null
-  /** Of a line that ended, or of the end of all: the answers of a turn free their places in the lane before more lines are made ready. */
+  /** Lines that ended, and the end of all: the answers of a turn free their places in the lane before more lines are begun. */
   readonly #changes = new Changes()
 
   constructor(services: Services, batch: Batch) {
