@@ -1,5 +1,6 @@
 import test from 'ava'
 import { newId } from '../shared/base/ids.ts'
+import { journalEntry } from '../shared/jobs/batch-journal.ts'
 import type { Batch } from '../shared/jobs/batches.ts'
 import { operatorActor } from '../shared/keys/audit.ts'
 import type { UsageEvent } from '../shared/wallet/usage-event.ts'
@@ -145,7 +146,8 @@ test.serial('charged once: a second result of a line changes nothing, whatever i
   const batch = await batches.change(claimed, ['validating'], begun)
   for (const cost of [1_000, 2_000]) {
     const event = { ...usageOf(batch, cost), id: newId('chatcmpl') }
-    await batchJournal.record(batch, [{ line: 1, failed: false, text: '{}', event }], { line: 1, byte: 0 })
+    const entry = journalEntry({ line: 1, failed: false, text: '{}', event })
+    await batchJournal.record(batch, [entry], { line: 1, byte: 0 })
   }
   t.is((await world.row(id)).costNano, 1_000n)
   const { _sum } = await db.ledgerEntry.aggregate({

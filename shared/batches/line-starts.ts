@@ -4,6 +4,8 @@ import type { Services } from '../services.ts'
 
 /** So many lines are noted as begun at a time, before the first of them is: one write for all of them. */
 const noteAhead = 256
+/** With fewer noted lines left the next ones are noted: the write may wait for one of results, and lines must not wait for it. */
+const fewNoted = 192
 
 /**
  * Which lines of a running batch are under way, as its rows tell whoever takes it over after a death: those that have no
@@ -13,6 +15,8 @@ export class LineStarts {
   readonly #services: Services
   readonly #batch: Batch
   #notedLine = 0
+  /** The write under way; one that failed stays, for whoever needs its lines. */
+  #noting: Promise<void> | null = null
   #suspects: ReadonlyMap<number, number> = new Map()
 
   constructor(services: Services, batch: Batch) {
@@ -27,15 +31,30 @@ export class LineStarts {
 
   /** Notes that a line is about to be begun. To be called in the order of the lines. Throws Superseded. */
   async note(line: number): Promise<void> {
-    if (line <= this.#notedLine) return
-    const upTo = line + noteAhead - 1
-    await this.#services.batchJournal.startUpTo(this.#batch, upTo)
-    this.#notedLine = upTo
+    while (line > this.#notedLine) await (this.#noting ?? this.#noteUpTo(line + noteAhead - 1))
+    const isLow = this.#notedLine - line < fewNoted && this.#notedLine < this.#batch.total
+    if (isLow && !this.#noting) this.#noteUpTo(this.#notedLine + noteAhead)
+  }
+
+  /** Whether a line, and enough of those after it, need no more noting. */
+  isNoted(line: number): boolean {
+    return this.#notedLine - line >= fewNoted
   }
 
   /** Notes that no line is under way any more. Throws Superseded. */
   async close(): Promise<void> {
+    await this.#noting
     if (this.#notedLine > 0) await this.#services.batchJournal.startUpTo(this.#batch, 0)
+  }
+
+  #noteUpTo(line: number): Promise<void> {
+    const noting = this.#services.batchJournal.startUpTo(this.#batch, line).then(() => {
+      this.#notedLine = line
+      this.#noting = null
+    })
+    noting.catch(() => {})
+    this.#noting = noting
+    return noting
   }
 
   /** Why a line is not to be run again, as the error file tells it; null when it is. */

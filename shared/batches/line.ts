@@ -1,5 +1,6 @@
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
+import { Slab } from '../base/slab.ts'
 import { internalError } from '../chat/failures.ts'
 import { measureInline } from '../chat/measure.ts'
 import type { Order } from '../chat/order.ts'
@@ -32,7 +33,8 @@ type LineOrder = Omit<Order<DirectKind>, 'raw' | 'session' | 'stream' | 'include
 /** Runs one line as if it were a request, but for its money: what it reserved and its usage are given to the caller. */
 export async function go(services: Services, order: LineOrder, calls: Calls): Promise<Go> {
   const gate = new LineGate(services.admission, calls)
-  const client = calls.begin()
+  const client = new WholeClient()
+  const place = calls.begin(client)
   const whole = { ...order, raw: null, session: null, stream: false, includeUsage: false }
   try {
     await run({ ...services, admission: gate }, whole, client)
@@ -41,7 +43,7 @@ export async function go(services: Services, order: LineOrder, calls: Calls): Pr
     services.log.error({ err: error }, 'batch line failed')
     return { ...gate.settled, error: internalError(error) }
   } finally {
-    calls.end(client)
+    calls.end(place)
   }
   return client.body === null ? { ...gate.settled, cut: true } : { ...gate.settled, body: client.body }
 }
@@ -51,11 +53,12 @@ export function inBatchMinutes(spender: Spender): Spender {
   return { ...spender, rateKey: `${spender.keyId}:batch` }
 }
 
+const nothingYet = { reservation: null, event: null }
+
 /** Lets a line through as a request is, and keeps what it came to for its batch. */
 class LineGate implements Gate {
+  settled: { reservation: Reservation | null; event: UsageEvent | null } = nothingYet
   readonly #admission: Gate
-  settled: { reservation: Reservation | null; event: UsageEvent | null } = { reservation: null, event: null }
-
   readonly #calls: Calls
 
   constructor(admission: Gate, calls: Calls) {
@@ -63,22 +66,23 @@ class LineGate implements Gate {
     this.#calls = calls
   }
 
-  admit: Gate['admit'] = async (spender, fresh, id, bound) => {
-    const ticket = await this.#admission.admit(inBatchMinutes(spender), fresh, id, bound)
+  async admit(...[spender, ...rest]: Parameters<Gate['admit']>): ReturnType<Gate['admit']> {
+    const ticket = await this.#admission.admit(inBatchMinutes(spender), ...rest)
     if (!('stale' in ticket)) this.#calls.reserved()
     return ticket
   }
 
-  extend: Gate['extend'] = (spender, fresh, id, nano) => this.#admission.extend(spender, fresh, id, nano)
+  extend(...asked: Parameters<Gate['extend']>): ReturnType<Gate['extend']> {
+    return this.#admission.extend(...asked)
+  }
 
-  release: Gate['release'] = ticket => this.#admission.release(ticket)
+  release(ticket: Ticket): void {
+    this.#admission.release(ticket)
+  }
 
-  settle: Gate['settle'] = (ticket, _costNano, tokens, event) => {
-    const { batchId: batch } = this.#calls
-    this.settled = {
-      reservation: { ticket, tokens },
-      event: event && { ...event, routing: { ...event.routing, batch } },
-    }
+  settle(ticket: Ticket, _costNano: number, tokens: number, event: UsageEvent | null): void {
+    const routing = { ...event?.routing, batch: this.#calls.batchId }
+    this.settled = { reservation: { ticket, tokens }, event: event && { ...event, routing } }
   }
 }
 
@@ -91,7 +95,7 @@ export class Calls {
   readonly #admission: Admission
   #reservations = 0
   readonly #waitingForMoney = new Set<() => void>()
-  readonly #clients = new Set<WholeClient>()
+  readonly #clients = new Slab<WholeClient>()
   #isCut = false
 
   constructor(admission: Admission, batchId: string) {
@@ -99,15 +103,14 @@ export class Calls {
     this.#admission = admission
   }
 
-  begin(): WholeClient {
-    const client = new WholeClient()
-    this.#clients.add(client)
+  /** Takes a call's client; gives the key to end the call by. */
+  begin(client: WholeClient): number {
     if (this.#isCut) client.leave()
-    return client
+    return this.#clients.add(client)
   }
 
-  end(client: WholeClient): void {
-    this.#clients.delete(client)
+  end(key: number): void {
+    this.#clients.remove(key)
   }
 
   reserved(): void {
@@ -138,7 +141,7 @@ export class Calls {
   /** Cuts all calls off, those to come too; `how` their clients leave. */
   cut(how: 'unbilled' | 'at_once' = 'unbilled'): void {
     this.#isCut = true
-    for (const client of this.#clients) client.leave(how)
+    for (const client of this.#clients.values()) client.leave(how)
   }
 }
 

@@ -1,7 +1,7 @@
 import { type Batch, Superseded } from '../jobs/batches.ts'
 import type { Services } from '../services.ts'
-import type { Finished } from './line.ts'
 import { encoded, unsealed } from './seal.ts'
+import type { Unwritten } from './writer.ts'
 
 /** How much output the database holds before it is moved, in characters. */
 const partCharacters = 64 * 1024 * 1024
@@ -27,8 +27,8 @@ export class OutputParts {
   }
 
   /** Results were written to the journal. */
-  grew(results: readonly Finished[]): void {
-    for (const { failed, text } of results) if (!failed) this.#characters += text.length
+  grew(results: readonly Unwritten[]): void {
+    for (const { entry, characters } of results) if (!entry.failed) this.#characters += characters
     if (this.#characters < partCharacters || this.#moving) return
     this.#characters = 0
     this.#moving = this.#move()

@@ -10,12 +10,13 @@ import type { DirectKind } from '../kinds/index.ts'
 import type { Services } from '../services.ts'
 import { pauseBeforeNext } from './again.ts'
 import { BatchKey, type Judged } from './batch-key.ts'
+import { Changes } from './changes.ts'
 import { readLines } from './input.ts'
 import { answered, Calls, cutOff, ends, type Finished, featuresOf, type Go, go, unanswered } from './line.ts'
 import { LineStarts } from './line-starts.ts'
 import { OutputParts } from './parts.ts'
 import { type BatchEndpoint, type BatchRequestLine, batchEndpoints, isBlank, readRequest } from './request.ts'
-import { ResultWriter } from './writer.ts'
+import { ResultWriter, type Unwritten } from './writer.ts'
 
 /** What a batch may hold in memory at a time: the lines it works on, and the results on their way to the journal. */
 const mostBytes = 32 * 1024 * 1024
@@ -70,7 +71,8 @@ class LineRunner {
   #expiry: Promise<unknown> | null = null
   #stopped = false
   #failure: unknown = null
-  #wake: (() => void) | null = null
+  /** Lines that ended, and the end of all: the answers of a turn free their places in the lane before more lines are begun. */
+  readonly #changes = new Changes()
 
   constructor(services: Services, batch: Batch) {
     this.#services = services
@@ -94,10 +96,13 @@ class LineRunner {
   }
 
   async run(): Promise<boolean> {
-    const services = this.#services
-    const done = await services.batchJournal.done(this.#batch, this.#next.line)
-    await this.#starts.open()
-    await this.#parts.open()
+    // The key before the first lines, which would all ask for it at once.
+    const [done] = await Promise.all([
+      this.#services.batchJournal.done(this.#batch, this.#next.line),
+      this.#starts.open(),
+      this.#parts.open(),
+      this.#key.known(),
+    ])
     const looking = setInterval(() => void this.#look(), lookEveryMs)
     try {
       // What is under way may end although nothing more can be read.
@@ -106,7 +111,7 @@ class LineRunner {
         (error: Error) => error,
       )
       if (unread) this.stop()
-      while (this.#serving > 0 && this.#failure === null) await this.#change()
+      while (this.#serving > 0 && this.#failure === null) await this.#changes.next()
       await this.#writer.drain()
       await this.#parts.idle()
       const failure = this.#failure ?? unread
@@ -126,9 +131,9 @@ class LineRunner {
     for await (const group of readLines(this.#services.blobs, this.#batch, this.#next)) {
       for (const line of group) {
         if (!done.has(line.number) && !isBlank(line.bytes!)) {
-          while (!this.#hasRoom() && !this.#isOver()) await this.#change()
+          while (!this.#hasRoom() && !this.#isOver()) await this.#changes.next()
           if (this.#isOver()) return
-          await this.#starts.note(line.number)
+          if (!this.#starts.isNoted(line.number)) await this.#starts.note(line.number)
           this.#take(line)
         }
         this.#next = { line: line.number + 1, byte: line.end }
@@ -150,13 +155,13 @@ class LineRunner {
     this.#failure ??= error
     this.#hurry.abort()
     this.#calls.cut()
-    this.#wake?.()
+    this.#changes.note()
   }
 
   #finishSoon(withinMs = graceMs): void {
     this.#hurry.abort()
     this.#grace ??= setTimeout(() => this.#calls.cut(this.#ending === 'cancelled' ? 'at_once' : 'unbilled'), withinMs)
-    this.#wake?.()
+    this.#changes.note()
   }
 
   async #look(): Promise<void> {
@@ -178,12 +183,6 @@ class LineRunner {
     if (this.#ending) this.#finishSoon()
   }
 
-  #change(): Promise<void> {
-    return new Promise(resolve => {
-      this.#wake = resolve
-    })
-  }
-
   #hasRoom(): boolean {
     const { results, characters } = this.#writer.backlog
     if (results >= mostUnwritten || characters >= mostBytes) return false
@@ -192,25 +191,28 @@ class LineRunner {
     return this.#serving < this.#mostServing && expected < mostBytes
   }
 
-  #take(line: Line): void {
-    const bytes = line.bytes!.length
-    this.#open.set(line.number, this.#next.byte)
+  #take({ number, bytes }: Line): void {
+    this.#open.set(number, this.#next.byte)
     this.#serving++
-    this.#servingBytes += bytes
-    this.#serve(line)
-      .then(
-        result => {
-          if (!result) return
-          this.#answerCharacters = Math.max(result.text.length, this.#answerCharacters * answersFade)
-          this.#writer.add(result)
-        },
-        error => this.#fail(error),
-      )
-      .finally(() => {
-        this.#serving--
-        this.#servingBytes -= bytes
-        this.#wake?.()
-      })
+    this.#servingBytes += bytes!.length
+    void this.#finish(number, readRequest(bytes!), bytes!.length)
+  }
+
+  /** Runs a line and hands its result to the writer. Never rejects. */
+  async #finish(line: number, request: BatchRequestLine, bytes: number): Promise<void> {
+    try {
+      const result = await this.#serve(line, request, bytes)
+      if (result) {
+        this.#answerCharacters = Math.max(result.text.length, this.#answerCharacters * answersFade)
+        this.#writer.add(result)
+      }
+    } catch (error) {
+      this.#fail(error)
+    } finally {
+      this.#serving--
+      this.#servingBytes -= bytes
+      this.#changes.note()
+    }
   }
 
   #resume(): Resume {
@@ -218,16 +220,15 @@ class LineRunner {
     return first ? { line: first[0], byte: first[1] } : this.#next
   }
 
-  #written(results: readonly Finished[], status: BatchStatus): void {
-    for (const { line } of results) this.#open.delete(line)
+  #written(results: readonly Unwritten[], status: BatchStatus): void {
+    for (const { entry } of results) this.#open.delete(entry.line)
     this.#parts.grew(results)
     this.#note(status)
-    this.#wake?.()
+    this.#changes.note()
   }
 
   /** Runs a line until it has its result; null when the run stops before that. */
-  async #serve({ number, bytes }: Line): Promise<Finished | null> {
-    const request = readRequest(bytes!)
+  async #serve(number: number, request: BatchRequestLine, bytes: number): Promise<Finished | null> {
     const refusal = this.#starts.refusal(number)
     if (refusal) return unanswered(number, request.customId, refusal)
     for (let failures = 0; !this.#isOver(); ) {
@@ -238,7 +239,7 @@ class LineRunner {
       const requestId = newId('req')
       const judged = await this.#key.known()
       const went = await this.#starts.run(number, async () => {
-        const came = await this.#go(judged, request, bytes!.length, requestId)
+        const came = await this.#go(judged, request, bytes, requestId)
         return { came, hasResult: 'body' in came }
       })
       if ('body' in went) return answered(number, request.customId, requestId, { ...went, status: 200 })

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Resume } from '../jobs/batch-journal.ts'
+import { type JournalEntry, journalEntry, type LineResult, type Resume } from '../jobs/batch-journal.ts'
 import { type Batch, type BatchStatus, Superseded } from '../jobs/batches.ts'
 import type { Services } from '../services.ts'
 import { isDataFault } from '../wallet/ledger.ts'
@@ -11,10 +11,21 @@ const mostCharactersPerWrite = 8 * 1024 * 1024
 const retryDelayMs = 500
 const installTries = 20
 
+/** A result on its way into the journal. */
+export type Unwritten = {
+  entry: JournalEntry
+  customId: string
+  /** The length of its text. */
+  characters: number
+  /** The month that it is charged to; null when it costs nothing. */
+  chargedMonth: string | null
+  reservation: Reservation | null
+}
+
 type Listener = {
   /** How far the input is done. */
   resume(): Resume
-  written(results: readonly Finished[], status: BatchStatus): void
+  written(results: readonly Unwritten[], status: BatchStatus): void
   /** These are no longer needed. */
   giveUp(reservations: readonly Reservation[]): Promise<void>
   failed(error: unknown): void
@@ -28,7 +39,7 @@ export class ResultWriter {
   readonly #services: Services
   readonly #batch: Batch
   readonly #listener: Listener
-  #waiting: Finished[] = []
+  readonly #waiting: Unwritten[] = []
   #waitingCharacters = 0
   #timer: NodeJS.Timeout | null = null
   #writing: Promise<void> | null = null
@@ -51,7 +62,8 @@ export class ResultWriter {
       void this.#giveUp([result])
       return
     }
-    this.#waiting.push(result)
+    const { customId, reservation } = result
+    this.#waiting.push({ customId, reservation, ...written(result) })
     this.#waitingCharacters += result.text.length
     this.#schedule()
   }
@@ -91,7 +103,11 @@ export class ResultWriter {
     const group = this.#nextGroup()
     while (!this.#over) {
       try {
-        const status = await this.#services.batchJournal.record(this.#batch, group, this.#listener.resume())
+        const status = await this.#services.batchJournal.record(
+          this.#batch,
+          group.map(({ entry }) => entry),
+          this.#listener.resume(),
+        )
         this.#forget(group)
         this.#listener.written(group, status)
         this.#track(this.#release(group))
@@ -109,34 +125,35 @@ export class ResultWriter {
     }
   }
 
-  #forget(group: readonly Finished[]): void {
+  #forget(group: readonly Unwritten[]): void {
     this.#waiting.splice(0, group.length)
-    for (const { text } of group) this.#waitingCharacters -= text.length
+    for (const { characters } of group) this.#waitingCharacters -= characters
   }
 
   /** What is written next: a few megabytes, or one result that is larger. */
-  #nextGroup(): Finished[] {
-    let characters = 0
-    const end = this.#waiting.findIndex(({ text }, i) => {
-      characters += text.length
-      return i === writeAtOnce || (i > 0 && characters > mostCharactersPerWrite)
+  #nextGroup(): Unwritten[] {
+    let total = 0
+    const end = this.#waiting.findIndex(({ characters }, i) => {
+      total += characters
+      return i === writeAtOnce || (i > 0 && total > mostCharactersPerWrite)
     })
     return this.#waiting.slice(0, end < 0 ? this.#waiting.length : end)
   }
 
   /** Postgres refuses a result by itself: its line ends with an error, so that it does not hold up the others. */
-  async #replaceRefused(group: Finished[]): Promise<void> {
+  async #replaceRefused(group: readonly Unwritten[]): Promise<void> {
     const { batchJournal, log } = this.#services
     for (const result of group) {
+      const { entry, customId } = result
       try {
-        await batchJournal.record(this.#batch, [result], this.#listener.resume())
+        await batchJournal.record(this.#batch, [entry], this.#listener.resume())
       } catch (error) {
         if (!isDataFault(error)) throw error
-        log.error({ err: error, batch: this.#batch.id, line: result.line }, 'a result was refused by Postgres')
+        log.error({ err: error, batch: this.#batch.id, line: entry.line }, 'a result was refused by Postgres')
         const message = 'The answer could not be stored. Nothing was charged.'
-        const text = unansweredText(result.customId, { code: 'internal_error', message })
-        this.#waitingCharacters += text.length - result.text.length
-        Object.assign(result, { failed: true, text, event: null })
+        const text = unansweredText(customId, { code: 'internal_error', message })
+        this.#waitingCharacters += text.length - result.characters
+        Object.assign(result, written({ line: entry.line, failed: true, text, event: null }))
       }
     }
   }
@@ -147,10 +164,10 @@ export class ResultWriter {
   }
 
   /** Lets go of what a group had reserved, not before its charges count in Redis: the money would be free for a moment. */
-  async #release(group: readonly Finished[]): Promise<void> {
+  async #release(group: readonly Unwritten[]): Promise<void> {
     const { accounts, log } = this.#services
     const { id, organisationId, keyId } = this.#batch
-    const months = new Set(group.flatMap(({ event }) => (event && event.cost > 0 ? event.month : [])))
+    const months = new Set(group.flatMap(({ chargedMonth }) => chargedMonth ?? []))
     for (const month of months) {
       for (let tries = 1; tries <= installTries; tries++) {
         try {
@@ -165,7 +182,14 @@ export class ResultWriter {
     await this.#giveUp(group)
   }
 
-  #giveUp(group: readonly Finished[]): Promise<void> {
+  #giveUp(group: readonly Pick<Unwritten, 'reservation'>[]): Promise<void> {
     return this.#listener.giveUp(group.flatMap(({ reservation }) => reservation ?? []))
   }
+}
+
+/** A result as it waits to be written. */
+function written(result: LineResult): Pick<Unwritten, 'entry' | 'characters' | 'chargedMonth'> {
+  const { text, event } = result
+  const chargedMonth = event !== null && event.cost > 0 ? event.month : null
+  return { entry: journalEntry(result), characters: text.length, chargedMonth }
 }

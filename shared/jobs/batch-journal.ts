@@ -1,12 +1,25 @@
 import { type Batch, Prisma } from '../generated/prisma/client.ts'
 import type { Bulk } from '../io/bulk.ts'
 import type { Connection, Database } from '../io/db.ts'
-import { bookUsage } from '../wallet/ledger.ts'
+import { bookUsageJson, storableJson } from '../wallet/ledger.ts'
 import type { UsageEvent } from '../wallet/usage-event.ts'
 import { type BatchStatus, type Owned, Superseded } from './batches.ts'
 
 /** What became of a line: its text for the output file, or for the error file when it `failed`; and its usage, if it was run. */
 export type LineResult = { line: number; failed: boolean; text: string; event: UsageEvent | null }
+
+/**
+ * A result as the journal takes it. Its texts are made when it comes: those of hundreds at a time would hold up everything
+ * else, and two texts are less to hold until then than all that an event is made of.
+ */
+export type JournalEntry = {
+  line: number
+  failed: boolean
+  /** Its row and its figures as JSON. */
+  row: string
+  /** Its usage as JSON; null when it was not run. */
+  event: string | null
+}
 
 /** All lines before this one, which begins at this byte of the input, have a result. */
 export type Resume = { line: number; byte: number }
@@ -17,6 +30,13 @@ type Page = { line: number; text: string }[]
 const noUsage = { cost: 0, promptTokens: 0, cachedTokens: 0, completionTokens: 0, reasoningTokens: 0 }
 const pageBytes = 4 * 1024 * 1024
 const mostPerPage = 2_000
+
+/** What the journal takes of a result. */
+export function journalEntry({ line, failed, text, event }: LineResult): JournalEntry {
+  const { cost, promptTokens, cachedTokens, completionTokens, reasoningTokens } = event ?? noUsage
+  const row = { line, failed, text, cost, promptTokens, cachedTokens, completionTokens, reasoningTokens }
+  return { line, failed, row: JSON.stringify(row), event: event && storableJson(event) }
+}
 
 /**
  * The results of running batches, until they are sealed into files: one row per line. A line's row, its charge and the
@@ -32,16 +52,16 @@ export class BatchJournal {
   }
 
   /** Writes results with their charges; those that are there already change nothing. Gives the batch's status. Throws Superseded. */
-  record({ id, epoch }: Owned, results: readonly LineResult[], resume: Resume): Promise<BatchStatus> {
-    const rows = results.map(({ line, failed, text, event }) => {
-      const { cost, promptTokens, cachedTokens, completionTokens, reasoningTokens } = event ?? noUsage
-      return { line, failed, text, cost, promptTokens, cachedTokens, completionTokens, reasoningTokens }
-    })
+  record(
+    { id, epoch, organisationId }: Owned & Pick<Batch, 'organisationId'>,
+    entries: readonly JournalEntry[],
+    resume: Resume,
+  ): Promise<BatchStatus> {
     return this.#bulk.transaction(async run => {
       // One text: hundreds of arguments would cost more than all the rest of it.
       const [batch] = await run<{ status: BatchStatus; written: number[] }>(Prisma.sql`
         WITH given AS (
-          SELECT * FROM json_to_recordset(${JSON.stringify(rows)}::json) AS g(line int, failed boolean, text text,
+          SELECT * FROM json_to_recordset(${listOf(entries.map(({ row }) => row))}::json) AS g(line int, failed boolean, text text,
             cost bigint, "promptTokens" bigint, "cachedTokens" bigint, "completionTokens" bigint, "reasoningTokens" bigint)
         ), written AS (
           INSERT INTO batch_lines (batch_id, line, failed, text) SELECT ${id}, line, failed, text FROM given
@@ -63,8 +83,8 @@ export class BatchJournal {
       // What was inserted above goes with the transaction.
       if (!batch) throw new Superseded()
       const written = new Set(batch.written)
-      const events = results.flatMap(({ line, event }) => (event && written.has(line) ? event : []))
-      if (events.length > 0) await bookUsage(run, events)
+      const events = entries.flatMap(({ line, event }) => (event !== null && written.has(line) ? event : []))
+      if (events.length > 0) await bookUsageJson(run, [organisationId], listOf(events))
       return batch.status
     })
   }
@@ -170,4 +190,9 @@ export class BatchJournal {
     await tx.batchStart.deleteMany({ where: { batchId: id } })
     await tx.batchPart.deleteMany({ where: { batchId: id } })
   }
+}
+
+/** Texts of JSON as one of a list. */
+function listOf(texts: readonly string[]): string {
+  return `[${texts.join(',')}]`
 }

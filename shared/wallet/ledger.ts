@@ -62,13 +62,18 @@ export async function postUsage(
 }
 
 /** Books events within the caller's transaction: request log, ledger, balances, key months. Each once, whatever happens. */
-export async function bookUsage(run: RunSql, events: readonly UsageEvent[]): Promise<void> {
-  const organisations = [...new Set(events.map(event => event.org))].sort()
+export function bookUsage(run: RunSql, events: readonly UsageEvent[]): Promise<void> {
   // One order for all workers, so that two of them never wait for each other in a circle.
+  const organisations = [...new Set(events.map(event => event.org))].sort()
+  return bookUsageJson(run, organisations, storableJson(events))
+}
+
+/** The same for events given as JSON, a list of what `storableJson` makes of each; with their organisations, sorted. */
+export async function bookUsageJson(run: RunSql, organisations: string[], json: string): Promise<void> {
   await run(
     Prisma.sql`SELECT 1 FROM wallets WHERE organisation_id = ANY(${organisations}) ORDER BY organisation_id FOR UPDATE`,
   )
-  await run(bookingSql(JSON.stringify(events, storable)))
+  await run(bookingSql(json))
 }
 
 /** Takes events off the stream and out of what Redis counts as unposted, together with the `figures` Postgres has instead. */
@@ -81,11 +86,31 @@ export async function takeOff(
   await scripts.post([batch.length, ...taken, ...figures])
 }
 
-const longestText = 500
+const maxTextLength = 500
 
 /** Texts of providers as Postgres can store and index them: for `JSON.stringify`. */
 export function storable(_field: string, value: unknown): unknown {
-  return typeof value === 'string' ? value.slice(0, longestText).replaceAll('\0', '').toWellFormed() : value
+  return typeof value === 'string' ? value.slice(0, maxTextLength).replaceAll('\0', '').toWellFormed() : value
+}
+
+/** JSON whose texts are `storable`. A replacer makes `JSON.stringify` several times slower, so it is used only where it would change something. */
+export function storableJson(value: object): string {
+  const json = JSON.stringify(value)
+  const isStorable = !json.includes('\\u0000') && !json.includes('\\ud') && hasShortTexts(value)
+  return isStorable ? json : JSON.stringify(value, storable)
+}
+
+function hasShortTexts(value: object): boolean {
+  for (const name in value) {
+    const field = (value as Record<string, unknown>)[name]
+    if (typeof field === 'string' ? field.length > maxTextLength : isObject(field) && !hasShortTexts(field))
+      return false
+  }
+  return true
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null
 }
 
 function bookingSql(json: string): Prisma.Sql {
