@@ -20,8 +20,7 @@ const farewellMs = 2_000
 export async function serve(config: Config): Promise<void> {
   await startProcess('web', config, async (log, end) => {
     const services = await openServices(config, log)
-    await startPatiently(() => services.admission.start())
-    await services.health.start()
+    await Promise.all([startPatiently(() => services.admission.start()), services.health.start()])
     const server = http.createServer({
       keepAliveTimeout: config.keepAliveTimeoutMs,
       headersTimeout: 20_000,

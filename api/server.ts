@@ -1,11 +1,14 @@
 import cluster from 'node:cluster'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Config, configOrExit } from '../shared/base/config.ts'
-import { load } from '../shared/base/load.ts'
+import { keepCompiledCode } from '../shared/base/code-cache.ts'
+import type { Config } from '../shared/base/config.ts'
 
 const startAgainAfterMs = 1_000
 
+keepCompiledCode()
+const { configOrExit } = await import('../shared/base/config.ts')
+const { load } = await import('../shared/base/load.ts')
 const config = configOrExit()
 if (config.webConcurrency > 1 && cluster.isPrimary) supervise(config)
 else await load(async () => (await import('./serve.ts')).serve(config))

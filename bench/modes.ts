@@ -197,7 +197,7 @@ function start(): Plan {
   const mode = (rig: Rig): Mode => ({
     cases: ['process to ready'],
     columns: [own('ms', 0, 'readyMs'), own('CPU s', 2, 'cpuSeconds'), added('ms − bare', 'readyMs', 1)],
-    warm: async name => (await rig.start(name)).stop(), // Reads the files into the system's cache.
+    warm: async name => (await rig.start(name)).stop(), // Files are in the system's cache then, and compiled code in Node's.
     measure: async name => {
       const fromMs = performance.now()
       const subject = await rig.start(name)

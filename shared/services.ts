@@ -112,7 +112,8 @@ export async function openServices(
   const bulk = new Bulk(config.databaseUrl)
   const redis = openProducer(config)
   redis.on('error', error => log.warn({ err: error }, 'Redis connection'))
-  await Promise.race([ready(redis, 10_000), refused(redis)])
+  // `$connect` asks no server: it loads the query compiler, which no request should have to wait for.
+  await Promise.all([Promise.race([ready(redis, 10_000), refused(redis)]), db.$connect()])
   const eviction = await evictionWarning(redis)
   if (eviction) log.error(eviction)
   const scripts = loadScripts(redis)

@@ -4,6 +4,7 @@ import { cp, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'ava'
+import fc from 'fast-check'
 import { Redis } from 'ioredis'
 import { startRedis } from '../dev/redis.ts'
 import { type Config, ConfigError, loadConfig, nodeFault } from '../shared/base/config.ts'
@@ -153,8 +154,10 @@ test.serial('exit 1 with one line where the database client was not generated', 
   for (const part of ['api', 'workers', 'shared', 'package.json'])
     await cp(join(root, part), join(copy, part), { recursive: true, filter: path => !isGenerated(path) })
   await symlink(join(root, 'node_modules'), join(copy, 'node_modules'))
-  for (const entry of ['api/server.ts', 'workers/main.ts']) {
-    const { code, stdout, stderr } = await startAndEnd([join(copy, entry)], stores)
+  for (const entry of ['api/server.ts', 'workers/main.ts', 'api/operator.ts']) {
+    // What is compiled of a copy is of no use to a later start.
+    const env = { ...stores, NODE_DISABLE_COMPILE_CACHE: '1' }
+    const { code, stdout, stderr } = await startAndEnd([join(copy, entry)], env)
     t.deepEqual([code, stdout], [1, ''])
     t.is(stderr, 'headgate: the database client is missing: run `npx prisma generate`\n')
   }
@@ -210,6 +213,42 @@ test('a variable that nearly is one of ours is asked about, and no ordinary one'
   t.deepEqual(meant(...known), [])
   for (const [machine, names] of Object.entries(ordinary)) t.deepEqual(meant(...names.split(' ')), [], machine)
 })
+
+test('a name is near exactly when its letters differ by one, or by two in long names', t => {
+  const known = ['LOG_LEVEL', 'DATABASE_URL', 'WEB_CONCURRENCY', 'UPSTREAM_MAX_PAUSE_MS']
+  const edit = fc.record({ at: fc.nat(), letter: fc.constantFrom('A', 'E', '_'), how: fc.nat(3) })
+  const edited = fc.tuple(fc.constantFrom(...known), fc.array(edit, { maxLength: 4 }))
+  fc.assert(
+    fc.property(edited, ([name, edits]) => {
+      const letters = [...name]
+      for (const { at, letter, how } of edits) {
+        const i = at % letters.length
+        if (how === 0) letters.splice(i, 1)
+        else if (how === 1) letters.splice(i, 0, letter)
+        else if (how === 2) letters[i] = letter
+        else letters.splice(i, 2, ...letters.slice(i, i + 2).reverse())
+      }
+      const given = letters.join('')
+      const meant = known.find(other => difference(given, other) <= (other.length > 12 ? 2 : 1))
+      t.deepEqual(nearMisses([given], known, []), meant && meant !== given ? [[given, meant]] : [])
+    }),
+    { numRuns: 500 },
+  )
+})
+
+/** How many letters must be added, dropped, replaced or swapped with their neighbour, by trying everything. */
+function difference(a: string, b: string, most = 4): number {
+  if (a[0] !== undefined && a[0] === b[0]) return difference(a.slice(1), b.slice(1), most)
+  if (a === '' || b === '' || most === 0) return a.length + b.length
+  const isSwapped = a[0] === b[1] && a[1] === b[0]
+  const ways: [string, string][] = [
+    [a.slice(1), b],
+    [a, b.slice(1)],
+    [a.slice(1), b.slice(1)],
+    ...(isSwapped ? [[a.slice(2), b.slice(2)] satisfies [string, string]] : []),
+  ]
+  return 1 + Math.min(...ways.map(([one, other]) => difference(one, other, most - 1)))
+}
 
 test('defaults and every variable as the contract names it', t => {
   const plain = load(stores)

@@ -29,8 +29,7 @@ export async function work(config: Config): Promise<void> {
     // The tables of this month must be there before the first event is booked.
     await startPatiently(() => maintenance('partitions', null, services))
     // What this process reserves is given back should it die.
-    await startPatiently(() => services.admission.start())
-    await services.health.start()
+    await Promise.all([startPatiently(() => services.admission.start()), services.health.start()])
     const ledger = new LedgerWorker(services, blocking)
     ledger.start()
     const repeating = (['maintenance', 'emails'] as const).map(name => ({ name, queue: openQueue(name, waiting) }))

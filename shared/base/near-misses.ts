@@ -53,12 +53,16 @@ function serviceVariable(name: string, known: readonly string[]): string | null 
 function isNear(name: string, other: string, minLength: number): boolean {
   if (other.length < minLength) return false
   const most = other.length > longLength ? 2 : 1
-  return Math.abs(name.length - other.length) <= most && distance(name, other) <= most
+  return Math.abs(name.length - other.length) <= most && distance(name, other, most) <= most
 }
 
-/** How many letters must be added, dropped, replaced or swapped with their neighbour (optimal string alignment). */
-function distance(a: string, b: string): number {
+/**
+ * How many letters must be added, dropped, replaced or swapped with their neighbour (optimal string alignment); Infinity once it is
+ * clear that they are more than `most`.
+ */
+function distance(a: string, b: string, most: number): number {
   const rows = [Array.from({ length: b.length + 1 }, (_, j) => j)]
+  let fewestBefore = 0
   for (let i = 1; i <= a.length; i++) {
     const row = [i]
     for (let j = 1; j <= b.length; j++) {
@@ -68,6 +72,10 @@ function distance(a: string, b: string): number {
       if (isSwapped) row[j] = Math.min(row[j]!, rows[i - 2]![j - 2]! + 1)
     }
     rows.push(row)
+    const fewest = Math.min(...row)
+    // A row is reached from the two before it, at no lower cost than theirs.
+    if (fewest > most && fewestBefore > most) return Number.POSITIVE_INFINITY
+    fewestBefore = fewest
   }
   return rows[a.length]![b.length]!
 }
