@@ -18,14 +18,25 @@ export function behaviourOf(slug: string): Behaviour | null {
   return intervalMs === undefined ? null : { latencyMs: latencyMs!, chunks: chunks!, intervalMs, refusals: refusals! }
 }
 
-/** A chat request of so many bytes of JSON, about 1 kB where not said. */
-export function chatBody(behaviour: Behaviour, stream: boolean, bytes = bodyBytes): string {
+/** Another model than the one that says how the upstream behaves, and an image beside the text. */
+export type Variant = { model?: string; imageUrl?: string }
+
+/** A chat request of so many bytes of JSON, about 1 kB where not said, and of what an image takes beyond that. */
+export function chatBody(behaviour: Behaviour, stream: boolean, bytes = bodyBytes, variant: Variant = {}): string {
+  const { model = slugOf(behaviour), imageUrl } = variant
+  const content = (text: string) =>
+    imageUrl === undefined
+      ? text
+      : [
+          { type: 'text', text },
+          { type: 'image_url', image_url: { url: imageUrl } },
+        ]
   const body = (text: string) =>
     JSON.stringify({
-      model: slugOf(behaviour),
+      model,
       messages: [
         { role: 'system', content: 'Answer in one short paragraph. Say so when you do not know.' },
-        { role: 'user', content: text },
+        { role: 'user', content: content(text) },
       ],
       max_tokens: 256,
       temperature: 0.7,
@@ -33,7 +44,7 @@ export function chatBody(behaviour: Behaviour, stream: boolean, bytes = bodyByte
       ...(stream && { stream_options: { include_usage: true } }),
     })
   const sentence = 'Please summarise the notes of our last meeting and name what is still open. '
-  const room = bytes - body('').length
+  const room = Math.max(sentence.length, bytes - body('').length)
   return body(sentence.repeat(Math.ceil(room / sentence.length)).slice(0, room))
 }
 

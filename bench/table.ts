@@ -1,0 +1,107 @@
+// The benchmark: `npm run bench`, or `node bench/table.ts [options]`, see README.md. Linux only.
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { availableParallelism, cpus } from 'node:os'
+import { join, relative } from 'node:path'
+import { readOptions } from './lib/options.ts'
+import { has, pinSelf, root } from './lib/processes.ts'
+import { chat } from './measurements/chat.ts'
+import { latency } from './measurements/latency.ts'
+import type { Measurement } from './measurements/measurement.ts'
+import { auto, bodies, connections, dialects, images, keys } from './measurements/more.ts'
+import { memory, start } from './measurements/processes.ts'
+import { batches, json } from './measurements/programs.ts'
+import { streams } from './measurements/streams.ts'
+import { type Row, targetTable } from './report.ts'
+import { Rig } from './rig.ts'
+
+/** Those with processes of their own come first, while nothing else runs. */
+const usual: Record<string, Measurement> = { batches, json, start, memory, chat, latency, streams }
+const more: Record<string, Measurement> = { connections, keys, bodies, auto, dialects, images }
+
+const { values: options } = readOptions({
+  rows: '',
+  more: false,
+  subjects: 'gateway,portkey',
+  rounds: 9,
+  warm: 40_000,
+  'warm-seconds': 20,
+  noise: 0.3,
+  'subject-cpus': '0',
+  'load-cpus': '1',
+  prof: false,
+})
+const results = join(root, 'bench/results')
+const startedAt = new Date().toISOString()
+const all = { ...usual, ...more }
+const names = options.rows === '' ? Object.keys(options.more ? more : usual) : options.rows.split(',')
+const unknown = names.filter(name => !(name in all))
+if (unknown.length > 0) fail(`unknown rows ${unknown.join(', ')}: there are ${Object.keys(all).join(', ')}`)
+if (process.platform !== 'linux') fail('the benchmark reads /proc and pins processes: it runs on Linux only')
+const measurements = names.map(name => [name, all[name]!] as const)
+const behaviours = measurements.flatMap(([, measurement]) => measurement.behaviours)
+const profileFolder = options.prof ? join(results, `profiles-${startedAt.replaceAll(':', '-')}`) : null
+
+mkdirSync(results, { recursive: true })
+const rig = new Rig({ behaviours, subjectProcessors: pin(), profileFolder })
+const interrupted = Promise.withResolvers<never>()
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupted.reject(new Error(signal)))
+const exitCode = await Promise.race([measure(), interrupted.promise]).then(
+  isRight => (isRight ? 0 : 1),
+  error => {
+    console.error(`the run failed: ${(error as Error).message}`)
+    return 1
+  },
+)
+await rig.close()
+if (profileFolder) console.log(`profiles: node bench/profile.ts ${relative(root, profileFolder)} --skip 0.5`)
+process.exit(exitCode)
+
+/** Measures and prints everything; gives whether all could be measured. Throws an Error when the books are wrong. */
+async function measure(): Promise<boolean> {
+  const { rounds, noise: mostNoise, warm } = options
+  const subjects = options.subjects.split(',')
+  const bench = { rig, subjects, rounds, mostNoise, warm, 'warm-seconds': options['warm-seconds'] }
+  const rows: Row[] = []
+  let isWhole = true
+  for (const [name, measurement] of measurements) {
+    const fromMs = performance.now()
+    try {
+      rows.push(...(await measurement.measure(bench)))
+    } catch (error) {
+      isWhole = false
+      console.error(`${name} could not be measured: ${(error as Error).message}`)
+    }
+    console.error(`${name} took ${((performance.now() - fromMs) / 1e3).toFixed(0)} s`)
+  }
+  const machine = `Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model.trim()}`
+  console.log(`\n${targetTable(rows)}\n\n${startedAt}, ${machine}; medians with quartiles of ${rounds} rounds\n`)
+  const file = join(results, `${options.more ? 'more' : 'table'}.json`)
+  writeFileSync(file, JSON.stringify({ options, machine, startedAt, rows }, null, 1))
+  console.log(`written to ${relative(root, file)}`)
+  await checkBooks()
+  return isWhole
+}
+
+/** Lets the ledger worker book every usage event. Throws an Error when the books are wrong then. */
+async function checkBooks(): Promise<void> {
+  if (!rig.stores) return
+  const worker = rig.stores.startWorker()
+  const events = await rig.stores.booked()
+  await worker.stop()
+  console.log(`the ledger worker booked ${events} usage events; every invariant of the books holds`)
+}
+
+/** Puts this process and all it starts on the load's processors; gives the subject's, or null where that cannot be done. */
+function pin(): string | null {
+  if (availableParallelism() > 1 && has('taskset')) {
+    pinSelf(options['load-cpus'])
+    return options['subject-cpus']
+  }
+  console.error('nothing is pinned: that takes taskset and two processors. Ratios will mean less.')
+  return null
+}
+
+function fail(message: string): never {
+  console.error(message)
+  process.exit(2)
+}
