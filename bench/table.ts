@@ -1,5 +1,5 @@
 // The benchmark: `npm run bench`, or `node bench/table.ts [options]`, see README.md. Linux only.
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism, cpus } from 'node:os'
 import { join, relative } from 'node:path'
 import { readOptions } from './lib/options.ts'
@@ -21,6 +21,7 @@ const more: Record<string, Measurement> = { connections, keys, bodies, auto, dia
 const { values: options } = readOptions({
   rows: '',
   more: false,
+  print: false,
   subjects: 'gateway,portkey',
   rounds: 9,
   warm: 40_000,
@@ -30,10 +31,18 @@ const { values: options } = readOptions({
   'load-cpus': '1',
   prof: false,
 })
+type Kept = Record<string, { startedAt: string; machine: string; options: object; rows: Row[] }>
+
 const results = join(root, 'bench/results')
+const tableFile = join(results, 'table.json')
+const machine = `Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model.trim()}`
 const startedAt = new Date().toISOString()
 const all = { ...usual, ...more }
 const names = options.rows === '' ? Object.keys(options.more ? more : usual) : options.rows.split(',')
+if (options.print) {
+  print(kept())
+  process.exit(0)
+}
 const unknown = names.filter(name => !(name in all))
 if (unknown.length > 0) fail(`unknown rows ${unknown.join(', ')}: there are ${Object.keys(all).join(', ')}`)
 if (process.platform !== 'linux') fail('the benchmark reads /proc and pins processes: it runs on Linux only')
@@ -61,25 +70,33 @@ async function measure(): Promise<boolean> {
   const { rounds, noise: mostNoise, warm } = options
   const subjects = options.subjects.split(',')
   const bench = { rig, subjects, rounds, mostNoise, warm, 'warm-seconds': options['warm-seconds'] }
-  const rows: Row[] = []
+  const measured: Kept = {}
   let isWhole = true
   for (const [name, measurement] of measurements) {
     const fromMs = performance.now()
     try {
-      rows.push(...(await measurement.measure(bench)))
+      measured[name] = { startedAt, machine, options, rows: await measurement.measure(bench) }
     } catch (error) {
       isWhole = false
       console.error(`${name} could not be measured: ${(error as Error).message}`)
     }
     console.error(`${name} took ${((performance.now() - fromMs) / 1e3).toFixed(0)} s`)
   }
-  const machine = `Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model.trim()}`
-  console.log(`\n${targetTable(rows)}\n\n${startedAt}, ${machine}; medians with quartiles of ${rounds} rounds\n`)
-  const file = join(results, `${options.more ? 'more' : 'table'}.json`)
-  writeFileSync(file, JSON.stringify({ options, machine, startedAt, rows }, null, 1))
-  console.log(`written to ${relative(root, file)}`)
+  print(measured)
+  writeFileSync(tableFile, JSON.stringify({ ...kept(), ...measured }, null, 1))
+  console.log(`written to ${relative(root, tableFile)}, beside what earlier runs measured`)
   await checkBooks()
   return isWhole
+}
+
+/** What the runs so far measured last, by measurement. */
+function kept(): Kept {
+  return existsSync(tableFile) ? JSON.parse(readFileSync(tableFile, 'utf8')) : {}
+}
+
+function print(measured: Kept): void {
+  const rows = Object.keys(all).flatMap(name => measured[name]?.rows ?? [])
+  console.log(`\n${targetTable(rows)}\n\n${machine}; medians with quartiles\n`)
 }
 
 /** Lets the ledger worker book every usage event. Throws an Error when the books are wrong then. */

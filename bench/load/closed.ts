@@ -52,7 +52,6 @@ for (const connection of connections) send(connection)
 
 const warmUntilUs = nowUs() + o['warm-seconds'] * 1e6
 while (o.warm > done + failed && nowUs() < warmUntilUs) await sleep(pollMs)
-const warmed = done
 await sleep(leadMs)
 
 const loadBefore = cpuSeconds(loadPids)
@@ -67,7 +66,7 @@ const seconds = (after.atUs - before.atUs) / 1e6
 const requests = after.done - before.done
 const usedSeconds = after.seconds - before.seconds
 const figures = {
-  warmed,
+  requests: done + failed,
   requestsPerSecond: requests / seconds,
   cpuUsPerRequest: (usedSeconds / requests) * 1e6,
   helperShare: (after.helperSeconds - before.helperSeconds) / usedSeconds,

@@ -29,11 +29,11 @@ async function measure(bench: Bench): Promise<Row[]> {
     cases: [`${connections} connections`],
     columns: closedColumns,
     warm: async (name: string) => {
-      const { warmed } = await drive(rig, await rig.subject(name), 'closed', call, {
+      const { requests } = await drive(rig, await rig.subject(name), 'closed', call, {
         warm,
         'warm-seconds': bench['warm-seconds'],
       })
-      console.error(`${name} is warmed up by ${warmed} requests`)
+      console.error(`${name} is warmed up by ${requests} requests`)
     },
     measure: async (name: string) => drive(rig, await rig.subject(name), 'closed', call, { connections, seconds }),
   }

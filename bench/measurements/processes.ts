@@ -5,7 +5,7 @@ import type { Row } from '../report.ts'
 import { added, type Bench, type Measurement, own, paired, plain, rowOf } from './measurement.ts'
 import { behaviourOf } from './streams.ts'
 
-const few = { streams: 200, interval: 1_000, chunks: 12, seconds: 4 }
+const few = { streams: 200, interval: 1_000, chunks: 8, seconds: 4 }
 const many = { ...few, streams: 3_500 }
 /** Each round takes two processes through both shapes, which is a minute and a half. */
 const mostMemoryRounds = 3
