@@ -103,7 +103,7 @@ export class Rig {
     for (const subject of [...this.#subjects.values()]) await subject.stop()
     await this.#upstream?.stop()
     await this.stores?.stop()
-    await rm(this.folder, { recursive: true, force: true })
+    if (this.folder !== '') await rm(this.folder, { recursive: true, force: true })
   }
 
   async #launch(name: string, port: number): Promise<Launch> {

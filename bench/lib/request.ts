@@ -24,19 +24,12 @@ export type Variant = { model?: string; imageUrl?: string }
 /** A chat request of so many bytes of JSON, about 1 kB where not said, and of what an image takes beyond that. */
 export function chatBody(behaviour: Behaviour, stream: boolean, bytes = bodyBytes, variant: Variant = {}): string {
   const { model = slugOf(behaviour), imageUrl } = variant
-  const content = (text: string) =>
-    imageUrl === undefined
-      ? text
-      : [
-          { type: 'text', text },
-          { type: 'image_url', image_url: { url: imageUrl } },
-        ]
-  const body = (text: string) =>
+  const body = (content: unknown) =>
     JSON.stringify({
       model,
       messages: [
         { role: 'system', content: 'Answer in one short paragraph. Say so when you do not know.' },
-        { role: 'user', content: content(text) },
+        { role: 'user', content },
       ],
       max_tokens: 256,
       temperature: 0.7,
@@ -44,8 +37,13 @@ export function chatBody(behaviour: Behaviour, stream: boolean, bytes = bodyByte
       ...(stream && { stream_options: { include_usage: true } }),
     })
   const sentence = 'Please summarise the notes of our last meeting and name what is still open. '
-  const room = Math.max(sentence.length, bytes - body('').length)
-  return body(sentence.repeat(Math.ceil(room / sentence.length)).slice(0, room))
+  const room = bytes - body('').length
+  const text = sentence.repeat(Math.ceil(room / sentence.length)).slice(0, room)
+  if (imageUrl === undefined) return body(text)
+  return body([
+    { type: 'text', text },
+    { type: 'image_url', image_url: { url: imageUrl } },
+  ])
 }
 
 /** The whole HTTP/1.1 request of a chat call. `headers` are lines of `name: value`. */
