@@ -126,7 +126,6 @@ export class Rig {
           readyPath: '/readyz',
         }
       case 'portkey':
-        await installPortkey()
         return {
           command: [process.execPath, portkeyServer, '--headless', `--port=${port}`],
           env: { ...process.env, NODE_ENV: 'production' },
@@ -154,7 +153,8 @@ export class Rig {
   }
 }
 
-async function installPortkey(): Promise<void> {
+/** Fetches the Portkey gateway into bench/peers/portkey unless it is there. Throws an Error when npm cannot. */
+export async function installPortkey(): Promise<void> {
   if (existsSync(portkeyServer)) return
   console.error('installing the portkey peer into bench/peers/portkey')
   await output(['npm', 'install', '--prefix', portkeyFolder, '--no-package-lock', '--no-audit', '--no-fund'])

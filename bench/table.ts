@@ -12,7 +12,7 @@ import { memory, start } from './measurements/processes.ts'
 import { batches, json } from './measurements/programs.ts'
 import { streams } from './measurements/streams.ts'
 import { type Row, targetTable } from './report.ts'
-import { Rig } from './rig.ts'
+import { installPortkey, Rig } from './rig.ts'
 
 /** Those with processes of their own come first, while nothing else runs. */
 const usual: Record<string, Measurement> = { batches, json, start, memory, chat, latency, streams }
@@ -22,7 +22,8 @@ const { values: options } = readOptions({
   rows: '',
   more: false,
   print: false,
-  subjects: 'gateway,portkey',
+  subjects: 'gateway',
+  peers: 'portkey',
   rounds: 9,
   warm: 40_000,
   'warm-seconds': 20,
@@ -43,6 +44,7 @@ if (options.print) {
   print(kept())
   process.exit(0)
 }
+if (!['portkey', ''].includes(options.peers)) fail('--peers takes portkey, or nothing')
 const unknown = names.filter(name => !(name in all))
 if (unknown.length > 0) fail(`unknown rows ${unknown.join(', ')}: there are ${Object.keys(all).join(', ')}`)
 if (process.platform !== 'linux') fail('the benchmark reads /proc and pins processes: it runs on Linux only')
@@ -69,7 +71,8 @@ process.exit(exitCode)
 async function measure(): Promise<boolean> {
   const { rounds, noise: mostNoise, warm } = options
   const subjects = options.subjects.split(',')
-  const bench = { rig, subjects, rounds, mostNoise, warm, 'warm-seconds': options['warm-seconds'] }
+  const peers = await availablePeers()
+  const bench = { rig, subjects, peers, rounds, mostNoise, warm, 'warm-seconds': options['warm-seconds'] }
   const measured: Kept = {}
   let isWhole = true
   for (const [name, measurement] of measurements) {
@@ -87,6 +90,18 @@ async function measure(): Promise<boolean> {
   console.log(`written to ${relative(root, tableFile)}, beside what earlier runs measured`)
   await checkBooks()
   return isWhole
+}
+
+/** The peers that `chat` compares with, less those that cannot be installed. */
+async function availablePeers(): Promise<string[]> {
+  if (options.peers !== 'portkey' || !names.includes('chat')) return []
+  return installPortkey().then(
+    () => [options.peers],
+    error => {
+      console.error(`without ${options.peers}: ${(error as Error).message}`)
+      return []
+    },
+  )
 }
 
 /** What the runs so far measured last, by measurement. */

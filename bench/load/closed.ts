@@ -27,6 +27,7 @@ const next = readRequests(o.requests)
 
 let done = 0
 let failed = 0
+let failedStatus = 0
 let inFlight = 0
 let stopping = false
 
@@ -34,11 +35,16 @@ const listener = {
   onData() {},
   onEnd(connection: Connection, error: Error | null) {
     inFlight--
-    if (error || connection.status !== 200) failed++
+    if (error || connection.status !== 200) fail(connection)
     else done++
     if (stopping) return void connection.close()
     send(connection.closed ? new Connection(o.port, listener) : connection)
   },
+}
+
+function fail(connection: Connection): void {
+  failed++
+  failedStatus = connection.status
 }
 
 function send(connection: Connection): void {
@@ -73,6 +79,7 @@ const figures = {
   cores: usedSeconds / seconds,
   loadCores: loadSeconds / seconds,
   failed: failed + inFlight,
+  failedStatus,
 }
 console.log(JSON.stringify(figures))
 process.exit(0)

@@ -23,7 +23,7 @@ export const closedColumns: Column[] = [
 export const chat: Measurement = { behaviours: [plain], measure }
 
 async function measure(bench: Bench): Promise<Row[]> {
-  const { rig, subjects, warm } = bench
+  const { rig, subjects, peers, warm } = bench
   const call = { body: chatBody(plain, false) }
   const mode = {
     cases: [`${connections} connections`],
@@ -37,7 +37,7 @@ async function measure(bench: Bench): Promise<Row[]> {
     },
     measure: async (name: string) => drive(rig, await rig.subject(name), 'closed', call, { connections, seconds }),
   }
-  const slices = await paired(bench, 'chat, 1 kB', mode, subjects)
+  const slices = await paired(bench, 'chat, 1 kB', mode, [...subjects, ...peers])
   const [subject] = subjects as [string]
   const perSecond = divided('requestsPerSecond')
   const common = { unit: '', decimals: 2 }

@@ -25,7 +25,7 @@ async function measure(bench: Bench): Promise<Row[]> {
     },
     measure: async (name: string) => drive(rig, await rig.subject(name), 'open', call, { rate, seconds }),
   }
-  const subjects = bench.subjects.filter(name => name !== 'portkey')
+  const subjects = bench.subjects
   const slices = await paired(bench, 'added latency', mode, subjects)
   const row = (of: typeof p50, work: string, most: number) =>
     rowOf(slices, subjects[0]!, of.of, { work, unit: 'ms', decimals: 2, target: { most } })

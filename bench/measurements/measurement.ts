@@ -9,6 +9,8 @@ export type Bench = {
   rig: Rig
   /** Beside `bare`; the first is what the rows are about. */
   subjects: string[]
+  /** Gateways of others, for `chat` only. */
+  peers: string[]
   rounds: number
   mostNoise: number
   /** Requests that warm up each subject, and how long they may take. */

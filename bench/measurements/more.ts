@@ -9,7 +9,7 @@ import { type Bench, divided, type Measurement, paired, plain, rowOf } from './m
 import { behaviourOf, streamColumns } from './streams.ts'
 
 /** A way to load the gateway, and `bare` beside it; where the two differ, `bare` gets `plainBody`. */
-type Case = { name: string; body: string; plainBody?: string; connections?: number; keys?: number }
+type Case = { name: string; body: string; plainBody?: string; connections?: number; keys?: number; seconds?: number }
 
 const usualConnections = 64
 const seconds = 1
@@ -41,6 +41,7 @@ export const bodies: Measurement = closed('bodies', async () =>
   [1_000, 100_000, 1_000_000].map(bytes => ({
     name: `body of ${bytes / 1_000} kB`,
     body: chatBody(plain, false, bytes),
+    ...(bytes === 1_000_000 && { connections: 8, seconds: 3 }),
   })),
 )
 
@@ -89,12 +90,15 @@ function closed(title: string, casesOf: (bench: Bench) => Promise<Case[]>): Meas
       cases: cases.map(({ name }) => name),
       columns: closedColumns,
       warm: async subject => {
-        const options = { warm: bench.warm / cases.length, 'warm-seconds': bench['warm-seconds'] / cases.length }
-        for (const each of cases) await drive(rig, await rig.subject(subject), 'closed', each, options)
+        const share = { warm: bench.warm / cases.length, 'warm-seconds': bench['warm-seconds'] / cases.length }
+        for (const each of cases) {
+          const options = { connections: each.connections ?? usualConnections, ...share }
+          await drive(rig, await rig.subject(subject), 'closed', each, options)
+        }
       },
       measure: async (subject, which) => {
         const each = cases.find(({ name }) => name === which)!
-        const options = { connections: each.connections ?? usualConnections, seconds }
+        const options = { connections: each.connections ?? usualConnections, seconds: each.seconds ?? seconds }
         return drive(rig, await rig.subject(subject), 'closed', each, options)
       },
     }
@@ -127,7 +131,7 @@ function streamed(bench: Bench): Promise<Row[]> {
 }
 
 async function rowsOf(bench: Bench, title: string, mode: Mode, figures: [string, string][]): Promise<Row[]> {
-  const subjects = bench.subjects.filter(name => name !== 'portkey')
+  const subjects = bench.subjects
   const slices = await paired(bench, title, mode, subjects)
   return mode.cases.flatMap(which => {
     const mine = slices.filter(slice => slice.which === which)

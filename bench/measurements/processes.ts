@@ -32,7 +32,7 @@ async function measureStart(bench: Bench): Promise<Row[]> {
     },
     measure: run,
   }
-  const subjects = bench.subjects.filter(name => name !== 'portkey')
+  const subjects = bench.subjects
   const slices = await paired(bench, 'start', mode, subjects)
   const row = { work: 'web process to ready', unit: 'ms', decimals: 0, target: { most: 900 } }
   return [rowOf(slices, subjects[0]!, readyMs.of, row)]
@@ -66,7 +66,7 @@ async function measureMemory(bench: Bench): Promise<Row[]> {
     warm: async () => {},
     measure: run,
   }
-  const subjects = bench.subjects.filter(name => name !== 'portkey').slice(0, 1)
+  const subjects = bench.subjects.slice(0, 1)
   const slices = await paired({ ...bench, rounds: Math.min(bench.rounds, mostMemoryRounds) }, 'memory', mode, subjects)
   return [
     rowOf(slices, subjects[0]!, perStream.of, {

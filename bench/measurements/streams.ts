@@ -41,7 +41,7 @@ async function measure(bench: Bench): Promise<Row[]> {
     },
     measure: (name: string) => run(name, shape),
   }
-  const subjects = bench.subjects.filter(name => name !== 'portkey')
+  const subjects = bench.subjects
   const slices = await paired(bench, 'streams', mode, subjects)
   const work = `${shape.streams} streams, a chunk each ${shape.interval} ms`
   return [
