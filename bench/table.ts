@@ -55,7 +55,12 @@ const profileFolder = options.prof ? join(results, `profiles-${startedAt.replace
 mkdirSync(results, { recursive: true })
 const rig = new Rig({ behaviours, subjectProcessors: pin(), profileFolder })
 const interrupted = Promise.withResolvers<never>()
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => interrupted.reject(new Error(signal)))
+let stopping = false
+for (const signal of ['SIGINT', 'SIGTERM'] as const)
+  process.once(signal, () => {
+    stopping = true
+    interrupted.reject(new Error(signal))
+  })
 const exitCode = await Promise.race([measure(), interrupted.promise]).then(
   isRight => (isRight ? 0 : 1),
   error => {
@@ -80,6 +85,7 @@ async function measure(): Promise<boolean> {
     try {
       measured[name] = { startedAt, machine, options, rows: await measurement.measure(bench) }
     } catch (error) {
+      if (stopping) throw error
       isWhole = false
       console.error(`${name} could not be measured: ${(error as Error).message}`)
     }

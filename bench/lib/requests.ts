@@ -13,7 +13,8 @@ export function readRequests(file: string): () => string {
     return () => text
   }
   const [before, after] = chatRequest([`authorization: Bearer ${secretOf(0)}`], body).split(secretOf(0))
-  let number = 0
+  // Every run begins elsewhere: short ones would use the same few keys again and again.
+  let number = Math.floor(Math.random() * keys)
   return () => {
     const secret = secretOf(number)
     number = (number + 1) % keys

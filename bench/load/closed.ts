@@ -60,11 +60,12 @@ const warmUntilUs = nowUs() + o['warm-seconds'] * 1e6
 while (o.warm > done + failed && nowUs() < warmUntilUs) await sleep(pollMs)
 await sleep(leadMs)
 
-const loadBefore = cpuSeconds(loadPids)
+const loadBefore = loadPids.map(pid => cpuSeconds([pid]))
 const before = { ...cpuUse(pids), done, atUs: nowUs() }
 await sleep(o.seconds * 1_000)
 const after = { ...cpuUse(pids), done, atUs: nowUs() }
-const loadSeconds = cpuSeconds(loadPids) - loadBefore
+// Of a process that ended meanwhile nothing is known any more.
+const loadSeconds = loadPids.reduce((sum, pid, i) => sum + Math.max(0, cpuSeconds([pid]) - loadBefore[i]!), 0)
 stopping = true
 for (const deadlineUs = nowUs() + drainWithinUs; inFlight > 0 && nowUs() < deadlineUs; ) await sleep(pollMs)
 

@@ -24,7 +24,11 @@ const otherDialects = ['anthropic', 'gemini'] as const
 
 /** From one caller to more than a process usually has. */
 export const connections: Measurement = closed('connections', async () =>
-  [1, 8, 64, 512].map(count => ({ name: `${count} connections`, body: usualBody, connections: count })),
+  [1, 8, 64, 512].map(count => ({
+    name: `${count} connection${count === 1 ? '' : 's'}`,
+    body: usualBody,
+    connections: count,
+  })),
 )
 
 /** Keys in turn, from what is always remembered to many times the policies that a process remembers. */
