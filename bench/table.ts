@@ -14,9 +14,11 @@ import { streams } from './measurements/streams.ts'
 import { type Row, targetTable } from './report.ts'
 import { installPortkey, Rig } from './rig.ts'
 
-/** Those with processes of their own come first, while nothing else runs. */
-const usual: Record<string, Measurement> = { batches, json, start, memory, chat, latency, streams }
+const usual: Record<string, Measurement> = { chat, latency, streams, memory, start, batches, json }
 const more: Record<string, Measurement> = { connections, keys, bodies, auto, dialects, images }
+
+/** They have processes of their own: they are measured first, while no other subject runs. */
+const alone = ['batches', 'json', 'start', 'memory']
 
 const { values: options } = readOptions({
   rows: '',
@@ -32,6 +34,8 @@ const { values: options } = readOptions({
   'load-cpus': '1',
   prof: false,
 })
+
+/** What was measured last, by measurement. */
 type Kept = Record<string, { startedAt: string; machine: string; options: object; rows: Row[] }>
 
 const results = join(root, 'bench/results')
@@ -48,7 +52,8 @@ if (!['portkey', ''].includes(options.peers)) fail('--peers takes portkey, or no
 const unknown = names.filter(name => !(name in all))
 if (unknown.length > 0) fail(`unknown rows ${unknown.join(', ')}: there are ${Object.keys(all).join(', ')}`)
 if (process.platform !== 'linux') fail('the benchmark reads /proc and pins processes: it runs on Linux only')
-const measurements = names.map(name => [name, all[name]!] as const)
+const ordered = [...alone.filter(name => names.includes(name)), ...names.filter(name => !alone.includes(name))]
+const measurements = ordered.map(name => [name, all[name]!] as const)
 const behaviours = measurements.flatMap(([, measurement]) => measurement.behaviours)
 const profileFolder = options.prof ? join(results, `profiles-${startedAt.replaceAll(':', '-')}`) : null
 
