@@ -1,48 +1,65 @@
-import { spread } from './lib/statistics.ts'
+import { quartiles } from './lib/statistics.ts'
 import type { Column, Slice } from './rounds.ts'
 
-/** The report as text: one table per case, a row per subject, medians with their range over the rounds. */
+/** At most or at least so much. */
+export type Target = { most: number } | { least: number }
+
+/** A line of the table of targets: a figure of every round; none where it could not be measured. */
+export type Row = { work: string; unit: string; decimals: number; target: Target | null; values: number[] }
+
+/** Slices as text: one table per case, a line per subject, medians with their quartiles over the rounds. */
 export function tables(columns: Column[], slices: Slice[]): string {
   const cases = [...new Set(slices.map(({ which }) => which))]
-  return cases
-    .map(
-      which =>
-        `${which}\n${table(
-          columns,
-          slices.filter(slice => slice.which === which),
-        )}\n`,
-    )
-    .join('\n')
+  return cases.map(which => `${which}\n${bySubject(columns, slices, which)}\n`).join('\n')
 }
 
-function table(columns: Column[], slices: Slice[]): string {
-  const subjects = [...new Set(slices.map(({ subject }) => subject))].sort()
-  const noise: Column = { title: 'noise cores', decimals: 2, of: () => NaN }
-  const rows = subjects.map(subject => {
-    const mine = slices.filter(slice => slice.subject === subject)
-    const cells = columns.map(column =>
-      cell(
-        column,
-        mine.map(({ own, reference }) => column.of(own, reference)),
-      ),
-    )
-    return [
-      subject,
-      ...cells,
-      cell(
-        noise,
-        mine.map(slice => slice.noise),
-      ),
-    ]
+/** Rows as text, each with its target, the median with quartiles, and whether the median meets the target. */
+export function targetTable(rows: Row[]): string {
+  const lines = rows.map(({ work, unit, decimals, target, values }) => {
+    const measured = values.length > 0 ? withUnit(cell(decimals, values), unit) : '–'
+    return [work, target ? withUnit(wanted(target), unit) : '', measured, isMet(target, values)]
   })
-  return align([['subject', ...columns.map(({ title }) => title), noise.title], ...rows])
+  return align([['work', 'target', 'measured', 'met'], ...lines])
 }
 
-function cell({ decimals }: Column, values: number[]): string {
-  const { median, least, most } = spread(values)
+function wanted(target: Target): string {
+  return 'most' in target ? `≤ ${target.most}` : `≥ ${target.least}`
+}
+
+function isMet(target: Target | null, values: number[]): string {
+  if (!target || values.length === 0) return ''
+  const { median } = quartiles(values)
+  return ('most' in target ? median <= target.most : median >= target.least) ? 'yes' : 'no'
+}
+
+function withUnit(text: string, unit: string): string {
+  return unit === '' ? text : `${text} ${unit}`
+}
+
+function bySubject(columns: Column[], slices: Slice[], which: string): string {
+  const subjects = [...new Set(slices.map(({ subject }) => subject))].sort()
+  const rows = subjects.map(subject => {
+    const mine = slices.filter(slice => slice.subject === subject && slice.which === which)
+    const figures = columns.map(({ decimals, of }) =>
+      cell(
+        decimals,
+        mine.map(({ own, reference }) => of(own, reference)),
+      ),
+    )
+    const noise = cell(
+      2,
+      mine.map(slice => slice.noise),
+    )
+    return [subject, ...figures, noise]
+  })
+  return align([['subject', ...columns.map(({ title }) => title), 'noise cores'], ...rows])
+}
+
+function cell(decimals: number, values: number[]): string {
+  const { median, lower, upper } = quartiles(values)
   const text = (value: number) => value.toFixed(decimals)
-  return values.length > 1 && text(least) !== text(most)
-    ? `${text(median)} (${text(least)}–${text(most)})`
+  return values.length > 1 && text(lower) !== text(upper)
+    ? `${text(median)} (${text(lower)}–${text(upper)})`
     : text(median)
 }
 

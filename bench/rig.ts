@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { freePort } from '../dev/ports.ts'
 import { cpuSeconds, tree } from './lib/proc.ts'
-import { answersOk, listens, output, type Running, root, start, untilReady } from './lib/processes.ts'
+import { answersOk, commandOf, listens, output, type Running, root, start, untilReady } from './lib/processes.ts'
 import type { Behaviour } from './lib/request.ts'
 import { openStores, type Stores } from './stores.ts'
 
@@ -13,12 +13,12 @@ export type Subject = { name: string; port: number; headers: string[]; pids(): n
 
 export type RigOptions = {
   behaviours: Behaviour[]
-  /** Whether the gateway is among the subjects: the stores are started only then. */
-  gateway: boolean
   /** Processors of the subject; null leaves it unpinned. */
   subjectProcessors: string | null
   /** Where CPU profiles of the gateway go; null for none. */
   profileFolder: string | null
+  /** A module that gateways load before their own. */
+  preload?: string
 }
 
 type Launch = {
@@ -30,6 +30,11 @@ type Launch = {
 
 const portkeyFolder = join(root, 'bench/peers/portkey')
 const portkeyServer = join(portkeyFolder, 'node_modules/@portkey-ai/gateway/build/start-server.js')
+
+/** Whether a subject of this name is the gateway, of whatever checkout. */
+export function isGateway(name: string): boolean {
+  return /^gateway\b/.test(name)
+}
 
 /** The emulated upstream, the stores, and the subjects; everything but the subjects runs where this process is pinned. */
 export class Rig {
@@ -45,7 +50,7 @@ export class Rig {
     this.#options = options
   }
 
-  /** Starts all but the subjects. Throws an Error when something does not start; `close` is due all the same. */
+  /** Starts all but the subjects, once. Throws an Error when something does not start; `close` is due all the same. */
   open(): Promise<void> {
     this.#opening ??= this.#open()
     return this.#opening
@@ -59,8 +64,7 @@ export class Rig {
     this.#upstream = start(command, { logFile, processors: null })
     await untilReady(this.#upstream, logFile, () => listens(port))
     this.#upstreamUrl = `http://127.0.0.1:${port}`
-    const { gateway, behaviours } = this.#options
-    if (gateway) this.stores = await openStores(this.folder, this.#upstreamUrl, behaviours)
+    this.stores = await openStores(this.folder, this.#upstreamUrl, this.#options.behaviours)
   }
 
   /** The subject of this name, started when it is first asked for. */
@@ -70,9 +74,10 @@ export class Rig {
 
   /** Starts a subject and waits until it can serve. Throws an Error for an unknown name. */
   async start(name: string): Promise<Subject> {
+    await this.open()
     const port = await freePort()
     const { command, env, headers = [], readyPath } = await this.#launch(name, port)
-    const logFile = join(this.folder, `${name}.log`)
+    const logFile = join(this.folder, `${name.replaceAll(/\W/g, '_')}.log`)
     const running = start(command, { logFile, processors: this.#options.subjectProcessors, ...(env && { env }) })
     await untilReady(running, logFile, () =>
       readyPath ? answersOk(`http://127.0.0.1:${port}${readyPath}`) : listens(port),
@@ -86,40 +91,41 @@ export class Rig {
     return subject
   }
 
+  /** Every process on the load's side: this one and what it started, but for the subjects. */
+  loadPids(): number[] {
+    const subjects = new Set([...this.#subjects.values()].flatMap(subject => subject.pids()))
+    return tree(process.pid).filter(pid => !subjects.has(pid))
+  }
+
   /** Stops and removes everything, also what is only just starting. */
   async close(): Promise<void> {
     await this.#opening?.catch(() => {}) // Who opened it hears of the failure.
     for (const subject of [...this.#subjects.values()]) await subject.stop()
     await this.#upstream?.stop()
     await this.stores?.stop()
-    await rm(this.folder, { recursive: true, force: true })
+    if (this.folder !== '') await rm(this.folder, { recursive: true, force: true })
   }
 
   async #launch(name: string, port: number): Promise<Launch> {
-    const [kind, processes = '1'] = name.split('@')
+    const { env, key } = this.stores!
+    const toUpstream = ['--port', String(port), '--upstream', this.#upstreamUrl]
+    const [kind = '', ...rest] = name.split(/(?=[@:])/)
     switch (kind) {
       case 'bare':
+        return { command: [process.execPath, 'bench/subjects/bare.ts', ...toUpstream] }
+      case 'lean':
         return {
-          command: [
-            process.execPath,
-            'bench/subjects/bare.ts',
-            '--port',
-            String(port),
-            '--upstream',
-            this.#upstreamUrl,
-          ],
+          command: [process.execPath, 'bench/subjects/lean.ts', ...toUpstream, '--redis', env.REDIS_URL!],
+          headers: ['authorization: Bearer lean'],
         }
-      case 'gateway': {
-        const { env, key } = this.stores!
+      case 'gateway':
         return {
-          command: [process.execPath, '--max-semi-space-size=32', ...this.#profileFlags(), 'api/server.ts'],
-          env: { ...env, PORT: String(port), WEB_CONCURRENCY: processes },
+          command: await this.#gatewayCommand(rest),
+          env: { ...env, PORT: String(port), WEB_CONCURRENCY: /@(\d+)/.exec(name)?.[1] ?? '1' },
           headers: [`authorization: Bearer ${key}`],
           readyPath: '/readyz',
         }
-      }
       case 'portkey':
-        await installPortkey()
         return {
           command: [process.execPath, portkeyServer, '--headless', `--port=${port}`],
           env: { ...process.env, NODE_ENV: 'production' },
@@ -130,17 +136,25 @@ export class Rig {
           ],
         }
       default:
-        throw new Error(`unknown subject ${name}: bare, gateway, gateway@<web processes>, portkey`)
+        throw new Error(
+          `unknown subject ${name}: bare, lean, portkey, gateway[@<web processes>][:<checkout>[:<flag of node>…]]`,
+        )
     }
   }
 
-  #profileFlags(): string[] {
-    const { profileFolder } = this.#options
-    return profileFolder ? ['--cpu-prof', `--cpu-prof-dir=${profileFolder}`] : []
+  /** As the package.json of the checkout starts it; further flags overrule. */
+  async #gatewayCommand(parts: string[]): Promise<string[]> {
+    const [folder = root, ...flags] = parts.filter(part => part.startsWith(':')).map(part => part.slice(1))
+    const checkout = folder === '' ? root : resolve(folder)
+    const { profileFolder, preload } = this.#options
+    const command = await commandOf('start', profileFolder, checkout)
+    const server = join(checkout, command.pop()!)
+    return [...command, ...flags, ...(preload ? ['--import', preload] : []), server]
   }
 }
 
-async function installPortkey(): Promise<void> {
+/** Fetches the Portkey gateway into bench/peers/portkey unless it is there. Throws an Error when npm cannot. */
+export async function installPortkey(): Promise<void> {
   if (existsSync(portkeyServer)) return
   console.error('installing the portkey peer into bench/peers/portkey')
   await output(['npm', 'install', '--prefix', portkeyFolder, '--no-package-lock', '--no-audit', '--no-fund'])

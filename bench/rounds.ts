@@ -2,10 +2,10 @@ import { machineCpuSeconds, ownCpuSeconds } from './lib/proc.ts'
 
 export type Figures = Record<string, number>
 
-/** A figure of the report, from a slice and the mean of the reference's slices right before and after it. */
+/** A figure of the report, from a slice and the slice of the reference in the same round. */
 export type Column = { title: string; decimals: number; of(own: Figures, reference: Figures): number }
 
-/** A way to measure: its cases, and one slice of one subject. */
+/** What is measured: its cases, and one slice of one subject. */
 export type Mode = {
   cases: string[]
   columns: Column[]
@@ -19,7 +19,7 @@ export type RoundOptions = {
   reference: string
   subjects: string[]
   rounds: number
-  /** Cores that processes outside the benchmark may use before a slice is measured again. */
+  /** Cores that processes outside the benchmark may use before a round is measured again. */
   mostNoise: number
   report(slice: Slice): void
 }
@@ -27,52 +27,60 @@ export type RoundOptions = {
 const mostAttempts = 3
 
 /**
- * Measures the subjects in alternation, every slice flanked by slices of the reference: the speed of a virtual machine
- * drifts, a ratio taken within seconds does not. Of a slice disturbed by other processes the calmest attempt counts.
+ * Measures the subjects in alternation and pairs every slice with the reference's of its own round: the speed of a virtual
+ * machine drifts, a ratio taken within seconds does not. Who comes first changes from round to round. Of a round disturbed
+ * by other processes the calmest of three attempts counts.
  */
 export async function alternate(mode: Mode, options: RoundOptions): Promise<Slice[]> {
-  const { reference, subjects, rounds, mostNoise, report } = options
+  const { reference, rounds, mostNoise, report } = options
+  const subjects = [reference, ...options.subjects]
   const slices: Slice[] = []
-  const keep = (slice: Slice) => {
-    slices.push(slice)
-    report(slice)
-  }
-  for (const subject of [reference, ...subjects]) await mode.warm(subject)
+  for (const subject of subjects) await mode.warm(subject)
   for (let round = 0; round < rounds; round++) {
     for (const which of mode.cases) {
-      let before = await mode.measure(reference, which)
-      for (const subject of rotated(subjects, round)) {
-        const { own, after, noise } = await calmest(mostNoise, async () => ({
-          own: await mode.measure(subject, which),
-          after: await mode.measure(reference, which),
-        }))
-        keep({ subject, which, round, own, reference: mean(before, after), noise })
-        keep({ subject: reference, which, round, own: after, reference: after, noise })
-        before = after
+      const { measured, noise } = await calmest(mostNoise, async () => {
+        const measured = new Map<string, Figures>()
+        for (const subject of rotated(subjects, round)) measured.set(subject, await mode.measure(subject, which))
+        return measured
+      })
+      for (const [subject, own] of measured) {
+        const slice = { subject, which, round, own, reference: measured.get(reference)!, noise }
+        slices.push(slice)
+        report(slice)
       }
     }
   }
   return slices
 }
 
-async function calmest<T extends object>(mostNoise: number, measure: () => Promise<T>): Promise<T & { noise: number }> {
-  let best: (T & { noise: number }) | null = null
+/** What `of` makes of the slices of two subjects, round by round. */
+export function pairs(
+  slices: Slice[],
+  [subject, other]: readonly [string, string],
+  of: (own: Figures, other: Figures) => number,
+): number[] {
+  return slices
+    .filter(slice => slice.subject === subject)
+    .flatMap(({ own, round, which }) => {
+      const beside = slices.find(slice => slice.subject === other && slice.round === round && slice.which === which)
+      return beside ? [of(own, beside.own)] : []
+    })
+}
+
+async function calmest<T>(mostNoise: number, measure: () => Promise<T>): Promise<{ measured: T; noise: number }> {
+  let best: { measured: T; noise: number } | null = null
   for (let attempt = 0; attempt < mostAttempts && !(best && best.noise <= mostNoise); attempt++) {
     const fromMs = performance.now()
     const foreignBefore = machineCpuSeconds() - ownCpuSeconds()
     const measured = await measure()
     const foreignSeconds = machineCpuSeconds() - ownCpuSeconds() - foreignBefore
     const noise = Math.max(0, (foreignSeconds * 1e3) / (performance.now() - fromMs))
-    if (!best || noise < best.noise) best = { ...measured, noise }
+    if (!best || noise < best.noise) best = { measured, noise }
   }
   return best!
 }
 
 function rotated<T>(items: T[], by: number): T[] {
-  const at = by % Math.max(1, items.length)
+  const at = by % items.length
   return [...items.slice(at), ...items.slice(0, at)]
-}
-
-function mean(a: Figures, b: Figures): Figures {
-  return Object.fromEntries(Object.keys(a).map(name => [name, (a[name]! + b[name]!) / 2]))
 }

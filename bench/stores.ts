@@ -5,6 +5,7 @@ import { Redis } from 'ioredis'
 import { migrate } from '../dev/migrate.ts'
 import { startPostgres } from '../dev/postgres.ts'
 import { startRedis } from '../dev/redis.ts'
+import { type Dialect, dialects } from './lib/dialects.ts'
 import { output, type Running, root, start } from './lib/processes.ts'
 import { type Behaviour, slugOf } from './lib/request.ts'
 
@@ -13,6 +14,7 @@ export type Stores = {
   /** The environment of every gateway process. */
   env: NodeJS.ProcessEnv
   key: string
+  organisationId: string
   /** Starts the ledger worker, on this process's processors. */
   startWorker(): Running
   /** As the function below. */
@@ -24,6 +26,14 @@ const creditUsd = '900000'
 const mostPerMinute = '2000000000'
 const bookedWithinMs = 600_000
 const provider = 'bench'
+const auths: Record<Dialect, string> = { openai: 'bearer', anthropic: 'x-api-key', gemini: 'x-goog-api-key' }
+/** Quality and prices of what `auto` chooses among. */
+const rated: [number, string, string][] = [
+  [50, '0.05', '0.20'],
+  [65, '0.15', '0.60'],
+  [80, '1', '4'],
+  [95, '5', '20'],
+]
 
 /** Starts PostgreSQL and Redis in `folder` and prepares an organisation whose live key has every kind of limit. */
 export async function openStores(folder: string, upstreamUrl: string, behaviours: Behaviour[]): Promise<Stores> {
@@ -42,43 +52,75 @@ export async function openStores(folder: string, upstreamUrl: string, behaviours
     DATABASE_URL: postgres.url,
     REDIS_URL: redis.url,
     MODEL_CATALOG: catalogFile,
-    BENCH_API_KEY: 'upstream',
-    BENCH_BASE_URL: `${upstreamUrl}/v1`,
+    ...Object.fromEntries(
+      dialects.flatMap(dialect => [
+        [`${providerOf(dialect)}_API_KEY`.toUpperCase(), 'upstream'],
+        [`${providerOf(dialect)}_BASE_URL`.toUpperCase(), dialect === 'openai' ? `${upstreamUrl}/v1` : upstreamUrl],
+      ]),
+    ),
   }
   const startWorker = () =>
     start([process.execPath, 'workers/main.ts'], { logFile: join(folder, 'worker.log'), env, processors: null })
   try {
     await migrate(postgres.url)
-    return { env, key: await makeKey(env), startWorker, booked: () => booked(env), stop }
+    return { env, ...(await makeKey(env)), startWorker, booked: () => booked(env), stop }
   } catch (error) {
     await stop()
     throw error
   }
 }
 
-/** One row per behaviour of the emulated upstream, at the price of a small model, so that money moves. */
+/** The catalog's name of a behaviour of the upstream, spoken to in a dialect. */
+export function modelOf(behaviour: Behaviour, dialect: Dialect): string {
+  return dialect === 'openai' ? slugOf(behaviour) : `${dialect}-${slugOf(behaviour)}`
+}
+
+function providerOf(dialect: Dialect): string {
+  return dialect === 'openai' ? provider : `${provider}_${dialect}`
+}
+
+/**
+ * One row per behaviour of the emulated upstream and dialect, at the price of a small model, so that money moves; and of the
+ * first behaviour some rows of which `auto` can choose one.
+ */
 function catalog(behaviours: Behaviour[]) {
   const slugs = [...new Set(behaviours.map(slugOf))]
+  const distinct = slugs.map(slug => behaviours.find(behaviour => slugOf(behaviour) === slug)!)
+  const fixed = dialects.flatMap(dialect =>
+    distinct.map(behaviour => row(modelOf(behaviour, dialect), null, ['0.15', '0.60'], dialect, slugOf(behaviour))),
+  )
+  const chosen = slugs
+    .slice(0, 1)
+    .flatMap(slug => rated.map(([quality, ...price]) => row(`rated-${quality}`, quality, price, 'openai', slug)))
   return {
-    providers: [{ name: provider, protocol: 'openai', base_url: 'http://127.0.0.1/v1', auth: 'bearer' }],
-    models: slugs.map(slug => ({
-      id: slug,
-      name: slug,
-      type: 'chat',
-      owned_by: provider,
-      created: 0,
-      description: 'The emulated upstream of the benchmark.',
-      context_length: 128_000,
-      max_output_tokens: 16_384,
-      input_modalities: ['text'],
-      output_modalities: ['text'],
-      supported_parameters: [],
-      quality: null,
-      expires_on: null,
-      price_source: null,
-      price_as_of: null,
-      providers: [{ provider, upstream_model: slug, price: { unit: 'token', input: '0.15', output: '0.60' } }],
+    providers: dialects.map(dialect => ({
+      name: providerOf(dialect),
+      protocol: dialect,
+      base_url: 'http://127.0.0.1',
+      auth: auths[dialect],
     })),
+    models: [...fixed, ...chosen],
+  }
+}
+
+function row(id: string, quality: number | null, [input, output]: string[], dialect: Dialect, slug: string) {
+  return {
+    id,
+    name: id,
+    type: 'chat',
+    owned_by: provider,
+    created: 0,
+    description: 'The emulated upstream of the benchmark.',
+    context_length: 1_000_000,
+    max_output_tokens: 16_384,
+    input_modalities: ['text', 'image'],
+    output_modalities: ['text'],
+    supported_parameters: [],
+    quality,
+    expires_on: null,
+    price_source: null,
+    price_as_of: null,
+    providers: [{ provider: providerOf(dialect), upstream_model: slug, price: { unit: 'token', input, output } }],
   }
 }
 
@@ -87,12 +129,12 @@ async function operator<T>(env: NodeJS.ProcessEnv, ...command: string[]): Promis
 }
 
 /** A key on which every rule runs and none refuses. */
-async function makeKey(env: NodeJS.ProcessEnv): Promise<string> {
+async function makeKey(env: NodeJS.ProcessEnv): Promise<Pick<Stores, 'key' | 'organisationId'>> {
   const { id } = await operator<{ id: string }>(env, 'org', 'create', '--name', 'Benchmark')
   await operator(env, 'credit', 'add', '--org', id, '--usd', creditUsd, '--method', 'grant')
   const limits = ['--rpm-limit', mostPerMinute, '--tpm-limit', mostPerMinute, '--monthly-spend-cap-usd', creditUsd]
   const { key } = await operator<{ key: string }>(env, 'key', 'create', '--org', id, '--env', 'live', ...limits)
-  return key
+  return { key, organisationId: id }
 }
 
 /** Waits until every usage event is in Postgres and checks the books. Gives the events booked; throws an Error on a breach. */

@@ -1,31 +1,15 @@
-// An emulated OpenAI-compatible provider on raw sockets: `node bench/upstream.ts --port 20000`. It reads no more of a
-// request than it must and answers from prepared text, because it has to cost far less than what is measured. The model
+// An emulated provider on raw sockets: `node bench/upstream.ts --port 20000`. It speaks the dialects of OpenAI, Anthropic and
+// Gemini, reads no more of a request than it must and answers from prepared text, because it has to cost far less than what is measured. The model
 // slug says how to behave (lib/request.ts).
 import { createServer, type Socket } from 'node:net'
 import { nowUs } from './lib/clock.ts'
+import { type Asked, answersOf, askedBy, type Dialect, emptyStamp, type Split } from './lib/dialects.ts'
 import { readOptions } from './lib/options.ts'
-import { type Behaviour, behaviourOf, chatPath, stampText } from './lib/request.ts'
+import { type Behaviour, behaviourOf, stampText } from './lib/request.ts'
 import { Wheel } from './lib/wheel.ts'
 
-/** The two sides of a text around its stamp. */
-type Split = readonly [string, string]
-type Model = { behaviour: Behaviour; answer: Split; chunk: Split; end: string; refusals: number }
+type Model = { behaviour: Behaviour; answer: Split; first: string; chunk: Split; last: string; refusals: number }
 
-const emptyStamp = stampText(0, 0)
-const common = {
-  id: 'chatcmpl-emulated',
-  created: 1767225600,
-  service_tier: 'default',
-  system_fingerprint: 'fp_emulated',
-}
-const usage = {
-  prompt_tokens: 211,
-  completion_tokens: 42,
-  total_tokens: 253,
-  prompt_tokens_details: { cached_tokens: 0 },
-  completion_tokens_details: { reasoning_tokens: 0 },
-}
-const sentence = 'A gateway takes a request, checks who sends it and what it may cost, and passes it on to a provider. '
 const streamHead =
   'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\nx-request-id: req_emulated\r\n\r\n'
 const mostModels = 1_000
@@ -37,45 +21,34 @@ function split(text: string): Split {
   return [before!, after!]
 }
 
-function json(status: string, value: unknown): string {
-  const body = JSON.stringify(value)
+function json(status: string, body: string): string {
   return `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\nx-request-id: req_emulated\r\n\r\n${body}`
 }
 
-function event(data: string): string {
-  const text = `data: ${data}\n\n`
-  return `${text.length.toString(16)}\r\n${text}\r\n`
+function refused(status: string, message: string): string {
+  return json(status, JSON.stringify({ error: { message } }))
 }
 
-function prepare(slug: string, behaviour: Behaviour): Model {
-  const choice = { index: 0, logprobs: null }
-  const message = { role: 'assistant', content: emptyStamp + sentence.repeat(2), refusal: null }
-  const answer = {
-    ...common,
-    object: 'chat.completion',
-    model: slug,
-    choices: [{ ...choice, message, finish_reason: 'stop' }],
-    usage,
-  }
-  const piece = (choices: unknown[], counted: unknown) =>
-    event(JSON.stringify({ ...common, object: 'chat.completion.chunk', model: slug, choices, usage: counted }))
-  const delta = { content: `${emptyStamp} word` }
+function prepare(dialect: Dialect, slug: string, behaviour: Behaviour): Model {
+  const { whole, first, chunk, last } = answersOf[dialect](slug)
   return {
     behaviour,
     refusals: behaviour.refusals ?? 0,
-    answer: split(json('200 OK', answer)),
-    chunk: split(piece([{ ...choice, delta, finish_reason: null }], null)),
-    end: `${piece([{ ...choice, delta: {}, finish_reason: 'stop' }], null)}${piece([], usage)}${event('[DONE]')}0\r\n\r\n`,
+    answer: split(json('200 OK', whole)),
+    first: streamHead + first,
+    chunk: split(chunk),
+    last: `${last}0\r\n\r\n`,
   }
 }
 
-function modelOf(body: string): Model | null {
-  const [, slug] = /"model": ?"([^"]+)"/.exec(body) ?? []
-  const known = models.get(slug ?? '')
-  const behaviour = known ? null : behaviourOf(slug ?? '')
+function modelOf({ dialect, slug: named }: Asked, body: string): Model | null {
+  const slug = named ?? /"model": ?"([^"]+)"/.exec(body)?.[1] ?? ''
+  const name = `${dialect} ${slug}`
+  const known = models.get(name)
+  const behaviour = known ? null : behaviourOf(slug)
   if (known || !behaviour || models.size >= mostModels) return known ?? null
-  const model = prepare(slug!, behaviour)
-  models.set(slug!, model)
+  const model = prepare(dialect, slug, behaviour)
+  models.set(name, model)
   return model
 }
 
@@ -109,8 +82,8 @@ class Stream {
 
   run(): void {
     if (this.#socket.destroyed) return
-    const { behaviour, chunk, end } = this.#model
-    const head = this.#sent++ === 0 ? streamHead : ''
+    const { behaviour, first, chunk, last: end } = this.#model
+    const head = this.#sent++ === 0 ? first : ''
     const last = this.#sent >= behaviour.chunks
     const stamp = stampText(this.#receivedUs, Math.floor(nowUs()))
     this.#socket.write(head + chunk[0] + stamp + chunk[1] + (last ? end : ''), 'latin1')
@@ -120,13 +93,14 @@ class Stream {
 }
 
 function respond(socket: Socket, path: string, body: string): void {
-  const model = path === chatPath ? modelOf(body) : null
-  if (!model) return void socket.write(json('404 Not Found', { error: { message: 'no such route or model' } }))
+  const asked = askedBy(path)
+  const model = asked && modelOf(asked, body)
+  if (!model) return void socket.write(refused('404 Not Found', 'no such route or model'))
   if (model.refusals > 0) {
     model.refusals--
-    return void socket.write(json('503 Service Unavailable', { error: { message: 'overloaded' } }))
+    return void socket.write(refused('503 Service Unavailable', 'overloaded'))
   }
-  const job = /"stream": ?true/.test(body) ? new Stream(socket, model) : new Answer(socket, model)
+  const job = (asked.stream ?? /"stream": ?true/.test(body)) ? new Stream(socket, model) : new Answer(socket, model)
   const { latencyMs } = model.behaviour
   if (latencyMs > 0) wheel.at(nowUs() / 1e3 + latencyMs, job)
   else job.run()

@@ -35,6 +35,36 @@ export function cpuSeconds(pids: number[]): number {
   return pids.reduce((sum, pid) => sum + (stat(pid)?.cpuSeconds ?? 0), 0)
 }
 
+export type CpuUse = { seconds: number; helperSeconds: number }
+
+/**
+ * CPU seconds used so far by all living threads of processes, to the nanosecond, and what of it V8's helper threads used
+ * (garbage collection, compilation). A thread that ends takes its time with it: Node keeps its threads.
+ */
+export function cpuUse(pids: number[]): CpuUse {
+  const use = { seconds: 0, helperSeconds: 0 }
+  for (const pid of pids) for (const thread of threadsOf(pid)) addThread(use, `/proc/${pid}/task/${thread}`)
+  return use
+}
+
+function threadsOf(pid: number): string[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`)
+  } catch {
+    return []
+  }
+}
+
+function addThread(use: CpuUse, folder: string): void {
+  try {
+    const seconds = Number.parseInt(readFileSync(`${folder}/schedstat`, 'latin1'), 10) / 1e9
+    use.seconds += seconds
+    if (readFileSync(`${folder}/comm`, 'latin1').startsWith('V8Worker')) use.helperSeconds += seconds
+  } catch {
+    // It ended meanwhile.
+  }
+}
+
 /** CPU seconds used so far by a process and all it ever started. */
 export function treeCpuSeconds(root: number): number {
   return tree(root)

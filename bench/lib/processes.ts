@@ -21,6 +21,16 @@ export function pinSelf(processors: string): void {
   execFileSync('taskset', ['--all-tasks', '--cpu-list', '--pid', processors, String(process.pid)], { stdio: 'ignore' })
 }
 
+/** Whether a program of this name is installed. */
+export function has(program: string): boolean {
+  try {
+    execFileSync('sh', ['-c', `command -v ${program}`], { stdio: 'ignore' })
+    return true
+  } catch {
+    return false
+  }
+}
+
 /** Starts a program whose output goes to `logFile`. `processors` null leaves it where this process is. */
 export function start(
   command: string[],
@@ -50,9 +60,9 @@ export async function output(command: string[], env: NodeJS.ProcessEnv = process
   return stdout
 }
 
-/** How package.json starts a process, with a CPU profile where one is wanted. */
-export async function commandOf(script: string, profileFolder: string | null): Promise<string[]> {
-  const { scripts } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'))
+/** How the package.json of a checkout starts a process, with a CPU profile where one is wanted. */
+export async function commandOf(script: string, profileFolder: string | null, checkout = root): Promise<string[]> {
+  const { scripts } = JSON.parse(await readFile(join(checkout, 'package.json'), 'utf8'))
   const args = scripts[script].replace('exec node ', '').split(' ')
   return [process.execPath, ...(profileFolder ? ['--cpu-prof', `--cpu-prof-dir=${profileFolder}`] : []), ...args]
 }

@@ -18,14 +18,18 @@ export function behaviourOf(slug: string): Behaviour | null {
   return intervalMs === undefined ? null : { latencyMs: latencyMs!, chunks: chunks!, intervalMs, refusals: refusals! }
 }
 
-/** A chat request of so many bytes of JSON, about 1 kB where not said. */
-export function chatBody(behaviour: Behaviour, stream: boolean, bytes = bodyBytes): string {
-  const body = (text: string) =>
+/** Another model than the one that says how the upstream behaves, and an image beside the text. */
+export type Variant = { model?: string; imageUrl?: string }
+
+/** A chat request of so many bytes of JSON, about 1 kB where not said, and of what an image takes beyond that. */
+export function chatBody(behaviour: Behaviour, stream: boolean, bytes = bodyBytes, variant: Variant = {}): string {
+  const { model = slugOf(behaviour), imageUrl } = variant
+  const body = (content: unknown) =>
     JSON.stringify({
-      model: slugOf(behaviour),
+      model,
       messages: [
         { role: 'system', content: 'Answer in one short paragraph. Say so when you do not know.' },
-        { role: 'user', content: text },
+        { role: 'user', content },
       ],
       max_tokens: 256,
       temperature: 0.7,
@@ -34,7 +38,12 @@ export function chatBody(behaviour: Behaviour, stream: boolean, bytes = bodyByte
     })
   const sentence = 'Please summarise the notes of our last meeting and name what is still open. '
   const room = bytes - body('').length
-  return body(sentence.repeat(Math.ceil(room / sentence.length)).slice(0, room))
+  const text = sentence.repeat(Math.ceil(room / sentence.length)).slice(0, room)
+  if (imageUrl === undefined) return body(text)
+  return body([
+    { type: 'text', text },
+    { type: 'image_url', image_url: { url: imageUrl } },
+  ])
 }
 
 /** The whole HTTP/1.1 request of a chat call. `headers` are lines of `name: value`. */

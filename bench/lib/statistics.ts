@@ -14,6 +14,17 @@ export function spread(values: number[]): Spread {
   return { median, least: sorted[0] ?? NaN, most: sorted.at(-1) ?? NaN }
 }
 
+/** Median and quartiles of the repeated rounds of one figure, each between the two values next to it; NaN when there are none. */
+export function quartiles(values: number[]): { median: number; lower: number; upper: number } {
+  const sorted = Float64Array.from(values).sort()
+  const at = (q: number) => {
+    const place = q * (sorted.length - 1)
+    const below = sorted[Math.floor(place)] ?? NaN
+    return below + ((sorted[Math.ceil(place)] ?? NaN) - below) * (place % 1)
+  }
+  return { median: at(0.5), lower: at(0.25), upper: at(0.75) }
+}
+
 /** A growing list of numbers that allocates nothing per value. */
 export class Samples {
   #values = new Float64Array(1 << 16)

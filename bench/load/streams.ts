@@ -4,19 +4,17 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { nowUs } from '../lib/clock.ts'
 import { Connection } from '../lib/connection.ts'
 import { readOptions } from '../lib/options.ts'
-import { cpuSeconds, residentKib } from '../lib/proc.ts'
-import { chatBody, chatRequest, eachStamp } from '../lib/request.ts'
+import { cpuUse, residentKib } from '../lib/proc.ts'
+import { eachStamp } from '../lib/request.ts'
+import { readRequests } from '../lib/requests.ts'
 import { Samples } from '../lib/statistics.ts'
 
-const { values: o } = readOptions({ port: 0, streams: 0, interval: 0, chunks: 0, seconds: 0, header: '', pids: '' })
+const { values: o } = readOptions({ port: 0, requests: '', streams: 0, interval: 0, chunks: 0, seconds: 0, pids: '' })
 const pids = o.pids.split(',').map(Number)
 const connectAtOnce = 100
 const settleMs = 1_000
 const memoryEveryMs = 250
-const request = chatRequest(
-  o.header ? o.header.split('|') : [],
-  chatBody({ latencyMs: 0, chunks: o.chunks, intervalMs: o.interval }, true),
-)
+const next = readRequests(o.requests)
 const lengthMs = o.chunks * o.interval
 
 const firstChunk = new Samples()
@@ -53,7 +51,7 @@ function begin(connection: Connection): void {
   open++
   connection.counted = measuring
   connection.sentUs = nowUs()
-  connection.send(request)
+  connection.send(next())
 }
 
 for (let i = 0; i < o.streams; i += connectAtOnce) {
@@ -65,13 +63,14 @@ await sleep(lengthMs + settleMs)
 
 measuring = true
 const fromUs = nowUs()
-const usedBefore = cpuSeconds(pids)
+const before = cpuUse(pids)
 const memory = new Samples()
 for (let untilUs = fromUs + o.seconds * 1e6; nowUs() < untilUs; await sleep(memoryEveryMs))
   memory.push(residentKib(pids))
 measuring = false
 const seconds = (nowUs() - fromUs) / 1e6
-const usedSeconds = cpuSeconds(pids) - usedBefore
+const after = cpuUse(pids)
+const usedSeconds = after.seconds - before.seconds
 stopping = true
 const held = open
 for (const deadlineUs = nowUs() + (lengthMs * 2 + 5_000) * 1e3; open > 0 && nowUs() < deadlineUs; ) await sleep(20)
@@ -81,6 +80,7 @@ const figures = {
   held,
   chunksPerSecond: chunks / seconds,
   cpuUsPerChunk: (usedSeconds / chunks) * 1e6,
+  helperShare: (after.helperSeconds - before.helperSeconds) / usedSeconds,
   cores: usedSeconds / seconds,
   firstChunkP50Us: firstChunk.quantiles().p50,
   firstChunkP99Us: firstChunk.quantiles().p99,

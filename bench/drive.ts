@@ -1,0 +1,29 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { output } from './lib/processes.ts'
+import type { RequestSet } from './lib/requests.ts'
+import { isGateway, type Rig, type Subject } from './rig.ts'
+import type { Figures } from './rounds.ts'
+
+/** A request: what the gateway gets, and what the others get where that differs. */
+export type Call = { body: string; plainBody?: string; keys?: number }
+
+/** Runs a load driver against a subject and gives its figures. Throws an Error when the driver fails. */
+export async function drive(
+  rig: Rig,
+  subject: Subject,
+  driver: 'closed' | 'open' | 'streams',
+  { body, plainBody = body, keys = 0 }: Call,
+  options: Record<string, number>,
+): Promise<Figures> {
+  const requests = join(rig.folder, 'requests.json')
+  const set: RequestSet = isGateway(subject.name)
+    ? { headers: subject.headers, body, keys }
+    : { headers: subject.headers, body: plainBody, keys: 0 }
+  writeFileSync(requests, JSON.stringify(set))
+  const pids = subject.pids()
+  const target = ['--port', String(subject.port), '--requests', requests, '--pids', pids.join(',')]
+  const load = driver === 'closed' ? ['--load-pids', rig.loadPids().join(',')] : []
+  const numeric = Object.entries(options).flatMap(([name, value]) => [`--${name}`, String(value)])
+  return JSON.parse(await output([process.execPath, `bench/load/${driver}.ts`, ...target, ...load, ...numeric]))
+}
