@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { residentKib } from './lib/proc.ts'
-import { start } from './lib/processes.ts'
+import { commandOf, start } from './lib/processes.ts'
 import { openStores } from './stores.ts'
 
 const uploads = Number(process.argv[2] ?? 200)
@@ -43,7 +43,7 @@ const env = {
   OPENAI_BASE_URL: `http://127.0.0.1:${(provider.address() as AddressInfo).port}/v1`,
 }
 // As `npm start` has it.
-const command = [process.execPath, '--max-semi-space-size=32', 'api/server.ts']
+const command = await commandOf('start', null)
 const web = start(command, { logFile: join(folder, 'web.log'), env, processors: null })
 try {
   await ready()

@@ -22,7 +22,8 @@ test.after.always(async () => {
 async function help(env: Record<string, string> = {}): Promise<string> {
   const { stdout, stderr } = await run(process.execPath, ['api/operator.ts', 'help'], {
     cwd: root,
-    env: { ...inherited, ...env },
+    // The tests' own processes share a folder.
+    env: { ...inherited, NODE_COMPILE_CACHE: undefined, ...env },
   })
   return stdout + stderr
 }

@@ -120,35 +120,38 @@ class Run<K extends DirectKind> extends BaseRun {
     return admitted
   }
 
-  async #serve(decision: Decision, home: Home | null, ticket: Ticket): Promise<Bill> {
-    const { keepAlive } = this.services
-    const live = this.policy.environment === 'live'
+  #serve(decision: Decision, home: Home | null, ticket: Ticket): Promise<Bill> {
     const { bulk, features, stream } = this.#order
     const { targets, overflow } = decision
-    const { startedMs, client, tried, stopping, services } = this
+    const { startedMs, client, tried, services } = this
+    const { signal } = this.stopping
+    const live = this.policy.environment === 'live'
     const maxSilenceMs = maxSilence(services.config.upstream, features, stream)
-    const { signal } = stopping
     const search = { targets, overflow, live, home, startedMs, client, tried, bulk, signal, maxSilenceMs }
-    const silent = this.silent(decision, ticket)
-    const unwatch = stream ? keepAlive.watch(silent) : null
-    const serve = () => failover(this.services, search, watch => this.#attempt(watch, decision, ticket, silent))
-    const watched = () =>
-      this.services.keyWatch.during(this.#order.known, ended => {
-        ended.addEventListener('abort', () => stopping.abort(ended.reason), { once: true })
-        return serve()
-      })
+    const silent = stream ? this.silent(decision, ticket) : null
+    const serve = () => failover(services, search, watch => this.#attempt(watch, decision, ticket, silent))
+    return silent ? this.#serveStream(silent, serve) : this.unlessRestarted(serve)
+  }
+
+  /** Serves with signs of life to the client, for as long as its key may go on. */
+  async #serveStream(silent: Silent, serve: () => Promise<Bill>): Promise<Bill> {
+    const { keepAlive, keyWatch } = this.services
+    const unwatch = keepAlive.watch(silent)
+    const watched = (ended: AbortSignal) => {
+      ended.addEventListener('abort', () => this.stopping.abort(ended.reason), { once: true })
+      return serve()
+    }
     try {
-      return await this.unlessRestarted(stream ? watched : serve)
+      return await this.unlessRestarted(() => keyWatch.during(this.#order.known, watched))
     } finally {
-      unwatch?.()
+      unwatch()
     }
   }
 
-  async #attempt(watch: Watch, decision: Decision, ticket: Ticket, silent: Silent): Promise<Bill> {
+  async #attempt(watch: Watch, decision: Decision, ticket: Ticket, silent: Silent | null): Promise<Bill> {
     const { kind, body, raw, stream } = this.#order
-    const { upstreams, sessions } = this.services
-    const { route } = watch
-    const { target, credential } = route
+    const { upstreams, sessions, admission } = this.services
+    const { target, credential } = watch.route
     this.call = watch
     this.upstreamModel = null
     const { environment } = this.policy
@@ -163,18 +166,16 @@ class Run<K extends DirectKind> extends BaseRun {
     this.dropped = rehearsed ?? requests[0]!.dropped ?? []
     this.#sentMs = null
     const attempt: Attempt<K> = {
-      ...{ upstreams, route, ...served, call, requests, client: this.client, departures: this.services.departures },
+      ...{ upstreams, route: watch.route, ...served, call, requests, client: this.client },
+      departures: this.services.departures,
       reasons: canReason(target.deployment),
       readOnMs: environment === 'live' ? this.services.config.readOnMs : 0,
       signal: this.stopping.signal,
-      onSent: () => {
-        this.#sentMs ??= this.services.clock.now()
-      },
+      onSent: () => void (this.#sentMs ??= this.services.clock.now()),
     }
     if (environment === 'live' && reasonsBesideLimit(target)) this.#stretch(target, ticket)
-    const { admission } = this.services
     if (admission.asked) await admission.asked(target)
-    const bill = await (stream
+    const bill = await (silent
       ? this.#stream(attempt, watch, decision, ticket, silent)
       : this.#whole(attempt, watch, decision, ticket))
     this.firstByteMs = watch.firstByteMs
