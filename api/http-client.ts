@@ -60,7 +60,7 @@ export class HttpClient implements Client {
     this.#response = response
     this.baseHeaders = baseHeaders
     this.#patience = patience
-    // Whoever reads of a broken connection reads it from the close.
+    // A broken connection is noticed by its close; an unhandled error would end the process.
     response.on('error', ignore)
     response.on('close', () => {
       if (!response.writableEnded && !this.#abandoned) {

@@ -146,12 +146,10 @@ export async function serve(endpoint: Endpoint, state: State): Promise<unknown> 
     throw error
   }
   const streaming = (state.body as { stream?: unknown } | undefined)?.stream === true
-  const once = key !== null && !streaming ? key : null
-  if (!form) return once === null ? handle(endpoint, state) : handleOnce(endpoint, state, once)
+  const handled = async () => (key === null || streaming ? handle(endpoint, state) : handleOnce(endpoint, state, key))
+  if (!form) return handled()
   try {
-    const result = await asForm(form, async () =>
-      once === null ? handle(endpoint, state) : handleOnce(endpoint, state, once),
-    )
+    const result = await asForm(form, handled)
     if (form.passing) await dropUploads(state)
     return result
   } catch (error) {
@@ -272,7 +270,7 @@ function assertReplayable({ services, known }: State, model: string | undefined)
   throw new GatewayError('model_not_allowed', message, { param: 'Idempotency-Key' })
 }
 
-/** Runs the handler and gives what it answered, however it did, instead of sending it; null when nobody waits any more. */
+/** Runs the handler and returns its answer instead of sending it; null when the client has left. */
 async function recorded(endpoint: Endpoint, state: State): Promise<Kept | null> {
   const { client, ctx } = state
   let kept: Kept | null = null

@@ -5,9 +5,9 @@ import type { Services } from '../shared/services.ts'
 
 const tickMs = 50
 /** Looks one process has under way at a time: each has a connection, and claims wait while there is no room. */
-const mostLooks = 500
+const maxLooks = 500
 /** Small enough that fast providers are asked over few connections. */
-const mostPerClaim = 100
+const maxPerClaim = 100
 
 /** Leases are renewed so often while looks are under way. */
 const renewEveryMs = 5_000
@@ -79,7 +79,7 @@ export class WatchLoop {
   /** Claims what is due and looks at it; true when there may be more, and room for it. */
   async #claim(): Promise<boolean> {
     const { watch, clock } = this.#services
-    const room = Math.min(mostLooks - this.#held.size, mostPerClaim)
+    const room = Math.min(maxLooks - this.#held.size, maxPerClaim)
     if (room <= 0) return false
     const { leasedUntilMs, due, lost } = await watch.claim(clock.now(), room)
     if (due.length === 0) return false
@@ -96,7 +96,7 @@ export class WatchLoop {
       )
       throw error
     }
-    return due.length === mostPerClaim
+    return due.length === maxPerClaim
   }
 
   /** Looks at claimed jobs; `lost` are those whose last look never ended. */

@@ -22,7 +22,7 @@ import { isQueuesPath, queuesBoard } from './queues.ts'
 /** Where `npm run build` puts the pages. */
 export const builtPages = join(import.meta.dirname, 'dist')
 
-const mostAuthBytes = 64 * 1_024
+const maxAuthBytes = 64 * 1_024
 const yearS = 365 * 24 * 3_600
 
 /** Everything under /dashboard but the routes of `dashboardEndpoints`: accounts, and the pages with what they are made of. */
@@ -111,7 +111,7 @@ async function authenticate(ctx: Context): Promise<void> {
   const isGet = ctx.method === 'GET'
   if (!isGet) assertOwnOrigin(ctx)
   const route = authRoute(ctx)
-  const taken = validate(route.takes, isGet ? { ...ctx.query } : parseJson(await readBody(ctx.state, mostAuthBytes)))
+  const taken = validate(route.takes, isGet ? { ...ctx.query } : parseJson(await readBody(ctx.state, maxAuthBytes)))
   refuseNul(taken)
   const origin = `http://${req.headers.host}`
   if (!URL.canParse(origin)) throw new GatewayError('invalid_request', 'The Host header names no host.')

@@ -1,18 +1,12 @@
 // What Node itself costs: node:http in, undici's lowest level out, bytes relayed as they are, no logic of any kind.
 // `node bench/subjects/bare.ts --port 20001 --upstream http://127.0.0.1:20000`
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import { type Dispatcher, Pool } from 'undici'
+import type { Dispatcher } from 'undici'
 import { readOptions } from '../lib/options.ts'
+import { openUpstreamPool } from '../lib/upstream-pool.ts'
 
 const { values } = readOptions({ port: 0, upstream: '' })
-const timeoutMs = 600_000
-const pool = new Pool(values.upstream, {
-  connections: 8_192,
-  pipelining: 1,
-  keepAliveTimeout: 60_000,
-  headersTimeout: timeoutMs,
-  bodyTimeout: timeoutMs,
-})
+const pool = openUpstreamPool(values.upstream)
 
 function relay(path: string, body: Buffer, response: ServerResponse): void {
   const headers = { 'content-type': 'application/json', authorization: 'Bearer upstream' }

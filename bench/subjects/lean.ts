@@ -9,8 +9,9 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import Koa from 'koa'
-import { type Dispatcher, Pool } from 'undici'
+import type { Dispatcher } from 'undici'
 import { readOptions } from '../lib/options.ts'
+import { openUpstreamPool } from '../lib/upstream-pool.ts'
 
 type Reply = { code: number; organisation: string }
 type Usage = { prompt_tokens: number; completion_tokens: number }
@@ -24,7 +25,6 @@ const unlimited = 1e15
 const priceMicroUsd = { input: 0.15, output: 0.6 }
 const settleWithinMs = 2
 const mostSettled = 256
-const timeoutMs = 600_000
 const usageMark = Buffer.from('"usage":{')
 
 const redis = new Redis(values.redis)
@@ -34,13 +34,7 @@ const scripts = redis as Redis & {
   admitMany(...args: (string | number)[]): Promise<(string | number)[]>
   settleMany(...args: (string | number)[]): Promise<number>
 }
-const pool = new Pool(values.upstream, {
-  connections: 8_192,
-  pipelining: 1,
-  keepAliveTimeout: 60_000,
-  headersTimeout: timeoutMs,
-  bodyTimeout: timeoutMs,
-})
+const pool = openUpstreamPool(values.upstream)
 
 function script(name: string): string {
   return readFileSync(join(import.meta.dirname, `${name}.lua`), 'utf8')

@@ -62,7 +62,7 @@ function isNear(name: string, other: string, minLength: number): boolean {
  */
 function distance(a: string, b: string, most: number): number {
   const rows = [Array.from({ length: b.length + 1 }, (_, j) => j)]
-  let fewestBefore = 0
+  let minBefore = 0
   for (let i = 1; i <= a.length; i++) {
     const row = [i]
     for (let j = 1; j <= b.length; j++) {
@@ -74,8 +74,8 @@ function distance(a: string, b: string, most: number): number {
     rows.push(row)
     const fewest = Math.min(...row)
     // A row is reached from the two before it, at no lower cost than theirs.
-    if (fewest > most && fewestBefore > most) return Number.POSITIVE_INFINITY
-    fewestBefore = fewest
+    if (fewest > most && minBefore > most) return Number.POSITIVE_INFINITY
+    minBefore = fewest
   }
   return rows[a.length]![b.length]!
 }

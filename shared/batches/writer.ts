@@ -7,7 +7,7 @@ import { type Finished, type Reservation, unansweredText } from './line.ts'
 
 const writeDelayMs = 200
 const writeAtOnce = 1_000
-const mostCharactersPerWrite = 8 * 1024 * 1024
+const maxCharactersPerWrite = 8 * 1024 * 1024
 const retryDelayMs = 500
 const installTries = 20
 
@@ -84,7 +84,7 @@ export class ResultWriter {
   /** Few large writes cost much less than many small ones: between two there is a pause, unless there is enough for one. */
   #schedule(): void {
     if (this.#over || this.#writing || this.#waiting.length === 0) return
-    const isFull = this.#waiting.length >= writeAtOnce || this.#waitingCharacters >= mostCharactersPerWrite
+    const isFull = this.#waiting.length >= writeAtOnce || this.#waitingCharacters >= maxCharactersPerWrite
     if (isFull) void this.#start()
     else this.#timer ??= setTimeout(() => void this.#start(), writeDelayMs)
   }
@@ -135,7 +135,7 @@ export class ResultWriter {
     let total = 0
     const end = this.#waiting.findIndex(({ characters }, i) => {
       total += characters
-      return i === writeAtOnce || (i > 0 && total > mostCharactersPerWrite)
+      return i === writeAtOnce || (i > 0 && total > maxCharactersPerWrite)
     })
     return this.#waiting.slice(0, end < 0 ? this.#waiting.length : end)
   }

@@ -16,8 +16,8 @@ import { type PartsSink, sendParts } from './parts.ts'
 import type { Relay } from './relay.ts'
 import type { Received } from './whole-text.ts'
 
-const mostAnswerBytes = 64 * 1024 * 1024
-const mostErrorBytes = 64 * 1024
+const maxAnswerBytes = 64 * 1024 * 1024
+const maxErrorBytes = 64 * 1024
 
 /** A call on its way. */
 export type Attempt<K extends DirectKind> = {
@@ -110,12 +110,12 @@ class WholeAnswer implements PartsSink {
 
   onData(chunk: Buffer, part: number): void {
     if (!isSuccess(this.#status)) {
-      if (this.#refusal.length < mostErrorBytes) this.#refusal += chunk.toString()
+      if (this.#refusal.length < maxErrorBytes) this.#refusal += chunk.toString()
       return
     }
     this.#bytes += chunk.length
     try {
-      if (this.#bytes > mostAnswerBytes) throw new ProviderError('invalid_response', 'the answer is larger than 64 MB')
+      if (this.#bytes > maxAnswerBytes) throw new ProviderError('invalid_response', 'the answer is larger than 64 MB')
       this.#attempt.client.collect(chunk.length)
       this.#bodies[part]!.push(chunk)
     } catch (error) {
@@ -234,7 +234,7 @@ export function streamAnswer<K extends DirectKind>(
       },
       onData(chunk, part) {
         if (status === 200) step(chunk, part)
-        else if (errorBody.length < mostErrorBytes) errorBody += chunk.toString()
+        else if (errorBody.length < maxErrorBytes) errorBody += chunk.toString()
       },
       onPart(part) {
         if (status === 200) step(null, part)

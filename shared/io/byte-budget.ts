@@ -3,7 +3,7 @@ import { GatewayError } from '../base/errors.ts'
 /** Half of a budget is the most that one owner may hold, so that nobody can use it up alone. */
 const ownerShare = 0.5
 const retryAfterS = 1
-/** Owners that hold nothing any more are kept: removing one and adding it again with each request costs more. */
+/** Owners that hold nothing any more are kept up to here: removing one and adding it again with each request costs more. */
 const maxIdleOwners = 10_000
 
 /**
@@ -15,6 +15,7 @@ export class ByteBudget {
   readonly #what: string
   readonly #owners = new Map<string, number>()
   #bytes = 0
+  #forgetAbove = maxIdleOwners
 
   /** `what` the bytes are, for messages: "request bodies". */
   constructor(maxBytes: number, what: string) {
@@ -50,11 +51,13 @@ export class ByteBudget {
     const held = (this.#owners.get(owner) ?? 0) + bytes
     this.#bytes += bytes
     this.#owners.set(owner, held)
-    if (this.#owners.size > maxIdleOwners) this.#forgetIdle()
+    if (this.#owners.size > this.#forgetAbove) this.#forgetIdle()
   }
 
   #forgetIdle(): void {
     for (const [owner, held] of this.#owners) if (held === 0) this.#owners.delete(owner)
+    // Looking at all of them again with each request would cost more than they do.
+    this.#forgetAbove = this.#owners.size + maxIdleOwners
   }
 }
 

@@ -53,18 +53,22 @@ function within(own: number | null, bound: number | null): number | null {
   return own && bound ? Math.min(own, bound) : own || bound
 }
 
-/** Whether `authorise` would let a request pass. */
-export function allows({ revoked, expiresAtMs, scopes }: Policy, scope: Scope | null, nowMs: number): boolean {
-  if (revoked || (expiresAtMs !== null && expiresAtMs <= nowMs)) return false
-  return scope === null || scopes.has('*') || scopes.has(scope)
+/** Whether a key may call a route that needs `scope` (null = any key may; `*` allows all). */
+export function allows(policy: Policy, scope: Scope | null, nowMs: number): boolean {
+  return refusalOf(policy, scope, nowMs) === null
 }
 
-/** Asserts that a key may call a route that needs `scope` (null = any key may; `*` allows all). Throws 401 or 403. */
+/** Asserts what `allows` tells. Throws 401 or 403. */
 export function authorise(policy: Policy, scope: Scope | null, nowMs: number): void {
-  if (policy.revoked) throw new GatewayError('revoked_api_key', 'This API key was revoked. Create a new one.')
-  if (policy.expiresAtMs !== null && policy.expiresAtMs <= nowMs)
-    throw new GatewayError('expired_api_key', 'This API key has expired. Create a new one.')
-  if (scope === null || policy.scopes.has('*') || policy.scopes.has(scope)) return
+  const refusal = refusalOf(policy, scope, nowMs)
+  if (refusal) throw refusal
+}
+
+function refusalOf({ revoked, expiresAtMs, scopes }: Policy, scope: Scope | null, nowMs: number): GatewayError | null {
+  if (revoked) return new GatewayError('revoked_api_key', 'This API key was revoked. Create a new one.')
+  if (expiresAtMs !== null && expiresAtMs <= nowMs)
+    return new GatewayError('expired_api_key', 'This API key has expired. Create a new one.')
+  if (scope === null || scopes.has('*') || scopes.has(scope)) return null
   const needed = scope === '*' ? '`*`' : `\`${scope}\` or \`*\``
-  throw new GatewayError('insufficient_scope', `This key’s scopes do not allow this route (it needs ${needed}).`)
+  return new GatewayError('insufficient_scope', `This key’s scopes do not allow this route (it needs ${needed}).`)
 }

@@ -42,7 +42,7 @@ const heartbeatMs = 3_000
 /** A process silent for longer is taken for dead, and what it reserved is given back. */
 export const deadAfterMs = 15_000
 const admitAtMost = 256
-const mostBacklog = 1_000_000
+const maxBacklog = 1_000_000
 const maxLoads = 3
 const goodbyeMs = 2_000
 const goodbyePollMs = 20
@@ -188,7 +188,7 @@ export class Admission {
     const arrivals = this.#arrivals.slice(0, admitAtMost)
     this.#arrivals = this.#arrivals.slice(admitAtMost)
     if (this.#arrivals.length > 0) setImmediate(() => void this.#admitAll())
-    const head = [this.#clock.now(), this.instance, this.#deadlineMs, mostBacklog]
+    const head = [this.#clock.now(), this.instance, this.#deadlineMs, maxBacklog]
     let replies: Reply[]
     try {
       replies = (await this.#scripts.admit([...head, ...arrivals.map(packed)])) as Reply[]
