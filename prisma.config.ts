@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { defineConfig } from 'prisma/config'
 
 // The CLI asks these variables itself: our engine instead of a downloaded one, no update checks.
-process.env.PRISMA_SCHEMA_ENGINE_BINARY ??= join(import.meta.dirname, 'prisma/schema-engine.mjs')
+process.env.PRISMA_SCHEMA_ENGINE_BINARY ??= join(import.meta.dirname, 'dev/schema-engine.mjs')
 process.env.CHECKPOINT_DISABLE ??= '1'
 
 export default defineConfig({

@@ -3,39 +3,39 @@ import { Server as NetServer, type Socket } from 'node:net'
 import { setImmediate, setTimeout as sleep } from 'node:timers/promises'
 import { Slab } from '../shared/base/slab.ts'
 
-/** A turn of the event loop this short has asked the kernel for new connections just before its end. */
+/** A turn of the event loop this short polled the kernel for new connections just before its end. */
 const quietTurnMs = 0.2
-/** On a server that is never quiet, the listener closes after this time. */
+/** The listener closes after this time, even if the server is never quiet. */
 const maxQuietWaitMs = 500
 const sweepEveryMs = 50
 
 /**
- * `readBytes`: what had been read of it when its last answer ended; `idleSinceMs`: when that was, or when answers began to announce
- * the end, whichever was later.
+ * `readBytes`: bytes read from it when its last response ended. `idleSinceMs`: that time, or the time at which
+ * responses began to announce the close, whichever is later.
  */
-type Connection = { answering: number; idleSinceMs: number; readBytes: number }
+type Connection = { activeResponses: number; idleSinceMs: number; readBytes: number }
 
 /**
- * The connections of an HTTP server, and how they end without losing a request: every answer announces that its connection
- * closes, the listener closes when nobody waits to be accepted, and connections that were idle for long close last.
+ * Closes the connections of an HTTP server without losing a request: every response announces that its connection
+ * closes, the listener closes once the accept queue is empty, and idle connections close last.
  */
 export class Connections {
   readonly #server: Server
   readonly #open = new Map<Socket, Connection>()
-  readonly #answering = new Slab<ServerResponse>()
+  readonly #activeResponses = new Slab<ServerResponse>()
   #isClosing = false
   #accepted = 0
 
-  /** To be made before the server's own listeners are added. */
+  /** Must be constructed before the server's own listeners are added. */
   constructor(server: Server) {
     this.#server = server
     server.on('connection', (socket: Socket) => {
       this.#accepted++
-      this.#open.set(socket, { answering: 0, idleSinceMs: performance.now(), readBytes: 0 })
+      this.#open.set(socket, { activeResponses: 0, idleSinceMs: performance.now(), readBytes: 0 })
       socket.once('close', () => this.#open.delete(socket))
     })
-    server.on('request', (request, response) => this.#answer(request.socket, response))
-    // A WebSocket from now on.
+    server.on('request', (request, response) => this.#trackResponse(request.socket, response))
+    // The connection is a WebSocket from now on.
     server.on('upgrade', (_request, socket) => this.#open.delete(socket as Socket))
   }
 
@@ -43,28 +43,28 @@ export class Connections {
     return this.#open.size
   }
 
-  /** Makes every answer whose head has not left yet, and every later one, the last of its connection. */
+  /** Marks every response whose head was not sent yet, and every later one, as the last of its connection. */
   announceClose(): void {
     this.#isClosing = true
     for (const connection of this.#open.values()) connection.idleSinceMs = performance.now()
-    for (const response of this.#answering.values()) if (!response.headersSent) response.shouldKeepAlive = false
+    for (const response of this.#activeResponses.values()) if (!response.headersSent) response.shouldKeepAlive = false
   }
 
   /**
-   * Closes the listener. What the kernel has accepted and Node has not would be reset with it. Node accepts one connection a
-   * turn of its event loop, so the listener closes at the end of a short turn that brought none.
+   * Closes the listener. Connections that the kernel has accepted and Node has not would be reset by that. Node accepts
+   * one connection per turn of its event loop, so the listener closes at the end of a short turn without one.
    */
   async closeListener(): Promise<void> {
     await this.#quietTurn()
-    // http.Server's own close() also closes idle connections, however young.
+    // http.Server's own close() also closes idle connections immediately.
     NetServer.prototype.close.call(this.#server)
   }
 
-  /** Closes connections once they have been idle for `idleMs`, and resolves when none is left. */
+  /** Closes connections once they have been idle for `idleMs`; resolves when none is left. */
   async closeIdle(idleMs: number): Promise<void> {
     while (this.#open.size > 0) {
       if (this.#idleSince(performance.now() - idleMs).length > 0) {
-        // Requests that have arrived are known then, and are not cut off.
+        // By then, requests that have arrived are registered and are not cut off.
         await this.#quietTurn()
         for (const socket of this.#idleSince(performance.now() - idleMs)) socket.destroy()
       }
@@ -77,21 +77,21 @@ export class Connections {
     return idle.map(([socket]) => socket)
   }
 
-  #answer(socket: Socket, response: ServerResponse): void {
+  #trackResponse(socket: Socket, response: ServerResponse): void {
     const connection = this.#open.get(socket)
     if (!connection) return
-    connection.answering++
-    const key = this.#answering.add(response)
+    connection.activeResponses++
+    const key = this.#activeResponses.add(response)
     if (this.#isClosing) response.shouldKeepAlive = false
     response.once('close', () => {
-      this.#answering.remove(key)
-      connection.answering--
+      this.#activeResponses.remove(key)
+      connection.activeResponses--
       connection.readBytes = socket.bytesRead
       if (this.#isClosing) connection.idleSinceMs = performance.now()
     })
   }
 
-  /** Resolves at the end of a short turn of the event loop that brought no connection. */
+  /** Resolves at the end of a short turn of the event loop without a new connection. */
   async #quietTurn(): Promise<void> {
     const deadlineMs = performance.now() + maxQuietWaitMs
     for (;;) {
@@ -105,7 +105,7 @@ export class Connections {
   }
 }
 
-/** Whether nothing is answered on a connection, and no request is on its way: not even the first bytes of one. */
-function isIdle(socket: Socket, { answering, readBytes }: Connection): boolean {
-  return answering === 0 && socket.bytesRead === readBytes
+/** Whether no response is in progress on a connection and no byte of a request has arrived. */
+function isIdle(socket: Socket, { activeResponses, readBytes }: Connection): boolean {
+  return activeResponses === 0 && socket.bytesRead === readBytes
 }

@@ -2,30 +2,37 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import type { Services } from '../shared/services.ts'
 import type { Endpoint } from './endpoint.ts'
 import { isForm } from './middleware/form.ts'
-import { closePassage, failPassage, openPassage, serve } from './passage.ts'
+import { closeRequest, failRequest, openRequest, serveRequest } from './request-lifecycle.ts'
 import { endpoints } from './routes/index.ts'
 
-/** Requests to direct endpoints go past the framework `app`, which takes all others, and also those with a query or a form. */
+/** Anthropic's clients add it to every request. */
+const betaQuery = '?beta=true'
+
+/** Requests to direct endpoints bypass Koa (`app`), which handles all others, and those with another query or a form. */
 export function withLane(services: Services, app: RequestListener): RequestListener {
   const lane = new Map(endpoints.filter(({ direct }) => direct).map(endpoint => [endpoint.path, endpoint]))
   return (request, response) => {
-    const endpoint = request.method === 'POST' ? lane.get(request.url!) : undefined
-    if (endpoint && !isForm(request)) void pass(services, endpoint, request, response)
+    const endpoint = request.method === 'POST' ? lane.get(pathOf(request.url!)) : undefined
+    if (endpoint && !isForm(request)) void serveDirect(services, endpoint, request, response)
     else app(request, response)
   }
 }
 
-async function pass(
+function pathOf(url: string): string {
+  return url.endsWith(betaQuery) ? url.slice(0, -betaQuery.length) : url
+}
+
+async function serveDirect(
   services: Services,
   endpoint: Endpoint,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  const state = openPassage(services, request, response, 'POST', endpoint.path)
+  const state = openRequest(services, request, response, 'POST', endpoint.path)
   try {
-    await serve(endpoint, state)
+    await serveRequest(endpoint, state)
   } catch (error) {
-    failPassage(state, error)
+    failRequest(state, error)
   }
-  closePassage(state, response.statusCode)
+  closeRequest(state, response.statusCode)
 }

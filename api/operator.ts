@@ -1,5 +1,5 @@
-import { keepCompiledCode } from '../shared/base/code-cache.ts'
+import { enableCodeCache } from '../shared/base/code-cache.ts'
 
-keepCompiledCode()
-const { load } = await import('../shared/base/load.ts')
-await load(async () => (await import('./operator/main.ts')).main(process.argv.slice(2)))
+enableCodeCache()
+const { runEntryPoint } = await import('../shared/base/run-entry-point.ts')
+await runEntryPoint(async () => (await import('./operator/main.ts')).main(process.argv.slice(2)))

@@ -1,21 +1,21 @@
 import cluster from 'node:cluster'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { keepCompiledCode } from '../shared/base/code-cache.ts'
+import { enableCodeCache } from '../shared/base/code-cache.ts'
 import type { Config } from '../shared/base/config.ts'
 
 const startAgainAfterMs = 1_000
 
-keepCompiledCode()
-const { configOrExit } = await import('../shared/base/config.ts')
-const { load } = await import('../shared/base/load.ts')
-const config = configOrExit()
+enableCodeCache()
+const { loadConfigOrExit } = await import('../shared/base/config.ts')
+const { runEntryPoint } = await import('../shared/base/run-entry-point.ts')
+const config = loadConfigOrExit()
 if (config.webConcurrency > 1 && cluster.isPrimary) supervise(config)
-else await load(async () => (await import('./serve.ts')).serve(config))
+else await runEntryPoint(async () => (await import('./serve.ts')).serve(config))
 
 /**
- * Forks one server process per `WEB_CONCURRENCY` and replaces those that die. Where one ends before any has listened, the
- * fault is in the configuration or the machine, and the next one would have it, too: all of them end.
+ * Forks one server process per `WEB_CONCURRENCY` and replaces those that die. If one exits before any has listened, the
+ * fault is in the configuration or the machine and would repeat: all of them exit.
  */
 function supervise({ webConcurrency }: Config): void {
   let stopping = false

@@ -3,12 +3,12 @@ import { nearMisses } from '../shared/base/near-misses.ts'
 import { variables } from '../shared/base/variables.ts'
 import type { Catalog } from '../shared/catalog/catalog.ts'
 
-/** What an operator should know of a configuration that works, but holds less than it could. One line each. */
+/** Warnings about a configuration that works but is incomplete. One line each. */
 export function startWarnings(config: Config, { providers }: Catalog): string[] {
   const { publicUrlIsSet, publicUrl, encryptionKeys, email } = config
   const misspelt = nearMisses(config.variables, Object.keys(variables.shape), [...providers.keys()])
   return [
-    ...misspelt.map(([name, meant]) => `${name} means nothing here: did you mean ${meant}?`),
+    ...misspelt.map(([name, meant]) => `${name} has no effect here: did you mean ${meant}?`),
     ...(publicUrlIsSet
       ? []
       : [
@@ -16,7 +16,7 @@ export function startWarnings(config: Config, { providers }: Catalog): string[] 
         ]),
     ...(encryptionKeys.length > 0
       ? []
-      : ['ENCRYPTION_KEY is not set: secrets of webhooks and signatures lie in the database in clear']),
+      : ['ENCRYPTION_KEY is not set: webhook and signing secrets are stored unencrypted in the database']),
     ...(email.smtpUrl !== null || email.outbox
       ? []
       : ['SMTP_URL is not set: emails are not sent, nor are their links logged']),

@@ -1,27 +1,27 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import type { ParameterizedContext } from 'koa'
 import type { HeldBytes } from '../shared/io/byte-budget.ts'
 import type { Connection } from '../shared/io/db.ts'
-import type { StoredFile } from '../shared/jobs/files.ts'
 import type { Actor } from '../shared/keys/audit.ts'
-import type { Known } from '../shared/keys/policies.ts'
+import type { ResolvedKey } from '../shared/keys/policies.ts'
 import type { Services } from '../shared/services.ts'
+import type { StoredFile } from '../shared/store/files.ts'
 import type { Auth, Person } from './auth/accounts.ts'
 import type { Role } from './auth/roles.ts'
-import { HttpClient } from './http-client.ts'
+import { HttpResponse } from './http-response.ts'
 
 export type Context = ParameterizedContext<State>
 
-/** A file of a form, by the name of its field. */
+/** A file of a form, with its field name. */
 export type Upload = { name: string; file: StoredFile }
 
 /**
- * Keeps the answer to a request with an `Idempotency-Key` in the transaction that makes what it tells of, with the headers set
- * until then: for endpoints that create something.
+ * Stores the response to a request with an `Idempotency-Key` in the transaction that creates its object, with the
+ * headers set until then: for endpoints that create something.
  */
 export type Keep = (tx: Connection, answer: object) => Promise<void>
 
-/** What the gateway's entrances know of a request. */
+/** What the entry points know of a request. */
 type Arrival = {
   services: Services
   request: IncomingMessage
@@ -29,11 +29,11 @@ type Arrival = {
   method: string
   path: string
   requestId: string
-  /** Headers of whatever is answered. */
+  /** Headers of every response. */
   headers: Record<string, string>
 }
 
-/** What one request carries on its way, whichever entrance it came by. */
+/** The state of one request, whichever entry point it used. */
 export class State {
   readonly services: Services
   readonly request: IncomingMessage
@@ -42,32 +42,32 @@ export class State {
   readonly path: string
   readonly requestId: string
   readonly startedMs: number
-  readonly client: HttpClient
-  /** What the request holds of the process's memory: given back once it is handled and its answer has left. */
+  readonly client: HttpResponse
+  /** The process memory budget of the request: released once it is handled and its response was sent. */
   readonly held: HeldBytes[] = []
   /** Fields for the one log line of this request. */
   readonly wide: Record<string, unknown> = {}
-  /** What the framework knows of the request; null where it did not come through it. */
+  /** Koa's context of the request; null if it bypassed Koa. */
   ctx: Context | null = null
-  /** Opens the accounts of people, for routes of the dashboard. */
+  /** Opens the accounts of people, for dashboard routes. */
   auth!: () => Promise<Auth>
-  /** The standard key, once the guard has looked at it; absent on routes that take none. */
-  known!: Known
-  /** The organisation of a provisioning key, or of the address of a dashboard's route. */
+  /** The standard key, once authenticated; absent on routes without one. */
+  apiKey!: ResolvedKey
+  /** The organisation of a provisioning key, or of a dashboard route's path. */
   organisationId!: string
-  /** Whoever is signed in, on routes of the dashboard, and their role in the organisation of the address. */
+  /** The signed-in person on dashboard routes, and their role in the path's organisation. */
   person!: Person
   role!: Role
-  /** Who is noted for a change, on routes of the dashboard and of provisioning keys. */
+  /** The actor for the audit log, on dashboard routes and with provisioning keys. */
   actor!: Actor
   body: unknown
-  /** The JSON body's bytes as they came; of a form, a digest of what is in it. */
+  /** The bytes of the JSON body as received; for a form, a digest of its content. */
   raw!: Buffer
-  /** The files of a form, in storage. */
+  /** The stored files of a form. */
   uploads: Upload[] = none
   query: unknown
-  /** Absent without an `Idempotency-Key`. */
-  keep: Keep | undefined
+  /** Does nothing without an `Idempotency-Key`. */
+  keep: Keep = keepNothing
 
   constructor({ services, request, response, method, path, requestId, headers }: Arrival) {
     this.services = services
@@ -77,8 +77,26 @@ export class State {
     this.path = path
     this.requestId = requestId
     this.startedMs = services.clock.now()
-    this.client = new HttpClient(response, headers)
+    this.client = new HttpResponse(response, headers)
+  }
+
+  /** Parameters of the path; a direct endpoint has none. */
+  get params(): Record<string, string> {
+    return this.ctx?.params ?? {}
+  }
+
+  /** The query of the URL as received, with its question mark; '' = none. */
+  get search(): string {
+    const url = this.request.url ?? ''
+    const start = url.indexOf('?')
+    return start < 0 ? '' : url.slice(start)
+  }
+
+  get headers(): IncomingHttpHeaders {
+    return this.request.headers
   }
 }
+
+async function keepNothing(): Promise<void> {}
 
 const none: Upload[] = []

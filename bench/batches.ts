@@ -42,7 +42,7 @@ type Row = {
   completed_at: Date
 }
 
-/** Opens what looks into the stores from outside. */
+/** Opens direct connections to the stores. */
 async function openWindow({ stores }: BatchRig) {
   const db = new pg.Client({ connectionString: stores.env.DATABASE_URL! })
   await db.connect()
@@ -93,11 +93,11 @@ async function run(rig: BatchRig, window: Window, inputFileId: string, lines: nu
   const cpuBefore = rig.cpu()
   const machineBefore = machineCpuSeconds() - ownCpuSeconds()
   const createdMs = Date.now()
-  const row = await untilCompleted(window, await create(rig.door, inputFileId))
+  const row = await untilCompleted(window, await create(rig.gateway, inputFileId))
   const noiseSeconds = machineCpuSeconds() - ownCpuSeconds() - machineBefore
   const { workerMb, redisMb } = await peaks.stop()
   const cpuAfter = rig.cpu()
-  const answers = await countAnswers(rig.door, row.output_file_id)
+  const answers = await countAnswers(rig.gateway, row.output_file_id)
   if (answers !== lines) throw new Error(`${answers} of ${lines} lines are answered`)
   const seconds = (fromMs: number, to: Date) => (to.getTime() - fromMs) / 1_000
   const wall = seconds(createdMs, row.completed_at)
@@ -111,7 +111,7 @@ async function run(rig: BatchRig, window: Window, inputFileId: string, lines: nu
     'Redis CPU': cpuAfter.redis - cpuBefore.redis,
     'upstream CPU': cpuAfter.upstream - cpuBefore.upstream,
     'web CPU': cpuAfter.web - cpuBefore.web,
-    // Less the looks of this measurement.
+    // Minus the queries of this measurement.
     'Postgres transactions': (await window.transactions()) - counted.transactions - (wall * 1_000) / pollMs,
     'Redis commands a line': ((await window.redisCommands()) - counted.redisCommands) / lines,
     'noise cores': Math.max(0, noiseSeconds) / wall,
@@ -136,8 +136,8 @@ async function largeFile(rig: BatchRig): Promise<Figures> {
     const seconds = (performance.now() - startedMs) / 1_000
     return { result, growthMb: (await peaks.stop()).webMb - beforeMb, mbPerSecond: size / mib / seconds }
   }
-  const taken = await during(() => upload(rig.door, path))
-  const given = await during(() => download(rig.door, taken.result))
+  const taken = await during(() => upload(rig.gateway, path))
+  const given = await during(() => download(rig.gateway, taken.result))
   if (given.result !== size) throw new Error(`${given.result} of ${size} bytes came back`)
   return {
     'file MB': size / mib,
@@ -152,7 +152,7 @@ async function largeFile(rig: BatchRig): Promise<Figures> {
 async function rounds(rig: BatchRig, window: Window): Promise<Figures[]> {
   const input = join(rig.folder, 'input.jsonl')
   await writeInput(input, behaviour, options.lines, options['line-bytes'])
-  const fileId = await upload(rig.door, input)
+  const fileId = await upload(rig.gateway, input)
   const measured: Figures[] = []
   let before = await direct(rig, input)
   for (let round = 0; round < options.rounds; round++) {
@@ -177,8 +177,8 @@ async function rounds(rig: BatchRig, window: Window): Promise<Figures[]> {
 function print(title: string, all: Figures[]): void {
   console.log(`\n${title}`)
   for (const name of Object.keys(all[0]!)) {
-    const { median, least, most } = spread(all.map(figures => figures[name]!))
-    const range = all.length > 1 ? `  (${least.toFixed(2)}–${most.toFixed(2)})` : ''
+    const { median, min, max } = spread(all.map(figures => figures[name]!))
+    const range = all.length > 1 ? `  (${min.toFixed(2)}–${max.toFixed(2)})` : ''
     console.log(`  ${name.padEnd(24)} ${median.toFixed(2).padStart(10)}${range}`)
   }
 }
@@ -207,7 +207,7 @@ try {
   const started = { 'worker MB at start': rig.residentMb('worker'), 'web MB at start': rig.residentMb('web') }
   const warm = join(rig.folder, 'warm.jsonl')
   await writeInput(warm, behaviour, options['warm-lines'], options['line-bytes'])
-  await run(rig, window, await upload(rig.door, warm), options['warm-lines'])
+  await run(rig, window, await upload(rig.gateway, warm), options['warm-lines'])
   const file = await largeFile(rig)
   print('memory', [{ ...started, ...file }])
   const measured = await rounds(rig, window)

@@ -1,25 +1,26 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { output } from './lib/processes.ts'
+import { chatPath } from './lib/request.ts'
 import type { RequestSet } from './lib/requests.ts'
 import { isGateway, type Rig, type Subject } from './rig.ts'
 import type { Figures } from './rounds.ts'
 
-/** A request: what the gateway gets, and what the others get where that differs. */
-export type Call = { body: string; plainBody?: string; keys?: number }
+/** A request, to chat where no path is given: what the gateway gets, and what the others get where that differs. */
+export type Call = { path?: string; body: string; plainBody?: string; keys?: number }
 
 /** Runs a load driver against a subject and gives its figures. Throws an Error when the driver fails. */
 export async function drive(
   rig: Rig,
   subject: Subject,
   driver: 'closed' | 'open' | 'streams',
-  { body, plainBody = body, keys = 0 }: Call,
+  { path = chatPath, body, plainBody = body, keys = 0 }: Call,
   options: Record<string, number>,
 ): Promise<Figures> {
   const requests = join(rig.folder, 'requests.json')
   const set: RequestSet = isGateway(subject.name)
-    ? { headers: subject.headers, body, keys }
-    : { headers: subject.headers, body: plainBody, keys: 0 }
+    ? { path, headers: subject.headers, body, keys }
+    : { path, headers: subject.headers, body: plainBody, keys: 0 }
   writeFileSync(requests, JSON.stringify(set))
   const pids = subject.pids()
   const target = ['--port', String(subject.port), '--requests', requests, '--pids', pids.join(',')]

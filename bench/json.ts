@@ -4,8 +4,8 @@ import { setImmediate } from 'node:timers/promises'
 import { GatewayError } from '../shared/base/errors.ts'
 import { parseJson } from '../shared/base/json.ts'
 import { validate } from '../shared/base/validate.ts'
-import { chatFeatures, completionFeatures, embeddingFeatures } from '../shared/kinds/features.ts'
 import { directKinds } from '../shared/kinds/index.ts'
+import { chatFeatures, completionFeatures, embeddingFeatures } from '../shared/routing/features.ts'
 import { type HostileBody, hostileBodies } from './lib/hostile-bodies.ts'
 import { readOptions } from './lib/options.ts'
 import { chatBody } from './lib/request.ts'
@@ -72,7 +72,7 @@ function measure(name: string): Measured[] {
   return JSON.parse(execFileSync(process.execPath, command, { encoding: 'utf8' }))
 }
 
-const longest = ({ parse, validate, features }: Turns) => Math.max(parse, validate, features)
+const max = ({ parse, validate, features }: Turns) => Math.max(parse, validate, features)
 const shown = (ms: number) => ms.toFixed(ms < 10 ? 1 : 0).padStart(7)
 
 function report(): void {
@@ -81,8 +81,8 @@ function report(): void {
   console.log(`${['first', 'median', 'parse', 'valid.', 'feat.', 'time'].map(head => head.padStart(7)).join('')}  body`)
   for (const name of Object.keys(hostileBodies).filter(name => positionals.every(word => name.includes(word)))) {
     const rounds = measure(name)
-    const first = longest(rounds[0]!.turns)
-    const usual = spread(rounds.map(({ turns }) => longest(turns))).median
+    const first = max(rounds[0]!.turns)
+    const usual = spread(rounds.map(({ turns }) => max(turns))).median
     const turns = (['parse', 'validate', 'features'] as const).map(
       turn => spread(rounds.map(round => round.turns[turn])).median,
     )

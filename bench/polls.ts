@@ -23,28 +23,28 @@ const { values: options } = readOptions({
   'worker-cpus': '0',
   'load-cpus': '1',
 })
-/** Jobs of this provider and age are looked at every six seconds: 12,000 of them make 2,000 looks a second. */
+/** Jobs of this provider and age are polled every six seconds: 12,000 of them make 2,000 polls a second. */
 const pollEveryMs = 6_000
 const sampleEveryMs = 20
 const settleMs = 12_000
 
-/** A provider of the kind that is polled: every task runs for ever. Counts the looks. */
-async function startProvider(): Promise<{ url: string; looks: () => number; server: Server }> {
-  let looks = 0
+/** A provider of the kind that is polled: every task runs for ever. Counts the polls. */
+async function startProvider(): Promise<{ url: string; polls: () => number; server: Server }> {
+  let polls = 0
   const server = createServer((request, response) => {
-    looks++
+    polls++
     const id = request.url!.slice(request.url!.lastIndexOf('/') + 1)
-    const task = { id, status: 'RUNNING', createdAt: '2026-11-20T00:00:00.000Z', progress: (looks % 90) / 100 }
+    const task = { id, status: 'RUNNING', createdAt: '2026-11-20T00:00:00.000Z', progress: (polls % 90) / 100 }
     response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(task))
   })
   server.keepAliveTimeout = 60_000
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, looks: () => looks, server }
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, polls: () => polls, server }
 }
 
 /** Running jobs of one organisation, spread evenly over one interval. */
-async function fill({ db, watch }: Services, count: number): Promise<void> {
+async function fill({ db, pollSchedule }: Services, count: number): Promise<void> {
   const organisationId = newId('org')
   await db.organisation.create({ data: { id: organisationId, name: 'Benchmark', wallet: { create: {} } } })
   const now = Date.now()
@@ -64,10 +64,10 @@ async function fill({ db, watch }: Services, count: number): Promise<void> {
       operation: { id: `task-${id}` },
     })),
   })
-  for (const [i, id] of ids.entries()) await watch.add([id], now + Math.floor((i / count) * pollEveryMs))
+  for (const [i, id] of ids.entries()) await pollSchedule.add([id], now + Math.floor((i / count) * pollEveryMs))
 }
 
-/** How late the latest job is at a moment, in milliseconds; 0 = nobody waits beyond its time. */
+/** How late the latest job is at a moment, in milliseconds; 0 = none is late. */
 async function latest({ redis }: Services): Promise<number> {
   const [, due] = await redis.zrange('jobs:watch', '0', '0', 'WITHSCORES')
   return Math.max(0, Date.now() - Number(due ?? Date.now()))
@@ -102,7 +102,7 @@ async function measure(folder: string, databaseUrl: string, redisUrl: string, re
     const pids = [worker.child.pid!]
     const lateMs: number[] = []
     const before = {
-      looks: provider.looks(),
+      polls: provider.polls(),
       cpu: cpuSeconds(pids),
       redis: cpuSeconds([redisPid]),
       commands: await commands(services),
@@ -115,7 +115,7 @@ async function measure(folder: string, databaseUrl: string, redisUrl: string, re
     const seconds = (performance.now() - startedMs) / 1_000
     const sorted = lateMs.sort((a, b) => a - b)
     return {
-      looksPerSecond: (provider.looks() - before.looks) / seconds,
+      pollsPerSecond: (provider.polls() - before.polls) / seconds,
       lateP50Ms: quantile(sorted, 0.5),
       lateP99Ms: quantile(sorted, 0.99),
       lateMostMs: sorted.at(-1)!,

@@ -64,7 +64,7 @@ await withOwnStores(options['load-cpus'], async stores => {
         warm: async () => {},
         measure: subject => rig.run(subject),
       },
-      { reference: 'bare', subjects: ['gateway'], rounds, mostNoise: noise, report: progress },
+      { reference: 'bare', subjects: ['gateway'], rounds, maxNoise: noise, report: progress },
     )
     console.log(`\n${model}, ${rounds} rounds\n\n${tables(columns, slices)}`)
     const books = await rig.check()

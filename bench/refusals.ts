@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
-import { countAnswers, create, type Door, upload, writeInput } from './lib/batch-calls.ts'
+import { countAnswers, create, type GatewayAccess, upload, writeInput } from './lib/batch-calls.ts'
 import { type BatchRig, openBatchRig } from './lib/batch-rig.ts'
 import { readOptions } from './lib/options.ts'
 import { keepResults } from './lib/own-stores.ts'
@@ -23,7 +23,7 @@ const pollMs = 50
 
 type Batch = { status: string; output_file_id: string | null }
 
-async function completed({ url, key }: Door, id: string): Promise<Batch> {
+async function completed({ url, key }: GatewayAccess, id: string): Promise<Batch> {
   const headers = { authorization: `Bearer ${key}` }
   for (const deadline = Date.now() + completedWithinMs; Date.now() < deadline; await sleep(pollMs)) {
     const batch = (await (await fetch(`${url}/v1/batches/${id}`, { headers })).json()) as Batch
@@ -32,16 +32,16 @@ async function completed({ url, key }: Door, id: string): Promise<Batch> {
   throw new Error(`the batch is not completed after ${completedWithinMs / 1_000} s`)
 }
 
-/** Seconds from the creation of a batch to its end, in a lane of which nothing is known. */
+/** Seconds from the creation of a batch to its end, with a limiter that has no state yet. */
 async function run(rig: BatchRig, redis: Redis, behaviour: Behaviour): Promise<number> {
   const input = join(rig.folder, 'input.jsonl')
   await writeInput(input, behaviour, options.lines, lineBytes)
-  const fileId = await upload(rig.door, input)
+  const fileId = await upload(rig.gateway, input)
   await redis.del('lane:bench')
   const startedMs = performance.now()
-  const { output_file_id: outputId } = await completed(rig.door, await create(rig.door, fileId))
+  const { output_file_id: outputId } = await completed(rig.gateway, await create(rig.gateway, fileId))
   const seconds = (performance.now() - startedMs) / 1_000
-  const answers = await countAnswers(rig.door, outputId!)
+  const answers = await countAnswers(rig.gateway, outputId!)
   if (answers !== options.lines) throw new Error(`${answers} of ${options.lines} lines are answered`)
   return seconds
 }

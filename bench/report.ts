@@ -2,7 +2,7 @@ import { quartiles } from './lib/statistics.ts'
 import type { Column, Slice } from './rounds.ts'
 
 /** At most or at least so much. */
-export type Target = { most: number } | { least: number }
+export type Target = { max: number } | { min: number }
 
 /** A line of the table of targets: a figure of every round; none where it could not be measured. */
 export type Row = { work: string; unit: string; decimals: number; target: Target | null; values: number[] }
@@ -23,13 +23,13 @@ export function targetTable(rows: Row[]): string {
 }
 
 function wanted(target: Target): string {
-  return 'most' in target ? `≤ ${target.most}` : `≥ ${target.least}`
+  return 'max' in target ? `≤ ${target.max}` : `≥ ${target.min}`
 }
 
 function isMet(target: Target | null, values: number[]): string {
   if (!target || values.length === 0) return ''
   const { median } = quartiles(values)
-  return ('most' in target ? median <= target.most : median >= target.least) ? 'yes' : 'no'
+  return ('max' in target ? median <= target.max : median >= target.min) ? 'yes' : 'no'
 }
 
 function withUnit(text: string, unit: string): string {

@@ -20,11 +20,11 @@ export type RoundOptions = {
   subjects: string[]
   rounds: number
   /** Cores that processes outside the benchmark may use before a round is measured again. */
-  mostNoise: number
+  maxNoise: number
   report(slice: Slice): void
 }
 
-const mostAttempts = 3
+const maxAttempts = 3
 
 /**
  * Measures the subjects in alternation and pairs every slice with the reference's of its own round: the speed of a virtual
@@ -32,13 +32,13 @@ const mostAttempts = 3
  * by other processes the calmest of three attempts counts.
  */
 export async function alternate(mode: Mode, options: RoundOptions): Promise<Slice[]> {
-  const { reference, rounds, mostNoise, report } = options
+  const { reference, rounds, maxNoise, report } = options
   const subjects = [reference, ...options.subjects]
   const slices: Slice[] = []
   for (const subject of subjects) await mode.warm(subject)
   for (let round = 0; round < rounds; round++) {
     for (const which of mode.cases) {
-      const { measured, noise } = await calmest(mostNoise, async () => {
+      const { measured, noise } = await calmest(maxNoise, async () => {
         const measured = new Map<string, Figures>()
         for (const subject of rotated(subjects, round)) measured.set(subject, await mode.measure(subject, which))
         return measured
@@ -67,9 +67,9 @@ export function pairs(
     })
 }
 
-async function calmest<T>(mostNoise: number, measure: () => Promise<T>): Promise<{ measured: T; noise: number }> {
+async function calmest<T>(maxNoise: number, measure: () => Promise<T>): Promise<{ measured: T; noise: number }> {
   let best: { measured: T; noise: number } | null = null
-  for (let attempt = 0; attempt < mostAttempts && !(best && best.noise <= mostNoise); attempt++) {
+  for (let attempt = 0; attempt < maxAttempts && !(best && best.noise <= maxNoise); attempt++) {
     const fromMs = performance.now()
     const foreignBefore = machineCpuSeconds() - ownCpuSeconds()
     const measured = await measure()

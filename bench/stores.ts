@@ -23,7 +23,7 @@ export type Stores = {
 }
 
 const creditUsd = '900000'
-const mostPerMinute = '2000000000'
+const maxPerMinute = '2000000000'
 const bookedWithinMs = 600_000
 const provider = 'bench'
 const auths: Record<Dialect, string> = { openai: 'bearer', anthropic: 'x-api-key', gemini: 'x-goog-api-key' }
@@ -132,7 +132,7 @@ async function operator<T>(env: NodeJS.ProcessEnv, ...command: string[]): Promis
 async function makeKey(env: NodeJS.ProcessEnv): Promise<Pick<Stores, 'key' | 'organisationId'>> {
   const { id } = await operator<{ id: string }>(env, 'org', 'create', '--name', 'Benchmark')
   await operator(env, 'credit', 'add', '--org', id, '--usd', creditUsd, '--method', 'grant')
-  const limits = ['--rpm-limit', mostPerMinute, '--tpm-limit', mostPerMinute, '--monthly-spend-cap-usd', creditUsd]
+  const limits = ['--rpm-limit', maxPerMinute, '--tpm-limit', maxPerMinute, '--monthly-spend-cap-usd', creditUsd]
   const { key } = await operator<{ key: string }>(env, 'key', 'create', '--org', id, '--env', 'live', ...limits)
   return { key, organisationId: id }
 }

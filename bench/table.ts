@@ -7,6 +7,7 @@ import { has, pinSelf, root } from './lib/processes.ts'
 import { chat } from './measurements/chat.ts'
 import { latency } from './measurements/latency.ts'
 import type { Measurement } from './measurements/measurement.ts'
+import { messages } from './measurements/messages.ts'
 import { auto, bodies, connections, dialects, images, keys } from './measurements/more.ts'
 import { memory, start } from './measurements/processes.ts'
 import { batches, json } from './measurements/programs.ts'
@@ -14,7 +15,7 @@ import { streams } from './measurements/streams.ts'
 import { type Row, targetTable } from './report.ts'
 import { installPortkey, Rig } from './rig.ts'
 
-const usual: Record<string, Measurement> = { chat, latency, streams, memory, start, batches, json }
+const usual: Record<string, Measurement> = { chat, latency, streams, messages, memory, start, batches, json }
 const more: Record<string, Measurement> = { connections, keys, bodies, auto, dialects, images }
 
 /** They have processes of their own: they are measured first, while no other subject runs. */
@@ -79,10 +80,10 @@ process.exit(exitCode)
 
 /** Measures and prints everything; gives whether all could be measured. Throws an Error when the books are wrong. */
 async function measure(): Promise<boolean> {
-  const { rounds, noise: mostNoise, warm } = options
+  const { rounds, noise: maxNoise, warm } = options
   const subjects = options.subjects.split(',')
   const peers = await availablePeers()
-  const bench = { rig, subjects, peers, rounds, mostNoise, warm, 'warm-seconds': options['warm-seconds'] }
+  const bench = { rig, subjects, peers, rounds, maxNoise, warm, 'warm-seconds': options['warm-seconds'] }
   const measured: Kept = {}
   let isWhole = true
   for (const [name, measurement] of measurements) {

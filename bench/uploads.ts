@@ -51,9 +51,9 @@ try {
   for (let i = 0; i < 5; i++) await upload(1)
   await sleep(1_000)
   const before = residentKib([web.child.pid!])
-  let most = before
+  let max = before
   const sampling = setInterval(() => {
-    most = Math.max(most, residentKib([web.child.pid!]))
+    max = Math.max(max, residentKib([web.child.pid!]))
   }, sampleMs)
   const startedMs = performance.now()
   const statuses = await Promise.all(Array.from({ length: uploads }, () => upload(mib)))
@@ -64,8 +64,8 @@ try {
     `${uploads} ${transcribes ? 'transcriptions' : 'uploads'} of ${mib} MiB at once: ${seconds.toFixed(1)} s, ${((uploads * mib) / seconds).toFixed(0)} MiB/s`,
   )
   console.log(`failed: ${failed} (statuses: ${[...new Set(statuses)].join(', ')})`)
-  console.log(`resident memory: ${(before / 1024).toFixed(0)} MiB before, ${(most / 1024).toFixed(0)} MiB at most`)
-  console.log(`growth: ${((most - before) / 1024).toFixed(0)} MiB`)
+  console.log(`resident memory: ${(before / 1024).toFixed(0)} MiB before, ${(max / 1024).toFixed(0)} MiB at most`)
+  console.log(`growth: ${((max - before) / 1024).toFixed(0)} MiB`)
   process.exitCode = failed > 0 ? 1 : 0
 } finally {
   await web.stop()
@@ -86,7 +86,7 @@ async function startProvider(): Promise<http.Server> {
   return server
 }
 
-/** The parts of a file: a video that nobody looks into, or MP3 frames of silence, whose length is measured. */
+/** The parts of a file: a video whose content is not read, or MP3 frames of silence, whose length is measured. */
 function partsOf(): { first: Buffer; part: Buffer } {
   const part = Buffer.alloc(partBytes)
   if (transcribes) {

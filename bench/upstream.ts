@@ -12,7 +12,7 @@ type Model = { behaviour: Behaviour; answer: Split; first: string; chunk: Split;
 
 const streamHead =
   'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\nx-request-id: req_emulated\r\n\r\n'
-const mostModels = 1_000
+const maxModels = 1_000
 const models = new Map<string, Model>()
 const wheel = new Wheel()
 
@@ -46,7 +46,7 @@ function modelOf({ dialect, slug: named }: Asked, body: string): Model | null {
   const name = `${dialect} ${slug}`
   const known = models.get(name)
   const behaviour = known ? null : behaviourOf(slug)
-  if (known || !behaviour || models.size >= mostModels) return known ?? null
+  if (known || !behaviour || models.size >= maxModels) return known ?? null
   const model = prepare(dialect, slug, behaviour)
   models.set(name, model)
   return model
@@ -114,7 +114,7 @@ function bodyOf(head: string, text: string, from: number): { body: string; end: 
     return text.length < end ? null : { body: text.slice(from, end), end }
   }
   if (!/\r\ntransfer-encoding: *chunked/i.test(head)) return { body: '', end: from }
-  const end = text.indexOf('0\r\n\r\n', from) // The framing stays in the body: nobody reads more than two fields of it.
+  const end = text.indexOf('0\r\n\r\n', from) // The framing stays in the body: only two fields of it are read.
   return end < 0 ? null : { body: text.slice(from, end), end: end + 5 }
 }
 

@@ -127,8 +127,8 @@ async function measure(folder: string, databaseUrl: string, redisUrl: string): P
     await run(warmUp)
     const rounds: Round[] = []
     for (let i = 0; i < options.rounds; i++) rounds.push(await run(options.deliveries))
-    const again = [...receiver.seen.values()].filter(count => count > 1).length
-    if (again > 0) throw new Error(`${again} events arrived more than once`)
+    const duplicates = [...receiver.seen.values()].filter(count => count > 1).length
+    if (duplicates > 0) throw new Error(`${duplicates} events arrived more than once`)
     return rounds
   } finally {
     await worker.stop()

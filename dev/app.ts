@@ -9,7 +9,7 @@ const stopWithinMs = 28_000
 const readyWithinMs = 30_000
 const pollMs = 50
 
-/** One of the gateway's own processes, writing to our terminal. */
+/** A gateway process that writes to our terminal. */
 export type AppProcess = {
   name: string
   ended: Promise<string>
@@ -37,7 +37,7 @@ export function startApp(name: string, file: string, env: NodeJS.ProcessEnv): Ap
   return { name, ended, stop }
 }
 
-/** Where a server is reached that listens at a host: those that mean every address are reached at the loopback one. */
+/** The address of a server that listens at a host: wildcard addresses map to the loopback address. */
 export function addressOf(host: string): string {
   return inUrl({ '0.0.0.0': '127.0.0.1', '::': '::1' }[host] ?? host)
 }

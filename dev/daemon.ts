@@ -18,7 +18,7 @@ export type DaemonOptions = {
 
 export type Daemon = {
   pid: number
-  /** Settles when the process has ended, with the way it did. */
+  /** Settles when the process has ended, with a phrase saying how. */
   exited: Promise<string>
   /** Asks the process to end and waits for it; after 10 s by force. */
   stop(): Promise<void>
@@ -34,7 +34,7 @@ const shownLogLines = 15
 /** Starts a server process and waits until it is ready. Throws an Error with the last lines of its log if it is not. */
 export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const log = openSync(options.logFile, 'w', 0o600)
-  // Its own process group: Ctrl-C in the terminal must not stop it before those who use it.
+  // Its own process group: Ctrl-C in the terminal must not stop it before its clients.
   const child = spawn(options.command, options.args, { ...options.spawn, detached: true, stdio: ['ignore', log, log] })
   closeSync(log)
   const exited = endOf(child)
@@ -52,15 +52,15 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
 }
 
 /**
- * Ties a process to ours. A tiny shell waits on a pipe that only we hold open: when we end in whatever way, SIGKILL
- * included, the shell sends `signal` to the process.
+ * Ends a process when ours ends. A small shell waits on a pipe that only our process holds open: when our process ends, even
+ * by SIGKILL, the shell sends `signal` to the child.
  */
 export function dieWithParent(child: ChildProcess, signal: NodeJS.Signals): void {
   const script = 'read -r _; kill -s "$1" "$2"'
   const args = ['-c', script, 'die-with-parent', signal.slice('SIG'.length), String(child.pid)]
   const guard = spawn('/bin/sh', args, { detached: true, stdio: ['pipe', 'ignore', 'ignore'] })
   guard.unref()
-  child.once('exit', () => guard.kill('SIGKILL')) // Its process id may belong to someone else from now on.
+  child.once('exit', () => guard.kill('SIGKILL')) // Its process id may be reused from now on.
 }
 
 /** Settles when the process has ended or could not be started, with one phrase saying how. */

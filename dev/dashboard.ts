@@ -5,7 +5,7 @@ import { run } from './run.ts'
 const root = join(import.meta.dirname, '..')
 const buildWithinMs = 180_000
 
-/** Builds the dashboard's pages where they are missing or older than what they are made of. Throws an Error with the builder's output. */
+/** Builds the dashboard's pages if they are missing or older than their sources. Throws an Error with the builder's output. */
 export async function buildDashboard(): Promise<void> {
   const sources = globSync(['api/dashboard/{web,wire}/**/*.*', 'api/dashboard/build.ts', 'package-lock.json'], {
     cwd: root,

@@ -8,19 +8,19 @@ import { run } from './run.ts'
 const downloadTimeoutMs = 120_000
 const lockTimeoutSeconds = 300
 
-/** A program out of Debian's packages, unpacked into a folder of ours without touching the system. */
+/** A program from Debian's packages, unpacked into our own folder without changing the system. */
 export type Unpacking<Program> = {
   directory: string
   packages(): Promise<string[]>
-  /** Makes the unpacked files ready to run. */
+  /** Prepares the unpacked files to run. */
   prepare(folder: string): Promise<void>
-  /** The program in a folder; null when it is not there or does not run. */
+  /** Finds the program in a folder; null when it is missing or does not run. */
   find(folder: string): Promise<Program | null>
 }
 
 /**
- * Finds a program in `directory`, or downloads and unpacks it there; processes that need it at the same time wait for the
- * first one. Throws an Error where there is no `apt-get`, or no way to its archive.
+ * Finds a program in `directory`, or downloads and unpacks it there; concurrent processes wait for the first one. Throws an
+ * Error if there is no `apt-get`, or its archive is unreachable.
  */
 export async function unpacked<Program>(unpacking: Unpacking<Program>): Promise<Program> {
   const { directory, find } = unpacking
@@ -30,10 +30,10 @@ export async function unpacked<Program>(unpacking: Unpacking<Program>): Promise<
   return locked(`${directory}.lock`, async () => (await find(directory)) ?? unpack(unpacking))
 }
 
-/** Those of the packages, and of the packages they need, that this system does not have. */
+/** Those of the packages and their dependencies that this system does not have. */
 export async function missingPackages(packages: readonly string[]): Promise<string[]> {
   const { stdout } = await apt(['install', '--simulate', '--no-install-recommends', ...packages])
-  // One with an earlier version in brackets is there, and will do: a C library must not be replaced for one program.
+  // A package with an installed version in brackets suffices: a C library must not be replaced for one program.
   return [...stdout.matchAll(/^Inst (\S+) \(/gm)].map(([, name]) => name!)
 }
 
@@ -46,7 +46,7 @@ export async function libraryEnvironment(folder: string): Promise<NodeJS.Process
 }
 
 async function unpack<Program>({ directory, packages, prepare, find }: Unpacking<Program>): Promise<Program> {
-  // Under another name until it is known to run: a start that was interrupted here must not leave half a program.
+  // Under a temporary name until it runs: an interrupted start must not leave an incomplete program.
   const unfinished = `${directory}.unfinished`
   await rm(unfinished, { recursive: true, force: true })
   await mkdir(unfinished)
@@ -71,7 +71,7 @@ async function apt(args: string[], cwd?: string): Promise<{ stdout: string }> {
   })
 }
 
-/** Runs `work` while no other process runs one under this lock file. The system unlocks it when we end, in whatever way. */
+/** Runs `work` under an exclusive lock file. The system releases the lock when the process ends, even by a crash. */
 async function locked<T>(file: string, work: () => Promise<T>): Promise<T> {
   const command = [`--timeout=${lockTimeoutSeconds}`, file, 'sh', '-c', 'echo; exec cat']
   const holder = spawn('flock', command, { stdio: ['pipe', 'pipe', 'ignore'] })

@@ -3,12 +3,12 @@ import { DatabaseSync } from 'node:sqlite'
 
 const busy = 5
 
-/** Keeps the lock's database from being collected, and so closed. */
+/** Keeps the lock's database from being garbage-collected, which would close it. */
 const held: DatabaseSync[] = []
 
 /**
- * Locks a folder for this process until it ends, in whatever way: SQLite locks its file by the operating system, on every
- * platform. False where another process holds the lock. Throws an Error where the folder cannot be written to.
+ * Locks a folder until this process ends, even by a crash: SQLite uses the operating system's file locks on every platform.
+ * Returns false if another process holds the lock. Throws an Error if the folder is not writable.
  */
 export function lockFolder(folder: string): boolean {
   const file = join(folder, 'dev.lock')

@@ -4,10 +4,11 @@ import { randomBytes } from 'node:crypto'
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { devStackFile, encryptionKeyFile } from '../shared/base/dev-stack.ts'
+import { markRolledBack } from '../shared/io/migrations.ts'
 import { type AppProcess, addressOf, startApp, waitUntilReady } from './app.ts'
 import { buildDashboard } from './dashboard.ts'
 import { lockFolder } from './lock.ts'
-import { forgetInterrupted, generateClient, migrate } from './migrate.ts'
+import { generateClient, migrate } from './migrate.ts'
 import { freePort, loopback, nextFreePort, portIsFree } from './ports.ts'
 import { startPostgres } from './postgres.ts'
 import { startRedis } from './redis.ts'
@@ -17,7 +18,7 @@ import { type Demo, seedDemo } from './seed.ts'
 type Service = { url: string; exited: Promise<string>; stop(): Promise<void> }
 
 const defaultPort = 3000
-/** Somebody waits at the terminal for the end. */
+/** Short, because the developer waits at the terminal for the end. */
 const graceMs = 1_500
 const host = process.env.HOST || loopback()
 const dataDir = resolve(process.env.DATA_DIR || '.data')
@@ -28,7 +29,7 @@ let stopping = false
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => void stop(0, signal))
 await start().catch(error => {
-  // What is stopped fails.
+  // Operations interrupted by the stop are expected to fail.
   if (!stopping) console.error(`headgate: ${error.message}`)
   return stop(1)
 })
@@ -37,18 +38,20 @@ async function start(): Promise<void> {
   await mkdir(dataDir, { recursive: true })
   await assertOnlyStart()
   const [[databaseUrl, redisUrl]] = await Promise.all([startServices(), buildDashboard(), generateClient()])
-  if (!process.env.DATABASE_URL) await forgetInterrupted(databaseUrl)
+  // An earlier version's start may have been stopped in the middle of a migration.
+  if (!process.env.DATABASE_URL) await markRolledBack(databaseUrl)
   await migrate(databaseUrl)
   const demo = await seedDemo({ databaseUrl, redisUrl, dataDir })
   const port = await choosePort()
   const isNamed = ['127.0.0.1', '0.0.0.0', '::'].includes(host)
   const address = `http://${isNamed ? 'localhost' : addressOf(host)}:${port}`
-  const stack = { databaseUrl, redisUrl, port, address, pid: process.pid }
+  const redisKeyPrefix = process.env.REDIS_KEY_PREFIX ?? ''
+  const stack = { databaseUrl, redisUrl, redisKeyPrefix, port, address, pid: process.pid }
   await writeFile(stackFile, JSON.stringify(stack), { mode: 0o600 })
-  const found = { DATABASE_URL: databaseUrl, REDIS_URL: redisUrl, ENCRYPTION_KEY: await encryptionKey() }
-  // Whoever reaches the outbox can sign in as anybody, so this machine alone does.
-  const usual = { DEV_OUTBOX: 'true', SHUTDOWN_DRAIN_MS: '0', SHUTDOWN_GRACE_MS: String(graceMs) }
-  const env = { ...usual, ...process.env, ...found, DATA_DIR: dataDir, HOST: host, PORT: String(port) }
+  const connectionEnv = { DATABASE_URL: databaseUrl, REDIS_URL: redisUrl, ENCRYPTION_KEY: await encryptionKey() }
+  // Anyone with access to the outbox can sign in as any user, so it serves this machine only.
+  const defaults = { DEV_OUTBOX: 'true', SHUTDOWN_DRAIN_MS: '0', SHUTDOWN_GRACE_MS: String(graceMs) }
+  const env = { ...defaults, ...process.env, ...connectionEnv, DATA_DIR: dataDir, HOST: host, PORT: String(port) }
   for (const [name, file] of [
     ['web', 'api/server.ts'],
     ['worker', 'workers/main.ts'],
@@ -62,7 +65,7 @@ async function start(): Promise<void> {
   if (!stopping) welcome(address, demo)
 }
 
-/** ENCRYPTION_KEY, else a key of this data directory, made by its first start. */
+/** ENCRYPTION_KEY, else a key stored in this data directory, generated at the first start. */
 async function encryptionKey(): Promise<string> {
   if (process.env.ENCRYPTION_KEY) return process.env.ENCRYPTION_KEY
   const file = join(dataDir, encryptionKeyFile)
@@ -73,9 +76,9 @@ async function encryptionKey(): Promise<string> {
   return (await readFile(file, 'utf8')).trim()
 }
 
-/** Throws an Error where another process runs, or is being started, on the data directory. */
+/** Throws an Error if another process runs, or is starting, on the data directory. */
 async function assertOnlyStart(): Promise<void> {
-  // Whoever wrote it is gone.
+  // The process that wrote it has ended.
   if (lockFolder(dataDir)) return rm(stackFile, { force: true })
   const running = await readFile(stackFile, 'utf8')
     .then(JSON.parse)
@@ -87,12 +90,12 @@ async function assertOnlyStart(): Promise<void> {
   )
 }
 
-/** The URLs of PostgreSQL and Redis; starts those that the environment does not name. */
+/** Returns the URLs of PostgreSQL and Redis; starts those that the environment does not name. */
 async function startServices(): Promise<[string, string]> {
   const { DATABASE_URL, REDIS_URL } = process.env
   const started = await Promise.allSettled([
-    DATABASE_URL || startPostgres({ dataDir }).then(server => keep('PostgreSQL', server)),
-    REDIS_URL || startRedis({ dataDir }).then(server => keep('Redis', server)),
+    DATABASE_URL || startPostgres({ dataDir }).then(server => registerService('PostgreSQL', server)),
+    REDIS_URL || startRedis({ dataDir }).then(server => registerService('Redis', server)),
   ])
   const [database, redis] = started.map(result => {
     if (result.status === 'rejected') throw result.reason
@@ -101,9 +104,9 @@ async function startServices(): Promise<[string, string]> {
   return [database!, redis!]
 }
 
-function keep(name: string, service: Service): string {
+function registerService(name: string, service: Service): string {
   services.push(service)
-  // The gateway lives on and answers 503, as it would in production.
+  // The gateway stays up and answers 503, as it would in production.
   void service.exited.then(how => {
     if (!stopping) console.error(`headgate: ${name} ended unexpectedly (${how}); start again to get it back`)
   })
@@ -144,7 +147,7 @@ async function stopAfterDeath(message: string): Promise<void> {
   await stop(1)
 }
 
-/** Stops everything in the order of dependence, and exits. Services that are still starting end with this process. */
+/** Stops everything in dependency order, and exits. Services that are still starting end with this process. */
 async function stop(exitCode: number, signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
   if (stopping) return
   stopping = true

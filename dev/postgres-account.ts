@@ -7,7 +7,7 @@ export type Account = { uid: number; gid: number }
 
 export type Command = { command: string; args: string[]; spawn: Partial<Account> }
 
-/** PostgreSQL refuses to run as root: as root, the account `postgres`, made if need be; else null, our own account. */
+/** PostgreSQL refuses to run as root: if we are root, the account `postgres`, created if missing; else null, our own account. */
 export async function postgresAccount(): Promise<Account | null> {
   if (process.getuid?.() !== 0) return null
   const account = await findAccount()
@@ -22,8 +22,8 @@ async function findAccount(): Promise<Account | null> {
 }
 
 /**
- * A command to be run under an account. Where the account cannot reach one of the `paths` (a project below /root), the
- * command keeps root's right to pass through folders, and nothing else of root.
+ * A command to run under an account. If the account cannot reach one of the `paths` (a project below /root), the command
+ * keeps root's capability to traverse folders, and no other privilege of root.
  */
 export async function asAccount(
   account: Account | null,
@@ -39,7 +39,7 @@ export async function asAccount(
   return { command: 'setpriv', args: [...become, ...keep, command, ...args], spawn: {} }
 }
 
-/** Whether everyone may pass through all folders above a path. */
+/** Whether every user may traverse all folders above a path. */
 async function isReachable(path: string): Promise<boolean> {
   for (let folder = dirname(path); ; folder = dirname(folder)) {
     const { mode } = await stat(folder)

@@ -31,7 +31,7 @@ type Binaries = { initdb: string; postgres: string }
 const user = 'headgate'
 const initialiseWithinMs = 120_000
 const answerWithinMs = 1_000
-const mostStarts = 20
+const maxStarts = 20
 const startAgainAfterMs = 250
 
 /**
@@ -45,7 +45,7 @@ export async function startPostgres({ dataDir, settings = {} }: PostgresOptions)
   await mkdir(root, { recursive: true })
   const binaries = await findBinaries()
   const account = await postgresAccount()
-  if (account) await chmod(root, 0o711) // The account must pass through it.
+  if (account) await chmod(root, 0o711) // The account must be able to traverse it.
   const { password, port: lastPort } = await loadState(stateFile)
   if (!existsSync(cluster)) await initialise(cluster, password, binaries.initdb, account)
   await clearLeftovers(cluster)
@@ -76,7 +76,7 @@ async function findBinaries(): Promise<Binaries> {
 async function loadState(file: string): Promise<State> {
   if (existsSync(file)) return JSON.parse(await readFile(file, 'utf8'))
   const state = { password: randomBytes(24).toString('base64url') }
-  await saveState(file, state) // Before the cluster is made with it.
+  await saveState(file, state) // Before the cluster is created with it.
   return state
 }
 
@@ -85,7 +85,7 @@ async function saveState(file: string, state: State): Promise<void> {
   await rename(`${file}.unfinished`, file)
 }
 
-/** Makes the cluster under another name until it is whole: a start interrupted here must not leave half of one. */
+/** Creates the cluster under a temporary name until it is complete: an interrupted start must not leave a partial one. */
 async function initialise(cluster: string, password: string, initdb: string, account: Account | null): Promise<void> {
   const unfinished = `${cluster}.unfinished`
   const passwordFile = `${cluster}.password`
@@ -110,7 +110,7 @@ async function clearLeftovers(cluster: string): Promise<void> {
   if (!existsSync(lockFile)) return
   const pid = Number.parseInt(await readFile(lockFile, 'utf8'), 10)
   await stopOrphan(pid, 'SIGINT', line => line.includes(cluster))
-  // PostgreSQL sees by itself that the process is gone, but not that its id belongs to another process now.
+  // PostgreSQL detects that the process has ended, but not that its id was reused by another process.
   if (processExists(pid)) await rm(lockFile, { force: true })
 }
 
@@ -119,13 +119,13 @@ function serverFlags(settings: Record<string, string>): string[] {
   return Object.entries(all).map(([name, value]) => `--${name}=${value}`)
 }
 
-/** After a crash the old server's children may need a moment to end, and the new one does not start beside them. */
+/** After a crash the old server's children may need a moment to end; the new server does not start before that. */
 async function startServer(options: DaemonOptions): Promise<Daemon> {
   for (let starts = 1; ; starts++) {
     try {
       return await startDaemon(options)
     } catch (error) {
-      if (starts === mostStarts || !/pre-existing shared memory/.test(String(error))) throw error
+      if (starts === maxStarts || !/pre-existing shared memory/.test(String(error))) throw error
       await sleep(startAgainAfterMs)
     }
   }
@@ -133,7 +133,7 @@ async function startServer(options: DaemonOptions): Promise<Daemon> {
 
 async function answers(url: string): Promise<boolean> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: answerWithinMs })
-  client.on('error', () => {}) // The connection may break after it was made; the next try will tell.
+  client.on('error', () => {}) // The connection may break after it was opened; the next try detects that.
   return client.connect().then(
     () => client.end().then(() => true),
     () => false,

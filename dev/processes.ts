@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 const stopWithinMs = 10_000
 const pollMs = 50
 
-/** The command line of a running process, or null when there is none (a zombie counts as none). */
+/** The command line of a running process; null when there is no such process or it is a zombie. */
 export function commandLine(pid: number): string | null {
   try {
     if (process.platform === 'linux') return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ') || null
@@ -15,7 +15,7 @@ export function commandLine(pid: number): string | null {
   }
 }
 
-/** Whether the system knows a process of this id, a zombie included. */
+/** Whether a process with this id exists, including zombies. */
 export function processExists(pid: number): boolean {
   try {
     process.kill(pid, 0)
@@ -35,8 +35,8 @@ export function signalProcess(pid: number, signal: NodeJS.Signals): void {
 }
 
 /**
- * Stops a process left over from an earlier run, politely and after 10 s by force. Process ids are used again by the
- * system, so nothing happens unless the process is still the one that `isOurs` recognises by its command line.
+ * Stops a process left over from an earlier run, gracefully, and after 10 s by force. Process ids are reused by the system,
+ * so it does nothing unless `isOurs` recognises the process by its command line.
  */
 export async function stopOrphan(
   pid: number,

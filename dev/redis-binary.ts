@@ -3,10 +3,10 @@ import { join } from 'node:path'
 import { libraryEnvironment, unpacked } from './debian.ts'
 import { run } from './run.ts'
 
-/** A Redis server's file and the environment that it needs. */
+/** A Redis server's binary and its environment. */
 export type RedisBinary = { file: string; env: NodeJS.ProcessEnv }
 
-// redis-tools has the server as well: it is redis-check-rdb under another name. The rest are the libraries it needs.
+// redis-tools contains the server as well: redis-check-rdb is the same binary. The rest are its libraries.
 const debianPackages = ['redis-tools', 'liblzf1', 'libjemalloc2', 'libatomic1']
 
 export const redisAdvice =

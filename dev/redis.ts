@@ -17,7 +17,7 @@ export type RedisServer = {
 
 export type RedisOptions = {
   dataDir: string
-  /** Where an unpacked server is kept, when none is installed; default `<dataDir>/redis-bin`. */
+  /** Folder of the unpacked server, if none is installed; default `<dataDir>/redis-bin`. */
   binaryDir?: string
   /** Further command line options of redis-server. */
   flags?: string[]
@@ -61,7 +61,7 @@ function serverFlags(port: number, directory: string): string[] {
     appendonly: 'yes',
     appendfsync: 'everysec',
     save: '',
-    'maxmemory-policy': 'noeviction', // BullMQ loses jobs under any other.
+    'maxmemory-policy': 'noeviction', // BullMQ loses jobs under any other policy.
   }
   return Object.entries(settings).flatMap(([name, value]) => [`--${name}`, value])
 }
@@ -69,7 +69,7 @@ function serverFlags(port: number, directory: string): string[] {
 async function readState(file: string): Promise<{ port: number; pid: number } | null> {
   return readFile(file, 'utf8')
     .then(JSON.parse)
-    .catch(() => null) // The first start, or a file that was cut off.
+    .catch(() => null) // The first start, or a truncated file.
 }
 
 /** True once the server has loaded its data: until then it answers -LOADING. */

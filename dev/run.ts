@@ -3,7 +3,7 @@ import { promisify } from 'node:util'
 
 const stopping = new AbortController()
 
-/** Runs a program to its end. Rejects where it fails, with its output, or is ended by `stopRuns`. */
+/** Runs a program to its end. Rejects with its output if it fails or is stopped by `stopRuns`. */
 export function run(
   file: string,
   args: string[],
@@ -12,7 +12,7 @@ export function run(
   return promisify(execFile)(file, args, { ...options, encoding: 'utf8', signal: stopping.signal })
 }
 
-/** Ends all programs that `run` has started, and every later one at once. */
+/** Stops all programs started by `run`, and every later one at once. */
 export function stopRuns(): void {
   stopping.abort()
 }

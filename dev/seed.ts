@@ -12,31 +12,31 @@ const demoCreditUsd = '25'
 
 export type DemoStack = { databaseUrl: string; redisUrl: string; dataDir: string }
 type DemoKeys = { liveKey: string; testKey: string }
-/** `password` is null once the person has chosen another one. */
+/** `password` is null once the user has changed it. */
 export type Demo = DemoKeys & { email: string; password: string | null }
-type Kept = DemoKeys & { password?: string }
+type StoredSecrets = DemoKeys & { password?: string }
 
 const demoEmail = 'demo@headgate.local'
 const passwordBytes = 12
 
 /**
- * Makes a demo organisation with credits, a live key and a test key, and an operator of the service who owns it, once per
- * database. The secrets are kept in `<dataDir>/demo.json` (mode 0600), as the database has only their hashes. Throws an
- * Error when a command fails.
+ * Creates a demo organisation with credits, a live key and a test key, and an operator user who owns it, once per database.
+ * The secrets are stored in `<dataDir>/demo.json` (mode 0600), as the database has only their hashes. Throws an Error when a
+ * command fails.
  */
 export async function seedDemo(stack: DemoStack): Promise<Demo> {
   const file = join(stack.dataDir, 'demo.json')
-  const keep = (kept: Kept) => writeFile(file, JSON.stringify(kept), { mode: 0o600 })
-  let kept = await readKept(file)
-  if (!kept || !(await areActive(stack.databaseUrl, [kept.liveKey, kept.testKey]))) {
-    kept = await seedOrganisation(stack)
-    await keep(kept)
+  const saveSecrets = (stored: StoredSecrets) => writeFile(file, JSON.stringify(stored), { mode: 0o600 })
+  let stored = await readSecrets(file)
+  if (!stored || !(await areActive(stack.databaseUrl, [stored.liveKey, stored.testKey]))) {
+    stored = await seedOrganisation(stack)
+    await saveSecrets(stored)
   }
-  const { liveKey, testKey, password = randomBytes(passwordBytes).toString('base64url') } = kept
-  // Kept before it is in force: a start that is cut off in between leaves nobody with a password that no one knows.
-  await keep({ liveKey, testKey, password })
-  const isInForce = await seedPerson(stack.databaseUrl, testKey, password, kept.password === undefined)
-  return { liveKey, testKey, email: demoEmail, password: isInForce ? password : null }
+  const { liveKey, testKey, password = randomBytes(passwordBytes).toString('base64url') } = stored
+  // Stored before it takes effect, so that an interrupted start leaves no user with an unknown password.
+  await saveSecrets({ liveKey, testKey, password })
+  const isCurrent = await seedPerson(stack.databaseUrl, testKey, password, stored.password === undefined)
+  return { liveKey, testKey, email: demoEmail, password: isCurrent ? password : null }
 }
 
 async function seedOrganisation(stack: DemoStack): Promise<DemoKeys> {
@@ -51,18 +51,18 @@ async function seedOrganisation(stack: DemoStack): Promise<DemoKeys> {
   return { liveKey: live.key, testKey: test.key }
 }
 
-/** Makes the person, owner of the organisation that a key is of. False when they have chosen another password since. */
+/** Creates the user as owner of the key's organisation. Returns false when the user has since changed the password. */
 async function seedPerson(connectionString: string, key: string, password: string, isNew: boolean): Promise<boolean> {
   const client = new pg.Client({ connectionString })
   await client.connect()
   try {
-    const { rows: known } = await client.query<{ hash: string | null }>(
+    const { rows: users } = await client.query<{ hash: string | null }>(
       `SELECT a.password AS hash FROM users u LEFT JOIN accounts a ON a.user_id = u.id AND a.provider_id = 'credential'
        WHERE u.email = $1`,
       [demoEmail],
     )
-    const hash = known[0]?.hash
-    if (known.length > 0 && !isNew) return typeof hash === 'string' && (await verifyPassword({ hash, password }))
+    const hash = users[0]?.hash
+    if (users.length > 0 && !isNew) return typeof hash === 'string' && (await verifyPassword({ hash, password }))
     await client.query(
       `WITH person AS (
          INSERT INTO users (id, email, email_verified, name, operator) VALUES ($1, $2, true, 'Demo', true)
@@ -85,13 +85,13 @@ async function seedPerson(connectionString: string, key: string, password: strin
 
 const hashOf = (key: string) => createHash('sha256').update(key).digest('hex')
 
-async function readKept(file: string): Promise<Kept | null> {
+async function readSecrets(file: string): Promise<StoredSecrets | null> {
   return readFile(file, 'utf8')
     .then(JSON.parse)
     .catch(() => null) // The first start.
 }
 
-/** Whether this database knows the keys: DATABASE_URL may name another one than at the last start. */
+/** Whether this database has the keys: DATABASE_URL may name another database than at the last start. */
 async function areActive(connectionString: string, keys: string[]): Promise<boolean> {
   const client = new pg.Client({ connectionString })
   await client.connect()

@@ -2,13 +2,13 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { loadCatalog } from '../shared/catalog/catalog.ts'
-import type { RoutingWorld } from '../shared/chat/options.ts'
-import { route } from '../shared/chat/router.ts'
 import { modes, type Policy } from '../shared/keys/policy.ts'
 import { type ChatRequest, chatRequest } from '../shared/kinds/chat.ts'
-import { chatFeatures } from '../shared/kinds/features.ts'
 import { unknownFigures } from '../shared/providers/health.ts'
 import { protocols } from '../shared/providers/protocols.ts'
+import { chatFeatures } from '../shared/routing/features.ts'
+import type { RoutingWorld } from '../shared/routing/options.ts'
+import { route } from '../shared/routing/router.ts'
 
 export const page = join(import.meta.dirname, 'routing.md')
 const markers = { begin: '<!-- table: node docs/routing-table.ts -->', end: '<!-- end of table -->' }
@@ -81,14 +81,14 @@ const policy: Policy = {
 function freshWorld(): RoutingWorld {
   const catalog = loadCatalog()
   const upstreams: RoutingWorld['upstreams'] = {
-    configured: provider => catalog.providers.get(provider)!.auth !== 'none',
+    isConfigured: provider => catalog.providers.get(provider)!.auth !== 'none',
     adapter(kind, { provider }) {
       const protocol = protocols[provider.protocol]
       const adapter = protocol?.direct[kind]
       return adapter ? { adapter, protocol: protocol! } : null
     },
   }
-  return { catalog, upstreams, figures: () => unknownFigures, marginPpm: 50_000n, mostPauseMs: 0 }
+  return { catalog, upstreams, figures: () => unknownFigures, marginPpm: 50_000n, maxPauseMs: 0 }
 }
 
 /** The table, as Markdown. */

@@ -27,11 +27,11 @@ export type Job = {
 type Event = { type: string; timestamp: string; data: Job }
 
 const gateway = (process.env.HEADGATE_URL ?? 'http://localhost:3000').replace(/\/+$/, '')
-const longestWaitMs = 10 * 60_000
+const maxWaitMs = 10 * 60_000
 
 function needed(variable: string): string {
   const value = process.env[variable]
-  if (!value) throw new Error(`set ${variable}, see the README`)
+  if (!value) throw new Error(`set ${variable}, see docs/tour.md`)
   return value
 }
 
@@ -97,7 +97,7 @@ async function openReceiver(secret: string) {
     /** The event of a job, which may have come already. */
     async eventOf(jobId: string): Promise<Event> {
       const { promise, resolve, reject } = Promise.withResolvers<Event>()
-      const timer = setTimeout(() => reject(new Error('no webhook came')), longestWaitMs)
+      const timer = setTimeout(() => reject(new Error('no webhook came')), maxWaitMs)
       waiting.set(jobId, resolve)
       const event = early.get(jobId)
       if (event) resolve(event)

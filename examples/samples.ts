@@ -1,8 +1,8 @@
 import { readFile } from 'node:fs/promises'
 import { basename } from 'node:path'
-import { png } from '../shared/providers/sandbox/media.ts'
-import { videoFile } from '../shared/providers/sandbox/mp4.ts'
-import { soundFile } from '../shared/providers/sandbox/sounds.ts'
+import { png } from '../shared/providers/sandbox/media/media.ts'
+import { videoFile } from '../shared/providers/sandbox/media/mp4.ts'
+import { soundFile } from '../shared/providers/sandbox/media/sounds.ts'
 import { upload } from './client.ts'
 
 /** Files to refer to: your own, named on the command line, or made-up ones. Real models want a real face and voice. */

@@ -2,56 +2,57 @@ import { type Config, ConfigError } from './base/config.ts'
 import { Shutdown } from './base/shutdown.ts'
 import { type Clock, systemClock } from './base/time.ts'
 import { type Catalog, CatalogError, loadCatalog } from './catalog/catalog.ts'
-import { Departures } from './chat/departures.ts'
-import { KeepAlive } from './chat/keep-alive.ts'
-import { Sessions } from './chat/sessions.ts'
-import type { Blobs } from './io/blobs.ts'
-import { Bulk } from './io/bulk.ts'
 import { ByteBudget } from './io/byte-budget.ts'
 import { type Database, openDatabase } from './io/db.ts'
+import { DisconnectedCalls } from './io/disconnected-calls.ts'
+import { KeepAlive } from './io/keep-alive.ts'
 import type { Logger } from './io/log.ts'
 import { Mailer } from './io/mail.ts'
-import { openBlobs } from './io/open-blobs.ts'
-import { openProducer, type Redis, ready } from './io/redis.ts'
-import { evictionWarning, refused } from './io/redis-start.ts'
-import type { Door } from './io/safe-url.ts'
-import { BatchJournal } from './jobs/batch-journal.ts'
-import { BatchWakes } from './jobs/batch-wakes.ts'
-import { Batches } from './jobs/batches.ts'
-import { DelayedJobs } from './jobs/delayed.ts'
-import { Endings } from './jobs/endings.ts'
-import { Files } from './jobs/files.ts'
-import { Jobs } from './jobs/jobs.ts'
-import { openQueues, type Queues } from './jobs/queues.ts'
-import { Suspects } from './jobs/suspects.ts'
-import { type DelayedTask, type MediaTask, Tasks } from './jobs/tasks.ts'
-import { Watch } from './jobs/watch.ts'
-import { Webhooks } from './jobs/webhooks.ts'
+import { RawPool } from './io/raw-pool.ts'
+import { openRequestRedis, type Redis, waitUntilReady } from './io/redis.ts'
+import { listRedisWarnings, rejectOnAuthFailure } from './io/redis-start.ts'
+import type { UrlPolicy } from './io/safe-url.ts'
+import type { Blobs } from './io/storage/blobs.ts'
+import { openBlobs } from './io/storage/open-blobs.ts'
 import { KeyWatch } from './keys/key-watch.ts'
 import { Keys } from './keys/keys.ts'
 import { Policies } from './keys/policies.ts'
 import { Sealer } from './keys/sealer.ts'
 import { SigningSecret } from './keys/signing-secret.ts'
+import { ConcurrencyLimiter } from './limiter/concurrency-limiter.ts'
 import { TopUps } from './payments/top-ups.ts'
 import { Health } from './providers/health.ts'
-import { Lanes } from './providers/lanes.ts'
 import { createSandbox } from './providers/sandbox/upstream.ts'
 import { Upstreams } from './providers/upstreams.ts'
+import { BatchWakes } from './queues/batch-wakes.ts'
+import { CompletionSignals } from './queues/completion-signals.ts'
+import { PollSchedule } from './queues/poll-schedule.ts'
+import { openQueues, type Queues, queueAddress } from './queues/queues.ts'
+import { type DelayedTask, type MediaTask, Tasks } from './queues/tasks.ts'
+import { OutputHistory } from './routing/output-history.ts'
+import { StickySessions } from './routing/sticky-sessions.ts'
+import { BatchJournal } from './store/batch-journal.ts'
+import { Batches } from './store/batches.ts'
+import { DelayedJobs } from './store/delayed-jobs.ts'
+import { Files } from './store/files.ts'
+import { Jobs } from './store/jobs.ts'
+import { Suspects } from './store/suspects.ts'
+import { Webhooks } from './store/webhooks.ts'
 import { Accounts } from './wallet/accounts.ts'
 import { Admission } from './wallet/admission.ts'
 import { loadScripts, type Scripts } from './wallet/scripts.ts'
 
-/** Reports of providers and sign-ins have kilobytes, and nobody knows who sends them. */
-const mostPublicBodyBytes = 16 * 1024 * 1024
+/** Provider webhooks and sign-ins have kilobytes, and their senders are unauthenticated. */
+const maxPublicBodyBytes = 16 * 1024 * 1024
 
-/** Everything that is alive, opened once per process. */
+/** Everything with a lifetime, opened once per process. */
 export type Services = {
   config: Config
   clock: Clock
   log: Logger
   catalog: Catalog
   db: Database
-  bulk: Bulk
+  rawPool: RawPool
   redis: Redis
   scripts: Scripts
   accounts: Accounts
@@ -62,44 +63,48 @@ export type Services = {
   keys: Keys
   upstreams: Upstreams
   health: Health
-  lanes: Lanes
-  sessions: Sessions
+  limiter: ConcurrencyLimiter
+  stickySessions: StickySessions
+  outputHistory: OutputHistory
   keepAlive: KeepAlive
-  departures: Departures
+  disconnectedCalls: DisconnectedCalls
   shutdown: Shutdown
-  /** What requests may hold of the process's memory: bodies of known callers, of anybody else, and whole answers. */
+  /**
+   * Memory budgets of requests: bodies of authenticated callers, bodies of unauthenticated callers, and buffered
+   * responses.
+   */
   budgets: { bodies: ByteBudget; publicBodies: ByteBudget; answers: ByteBudget }
-  /** What URLs from outside are held to. */
-  door: Door
+  /** The policy for URLs that callers send. */
+  urlPolicy: UrlPolicy
   sealer: Sealer
   signingSecret: SigningSecret
   blobs: Blobs
   files: Files
   queues: Queues
   jobs: Jobs
-  tasks: Tasks<MediaTask>
-  watch: Watch
-  delayed: DelayedJobs
+  mediaTasks: Tasks<MediaTask>
+  pollSchedule: PollSchedule
+  delayedJobs: DelayedJobs
   delayedTasks: Tasks<DelayedTask>
   webhooks: Webhooks
   mailer: Mailer
   batches: Batches
   batchJournal: BatchJournal
   batchWakes: BatchWakes
-  endings: Endings
+  completionSignals: CompletionSignals
   suspects: Suspects
-  /** Settles what is open and closes every connection; idempotent. */
+  /** Settles open reservations and closes every connection; idempotent. */
   close(): Promise<void>
 }
 
-/** A request must be answered within ten seconds, also where PostgreSQL never answers. */
+/** A request must be answered within ten seconds, even if PostgreSQL never answers. */
 const requestStatementMs = 6_000
-/** For work that no client waits for. */
+/** For background work that no client waits for. */
 export const backgroundStatementMs = 30_000
 
 /**
- * Opens the services. `statementTimeoutMs` is the longest that a statement may take. Throws a ConfigError when the model catalog
- * is at fault, and an Error when Redis cannot be reached.
+ * Opens the services. `statementTimeoutMs` is the maximum duration of a statement. Throws a ConfigError if the model
+ * catalog is invalid, and an Error if Redis cannot be reached.
  */
 export async function openServices(
   config: Config,
@@ -109,13 +114,17 @@ export async function openServices(
 ): Promise<Services> {
   const catalog = catalogOf(config)
   const db = openDatabase(config.databaseUrl, { connections: config.databasePool, statementTimeoutMs })
-  const bulk = new Bulk(config.databaseUrl)
-  const redis = openProducer(config)
-  redis.on('error', error => log.warn({ err: error }, 'Redis connection'))
-  // `$connect` asks no server: it loads the query compiler, which no request should have to wait for.
-  await Promise.all([Promise.race([ready(redis, 10_000), refused(redis)]), db.$connect()])
-  const eviction = await evictionWarning(redis)
-  if (eviction) log.error(eviction)
+  const rawPool = new RawPool(config.databaseUrl)
+  const redis = openRequestRedis(config)
+  // The queues need a connection without a key prefix: the same one, if it has none.
+  const queueRedis = config.redisKeyPrefix === '' ? redis : openRequestRedis(queueAddress(config))
+  const connecting = [...new Set([redis, queueRedis])].map(connection => {
+    connection.on('error', error => log.warn({ err: error }, 'Redis connection'))
+    return Promise.race([waitUntilReady(connection, 10_000), rejectOnAuthFailure(connection)])
+  })
+  // `$connect` contacts no server: it loads the query compiler, which would otherwise delay the first request.
+  await Promise.all([...connecting, db.$connect()])
+  for (const warning of await listRedisWarnings(redis)) log.error(warning)
   const scripts = loadScripts(redis)
   const accounts = new Accounts({ db, redis, scripts, clock })
   const admission = new Admission({ scripts, accounts, clock, log, deadlineMs: deadlineOf(config) })
@@ -123,30 +132,31 @@ export async function openServices(
   const keyWatch = new KeyWatch({ policies, clock, log })
   const health = new Health(redis, clock)
   const upstreams = new Upstreams({ catalog, config, health, sandbox: createSandbox(), clock })
-  const departures = new Departures()
-  const lanes = new Lanes({ redis, clock, most: config.bulkConcurrency })
+  const disconnectedCalls = new DisconnectedCalls()
+  const limiter = new ConcurrencyLimiter({ redis, clock, max: config.bulkConcurrency })
   const sealer = new Sealer(config.encryptionKeys)
   const signingSecret = new SigningSecret(db, config.signingSecret, sealer)
   const blobs = await openBlobs(config, () => signingSecret.get(), clock)
-  const queues = openQueues(redis)
+  const queues = openQueues(queueRedis, config.redisKeyPrefix)
   for (const queue of Object.values(queues)) queue.on('error', error => log.warn({ err: error }, 'queue connection'))
   const webhooks = new Webhooks({ db, queue: queues.webhooks, clock })
-  const endings = new Endings(redis)
+  const completionSignals = new CompletionSignals(redis)
   const mailer = await Mailer.open(config.email, redis, log)
   let closing: Promise<void> | null = null
   const close = async () => {
-    departures.close()
+    disconnectedCalls.close()
     keyWatch.close()
     health.close()
-    lanes.close()
-    endings.close()
+    limiter.close()
+    completionSignals.close()
     await admission.close()
     await upstreams.close()
     await Promise.all(Object.values(queues).map(queue => queue.close()))
     await mailer.close()
     blobs.close()
-    await Promise.all([db.$disconnect(), bulk.close()])
+    await Promise.all([db.$disconnect(), rawPool.close()])
     redis.disconnect()
+    queueRedis.disconnect()
   }
   return {
     config,
@@ -154,7 +164,7 @@ export async function openServices(
     log,
     catalog,
     db,
-    bulk,
+    rawPool,
     redis,
     scripts,
     accounts,
@@ -165,33 +175,34 @@ export async function openServices(
     keys: new Keys(db, policies, clock),
     upstreams,
     health,
-    lanes,
-    sessions: new Sessions(redis),
+    limiter,
+    stickySessions: new StickySessions(redis),
+    outputHistory: new OutputHistory(),
     keepAlive: new KeepAlive(),
-    departures,
+    disconnectedCalls,
     shutdown: new Shutdown(),
     budgets: {
       bodies: new ByteBudget(config.maxBodyBytes, 'request bodies'),
-      publicBodies: new ByteBudget(mostPublicBodyBytes, 'request bodies'),
-      answers: new ByteBudget(config.maxAnswerBytes, 'answers'),
+      publicBodies: new ByteBudget(maxPublicBodyBytes, 'request bodies'),
+      answers: new ByteBudget(config.maxResponseBytes, 'answers'),
     },
-    door: { allowPrivate: config.allowPrivateUrls },
+    urlPolicy: { allowPrivate: config.allowPrivateUrls },
     sealer,
     signingSecret,
     blobs,
     files: new Files({ db, blobs, clock, quotas: config.quotas }),
     queues,
     jobs: new Jobs({ db, webhooks, clock, startLeaseMs: startLeaseOf(config), quotas: config.quotas }),
-    tasks: new Tasks(queues.media, redis),
-    watch: new Watch(redis),
-    delayed: new DelayedJobs({ db, clock }),
-    delayedTasks: new Tasks(queues.async, redis),
+    mediaTasks: new Tasks(queues.media, queueRedis),
+    pollSchedule: new PollSchedule(redis),
+    delayedJobs: new DelayedJobs({ db, clock }),
+    delayedTasks: new Tasks(queues.async, queueRedis),
     webhooks,
     mailer,
     batches: new Batches({ db, webhooks, clock, quotas: config.quotas }),
-    batchJournal: new BatchJournal({ db, bulk }),
+    batchJournal: new BatchJournal({ db, rawPool }),
     batchWakes: new BatchWakes(queues.batches),
-    endings,
+    completionSignals,
     suspects: new Suspects(),
     close: () => (closing ??= close()),
   }
@@ -199,14 +210,17 @@ export async function openServices(
 
 const leewayMs = 5 * 60_000
 
-/** Longer than the slowest request can take: its last call begins when its patience ends, and uses up the whole time-out. */
-function deadlineOf({ upstream, patience }: Config): number {
-  return patience.budgetMs + upstream.totalTimeoutMs + leewayMs
+/**
+ * Longer than the slowest request can take: its last call starts at the end of the retry budget and uses the whole
+ * timeout.
+ */
+function deadlineOf({ upstream, retry }: Config): number {
+  return retry.budgetMs + upstream.totalTimeoutMs + leewayMs
 }
 
 const startLeewayMs = 15_000
 
-/** Longer than the one request of a start can take, with its files read and its answer saved. */
+/** Longer than the single start request can take, including reading its files and saving the response. */
 function startLeaseOf({ upstream }: Config): number {
   return upstream.connectTimeoutMs + upstream.firstByteTimeoutMs + upstream.idleTimeoutMs + startLeewayMs
 }

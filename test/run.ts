@@ -1,8 +1,8 @@
 // The tests' runner: one PostgreSQL and one Redis in a fresh folder for all test files, a migrated template database,
-// then AVA with the arguments of the command line. Everything is stopped and removed however the run ends.
+// then AVA with the arguments of the command line. Without arguments it runs the groups of test files and all files
+// without a group. Everything is stopped and removed however the run ends.
 import { spawn } from 'node:child_process'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import pg from 'pg'
 import { dieWithParent, endOf } from '../dev/daemon.ts'
@@ -10,16 +10,21 @@ import { buildDashboard } from '../dev/dashboard.ts'
 import { migrate } from '../dev/migrate.ts'
 import { startPostgres } from '../dev/postgres.ts'
 import { startRedis } from '../dev/redis.ts'
-import { redisBinaryDir, templateDatabase } from './support/stack.ts'
+import { quickSet } from './support/groups/groups.ts'
+import { makeScratchDir } from './support/scratch.ts'
+import { redisBinaryDir, shortLived, templateDatabase } from './support/stack.ts'
 
 const root = join(import.meta.dirname, '..')
 const failed = 1
-const dataDir = await mkdtemp(join(tmpdir(), 'headgate-test-'))
+const dataDir = await makeScratchDir()
 const cleanups: (() => Promise<void>)[] = [() => rm(dataDir, { recursive: true, force: true })]
 const aborted = Promise.withResolvers<number>()
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => aborted.resolve(failed))
 
-const exitCode = await Promise.race([runTests(process.argv.slice(2)), aborted.promise]).catch(error => {
+const exitCode = await Promise.race([
+  runTests(process.argv.length > 2 ? process.argv.slice(2) : quickSet()),
+  aborted.promise,
+]).catch(error => {
   console.error(error)
   return failed
 })
@@ -30,19 +35,25 @@ async function runTests(args: string[]): Promise<number> {
   // Only speed: this data need not survive a power failure. A killed server still finds all of it.
   const postgres = await stoppedAtEnd(startPostgres({ dataDir, settings: { fsync: 'off', full_page_writes: 'off' } }))
   const redis = await stoppedAtEnd(startRedis({ dataDir, binaryDir: redisBinaryDir }))
-  // Once, before several test files want the pages at the same time.
-  await Promise.all([makeTemplate(postgres.url), buildDashboard()])
   const urls = { TEST_DATABASE_URL: postgres.url, TEST_REDIS_URL: redis.url }
-  // What the tests leave behind goes with the folder. Every test file is a process: compiled once, the product is read by all.
+  // What the tests leave behind goes with the folder.
   const env = { ...process.env, ...urls, TMPDIR: dataDir, NODE_COMPILE_CACHE: join(dataDir, 'compiled') }
+  // Once, before several test files want the pages or the compiled product at the same time.
+  await Promise.all([makeTemplate(postgres.url), buildDashboard(), compileProduct(env)])
   const ava = join(root, 'node_modules/ava/entrypoints/cli.mjs')
-  // The database client is WebAssembly: in processes that live for seconds, optimising it costs more than it brings.
-  const nodeArguments = '--node-arguments=--liftoff-only'
-  const child = spawn(process.execPath, [ava, nodeArguments, ...args], {
-    cwd: root,
-    env,
-    stdio: ['ignore', 'inherit', 'inherit'],
-  })
+  return runNode([ava, `--node-arguments=${shortLived.join(' ')}`, ...args], env)
+}
+
+/** Fills the compile cache: a process writes there what it compiled only when it exits by itself, and tests kill many. */
+async function compileProduct(env: NodeJS.ProcessEnv): Promise<void> {
+  const modules = ['api/serve.ts', 'api/operator/main.ts', 'workers/work.ts'].map(path => join(root, path))
+  const script = `await Promise.all(${JSON.stringify(modules)}.map(path => import(path)));process.exit()`
+  await runNode([...shortLived, '--input-type=module', '--eval', script], env)
+}
+
+/** Runs a Node process to its end, which is also ours; gives its exit code. */
+async function runNode(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
+  const child = spawn(process.execPath, args, { cwd: root, env, stdio: ['ignore', 'inherit', 'inherit'] })
   dieWithParent(child, 'SIGKILL')
   const ended = endOf(child)
   cleanups.push(async () => {

@@ -1,35 +1,35 @@
 import { setMaxListeners } from 'node:events'
-import { runDelayed } from '../shared/async/run.ts'
-import { gate } from '../shared/io/gate.ts'
+import { runDelayed } from '../shared/delayed/run.ts'
+import { semaphore } from '../shared/io/semaphore.ts'
 import type { Services } from '../shared/services.ts'
-import { Places } from './places.ts'
-import { done, later, type Processor, placesOf } from './run.ts'
+import { done, type Processor, retryIn, slotsOf } from './run.ts'
+import { WorkerSlots } from './worker-slots.ts'
 
 /**
- * Runs delayed jobs: each visit the one whose turn it is, whichever job's entry in the queue woke it. Once `stopping`
- * is aborted, calls under way still get `graceMs`; then their jobs are handed to another worker.
+ * Runs delayed jobs: each queue entry runs the next job by fairness, not the job that enqueued it. Once `stopping` is
+ * aborted, calls under way have `graceMs` to finish; then their jobs are requeued for another worker.
  */
 export function delayedProcessor(stopping: AbortSignal, graceMs = 20_000): Processor {
-  const handBack = new AbortController()
-  setMaxListeners(0, handBack.signal)
-  const stop = () => setTimeout(() => handBack.abort(), graceMs).unref()
+  const graceOver = new AbortController()
+  setMaxListeners(0, graceOver.signal)
+  const stop = () => setTimeout(() => graceOver.abort(), graceMs).unref()
   stopping.addEventListener('abort', stop, { once: true })
-  // One claim after the other: each knows the places that those before it took.
-  const claiming = gate(1)
-  let places: Places | null = null
-  const next = async (services: Services, places: Places) => {
-    const { full, isTestFull } = places
-    const job = await services.delayed.claim({ full, isTestFull, suspects: !services.suspects.isBusy })
+  // Claims are serialised: each sees the slots taken by the previous ones.
+  const claiming = semaphore(1)
+  let slots: WorkerSlots | null = null
+  const claimAndRun = async (services: Services, slots: WorkerSlots) => {
+    const { full, isTestFull } = slots
+    const job = await services.delayedJobs.claim({ full, isTestFull, suspects: !services.suspects.isBusy })
     if (!job || job === 'blocked') return job
-    return { running: places.run(job, () => runDelayed(services, job, handBack.signal)) }
+    return { running: slots.run(job, () => runDelayed(services, job, graceOver.signal)) }
   }
   return async (_name, _data, services) => {
-    places ??= new Places(placesOf('async', services.config))
-    const held = places
-    const visit = await claiming(() => next(services, held))
-    if (!visit) return done
-    if (visit === 'blocked') return later(held.pauseMs(services.clock.now()))
-    const delayMs = await visit.running
-    return delayMs === null ? done : later(delayMs)
+    slots ??= new WorkerSlots(slotsOf('async', services.config))
+    const current = slots
+    const claim = await claiming(() => claimAndRun(services, current))
+    if (!claim) return done
+    if (claim === 'blocked') return retryIn(current.pauseMs(services.clock.now()))
+    const delayMs = await claim.running
+    return delayMs === null ? done : retryIn(delayMs)
   }
 }

@@ -1,25 +1,25 @@
-import { visitBatch } from '../shared/batches/visit.ts'
-import { Superseded } from '../shared/jobs/batches.ts'
-import { Places } from './places.ts'
-import { done, later, type Processor, placesOf } from './run.ts'
+import { stepBatch } from '../shared/batches/step.ts'
+import { Superseded } from '../shared/store/batches.ts'
+import { done, type Processor, retryIn, slotsOf } from './run.ts'
+import { WorkerSlots } from './worker-slots.ts'
 
-/** Brings a batch as far as it goes; `stopping` has it hand over to another worker. */
+/** Runs one step of a batch; `stopping` interrupts it, so that another worker continues. */
 export function batchProcessor(stopping: AbortSignal): Processor {
-  let places: Places | null = null
+  let slots: WorkerSlots | null = null
   return async (_name, data, services) => {
     const { batchId } = data as { batchId: string }
-    places ??= new Places(placesOf('batches', services.config))
+    slots ??= new WorkerSlots(slotsOf('batches', services.config))
     const owner = await services.batches.read(batchId)
     if (!owner) return done
-    if (!places.hasRoom(owner)) {
-      services.batchWakes.refused(Date.now())
-      return later(places.pauseMs(services.clock.now()))
+    if (!slots.hasRoom(owner)) {
+      services.batchWakes.noteRefusal(Date.now())
+      return retryIn(slots.pauseMs(services.clock.now()))
     }
     try {
-      const delayMs = await places.run(owner, () => visitBatch(services, batchId, stopping))
-      return delayMs === null ? done : later(delayMs)
+      const delayMs = await slots.run(owner, () => stepBatch(services, batchId, stopping))
+      return delayMs === null ? done : retryIn(delayMs)
     } catch (error) {
-      if (error instanceof Superseded) return done // Whoever took it goes on.
+      if (error instanceof Superseded) return done // The new owner continues.
       throw error
     }
   }

@@ -1,9 +1,9 @@
-import { emailAlerts } from '../shared/alerts/emails.ts'
+import { sendAlertEmails } from '../shared/alerts/emails.ts'
 import type { Services } from '../shared/services.ts'
 import { done, type Outcome } from './run.ts'
 
-/** Sends the emails that are owed by now. */
-export async function emails(_name: string, _data: unknown, services: Services): Promise<Outcome> {
-  await emailAlerts(services)
+/** Sends the alert emails that are due. */
+export async function sendEmails(_name: string, _data: unknown, services: Services): Promise<Outcome> {
+  await sendAlertEmails(services)
   return done
 }

@@ -1,7 +1,7 @@
-import { keepCompiledCode } from '../shared/base/code-cache.ts'
+import { enableCodeCache } from '../shared/base/code-cache.ts'
 
-keepCompiledCode()
-const { configOrExit } = await import('../shared/base/config.ts')
-const { load } = await import('../shared/base/load.ts')
-const config = configOrExit()
-await load(async () => (await import('./work.ts')).work(config))
+enableCodeCache()
+const { loadConfigOrExit } = await import('../shared/base/config.ts')
+const { runEntryPoint } = await import('../shared/base/run-entry-point.ts')
+const config = loadConfigOrExit()
+await runEntryPoint(async () => (await import('./work.ts')).startWorker(config))

@@ -1,21 +1,21 @@
-import { tellOfBalances } from '../shared/alerts/balances.ts'
-import { tellOfCaps } from '../shared/alerts/caps.ts'
-import { blockExceeded } from '../shared/alerts/excesses.ts'
-import { requeueDelayed, sweepDelayed } from '../shared/async/upkeep.ts'
+import { raiseBalanceAlerts } from '../shared/alerts/balances.ts'
+import { raiseCapAlerts } from '../shared/alerts/caps.ts'
+import { blockExceededKeys } from '../shared/alerts/excesses.ts'
 import { dayMs } from '../shared/base/time.ts'
+import { requeueDelayed, sweepDelayed } from '../shared/delayed/sweep.ts'
 import type { Database } from '../shared/io/db.ts'
-import type { MaintenanceTask } from '../shared/jobs/queues.ts'
-import { forgetJobs } from '../shared/jobs/retention.ts'
-import { requeueJobs, sweepJobs } from '../shared/media/upkeep.ts'
+import { requeueJobs, sweepJobs } from '../shared/jobs/sweep.ts'
+import type { MaintenanceTask } from '../shared/queues/queues.ts'
 import type { Services } from '../shared/services.ts'
-import { keepPartitions } from '../shared/wallet/partitions.ts'
-import { expireIdempotencyKeys, reconcile, reconcileHolds, sweepReservations } from '../shared/wallet/upkeep.ts'
+import { forgetJobs } from '../shared/store/retention.ts'
+import { maintainPartitions } from '../shared/wallet/partitions.ts'
+import { expireIdempotencyKeys, reconcile, reconcileHolds, sweepReservations } from '../shared/wallet/reconcile.ts'
 import { done, type Outcome } from './run.ts'
 
 const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
   async sweep({ scripts, log }) {
     const released = await sweepReservations(scripts)
-    if (released > 0) log.warn({ released }, 'reservations given back')
+    if (released > 0) log.warn({ released }, 'reservations released')
   },
   async reconcile({ db, redis, scripts, clock, log }) {
     const figures = await reconcile(db, redis, scripts, clock.now())
@@ -23,12 +23,12 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
     if (behind > 0) log.warn({ behind }, 'wallets and spends brought up to date')
   },
   async webhooks({ webhooks, clock }) {
-    await webhooks.enqueue(await webhooks.due(clock.now()))
+    await webhooks.enqueue(await webhooks.listOverdue(clock.now()))
   },
   async alerts(services) {
-    await blockExceeded(services)
-    await tellOfCaps(services)
-    await tellOfBalances(services)
+    await blockExceededKeys(services)
+    await raiseCapAlerts(services)
+    await raiseBalanceAlerts(services)
   },
   async jobs(services) {
     const { expired, lost: lostStarts } = await sweepJobs(services)
@@ -41,7 +41,7 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
     for await (const ids of services.batches.idsUnfinished()) await services.batchWakes.add(...ids)
   },
   async partitions({ db, clock, config }) {
-    await keepPartitions(db, clock.now(), config.generationRetentionMonths)
+    await maintainPartitions(db, clock.now(), config.generationRetentionMonths)
   },
   async expire({ db, files, webhooks, clock, config }) {
     await expireIdempotencyKeys(db, clock.now())
@@ -52,19 +52,19 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
   },
 }
 
-/** How long it can be looked up who was invited. */
-const invitationsKeptMs = 90 * dayMs
+/** Retention of expired invitations. */
+const invitationRetentionMs = 90 * dayMs
 
-/** Deletes sessions and links that nobody can use any more; the accounts' library leaves most of them. */
+/** Deletes expired sessions and links; the accounts library leaves most of them. */
 async function expireAccounts(db: Database, nowMs: number): Promise<void> {
   const ended = { expiresAt: { lt: new Date(nowMs) } }
   await db.session.deleteMany({ where: ended })
   await db.verification.deleteMany({ where: ended })
-  await db.invitation.deleteMany({ where: { expiresAt: { lt: new Date(nowMs - invitationsKeptMs) } } })
+  await db.invitation.deleteMany({ where: { expiresAt: { lt: new Date(nowMs - invitationRetentionMs) } } })
 }
 
-/** Runs one housekeeping task. A task of another version of the service is none of ours. */
-export async function maintenance(name: string, _data: unknown, services: Services): Promise<Outcome> {
+/** Runs one maintenance task. Logs and ignores an unknown task, which another version of the service may have queued. */
+export async function runMaintenance(name: string, _data: unknown, services: Services): Promise<Outcome> {
   if (Object.hasOwn(tasks, name)) await tasks[name as MaintenanceTask](services)
   else services.log.warn({ task: name }, 'unknown maintenance task')
   return done

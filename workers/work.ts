@@ -1,67 +1,69 @@
 import type { Config } from '../shared/base/config.ts'
 import { systemClock } from '../shared/base/time.ts'
 import { startProcess } from '../shared/io/process.ts'
-import { openWaiter } from '../shared/io/redis.ts'
-import { startPatiently } from '../shared/io/retry.ts'
-import { openQueue, scheduleRepeating } from '../shared/jobs/queues.ts'
+import { openWorkerRedis } from '../shared/io/redis.ts'
+import { startWithRetry } from '../shared/io/retry.ts'
+import { openQueue, queueAddress, scheduleRepeating } from '../shared/queues/queues.ts'
 import { backgroundStatementMs, openServices } from '../shared/services.ts'
 import { delayedProcessor } from './async.ts'
 import { batchProcessor } from './batches.ts'
-import { emails } from './emails.ts'
+import { sendEmails } from './emails.ts'
 import { LedgerWorker } from './ledger.ts'
-import { maintenance } from './maintenance.ts'
+import { runMaintenance } from './maintenance.ts'
 import { mediaProcessor } from './media.ts'
+import { PollLoop } from './poll-loop.ts'
 import { type QueueWork, runQueue } from './run.ts'
-import { WatchLoop } from './watch.ts'
-import { WebhookDeliveries } from './webhooks.ts'
+import { WebhookDeliveries } from './webhooks/deliveries.ts'
 
-/** Before the end of the grace period, what goes on until then is taken off the counts of starts that never ended. */
-const handBackPart = 0.92
+/** At this share of the grace period, work still under way is taken off the counts of unfinished starts. */
+const uncountAtShare = 0.92
 const rescheduleMs = 5_000
 
-/** One worker process, from its configuration to its orderly end. */
-export async function work(config: Config): Promise<void> {
+/** Runs one worker process until its graceful shutdown. */
+export async function startWorker(config: Config): Promise<void> {
   await startProcess('worker', config, async (log, end) => {
     const services = await openServices(config, log, systemClock, backgroundStatementMs)
-    const blocking = openWaiter(config)
-    const waiting = openWaiter(config)
+    const blocking = openWorkerRedis(config)
+    const waiting = openWorkerRedis(queueAddress(config))
     for (const redis of [blocking, waiting]) redis.on('error', error => log.warn({ err: error }, 'Redis connection'))
-    // The tables of this month must be there before the first event is booked.
-    await startPatiently(() => maintenance('partitions', null, services))
-    // What this process reserves is given back should it die.
-    await Promise.all([startPatiently(() => services.admission.start()), services.health.start()])
+    // This month's partitions must exist before the first event is booked.
+    await startWithRetry(() => runMaintenance('partitions', null, services))
+    // Registers this process, so that its reservations are swept if it dies.
+    await Promise.all([startWithRetry(() => services.admission.start()), services.health.start()])
     const ledger = new LedgerWorker(services, blocking)
     ledger.start()
-    const repeating = (['maintenance', 'emails'] as const).map(name => ({ name, queue: openQueue(name, waiting) }))
+    const repeating = (['maintenance', 'emails'] as const).map(name => {
+      return { name, queue: openQueue(name, waiting, config.redisKeyPrefix) }
+    })
     const schedule = () => Promise.all(repeating.map(({ name, queue }) => scheduleRepeating(queue, name)))
-    await startPatiently(schedule)
+    await startWithRetry(schedule)
     const rescheduling = setInterval(() => {
-      const failed = (error: unknown) => log.warn({ err: error }, 'cannot look after the repeating jobs')
+      const failed = (error: unknown) => log.warn({ err: error }, 'cannot schedule the repeating jobs')
       if (waiting.status === 'ready') schedule().catch(failed)
     }, rescheduleMs)
     const deliveries = new WebhookDeliveries(services)
     const stopping = new AbortController()
     const works: QueueWork[] = [
-      { queue: 'maintenance', processor: maintenance },
-      { queue: 'emails', processor: emails },
+      { queue: 'maintenance', processor: runMaintenance },
+      { queue: 'emails', processor: sendEmails },
       { queue: 'media', processor: mediaProcessor() },
       { queue: 'async', processor: delayedProcessor(stopping.signal) },
       { queue: 'batches', processor: batchProcessor(stopping.signal) },
       { queue: 'webhooks', processor: (_name, id) => deliveries.attempt(id as string) },
     ]
     const workers = works.map(work => runQueue(work, services, waiting))
-    // A worker whose connection failed to open never takes a job: this process must not look healthy then.
-    await startPatiently(() => Promise.all(workers.map(worker => worker.waitUntilReady())))
-    const watch = new WatchLoop(services)
-    watch.start()
+    // A worker whose connection failed to open never takes a job: the process must not report healthy then.
+    await startWithRetry(() => Promise.all(workers.map(worker => worker.waitUntilReady())))
+    const pollLoop = new PollLoop(services)
+    pollLoop.start()
     log.info('working')
 
     const close = async () => {
       setTimeout(() => process.exit(1), config.shutdown.graceMs).unref()
-      setTimeout(() => void services.suspects.handBack(), config.shutdown.graceMs * handBackPart).unref()
+      setTimeout(() => void services.suspects.uncountStarts(), config.shutdown.graceMs * uncountAtShare).unref()
       clearInterval(rescheduling)
       stopping.abort()
-      await Promise.all([ledger.stop(), watch.stop(), ...workers.map(worker => worker.close())])
+      await Promise.all([ledger.stop(), pollLoop.stop(), ...workers.map(worker => worker.close())])
       await deliveries.close()
       await Promise.all(repeating.map(({ queue }) => queue.close()))
       await services.close()

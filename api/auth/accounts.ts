@@ -1,27 +1,27 @@
 export const authPath = '/dashboard/api/auth'
-/** Set by us alone, from the connection and the proxies we trust. */
+/** Set by the gateway alone, from the connection and the trusted proxies. */
 export const addressHeader = 'x-client-address'
 export const oidcProvider = 'oidc'
-/** Of people and organisations. */
-export const mostNameCharacters = 100
+/** Accounts of people and organisations. */
+export const maxNameCharacters = 100
 
-/** Somebody signed in. */
+/** A signed-in person. */
 export type Person = {
   id: string
   email: string
   name: string
   emailVerified: boolean
   operator: boolean
-  /** Whether their password is followed by a code of an authenticator app. */
+  /** Whether the password must be followed by a code from an authenticator app. */
   twoFactorEnabled: boolean
 }
 
 export type Auth = {
   /**
-   * Answers a request for one of `authRoutes`, which has `taken` that of its body or query; those with an organisation (`alone`)
-   * one at a time. Throws 503.
+   * Answers a request for one of `authRoutes`, whose validated body or query is `input`. Requests with an organisation
+   * (`alone`) run one at a time. Throws 503.
    */
-  handle(request: Request, taken: Record<string, unknown>, alone: string | null): Promise<Response>
-  /** Whose session the cookies among these headers are, null = nobody's, and the cookies that prolong it. Throws 503. */
+  handle(request: Request, input: Record<string, unknown>, alone: string | null): Promise<Response>
+  /** The session of the cookies in these headers, null = none, and the cookies that renew it. Throws 503. */
   session(headers: Headers): Promise<{ person: Person | null; cookies: string[] }>
 }

@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http'
 import { isIP } from 'node:net'
 
 /**
- * The address of whoever sent a request. Each trusted proxy appends the address it saw to `X-Forwarded-For`, so with n of
- * them the n-th from the right is the client's; what stands further left is the client's own word.
+ * The client address of a request. Each trusted proxy appends the address it saw to `X-Forwarded-For`, so with n
+ * proxies the client's is the n-th from the right; entries further left are client-supplied.
  */
 export function clientAddress(request: IncomingMessage, trustedProxies: number): string {
   const direct = request.socket.remoteAddress ?? '0.0.0.0'
@@ -16,7 +16,7 @@ export function clientAddress(request: IncomingMessage, trustedProxies: number):
   return isIP(address) ? address : direct
 }
 
-/** Some proxies append the port as well: `203.0.113.7:51234`, `[2001:db8::1]:51234`. */
+/** Some proxies append the port: `203.0.113.7:51234`, `[2001:db8::1]:51234`. */
 function withoutPort(address: string): string {
   const [, bracketed, dotted] = /^(?:\[(.+)\](?::\d+)?|([\d.]+):\d+)$/.exec(address) ?? []
   return bracketed ?? dotted ?? address

@@ -8,28 +8,28 @@ import { genericOAuth } from 'better-auth/plugins/generic-oauth'
 import { organization } from 'better-auth/plugins/organization'
 import { twoFactor } from 'better-auth/plugins/two-factor'
 import { type IdPrefix, newId } from '../../shared/base/ids.ts'
-import { unavailable } from '../../shared/io/outage.ts'
+import { storeUnavailable } from '../../shared/io/outage.ts'
 import { type Actor, operatorActor } from '../../shared/keys/audit.ts'
 import type { Services } from '../../shared/services.ts'
-import { type Auth, addressHeader, authPath, mostNameCharacters, oidcProvider, type Person } from './accounts.ts'
-import type { Acting } from './acting.ts'
-import { giveBackAttempt } from './budgets.ts'
+import { type Auth, addressHeader, authPath, maxNameCharacters, oidcProvider, type Person } from './accounts.ts'
+import type { AuthRequest } from './auth-request.ts'
+import { refundAttempt } from './budgets.ts'
 import { emails } from './emails.ts'
 import { libraryKeys } from './encryption.ts'
 import { guessing } from './guessing.ts'
 import { afterLeaving, auditHooks, beforeLeaving, invitationRules, organisationDefaults } from './hooks.ts'
-import { consume, oneAtATime } from './limits.ts'
+import { consumeRateLimit, withLock } from './limits.ts'
 import { ownOrigins } from './origin.ts'
 import { passkeyOptions } from './passkeys.ts'
-import { emailLimits, refuseUninvited } from './rules.ts'
+import { assertInvited, emailLimits } from './rules.ts'
 import { secondFactor } from './second-factor.ts'
 
 const dayS = 24 * 3_600
 const sessionS = 7 * dayS
 const linkS = 3_600
 const invitationS = 7 * dayS
-const mostMembers = 500
-const mostOrganisations = 10
+const maxMembers = 500
+const maxOrganisations = 10
 
 const prefixes: Record<string, IdPrefix> = {
   user: 'user',
@@ -39,57 +39,65 @@ const prefixes: Record<string, IdPrefix> = {
   invitation: 'inv',
 }
 
-/** Accounts over our own tables. `secret` signs cookies and links. */
+/** Creates the accounts over our own tables. `secret` signs cookies and links. */
 export function createAuth(services: Services, secret: string): Auth {
-  // The library's hooks do not say who acts; the request does.
-  const requests = new AsyncLocalStorage<Acting>()
-  const acting = () => requests.getStore() ?? { headers: new Headers(), taken: {} }
+  // The library's hooks do not receive the acting person; the request does.
+  const requests = new AsyncLocalStorage<AuthRequest>()
+  const currentRequest = () => requests.getStore() ?? { headers: new Headers(), input: {} }
   const session = async (headers: Headers) => {
-    const found = await library.api.getSession({ headers, returnHeaders: true }).catch(refuseOutage)
-    return { person: (found?.response?.user ?? null) as Person | null, cookies: found?.headers.getSetCookie() ?? [] }
+    const result = await library.api.getSession({ headers, returnHeaders: true }).catch(rethrowOutage)
+    return { person: (result?.response?.user ?? null) as Person | null, cookies: result?.headers.getSetCookie() ?? [] }
   }
   const actor = async () => {
-    const { person } = await session(acting().headers)
+    const { person } = await session(currentRequest().headers)
     return person ? { kind: 'user' as const, id: person.id, name: person.email } : operatorActor
   }
-  const library = betterAuthOver(services, secret, actor, acting)
-  const answer = async (request: Request, at: Acting) => {
+  const library = betterAuthOver(services, secret, actor, currentRequest)
+  const answer = async (request: Request, authRequest: AuthRequest) => {
     try {
-      return await requests.run(at, () => library.handler(request))
+      return await requests.run(authRequest, () => library.handler(request))
     } finally {
-      const { attempt, wrong } = at
-      if (attempt && !wrong) await giveBackAttempt(services.redis, attempt).catch(() => {}) // It expires.
+      const { attempt, wrong } = authRequest
+      if (attempt && !wrong) await refundAttempt(services.redis, attempt).catch(() => {}) // The key expires.
     }
   }
-  const handle = async (request: Request, taken: Record<string, unknown>, alone: string | null) => {
+  const handle = async (request: Request, input: Record<string, unknown>, alone: string | null) => {
     const { headers } = request
-    const answering = () => answer(request, { headers, taken })
-    const answered = await (alone === null ? answering() : oneAtATime(services.redis, `members:${alone}`, answering))
+    const runRequest = () => answer(request, { headers, input })
+    const response = await (alone === null ? runRequest() : withLock(services.redis, `members:${alone}`, runRequest))
     const path = new URL(request.url).pathname
-    // The link of an email signs nobody in: it may be another person's who sent it on.
-    if (path.endsWith('/verify-email')) answered.headers.delete('set-cookie')
-    // The library takes a session that it cannot read for none.
-    if ((answered.status === 401 || answered.status === 500) && headers.has('cookie')) await session(headers)
-    if (answered.status === 500 && path.endsWith('/passkey/verify-registration')) return badPasskey()
-    return answered
+    // The link of an email does not sign in: the email may have been forwarded to another person.
+    if (path.endsWith('/verify-email')) response.headers.delete('set-cookie')
+    // The library treats a session it cannot read as missing.
+    if ((response.status === 401 || response.status === 500) && headers.has('cookie')) await session(headers)
+    if (response.status === 500 && path.endsWith('/passkey/verify-registration')) return badPasskey()
+    return response
   }
   return { handle, session }
 }
 
-/** The library takes what is no passkey for a fault of its own. */
+/** The library reports a malformed passkey as an internal error. */
 function badPasskey(): Response {
-  const message = 'This passkey cannot be used: it is known already, or what the browser sent is no passkey.'
+  const message = 'This passkey cannot be used: it is already registered, or the browser sent an invalid credential.'
   return Response.json({ code: 'FAILED_TO_VERIFY_REGISTRATION', message }, { status: 400 })
 }
 
-/** Reading a session fails when the store does, and the library does not say how. Null for one that ended in that moment. */
-function refuseOutage(cause: unknown): null {
+/**
+ * Reading a session fails when the store does, but the library does not report the cause. Null if the session ended in
+ * the meantime.
+ */
+function rethrowOutage(cause: unknown): null {
   if (isAPIError(cause) && cause.statusCode < 500) return null
-  throw unavailable(cause)
+  throw storeUnavailable(cause)
 }
 
-/** Accounts, sessions and organisations (better-auth). */
-function betterAuthOver(services: Services, secret: string, actor: () => Promise<Actor>, acting: () => Acting) {
+/** Configures accounts, sessions and organisations (better-auth). */
+function betterAuthOver(
+  services: Services,
+  secret: string,
+  actor: () => Promise<Actor>,
+  currentRequest: () => AuthRequest,
+) {
   const { db, redis, config, mailer, log } = services
   const { publicUrl, oidc } = config
   const mail = emails(mailer, publicUrl)
@@ -98,18 +106,18 @@ function betterAuthOver(services: Services, secret: string, actor: () => Promise
     baseURL: publicUrl,
     basePath: authPath,
     secret,
-    // No transactions: hooks would wait for a second connection while each holds one. A sign-up that is cut off between the
-    // account and its password is mended by a new password.
+    // No transactions: hooks would wait for a second connection while holding the first. A sign-up interrupted between
+    // account and password is repaired by a password reset.
     database: prismaAdapter(db, { provider: 'postgresql' }),
     trustedOrigins: request => [new URL(publicUrl).origin, ...ownOrigins(request)],
     telemetry: { enabled: false },
     logger: {
       level: 'warn',
-      log: (level, message, ...details) => log[logLevel(level)]({ details: named(details) }, message),
+      log: (level, message, ...details) => log[logLevel(level)]({ details: describeErrors(details) }, message),
     },
     onAPIError: {
       errorURL: `${publicUrl}/dashboard/sign-in`,
-      // What is no refusal of the library's own becomes our 500 or 503, and is logged as ours are.
+      // Errors that are not the library's own become our 500 or 503, and are logged as ours are.
       onError: error => {
         if (!isAPIError(error)) throw error
       },
@@ -122,7 +130,7 @@ function betterAuthOver(services: Services, secret: string, actor: () => Promise
       revokeSessionsOnPasswordReset: true,
       sendResetPassword: ({ user, token }) => mail.passwordReset(user, token),
       onPasswordReset: async ({ user }) => {
-        acting().resetUserId = user.id
+        currentRequest().resetUserId = user.id
       },
     },
     emailVerification: {
@@ -138,26 +146,29 @@ function betterAuthOver(services: Services, secret: string, actor: () => Promise
       additionalFields: { operator: { type: 'boolean', input: false, defaultValue: false } },
     },
     account: { accountLinking: { enabled: true, trustedProviders: [] }, updateAccountOnSignIn: false },
-    // What is read in the database opens nothing.
+    // Data read from the database cannot be used to sign in.
     verification: { storeIdentifier: 'hashed' },
     session: {
       expiresIn: sessionS,
       updateAge: dayS,
-      // Whoever is signed in may see and end their sessions, however long ago they signed in.
+      // A signed-in person may list and end their sessions, regardless of the session's age.
       freshAge: 0,
       fields: { activeOrganizationId: 'activeOrganisationId' },
     } as BetterAuthOptions['session'],
     databaseHooks: {
-      user: { create: { before: user => refuseUninvited(services, user.email) } },
+      user: { create: { before: user => assertInvited(services, user.email) } },
       account: { create: { before: async account => ({ data: { ...account, ...noTokens } }) } },
     },
-    hooks: { before: beforeLeaving(services, actor, acting), after: afterLeaving(services, actor, acting) },
+    hooks: {
+      before: beforeLeaving(services, actor, currentRequest),
+      after: afterLeaving(services, actor, currentRequest),
+    },
     rateLimit: {
       enabled: true,
       window: 60,
       max: 300,
       customRules: {
-        // Of right and wrong ones together: wrong ones have limits of their own (`guessing`).
+        // Counts successful and failed attempts together; failed ones have limits of their own (`guessing`).
         '/sign-in/email': { window: 60, max: 300 },
         '/sign-in/oauth2': { window: 60, max: 20 },
         '/two-factor/*': { window: 60, max: 60 },
@@ -174,13 +185,16 @@ function betterAuthOver(services: Services, secret: string, actor: () => Promise
         get: async () => null,
         set: async () => {},
         consume: async (key, { window, max }) => {
-          const { allowed, retryAfterS } = await consume(redis, `address:${key}`, { windowS: window, most: max })
+          const { allowed, retryAfterS } = await consumeRateLimit(redis, `address:${key}`, {
+            windowS: window,
+            max: max,
+          })
           return { allowed, retryAfter: retryAfterS }
         },
       },
     },
     advanced: {
-      // Left unsaid, the library leaves them out where NODE_ENV is `test`.
+      // Set explicitly because the library omits them where NODE_ENV is `test`.
       disableOriginCheck: false,
       disableCSRFCheck: false,
       cookiePrefix: 'headgate',
@@ -189,7 +203,7 @@ function betterAuthOver(services: Services, secret: string, actor: () => Promise
       ipAddress: { ipAddressHeaders: [addressHeader] },
       database: {
         generateId: ({ model }) => newId(prefixes[model] ?? 'req'),
-        // More than an organisation has of anything that is listed; the library's 100 would leave some out.
+        // Exceeds the size of any list of an organisation; the library's default of 100 would truncate.
         defaultFindManyLimit: 1_000,
       },
     },
@@ -201,27 +215,27 @@ function betterAuthOver(services: Services, secret: string, actor: () => Promise
           invitation: { fields: { organizationId: 'organisationId' } },
           session: { fields: { activeOrganizationId: 'activeOrganisationId' } },
         },
-        organizationLimit: mostOrganisations,
-        membershipLimit: mostMembers,
+        organizationLimit: maxOrganisations,
+        membershipLimit: maxMembers,
         invitationExpiresIn: invitationS,
         cancelPendingInvitationsOnReInvite: true,
         requireEmailVerificationOnInvitation: true,
-        // Its ledger and its log stay.
+        // The ledger and audit log of a deleted organisation are kept.
         disableOrganizationDeletion: true,
         sendInvitationEmail: invitation => mail.invitation(invitation),
         organizationHooks: {
           ...organisationDefaults(services),
-          ...invitationRules(services, actor, acting),
-          ...auditHooks(services, actor, acting),
+          ...invitationRules(services, actor, currentRequest),
+          ...auditHooks(services, actor, currentRequest),
         },
       }),
       { id: 'encryption', init: () => ({ context: { secretConfig: libraryKeys(services.sealer, secret) } }) },
-      // What is wrong in a row is bounded by `guessing`: an account that strangers can lock is no good.
+      // Consecutive failures are bounded by `guessing`: a lockout would let strangers lock an account.
       twoFactor({ allowPasswordless: true, accountLockout: { enabled: false } }),
       passkey(passkeyOptions(publicUrl)),
       emailLimits(services),
-      guessing(services, acting),
-      secondFactor(services, acting, mail),
+      guessing(services, currentRequest),
+      secondFactor(services, currentRequest, mail),
       ...(oidc
         ? [
             genericOAuth({
@@ -243,17 +257,17 @@ function betterAuthOver(services: Services, secret: string, actor: () => Promise
   })
 }
 
-/** What a provider of single sign-on gives is used at that moment; kept, it would be a secret for nothing. */
+/** Tokens of a single sign-on provider are used immediately; storing them would keep a secret without need. */
 const noTokens = { accessToken: null, refreshToken: null, idToken: null }
 
 /**
- * Who a provider of single sign-on says somebody is. A person is known by `sub` alone, whatever other claims there are, and some
- * providers write whether an address is confirmed as text.
+ * Reads a profile from a single sign-on provider. `sub` alone identifies a person, whatever other claims there are;
+ * some providers write `email_verified` as text.
  */
 function presentProfile({ sub, name, email, email_verified: verified }: Record<string, unknown> & { sub?: string }) {
   const shown = String(name || email)
     .replace(/[\p{Cc}\u2028\u2029]+/gu, ' ')
-    .slice(0, mostNameCharacters)
+    .slice(0, maxNameCharacters)
   return { id: sub, name: shown, emailVerified: verified === true || verified === 'true' }
 }
 
@@ -261,7 +275,7 @@ function logLevel(level: string): 'error' | 'warn' | 'info' | 'debug' {
   return level === 'error' || level === 'warn' || level === 'info' ? level : 'debug'
 }
 
-/** Errors by their names and messages alone: what else hangs on them may be a secret. */
-function named(details: readonly unknown[]): string[] {
+/** Reduces errors to their names and messages: their other properties may hold secrets. */
+function describeErrors(details: readonly unknown[]): string[] {
   return details.flatMap(detail => (detail instanceof Error ? `${detail.name}: ${detail.message}` : []))
 }

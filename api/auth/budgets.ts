@@ -1,47 +1,68 @@
 import { APIError } from 'better-auth/api'
+import { defineScript } from '../../shared/io/lua-script.ts'
 import type { Redis } from '../../shared/io/redis.ts'
 import type { Rule } from './limits.ts'
 
-/** A count of attempts under one name, and what it may come to. */
+/** A counter of attempts under one name, and its limit. */
 export type Budget = Rule & { name: string }
 
-/** Counts one attempt in every budget, or in none of them when one is used up: then it gives the seconds until that ends. */
-const takeScript = `
-  for i, key in ipairs(KEYS) do
-    if tonumber(redis.call('get', key) or '0') >= tonumber(ARGV[2 * i]) then return math.max(1, redis.call('ttl', key)) end
-  end
-  for i, key in ipairs(KEYS) do
-    if redis.call('incr', key) == 1 then redis.call('expire', key, ARGV[2 * i - 1]) end
-  end
-  return 0`
-const giveBackScript = `
-  for _, key in ipairs(KEYS) do
-    if tonumber(redis.call('get', key) or '0') > 0 then redis.call('decr', key) end
-  end`
-
-const keysOf = (budgets: readonly Budget[]) => budgets.map(({ name }) => `attempts:${name}`)
+const attemptsPrefix = 'attempts:'
+const keyPrefixes = { attemptsPrefix }
 
 /**
- * Counts an attempt before it is made, so that many at a time are no way around the limit. Resolves with the seconds to wait
- * where a budget is used up, which counts nothing; 0 = go on. Throws what Redis throws.
+ * Counts one attempt in every budget. If any budget is used up, counts none and returns the seconds until that budget
+ * resets.
+ */
+const takeAttempts = defineScript({
+  name: 'take-attempts',
+  lua: `
+    for _, budget in ipairs(budgets) do
+      local key = attempts_prefix .. budget.name
+      if tonumber(redis.call('GET', key) or '0') >= budget.max then return math.max(1, redis.call('TTL', key)) end
+    end
+    for _, budget in ipairs(budgets) do
+      local key = attempts_prefix .. budget.name
+      if redis.call('INCR', key) == 1 then redis.call('EXPIRE', key, budget.window_s) end
+    end
+    return 0`,
+  keyPrefixes,
+  args: { budgets: { name: 'text', windowS: 'number', max: 'number' } },
+})
+const refundAttempts = defineScript({
+  name: 'refund-attempts',
+  lua: `
+    for _, budget in ipairs(budgets) do
+      local key = attempts_prefix .. budget.name
+      if tonumber(redis.call('GET', key) or '0') > 0 then redis.call('DECR', key) end
+    end`,
+  keyPrefixes,
+  args: { budgets: { name: 'text' } },
+})
+
+/** Names contain emails that are not validated yet; a script cannot receive control characters in a list. */
+const withoutControls = (name: string) => name.replaceAll(/\p{Cc}/gu, '')
+const withPlainName = (budget: Budget) => ({ ...budget, name: withoutControls(budget.name) })
+
+/**
+ * Counts an attempt before it is made, so that concurrent attempts cannot exceed the limit. Resolves with the seconds
+ * to wait when a budget is used up (nothing is counted then), 0 = proceed. Throws what Redis throws.
  */
 export async function takeAttempt(redis: Redis, budgets: readonly Budget[]): Promise<number> {
-  const limits = budgets.flatMap(({ windowS, most }) => [windowS, most])
-  return (await redis.eval(takeScript, budgets.length, ...keysOf(budgets), ...limits)) as number
+  return (await takeAttempts(redis, { budgets: budgets.map(withPlainName) })) as number
 }
 
-/** Takes an attempt out of the count again: it was right, or it never was one. */
-export async function giveBackAttempt(redis: Redis, budgets: readonly Budget[]): Promise<void> {
-  await redis.eval(giveBackScript, budgets.length, ...keysOf(budgets))
+/** Refunds an attempt that succeeded or never took place. */
+export async function refundAttempt(redis: Redis, budgets: readonly Budget[]): Promise<void> {
+  await refundAttempts(redis, { budgets: budgets.map(withPlainName) })
 }
 
-/** Forgets what was counted under these names. */
-export async function forgetAttempts(redis: Redis, names: readonly string[]): Promise<void> {
-  await redis.del(names.map(name => `attempts:${name}`))
+/** Resets the counters of these names. */
+export async function resetAttempts(redis: Redis, names: readonly string[]): Promise<void> {
+  await redis.del(names.map(name => attemptsPrefix + withoutControls(name)))
 }
 
-/** The refusal of an attempt; `message` says what to do besides waiting. */
-export function tooManyAttempts(message: string, retryAfterS: number): APIError {
+/** The error for an attempt over budget; `message` names an alternative to waiting. */
+export function tooManyAttemptsError(message: string, retryAfterS: number): APIError {
   const text = `${message} Try again in ${Math.ceil(retryAfterS / 60)} min.`
   return new APIError(
     'TOO_MANY_REQUESTS',

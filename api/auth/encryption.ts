@@ -5,9 +5,9 @@ import type { Sealer } from '../../shared/keys/sealer.ts'
 type LibraryKeys = { keys: Map<number, string>; currentVersion: number; legacySecret?: string }
 
 /**
- * What the accounts' library encrypts the secrets of authenticator apps with: keys derived from the configured ones, so that
- * they outlive a change of what signs cookies. `legacy` opens what was written before there was one, and encrypts as long as
- * there is none.
+ * The keys with which the accounts library encrypts authenticator secrets. They derive from ENCRYPTION_KEY, so that
+ * they survive a rotation of the cookie secret. `legacy` decrypts older values, and encrypts while no ENCRYPTION_KEY is
+ * set.
  */
 export function libraryKeys(sealer: Sealer, legacy: string): string | LibraryKeys {
   const keys = sealer.keysFor('accounts at rest')
@@ -21,7 +21,9 @@ export function libraryKeys(sealer: Sealer, legacy: string): string | LibraryKey
 
 const perPage = 200
 
-/** Encrypts the secrets of all authenticator apps with the current key; answers how many were not. */
+/**
+ * Re-encrypts the secrets of all authenticator apps with the current key; returns how many were not encrypted with it.
+ */
 export async function reencryptTwoFactors(db: Database, key: string | LibraryKeys): Promise<number> {
   if (typeof key === 'string') return 0
   const current = `$ba$${key.currentVersion}$`
@@ -30,9 +32,9 @@ export async function reencryptTwoFactors(db: Database, key: string | LibraryKey
     const rows = await db.twoFactor.findMany({ where: { id: { gt: after } }, orderBy: { id: 'asc' }, take: perPage })
     for (const { id, secret, backupCodes } of rows) {
       if (secret.startsWith(current) && backupCodes.startsWith(current)) continue
-      const anew = async (data: string) => symmetricEncrypt({ key, data: await symmetricDecrypt({ key, data }) })
-      const data = { secret: await anew(secret), backupCodes: await anew(backupCodes) }
-      // A code that was used meanwhile wrote its row with the current key.
+      const reencrypt = async (data: string) => symmetricEncrypt({ key, data: await symmetricDecrypt({ key, data }) })
+      const data = { secret: await reencrypt(secret), backupCodes: await reencrypt(backupCodes) }
+      // A sign-in with a code meanwhile rewrote the row with the current key.
       const { count } = await db.twoFactor.updateMany({ where: { id, secret, backupCodes }, data })
       changed += count
     }

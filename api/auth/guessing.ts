@@ -3,34 +3,34 @@ import type { BetterAuthPlugin } from 'better-auth'
 import { APIError, createAuthMiddleware, getSessionFromCtx, isAPIError } from 'better-auth/api'
 import type { Services } from '../../shared/services.ts'
 import { addressHeader } from './accounts.ts'
-import type { Acting } from './acting.ts'
-import { type Budget, forgetAttempts, takeAttempt, tooManyAttempts } from './budgets.ts'
-import { type HookContext, knownDevice, rememberDevice } from './devices.ts'
+import type { AuthRequest } from './auth-request.ts'
+import { type Budget, resetAttempts, takeAttempt, tooManyAttemptsError } from './budgets.ts'
+import { findKnownDevice, type HookContext, rememberDevice } from './devices.ts'
 import { proofPaths } from './proof.ts'
 
 const quarterHour = { windowS: 900 }
 const day = { windowS: 24 * 3_600 }
-/** A code of an authenticator app is right for 90 seconds. */
+/** A code from an authenticator app is valid for 90 seconds. */
 const codeLifeS = 120
 
 const secondSteps = new Set(['/two-factor/verify-totp', '/two-factor/verify-backup-code'])
-/** What the library says when what somebody proves themselves with is wrong. */
+/** The library's error codes for wrong credentials. */
 const wrongGuesses = new Set(['INVALID_EMAIL_OR_PASSWORD', 'INVALID_PASSWORD', 'INVALID_CODE', 'INVALID_BACKUP_CODE'])
 
-const ofEmail = (email: string) => [`signin:email:${email}`, `signin:email-day:${email}`] as const
-const ofCodes = (userId: string) => [`code:user:${userId}`, `code:user-day:${userId}`] as const
+const emailBudgetNames = (email: string) => [`signin:email:${email}`, `signin:email-day:${email}`] as const
+const codeBudgetNames = (userId: string) => [`code:user:${userId}`, `code:user-day:${userId}`] as const
 
 /**
- * Bounds how often passwords and codes are guessed (docs/decisions/accounts.md, "Guessing is slow"). Wrong ones are counted, by
- * the device where the account knows it, else by address and account: strangers use up their own budgets, never those of a
- * known device. `acting` is the request at hand.
+ * Limits how fast passwords and codes can be guessed (docs/decisions/accounts.md, "Guessing is slow"). Wrong attempts
+ * are counted by known device, otherwise by address and account: strangers exhaust their own budgets, never those of a
+ * known device. `currentRequest` returns the request being handled.
  */
-export function guessing(services: Services, acting: () => Acting): BetterAuthPlugin {
+export function guessing(services: Services, currentRequest: () => AuthRequest): BetterAuthPlugin {
   const { db, redis } = services
   const attempt = async (budgets: readonly Budget[], message: string) => {
     const retryAfterS = await takeAttempt(redis, budgets)
-    if (retryAfterS > 0) throw tooManyAttempts(message, retryAfterS)
-    acting().attempt = budgets
+    if (retryAfterS > 0) throw tooManyAttemptsError(message, retryAfterS)
+    currentRequest().attempt = budgets
   }
   return {
     id: 'guessing',
@@ -40,18 +40,18 @@ export function guessing(services: Services, acting: () => Acting): BetterAuthPl
           matcher: ({ path }) => path === '/sign-in/email',
           handler: createAuthMiddleware(async ctx => {
             const email = String(ctx.body?.email).toLowerCase()
-            const device = await knownDevice(ctx, db, { email })
-            await attempt(signInBudgets(email, device, addressOf(ctx)), device ? wrongHere : wrongElsewhere)
+            const device = await findKnownDevice(ctx, db, { email })
+            await attempt(signInBudgets(email, device, addressOf(ctx)), device ? wrongOnKnownDevice : wrongElsewhere)
           }),
         },
         {
           matcher: ({ path }) => secondSteps.has(path ?? ''),
           handler: createAuthMiddleware(async ctx => {
-            const userId = await whoseCode(ctx)
-            if (userId === null) return // The library refuses it.
-            const device = await knownDevice(ctx, db, { id: userId })
+            const userId = await findCodeOwner(ctx)
+            if (userId === null) return // The library rejects it.
+            const device = await findKnownDevice(ctx, db, { id: userId })
             await attempt(codeBudgets(userId, device), 'Too many wrong codes.')
-            await refuseUsedCode(services, ctx, userId, acting())
+            await rejectUsedCode(services, ctx, userId, currentRequest())
           }),
         },
         {
@@ -59,7 +59,7 @@ export function guessing(services: Services, acting: () => Acting): BetterAuthPl
           handler: createAuthMiddleware(async ctx => {
             const session = await getSessionFromCtx(ctx)
             if (!session) return
-            const budget = { ...quarterHour, name: `proof:${session.user.id}`, most: 10 }
+            const budget = { ...quarterHour, name: `proof:${session.user.id}`, max: 10 }
             await attempt([budget], 'Too many wrong passwords or codes.')
           }),
         },
@@ -70,13 +70,13 @@ export function guessing(services: Services, acting: () => Acting): BetterAuthPl
           handler: createAuthMiddleware(async ctx => {
             const { returned, newSession } = ctx.context
             if (isAPIError(returned)) {
-              const { usedCode } = acting()
+              const { usedCode } = currentRequest()
               if (usedCode) await redis.del(usedCode)
-              acting().wrong = wrongGuesses.has(String(returned.body?.code))
+              currentRequest().wrong = wrongGuesses.has(String(returned.body?.code))
               return
             }
-            const { resetUserId } = acting()
-            if (resetUserId) await forgetGuesses(services, resetUserId)
+            const { resetUserId } = currentRequest()
+            if (resetUserId) await resetGuesses(services, resetUserId)
             const signedIn = newSession?.user.id ?? resetUserId
             if (signedIn) await rememberDevice(ctx, db, signedIn)
           }),
@@ -86,38 +86,43 @@ export function guessing(services: Services, acting: () => Acting): BetterAuthPl
   }
 }
 
-const wrongHere = 'Too many wrong passwords.'
+const wrongOnKnownDevice = 'Too many wrong passwords.'
 const wrongElsewhere =
-  'Too many wrong passwords for this account. Sign in with a browser that you have used before, or choose a new password by email (“Forgot the password?”), which works at once.'
+  'Too many wrong passwords for this account. Sign in with a browser that you have used before, or reset your password by email (“Forgot the password?”), which works immediately.'
 
 function signInBudgets(email: string, device: string | null, address: string): Budget[] {
-  if (device) return [{ ...quarterHour, name: `signin:device:${device}`, most: 10 }]
-  const [soon, daily] = ofEmail(email)
+  if (device) return [{ ...quarterHour, name: `signin:device:${device}`, max: 10 }]
+  const [soon, daily] = emailBudgetNames(email)
   return [
-    { ...quarterHour, name: `signin:pair:${email}:${address}`, most: 10 },
-    { ...quarterHour, name: `signin:address:${address}`, most: 50 },
-    { ...quarterHour, name: soon, most: 30 },
-    { ...day, name: daily, most: 150 },
+    { ...quarterHour, name: `signin:pair:${email}:${address}`, max: 10 },
+    { ...quarterHour, name: `signin:address:${address}`, max: 50 },
+    { ...quarterHour, name: soon, max: 30 },
+    { ...day, name: daily, max: 150 },
   ]
 }
 
-/** Whoever is asked for a code has said the password already: they are few, and the owner learns of nothing else. */
+/**
+ * A caller who is asked for a code has already given the password; such attempts are rare, and the owner gets no other
+ * notice of them.
+ */
 function codeBudgets(userId: string, device: string | null): Budget[] {
-  const [soon, daily] = device ? ([`code:device:${device}`, `code:device-day:${device}`] as const) : ofCodes(userId)
+  const [soon, daily] = device
+    ? ([`code:device:${device}`, `code:device-day:${device}`] as const)
+    : codeBudgetNames(userId)
   return [
-    { ...quarterHour, name: soon, most: 10 },
-    { ...day, name: daily, most: 30 },
+    { ...quarterHour, name: soon, max: 10 },
+    { ...day, name: daily, max: 30 },
   ]
 }
 
-/** A new password ends what others have counted up. */
-async function forgetGuesses({ db, redis }: Services, userId: string): Promise<void> {
+/** A new password resets the counters that others filled. */
+async function resetGuesses({ db, redis }: Services, userId: string): Promise<void> {
   const user = await db.user.findUnique({ where: { id: userId }, select: { email: true } })
-  await forgetAttempts(redis, [...ofEmail(user?.email ?? ''), ...ofCodes(userId)])
+  await resetAttempts(redis, [...emailBudgetNames(user?.email ?? ''), ...codeBudgetNames(userId)])
 }
 
-/** Of whoever is signed in, or has just given the right password. */
-async function whoseCode(ctx: HookContext): Promise<string | null> {
+/** The signed-in person, or the one who just gave the right password. */
+async function findCodeOwner(ctx: HookContext): Promise<string | null> {
   const session = await getSessionFromCtx(ctx)
   if (session) return session.user.id
   const { name } = ctx.context.createAuthCookie('two_factor')
@@ -126,13 +131,21 @@ async function whoseCode(ctx: HookContext): Promise<string | null> {
   return pending?.value ?? null
 }
 
-/** A code that was seen over somebody's shoulder is of no use: each is taken once (RFC 6238, 5.2). */
-async function refuseUsedCode({ redis }: Services, ctx: HookContext, userId: string, request: Acting): Promise<void> {
+/** Each code is accepted once, which defeats shoulder surfing (RFC 6238, 5.2). */
+async function rejectUsedCode(
+  { redis }: Services,
+  ctx: HookContext,
+  userId: string,
+  request: AuthRequest,
+): Promise<void> {
   if (ctx.path !== '/two-factor/verify-totp' || (await getSessionFromCtx(ctx))) return
   const key = `usedcode:${userId}:${String(ctx.body?.code).slice(0, 16)}`
   const isNew = await redis.set(key, 1, 'EX', codeLifeS, 'NX')
   if (!isNew)
-    throw new APIError('UNAUTHORIZED', { code: 'CODE_USED', message: 'This code was used. Wait for the next.' })
+    throw new APIError('UNAUTHORIZED', {
+      code: 'CODE_USED',
+      message: 'This code was already used. Wait for the next one.',
+    })
   request.usedCode = key
 }
 

@@ -1,16 +1,16 @@
 import { APIError, createAuthMiddleware, getSessionFromCtx, isAPIError } from 'better-auth/api'
 import { newId } from '../../shared/base/ids.ts'
 import { type Actor, type AuditEntry, audit, type Changes } from '../../shared/keys/audit.ts'
-import { type KeyFate, settleKeysOf } from '../../shared/keys/departures.ts'
+import { type KeyFate, settleMemberKeys } from '../../shared/keys/departures.ts'
 import type { Services } from '../../shared/services.ts'
-import type { Acting } from './acting.ts'
+import type { AuthRequest } from './auth-request.ts'
 
 type Person = { id: string; email: string }
 type Place = { id: string }
 
-const by = ({ id, email }: Person): Actor => ({ kind: 'user', id, name: email })
+const asActor = ({ id, email }: Person): Actor => ({ kind: 'user', id, name: email })
 
-/** What every organisation has from its beginning. */
+/** The fields every new organisation starts with. */
 export function organisationDefaults({ db }: Services) {
   return {
     beforeCreateOrganization: async ({ organization }: { organization: { name?: string } }) => ({
@@ -22,7 +22,7 @@ export function organisationDefaults({ db }: Services) {
         create: { organisationId: organization.id },
         update: {},
       })
-      await audit(db, { organisationId: organization.id, actor: by(user), action: 'organisation.created' })
+      await audit(db, { organisationId: organization.id, actor: asActor(user), action: 'organisation.created' })
     },
   }
 }
@@ -30,7 +30,7 @@ export function organisationDefaults({ db }: Services) {
 type Invitation = { id: string; email: string; role: string }
 type Member = { organizationId: string; userId: string; role: string }
 
-/** Withdraws the invitations that somebody made and could not make in a new role; without a role, all. */
+/** Withdraws the member's invitations that exceed the new role; without a role, all of them. */
 async function withdrawInvitations({ db }: Services, { organizationId, userId }: Member, newRole?: string) {
   if (newRole === 'owner') return
   await db.invitation.updateMany({
@@ -44,24 +44,27 @@ async function withdrawInvitations({ db }: Services, { organizationId, userId }:
   })
 }
 
-/** Settles the keys of a member who goes as the request says: see `settleKeysOf`. */
-async function settleKeys(services: Services, { organizationId, userId }: Member, actor: Actor, request: Acting) {
-  const fate = (request.taken.keys as KeyFate | undefined) ?? 'revoke'
-  const settled = await settleKeysOf(services, { organisationId: organizationId, userId }, fate, actor)
+/** Settles the keys of a departing member as the request says: see `settleMemberKeys`. */
+async function settleKeys(services: Services, { organizationId, userId }: Member, actor: Actor, request: AuthRequest) {
+  const fate = (request.input.keys as KeyFate | undefined) ?? 'revoke'
+  const settled = await settleMemberKeys(services, { organisationId: organizationId, userId }, fate, actor)
   request.keys = { fate, settled: (request.keys?.settled ?? 0) + settled }
 }
 
-/** What a removal changed, for the audit log. */
-function removal({ role }: Member, { keys }: Acting): Changes {
+/** The changes made by a removal, for the audit log. */
+function removalChanges({ role }: Member, { keys }: AuthRequest): Changes {
   if (!keys || keys.settled === 0) return { role: [role, null] }
   const field = keys.fate === 'revoke' ? 'keys_revoked' : 'keys_handed_over'
   return { role: [role, null], [field]: [null, keys.settled] }
 }
 
-/** Who may invite and join. The invitations of whoever may no longer invite are no way back. */
-export function invitationRules(services: Services, actor: () => Promise<Actor>, acting: () => Acting) {
+/**
+ * Rules for inviting and joining. Invitations of a member who may no longer invite are withdrawn, so that they cannot
+ * be used to return.
+ */
+export function invitationRules(services: Services, actor: () => Promise<Actor>, currentRequest: () => AuthRequest) {
   return {
-    // An invitation carries names of the inviter's choice to a stranger.
+    // An invitation carries text chosen by the inviter to a stranger.
     beforeCreateInvitation: async ({ inviter }: { inviter: { emailVerified: boolean } }) => {
       if (inviter.emailVerified) return
       throw new APIError('FORBIDDEN', {
@@ -72,68 +75,68 @@ export function invitationRules(services: Services, actor: () => Promise<Actor>,
     beforeAcceptInvitation: async ({ user, organization }: { user: Person; organization: Place }) => {
       const where = { organisationId_userId: { organisationId: organization.id, userId: user.id } }
       if (!(await services.db.membership.findUnique({ where }))) return
-      throw new APIError('BAD_REQUEST', { code: 'ALREADY_A_MEMBER', message: 'You are a member already.' })
+      throw new APIError('BAD_REQUEST', { code: 'ALREADY_A_MEMBER', message: 'You are already a member.' })
     },
     beforeUpdateMemberRole: ({ member, newRole }: { member: Member; newRole: string }) =>
       withdrawInvitations(services, member, newRole),
     beforeRemoveMember: async ({ member }: { member: Member }) => {
       await withdrawInvitations(services, member)
-      // Before they go: what fails here leaves a member with keys, and no keys without a member.
-      await settleKeys(services, member, await actor(), acting())
+      // Runs before the member leaves: a failure here leaves a member with keys rather than keys without a member.
+      await settleKeys(services, member, await actor(), currentRequest())
     },
   }
 }
 
 /**
- * Notes who invited, joined, was removed, was given which role, and renamed the organisation. `actor` is whoever sent the
- * request at hand.
+ * Audits invitations, joins, removals, role changes and renames. `actor` is the person who sent the request being
+ * handled.
  */
-export function auditHooks(services: Services, actor: () => Promise<Actor>, acting: () => Acting) {
+export function auditHooks(services: Services, actor: () => Promise<Actor>, currentRequest: () => AuthRequest) {
   const { db } = services
-  const note = async (organisation: Place, entry: Pick<AuditEntry, 'action' | 'target' | 'changes'>) =>
+  const record = async (organisation: Place, entry: Pick<AuditEntry, 'action' | 'target' | 'changes'>) =>
     audit(db, { organisationId: organisation.id, actor: await actor(), ...entry })
   const invitee = ({ id, email }: Invitation) => ({ id, name: email })
   const person = ({ id, email }: Person) => ({ id, name: email })
   return {
     beforeUpdateOrganization: async ({ member }: { member: Member }) => {
       const { name } = await db.organisation.findUniqueOrThrow({ where: { id: member.organizationId } })
-      acting().formerName = name
+      currentRequest().formerName = name
     },
     afterUpdateOrganization: async ({ organization }: { organization: (Place & { name: string }) | null }) => {
-      const { formerName } = acting()
+      const { formerName } = currentRequest()
       if (!organization || organization.name === formerName) return
-      await note(organization, {
+      await record(organization, {
         action: 'organisation.changed',
         changes: { name: [formerName, organization.name] },
       })
     },
     afterCreateInvitation: (event: { invitation: Invitation; organization: Place }) =>
-      note(event.organization, {
+      record(event.organization, {
         action: 'member.invited',
         target: invitee(event.invitation),
         changes: { role: [null, event.invitation.role] },
       }),
     afterCancelInvitation: (event: { invitation: Invitation; organization: Place }) =>
-      note(event.organization, { action: 'invitation.cancelled', target: invitee(event.invitation) }),
+      record(event.organization, { action: 'invitation.cancelled', target: invitee(event.invitation) }),
     afterRejectInvitation: (event: { user: Person; organization: Place }) =>
-      note(event.organization, { action: 'invitation.declined', target: person(event.user) }),
+      record(event.organization, { action: 'invitation.declined', target: person(event.user) }),
     afterAcceptInvitation: (event: { invitation: Invitation; user: Person; organization: Place }) =>
-      note(event.organization, {
+      record(event.organization, {
         action: 'member.joined',
         target: person(event.user),
         changes: { role: [null, event.invitation.role] },
       }),
     afterRemoveMember: async (event: { member: Member; user: Person; organization: Place }) => {
-      // A key that was being made when they went.
-      await settleKeys(services, event.member, await actor(), acting())
-      await note(event.organization, {
+      // Settles keys created while the member was leaving.
+      await settleKeys(services, event.member, await actor(), currentRequest())
+      await record(event.organization, {
         action: 'member.removed',
         target: person(event.user),
-        changes: removal(event.member, acting()),
+        changes: removalChanges(event.member, currentRequest()),
       })
     },
     afterUpdateMemberRole: (event: { member: Member; previousRole: string; user: Person; organization: Place }) =>
-      note(event.organization, {
+      record(event.organization, {
         action: 'member.role_changed',
         target: person(event.user),
         changes: { role: [event.previousRole, event.member.role] },
@@ -141,37 +144,37 @@ export function auditHooks(services: Services, actor: () => Promise<Actor>, acti
   }
 }
 
-/** What is to be done before somebody leaves, and can, for which the library has no hook of its own. */
-export function beforeLeaving(services: Services, actorOf: () => Promise<Actor>, acting: () => Acting) {
+/** Work to do before a member leaves, once it is certain that they can; the library has no hook for it. */
+export function beforeLeaving(services: Services, actorOf: () => Promise<Actor>, currentRequest: () => AuthRequest) {
   return createAuthMiddleware(async ctx => {
     if (ctx.path !== '/organization/leave') return
     const session = await getSessionFromCtx(ctx)
-    const organisationId = String(acting().taken.organizationId)
+    const organisationId = String(currentRequest().input.organizationId)
     const userId = session?.user.id ?? ''
     const member = await services.db.membership.findUnique({
       where: { organisationId_userId: { organisationId, userId } },
     })
     if (!member) return
     const owners = await services.db.membership.count({ where: { organisationId, role: 'owner' } })
-    if (member.role === 'owner' && owners === 1) return // The library refuses it.
-    await settleKeys(services, { ...member, organizationId: organisationId }, await actorOf(), acting())
+    if (member.role === 'owner' && owners === 1) return // The library rejects it.
+    await settleKeys(services, { ...member, organizationId: organisationId }, await actorOf(), currentRequest())
   })
 }
 
-/** What is to be done after somebody left. */
-export function afterLeaving(services: Services, actorOf: () => Promise<Actor>, acting: () => Acting) {
+/** Work to do after a member left. */
+export function afterLeaving(services: Services, actorOf: () => Promise<Actor>, currentRequest: () => AuthRequest) {
   return createAuthMiddleware(async ({ path, context }) => {
     if (path !== '/organization/leave' || isAPIError(context.returned)) return
     const member = context.returned as Member
     await withdrawInvitations(services, member)
     const actor = await actorOf()
-    await settleKeys(services, member, actor, acting())
+    await settleKeys(services, member, actor, currentRequest())
     await audit(services.db, {
       organisationId: member.organizationId,
       actor,
       action: 'member.removed',
       target: { id: member.userId, name: actor.name },
-      changes: removal(member, acting()),
+      changes: removalChanges(member, currentRequest()),
     })
   })
 }

@@ -1,40 +1,46 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../../shared/base/errors.ts'
+import { defineScript } from '../../shared/io/lua-script.ts'
 import type { Redis } from '../../shared/io/redis.ts'
 
-export type Rule = { windowS: number; most: number }
+export type Rule = { windowS: number; max: number }
 
 /**
- * Counts one use of `name` and says whether it is within the rule, by all processes together. The window begins with its
+ * Counts one use of `name` and returns whether it is within the rule, across all processes. The window begins with its
  * first use. Throws what Redis throws.
  */
-export async function consume(
+export async function consumeRateLimit(
   redis: Redis,
   name: string,
-  { windowS, most }: Rule,
+  { windowS, max }: Rule,
 ): Promise<{ allowed: boolean; retryAfterS: number }> {
   const key = `attempts:${name}`
   const replies = await redis.multi().set(key, 0, 'EX', windowS, 'NX').incr(key).ttl(key).exec()
   const [count, leftS] = [replies![1]![1] as number, replies![2]![1] as number]
-  return { allowed: count <= most, retryAfterS: Math.max(1, leftS) }
+  return { allowed: count <= max, retryAfterS: Math.max(1, leftS) }
 }
 
-/** Longer than a change takes; whoever dies in one keeps the others waiting no longer. */
+/** Exceeds the duration of a change; bounds how long a crashed holder blocks others. */
 const heldMs = 10_000
 const patienceMs = 5_000
 const pauseMs = 25
-/** A lock that expired may be another one's by now. */
-const release = `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('del', KEYS[1]) end`
+/** Compare-and-delete: an expired lock may belong to another holder by now. */
+const releaseLock = defineScript({
+  name: 'release-lock',
+  lua: `if redis.call('GET', lock_key) == token then redis.call('DEL', lock_key) end`,
+  keys: ['lockKey'],
+  args: { token: 'text' },
+})
 
-/** Runs one change of `name` at a time, of all processes together. Throws 503 when others take too long, and what it throws. */
-export async function oneAtATime<T>(redis: Redis, name: string, change: () => Promise<T>): Promise<T> {
-  const lock = `lock:${name}`
+/** Runs changes of `name` one at a time across all processes. Throws 503 on lock timeout, and what `change` throws. */
+export async function withLock<T>(redis: Redis, name: string, change: () => Promise<T>): Promise<T> {
+  const lockKey = `lock:${name}`
   const token = randomUUID()
   const untilMs = Date.now() + patienceMs
-  while (!(await redis.set(lock, token, 'PX', heldMs, 'NX'))) {
+  while (!(await redis.set(lockKey, token, 'PX', heldMs, 'NX'))) {
     if (Date.now() > untilMs)
-      throw new GatewayError('service_unavailable', 'Somebody else is changing this right now. Try again.', {
+      throw new GatewayError('service_unavailable', 'Another change is in progress. Try again.', {
         headers: { 'retry-after': '1' },
       })
     await sleep(pauseMs)
@@ -42,6 +48,6 @@ export async function oneAtATime<T>(redis: Redis, name: string, change: () => Pr
   try {
     return await change()
   } finally {
-    await redis.eval(release, 1, lock, token).catch(() => {}) // It expires.
+    await releaseLock(redis, { lockKey, token }).catch(() => {}) // The lock expires.
   }
 }

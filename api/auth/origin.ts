@@ -1,21 +1,21 @@
 import { isIP } from 'node:net'
 
 /**
- * Whether a page's origin is one of ours: PUBLIC_URL's, or that of the very host that is asked where it is an address or
- * localhost. Any other name may be somebody else's, who lets it point here (DNS rebinding).
+ * Whether an origin is ours: PUBLIC_URL's, or that of the requested host if it is an IP address or localhost. Other
+ * host names are rejected: their owner may point them here (DNS rebinding).
  */
 export function isOwnOrigin(origin: string, host: string | undefined, publicUrl: string): boolean {
   if (origin === new URL(publicUrl).origin) return true
-  return URL.canParse(origin) && new URL(origin).host === host && isNobodysName(new URL(origin).hostname)
+  return URL.canParse(origin) && new URL(origin).host === host && isAddressOrLocalhost(new URL(origin).hostname)
 }
 
-/** The origins of the host that a request names, where pages of it can only be ours. */
+/** The origins of the requested host, if only our own pages can be served from it. */
 export function ownOrigins(request: Request | undefined): string[] {
   if (!request) return []
   const { host, hostname } = new URL(request.url)
-  return isNobodysName(hostname) ? [`http://${host}`, `https://${host}`] : []
+  return isAddressOrLocalhost(hostname) ? [`http://${host}`, `https://${host}`] : []
 }
 
-function isNobodysName(hostname: string): boolean {
+function isAddressOrLocalhost(hostname: string): boolean {
   return hostname === 'localhost' || hostname.endsWith('.localhost') || isIP(hostname.replace(/^\[|\]$/g, '')) !== 0
 }

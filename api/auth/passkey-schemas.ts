@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-/** Bytes in base64url, as browsers write the parts of a credential. */
+/** Bytes in base64url, as browsers encode parts of a credential. */
 const bytes = (max: number) =>
   z
     .string()
@@ -8,17 +8,17 @@ const bytes = (max: number) =>
     .regex(/^[\w-]*={0,2}$/, 'must be base64url')
 const clientDataJSON = bytes(4_000)
 
-/** What creations and uses of a passkey have in common (WebAuthn's JSON form of a PublicKeyCredential). */
+/** Fields shared by creation and use of a passkey (WebAuthn's JSON form of a PublicKeyCredential). */
 const credential = {
   id: bytes(1_400).min(1),
   rawId: bytes(1_400).min(1),
   type: z.literal('public-key'),
   authenticatorAttachment: z.string().max(40).nullish(),
-  // No extension is asked for.
+  // No extension is requested.
   clientExtensionResults: z.object({}),
 }
 
-/** What a browser answers when it has created a passkey. */
+/** The browser's response after creating a passkey. */
 export const passkeyCreation = z.strictObject({
   ...credential,
   response: z.strictObject({
@@ -34,7 +34,7 @@ export const passkeyCreation = z.strictObject({
   }),
 })
 
-/** What a browser answers when somebody signs in with one. */
+/** The browser's response when signing in with a passkey. */
 export const passkeyUse = z.strictObject({
   ...credential,
   response: z.strictObject({

@@ -4,7 +4,7 @@ import { symmetricDecrypt } from 'better-auth/crypto'
 import type { Database } from '../../shared/io/db.ts'
 import type { HookContext } from './devices.ts'
 
-/** Changes of how somebody signs in: a session alone, which may be a forgotten one, is not enough for them. */
+/** Changes of sign-in credentials: a session alone, which may be a forgotten one, is not sufficient. */
 export const secondFactorChanges: ReadonlySet<string> = new Set([
   '/two-factor/enable',
   '/two-factor/disable',
@@ -12,14 +12,15 @@ export const secondFactorChanges: ReadonlySet<string> = new Set([
   '/passkey/verify-registration',
   '/passkey/delete-passkey',
 ])
-/** All that a password or a code of a signed-in person is asked for. */
+/** Maximum attempts to prove identity for a signed-in person. */
 export const proofPaths: ReadonlySet<string> = new Set([...secondFactorChanges, '/change-password'])
 
 type Owner = { id: string; twoFactorEnabled?: boolean | null }
 
 /**
- * Asserts that a request is by the person themselves: it has their password (`password`), or, where they have none, a code of
- * their authenticator app (`code`). Whoever has neither signs in elsewhere, and their session is all there is. Throws 400.
+ * Asserts that the signed-in person sent the request: it contains their password (`password`) or, if they have none, a
+ * code of their authenticator app (`code`). People with neither sign in elsewhere, so their session suffices. Throws
+ * 400.
  */
 export async function assertProof(
   ctx: HookContext,

@@ -7,11 +7,11 @@ import { roles } from './roles.ts'
 
 const id = z.string().min(1).max(64)
 const token = z.string().min(1).max(2_000)
-/** As long as an address can be (RFC 5321). */
+/** Maximum length of an email address (RFC 5321). */
 const email = z.email().max(254)
-/** The library says what is too short. */
+/** The library reports passwords that are too short. */
 const password = z.string().max(128)
-/** A page to go on to is one of ours. */
+/** A page to redirect to must be one of ours. */
 const page = z
   .string()
   .max(2_000)
@@ -19,18 +19,18 @@ const page = z
 const role = z.enum(roles)
 const nothing = z.strictObject({})
 const ofInvitation = z.strictObject({ invitationId: id })
-/** What becomes of the keys that a member who goes has made. */
+/** What to do with the keys created by a departing member. */
 const keys = z.enum(keyFates).optional()
-/** Of an authenticator app. */
+/** A code from an authenticator app. */
 const code = z.string().regex(/^\d{6}$/, 'must be six digits')
-/** That it is the person themselves: their password, or a code where they have none. */
+/** Proof of identity: the password, or a code if there is none. */
 const proof = { password: password.optional(), code: code.optional() }
 
 export type AuthRoute = {
   method: 'GET' | 'POST'
-  /** Its query, or its body. */
+  /** Schema of its query, or its body. */
   takes: z.ZodObject
-  /** True where it looks at an organisation and then changes it or its members: one such request at a time. */
+  /** True if it reads and then changes an organisation or its members: such requests run one at a time. */
   alone: boolean
 }
 const get = (takes: z.ZodObject): AuthRoute => ({ method: 'GET', takes, alone: false })
@@ -38,8 +38,8 @@ const post = (takes: z.ZodObject): AuthRoute => ({ method: 'POST', takes, alone:
 const alone = (takes: z.ZodObject): AuthRoute => ({ method: 'POST', takes, alone: true })
 
 /**
- * The library's routes that the pages use, and what each takes. It has more, and passes much on to the database unseen:
- * whatever is not here is refused at the door.
+ * The routes of the library that the pages use, with their input schemas. The library has more, and passes much on to
+ * the database unvalidated: routes not listed here are rejected.
  */
 export const authRoutes: ReadonlyMap<string, AuthRoute> = new Map([
   ['/sign-up/email', post(z.strictObject({ name, email, password }))],
@@ -48,7 +48,7 @@ export const authRoutes: ReadonlyMap<string, AuthRoute> = new Map([
     '/sign-in/oauth2',
     post(z.strictObject({ providerId: z.literal(oidcProvider), callbackURL: page, errorCallbackURL: page.optional() })),
   ],
-  // What a provider adds to it is its own affair.
+  // A provider may add further parameters to it.
   [`/oauth2/callback/${oidcProvider}`, get(z.looseObject({}))],
   ['/sign-out', post(nothing)],
   ['/get-session', get(nothing)],

@@ -3,20 +3,20 @@ import type { BetterAuthPlugin } from 'better-auth'
 import { APIError, createAuthMiddleware, getSessionFromCtx } from 'better-auth/api'
 import type { Services } from '../../shared/services.ts'
 import { addressHeader } from './accounts.ts'
-import { type Budget, takeAttempt, tooManyAttempts } from './budgets.ts'
-import { type HookContext, knownDevice } from './devices.ts'
+import { type Budget, takeAttempt, tooManyAttemptsError } from './budgets.ts'
+import { findKnownDevice, type HookContext } from './devices.ts'
 
 const hour = { windowS: 3_600 }
-/** Emails of one kind to one address an hour: by its owner, and by everybody else together. */
+/** Limits of emails of one kind to one address per hour: by its owner, and by all others together. */
 const maxEmails = 5
-/** Of all signed-in people together, who are known and cannot be many at no cost. */
+/** For all signed-in people together, who are authenticated and cannot be created in numbers for free. */
 const maxEmailsByPeople = 20
 
-/** Routes that send an email to an address that anybody may type in. */
+/** Routes that send an email to an unverified address. */
 const toVisitors = new Set(['/request-password-reset', '/send-verification-email'])
 const toOthers = new Set(['/change-email', '/organization/invite-member'])
 
-/** Bounds the emails that one address gets. An owner who is signed in, or on a known device, has a budget of their own. */
+/** Limits the emails sent to one address. A signed-in owner, or one on a known device, has a separate budget. */
 export function emailLimits(services: Services): BetterAuthPlugin {
   return {
     id: 'email-limits',
@@ -27,7 +27,8 @@ export function emailLimits(services: Services): BetterAuthPlugin {
           handler: createAuthMiddleware(async ctx => {
             const budgets = await emailBudgets(services, ctx)
             const retryAfterS = await takeAttempt(services.redis, budgets)
-            if (retryAfterS > 0) throw tooManyAttempts('We have just sent several emails to this address.', retryAfterS)
+            if (retryAfterS > 0)
+              throw tooManyAttemptsError('We have just sent several emails to this address.', retryAfterS)
           }),
         },
       ],
@@ -40,29 +41,29 @@ async function emailBudgets({ db }: Services, ctx: HookContext): Promise<Budget[
   const name = `email:${ctx.path}`
   const session = await getSessionFromCtx(ctx)
   if (toOthers.has(ctx.path)) {
-    // What is refused anyway must not use up the limit.
+    // Requests that are rejected anyway must not use up the limit.
     if (!session) return []
     return [
-      { ...hour, name: `${name}:${session.user.id}:${email}`, most: maxEmails },
-      { ...hour, name: `${name}:${email}`, most: maxEmailsByPeople },
+      { ...hour, name: `${name}:${session.user.id}:${email}`, max: maxEmails },
+      { ...hour, name: `${name}:${email}`, max: maxEmailsByPeople },
     ]
   }
-  const own = session?.user.email === email ? session.user.id : await knownDevice(ctx, db, { email })
-  if (own) return [{ ...hour, name: `${name}:own:${own}`, most: maxEmails }]
+  const ownerId = session?.user.email === email ? session.user.id : await findKnownDevice(ctx, db, { email })
+  if (ownerId) return [{ ...hour, name: `${name}:own:${ownerId}`, max: maxEmails }]
   const address = normalizeIP(ctx.headers?.get(addressHeader) ?? '0.0.0.0', { ipv6Subnet: 64 })
   return [
-    { ...hour, name: `${name}:${email}`, most: maxEmails },
-    { ...hour, name: `${name}:address:${address}`, most: maxEmailsByPeople },
+    { ...hour, name: `${name}:${email}`, max: maxEmails },
+    { ...hour, name: `${name}:address:${address}`, max: maxEmailsByPeople },
   ]
 }
 
-/** With SIGN_UP=invitation an account needs a pending invitation. Throws 403. */
-export async function refuseUninvited({ config, db, clock }: Services, email: string): Promise<void> {
+/** With SIGN_UP=invitation, an account requires a pending invitation. Throws 403. */
+export async function assertInvited({ config, db, clock }: Services, email: string): Promise<void> {
   if (config.signUp === 'open') return
   const pending = { email: email.toLowerCase(), status: 'pending', expiresAt: { gt: new Date(clock.now()) } }
   if (await db.invitation.findFirst({ where: pending, select: { id: true } })) return
   throw new APIError('FORBIDDEN', {
     code: 'SIGN_UP_BY_INVITATION',
-    message: 'Accounts are made by invitation here. Ask an administrator to invite this address.',
+    message: 'Sign-up is by invitation. Ask an administrator to invite this address.',
   })
 }

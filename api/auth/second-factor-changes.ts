@@ -6,24 +6,24 @@ const maxOrganisations = 100
 
 export type Mail = Pick<ReturnType<typeof emails>, 'secondFactorChanged'>
 type Person = { id: string; email: string }
-/** What became of somebody's second factor: as the audit log has it, and as the email says it. */
-export type Change = { action: string; told: string }
+/** Changes of a second factor: the action for the audit log, and the text for the email. */
+export type Change = { action: string; description: string }
 
 export const removedByOperator: Change = {
   action: 'member.two_factor_reset',
-  told: 'An operator of the service has removed your authenticator app and your passkeys',
+  description: 'An operator of the service removed your authenticator app and your passkeys',
 }
 
-/** Tells a person, and their organisations' audit logs, what became of their second factor. */
-export async function noteChange(
+/** Notifies a person of a change of their second factor, and records it in their organisations' audit logs. */
+export async function recordChange(
   db: Database,
   mail: Mail,
   person: Person,
-  { action, told }: Change,
+  { action, description }: Change,
   actor: Actor = { kind: 'user', id: person.id, name: person.email },
 ): Promise<void> {
   const memberships = await db.membership.findMany({ where: { userId: person.id }, take: maxOrganisations })
   for (const { organisationId } of memberships)
     await audit(db, { organisationId, actor, action, target: { id: person.id, name: person.email } })
-  await mail.secondFactorChanged(person, told)
+  await mail.secondFactorChanged(person, description)
 }

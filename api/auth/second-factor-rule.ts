@@ -1,11 +1,11 @@
 import type { Database } from '../../shared/io/db.ts'
 
-export const secondFactorWanted =
+export const secondFactorRequiredMessage =
   'This organisation requires two-factor sign-in. Set up an authenticator app in your account first.'
 
 /**
- * Whether somebody's way in is as an organisation with required two-factor sign-in wants it: a password needs an authenticator
- * app beside it. Passkeys are two factors in one, and single sign-on is up to its provider.
+ * Whether a sign-in method satisfies an organisation that requires two factors: a password needs an authenticator app
+ * as well. Passkeys are two factors in one; for single sign-on, the provider decides.
  */
 export async function hasSecondFactor(
   db: Database,

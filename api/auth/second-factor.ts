@@ -1,31 +1,34 @@
 import type { BetterAuthPlugin } from 'better-auth'
 import { APIError, createAuthMiddleware, getSessionFromCtx, isAPIError } from 'better-auth/api'
 import type { Services } from '../../shared/services.ts'
-import type { Acting } from './acting.ts'
+import type { AuthRequest } from './auth-request.ts'
 import type { HookContext } from './devices.ts'
 import { assertProof, secondFactorChanges } from './proof.ts'
-import { type Change, type Mail, noteChange } from './second-factor-changes.ts'
-import { hasSecondFactor, secondFactorWanted } from './second-factor-rule.ts'
+import { type Change, type Mail, recordChange } from './second-factor-changes.ts'
+import { hasSecondFactor, secondFactorRequiredMessage } from './second-factor-rule.ts'
 
 export const maxPasskeys = 20
 
 type Person = { id: string; email: string; name: string; twoFactorEnabled?: boolean | null }
-const turnedOn = { action: 'member.two_factor_on', told: 'Two-factor sign-in with an authenticator app was turned on' }
-/** By the route that makes them. */
+const turnedOn = {
+  action: 'member.two_factor_on',
+  description: 'Two-factor sign-in with an authenticator app was turned on',
+}
+/** Set by the route that creates them. */
 const changes: Record<string, Change> = {
-  '/two-factor/disable': { action: 'member.two_factor_off', told: 'Two-factor sign-in was turned off' },
+  '/two-factor/disable': { action: 'member.two_factor_off', description: 'Two-factor sign-in was turned off' },
   '/two-factor/generate-backup-codes': {
     action: 'member.backup_codes_replaced',
-    told: 'New backup codes were made; the old ones are void',
+    description: 'New backup codes were created; the old ones no longer work',
   },
-  '/passkey/verify-registration': { action: 'member.passkey_added', told: 'A passkey was added' },
-  '/passkey/delete-passkey': { action: 'member.passkey_removed', told: 'A passkey was removed' },
+  '/passkey/verify-registration': { action: 'member.passkey_added', description: 'A passkey was added' },
+  '/passkey/delete-passkey': { action: 'member.passkey_removed', description: 'A passkey was removed' },
 }
 /**
- * Guards changes of a second factor: by the person themselves, told to them by email and noted in the audit log of their
- * organisations; and lets members without one see nothing of an organisation that requires it.
+ * Protects changes of a second factor: they require proof of identity, are confirmed by email and recorded in the audit
+ * log of the person's organisations. Members without a second factor cannot see an organisation that requires it.
  */
-export function secondFactor(services: Services, acting: () => Acting, mail: Mail): BetterAuthPlugin {
+export function secondFactor(services: Services, currentRequest: () => AuthRequest, mail: Mail): BetterAuthPlugin {
   return {
     id: 'second-factor',
     hooks: {
@@ -34,21 +37,21 @@ export function secondFactor(services: Services, acting: () => Acting, mail: Mai
           matcher: ({ path }) => secondFactorChanges.has(path ?? ''),
           handler: createAuthMiddleware(async ctx => {
             const session = await getSessionFromCtx(ctx)
-            if (session) await assertChange(services, ctx, session.user as Person, acting())
+            if (session) await assertChange(services, ctx, session.user as Person, currentRequest())
           }),
         },
         {
           matcher: ({ path }) => path === '/two-factor/verify-totp',
           handler: createAuthMiddleware(async ctx => {
             const session = await getSessionFromCtx(ctx)
-            acting().confirmsApp = session !== null && !(session.user as Person).twoFactorEnabled
+            currentRequest().confirmsApp = session !== null && !(session.user as Person).twoFactorEnabled
           }),
         },
         {
           matcher: ({ path }) => path?.startsWith('/organization/') === true && !open.has(path),
           handler: createAuthMiddleware(async ctx => {
             const session = await getSessionFromCtx(ctx)
-            if (session) await assertMeets(services, acting().taken, session.user as Person)
+            if (session) await assertMeetsRequirement(services, currentRequest().input, session.user as Person)
           }),
         },
       ],
@@ -57,9 +60,10 @@ export function secondFactor(services: Services, acting: () => Acting, mail: Mai
           matcher: ({ path }) => path === '/two-factor/verify-totp' || changes[path ?? ''] !== undefined,
           handler: createAuthMiddleware(async ctx => {
             if (isAPIError(ctx.context.returned)) return
-            const change = ctx.path === '/two-factor/verify-totp' ? acting().confirmsApp && turnedOn : changes[ctx.path]
+            const change =
+              ctx.path === '/two-factor/verify-totp' ? currentRequest().confirmsApp && turnedOn : changes[ctx.path]
             const session = change && (await getSessionFromCtx(ctx))
-            if (session) await noteChange(services.db, mail, session.user as Person, change)
+            if (session) await recordChange(services.db, mail, session.user as Person, change)
           }),
         },
         {
@@ -67,7 +71,7 @@ export function secondFactor(services: Services, acting: () => Acting, mail: Mai
           handler: createAuthMiddleware(async ctx => {
             const user = ctx.context.newSession?.user
             if (user && !isAPIError(ctx.context.returned))
-              await mail.secondFactorChanged(user, 'A backup code was used to sign in; it is void now')
+              await mail.secondFactorChanged(user, 'A backup code was used to sign in; it no longer works')
           }),
         },
       ],
@@ -75,17 +79,17 @@ export function secondFactor(services: Services, acting: () => Acting, mail: Mai
   }
 }
 
-async function assertChange({ db }: Services, ctx: HookContext, person: Person, request: Acting): Promise<void> {
+async function assertChange({ db }: Services, ctx: HookContext, person: Person, request: AuthRequest): Promise<void> {
   await assertProof(ctx, db, person).catch(error => {
     request.wrong = isAPIError(error)
     throw error
   })
-  // Another secret would take the place of the one in use before anybody has shown that they have it.
+  // A new secret would replace the one in use before its possession was proven.
   if (ctx.path === '/two-factor/enable' && person.twoFactorEnabled)
     throw refused('TWO_FACTOR_ALREADY_ON', 'Two-factor sign-in is on. Turn it off first to use another app.')
   if (ctx.path === '/passkey/verify-registration') {
     if ((await db.passkey.count({ where: { userId: person.id } })) >= maxPasskeys)
-      throw refused('TOO_MANY_PASSKEYS', `An account has at most ${maxPasskeys} passkeys. Remove one first.`)
+      throw refused('TOO_MANY_PASSKEYS', `An account can have at most ${maxPasskeys} passkeys. Remove one first.`)
   }
   if (ctx.path === '/two-factor/disable') {
     const requires = { userId: person.id, organisation: { requireTwoFactor: true } }
@@ -98,7 +102,7 @@ async function assertChange({ db }: Services, ctx: HookContext, person: Person, 
   }
 }
 
-/** Of the routes of organisations, those that need no second factor: to come, to go, and to make one's own. */
+/** Organisation routes that need no second factor: joining, leaving and creating. */
 const open = new Set([
   '/organization/create',
   '/organization/leave',
@@ -107,8 +111,8 @@ const open = new Set([
   '/organization/reject-invitation',
 ])
 
-async function assertMeets({ db }: Services, taken: Record<string, unknown>, person: Person): Promise<void> {
-  const { organizationId, invitationId } = taken
+async function assertMeetsRequirement({ db }: Services, input: Record<string, unknown>, person: Person): Promise<void> {
+  const { organizationId, invitationId } = input
   const where =
     typeof organizationId === 'string'
       ? { id: organizationId }
@@ -118,7 +122,7 @@ async function assertMeets({ db }: Services, taken: Record<string, unknown>, per
     select: { id: true },
   })
   if (!requires || (await hasSecondFactor(db, person))) return
-  throw new APIError('FORBIDDEN', { code: 'TWO_FACTOR_REQUIRED', message: secondFactorWanted })
+  throw new APIError('FORBIDDEN', { code: 'TWO_FACTOR_REQUIRED', message: secondFactorRequiredMessage })
 }
 
 function refused(code: string, message: string): APIError {

@@ -1,4 +1,4 @@
-// `npm run build`: the dashboard's pages, ready to be served, each file also compressed.
+// `npm run build`: builds the dashboard's pages with compressed copies of each file.
 
 import { globSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
@@ -11,15 +11,15 @@ const gzip = promisify(zlib.gzip)
 const brotli = promisify(zlib.brotliCompress)
 const web = join(import.meta.dirname, 'web')
 const built = join(import.meta.dirname, 'dist')
-const fewestBytes = 1_024
+const minBytes = 1_024
 
 await build({ configFile: join(web, 'vite.config.ts'), logLevel: 'warn' })
 for (const path of globSync('**/*.{js,css,html,svg}', { cwd: built })) {
   const bytes = await readFile(join(built, path))
-  if (bytes.length < fewestBytes) continue
+  if (bytes.length < minBytes) continue
   await writeFile(join(built, `${path}.gz`), await gzip(bytes, { level: 9 }))
   const quality = { params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 9 } }
   await writeFile(join(built, `${path}.br`), await brotli(bytes, quality))
 }
-// Written last: pages without it are half built.
+// Written last: without it, the build is incomplete.
 await writeFile(join(built, 'built'), '')

@@ -3,13 +3,13 @@ import type Koa from 'koa'
 import type { GatewayError } from '../../shared/base/errors.ts'
 import type { Services } from '../../shared/services.ts'
 import type { Context } from '../endpoint.ts'
-import { enterSession } from '../middleware/session.ts'
+import { authenticateSession } from '../middleware/session.ts'
 import type { State } from '../state.ts'
 
-/** Where operators look into the queues. */
+/** The path of the queue board for operators. */
 const queuesPath = '/dashboard/operator/queues'
 
-/** Scripts come from here alone. The board names its own folder as the base of its addresses, and its editor works in a worker. */
+/** Scripts come from here alone. The board sets its own folder as base URL, and its editor runs in a worker. */
 const contentPolicy = [
   "default-src 'self'",
   "style-src 'self' 'unsafe-inline'",
@@ -21,7 +21,7 @@ const contentPolicy = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-/** Fonts that the board's page would fetch from elsewhere. */
+/** Replaces fonts that the board's page would fetch from another host. */
 const foreignLinks = /<link[^>]+href="https?:[^>]*>/g
 
 const fonts = {
@@ -29,14 +29,14 @@ const fonts = {
   'font-mono': 'ui-monospace, SFMono-Regular, Menlo, Consolas, monospace',
 }
 
-/** Whether an address is one of the board's. */
+/** Whether a path belongs to the board. */
 export function isQueuesPath(path: string): boolean {
   return path === queuesPath || path.startsWith(`${queuesPath}/`)
 }
 
 /**
- * A board of the queues (Bull Board), for operators alone: every request is held to the session and, where it changes
- * anything, to our own origin. Made when it is first asked for. Entries of queues are ids, so it shows nothing of a request.
+ * The queue board (Bull Board), for operators only: every request needs an operator's session and, if it changes
+ * anything, our own origin. Created on first use. Queue entries are ids, so the board shows no request data.
  */
 export function queuesBoard(services: Services): (ctx: Context) => Promise<void> {
   let opening: Promise<Koa.Middleware<State>> | null = null
@@ -49,7 +49,7 @@ export function queuesBoard(services: Services): (ctx: Context) => Promise<void>
   }
   return async ctx => {
     try {
-      await enterSession('operator', ctx)
+      await authenticateSession('operator', ctx)
     } catch (error) {
       if (isPage(ctx) && (error as GatewayError).code === 'not_signed_in')
         return ctx.redirect(`/dashboard/sign-in?next=${encodeURIComponent(ctx.url)}`)
@@ -70,7 +70,7 @@ function isPage(ctx: Context): boolean {
   return ctx.method === 'GET' && ctx.get('accept').includes('text/html')
 }
 
-/** Its packages are large and few processes ever show it, so they are read when they are needed. */
+/** Its packages are large and most processes never show it, so they are loaded on first use. */
 async function createBoard({ queues }: Services): Promise<Koa.Middleware<State>> {
   const [{ createBullBoard }, { BullMQAdapter }, { KoaAdapter }] = await Promise.all([
     import('@bull-board/api'),
@@ -80,7 +80,7 @@ async function createBoard({ queues }: Services): Promise<Koa.Middleware<State>>
   const serverAdapter = new KoaAdapter().setBasePath(queuesPath)
   createBullBoard({
     queues: Object.values(queues).map(queue => new BullMQAdapter(queue)),
-    // Its types are those of a copy of `@bull-board/api` that it brings along.
+    // Its types come from its own copy of `@bull-board/api`.
     serverAdapter: serverAdapter as unknown as IServerAdapter,
     options: {
       uiConfig: {

@@ -1,14 +1,14 @@
 import { csvLine } from '../../shared/base/csv.ts'
-import { usdText } from '../../shared/base/money.ts'
+import { formatUsd } from '../../shared/base/money.ts'
 import { nextMonthStart } from '../../shared/base/time.ts'
 import type { Database } from '../../shared/io/db.ts'
 import { referenceOf } from '../../shared/wallet/causes.ts'
-import { type StatementPage, statementLines } from '../../shared/wallet/statement.ts'
+import { listStatementLines, type StatementPage } from '../../shared/wallet/statement.ts'
 
 const columns = ['at', 'kind', 'event', 'amount_usd', 'charges', 'key', 'method', 'available_at', 'reference', 'note']
 const linesPerPage = 1_000
 
-/** A statement of some months as CSV, oldest first; as much is in memory as one page. */
+/** Streams a statement of several months as CSV, oldest first, one page in memory at a time. */
 export async function* statementCsv(
   db: Database,
   { from, to, ...wanted }: Pick<StatementPage, 'organisationId' | 'detail' | 'kind'> & { from: string; to: string },
@@ -17,7 +17,7 @@ export async function* statementCsv(
   for (let month = from; month <= to; month = nextMonthStart(Date.parse(`${month}-01T00:00:00Z`)).slice(0, 7)) {
     const page: StatementPage = { ...wanted, month, order: 'asc', limit: linesPerPage }
     for (;;) {
-      const lines = await statementLines(db, page)
+      const lines = await listStatementLines(db, page)
       if (lines.length > 0) yield lines.map(textOf).join('')
       if (lines.length < linesPerPage) break
       page.after = lines.at(-1)!.cursor
@@ -25,13 +25,13 @@ export async function* statementCsv(
   }
 }
 
-function textOf(line: Awaited<ReturnType<typeof statementLines>>[number]): string {
+function textOf(line: Awaited<ReturnType<typeof listStatementLines>>[number]): string {
   const { reference, event } = line.cause === null ? { reference: null, event: null } : referenceOf(line.cause)
   return csvLine([
     line.at.toISOString(),
     line.kind,
     event,
-    usdText(line.amountNano),
+    formatUsd(line.amountNano),
     line.kind === 'charge' ? line.entries : null,
     line.keyName,
     line.method,

@@ -1,35 +1,40 @@
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { HeldBytes } from '../../shared/io/byte-budget.ts'
 import { clientAddress } from '../auth/address.ts'
-import type { HttpClient } from '../http-client.ts'
+import type { HttpResponse } from '../http-response.ts'
 import type { State } from '../state.ts'
-import { discard, mostDiscardedBytes, watchSender } from './sender.ts'
+import { discardBody, maxDiscardedBytes, watchSender } from './sender.ts'
 
-/** JSON bodies beyond this make an upload necessary (contract §2). */
-export const mostBodyBytes = 10 * 1024 * 1024
+const mib = 1024 * 1024
+
+/** Larger JSON bodies require an upload (contract §2). */
+export const maxBodyBytes = 10 * mib
 /**
- * A request's bytes. Throws 413 beyond `maxBytes`, 415 for another content type or encoding, 408 for a sender that is too
- * slow, and 429 or 503 where too many bytes of bodies are under way.
+ * Reads the body of a JSON request. Throws 413 beyond `maxBytes`, 415 for another content type or encoding, 408 for a
+ * slow sender, and 429 or 503 when the budget of bytes in flight is exhausted.
  */
-export async function readJsonBody(state: State, maxBytes = mostBodyBytes): Promise<Buffer> {
+export async function readJsonBody(state: State, maxBytes = maxBodyBytes): Promise<Buffer> {
   const { 'content-type': type, 'content-encoding': encoding } = state.request.headers
   if (type !== undefined && !/^application\/(json|[\w.-]+\+json)\b/i.test(type)) {
-    discard(state.request)
+    discardBody(state.request)
     throw new GatewayError('unsupported_media_type', 'Send the body as `Content-Type: application/json`.')
   }
   if (encoding !== undefined && encoding !== 'identity') {
-    discard(state.request)
+    discardBody(state.request)
     throw new GatewayError('unsupported_media_type', 'Send the body without a Content-Encoding.')
   }
   return readBody(state, maxBytes)
 }
 
-/** A request's bytes, whatever they are. Rejects with 413 beyond `maxBytes`, 408, 429 and 503 as `readJsonBody` does. */
+/**
+ * Reads the body of a request of any content type. Rejects with 413 beyond `maxBytes`, and 408, 429 and 503 as
+ * `readJsonBody` does.
+ */
 export function readBody(state: State, maxBytes: number): Promise<Buffer> {
   const { request } = state
   if (Number(request.headers['content-length']) > maxBytes) {
-    discard(request)
-    return Promise.reject(tooLarge(maxBytes))
+    discardBody(request)
+    return Promise.reject(tooLargeError(maxBytes))
   }
   const held = holdBody(state)
   return new Promise((resolve, reject) => {
@@ -45,65 +50,65 @@ export function readBody(state: State, maxBytes: number): Promise<Buffer> {
     }
     request.on('data', (part: Buffer) => {
       bytes += part.length
-      if (bytes > mostDiscardedBytes) request.destroy()
+      if (bytes > maxDiscardedBytes) request.destroy()
       if (isRefused) return
-      if (bytes > maxBytes) return refuse(tooLarge(maxBytes))
+      if (bytes > maxBytes) return refuse(tooLargeError(maxBytes))
       try {
         held.take(part.length)
         parts.push(part)
       } catch (error) {
-        refuse(closing(error))
+        refuse(withConnectionClose(error))
       }
     })
     request.on('end', () => {
       unwatch()
       resolve(parts.length === 1 ? parts[0]! : Buffer.concat(parts))
     })
-    request.on('error', cause => refuse(cutOff(cause)))
+    request.on('error', cause => refuse(cutOffError(cause)))
     request.on('close', () => {
-      if (!request.complete) refuse(cutOff())
+      if (!request.complete) refuse(cutOffError())
     })
     const unwatch = watchSender(request, refuse)
   })
 }
 
 /**
- * Opens the account of what a request's body holds of the budget, until it is handled and its answer has left: that of its organisation or
- * person where a key or session has told who that is, else that of its address.
+ * Opens the memory budget of a request's body, held until the request is handled and its response was sent: the budget
+ * of the organisation or person if authenticated, otherwise of the address.
  */
 export function holdBody(state: State): HeldBytes {
-  const { services, request, known, organisationId, person } = state
+  const { services, request, apiKey, organisationId, person } = state
   const { bodies, publicBodies } = services.budgets
-  const owner = known?.policy.organisationId ?? organisationId ?? person?.id
+  const owner = apiKey?.policy.organisationId ?? organisationId ?? person?.id
   const held = owner ? bodies.open(owner) : publicBodies.open(clientAddress(request, services.config.trustedProxies))
   state.held.push(held)
   return held
 }
 
 /**
- * Gives back what a handled request holds, once its answer has left: a client that reads slowly holds its bytes until it has them,
- * a call that goes on without its client until it is over.
+ * Releases the budget of a handled request once its response was sent: a slow reader holds its bytes until it has read
+ * them, a call that continues without its client until it is over.
  */
-export function releaseWhenSent(client: HttpClient, held: readonly HeldBytes[]): void {
+export function releaseWhenSent(client: HttpResponse, held: readonly HeldBytes[]): void {
   client.onClosed(() => {
     for (const account of held) account.release()
   })
 }
 
-/** The error with `connection: close`: what is left of the body is not waited for. */
-function closing(error: unknown): unknown {
+/** Adds `connection: close` to the error, so that the rest of the body is not read. */
+function withConnectionClose(error: unknown): unknown {
   if (error instanceof GatewayError) error.headers.connection = 'close'
   return error
 }
 
-function cutOff(cause?: unknown): GatewayError {
-  return new GatewayError('invalid_request', 'The request was cut off.', { cause })
+function cutOffError(cause?: unknown): GatewayError {
+  return new GatewayError('invalid_request', 'The request body was cut off.', { cause })
 }
 
-function tooLarge(maxBytes: number): GatewayError {
+function tooLargeError(maxBytes: number): GatewayError {
   const message =
-    maxBytes === mostBodyBytes
+    maxBytes === maxBodyBytes
       ? 'The body is larger than 10 MiB. Upload large files with POST /v1/uploads and refer to them by URL.'
-      : `The body is larger than ${maxBytes / 1024} KiB.`
+      : `The body is larger than ${maxBytes % mib === 0 ? `${maxBytes / mib} MiB` : `${maxBytes / 1024} KiB`}.`
   return new GatewayError('request_too_large', message, { headers: { connection: 'close' } })
 }

@@ -2,26 +2,26 @@ import type { Middleware } from 'koa'
 import type { Services } from '../../shared/services.ts'
 import type { Auth } from '../auth/accounts.ts'
 import type { Context } from '../endpoint.ts'
-import { closePassage, failPassage, openPassage } from '../passage.ts'
+import { closeRequest, failRequest, openRequest } from '../request-lifecycle.ts'
 import type { State } from '../state.ts'
 
-/** The outermost layer: request id, CORS, errors to bodies, one log line. */
-export function edge(services: Services, auth: () => Promise<Auth>): Middleware<State> {
+/** The outermost middleware: request id, CORS, error responses, one log line. */
+export function edgeMiddleware(services: Services, auth: () => Promise<Auth>): Middleware<State> {
   return async (ctx, next) => {
-    const state = openPassage(services, ctx.req, ctx.res, ctx.method, ctx.path)
+    const state = openRequest(services, ctx.req, ctx.res, ctx.method, ctx.path)
     state.ctx = ctx as unknown as Context
     state.auth = auth
-    state.client.watchOthers()
+    state.client.watchForeignWrites()
     ctx.state = state
     try {
       if (ctx.method === 'OPTIONS' && ctx.path.startsWith('/v1/')) preflight(ctx)
       else await next()
     } catch (error) {
       ctx.respond = false
-      failPassage(state, error)
+      failRequest(state, error)
     }
     if (ctx.respond !== false) ctx.set(state.client.baseHeaders)
-    closePassage(state, ctx.status)
+    closeRequest(state, ctx.status)
   }
 }
 

@@ -4,68 +4,68 @@ import type { Readable } from 'node:stream'
 import busboy from 'busboy'
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { HeldBytes } from '../../shared/io/byte-budget.ts'
-import { type Bytes, free } from '../../shared/io/bytes.ts'
-import { discard, watchSender } from './sender.ts'
+import { type Bytes, freeBytes } from '../../shared/io/bytes.ts'
+import { discardBody, watchSender } from './sender.ts'
 
-const mostFields = 64
-const mostFieldBytes = 256 * 1024
-const mostNameBytes = 200
-/** Parts are as large as the connection gives them: a stage that holds one has enough. */
+const defaultMaxFields = 64
+const defaultMaxFieldBytes = 256 * 1024
+const maxNameBytes = 200
+/** Parts are as large as the connection's reads, so a high-water mark of one part is sufficient. */
 const bufferBytes = 16 * 1024
 
-/** A file as it comes in. Each part of its body is valid until the next one is asked for. */
+/** A file as it arrives. Each chunk is valid until the next one is requested. */
 export type FilePart = { name: string; filename: string; contentType: string; body: Bytes }
 export type Fields = Record<string, string | string[]>
 
-/** What a form held. `digest` is the same for the same fields and files, however the body was written. */
+/** The content of a form. `digest` is the same for the same fields and files, however the body was encoded. */
 export type Multipart<T> = { fields: Fields; files: { name: string; file: T }[]; digest: Buffer }
 
 export type MultipartRules<T> = {
-  /** The file fields: how many files of each name are taken. */
+  /** The file fields, with the maximum number of files of each name. */
   files: Readonly<Record<string, number>>
-  /** Text fields that may be there several times. Their names, and those of several files, may end with `[]`. */
+  /** Text fields that may be repeated. Their names, and those of multiple files, may end with `[]`. */
   lists: readonly string[]
-  /** The longest text field; 256 KiB where it is not given. */
+  /** Maximum length of a text field; default 256 KiB. */
   maxFieldBytes?: number | undefined
-  /** How many text fields; 64 where it is not given. */
+  /** Maximum number of text fields; default 64. */
   maxFields?: number | undefined
-  /** Takes a file in as it comes; must read it to its end or fail. */
+  /** Stores a file as it arrives; must read it to its end or throw. */
   take(part: FilePart): Promise<T>
-  /** What the text fields hold of the budget of bodies; files are not held. */
+  /** The body budget of the text fields; files are not counted. */
   held: HeldBytes
-  /** Lets go of what was taken when the form turns out to be broken after it. */
-  undo(taken: T[]): Promise<void>
+  /** Discards the result of `take` if the rest of the form is invalid. */
+  undo(results: T[]): Promise<void>
 }
 
 /**
- * Reads a `multipart/form-data` request of text fields and files, which are handed on as they arrive, one after the other.
- * Throws 415 for another content type, 400 for a broken form, too many files or a field that is there twice, 408 for a sender
- * that is too slow, 429 and 503 for a full budget, and what `take` throws.
+ * Reads a `multipart/form-data` request of text fields and files, which are passed on as they arrive, one after
+ * another. Throws 415 for another content type, 400 for a malformed form, too many files or a repeated field, 408 for a
+ * slow sender, 429 and 503 for an exhausted budget, and what `take` throws.
  */
 export async function readMultipart<T>(request: IncomingMessage, rules: MultipartRules<T>): Promise<Multipart<T>> {
-  const mostFiles = Object.values(rules.files).reduce((sum, most) => sum + most, 0)
-  const { maxFields = mostFields, maxFieldBytes = mostFieldBytes } = rules
-  const parser = openParser(request, { mostFiles, maxFields, maxFieldBytes })
+  const maxFiles = Object.values(rules.files).reduce((sum, max) => sum + max, 0)
+  const { maxFields = defaultMaxFields, maxFieldBytes = defaultMaxFieldBytes } = rules
+  const parser = openParser(request, { maxFiles, maxFields, maxFieldBytes })
   const fields: Fields = {}
   let unwatch = () => {}
-  const taking: { name: string; shown: string[]; hash: Hash; file: Promise<T> }[] = []
+  const pending: { name: string; described: string[]; hash: Hash; file: Promise<T> }[] = []
   try {
     await new Promise<void>((resolve, reject) => {
-      const tooMany = (param: string, most: number) =>
+      const rejectCount = (param: string, max: number) =>
         reject(
-          new GatewayError('invalid_request', most === 1 ? 'Send one file.' : `Send at most ${most} files.`, { param }),
+          new GatewayError('invalid_request', max === 1 ? 'Send one file.' : `Send at most ${max} files.`, { param }),
         )
       parser.on('file', (sent, stream, { filename = '', mimeType }) => {
-        stream.on('error', () => {}) // The parser has it too.
+        stream.on('error', () => {}) // The parser reports it as well.
         const name = listName(sent)
-        const most = Object.hasOwn(rules.files, name) ? rules.files[name]! : 0
-        if (most === 0) return reject(unknown(sent))
-        if (taking.filter(other => other.name === name).length >= most) return tooMany(name, most)
+        const max = Object.hasOwn(rules.files, name) ? rules.files[name]! : 0
+        if (max === 0) return reject(unknownFieldError(sent))
+        if (pending.filter(other => other.name === name).length >= max) return rejectCount(name, max)
         const hash = createHash('sha256')
-        const body = hashed(stream, hash)
+        const body = hashChunks(stream, hash)
         const file = rules.take({ name, filename, contentType: mimeType, body })
         file.catch(reject)
-        taking.push({ name, shown: [name, filename, mimeType], hash, file })
+        pending.push({ name, described: [name, filename, mimeType], hash, file })
       })
       parser.on('field', (sent, value, { valueTruncated, nameTruncated }) => {
         const name = rules.lists.includes(listName(sent)) ? listName(sent) : sent
@@ -75,99 +75,99 @@ export async function readMultipart<T>(request: IncomingMessage, rules: Multipar
         } catch (error) {
           return reject(error)
         }
-        if (valueTruncated || nameTruncated) reject(broken(`\`${name}\` is too long.`, name))
-        else if (!isList && Object.hasOwn(fields, name)) reject(broken(`The form has \`${name}\` twice.`, name))
+        if (valueTruncated || nameTruncated) reject(malformedError(`\`${name}\` is too long.`, name))
+        else if (!isList && Object.hasOwn(fields, name)) reject(malformedError(`The form has \`${name}\` twice.`, name))
         else {
           const all = isList ? [...(fields[name] ?? []), value] : value
           Object.defineProperty(fields, name, { value: all, enumerable: true, configurable: true })
         }
       })
-      parser.on('filesLimit', () => tooMany(Object.keys(rules.files)[0]!, mostFiles))
+      parser.on('filesLimit', () => rejectCount(Object.keys(rules.files)[0]!, maxFiles))
       for (const limit of ['fieldsLimit', 'partsLimit'] as const)
-        parser.on(limit, () => reject(broken(`The form has more than ${maxFields} fields.`)))
-      parser.on('error', cause => reject(broken('The form is broken or was cut off.', undefined, cause)))
+        parser.on(limit, () => reject(malformedError(`The form has more than ${maxFields} fields.`)))
+      parser.on('error', cause => reject(malformedError('The form is malformed or was cut off.', undefined, cause)))
       parser.on('close', resolve)
       request.on('close', () => {
-        if (!request.complete) reject(broken('The request was cut off.'))
+        if (!request.complete) reject(malformedError('The request body was cut off.'))
       })
       request.pipe(parser)
       unwatch = watchSender(request, reject)
     })
-    const files = await Promise.all(taking.map(async ({ name, file }) => ({ name, file: await file })))
+    const files = await Promise.all(pending.map(async ({ name, file }) => ({ name, file: await file })))
     const sorted = Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1))
-    // Files may come in at the same time: each has a digest of its own.
-    const shown = taking.map(({ shown, hash }) => [...shown, hash.digest('hex')])
+    // Files may arrive concurrently: each has its own digest.
+    const described = pending.map(({ described, hash }) => [...described, hash.digest('hex')])
     const digest = createHash('sha256')
-      .update(JSON.stringify([shown, sorted]))
+      .update(JSON.stringify([described, sorted]))
       .digest()
     return { fields, files, digest }
   } catch (error) {
     request.unpipe(parser)
     parser.destroy()
-    discard(request)
-    const taken = await Promise.allSettled(taking.map(({ file }) => file))
-    await rules.undo(taken.flatMap(result => (result.status === 'fulfilled' ? [result.value] : []))).catch(() => {})
+    discardBody(request)
+    const results = await Promise.allSettled(pending.map(({ file }) => file))
+    await rules.undo(results.flatMap(result => (result.status === 'fulfilled' ? [result.value] : []))).catch(() => {})
     throw error
   } finally {
     unwatch()
   }
 }
 
-/** The name of a list as some clients write it: `image[]`. */
+/** The name of a list field without its optional suffix: `image[]`. */
 function listName(name: string): string {
   return name.endsWith('[]') ? name.slice(0, -2) : name
 }
 
-type Limits = { mostFiles: number; maxFields: number; maxFieldBytes: number }
+type Limits = { maxFiles: number; maxFields: number; maxFieldBytes: number }
 
-function openParser(request: IncomingMessage, { mostFiles, maxFields, maxFieldBytes }: Limits): busboy.Busboy {
+function openParser(request: IncomingMessage, { maxFiles, maxFields, maxFieldBytes }: Limits): busboy.Busboy {
   const { 'content-type': type = '', 'content-encoding': encoding = 'identity' } = request.headers
   if (!isMultipart(request) || encoding !== 'identity') {
-    discard(request)
+    discardBody(request)
     throw new GatewayError('unsupported_media_type', 'Send the body as `Content-Type: multipart/form-data`.')
   }
   try {
     return busboy({
       headers: { 'content-type': type },
       highWaterMark: bufferBytes,
-      // The next part is read when it is asked for, not while the last one is being written.
+      // The next part is read on request, not while the previous one is being stored.
       fileHwm: 0,
       defParamCharset: 'utf8',
       limits: {
-        files: mostFiles,
+        files: maxFiles,
         fields: maxFields,
-        parts: maxFields + mostFiles,
+        parts: maxFields + maxFiles,
         fieldSize: maxFieldBytes,
-        fieldNameSize: mostNameBytes,
+        fieldNameSize: maxNameBytes,
         headerPairs: 32,
       },
     })
   } catch (cause) {
-    discard(request)
-    throw broken('The Content-Type names no boundary.', undefined, cause)
+    discardBody(request)
+    throw malformedError('The Content-Type has no boundary.', undefined, cause)
   }
 }
 
-/** Whether a request says that its body is a multipart form. */
+/** Whether the body of a request is a multipart form. */
 export function isMultipart(request: IncomingMessage): boolean {
   return /^multipart\/form-data\b/i.test(request.headers['content-type'] ?? '')
 }
 
-/** The parts of a file, each of which is freed when the next one is asked for. */
-async function* hashed(stream: Readable, hash: Hash): Bytes {
+/** The chunks of a file, each freed when the next one is requested. */
+async function* hashChunks(stream: Readable, hash: Hash): Bytes {
   for await (const part of stream) {
     hash.update(part)
     yield part
-    free(part)
+    freeBytes(part)
   }
 }
 
-/** The error for a field that the form does not have. */
-export function unknown(name: string): GatewayError {
-  const param = name.slice(0, mostNameBytes)
+/** The error for an unknown field of a form. */
+export function unknownFieldError(name: string): GatewayError {
+  const param = name.slice(0, maxNameBytes)
   return new GatewayError('unknown_field', `Unknown field \`${param}\`.`, { param })
 }
 
-function broken(message: string, param?: string, cause?: unknown): GatewayError {
+function malformedError(message: string, param?: string, cause?: unknown): GatewayError {
   return new GatewayError('invalid_request', message, { ...(param && { param }), cause })
 }

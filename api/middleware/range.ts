@@ -1,7 +1,10 @@
-import type { ByteRange } from '../../shared/io/blobs.ts'
+import type { ByteRange } from '../../shared/io/storage/blobs.ts'
 
-/** The one range of a `Range` header (RFC 9110 §14); null = the whole, also for several ranges and what is no range. */
-export function rangeOf(header: string, bytes: number): ByteRange | 'unsatisfiable' | null {
+/**
+ * Parses the single range of a `Range` header (RFC 9110 §14); null = the whole file, also for multiple or malformed
+ * ranges.
+ */
+export function parseRange(header: string, bytes: number): ByteRange | 'unsatisfiable' | null {
   const [, from = '', to = ''] = /^bytes=(\d*)-(\d*)$/i.exec(header.trim()) ?? []
   if (from === '' && to === '') return null
   const start = from === '' ? Math.max(0, bytes - Number(to)) : Number(from)

@@ -4,7 +4,7 @@ export type Json = Record<string, unknown>
 
 type Kind = 'schemas' | 'responses' | 'requestBodies' | 'parameters' | 'headers' | 'examples'
 
-/** What the operations of a document have in common, by its kind and name. */
+/** The components of a document, by kind and name. */
 export class Components {
   readonly #parts: Record<Kind, Json> = {
     schemas: {},
@@ -15,17 +15,17 @@ export class Components {
     examples: {},
   }
 
-  /** Where the schemas of request bodies lie, by their `id`. */
+  /** Pointers to the schemas of request bodies, by their `id`. */
   readonly #bodies = new Map<string, string>()
 
-  /** The parts that something refers to, each kind sorted by name. */
+  /** The referenced components, each kind sorted by name. */
   toJson(): Json {
     const kinds = Object.entries(this.#parts).filter(([, parts]) => Object.keys(parts).length > 0)
     const sorted = (parts: Json) => Object.fromEntries(Object.entries(parts).sort(([a], [b]) => (a < b ? -1 : 1)))
     return Object.fromEntries(kinds.map(([kind, parts]) => [kind, sorted(parts)]))
   }
 
-  /** A reference to a part, which is added. Throws an Error where two different parts have one name. */
+  /** Adds a component and returns a reference to it. Throws an Error if two different components have one name. */
   refer(kind: Kind, name: string, part: unknown): Json {
     const parts = this.#parts[kind]
     if (parts[name] !== undefined && JSON.stringify(parts[name]) !== JSON.stringify(part))
@@ -34,7 +34,7 @@ export class Components {
     return { $ref: `#/components/${kind}/${name}` }
   }
 
-  /** A reference to a part that operations share without a name of its own: `name`, with a number where there are several. */
+  /** A reference to an unnamed shared component: `name`, with a number if there are several. */
   share(kind: 'responses', name: string, part: unknown): Json {
     const parts = this.#parts[kind]
     const text = JSON.stringify(part)
@@ -43,7 +43,7 @@ export class Components {
     return this.refer(kind, free, part)
   }
 
-  /** The JSON Schema of a Zod schema. Those with an `id` are referred to. */
+  /** The JSON Schema of a Zod schema. Schemas with an `id` become references. */
   schema(schema: z.ZodType, io: 'input' | 'output'): Json {
     const { root, named } = jsonSchema(schema, io)
     for (const [name, part] of Object.entries(named)) this.refer('schemas', name, part)
@@ -51,8 +51,8 @@ export class Components {
   }
 
   /**
-   * The JSON Schema of a request body, in full even if it has an `id`: it lies at `pointer`, where other bodies that it is a
-   * part of refer to it.
+   * The JSON Schema of a request body, inlined even if it has an `id`: it is at `pointer`, which other bodies that
+   * contain it reference.
    */
   body(schema: z.ZodType, pointer: string): Json {
     const { root, named } = jsonSchema(schema, 'input')
@@ -60,14 +60,14 @@ export class Components {
     const others = Object.entries(named).filter(([name]) => name !== id)
     for (const [name, part] of others) if (!this.#bodies.has(name)) this.refer('schemas', name, part)
     if (id !== null && !this.#bodies.has(id)) this.#bodies.set(id, pointer)
-    const moved = (_: string, name: string) => `"${this.#bodies.get(name) ?? `#/components/schemas/${name}`}"`
+    const relocate = (_: string, name: string) => `"${this.#bodies.get(name) ?? `#/components/schemas/${name}`}"`
     return JSON.parse(
-      JSON.stringify(id === null ? root : named[id]).replaceAll(/"#\/components\/schemas\/(\w+)"/g, moved),
+      JSON.stringify(id === null ? root : named[id]).replaceAll(/"#\/components\/schemas\/(\w+)"/g, relocate),
     )
   }
 }
 
-/** A Zod schema as JSON Schema, and those with an `id` that it refers to. */
+/** Converts a Zod schema to JSON Schema, with the schemas with an `id` that it references. */
 function jsonSchema(schema: z.ZodType, io: 'input' | 'output'): { root: Json; named: Record<string, Json> } {
   const made = z.toJSONSchema(schema, {
     io,
@@ -76,14 +76,14 @@ function jsonSchema(schema: z.ZodType, io: 'input' | 'output'): { root: Json; na
     reused: 'inline',
     override: ({ jsonSchema }) => simplify(jsonSchema),
   })
-  // Zod names schemas inside the one it is given; in this document they have one place for all.
+  // Zod nests named schemas inside the given one; this document has one place for all.
   const text = JSON.stringify(made).replaceAll('"#/$defs/', '"#/components/schemas/')
   const {
     $schema: _dialect,
     $defs = {},
     ...root
   } = JSON.parse(text) as { $schema: string; $defs?: Record<string, Json> }
-  const named = Object.entries($defs).map(([name, { id: _, ...part }]) => [name, discriminated(part, $defs)])
+  const named = Object.entries($defs).map(([name, { id: _, ...part }]) => [name, addDiscriminator(part, $defs)])
   return { root, named: Object.fromEntries(named) }
 }
 
@@ -91,21 +91,21 @@ function nameIn($ref: unknown): string {
   return String($ref).split('/').at(-1)!
 }
 
-/** Leaves out what only says how Zod checks, and fields that no client should know. */
+/** Removes what only describes Zod's validation, and fields that are not public. */
 function simplify(schema: z.core.JSONSchema.BaseSchema): void {
   if (schema.minimum === Number.MIN_SAFE_INTEGER) delete schema.minimum
   if (schema.maximum === Number.MAX_SAFE_INTEGER) delete schema.maximum
   if (schema.format) delete schema.pattern
-  // Zod repeats what it has named, where it was refined.
+  // Zod duplicates a named schema that was refined.
   if (schema.$ref) for (const name of ['type', 'properties', 'required', 'additionalProperties']) delete schema[name]
-  // Zod has no default for what it transforms.
+  // Zod emits no default for transformed schemas.
   if ('x-default' in schema) {
     schema.default = schema['x-default'] as NonNullable<typeof schema.default>
     delete schema['x-default']
   }
   for (const [name, field] of Object.entries(schema.properties ?? {}))
     if (typeof field === 'object' && field['x-internal']) delete schema.properties![name]
-  // The defaults of a missing object are those of its fields.
+  // The default of a missing object consists of the defaults of its fields.
   if (schema.properties && schema.default && typeof schema.default === 'object')
     schema.default = { ...defaultsIn(schema.properties), ...schema.default }
   mergeNull(schema)
@@ -116,7 +116,7 @@ function defaultsIn(properties: Record<string, unknown>): Json {
   return Object.fromEntries(fields.map(([name, field]) => [name, field.default]))
 }
 
-/** `anyOf` a type or null is a type with null. */
+/** Merges `anyOf` of a type and null into a nullable type. */
 function mergeNull(schema: z.core.JSONSchema.BaseSchema): void {
   const [whole, nothing] = schema.anyOf ?? []
   if (schema.anyOf?.length !== 2 || typeof whole !== 'object' || typeof nothing !== 'object') return
@@ -126,8 +126,8 @@ function mergeNull(schema: z.core.JSONSchema.BaseSchema): void {
   Object.assign(schema, { ...whole, ...schema, type: [whole.type, 'null'], ...values })
 }
 
-/** Adds the `discriminator` of a union of named objects that differ in the constants of one field. */
-function discriminated(union: Json, named: Record<string, Json>): Json {
+/** Adds the `discriminator` to a union of named objects that differ in the constants of one field. */
+function addDiscriminator(union: Json, named: Record<string, Json>): Json {
   const branches = union.oneOf as Json[] | undefined
   if (!branches?.every(branch => typeof branch.$ref === 'string')) return union
   const objects = branches.map(({ $ref }) => named[nameIn($ref)] as { properties?: Json })

@@ -1,29 +1,29 @@
 import type { Endpoint } from '../endpoint.ts'
 import { Components, type Json } from './components.ts'
-import { operation } from './operation.ts'
+import { buildOperation } from './operation.ts'
 import { tags } from './tags.ts'
-import { webhooks } from './webhooks.ts'
+import { buildWebhooks } from './webhooks.ts'
 
-const description = `One API in front of every kind of generative model. Chat, completions, embeddings, images, audio, files
-and batches have the OpenAI shape: point an OpenAI client at \`/v1\`.
+const description = `One API for every kind of generative model. Chat, completions, embeddings, images, audio, files
+and batches follow the OpenAI API: point an OpenAI client at \`/v1\`.
 
-Send a standard key as \`Authorization: Bearer …\` or as \`x-api-key\`. Test keys (\`svc_sk_test_…\`) are answered by a sandbox,
-free of charge. Every error has one shape and a stable \`code\`; every answer has an \`x-request-id\`.`
+Authenticate with a standard key as \`Authorization: Bearer …\` or \`x-api-key\`. Requests with test keys (\`svc_sk_test_…\`) are served
+by a sandbox, free of charge. Every error has the same shape and a stable \`code\`; every response has an \`x-request-id\`.`
 
-/** The OpenAPI 3.1 document of the given endpoints, made from the very schemas that validate their requests. */
+/** Builds the OpenAPI 3.1 document of the endpoints from the schemas that validate their requests. */
 export function openApiDocument(endpoints: readonly Endpoint[]): Json {
   const components = new Components()
   const paths: Record<string, Json> = {}
   for (const endpoint of endpoints)
-    paths[endpoint.path] = { ...paths[endpoint.path], [endpoint.method]: operation(endpoint, components) }
-  const sent = webhooks(components)
+    paths[endpoint.path] = { ...paths[endpoint.path], [endpoint.method]: buildOperation(endpoint, components) }
+  const webhooks = buildWebhooks(components)
   return {
     openapi: '3.1.0',
     info: { title: 'Headgate', version: '1', description, license: { name: 'MIT', identifier: 'MIT' } },
     servers: [{ url: '/', description: 'The gateway that serves this document.' }],
     tags,
     paths,
-    webhooks: sent,
+    webhooks,
     components: { ...components.toJson(), securitySchemes },
   }
 }
@@ -34,7 +34,7 @@ const securitySchemes = {
     type: 'apiKey',
     in: 'header',
     name: 'x-api-key',
-    description: 'The same standard key. Where both headers are sent, the one that has the form of a key counts.',
+    description: 'The same standard key. If both headers are webhooks, the one with the form of a key is used.',
   },
   provisioning: { type: 'http', scheme: 'bearer', description: 'A provisioning key, `svc_pk_…`.' },
 }

@@ -1,8 +1,14 @@
 import { STATUS_CODES } from 'node:http'
+import type { z } from 'zod'
 import { type ErrorCode, type ErrorDetails, GatewayError } from '../../shared/base/errors.ts'
-import { type AnswerHeaderName, generationHeaders } from '../answer-headers.ts'
-import { errorAnswer } from '../answers.ts'
+import { messagesErrorBody, messagesErrorStatus } from '../../shared/engine/messages-error.ts'
+import { responsesErrorBody, responsesErrorStatus } from '../../shared/engine/responses-error.ts'
 import type { Endpoint } from '../endpoint.ts'
+import { isMessagesPath, isResponsesPath } from '../error-response.ts'
+import { errorAnswer } from '../schemas/core.ts'
+import { type AnswerHeaderName, generationHeaders } from '../schemas/headers.ts'
+import { messagesError } from '../schemas/messages.ts'
+import { responsesError } from '../schemas/responses.ts'
 import type { Components, Json } from './components.ts'
 import { headersOf, isRepeatable, rateLimitHeaders } from './headers.ts'
 
@@ -46,7 +52,7 @@ const ofForms: ErrorCode[] = [
 const ofQueries: ErrorCode[] = ['invalid_request', 'missing_field', 'unknown_field']
 const ofPosts: ErrorCode[] = ['invalid_request', 'idempotency_key_reused', 'idempotency_in_progress']
 
-/** Every error code an endpoint can answer with. */
+/** Every error code an endpoint can return. */
 export function errorsOf(endpoint: Endpoint): ErrorCode[] {
   const { access, body, form, query, path, errors = [] } = endpoint
   const kind = typeof access === 'string' ? access : 'scope' in access ? 'key' : 'role'
@@ -60,7 +66,7 @@ export function errorsOf(endpoint: Endpoint): ErrorCode[] {
   return [...new Set(codes)]
 }
 
-/** What errors say where the code alone does not tell it, as examples. */
+/** Example messages of errors whose code alone is not self-explanatory. */
 const examples: { [code in ErrorCode]?: [message: string, details?: ErrorDetails] } = {
   invalid_json: ['The body is not valid JSON: Unexpected end of JSON input.'],
   invalid_request: ['`temperature`: Too big: expected number to be <=2', { param: 'temperature' }],
@@ -81,22 +87,28 @@ const examples: { [code in ErrorCode]?: [message: string, details?: ErrorDetails
     { metadata: { cap_usd: 5, spent_usd: 5, resets_at: '2026-12-01T00:00:00.000Z' } },
   ],
   model_not_allowed: ['This key may not use `gpt-4o`.', { param: 'model' }],
-  model_not_found: ['There is no model `gpt-9`. GET /v1/models lists what there is.', { param: 'model' }],
-  not_found: ['There is no such object.', { param: 'id' }],
-  context_length_exceeded: ['The input is longer than the model takes.', { param: 'messages' }],
-  unsupported_capability: ['gpt-4o-mini takes no sound.', { param: 'messages' }],
+  model_not_found: ['There is no model `gpt-9`. GET /v1/models lists the available models.', { param: 'model' }],
+  not_found: ['No such object.', { param: 'id' }],
+  context_length_exceeded: ['The input exceeds the model’s context length.', { param: 'messages' }],
+  unsupported_capability: ['gpt-4o-mini does not accept audio input.', { param: 'messages' }],
   url_not_allowed: ['This URL cannot be fetched.', { param: 'webhook_url' }],
   consent_required: [
     'Set `source_face_consent` to true to state that the person whose face this is agreed to its use.',
     { param: 'source_face_consent' },
   ],
   origin_not_allowed: ['Pages of this origin may not open sessions.'],
-  quota_exceeded: ['The files of this organisation take up all that they may.'],
-  request_timeout: ['The body came too slowly.'],
-  idempotency_key_reused: ['This Idempotency-Key came with another request before.', { param: 'Idempotency-Key' }],
-  idempotency_in_progress: ['The first request with this Idempotency-Key still runs.', { param: 'Idempotency-Key' }],
-  not_cancellable: ['This has ended already.'],
-  not_deletable: ['This job is not over yet: wait for its end, or cancel it first.'],
+  quota_exceeded: ['The storage quota of this organisation is used up.'],
+  request_timeout: ['The body was sent too slowly.'],
+  idempotency_key_reused: [
+    'This Idempotency-Key was used with a different request. Use a new key.',
+    { param: 'Idempotency-Key' },
+  ],
+  idempotency_in_progress: [
+    'The first request with this Idempotency-Key is still running. Try again shortly.',
+    { param: 'Idempotency-Key' },
+  ],
+  not_cancellable: ['This has already ended.'],
+  not_deletable: ['This job is not over yet: wait until it ends, or cancel it first.'],
   upgrade_required: ['There is no WebSocket at /v1/models: send a plain HTTP request.'],
   request_too_large: ['The body is larger than 10 MiB.'],
   file_too_large: ['The file is larger than 25 MiB.', { param: 'file' }],
@@ -107,9 +119,9 @@ const examples: { [code in ErrorCode]?: [message: string, details?: ErrorDetails
     'Every provider that was tried failed.',
     { metadata: { attempts: [{ provider: 'provider-a', model: 'gpt-4o-mini', status: 500, reason: 'server_error' }] } },
   ],
-  upstream_invalid_response: ['The provider’s answer could not be understood.'],
-  upstream_timeout: ['No provider answered in time.'],
-  no_provider_available: ['No provider of this model is available now.', { param: 'model' }],
+  upstream_invalid_response: ['The provider’s response could not be parsed.'],
+  upstream_timeout: ['No provider responded in time.'],
+  no_provider_available: ['No provider of this model is currently available.', { param: 'model' }],
   service_unavailable: ['The gateway cannot serve requests at the moment. Try again.'],
 }
 
@@ -119,50 +131,99 @@ const headersByStatus: { [status: number]: AnswerHeaderName[] } = {
   429: ['retry-after', ...rateLimitHeaders],
   502: ['retry-after'],
   503: ['retry-after'],
+  529: ['retry-after'],
 }
 
-/** What a request can still fail with once a model was chosen for it. */
-const ranStatuses = new Set([400, 429, 500, 502, 503, 504])
+/** Errors of a request after a model was chosen for it. */
+const ranStatuses = new Set([400, 429, 500, 502, 503, 504, 529])
 
-/** What an endpoint can fail with, by status; each code with an example of its body. */
-export function failures(endpoint: Endpoint, components: Components): Json {
-  const byStatus = Map.groupBy(errorsOf(endpoint), code => new GatewayError(code, '').status)
-  const schema = components.schema(errorAnswer, 'output')
+/** The error responses of an endpoint by status, with an example body for each code. */
+export function errorResponses(endpoint: Endpoint, components: Components): Json {
+  const format = formatOf(endpoint.path)
+  const byStatus = Map.groupBy(errorsOf(endpoint), code => format.statusOf(new GatewayError(code, '')))
+  const schema = components.schema(format.schema, 'output')
   const usesModel = Object.values(endpoint.answers).some(({ headers }) => headers?.includes('x-generation-id'))
   const ofRun = usesModel ? generationHeaders.filter(name => name !== 'x-gateway-cost-usd') : []
   return Object.fromEntries(
     [...byStatus].map(([status, codes]) => {
       const names: AnswerHeaderName[] = [
         'x-request-id',
+        ...format.headers,
+        ...(status === format.statusOf(new GatewayError('insufficient_credits', '')) ? format.headersOf402 : []),
         ...(headersByStatus[status] ?? []),
         ...(ranStatuses.has(status) ? ofRun : []),
       ]
       const content = {
         'application/json': {
           schema,
-          examples: Object.fromEntries(codes.map(code => [code, example(code, components)])),
+          examples: Object.fromEntries(codes.map(code => [code, example(code, format, components)])),
         },
       }
       const description = codes.map(code => `\`${code}\``).join(', ')
       const response = { description, headers: headersOf(names, components), content }
-      return [status, components.share('responses', STATUS_CODES[status]!.replaceAll(/\W/g, ''), response)]
+      return [
+        status,
+        components.share('responses', (STATUS_CODES[status] ?? 'Overloaded').replaceAll(/\W/g, ''), response),
+      ]
     }),
   )
 }
 
-function example(code: ErrorCode, components: Components): Json {
+/** The format of the errors of some routes. */
+type ErrorFormat = {
+  schema: z.ZodType
+  statusOf(failure: GatewayError): number
+  bodyOf(failure: GatewayError): unknown
+  /** Prefix of its examples' names. */
+  prefix: string
+  headers: readonly AnswerHeaderName[]
+  /** The headers of responses for used-up credits. */
+  headersOf402: readonly AnswerHeaderName[]
+}
+
+const usualFormat: ErrorFormat = {
+  schema: errorAnswer,
+  statusOf: ({ status }) => status,
+  bodyOf: ({ body }) => body,
+  prefix: '',
+  headers: [],
+  headersOf402: [],
+}
+const messagesFormat: ErrorFormat = {
+  schema: messagesError,
+  statusOf: messagesErrorStatus,
+  bodyOf: failure => messagesErrorBody(failure, 'req_01k9h2t5v8'),
+  prefix: 'messages_',
+  headers: ['request-id'],
+  headersOf402: ['x-should-retry'],
+}
+const responsesFormat: ErrorFormat = {
+  schema: responsesError,
+  statusOf: responsesErrorStatus,
+  bodyOf: responsesErrorBody,
+  prefix: 'responses_',
+  headers: [],
+  headersOf402: ['x-should-retry'],
+}
+
+function formatOf(path: string): ErrorFormat {
+  if (isResponsesPath(path)) return responsesFormat
+  return isMessagesPath(path) ? messagesFormat : usualFormat
+}
+
+function example(code: ErrorCode, { prefix, bodyOf }: ErrorFormat, components: Components): Json {
   const [message, details] = examples[code] ?? ['The request failed.']
-  return components.refer('examples', code, { value: new GatewayError(code, message, details).body })
+  return components.refer('examples', prefix + code, { value: bodyOf(new GatewayError(code, message, details)) })
 }
 
-/** What a failure without a documented status looks like: for an endpoint whose success is no 2xx. */
-export function anyFailure(components: Components): Json {
+/** The error response of an endpoint whose success is not 2xx, for undocumented statuses. */
+export function unexpectedErrorResponse(components: Components): Json {
   const content = { 'application/json': { schema: components.schema(errorAnswer, 'output') } }
-  return components.refer('responses', 'UnexpectedError', { description: 'Any other failure.', content })
+  return components.refer('responses', 'UnexpectedError', { description: 'Any other error.', content })
 }
 
-/** What keeps a request without key, body and parameters from being answered. */
-export function headersTooLarge(components: Components): Json {
-  const description = 'The headers of the request are larger than 16 KiB.'
+/** The one error of a request without key, body and parameters. */
+export function headersTooLargeResponse(components: Components): Json {
+  const description = 'The request headers are larger than 16 KiB.'
   return components.refer('responses', 'HeadersTooLarge', { description })
 }

@@ -1,5 +1,5 @@
-import { type AnswerHeaderName, answerHeaders } from '../answer-headers.ts'
 import type { Endpoint, Header } from '../endpoint.ts'
+import { type AnswerHeaderName, answerHeaders } from '../schemas/headers.ts'
 import type { Components, Json } from './components.ts'
 
 export const rateLimitHeaders = Object.keys(answerHeaders).filter(name =>
@@ -9,15 +9,16 @@ export const rateLimitHeaders = Object.keys(answerHeaders).filter(name =>
 const idempotencyKey: Header = {
   name: 'Idempotency-Key',
   maxLength: 255,
-  description: 'The same key with the same request within 24 hours gives the first answer again.',
+  description:
+    'Makes the request safe to retry: the same key with the same request within 24 hours returns the first response again.',
 }
 
-/** The headers that every answer of an endpoint can have. */
+/** The headers that every response of an endpoint can have. */
 export function commonHeaders({ access }: Endpoint): AnswerHeaderName[] {
   return typeof access === 'object' && 'scope' in access ? ['x-request-id', ...rateLimitHeaders] : ['x-request-id']
 }
 
-/** Whether an `Idempotency-Key` counts. */
+/** Whether the endpoint supports `Idempotency-Key`. */
 export function isRepeatable({ method, access }: Endpoint): boolean {
   return method === 'post' && access !== 'public'
 }
@@ -27,7 +28,7 @@ export function headersOf(names: readonly AnswerHeaderName[], components: Compon
   return Object.fromEntries(names.map(name => [name, components.refer('headers', name, answerHeaders[name])]))
 }
 
-/** The request headers that an endpoint reads, as references. */
+/** The request headers of an endpoint, as references. */
 export function headerParameters(endpoint: Endpoint, components: Components): Json[] {
   const read = [...(endpoint.headers ?? []), ...(isRepeatable(endpoint) ? [idempotencyKey] : [])]
   return read.map(({ name, maxLength, description }) =>

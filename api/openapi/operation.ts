@@ -1,15 +1,15 @@
 import type { z } from 'zod'
-import type { AnswerHeaderName } from '../answer-headers.ts'
-import { streamed } from '../answers.ts'
-import type { Access, Answer, Endpoint, Form, FormFile } from '../endpoint.ts'
+import type { Access, Endpoint, Form, FormFile, ResponseSpec } from '../endpoint.ts'
+import { streamed } from '../schemas/core.ts'
+import type { AnswerHeaderName } from '../schemas/headers.ts'
 import type { Components, Json } from './components.ts'
-import { anyFailure, failures, headersTooLarge } from './errors.ts'
+import { errorResponses, headersTooLargeResponse, unexpectedErrorResponse } from './errors.ts'
 import { commonHeaders, headerParameters, headersOf, isRepeatable } from './headers.ts'
 
 const bytes = { type: 'string', format: 'binary', contentMediaType: 'application/octet-stream' }
 
-/** The operation of one endpoint. */
-export function operation(endpoint: Endpoint, components: Components): Json {
+/** The OpenAPI operation of an endpoint. */
+export function buildOperation(endpoint: Endpoint, components: Components): Json {
   const { method, path, tag, summary, description, access, body, form } = endpoint
   const operationId = endpoint.operationId ?? `${method} ${path}`.replace(/\W+/g, '_')
   return {
@@ -34,8 +34,8 @@ function securityOf(access: Access): Json[] {
 }
 
 /**
- * The body of a request, by the operation's name. Its schema is no component of its own: openapi-typescript would make every
- * field with a default a required one. A form that OpenAI has comes first: generators take the first of several content types.
+ * The request body, named after the operation. Its schema is not a component: openapi-typescript would require every
+ * field with a default. A form that OpenAI has comes first, because generators use the first of several content types.
  */
 function requestBody({ body, form, example }: Endpoint, operationId: string, components: Components): Json {
   const name = `${operationId.charAt(0).toUpperCase()}${operationId.slice(1)}Body`
@@ -49,7 +49,7 @@ function requestBody({ body, form, example }: Endpoint, operationId: string, com
   return components.refer('requestBodies', name, { required: true, content })
 }
 
-/** The files of a form, and the fields of the JSON body that it stands for, as far as a form can have them. */
+/** The files of a form, and the fields of the equivalent JSON body that a form can carry. */
 function formSchema(form: Form, body: BodySchema): Json {
   const { files, names = {}, lists = [], only } = form
   const { properties = {}, required = [], dependentRequired } = body
@@ -69,7 +69,7 @@ function formSchema(form: Form, body: BodySchema): Json {
   }
 }
 
-/** The text fields of a form are there or not. */
+/** Text fields of a form cannot be null. */
 function withoutNull({ type, enum: values, ...schema }: Json): Json {
   const types = [type].flat().filter(one => one !== undefined && one !== 'null')
   return {
@@ -81,18 +81,18 @@ function withoutNull({ type, enum: values, ...schema }: Json): Json {
 
 type BodySchema = { properties?: Record<string, Json>; required?: string[]; dependentRequired?: Json }
 
-function fileSchema({ description, most = 1 }: FormFile): Json {
-  if (most === 1) return { ...bytes, description }
-  return { anyOf: [bytes, { type: 'array', items: bytes, minItems: 1, maxItems: most }], description }
+function fileSchema({ description, max = 1 }: FormFile): Json {
+  if (max === 1) return { ...bytes, description }
+  return { anyOf: [bytes, { type: 'array', items: bytes, minItems: 1, maxItems: max }], description }
 }
 
 const inPath: Record<string, string> = {
   id: 'The id of the object.',
   model: 'The id of the model.',
-  hash: 'The `hash` of the key’s record.',
-  key: 'Where the file lies.',
-  token: 'The secret of the address.',
-  provider: 'The provider’s name.',
+  hash: 'The `hash` of the key.',
+  key: 'The storage key of the file.',
+  token: 'The secret token of the URL.',
+  provider: 'The name of the provider.',
   asset: 'The name of the file.',
 }
 
@@ -129,13 +129,13 @@ function responses(endpoint: Endpoint, components: Components): Json {
   const isPlain = endpoint.access === 'public' && endpoint.method === 'get' && !endpoint.path.includes('{')
   return {
     ...Object.fromEntries(answers),
-    ...failures(endpoint, components),
-    ...(isPlain && { 431: headersTooLarge(components) }),
-    ...(isUpgrade && { default: anyFailure(components) }),
+    ...errorResponses(endpoint, components),
+    ...(isPlain && { 431: headersTooLargeResponse(components) }),
+    ...(isUpgrade && { default: unexpectedErrorResponse(components) }),
   }
 }
 
-function response(endpoint: Endpoint, answer: Answer, components: Components): Json {
+function response(endpoint: Endpoint, answer: ResponseSpec, components: Components): Json {
   const { description, schema, contentType = 'application/json', also = [], headers = [] } = answer
   const events = answer.events ?? (schema && streamed.get(schema))
   const content = {

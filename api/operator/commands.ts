@@ -7,17 +7,17 @@ import { newKey } from '../../shared/keys/key-requests.ts'
 import type { KeyRecord } from '../../shared/keys/keys.ts'
 import type { Services } from '../../shared/services.ts'
 import { checkLedger, type Invariant } from '../../shared/wallet/check.ts'
-import { presentKey, presentKeys } from '../key-answers.ts'
+import { presentKey, presentKeys } from '../routes/present-key.ts'
 import { addCredit } from './credit.ts'
-import { existing, number, org } from './flags.ts'
+import { findOrganisation, number, org } from './flags.ts'
 import { type Command, command } from './parse.ts'
 import { secrets } from './secrets.ts'
 import { users } from './users.ts'
 import { webhooks } from './webhooks.ts'
 
 const hash = z.string().regex(/^[0-9a-f]{64}$/, 'must be the key’s hash (64 hex digits)')
-const mostHoldDays = 365
-const mostListedKeys = 10_000
+const maxHoldDays = 365
+const maxListedKeys = 10_000
 
 const describe = (record: KeyRecord) =>
   `${record.hash}  ${record.prefix}…${record.last4}  ${record.environment}  ${record.status}  ${record.name}`
@@ -69,10 +69,10 @@ const organisations: Command[] = [
         .regex(/^\d{1,6}(\.\d{1,9})?$/, 'must be an amount in USD')
         .refine(text => Number(text) > 0, 'must be more than 0'),
       method: z.enum(['card', 'ach', 'grant']).default('card'),
-      hold_days: number.pipe(z.number().max(mostHoldDays)).optional(),
+      hold_days: number.pipe(z.number().max(maxHoldDays)).optional(),
     }),
     async run(services, { org, usd, method, hold_days }) {
-      await existing(services, org)
+      await findOrganisation(services, org)
       const credit = { organisationId: org, amountNano: nanoFromUsd(usd), method, holdDays: hold_days }
       await addCredit(services, credit, operatorActor)
       const view = await services.accounts.view(org)
@@ -89,7 +89,7 @@ const organisations: Command[] = [
 ]
 
 const { name, mode, scopes, ...nullable } = newKey.shape
-/** A policy field without what leaves it unset: flags are left out instead. */
+/** A policy field without the value that means "unset": flags are omitted instead. */
 const set = <T extends z.ZodType>(field: z.ZodOptional<z.ZodNullable<T>>) => field.unwrap().unwrap()
 const slugs = z.string().transform(text =>
   text
@@ -117,7 +117,7 @@ const keys: Command[] = [
     help: '--org ID --env live|test [--name N] [--mode M] [--rpm-limit N] [--tpm-limit N] [--monthly-spend-cap-usd N] [--model-allowlist a,b] [--scopes chat] [--expires-in-days N]',
     flags: keyFlags,
     async run(services, { org, env, ...policy }) {
-      await existing(services, org)
+      await findOrganisation(services, org)
       const { row, secret } = await services.keys.create(org, { ...policy, environment: env }, operatorActor)
       return { data: { data: await presentKey(services, row), key: secret }, text: secret }
     },
@@ -127,10 +127,10 @@ const keys: Command[] = [
     help: '--org ID',
     flags: z.strictObject({ org }),
     async run(services, { org }) {
-      await existing(services, org)
+      await findOrganisation(services, org)
       const data = await presentKeys(
         services,
-        await services.keys.list(org, { limit: mostListedKeys, includeRevoked: true }),
+        await services.keys.list(org, { limit: maxListedKeys, includeRevoked: true }),
       )
       return { data: { data }, text: data.map(describe).join('\n') || 'No keys yet.' }
     },
@@ -158,7 +158,7 @@ const keys: Command[] = [
     help: '--org ID',
     flags: z.strictObject({ org }),
     async run(services, { org }) {
-      await existing(services, org)
+      await findOrganisation(services, org)
       const { secret, ...data } = await services.keys.createProvisioning(org, operatorActor)
       return { data: { data, key: secret }, text: secret }
     },
@@ -168,32 +168,32 @@ const keys: Command[] = [
     help: '--org ID [--id ID]',
     flags: z.strictObject({ org, id: z.string().optional() }),
     async run(services, { org, id }) {
-      await existing(services, org)
+      await findOrganisation(services, org)
       const revoked = await services.keys.revokeProvisioning(org, operatorActor, id)
       return { data: { org, revoked }, text: `${revoked} revoked` }
     },
   }),
 ]
 
-/** A running gateway moves money between the reads of a check: only what is still wrong on a later look is a breach. */
-const looks = 4
-const betweenLooksMs = 500
+/** A running gateway moves money between the reads of a check: only a violation that a second check confirms counts. */
+const maxChecks = 4
+const checkIntervalMs = 500
 
-async function checkTwice({ db, redis }: Services): Promise<Invariant[]> {
-  for (let look = 1; ; look++) {
+async function confirmLedgerCheck({ db, redis }: Services): Promise<Invariant[]> {
+  for (let attempt = 1; ; attempt++) {
     const invariants = await checkLedger(db, redis)
-    if (look === looks || invariants.every(({ breaches }) => breaches.length === 0)) return invariants
-    await sleep(betweenLooksMs)
+    if (attempt === maxChecks || invariants.every(({ breaches }) => breaches.length === 0)) return invariants
+    await sleep(checkIntervalMs)
   }
 }
 
-const upkeep: Command[] = [
+const maintenance: Command[] = [
   command({
     name: 'ledger check',
     help: '',
     flags: z.strictObject({}),
     async run(services) {
-      const invariants = await checkTwice(services)
+      const invariants = await confirmLedgerCheck(services)
       const ok = invariants.every(({ breaches }) => breaches.length === 0)
       const lines = invariants.flatMap(({ name, checked, breaches }) => [
         `${breaches.length === 0 ? 'ok    ' : 'BREACH'} ${name} (${checked} checked)`,
@@ -213,7 +213,7 @@ const upkeep: Command[] = [
         disabled: model.disabled,
         providers: model.providers.map(({ provider }) => ({
           provider,
-          configured: upstreams.configured(provider, 'live'),
+          configured: upstreams.isConfigured(provider, 'live'),
         })),
         expires_on: model.expires_on,
       }))
@@ -240,9 +240,16 @@ const upkeep: Command[] = [
   }),
 ]
 
-export const commands: readonly Command[] = [...organisations, ...keys, ...users, ...upkeep, ...webhooks, ...secrets]
+export const commands: readonly Command[] = [
+  ...organisations,
+  ...keys,
+  ...users,
+  ...maintenance,
+  ...webhooks,
+  ...secrets,
+]
 
-/** The help text: every command on its line. */
+/** The help text: one line per command. */
 export function usage(): string {
   return ['Commands (each takes --json):', ...commands.map(({ name, help }) => `  ${name} ${help}`.trimEnd())].join(
     '\n',

@@ -9,14 +9,14 @@ export type Credit = {
   organisationId: string
   amountNano: Nano
   method: 'card' | 'ach' | 'grant'
-  /** For how long it counts but cannot be spent; 5 days for ACH where absent. */
+  /** Hold period: the credit counts towards the balance but is not available; 5 days for ACH if absent. */
   holdDays?: number | undefined
 }
 
-/** Credits an organisation for an operator, and notes it in the organisation's audit log. */
+/** Credits an organisation on behalf of an operator, and records it in the organisation's audit log. */
 export async function addCredit({ accounts, clock }: Services, credit: Credit, actor: Actor): Promise<void> {
   const { organisationId, amountNano, method } = credit
-  // ACH money can be called back for some days: it counts at once and can be spent later.
+  // An ACH payment can be reversed for some days: it counts at once and becomes available later.
   const holdDays = credit.holdDays ?? (method === 'ach' ? achHoldDays : 0)
   const availableAt = holdDays > 0 ? new Date(clock.now() + holdDays * dayMs) : null
   const changes: Changes = {

@@ -9,7 +9,7 @@ export const number = z
   .transform(Number)
 
 /** The organisation of this id. Throws 404. */
-export async function existing({ db }: Services, id: string) {
+export async function findOrganisation({ db }: Services, id: string) {
   const row = await db.organisation.findUnique({ where: { id } })
   if (!row) throw new GatewayError('not_found', `There is no organisation ${id}.`)
   return row

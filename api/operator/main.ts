@@ -5,21 +5,40 @@ import { backgroundStatementMs, openServices } from '../../shared/services.ts'
 import { commands, usage } from './commands.ts'
 import { parseCommand, UsageError } from './parse.ts'
 
-/** The operator's command line (contract §11): `npm run -s operator -- <command> [--json]`. Exits when everything is written. */
+/** What a command ends with: its exit code, and the texts it writes, each a whole number of lines. */
+export type Outcome = { exitCode: number; stdout: string; stderr: string }
+
+/**
+ * The operator's command line (contract §11): `npm run -s operator -- <command> [--json]`. Exits once all output is
+ * written.
+ */
 export async function main(argv: string[]): Promise<void> {
-  // A store that is away would keep the process waiting for it, so it ends by itself once everything is written.
-  await run(argv).then(
-    ({ output, exitCode }) => process.stdout.write(`${output}\n`, () => process.exit(exitCode)),
-    error => process.stderr.write(`${describe(error)}\n`, () => process.exit(1)),
+  // An unreachable store would keep the process alive, so it exits explicitly once all output is written.
+  const { exitCode, stdout, stderr } = await runCommand(argv)
+  const [stream, output] = stderr ? [process.stderr, stderr] : [process.stdout, stdout]
+  stream.write(output, () => process.exit(exitCode))
+}
+
+/**
+ * Runs one command under the configuration of `env`, by default the process’s own. Never throws: an error becomes exit
+ * code 1 and its text.
+ */
+export async function runCommand(argv: string[], env?: Record<string, string | undefined>): Promise<Outcome> {
+  return run(argv, env).then(
+    ({ output, exitCode }) => ({ exitCode, stdout: `${output}\n`, stderr: '' }),
+    error => ({ exitCode: 1, stdout: '', stderr: `${describe(error)}\n` }),
   )
 }
 
-/** Runs a command. Gives the output and the exit code. */
-async function run(argv: string[]): Promise<{ output: string; exitCode: number }> {
+/** Runs a command. Returns the output and the exit code. */
+async function run(
+  argv: string[],
+  env?: Record<string, string | undefined>,
+): Promise<{ output: string; exitCode: number }> {
   if (argv.length === 1 && (argv[0] === 'help' || argv[0] === '--help')) return { output: usage(), exitCode: 0 }
   const { command, flags, json } = parseCommand(argv, commands)
   const services = await openServices(
-    { ...loadConfig(), databasePool: 2 },
+    { ...loadConfig(env), databasePool: 2 },
     createLog('silent'),
     systemClock,
     backgroundStatementMs,

@@ -3,9 +3,9 @@ import type { Services } from '../../shared/services.ts'
 
 export type Result = { data: unknown; text: string; exitCode?: number }
 export type Command = {
-  /** The words that name it, e.g. `key create`. */
+  /** The words of the command, e.g. `key create`. */
   name: string
-  /** What it takes, as the help shows it. */
+  /** Its flags, as the help shows them. */
   help: string
   flags: z.ZodObject
   // biome-ignore lint/suspicious/noExplicitAny: each command's flags are typed by its own schema, see `command`
@@ -19,12 +19,12 @@ export function command<F extends z.ZodObject>(
   return declared
 }
 
-/** What was typed is no command; the message says why. */
+/** The arguments are not a valid command; the message says why. */
 export class UsageError extends Error {
   override name = 'UsageError'
 }
 
-/** Finds the command and validates its flags (kebab-case names of the schema's fields). Throws a UsageError. */
+/** Parses a command and validates its flags (kebab-case names of the schema's fields). Throws a UsageError. */
 export function parseCommand(
   argv: string[],
   commands: readonly Command[],
@@ -39,12 +39,12 @@ export function parseCommand(
       const [name, inline] = word.slice(2).split(/=(.*)/s)
       const value = inline ?? (argv[i + 1]?.startsWith('--') ? undefined : argv[++i])
       const field = name!.replaceAll('-', '_')
-      if (Object.hasOwn(raw, field)) throw new UsageError(`--${name} is there twice`)
+      if (Object.hasOwn(raw, field)) throw new UsageError(`--${name} is given twice`)
       raw[field] = value ?? true
     } else words.push(word)
   }
   const command = commands.find(({ name }) => name === words.join(' '))
-  if (!command) throw new UsageError(words.length > 0 ? `Unknown command: ${words.join(' ')}` : 'Name a command.')
+  if (!command) throw new UsageError(words.length > 0 ? `Unknown command: ${words.join(' ')}` : 'Missing command.')
   const parsed = command.flags.safeParse(raw)
   if (parsed.success) return { command, flags: parsed.data, json }
   const flag = (field: PropertyKey) => `--${String(field).replaceAll('_', '-')}`

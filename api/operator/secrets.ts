@@ -3,7 +3,7 @@ import { GatewayError } from '../../shared/base/errors.ts'
 import { resealSigningSecret } from '../../shared/keys/signing-secret.ts'
 import { resealWebhookSecrets } from '../../shared/keys/webhook-secrets.ts'
 import type { Services } from '../../shared/services.ts'
-import { accountsSecret } from '../auth/open.ts'
+import { readAccountsSecret } from '../auth/open.ts'
 import { type Command, command } from './parse.ts'
 
 const perPage = 500
@@ -15,11 +15,14 @@ export const secrets: Command[] = [
     flags: z.strictObject({}),
     async run(services) {
       if (!services.sealer.encrypts)
-        throw new GatewayError('invalid_request', 'Nothing to encrypt with: set ENCRYPTION_KEY (see README).')
+        throw new GatewayError(
+          'invalid_request',
+          'ENCRYPTION_KEY is not set, which is needed for encryption (see README).',
+        )
       const { libraryKeys, reencryptTwoFactors } = await import('../auth/encryption.ts')
-      // First, as whoever reads it encrypts it.
+      // First, because its readers encrypt with it.
       const signing_secret = await encryptSigningSecret(services)
-      const key = libraryKeys(services.sealer, await accountsSecret(services))
+      const key = libraryKeys(services.sealer, await readAccountsSecret(services))
       const data = {
         webhook_secrets: await encryptWebhookSecrets(services),
         signing_secret,

@@ -3,7 +3,7 @@ import { operatorActor } from '../../shared/keys/audit.ts'
 import { resetSecondFactor, setOperator } from '../auth/operators.ts'
 import { type Command, command } from './parse.ts'
 
-const mostListed = 10_000
+const maxListed = 10_000
 
 type Row = { id: string; email: string; name: string; emailVerified: boolean; operator: boolean }
 const record = ({ id, email, name, emailVerified, operator }: Row) => ({
@@ -42,9 +42,9 @@ export const users: Command[] = [
     help: '',
     flags: z.strictObject({}),
     async run({ db }) {
-      const rows = await db.user.findMany({ orderBy: { createdAt: 'asc' }, take: mostListed })
+      const rows = await db.user.findMany({ orderBy: { createdAt: 'asc' }, take: maxListed })
       const data = rows.map(record)
-      return { data: { data }, text: data.map(line).join('\n') || 'Nobody has signed up yet.' }
+      return { data: { data }, text: data.map(line).join('\n') || 'No users yet.' }
     },
   }),
 ]

@@ -1,11 +1,11 @@
 import { z } from 'zod'
 import type { WebhookAttempt, WebhookDelivery } from '../../shared/generated/prisma/client.ts'
 import { operatorActor } from '../../shared/keys/audit.ts'
-import { rotateWebhookSecret, type WebhookSecrets, webhookSecrets } from '../../shared/keys/webhook-secrets.ts'
-import { existing, number, org } from './flags.ts'
+import { getWebhookSecrets, rotateWebhookSecret, type WebhookSecrets } from '../../shared/keys/webhook-secrets.ts'
+import { findOrganisation, number, org } from './flags.ts'
 import { type Command, command } from './parse.ts'
 
-const mostListed = 1_000
+const maxListed = 1_000
 const delivery = z.string().regex(/^evt_\w+$/, 'must be the delivery’s id (evt_…)')
 
 const secretsShown = ({ secret, previous, previousUntil }: WebhookSecrets) => ({
@@ -44,7 +44,7 @@ export const webhooks: Command[] = [
     name: 'webhook-secret show',
     help: '--org ID',
     flags: z.strictObject({ org }),
-    run: async (services, { org }) => secretsShown(await webhookSecrets(services, org, services.clock.now())),
+    run: async (services, { org }) => secretsShown(await getWebhookSecrets(services, org, services.clock.now())),
   }),
   command({
     name: 'webhook-secret rotate',
@@ -59,10 +59,10 @@ export const webhooks: Command[] = [
     flags: z.strictObject({
       org,
       status: z.enum(['pending', 'delivered', 'failed']).optional(),
-      limit: number.pipe(z.int().min(1).max(mostListed)).default(20),
+      limit: number.pipe(z.int().min(1).max(maxListed)).default(20),
     }),
     async run(services, { org, status, limit }) {
-      await existing(services, org)
+      await findOrganisation(services, org)
       const rows = await services.webhooks.list(org, { limit, ...(status && { status }) })
       return { data: { data: rows.map(record) }, text: rows.map(line).join('\n') || 'No deliveries.' }
     },

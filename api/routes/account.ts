@@ -4,28 +4,29 @@ import { GatewayError } from '../../shared/base/errors.ts'
 import { usdFromNano } from '../../shared/base/money.ts'
 import type { Generation } from '../../shared/generated/prisma/client.ts'
 import type { WalletView } from '../../shared/wallet/accounts.ts'
-import { wallet } from '../account-answers.ts'
-import { generation } from '../answers.ts'
 import { endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
+import { wallet } from '../schemas/account.ts'
+import { generation } from '../schemas/core.ts'
 
 export const balance = endpoint({
   method: 'get',
   path: '/v1/balance',
   operationId: 'getBalance',
   tag: 'Wallet',
-  summary: 'Retrieve the balance',
-  description: 'balance = available + reserved + held. New requests are checked against what is available.',
+  summary: 'Retrieve the wallet',
+  description:
+    'Returns the prepaid balance: `balance_usd` = available + reserved + held. New requests are checked against the available amount.',
   access: { scope: null },
   answers: { 200: { description: 'The wallet of the key’s organisation.', schema: wallet } },
-  async handle({ services, known, ctx }) {
-    ctx.set(await admitFree(services, known))
-    return walletJson(await services.accounts.view(known.policy.organisationId))
+  async handle({ services, apiKey, ctx }) {
+    ctx.set(await admitFree(services, apiKey))
+    return presentWallet(await services.accounts.view(apiKey.policy.organisationId))
   },
 })
 
-/** A wallet as every route shows it. */
-export function walletJson(view: WalletView) {
+/** Presents a wallet, for every route that shows one. */
+export function presentWallet(view: WalletView) {
   return {
     object: 'wallet',
     balance_usd: usdFromNano(view.balanceNano),
@@ -36,9 +37,9 @@ export function walletJson(view: WalletView) {
   }
 }
 
-/** A request just finished may still be on its way to the log: so long, and no longer, a look-up waits for it. */
-const looks = 8
-const betweenLooksMs = 250
+/** A request just finished may not be logged yet: a lookup waits for it for at most this time. */
+const maxLookups = 8
+const lookupIntervalMs = 250
 
 export const readGeneration = endpoint({
   method: 'get',
@@ -47,28 +48,28 @@ export const readGeneration = endpoint({
   tag: 'Wallet',
   summary: 'Retrieve a generation',
   description:
-    'By the `x-generation-id` of an answer, or by the answer’s own `id`. Live keys find live generations, test keys test ones.',
+    'Looks up a request by the `x-generation-id` header of its response, or by the response’s own `id`. Live keys see live generations, test keys test ones.',
   access: { scope: '*' },
   query: z.strictObject({
-    id: z.string().min(1).max(200).describe('An `x-generation-id`, or the `id` of an answer.'),
+    id: z.string().min(1).max(200).describe('The `x-generation-id` header, or the `id`, of a response.'),
   }),
-  answers: { 200: { description: 'What the request log has.', schema: generation } },
+  answers: { 200: { description: 'The generation: the request log’s record.', schema: generation } },
   errors: ['not_found'],
-  async handle({ services, known, query, ctx }) {
-    ctx.set(await admitFree(services, known))
-    const { organisationId, environment } = known.policy
+  async handle({ services, apiKey, query, ctx }) {
+    ctx.set(await admitFree(services, apiKey))
+    const { organisationId, environment } = apiKey.policy
     const where = { organisationId, environment, OR: [{ id: query.id }, { upstreamId: query.id }] }
-    for (let look = 0; look < looks; look++) {
+    for (let lookups = 0; lookups < maxLookups; lookups++) {
       const row = await services.db.generation.findFirst({ where, orderBy: { createdAt: 'desc' } })
-      if (row) return generationJson(row)
-      await sleep(betweenLooksMs)
+      if (row) return presentGeneration(row)
+      await sleep(lookupIntervalMs)
     }
-    throw new GatewayError('not_found', 'There is no such generation.', { param: 'id' })
+    throw new GatewayError('not_found', 'No such generation.', { param: 'id' })
   },
 })
 
-/** A line of the request log as every route shows it. */
-export function generationJson(row: Generation) {
+/** Presents a record of the request log, for every route that shows one. */
+export function presentGeneration(row: Generation) {
   return {
     id: row.id,
     object: 'generation',
@@ -89,7 +90,10 @@ export function generationJson(row: Generation) {
       prompt_tokens: row.promptTokens,
       completion_tokens: row.completionTokens,
       cached_tokens: row.cachedTokens,
+      cache_write_tokens: row.cacheWriteTokens ?? 0,
+      cache_write_1h_tokens: row.cacheWrite1hTokens ?? 0,
       reasoning_tokens: row.reasoningTokens,
+      web_searches: row.webSearches ?? 0,
       estimated: row.estimated,
     },
     cost_usd: usdFromNano(row.costNano),

@@ -1,21 +1,21 @@
-import { runInstant } from '../../shared/instant/run.ts'
-import { deliverSound, type SoundKind } from '../../shared/instant/sounds.ts'
-import { deliverTranscript } from '../../shared/instant/transcripts.ts'
 import { musicRequest } from '../../shared/kinds/music.ts'
 import { sfxRequest } from '../../shared/kinds/sfx.ts'
 import { soundTypes } from '../../shared/kinds/sound.ts'
 import { speechRequest } from '../../shared/kinds/speech.ts'
 import {
   maxSampleBytes,
-  mostTranscribedBytes,
+  maxTranscribedBytes,
   type TranscriptionRequest,
   transcriptionRequest,
   translationRequest,
 } from '../../shared/kinds/transcription-request.ts'
-import { generationHeaders } from '../answer-headers.ts'
-import { type Direct, direct, type Endpoint, type Form } from '../endpoint.ts'
-import { speechEvent, transcriptAnswer } from '../instant-answers.ts'
-import { addressesOf, typed, withObject } from '../middleware/form.ts'
+import { runMedia } from '../../shared/media/run.ts'
+import { deliverSound, type SoundKind } from '../../shared/media/sounds.ts'
+import { deliverTranscript } from '../../shared/media/transcripts.ts'
+import { type DirectRequest, direct, type Endpoint, type Form } from '../endpoint.ts'
+import { mergeObjectField, parseFields, uploadUrls } from '../middleware/form.ts'
+import { generationHeaders } from '../schemas/headers.ts'
+import { speechEvent, transcriptAnswer } from '../schemas/media.ts'
 import { instantModels } from './instant.ts'
 import { modelErrors } from './model-errors.ts'
 
@@ -24,18 +24,18 @@ type Body = { model?: string | undefined }
 const access = { scope: '*' } as const
 const soundAnswer = {
   200: {
-    description: 'The sound, as it is made.',
+    description: 'The audio, streamed as it is generated.',
     headers: generationHeaders,
     contentType: soundTypes.mp3,
     also: [...new Set(Object.values(soundTypes))].filter(type => type !== soundTypes.mp3),
   },
 }
 
-/** Has sound made and sent. */
-async function play(kind: SoundKind, request: Direct<Body>, asEvents = false): Promise<void> {
-  const { services, known, body, requestId, client, wide } = request
-  const order = { kind, known, requestId, body, stream: true, events: asEvents }
-  const report = await runInstant(services, { ...order, deliver: delivery => deliverSound(delivery, asEvents) }, client)
+/** Generates audio and streams it. */
+async function createSound(kind: SoundKind, request: DirectRequest<Body>, asEvents = false): Promise<void> {
+  const { services, apiKey, body, requestId, client, wide } = request
+  const input = { kind, key: apiKey, requestId, body, stream: true, events: asEvents }
+  const report = await runMedia(services, { ...input, deliver: delivery => deliverSound(delivery, asEvents) }, client)
   Object.assign(wide, report)
 }
 
@@ -46,36 +46,40 @@ const createSpeech = direct({
   tag,
   summary: 'Create speech',
   description:
-    'The bytes are sent as they are made; with `stream_format: "sse"` as events. Billed per character or per token, as the model is priced.',
+    'Generates audio from text. The bytes are streamed as they are generated; with `stream_format: "sse"`, as events. Billed per character or per token, depending on the model.',
   access,
   body: speechRequest,
   example: { model: 'tts-1', input: 'The quick brown fox jumped over the lazy dog.', voice: 'alloy' },
   answers: { 200: { ...soundAnswer[200], events: speechEvent } },
   errors: [...modelErrors],
-  handle: request => play('speech', request, request.body.stream_format === 'sse'),
+  handle: request => createSound('speech', request, request.body.stream_format === 'sse'),
 })
 
-/** OpenAI's multipart form: the sound is a file. */
+/** OpenAI's multipart form: the audio is a file. */
 const transcriptionForm: Form = {
   files: [
-    { name: 'file', required: true, mostBytes: mostTranscribedBytes, description: 'The sound, of at most 25 MiB.' },
+    { name: 'file', required: true, maxBytes: maxTranscribedBytes, description: 'The audio file, at most 25 MiB.' },
   ],
   lists: [
     ...['timestamp_granularities', 'include', 'keywords', 'languages'],
     ...['known_speaker_names', 'known_speaker_references'],
   ],
-  // A hundred keywords, and all the others.
+  // A hundred keywords, and all other fields.
   maxFields: 160,
-  // Samples of speakers are `data:` URIs.
+  // Speaker samples are `data:` URIs.
   maxFieldBytes: Math.ceil((maxSampleBytes * 4) / 3) + 1_024,
   names: { audio_url: 'file' },
   example: { file: 'meeting.wav', model: 'whisper-1' },
   passing: true,
   async toBody(fields, uploads, services) {
-    const [audio_url] = await addressesOf(services, uploads, 'file')
-    const values = withObject(typed(fields, { numbers: ['temperature'], flags: ['stream'] }), 'chunking_strategy', {
-      numbers: ['prefix_padding_ms', 'silence_duration_ms', 'threshold'],
-    })
+    const [audio_url] = await uploadUrls(services, uploads, 'file')
+    const values = mergeObjectField(
+      parseFields(fields, { numbers: ['temperature'], flags: ['stream'] }),
+      'chunking_strategy',
+      {
+        numbers: ['prefix_padding_ms', 'silence_duration_ms', 'threshold'],
+      },
+    )
     return { ...values, audio_url }
   },
 }
@@ -87,21 +91,21 @@ const createTranscription = direct({
   tag,
   summary: 'Create a transcription',
   description:
-    'A multipart form with a `file`, or JSON with an `audio_url`. Billed per minute of the sound’s measured length, or per token, as the model is priced.',
+    'Transcribes audio, sent as a multipart form with a `file` or as JSON with an `audio_url`. Billed per minute of the measured audio length or per token, depending on the model.',
   access,
   body: transcriptionRequest,
   example: { model: 'whisper-1', audio_url: 'https://example.com/meeting.wav' },
   form: transcriptionForm,
   answers: {
     200: {
-      description: 'The transcript, in the format that was asked for.',
+      description: 'The transcript, in the requested format.',
       schema: transcriptAnswer,
       headers: generationHeaders,
       also: ['text/plain'],
     },
   },
   errors: [...modelErrors, 'url_not_allowed', 'file_too_large', 'quota_exceeded'],
-  handle: request => writeDown(request, request.body),
+  handle: request => transcribe(request, request.body),
 })
 
 const createTranslation = direct({
@@ -111,7 +115,7 @@ const createTranslation = direct({
   tag,
   summary: 'Create a translation',
   description:
-    'The text in English, whatever language is spoken; for models whose row has `translates`. Billed as transcriptions are.',
+    'Translates audio of any language into English text. Requires a model whose row has `translates`. Billed like transcriptions.',
   access,
   body: translationRequest,
   example: { model: 'whisper-1', audio_url: 'https://example.com/meeting.wav' },
@@ -121,30 +125,30 @@ const createTranslation = direct({
     example: { file: 'meeting.wav', model: 'whisper-1' },
     passing: true,
     async toBody(fields, uploads, services) {
-      const [audio_url] = await addressesOf(services, uploads, 'file')
-      return { ...typed(fields, { numbers: ['temperature'] }), audio_url }
+      const [audio_url] = await uploadUrls(services, uploads, 'file')
+      return { ...parseFields(fields, { numbers: ['temperature'] }), audio_url }
     },
   },
   answers: {
     200: {
-      description: 'The text, in the format that was asked for.',
+      description: 'The translation, in the requested format.',
       schema: transcriptAnswer,
       headers: generationHeaders,
       also: ['text/plain'],
     },
   },
   errors: [...modelErrors, 'url_not_allowed', 'file_too_large', 'quota_exceeded'],
-  handle: request => writeDown(request, { ...request.body, translate: true }),
+  handle: request => transcribe(request, { ...request.body, translate: true }),
 })
 
-/** Has sound written down and answers with it. */
-async function writeDown(
-  { services, known, requestId, client, wide }: Direct<unknown>,
+/** Transcribes audio and responds with the transcript. */
+async function transcribe(
+  { services, apiKey, requestId, client, wide }: DirectRequest<unknown>,
   body: TranscriptionRequest,
 ): Promise<void> {
   const events = body.stream === true
-  const order = { kind: 'transcription' as const, known, requestId, body, stream: events, events }
-  const report = await runInstant(services, { ...order, deliver: deliverTranscript }, client)
+  const input = { kind: 'transcription' as const, key: apiKey, requestId, body, stream: events, events }
+  const report = await runMedia(services, { ...input, deliver: deliverTranscript }, client)
   Object.assign(wide, report)
 }
 
@@ -154,13 +158,13 @@ const createMusic = direct({
   operationId: 'createMusic',
   tag,
   summary: 'Create music',
-  description: 'A song or a piece of music from a prompt; one price per song.',
+  description: 'Generates a song or an instrumental piece from a prompt. Billed at one price per song.',
   access,
   body: musicRequest,
   example: { prompt: 'A slow waltz for two cellos', duration_s: 30, instrumental: true },
   answers: soundAnswer,
   errors: [...modelErrors],
-  handle: request => play('music', request),
+  handle: request => createSound('music', request),
 })
 
 const createSfx = direct({
@@ -169,13 +173,13 @@ const createSfx = direct({
   operationId: 'createSoundEffect',
   tag,
   summary: 'Create a sound effect',
-  description: 'One price per effect where the catalog has one, else free.',
+  description: 'Generates a sound effect from a prompt. Billed per effect if the model has a price, otherwise free.',
   access,
   body: sfxRequest,
   example: { prompt: 'A heavy wooden door creaks open', duration_s: 3 },
   answers: soundAnswer,
   errors: [...modelErrors],
-  handle: request => play('sfx', request),
+  handle: request => createSound('sfx', request),
 })
 
 export const audioRoutes: Endpoint[] = [

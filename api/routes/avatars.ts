@@ -1,13 +1,19 @@
 import { z } from 'zod'
 import type { ErrorCode } from '../../shared/base/errors.ts'
-import { listCatalog } from '../../shared/media/catalogs.ts'
+import { listCatalog } from '../../shared/jobs/avatar-catalogs.ts'
 import { endpoint } from '../endpoint.ts'
-import { avatar, catalogPage, voice } from '../media-answers.ts'
 import { admitFree } from '../middleware/key.ts'
+import { avatar, catalogPage, voice } from '../schemas/jobs.ts'
 
 const paging = {
-  limit: z.coerce.number().int().min(1).max(100).default(20).describe('The most entries of a page; it may have fewer.'),
-  next_token: z.string().min(1).max(2_000).optional().describe('`next_token` of the page before.'),
+  limit: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(100)
+    .default(20)
+    .describe('The maximum number of entries per page; a page may have fewer.'),
+  next_token: z.string().min(1).max(2_000).optional().describe('The `next_token` of the previous page.'),
 }
 const word = z.string().min(1).max(64)
 const errors: ErrorCode[] = ['upstream_error', 'upstream_timeout']
@@ -18,14 +24,14 @@ export const listAvatars = endpoint({
   path: '/v1/avatars',
   operationId: 'listAvatars',
   summary: 'List avatars',
-  description: 'What can be an `avatar_id`, as the configured providers offer it. Free of charge.',
+  description: 'Lists the avatars of the configured providers, usable as `avatar_id`. Free of charge.',
   errors,
-  query: z.strictObject({ ...paging, type: word.optional().describe('Only avatars of this type.') }),
+  query: z.strictObject({ ...paging, type: word.optional().describe('Filter by avatar type.') }),
   answers: { 200: { description: 'A page of avatars.', schema: catalogPage(avatar, 'AvatarList') } },
-  async handle({ services, known, query: { type, limit, next_token }, ctx }) {
-    ctx.set(await admitFree(services, known))
+  async handle({ services, apiKey, query: { type, limit, next_token }, ctx }) {
+    ctx.set(await admitFree(services, apiKey))
     const listing = { limit, nextToken: next_token ?? null, ...(type && { type }) }
-    const { data, nextToken } = await listCatalog(services, known.policy.environment, 'avatars', listing)
+    const { data, nextToken } = await listCatalog(services, apiKey.policy.environment, 'avatars', listing)
     return page('avatar', data, nextToken)
   },
 })
@@ -35,17 +41,17 @@ export const listVoices = endpoint({
   path: '/v1/avatars/voices',
   operationId: 'listAvatarVoices',
   summary: 'List voices',
-  description: 'What can be a `voice_id`, as the configured providers offer it. Free of charge.',
+  description: 'Lists the voices of the configured providers, usable as `voice_id`. Free of charge.',
   errors,
   query: z.strictObject({
     ...paging,
-    language: word.optional().describe('Only voices of this language, e.g. `English`.'),
+    language: word.optional().describe('Filter by language, e.g. `English`.'),
   }),
   answers: { 200: { description: 'A page of voices.', schema: catalogPage(voice, 'VoiceList') } },
-  async handle({ services, known, query: { language, limit, next_token }, ctx }) {
-    ctx.set(await admitFree(services, known))
+  async handle({ services, apiKey, query: { language, limit, next_token }, ctx }) {
+    ctx.set(await admitFree(services, apiKey))
     const listing = { limit, nextToken: next_token ?? null, ...(language && { language }) }
-    const { data, nextToken } = await listCatalog(services, known.policy.environment, 'voices', listing)
+    const { data, nextToken } = await listCatalog(services, apiKey.policy.environment, 'voices', listing)
     return page('voice', data, nextToken)
   },
 })

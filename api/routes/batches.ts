@@ -4,18 +4,18 @@ import { cancelBatch } from '../../shared/batches/cancel.ts'
 import { createBatch } from '../../shared/batches/create.ts'
 import { presentBatch } from '../../shared/batches/present.ts'
 import { type BatchEndpoint, batchEndpoints } from '../../shared/batches/request.ts'
-import type { Batch } from '../../shared/jobs/batches.ts'
-import type { Known } from '../../shared/keys/policies.ts'
+import type { ResolvedKey } from '../../shared/keys/policies.ts'
 import { common, exactlyOneOf } from '../../shared/kinds/media.ts'
 import type { Services } from '../../shared/services.ts'
-import { page } from '../answers.ts'
-import { batchAnswer, routings } from '../batch-answers.ts'
+import type { Batch } from '../../shared/store/batches.ts'
 import { type Endpoint, endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
-import { pageOf, paging } from './paging.ts'
+import { batchAnswer, routings } from '../schemas/batches.ts'
+import { page } from '../schemas/core.ts'
+import { paging, readPage } from './paging.ts'
 
 const shared = { tag: 'Batches', access: { scope: '*' } } as const
-const mostInline = 1_000
+const maxInline = 1_000
 
 const paths = Object.keys(batchEndpoints) as [BatchEndpoint, ...BatchEndpoint[]]
 
@@ -25,9 +25,9 @@ const newBatch = z
       .string()
       .min(1)
       .max(100)
-      .refine(id => !id.includes('\0'), 'has a NUL character')
+      .refine(id => !id.includes('\0'), 'contains a NUL character')
       .optional()
-      .describe('A file of requests, one per line.'),
+      .describe('The id of an uploaded file of requests, one per line.'),
     requests: z
       .array(
         z.record(z.string(), z.unknown()).meta({
@@ -36,22 +36,25 @@ const newBatch = z
         }),
       )
       .min(1)
-      .max(mostInline)
+      .max(maxInline)
       .optional()
-      .describe('In place of a file: objects of the shape of its lines.'),
-    endpoint: z.enum(paths).optional().describe('What every line’s `url` must be. Needed with a file.'),
-    completion_window: z.literal('24h').default('24h').describe('How long the batch may take.'),
+      .describe('The requests, inline instead of a file: objects with the fields of its lines.'),
+    endpoint: z
+      .enum(paths)
+      .optional()
+      .describe('The endpoint of every request, equal to each line’s `url`. Required with a file.'),
+    completion_window: z.literal('24h').default('24h').describe('The time frame within which the batch is processed.'),
     metadata: common.metadata.nullable(),
-    webhook_url: common.webhook_url.describe('Where the finished batch is pushed to.'),
+    webhook_url: common.webhook_url.describe('The URL that receives the batch’s webhook events.'),
     output_expires_after: z
       .strictObject({ anchor: z.literal('created_at'), seconds: z.int().min(3_600).max(2_592_000) })
       .optional()
-      .describe('How long the output and error file are kept, from when they are written.'),
+      .describe('The retention of the output and error file, from when they are written.'),
     batch_routing: z
       .enum(routings)
       .default('auto')
       .describe(
-        'Who runs the lines: `gateway` sends each by itself; `provider` hands the batch to the provider’s own batch API, which needs one model in all lines; `auto` does that where it can.',
+        'How the lines are run: `gateway` sends each request individually; `provider` uses the provider’s own batch API, which requires the same model in all lines; `auto` uses it if possible.',
       ),
   })
   .check(({ value, issues }) => {
@@ -69,13 +72,13 @@ const newBatch = z
   })
   .meta({ id: 'CreateBatchRequest', oneOf: exactlyOneOf(['input_file_id', 'endpoint'], ['requests']) })
 
-async function find(services: Services, { policy }: Known, id: string): Promise<Batch> {
+async function find(services: Services, { policy }: ResolvedKey, id: string): Promise<Batch> {
   const batch = await services.batches.find(id, policy)
   if (batch) return batch
-  throw new GatewayError('not_found', 'There is no such batch.', { param: 'id' })
+  throw new GatewayError('not_found', 'No such batch.', { param: 'id' })
 }
 
-/** The endpoint of a batch whose requests came with it: that of the first. */
+/** The endpoint of a batch with inline requests: that of the first request. */
 function inlineEndpoint(requests: readonly Record<string, unknown>[]): BatchEndpoint {
   const url = requests[0]?.url
   if (typeof url === 'string' && Object.hasOwn(batchEndpoints, url)) return url as BatchEndpoint
@@ -92,7 +95,7 @@ export const batchRoutes: Endpoint[] = [
     operationId: 'createBatch',
     summary: 'Create a batch',
     description:
-      'Runs up to 50,000 requests at half the price within 24 hours. Every line of the input ends in exactly one of two files: the output, or the errors.',
+      'Runs up to 50,000 requests at half the price within 24 hours. Every input line results in exactly one line of the output file or the error file.',
     body: newBatch,
     example: {
       requests: [
@@ -105,14 +108,14 @@ export const batchRoutes: Endpoint[] = [
       ],
       completion_window: '24h',
     },
-    answers: { 200: { description: 'The batch; its input is validated next.', schema: batchAnswer } },
+    answers: { 200: { description: 'The batch, whose input is being validated.', schema: batchAnswer } },
     errors: ['not_found', 'url_not_allowed', 'quota_exceeded'],
-    async handle({ services, known, body, requestId, keep, ctx }) {
-      ctx.set(await admitFree(services, known))
+    async handle({ services, apiKey, body, requestId, keep, ctx }) {
+      ctx.set(await admitFree(services, apiKey))
       const { requests, input_file_id: fileId, batch_routing: routing, output_expires_after: life } = body
       const batch = await createBatch(
         services,
-        known.policy,
+        apiKey.policy,
         {
           endpoint: body.endpoint ?? inlineEndpoint(requests!),
           input: requests ? { requests } : { fileId: fileId! },
@@ -135,10 +138,10 @@ export const batchRoutes: Endpoint[] = [
     summary: 'List batches',
     query: z.strictObject(paging),
     answers: { 200: { description: 'A page of batches.', schema: page(batchAnswer, 'BatchList') } },
-    async handle({ services, known, query, ctx }) {
-      ctx.set(await admitFree(services, known))
+    async handle({ services, apiKey, query, ctx }) {
+      ctx.set(await admitFree(services, apiKey))
       const present = (rows: Batch[]) => Promise.all(rows.map(row => presentBatch(services, row)))
-      return pageOf(query, page => services.batches.list(known.policy, page), present)
+      return readPage(query, page => services.batches.list(apiKey.policy, page), present)
     },
   }),
   endpoint({
@@ -147,11 +150,11 @@ export const batchRoutes: Endpoint[] = [
     path: '/v1/batches/{id}',
     operationId: 'getBatch',
     summary: 'Retrieve a batch',
-    answers: { 200: { description: 'The batch as it is now.', schema: batchAnswer } },
+    answers: { 200: { description: 'The batch.', schema: batchAnswer } },
     errors: ['not_found'],
-    async handle({ services, known, params, ctx }) {
-      ctx.set(await admitFree(services, known))
-      return presentBatch(services, await find(services, known, params.id!))
+    async handle({ services, apiKey, params, ctx }) {
+      ctx.set(await admitFree(services, apiKey))
+      return presentBatch(services, await find(services, apiKey, params.id!))
     },
   }),
   endpoint({
@@ -161,12 +164,12 @@ export const batchRoutes: Endpoint[] = [
     operationId: 'cancelBatch',
     summary: 'Cancel a batch',
     description:
-      'What is finished is kept and billed; every other line ends in the error file. 409 once the batch is over.',
-    answers: { 200: { description: 'The batch, being cancelled.', schema: batchAnswer } },
+      'Finished lines are kept and billed; all others end up in the error file. Returns 409 once the batch is over.',
+    answers: { 200: { description: 'The batch, which is being cancelled.', schema: batchAnswer } },
     errors: ['not_found', 'not_cancellable'],
-    async handle({ services, known, params, ctx }) {
-      ctx.set(await admitFree(services, known))
-      const { id } = await find(services, known, params.id!)
+    async handle({ services, apiKey, params, ctx }) {
+      ctx.set(await admitFree(services, apiKey))
+      const { id } = await find(services, apiKey, params.id!)
       return presentBatch(services, await cancelBatch(services, id))
     },
   }),

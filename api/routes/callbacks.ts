@@ -1,14 +1,14 @@
 import { z } from 'zod'
 import { type ErrorCode, GatewayError } from '../../shared/base/errors.ts'
 import { parseJson } from '../../shared/base/json.ts'
-import type { Job } from '../../shared/jobs/jobs.ts'
-import { connectionOf, isCallbackToken } from '../../shared/media/connection.ts'
+import { connectionOf, isCallbackToken } from '../../shared/jobs/connection.ts'
 import type { Services } from '../../shared/services.ts'
+import type { Job } from '../../shared/store/jobs.ts'
 import { type Context, endpoint } from '../endpoint.ts'
 import { readJsonBody } from '../middleware/body.ts'
 
 const shared = { method: 'post', tag: 'Service', access: 'public' } as const
-const answers = { 200: { description: 'Taken note of.', schema: z.strictObject({ status: z.literal('ok') }) } }
+const answers = { 200: { description: 'Acknowledged.', schema: z.strictObject({ status: z.literal('ok') }) } }
 const errors: ErrorCode[] = [
   'not_found',
   'invalid_json',
@@ -18,26 +18,26 @@ const errors: ErrorCode[] = [
   'rate_limit_exceeded',
   'unsupported_media_type',
 ]
-const keysKeptS = 6 * 3_600
-/** Reports name a job and what came of it; none is near this. */
+const cacheS = 6 * 3_600
+/** Maximum size of a provider callback: reports contain a job and its outcome, and are far smaller. */
 const maxReportBytes = 256 * 1024
 
 export const jobCallback = endpoint({
   ...shared,
   path: '/callbacks/{id}/{token}',
   operationId: 'receiveJobCallback',
-  summary: 'Receive a report on a job',
-  description: 'The address is made for one job, and the report is verified by the provider’s signature.',
+  summary: 'Receive a provider callback for a job',
+  description: 'The URL is specific to one job, and the callback is verified by the provider’s signature.',
   answers,
   errors,
   async handle({ services, params, ctx }) {
-    // Nobody but who was told the address gets as far as a body.
+    // The body is read only after the secret URL was verified.
     if (!(await isCallbackToken(services, params.id!, params.token!))) throw unknownCallback()
     const job = await services.jobs.read(params.id!)
     if (!job) throw unknownCallback()
     const raw = await readJsonBody(ctx.state, maxReportBytes)
     if (!(await isGenuine(services, job, raw, ctx))) throw unknownCallback()
-    await services.watch.wake(job.id, services.clock.now())
+    await services.pollSchedule.wake(job.id, services.clock.now())
     return { status: 'ok' }
   },
 })
@@ -46,41 +46,41 @@ export const accountCallback = endpoint({
   ...shared,
   path: '/callbacks/{provider}',
   operationId: 'receiveProviderCallback',
-  summary: 'Receive a report at a provider’s registered address',
-  description: 'For providers that report to one registered address; verified by the signature.',
+  summary: 'Receive a provider callback at its registered URL',
+  description: 'For providers that report to one registered URL. Verified by the provider’s signature.',
   answers,
   errors,
   async handle({ services, params, ctx }) {
     const { catalog, upstreams } = services
     const provider = catalog.providers.get(params.provider!)
-    const protocol = provider && upstreams.configured(provider.name, 'live') ? upstreams.protocol(provider) : null
+    const protocol = provider && upstreams.isConfigured(provider.name, 'live') ? upstreams.protocol(provider) : null
     if (!protocol?.callbackJobId) throw unknownCallback()
     const raw = await readJsonBody(ctx.state, maxReportBytes)
     const jobId = protocol.callbackJobId(parseJson(raw))
     const job = jobId ? await services.jobs.read(jobId) : null
     if (job?.provider !== provider?.name || !job || !(await isGenuine(services, job, raw, ctx))) throw unknownCallback()
-    await services.watch.wake(job.id, services.clock.now())
+    await services.pollSchedule.wake(job.id, services.clock.now())
     return { status: 'ok' }
   },
 })
 
-/** Whether a report on a job is its provider's own. It only wakes a look: what is true is asked for. */
+/** Whether a callback is authentic. It only triggers a poll: the outcome is read from the provider. */
 async function isGenuine(services: Services, job: Job, raw: Buffer, ctx: Context): Promise<boolean> {
   const connection = job.environment === 'live' ? connectionOf(services, job) : null
   const verify = connection?.protocol.verify
   if (!verify) return false
   const { config, clock, redis, log } = services
   const { line } = connection
-  const remember = async (name: string, load: () => Promise<string>) => {
+  const cacheSecret = async (name: string, load: () => Promise<string>) => {
     const key = `callback-key:${job.provider}:${job.credentialId}:${name}`
-    const known = await redis.get(key)
-    if (known !== null) return known
+    const cached = await redis.get(key)
+    if (cached !== null) return cached
     const loaded = await load()
-    await redis.set(key, loaded, 'EX', keysKeptS)
+    await redis.set(key, loaded, 'EX', cacheS)
     return loaded
   }
   const secret = config.providers.get(job.provider!)?.webhookSecret ?? null
-  const callback = { headers: ctx.req.headers, raw, nowMs: clock.now(), secret, line, remember }
+  const callback = { headers: ctx.req.headers, raw, nowMs: clock.now(), secret, line, remember: cacheSecret }
   return verify(callback).catch((error: unknown) => {
     log.warn({ err: error, job: job.id }, 'a callback could not be verified')
     return false
@@ -88,5 +88,5 @@ async function isGenuine(services: Services, job: Job, raw: Buffer, ctx: Context
 }
 
 function unknownCallback(): GatewayError {
-  return new GatewayError('not_found', 'This report belongs to no job, or its signature does not hold.')
+  return new GatewayError('not_found', 'The callback matches no job, or its signature is invalid.')
 }

@@ -1,73 +1,18 @@
-import type { IncomingHttpHeaders } from 'node:http'
-import { GatewayError } from '../../shared/base/errors.ts'
-import { route, worldOf } from '../../shared/chat/router.ts'
-import { run } from '../../shared/chat/run.ts'
-import { sessionKey } from '../../shared/chat/sessions.ts'
-import type { Scope } from '../../shared/keys/policy.ts'
-import type { Features } from '../../shared/kinds/features.ts'
-import { chatFeatures, completionFeatures, embeddingFeatures } from '../../shared/kinds/features.ts'
-import { type DirectKind, type DirectKinds, directKinds } from '../../shared/kinds/index.ts'
+import { findStickyTarget } from '../../shared/chat/sticky-target.ts'
+import { directKinds } from '../../shared/kinds/index.ts'
+import { chatFeatures, completionFeatures, embeddingFeatures } from '../../shared/routing/features.ts'
+import { route, worldOf } from '../../shared/routing/router.ts'
 import type { Candidate } from '../../shared/wallet/routing-record.ts'
-import { type AnswerHeaderName, generationHeaders } from '../answer-headers.ts'
-import { chatCompletion, completion, embeddings, routingDecision } from '../answers.ts'
-import { type Direct, direct, endpoint } from '../endpoint.ts'
+import { direct, endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
+import { chatCompletion, completion, embeddings, routingDecision } from '../schemas/core.ts'
+import { type AnswerHeaderName, generationHeaders } from '../schemas/headers.ts'
 import { modelErrors } from './model-errors.ts'
-
-type Named = { prompt_cache_key?: string | null | undefined }
-type Streamable = Named & {
-  stream?: boolean | null | undefined
-  stream_options?: { include_usage?: boolean | undefined } | null | undefined
-}
-
-const longestSessionId = 256
-const sessionHeader = {
-  name: 'x-session-id',
-  maxLength: longestSessionId,
-  description:
-    'Names the conversation, as `prompt_cache_key` does, which it goes before: its requests stay with one model, provider and API key, so that prompt caches are hit.',
-}
-
-/** What the caller names its conversation: the `x-session-id` header, else `prompt_cache_key`. Throws 400. */
-function sessionOf(headers: IncomingHttpHeaders, { prompt_cache_key }: Named): string | null {
-  const id = String(headers['x-session-id'] ?? '')
-  if (id.length > longestSessionId)
-    throw new GatewayError('invalid_request', `x-session-id may have at most ${longestSessionId} characters.`, {
-      param: 'x-session-id',
-    })
-  return id || prompt_cache_key || null
-}
-
-/** Runs a validated request and lets the run answer through the request's own client. */
-async function answer<K extends DirectKind>(
-  kind: K,
-  scope: Scope,
-  request: Direct<DirectKinds[K]['request']>,
-  features: Features,
-): Promise<void> {
-  const { services, known, body, raw, requestId, client, headers, wide } = request
-  const { stream, stream_options } = body as Streamable
-  const report = await run(
-    services,
-    {
-      kind,
-      known,
-      scope,
-      body,
-      raw,
-      features,
-      requestId,
-      session: sessionOf(headers, body as Named),
-      stream: stream === true,
-      includeUsage: stream_options?.include_usage === true,
-      bulk: null,
-    },
-    client,
-  )
-  Object.assign(wide, report)
-}
+import { runDirect } from './run-direct.ts'
+import { sessionHeaders, sessionOf } from './session-name.ts'
 
 const answerHeaders: AnswerHeaderName[] = [...generationHeaders, 'x-gateway-max-tokens-clamped', 'x-gateway-dropped']
+const chatAnswerHeaders: AnswerHeaderName[] = [...answerHeaders, 'x-gateway-reasoning-dropped']
 const example = {
   model: 'auto',
   messages: [
@@ -84,16 +29,16 @@ export const chatCompletions = direct({
   tag: 'Chat',
   summary: 'Create a chat completion',
   description:
-    'The OpenAI chat shape both ways. `model: "auto"` lets the gateway choose. With `stream: true` the answer is server-sent events of `chat.completion.chunk` objects, ended by `data: [DONE]`.',
+    'Accepts and returns the OpenAI chat format. `model: "auto"` lets the gateway choose the model. With `stream: true` the response is a stream of server-sent `chat.completion.chunk` events, terminated by `data: [DONE]`.',
   access: { scope: 'chat' },
-  headers: [sessionHeader],
+  headers: sessionHeaders,
   body: directKinds.chat,
   example,
   answers: {
-    200: { description: 'The completion, or its event stream.', schema: chatCompletion, headers: answerHeaders },
+    200: { description: 'The completion, or its event stream.', schema: chatCompletion, headers: chatAnswerHeaders },
   },
   errors: [...chatErrors],
-  handle: request => answer('chat', 'chat', request, chatFeatures(request.body, request.raw.length)),
+  handle: request => runDirect('chat', request, chatFeatures(request.body, request.raw.length)),
 })
 
 export const completions = direct({
@@ -103,16 +48,16 @@ export const completions = direct({
   tag: 'Chat',
   summary: 'Create a completion',
   description:
-    'Served by completion models, or by a chat model that gets each prompt as one user message (up to 128 prompts of text; no logprobs, suffix or best_of then). The choices of several prompts are numbered through: those of the first prompt, then those of the second.',
+    'Served by a completion model, or by a chat model that receives each prompt as one user message (up to 128 text prompts; without logprobs, suffix and best_of). Choices of multiple prompts are numbered consecutively, in the order of the prompts.',
   access: { scope: 'completions' },
-  headers: [sessionHeader],
+  headers: sessionHeaders,
   body: directKinds.completion,
   example: { model: 'gpt-4o-mini', prompt: 'Say this is a test', max_tokens: 16 },
   answers: {
     200: { description: 'The completion, or its event stream.', schema: completion, headers: answerHeaders },
   },
   errors: [...chatErrors],
-  handle: request => answer('completion', 'completions', request, completionFeatures(request.body, request.raw.length)),
+  handle: request => runDirect('completion', request, completionFeatures(request.body, request.raw.length)),
 })
 
 export const createEmbeddings = direct({
@@ -126,13 +71,13 @@ export const createEmbeddings = direct({
   example: { model: 'text-embedding-3-small', input: 'The food was delicious and the waiter was friendly.' },
   answers: {
     200: {
-      description: 'One vector per input, in the order of the input.',
+      description: 'One embedding per input, in the order of the inputs.',
       schema: embeddings,
       headers: answerHeaders,
     },
   },
   errors: [...chatErrors],
-  handle: request => answer('embedding', 'embeddings', request, embeddingFeatures(request.body, request.raw.length)),
+  handle: request => runDirect('embedding', request, embeddingFeatures(request.body, request.raw.length)),
 })
 
 export const routeDecision = endpoint({
@@ -142,14 +87,14 @@ export const routeDecision = endpoint({
   tag: 'Chat',
   summary: 'Preview a routing decision',
   description:
-    'Takes the body of a chat completion and gives the routing decision only. No provider is called and nothing is charged.',
+    'Returns the routing decision for the body of a chat completion. No provider is called and nothing is charged.',
   access: { scope: 'chat' },
-  headers: [sessionHeader],
+  headers: sessionHeaders,
   body: directKinds.chat,
   example,
   answers: {
     200: {
-      description: 'The decision.',
+      description: 'The routing decision.',
       schema: routingDecision,
       headers: ['x-gateway-model', 'x-gateway-provider', 'x-gateway-mode', 'x-sandbox'],
     },
@@ -161,14 +106,14 @@ export const routeDecision = endpoint({
     'model_not_found',
     'no_provider_available',
   ],
-  async handle({ services, known, body, raw, headers, ctx }) {
-    ctx.set(await admitFree(services, known))
+  async handle({ services, apiKey, body, raw, headers, ctx }) {
+    ctx.set(await admitFree(services, apiKey))
     const features = chatFeatures(body, raw.length)
-    const { policy } = known
+    const { policy } = apiKey
     const session = sessionOf(headers, body)
-    const home = session === null ? null : await services.sessions.recall(sessionKey(policy, session, body))
+    const { sticky } = await findStickyTarget(services, policy, { kind: 'chat', body, session })
     const world = worldOf(services, services.config.marginPpm)
-    const asking = { policy, kind: 'chat', request: body, features, home } as const
+    const asking = { policy, kind: 'chat', request: body, features, sticky } as const
     const { mode, reason, targets, candidates } = route(world, asking, Number.POSITIVE_INFINITY)
     const [first, ...rest] = targets
     const chosen = candidates.find(
@@ -183,14 +128,22 @@ export const routeDecision = endpoint({
       mode,
       reason,
       estimated_cost_usd: (chosen?.estimatedCostNano ?? 0) / 1e9,
-      candidates: candidates.map(candidateJson),
+      candidates: candidates.map(presentCandidate),
       fallbacks: rest.map(({ model, provider }) => `${model.id}@${provider.name}`),
     }
   },
 })
 
-/** A candidate of a decision as every route shows it. */
-export function candidateJson({ model, provider, score, quality, estimatedCostNano, latencyMs, excluded }: Candidate) {
+/** Presents a candidate of a decision, for every route that shows one. */
+export function presentCandidate({
+  model,
+  provider,
+  score,
+  quality,
+  estimatedCostNano,
+  latencyMs,
+  excluded,
+}: Candidate) {
   return {
     model,
     provider,

@@ -8,7 +8,7 @@ import { openApiDocument } from '../openapi/document.ts'
 
 const shared = { method: 'get', tag: 'Service', access: 'public' } as const
 
-/** The document of all endpoints, this one included: that is why they come by a function. */
+/** Builds the document from all endpoints, including this one, which is why they are passed as a function. */
 export function openApi(endpoints: () => readonly Endpoint[]): Endpoint {
   let document: string | null = null
   return endpoint({
@@ -18,7 +18,7 @@ export function openApi(endpoints: () => readonly Endpoint[]): Endpoint {
     summary: 'Retrieve the OpenAPI document',
     answers: {
       200: {
-        description: 'Generated from the schemas that validate requests.',
+        description: 'Returns the OpenAPI document, generated from the schemas that validate requests.',
         schema: z.looseObject({ openapi: z.string() }).meta({ id: 'OpenApiDocument' }),
       },
     },
@@ -51,8 +51,8 @@ export const docsPage = endpoint({
   ...shared,
   path: '/docs',
   operationId: 'getReference',
-  summary: 'Show this reference',
-  answers: { 200: { description: 'The page.', contentType: 'text/html' } },
+  summary: 'Show the API reference',
+  answers: { 200: { description: 'The reference page.', contentType: 'text/html' } },
   handle({ ctx }) {
     ctx.type = 'text/html'
     ctx.set('content-security-policy', "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:")
@@ -71,13 +71,13 @@ export const docsAsset = endpoint({
   ...shared,
   path: '/docs/{asset}',
   operationId: 'getReferenceAsset',
-  summary: 'Retrieve a part of the reference page',
+  summary: 'Retrieve an asset of the reference page',
   answers: { 200: { description: 'A style sheet or script.', contentType: 'text/javascript', also: ['text/css'] } },
   errors: ['not_found'],
   handle({ params, ctx }) {
     const { asset = '' } = params
     const type = Object.hasOwn(assets, asset) ? assets[asset] : undefined
-    if (!type) throw new GatewayError('not_found', 'There is no such asset.')
+    if (!type) throw new GatewayError('not_found', 'No such asset.')
     ctx.type = type
     ctx.set('cache-control', 'public, max-age=86400')
     ctx.body = assetText(asset)

@@ -1,20 +1,20 @@
-import { checkPictures, deliverImages } from '../../shared/instant/images.ts'
-import { runInstant } from '../../shared/instant/run.ts'
-import { type ImageRequest, imageRequest, mostImageReferences } from '../../shared/kinds/image.ts'
-import { generationHeaders } from '../answer-headers.ts'
-import { type Direct, direct, type Endpoint, type Form } from '../endpoint.ts'
-import { imagesAnswer } from '../instant-answers.ts'
-import { addressesOf, typed } from '../middleware/form.ts'
+import { type ImageRequest, imageRequest, maxImageReferences } from '../../shared/kinds/image.ts'
+import { checkPictures, deliverImages } from '../../shared/media/images.ts'
+import { runMedia } from '../../shared/media/run.ts'
+import { type DirectRequest, direct, type Endpoint, type Form } from '../endpoint.ts'
+import { parseFields, uploadUrls } from '../middleware/form.ts'
+import { generationHeaders } from '../schemas/headers.ts'
+import { imagesAnswer } from '../schemas/media.ts'
 import { instantModels } from './instant.ts'
 import { modelErrors } from './model-errors.ts'
 
-async function draw(request: Direct<ImageRequest>): Promise<void> {
-  const { services, known, body, requestId, client, wide } = request
-  const report = await runInstant(
+async function createImages(request: DirectRequest<ImageRequest>): Promise<void> {
+  const { services, apiKey, body, requestId, client, wide } = request
+  const report = await runMedia(
     services,
     {
       kind: 'image',
-      known,
+      key: apiKey,
       requestId,
       body,
       stream: false,
@@ -31,17 +31,22 @@ async function draw(request: Direct<ImageRequest>): Promise<void> {
 /** OpenAI's multipart form: the images to edit are files. */
 const editForm: Form = {
   files: [
-    { name: 'image', required: true, most: mostImageReferences, description: 'The images to edit; also `image[]`.' },
-    { name: 'mask', required: false, description: 'A PNG whose transparent area is edited.' },
+    {
+      name: 'image',
+      required: true,
+      max: maxImageReferences,
+      description: 'The images to edit; also accepted as `image[]`.',
+    },
+    { name: 'mask', required: false, description: 'A PNG mask whose transparent area is edited.' },
   ],
   names: { input_references: 'image' },
   example: { model: 'gpt-image-1.5', image: 'cat.png', prompt: 'Give it a hat' },
   passing: true,
   async toBody(fields, uploads, services) {
-    const [mask] = await addressesOf(services, uploads, 'mask')
+    const [mask] = await uploadUrls(services, uploads, 'mask')
     return {
-      ...typed(fields, { numbers: ['n', 'output_compression', 'partial_images', 'seed'], flags: ['stream'] }),
-      input_references: await addressesOf(services, uploads, 'image'),
+      ...parseFields(fields, { numbers: ['n', 'output_compression', 'partial_images', 'seed'], flags: ['stream'] }),
+      input_references: await uploadUrls(services, uploads, 'image'),
       ...(mask && { mask }),
     }
   },
@@ -54,11 +59,11 @@ const common = {
   body: imageRequest,
   answers: { 200: { description: 'The images.', schema: imagesAnswer, headers: generationHeaders } },
   errors: [...modelErrors, 'url_not_allowed', 'file_too_large', 'quota_exceeded'],
-  handle: draw,
+  handle: createImages,
 } as const satisfies Partial<Endpoint>
 
 const text =
-  'From a prompt, or from `input_references` to edit. Billed per image or per token, as the model is priced; an image that cannot be decoded is not billed.'
+  'Creates images from a prompt, or edits `input_references`. Billed per image or per token, depending on the model; an image that cannot be decoded is not billed.'
 
 export const imageRoutes: Endpoint[] = [
   direct({
@@ -76,7 +81,7 @@ export const imageRoutes: Endpoint[] = [
     operationId: 'createImageGeneration',
     summary: 'Create images (OpenAI)',
     example: { model: 'gpt-image-1.5', prompt: 'A fox in the snow', n: 1 },
-    description: 'The name that OpenAI’s SDKs know `POST /v1/images` by.',
+    description: 'Alias of `POST /v1/images` for OpenAI’s SDKs.',
   }),
   direct({
     ...common,
@@ -84,7 +89,7 @@ export const imageRoutes: Endpoint[] = [
     operationId: 'createImageEdit',
     summary: 'Create image edits (OpenAI)',
     example: { model: 'gpt-image-1.5', prompt: 'Give it a hat', input_references: ['https://example.com/cat.png'] },
-    description: 'The name that OpenAI’s SDKs know `POST /v1/images` by, with its multipart form.',
+    description: 'Alias of `POST /v1/images` for OpenAI’s SDKs, with their multipart form.',
     form: editForm,
   }),
   instantModels('image', 'Images', 'listImageModels', 'List image models'),

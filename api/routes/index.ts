@@ -2,26 +2,31 @@ import type { Endpoint } from '../endpoint.ts'
 import { balance, readGeneration } from './account.ts'
 import { audioRoutes } from './audio.ts'
 import { listAvatars, listVoices } from './avatars.ts'
-import { batchFileRoutes } from './batch-files.ts'
 import { batchRoutes } from './batches.ts'
 import { accountCallback, jobCallback } from './callbacks.ts'
 import { chatCompletions, completions, createEmbeddings, routeDecision } from './chat.ts'
 import { docsAsset, docsPage, openApi } from './docs.ts'
-import { readStoredFile } from './files.ts'
+import { fileRoutes } from './files.ts'
 import { imageRoutes } from './images.ts'
 import { jobRoutes } from './jobs.ts'
 import { createKey, deleteKey, listKeys, patchKey, readKey, rollKey } from './keys.ts'
 import { mediaRoutes } from './media.ts'
+import { countTokens, createMessage } from './messages.ts'
 import { listModels, readModel } from './models.ts'
 import { realtimeRoutes } from './realtime.ts'
+import { createResponse } from './responses.ts'
 import { health, readiness } from './service.ts'
+import { readStoredFile } from './stored-files.ts'
 import { stripeWebhook } from './stripe.ts'
 import { createUpload } from './uploads.ts'
 
-/** Every route of the service. The router serves them and the OpenAPI document describes them. */
+/** Every route of the service: served by the router and described by the OpenAPI document. */
 export const endpoints: readonly Endpoint[] = [
   chatCompletions,
   completions,
+  createMessage,
+  countTokens,
+  createResponse,
   createEmbeddings,
   routeDecision,
   listModels,
@@ -35,7 +40,7 @@ export const endpoints: readonly Endpoint[] = [
   createUpload,
   readStoredFile,
   ...jobRoutes,
-  ...batchFileRoutes,
+  ...fileRoutes,
   ...batchRoutes,
   balance,
   readGeneration,

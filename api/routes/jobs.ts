@@ -1,20 +1,20 @@
 import { z } from 'zod'
-import { cancelDelayed } from '../../shared/async/cancel.ts'
-import { presentDelayed, presentListed } from '../../shared/async/present.ts'
-import { delayedRequest } from '../../shared/async/request.ts'
-import { submitDelayed } from '../../shared/async/submit.ts'
 import { GatewayError } from '../../shared/base/errors.ts'
-import { answerHeaders } from '../../shared/chat/report.ts'
-import type { DelayedJob } from '../../shared/jobs/delayed.ts'
-import type { Known } from '../../shared/keys/policies.ts'
+import { cancelDelayed } from '../../shared/delayed/cancel.ts'
+import { presentDelayed, presentListed } from '../../shared/delayed/present.ts'
+import { delayedRequest } from '../../shared/delayed/request.ts'
+import { submitDelayed } from '../../shared/delayed/submit.ts'
+import { answerHeaders } from '../../shared/engine/report.ts'
+import type { ResolvedKey } from '../../shared/keys/policies.ts'
 import type { Services } from '../../shared/services.ts'
-import { generationHeaders } from '../answer-headers.ts'
-import { page } from '../answers.ts'
-import { delayedJob } from '../async-answers.ts'
+import type { DelayedJob } from '../../shared/store/delayed-jobs.ts'
 import { type Context, type Endpoint, endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
-import { pageOf, paging } from './paging.ts'
-import { preferHeader, waited, waitOf } from './wait.ts'
+import { page } from '../schemas/core.ts'
+import { delayedJob } from '../schemas/delayed.ts'
+import { generationHeaders } from '../schemas/headers.ts'
+import { paging, readPage } from './paging.ts'
+import { parseWait, preferHeader, waitForJob } from './wait.ts'
 
 const shared = { tag: 'Async jobs', access: { scope: '*' } } as const
 
@@ -25,7 +25,7 @@ const submit = endpoint({
   operationId: 'createJob',
   summary: 'Create an async job',
   description:
-    'Answered within the window, for less than a direct request. What it can cost at most is held, and what it did cost is charged at the end. One that fails, expires or is cancelled costs nothing.',
+    'Completes within the window at a lower price than a direct request. The maximum cost is held, and the actual cost charged at the end. Jobs that fail, expire or are cancelled are not charged.',
   body: delayedRequest,
   example: {
     body: { model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'Summarise the minutes.' }] },
@@ -47,13 +47,19 @@ const submit = endpoint({
     'quota_exceeded',
     'no_provider_available',
   ],
-  async handle({ services, known, body, requestId, keep, ctx }) {
-    const seconds = waitOf(ctx)
-    const { job } = await submitDelayed(services, known, body, requestId, async (tx, { job, target, mode, ticket }) => {
-      ctx.set(answerHeaders({ id: job.id, target, mode, ticket, attempts: 0, test: job.environment === 'test' }))
-      await keep(tx, await presentDelayed(services, job))
-    })
-    return presentDelayed(services, await over(services, job, seconds, ctx))
+  async handle({ services, apiKey, body, requestId, keep, ctx }) {
+    const seconds = parseWait(ctx)
+    const { job } = await submitDelayed(
+      services,
+      apiKey,
+      body,
+      requestId,
+      async (tx, { job, target, mode, reservation }) => {
+        ctx.set(answerHeaders({ id: job.id, target, mode, reservation, attempts: 0, test: job.environment === 'test' }))
+        await keep(tx, await presentDelayed(services, job))
+      },
+    )
+    return presentDelayed(services, await waitUntilOver(services, job, seconds, ctx))
   },
 })
 
@@ -63,14 +69,14 @@ const list = endpoint({
   path: '/v1/jobs',
   operationId: 'listJobs',
   summary: 'List async jobs',
-  description: 'Without their results. Test keys see the jobs of test keys, live keys those of live ones.',
+  description: 'Lists jobs without their results. Test keys see jobs of test keys, live keys those of live keys.',
   query: z.strictObject(paging),
   answers: { 200: { description: 'A page of jobs.', schema: page(delayedJob, 'AsyncJobList') } },
   errors: ['not_found'],
-  async handle({ services, known, query, ctx }) {
-    ctx.set(await admitFree(services, known))
+  async handle({ services, apiKey, query, ctx }) {
+    ctx.set(await admitFree(services, apiKey))
     const present = (rows: DelayedJob[]) => Promise.all(rows.map(job => presentListed(services, job)))
-    return pageOf(query, page => services.delayed.list(known.policy, page), present)
+    return readPage(query, page => services.delayedJobs.list(apiKey.policy, page), present)
   },
 })
 
@@ -82,14 +88,14 @@ const read = endpoint({
   summary: 'Retrieve an async job',
   headers: [preferHeader],
   answers: {
-    200: { description: 'The job as it is now, with its result.', schema: delayedJob, headers: ['preference-applied'] },
+    200: { description: 'The job, with its result.', schema: delayedJob, headers: ['preference-applied'] },
   },
   errors: ['not_found'],
-  async handle({ services, known, params, ctx }) {
-    ctx.set(await admitFree(services, known))
-    const seconds = waitOf(ctx)
-    const job = await find(services, known, params.id!)
-    return presentDelayed(services, await over(services, job, seconds, ctx))
+  async handle({ services, apiKey, params, ctx }) {
+    ctx.set(await admitFree(services, apiKey))
+    const seconds = parseWait(ctx)
+    const job = await find(services, apiKey, params.id!)
+    return presentDelayed(services, await waitUntilOver(services, job, seconds, ctx))
   },
 })
 
@@ -99,25 +105,25 @@ const cancel = endpoint({
   path: '/v1/jobs/{id}/cancel',
   operationId: 'cancelJob',
   summary: 'Cancel an async job',
-  description: 'Nothing is charged, even while it runs. 409 once the job is over.',
+  description: 'Nothing is charged, even if the job is running. Returns 409 once the job is over.',
   answers: { 200: { description: 'The cancelled job.', schema: delayedJob } },
   errors: ['not_found', 'not_cancellable'],
-  async handle({ services, known, params, ctx }) {
-    ctx.set(await admitFree(services, known))
-    const { id } = await find(services, known, params.id!)
+  async handle({ services, apiKey, params, ctx }) {
+    ctx.set(await admitFree(services, apiKey))
+    const { id } = await find(services, apiKey, params.id!)
     return presentDelayed(services, await cancelDelayed(services, id))
   },
 })
 
-function over(services: Services, job: DelayedJob, seconds: number, ctx: Context): Promise<DelayedJob> {
-  return waited(services, job, seconds, () => services.delayed.read(job.id), ctx)
+function waitUntilOver(services: Services, job: DelayedJob, seconds: number, ctx: Context): Promise<DelayedJob> {
+  return waitForJob(services, job, seconds, () => services.delayedJobs.read(job.id), ctx)
 }
 
-/** A job of the key's organisation. Throws 404. */
-async function find({ delayed }: Services, { policy }: Known, id: string): Promise<DelayedJob> {
-  const job = await delayed.find(id, policy)
+/** Finds a job of the key's organisation. Throws 404. */
+async function find({ delayedJobs }: Services, { policy }: ResolvedKey, id: string): Promise<DelayedJob> {
+  const job = await delayedJobs.find(id, policy)
   if (job) return job
-  throw new GatewayError('not_found', 'There is no such job.', { param: 'id' })
+  throw new GatewayError('not_found', 'No such job.', { param: 'id' })
 }
 
 export const jobRoutes: Endpoint[] = [submit, list, read, cancel]

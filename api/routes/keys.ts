@@ -1,15 +1,15 @@
 import { z } from 'zod'
 import { keyPatch, newKey } from '../../shared/keys/key-requests.ts'
-import type { MadeKey } from '../../shared/keys/keys.ts'
-import { key } from '../account-answers.ts'
-import { page } from '../answers.ts'
+import type { CreatedKey } from '../../shared/keys/keys.ts'
 import { endpoint } from '../endpoint.ts'
-import { presentKey, presentKeys, presentMade } from '../key-answers.ts'
-import { type Page, pageOf, paging } from './paging.ts'
+import { key } from '../schemas/account.ts'
+import { page } from '../schemas/core.ts'
+import { type Page, paging, readPage } from './paging.ts'
+import { presentKey, presentKeys, presentNewKey } from './present-key.ts'
 
 const one = z.strictObject({ data: key }).meta({ id: 'ApiKeyResponse' })
 const withSecret = z
-  .strictObject({ data: key, key: z.string().describe('The secret. It is shown this once.') })
+  .strictObject({ data: key, key: z.string().describe('The secret, which is returned only once.') })
   .meta({ id: 'ApiKeyWithSecret' })
 const shared = { tag: 'Provisioning', access: 'provisioning' } as const
 
@@ -17,8 +17,8 @@ const truth = z.enum(['true', 'false']).transform(text => text === 'true')
 
 export const keysQuery = z.strictObject({
   ...paging,
-  after: z.string().max(64).optional().describe('The `hash` after which the page starts.'),
-  include_revoked: truth.optional().meta({ default: 'false', description: 'Whether revoked keys are listed, too.' }),
+  after: z.string().max(64).optional().describe('A cursor: the `hash` of the last key of the previous page.'),
+  include_revoked: truth.optional().meta({ default: 'false', description: 'Whether to include revoked keys.' }),
 })
 
 export const listKeys = endpoint({
@@ -33,7 +33,7 @@ export const listKeys = endpoint({
   async handle({ services, organisationId, query }) {
     const { include_revoked: includeRevoked = false } = query
     const read = (page: Page) => services.keys.list(organisationId, { ...page, includeRevoked })
-    return pageOf(
+    return readPage(
       query,
       read,
       rows => presentKeys(services, rows),
@@ -56,10 +56,10 @@ export const createKey = endpoint({
     monthly_spend_cap_usd: 50,
     scopes: 'chat,embeddings',
   },
-  answers: { 201: { description: 'The key; its secret appears only here.', schema: withSecret } },
+  answers: { 201: { description: 'The key with its secret, which is returned only once.', schema: withSecret } },
   async handle({ services, organisationId, actor, body, keep }) {
-    // It has not spent anything yet.
-    const shown = (made: MadeKey) => presentMade(services, made, 0n)
+    // A new key has not spent anything yet.
+    const shown = (made: CreatedKey) => presentNewKey(services, made, 0n)
     return shown(await services.keys.create(organisationId, body, actor, (tx, made) => keep(tx, shown(made))))
   },
 })
@@ -83,10 +83,10 @@ export const patchKey = endpoint({
   path: '/api/v1/keys/{hash}',
   operationId: 'updateKey',
   summary: 'Update a key',
-  description: 'In force for the next request on every process.',
+  description: 'Takes effect with the next request on every process.',
   body: keyPatch,
   example: { rpm_limit: 1200, disabled: false },
-  answers: { 200: { description: 'The key as it is now.', schema: one } },
+  answers: { 200: { description: 'The updated key.', schema: one } },
   errors: ['not_found'],
   async handle({ services, organisationId, actor, params, body }) {
     return { data: await presentKey(services, await services.keys.patch(organisationId, params.hash!, body, actor)) }
@@ -99,13 +99,13 @@ export const rollKey = endpoint({
   path: '/api/v1/keys/{hash}/roll',
   operationId: 'rollKey',
   summary: 'Roll a key',
-  description: 'The policy stays; the old secret stops working at once.',
+  description: 'Replaces the secret and keeps the policy; the old secret stops working immediately.',
   answers: { 200: { description: 'The key with its new secret.', schema: withSecret } },
   errors: ['not_found'],
   async handle({ services, organisationId, actor, params, keep }) {
     const { id } = await services.keys.get(organisationId, params.hash!)
     const spentNano = (await services.accounts.monthSpend([id])).get(id) ?? 0n
-    const shown = (made: MadeKey) => presentMade(services, made, spentNano)
+    const shown = (made: CreatedKey) => presentNewKey(services, made, spentNano)
     return shown(await services.keys.roll(organisationId, params.hash!, actor, (tx, made) => keep(tx, shown(made))))
   },
 })
@@ -118,7 +118,7 @@ export const deleteKey = endpoint({
   summary: 'Delete a key',
   answers: {
     200: {
-      description: 'Revoked. Its usage history stays.',
+      description: 'Revokes the key. Its usage history is kept.',
       schema: z
         .strictObject({ data: z.strictObject({ hash: z.string(), deleted: z.literal(true) }) })
         .meta({ id: 'DeletedApiKey' }),

@@ -1,26 +1,26 @@
 import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
-import { answerHeaders, decimal } from '../../shared/chat/report.ts'
-import type { Job } from '../../shared/jobs/jobs.ts'
-import { listJobs } from '../../shared/jobs/retention.ts'
-import type { Known } from '../../shared/keys/policies.ts'
+import { answerHeaders, formatUsd } from '../../shared/engine/report.ts'
+import { cancelJob } from '../../shared/jobs/cancel.ts'
+import { deleteMediaJob } from '../../shared/jobs/delete.ts'
+import { type Output, presentJob, storedResults } from '../../shared/jobs/present.ts'
+import { queuedTargets, submitJob } from '../../shared/jobs/submit.ts'
+import type { ResolvedKey } from '../../shared/keys/policies.ts'
 import { type QueuedKind, queuedKinds } from '../../shared/kinds/index.ts'
-import { cancel } from '../../shared/media/cancel.ts'
-import { deleteMediaJob } from '../../shared/media/delete.ts'
-import { type Output, presentJob, storedResults } from '../../shared/media/present.ts'
-import { queuedTargets, submitJob } from '../../shared/media/submit.ts'
 import type { Services } from '../../shared/services.ts'
-import { generationHeaders } from '../answer-headers.ts'
-import { page } from '../answers.ts'
+import type { Job } from '../../shared/store/jobs.ts'
+import { listJobs } from '../../shared/store/retention.ts'
 import { type Context, type Endpoint, endpoint, type Form, type Validated } from '../endpoint.ts'
-import { deletedJob, jobAnswer, meshAnswer } from '../media-answers.ts'
-import { mediaTexts } from '../media-texts.ts'
-import { addressesOf, typed, withObject } from '../middleware/form.ts'
+import { mergeObjectField, parseFields, uploadUrls } from '../middleware/form.ts'
 import { admitFree } from '../middleware/key.ts'
-import { rangeHeader, sendStored, storedAnswers } from '../middleware/stored.ts'
+import { rangeHeader, sendStoredFile, storedFileAnswers } from '../middleware/stored-file.ts'
+import { page } from '../schemas/core.ts'
+import { generationHeaders } from '../schemas/headers.ts'
+import { deletedJob, jobAnswer, meshAnswer } from '../schemas/jobs.ts'
+import { mediaTexts } from '../schemas/media-texts.ts'
 import { modelList } from './model-list.ts'
-import { pageOf, paging } from './paging.ts'
-import { preferHeader, waited, waitOf } from './wait.ts'
+import { paging, readPage } from './paging.ts'
+import { parseWait, preferHeader, waitForJob } from './wait.ts'
 
 const submitErrors = [
   'url_not_allowed',
@@ -35,7 +35,7 @@ const submitErrors = [
 ] as const
 
 /** The routes of one kind of slow work, from its row. */
-function routesOf(kind: QueuedKind): Endpoint[] {
+function kindRoutes(kind: QueuedKind): Endpoint[] {
   const row = queuedKinds[kind]
   const { tag, name, noun, description, example } = mediaTexts[kind]
   const answer = kind === 'mesh' ? meshAnswer : jobAnswer
@@ -60,19 +60,19 @@ function routesOf(kind: QueuedKind): Endpoint[] {
         202: { description: 'The job.', schema: answer, headers: [...generationHeaders, 'preference-applied'] },
       },
       errors,
-      handle: request => submitted(kind, request),
+      handle: request => createJob(kind, request),
     }),
     modelList({
       path: modelsPath(kind),
       operationId: `list${name}Models`,
-      summary: `List ${noun.replace(/^an? /, '')} models`,
+      summary: `List ${noun.replace(/^an? | job$/g, '')} models`,
       tag,
       serves: model => model.type === row.type,
       targets: (services, model, environment) => queuedTargets(services, kind, model, environment),
       fields: row.listed,
     }),
-    listOf(kind, answer),
-    deletionOf(kind),
+    listRoute(kind, answer),
+    deleteRoute(kind),
     endpoint({
       method: 'get',
       path: `${row.path}/{id}`,
@@ -81,15 +81,15 @@ function routesOf(kind: QueuedKind): Endpoint[] {
       summary: `Retrieve ${noun}`,
       access: { scope: '*' },
       headers: [preferHeader],
-      answers: { 200: { description: 'The job as it is now.', schema: answer, headers: ['preference-applied'] } },
+      answers: { 200: { description: 'The job.', schema: answer, headers: ['preference-applied'] } },
       errors: ['not_found'],
-      async handle({ services, known, params, ctx }) {
-        ctx.set(await admitFree(services, known))
-        const seconds = waitOf(ctx)
-        const job = await find(services, known, kind, params.id!)
-        // OpenAI's SDKs wait so long between two looks.
+      async handle({ services, apiKey, params, ctx }) {
+        ctx.set(await admitFree(services, apiKey))
+        const seconds = parseWait(ctx)
+        const job = await findMediaJob(services, apiKey, kind, params.id!)
+        // The poll interval of OpenAI's SDKs.
         ctx.set('openai-poll-after-ms', String(pollAfterMs))
-        return presentJob(services, await over(services, job, seconds, ctx))
+        return presentJob(services, await waitUntilOver(services, job, seconds, ctx))
       },
     }),
     endpoint({
@@ -98,21 +98,21 @@ function routesOf(kind: QueuedKind): Endpoint[] {
       operationId: `cancel${name}`,
       tag,
       summary: `Cancel ${noun}`,
-      description: 'Refunded in full before the provider has begun. 409 once the job is over.',
+      description: 'Fully refunded if the provider has not started. Returns 409 once the job is over.',
       access: { scope: '*' },
       answers: { 200: { description: 'The cancelled job.', schema: answer } },
       errors: ['not_found', 'not_cancellable'],
-      async handle({ services, known, params, ctx }) {
-        ctx.set(await admitFree(services, known))
-        const job = await find(services, known, kind, params.id!)
-        return presentJob(services, await cancel(services, job.id))
+      async handle({ services, apiKey, params, ctx }) {
+        ctx.set(await admitFree(services, apiKey))
+        const job = await findMediaJob(services, apiKey, kind, params.id!)
+        return presentJob(services, await cancelJob(services, job.id))
       },
     }),
   ]
 }
 
-/** The list of a kind's jobs. */
-function listOf(kind: QueuedKind, answer: z.ZodType): Endpoint {
+/** The list route of a kind's jobs. */
+function listRoute(kind: QueuedKind, answer: z.ZodType): Endpoint {
   const { path } = queuedKinds[kind]
   const { tag, name, noun } = mediaTexts[kind]
   const names = pluralOf(name)
@@ -122,15 +122,15 @@ function listOf(kind: QueuedKind, answer: z.ZodType): Endpoint {
     operationId: `list${names}`,
     tag,
     summary: `List ${pluralOf(noun.replace(/^an? /, ''))}`,
-    description: 'Test keys see the jobs of test keys, live keys those of live ones.',
+    description: 'Test keys see jobs of test keys, live keys those of live keys.',
     access: { scope: '*' },
     query: z.strictObject(paging),
     answers: { 200: { description: 'A page of jobs.', schema: page(answer, `${name}List`) } },
     errors: ['not_found'],
-    async handle({ services, known, query, ctx }) {
-      ctx.set(await admitFree(services, known))
+    async handle({ services, apiKey, query, ctx }) {
+      ctx.set(await admitFree(services, apiKey))
       const present = (rows: Job[]) => Promise.all(rows.map(job => presentJob(services, job)))
-      return pageOf(query, asked => listJobs(services.db, known.policy, kind, asked), present)
+      return readPage(query, asked => listJobs(services.db, apiKey.policy, kind, asked), present)
     },
   })
 }
@@ -140,8 +140,8 @@ function pluralOf(name: string): string {
   return /(?:s|sh)$/.test(name) ? `${name}es` : `${name}s`
 }
 
-/** The deletion of a job. */
-function deletionOf(kind: QueuedKind): Endpoint {
+/** The delete route of a job. */
+function deleteRoute(kind: QueuedKind): Endpoint {
   const { path } = queuedKinds[kind]
   const { tag, name, noun } = mediaTexts[kind]
   return endpoint({
@@ -151,13 +151,13 @@ function deletionOf(kind: QueuedKind): Endpoint {
     tag,
     summary: `Delete ${noun}`,
     description:
-      'Its prompt, metadata and results are gone; what it cost stays. 409 while it is not over: cancel it first.',
+      'Deletes its prompt, metadata and results; its cost remains in the log. Returns 409 while the job is not over: cancel it first.',
     access: { scope: '*' },
-    answers: { 200: { description: 'The job is deleted.', schema: deletedJob } },
+    answers: { 200: { description: 'The deletion status.', schema: deletedJob } },
     errors: ['not_found', 'not_deletable'],
-    async handle({ services, known, params, ctx }) {
-      ctx.set(await admitFree(services, known))
-      const job = await find(services, known, kind, params.id!)
+    async handle({ services, apiKey, params, ctx }) {
+      ctx.set(await admitFree(services, apiKey))
+      const job = await findMediaJob(services, apiKey, kind, params.id!)
       await deleteMediaJob(services, job)
       const { object } = queuedKinds[job.kind as QueuedKind]
       return { id: job.id, object: object.replace(/job$/, 'deleted'), deleted: true }
@@ -169,7 +169,7 @@ const pollAfterMs = 1_000
 
 /** OpenAI's multipart form of the same request; its file is the first frame. */
 const openAiForm: Form = {
-  files: [{ name: 'input_reference', required: false, description: 'The first frame.' }],
+  files: [{ name: 'input_reference', required: false, description: 'The first frame of the video.' }],
   names: { start_image_url: 'input_reference' },
   example: {
     model: 'veo-3.1-fast',
@@ -178,41 +178,49 @@ const openAiForm: Form = {
     input_reference: 'first-frame.png',
   },
   async toBody(fields, uploads, services) {
-    const [frame] = await addressesOf(services, uploads, 'input_reference')
-    const values = withObject(typed(fields, { numbers: ['seed'], flags: ['audio'] }), 'input_reference')
+    const [frame] = await uploadUrls(services, uploads, 'input_reference')
+    const values = mergeObjectField(parseFields(fields, { numbers: ['seed'], flags: ['audio'] }), 'input_reference')
     return { ...values, ...(frame && { start_image_url: frame }) }
   },
 }
 
-/** Avatars' videos have their models beside them, not below. */
+/** The model list of avatar videos is a sibling of their path, not below it. */
 function modelsPath(kind: QueuedKind): string {
   return kind === 'avatar' ? '/v1/avatars/models' : `${queuedKinds[kind].path}/models`
 }
 
-/** Takes a job on and answers with it, with the headers of every response that used a model. */
-async function submitted(
+/** Creates a job and responds with it, with the headers of every response that used a model. */
+async function createJob(
   kind: QueuedKind,
-  { services, known, body, requestId, keep, ctx }: Validated<{ model?: string }, unknown>,
+  { services, apiKey, body, requestId, keep, ctx }: Validated<{ model?: string }, unknown>,
 ): Promise<object> {
-  const seconds = waitOf(ctx)
-  const { job } = await submitJob(services, known, kind, body, requestId, async (tx, { job, ticket, target }) => {
-    const { mode } = known.policy
-    ctx.set(answerHeaders({ id: job.id, target, mode, ticket, attempts: 0, test: job.environment === 'test' }))
-    if (job.costNano !== null) ctx.set('x-gateway-cost-usd', decimal(Number(job.costNano)))
+  const seconds = parseWait(ctx)
+  const { job } = await submitJob(services, apiKey, kind, body, requestId, async (tx, { job, reservation, target }) => {
+    const { mode } = apiKey.policy
+    ctx.set(answerHeaders({ id: job.id, target, mode, reservation, attempts: 0, test: job.environment === 'test' }))
+    if (job.costNano !== null) ctx.set('x-gateway-cost-usd', formatUsd(Number(job.costNano)))
     await keep(tx, await presentJob(services, job))
   })
-  return presentJob(services, await over(services, job, seconds, ctx))
+  return presentJob(services, await waitUntilOver(services, job, seconds, ctx))
 }
 
-function over(services: Services, job: Job, seconds: number, ctx: Context): Promise<Job> {
-  return waited(services, job, seconds, () => services.jobs.read(job.id), ctx)
+function waitUntilOver(services: Services, job: Job, seconds: number, ctx: Context): Promise<Job> {
+  return waitForJob(services, job, seconds, () => services.jobs.read(job.id), ctx)
 }
 
-/** An organisation's job. Any route of `job_…` ids finds any of them; meshes are found by their own. Throws 404. */
-export async function find(services: Services, known: Known, kind: QueuedKind, id: string): Promise<Job> {
-  const job = id.startsWith(`${queuedKinds[kind].idPrefix}_`) ? await services.jobs.find(id, known.policy) : null
+/**
+ * Finds a job of the organisation. Any route of `job_…` ids finds jobs of all kinds; meshes have their own ids. Throws
+ * 404.
+ */
+export async function findMediaJob(
+  services: Services,
+  apiKey: ResolvedKey,
+  kind: QueuedKind,
+  id: string,
+): Promise<Job> {
+  const job = id.startsWith(`${queuedKinds[kind].idPrefix}_`) ? await services.jobs.find(id, apiKey.policy) : null
   if (job) return job
-  throw new GatewayError('not_found', 'There is no such job.', { param: 'id' })
+  throw new GatewayError('not_found', 'No such job.', { param: 'id' })
 }
 
 const videoContent = endpoint({
@@ -220,35 +228,39 @@ const videoContent = endpoint({
   path: '/v1/videos/{id}/content',
   operationId: 'getVideoContent',
   tag: 'Video',
-  summary: 'Retrieve the content of a video',
-  description: 'The bytes of the job’s `url`, for clients that ask for them with their key.',
+  summary: 'Retrieve video content',
+  description: 'Returns the bytes of the job’s `url`, for clients that authenticate with their key.',
   access: { scope: '*' },
   query: z.strictObject({
     variant: z
       .enum(['video', 'thumbnail', 'spritesheet'])
       .default('video')
-      .describe('The video; a thumbnail or spritesheet only where the provider gave one.'),
+      .describe('The video; a thumbnail or spritesheet only if the provider returned one.'),
   }),
   headers: [rangeHeader],
-  answers: storedAnswers,
+  answers: storedFileAnswers,
   errors: ['not_found', 'unsupported_capability'],
-  async handle({ services, known, params, query, ctx }) {
-    ctx.set(await admitFree(services, known))
-    const job = await find(services, known, 'video', params.id!)
+  async handle({ services, apiKey, params, query, ctx }) {
+    ctx.set(await admitFree(services, apiKey))
+    const job = await findMediaJob(services, apiKey, 'video', params.id!)
     const files = storedResults(services, job)
     const file = query.variant === 'video' ? files[0] : files.find(({ role }) => role === query.variant)
-    if (!file && files.length > 0) throw noVariant(query.variant, files)
+    if (!file && files.length > 0) throw noVariantError(query.variant, files)
     if (!file)
       throw new GatewayError('not_found', 'This job has no file: it is not completed, or its results have expired.')
-    await sendStored(ctx, services.blobs, { key: file.storageKey, bytes: file.bytes, contentType: file.contentType })
+    await sendStoredFile(ctx, services.blobs, {
+      key: file.storageKey,
+      bytes: file.bytes,
+      contentType: file.contentType,
+    })
   },
 })
 
-function noVariant(variant: string, files: Output[]): GatewayError {
-  const there = [...new Set(files.map(({ role }) => role))].join(', ')
-  return new GatewayError('unsupported_capability', `This job has no ${variant}. It has: ${there}.`, {
+function noVariantError(variant: string, files: Output[]): GatewayError {
+  const roles = [...new Set(files.map(({ role }) => role))].join(', ')
+  return new GatewayError('unsupported_capability', `This job has no ${variant}. Available: ${roles}.`, {
     param: 'variant',
   })
 }
 
-export const mediaRoutes: Endpoint[] = [...(Object.keys(queuedKinds) as QueuedKind[]).flatMap(routesOf), videoContent]
+export const mediaRoutes: Endpoint[] = [...(Object.keys(queuedKinds) as QueuedKind[]).flatMap(kindRoutes), videoContent]

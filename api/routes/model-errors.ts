@@ -1,4 +1,4 @@
-/** The errors that every route that uses a model can give. */
+/** The errors of every route that uses a model. */
 export const modelErrors = [
   'unsupported_capability',
   'insufficient_credits',

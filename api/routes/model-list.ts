@@ -3,23 +3,23 @@ import { allowedModels } from '../../shared/keys/allowlist.ts'
 import type { Target } from '../../shared/providers/contract.ts'
 import type { Services } from '../../shared/services.ts'
 import { type Endpoint, endpoint } from '../endpoint.ts'
-import { modelSlugs } from '../media-answers.ts'
 import { admitFree } from '../middleware/key.ts'
+import { modelSlugs } from '../schemas/jobs.ts'
 
 type Listed = {
   path: string
   operationId: string
   summary: string
   tag: string
-  /** Whether a model is of the kind. */
+  /** Whether a model belongs to the kind. */
   serves(model: ModelRow): boolean
-  /** Who serves it for an environment. */
+  /** The targets that serve it in an environment. */
   targets(services: Services, model: ModelRow, environment: 'live' | 'test'): Target[]
-  /** Fields of the kind's own rows beside `id`. */
+  /** Fields specific to the kind's rows, beside `id`. */
   fields?: readonly string[]
 }
 
-/** The model list of one kind: those that a key can use now. */
+/** The model list of one kind: the models that a key can currently use. */
 export function modelList({ path, operationId, summary, tag, serves, targets, fields = [] }: Listed): Endpoint {
   return endpoint({
     method: 'get',
@@ -27,16 +27,16 @@ export function modelList({ path, operationId, summary, tag, serves, targets, fi
     operationId,
     tag,
     summary,
-    description: 'The models this key can use here now.',
+    description: 'Lists the models of this kind that the key can currently use.',
     access: { scope: null },
     answers: { 200: { description: 'The models.', schema: modelSlugs } },
-    async handle({ services, known, ctx }) {
-      ctx.set(await admitFree(services, known))
+    async handle({ services, apiKey, ctx }) {
+      ctx.set(await admitFree(services, apiKey))
       const { catalog } = services
-      const allowed = allowedModels(catalog, known.policy)
+      const allowed = allowedModels(catalog, apiKey.policy)
       const data = [...catalog.models.values()]
         .filter(model => serves(model) && !model.disabled && allowed?.has(model.id) !== false)
-        .filter(model => targets(services, model, known.policy.environment).length > 0)
+        .filter(model => targets(services, model, apiKey.policy.environment).length > 0)
         .map(model => ({
           id: model.id,
           object: 'model',

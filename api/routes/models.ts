@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import type { Config } from '../../shared/base/config.ts'
 import { GatewayError } from '../../shared/base/errors.ts'
@@ -7,10 +8,26 @@ import { allowedModels } from '../../shared/keys/allowlist.ts'
 import type { Policy } from '../../shared/keys/policy.ts'
 import type { Target } from '../../shared/providers/contract.ts'
 import type { Services } from '../../shared/services.ts'
-import { modelList, modelRow } from '../answers.ts'
-import { endpoint } from '../endpoint.ts'
+import { type Context, endpoint, type Header } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
+import { anthropicModel, anthropicModelList } from '../schemas/anthropic.ts'
+import { modelList, modelRow } from '../schemas/models.ts'
+import {
+  anthropicPage,
+  anthropicQuery,
+  anthropicVersion,
+  chatRows,
+  isAnthropic,
+  presentAnthropicModel,
+} from './anthropic-models.ts'
+import { codexModels } from './codex-models.ts'
 
+const etagCharacters = 22
+const ifNoneMatch: Header = {
+  name: 'if-none-match',
+  maxLength: 1_000,
+  description: 'The `etag` of a list that the client has.',
+}
 const types = Object.keys(routes) as [ModelType, ...ModelType[]]
 
 export const listModels = endpoint({
@@ -20,16 +37,53 @@ export const listModels = endpoint({
   tag: 'Models',
   summary: 'List models',
   description:
-    'Every model this key can use, of every kind. A live key sees what a configured provider can serve, a test key everything.',
+    'Lists every model the key can use, of every kind. Live keys see models that a configured provider can serve; test keys see all models.',
   access: { scope: null },
-  // Clients add parameters of their own, as `client_version`.
-  query: z.object({ type: z.enum(types).optional().describe('Only models of this type.') }),
-  answers: { 200: { description: 'The models.', schema: modelList } },
-  async handle({ services, known, query, ctx }) {
-    ctx.set(await admitFree(services, known))
-    return { object: 'list', data: visibleModels(services, known.policy, query.type) }
+  // Clients add parameters of their own, which are ignored.
+  query: z.object({
+    type: z.enum(types).optional().describe('Filter by model type.'),
+    client_version: z.unknown().optional().meta({
+      type: 'string',
+      description: 'Any value adds `models`, the list in the format that Codex reads.',
+    }),
+    ...anthropicQuery,
+  }),
+  headers: [anthropicVersion, ifNoneMatch],
+  answers: {
+    200: {
+      description: 'The models.',
+      schema: z.union([modelList, anthropicModelList]),
+      headers: ['etag', 'x-models-etag'],
+    },
+    304: {
+      description: 'The list is the one of `if-none-match`.',
+      contentType: null,
+      headers: ['etag', 'x-models-etag'],
+    },
+  },
+  async handle({ services, apiKey, query, headers, ctx }) {
+    ctx.set(await admitFree(services, apiKey))
+    const rows = visibleModels(services, apiKey.policy, query.type)
+    if (isAnthropic(headers)) return replyWithEtag(ctx, anthropicPage(chatRows(rows), query))
+    const models = query.client_version !== undefined && codexModels(rows)
+    replyWithEtag(ctx, { object: 'list', data: rows, ...(models && { models }) })
   },
 })
+
+/** Responds with JSON and its version, or with 304 to a client that has this version. */
+function replyWithEtag(ctx: Context, body: object): void {
+  const text = JSON.stringify(body)
+  const etag = `"${createHash('sha256').update(text).digest('base64url').slice(0, etagCharacters)}"`
+  ctx.set({ etag, 'x-models-etag': etag, vary: `authorization, x-api-key, ${anthropicVersion.name}` })
+  ctx.status = 200
+  ctx.type = 'application/json'
+  ctx.body = text
+  // Not `ctx.fresh`: browsers' fetch adds `cache-control: no-cache`, which it obeys.
+  const known = ctx.get(ifNoneMatch.name).split(',')
+  if (!known.some(one => one.trim().replace(/^W\//, '') === etag)) return
+  ctx.status = 304
+  ctx.body = null
+}
 
 export const readModel = endpoint({
   method: 'get',
@@ -38,22 +92,24 @@ export const readModel = endpoint({
   operationId: 'getModel',
   tag: 'Models',
   summary: 'Retrieve a model',
-  description: 'The row of one model of the list, by its id or one of its `aliases`.',
+  description: 'Retrieves one model by its id or one of its `aliases`.',
   access: { scope: null },
-  answers: { 200: { description: 'The model.', schema: modelRow } },
+  headers: [anthropicVersion],
+  answers: { 200: { description: 'The model.', schema: z.union([modelRow, anthropicModel]) } },
   errors: ['model_not_found'],
-  async handle({ services, known, params, ctx }) {
-    ctx.set(await admitFree(services, known))
+  async handle({ services, apiKey, params, headers, ctx }) {
+    ctx.set(await admitFree(services, apiKey))
     const slug = params.model!
     const id = services.catalog.find(slug)?.id ?? slug
-    const row = visibleModels(services, known.policy, undefined).find(row => row.id === id)
-    if (row) return row
-    const message = `There is no model \`${slug}\` for this key. GET /v1/models lists what there is.`
+    const rows = visibleModels(services, apiKey.policy, undefined)
+    const row = (isAnthropic(headers) ? chatRows(rows) : rows).find(row => row.id === id)
+    if (row) return isAnthropic(headers) ? presentAnthropicModel(row) : row
+    const message = `There is no model \`${slug}\` for this key. GET /v1/models lists the available models.`
     throw new GatewayError('model_not_found', message, { param: 'model' })
   },
 })
 
-/** The rows of the catalog a key can use, `auto` first among chat rows. */
+/** The catalog rows a key can use, `auto` first among chat models. */
 function visibleModels({ catalog, upstreams, config }: Services, policy: Policy, type: ModelType | undefined) {
   const allowed = allowedModels(catalog, policy)
   const rows = []
@@ -67,7 +123,7 @@ function visibleModels({ catalog, upstreams, config }: Services, policy: Policy,
 
 const auto = {
   id: 'auto',
-  object: 'model',
+  object: 'model' as const,
   created: 0,
   owned_by: 'headgate',
   type: 'chat',
@@ -75,7 +131,7 @@ const auto = {
   aliases: [] as string[],
   name: 'Auto',
   display_name: 'Auto',
-  description: 'Routes each request to the model that fits it, by the key’s mode.',
+  description: 'Routes each request to the most suitable model, according to the key’s mode.',
   context_length: null,
   context_window: null,
   max_output_tokens: null,
@@ -88,17 +144,17 @@ const auto = {
   expires_on: null,
 }
 
-/** What is added to the providers' prices of models of a type. */
+/** The margin on provider prices for a type of model. */
 export function marginOf(config: Config, type: ModelType): bigint {
   return type === 'embeddings' ? config.embeddingsSurchargePpm : config.marginPpm
 }
 
-/** A model with those who can serve it, of whom the first is shown as the price. */
+/** A model with its targets; the price shown is that of the first. */
 function presentModel(config: Config, targets: Target[]) {
   const { model, deployment } = targets[0]!
   return {
     id: model.id,
-    object: 'model',
+    object: 'model' as const,
     created: model.created,
     owned_by: model.owned_by,
     type: model.type,

@@ -2,15 +2,15 @@ import { z } from 'zod'
 
 /** The query fields of every list (contract §1). */
 export const paging = {
-  limit: z.coerce.number().int().min(1).max(100).default(20).describe('The most rows of a page.'),
-  after: z.string().max(100).optional().describe('The id after which the page starts.'),
-  order: z.enum(['asc', 'desc']).default('desc').describe('By age: `desc` = newest first.'),
+  limit: z.coerce.number().int().min(1).max(100).default(20).describe('The maximum number of objects per page.'),
+  after: z.string().max(100).optional().describe('A cursor: the id of the last object of the previous page.'),
+  order: z.enum(['asc', 'desc']).default('desc').describe('Sort order by creation time: `desc` = newest first.'),
 }
 
 export type Page = { limit: number; order: 'asc' | 'desc'; after?: string }
 
-/** One page of a list. `read` is asked for a row more than it shows: that one tells whether others follow. */
-export async function pageOf<Row, Shown extends object>(
+/** Reads one page of a list. `read` fetches one extra row, which tells whether a next page exists. */
+export async function readPage<Row, Shown extends object>(
   { limit, order, after }: { limit: number; order: 'asc' | 'desc'; after?: string | undefined },
   read: (page: Page) => Promise<Row[]>,
   present: (rows: Row[]) => Promise<Shown[]>,

@@ -4,9 +4,9 @@ import { newId } from '../../shared/base/ids.ts'
 import { createClientSecret } from '../../shared/keys/client-secrets.ts'
 import type { Policy } from '../../shared/keys/policy.ts'
 import { clientSecretRequest, realtimeQuery } from '../../shared/kinds/realtime.ts'
-import { checkTools } from '../../shared/providers/session-tools.ts'
+import { checkTools } from '../../shared/providers/toolkit/tool-guard.ts'
 import { sessionTargets } from '../../shared/realtime/opening.ts'
-import { type Asked, intentOf, settingsOf } from '../../shared/realtime/settings.ts'
+import { intentOf, type SessionRequest, settingsOf } from '../../shared/realtime/settings.ts'
 import type { Services } from '../../shared/services.ts'
 import { type Endpoint, endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
@@ -20,33 +20,33 @@ const openSession = endpoint({
   operationId: 'openRealtimeSession',
   tag,
   summary: 'Open a realtime session (WebSocket)',
-  description: `Open it as a WebSocket (\`wss:\`). \`GET /v1/models?type=realtime\` and \`?type=live_video\` list the models.
+  description: `Connect with a WebSocket client (\`wss:\`). \`GET /v1/models?type=realtime\` and \`?type=live_video\` list the models.
 
-**Key.** A server sends \`Authorization: Bearer <key>\` or \`x-api-key: <key>\`. A page cannot: it offers the subprotocols \`realtime\` and
-\`openai-insecure-api-key.<secret>\`, with a client secret in place of a key. The answer names \`realtime\` alone. A key in the address is refused.
+**Authentication.** Servers send \`Authorization: Bearer <key>\` or \`x-api-key: <key>\`. Pages cannot set headers: they offer the subprotocols \`realtime\` and
+\`openai-insecure-api-key.<secret>\`, with a client secret in place of a key. The response selects \`realtime\` alone. Keys in the URL are rejected.
 
-**Frames.** Each model speaks its own protocol, and every frame passes as it is, text or binary, up to 16 MiB. Test keys talk
-to the sandbox in OpenAI’s realtime events, whatever the model: it answers with the same sound and a transcript.
+**Frames.** Each model uses its provider’s protocol, and every frame is passed through unchanged, text or binary, up to 16 MiB. Sessions with test keys
+use OpenAI’s realtime events with the sandbox, whatever the model: it answers with fixed audio and a transcript.
 
 **Tools** are functions, which the client runs. A frame that names others (searches, containers, MCP servers) or a stored prompt
-is not passed on: an \`error\` event \`unsupported_capability\` says so, and the session goes on.
+is not forwarded: the gateway sends an \`error\` event with the code \`unsupported_capability\`, and the session continues.
 
-**Errors.** Whatever keeps the session from being opened is an ordinary JSON answer. Where no provider took it, the WebSocket
-is opened, told so in one \`error\` event and closed with 1011. The gateway’s own \`error\` events have the fields of the JSON
-errors, in the shape of the model’s protocol.
+**Errors.** Errors before the session opens are ordinary JSON responses. If no provider accepts the session, the WebSocket
+is opened, receives one \`error\` event and is closed with 1011. The gateway’s own \`error\` events have the fields of the JSON
+errors, in the format of the model’s protocol.
 
-**Close codes.** Codes and reasons of either side are passed on to the other. The gateway’s own:
+**Close codes.** Codes and reasons of either side are forwarded to the other. The gateway’s own:
 
 | code | reason |
 |---|---|
 | 1011 | the provider failed |
-| 1013 | the gateway restarts, or its store is away: open another session |
-| 4400 | a frame before the beginning of the session could not be read, or asked for what sessions do not have; or too much of tools and settings at once |
+| 1013 | the gateway is restarting or its store is unavailable: open another session |
+| 4400 | a frame before the session began was invalid or asked for an unsupported feature, or tools and settings exceeded their size limit |
 | 4401 | the key was revoked or has expired |
-| 4402 | credits, the key’s cap, or what one session may cost are used up |
+| 4402 | credits, the key’s spend cap or the cost limit of one session are exhausted |
 | 4403 | the key may no longer use the model |
-| 4408 | the session lasted as long as one may |
-| 4429 | the key’s tokens per minute are used up |`,
+| 4408 | the session reached its maximum duration |
+| 4429 | the key’s tokens per minute are exhausted |`,
   access,
   query: realtimeQuery,
   headers: [
@@ -56,7 +56,7 @@ errors, in the shape of the model’s protocol.
       description: 'From pages: `realtime, openai-insecure-api-key.<secret>`.',
     },
   ],
-  answers: { 101: { description: 'The session, as a WebSocket.', contentType: null } },
+  answers: { 101: { description: 'The WebSocket session.', contentType: null } },
   errors: [
     'origin_not_allowed',
     'insufficient_credits',
@@ -67,7 +67,7 @@ errors, in the shape of the model’s protocol.
     'no_provider_available',
   ],
   handle() {
-    throw new GatewayError('invalid_request', 'Open this address as a WebSocket.', {
+    throw new GatewayError('invalid_request', 'Open this URL as a WebSocket.', {
       headers: { connection: 'upgrade', upgrade: 'websocket' },
     })
   },
@@ -80,14 +80,14 @@ const createSecret = endpoint({
   tag,
   summary: 'Create a client secret',
   description:
-    'A short-lived secret, `ek_…`, that opens realtime sessions under the key that made it, and nothing else. It may be used several times until it expires, and goes with its key.',
+    'Creates a short-lived secret, `ek_…`, that can only open realtime sessions on behalf of the key that created it. It may be used several times until it expires or its key is revoked.',
   access,
   secret: true,
   body: clientSecretRequest,
   example: { session: { type: 'realtime', model: 'gpt-realtime-2' } },
   answers: {
     200: {
-      description: 'The secret, which appears only here, and the settings it brings.',
+      description: 'The secret, which is returned only once, and the session settings it carries.',
       schema: z
         .strictObject({
           value: z.string(),
@@ -103,14 +103,14 @@ const createSecret = endpoint({
     },
   },
   errors: ['unsupported_capability', 'model_not_allowed', 'model_not_found', 'no_provider_available'],
-  async handle({ services, known, body, ctx }) {
-    ctx.set(await admitFree(services, known))
+  async handle({ services, apiKey, body, ctx }) {
+    ctx.set(await admitFree(services, apiKey))
     const { session, expires_after: life } = body
     const { type, model = null } = session
     const settings = settingsOf(session)
     checkTools(session, ['session'])
-    const { policy } = known
-    if (model !== null) mayOpen(services, policy, { model, intent: intentOf(settings), settings })
+    const { policy } = apiKey
+    if (model !== null) assertSessionAllowed(services, policy, { model, intent: intentOf(settings), settings })
     const secret = { keyHash: policy.hash, model, settings }
     const { value, expiresAtMs } = await createClientSecret(services, secret, life.seconds * 1_000)
     const object = type === 'realtime' ? 'realtime.session' : 'realtime.transcription_session'
@@ -122,11 +122,11 @@ const createSecret = endpoint({
   },
 })
 
-/** Where this body has what the query of a session has. */
+/** The fields of this body that correspond to query parameters of a session. */
 const fields: Record<string, string> = { model: 'session.model', intent: 'session.type' }
 
-/** Throws what would keep a session of the secret from being opened, with the field of this body. */
-function mayOpen(services: Services, policy: Policy, asked: Asked): void {
+/** Throws the error that would prevent a session of the secret from being opened, naming the field of this body. */
+function assertSessionAllowed(services: Services, policy: Policy, asked: SessionRequest): void {
   try {
     sessionTargets(services, policy, asked)
   } catch (error) {
@@ -136,5 +136,5 @@ function mayOpen(services: Services, policy: Policy, asked: Asked): void {
   }
 }
 
-/** Realtime sessions, as far as they are plain HTTP. */
+/** The plain-HTTP routes of realtime sessions. */
 export const realtimeRoutes: readonly Endpoint[] = [openSession, createSecret]

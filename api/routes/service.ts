@@ -11,7 +11,7 @@ export const health = endpoint({
   path: '/healthz',
   operationId: 'getHealth',
   summary: 'Check whether the process is up',
-  answers: { 200: { description: 'It is.', schema: status } },
+  answers: { 200: { description: 'The process is up.', schema: status } },
   handle: () => ({ status: 'ok' }),
 })
 
@@ -23,7 +23,7 @@ export const readiness = endpoint({
   answers: {
     200: {
       description:
-        'Redis takes writes, the queues answer, PostgreSQL takes writes and has the schema of this version, and the storage answers.',
+        'Redis and PostgreSQL accept writes, the queues and the storage respond, and the database schema is current.',
       schema: status,
     },
   },

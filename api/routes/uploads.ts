@@ -7,8 +7,8 @@ const upload = z
   .strictObject({
     id: z.string(),
     object: z.literal('upload'),
-    url: z.string().describe('Give this as a reference. It opens the file without a key until `expires_at`.'),
-    content_type: z.string().describe('What the bytes are.'),
+    url: z.string().describe('The URL to use as a reference. It serves the file without a key until `expires_at`.'),
+    content_type: z.string().describe('The detected content type.'),
     bytes: z.int(),
     expires_at: z.iso.datetime(),
   })
@@ -21,14 +21,14 @@ export const createUpload = endpoint({
   tag: 'Uploads',
   summary: 'Create an upload',
   description:
-    'An image of at most 10 MiB, an audio file of at most 20 MiB or a video of at most 50 MiB; its type is what its bytes show. The URL is good for 30 minutes. Not durable storage.',
+    'Uploads an image of at most 10 MiB, an audio file of at most 20 MiB or a video of at most 50 MiB; the type is detected from its bytes. The URL expires after 30 minutes. Not durable storage.',
   access: { scope: '*' },
   form: {
     files: [{ name: 'file', required: true, description: 'The file.' }],
     free: true,
     example: { file: 'portrait.png' },
   },
-  answers: { 201: { description: 'The file is stored.', schema: upload } },
+  answers: { 201: { description: 'The upload.', schema: upload } },
   async handle({ services: { blobs, clock }, uploads }) {
     const { fileId, storageKey, contentType, bytes } = uploads[0]!.file
     const expiresAtMs = clock.now() + urlLifeMs

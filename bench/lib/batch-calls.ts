@@ -6,7 +6,7 @@ import { finished } from 'node:stream/promises'
 import { type Behaviour, chatBody, chatPath } from './request.ts'
 
 /** The address of a gateway and a key of it. */
-export type Door = { url: string; key: string }
+export type GatewayAccess = { url: string; key: string }
 
 /** Writes the input of a batch to a file: so many lines, each about so many bytes long. */
 export async function writeInput(path: string, behaviour: Behaviour, lines: number, bytes: number): Promise<void> {
@@ -25,15 +25,15 @@ function customId(index: number): string {
 }
 
 /** Uploads the input of a batch from a file as it is read; gives the stored file's id. */
-export async function upload(door: Door, path: string): Promise<string> {
+export async function upload(gateway: GatewayAccess, path: string): Promise<string> {
   const form = new FormData()
   form.set('purpose', 'batch')
   form.set('file', await openAsBlob(path), 'input.jsonl')
-  return (await answered<{ id: string }>(door, '/v1/files', { method: 'POST', body: form })).id
+  return (await answered<{ id: string }>(gateway, '/v1/files', { method: 'POST', body: form })).id
 }
 
 /** Creates a batch that the gateway itself runs; gives its id. */
-export async function create(door: Door, inputFileId: string): Promise<string> {
+export async function create(gateway: GatewayAccess, inputFileId: string): Promise<string> {
   const request = {
     input_file_id: inputFileId,
     endpoint: chatPath,
@@ -45,20 +45,20 @@ export async function create(door: Door, inputFileId: string): Promise<string> {
     body: JSON.stringify(request),
     headers: { 'content-type': 'application/json' },
   }
-  return (await answered<{ id: string }>(door, '/v1/batches', init)).id
+  return (await answered<{ id: string }>(gateway, '/v1/batches', init)).id
 }
 
 /** Reads a file to its end as it comes; gives its bytes. */
-export async function download(door: Door, fileId: string): Promise<number> {
+export async function download(gateway: GatewayAccess, fileId: string): Promise<number> {
   let bytes = 0
-  for await (const part of await content(door, fileId)) bytes += (part as Buffer).length
+  for await (const part of await content(gateway, fileId)) bytes += (part as Buffer).length
   return bytes
 }
 
 /** How many different requests an output file answers. Throws an Error when one is there twice or failed. */
-export async function countAnswers(door: Door, fileId: string): Promise<number> {
+export async function countAnswers(gateway: GatewayAccess, fileId: string): Promise<number> {
   const seen = new Set<string>()
-  for await (const line of createInterface({ input: await content(door, fileId) })) {
+  for await (const line of createInterface({ input: await content(gateway, fileId) })) {
     const { custom_id, response } = JSON.parse(line)
     if (seen.has(custom_id)) throw new Error(`${custom_id} is answered twice`)
     if (response?.status_code !== 200 || !(response.body.usage.cost > 0)) throw new Error(`no answer: ${line}`)
@@ -67,13 +67,13 @@ export async function countAnswers(door: Door, fileId: string): Promise<number> 
   return seen.size
 }
 
-async function content({ url, key }: Door, fileId: string): Promise<Readable> {
+async function content({ url, key }: GatewayAccess, fileId: string): Promise<Readable> {
   const response = await fetch(`${url}/v1/files/${fileId}/content`, { headers: { authorization: `Bearer ${key}` } })
   if (!response.ok) throw new Error(`${response.status}: ${await response.text()}`)
   return Readable.fromWeb(response.body!)
 }
 
-async function answered<T>({ url, key }: Door, path: string, init: RequestInit): Promise<T> {
+async function answered<T>({ url, key }: GatewayAccess, path: string, init: RequestInit): Promise<T> {
   const headers = { ...init.headers, authorization: `Bearer ${key}` }
   const response = await fetch(url + path, { ...init, headers })
   const text = await response.text()

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freePort } from '../../dev/ports.ts'
 import { openStores, type Stores } from '../stores.ts'
-import type { Door } from './batch-calls.ts'
+import type { GatewayAccess } from './batch-calls.ts'
 import { residentKib, treeCpuSeconds } from './proc.ts'
 import { answersOk, commandOf, listens, type Running, root, start, untilReady } from './processes.ts'
 import type { Behaviour } from './request.ts'
@@ -23,7 +23,7 @@ export type BatchRig = {
   folder: string
   stores: Stores
   upstreamUrl: string
-  door: Door
+  gateway: GatewayAccess
   /** CPU seconds that each part has used so far. */
   cpu(): Record<Part, number>
   /** Resident memory of a part in MB. */
@@ -49,7 +49,7 @@ export async function openBatchRig(options: RigOptions): Promise<BatchRig> {
     const upstream = stopped(startUpstream(folder, upstreamPort))
     await untilReady(upstream, join(folder, 'upstream.log'), () => listens(upstreamPort))
     const stores = stopped(await openStores(folder, upstreamUrl, options.behaviours))
-    const door = { url: `http://127.0.0.1:${webPort}`, key: stores.key }
+    const gateway = { url: `http://127.0.0.1:${webPort}`, key: stores.key }
     const env = {
       ...stores.env,
       PORT: String(webPort),
@@ -63,7 +63,7 @@ export async function openBatchRig(options: RigOptions): Promise<BatchRig> {
     }
     const web = await launch('web', 'start', null)
     const worker = await launch('worker', 'start:worker', options.workerProcessors)
-    await untilReady(web, join(folder, 'web.log'), () => answersOk(`${door.url}/readyz`))
+    await untilReady(web, join(folder, 'web.log'), () => answersOk(`${gateway.url}/readyz`))
     const pids: Record<Part, number> = {
       worker: worker.child.pid!,
       web: web.child.pid!,
@@ -76,7 +76,7 @@ export async function openBatchRig(options: RigOptions): Promise<BatchRig> {
       folder,
       stores,
       upstreamUrl,
-      door,
+      gateway,
       cpu: () => Object.fromEntries(parts.map(([part, pid]) => [part, treeCpuSeconds(pid)])) as Record<Part, number>,
       residentMb: part => residentKib([pids[part]]) / 1_024,
       stop,

@@ -38,7 +38,7 @@ export class Connection {
     const onread = { buffer: readBuffer, callback: (length: number) => this.#read(length) }
     this.#socket = connect({ host: '127.0.0.1', port, noDelay: true, onread })
     this.ready = new Promise((resolve, reject) => this.#socket.once('connect', resolve).once('error', reject))
-    this.ready.catch(() => {}) // Whoever waits hears of it; others do through `onEnd`.
+    this.ready.catch(() => {}) // Waiters receive it; others do through `onEnd`.
     this.#socket.on('error', error => {
       this.#error = error
     })

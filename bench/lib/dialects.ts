@@ -1,13 +1,13 @@
-import { chatPath, stampText } from './request.ts'
+import { chatPath, messagesPath, stampText } from './request.ts'
 
-/** What a provider's API looks like; each tells the emulated upstream apart by its path. */
+/** The APIs of providers; the emulated upstream distinguishes them by path. */
 export const dialects = ['openai', 'anthropic', 'gemini'] as const
 export type Dialect = (typeof dialects)[number]
 
 /** The two sides of a text around its stamp. */
 export type Split = readonly [string, string]
 
-/** What the emulated upstream answers for a model: a whole answer, or what comes first, again and again, and last in a stream. */
+/** What the emulated upstream answers for a model: a whole answer, or the first, repeated and last chunk of a stream. */
 export type Answers = { whole: string; first: string; chunk: string; last: string }
 
 /** What a request's path says; `slug` and `stream` are null where the body says them. */
@@ -22,7 +22,7 @@ const tokens = { input: 211, output: 42 }
 /** Which API a path belongs to; null for none. */
 export function askedBy(path: string): Asked | null {
   if (path === chatPath) return { dialect: 'openai', slug: null, stream: null }
-  if (path === '/v1/messages') return { dialect: 'anthropic', slug: null, stream: null }
+  if (path === messagesPath) return { dialect: 'anthropic', slug: null, stream: null }
   const [, slug, method] = /^\/v1beta\/models\/([^:/]+):(g|streamG)enerateContent/.exec(path) ?? []
   return slug === undefined ? null : { dialect: 'gemini', slug, stream: method === 'streamG' }
 }

@@ -1,8 +1,8 @@
 /** JSON bodies of up to 10 MiB that cost as much as a text may, each in another way. */
 
-import { mostBodyBytes } from '../../api/middleware/body.ts'
+import { maxBodyBytes } from '../../api/middleware/body.ts'
 
-const maxBytes = mostBodyBytes - 4_096
+const maxBytes = maxBodyBytes - 4_096
 
 const fill = (unit: string, bytes = maxBytes) => unit.repeat(Math.floor(bytes / Buffer.byteLength(unit)))
 const list = (unit: string, count: number) => `[${`${unit},`.repeat(count - 1)}${unit}]`
@@ -12,7 +12,7 @@ const objectOf = (count: number, field: (i: number) => string) =>
 /** As many of a unit as there is room for. */
 const listToLimit = (unit: string) => list(unit, Math.floor(maxBytes / (Buffer.byteLength(unit) + 1)))
 
-/** A chat request whose only message says this: JSON that stands for its content, or text within quotes. */
+/** A chat request whose only message says this: JSON used as its content, or text within quotes. */
 const chatOf = (content: string) => `{"model":"auto","messages":[{"role":"user","content":${content}}]}`
 /** A chat request with a field that no schema knows, so that parsing is all that it costs. */
 const withField = (value: string) => `{"model":"auto","messages":[{"role":"user","content":"Hello"}],"extra":${value}}`

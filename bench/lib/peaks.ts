@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** Looks at figures again and again until stopped; `stop` gives the highest value of each. */
+/** Samples figures periodically until stopped; `stop` returns the maximum of each. */
 export function followPeaks<Name extends string>(
   figures: Record<Name, () => number | Promise<number>>,
   everyMs = 100,
@@ -8,17 +8,17 @@ export function followPeaks<Name extends string>(
   const names = Object.keys(figures) as Name[]
   const peaks = Object.fromEntries(names.map(name => [name, 0])) as Record<Name, number>
   let stopped = false
-  const look = async () => {
+  const sample = async () => {
     for (const name of names) peaks[name] = Math.max(peaks[name], await figures[name]())
   }
   const following = (async () => {
-    for (; !stopped; await sleep(everyMs)) await look()
+    for (; !stopped; await sleep(everyMs)) await sample()
   })()
   return {
     async stop() {
       stopped = true
       await following
-      await look()
+      await sample()
       return peaks
     },
   }

@@ -12,7 +12,7 @@ export const root = join(import.meta.dirname, '../..')
 const readyWithinMs = 30_000
 const stopWithinMs = 30_000
 const pollMs = 5
-const mostOutputBytes = 16 * 1024 * 1024
+const maxOutputBytes = 16 * 1024 * 1024
 
 export type Running = { child: ChildProcess; stop(): Promise<void> }
 
@@ -56,7 +56,7 @@ export function start(
 /** Runs a program to its end and gives what it printed. Throws an Error with its standard error when it fails. */
 export async function output(command: string[], env: NodeJS.ProcessEnv = process.env): Promise<string> {
   const [program, ...args] = command
-  const { stdout } = await run(program!, args, { cwd: root, env, maxBuffer: mostOutputBytes })
+  const { stdout } = await run(program!, args, { cwd: root, env, maxBuffer: maxOutputBytes })
   return stdout
 }
 

@@ -36,9 +36,9 @@ export function add(sums: Map<string, number>, key: string, amount: number): voi
 export function printLargest(
   title: string,
   sums: Map<string, number>,
-  most: number,
+  max: number,
   show: (sum: number) => string,
 ): void {
   console.log(`\n  ${title}`)
-  for (const [key, sum] of [...sums].sort((a, b) => b[1] - a[1]).slice(0, most)) console.log(`  ${show(sum)}  ${key}`)
+  for (const [key, sum] of [...sums].sort((a, b) => b[1] - a[1]).slice(0, max)) console.log(`  ${show(sum)}  ${key}`)
 }

@@ -29,10 +29,10 @@ type Run = { figures: Record<string, number>; responses: number; sessionSeconds:
 
 const sessionsPerOrganisation = 20
 const creditUsd = 900_000
-const mostPerMinute = 2_000_000_000
+const maxPerMinute = 2_000_000_000
 const settledWithinMs = 15_000
 /** Of sessions paid by the minute, what the two ends of a connection may differ in their length. */
-const mostLengthDrift = 0.01
+const maxLengthDrift = 0.01
 
 /** Subjects between the two ends of realtime sessions, and the books of the gateway among them. */
 export class RealtimeRig {
@@ -119,7 +119,7 @@ export class RealtimeRig {
     const { price } = this.#services.catalog.find(this.#options.model)!.providers[0]!
     const chargedUsd = Number(sum.costNano) / 1e9
     const reportedUsd = usdOf(price, this.#used) * (1 + Number(this.#services.config.marginPpm) / 1e6)
-    const tolerance = price.unit === 'token' ? 1e-9 : mostLengthDrift
+    const tolerance = price.unit === 'token' ? 1e-9 : maxLengthDrift
     if (!(Math.abs(chargedUsd / reportedUsd - 1) <= tolerance))
       throw new Error(`$${chargedUsd} charged, $${reportedUsd} reported`)
     return { events, chargedUsd, reportedUsd }
@@ -132,7 +132,7 @@ export class RealtimeRig {
   async #makeKeys(): Promise<void> {
     const { db, accounts, keys } = this.#services
     const secrets: string[] = []
-    const limits = { rpm_limit: mostPerMinute, tpm_limit: mostPerMinute, monthly_spend_cap_usd: creditUsd }
+    const limits = { rpm_limit: maxPerMinute, tpm_limit: maxPerMinute, monthly_spend_cap_usd: creditUsd }
     while (secrets.length < this.#options.idle + this.#options.talking) {
       const id = newId('org')
       await db.organisation.create({ data: { id, name: 'Benchmark', wallet: { create: {} } } })
@@ -167,16 +167,16 @@ export class RealtimeRig {
     return JSON.parse(await output([process.execPath, join(root, 'bench/load/voices.ts'), ...args]))
   }
 
-  /** Waits until nothing is reserved and no seat is taken. Throws an Error after 15 s. */
+  /** Waits until nothing is reserved and no session slot is taken. Throws an Error after 15 s. */
   async #settled(): Promise<void> {
     const { accounts, redis } = this.#services
     for (const deadline = Date.now() + settledWithinMs; ; await sleep(100)) {
       const views = await Promise.all(this.#organisations.map(id => accounts.view(id)))
-      const seats = await Promise.all(this.#organisations.map(id => redis.zcard(`realtime:${id}`)))
-      const open = seats.reduce((sum, taken) => sum + taken, 0)
+      const slots = await Promise.all(this.#organisations.map(id => redis.zcard(`realtime:${id}`)))
+      const open = slots.reduce((sum, taken) => sum + taken, 0)
       const reserved = views.reduce((sum, { reservedNano }) => sum + reservedNano, 0n)
       if (open === 0 && reserved === 0n) return
-      if (Date.now() > deadline) throw new Error(`${open} seats are taken and ${reserved} nano-dollars reserved`)
+      if (Date.now() > deadline) throw new Error(`${open} slots are taken and ${reserved} nano-dollars reserved`)
     }
   }
 }

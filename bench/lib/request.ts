@@ -5,6 +5,7 @@
 export type Behaviour = { latencyMs: number; chunks: number; intervalMs: number; refusals?: number }
 
 export const chatPath = '/v1/chat/completions'
+export const messagesPath = '/v1/messages'
 const bodyBytes = 1024
 
 /** The model slug that asks for a behaviour; every gateway passes it on. */
@@ -36,9 +37,7 @@ export function chatBody(behaviour: Behaviour, stream: boolean, bytes = bodyByte
       stream,
       ...(stream && { stream_options: { include_usage: true } }),
     })
-  const sentence = 'Please summarise the notes of our last meeting and name what is still open. '
-  const room = bytes - body('').length
-  const text = sentence.repeat(Math.ceil(room / sentence.length)).slice(0, room)
+  const text = textOf(bytes - body('').length)
   if (imageUrl === undefined) return body(text)
   return body([
     { type: 'text', text },
@@ -46,16 +45,36 @@ export function chatBody(behaviour: Behaviour, stream: boolean, bytes = bodyByte
   ])
 }
 
-/** The whole HTTP/1.1 request of a chat call. `headers` are lines of `name: value`. */
-export function chatRequest(headers: string[], body: string): string {
+/** The same request of Anthropic's Messages for a model of the catalog, about 1 kB. */
+export function messagesBody(model: string, stream: boolean): string {
+  const body = (content: string) =>
+    JSON.stringify({
+      model,
+      system: 'Answer in one short paragraph. Say so when you do not know.',
+      messages: [{ role: 'user', content }],
+      max_tokens: 256,
+      temperature: 0.7,
+      stream,
+    })
+  return body(textOf(bodyBytes - body('').length))
+}
+
+/** Prose of so many characters. */
+function textOf(length: number): string {
+  const sentence = 'Please summarise the notes of our last meeting and name what is still open. '
+  return sentence.repeat(Math.ceil(length / sentence.length)).slice(0, length)
+}
+
+/** The whole HTTP/1.1 request of a call. `headers` are lines of `name: value`. */
+export function postRequest(path: string, headers: string[], body: string): string {
   const lines = ['host: 127.0.0.1', 'content-type: application/json', `content-length: ${Buffer.byteLength(body)}`]
-  return `POST ${chatPath} HTTP/1.1\r\n${[...lines, ...headers].join('\r\n')}\r\n\r\n${body}`
+  return `POST ${path} HTTP/1.1\r\n${[...lines, ...headers].join('\r\n')}\r\n\r\n${body}`
 }
 
 // Each answer and each chunk says in its content when the upstream received the request and when it wrote this, in
 // microseconds of the shared clock: `R<16 digits>T<16 digits>`.
 const digits = 16
-const mark = Buffer.from('"content":"R')
+const marks = ['"content":"R', '"text":"R'].map(text => Buffer.from(text))
 
 export function stampText(receivedUs: number, wroteUs: number): string {
   return `R${String(receivedUs).padStart(digits, '0')}T${String(wroteUs).padStart(digits, '0')}`
@@ -64,6 +83,8 @@ export function stampText(receivedUs: number, wroteUs: number): string {
 /** Calls `found` with every stamp in the first `length` bytes. */
 export function eachStamp(buffer: Buffer, length: number, found: (receivedUs: number, wroteUs: number) => void): void {
   const bytes = buffer.subarray(0, length)
+  const mark = marks.find(mark => bytes.includes(mark))
+  if (!mark) return
   for (let at = bytes.indexOf(mark); at >= 0; at = bytes.indexOf(mark, at)) {
     at += mark.length
     if (at + 2 * digits + 1 > length) return

@@ -1,18 +1,18 @@
 import { readFileSync } from 'node:fs'
 import { secretOf } from './many-keys.ts'
-import { chatRequest } from './request.ts'
+import { postRequest } from './request.ts'
 
-/** What a driver sends, in a file of JSON: one body, under the subject's headers or under so many keys in turn. */
-export type RequestSet = { headers: string[]; body: string; keys: number }
+/** What a driver sends, in a file of JSON: one body to one path, under the subject's headers or under so many keys in turn. */
+export type RequestSet = { path: string; headers: string[]; body: string; keys: number }
 
 /** Reads a file of requests; gives what makes the next request's text. */
 export function readRequests(file: string): () => string {
-  const { headers, body, keys } = JSON.parse(readFileSync(file, 'utf8')) as RequestSet
+  const { path, headers, body, keys } = JSON.parse(readFileSync(file, 'utf8')) as RequestSet
   if (keys === 0) {
-    const text = chatRequest(headers, body)
+    const text = postRequest(path, headers, body)
     return () => text
   }
-  const [before, after] = chatRequest([`authorization: Bearer ${secretOf(0)}`], body).split(secretOf(0))
+  const [before, after] = postRequest(path, [`authorization: Bearer ${secretOf(0)}`], body).split(secretOf(0))
   // Every run begins elsewhere: short ones would use the same few keys again and again.
   let number = Math.floor(Math.random() * keys)
   return () => {

@@ -4,14 +4,14 @@ export function quantile(sorted: ArrayLike<number>, q: number): number {
   return sorted[Math.min(sorted.length - 1, Math.max(0, at))] ?? NaN
 }
 
-export type Spread = { median: number; least: number; most: number }
+export type Spread = { median: number; min: number; max: number }
 
 /** Median and range of the repeated rounds of one figure. */
 export function spread(values: number[]): Spread {
   const sorted = Float64Array.from(values).sort()
   const middle = sorted.length / 2
   const median = Number.isInteger(middle) ? (sorted[middle - 1]! + sorted[middle]!) / 2 : sorted[Math.floor(middle)]!
-  return { median, least: sorted[0] ?? NaN, most: sorted.at(-1) ?? NaN }
+  return { median, min: sorted[0] ?? NaN, max: sorted.at(-1) ?? NaN }
 }
 
 /** Median and quartiles of the repeated rounds of one figure, each between the two values next to it; NaN when there are none. */
@@ -39,8 +39,8 @@ export class Samples {
     this.#values[this.count++] = value
   }
 
-  quantiles(): { p50: number; p99: number; most: number } {
+  quantiles(): { p50: number; p99: number; max: number } {
     const sorted = this.#values.slice(0, this.count).sort()
-    return { p50: quantile(sorted, 0.5), p99: quantile(sorted, 0.99), most: sorted.at(-1) ?? NaN }
+    return { p50: quantile(sorted, 0.5), p99: quantile(sorted, 0.99), max: sorted.at(-1) ?? NaN }
   }
 }

@@ -215,7 +215,7 @@ export class Client {
   }
 
   onFrame(frame: Frame): void {
-    // Anything but sound is the greeting, or a report that nobody waits for.
+    // Anything but sound is the greeting, or a report that is not awaited.
     if (!this.#voices.received(this.#voices.down, frame)) this.#greeted.resolve()
   }
 

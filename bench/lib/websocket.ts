@@ -12,13 +12,13 @@ export type Listener = { onHead(head: string): void; onFrame(frame: Frame): void
 const mask = Buffer.from([0x5a, 0xc3, 0x3c, 0xa5])
 const headEnd = '\r\n\r\n'
 const normalClose = Buffer.from([0x03, 0xe8])
-const mostSmall = 125
+const maxSmall = 125
 const digits = 16
 
 /** A whole frame. Payloads are below 64 KiB. */
 export function frameOf(opcode: number, payload: Buffer, masked: boolean): Buffer {
   const { length } = payload
-  const extended = length > mostSmall
+  const extended = length > maxSmall
   const lengthByte = (extended ? 126 : length) | (masked ? 0x80 : 0)
   const head = extended ? [0x80 | opcode, lengthByte, length >> 8, length & 0xff] : [0x80 | opcode, lengthByte]
   if (!masked) return Buffer.concat([Buffer.from(head), payload])

@@ -1,4 +1,4 @@
-// Open loop: request i leaves at start + i / rate whatever became of the earlier ones, so that a stall shows in full.
+// Open loop: request i leaves at start + i / rate whether or not the earlier ones have ended, so that a stall is fully measured.
 // Prints one line of JSON.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { nowUs } from '../lib/clock.ts'

@@ -87,7 +87,7 @@ const figures = {
   delayP50Us: delay.quantiles().p50,
   delayP99Us: delay.quantiles().p99,
   residentKib: resident.p50,
-  residentMostKib: resident.most,
+  residentMostKib: resident.max,
   failed: failed + open,
 }
 console.log(JSON.stringify(figures))

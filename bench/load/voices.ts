@@ -17,7 +17,7 @@ const { values: o } = readOptions({
   talking: 0,
   seconds: 0,
 })
-/** Sessions that talk before the first look at the memory, so that what is loaded and compiled once does not count. */
+/** Sessions that talk before the first measurement of the memory, so that what is loaded and compiled once does not count. */
 const warmSessions = 20
 const warmSeconds = 5
 const settleMs = 5_000
@@ -90,8 +90,8 @@ async function during(seconds: number): Promise<{ seconds: number; subject: numb
 }
 
 function delaysMs(name: string, { delaysUs }: Direction): Record<string, number> {
-  const { p50, p99, most } = delaysUs.quantiles()
-  return { [`${name}P50Ms`]: p50 / 1e3, [`${name}P99Ms`]: p99 / 1e3, [`${name}MostMs`]: most / 1e3 }
+  const { p50, p99, max } = delaysUs.quantiles()
+  return { [`${name}P50Ms`]: p50 / 1e3, [`${name}P99Ms`]: p99 / 1e3, [`${name}MostMs`]: max / 1e3 }
 }
 
 await voices.provide(o['provider-port'])

@@ -46,18 +46,18 @@ async function measure(bench: Bench): Promise<Row[]> {
       ...common,
       work: `chat, 1 kB body, ${connections} connections: requests/s ÷ bare`,
       decimals: 3,
-      target: { least: 0.45 },
+      target: { min: 0.45 },
     }),
     {
       ...common,
       work: 'the same ÷ Portkey',
-      target: { least: 7 },
+      target: { min: 7 },
       values: pairs(slices, [subject, portkey], perSecond),
     },
     rowOf(slices, subject, divided('cpuUsPerRequest'), {
       ...common,
       work: 'CPU per request ÷ bare',
-      target: { most: 2.2 },
+      target: { max: 2.2 },
     }),
   ]
 }

@@ -27,8 +27,8 @@ async function measure(bench: Bench): Promise<Row[]> {
   }
   const subjects = bench.subjects
   const slices = await paired(bench, 'added latency', mode, subjects)
-  const row = (of: typeof p50, work: string, most: number) =>
-    rowOf(slices, subjects[0]!, of.of, { work, unit: 'ms', decimals: 2, target: { most } })
+  const row = (of: typeof p50, work: string, max: number) =>
+    rowOf(slices, subjects[0]!, of.of, { work, unit: 'ms', decimals: 2, target: { max } })
   return [
     row(p50, `latency added to bare's at ${rate}/s, p50`, 0.4),
     row(p99, `latency added to bare's at ${rate}/s, p99`, 2),

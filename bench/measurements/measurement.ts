@@ -12,7 +12,7 @@ export type Bench = {
   /** Gateways of others, for `chat` only. */
   peers: string[]
   rounds: number
-  mostNoise: number
+  maxNoise: number
   /** Requests that warm up each subject, and how long they may take. */
   warm: number
   'warm-seconds': number
@@ -26,8 +26,8 @@ export const plain: Behaviour = { latencyMs: 0, chunks: 1, intervalMs: 0 }
 
 /** Measures subjects in pairs with `bare`, prints their table, and gives the slices. */
 export async function paired(bench: Bench, title: string, mode: Mode, subjects: string[]): Promise<Slice[]> {
-  const { rounds, mostNoise } = bench
-  const slices = await alternate(mode, { reference: bare, subjects, rounds, mostNoise, report: progress })
+  const { rounds, maxNoise } = bench
+  const slices = await alternate(mode, { reference: bare, subjects, rounds, maxNoise, report: progress })
   console.log(`\n${title}, ${rounds} rounds\n\n${tables(mode.columns, slices)}`)
   const failed = slices.reduce((sum, { own }) => sum + (own.failed ?? 0), 0)
   if (failed > 0) console.log(`${failed} requests failed: these figures mean little\n`)

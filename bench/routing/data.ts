@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'
 import type { ChatRequest } from '../../shared/kinds/chat.ts'
-import { type Cues, readPrompt } from '../../shared/kinds/prompt-cues.ts'
+import { type Cues, readPrompt } from '../../shared/routing/prompt-cues.ts'
 
 /** A labelled prompt: whether the weak and the strong model answered it correctly. */
 export type Labelled = { subject: string; prompt: string; weak: boolean; strong: boolean }
@@ -26,27 +26,39 @@ export function gainOf(rows: Labelled[]): number {
   return rows.reduce((sum, { weak, strong }) => sum + Number(strong) - Number(weak), 0)
 }
 
+/** Whether a prompt is a problem of GSM8K: school maths in a few steps, without choices. */
+export function isProblem({ subject }: Labelled): boolean {
+  return subject === 'gsm8k'
+}
+
 /** A prompt as a chat request would bring it. */
 export function requestOf(prompt: string): ChatRequest {
   return { model: 'auto', messages: [{ role: 'user', content: prompt }] }
 }
 
+/** An exam question without its choices, as users ask. */
+export function withoutChoices({ prompt }: Labelled): string {
+  return prompt.split('\nA. ')[0]!
+}
+
 /** A subject where the strong model scores so much worse than the weak one was not judged by its answers. */
-const leastGain = -0.1
+const minGain = -0.1
 
 export function isMisjudged(subject: Labelled[]): boolean {
-  return gainOf(subject) / subject.length < leastGain
+  return gainOf(subject) / subject.length < minGain
 }
 
 /** What figures are given for: everything, either source, and what is left without the subjects that stand out most. */
 export function partsOf<T extends Labelled>(rows: T[]): { name: string; rows: T[] }[] {
   const subjects = bySubject(rows)
-  const judged = subjects.filter(subject => !isMisjudged(subject)).toSorted((a, b) => gainOf(b) - gainOf(a))
+  const giant = subjects.toSorted((a, b) => gainOf(b) - gainOf(a))[0]
+  const without = (isLeftOut: (subject: T[]) => boolean) => subjects.filter(subject => !isLeftOut(subject)).flat()
   return [
     { name: 'all', rows },
-    { name: 'MMLU', rows: rows.filter(({ subject }) => subject !== 'gsm8k') },
-    { name: 'GSM8K', rows: rows.filter(({ subject }) => subject === 'gsm8k') },
-    { name: 'all but misjudged subjects', rows: judged.flat() },
-    { name: '… and but the one that gains most', rows: judged.slice(1).flat() },
+    { name: 'MMLU', rows: rows.filter(row => !isProblem(row)) },
+    { name: 'GSM8K', rows: rows.filter(isProblem) },
+    { name: 'without the subject that gains most', rows: without(subject => subject === giant) },
+    { name: 'without the misjudged subject', rows: without(isMisjudged) },
+    { name: 'without both', rows: without(subject => subject === giant || isMisjudged(subject)) },
   ]
 }

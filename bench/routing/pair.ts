@@ -1,13 +1,13 @@
 import type { Catalog } from '../../shared/catalog/catalog.ts'
 import { modelRow, providerRow } from '../../shared/catalog/schema.ts'
-import type { RoutingWorld } from '../../shared/chat/options.ts'
-import { estimateNano } from '../../shared/chat/pricing.ts'
-import { route } from '../../shared/chat/router.ts'
 import type { Mode, Policy } from '../../shared/keys/policy.ts'
-import { chatFeatures, type Features } from '../../shared/kinds/features.ts'
 import type { Target } from '../../shared/providers/contract.ts'
 import { unknownFigures } from '../../shared/providers/health.ts'
 import { protocols } from '../../shared/providers/protocols.ts'
+import { chatFeatures, type Features } from '../../shared/routing/features.ts'
+import type { RoutingWorld } from '../../shared/routing/options.ts'
+import { estimateNano } from '../../shared/routing/pricing.ts'
+import { route } from '../../shared/routing/router.ts'
 import { type Labelled, type Row, requestOf } from './data.ts'
 
 export type Name = 'weak' | 'strong'
@@ -28,9 +28,18 @@ const policy: Policy = {
   mode: 'balanced',
 }
 
-/** The two models the prompts were answered by, each as good as its answers were. */
-export function pairOf(rows: Row[]): Pair {
-  const targets = { weak: targetOf(rows, 'weak'), strong: targetOf(rows, 'strong') }
+/** The accuracies of the two models the prompts were answered by, in percent: their qualities. */
+export function accuraciesOf(rows: Labelled[]): Record<Name, number> {
+  const accuracyOf = (name: Name) => (100 * rows.filter(row => row[name]).length) / rows.length
+  return { weak: accuracyOf('weak'), strong: accuracyOf('strong') }
+}
+
+/** A catalog of the two models, each with its list price and a quality, by default its accuracy. */
+export function pairOf(rows: Row[], qualities = accuraciesOf(rows), strongPrice = prices.strong): Pair {
+  const targets = {
+    weak: targetOf('weak', qualities.weak, prices.weak),
+    strong: targetOf('strong', qualities.strong, strongPrice),
+  }
   const models = new Map(Object.values(targets).map(({ model }) => [model.id, model]))
   const { provider } = targets.weak
   const catalog: Catalog = {
@@ -39,8 +48,8 @@ export function pairOf(rows: Row[]): Pair {
     find: slug => models.get(slug),
     targets: model => model.providers.map(deployment => ({ deployment, provider })),
   }
-  const upstreams = { configured: () => true, adapter: () => ({ adapter: protocol.direct.chat, protocol }) as never }
-  const world = { catalog, upstreams, figures: () => unknownFigures, marginPpm: 0n, mostPauseMs: 0 }
+  const upstreams = { isConfigured: () => true, adapter: () => ({ adapter: protocol.direct.chat, protocol }) as never }
+  const world = { catalog, upstreams, figures: () => unknownFigures, marginPpm: 0n, maxPauseMs: 0 }
   const features = new Map(
     rows.map(row => [row, { ...chatFeatures(requestOf(row.prompt), Buffer.byteLength(row.prompt)) }]),
   )
@@ -59,12 +68,12 @@ export function send({ world, features }: Pair, row: Row, mode: Mode, difficulty
   return route(world, asking).targets[0]!.model.id as Name
 }
 
-function targetOf(rows: Labelled[], name: Name): Target {
+function targetOf(name: Name, quality: number, price: { input: string; output: string }): Target {
   const provider = providerRow.parse({ name: 'bench', protocol: 'openai', base_url: 'http://bench', auth: 'bearer' })
   const deployment = {
     provider: provider.name,
     upstream_model: name,
-    price: { unit: 'token', ...prices[name] },
+    price: { unit: 'token', ...price },
   } as const
   const model = modelRow.parse({
     id: name,
@@ -78,7 +87,7 @@ function targetOf(rows: Labelled[], name: Name): Target {
     input_modalities: ['text'],
     output_modalities: ['text'],
     supported_parameters: [],
-    quality: (100 * rows.filter(row => row[name]).length) / rows.length,
+    quality,
     expires_on: null,
     price_source: null,
     price_as_of: null,

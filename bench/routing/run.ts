@@ -1,12 +1,13 @@
 // What the router makes of labelled prompts: `node bench/routing/run.ts --data labelled.jsonl.gz`, see README.md.
 import { performance } from 'node:perf_hooks'
-import { difficultyOf } from '../../shared/kinds/difficulty.ts'
+import { type Mode, modes } from '../../shared/keys/policy.ts'
+import { difficultyOf } from '../../shared/routing/difficulty.ts'
 import { readOptions } from '../lib/options.ts'
 import { spread } from '../lib/statistics.ts'
-import { type Row, readRows, requestOf } from './data.ts'
+import { type Row, readRows, requestOf, withoutChoices } from './data.ts'
 import { crossValidated, partitionSeeds } from './folds.ts'
 import { meanFigures } from './metrics.ts'
-import { type Pair, pairOf, send } from './pair.ts'
+import { type Name, type Pair, pairOf, send } from './pair.ts'
 
 const { values: options } = readOptions({ data: '' })
 if (!options.data) {
@@ -17,8 +18,21 @@ const rows = readRows(options.data)
 // Every prompt is judged by weights that never saw its subject.
 const scorings = partitionSeeds.map(seed => crossValidated(rows, seed))
 console.log(`${rows.length} prompts, cross-validated over whole subjects, mean of ${scorings.length} partitions`)
-console.table(policies(rows, pairOf(rows)))
 console.table(meanFigures(rows, scorings))
+console.log('the same when the maths problems are split between training and test')
+const withProblems = partitionSeeds.map(seed => crossValidated(rows, seed, { splitProblems: true }))
+console.table(meanFigures(rows, withProblems).slice(0, 3))
+console.log('the same questions without their choices, as users ask')
+console.table(
+  meanFigures(
+    rows,
+    partitionSeeds.map(seed => crossValidated(rows, seed, { promptOf: withoutChoices })),
+  ),
+)
+console.log('the router’s modes')
+console.table(policies(rows, pairOf(rows)))
+console.log('strong calls for other pairs of models')
+console.table(pairs(rows))
 console.log('time per prompt of 4 kB, in milliseconds')
 console.table([timesMs()])
 
@@ -27,8 +41,9 @@ type Outcome = { accuracy: number; costUsd: number; strongShare: number }
 /** The router's modes beside what needs no router, over all prompts. */
 function policies(rows: Row[], pair: Pair) {
   const always = { weak: outcomeOf(rows, pair, () => false), strong: outcomeOf(rows, pair, () => true) }
+  const line = (policy: string, outcome: Outcome) => lineOf(policy, outcome, always)
   const table = [line('always cheapest', always.weak), line('always best', always.strong)]
-  for (const mode of ['cost', 'balanced', 'quality'] as const) {
+  for (const mode of modes) {
     const outcomes = scorings.map(scores =>
       outcomeOf(rows, pair, row => send(pair, row, mode, scores.get(row)!) === 'strong'),
     )
@@ -41,6 +56,20 @@ function policies(rows: Row[], pair: Pair) {
   })
   table.push(line('hardest half to the best', meanOf(even)), line('random half', mixOf(always, 0.5)))
   return table
+}
+
+/** The share of strong calls of each mode, whatever the two models cost and whatever separates their qualities. */
+function pairs(rows: Row[]) {
+  const shareOf = (pair: Pair, mode: Mode) =>
+    meanOf(scorings.map(scores => outcomeOf(rows, pair, row => send(pair, row, mode, scores.get(row)!) === 'strong')))
+  return [1, 4, 40].flatMap(gap =>
+    [1.2, 30].map(usd => {
+      const pair = pairOf(rows, { weak: 50, strong: 50 + gap }, { input: String(usd), output: String(usd) })
+      const share = (mode: Mode) => `${(100 * shareOf(pair, mode).strongShare).toFixed(1)} %`
+      const line = { 'quality apart': gap, 'price of the strong': usd / 0.6 }
+      return { ...line, ...Object.fromEntries(modes.map(mode => [mode, share(mode)])) }
+    }),
+  )
 }
 
 function outcomeOf(rows: Row[], { costUsd }: Pair, isStrong: (row: Row) => boolean): Outcome {
@@ -67,10 +96,11 @@ function mixOf({ weak, strong }: { weak: Outcome; strong: Outcome }, share: numb
   return { accuracy: mix('accuracy'), costUsd: mix('costUsd'), strongShare: share }
 }
 
-function line(policy: string, { accuracy, costUsd, strongShare }: Outcome) {
+function lineOf(policy: string, { accuracy, costUsd, strongShare }: Outcome, { weak, strong }: Record<Name, Outcome>) {
   return {
     policy,
     accuracy: accuracy.toFixed(3),
+    PGR: ((accuracy - weak.accuracy) / (strong.accuracy - weak.accuracy)).toFixed(2),
     'USD per 1,000': (1_000 * costUsd).toFixed(2),
     'strong calls': `${(100 * strongShare).toFixed(1)} %`,
   }
@@ -89,6 +119,6 @@ function timesMs() {
     })
     return spread(rounds).median
   })
-  const { median, most } = spread(medians)
-  return { prompts: requests.length, median: median.toFixed(3), slowest: most.toFixed(3) }
+  const { median, max } = spread(medians)
+  return { prompts: requests.length, median: median.toFixed(3), slowest: max.toFixed(3) }
 }

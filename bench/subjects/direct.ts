@@ -10,14 +10,14 @@ const { values } = readOptions({ input: '', output: '', upstream: '', concurrenc
 const headers = { 'content-type': 'application/json', authorization: 'Bearer upstream' }
 const pool = new Pool(values.upstream, { connections: values.concurrency, pipelining: 1, keepAliveTimeout: 60_000 })
 
-/** Sends the first `most` lines of the input; gives how many there were. */
-async function sendAll(most: number): Promise<number> {
+/** Sends the first `max` lines of the input; gives how many there were. */
+async function sendAll(max: number): Promise<number> {
   const input = createReadStream(values.input)
   const output = createWriteStream(values.output)
   const lines = createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })[Symbol.asyncIterator]()
   let sent = 0
   const sender = async () => {
-    while (sent < most) {
+    while (sent < max) {
       const { value, done } = await lines.next()
       if (done) return
       sent++

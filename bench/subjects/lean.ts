@@ -24,7 +24,7 @@ const usageStream = 'lean:usage'
 const unlimited = 1e15
 const priceMicroUsd = { input: 0.15, output: 0.6 }
 const settleWithinMs = 2
-const mostSettled = 256
+const maxSettled = 256
 const usageMark = Buffer.from('"usage":{')
 
 const redis = new Redis(values.redis)
@@ -74,7 +74,7 @@ let ended: (string | number)[][] = []
 function settle(args: (string | number)[]): void {
   ended.push(args)
   if (ended.length === 1) setTimeout(settleAll, settleWithinMs)
-  else if (ended.length === mostSettled) settleAll()
+  else if (ended.length === maxSettled) settleAll()
 }
 
 function settleAll(): void {

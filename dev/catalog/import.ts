@@ -4,13 +4,13 @@ import { loadCatalog } from '../../shared/catalog/catalog.ts'
 import type { Deployment, ModelRow, Price } from '../../shared/catalog/schema.ts'
 
 /**
- * Derives prices from a LiteLLM price file (`model_prices_and_context_window.json`, MIT) again:
+ * Recomputes prices from a LiteLLM price file (`model_prices_and_context_window.json`, MIT):
  *
  *     node dev/catalog/import.ts <price file> [model id …]
  *
  * Prints one JSON line per deployment of the named models (all of them by default) whose catalog price is from LiteLLM:
- * `{"id","provider","price","same"}`, `same` telling whether the catalog has this very price; another line with `alias` for every
- * alias that the file prices as well. Exit code 1 when one differs.
+ * `{"id","provider","price","same"}`, where `same` says whether the catalog has the same price; and one line with `alias` for
+ * every alias that the file prices as well. Exit code 1 when one differs.
  */
 
 type Entry = Record<string, unknown>
@@ -37,6 +37,7 @@ const tokenFields = {
   output: 'output_cost_per_token',
   cached_input: 'cache_read_input_token_cost',
   cache_write: 'cache_creation_input_token_cost',
+  cache_write_1h: 'cache_creation_input_token_cost_above_1hr',
   audio_input: 'input_cost_per_audio_token',
   cached_audio_input: 'cache_read_input_audio_token_cost',
   audio_output: 'output_cost_per_audio_token',
@@ -46,7 +47,7 @@ const tokenFields = {
 
 const bounds = [128, 200, 256, 272]
 
-/** A JSON number times `factor`, as an exact decimal string: the file's numbers have few digits, floating point does not. */
+/** Multiplies a JSON number by `factor` as an exact decimal string, without floating-point error. */
 function decimal(value: unknown, factor = 1): string | undefined {
   if (typeof value !== 'number') return undefined
   const [, digits = '', fraction = '', exponent = '0'] = /^(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/.exec(String(value)) ?? []
@@ -60,7 +61,7 @@ function tokenRates(entry: Entry, suffix = ''): Record<string, string> {
   const rates: Record<string, string> = {}
   for (const [name, field] of Object.entries(tokenFields)) {
     const usd = decimal(entry[field + suffix], 1_000_000)
-    // A zero here means "not priced apart", not "free".
+    // A zero here means "not priced separately", not "free".
     if (usd !== undefined && (usd !== '0' || name === 'input' || name === 'output')) rates[name] = usd
   }
   return rates
@@ -69,13 +70,13 @@ function tokenRates(entry: Entry, suffix = ''): Record<string, string> {
 function tokenPrice(entry: Entry): Entry {
   const rates = tokenRates(entry)
   rates.output ??= rates.image_output ?? '0'
-  // Realtime rows: the price of a cached audio token and of an image token stand under these names.
+  // Realtime rows use these names for the prices of cached audio tokens and image tokens.
   const realtime = entry.mode === 'realtime'
   const cachedAudio = decimal(entry.cache_creation_input_audio_token_cost, 1_000_000)
   const image = decimal(entry.input_cost_per_image, 1_000_000)
   if (realtime && cachedAudio) rates.cached_audio_input ??= cachedAudio
   if (realtime && image) rates.image_input ??= image
-  // The image models take no audio, whatever the file says.
+  // The image models accept no audio, although the file prices it.
   if (entry.mode === 'image_generation') delete rates.audio_input
   const price: Entry = { unit: 'token', ...rates }
   for (const bound of bounds) {
@@ -87,7 +88,7 @@ function tokenPrice(entry: Entry): Entry {
   return price
 }
 
-/** The price the file gives for a deployment, in the catalog's own unit. */
+/** The file's price of a deployment, in the catalog's unit. */
 function derive(entry: Entry, price: Price): Entry {
   const usd = (...fields: string[]) => fields.map(field => decimal(entry[field])).find(value => value !== undefined)
   switch (price.unit) {

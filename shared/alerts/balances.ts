@@ -3,44 +3,44 @@ import { Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
 import type { Services } from '../services.ts'
 import { heldDeposits } from '../wallet/accounts.ts'
-import { type NewAlert, tell } from './tell.ts'
+import { type NewAlert, raiseAlerts } from './raise.ts'
 
-const organisationsAtOnce = 200
-const mostRounds = 50
+const organisationsPerRound = 200
+const maxRounds = 50
 
-type Low = { organisationId: string; lowNano: Nano; balanceNano: Nano; heldNano: Nano }
+type LowBalance = { organisationId: string; lowNano: Nano; balanceNano: Nano; heldNano: Nano }
 
 /**
- * Tells organisations whose balance, without deposits that are held, fell below their threshold: once, and again after it was
- * above. Answers how many. A wallet that never had money is none that runs out.
+ * Alerts organisations whose balance, excluding held deposits, fell below their threshold: once, and again after the balance
+ * was above it. Returns how many. Ignores wallets that never had money.
  */
-export async function tellOfBalances(services: Services): Promise<number> {
+export async function raiseBalanceAlerts(services: Services): Promise<number> {
   const { db, webhooks, clock } = services
   const now = new Date(clock.now())
   await rearm(db, now)
-  let told = 0
-  for (let round = 0; round < mostRounds; round++) {
-    const { found, deliveryIds } = await db.$transaction(async tx => {
+  let raised = 0
+  for (let round = 0; round < maxRounds; round++) {
+    const { count, deliveryIds } = await db.$transaction(async tx => {
       const low = await claimLow(tx, now)
-      const { deliveryIds } = await tell(
+      const { deliveryIds } = await raiseAlerts(
         services,
         tx,
         low.map(wallet => alertOf(wallet, now)),
       )
-      return { found: low.length, deliveryIds }
+      return { count: low.length, deliveryIds }
     })
     await webhooks.enqueue(deliveryIds)
-    told += found
-    if (found < organisationsAtOnce) break
+    raised += count
+    if (count < organisationsPerRound) break
   }
-  return told
+  return raised
 }
 
-/** What of the deposits of an organisation `o` cannot be spent yet. */
+/** SQL: the sum of the held deposits of an organisation `o`. */
 const heldNano = (now: Date) => Prisma.sql`(
   SELECT coalesce(sum(amount), 0)::bigint FROM (${heldDeposits(now)}) held)`
 
-/** Forgets that a balance was low where it is no more, or where nobody wants to know. */
+/** Clears the low-balance mark where the balance has recovered or no threshold is set. */
 async function rearm(db: Connection, now: Date): Promise<void> {
   await db.$executeRaw`
     UPDATE organisations o SET low_balance_since = NULL FROM wallets w
@@ -48,20 +48,20 @@ async function rearm(db: Connection, now: Date): Promise<void> {
       AND (o.low_balance_nano IS NULL OR w.balance_nano - ${heldNano(now)} >= o.low_balance_nano)`
 }
 
-/** Marks balances as known to be low, each for one caller. */
-async function claimLow(tx: Connection, now: Date): Promise<Low[]> {
-  return tx.$queryRaw<Low[]>`
+/** Marks low balances and returns them; each is claimed by one caller only. */
+async function claimLow(tx: Connection, now: Date): Promise<LowBalance[]> {
+  return tx.$queryRaw<LowBalance[]>`
     WITH low AS (
       SELECT o.id, o.low_balance_nano, w.balance_nano, ${heldNano(now)} AS held_nano
       FROM organisations o JOIN wallets w ON w.organisation_id = o.id
       WHERE o.low_balance_since IS NULL AND w.version > 0 AND w.balance_nano - ${heldNano(now)} < o.low_balance_nano
-      ORDER BY o.id LIMIT ${organisationsAtOnce} FOR NO KEY UPDATE OF o SKIP LOCKED)
+      ORDER BY o.id LIMIT ${organisationsPerRound} FOR NO KEY UPDATE OF o SKIP LOCKED)
     UPDATE organisations o SET low_balance_since = ${now} FROM low WHERE o.id = low.id
     RETURNING o.id AS "organisationId", low.low_balance_nano AS "lowNano", low.balance_nano AS "balanceNano",
       low.held_nano AS "heldNano"`
 }
 
-function alertOf({ organisationId, lowNano, balanceNano, heldNano }: Low, now: Date): NewAlert {
+function alertOf({ organisationId, lowNano, balanceNano, heldNano }: LowBalance, now: Date): NewAlert {
   return {
     organisationId,
     keyId: null,

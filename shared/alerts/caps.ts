@@ -2,16 +2,16 @@ import { type Nano, usdFromNano } from '../base/money.ts'
 import { monthOf, nextMonthStart } from '../base/time.ts'
 import type { Prisma } from '../generated/prisma/client.ts'
 import type { Services } from '../services.ts'
-import { type NewAlert, tell } from './tell.ts'
+import { type NewAlert, raiseAlerts } from './raise.ts'
 
-/** Keys whose cap refused a request, as `admit.lua` notes them: `<key>|<month>|<cap in nano-dollars>`. */
+/** Keys whose cap refused a request, recorded by `admit.lua`: `<key>|<month>|<cap in nano-dollars>`. */
 const cappedSet = 'alerts:capped'
 const levels = [50, 80, 100]
-const notesAtOnce = 1_000
-const keysAtOnce = 200
-const mostRounds = 50
+const maxRefusalsRead = 1_000
+const keysPerRound = 200
+const maxRounds = 50
 
-type Due = {
+type DueKey = {
   keyId: string
   organisationId: string
   hash: string
@@ -23,35 +23,35 @@ type Due = {
   percent: number
 }
 
-/** Tells of live keys that reached a level of their monthly cap: the highest one reached, and each once. Answers how many. */
-export async function tellOfCaps(services: Services): Promise<number> {
+/** Alerts on live keys that reached a level of their monthly cap: only the highest level reached, and once per level. Returns how many. */
+export async function raiseCapAlerts(services: Services): Promise<number> {
   const { db, redis, webhooks, clock } = services
   const month = monthOf(clock.now())
-  const notes = await redis.srandmember(cappedSet, notesAtOnce)
-  const capped = notes.map(note => note.split('|')).filter(([, noted]) => noted === month)
-  let told = 0
-  for (let round = 0; round < mostRounds; round++) {
-    const due = await dueKeys(services, month, capped)
+  const refusals = await redis.srandmember(cappedSet, maxRefusalsRead)
+  const refused = refusals.map(refusal => refusal.split('|')).filter(([, refusedIn]) => refusedIn === month)
+  let raised = 0
+  for (let round = 0; round < maxRounds; round++) {
+    const due = await findDueKeys(services, month, refused)
     if (due.length === 0) break
     const alerts = due.map(key => alertOf(key, month, clock.now()))
-    const { deliveryIds, ...written } = await db.$transaction(tx => tell(services, tx, alerts))
+    const { deliveryIds, count } = await db.$transaction(tx => raiseAlerts(services, tx, alerts))
     await webhooks.enqueue(deliveryIds)
-    told += written.told
-    if (due.length < keysAtOnce) break
+    raised += count
+    if (due.length < keysPerRound) break
   }
-  // Only now: a process that dies before leaves the notes for the next one.
-  if (notes.length > 0) await redis.srem(cappedSet, ...notes)
-  return told
+  // Removed last, so that the refusals are processed again if this process dies before.
+  if (refusals.length > 0) await redis.srem(cappedSet, ...refusals)
+  return raised
 }
 
 /**
- * Keys at a level of their cap that they were not told of: no alert of this month was of this level or a higher one, at a spend
- * that reaches this level under the present cap too. So what a raised cap put out of reach is told again, and nothing else.
+ * Finds keys at a level of their cap without an alert: none of this month was at this level or a higher one, at a spend that
+ * also reaches this level of the current cap. So after a cap was raised, the levels of the new cap alert again.
  */
-async function dueKeys({ db }: Services, month: string, capped: string[][]): Promise<Due[]> {
-  const keyIds = capped.map(([keyId]) => keyId)
-  const caps = capped.map(([, , cap]) => BigInt(cap!))
-  return db.$queryRaw<Due[]>`
+async function findDueKeys({ db }: Services, month: string, refused: string[][]): Promise<DueKey[]> {
+  const keyIds = refused.map(([keyId]) => keyId)
+  const caps = refused.map(([, , cap]) => BigInt(cap!))
+  return db.$queryRaw<DueKey[]>`
     WITH refused AS (SELECT * FROM unnest(${keyIds}::text[], ${caps}::bigint[]) AS r(key_id, cap_nano)),
     reached AS (
       SELECT k.id, k.organisation_id, k.hash, k.name, k.prefix, k.last4, k.monthly_spend_cap_nano AS cap,
@@ -70,11 +70,11 @@ async function dueKeys({ db }: Services, month: string, capped: string[][]): Pro
         AND (a.data->>'percent')::int >= percent
         AND greatest((a.data->>'spent_usd')::numeric, (a.data->>'cap_usd')::numeric * (a.data->>'percent')::int / 100) * 1000000000
           >= cap::numeric * percent / 100)
-    ORDER BY r.id LIMIT ${keysAtOnce}`
+    ORDER BY r.id LIMIT ${keysPerRound}`
 }
 
 function alertOf(
-  { keyId, organisationId, capNano, spentNano, percent, ...key }: Due,
+  { keyId, organisationId, capNano, spentNano, percent, ...key }: DueKey,
   month: string,
   nowMs: number,
 ): NewAlert {

@@ -4,7 +4,7 @@ import { assertPublicUrl } from '../io/safe-url.ts'
 import { type Actor, audit, changesBetween } from '../keys/audit.ts'
 import type { Services } from '../services.ts'
 
-/** Where an organisation's alerts go, and when its balance counts as low; null = nowhere, and never. */
+/** An organisation's webhook URL for alerts, and its low-balance threshold; null = none. */
 export type AlertFields = { alert_webhook_url: string | null; low_balance_usd: number | null }
 
 const columns = { alertWebhookUrl: true, lowBalanceNano: true } as const
@@ -18,19 +18,19 @@ function fieldsOf(row: { alertWebhookUrl: string | null; lowBalanceNano: Nano | 
   }
 }
 
-/** How an organisation wants its alerts. Throws 404. */
-export async function alertSettings({ db }: Services, organisationId: string): Promise<AlertFields> {
+/** Gets an organisation's alert settings. Throws 404. */
+export async function getAlertSettings({ db }: Services, organisationId: string): Promise<AlertFields> {
   return fieldsOf(await db.organisation.findUnique({ where: { id: organisationId }, select: columns }))
 }
 
-/** Changes some of it. Throws 400 `url_not_allowed`, 404. */
-export async function changeAlertSettings(
-  { db, door }: Services,
+/** Updates the given alert settings. Throws 400 `url_not_allowed`, 404. */
+export async function updateAlertSettings(
+  { db, urlPolicy }: Services,
   organisationId: string,
   { alert_webhook_url: url, low_balance_usd: usd }: { [Field in keyof AlertFields]?: AlertFields[Field] | undefined },
   actor: Actor,
 ): Promise<AlertFields> {
-  if (url) await assertPublicUrl(url, { ...door, param: 'alert_webhook_url' })
+  if (url) await assertPublicUrl(url, { ...urlPolicy, param: 'alert_webhook_url' })
   const where = { id: organisationId }
   return db.$transaction(async tx => {
     const before = fieldsOf(await tx.organisation.findUnique({ where, select: columns }))

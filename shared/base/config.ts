@@ -1,34 +1,39 @@
 import { resolve } from 'node:path'
 import type { z } from 'zod'
-import { devStack } from './dev-stack.ts'
+import { readDevStack } from './dev-stack.ts'
 import { type LoadLimits, loadLimits } from './load-limits.ts'
 import { nanoFromUsd } from './money.ts'
 import { type Quotas, quotasOf } from './quotas.ts'
 import { dayMs } from './time.ts'
 import { variables } from './variables.ts'
 
-/** `webhookSecret` verifies what a provider calls back with, where it signs with a secret of the account. */
+/** `webhookSecret` verifies the provider's webhooks, for providers that sign with an account-wide secret. */
 export type ProviderSettings = { apiKeys: string[]; baseUrl: string | null; webhookSecret: string | null }
 
 export type Config = LoadLimits & {
   port: number
   host: string
-  /** The address clients and providers know the gateway by. */
+  /** The base URL under which clients and providers reach the gateway. */
   publicUrl: string
-  /** False where PUBLIC_URL is not set, and the address is a guess that holds on this machine alone. */
+  /** False if PUBLIC_URL is not set; `publicUrl` is then a default that is valid on this machine only. */
   publicUrlIsSet: boolean
-  /** Whether providers can fetch files and report from outside: PUBLIC_URL is set, and https unless private URLs are allowed. */
+  /**
+   * Whether providers can fetch files and call webhooks from outside: PUBLIC_URL is set, and is https unless private
+   * URLs are allowed.
+   */
   reachable: boolean
   databaseUrl: string
   redisUrl: string
-  /** False accepts a self-signed certificate of a `rediss:` server, as hosted add-ons have. */
+  /** False accepts a self-signed certificate of a `rediss:` server, which hosted add-ons use. */
   redisTlsVerify: boolean
+  /** Put before every key and channel in Redis; '' = none. */
+  redisKeyPrefix: string
   webConcurrency: number
   workerConcurrency: number
   databasePool: number
-  /** How long a connection may wait for its next request; longer than balancers let theirs wait. */
+  /** Idle timeout of client connections; must exceed the idle timeout of load balancers. */
   keepAliveTimeoutMs: number
-  /** From SIGTERM on: how long connections are still accepted, and after how long requests under way are stopped. */
+  /** Measured from SIGTERM: how long new connections are accepted, and when requests still running are aborted. */
   shutdown: { drainMs: number; graceMs: number }
   logLevel: string
   dataDir: string
@@ -40,53 +45,63 @@ export type Config = LoadLimits & {
   upstream: {
     connectTimeoutMs: number
     firstByteTimeoutMs: number
-    /** How long a stream may bring no token while another target could be asked instead. */
+    /** How long a stream may produce no token while failover to another target is possible. */
     firstTokenTimeoutMs: number
     idleTimeoutMs: number
     totalTimeoutMs: number
   }
-  /** How often and how long a request is tried: calls in all, the time in which they begin, the pauses between them. */
-  patience: { attempts: number; budgetMs: number; pauseMs: number }
-  /** How long a call goes on for its usage after its client left. */
+  /**
+   * Retry budget: maximum number of calls, the time within which they must start, and the maximum pause between them.
+   */
+  retry: { attempts: number; budgetMs: number; pauseMs: number }
+  /** How long a call continues after its client disconnects, so that the provider can still report usage. */
   readOnMs: number
   generationRetentionMonths: number
-  /** Where uploads and results live: `file:<folder>` or `s3://bucket/prefix?endpoint=…&region=…&path_style=true`. */
+  /** Storage of uploads and results: `file:<folder>` or `s3://bucket/prefix?endpoint=…&region=…&path_style=true`. */
   storageUrl: string
-  /** Signs the addresses of stored files and of provider callbacks; null = the one kept in the database. */
+  /** Signs URLs of stored files and of provider callbacks; null = use the secret stored in the database. */
   signingSecret: string | null
-  /** Encrypt secrets in the database, the first one what is written from now on; none = they lie there in clear. */
+  /**
+   * Keys that encrypt secrets in the database; new values use the first one; none = secrets are stored in plain text.
+   */
   encryptionKeys: string[]
   resultRetentionDays: number
-  /** How long a media job may take before it expires. */
+  /** How long a media job may run before it expires. */
   jobDeadlineMs: number
-  /** How long the files of batches are kept. */
+  /** Retention of batch files. */
   fileRetentionDays: number
-  /** Most calls of delayed jobs and batch lines in flight at one provider, of all workers together. */
+  /** Maximum calls of delayed jobs and batch lines in flight per provider, across all workers. */
   bulkConcurrency: number
-  /** Parts per million off the synchronous price. */
+  /** Discount on the synchronous price, in parts per million. */
   discountsPpm: { '1h': bigint; '6h': bigint; batch: bigint }
-  /** How long delayed jobs of live keys wait at least. */
-  holdBacksMs: { '1h': number; '6h': number }
-  /** Bounds of one session, how many an organisation may have at a time, and the pages that may open them; null = any. */
-  realtime: { mostMs: number; mostNano: number; mostSessions: number; origins: readonly string[] | null }
+  /** Minimum delay of delayed jobs created with live keys. */
+  minDelaysMs: { '1h': number; '6h': number }
+  /**
+   * Limits of one session, the maximum number of concurrent sessions per organisation, and the allowed page origins;
+   * null = any.
+   */
+  realtime: { maxMs: number; maxNano: number; maxSessions: number; origins: readonly string[] | null }
   quotas: Quotas
-  /** How emails leave; without `smtpUrl` their links are logged at `debug`, and `outbox` shows them on a page (never in production). */
+  /**
+   * Email delivery. Without `smtpUrl`, links are logged at `debug`; `outbox` shows sent emails on a page (never in
+   * production).
+   */
   email: { smtpUrl: string | null; from: string; outbox: boolean }
-  /** Whether strangers may make an account, or only people who were invited. */
+  /** Whether anyone may sign up, or only people with an invitation. */
   signUp: 'open' | 'invitation'
-  /** How many proxies before this process append to X-Forwarded-For. */
+  /** Number of trusted proxies in front of this process that append to X-Forwarded-For. */
   trustedProxies: number
   /** An OpenID Connect provider to sign in with. */
   oidc: { issuer: string; clientId: string; clientSecret: string; name: string } | null
-  /** Payments by card and ACH; `achHoldMs` is how long an ACH deposit cannot be spent. */
+  /** Card and ACH payments; `achHoldMs` is how long an ACH deposit cannot be spent. */
   stripe: { secretKey: string; webhookSecret: string; baseUrl: string | null; achHoldMs: number } | null
-  /** By provider name in lower case: what `<PROVIDER>_API_KEY`, `_BASE_URL` and `_WEBHOOK_SECRET` say. */
+  /** By lower-case provider name: the values of `<PROVIDER>_API_KEY`, `_BASE_URL` and `_WEBHOOK_SECRET`. */
   providers: ReadonlyMap<string, ProviderSettings>
-  /** The names of all variables that are set, whether they mean anything here or not. */
+  /** The names of all variables that are set, whether or not the gateway uses them. */
   variables: readonly string[]
 }
 
-/** Every fault of the configuration at once, one line each. */
+/** All configuration errors at once, one line each. */
 export class ConfigError extends Error {
   override name = 'ConfigError'
   readonly faults: string[]
@@ -97,18 +112,18 @@ export class ConfigError extends Error {
 }
 
 /**
- * The configuration from environment variables (contract §10). Where DATABASE_URL or REDIS_URL is not set, a development
- * stack running on the same DATA_DIR is used. Throws a ConfigError that lists every fault.
+ * Reads the configuration from environment variables (contract §10). If DATABASE_URL or REDIS_URL is not set, a
+ * development stack running on the same DATA_DIR is used. Throws a ConfigError that lists every fault.
  */
 export function loadConfig(env: Record<string, string | undefined> = process.env): Config {
   const dataDir = env.DATA_DIR || '.data'
   const present = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''))
-  const parsed = variables.safeParse({ ...devStack(dataDir), ...present }, { reportInput: true })
+  const parsed = variables.safeParse({ ...readDevStack(dataDir), ...present }, { reportInput: true })
   const providers = providerSettings(present as Record<string, string>)
   const faults = [
     ...(parsed.success ? [] : parsed.error.issues.map(describe)),
-    ...together(present, ['OIDC_ISSUER', 'OIDC_CLIENT_ID', 'OIDC_CLIENT_SECRET']),
-    ...together(present, ['STRIPE_SECRET_KEY', 'STRIPE_WEBHOOK_SECRET']),
+    ...requireTogether(present, ['OIDC_ISSUER', 'OIDC_CLIENT_ID', 'OIDC_CLIENT_SECRET']),
+    ...requireTogether(present, ['STRIPE_SECRET_KEY', 'STRIPE_WEBHOOK_SECRET']),
     ...providers.faults,
   ]
   if (!parsed.success || faults.length > 0) throw new ConfigError(faults)
@@ -123,6 +138,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     databaseUrl: v.DATABASE_URL,
     redisUrl: v.REDIS_URL,
     redisTlsVerify: v.REDIS_TLS_VERIFY,
+    redisKeyPrefix: v.REDIS_KEY_PREFIX,
     webConcurrency: v.WEB_CONCURRENCY,
     workerConcurrency: v.WORKER_CONCURRENCY,
     databasePool: v.DATABASE_POOL,
@@ -141,7 +157,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
       idleTimeoutMs: v.UPSTREAM_IDLE_TIMEOUT_MS,
       totalTimeoutMs: v.UPSTREAM_TOTAL_TIMEOUT_MS,
     },
-    patience: {
+    retry: {
       attempts: v.UPSTREAM_MAX_ATTEMPTS,
       budgetMs: v.UPSTREAM_RETRY_BUDGET_MS,
       pauseMs: v.UPSTREAM_MAX_PAUSE_MS,
@@ -156,23 +172,23 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     fileRetentionDays: v.FILE_RETENTION_DAYS,
     bulkConcurrency: v.BULK_CONCURRENCY,
     discountsPpm: { '1h': v.JOB_DISCOUNT_1H_PERCENT, '6h': v.JOB_DISCOUNT_6H_PERCENT, batch: v.BATCH_DISCOUNT_PERCENT },
-    holdBacksMs: { '1h': v.JOB_HOLD_BACK_1H_SECONDS * 1_000, '6h': v.JOB_HOLD_BACK_6H_SECONDS * 1_000 },
+    minDelaysMs: { '1h': v.JOB_HOLD_BACK_1H_SECONDS * 1_000, '6h': v.JOB_HOLD_BACK_6H_SECONDS * 1_000 },
     realtime: {
-      mostMs: v.REALTIME_MAX_MINUTES * 60_000,
-      mostNano: Number(nanoFromUsd(v.REALTIME_MAX_USD)),
-      mostSessions: v.REALTIME_MAX_SESSIONS,
+      maxMs: v.REALTIME_MAX_MINUTES * 60_000,
+      maxNano: Number(nanoFromUsd(v.REALTIME_MAX_USD)),
+      maxSessions: v.REALTIME_MAX_SESSIONS,
       origins: v.REALTIME_ORIGINS ?? null,
     },
     quotas: quotasOf(v),
-    ...peopleSettings(v, publicUrl),
+    ...accountSettings(v, publicUrl),
     ...loadLimits(v),
     providers: providers.settings,
     variables: Object.keys(present),
   }
 }
 
-/** What accounts, emails and payments need. */
-function peopleSettings(v: z.output<typeof variables>, publicUrl: string) {
+/** Settings of accounts, emails and payments. */
+function accountSettings(v: z.output<typeof variables>, publicUrl: string) {
   const { OIDC_ISSUER: issuer, OIDC_CLIENT_ID: clientId, OIDC_CLIENT_SECRET: clientSecret } = v
   const { STRIPE_SECRET_KEY: secretKey, STRIPE_WEBHOOK_SECRET: webhookSecret, STRIPE_BASE_URL: stripeUrl } = v
   return {
@@ -191,8 +207,8 @@ function peopleSettings(v: z.output<typeof variables>, publicUrl: string) {
   }
 }
 
-/** Faults of variables that mean something only together. */
-function together(present: Record<string, string | undefined>, names: string[]): string[] {
+/** Faults of variables that must be set together. */
+function requireTogether(present: Record<string, string | undefined>, names: string[]): string[] {
   const missing = names.filter(name => present[name] === undefined)
   return missing.length === 0 || missing.length === names.length
     ? []
@@ -206,14 +222,14 @@ export function printFaults({ faults }: ConfigError): void {
 
 const requiredNode = 24
 
-/** Why a version of Node cannot run this; null = it can. */
+/** Returns the reason why a Node version is not supported; null = it is supported. */
 export function nodeFault(version: string): string | null {
   if (Number.parseInt(version, 10) >= requiredNode) return null
   return `needs Node ${requiredNode}, and this is ${version}: use the npm scripts, or node_modules/.bin/node`
 }
 
 /** Loads the configuration or prints every fault on its own line and exits with 1. For the entry points only. */
-export function configOrExit(): Config {
+export function loadConfigOrExit(): Config {
   const fault = nodeFault(process.versions.node)
   if (fault) {
     console.error(`headgate: ${fault}`)
@@ -248,7 +264,8 @@ function providerSettings(env: Record<string, string>): { settings: Map<string, 
         .split(',')
         .map(key => key.trim())
         .filter(Boolean)
-      // A key with a line break or a non-ASCII character cannot be a header: say so now, without showing it.
+      // A key with a line break or a non-ASCII character cannot be sent in a header: report it at start, without
+      // printing it.
       if (provider.apiKeys.some(key => !/^[\x21-\x7e]+$/.test(key)))
         faults.push(`${variable}: has characters that no API key has`)
     } else if (URL.canParse(value) && /^https?:$/.test(new URL(value).protocol)) {

@@ -1,7 +1,10 @@
-/** Spreadsheets take a text that begins so for a formula. */
+/** Spreadsheets interpret text with these prefixes as a formula. */
 const formula = /^[=+\-@\t\r]/
 
-/** A line of a CSV file (RFC 4180). Numbers are given as text of digits alone; any other text cannot become a formula. */
+/**
+ * Formats one line of a CSV file (RFC 4180). Numbers may be given as text; all other text is escaped so that it cannot
+ * become a formula.
+ */
 export function csvLine(cells: readonly (string | number | null)[]): string {
   return `${cells.map(cell).join(',')}\r\n`
 }

@@ -61,7 +61,7 @@ export type ErrorBody = {
   error: { message: string; type: string; code: ErrorCode; param: string | null; metadata?: Record<string, unknown> }
 }
 
-/** An error with a public face: the message is shown to the client and says what to do. */
+/** An error that is returned to the client: the message must say what to do. */
 export class GatewayError extends Error {
   override name = 'GatewayError'
   readonly code: ErrorCode

@@ -2,7 +2,7 @@ import { randomFillSync } from 'node:crypto'
 
 const alphabet = '0123456789abcdefghijklmnopqrstuvwxyz'
 
-// Random bytes come from the kernel in blocks: one call per id would be a tenth of a request's whole cost.
+// Random bytes are fetched from the kernel in blocks: one call per id would be a tenth of the cost of a request.
 const block = Buffer.alloc(4096)
 let letters = ''
 let used = block.length
@@ -47,6 +47,8 @@ export type IdPrefix =
   | 'org'
   | 'key'
   | 'emb'
+  | 'msg'
+  | 'resp'
   | 'img'
   | 'speech'
   | 'trs'
@@ -66,8 +68,8 @@ export function newId(prefix: IdPrefix): string {
 
 const ours = /^[a-z]+(?:_req)?[-_](0[0-9a-z]{8})[0-9a-z]{0,15}$/
 
-/** When an id of ours was made, which its beginning is enough to tell; null where it does not look like one. */
-export function madeAtMs(id: string): number | null {
+/** The creation time encoded in the prefix of a gateway id; null if the text is not such an id. */
+export function createdAtMs(id: string): number | null {
   const [, time] = ours.exec(id) ?? []
   return time === undefined ? null : Number.parseInt(time, 36)
 }

@@ -1,31 +1,113 @@
-/** Reads the text of JSON that has been parsed before: none of this finds out whether a text is JSON. */
+/** Reads members of text that is already known to be valid JSON: nothing here validates. */
 
-const [quote, brace, bracket, closingBrace, closingBracket, comma, backslash, space] = Array.from('"{[}],\\ ', sign =>
+import { stringEnd } from './json-strings.ts'
+
+const [quote, brace, bracket, closingBrace, closingBracket, comma, space] = Array.from('"{[}], ', sign =>
   sign.charCodeAt(0),
 )
 
 /**
- * The value of a member of an object as it is written. Takes the text of the object, which must be JSON, and the member's name, which
- * needs no escapes; null where the object does not name the member exactly once, or hides a name behind escapes. Takes time linear
- * in the text.
+ * Returns the raw text of an object member's value. `text` must be a valid JSON object, and `name` must need no
+ * escapes. Returns null if the object does not have the member exactly once, or if any name before it is written with
+ * escapes. Runs in linear time.
  */
 export function memberText(text: string, name: string): string | null {
   let found: string | null = null
-  let at = afterSpace(text, afterSpace(text, 0) + 1)
-  while (text.charCodeAt(at) === quote) {
-    const nameEnd = stringEnd(text, at)
-    const written = text.slice(at + 1, nameEnd - 1)
-    const start = afterSpace(text, afterSpace(text, nameEnd) + 1)
-    const end = valueEnd(text, start)
-    if (written.includes('\\') || (written === name && found !== null)) return null
-    if (written === name) found = text.slice(start, end)
-    // Past the comma before the next name; past the brace after the last member there is nothing.
-    at = afterSpace(text, afterSpace(text, end) + 1)
+  for (const member of membersIn(text)) {
+    if (member.name.includes('\\') || (member.name === name && found !== null)) return null
+    if (member.name === name) found = text.slice(member.start, member.end)
   }
   return found
 }
 
-/** Where the value that starts at `start` ends. */
+/**
+ * The JSON of `body` with some members changed; an undefined value removes one. If `raw`, the text that `body` was read
+ * from, is given, all else keeps its characters and its order, and new members come first. `texts`: values that are
+ * already text, as latin1 characters of their UTF-8 bytes.
+ */
+export function editBody(
+  raw: Buffer | null,
+  body: object,
+  changes: Record<string, unknown>,
+  texts: ReadonlyMap<string, string> = new Map(),
+): Buffer | string {
+  const names = Object.keys(changes)
+  if (names.length === 0 && raw) return raw
+  const textOf = (name: string) => texts.get(name) ?? asLatin1(changes[name])
+  const edits = new Map(
+    names.filter(name => name in body).map(name => [name, changes[name] === undefined ? null : textOf(name)]),
+  )
+  const edited = raw && editMembers(raw.toString('latin1'), edits)
+  if (edited === null) return JSON.stringify({ ...body, ...changes })
+  const added = names.filter(name => !(name in body) && changes[name] !== undefined)
+  if (added.length === 0) return Buffer.from(edited, 'latin1')
+  const members = added.map(name => `${asLatin1(name)}:${textOf(name)},`).join('')
+  const start = edited.indexOf('{') + 1
+  return Buffer.from(edited.slice(0, start) + members + edited.slice(start), 'latin1')
+}
+
+/** JSON as latin1 characters of its UTF-8 bytes. */
+function asLatin1(value: unknown): string {
+  return Buffer.from(JSON.stringify(value)).toString('latin1')
+}
+
+/**
+ * Changes members of the object that `text` holds: the new text of a value by its name, null to remove the member. All
+ * else keeps its characters and its order; members that the object lacks are not added. Returns null if a name is
+ * written with escapes. Runs in linear time.
+ */
+export function editMembers(text: string, edits: ReadonlyMap<string, string | null>): string | null {
+  let out = ''
+  let last = 0
+  for (const { name, nameStart, start, end } of membersIn(text)) {
+    if (name.includes('\\')) return null
+    const edit = edits.get(name)
+    if (edit !== null) {
+      // The first member that is kept has no comma before it.
+      out += out === '' && last > 0 ? '{' : text.slice(last, nameStart)
+      out += text.slice(nameStart, start) + (edit ?? text.slice(start, end))
+    }
+    last = end
+  }
+  return (out || '{') + text.slice(last)
+}
+
+/**
+ * Changes items of the list that `text` holds: `change` gets the text of each and returns its new text, null to remove
+ * it. All else keeps its characters. Runs in linear time, apart from `change`.
+ */
+export function mapItems(text: string, change: (item: string, index: number) => string | null): string {
+  let out = ''
+  let last = 0
+  let index = 0
+  for (let at = afterSpace(text, afterSpace(text, 0) + 1); text.charCodeAt(at) !== closingBracket; index++) {
+    const end = valueEnd(text, at)
+    const changed = change(text.slice(at, end), index)
+    // The first item that is kept has no comma before it.
+    if (changed !== null) out += (out === '' && last > 0 ? '[' : text.slice(last, at)) + changed
+    last = end
+    const next = afterSpace(text, end)
+    at = text.charCodeAt(next) === comma ? afterSpace(text, next + 1) : next
+  }
+  return (out || '[') + text.slice(last || text.indexOf('[') + 1)
+}
+
+/** A member of an object: its name as written, and where it and its value are. */
+type Member = { name: string; nameStart: number; start: number; end: number }
+
+function* membersIn(text: string): Generator<Member> {
+  let at = afterSpace(text, afterSpace(text, 0) + 1)
+  while (text.charCodeAt(at) === quote) {
+    const nameEnd = stringEnd(text, at)
+    const start = afterSpace(text, afterSpace(text, nameEnd) + 1)
+    const end = valueEnd(text, start)
+    yield { name: text.slice(at + 1, nameEnd - 1), nameStart: at, start, end }
+    // Skips the comma before the next name; after the last member it skips the closing brace.
+    at = afterSpace(text, afterSpace(text, end) + 1)
+  }
+}
+
+/** Returns the end of the value that starts at `start`. */
 function valueEnd(text: string, start: number): number {
   const first = text.charCodeAt(start)
   if (first === quote) return stringEnd(text, start)
@@ -40,10 +122,13 @@ function endsScalar(code: number): boolean {
 }
 
 const structure = /["[\]{}]/g
-/** Characters that are looked at one by one: the native search is fast over a list of numbers, and its call costs as much as these. */
+/**
+ * Characters scanned one by one first: the native search is fast over a list of numbers, but one call costs as much as
+ * scanning these.
+ */
 const nearCharacters = 32
 
-/** Where the object or list that starts at `start` ends. */
+/** Returns the end of the object or list that starts at `start`. */
 function nestEnd(text: string, start: number): number {
   let depth = 0
   let at = start
@@ -67,19 +152,6 @@ function nestEnd(text: string, start: number): number {
 
 function isStructure(code: number): boolean {
   return code === quote || code === brace || code === bracket || code === closingBrace || code === closingBracket
-}
-
-/** Where the string that starts with the quote at `open` ends. */
-function stringEnd(text: string, open: number): number {
-  let at = open + 1
-  for (;;) {
-    at = text.indexOf('"', at)
-    let run = at
-    while (text.charCodeAt(run - 1) === backslash) run--
-    at++
-    // Backslashes escape each other in pairs.
-    if ((at - run) % 2 === 1) return at
-  }
 }
 
 function afterSpace(text: string, start: number): number {

@@ -1,35 +1,38 @@
 import { z } from 'zod'
 
 const mib = 1024 * 1024
-const mibOf = (least: number) =>
+const mibOf = (min: number) =>
   z.coerce
     .number()
     .int()
-    .min(least)
+    .min(min)
     .max(65_536)
     .transform(count => count * mib)
 
-/** What one process takes on at a time. */
+/** Load limits of one process. */
 export type LoadLimits = {
-  /** Bytes of request bodies held by requests under way; half of them for one organisation. */
+  /** Bytes of request bodies held by running requests; one organisation may use half. */
   maxBodyBytes: number
-  /** Bytes of whole answers under way, collected or not read yet by their client; half of them for one organisation. */
-  maxAnswerBytes: number
+  /** Bytes of buffered responses, being collected or not yet read by the client; one organisation may use half. */
+  maxResponseBytes: number
   maxConnections: number
 }
 
-/** The variables of the limits. A body may have 10 MiB and an answer 64 MiB, and half of each budget must have room for one. */
-export const loadVariables = {
+/**
+ * The variables of the limits. A body may have 10 MiB and a response 64 MiB, and half of each budget must fit one of
+ * them.
+ */
+export const loadLimitVariables = {
   MAX_BODY_MIB_IN_FLIGHT: mibOf(20).prefault(96),
   MAX_ANSWER_MIB_IN_FLIGHT: mibOf(128).prefault(128),
   MAX_CONNECTIONS: z.coerce.number().int().min(10).max(1_000_000).default(10_000),
 }
 
-/** The limits that the variables set. */
-export function loadLimits(v: z.output<z.ZodObject<typeof loadVariables>>): LoadLimits {
+/** Reads the limits from the variables. */
+export function loadLimits(v: z.output<z.ZodObject<typeof loadLimitVariables>>): LoadLimits {
   return {
     maxBodyBytes: v.MAX_BODY_MIB_IN_FLIGHT,
-    maxAnswerBytes: v.MAX_ANSWER_MIB_IN_FLIGHT,
+    maxResponseBytes: v.MAX_ANSWER_MIB_IN_FLIGHT,
     maxConnections: v.MAX_CONNECTIONS,
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Money is integers that are only ever added. Amounts are nano-dollars (1 USD = 10⁹), prices are pico-dollars per
- * unit (10⁻¹² USD per token, image, second …), both bigint. These are the only conversions.
+ * Money is held in integers that are only ever added. Amounts are nano-dollars (1 USD = 10⁹), prices are pico-dollars
+ * per unit (10⁻¹² USD per token, image, second …), both bigint. All conversions are in this file.
  */
 
 export type Nano = bigint
@@ -8,7 +8,9 @@ export type PicoPerUnit = bigint
 
 const decimal = /^(-?)(\d+)(?:\.(\d+))?$/
 
-/** A decimal string as an integer scaled by 10^digits. Throws a RangeError on malformed text or lost digits. */
+/**
+ * Parses a decimal string into an integer scaled by 10^digits. Throws a RangeError for malformed text or lost digits.
+ */
 function scaled(text: string, digits: number): bigint {
   const [, sign, whole, fraction = ''] = decimal.exec(text) ?? []
   if (whole === undefined) throw new RangeError(`not a decimal number: ${text}`)
@@ -22,18 +24,18 @@ export function nanoFromUsd(usd: string | number): Nano {
   return scaled(typeof usd === 'number' ? usd.toFixed(9) : usd, 9)
 }
 
-/** Nano-dollars → USD as a JSON number (rounded to 9 decimals, as the contract's §1 has it). */
+/** Nano-dollars → USD as a JSON number (rounded to 9 decimals, contract §1). */
 export function usdFromNano(nano: Nano): number {
   return Number(nano) / 1e9
 }
 
 /** Nano-dollars → USD as an exact decimal string with nine decimals. */
-export function usdText(nano: Nano): string {
+export function formatUsd(nano: Nano): string {
   const digits = (nano < 0n ? -nano : nano).toString().padStart(10, '0')
   return `${nano < 0n ? '-' : ''}${digits.slice(0, -9)}.${digits.slice(-9)}`
 }
 
-/** Cents, as payment providers count → nano-dollars. Throws a RangeError when it is no integer. */
+/** Cents, as payment providers count → nano-dollars. Throws a RangeError if it is not an integer. */
 export function nanoFromCents(cents: number): Nano {
   return BigInt(cents) * 10_000_000n
 }
@@ -49,17 +51,17 @@ export function usdPerUnit(pico: PicoPerUnit): string {
   return `${text.slice(0, -12)}.${text.slice(-12)}`.replace(/\.?0+$/, '')
 }
 
-/** Pico-dollars → nano-dollars, rounded half up: the one place where a cost is rounded. */
+/** Pico-dollars → nano-dollars, rounded half up. The only function that rounds a cost. */
 export function nanoFromPico(pico: bigint): Nano {
   return (pico + 500n) / 1000n
 }
 
-/** Pico-dollars → nano-dollars, rounded up: for what is reserved. */
+/** Pico-dollars → nano-dollars, rounded up: for reservations. */
 export function nanoCeilFromPico(pico: bigint): Nano {
   return (pico + 999n) / 1000n
 }
 
-/** `amount` plus a surcharge in basis points of a percent (5 % = 50_000 of 1_000_000). */
+/** Adds a surcharge in parts per million (5 % = 50_000), rounded up. */
 export function withMargin(pico: bigint, marginPpm: bigint): bigint {
   return (pico * (1_000_000n + marginPpm) + 999_999n) / 1_000_000n
 }

@@ -1,19 +1,19 @@
-/** What people, and providers' own documentation, call the two variables of a provider. */
+/** Other suffixes that people and providers' documentation use for the variables of a provider. */
 const synonyms = {
   API_KEY: ['APIKEY', 'API_KEYS', 'KEY', 'KEYS', 'API_TOKEN', 'API_SECRET', 'SECRET_KEY'],
   BASE_URL: ['BASEURL', 'BASE_URI', 'API_BASE', 'API_BASE_URL', 'API_URL'],
   WEBHOOK_SECRET: ['WEBHOOKSECRET', 'WEBHOOK_KEY', 'WEBHOOKS_SECRET'],
 } as const
 
-/** Short names resemble too many others. */
+/** Shorter names resemble too many others. */
 const minServiceLength = 8
 const minProviderLength = 6
-/** Above this length, two letters may be wrong. */
+/** Above this length, two letters may differ. */
 const longLength = 12
 
 /**
- * Variables that are set, mean nothing, and resemble one that does and is not set: pairs of the two names. `known`: the
- * service's own variables; `providers`: the names of the providers there are.
+ * Finds variables that are set, are unknown, and resemble a known variable that is not set: pairs of the two names.
+ * `known`: the service's own variables; `providers`: the names of the configured providers.
  */
 export function nearMisses(
   set: readonly string[],
@@ -38,7 +38,7 @@ function providerVariable(name: string, prefixes: readonly string[]): string | n
   return null
 }
 
-/** The provider that a name begins with: spelled right, or before a right ending wrong by a letter. */
+/** The provider named by the prefix: spelled exactly, or off by a letter if the suffix is exact. */
 function resembles(name: string, ending: string, prefixes: readonly string[]): string | undefined {
   const given = name.slice(0, -ending.length - 1)
   if (prefixes.includes(given)) return given
@@ -52,15 +52,12 @@ function serviceVariable(name: string, known: readonly string[]): string | null 
 
 function isNear(name: string, other: string, minLength: number): boolean {
   if (other.length < minLength) return false
-  const most = other.length > longLength ? 2 : 1
-  return Math.abs(name.length - other.length) <= most && distance(name, other, most) <= most
+  const max = other.length > longLength ? 2 : 1
+  return Math.abs(name.length - other.length) <= max && distance(name, other, max) <= max
 }
 
-/**
- * How many letters must be added, dropped, replaced or swapped with their neighbour (optimal string alignment); Infinity once it is
- * clear that they are more than `most`.
- */
-function distance(a: string, b: string, most: number): number {
+/** Edit distance with transpositions (optimal string alignment); Infinity as soon as it must exceed `max`. */
+function distance(a: string, b: string, max: number): number {
   const rows = [Array.from({ length: b.length + 1 }, (_, j) => j)]
   let minBefore = 0
   for (let i = 1; i <= a.length; i++) {
@@ -72,10 +69,10 @@ function distance(a: string, b: string, most: number): number {
       if (isSwapped) row[j] = Math.min(row[j]!, rows[i - 2]![j - 2]! + 1)
     }
     rows.push(row)
-    const fewest = Math.min(...row)
-    // A row is reached from the two before it, at no lower cost than theirs.
-    if (fewest > most && minBefore > most) return Number.POSITIVE_INFINITY
-    minBefore = fewest
+    const min = Math.min(...row)
+    // Every row derives from the two before it at no lower cost.
+    if (min > max && minBefore > max) return Number.POSITIVE_INFINITY
+    minBefore = min
   }
   return rows[a.length]![b.length]!
 }

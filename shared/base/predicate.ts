@@ -5,11 +5,11 @@ type Schema = z.core.$ZodType
 type Check = z.core.$ZodCheck<never>
 
 /**
- * Compiles a predicate from a schema: true means that parsing would succeed and give a value deeply equal to this one, with
- * the same fields, so there is no need to parse. It takes a fraction of the time of parsing and makes nothing. False means
- * that the value is not valid or that parsing may change it; only parsing tells which.
+ * Compiles a predicate from a schema: true means that parsing would succeed and return a value deeply equal to this
+ * one, with the same fields, so parsing can be skipped. It takes a fraction of the time of parsing and allocates
+ * nothing. False means that the value is invalid or that parsing may change it; only parsing can tell which.
  *
- * Returns null for a schema that may change what it parses (transforms, defaults, coercion) or has a part that is not known here.
+ * Returns null for a schema that may change its input (transforms, defaults, coercion) or has an unsupported part.
  */
 export function compilePredicate(schema: Schema): Predicate | null {
   try {
@@ -21,12 +21,14 @@ export function compilePredicate(schema: Schema): Predicate | null {
   }
 }
 
-/** Thrown while compiling a schema, and by predicates for a value, where the result of parsing cannot be foretold. */
+/**
+ * Thrown by compilation for a schema, and by predicates for a value, when the result of parsing cannot be predicted.
+ */
 class Undecided extends Error {}
 
 /**
- * Ends all predicates at once for a value that is undecided: a branch of a union that parsing would take, with changes, must
- * not be passed over for a later branch.
+ * Aborts all nested predicates for a value that is undecided: a union branch that parsing would select, with changes,
+ * must not be skipped in favour of a later branch.
  */
 function predicateHolds(predicate: Predicate, value: unknown): boolean {
   try {
@@ -115,7 +117,7 @@ function compileRecord({ keyType, valueType, mode, partial }: z.core.$ZodRecordD
   const allowsValue = compile(valueType)
   return value => {
     if (!isObject(value)) return false
-    for (const name in value) if (!allowsName(known(name)) || !allowsValue(value[name])) return false
+    for (const name in value) if (!allowsName(assertParsed(name)) || !allowsValue(value[name])) return false
     return true
   }
 }
@@ -149,16 +151,16 @@ type Field = { predicate: Predicate; isRequired: boolean }
 
 function compileObject({ shape, catchall }: z.core.$ZodObjectDef): Predicate {
   const others = catchall?._zod.def.type
-  // Without a rule for other fields, parsing leaves them out.
+  // Without a catchall, parsing strips other fields.
   if (others !== 'unknown' && others !== 'never') throw new Undecided()
   const fields = new Map<string, Field>()
   let required = 0
   for (const [name, schema] of Object.entries(shape)) {
     const { optin, optout } = schema._zod
     const isRequired = optin === undefined
-    // What is absent must stay absent.
+    // Parsing must not add absent fields.
     if (!isRequired && (optin !== 'optional' || optout !== 'optional')) throw new Undecided()
-    // Of such a name, parsing reads what every object inherits.
+    // For such a name, parsing reads the inherited property.
     if (name in Object.prototype) throw new Undecided()
     if (isRequired) required++
     fields.set(name, { predicate: compile(schema), isRequired })
@@ -167,7 +169,7 @@ function compileObject({ shape, catchall }: z.core.$ZodObjectDef): Predicate {
     if (!isObject(value)) return false
     let found = 0
     for (const name in value) {
-      const field = fields.get(known(name))
+      const field = fields.get(assertParsed(name))
       if (field !== undefined) {
         if (!field.predicate(value[name])) return false
         if (field.isRequired) found++
@@ -177,15 +179,17 @@ function compileObject({ shape, catchall }: z.core.$ZodObjectDef): Predicate {
   }
 }
 
-/** Whether a value is an object and no list. Throws Undecided for an instance of a class, of which parsing makes a plain object. */
+/**
+ * Whether a value is a plain object. Throws Undecided for a class instance, which parsing converts to a plain object.
+ */
 function isObject(value: unknown): value is Record<string, unknown> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
   if (Object.getPrototypeOf(value) !== Object.prototype) throw new Undecided()
   return true
 }
 
-/** The name of a field. Throws Undecided for the one that parsing leaves out wherever it stands. */
-function known(name: string): string {
+/** Returns the field name. Throws Undecided for `__proto__`, which parsing always strips. */
+function assertParsed(name: string): string {
   if (name === '__proto__') throw new Undecided()
   return name
 }
@@ -222,7 +226,7 @@ function numberOf(value: unknown): number {
   return value
 }
 
-/** Strings are measured in code points: as many as code units or fewer, and at least half as many. */
+/** Strings are measured in code points: at most the number of code units, and at least half of it. */
 function compileMinLength(minimum: number): Predicate {
   return value => {
     const { length } = value as string | unknown[]
@@ -246,13 +250,13 @@ function codePointsIn(text: string): number {
 }
 
 function compileFormat({ format, pattern }: z.core.$ZodCheckRegexDef): Predicate {
-  // A global expression remembers where it stopped.
+  // A global or sticky expression keeps state between calls.
   if (format !== 'regex' || pattern.global || pattern.sticky) throw new Undecided()
   return value => pattern.test(value as string)
 }
 
 function compileCustom({ fn, when }: z.core.$ZodCustomDef): Predicate {
-  // Checks given to `.check()` have no function of their own and may change the value.
+  // Checks passed to `.check()` have no function of their own and may change the value.
   if (typeof fn !== 'function' || when) throw new Undecided()
   return value => {
     const result = fn(value)

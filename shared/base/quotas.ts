@@ -4,7 +4,7 @@ const count = (max: number) => z.coerce.number().int().min(0).max(max)
 const positive = (max: number) => z.coerce.number().int().min(1).max(max)
 const gigabytes = z.coerce.number().positive().max(1_000_000)
 
-/** The environment variables that bound what an organisation takes up; test keys cost nothing, so theirs are smaller. */
+/** The environment variables of the quotas of an organisation; test keys are free, so their quotas are smaller. */
 export const quotaVariables = {
   MAX_STORED_GB: gigabytes.default(100),
   MAX_STORED_FILES: positive(1_000_000_000).default(1_000_000),
@@ -18,13 +18,15 @@ export const quotaVariables = {
   TEST_KEY_TPM: count(1_000_000_000).default(1_000_000),
 }
 
-/** What an organisation may have at a time. Unfinished jobs are counted apart: delayed jobs, and media jobs. */
+/**
+ * What an organisation may use concurrently. Unfinished jobs are counted separately for delayed jobs and media jobs.
+ */
 export type Quota = { storedBytes: number; storedFiles: number; unfinishedJobs: number; unfinishedBatches: number }
 
 export type Quotas = {
   live: Quota
   test: Quota
-  /** The most that a test key may have per minute, whatever its own limits say; null = no bound. */
+  /** Maximum rate of a test key per minute, whatever its own limits; null = no limit. */
   testKey: { rpm: number | null; tpm: number | null }
 }
 

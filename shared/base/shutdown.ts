@@ -1,8 +1,8 @@
 import { GatewayError } from './errors.ts'
 import { Slab } from './slab.ts'
 
-/** Why a request was ended before its end: the process had to end. Nobody is charged for what was not delivered. */
-export class Restarting extends GatewayError {
+/** A request was aborted because the process is shutting down. Undelivered output is not charged. */
+export class ShutdownError extends GatewayError {
   constructor() {
     const message = 'The gateway restarts and could not finish this request. Try again.'
     super('service_unavailable', message, { headers: { 'retry-after': '1' } })
@@ -10,12 +10,13 @@ export class Restarting extends GatewayError {
 }
 
 /**
- * The end of a process. It drains first: requests are still served, but balancers are told to send the next ones elsewhere.
- * What still runs at the end of the grace period is stopped, so that its client gets an error and not a broken connection.
+ * Graceful shutdown. While draining, requests are still served but health checks tell load balancers to route
+ * elsewhere. Requests still running at the end of the grace period are aborted, so that clients get an error and not a
+ * broken connection.
  */
 export class Shutdown {
   #isDraining = false
-  #isOver = false
+  #isStopped = false
   readonly #running = new Slab<() => void>()
 
   get isDraining(): boolean {
@@ -26,9 +27,9 @@ export class Shutdown {
     this.#isDraining = true
   }
 
-  /** Runs work that `stop` ends early, if the process cannot wait for it. */
-  async during<T>(stop: () => void, work: () => Promise<T>): Promise<T> {
-    if (this.#isOver) stop()
+  /** Runs work; `stop` aborts it if the process cannot wait for it. */
+  async run<T>(stop: () => void, work: () => Promise<T>): Promise<T> {
+    if (this.#isStopped) stop()
     const key = this.#running.add(stop)
     try {
       return await work()
@@ -37,9 +38,9 @@ export class Shutdown {
     }
   }
 
-  /** Stops what still runs, and what begins from now on. */
-  stopRunning(): void {
-    this.#isOver = true
+  /** Aborts all running work, and any work that starts later. */
+  abortRunning(): void {
+    this.#isStopped = true
     for (const stop of this.#running.values()) stop()
   }
 }

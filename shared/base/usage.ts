@@ -1,4 +1,7 @@
-/** Token usage as OpenAI writes it: `prompt_tokens` includes cached, cache-write, audio and image tokens, `completion_tokens` includes reasoning, audio and image ones. */
+/**
+ * Token usage in OpenAI's shape: `prompt_tokens` includes cached, cache-write, audio and image tokens,
+ * `completion_tokens` includes reasoning, audio and image tokens.
+ */
 export type Usage = {
   prompt_tokens: number
   completion_tokens: number
@@ -6,38 +9,47 @@ export type Usage = {
   prompt_tokens_details?: {
     cached_tokens?: number
     cache_write_tokens?: number
+    /** The part of `cache_write_tokens` written to a one-hour cache, which is priced separately. */
+    cache_write_1h_tokens?: number
     audio_tokens?: number
     cached_audio_tokens?: number
     image_tokens?: number
   }
   completion_tokens_details?: { reasoning_tokens?: number; audio_tokens?: number; image_tokens?: number }
-  /** Ours: USD charged. */
+  /** Extension: USD charged. */
   cost?: number
-  /** What the provider says that the call cost it, in nano-dollars. Never shown. */
+  /** The provider's own cost of the call, in nano-dollars, if it reports one. Never shown. */
   provider_cost_nano?: number
-  /** What the provider says it did beside tokens, and the catalog has no price for. Never shown. */
+  /** Searches of the web by the provider's own tool, which are priced apart from their tokens. Not shown in answers. */
+  web_searches?: number
+  /** Billable operations beside tokens that the provider reports and the catalog has no price for. Never shown. */
   unpriced?: string[]
-  /** Of a call that took several requests: what each of them used, as prices depend on the length of a prompt. Never shown. */
+  /** For a call of several requests: the usage of each, as prices depend on the length of a prompt. Never shown. */
   parts?: Usage[]
-  /** Ours: counted by our tokenizer because the upstream gave none. */
+  /** Extension: counted by the gateway's tokenizer because the upstream reported none. */
   estimated?: boolean
 }
 
-/** A usage as a client sees it: embeddings have no completion. */
-export type ShownUsage = Omit<Usage, 'completion_tokens' | 'provider_cost_nano' | 'unpriced' | 'parts'> & {
+/** Usage as clients see it: embeddings have no completion. */
+export type ShownUsage = Omit<
+  Usage,
+  'completion_tokens' | 'provider_cost_nano' | 'web_searches' | 'unpriced' | 'parts'
+> & {
   completion_tokens?: number
 }
 
-/** What the requests of one call used together. */
+/** Sums the usage of all requests of one call. */
 export function sumUsages(parts: readonly [Usage, ...Usage[]]): Usage {
   const unpriced = [...new Set(parts.flatMap(part => part.unpriced ?? []))]
   const costs = parts.flatMap(part => part.provider_cost_nano ?? [])
+  const searches = sum(parts.map(part => part.web_searches ?? 0))
   return {
     prompt_tokens: sum(parts.map(part => part.prompt_tokens)),
     completion_tokens: sum(parts.map(part => part.completion_tokens)),
     total_tokens: sum(parts.map(part => part.total_tokens)),
     ...sumDetails('prompt_tokens_details', parts),
     ...sumDetails('completion_tokens_details', parts),
+    ...(searches > 0 && { web_searches: searches }),
     ...(costs.length > 0 && { provider_cost_nano: sum(costs) }),
     ...(unpriced.length > 0 && { unpriced }),
     parts: [...parts],

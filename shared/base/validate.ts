@@ -1,17 +1,17 @@
 import type { z } from 'zod'
 import { GatewayError } from './errors.ts'
-import { nameOf } from './json.ts'
+import { formatPath } from './json.ts'
 import { compilePredicate, type Predicate } from './predicate.ts'
 
 /**
- * Only the first fault is told, so a list or record of bad members ends at the first of them: an issue for each of 100,000
- * takes hundreds of megabytes. Zod's own; its types do not name `abortEarly` to callers.
+ * Only the first fault is reported, so validation of a list or record stops at the first invalid member: an issue for
+ * each of 100,000 takes hundreds of megabytes. `abortEarly` is Zod's own option; its public types do not expose it.
  */
 const parsing = { reportInput: true, abortEarly: true }
 
 const predicates = new WeakMap<z.ZodType, Predicate | null>()
 
-/** The predicate of a schema, compiled when it is first asked for; null where it has none. */
+/** The predicate of a schema, compiled on first use; null if the schema has none. */
 function predicateOf(schema: z.ZodType): Predicate | null {
   let predicate = predicates.get(schema)
   if (predicate === undefined) {
@@ -22,8 +22,8 @@ function predicateOf(schema: z.ZodType): Predicate | null {
 }
 
 /**
- * Validates a value, called `what` where none of its fields is at fault. Returns the value itself where parsing would not
- * change it, else what parsing makes of it. Throws the 400 of contract §2 naming the field.
+ * Validates a value; messages call it `what` if no field is at fault. Returns the value itself if parsing would not
+ * change it, otherwise the parsed value. Throws the 400 of contract §2 naming the field.
  */
 export function validate<T>(schema: z.ZodType<T>, value: unknown, what = 'The body'): T {
   if (predicateOf(schema)?.(value)) return value as T
@@ -35,15 +35,15 @@ export function validate<T>(schema: z.ZodType<T>, value: unknown, what = 'The bo
 function fieldError(issue: z.core.$ZodIssue, above: PropertyKey[], what: string): GatewayError {
   const path = [...above, ...issue.path]
   if (issue.code === 'invalid_union') {
-    // The branch that got furthest is the one that was meant.
+    // The branch with the deepest issue is most likely the intended one.
     const branches = issue.errors.filter(branch => branch.length > 0)
     const depth = (branch: z.core.$ZodIssue[]) => Math.max(...branch.map(({ path: { length } }) => length))
     const meant = branches.sort((a, b) => depth(b) - depth(a))[0]
     if (meant && depth(meant) > 0) return fieldError(meant.find(({ path: { length } }) => length > 0)!, path, what)
   }
-  const param = nameOf(path)
+  const param = formatPath(path)
   if (issue.code === 'unrecognized_keys') {
-    const field = nameOf([...path, issue.keys[0]!])
+    const field = formatPath([...path, issue.keys[0]!])
     return new GatewayError('unknown_field', `Unknown field \`${field}\`.`, { param: field })
   }
   if (isMissing(issue)) return new GatewayError('missing_field', `\`${param}\` is required.`, { param })

@@ -1,10 +1,10 @@
 import { z } from 'zod'
-import { loadVariables } from './load-limits.ts'
+import { loadLimitVariables } from './load-limits.ts'
 import { ppmFromPercent } from './money.ts'
 import { quotaVariables } from './quotas.ts'
 
 const port = z.coerce.number().int().min(0).max(65_535)
-const positive = (most: number) => z.coerce.number().int().min(1).max(most)
+const positive = (max: number) => z.coerce.number().int().min(1).max(max)
 const flag = z.enum(['true', 'false', '1', '0', '']).transform(text => text === 'true' || text === '1')
 const percent = z
   .string()
@@ -21,8 +21,13 @@ const origins = z
   .refine(list => list.every(origin => URL.canParse(origin) && new URL(origin).origin === origin), {
     error: 'must be a comma-separated list of origins such as https://app.example.com',
   })
+/** Without characters that are special in Lua strings and in patterns of SCAN. Redis hashes what is between the first braces. */
+const redisKeyPrefix = z
+  .string()
+  .max(64, 'must have at most 64 characters')
+  .regex(/^[\w:./-]*(\{[\w:./-]+\}[\w:./-]*)?$/, 'must be letters, digits and : . / _ - with at most one {hash tag}')
 
-/** The environment variables of the service, but for those of its providers: their forms and defaults. */
+/** The environment variables of the service except those of its providers: formats and defaults. */
 export const variables = z.object({
   PORT: port.default(3000),
   HOST: z.string().min(1).default('0.0.0.0'),
@@ -38,6 +43,7 @@ export const variables = z.object({
   LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   DATA_DIR: z.string().min(1).default('.data'),
   REDIS_TLS_VERIFY: flag.default(true),
+  REDIS_KEY_PREFIX: redisKeyPrefix.default(''),
   ALLOW_PRIVATE_URLS: flag.default(false),
   MODEL_CATALOG: z.string().optional(),
   SERVICE_MARGIN_PERCENT: percent.prefault('5'),
@@ -86,5 +92,5 @@ export const variables = z.object({
   STRIPE_WEBHOOK_SECRET: z.string().min(1).optional(),
   STRIPE_BASE_URL: url('https:', 'http:').optional(),
   ACH_HOLD_DAYS: z.coerce.number().int().min(0).max(60).default(7),
-  ...loadVariables,
+  ...loadLimitVariables,
 })

@@ -1,11 +1,11 @@
 import { GatewayError } from '../base/errors.ts'
-import type { Batch } from '../jobs/batches.ts'
 import type { Services } from '../services.ts'
+import type { Batch } from '../store/batches.ts'
 
-/** Has a batch end before all its lines were run: what is finished is kept. Throws a GatewayError 409 `not_cancellable` when it is over. */
+/** Cancels a batch; finished lines are kept. Throws a GatewayError 409 `not_cancellable` when it is over. */
 export async function cancelBatch({ batches, batchWakes, log }: Services, id: string): Promise<Batch> {
   const batch = await batches.cancel(id)
   if (!batch) throw new GatewayError('not_cancellable', 'This batch is over; it can no longer be cancelled.')
-  await batchWakes.hurry(id).catch(error => log.warn({ err: error, batch: id }, 'a cancelled batch is queued later'))
+  await batchWakes.promote(id).catch(error => log.warn({ err: error, batch: id }, 'a cancelled batch is queued later'))
   return batch
 }

@@ -1,6 +1,6 @@
 /**
- * Tells one waiter that something changed, once the turn of the event loop that it changed in is through: whatever else came
- * in that turn goes first, and many changes are one.
+ * A coalescing signal for one waiter: it fires after the current turn of the event loop, so that all other events of that
+ * turn are handled first and many changes wake the waiter once.
  */
 export class Changes {
   #wake: (() => void) | null = null
@@ -13,8 +13,8 @@ export class Changes {
     })
   }
 
-  /** Something changed. */
-  note(): void {
+  /** Wakes the waiter in the next turn. */
+  notify(): void {
     this.#waking ??= setImmediate(() => {
       this.#waking = null
       this.#wake?.()

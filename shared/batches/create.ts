@@ -1,14 +1,14 @@
 import { GatewayError } from '../base/errors.ts'
 import { monthOf } from '../base/time.ts'
-import type { Beside } from '../io/db.ts'
+import type { TransactionStep } from '../io/db.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
-import type { Batch } from '../jobs/batches.ts'
 import type { Policy } from '../keys/policy.ts'
 import type { Services } from '../services.ts'
+import type { Batch } from '../store/batches.ts'
 import type { BatchEndpoint } from './request.ts'
 
-/** What a batch is asked for. Its requests are in a file, or in the request itself. */
-export type BatchOrder = {
+/** The parameters of a new batch. Its requests are in a file, or inline in the request itself. */
+export type BatchParams = {
   endpoint: BatchEndpoint
   input: { fileId: string } | { requests: readonly object[] }
   routing: Batch['routing']
@@ -18,21 +18,21 @@ export type BatchOrder = {
 }
 
 const windowMs = 24 * 3_600_000
-/** Requests that came without a file are kept as one, as long as the batch and a while more. */
-const inlineForMs = 2 * windowMs
+/** Inline requests are stored as a file, for twice the completion window. */
+const inlineLifetimeMs = 2 * windowMs
 
-/** Takes a batch on, with whatever `beside` writes, and wakes a worker for it. Throws GatewayErrors: 400, 404 for an input that is not there, 429. */
+/** Creates a batch, with what `beside` writes, and wakes a worker. Throws GatewayErrors: 400, 404 for a missing input, 429. */
 export async function createBatch(
   services: Services,
   policy: Policy,
-  order: BatchOrder,
+  params: BatchParams,
   requestId: string,
-  beside?: Beside<Batch>,
+  beside?: TransactionStep<Batch>,
 ): Promise<Batch> {
-  const { batches, batchWakes, clock, door, files, log } = services
+  const { batches, batchWakes, clock, urlPolicy, files, log } = services
   const { organisationId, keyId, environment, capNano } = policy
-  const { endpoint, input, routing, metadata, webhookUrl, outputLifeSeconds } = order
-  if (webhookUrl !== null) await assertPublicUrl(webhookUrl, { ...door, param: 'webhook_url' })
+  const { endpoint, input, routing, metadata, webhookUrl, outputLifeSeconds } = params
+  if (webhookUrl !== null) await assertPublicUrl(webhookUrl, { ...urlPolicy, param: 'webhook_url' })
   await files.quota.assertRoom(policy)
   const inline = 'requests' in input ? await storeInline(services, policy, input.requests) : null
   const fileId = 'requests' in input ? inline!.fileId : input.fileId
@@ -72,7 +72,7 @@ function storeInline({ files, clock }: Services, policy: Policy, requests: reado
     purpose: 'batch',
     filename: 'requests.jsonl',
     contentType: 'application/jsonl',
-    expiresAtMs: clock.now() + inlineForMs,
+    expiresAtMs: clock.now() + inlineLifetimeMs,
   })
 }
 

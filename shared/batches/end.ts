@@ -1,21 +1,21 @@
 import { dayMs } from '../base/time.ts'
-import type { Batch } from '../jobs/batches.ts'
 import type { Services } from '../services.ts'
-import { dropHolds } from '../wallet/holds.ts'
+import type { Batch } from '../store/batches.ts'
+import { releaseHolds } from '../wallet/holds.ts'
+import type { FinalFiles } from './finalize.ts'
 import type { LineFault } from './request.ts'
-import type { Sealed } from './seal.ts'
 
 type Terminal = 'failed' | 'completed' | 'expired' | 'cancelled'
 
 /**
- * Ends a batch: its status, its files and its webhook in one transaction. What follows and is cut off, the housekeeping
- * does. Throws Superseded.
+ * Ends a batch: its status, its files and its webhook outbox row in one transaction. Maintenance tasks repeat the steps
+ * after it if they are interrupted. Throws Superseded.
  */
 export async function endBatch(
   services: Services,
   batch: Batch,
   status: Terminal,
-  { faults = null, ...files }: Sealed & { faults?: LineFault[] | null },
+  { faults = null, ...files }: FinalFiles & { faults?: LineFault[] | null },
 ): Promise<void> {
   const { batches, batchJournal, config, webhooks, files: store, scripts, log } = services
   const parts = await batchJournal.parts(batch)
@@ -32,9 +32,9 @@ export async function endBatch(
   )
   log.info({ batch: batch.id, status, completed: batch.completed, failed: batch.failed }, 'batch over')
   const steps = [
-    () => dropHolds(scripts, [batch]),
+    () => releaseHolds(scripts, [batch]),
     () => store.remove(parts),
-    () => store.released(batch.inputFileId),
+    () => store.releaseInput(batch.inputFileId),
     async () => ended.deliveryId && webhooks.enqueue([ended.deliveryId]),
   ]
   for (const step of steps)

@@ -1,10 +1,10 @@
-import type { Blobs } from '../io/blobs.ts'
-import { type Line, linesOf } from '../io/lines.ts'
-import type { Resume } from '../jobs/batch-journal.ts'
-import type { Batch } from '../jobs/batches.ts'
+import { type Line, splitLines } from '../io/lines.ts'
+import type { Blobs } from '../io/storage/blobs.ts'
+import type { Resume } from '../store/batch-journal.ts'
+import type { Batch } from '../store/batches.ts'
 
-/** The longest line: as long as the body of a direct request may be. */
-export const mostLineBytes = 10 * 1024 * 1024
+/** The maximum length of a line, equal to that of a direct request's body. */
+export const maxLineBytes = 10 * 1024 * 1024
 
 const chunkBytes = 1024 * 1024
 
@@ -14,11 +14,11 @@ export class InputLost extends Error {
 }
 
 /**
- * The lines of a batch's input from a point on, in groups. It is read in chunks, so that no connection to the storage stays
- * open however slowly the lines are taken. Rejects with InputLost.
+ * Reads the lines of a batch's input from a resume point on, in groups. It reads in ranges, so that no connection to the
+ * storage stays open while the lines are consumed slowly. Rejects with InputLost.
  */
 export function readLines(blobs: Blobs, batch: Batch, from: Resume): AsyncGenerator<Line[]> {
-  return linesOf(chunks(blobs, batch, from.byte), mostLineBytes, from)
+  return splitLines(chunks(blobs, batch, from.byte), maxLineBytes, from)
 }
 
 async function* chunks(blobs: Blobs, { inputKey, inputBytes }: Batch, fromByte: number): AsyncGenerator<Uint8Array> {

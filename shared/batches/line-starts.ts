@@ -1,22 +1,22 @@
-import type { Batch } from '../jobs/batches.ts'
-import { givenUp, maxOpenStarts } from '../jobs/suspects.ts'
 import type { Services } from '../services.ts'
+import type { Batch } from '../store/batches.ts'
+import { maxOpenStarts, poisonError } from '../store/suspects.ts'
 
-/** So many lines are noted as begun at a time, before the first of them is: one write for all of them. */
-const noteAhead = 256
-/** With fewer noted lines left the next ones are noted: the write may wait for one of results, and lines must not wait for it. */
-const fewNoted = 192
+/** Lines are marked as started in groups of this size, ahead of the first of them: one write for all. */
+const markAhead = 256
+/** Low-water mark: with fewer marked lines left the next group is marked, so that lines do not wait for the write. */
+const minMarkedAhead = 192
 
 /**
- * Which lines of a running batch are under way, as its rows tell whoever takes it over after a death: those that have no
- * result by then are suspects, and run in small groups, each start counted. See docs/decisions/poison-work.md.
+ * A write-ahead mark of the lines that are under way. After a worker's death the next owner treats marked lines without a
+ * result as suspects: they run in small groups, and each start is counted. See docs/decisions/poison-work.md.
  */
 export class LineStarts {
   readonly #services: Services
   readonly #batch: Batch
-  #notedLine = 0
-  /** The write under way; one that failed stays, for whoever needs its lines. */
-  #noting: Promise<void> | null = null
+  #markedLine = 0
+  /** The write under way; a failed one stays, so that lines which depend on it fail as well. */
+  #marking: Promise<void> | null = null
   #suspects: ReadonlyMap<number, number> = new Map()
 
   constructor(services: Services, batch: Batch) {
@@ -24,59 +24,59 @@ export class LineStarts {
     this.#batch = batch
   }
 
-  /** Learns which lines an earlier owner died of, perhaps. */
+  /** Reads which lines may have killed an earlier owner. */
   async open(): Promise<void> {
     this.#suspects = await this.#services.batchJournal.openStarts(this.#batch)
   }
 
-  /** Notes that a line is about to be begun. To be called in the order of the lines. Throws Superseded. */
-  async note(line: number): Promise<void> {
-    while (line > this.#notedLine) await (this.#noting ?? this.#noteUpTo(line + noteAhead - 1))
-    const isLow = this.#notedLine - line < fewNoted && this.#notedLine < this.#batch.total
-    if (isLow && !this.#noting) this.#noteUpTo(this.#notedLine + noteAhead)
+  /** Marks a line as about to start. Call it in line order. Throws Superseded. */
+  async mark(line: number): Promise<void> {
+    while (line > this.#markedLine) await (this.#marking ?? this.#markUpTo(line + markAhead - 1))
+    const isLow = this.#markedLine - line < minMarkedAhead && this.#markedLine < this.#batch.total
+    if (isLow && !this.#marking) this.#markUpTo(this.#markedLine + markAhead)
   }
 
-  /** Whether a line, and enough of those after it, need no more noting. */
-  isNoted(line: number): boolean {
-    return this.#notedLine - line >= fewNoted
+  /** Whether a line and enough lines after it are marked already. */
+  isMarked(line: number): boolean {
+    return this.#markedLine - line >= minMarkedAhead
   }
 
-  /** Notes that no line is under way any more. Throws Superseded. */
+  /** Clears the mark: no line is under way any more. Throws Superseded. */
   async close(): Promise<void> {
-    await this.#noting
-    if (this.#notedLine > 0) await this.#services.batchJournal.startUpTo(this.#batch, 0)
+    await this.#marking
+    if (this.#markedLine > 0) await this.#services.batchJournal.startUpTo(this.#batch, 0)
   }
 
-  #noteUpTo(line: number): Promise<void> {
-    const noting = this.#services.batchJournal.startUpTo(this.#batch, line).then(() => {
-      this.#notedLine = line
-      this.#noting = null
+  #markUpTo(line: number): Promise<void> {
+    const marking = this.#services.batchJournal.startUpTo(this.#batch, line).then(() => {
+      this.#markedLine = line
+      this.#marking = null
     })
-    noting.catch(() => {})
-    this.#noting = noting
-    return noting
+    marking.catch(() => {})
+    this.#marking = marking
+    return marking
   }
 
-  /** Why a line is not to be run again, as the error file tells it; null when it is. */
+  /** The error-file entry of a line that must not be run again; null when it may run. */
   refusal(line: number): { code: string; message: string } | null {
     if ((this.#suspects.get(line) ?? 0) < maxOpenStarts) return null
-    return { ...givenUp, message: `${givenUp.message} Nothing was charged.` }
+    return { ...poisonError, message: `${poisonError.message} Nothing was charged.` }
   }
 
   /**
-   * Makes a call for a line; for a suspect when its turn has come, and counted. `call` gives whether the start it was is to
-   * stay counted: where there is a result, its row takes the place of the count.
+   * Makes a call for a line; a suspect waits for a permit, and its start is counted. The start stays counted when `call`
+   * returns `hasResult`: the result's row replaces the count.
    */
-  async run<T>(line: number, call: () => Promise<{ came: T; hasResult: boolean }>): Promise<T> {
+  async run<T>(line: number, call: () => Promise<{ result: T; hasResult: boolean }>): Promise<T> {
     const openStarts = this.#suspects.get(line) ?? 0
-    if (openStarts === 0) return (await call()).came
+    if (openStarts === 0) return (await call()).result
     const { suspects, batchJournal } = this.#services
     return suspects.run(openStarts, async () => {
       await batchJournal.countStart(this.#batch, line, 1)
-      const { came, hasResult } = await call()
-      // Whoever cannot write that loses the batch, but not what the call has reserved.
+      const { result, hasResult } = await call()
+      // A failed write means that the batch was lost; the call's reservation must still be returned to the caller.
       if (!hasResult) await batchJournal.countStart(this.#batch, line, -1).catch(() => {})
-      return came
+      return result
     })
   }
 }

@@ -1,14 +1,14 @@
-import { type Batch, Superseded } from '../jobs/batches.ts'
 import type { Services } from '../services.ts'
-import { encoded, unsealed } from './seal.ts'
-import type { Unwritten } from './writer.ts'
+import { type Batch, Superseded } from '../store/batches.ts'
+import { encodePage, unpublishedFile } from './finalize.ts'
+import type { PendingResult } from './writer.ts'
 
-/** How much output the database holds before it is moved, in characters. */
+/** Length of output in the database from which it is moved to storage, in characters. */
 const partCharacters = 64 * 1024 * 1024
 
 /**
- * Moves the output of a batch from the journal into parts in storage while it grows, so that a long one does not pile up in
- * the database.
+ * Moves the output of a running batch from the journal into parts in storage, so that long outputs do not accumulate in the
+ * database.
  */
 export class OutputParts {
   readonly #services: Services
@@ -21,19 +21,19 @@ export class OutputParts {
     this.#batch = batch
   }
 
-  /** Learns what an earlier owner of the batch left in the journal. */
+  /** Reads how much output an earlier owner of the batch left in the journal. */
   async open(): Promise<void> {
     this.#characters += await this.#services.batchJournal.outputCharacters(this.#batch)
   }
 
-  /** Results were written to the journal. */
-  grew(results: readonly Unwritten[]): void {
+  /** Counts results written to the journal, and starts a move once there is enough for a part. */
+  add(results: readonly PendingResult[]): void {
     for (const { entry, characters } of results) if (!entry.failed) this.#characters += characters
     if (this.#characters < partCharacters || this.#moving) return
     this.#characters = 0
     this.#moving = this.#move()
       .catch(error => {
-        // The journal keeps what could not be moved; whoever took the batch over moves it.
+        // The journal keeps what could not be moved; the next owner of the batch moves it.
         if (!(error instanceof Superseded))
           this.#services.log.error({ err: error, batch: this.#batch.id }, 'output of a batch stays in the journal')
       })
@@ -54,12 +54,12 @@ export class OutputParts {
     const texts = async function* () {
       for await (const page of batchJournal.pages(batch, false)) {
         for (const { line } of page) lines.push(line)
-        yield encoded(page)
+        yield encodePage(page)
       }
     }
-    const part = await files.store(texts(), unsealed(this.#services, batch, 'part'))
-    await batchJournal.moved(batch, lines, part).catch(async error => {
-      // After any other error the journal may refer to it all the same; if not, it expires.
+    const part = await files.store(texts(), unpublishedFile(this.#services, batch, 'part'))
+    await batchJournal.recordPart(batch, lines, part).catch(async error => {
+      // After any other error the journal may refer to the part; if not, it expires.
       if (error instanceof Superseded) await files.remove([part]).catch(() => {})
       throw error
     })

@@ -2,9 +2,9 @@ import { z } from 'zod'
 import { type ErrorCode, GatewayError } from '../base/errors.ts'
 import { parseJson } from '../base/json.ts'
 import { validate } from '../base/validate.ts'
-import { type DirectKind, type DirectKinds, directKinds } from '../kinds/index.ts'
+import { type DirectKinds, directKinds, type OpenAiKind } from '../kinds/index.ts'
 
-/** The routes whose requests a batch may hold, and the kind of each. */
+/** The endpoints that batches support, and the kind of each. */
 export const batchEndpoints = {
   '/v1/chat/completions': 'chat',
   '/v1/embeddings': 'embedding',
@@ -12,16 +12,16 @@ export const batchEndpoints = {
 } as const
 export type BatchEndpoint = keyof typeof batchEndpoints
 
-const mostShownCharacters = 100
+const maxShownCharacters = 100
 
-export type BatchRequestLine = { customId: string; body: DirectKinds[DirectKind]['request'] }
+export type BatchRequestLine = { customId: string; body: DirectKinds[OpenAiKind]['request'] }
 
 /** What is wrong with a line, as the batch's `errors` show it. */
 export type LineFault = { code: ErrorCode; line: number | null; message: string; param: string | null }
 
 type LineShape = { custom_id: string; body: BatchRequestLine['body'] }
 
-/** Parses a line that was validated before: no checks, fast. */
+/** Parses a line that was validated before, without checks for speed. */
 export function readRequest(bytes: Buffer): BatchRequestLine {
   const { custom_id, body } = JSON.parse(bytes.toString()) as LineShape
   return { customId: custom_id, body }
@@ -34,7 +34,7 @@ export function readRequest(bytes: Buffer): BatchRequestLine {
 export function parseRequest(bytes: Buffer, endpoint: BatchEndpoint): BatchRequestLine {
   const { custom_id, body } = validate(lineSchemas[endpoint], parseJson(bytes, 'The line'), 'The line')
   if ((body as { stream?: unknown }).stream === true)
-    throw new GatewayError('invalid_request', 'A batch has nobody to stream to: leave out `stream`.', {
+    throw new GatewayError('invalid_request', 'A batch cannot stream: leave out `stream`.', {
       param: 'body.stream',
     })
   return { customId: custom_id, body }
@@ -49,7 +49,7 @@ const lineSchemas: Record<BatchEndpoint, z.ZodType<LineShape>> = {
 function lineSchema(endpoint: BatchEndpoint): z.ZodType<LineShape> {
   const body: z.ZodType<LineShape['body']> = directKinds[batchEndpoints[endpoint]]
   const otherUrl = (url: unknown) => {
-    const shown = typeof url === 'string' ? url.slice(0, mostShownCharacters) : typeof url
+    const shown = typeof url === 'string' ? url.slice(0, maxShownCharacters) : typeof url
     return `the batch is for ${endpoint}, the line for ${shown}`
   }
   return z.strictObject({
@@ -62,7 +62,7 @@ function lineSchema(endpoint: BatchEndpoint): z.ZodType<LineShape> {
 
 const [space, tab, carriageReturn] = Buffer.from(' \t\r')
 
-/** Whether a line holds nothing: at the end of a file such lines do not count. */
+/** Whether a line is blank: blank lines at the end of a file are ignored. */
 export function isBlank(bytes: Buffer): boolean {
   return bytes.every(byte => byte === space || byte === tab || byte === carriageReturn)
 }

@@ -1,11 +1,11 @@
 import { GatewayError } from '../base/errors.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { endpoints } from '../catalog/schema.ts'
-import { serves, wishOf } from '../chat/router.ts'
 import type { Bytes } from '../io/bytes.ts'
-import { type Line, linesOf } from '../io/lines.ts'
+import { type Line, splitLines } from '../io/lines.ts'
+import { parseModelSelector, serves } from '../routing/model-selector.ts'
 import type { Services } from '../services.ts'
-import { mostLineBytes } from './input.ts'
+import { maxLineBytes } from './input.ts'
 import {
   type BatchEndpoint,
   type BatchRequestLine,
@@ -15,10 +15,10 @@ import {
   parseRequest,
 } from './request.ts'
 
-/** Requests of one batch (contract §7). */
-const mostRequests = 50_000
-const mostFaults = 100
-const mostSlugCharacters = 200
+/** The limit of requests in one batch (contract §7). */
+const maxRequests = 50_000
+const maxFaults = 100
+const maxSlugCharacters = 200
 const byteOrderMark = Buffer.from('\ufeff')
 
 export type Validated = {
@@ -28,22 +28,22 @@ export type Validated = {
 }
 
 /**
- * Reads the whole input. Gives its figures, or its faults (the first 100, in order). Holds one line at a time, and the
- * custom ids.
+ * Validates the whole input. Returns its total and model, or its faults (the first 100, in order). Holds only one line and
+ * the custom ids in memory.
  */
 export async function validateInput(
   { catalog }: Pick<Services, 'catalog'>,
   body: Bytes,
   endpoint: BatchEndpoint,
 ): Promise<Validated | { faults: LineFault[] }> {
-  const input = new Input(catalog, endpoint)
-  for await (const lines of linesOf(body, mostLineBytes))
-    for (const line of lines) if (!input.take(line)) return { faults: input.faults }
-  return input.end()
+  const validator = new InputValidator(catalog, endpoint)
+  for await (const lines of splitLines(body, maxLineBytes))
+    for (const line of lines) if (!validator.add(line)) return { faults: validator.faults }
+  return validator.end()
 }
 
-/** What is known of an input after some of its lines. */
-class Input {
+/** The state of a validation after some of the lines. */
+class InputValidator {
   readonly faults: LineFault[] = []
   readonly #catalog: Catalog
   readonly #endpoint: BatchEndpoint
@@ -59,38 +59,38 @@ class Input {
     this.#endpoint = endpoint
   }
 
-  /** Takes the next line; false when no more are wanted. */
-  take({ number, bytes }: Line): boolean {
+  /** Validates the next line; false when validation is over. */
+  add({ number, bytes }: Line): boolean {
     const blank = bytes !== null && isBlank(bytes)
     if (blank) this.#blank.push(number)
-    // So many at the end are no slip, and a file of nothing else is not read to its end.
-    if (blank && this.#blank.length <= mostFaults) return true
-    for (const line of this.#blank) this.#fault(line, blankLine(line))
+    // A few blank lines at the end are tolerated; more than that end the validation early.
+    if (blank && this.#blank.length <= maxFaults) return true
+    for (const line of this.#blank) this.#addFault(line, blankLine(line))
     this.#blank = []
     if (blank) return false
     this.#total = number
-    if (number > mostRequests) {
-      this.#fault(number, tooMany())
+    if (number > maxRequests) {
+      this.#addFault(number, tooMany())
       return false
     }
     try {
       this.#check(number, bytes)
     } catch (error) {
       if (!(error instanceof GatewayError)) throw error
-      this.#fault(number, error)
+      this.#addFault(number, error)
     }
-    return this.faults.length < mostFaults
+    return this.faults.length < maxFaults
   }
 
   end(): Validated | { faults: LineFault[] } {
-    if (this.#total === 0) this.#fault(null, new GatewayError('invalid_request', 'The file has no requests.'))
+    if (this.#total === 0) this.#addFault(null, new GatewayError('invalid_request', 'The file has no requests.'))
     return this.faults.length > 0 ? { faults: this.faults } : { total: this.#total, model: this.#model }
   }
 
-  /** Throws the GatewayError of a line that is no good. */
+  /** Throws a GatewayError for an invalid line. */
   #check(number: number, bytes: Buffer | null): void {
     if (bytes === null) throw tooLong()
-    if (number === 1 && bytes.subarray(0, byteOrderMark.length).equals(byteOrderMark)) throw marked()
+    if (number === 1 && bytes.subarray(0, byteOrderMark.length).equals(byteOrderMark)) throw byteOrderMarkFault()
     const { customId, body } = parseRequest(bytes, this.#endpoint)
     const first = this.#lines.get(customId)
     if (first !== undefined)
@@ -105,13 +105,13 @@ class Input {
     else if (this.#model !== model) this.#model = null
   }
 
-  #fault(line: number | null, { code, message, param }: GatewayError): void {
-    if (this.faults.length === mostFaults) return
+  #addFault(line: number | null, { code, message, param }: GatewayError): void {
+    if (this.faults.length === maxFaults) return
     this.faults.push({ code, line, message: storable(message), param: param && storable(param) })
   }
 }
 
-/** The one model that a request names, by its id; null when it leaves a choice. Throws 400 and 404 for one it cannot have. */
+/** The id of the one model that a request names; null when it allows several. Throws 400 and 404 for unusable ones. */
 function modelOf(catalog: Catalog, endpoint: BatchEndpoint, body: BatchRequestLine['body']): string | null {
   const model = namedModel(catalog, endpoint, body.model, 'body.model')
   const { models } = body
@@ -122,12 +122,12 @@ function modelOf(catalog: Catalog, endpoint: BatchEndpoint, body: BatchRequestLi
 
 function namedModel(catalog: Catalog, endpoint: BatchEndpoint, slug: string, param: string): string | null {
   const kind = batchEndpoints[endpoint]
-  const { auto, model, sort } = wishOf(catalog, slug, kind)
+  const { auto, model, sort } = parseModelSelector(catalog, slug, kind)
   if (auto) return null
   if (!model || model.disabled)
     throw new GatewayError(
       'model_not_found',
-      `There is no model \`${slug.slice(0, mostSlugCharacters)}\`. GET /v1/models lists what there is.`,
+      `There is no model \`${slug.slice(0, maxSlugCharacters)}\`. GET /v1/models lists what there is.`,
       { param },
     )
   if (!serves(model, kind))
@@ -139,7 +139,7 @@ function namedModel(catalog: Catalog, endpoint: BatchEndpoint, slug: string, par
   return sort === 'score' ? model.id : null
 }
 
-/** As text that Postgres stores in JSON: a fault may quote any text of the file. */
+/** Sanitises text for Postgres' JSON: a fault may quote any text of the file. */
 function storable(text: string): string {
   return text.toWellFormed().replaceAll('\0', '\ufffd')
 }
@@ -151,7 +151,7 @@ function blankLine(number: number): GatewayError {
 function tooMany(): GatewayError {
   return new GatewayError(
     'invalid_request',
-    `The file has more than ${mostRequests.toLocaleString('en')} requests; split it.`,
+    `The file has more than ${maxRequests.toLocaleString('en')} requests; split it.`,
   )
 }
 
@@ -159,6 +159,6 @@ function tooLong(): GatewayError {
   return new GatewayError('request_too_large', 'The line is longer than 10 MiB; refer to large files by URL.')
 }
 
-function marked(): GatewayError {
+function byteOrderMarkFault(): GatewayError {
   return new GatewayError('invalid_json', 'The file begins with a byte order mark; save it as UTF-8 without one.')
 }

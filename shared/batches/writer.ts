@@ -1,45 +1,45 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type JournalEntry, journalEntry, type LineResult, type Resume } from '../jobs/batch-journal.ts'
-import { type Batch, type BatchStatus, Superseded } from '../jobs/batches.ts'
 import type { Services } from '../services.ts'
+import { type JournalEntry, journalEntry, type LineResult, type Resume } from '../store/batch-journal.ts'
+import { type Batch, type BatchStatus, Superseded } from '../store/batches.ts'
 import { isDataFault } from '../wallet/ledger.ts'
-import { type Finished, type Reservation, unansweredText } from './line.ts'
+import { type FinishedLine, type LineReservation, unansweredText } from './line.ts'
 
 const writeDelayMs = 200
-const writeAtOnce = 1_000
+const maxResultsPerWrite = 1_000
 const maxCharactersPerWrite = 8 * 1024 * 1024
 const retryDelayMs = 500
-const installTries = 20
+const maxInstallTries = 20
 
-/** A result on its way into the journal. */
-export type Unwritten = {
+/** A result waiting to be written to the journal. */
+export type PendingResult = {
   entry: JournalEntry
   customId: string
   /** The length of its text. */
   characters: number
   /** The month that it is charged to; null when it costs nothing. */
   chargedMonth: string | null
-  reservation: Reservation | null
+  reservation: LineReservation | null
 }
 
 type Listener = {
-  /** How far the input is done. */
+  /** The current resume point of the input. */
   resume(): Resume
-  written(results: readonly Unwritten[], status: BatchStatus): void
-  /** These are no longer needed. */
-  giveUp(reservations: readonly Reservation[]): Promise<void>
-  failed(error: unknown): void
+  onWritten(results: readonly PendingResult[], status: BatchStatus): void
+  /** Releases reservations that are no longer needed. */
+  release(reservations: readonly LineReservation[]): Promise<void>
+  onFailed(error: unknown): void
 }
 
 /**
- * Results on their way into the journal: written in groups, at most 200 ms after the first. What a line had reserved is
- * given up once its charge counts. While Postgres is away they wait.
+ * Writes results to the journal in groups, at most 200 ms after the first. A line's reservation is released once its charge
+ * counts. While Postgres is unavailable, results wait and the write is retried.
  */
 export class ResultWriter {
   readonly #services: Services
   readonly #batch: Batch
   readonly #listener: Listener
-  readonly #waiting: Unwritten[] = []
+  readonly #waiting: PendingResult[] = []
   #waitingCharacters = 0
   #timer: NodeJS.Timeout | null = null
   #writing: Promise<void> | null = null
@@ -52,39 +52,39 @@ export class ResultWriter {
     this.#listener = listener
   }
 
-  /** Results that are not written yet, and the length of their texts. */
+  /** The number of results that are not written yet, and the length of their texts. */
   get backlog(): { results: number; characters: number } {
     return { results: this.#waiting.length, characters: this.#waitingCharacters }
   }
 
-  add(result: Finished): void {
+  add(result: FinishedLine): void {
     if (this.#over) {
-      void this.#giveUp([result])
+      void this.#releaseReservations([result])
       return
     }
     const { customId, reservation } = result
-    this.#waiting.push({ customId, reservation, ...written(result) })
+    this.#waiting.push({ customId, reservation, ...toPending(result) })
     this.#waitingCharacters += result.text.length
     this.#schedule()
   }
 
-  /** Resolves when everything added so far is written and its reservations are given up. Never rejects. */
+  /** Resolves when everything added so far is written and its reservations are released. Never rejects. */
   async drain(): Promise<void> {
     while (this.#waiting.length > 0 && !this.#over) await this.#start()
     await Promise.all(this.#releasing)
   }
 
-  /** Nothing more is written; what waits gives its reservations up. */
+  /** Stops writing, and releases the reservations of waiting results. */
   close(): void {
     this.#over = true
     if (this.#timer) clearTimeout(this.#timer)
-    void this.#giveUp(this.#waiting.splice(0))
+    void this.#releaseReservations(this.#waiting.splice(0))
   }
 
-  /** Few large writes cost much less than many small ones: between two there is a pause, unless there is enough for one. */
+  /** Few large writes are much cheaper than many small ones: writes are delayed, unless a full group waits. */
   #schedule(): void {
     if (this.#over || this.#writing || this.#waiting.length === 0) return
-    const isFull = this.#waiting.length >= writeAtOnce || this.#waitingCharacters >= maxCharactersPerWrite
+    const isFull = this.#waiting.length >= maxResultsPerWrite || this.#waitingCharacters >= maxCharactersPerWrite
     if (isFull) void this.#start()
     else this.#timer ??= setTimeout(() => void this.#start(), writeDelayMs)
   }
@@ -108,15 +108,15 @@ export class ResultWriter {
           group.map(({ entry }) => entry),
           this.#listener.resume(),
         )
-        this.#forget(group)
-        this.#listener.written(group, status)
-        this.#track(this.#release(group))
+        this.#dequeue(group)
+        this.#listener.onWritten(group, status)
+        this.#track(this.#installAndRelease(group))
         return
       } catch (error) {
         const trouble = isDataFault(error) ? await this.#replaceRefused(group).catch(refused => refused) : error
         if (trouble instanceof Superseded) {
           this.close()
-          return this.#listener.failed(trouble)
+          return this.#listener.onFailed(trouble)
         }
         if (trouble)
           this.#services.log.warn({ err: trouble, batch: this.#batch.id }, 'results of a batch are written later')
@@ -125,23 +125,23 @@ export class ResultWriter {
     }
   }
 
-  #forget(group: readonly Unwritten[]): void {
+  #dequeue(group: readonly PendingResult[]): void {
     this.#waiting.splice(0, group.length)
     for (const { characters } of group) this.#waitingCharacters -= characters
   }
 
-  /** What is written next: a few megabytes, or one result that is larger. */
-  #nextGroup(): Unwritten[] {
+  /** The next group to write: at most 8 MiB, or a single larger result. */
+  #nextGroup(): PendingResult[] {
     let total = 0
     const end = this.#waiting.findIndex(({ characters }, i) => {
       total += characters
-      return i === writeAtOnce || (i > 0 && total > maxCharactersPerWrite)
+      return i === maxResultsPerWrite || (i > 0 && total > maxCharactersPerWrite)
     })
     return this.#waiting.slice(0, end < 0 ? this.#waiting.length : end)
   }
 
-  /** Postgres refuses a result by itself: its line ends with an error, so that it does not hold up the others. */
-  async #replaceRefused(group: readonly Unwritten[]): Promise<void> {
+  /** Writes results one by one; a result that Postgres refuses becomes an error, so that it does not block the others. */
+  async #replaceRefused(group: readonly PendingResult[]): Promise<void> {
     const { batchJournal, log } = this.#services
     for (const result of group) {
       const { entry, customId } = result
@@ -153,7 +153,7 @@ export class ResultWriter {
         const message = 'The answer could not be stored. Nothing was charged.'
         const text = unansweredText(customId, { code: 'internal_error', message })
         this.#waitingCharacters += text.length - result.characters
-        Object.assign(result, written({ line: entry.line, failed: true, text, event: null }))
+        Object.assign(result, toPending({ line: entry.line, failed: true, text, event: null }))
       }
     }
   }
@@ -163,13 +163,13 @@ export class ResultWriter {
     void work.finally(() => this.#releasing.delete(work))
   }
 
-  /** Lets go of what a group had reserved, not before its charges count in Redis: the money would be free for a moment. */
-  async #release(group: readonly Unwritten[]): Promise<void> {
+  /** Releases a group's reservations, only after its charges count in Redis, or the money could be spent twice. */
+  async #installAndRelease(group: readonly PendingResult[]): Promise<void> {
     const { accounts, log } = this.#services
     const { id, organisationId, keyId } = this.#batch
     const months = new Set(group.flatMap(({ chargedMonth }) => chargedMonth ?? []))
     for (const month of months) {
-      for (let tries = 1; tries <= installTries; tries++) {
+      for (let tries = 1; tries <= maxInstallTries; tries++) {
         try {
           await accounts.install(organisationId, keyId, month)
           break
@@ -179,16 +179,16 @@ export class ResultWriter {
         }
       }
     }
-    await this.#giveUp(group)
+    await this.#releaseReservations(group)
   }
 
-  #giveUp(group: readonly Pick<Unwritten, 'reservation'>[]): Promise<void> {
-    return this.#listener.giveUp(group.flatMap(({ reservation }) => reservation ?? []))
+  #releaseReservations(group: readonly Pick<PendingResult, 'reservation'>[]): Promise<void> {
+    return this.#listener.release(group.flatMap(({ reservation }) => reservation ?? []))
   }
 }
 
-/** A result as it waits to be written. */
-function written(result: LineResult): Pick<Unwritten, 'entry' | 'characters' | 'chargedMonth'> {
+/** Serialises a result for the writer's queue. */
+function toPending(result: LineResult): Pick<PendingResult, 'entry' | 'characters' | 'chargedMonth'> {
   const { text, event } = result
   const chargedMonth = event !== null && event.cost > 0 ? event.month : null
   return { entry: journalEntry(result), characters: text.length, chargedMonth }

@@ -1,33 +1,38 @@
 import type { ModelRow } from './schema.ts'
 
-/** A row, and the file it is from. */
-type Read = { file: string; row: ModelRow }
+/** A row and its source file. */
+type SourceRow = { file: string; row: ModelRow }
 
-/** The names that a request may give a row, in lower case: the id and the aliases, each also as `owned_by/name`. */
+/** The names that select a row in requests, in lower case: the id and the aliases, each also as `owned_by/name`. */
 export function namesOf({ id, aliases, owned_by }: ModelRow): { own: string[]; aliases: string[] } {
   const withOwner = (name: string) => [name, `${owned_by}/${name}`].map(one => one.toLowerCase())
-  // A name with a vendor in it needs no other.
-  const further = aliases.flatMap(alias => (alias.includes('/') ? [alias.toLowerCase()] : withOwner(alias)))
-  return { own: withOwner(id), aliases: further }
+  // A name that contains a vendor gets no prefixed form.
+  const aliasNames = aliases.flatMap(alias => (alias.includes('/') ? [alias.toLowerCase()] : withOwner(alias)))
+  return { own: withOwner(id), aliases: aliasNames }
 }
 
-/** The shipped rows without the aliases that name a row of the operator's own. */
-export function yieldAliases(shipped: Map<string, Read>, operators: Map<string, Read>): Map<string, Read> {
+/** Returns the shipped rows without the aliases that name one of the operator's rows. */
+export function dropTakenAliases(
+  shipped: Map<string, SourceRow>,
+  operators: Map<string, SourceRow>,
+): Map<string, SourceRow> {
   const taken = new Set<string>()
   for (const { row } of operators.values()) {
     const { own, aliases } = namesOf(row)
     for (const name of [...own, ...aliases]) taken.add(name)
   }
   if (taken.size === 0) return shipped
-  const left = [...shipped].map(([id, { file, row }]): [string, Read] => {
+  const kept = [...shipped].map(([id, { file, row }]): [string, SourceRow] => {
     const aliases = row.aliases.filter(alias => !taken.has(alias.toLowerCase()))
     return [id, { file, row: { ...row, aliases } }]
   })
-  return new Map(left)
+  return new Map(kept)
 }
 
-/** One line per alias that names something else already: the router, another row, or what another row's alias names. */
-export function aliasFaults(models: Map<string, Read>): string[] {
+/**
+ * Returns one line per conflicting alias: one that names the router, another row, or a row that another alias names.
+ */
+export function aliasFaults(models: Map<string, SourceRow>): string[] {
   const faults: string[] = []
   const owners = new Map<string, string>()
   for (const { row } of models.values()) for (const name of namesOf(row).own) owners.set(name, row.id)

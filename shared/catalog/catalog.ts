@@ -1,10 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { z } from 'zod'
-import { aliasFaults, namesOf, yieldAliases } from './aliases.ts'
+import { aliasFaults, dropTakenAliases, namesOf } from './aliases.ts'
 import { type Deployment, type ModelRow, modelRow, type ProviderRow, providerRow } from './schema.ts'
 
-/** Everything wrong with the catalog files, one line per fault. */
+/** All faults of the catalog files, one line each. */
 export class CatalogError extends Error {
   override name = 'CatalogError'
   readonly faults: string[]
@@ -14,15 +14,15 @@ export class CatalogError extends Error {
   }
 }
 
-/** One model at one provider. */
+/** A model at a provider. */
 export type CatalogTarget = { deployment: Deployment; provider: ProviderRow }
 
 export type Catalog = {
   models: ReadonlyMap<string, ModelRow>
   providers: ReadonlyMap<string, ProviderRow>
-  /** The row a client's slug names: a row's id or alias, or `owned_by/` before one of them, in any case. */
+  /** Finds the row of a client's slug: an id or alias, optionally prefixed with `owned_by/`, case-insensitive. */
   find(slug: string): ModelRow | undefined
-  /** Who serves a model, in the row's order. */
+  /** The providers of a model, in the row's order. */
   targets(model: ModelRow): readonly CatalogTarget[]
 }
 
@@ -35,18 +35,18 @@ const shippedFolder = join(import.meta.dirname, 'data')
 
 /**
  * Reads and validates the shipped catalog and the operator's own file (`MODEL_CATALOG`), whose rows replace shipped
- * rows of the same id or name. Throws a CatalogError that lists every fault.
+ * rows with the same id or name. Throws a CatalogError that lists every fault.
  */
 export function loadCatalog(extraFile?: string): Catalog {
   const faults: string[] = []
   const shipped = readdirSync(shippedFolder)
     .filter(name => name.endsWith('.json'))
     .sort()
-    .map(name => read(join(shippedFolder, name), faults))
-  const shippedRows = merge(shipped, faults)
-  const extraRows = merge(extraFile === undefined ? [] : [read(extraFile, faults)], faults)
+    .map(name => readCatalogFile(join(shippedFolder, name), faults))
+  const shippedRows = mergeRows(shipped, faults)
+  const extraRows = mergeRows(extraFile === undefined ? [] : [readCatalogFile(extraFile, faults)], faults)
   const providers = new Map([...shippedRows.providers, ...extraRows.providers])
-  const models = new Map([...yieldAliases(shippedRows.models, extraRows.models), ...extraRows.models])
+  const models = new Map([...dropTakenAliases(shippedRows.models, extraRows.models), ...extraRows.models])
   for (const { file, row } of models.values()) {
     for (const [index, { provider }] of row.providers.entries()) {
       if (!providers.has(provider)) {
@@ -59,17 +59,17 @@ export function loadCatalog(extraFile?: string): Catalog {
   }
   faults.push(...aliasFaults(models))
   if (faults.length > 0) throw new CatalogError(faults)
-  return assemble(rowsOf(models), rowsOf(providers))
+  return buildCatalog(rowsOf(models), rowsOf(providers))
 }
 
-type Read<Row> = { file: string; row: Row }
-type Rows = { file: string; providers: ProviderRow[]; models: ModelRow[] }
+type SourceRow<Row> = { file: string; row: Row }
+type CatalogFileRows = { file: string; providers: ProviderRow[]; models: ModelRow[] }
 
-function rowsOf<Row>(found: Map<string, Read<Row>>): Map<string, Row> {
+function rowsOf<Row>(found: Map<string, SourceRow<Row>>): Map<string, Row> {
   return new Map([...found].map(([key, { row }]) => [key, row]))
 }
 
-function read(path: string, faults: string[]): Rows {
+function readCatalogFile(path: string, faults: string[]): CatalogFileRows {
   const file = basename(path)
   const empty = { file, providers: [], models: [] }
   let json: unknown
@@ -79,10 +79,10 @@ function read(path: string, faults: string[]): Rows {
     faults.push(`${file}: cannot be read as JSON: ${error instanceof Error ? error.message : String(error)}`)
     return empty
   }
-  // The outer shape first, so that a fault inside a row can name the row.
+  // Validates the outer shape first, so that a fault inside a row can name the row.
   const outer = outerShape.safeParse(json)
   if (!outer.success) {
-    faults.push(...lines(`${file}:`, outer.error))
+    faults.push(...formatIssues(`${file}:`, outer.error))
     return empty
   }
   return {
@@ -101,21 +101,21 @@ function parseRows<Row>(schema: z.ZodType<Row>, rows: unknown[], key: string, wh
       continue
     }
     const named = typeof raw === 'object' && raw !== null ? (raw as Record<string, unknown>)[key] : undefined
-    faults.push(...lines(`${where}[${typeof named === 'string' ? named : index}]:`, row.error))
+    faults.push(...formatIssues(`${where}[${typeof named === 'string' ? named : index}]:`, row.error))
   }
   return good
 }
 
-function lines(where: string, error: z.ZodError): string[] {
+function formatIssues(where: string, error: z.ZodError): string[] {
   return error.issues.map(issue =>
     [where, issue.path.length > 0 && `${issue.path.join('.')}:`, issue.message].filter(Boolean).join(' '),
   )
 }
 
-/** The rows of some files by id and name; a row that is there twice is a fault, and so is the reserved id `auto`. */
-function merge(files: Rows[], faults: string[]) {
-  const providers = new Map<string, Read<ProviderRow>>()
-  const models = new Map<string, Read<ModelRow>>()
+/** Merges rows of several files by id and name; duplicate rows and the reserved id `auto` are faults. */
+function mergeRows(files: CatalogFileRows[], faults: string[]) {
+  const providers = new Map<string, SourceRow<ProviderRow>>()
+  const models = new Map<string, SourceRow<ModelRow>>()
   for (const { file, ...rows } of files) {
     for (const row of rows.providers) {
       if (providers.has(row.name))
@@ -132,12 +132,12 @@ function merge(files: Rows[], faults: string[]) {
   return { providers, models }
 }
 
-/** The catalog of some rows, by id and by name. */
-export function assemble(models: Map<string, ModelRow>, providers: Map<string, ProviderRow>): Catalog {
+/** Builds the catalog from rows by id and by name. */
+export function buildCatalog(models: Map<string, ModelRow>, providers: Map<string, ProviderRow>): Catalog {
   const bySlug = new Map<string, ModelRow>()
   for (const row of models.values()) for (const name of namesOf(row).aliases) bySlug.set(name, row)
   for (const row of models.values()) for (const name of namesOf(row).own) bySlug.set(name, row)
-  // Ids last: an operator's row may have another row's `vendor/id` as its own id.
+  // Ids take precedence: an operator's row may use another row's `vendor/id` as its own id.
   for (const row of models.values()) bySlug.set(row.id.toLowerCase(), row)
   const targets = new Map<ModelRow, CatalogTarget[]>()
   for (const row of models.values()) {

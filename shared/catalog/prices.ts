@@ -3,13 +3,14 @@ import type { Usage } from '../base/usage.ts'
 import type { Price } from './schema.ts'
 
 export type TokenPrice = Extract<Price, { unit: 'token' }>
-type TokenPrices = Omit<TokenPrice, 'unit' | 'above'>
+type TokenPrices = Omit<TokenPrice, 'unit' | 'above' | 'web_search'>
 
-/** What one token of each class costs, in pico-dollars; classes the provider does not price apart have their fallback's rate. */
+/** The price of one token of each class, in pico-dollars; classes without a price of their own use their fallback's. */
 export type Rates = {
   input: PicoPerUnit
   cachedInput: PicoPerUnit
   cacheWrite: PicoPerUnit
+  cacheWrite1h: PicoPerUnit
   audioInput: PicoPerUnit
   cachedAudioInput: PicoPerUnit
   imageInput: PicoPerUnit
@@ -20,8 +21,8 @@ export type Rates = {
 
 type Tiers = { base: Rates; above: { tokens: number; rates: Rates } | null }
 
-/** Decimal strings are parsed once per price: this runs several times on every call. */
-const parsed = new WeakMap<TokenPrice, Tiers>()
+/** Caches parsed decimal strings per price: this runs several times on every call. */
+const tiersByPrice = new WeakMap<TokenPrice, Tiers>()
 
 function ratesOf(prices: TokenPrices): Rates {
   const perMillion = (usd: string) => picoPerUnit(usd, 1_000_000)
@@ -29,12 +30,14 @@ function ratesOf(prices: TokenPrices): Rates {
   const output = perMillion(prices.output)
   const or = (usd: string | undefined, fallback: PicoPerUnit) => (usd === undefined ? fallback : perMillion(usd))
   const audioInput = or(prices.audio_input, input)
+  const cacheWrite = or(prices.cache_write, input)
   return {
     input,
     cachedInput: or(prices.cached_input, input),
-    cacheWrite: or(prices.cache_write, input),
+    cacheWrite,
+    cacheWrite1h: or(prices.cache_write_1h, cacheWrite),
     audioInput,
-    // Without a price of its own cached audio gets no discount: the text discount would be below cost.
+    // Cached audio without a listed price gets no discount: the text discount would be below cost.
     cachedAudioInput: or(prices.cached_audio_input, audioInput),
     imageInput: or(prices.image_input, input),
     output,
@@ -44,49 +47,59 @@ function ratesOf(prices: TokenPrices): Rates {
 }
 
 function tiersOf(price: TokenPrice): Tiers {
-  let tiers = parsed.get(price)
+  let tiers = tiersByPrice.get(price)
   if (!tiers) {
     const above = price.above && { tokens: price.above.tokens, rates: ratesOf(price.above) }
     tiers = { base: ratesOf(price), above: above ?? null }
-    parsed.set(price, tiers)
+    tiersByPrice.set(price, tiers)
   }
   return tiers
 }
 
-/** The rates of a whole call whose prompt has `promptTokens` tokens: the upper tier's once the prompt is longer than its bound. */
+/**
+ * The rates of a whole call with `promptTokens` prompt tokens: those of the upper tier if the prompt exceeds its
+ * threshold.
+ */
 export function tokenRates(price: TokenPrice, promptTokens: number): Rates {
   const { base, above } = tiersOf(price)
   return above && promptTokens > above.tokens ? above.rates : base
 }
 
 /**
- * What a call costs us, in pico-dollars before margin. Every token is counted once: each class takes its tokens from
- * those that are left, in the order cached, cache-write, audio, image, and what remains is text. (A cached image or
- * audio token is reported as cached and as its modality.) Reasoning tokens are ordinary output.
+ * The provider cost of a call, in pico-dollars before margin. Every token is counted once: each class takes its tokens
+ * from the remaining ones, in the order cached, cache-write, audio, image, and the rest is text. (A cached image or
+ * audio token is reported both as cached and as its modality.) Reasoning tokens are ordinary output.
  */
 export function tokenCost(price: TokenPrice, usage: Usage): bigint {
   const rates = tokenRates(price, usage.prompt_tokens)
-  const cost = new Split(usage.prompt_tokens)
+  const cost = new TokenSplit(usage.prompt_tokens)
   const input = usage.prompt_tokens_details
   if (input) {
     const cachedAudio = input.cached_audio_tokens ?? 0
     cost.take(cachedAudio, rates.cachedAudioInput)
     cost.take((input.cached_tokens ?? 0) - cachedAudio, rates.cachedInput)
-    cost.take(input.cache_write_tokens ?? 0, rates.cacheWrite)
+    const writtenFor1h = Math.min(input.cache_write_1h_tokens ?? 0, input.cache_write_tokens ?? 0)
+    cost.take(writtenFor1h, rates.cacheWrite1h)
+    cost.take((input.cache_write_tokens ?? 0) - writtenFor1h, rates.cacheWrite)
     cost.take((input.audio_tokens ?? 0) - cachedAudio, rates.audioInput)
     cost.take(input.image_tokens ?? 0, rates.imageInput)
   }
-  cost.rest(rates.input, usage.completion_tokens)
+  cost.takeRest(rates.input, usage.completion_tokens)
   const output = usage.completion_tokens_details
   if (output) {
     cost.take(output.audio_tokens ?? 0, rates.audioOutput)
     cost.take(output.image_tokens ?? 0, rates.imageOutput)
   }
-  cost.rest(rates.output, 0)
+  cost.takeRest(rates.output, 0)
   return cost.pico
 }
 
-/** What a length costs us, in pico-dollars before margin: rounded up, and to the millisecond. */
+/** The provider cost of searches of the web, in pico-dollars before margin. */
+export function webSearchCost({ web_search }: TokenPrice, searches: number): bigint {
+  return web_search === undefined ? 0n : picoPerUnit(web_search) * BigInt(searches)
+}
+
+/** The provider cost of a duration, in pico-dollars before margin: counted in milliseconds, rounded up. */
 export function lengthCost(
   { unit, usd }: Pick<Extract<Price, { unit: 'second' | 'minute' }>, 'unit' | 'usd'>,
   ms: bigint,
@@ -95,8 +108,8 @@ export function lengthCost(
   return (picoPerUnit(usd) * ms + msPerUnit - 1n) / msPerUnit
 }
 
-/** A sum over token classes, each taking its tokens from those that are left. */
-class Split {
+/** Sums the cost over token classes, each taking its tokens from the remaining ones. */
+class TokenSplit {
   pico = 0n
   #left: number
 
@@ -111,41 +124,48 @@ class Split {
     this.pico += BigInt(taken) * rate
   }
 
-  /** Prices what is left, and goes on with the tokens of the next side. */
-  rest(rate: PicoPerUnit, next: number): void {
+  /** Prices the remaining tokens, then starts with `next` tokens of the other side. */
+  takeRest(rate: PicoPerUnit, next: number): void {
     this.take(this.#left, rate)
     this.#left = Math.max(0, next)
   }
 }
 
-/** Which modalities beside text a call can use. */
-export type Modalities = { audioIn?: boolean; imageIn?: boolean; audioOut?: boolean; imageOut?: boolean }
+/** The classes beside text that a call can use. `cache1h`: it may write to a cache that lives for one hour. */
+export type UsedClasses = {
+  audioIn?: boolean
+  imageIn?: boolean
+  audioOut?: boolean
+  imageOut?: boolean
+  cache1h?: boolean
+}
 
 /**
- * The dearest rates a call can meet, for reservations: pico-dollars per prompt token and per completion token, over all
- * classes that are in play and over both tiers. A prompt known to be short is bounded more tightly by `promptTokens`,
- * the most it can have.
+ * The maximum rates of a call, for reservations: pico-dollars per prompt token and per completion token, over all
+ * classes in use and both tiers. `promptTokens`, an upper bound of the prompt, makes the result tighter for short
+ * prompts.
  */
 export function maxTokenRates(
   price: TokenPrice,
-  modalities: Modalities = {},
+  used: UsedClasses = {},
   promptTokens = Number.POSITIVE_INFINITY,
 ): { input: PicoPerUnit; output: PicoPerUnit } {
   const { base, above } = tiersOf(price)
   let input = 0n
   let output = 0n
   for (const rates of above && promptTokens > above.tokens ? [base, above.rates] : [base]) {
-    input = max(input, rates.input, rates.cachedInput, rates.cacheWrite)
-    output = max(output, rates.output)
-    if (modalities.audioIn) input = max(input, rates.audioInput, rates.cachedAudioInput)
-    if (modalities.imageIn) input = max(input, rates.imageInput)
-    if (modalities.audioOut) output = max(output, rates.audioOutput)
-    if (modalities.imageOut) output = max(output, rates.imageOutput)
+    input = maxOf(input, rates.input, rates.cachedInput, rates.cacheWrite)
+    output = maxOf(output, rates.output)
+    if (used.cache1h) input = maxOf(input, rates.cacheWrite1h)
+    if (used.audioIn) input = maxOf(input, rates.audioInput, rates.cachedAudioInput)
+    if (used.imageIn) input = maxOf(input, rates.imageInput)
+    if (used.audioOut) output = maxOf(output, rates.audioOutput)
+    if (used.imageOut) output = maxOf(output, rates.imageOutput)
   }
   return { input, output }
 }
 
-function max(...values: bigint[]): bigint {
+function maxOf(...values: bigint[]): bigint {
   let largest = 0n
   for (const value of values) if (value > largest) largest = value
   return largest
@@ -156,6 +176,7 @@ const tokenKeys = {
   completion: 'output',
   input_cache_read: 'cached_input',
   input_cache_write: 'cache_write',
+  input_cache_write_1h: 'cache_write_1h',
   audio: 'audio_input',
   input_audio_cache: 'cached_audio_input',
   image: 'image_input',
@@ -172,7 +193,7 @@ const unitKeys = {
   credit: 'per_credit',
 } as const
 
-/** Prices of their own by resolution, size or option. */
+/** Separate prices by resolution, size or option. */
 function variantsOf(price: Exclude<Price, { unit: 'token' }>): Record<string, string> {
   if (price.unit === 'second') return price.by_resolution ?? {}
   if (price.unit === 'image') return price.by_size ?? {}
@@ -181,9 +202,9 @@ function variantsOf(price: Exclude<Price, { unit: 'token' }>): Record<string, st
 }
 
 /**
- * What a client pays, for `GET /v1/models`: decimal strings in USD per token or other unit, margin included. Token prices
- * are those below the upper tier; only classes the provider prices apart are listed. What a resolution, size or option costs
- * has it at the end of its name, e.g. `per_second_1080p`; an option of `per_minute` is added to it.
+ * The prices charged to clients, for `GET /v1/models`: decimal strings in USD per token or other unit, margin included.
+ * Token prices are those of the lower tier; only classes with a price of their own are listed. Prices by resolution,
+ * size or option have it as a suffix of their name, e.g. `per_second_1080p`; an option of `per_minute` is a surcharge.
  */
 export function publicPricing(price: Price, marginPpm: bigint): Record<string, string> {
   const charged = (usd: string, per: 1 | 1_000_000) => usdPerUnit(withMargin(picoPerUnit(usd, per), marginPpm))
@@ -200,5 +221,6 @@ export function publicPricing(price: Price, marginPpm: bigint): Record<string, s
     const usd = price[field]
     if (usd !== undefined) listed[key] = charged(usd, 1_000_000)
   }
+  if (price.web_search !== undefined) listed.web_search = charged(price.web_search, 1)
   return listed
 }

@@ -8,6 +8,8 @@ const tokenRates = {
   output: usd,
   cached_input: usd.optional(),
   cache_write: usd.optional(),
+  /** Prompt tokens written to a cache that lives for one hour, where the provider offers it by `cache_control.ttl`. */
+  cache_write_1h: usd.optional(),
   audio_input: usd.optional(),
   cached_audio_input: usd.optional(),
   audio_output: usd.optional(),
@@ -15,26 +17,30 @@ const tokenRates = {
   image_output: usd.optional(),
 }
 
-/** What a provider charges. Token and character prices are per million, all others per one unit. */
+/** The price of a provider. Token and character prices are per million, all others per unit. */
 export const price = z.discriminatedUnion('unit', [
   z.strictObject({
     unit: z.literal('token'),
     ...tokenRates,
-    /** Prices for the whole call once its prompt is longer than `tokens`. */
+    /** Prices for the whole call if its prompt exceeds `tokens`. */
     above: z.strictObject({ tokens: z.int().positive(), ...tokenRates }).optional(),
+    /** One search of the web by the provider’s own tool. Without it, the tool is refused. */
+    web_search: usd.optional(),
   }),
   z.strictObject({ unit: z.literal('character'), usd }),
   z.strictObject({ unit: z.literal('image'), usd, by_size: z.record(z.string(), usd).optional() }),
   z.strictObject({ unit: z.literal('second'), usd, by_resolution: z.record(z.string(), usd).optional() }),
-  /** `added_by_option`: what an option of the request costs on top, per minute. An option that is not listed is not sold. */
+  /**
+   * `added_by_option`: surcharge per minute for an option of the request. An option that is not listed is not offered.
+   */
   z.strictObject({ unit: z.literal('minute'), usd, added_by_option: z.record(z.string(), usd).optional() }),
   z.strictObject({ unit: z.literal('flat'), usd, by_option: z.record(z.string(), usd).optional() }),
-  /** Billed from the provider's invoice: `usd` per provider credit, with the most one job can cost. */
+  /** Billed from the provider's invoice: `usd` per provider credit, with the maximum credits of one job. */
   z.strictObject({ unit: z.literal('credit'), usd, max_credits: z.number().positive() }),
 ])
 export type Price = z.infer<typeof price>
 
-/** The contract's §4 model types and the route that serves each. */
+/** The model types of the contract's §4 and the route that serves each. */
 export const endpoints = {
   chat: '/v1/chat/completions',
   embeddings: '/v1/embeddings',
@@ -56,27 +62,30 @@ export type ModelType = keyof typeof endpoints
 const modality = z.enum(['text', 'image', 'audio', 'video', 'file', 'embedding', 'mesh'])
 const slug = z.string().regex(/^[a-z0-9][a-z0-9._:/@-]{0,99}$/i, 'a model slug')
 
-/** One provider's offer of a model. */
+/** A model as offered by one provider. */
 export const deployment = z.strictObject({
   provider: z.string(),
   upstream_model: z.string().min(1),
   price,
-  /** Facts an adapter needs about this model at this provider, e.g. `{"sampling":false}`. */
+  /** Traits of this model at this provider that an adapter needs, e.g. `{"sampling":false}`. */
   traits: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])).optional(),
-  /** Where this price is from and when, where that differs from the row's own. */
+  /** Source and date of this price, if they differ from the row's own. */
   price_source: z.string().optional(),
   price_as_of: z.iso.date().optional(),
 })
 export type Deployment = z.infer<typeof deployment>
 
-/** One row of the catalog: one model, what it takes and gives, and who serves it at which price. */
+/** A row of the catalog: one model, its inputs and outputs, and its providers with prices. */
 export const modelRow = z.strictObject({
   id: slug,
-  /** Further names that a request may give: dated ones, those of other vendors. They must not be priced otherwise. */
+  /** Aliases in requests: dated names, names of other vendors. An alias must not have a different price. */
   aliases: z.array(slug).default([]),
   name: z.string(),
   type: z.enum(Object.keys(endpoints) as [ModelType, ...ModelType[]]),
-  /** Where a row is served when not at its type's own route: a completions-only model is a chat row at `/v1/completions`. */
+  /**
+   * The route of a row if it differs from its type's route: a completions-only model is a chat row at
+   * `/v1/completions`.
+   */
   endpoint: z.literal('/v1/completions').optional(),
   owned_by: z.string(),
   created: z.int().nonnegative(),
@@ -85,12 +94,12 @@ export const modelRow = z.strictObject({
   max_output_tokens: z.int().positive().nullable(),
   input_modalities: z.array(modality),
   output_modalities: z.array(modality),
-  /** Request fields the model honours beyond the common ones, as OpenRouter names them: tools, response_format … */
+  /** Request fields the model supports beyond the common ones, as OpenRouter names them: tools, response_format … */
   supported_parameters: z.array(z.string()),
-  /** 0–100, relative among the rows of one type; null where nobody compares them. */
+  /** 0–100, relative to the rows of one type; null if there is no comparison. */
   quality: z.number().min(0).max(100).nullable(),
   expires_on: z.iso.date().nullable(),
-  /** A model without a known public price ships disabled until an operator sets one. */
+  /** A model without a known public price is shipped disabled until an operator sets one. */
   disabled: z.boolean().default(false),
   price_source: z.string().nullable(),
   price_as_of: z.iso.date().nullable(),
@@ -100,7 +109,7 @@ export const modelRow = z.strictObject({
 })
 export type ModelRow = z.infer<typeof modelRow>
 
-/** One upstream provider: which protocol it speaks, where, and how the secret is sent. */
+/** An upstream provider: its protocol, base URL, and how the API key is sent. */
 export const providerRow = z.strictObject({
   name: z.string().regex(/^[a-z][a-z0-9_]*$/),
   protocol: z.string(),
@@ -111,7 +120,7 @@ export const providerRow = z.strictObject({
 })
 export type ProviderRow = z.infer<typeof providerRow>
 
-/** A catalog file: the shipped ones and the operator's own (`MODEL_CATALOG`) have this one shape. */
+/** The shape of a catalog file, both shipped and the operator's own (`MODEL_CATALOG`). */
 export const catalogFile = z.strictObject({
   providers: z.array(providerRow).default([]),
   models: z.array(modelRow).default([]),

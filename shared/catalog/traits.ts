@@ -1,10 +1,10 @@
 import type { Deployment, ModelRow, ProviderRow } from './schema.ts'
 
-/** One model at one provider, as far as its limits are concerned. */
-type Served = { deployment: Deployment; provider: ProviderRow }
+/** A model at a provider, reduced to its limits. */
+type ServedModel = { deployment: Deployment; provider: ProviderRow }
 
 /** A deployment's own trait, else its provider's quirk of the same name. */
-function factOf({ deployment, provider }: Served, name: string): unknown {
+function traitOf({ deployment, provider }: ServedModel, name: string): unknown {
   return deployment.traits?.[name] ?? provider.quirks?.[name]
 }
 
@@ -12,40 +12,79 @@ function positive(value: unknown): number | null {
   return typeof value === 'number' && value > 0 ? value : null
 }
 
-/** The most tokens one input image can be billed as; null where it is not known. */
-export function maxImageTokens(served: Served): number | null {
-  return positive(factOf(served, 'image_tokens_max'))
+/** The maximum tokens one input image can be billed as; null if unknown. */
+export function maxImageTokens(served: ServedModel): number | null {
+  return positive(traitOf(served, 'image_tokens_max'))
 }
 
-/** The most tokens one second of input sound can be billed as; null where it is not known. */
-export function maxAudioTokensPerSecond(served: Served): number | null {
-  return positive(factOf(served, 'audio_tokens_per_second'))
+/** The maximum tokens one second of input audio can be billed as; null if unknown. */
+export function maxAudioTokensPerSecond(served: ServedModel): number | null {
+  return positive(traitOf(served, 'audio_tokens_per_second'))
 }
 
-/** The most tokens the picture of one page of a document can be billed as, beside its text; null where it is not known. */
-export function maxPageTokens(served: Served): number | null {
-  return positive(factOf(served, 'page_tokens_max')) ?? maxImageTokens(served)
-}
-
-/** Whether the text of a document is billed beside the pictures of its pages: taken for granted unless `documents_text` denies it. */
-export function billsDocumentText(served: Served): boolean {
-  return factOf(served, 'documents_text') !== false
+/** The maximum tokens the image of one document page can be billed as, beside its text; null if unknown. */
+export function maxPageTokens(served: ServedModel): number | null {
+  return positive(traitOf(served, 'page_tokens_max')) ?? maxImageTokens(served)
 }
 
 /**
- * The longest prompt the provider takes, in tokens, whatever is in it: the row's context length, or the provider's own where
- * that is longer. Null where neither is known.
+ * Whether the text of a document is billed in addition to the images of its pages: assumed unless `documents_text` is
+ * false.
+ */
+export function billsDocumentText(served: ServedModel): boolean {
+  return traitOf(served, 'documents_text') !== false
+}
+
+/**
+ * The maximum prompt the provider accepts, in tokens of any content: the row's context length, or the provider's own if
+ * it is longer. Null if neither is known.
  */
 export function maxPromptTokens({ model, deployment }: { model: ModelRow; deployment: Deployment }): number | null {
   return positive(deployment.traits?.context_length) ?? model.context_length
 }
 
-/** Whether reasoning and tool calls are produced beside the output limit, so that the limit does not bound what is billed. */
-export function reasonsBesideLimit(served: Served): boolean {
-  return factOf(served, 'reasoning_beside_limit') === true
+/**
+ * Whether reasoning and tool calls are not counted towards the output limit, so that the limit does not bound the
+ * billed output.
+ */
+export function reasonsBesideLimit(served: ServedModel): boolean {
+  return traitOf(served, 'reasoning_beside_limit') === true
 }
 
-/** Whether the model may produce reasoning, which is billed as output and need not be shown: the text of an answer is then not all of it. */
+/**
+ * Whether the model may produce reasoning, which is billed as output and may be hidden: the text of a response is then
+ * only a part of the billed output.
+ */
 export function canReason({ traits = {} }: Deployment): boolean {
   return traits.reasoning === true || traits.reasons === true || traits.thinking !== undefined
+}
+
+/**
+ * Whether the provider serves the model by OpenAI's Responses format as well: then requests in it are sent as they are.
+ */
+export function servesResponses(served: ServedModel): boolean {
+  return traitOf(served, 'responses') === true
+}
+
+/** Whether its Responses format has tools of the type `namespace`. */
+export function takesNamespaces(served: ServedModel): boolean {
+  return traitOf(served, 'namespace_tools') === true
+}
+
+/**
+ * The least and the greatest reasoning effort that the provider accepts for the model (`min_effort`, `max_effort`).
+ * Where the row states none: from `none` to `high`.
+ */
+export function effortRange(served: ServedModel): { min: string; max: string } {
+  return { min: String(traitOf(served, 'min_effort') ?? 'none'), max: String(traitOf(served, 'max_effort') ?? 'high') }
+}
+
+/** Whether the model takes system messages after the first other message; assumed not to unless `system_turns` is true. */
+export function takesSystemTurns(served: ServedModel): boolean {
+  return traitOf(served, 'system_turns') === true
+}
+
+/** Whether the model's tokenizer is that of `shared/kinds/tokenizer.ts` (`tokenizer` is `o200k`), so that our counts are its own. */
+export function hasOurTokenizer(served: ServedModel): boolean {
+  return traitOf(served, 'tokenizer') === 'o200k'
 }

@@ -1,85 +1,88 @@
-import { Restarting } from '../base/shutdown.ts'
+import { GatewayError } from '../base/errors.ts'
+import { ShutdownError } from '../base/shutdown.ts'
+import { ClientGone } from '../engine/failures.ts'
+import type { ResponseWriter } from '../engine/response-writer.ts'
+import type { DisconnectedCalls } from '../io/disconnected-calls.ts'
 import type { Exchange, ResponseHeaders, ResponseSink, TransportFault } from '../io/http.ts'
+import type { Heartbeat } from '../io/keep-alive.ts'
 import type { DirectKind } from '../kinds/index.ts'
-import {
-  type Call,
-  type DirectAdapter,
-  type Protocol,
-  ProviderError,
-  type UpstreamRequest,
-} from '../providers/contract.ts'
+import type { Call, DirectAdapter, Protocol, UpstreamRequest } from '../providers/contract.ts'
+import { ProviderError } from '../providers/provider-error.ts'
 import type { Route, Upstreams } from '../providers/upstreams.ts'
-import type { Client } from './client.ts'
-import type { Departures } from './departures.ts'
-import type { Silent } from './keep-alive.ts'
 import { type PartsSink, sendParts } from './parts.ts'
-import type { Relay } from './relay.ts'
-import type { Received } from './whole-text.ts'
+import type { ReceivedAnswer } from './serialize-answer.ts'
+import type { AnswerRelay } from './stream-relay.ts'
+import type { Stretches } from './stretches.ts'
 
 const maxAnswerBytes = 64 * 1024 * 1024
 const maxErrorBytes = 64 * 1024
 
-/** A call on its way. */
+/** A call in progress. */
 export type Attempt<K extends DirectKind> = {
   upstreams: Upstreams
   route: Route
   adapter: DirectAdapter<K>
   protocol: Protocol
   call: Call<K>
-  /** What the adapter makes of the call: one request, or several. */
+  /** The requests the adapter produced for the call: one, or several. */
   requests: readonly UpstreamRequest[]
-  client: Client
-  departures: Departures
-  /** Whether the answer has output that is not shown, which only the provider's usage tells. */
+  client: ResponseWriter
+  departures: DisconnectedCalls
+  /** Whether the answer contains hidden output that only the provider's usage reports. */
   reasons: boolean
-  /** How long a call goes on for its usage after its client left; 0 = it is cut at once. */
+  /** How long to read on for the usage after the client disconnected; 0 = abort at once. */
   readOnMs: number
-  /** Aborted with the GatewayError that ends the call although its client waits. */
+  /** Aborted with the GatewayError that ends the call while its client is still connected. */
   signal: AbortSignal
-  /** The provider has the request from now on. */
+  /** Called when the provider has received the request. */
   onSent(): void
+  /** Reserves the output of a stream while it is delivered; null = all of it is reserved. */
+  stretches: Stretches | null
 }
 
-/** Once an answer is being shown, its thinking is over: what is left of it is not awaited for long. */
+/** Once the answer is being streamed, its reasoning has ended: the rest is not awaited for long. */
 const maxShownReadOnMs = 2_000
 
-/** Whether a call was ended on its caller's account, who owes what it used. A restart of ours is billed as a failure. */
+/**
+ * Whether the call was stopped on behalf of its caller, who is charged for its usage. A restart of the gateway and a
+ * store that is away count as failures.
+ */
 export function isStopped({ signal }: { signal: AbortSignal }, error: unknown): boolean {
-  return signal.aborted && error === signal.reason && !(error instanceof Restarting)
-}
-
-/** The client left while the provider worked. */
-export class ClientGone extends Error {
-  override name = 'ClientGone'
+  const isOurs =
+    error instanceof ShutdownError || (error instanceof GatewayError && error.code === 'service_unavailable')
+  return signal.aborted && error === signal.reason && !isOurs
 }
 
 /**
- * Sends a call and resolves with the whole answer, of several requests with a list of them; `onFirstByte` hears of its head.
- * Rejects with a ProviderError, or ClientGone.
+ * Sends a call and resolves with the complete answer, or with a list of answers for several requests; `onFirstByte` is
+ * called on the response head. Rejects with a ProviderError, or ClientGone.
  */
-export function wholeAnswer<K extends DirectKind>(attempt: Attempt<K>, onFirstByte: () => void): Promise<Received> {
-  return new Promise((resolve, reject) => new WholeAnswer(attempt, { onFirstByte, resolve, reject }).start())
+export function receiveAnswer<K extends DirectKind>(
+  attempt: Attempt<K>,
+  onFirstByte: () => void,
+): Promise<ReceivedAnswer> {
+  return new Promise((resolve, reject) => new AnswerReceiver(attempt, { onFirstByte, resolve, reject }).start())
 }
 
-type Awaited = { onFirstByte(): void; resolve(received: Received): void; reject(error: unknown): void }
+type AnswerHandlers = { onFirstByte(): void; resolve(answer: ReceivedAnswer): void; reject(error: unknown): void }
 
-/** A whole answer that is being received. */
-class WholeAnswer implements PartsSink {
+/** Receives a complete answer. */
+class AnswerReceiver implements PartsSink {
   readonly #attempt: Attempt<DirectKind>
-  readonly #awaited: Awaited
+  readonly #handlers: AnswerHandlers
   #exchange: Exchange | null = null
-  #forget: (() => void) | null = null
-  #over = false
+  #unwatch: (() => void) | null = null
+  #finished = false
   #status = 0
   #headers: ResponseHeaders = {}
-  #refusal = ''
-  /** What came of the answer to each request. */
+  #errorBody = ''
+  /** The chunks received for each request. */
   readonly #bodies: Buffer[][]
   #bytes = 0
 
-  constructor(attempt: Attempt<DirectKind>, awaited: Awaited) {
+  constructor(attempt: Attempt<DirectKind>, handlers: AnswerHandlers) {
     this.#attempt = attempt
-    this.#awaited = awaited
+    this.#handlers = handlers
     this.#bodies = attempt.requests.map(() => [])
   }
 
@@ -88,14 +91,14 @@ class WholeAnswer implements PartsSink {
     client.collect(0)
     const exchange = sendParts<UpstreamRequest>((request, sink) => upstreams.send(route, request, sink), requests, this)
     this.#exchange = exchange
-    cutOn(signal, exchange)
-    const forget = departures.watch(
+    abortOnSignal(signal, exchange)
+    const unwatch = departures.track(
       client,
       () => readOnMs,
       () => exchange.abort(),
     )
-    if (this.#over) forget()
-    else this.#forget = forget
+    if (this.#finished) unwatch()
+    else this.#unwatch = unwatch
   }
 
   onSent(): void {
@@ -105,12 +108,12 @@ class WholeAnswer implements PartsSink {
   onHead(status: number, headers: ResponseHeaders): void {
     this.#status = status
     this.#headers = headers
-    this.#awaited.onFirstByte()
+    this.#handlers.onFirstByte()
   }
 
   onData(chunk: Buffer, part: number): void {
     if (!isSuccess(this.#status)) {
-      if (this.#refusal.length < maxErrorBytes) this.#refusal += chunk.toString()
+      if (this.#errorBody.length < maxErrorBytes) this.#errorBody += chunk.toString()
       return
     }
     this.#bytes += chunk.length
@@ -119,7 +122,7 @@ class WholeAnswer implements PartsSink {
       this.#attempt.client.collect(chunk.length)
       this.#bodies[part]!.push(chunk)
     } catch (error) {
-      this.#awaited.reject(error)
+      this.#handlers.reject(error)
       this.#exchange?.abort()
     }
   }
@@ -130,21 +133,21 @@ class WholeAnswer implements PartsSink {
     this.#finish()
     const status = this.#status
     try {
-      if (isSuccess(status)) this.#awaited.resolve(received(this.#bodies))
-      else this.#awaited.reject(this.#attempt.protocol.failure(status, this.#headers, this.#refusal))
+      if (isSuccess(status)) this.#handlers.resolve(parseBodies(this.#bodies))
+      else this.#handlers.reject(this.#attempt.protocol.failure(status, this.#headers, this.#errorBody))
     } catch (cause) {
-      this.#awaited.reject(new ProviderError('invalid_response', 'the answer is not JSON', { status, cause }))
+      this.#handlers.reject(new ProviderError('invalid_response', 'the answer is not JSON', { status, cause }))
     }
   }
 
   onError(fault: TransportFault, error: Error): void {
     this.#finish()
-    this.#awaited.reject(transportError(fault, error, this.#attempt))
+    this.#handlers.reject(transportError(fault, error, this.#attempt))
   }
 
   #finish(): void {
-    this.#over = true
-    this.#forget?.()
+    this.#finished = true
+    this.#unwatch?.()
   }
 }
 
@@ -152,31 +155,31 @@ function isSuccess(status: number): boolean {
   return status >= 200 && status <= 299
 }
 
-/** Throws a SyntaxError for what is not JSON. */
-function received(bodies: readonly Buffer[][]): Received {
+/** Throws a SyntaxError for invalid JSON. */
+function parseBodies(bodies: readonly Buffer[][]): ReceivedAnswer {
   const texts = bodies.map(chunks => (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)).toString())
   const [text = ''] = texts
   return texts.length === 1 ? { json: JSON.parse(text), text } : { json: texts.map(one => JSON.parse(one)), text: null }
 }
 
-/** What a streaming attempt came to. Unless it was `answered`, the client has seen nothing of the answer. */
-export type Streamed = { answered: boolean; error: Error | null }
+/** Result of a streaming attempt. Unless `answered`, the client has received nothing of the answer. */
+export type StreamResult = { answered: boolean; error: Error | null }
 
 /**
- * Sends a call and relays its events to the client as they come; `silent` hears of every sign of life. `open` is called
- * before every write, `onFirstByte` when the answer first says something. Resolves when the provider has finished or
- * failed.
+ * Sends a call and relays its events to the client as they arrive; each write resets the ticks of `heartbeat`. `open`
+ * is called before every write, `onFirstByte` at the first output. Resolves when the provider has finished or failed.
  */
 export function streamAnswer<K extends DirectKind>(
   attempt: Attempt<K>,
-  relay: Relay,
-  silent: Silent,
+  relay: AnswerRelay,
+  heartbeat: Heartbeat,
   open: () => void,
   onFirstByte: () => void,
-): Promise<Streamed> {
-  const { upstreams, route, protocol, requests, client, departures, reasons, readOnMs, signal, onSent } = attempt
-  let forget: (() => void) | undefined
-  return new Promise<Streamed>(resolve => {
+): Promise<StreamResult> {
+  const { upstreams, route, protocol, requests, client, departures, reasons, readOnMs, signal, onSent, stretches } =
+    attempt
+  let unwatch: (() => void) | undefined
+  return new Promise<StreamResult>(resolve => {
     let status = 0
     let headers: ResponseHeaders = {}
     let errorBody = ''
@@ -185,10 +188,10 @@ export function streamAnswer<K extends DirectKind>(
     let finished = false
     const finish = (error: Error | null) => {
       finished = true
-      clearTimeout(late)
+      clearTimeout(tokenTimer)
       resolve({ answered, error })
     }
-    const late = whenLate(route, () => {
+    const tokenTimer = startTokenTimer(route, () => {
       finish(new ProviderError('timeout', 'the provider sent no token in time'))
       exchange.abort()
     })
@@ -196,7 +199,7 @@ export function streamAnswer<K extends DirectKind>(
       if (text === '') return
       open()
       answered = true
-      silent.ticks = 0
+      heartbeat.ticks = 0
       if (client.write(text, relay.encoding) || paused) return
       paused = true
       exchange.pause()
@@ -205,21 +208,22 @@ export function streamAnswer<K extends DirectKind>(
         exchange.resume()
       })
     }
-    /** Takes what came of the answer to one of the requests; null = that it has ended. */
+    /** Processes a chunk of the answer to one of the requests; null = end of that answer. */
     const step = (chunk: Buffer | null, part: number) => {
       if (finished) return
       try {
-        const { speaks } = relay
+        const { hasOutput } = relay
         if (chunk) relay.feed(chunk, part)
         else relay.close(part)
-        if (relay.speaks && !speaks) {
-          clearTimeout(late)
+        if (relay.hasOutput && !hasOutput) {
+          clearTimeout(tokenTimer)
           onFirstByte()
         }
         write(relay.flush())
         if (relay.over) finish(null)
+        else stretches?.recordDelivered(relay.tally)
       } catch (error) {
-        // What came before the fault is the client's, unless another provider can still begin anew.
+        // Output before the error is flushed, unless another provider can still take over.
         if (answered) write(relay.flush())
         finish(error as Error)
         exchange.abort()
@@ -244,27 +248,27 @@ export function streamAnswer<K extends DirectKind>(
       },
       onError: (fault, error) => finish(transportError(fault, error, attempt)),
     })
-    cutOn(signal, exchange)
-    forget = departures.watch(
+    abortOnSignal(signal, exchange)
+    unwatch = departures.track(
       client,
       () => {
-        // Nobody drains it any more.
+        // No `drain` event follows once the client has disconnected.
         exchange.resume()
         if (!reasons) return 0
         return answered ? Math.min(readOnMs, maxShownReadOnMs) : readOnMs
       },
       () => exchange.abort(),
     )
-  }).finally(() => forget?.())
+  }).finally(() => unwatch?.())
 }
 
-/** A timer for a stream that brings no token for as long as its route allows. */
-function whenLate({ tokenWithinMs }: Route, onLate: () => void): NodeJS.Timeout | undefined {
+/** Starts the timer for the first token of a stream, if its route has a limit. */
+function startTokenTimer({ tokenWithinMs }: Route, onLate: () => void): NodeJS.Timeout | undefined {
   return Number.isFinite(tokenWithinMs) ? setTimeout(onLate, tokenWithinMs) : undefined
 }
 
-/** The signal is the run's own and goes with it; an exchange that is over is not aborted any more. */
-function cutOn(signal: AbortSignal, exchange: Exchange): void {
+/** The signal belongs to the run and is collected with it; aborting a finished exchange has no effect. */
+function abortOnSignal(signal: AbortSignal, exchange: Exchange): void {
   signal.addEventListener('abort', () => exchange.abort(), { once: true })
   if (signal.aborted) exchange.abort()
 }

@@ -1,47 +1,51 @@
 import type { ShownUsage, Usage } from '../base/usage.ts'
+import type { Bill } from '../engine/report.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
-import type { Waiver } from '../wallet/usage-event.ts'
-import { type Choice, counted, countsLost, deliveredBy, deliveredIn, isSomething, withoutLost } from './delivered.ts'
-import { chargeNano } from './pricing.ts'
-import type { Relay } from './relay.ts'
+import { chargeNano } from '../routing/pricing.ts'
+import {
+  type AnswerChoice,
+  countUsage,
+  deliveredByAnswer,
+  deliveredByStream,
+  hasContent,
+  includesLostMedia,
+  subtractLostMedia,
+} from './delivered.ts'
+import type { AnswerRelay } from './stream-relay.ts'
 
-/** How a run ended and what it costs. */
-export type Bill = {
-  target: Target | null
-  usage: Usage
-  /** The usage as the client sees it, with its cost. */
-  shownUsage: ShownUsage
-  costNano: number
-  waiver?: Waiver | undefined
-  status: number
-  errorCode: string | null
-  finishReason: string | null
-  upstreamId: string | null
-}
-
-/** Who served a call, and the margin on it; `free` for test keys. */
+/** Target and margin of a call; `free` for test keys. */
 export type Billing = { target: Target; marginPpm: bigint; free: boolean }
-type Finished<K extends DirectKind> = { kind: K; body: DirectKinds[K]['request']; upstreamId: string | null } & (
-  | { answer: { usage?: unknown; choices?: unknown; data?: unknown }; lostImages: number }
-  | { relay: Relay; broken: boolean }
-)
+type CallInfo<K extends DirectKind> = { kind: K; body: DirectKinds[K]['request']; upstreamId: string | null }
+type FinishedAnswer<K extends DirectKind> = CallInfo<K> & {
+  answer: { usage?: unknown; choices?: unknown; data?: unknown }
+  lostImages: number
+}
+type FinishedStream<K extends DirectKind> = CallInfo<K> & { relay: AnswerRelay; broken: boolean }
+type FinishedCall<K extends DirectKind> = FinishedAnswer<K> | FinishedStream<K>
 
 /**
- * The bill of a finished call: the provider's own count, or ours where it gave none. Nothing is billed for a generation that
- * produced nothing (contract §1).
+ * The bill of a finished call: the provider's usage, or our estimate if it reported none. A generation without output
+ * is not billed (contract §1).
  */
-export async function bill<K extends DirectKind>(
+export function bill<K extends DirectKind>(billing: Billing, finished: FinishedCall<K>): Bill | Promise<Bill> {
+  const resolved = resolveOutcome(finished)
+  return resolved instanceof Promise
+    ? resolved.then(outcome => billOf(billing, finished, outcome))
+    : billOf(billing, finished, resolved)
+}
+
+function billOf<K extends DirectKind>(
   { target, marginPpm, free }: Billing,
-  finished: Finished<K>,
-): Promise<Bill> {
-  const { usage, produced, finishReason } = await outcome(finished)
+  finished: FinishedCall<K>,
+  { usage, produced, finishReason }: Outcome,
+): Bill {
   const owedNano = free ? 0 : chargeNano(target.deployment, usage, marginPpm)
   const costNano = produced ? owedNano : 0
   return {
     target,
     usage,
-    shownUsage: shown(finished.kind, usage, costNano / 1e9),
+    shownUsage: presentUsage(finished.kind, usage, costNano / 1e9),
     costNano,
     waiver: free || costNano > 0 ? undefined : owedNano > 0 ? 'nothing_produced' : 'no_price',
     status: 200,
@@ -51,11 +55,11 @@ export async function bill<K extends DirectKind>(
   }
 }
 
-/** A usage as OpenAI writes it. Its details are always whole: clients that read one count rely on the others. */
-function shown(kind: DirectKind, usage: Usage, costUsd: number): ShownUsage {
+/** A usage in OpenAI's format. Its details are always complete: clients that read one count expect the others. */
+function presentUsage(kind: DirectKind, usage: Usage, costUsd: number): ShownUsage {
   const { prompt_tokens, completion_tokens, total_tokens, estimated } = usage
   const ours = estimated && { estimated }
-  // Embeddings have no completion: OpenAI's own usage object names only two figures.
+  // Embeddings have no completion: OpenAI's own usage object has only two figures.
   if (kind === 'embedding') return { prompt_tokens, total_tokens, cost: costUsd, ...ours }
   return {
     prompt_tokens,
@@ -68,37 +72,55 @@ function shown(kind: DirectKind, usage: Usage, costUsd: number): ShownUsage {
   }
 }
 
-async function outcome<K extends DirectKind>(
-  finished: Finished<K>,
-): Promise<{ usage: Usage; produced: boolean; finishReason: string | null }> {
-  const { kind, body } = finished
-  if ('relay' in finished) {
-    const { relay, broken } = finished
-    const verdicts = relay.tally.images ? await Promise.all(relay.tally.images) : []
-    const delivered = deliveredBy(relay.tally, verdicts)
-    const given =
-      relay.usage && countsLost(relay.usage, delivered) ? await withoutLost(relay.usage, delivered) : relay.usage
-    // Of a stream that broke, the text that was delivered tells what was produced, and an early count may have none of it.
-    const counts = !broken && delivered.lostImages === 0 && (given?.completion_tokens ?? 0) > 0
-    const produced = counts || isSomething(delivered)
-    const usage = given ?? (produced ? await counted(kind, body, delivered) : zero)
-    return { usage, produced, finishReason: relay.finishReason }
-  }
-  if (finished.answer.data) {
-    const usage = finished.answer.usage as { prompt_tokens: number; total_tokens: number } | undefined
-    return {
-      usage: usage ? { completion_tokens: 0, ...usage } : await counted(kind, body, deliveredIn([], 0)),
-      produced: true,
-      finishReason: null,
-    }
-  }
-  const choices = (finished.answer.choices ?? []) as Choice[]
-  const delivered = deliveredIn(choices, finished.lostImages)
-  const given = finished.answer.usage as Usage | undefined
-  let usage = given ?? (await counted(kind, body, delivered))
-  if (given && countsLost(given, delivered)) usage = await withoutLost(given, delivered)
-  const produced = usage.completion_tokens > 0 || isSomething(delivered)
-  return { usage, produced, finishReason: choices[0]?.finish_reason ?? null }
+type Outcome = { usage: Usage; produced: boolean; finishReason: string | null }
+
+/** The outcome of a call; synchronous when the provider's usage suffices, which is the usual case. */
+function resolveOutcome<K extends DirectKind>(finished: FinishedCall<K>): Outcome | Promise<Outcome> {
+  if ('relay' in finished) return streamOutcome(finished)
+  if (finished.answer.data) return embeddingOutcome(finished)
+  const { kind, body, answer, lostImages } = finished
+  const choices = (answer.choices ?? []) as AnswerChoice[]
+  const delivered = deliveredByAnswer(choices, lostImages)
+  const outcomeOf = (usage: Usage) => ({
+    usage,
+    produced: usage.completion_tokens > 0 || hasContent(delivered),
+    finishReason: choices[0]?.finish_reason ?? null,
+  })
+  const reported = answer.usage as Usage | undefined
+  if (!reported) return countUsage(kind, body, delivered).then(outcomeOf)
+  return includesLostMedia(reported, delivered)
+    ? subtractLostMedia(reported, delivered).then(outcomeOf)
+    : outcomeOf(reported)
+}
+
+async function embeddingOutcome<K extends DirectKind>({ kind, body, answer }: FinishedAnswer<K>): Promise<Outcome> {
+  const reported = answer.usage as { prompt_tokens: number; total_tokens: number } | undefined
+  const usage = reported
+    ? { completion_tokens: 0, ...reported }
+    : await countUsage(kind, body, deliveredByAnswer([], 0))
+  return { usage, produced: true, finishReason: null }
+}
+
+async function streamOutcome<K extends DirectKind>({ kind, body, relay, broken }: FinishedStream<K>): Promise<Outcome> {
+  const verdicts = relay.tally.images ? await Promise.all(relay.tally.images) : []
+  const delivered = deliveredByStream(relay.tally, verdicts)
+  const reported =
+    relay.usage && includesLostMedia(relay.usage, delivered)
+      ? await subtractLostMedia(relay.usage, delivered)
+      : relay.usage
+  // For a broken stream, the delivered text decides: an early usage may not include it.
+  const counts = !broken && delivered.lostImages === 0 && (reported?.completion_tokens ?? 0) > 0
+  const produced = counts || hasContent(delivered)
+  const usage = reported ?? (produced ? withPrompt(await countUsage(kind, body, delivered), kind, relay) : zero)
+  return { usage, produced, finishReason: relay.finishReason }
+}
+
+/** An estimate with the provider's own count of the prompt, which a Messages stream begins with. */
+function withPrompt(estimate: Usage, kind: DirectKind, { reported }: AnswerRelay): Usage {
+  if (kind !== 'messages' || !reported) return estimate
+  const { prompt_tokens, prompt_tokens_details } = reported
+  const total_tokens = prompt_tokens + estimate.completion_tokens
+  return { ...estimate, prompt_tokens, total_tokens, ...(prompt_tokens_details && { prompt_tokens_details }) }
 }
 
 const zero: Usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }

@@ -1,7 +1,7 @@
 import type { ServerSentEvent } from '../io/sse.ts'
 
-/** What one piece of a streamed answer adds to one choice. */
-export type Choice = {
+/** The part of one choice in a chunk of a streamed answer. */
+export type ChunkChoice = {
   index: number
   finish_reason?: string | null
   delta?: Record<string, unknown>
@@ -9,22 +9,22 @@ export type Choice = {
   logprobs?: unknown
 }
 
-/** `finish`: the reason that it must have, if the provider gives none. */
+/** `finish`: the implied finish reason, used if the provider sends none. */
 type Progress = { finish: 'stop' | 'tool_calls' | 'function_call'; finished: boolean }
 
-/** Choices beyond those that were asked for which are watched all the same. */
-const mostUnasked = 128
+/** Maximum choices tracked beyond the requested number. */
+const maxUnrequested = 128
 
-/** The choices of one streamed answer: which have begun, called a tool, finished. */
+/** State of the choices of one streamed answer: started, called a tool, finished. */
 export class Choices {
-  readonly #asked: number
+  readonly #requested: number
   readonly #progress = new Map<number, Progress>()
 
-  constructor(asked: number) {
-    this.#asked = asked
+  constructor(requested: number) {
+    this.#requested = requested
   }
 
-  note({ index, delta }: Choice): void {
+  record({ index, delta }: ChunkChoice): void {
     const progress = this.#of(index)
     if (delta?.tool_calls) progress.finish = 'tool_calls'
     else if (delta?.function_call) progress.finish = 'function_call'
@@ -34,8 +34,8 @@ export class Choices {
     return this.#progress.get(index)?.finished === true
   }
 
-  /** Notes a finish. A choice finishes once: repeated by the server, it loses its reason here. */
-  finishing(choice: Choice): Choice {
+  /** Records a finish. A choice finishes once: a repeated finish reason is removed. */
+  finish(choice: ChunkChoice): ChunkChoice {
     if (choice.finish_reason == null) return choice
     const progress = this.#of(choice.index)
     if (progress.finished) return { ...choice, finish_reason: null }
@@ -43,14 +43,19 @@ export class Choices {
     return choice
   }
 
-  /** True when all that have begun have finished, and as many as were asked for unless the provider says it is done (`said`). */
-  areWhole(said: boolean): boolean {
+  /**
+   * True when all started choices have finished, and either as many as requested or the provider declared the end
+   * (`isDeclaredDone`).
+   */
+  areComplete(isDeclaredDone: boolean): boolean {
     const finished = this.#finished
-    return finished > 0 && finished === this.#progress.size && (said || finished >= this.#asked)
+    return finished > 0 && finished === this.#progress.size && (isDeclaredDone || finished >= this.#requested)
   }
 
-  /** The finishes of an answer that came without any: a tool that was called is meant to be run. None when the provider gave some. */
-  impliedFinishes(object: string): Choice[] {
+  /**
+   * The implied finishes of an answer without any: a tool call implies `tool_calls`. Empty when the provider sent some.
+   */
+  impliedFinishes(object: string): ChunkChoice[] {
     if (this.#finished > 0) return []
     const begun = [...this.#progress]
     return begun.map(([index, { finish }]) => emptyChoice(object, finish, index))
@@ -61,64 +66,66 @@ export class Choices {
   }
 
   #of(index: number): Progress {
-    const known = this.#progress.get(index)
-    if (known) return known
+    const existing = this.#progress.get(index)
+    if (existing) return existing
     const progress: Progress = { finish: 'stop', finished: false }
-    if (this.#progress.size < this.#asked + mostUnasked) this.#progress.set(index, progress)
+    if (this.#progress.size < this.#requested + maxUnrequested) this.#progress.set(index, progress)
     return progress
   }
 }
 
-/** A choice that says nothing but its finish reason. `object` is that of the answer. */
-export function emptyChoice(object: string, finish_reason: string | null, index = 0): Choice {
+/** A choice with nothing but a finish reason. `object` is that of the answer. */
+export function emptyChoice(object: string, finish_reason: string | null, index = 0): ChunkChoice {
   return object === 'text_completion'
     ? { index, text: '', logprobs: null, finish_reason }
     : { index, delta: {}, finish_reason }
 }
 
-type Parted = { object: string; choices: Choice[] }
+type ChunkWithChoices = { object: string; choices: ChunkChoice[] }
 
-/** What a finishing piece says but for its finish. */
-export function withoutFinish<P extends Parted>(piece: P): P {
-  return { ...piece, choices: piece.choices.map(choice => ({ ...choice, finish_reason: null })) }
+/** A finishing chunk without its finish reason. */
+export function withoutFinish<P extends ChunkWithChoices>(chunk: P): P {
+  return { ...chunk, choices: chunk.choices.map(choice => ({ ...choice, finish_reason: null })) }
 }
 
-/** What a finishing piece says but for its text. */
-export function onlyFinish<P extends Parted>(piece: P): P {
-  const { object, choices } = piece
-  return { ...piece, choices: choices.map(one => emptyChoice(object, one.finish_reason ?? null, one.index)) }
+/** A finishing chunk without its text. */
+export function onlyFinish<P extends ChunkWithChoices>(chunk: P): P {
+  const { object, choices } = chunk
+  return { ...chunk, choices: choices.map(choice => emptyChoice(object, choice.finish_reason ?? null, choice.index)) }
 }
 
 type Chunk = { choices?: unknown; error?: unknown; usage?: unknown; model?: unknown; system_fingerprint?: unknown }
-/** A chunk that adds to its choices and says nothing else. */
-export type Addition = Chunk & { choices: Choice[] }
+/** A chunk that only adds to its choices. */
+export type Addition = Chunk & { choices: ChunkChoice[] }
 
-/** The chunk of an event in our dialect that adds to its choices and says nothing else; null for any other event. */
+/** Parses an event of the native dialect that only adds to its choices; null for any other event. */
 export function additionOf({ event, data, stray }: ServerSentEvent, isChat: boolean): Addition | null {
-  // The terminator, which every stream has: an error of JSON.parse is dear.
+  // Every stream has the terminator, and an exception of JSON.parse is expensive.
   if (stray || event === 'error' || data.startsWith('[DONE]')) return null
-  let chunk: Chunk | null
+  let parsed: Chunk | null
   try {
-    chunk = JSON.parse(data)
+    parsed = JSON.parse(data)
   } catch {
     return null
   }
-  if (!chunk || chunk.error != null || chunk.usage != null) return null
-  const { choices } = chunk
+  if (!parsed || parsed.error != null || parsed.usage != null) return null
+  const { choices } = parsed
   if (!Array.isArray(choices) || choices.length === 0) return null
-  return choices.every(isChat ? isChatAddition : isTextAddition) ? (chunk as Addition) : null
+  return choices.every(isChat ? isChatAddition : isTextAddition) ? (parsed as Addition) : null
 }
 
-function isChatAddition(choice: Choice | null): boolean {
-  // `reasoning` has another name in our dialect.
-  return isUnfinished(choice) && isObject(choice.delta) && !choice.delta.reasoning
+function isChatAddition(choice: ChunkChoice | null): boolean {
+  if (!isUnfinished(choice) || !isObject(choice.delta)) return false
+  const { reasoning, reasoning_details: details } = choice.delta
+  // The native dialect names `reasoning` differently, and seals the details.
+  return !reasoning && (!details || (Array.isArray(details) && details.length === 0))
 }
 
-function isTextAddition(choice: Choice | null): boolean {
+function isTextAddition(choice: ChunkChoice | null): boolean {
   return isUnfinished(choice) && typeof choice.text === 'string'
 }
 
-function isUnfinished(choice: Choice | null): choice is Choice {
+function isUnfinished(choice: ChunkChoice | null): choice is ChunkChoice {
   return choice !== null && Number.isInteger(choice.index) && choice.finish_reason == null
 }
 

@@ -1,34 +1,34 @@
 import type { Usage } from '../base/usage.ts'
+import { imageTokens } from '../catalog/image-tokens.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Tally } from './tally.ts'
 import { countPrompt, countTokens } from './tokens.ts'
 
-/** What an answer brought: the text of all its parts, and its media. */
+/** The content of an answer: its text and its media. */
 export type Delivered = {
-  /** Joined from its pieces only where it is needed. */
+  /** Joined from its chunks only on demand. */
   text(): string
-  /** What its sound is worth. */
+  /** Estimated tokens of its audio. */
   audioTokens: number
   images: number
-  /** Images that cannot be decoded. */
+  /** Undecodable images. */
   lostImages: number
 }
 
-const tokensPerImage = 1_000
-/** Fifteen characters are spoken in a second, which has 20 tokens. */
+/** Speech has about 15 characters and 20 tokens per second. */
 const tokensPerSpokenCharacter = 20 / 15
 
-/** What a stream delivered; `verdicts` = which of its images can be decoded. */
-export function deliveredBy(tally: Tally, verdicts: readonly boolean[]): Delivered {
+/** The content of a stream; `verdicts` = which of its images can be decoded. */
+export function deliveredByStream(tally: Tally, verdicts: readonly boolean[]): Delivered {
   const images = verdicts.filter(Boolean).length
   const lostImages = verdicts.length - images
   return { text: () => tally.text(), audioTokens: tally.audioTokens, images, lostImages }
 }
 
-export type Choice = { finish_reason?: string | null; text?: string; message?: Record<string, unknown> }
+export type AnswerChoice = { finish_reason?: string | null; text?: string; message?: Record<string, unknown> }
 
-/** What a whole answer delivers, `lostImages` having been left out. */
-export function deliveredIn(choices: readonly Choice[], lostImages: number): Delivered {
+/** The content of a complete answer, after `lostImages` images were removed. */
+export function deliveredByAnswer(choices: readonly AnswerChoice[], lostImages: number): Delivered {
   let audioTokens = 0
   let images = 0
   for (const { message } of choices) {
@@ -39,10 +39,10 @@ export function deliveredIn(choices: readonly Choice[], lostImages: number): Del
   return { text: () => choices.map(textOf).join(''), audioTokens, images, lostImages }
 }
 
-function textOf({ text, message }: Choice): string {
+function textOf({ text, message }: AnswerChoice): string {
   if (text !== undefined || !message) return text ?? ''
-  const called = message.tool_calls ?? message.function_call
-  const calls = called ? JSON.stringify(called) : ''
+  const toolCalls = message.tool_calls ?? message.function_call
+  const calls = toolCalls ? JSON.stringify(toolCalls) : ''
   return [message.content, message.reasoning_content, message.refusal, calls, audioOf(message).transcript]
     .filter(part => typeof part === 'string')
     .join('')
@@ -51,58 +51,58 @@ function textOf({ text, message }: Choice): string {
 type Audio = { data?: unknown; transcript?: unknown }
 const noAudio: Audio = {}
 
-function audioOf(message: Choice['message']): Audio {
+function audioOf(message: AnswerChoice['message']): Audio {
   return message?.audio ?? noAudio
 }
 
-/** Whether an answer brought something. */
-export function isSomething({ text, audioTokens, images }: Delivered): boolean {
+/** Whether an answer has any content. */
+export function hasContent({ text, audioTokens, images }: Delivered): boolean {
   return audioTokens > 0 || images > 0 || text() !== ''
 }
 
-/** Whether a provider's count has what nobody got: images that cannot be decoded, or sound that did not come. */
-export function countsLost(usage: Usage, { audioTokens, lostImages }: Delivered): boolean {
+/** Whether a provider's usage includes media that was not delivered: undecodable images, or missing audio. */
+export function includesLostMedia(usage: Usage, { audioTokens, lostImages }: Delivered): boolean {
   return lostImages > 0 || (audioTokens === 0 && (usage.completion_tokens_details?.audio_tokens ?? 0) > 0)
 }
 
-/** The count without that. */
-export async function withoutLost(usage: Usage, delivered: Delivered): Promise<Usage> {
+/** Subtracts the lost media from a usage. */
+export async function subtractLostMedia(usage: Usage, delivered: Delivered): Promise<Usage> {
   const { images, lostImages, audioTokens, text } = delivered
   const { audio_tokens = 0, image_tokens = 0, reasoning_tokens = 0 } = usage.completion_tokens_details ?? {}
-  // Where the provider does not tell which tokens are an image's, they are those that nothing else explains.
-  const others = image_tokens > 0 ? 0 : reasoning_tokens + audio_tokens + (await countTokens(text()))
-  const drawn = image_tokens || Math.max(0, usage.completion_tokens - others)
-  const lostDrawn = lostImages === 0 ? 0 : Math.floor((drawn * lostImages) / (images + lostImages))
-  const lostSpoken = audioTokens === 0 ? audio_tokens : 0
-  // What the provider says that it cost has the lost ones in it.
+  // If the provider does not itemise image tokens, they are the tokens not otherwise accounted for.
+  const otherTokens = image_tokens > 0 ? 0 : reasoning_tokens + audio_tokens + (await countTokens(text()))
+  const allImageTokens = image_tokens || Math.max(0, usage.completion_tokens - otherTokens)
+  const lostImageTokens = lostImages === 0 ? 0 : Math.floor((allImageTokens * lostImages) / (images + lostImages))
+  const lostAudioTokens = audioTokens === 0 ? audio_tokens : 0
+  // The provider's reported cost includes the lost media.
   const { provider_cost_nano: _stated, ...counts } = usage
   return {
     ...counts,
-    completion_tokens: usage.completion_tokens - lostDrawn - lostSpoken,
-    total_tokens: usage.total_tokens - lostDrawn - lostSpoken,
+    completion_tokens: usage.completion_tokens - lostImageTokens - lostAudioTokens,
+    total_tokens: usage.total_tokens - lostImageTokens - lostAudioTokens,
     completion_tokens_details: {
       ...usage.completion_tokens_details,
-      audio_tokens: audio_tokens - lostSpoken,
-      image_tokens: image_tokens && image_tokens - lostDrawn,
+      audio_tokens: audio_tokens - lostAudioTokens,
+      image_tokens: image_tokens && image_tokens - lostImageTokens,
     },
   }
 }
 
-/** Our own count, for a provider that gave none. */
-export async function counted<K extends DirectKind>(
+/** Estimates the usage of a call whose provider reported none. */
+export async function countUsage<K extends DirectKind>(
   kind: K,
   body: DirectKinds[K]['request'],
   { text, audioTokens, images }: Delivered,
 ): Promise<Usage> {
   const [prompt, textTokens] = await Promise.all([countPrompt(kind, body), countTokens(text())])
-  const imageTokens = images * tokensPerImage
-  const completion_tokens = textTokens + audioTokens + imageTokens
+  const image_tokens = images * imageTokens.outputEstimate
+  const completion_tokens = textTokens + audioTokens + image_tokens
   return {
     ...prompt,
     completion_tokens,
     total_tokens: prompt.prompt_tokens + completion_tokens,
-    ...((audioTokens > 0 || imageTokens > 0) && {
-      completion_tokens_details: { audio_tokens: audioTokens, image_tokens: imageTokens },
+    ...((audioTokens > 0 || image_tokens > 0) && {
+      completion_tokens_details: { audio_tokens: audioTokens, image_tokens },
     }),
     estimated: true,
   }

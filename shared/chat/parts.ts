@@ -1,18 +1,18 @@
 import type { Exchange, ResponseHeaders, ResponseSink, TransportFault } from '../io/http.ts'
 
-/** Requests of one call that are under way at the same time. */
+/** Maximum concurrent requests of one call. */
 const maxParallel = 8
 
-/** What the exchanges of one call tell as one: `onData` and `onPart` name the request that they are about, by its place. */
+/** Combines the exchanges of one call: `onData` and `onPart` identify the request by its index. */
 export type PartsSink = Omit<ResponseSink, 'onData'> & {
   onData(chunk: Buffer, part: number): void
-  /** The answer to one of the requests has ended well. */
+  /** The answer to one of the requests ended successfully. */
   onPart(part: number): void
 }
 
 /**
- * Sends the requests of one call and tells of them as of one exchange. There is one head; another one where a later answer is a
- * refusal, whose body then follows alone. The first that is refused or breaks ends all.
+ * Sends the requests of one call as a single exchange. The head is reported once, and again if a later response is a
+ * refusal, whose body then follows alone. The first refusal or error ends all.
  */
 export function sendParts<R>(
   send: (request: R, sink: ResponseSink) => Exchange,
@@ -21,30 +21,30 @@ export function sendParts<R>(
 ): Exchange {
   if (requests.length === 1) return send(requests[0]!, new OnlyPart(sink))
   const open = new Map<number, Exchange>()
-  let begun = 0
-  let headed = false
+  let started = 0
+  let hasHead = false
   let paused = false
-  let over = false
+  let isOver = false
   const abort = () => {
     for (const exchange of open.values()) exchange.abort()
   }
-  /** Whatever comes of the other requests is of no interest any more. */
+  /** Ignores and aborts the other requests. */
   const endOthers = (part: number) => {
-    over = true
+    isOver = true
     for (const [other, exchange] of open) if (other !== part) exchange.abort()
   }
-  const begin = () => {
-    const part = begun++
+  const startNext = () => {
+    const part = started++
     let refused = false
-    const isIgnored = () => over && !refused
+    const isIgnored = () => isOver && !refused
     const exchange = send(requests[part]!, {
       onSent: () => sink.onSent?.(),
       onHead(status, headers) {
         if (isIgnored()) return
         refused = status < 200 || status > 299
         if (refused) endOthers(part)
-        if (refused || !headed) sink.onHead(status, headers)
-        headed = true
+        if (refused || !hasHead) sink.onHead(status, headers)
+        hasHead = true
       },
       onData(chunk) {
         if (!isIgnored()) sink.onData(chunk, part)
@@ -54,7 +54,7 @@ export function sendParts<R>(
         open.delete(part)
         if (refused) return sink.onEnd()
         sink.onPart(part)
-        if (begun < requests.length) begin()
+        if (started < requests.length) startNext()
         else if (open.size === 0) sink.onEnd()
       },
       onError(fault, error) {
@@ -63,11 +63,11 @@ export function sendParts<R>(
         sink.onError(fault, error)
       },
     })
-    if (over && !refused) return exchange.abort()
+    if (isOver && !refused) return exchange.abort()
     open.set(part, exchange)
     if (paused) exchange.pause()
   }
-  for (let i = 0; i < Math.min(maxParallel, requests.length); i++) begin()
+  for (let i = 0; i < Math.min(maxParallel, requests.length); i++) startNext()
   return {
     abort,
     pause() {
@@ -81,7 +81,7 @@ export function sendParts<R>(
   }
 }
 
-/** The one request of a call that takes no more, as nearly all do: nothing has to be kept of others. */
+/** Fast path for a call with a single request, the usual case. */
 class OnlyPart implements ResponseSink {
   readonly #sink: PartsSink
   #refused = false

@@ -1,299 +1,300 @@
 import { GatewayError } from '../base/errors.ts'
-import { canReason, reasonsBesideLimit } from '../catalog/traits.ts'
-import { authorise } from '../keys/policy.ts'
-import type { ChatRequest } from '../kinds/chat.ts'
+import { canReason } from '../catalog/traits.ts'
+import { admitRequest } from '../engine/admit-request.ts'
+import { BaseRun, clientLeft, type RoutingPlan, type RunServices } from '../engine/base-run.ts'
+import type { CallMonitor } from '../engine/call-monitor.ts'
+import { failover } from '../engine/failover.ts'
+import { ClientGone } from '../engine/failures.ts'
+import { type Bill, formatUsd, type Report, type RunOutcome } from '../engine/report.ts'
+import type { ResponseWriter } from '../engine/response-writer.ts'
+import { inResponsesTerms } from '../engine/responses-error.ts'
+import type { Heartbeat } from '../io/keep-alive.ts'
 import type { DirectKind } from '../kinds/index.ts'
-import { type Call, ProviderError, type Target } from '../providers/contract.ts'
-import type { Ticket } from '../wallet/admission.ts'
-import { mostCandidates } from '../wallet/routing-record.ts'
-import { spenderOf } from '../wallet/spender.ts'
-import { abandonedUsage, broughtBy } from './abandoned.ts'
-import { type Attempt, ClientGone, isStopped, streamAnswer, wholeAnswer } from './attempt.ts'
-import { BaseRun, left, nothing, type RunServices, type Way } from './base-run.ts'
-import { type Bill, bill } from './bill.ts'
-import type { Client } from './client.ts'
-import { failover } from './failover.ts'
-import { maxSilence } from './first-token.ts'
-import type { Silent } from './keep-alive.ts'
-import { measureRequest } from './measure.ts'
-import { fetchMedia, noMedia } from './media.ts'
-import { rehearsal } from './options.ts'
-import { idPrefix, type Order } from './order.ts'
-import { boundOf, chargeNano, marginOf, maxPicoPerOutputToken } from './pricing.ts'
-import { errorEvent, type Relay, type Shape } from './relay.ts'
-import { relayFor } from './relays.ts'
-import { decimal, type Ended, type Report } from './report.ts'
-import { type Decision, type Home, route, wishOf, worldOf } from './router.ts'
-import { sessionKey } from './sessions.ts'
-import { reserveBeside, Stretches } from './stretches.ts'
-import type { Watch } from './watch.ts'
-import { billWhole } from './whole.ts'
-import { type Received, wholeText } from './whole-text.ts'
+import type { Target } from '../providers/contract.ts'
+import { ProviderError } from '../providers/provider-error.ts'
+import type { Route } from '../providers/upstreams.ts'
+import { parseModelSelector } from '../routing/model-selector.ts'
+import { marginOf } from '../routing/pricing.ts'
+import { type Decision, route, type StickyTarget, worldOf } from '../routing/router.ts'
+import type { Reservation } from '../wallet/admission.ts'
+import { maxCandidates } from '../wallet/routing-record.ts'
+import { billAborted, unbilled } from './abandoned-bill.ts'
+import { type Attempt, isStopped, receiveAnswer, streamAnswer } from './attempt.ts'
+import { bill } from './bill.ts'
+import { billAnswer } from './complete-answer.ts'
+import { firstTokenTimeout } from './first-token.ts'
+import { maxCostOfRun, recordOutput } from './max-cost.ts'
+import { measureIfAllowed, needsMeasuring } from './measure-request.ts'
+import { restateOverflow } from './messages-overflow.ts'
+import { prepareCall } from './prepare-call.ts'
+import { withoutRefusedState } from './refused-state.ts'
+import { type ChatRunInput, idPrefix } from './run-input.ts'
+import { type ReceivedAnswer, serializeAnswer } from './serialize-answer.ts'
+import { findStickyTarget } from './sticky-target.ts'
+import { createRelay, failureEvent, keepAliveFrames, type StreamInfo } from './stream-formats.ts'
+import type { AnswerRelay } from './stream-relay.ts'
+import { openStretches, type Stretches } from './stretches.ts'
 
 /**
- * Runs one request from admission to settlement: decides, reserves, tries providers until one answers, relays, charges.
- * Throws the GatewayError to answer with when nothing was written to the client yet; once a stream has begun, a failure is
- * written into it. Whatever happens, the reservation is resolved exactly once.
+ * Runs one request from admission to settlement: routes, reserves, calls providers until one answers, relays, charges.
+ * Throws a GatewayError if nothing was written to the client yet; once a stream has started, a failure is written into
+ * it. The reservation is resolved exactly once in every case.
  */
-export async function run<K extends DirectKind>(
+export function run<K extends DirectKind>(
   services: RunServices,
-  order: Order<K>,
-  client: Client,
+  input: ChatRunInput<K>,
+  client: ResponseWriter,
 ): Promise<Report> {
-  const run = new Run(services, order, client)
-  return run.start()
+  return new Run(services, input, client).start()
+}
+
+/** A call to a provider, with the decision and the reservation that it belongs to. */
+type RunAttempt<K extends DirectKind> = Attempt<K> & {
+  monitor: CallMonitor
+  decision: Decision
+  reservation: Reservation
 }
 
 class Run<K extends DirectKind> extends BaseRun {
-  #order: Order<K>
+  #input: ChatRunInput<K>
   readonly #marginPpm: bigint
+  readonly #billing: { marginPpm: bigint; free: boolean }
   #session: string | null = null
-  /** When the provider under way had the request; null = it has none. */
+  /** When the current provider received the request; null = not yet. */
   #sentMs: number | null = null
-  /** What a call came to that was stopped before its client got anything. */
+  /** The bill of a call that was stopped before its client received anything. */
   #stopped: Bill | undefined
   #stretches: Stretches | null = null
+  /** Whether the current call has reasoning state. */
+  #isStateSent = false
 
-  constructor(services: RunServices, order: Order<K>, client: Client) {
-    super(services, client, idPrefix[order.kind], order.known.policy, order)
-    this.#order = order
-    this.#marginPpm = marginOf(services.config, order.kind, order.bulk?.discountPpm ?? 0n)
+  constructor(services: RunServices, input: ChatRunInput<K>, client: ResponseWriter) {
+    super(services, client, idPrefix[input.kind], input.key.policy, input)
+    this.#input = input
+    this.#marginPpm = marginOf(services.config, input.kind, input.bulk?.discountPpm ?? 0n)
+    this.#billing = { marginPpm: this.#marginPpm, free: this.policy.environment === 'test' }
   }
 
   async start(): Promise<Report> {
-    const { kind, features } = this.#order
-    if (kind === 'chat' && (features.inputs.audio || features.inputs.file)) await this.#measure()
-    const home = this.#order.session === null ? null : await this.#recall(this.#order.session)
-    const { decision, ticket } = await this.#admit(home)
     try {
-      const bill = await this.#serve(decision, home, ticket)
-      return this.settle(ticket, decision, bill)
+      const { services, policy } = this
+      if (needsMeasuring(this.#input)) this.#input = await measureIfAllowed(services, this.#input, this.#marginPpm)
+      const found = findStickyTarget(services, policy, this.#input)
+      const { sticky, sessionKey } = found instanceof Promise ? await found : found
+      this.#session = sessionKey
+      const { decision, reservation } = await this.#admit(sticky)
+      try {
+        const bill = await this.#serve(decision, sticky, reservation)
+        return this.settle(reservation, decision, bill)
+      } catch (error) {
+        const eventOf = (failure: GatewayError, target: Target) => failureEvent(this.#info(target), failure)
+        return this.settleFailure(error, decision, reservation, eventOf, this.#stopped)
+      } finally {
+        this.#stretches?.release()
+      }
     } catch (error) {
-      const eventOf = (failure: GatewayError, target: Target) => errorEvent(this.#shape(target), failure.body.error)
-      return this.unanswered(error, decision, ticket, eventOf, this.#stopped)
-    } finally {
-      this.#stretches?.release()
+      throw error instanceof GatewayError ? this.toPublicError(error) : error
     }
   }
 
-  protected override settle(ticket: Ticket, way: Way, ended: Ended): Report {
-    ticket.extraNano = (ticket.extraNano ?? 0) + (this.#stretches?.reservedNano ?? 0)
-    return super.settle(ticket, way, ended)
+  protected override settle(reservation: Reservation, plan: RoutingPlan, outcome: RunOutcome): Report {
+    reservation.extraNano = (reservation.extraNano ?? 0) + (this.#stretches?.reservedNano ?? 0)
+    return super.settle(reservation, plan, outcome)
   }
 
-  /** Measures what a live request holds beside text, unless it would be refused anyway. */
-  async #measure(): Promise<void> {
-    const { services } = this
-    const { kind, body, features, scope, known } = this.#order
-    if (this.policy.environment === 'test') return
-    const world = worldOf(services, this.#marginPpm)
-    await services.policies.decide(known, ({ policy }) => {
-      authorise(policy, scope, services.clock.now())
-      return route(world, { policy, kind, request: body, features }, 0)
-    })
-    const measured = await measureRequest(services, body as ChatRequest, features, this.policy.organisationId)
-    // Measuring takes its time: what was just read of the key no longer is.
-    known.fresh = ''
-    if (measured !== body) this.#order = { ...this.#order, body: measured as typeof body, raw: null }
-  }
-
-  /** Where a session was served before. */
-  #recall(session: string): Promise<Home | null> {
-    this.#session = sessionKey(this.policy, session, this.#order.body)
-    return this.services.sessions.recall(this.#session)
-  }
-
-  async #admit(home: Home | null): Promise<{ decision: Decision; ticket: Ticket }> {
+  async #admit(sticky: StickyTarget | null): Promise<{ decision: Decision; reservation: Reservation }> {
     const services = this.services
-    const { kind, body, features, scope, known } = this.#order
+    const { kind, body, features, key } = this.#input
     const world = worldOf(services, this.#marginPpm)
-    // Why a model that was named is asked needs no telling.
-    const told = wishOf(services.catalog, body.model, kind).auto ? mostCandidates : 0
-    const admitted = await services.policies.decide(known, async ({ policy, fresh }) => {
-      authorise(policy, scope, services.clock.now())
-      const decision = route(world, { policy, kind, request: body, features, home }, told)
-      const bound = boundOf(decision.targets, features, this.#marginPpm)
-      const ticket = await services.admission.admit(spenderOf(policy), fresh, this.id, bound)
-      return 'stale' in ticket ? ticket : { decision, ticket }
+    // A named model needs no explanation.
+    const maxListed = parseModelSelector(services.catalog, body.model, kind).auto ? maxCandidates : 0
+    const admitted = await admitRequest(services, key, this.id, policy => {
+      const decision = route(world, { policy, kind, request: body, features, sticky }, maxListed)
+      return { decision, maxCost: maxCostOfRun(services, policy, this.#input, decision.targets, this.#marginPpm) }
     })
-    this.policy = known.policy
+    this.policy = key.policy
     return admitted
   }
 
-  #serve(decision: Decision, home: Home | null, ticket: Ticket): Promise<Bill> {
-    const { bulk, features, stream } = this.#order
+  #serve(decision: Decision, sticky: StickyTarget | null, reservation: Reservation): Promise<Bill> {
+    const { bulk, features, stream } = this.#input
     const { targets, overflow } = decision
-    const { startedMs, client, tried, services } = this
-    const { signal } = this.stopping
+    const { startedMs, client, failedAttempts, services } = this
     const live = this.policy.environment === 'live'
-    const maxSilenceMs = maxSilence(services.config.upstream, features, stream)
-    const search = { targets, overflow, live, home, startedMs, client, tried, bulk, signal, maxSilenceMs }
-    const silent = stream ? this.silent(decision, ticket) : null
-    const serve = () => failover(services, search, watch => this.#attempt(watch, decision, ticket, silent))
-    return silent ? this.#serveStream(silent, serve) : this.unlessRestarted(serve)
+    const maxSilenceMs = firstTokenTimeout(services.config.upstream, features, stream)
+    const { signal } = this.abortController
+    const options = { targets, overflow, live, sticky, startedMs, client, failedAttempts, bulk, signal, maxSilenceMs }
+    const frame = keepAliveFrames[this.#input.kind]
+    const heartbeat = stream ? this.createHeartbeat(decision, reservation, frame) : null
+    const call = (monitor: CallMonitor) =>
+      withoutRefusedState({ monitor, failedAttempts, isSent: () => this.#isStateSent }, isRefused =>
+        this.#attempt(monitor, decision, reservation, heartbeat, isRefused),
+      )
+    const serve = () => failover(services, options, call)
+    return heartbeat ? this.serveStream(heartbeat, this.#input.key, serve) : this.abortOnRestart(serve)
   }
 
-  /** Serves with signs of life to the client, for as long as its key may go on. */
-  async #serveStream(silent: Silent, serve: () => Promise<Bill>): Promise<Bill> {
-    const { keepAlive, keyWatch } = this.services
-    const unwatch = keepAlive.watch(silent)
-    const watched = (ended: AbortSignal) => {
-      ended.addEventListener('abort', () => this.stopping.abort(ended.reason), { once: true })
-      return serve()
-    }
-    try {
-      return await this.unlessRestarted(() => keyWatch.during(this.#order.known, watched))
-    } finally {
-      unwatch()
-    }
-  }
-
-  async #attempt(watch: Watch, decision: Decision, ticket: Ticket, silent: Silent | null): Promise<Bill> {
-    const { kind, body, raw, stream } = this.#order
-    const { upstreams, sessions, admission } = this.services
-    const { target, credential } = watch.route
-    this.call = watch
-    this.upstreamModel = null
+  async #attempt(
+    monitor: CallMonitor,
+    decision: Decision,
+    reservation: Reservation,
+    heartbeat: Heartbeat | null,
+    isStateRefused: boolean,
+  ): Promise<Bill> {
+    const { upstreams, stickySessions: sessions, admission } = this.services
     const { environment } = this.policy
-    // The sandbox can express everything; the provider it stands for may not.
-    const rehearsed = environment === 'test' ? rehearsal(upstreams, kind, target, body) : null
-    if (rehearsed instanceof GatewayError) throw rehearsed
-    const served = upstreams.adapter(kind, target, environment, body)!
-    const maxTokens = ticket.clamped ? ticket.outputTokens : null
-    const media = served.adapter.remoteMedia ? await fetchMedia(this.services, served.adapter, body) : noMedia
-    const call: Call<K> = { target, body, raw, maxTokens, media }
-    const requests = served.adapter.requests?.(call) ?? [served.adapter.request(call)]
-    this.dropped = rehearsed ?? requests[0]!.dropped ?? []
+    const { target, credential } = monitor.route
+    this.monitor = monitor
+    this.upstreamModel = null
+    const maxTokens = reservation.clamped ? reservation.outputTokens : null
+    const info = { policy: this.policy, input: this.#input, route: monitor.route, maxTokens, isStateRefused }
+    const { dialect, call, requests, dropped } = await prepareCall(this.services, info)
+    this.dropped = dropped
+    this.reasoningDropped = requests[0]!.reasoningDropped === true
+    this.#isStateSent = requests[0]!.reasoningSent === true
     this.#sentMs = null
-    const attempt: Attempt<K> = {
-      ...{ upstreams, route: watch.route, ...served, call, requests, client: this.client },
-      departures: this.services.departures,
+    if (environment === 'live') this.#openStretches(target, reservation)
+    const attempt: RunAttempt<K> = {
+      ...{ monitor, decision, reservation },
+      upstreams,
+      route: monitor.route,
+      adapter: dialect.adapter,
+      protocol: dialect.protocol,
+      call,
+      requests,
+      client: this.client,
+      departures: this.services.disconnectedCalls,
       reasons: canReason(target.deployment),
       readOnMs: environment === 'live' ? this.services.config.readOnMs : 0,
-      signal: this.stopping.signal,
+      signal: this.abortController.signal,
       onSent: () => void (this.#sentMs ??= this.services.clock.now()),
+      stretches: this.#stretches,
     }
-    if (environment === 'live' && reasonsBesideLimit(target)) this.#stretch(target, ticket)
-    if (admission.asked) await admission.asked(target)
-    const bill = await (silent
-      ? this.#stream(attempt, watch, decision, ticket, silent)
-      : this.#whole(attempt, watch, decision, ticket))
-    this.firstByteMs = watch.firstByteMs
+    if (admission.recordCall) await admission.recordCall(target)
+    const bill = await (heartbeat ? this.#stream(attempt, heartbeat) : this.#fetch(attempt))
+    this.firstByteMs = monitor.firstByteMs
     if (bill.errorCode) return bill
-    watch.succeeded(bill.usage.completion_tokens, { streamed: stream })
+    monitor.recordSuccess(bill.usage.completion_tokens, { streamed: this.#input.stream })
+    recordOutput(this.services, this.policy, this.#input, bill)
     if (this.#session) {
-      const home = { model: target.model.id, provider: target.provider.name, credentialId: credential?.id ?? null }
-      sessions.remember(this.#session, home)
+      const sticky = { model: target.model.id, provider: target.provider.name, credentialId: credential?.id ?? null }
+      sessions.remember(this.#session, sticky)
     }
     return bill
   }
 
-  async #whole(attempt: Attempt<K>, watch: Watch, decision: Decision, ticket: Ticket): Promise<Bill> {
-    const { adapter, call } = attempt
-    let received: Received
+  async #fetch(attempt: RunAttempt<K>): Promise<Bill> {
+    const { adapter, call, monitor, decision, reservation } = attempt
+    let received: ReceivedAnswer
     try {
-      received = await wholeAnswer(attempt, () => watch.began({ streamed: false }))
+      received = await receiveAnswer(attempt, () => monitor.recordFirstByte({ streamed: false }))
     } catch (error) {
-      if (error instanceof ClientGone) return this.#abandoned(attempt, watch, ticket, null)
-      throw await this.#unlessStopped(attempt, error, ticket, null)
+      if (error instanceof ClientGone) return this.#billAbandoned(attempt, null)
+      throw await this.#noteStopped(attempt, error, null)
     }
-    const whole = { kind: this.#order.kind, adapter, call, json: received.json, id: this.id }
-    const { billed, shown, upstreamModel } = await billWhole(whole, this.#billing)
+    const providerAnswer = { kind: this.#input.kind, adapter, call, json: received.json, id: this.id }
+    const { billed: uncovered, shown, upstreamModel } = await billAnswer(providerAnswer, this.#billing)
+    const billed = await this.#cover(uncovered)
     this.upstreamModel = upstreamModel
-    const headers = this.headers(call.target, decision, ticket, this.tried.length + 1)
-    headers['x-gateway-cost-usd'] = decimal(billed.costNano)
-    this.client.answer(headers, wholeText(shown, received))
-    return this.client.gone ? { ...billed, ...left } : billed
+    const headers = this.headers(call.target, decision, reservation, this.failedAttempts.length + 1)
+    headers['x-gateway-cost-usd'] = formatUsd(billed.costNano)
+    this.client.answer(headers, serializeAnswer(shown, received))
+    return this.client.gone ? { ...billed, ...clientLeft } : billed
   }
 
-  async #stream(attempt: Attempt<K>, watch: Watch, decision: Decision, ticket: Ticket, silent: Silent): Promise<Bill> {
-    const { call, adapter } = attempt
+  async #stream(attempt: RunAttempt<K>, heartbeat: Heartbeat): Promise<Bill> {
+    const { call, adapter, monitor, decision, reservation } = attempt
     const { target } = call
-    const { features, includeUsage } = this.#order
-    const relay = relayFor(attempt, this.#shape(target), { choices: features.choices, includeUsage })
-    const open = () => this.open(target, decision, ticket, relay.upstreamModel)
-    const onFirstByte = () => watch.began({ streamed: true })
-    const { answered, error } = await streamAnswer(attempt, relay, silent, open, onFirstByte)
-    if (error instanceof ClientGone) return this.#abandoned(attempt, watch, ticket, relay)
-    if (error && !answered) throw await this.#unlessStopped(attempt, error, ticket, relay)
-    const { kind, body } = this.#order
+    const { kind, body } = this.#input
+    const relay = createRelay(attempt, this.#info(target))
+    const open = () => this.openStream(target, decision, reservation, relay.upstreamModel)
+    const onFirstByte = () => monitor.recordFirstByte({ streamed: true })
+    const { answered, error } = await streamAnswer(attempt, relay, heartbeat, open, onFirstByte)
+    if (error instanceof ClientGone) return this.#billAbandoned(attempt, relay)
+    if (error && !answered) throw await this.#noteStopped(attempt, error, relay)
     const upstreamId = adapter.native ? relay.upstreamId : null
-    const billing = { target, ...this.#billing }
     const billed = isStopped(attempt, error)
-      ? await this.#estimate(attempt, ticket, relay)
-      : await bill(billing, { kind, body, relay, broken: error !== null, upstreamId })
+      ? await this.#estimate(attempt, relay)
+      : await this.#cover(
+          await bill({ target, ...this.#billing }, { kind, body, relay, broken: error !== null, upstreamId }),
+        )
     if (this.client.gone) {
-      watch.abandoned()
-      return { ...billed, ...left }
+      monitor.recordAbandonment()
+      return { ...billed, ...clientLeft }
     }
-    if (error) return { ...billed, ...this.#brokenOff(watch, relay, error) }
+    if (error) return { ...billed, ...this.#endBroken(monitor, relay, error) }
     open()
-    this.client.write(relay.ending({ usage: billed.shownUsage, provider: target.provider.name }), relay.encoding)
+    this.client.write(relay.formatEnding({ usage: billed.shownUsage, provider: target.provider.name }), relay.encoding)
     this.client.end()
     return billed
   }
 
-  /** Reserves, while a call runs, for reasoning that its limit does not bound. */
-  #stretch(target: Target, ticket: Ticket): void {
-    const { services } = this
-    const { known, scope, features } = this.#order
+  /** Reserves in increments while a call runs that can cost more than its reservation. */
+  #openStretches(target: Target, reservation: Reservation): void {
     this.#stretches?.release()
-    this.#stretches = new Stretches({
-      picoPerToken: maxPicoPerOutputToken(target, features, this.#marginPpm),
-      nowMs: () => services.clock.now(),
-      reserve: (nano, number) =>
-        reserveBeside(services, known, scope, `${ticket.id}.${this.tried.length}.${number}`, nano),
+    this.#stretches = openStretches(this.services, this.#input, target, this.#marginPpm, {
+      reservation,
+      id: `${reservation.id}.${this.failedAttempts.length}`,
       release: extra => this.release(extra),
-      end: error => this.stopping.abort(error),
+      end: error => this.abortController.abort(error),
     })
   }
 
-  /** The bill of a call that was cut because its client had left. */
-  async #abandoned(attempt: Attempt<K>, watch: Watch, ticket: Ticket, relay: Relay | null): Promise<Bill> {
-    watch.abandoned()
-    return { ...(await this.#estimate(attempt, ticket, relay)), ...left }
+  /** The bill of a call that was aborted because its client disconnected. */
+  async #billAbandoned(attempt: RunAttempt<K>, relay: AnswerRelay | null): Promise<Bill> {
+    attempt.monitor.recordAbandonment()
+    return { ...(await this.#estimate(attempt, relay)), ...clientLeft }
   }
 
-  /** The error of a call; what the call used is noted where it was stopped by us. */
-  async #unlessStopped(attempt: Attempt<K>, error: unknown, ticket: Ticket, relay: Relay | null): Promise<unknown> {
-    if (isStopped(attempt, error)) this.#stopped = await this.#estimate(attempt, ticket, relay)
+  /** Records the usage of a call that the gateway stopped; returns its error. */
+  async #noteStopped(attempt: RunAttempt<K>, error: unknown, relay: AnswerRelay | null): Promise<unknown> {
+    if (isStopped(attempt, error)) this.#stopped = await this.#estimate(attempt, relay)
     return error
   }
 
-  /** What a call that was cut is taken to have used. */
-  async #estimate({ call: { target }, reasons }: Attempt<K>, ticket: Ticket, relay: Relay | null): Promise<Bill> {
-    const { clock, upstreams } = this.services
-    const { kind, body, features } = this.#order
+  /** The estimated bill of an aborted call. */
+  async #estimate(attempt: RunAttempt<K>, relay: AnswerRelay | null): Promise<Bill> {
+    const { reservation, reasons } = attempt
+    const { target } = attempt.call
     const free = this.policy.environment === 'test' || this.client.leaving === 'unbilled'
-    if (free || this.#sentMs === null) return { ...nothing, ...left, target, shownUsage: nothing.usage }
-    const usage = await abandonedUsage({
-      ...{ kind, body, features, target },
-      elapsedMs: clock.now() - this.#sentMs,
-      tokensPerSecond: upstreams.figures(target).tokensPerSecond,
-      maxOutputTokens: ticket.outputTokens * features.choices,
-      ...(await broughtBy(relay)),
-      hidesOutput: relay === null || reasons,
-    })
-    const costNano = chargeNano(target.deployment, usage, this.#marginPpm)
-    return { ...nothing, ...left, target, usage, shownUsage: { ...usage, cost: costNano / 1e9 }, costNano }
+    if (free || this.#sentMs === null) return unbilled(target)
+    const call = { target, reservation, marginPpm: this.#marginPpm, sentMs: this.#sentMs, reasons, relay }
+    return this.#cover(await billAborted(this.services, this.#input, call))
+  }
+
+  /** The bill of a call, whose cost is reserved. */
+  #cover(bill: Bill): Bill | Promise<Bill> {
+    return this.#stretches?.cover(bill) ?? bill
   }
 
   /** Ends a stream whose provider failed in the middle. */
-  #brokenOff(watch: Watch, relay: Relay, error: Error): Pick<Bill, 'status' | 'errorCode' | 'finishReason'> {
-    if (error instanceof ProviderError) watch.failed(error)
-    else watch.abandoned()
-    const failure = this.publicFailure(error, watch.route)
-    this.client.write(relay.failing(failure.body.error), relay.encoding)
+  #endBroken(
+    monitor: CallMonitor,
+    relay: AnswerRelay,
+    error: Error,
+  ): Pick<Bill, 'status' | 'errorCode' | 'finishReason'> {
+    if (error instanceof ProviderError) monitor.recordFailure(error)
+    else monitor.recordAbandonment()
+    const failure = this.toPublicError(error, monitor.route)
+    this.client.write(relay.formatFailure(failure), relay.encoding)
     this.client.end()
     return { status: failure.status, errorCode: failure.code, finishReason: 'error' }
   }
 
-  #shape({ model }: Target): Shape {
-    const object = this.#order.kind === 'completion' ? 'text_completion' : 'chat.completion.chunk'
-    return { id: this.id, object, created: Math.floor(this.startedMs / 1000), model: model.id }
+  #info({ model }: Target): StreamInfo {
+    const { kind, features, includeUsage, requestId, body: request } = this.#input
+    const created = Math.floor(this.startedMs / 1000)
+    return { kind, id: this.id, created, model: model.id, choices: features.choices, includeUsage, requestId, request }
   }
 
-  get #billing() {
-    return { marginPpm: this.#marginPpm, free: this.policy.environment === 'test' }
+  /** Says what is wrong with a Messages or Responses request in the terms of its format. */
+  protected override toPublicError(error: unknown, brokenRoute?: Route): GatewayError {
+    const failure = super.toPublicError(error, brokenRoute)
+    const { kind, body, features } = this.#input
+    const { catalog } = this.services
+    if (kind === 'responses') return inResponsesTerms(failure)
+    return kind === 'messages'
+      ? restateOverflow(failure, { body, features, failed: this.failedAttempts, catalog })
+      : failure
   }
 }

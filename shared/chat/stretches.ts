@@ -1,97 +1,219 @@
 import { GatewayError } from '../base/errors.ts'
-import { unavailable } from '../io/outage.ts'
-import type { Known } from '../keys/policies.ts'
-import { authorise, type Scope } from '../keys/policy.ts'
-import type { Ticket } from '../wallet/admission.ts'
-import { spenderOf } from '../wallet/spender.ts'
-import type { RunServices } from './base-run.ts'
-import { stretchTokens } from './pricing.ts'
+import { canReason, reasonsBesideLimit } from '../catalog/traits.ts'
+import { decideUnderPolicy } from '../engine/admit-request.ts'
+import type { RunServices } from '../engine/base-run.ts'
+import type { Bill } from '../engine/report.ts'
+import { storeUnavailable } from '../io/outage.ts'
+import type { ResolvedKey } from '../keys/policies.ts'
+import type { DirectKind } from '../kinds/index.ts'
+import type { Target } from '../providers/contract.ts'
+import { maxPicoPerOutputToken, reasoningStretchTokens } from '../routing/pricing.ts'
+import type { Reservation } from '../wallet/admission.ts'
+import { billingContextOf } from '../wallet/billing-context.ts'
+import type { ChatRunInput } from './run-input.ts'
+import type { Tally } from './tally.ts'
 
-/** Reserves `nano` beside the ticket of a running request, under an id of its own. Throws 401, 402, 403, 503. */
-export function reserveBeside(
-  { policies, admission, clock }: Pick<RunServices, 'policies' | 'admission' | 'clock'>,
-  known: Known,
-  scope: Scope,
+/**
+ * Reserves `nano` in addition to the reservation of a running request of this month, under a separate id. Throws 401,
+ * 402, 403, 503.
+ */
+function extendReservation(
+  services: Pick<RunServices, 'policies' | 'admission' | 'clock'>,
+  key: ResolvedKey,
   id: string,
   nano: number,
-): Promise<Ticket> {
-  // What was read of the key before says nothing about now.
-  known.fresh = ''
-  return policies.decide(known, ({ policy, fresh }) => {
-    authorise(policy, scope, clock.now())
-    return admission.extend(spenderOf(policy), fresh, id, nano)
+  month: string,
+): Promise<Reservation> {
+  // The policy was read when the request started.
+  key.forget()
+  return decideUnderPolicy(services, key, (policy, generation) =>
+    services.admission.extend(billingContextOf(policy), generation, id, nano, month),
+  )
+}
+
+/** Output is reserved in increments of this many tokens while a stream runs. */
+const outputStretchTokens = 4_096
+/** Faster than any model reasons: an upper bound of the hidden output so far, per choice. */
+const maxTokensPerSecond = 500
+/** No text has more tokens than half of its characters, apart from rare scripts. */
+const minCharactersPerToken = 2
+const tickMs = 1_000
+/** Pause between a refusal and the next attempt to reserve. */
+const retryMs = 1_000
+
+/**
+ * Creates the incremental reservations of a call to `target`; their ids begin with `id`. Null when the request's own
+ * reservation covers all that the call can cost.
+ */
+export function openStretches(
+  services: RunServices,
+  { key, features }: Pick<ChatRunInput<DirectKind>, 'key' | 'features'>,
+  target: Target,
+  marginPpm: bigint,
+  { id, ...ends }: { id: string } & Pick<StretchOptions, 'reservation' | 'release' | 'end'>,
+): Stretches | null {
+  const { reservedTokens, outputTokens } = ends.reservation
+  const unlimited = reasonsBesideLimit(target)
+  const coversAll = features.extendsPrompt === true
+  if (!unlimited && !coversAll && reservedTokens === outputTokens) return null
+  return new Stretches({
+    ...ends,
+    reservedTokens: reservedTokens + (unlimited ? reasoningStretchTokens : 0),
+    maxTokens: unlimited ? Number.POSITIVE_INFINITY : outputTokens,
+    stretchTokens: unlimited ? reasoningStretchTokens : outputStretchTokens,
+    hidesOutput: unlimited || canReason(target.deployment),
+    choices: features.choices,
+    coversAll,
+    picoPerToken: maxPicoPerOutputToken(target, features, marginPpm),
+    nowMs: () => services.clock.now(),
+    reserve: (nano, number) => extendReservation(services, key, `${id}.${number}`, nano, ends.reservation.month),
   })
 }
 
-/** Faster than any model reasons: what may have been produced by a moment is never more. */
-const maxTokensPerSecond = 500
-/** A stretch is reserved so long before it can be needed. */
-const aheadMs = 10_000
-const tickMs = 1_000
-
 export type StretchOptions = {
-  /** What one output token can cost, in pico-dollars with margin. */
+  /** The request's own reservation. */
+  reservation: Reservation
+  /** Output tokens per choice that it covers, and those that the call can produce. */
+  reservedTokens: number
+  maxTokens: number
+  /** Output tokens per choice to reserve at a time. */
+  stretchTokens: number
+  /** Whether the model reasons unseen, so that its output is bounded by the time only. */
+  hidesOutput: boolean
+  choices: number
+  /** Whether the limit does not bound the cost, because the prompt may grow while the call runs. */
+  coversAll: boolean
+  /** Maximum cost of one output token over all choices, in pico-dollars with margin. */
   picoPerToken: number
   nowMs(): number
-  /** Reserves beside the request's own ticket. Throws what the admission throws. */
-  reserve(nano: number, number: number): Promise<Ticket>
-  release(ticket: Ticket): void
-  /** Ends the call: what is reserved may be used up. */
+  /** Reserves in addition to the request's own reservation. Throws what the admission throws. */
+  reserve(nano: number, number: number): Promise<Reservation>
+  release(reservation: Reservation): void
+  /** Ends the call because the reserved amount may be exhausted. */
   end(error: GatewayError): void
 }
 
 /**
- * Reserves for a call whose output its provider does not bound, stretch by stretch while it runs. The first stretch is part of
- * the request's own reservation. When no further one can be reserved, the call may use up what it has and is ended then.
+ * Reserves the output of a running call in increments, each before it can be needed. When one cannot be
+ * reserved, the call is ended once the reserved amount may be exhausted.
  */
 export class Stretches {
   readonly #options: StretchOptions
   readonly #startedMs: number
-  readonly #timer: NodeJS.Timeout
-  readonly #tickets: Ticket[] = []
-  #reserving = false
+  /** The next increment is reserved when this much is left. */
+  readonly #aheadTokens: number
+  readonly #timer: NodeJS.Timeout | undefined
+  readonly #reservations: Reservation[] = []
+  /** Per choice: reserved, and delivered at the most. */
+  #reservedTokens: number
+  #deliveredTokens = 0
+  #attempts = 0
+  #pending: Promise<void> | null = null
+  #refusal: { error: GatewayError; atMs: number } | null = null
   #closed = false
+  #released = false
 
   constructor(options: StretchOptions) {
     this.#options = options
+    this.#reservedTokens = options.reservedTokens
+    this.#aheadTokens = Math.min(options.stretchTokens, options.reservedTokens) / 2
     this.#startedMs = options.nowMs()
-    this.#timer = setInterval(() => void this.#tick(), tickMs)
-    this.#timer.unref()
+    this.#timer = options.hidesOutput ? setInterval(() => this.#reserveAhead(), tickMs).unref() : undefined
   }
 
-  /** Reserved beside the request's own ticket, in nano-dollars. */
+  /** Reserved in addition to the request's own reservation, in nano-dollars. */
   get reservedNano(): number {
-    return this.#tickets.reduce((sum, { reservedNano }) => sum + reservedNano, 0)
+    return this.#reservations.reduce((sum, { reservedNano }) => sum + reservedNano, 0)
   }
 
-  /** Reserves no more. */
+  /** Takes what the call has delivered so far. */
+  recordDelivered({ additions, length }: Tally): void {
+    this.#deliveredTokens = Math.max(additions, length / minCharactersPerToken) / this.#options.choices
+    this.#reserveAhead()
+  }
+
+  /**
+   * The bill of the finished call, whose cost is reserved: what its last output cost beyond the reservations is
+   * reserved now, or else not charged. What not even the request's limit explains is charged all the same, as an excess.
+   */
+  async cover(bill: Bill): Promise<Bill> {
+    const { reservation } = this.#options
+    await this.#pending
+    this.stop()
+    const explainedNano = Math.min(bill.costNano, this.#maxNano)
+    const missingNano = explainedNano - reservation.reservedNano - this.reservedNano
+    if (missingNano <= 0) return bill
+    try {
+      await this.#reserve(missingNano)
+      return bill
+    } catch {
+      const costNano = bill.costNano - missingNano
+      const shownUsage = { ...bill.shownUsage, cost: costNano / 1e9 }
+      return { ...bill, costNano, shownUsage, waiver: 'beyond_reservation' }
+    }
+  }
+
+  /** Stops reserving. */
   stop(): void {
     this.#closed = true
     clearInterval(this.#timer)
   }
 
-  /** Gives everything back: after the request was settled. */
+  /** Releases all increments, after the request was settled. */
   release(): void {
     this.stop()
-    for (const ticket of this.#tickets.splice(0)) this.#options.release(ticket)
+    this.#released = true
+    for (const reservation of this.#reservations.splice(0)) this.#options.release(reservation)
   }
 
-  async #tick(): Promise<void> {
-    const { nowMs, reserve, release, end, picoPerToken } = this.#options
-    const passedMs = nowMs() - this.#startedMs
-    const reservedTokens = stretchTokens * (this.#tickets.length + 1)
-    const isDue = ((passedMs + aheadMs) / 1_000) * maxTokensPerSecond > reservedTokens
-    if (this.#reserving || !isDue) return
-    this.#reserving = true
-    try {
-      const ticket = await reserve(Math.ceil((stretchTokens * picoPerToken) / 1_000), this.#tickets.length + 1)
-      if (this.#closed) release(ticket)
-      else this.#tickets.push(ticket)
-    } catch (error) {
-      const isSpent = (passedMs / 1_000) * maxTokensPerSecond >= reservedTokens
-      if (isSpent && !this.#closed) end(error instanceof GatewayError ? error : unavailable(error))
-    } finally {
-      this.#reserving = false
+  /** What the call can cost at the most, in nano-dollars; infinite where nothing bounds it. */
+  get #maxNano(): number {
+    const { reservation, maxTokens, coversAll } = this.#options
+    if (coversAll) return Number.POSITIVE_INFINITY
+    return reservation.maxNano + (Number.isFinite(maxTokens) ? 0 : this.reservedNano)
+  }
+
+  /** An upper bound of the output so far, in tokens per choice. */
+  get #usedTokens(): number {
+    const { hidesOutput, nowMs, maxTokens } = this.#options
+    const hiddenTokens = hidesOutput ? ((nowMs() - this.#startedMs) / 1_000) * maxTokensPerSecond : 0
+    return Math.min(Math.max(this.#deliveredTokens, hiddenTokens), maxTokens)
+  }
+
+  /** Reserves the next increment when it is due; after a refusal, ends the call when the reserved tokens are used. */
+  #reserveAhead(): void {
+    const { nowMs, maxTokens, stretchTokens } = this.#options
+    const neededTokens = Math.min(this.#usedTokens + this.#aheadTokens, maxTokens)
+    if (this.#closed || this.#pending || neededTokens <= this.#reservedTokens) return
+    if (this.#refusal && nowMs() - this.#refusal.atMs < retryMs) {
+      this.#endIfExhausted(this.#refusal.error)
+      return
     }
+    const tokens = Math.max(stretchTokens, Math.ceil(neededTokens - this.#reservedTokens))
+    this.#pending = this.#addStretch(Math.min(tokens, maxTokens - this.#reservedTokens))
+  }
+
+  async #addStretch(tokens: number): Promise<void> {
+    try {
+      await this.#reserve(Math.ceil((tokens * this.#options.picoPerToken) / 1_000))
+      this.#reservedTokens += tokens
+      this.#refusal = null
+    } catch (cause) {
+      const error = cause instanceof GatewayError ? cause : storeUnavailable(cause)
+      this.#refusal = { error, atMs: this.#options.nowMs() }
+      this.#endIfExhausted(error)
+    } finally {
+      this.#pending = null
+    }
+  }
+
+  #endIfExhausted(error: GatewayError): void {
+    if (!this.#closed && this.#usedTokens >= this.#reservedTokens) this.#options.end(error)
+  }
+
+  async #reserve(nano: number): Promise<void> {
+    const reservation = await this.#options.reserve(nano, ++this.#attempts)
+    if (this.#released) this.#options.release(reservation)
+    else this.#reservations.push(reservation)
   }
 }

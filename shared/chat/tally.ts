@@ -1,44 +1,47 @@
-import { isDecodable } from './pictures.ts'
+import { isDecodable } from './answer-images.ts'
 
-/** Beyond this much text the count stays where it is; nobody generates more. */
-const mostCharacters = 4 * 1024 * 1024
-/** Pieces of a few characters each are joined by as many, so that they cost no more than their text. */
-const piecesPerPart = 1024
+/** Text beyond this length is not kept. */
+const maxCharacters = 4 * 1024 * 1024
+/** Chunks are joined in groups of this size, so that many small ones need no more memory than their text. */
+const chunksPerPart = 1024
 /** Base64 of 24 kHz samples of 16 bits, at 20 tokens a second. */
 const audioCharactersPerToken = 3_200
-/** Further images are not looked at, and not counted by us; nobody draws more. */
-const mostImages = 64
+/** Further images are neither checked nor counted. */
+const maxImages = 64
 
 type Delta = Record<string, unknown>
-type Counted = { choices: { text?: unknown; delta?: Delta }[] }
+type CountedChunk = { choices: { text?: unknown; delta?: Delta }[] }
 
-/** What a stream has delivered, kept in case its tokens must be counted: when the provider gives no usage or the stream is cut. */
+/**
+ * Accumulates what a stream delivered, in case its tokens must be counted: when the provider reports no usage or the
+ * stream is aborted.
+ */
 export class Tally {
-  /** Of each image delivered so far, whether it can be decoded; null = there is none. */
+  /** For each delivered image, whether it can be decoded; null = none. */
   images: Promise<boolean>[] | null = null
   #text = ''
-  #pieces: string[] = []
+  #parts: string[] = []
   #length = 0
   #audioLength = 0
   #additions = 0
 
-  /** Characters delivered so far, those beyond the 4 M that are kept included; a piece of media is one. */
+  /** Characters delivered so far, including those beyond the kept 4 M; a media chunk counts as one. */
   get length(): number {
     return this.#length
   }
 
-  /** Pieces that brought something to a choice. Each has a token of its own, at least. */
+  /** Chunks that added to a choice. Each has at least one token. */
   get additions(): number {
     return this.#additions
   }
 
-  /** Tokens that the sound delivered so far is worth. */
+  /** Estimated tokens of the delivered audio. */
   get audioTokens(): number {
     return Math.ceil(this.#audioLength / audioCharactersPerToken)
   }
 
-  add(piece: Counted): void {
-    for (const { text, delta } of piece.choices) {
+  add(chunk: CountedChunk): void {
+    for (const { text, delta } of chunk.choices) {
       const lengthBefore = this.#length
       if (typeof text === 'string') this.#add(text)
       if (delta) this.#addDelta(delta)
@@ -46,16 +49,16 @@ export class Tally {
     }
   }
 
-  /** What a piece adds that brings one text and nothing else. */
+  /** Adds a chunk that contains a single text. */
   addText(text: string): void {
     if (text !== '') this.#additions++
     this.#add(text)
   }
 
-  /** All text delivered so far, in no particular order: content, reasoning, refusals and tool arguments. '' = nothing was. */
+  /** All delivered text, in no particular order: content, reasoning, refusals and tool arguments. '' = none. */
   text(): string {
-    this.#text += this.#pieces.join('')
-    this.#pieces = []
+    this.#text += this.#parts.join('')
+    this.#parts = []
     return this.#text
   }
 
@@ -74,24 +77,24 @@ export class Tally {
     if (Array.isArray(images)) for (const image of images) this.#addImage(image)
   }
 
-  /** An image is looked at at once, so that it need not be kept. */
+  /** Images are checked at once, so that they need not be kept. */
   #addImage(image: unknown): void {
     this.#length++
     this.images ??= []
-    if (this.images.length < mostImages) this.images.push(isDecodable(image))
+    if (this.images.length < maxImages) this.images.push(isDecodable(image))
   }
 
   #addCall(call: unknown): void {
-    const called = isObject(call) && isObject(call.function) ? call.function : {}
-    if (typeof called.name === 'string') this.#add(called.name)
-    if (typeof called.arguments === 'string') this.#add(called.arguments)
+    const fn = isObject(call) && isObject(call.function) ? call.function : {}
+    if (typeof fn.name === 'string') this.#add(fn.name)
+    if (typeof fn.arguments === 'string') this.#add(fn.arguments)
   }
 
   #add(text: string): void {
     if (text === '') return
-    if (this.#length < mostCharacters) this.#pieces.push(text)
+    if (this.#length < maxCharacters) this.#parts.push(text)
     this.#length += text.length
-    if (this.#pieces.length === piecesPerPart) this.text()
+    if (this.#parts.length === chunksPerPart) this.text()
   }
 }
 

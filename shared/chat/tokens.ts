@@ -1,21 +1,29 @@
 import type { Usage } from '../base/usage.ts'
+import { imageTokens } from '../catalog/image-tokens.ts'
 import type { ChatRequest } from '../kinds/chat.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
+import { isBlock, type MessagesBlock, type MessagesRequest, type MessagesResultBlock } from '../kinds/messages.ts'
+import { isMessageItem, isPart, type ResponsesRequest } from '../kinds/responses.ts'
+import { itemTexts } from '../kinds/responses-usage.ts'
 import { tokenizer } from '../kinds/tokenizer.ts'
 
-const perImage = 1_000
 const perMessage = 4
 
-/** Tokens of a text, exact up to 20,000 characters. */
+/** Counts the tokens of a text, exact up to 20,000 characters. */
 export async function countTokens(text: string): Promise<number> {
   return text === '' ? 0 : (await tokenizer()).count(text)
 }
 
+/** What a Messages request has to count. */
+export type CountableMessages = Pick<MessagesRequest, 'system' | 'messages' | 'tools'>
+
 type Prompt = Pick<Usage, 'prompt_tokens' | 'prompt_tokens_details'>
 
-/** Tokens of a request's prompt, for providers that count nothing. */
+/** Counts the prompt tokens of a request, for providers that report no usage. */
 export async function countPrompt<K extends DirectKind>(kind: K, body: DirectKinds[K]['request']): Promise<Prompt> {
   if (kind === 'chat') return countChat(body as ChatRequest)
+  if (kind === 'messages') return countMessages(body as MessagesRequest)
+  if (kind === 'responses') return countResponses(body as ResponsesRequest)
   const input = 'input' in body ? body.input : (body as DirectKinds['completion']['request']).prompt
   const parts = Array.isArray(input) ? (input as unknown[]) : [input]
   let tokens = 0
@@ -40,7 +48,7 @@ async function countChat(body: ChatRequest): Promise<Prompt> {
     else {
       for (const part of message.content ?? []) {
         if (part.type === 'text') text += `\n${part.text}`
-        else if (part.type === 'image_url') images += perImage
+        else if (part.type === 'image_url') images += imageTokens.inputEstimate
         else if (part.type === 'input_audio') audio += Math.ceil(part.input_audio.data.length / 256)
       }
     }
@@ -48,6 +56,60 @@ async function countChat(body: ChatRequest): Promise<Prompt> {
   }
   return {
     prompt_tokens: tokens + images + audio + (await countTokens(text)),
+    ...((images > 0 || audio > 0) && { prompt_tokens_details: { audio_tokens: audio, image_tokens: images } }),
+  }
+}
+
+/** Counts a Messages request without its documents, which only their provider can count. */
+async function countMessages({ system, messages, tools }: CountableMessages): Promise<Prompt> {
+  const texts: string[] = tools ? [JSON.stringify(tools)] : []
+  let images = 0
+  const visit = (block: MessagesBlock | MessagesResultBlock) => {
+    if (isBlock(block, 'text')) texts.push(block.text)
+    else if (isBlock(block, 'thinking')) texts.push(block.thinking)
+    else if (isBlock(block, 'tool_use')) texts.push(block.name, JSON.stringify(block.input))
+    else if (isBlock(block, 'image')) images += imageTokens.inputEstimate
+    else if (isBlock(block, 'tool_result')) visitAll(block.content ?? '')
+  }
+  const visitAll = (content: string | readonly (MessagesBlock | MessagesResultBlock)[]) => {
+    if (typeof content === 'string') texts.push(content)
+    else content.forEach(visit)
+  }
+  visitAll(system ?? '')
+  for (const { content } of messages) visitAll(content)
+  const tokens = 3 + messages.length * perMessage + images + (await countTokens(texts.join('\n')))
+  return {
+    prompt_tokens: tokens,
+    ...(images > 0 && { prompt_tokens_details: { audio_tokens: 0, image_tokens: images } }),
+  }
+}
+
+/** Counts a Responses request without its documents and its encrypted reasoning. */
+async function countResponses({ instructions, input, tools }: ResponsesRequest): Promise<Prompt> {
+  const texts: string[] = [instructions ?? '', tools ? JSON.stringify(tools) : '']
+  let images = 0
+  let audio = 0
+  const visit = (content: unknown) => {
+    if (typeof content === 'string') texts.push(content)
+    if (!Array.isArray(content)) return
+    for (const part of content) {
+      if (isPart(part, 'input_text') || isPart(part, 'output_text')) texts.push(part.text)
+      else if (isPart(part, 'refusal')) texts.push(part.refusal)
+      else if (isPart(part, 'input_image')) images += imageTokens.inputEstimate
+      else if (isPart(part, 'input_audio')) audio += Math.ceil(part.input_audio.data.length / 256)
+    }
+  }
+  const items = typeof input === 'string' ? [{ role: 'user' as const, content: input }] : input
+  for (const item of items) {
+    if (isMessageItem(item)) visit(item.content)
+    else {
+      texts.push(...itemTexts(item))
+      visit((item as { output?: unknown }).output)
+    }
+  }
+  const tokens = 3 + items.length * perMessage + images + audio + (await countTokens(texts.join('\n')))
+  return {
+    prompt_tokens: tokens,
     ...((images > 0 || audio > 0) && { prompt_tokens_details: { audio_tokens: audio, image_tokens: images } }),
   }
 }

@@ -1,15 +1,12 @@
 import { GatewayError } from '../base/errors.ts'
 
-/** Half of a budget is the most that one owner may hold, so that nobody can use it up alone. */
+/** One owner may hold at most half of a budget, so that no single owner can exhaust it. */
 const ownerShare = 0.5
 const retryAfterS = 1
-/** Owners that hold nothing any more are kept up to here: removing one and adding it again with each request costs more. */
+/** Up to this many idle owners are kept: removing and re-adding an owner on each request costs more. */
 const maxIdleOwners = 10_000
 
-/**
- * A bound on the bytes that a process holds at a time for one purpose, and on what one owner (an organisation, an address)
- * holds of them.
- */
+/** Limits the bytes that a process holds for one purpose, in total and per owner (an organisation, an address). */
 export class ByteBudget {
   readonly #maxBytes: number
   readonly #what: string
@@ -17,23 +14,23 @@ export class ByteBudget {
   #bytes = 0
   #forgetAbove = maxIdleOwners
 
-  /** `what` the bytes are, for messages: "request bodies". */
+  /** `what` names the bytes in messages: "request bodies". */
   constructor(maxBytes: number, what: string) {
     this.#maxBytes = maxBytes
     this.#what = what
   }
 
-  /** All bytes held now. */
+  /** Total bytes currently held. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** Opens an account of what one request holds. It must be released. */
+  /** Starts accounting for the bytes of one request. The result must be released. */
   open(owner: string): HeldBytes {
     return new HeldBytes(this, owner)
   }
 
-  /** Throws 503 `service_unavailable` when the process holds too much already, 429 `rate_limit_exceeded` when the owner does. */
+  /** Throws 503 `service_unavailable` if the process holds too much, 429 `rate_limit_exceeded` if the owner does. */
   check(owner: string, bytes: number): void {
     const headers = { 'retry-after': String(retryAfterS) }
     if (this.#bytes + bytes > this.#maxBytes) {
@@ -46,7 +43,7 @@ export class ByteBudget {
     }
   }
 
-  /** Changes what an owner holds. */
+  /** Adjusts the bytes an owner holds. */
   add(owner: string, bytes: number): void {
     const held = (this.#owners.get(owner) ?? 0) + bytes
     this.#bytes += bytes
@@ -56,12 +53,12 @@ export class ByteBudget {
 
   #forgetIdle(): void {
     for (const [owner, held] of this.#owners) if (held === 0) this.#owners.delete(owner)
-    // Looking at all of them again with each request would cost more than they do.
+    // Scanning all owners again on each request would cost more than keeping them.
     this.#forgetAbove = this.#owners.size + maxIdleOwners
   }
 }
 
-/** What one request holds of a budget. */
+/** The bytes of a budget held by one request. */
 export class HeldBytes {
   readonly #budget: ByteBudget
   readonly #owner: string
@@ -77,20 +74,23 @@ export class HeldBytes {
     return this.#bytes
   }
 
-  /** Holds more bytes; 0 asks whether there is room at all. Throws 503 or 429 and holds nothing more where there is none. */
+  /**
+   * Acquires bytes; 0 checks whether any are available. Throws 503 or 429, without acquiring, if the budget is
+   * exhausted.
+   */
   take(bytes: number): void {
     this.#budget.check(this.#owner, bytes)
     this.hold(bytes)
   }
 
-  /** Holds more bytes, which are there already, whether there is room or not. */
+  /** Acquires bytes that are already in memory, even beyond the budget. */
   hold(bytes: number): void {
     if (this.#released) return
     this.#bytes += bytes
     this.#budget.add(this.#owner, bytes)
   }
 
-  /** Gives everything back. */
+  /** Releases all bytes. */
   release(): void {
     if (this.#bytes > 0) this.#budget.add(this.#owner, -this.#bytes)
     this.#bytes = 0

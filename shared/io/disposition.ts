@@ -1,5 +1,5 @@
-/** A `Content-Disposition` that shows the file in the page and names it when it is saved (RFC 6266). */
-export function inline(filename: string): string {
+/** Formats a `Content-Disposition` that displays the file inline and names it for downloads (RFC 6266). */
+export function inlineDisposition(filename: string): string {
   const plain = filename.replace(/[^\x20-\x7e]|["\\%]/g, '_')
   const encoded = encodeURIComponent(filename.toWellFormed()).replace(
     /['()*]/g,

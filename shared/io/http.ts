@@ -1,5 +1,6 @@
-import type { Readable } from 'node:stream'
+import { Readable } from 'node:stream'
 import { Client, type Dispatcher, errors, Pool } from 'undici'
+import { WriteBurst } from './write-burst.ts'
 
 export type { Dispatcher } from 'undici'
 export type ResponseHeaders = Record<string, string | string[] | undefined>
@@ -11,7 +12,7 @@ export type Timeouts = {
   totalTimeoutMs: number
 }
 
-/** Where an exchange failed: what a caller may do about it depends on that. */
+/** Where an exchange failed; determines what the caller may do about it. */
 export type TransportFault = 'timeout' | 'connection' | 'aborted'
 
 export type OutgoingRequest = {
@@ -21,9 +22,9 @@ export type OutgoingRequest = {
   body: string | Buffer | Readable | null
 }
 
-/** What an exchange tells its caller, in order: one head, any data, then exactly one of end and error. */
+/** Callbacks of an exchange, in order: one head, any data, then exactly one of end and error. */
 export type ResponseSink = {
-  /** The request is being written: from now on the other side may have it. */
+  /** The request is being written: from now on the server may have received it. */
   onSent?(): void
   onHead(status: number, headers: ResponseHeaders): void
   onData(chunk: Buffer): void
@@ -31,7 +32,7 @@ export type ResponseSink = {
   onError(fault: TransportFault, error: Error): void
 }
 
-/** An exchange under way. Every method may be called at any time; after the end they do nothing. */
+/** A running exchange. Every method may be called at any time; after the end they have no effect. */
 export type Exchange = { abort(): void; pause(): void; resume(): void }
 
 class Aborted extends Error {
@@ -41,7 +42,7 @@ class TotalTimeout extends Error {
   override name = 'TotalTimeout'
 }
 
-/** Kept-alive connections to one origin. `connections` bounds how many exchanges run at once. */
+/** Opens a keep-alive connection pool for one origin. `connections` limits concurrent exchanges. */
 export function openPool(origin: string, timeouts: Timeouts, connections: number): Dispatcher {
   return new Pool(origin, {
     connections,
@@ -52,40 +53,50 @@ export function openPool(origin: string, timeouts: Timeouts, connections: number
   })
 }
 
-/** Sends one request and reports to `sink`. Redirects are not followed. Never throws. */
+/** Sends one request and reports to `sink`. Does not follow redirects. Never throws. */
 export function exchange(pool: Dispatcher, request: OutgoingRequest, timeouts: Timeouts, sink: ResponseSink): Exchange {
-  const state = new ExchangeState(timeouts, sink)
-  try {
-    pool.dispatch(
-      {
-        path: request.path,
-        method: request.method,
-        headers: request.headers,
-        body: request.body,
-        headersTimeout: timeouts.firstByteTimeoutMs,
-        bodyTimeout: timeouts.idleTimeoutMs,
-      },
-      state,
-    )
-  } catch (error) {
-    state.fail(error as Error)
-  }
+  const state = new ExchangeState(pool, request, timeouts, sink)
+  starts.add(state)
   return state
 }
 
+const starts = new WriteBurst((state: ExchangeState) => state.start())
+
 class ExchangeState implements Dispatcher.DispatchHandler, Exchange {
+  readonly #pool: Dispatcher
+  #request: OutgoingRequest | null
+  readonly #timeouts: Timeouts
   readonly #sink: ResponseSink
   readonly #timer: NodeJS.Timeout
   #controller: Dispatcher.DispatchController | null = null
   #abortWith: Error | null = null
-  #over = false
+  #isEnded = false
 
-  constructor(timeouts: Timeouts, sink: ResponseSink) {
+  constructor(pool: Dispatcher, request: OutgoingRequest, timeouts: Timeouts, sink: ResponseSink) {
+    this.#pool = pool
+    this.#request = request
+    this.#timeouts = timeouts
     this.#sink = sink
     this.#timer = setTimeout(
       () => this.#stop(new TotalTimeout('the whole exchange took too long')),
       timeouts.totalTimeoutMs,
     )
+  }
+
+  start(): void {
+    const { path, method, headers, body } = this.#request!
+    // Does not retain the request body while waiting for the response.
+    this.#request = null
+    if (this.#isEnded) {
+      if (body instanceof Readable) body.destroy()
+      return
+    }
+    const { firstByteTimeoutMs: headersTimeout, idleTimeoutMs: bodyTimeout } = this.#timeouts
+    try {
+      this.#pool.dispatch({ path, method, headers, body, headersTimeout, bodyTimeout }, this)
+    } catch (error) {
+      this.fail(error as Error)
+    }
   }
 
   abort(): void {
@@ -101,7 +112,7 @@ class ExchangeState implements Dispatcher.DispatchHandler, Exchange {
   }
 
   fail(error: Error): void {
-    if (this.#over) return
+    if (this.#isEnded) return
     this.#finish()
     this.#sink.onError(transportFault(error), error)
   }
@@ -113,15 +124,15 @@ class ExchangeState implements Dispatcher.DispatchHandler, Exchange {
   }
 
   onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: ResponseHeaders): void {
-    if (!this.#over && status >= 200) this.#sink.onHead(status, headers)
+    if (!this.#isEnded && status >= 200) this.#sink.onHead(status, headers)
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (!this.#over) this.#sink.onData(chunk)
+    if (!this.#isEnded) this.#sink.onData(chunk)
   }
 
   onResponseEnd(): void {
-    if (this.#over) return
+    if (this.#isEnded) return
     this.#finish()
     this.#sink.onEnd()
   }
@@ -131,20 +142,20 @@ class ExchangeState implements Dispatcher.DispatchHandler, Exchange {
   }
 
   #stop(reason: Error): void {
-    if (this.#over) return
+    if (this.#isEnded) return
     this.#abortWith = reason
     this.#controller?.abort(reason)
-    // A request still queued in the pool has no controller: it is dropped when its turn comes.
+    // A request still queued in the pool has no controller: the pool drops it when it is dequeued.
     this.fail(reason)
   }
 
   #finish(): void {
-    this.#over = true
+    this.#isEnded = true
     clearTimeout(this.#timer)
   }
 }
 
-/** Which kind of failure an undici error is. */
+/** Classifies an undici error. */
 export function transportFault(error: Error): TransportFault {
   if (error instanceof Aborted) return 'aborted'
   const timedOut =
@@ -155,7 +166,7 @@ export function transportFault(error: Error): TransportFault {
   return timedOut ? 'timeout' : 'connection'
 }
 
-const beforeSending = new Set([
+const connectErrorCodes = new Set([
   'UND_ERR_CONNECT_TIMEOUT',
   'ECONNREFUSED',
   'ENOTFOUND',
@@ -164,26 +175,28 @@ const beforeSending = new Set([
   'ENETUNREACH',
 ])
 
-/** True when no byte of a request can have reached the other side: there never was a connection. */
-export function neverSent(error: Error): boolean {
-  const code = String((error as { code?: unknown }).code) // That of an aborted request is a number.
-  return beforeSending.has(code) || code.startsWith('ERR_TLS_') || code.includes('CERT')
+/** True if no byte of a request can have reached the server: there was no connection. */
+export function isUnsent(error: Error): boolean {
+  const code = String((error as { code?: unknown }).code) // The code of an aborted request is a number.
+  return connectErrorCodes.has(code) || code.startsWith('ERR_TLS_') || code.includes('CERT')
 }
 
-export type Collected = { status: number; headers: ResponseHeaders; body: Buffer }
+export type CollectedResponse = { status: number; headers: ResponseHeaders; body: Buffer }
 
-/** The whole answer of at most `maxBytes`, unless `signal` is aborted before. Rejects with an `ExchangeError`. */
+/**
+ * Sends a request and collects a response of at most `maxBytes`; `signal` aborts it. Rejects with an `ExchangeError`.
+ */
 export function collect(
   pool: Dispatcher,
   request: OutgoingRequest,
   timeouts: Timeouts,
   maxBytes: number,
   signal?: AbortSignal,
-): Promise<Collected> {
-  const { promise, resolve, reject } = Promise.withResolvers<Collected>()
+): Promise<CollectedResponse> {
+  const { promise, resolve, reject } = Promise.withResolvers<CollectedResponse>()
   const parts: Buffer[] = []
   let bytes = 0
-  let head: Omit<Collected, 'body'> | null = null
+  let head: Omit<CollectedResponse, 'body'> | null = null
   const running = exchange(pool, request, timeouts, {
     onHead: (status, headers) => {
       head = { status, headers }
@@ -203,7 +216,7 @@ export function collect(
   return promise.finally(() => signal?.removeEventListener('abort', abort))
 }
 
-/** An exchange that did not end well: how, and whether its request can have had an effect. */
+/** A failed exchange: the fault, and whether the request can have had an effect. */
 export class ExchangeError extends Error {
   override name = 'ExchangeError'
   readonly fault: TransportFault
@@ -211,6 +224,6 @@ export class ExchangeError extends Error {
   constructor(fault: TransportFault, cause: Error) {
     super(cause.message, { cause })
     this.fault = fault
-    this.unsent = neverSent(cause)
+    this.unsent = isUnsent(cause)
   }
 }

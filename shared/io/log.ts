@@ -2,7 +2,9 @@ import { type Logger, pino } from 'pino'
 
 export type { Logger } from 'pino'
 
-/** What the log has of an error and its causes: never the request or response objects some libraries hang onto them. */
+/**
+ * Serializes an error and its causes for the log, without the request and response objects that some libraries attach.
+ */
 function describeError(error: unknown, depth = 0): unknown {
   if (!(error instanceof Error)) return error
   const { name, message, stack, cause, code, reason } = error as Error & { code?: unknown; reason?: unknown }
@@ -16,13 +18,13 @@ function describeError(error: unknown, depth = 0): unknown {
   }
 }
 
-/** Where lines go: each is a whole one, with its line feed. */
+/** The log destination: each write is a whole line with its line feed. */
 type Lines = { write(line: string): void; flush(done?: (error?: Error) => void): void }
 
 const requestWriters = new WeakMap<Logger, (fields: Record<string, unknown>) => void>()
 
 /**
- * A JSON logger on standard output; `lines` is for tests. Nothing that is a secret is ever passed to it: errors are reduced to
+ * Creates a JSON logger on standard output; `lines` is for tests. No secret is ever passed to it: errors are reduced to
  * their text.
  */
 export function createLog(
@@ -37,10 +39,11 @@ export function createLog(
 }
 
 /**
- * A writer of the one line that every request has: what `log.info(fields, 'request')` writes, for a third of its cost (and half a
- * surrogate pair escaped, where that would break it). A logger that `createLog` did not make writes the line itself.
+ * Returns a writer of the per-request line: the same as `log.info(fields, 'request')` at a third of the cost (lone
+ * surrogates are escaped, which would otherwise break the line). For a logger not made by `createLog` it calls
+ * `log.info`.
  */
-export function requestLines(log: Logger): (fields: Record<string, unknown>) => void {
+export function requestLogger(log: Logger): (fields: Record<string, unknown>) => void {
   return requestWriters.get(log) ?? (fields => log.info(fields, 'request'))
 }
 
@@ -55,7 +58,9 @@ function requestWriter(log: Logger, base: Record<string, unknown>, lines: Lines)
   }
 }
 
-/** The members of an object as they follow others in its JSON; null where it has none, such as for a bigint or a circle. */
+/**
+ * Serializes the members of an object to append them to others; null if that fails, such as for a bigint or a cycle.
+ */
 function membersOf(fields: Record<string, unknown>): string | null {
   try {
     const json = JSON.stringify(fields)
@@ -68,7 +73,7 @@ function membersOf(fields: Record<string, unknown>): string | null {
 let isoAtMs = -1
 let iso = ''
 
-/** The present moment; of the same millisecond the same text. */
+/** The current time as ISO text, cached per millisecond. */
 function isoNow(): string {
   const nowMs = Date.now()
   if (nowMs !== isoAtMs) {
@@ -79,29 +84,31 @@ function isoNow(): string {
 }
 
 function standardOutput() {
-  return pino.destination({ dest: 1, sync: false, minLength: 0, maxWrite: 1024 * 1024 })
+  return pino.destination({ dest: 1, sync: false, minLength: 0, maxWrite: 1024 * 1024, contentMode: 'buffer' })
 }
 
 const writeAtBytes = 64 * 1024
 const maxBytesPerCharacter = 3
 
 /**
- * Joins lines into few writes: each write wakes another thread, which costs more than making all its lines. They wait as bytes:
- * the collector would copy the many small strings they are made of again and again.
+ * Batches lines into few writes: each write wakes another thread, which costs more than formatting all its lines. Lines
+ * are buffered as bytes: as strings, the collector would copy their many small parts again and again.
  */
 function inLargeWrites(destination: ReturnType<typeof pino.destination>): Lines {
   const waiting = Buffer.allocUnsafeSlow(2 * writeAtBytes)
   let bytes = 0
+  // The destination accepts bytes, although its type does not.
+  const writeBytes = (part: Buffer) => void destination.write(part as unknown as string)
   const write = () => {
     if (bytes === 0) return
-    destination.write(waiting.toString('utf8', 0, bytes))
+    writeBytes(Buffer.from(waiting.subarray(0, bytes)))
     bytes = 0
   }
   return {
     write(line) {
       const maxBytes = line.length * maxBytesPerCharacter
       if (bytes + maxBytes > waiting.length) write()
-      if (maxBytes > waiting.length) return void destination.write(line)
+      if (maxBytes > waiting.length) return writeBytes(Buffer.from(line))
       bytes += waiting.write(line, bytes)
       if (bytes >= writeAtBytes) write()
     },
@@ -113,11 +120,11 @@ function inLargeWrites(destination: ReturnType<typeof pino.destination>): Lines 
 }
 
 /**
- * Whatever nobody caught is logged before the process ends with 1: its state cannot be trusted any more. Lines still
- * waiting are written however the process ends.
+ * Logs uncaught exceptions and exits with 1: the state of the process cannot be trusted any more. Buffered lines are
+ * written however the process ends.
  */
-export function dieLoudly(log: Logger): void {
-  // Before the destination's own listener, which writes what it was given.
+export function exitOnUncaught(log: Logger): void {
+  // Runs before the destination's own listener, which writes what is buffered there.
   process.prependListener('exit', () => log.flush())
   process.on('uncaughtException', error => {
     log.fatal({ err: error }, 'uncaught')

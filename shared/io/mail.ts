@@ -4,29 +4,29 @@ import type { Config } from '../base/config.ts'
 import type { Logger } from './log.ts'
 import type { Redis } from './redis.ts'
 
-/** An email as a person gets it. `link` is the one thing it asks them to open. */
+/** An email to a person. `link` is its call to action. */
 export type Mail = { to: string; subject: string; text: string; link?: { label: string; url: string } }
 export type OutboxMail = Mail & { sentAt: string }
 
 const timeoutMs = 15_000
-/** Longer than a slow server's time-outs add up to for one email. */
-const mostSendMs = 60_000
-const mostSending = 1_000
-const lastMomentMs = 2_000
-const mostKept = 50
-const keptSeconds = 24 * 3_600
+/** Longer than the sum of a slow server's timeouts for one email. */
+const maxSendMs = 60_000
+const maxSending = 1_000
+const closeTimeoutMs = 2_000
+const maxOutboxMails = 50
+const outboxTtlSeconds = 24 * 3_600
 const outboxName = 'outbox'
 
 /**
- * Sends emails over SMTP. Without `SMTP_URL` the link of each is logged at the level `debug` only, and on a development machine
- * (`DEV_OUTBOX`) the latest are kept for a page: links let people in, so nothing else may keep them.
+ * Sends emails over SMTP. Without `SMTP_URL` the link of each is logged at level `debug` only, and on a development
+ * machine (`DEV_OUTBOX`) the latest are kept for a page: links grant access, so they are stored nowhere else.
  */
 export class Mailer {
   readonly #transport: Transporter | null
   readonly #settings: Config['email']
   readonly #redis: Redis
   readonly #log: Logger
-  /** What `post` is sending. */
+  /** Emails that `post` is sending. */
   readonly #sending = new Set<Promise<void>>()
 
   private constructor(transport: Transporter | null, settings: Config['email'], redis: Redis, log: Logger) {
@@ -36,7 +36,7 @@ export class Mailer {
     this.#log = log
   }
 
-  /** The SMTP client is loaded only where it is used. */
+  /** Opens a mailer. The SMTP client is loaded only if it is used. */
   static async open(settings: Config['email'], redis: Redis, log: Logger): Promise<Mailer> {
     if (!settings.smtpUrl) return new Mailer(null, settings, redis, log)
     const { createTransport } = await import('nodemailer')
@@ -44,33 +44,33 @@ export class Mailer {
     return new Mailer(createTransport({ url: settings.smtpUrl, pool: true, ...timeouts }), settings, redis, log)
   }
 
-  /** Hands an email to the mail server. Throws what the connection or the server's refusal throws. */
+  /** Sends an email to the mail server. Throws connection errors and rejections. */
   async send(mail: Mail): Promise<void> {
     if (this.#transport) {
       const { to, subject } = mail
-      const signal = AbortSignal.timeout(mostSendMs)
+      const signal = AbortSignal.timeout(maxSendMs)
       await this.#transport.sendMail({ from: this.#settings.from, to, subject, ...bodies(mail), signal })
       return
     }
     this.#log.info({ to: mail.to, subject: mail.subject }, 'email not sent: SMTP_URL is not set')
-    // Whoever reads the log could be anybody: a link is there on explicit demand alone.
+    // The log may have many readers: links are logged only at an explicitly enabled level.
     this.#log.debug({ to: mail.to, link: mail.link?.url }, 'link of an email that was not sent')
     if (!this.#settings.outbox) return
     const kept: OutboxMail = { ...mail, sentAt: new Date().toISOString() }
     await this.#redis
       .multi()
       .lpush(outboxName, JSON.stringify(kept))
-      .ltrim(outboxName, 0, mostKept - 1)
-      .expire(outboxName, keptSeconds)
+      .ltrim(outboxName, 0, maxOutboxMails - 1)
+      .expire(outboxName, outboxTtlSeconds)
       .exec()
   }
 
   /**
-   * Sends an email without letting whoever asked for it wait: how long that takes, or that it fails, would tell whether an address
-   * is known. What fails is logged.
+   * Sends an email in the background: the duration or failure of sending would reveal whether an address is known.
+   * Failures are logged.
    */
   async post(mail: Mail): Promise<void> {
-    if (this.#sending.size >= mostSending)
+    if (this.#sending.size >= maxSending)
       return this.#log.warn({ subject: mail.subject }, 'email dropped: too many wait')
     const sending = this.send(mail).catch(error =>
       this.#log.warn({ err: error, subject: mail.subject }, 'email not sent'),
@@ -80,17 +80,17 @@ export class Mailer {
     void sending.finally(() => this.#sending.delete(sending))
   }
 
-  /** The latest emails, newest first; null where this is no development machine. */
+  /** Lists the latest emails, newest first; null unless this is a development machine. */
   async outbox(): Promise<OutboxMail[] | null> {
     if (this.#transport || !this.#settings.outbox) return null
     const kept = await this.#redis.lrange(outboxName, 0, -1)
     return kept.map(text => JSON.parse(text) as OutboxMail)
   }
 
-  /** Gives the emails on their way a moment to leave. */
+  /** Waits briefly for emails in flight, then closes the connection. */
   async close(): Promise<void> {
     if (this.#sending.size > 0)
-      await Promise.race([Promise.all(this.#sending), sleep(lastMomentMs, undefined, { ref: false })])
+      await Promise.race([Promise.all(this.#sending), sleep(closeTimeoutMs, undefined, { ref: false })])
     this.#transport?.close({ force: true })
   }
 }

@@ -1,8 +1,8 @@
 import { GatewayError } from '../base/errors.ts'
 
 /**
- * Errors by which a store says that it is away, read-only, full, or busy with itself. Everything else an error may be is a
- * fault of the request or of our code. One table, because every route must tell the two apart in the same way.
+ * Errors that mean a store is unavailable, read-only, full or overloaded. Every other error is a fault of the request
+ * or of our code. There is one table because every route must classify errors alike.
  */
 
 /** Classes and codes of PostgreSQL (SQLSTATE): https://www.postgresql.org/docs/current/errcodes-appendix.html */
@@ -16,8 +16,8 @@ const sqlStates = new RegExp(
     '3D000', // the database does not exist
     '25006', // read-only: a replica, or `default_transaction_read_only`
     '25P0[34]', // a transaction was idle, or lasted, too long
-    '57014', // the statement took longer than it was given
-    '55P03', // a lock was not to be had
+    '57014', // statement timeout
+    '55P03', // lock not available
     '40001', // serialization failure
     '40P01', // deadlock
   ].join('|')})$`,
@@ -39,7 +39,7 @@ const prismaCodes = new Set([
   'P2037', // too many connections
 ])
 
-/** What Prisma's adapter calls the same where PostgreSQL gave no SQLSTATE. */
+/** Prisma adapter errors that mean the same where PostgreSQL gave no SQLSTATE. */
 const adapterKinds = new Set([
   'DatabaseNotReachable',
   'ConnectionClosed',
@@ -48,7 +48,7 @@ const adapterKinds = new Set([
   'TransactionWriteConflict',
 ])
 
-/** Of sockets and of the file system that holds files. */
+/** Error codes of sockets and of the file system that holds files. */
 const systemCodes = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -70,13 +70,13 @@ const systemCodes = new Set([
   'ESTALE',
 ])
 
-/** First words of Redis' error replies. Of a script's command, older servers put them behind the script's place. */
+/** First words of Redis error replies. For a script's command, older servers put them after the script's location. */
 const redisReplies = [
-  'READONLY', // a replica: its primary is another server by now
+  'READONLY', // a replica: the primary has moved
   'NOREPLICAS', // too few replicas are in reach for a write
   'MISCONF', // snapshots fail, so writes are refused
   'OOM', // maxmemory is reached
-  'EXECABORT', // a transaction of which a command was refused
+  'EXECABORT', // a command of the transaction was rejected
   'LOADING',
   'BUSY', // a script runs too long
   'CLUSTERDOWN',
@@ -85,7 +85,7 @@ const redisReplies = [
   'MOVED',
   'ASK',
   'CROSSSLOT',
-  'UNBLOCKED', // the server became a replica while it was waited for
+  'UNBLOCKED', // the server became a replica during a blocking command
   'NOAUTH',
   'WRONGPASS',
   'NOPERM',
@@ -94,7 +94,7 @@ const words = new RegExp(
   [
     `^(?:.*@user_script[^-]*-)?(?:${redisReplies.join('|')})\\b`,
     '^(?:ERR )?Script attempted to access a non local key', // Redis Cluster
-    // What ioredis and BullMQ say in words only.
+    // Errors of ioredis and BullMQ that have only a message.
     '^Connection is closed',
     "^Stream isn't writeable",
     '^Command timed out',
@@ -102,7 +102,7 @@ const words = new RegExp(
     '^Socket timeout',
     '^Command aborted due to connection close',
     '^All sentinels are unreachable',
-    // What pg says in words only.
+    // Errors of pg that have only a message.
     '^Connection terminated',
     '^timeout exceeded when trying to connect',
     '^Query read timeout',
@@ -110,12 +110,15 @@ const words = new RegExp(
   ].join('|'),
 )
 
-/** What the storage of files refused or left unanswered, where that has no code of its own. */
+/** A file storage request that was rejected or not answered, where the error itself has no code. */
 export class StorageError extends Error {
   override name = 'StorageError'
 }
 
-/** True for an error that says a store is away, read-only, full or too slow, not that the request or the code is at fault. */
+/**
+ * True for an error that means a store is unavailable, read-only, full or too slow, not that the request or the code is
+ * at fault.
+ */
 export function isOutage(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   if (error instanceof StorageError || error.name === 'MaxRetriesPerRequestError') return true
@@ -128,7 +131,7 @@ export function isOutage(error: unknown): boolean {
 
 type AdapterError = { cause?: { originalCode?: string; kind?: string } }
 
-/** The SQLSTATE of a refusal of PostgreSQL that Prisma has wrapped, or that its adapter threw while a transaction ended. */
+/** The SQLSTATE of a PostgreSQL error wrapped by Prisma, or thrown by its adapter at the end of a transaction. */
 export function sqlStateOf(error: unknown): string | undefined {
   return adapterErrorOf(error)?.cause?.originalCode
 }
@@ -138,8 +141,8 @@ function adapterErrorOf(error: unknown): AdapterError | undefined {
   return name === 'DriverAdapterError' ? (error as AdapterError) : meta?.driverAdapterError
 }
 
-/** 503: a store is away. */
-export function unavailable(cause: unknown): GatewayError {
+/** The 503 for an unavailable store. */
+export function storeUnavailable(cause: unknown): GatewayError {
   return new GatewayError('service_unavailable', 'The gateway cannot reach its store. Try again shortly.', {
     headers: { 'retry-after': '1' },
     cause,

@@ -1,23 +1,24 @@
 import { LRUCache } from 'lru-cache'
 import { type Dispatcher, Pool } from 'undici'
-import { type CheckedUrl, pinnedTo } from './safe-url.ts'
+import { type CheckedUrl, pinnedLookup } from './safe-url.ts'
 
-const mostPools = 500
+const maxPools = 500
 const idleMs = 60_000
-/** Shorter than what servers keep a connection open for: a request on one that just closes is lost. */
+/** Shorter than the idle timeout of servers: a request on a connection that is just closing is lost. */
 const keepAliveMs = 4_000
 
 /**
- * Kept-alive connections to hosts that callers named. Each pool connects to the checked addresses only, so a name that
- * resolves to others by then gets a pool of its own. Pools that are idle for a minute, or one too many, are closed.
+ * Keep-alive connection pools for hosts that callers named. Each pool connects to the checked addresses only, so a name
+ * that later resolves to others gets a separate pool. Pools are closed after a minute idle, or when there are too
+ * many.
  */
 export class PinnedPools {
   readonly #pools = new LRUCache<string, Pool>({
-    max: mostPools,
+    max: maxPools,
     ttl: idleMs,
     ttlAutopurge: true,
     updateAgeOnGet: true,
-    // What is under way in it still comes to its end; one that was destroyed is closed already.
+    // Running requests still complete; a destroyed pool is already closed.
     dispose: pool => void pool.close().catch(() => {}),
   })
   readonly #connectTimeoutMs: number
@@ -26,18 +27,18 @@ export class PinnedPools {
     this.#connectTimeoutMs = connectTimeoutMs
   }
 
-  /** The pool of a URL's origin at these addresses. */
-  of({ url, addresses }: CheckedUrl): Dispatcher {
+  /** Returns the pool of a URL's origin at these addresses. */
+  get({ url, addresses }: CheckedUrl): Dispatcher {
     const key = `${url.origin} ${addresses.map(({ address }) => address).join(' ')}`
     const known = this.#pools.get(key)
     if (known) return known
-    const connect = { lookup: pinnedTo(addresses), timeout: this.#connectTimeoutMs, noDelay: true }
+    const connect = { lookup: pinnedLookup(addresses), timeout: this.#connectTimeoutMs, noDelay: true }
     const pool = new Pool(url.origin, { allowH2: false, connections: null, keepAliveTimeout: keepAliveMs, connect })
     this.#pools.set(key, pool)
     return pool
   }
 
-  /** Closes every connection. What is under way in them fails. */
+  /** Closes every connection. Running requests fail. */
   async close(): Promise<void> {
     const pools = [...this.#pools.values()]
     await Promise.all(pools.map(pool => pool.destroy()))

@@ -3,21 +3,21 @@ import pg from 'pg'
 
 export type PoolOptions = {
   connections: number
-  /** The longest a statement may take, unless it says otherwise itself. */
+  /** Default statement timeout. */
   statementTimeoutMs: number
 }
 
-/** A statement that ran out of time is answered a moment later: a server that says nothing for longer does not run it. */
+/** After a statement timeout the server still replies; if it stays silent for this much longer, it is dead. */
 const silenceLeewayMs = 1_000
-/** How long a connection is waited for, whether it must be opened or another request must give it back. */
+/** Maximum wait for a connection, new or released by another request. */
 const connectTimeoutMs = 4_000
 const idleTimeoutMs = 30_000
 const keepAliveAfterMs = 10_000
 
 /**
- * A pool of connections to PostgreSQL of which every wait is bounded and no failure ends the process: a server that restarts
- * says so to all its connections at any time, also in the moment between two of their users, and one that froze or vanished
- * says nothing at all. Close it with `end`.
+ * Opens a PostgreSQL connection pool in which every wait is bounded and no failure ends the process: a restarting
+ * server notifies all connections at any time, even between two users of a connection, and a frozen or vanished server
+ * sends nothing at all. Close it with `end`.
  */
 export function openPool(url: string, { connections, statementTimeoutMs }: PoolOptions): pg.Pool {
   const pool = new pg.Pool({
@@ -29,21 +29,22 @@ export function openPool(url: string, { connections, statementTimeoutMs }: PoolO
     keepAlive: true,
     keepAliveInitialDelayMillis: keepAliveAfterMs,
   })
-  // An idle connection that broke has left the pool already.
+  // A broken idle connection has already left the pool.
   pool.on('error', ignore)
   const idle = new Set<pg.PoolClient>()
   pool.on('connect', client => {
-    // Whatever breaks a connection fails the statement under way, too. Without this listener it would be an uncaught error
-    // while the connection is between the pool and its user.
+    // A connection error also fails the running statement. Without this listener it would be an uncaught error while
+    // the connection is between the pool and its user.
     client.on('error', ignore)
     const stream = streamOf(client)
     stream.on('timeout', () => {
-      stream.destroy(silent())
-      // Those that are idle most likely lead to the same dead server, and would each cost a request its time.
-      for (const other of idle) streamOf(other).destroy(silent())
+      stream.destroy(silenceError())
+      // Idle connections most likely lead to the same dead server; each would cost a request its timeout.
+      for (const other of idle) streamOf(other).destroy(silenceError())
     })
   })
-  // Silence counts while a connection is used. Armed anew each time: a timer of a socket that has run out stays so.
+  // The timeout applies while a connection is in use. It is set on each acquire: an expired socket timer does not
+  // restart.
   pool.on('acquire', client => {
     idle.delete(client)
     streamOf(client).setTimeout(statementTimeoutMs + silenceLeewayMs)
@@ -60,7 +61,7 @@ function streamOf(client: pg.PoolClient): Socket {
   return (client as unknown as { connection: { stream: Socket } }).connection.stream
 }
 
-function silent(): Error {
+function silenceError(): Error {
   return Object.assign(new Error('PostgreSQL fell silent'), { code: 'ETIMEDOUT' })
 }
 

@@ -1,12 +1,13 @@
 import { type Config, ConfigError, printFaults } from '../base/config.ts'
-import { createLog, dieLoudly, type Logger } from './log.ts'
+import { createLog, exitOnUncaught, type Logger } from './log.ts'
 import { isOutage } from './outage.ts'
 
 const flushEveryMs = 1_000
 
 /**
- * Starts a process of the gateway with its log. `start` opens everything and gives the work of an orderly end to `end`, after which
- * the process exits with 0. Where the start fails, the log or standard error has the reason, and the process exits with 1.
+ * Starts a gateway process with its log. `start` opens everything and passes its cleanup to `end` for an orderly
+ * shutdown, after which the process exits with 0. If `start` fails, the reason is written to the log or standard error,
+ * and the process exits with 1.
  */
 export async function startProcess(
   name: 'web' | 'worker',
@@ -14,7 +15,7 @@ export async function startProcess(
   start: (log: Logger, end: (close: () => Promise<void>) => Promise<void>) => Promise<void>,
 ): Promise<void> {
   const log = createLog(logLevel, { process: name, pid: process.pid })
-  dieLoudly(log)
+  exitOnUncaught(log)
   setInterval(() => log.flush(), flushEveryMs)
   const end = async (close: () => Promise<void>) => {
     log.info('stopping')

@@ -2,100 +2,126 @@ import { Redis, type RedisOptions } from 'ioredis'
 
 export type { Redis }
 
-export type RedisAddress = { redisUrl: string; redisTlsVerify: boolean }
+/** `redisKeyPrefix` is put before every key and channel; default none. */
+export type RedisAddress = { redisUrl: string; redisTlsVerify: boolean; redisKeyPrefix?: string }
 
 /**
- * A command that no byte answers for so long costs its connection: the server froze or was replaced, and neither side may
- * ever hear of it otherwise. Longer than a command may take, so that a slow server loses commands and not its connections.
+ * Socket silence timeout while a command is pending: the server froze or was replaced, which neither side may ever
+ * notice otherwise. Longer than the command timeout, so that a slow server loses commands and not its connections.
  */
-const producerSilenceMs = 4_000
-/** Blocking reads of BullMQ wait up to ten seconds by themselves. */
-const waiterSilenceMs = 15_000
-/** Finds dead connections on which nothing is asked. */
+const requestSilenceMs = 4_000
+/** Blocking reads of BullMQ wait up to ten seconds. */
+const workerSilenceMs = 15_000
+/** TCP keep-alive: finds dead connections without pending commands. */
 const keepAliveMs = 10_000
-/** How often a subscription asks whether its connection is alive. */
+/** Ping interval of subscriptions. */
 const pingEveryMs = 5_000
-const reconnectAtMostEveryMs = 1_000
+const minReconnectIntervalMs = 1_000
 
-function options({ redisUrl, redisTlsVerify }: RedisAddress): RedisOptions {
+function options({ redisUrl, redisTlsVerify, redisKeyPrefix = '' }: RedisAddress): RedisOptions {
   const selfSigned = redisUrl.startsWith('rediss:') && !redisTlsVerify
   return {
     ...(selfSigned && { tls: { rejectUnauthorized: false } }),
+    keyPrefix: redisKeyPrefix,
     keepAlive: keepAliveMs,
     reconnectOnError: reconnectToPrimary(),
   }
 }
 
 /**
- * Leaves a server that has become a replica: behind the same address may be the new primary. The refused command fails. Not more
- * often than once a second, as the address may go on naming a replica.
+ * Reconnects if the server has become a replica, which says `MOVED` in a Redis Cluster: the same address may lead to the
+ * new primary. The rejected command fails. At most once a second, as the address may keep leading to a replica.
  */
 function reconnectToPrimary(): (error: Error) => boolean {
   let lastMs = Number.NEGATIVE_INFINITY
   return ({ message }) => {
-    if (!/^(READONLY|UNBLOCKED)\b/.test(message)) return false
+    if (!/^(READONLY|MOVED|UNBLOCKED)\b/.test(message)) return false
     const nowMs = performance.now()
-    if (nowMs - lastMs < reconnectAtMostEveryMs) return false
+    if (nowMs - lastMs < minReconnectIntervalMs) return false
     lastMs = nowMs
     return true
   }
 }
 
 /**
- * A connection for work a client waits for: a command fails at once while Redis is away, and after `timeoutMs` when it
- * hangs, so that callers answer 503 instead of waiting.
+ * A connection for work a client waits for: a command fails immediately while Redis is unavailable, and after
+ * `timeoutMs` if it hangs, so that callers answer 503 instead of waiting.
  */
-export function openProducer(address: RedisAddress, timeoutMs = 2_000): Redis {
+export function openRequestRedis(address: RedisAddress, timeoutMs = 2_000): Redis {
   return new Redis(address.redisUrl, {
     ...options(address),
     enableOfflineQueue: false,
     maxRetriesPerRequest: 0,
     commandTimeout: timeoutMs,
-    socketTimeout: producerSilenceMs,
+    socketTimeout: requestSilenceMs,
     connectTimeout: 2_000,
     retryStrategy: attempt => Math.min(50 * attempt, 1_000),
   })
 }
 
-/** A connection for background work, which waits for Redis to come back (BullMQ's workers want exactly this). */
-export function openWaiter(address: RedisAddress): Redis {
+/** A connection for background work, which waits until Redis is available again (required by BullMQ workers). */
+export function openWorkerRedis(address: RedisAddress): Redis {
   return new Redis(address.redisUrl, {
     ...options(address),
     maxRetriesPerRequest: null,
-    socketTimeout: waiterSilenceMs,
+    socketTimeout: workerSilenceMs,
     connectTimeout: 5_000,
     retryStrategy: attempt => Math.min(100 * attempt, 2_000),
   })
 }
 
-/** Listens to a channel on a connection of its own, for as long as that is open. What is said while it is broken is lost. */
-export function openSubscriber(redis: Redis, channel: string, heard: (message: string) => void): Redis {
-  const listening = redis.duplicate({
+/** The key prefix of a connection. The client adds it to keys, but neither to channels nor to what a script derives. */
+export function keyPrefixOf(redis: Redis): string {
+  return String(redis.options.keyPrefix ?? '')
+}
+
+/** The full name of a channel, for a command or script that publishes to it. */
+export function channelName(redis: Redis, channel: string): string {
+  return keyPrefixOf(redis) + channel
+}
+
+/** Iterates over the keys that match a pattern, in pages of a few hundred, without the connection's key prefix. */
+export async function* scanKeys(redis: Redis, pattern: string): AsyncGenerator<string[]> {
+  const prefix = keyPrefixOf(redis)
+  let cursor = '0'
+  do {
+    const [next, keys] = await redis.scan(cursor, 'MATCH', prefix + pattern, 'COUNT', 500)
+    cursor = next
+    if (keys.length > 0) yield prefix === '' ? keys : keys.map(key => key.slice(prefix.length))
+  } while (cursor !== '0')
+}
+
+/**
+ * Subscribes to a channel on a dedicated connection until it is closed. Messages published while it is disconnected are
+ * lost.
+ */
+export function openSubscriber(redis: Redis, channel: string, onMessage: (message: string) => void): Redis {
+  const subscriber = redis.duplicate({
     enableOfflineQueue: true,
     maxRetriesPerRequest: null,
     commandTimeout: undefined,
     autoResubscribe: false,
   })
-  listening.on('error', () => {}) // It reconnects by itself.
-  listening.on('ready', () => void listening.subscribe(channel).catch(() => {}))
-  listening.on('message', (_channel, message) => heard(message))
-  // Nothing else is ever asked on it: a server that vanished would be waited for until TCP gives it up.
-  const pinging = setInterval(() => {
-    if (listening.status === 'ready') listening.ping().catch(() => {})
+  subscriber.on('error', () => {}) // The client reconnects automatically.
+  subscriber.on('ready', () => void subscriber.subscribe(channelName(redis, channel)).catch(() => {}))
+  subscriber.on('message', (_channel, message) => onMessage(message))
+  // No other command is sent on it: without pings, a vanished server is noticed only at the TCP timeout.
+  const pingTimer = setInterval(() => {
+    if (subscriber.status === 'ready') subscriber.ping().catch(() => {})
   }, pingEveryMs)
-  pinging.unref()
-  listening.once('end', () => clearInterval(pinging))
-  return listening
+  pingTimer.unref()
+  subscriber.once('end', () => clearInterval(pingTimer))
+  return subscriber
 }
 
-/** Resolves once the connection can take commands. Rejects after `timeoutMs` with what went wrong last. */
-export async function ready(redis: Redis, timeoutMs: number): Promise<void> {
+/** Resolves once the connection accepts commands. Rejects after `timeoutMs` with the last error. */
+export async function waitUntilReady(redis: Redis, timeoutMs: number): Promise<void> {
   if (redis.status === 'ready') return
   let last = ''
-  const note = (error: Error) => {
+  const rememberError = (error: Error) => {
     last = `: ${error.message}`
   }
-  redis.on('error', note)
+  redis.on('error', rememberError)
   try {
     await new Promise<void>((resolve, reject) => {
       const fail = () => reject(new Error(`Redis was not ready within ${timeoutMs / 1_000} s${last}`))
@@ -106,6 +132,6 @@ export async function ready(redis: Redis, timeoutMs: number): Promise<void> {
       })
     })
   } finally {
-    redis.off('error', note)
+    redis.off('error', rememberError)
   }
 }

@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isOutage } from './outage.ts'
 
-/** Waits for work that begins before, and no longer than `ms`; then rejects, and the work goes on unheard. */
+/** Waits at most `ms` for work; then rejects, while the work continues with its result ignored. */
 export async function withDeadline<T>(work: Promise<T>, ms: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_, reject) => {
+  const timeout = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(new Error(`no answer within ${ms / 1_000} s`)), ms)
   })
   try {
-    return await Promise.race([work, late])
+    return await Promise.race([work, timeout])
   } finally {
     clearTimeout(timer)
   }
@@ -18,10 +18,11 @@ const startWithinMs = 20_000
 const pauseMs = 500
 
 /**
- * Runs one step of a process' start, again and again while a store is away: stores and processes are often started together, and
- * a store that restarts is back within seconds. Throws an Error that says in one line what was missing, or what the step throws.
+ * Runs one step of a process's start, with retries while a store is unavailable: stores and processes are often started
+ * together, and a restarting store is back within seconds. Throws an Error with a one-line reason at the deadline, or
+ * what the step throws.
  */
-export async function startPatiently<T>(step: () => Promise<T>, withinMs = startWithinMs): Promise<T> {
+export async function startWithRetry<T>(step: () => Promise<T>, withinMs = startWithinMs): Promise<T> {
   const endMs = performance.now() + withinMs
   for (;;) {
     const leftMs = endMs - performance.now()
@@ -36,7 +37,7 @@ export async function startPatiently<T>(step: () => Promise<T>, withinMs = start
   }
 }
 
-/** Prisma puts the reason below the statement that failed. */
+/** Prisma puts the reason after the failed statement. */
 function lastLine(error: unknown): string {
   const { message } = error instanceof Error ? error : new Error(String(error))
   return message.trim().split('\n').at(-1)!.trim()

@@ -5,7 +5,7 @@ import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { Agent, type Dispatcher, request } from 'undici'
 import { type ErrorDetails, GatewayError } from '../base/errors.ts'
-import { atMost } from './bytes.ts'
+import { limitBytes } from './bytes.ts'
 
 const maxRedirects = 3
 const resolveTimeoutMs = 5_000
@@ -14,31 +14,31 @@ const maxUrlLength = 8_192
 export type Resolver = (hostname: string) => Promise<LookupAddress[]>
 
 export type UrlRules = {
-  /** Lets http, private addresses and any port pass: development, and hosts inside the operator's own network. */
+  /** Allows http, private addresses and any port: for development, and for hosts in the operator's own network. */
   allowPrivate: boolean
-  /** `allowPrivate` unless a test brings its own: a test has no certificate. */
+  /** Defaults to `allowPrivate`; tests set it because they have no certificate. */
   allowHttp?: boolean
   /** The request field the URL came from, for the error. */
   param?: string
-  /** The system's resolver unless a test brings its own. */
+  /** Defaults to the system's resolver; tests inject their own. */
   resolve?: Resolver
-  /** `isPublicAddress` unless a test brings its own: a test has no public host. */
+  /** Defaults to `isPublicAddress`; tests inject their own because they have no public host. */
   isPublic?: (address: string) => boolean
   signal?: AbortSignal
 }
 
 export type FetchRules = UrlRules & {
   maxBytes: number
-  /** For everything: resolving, redirects and the body. */
+  /** Total timeout: resolving, redirects and the body. */
   timeoutMs: number
-  /** Media types taken: whole ones (`application/pdf`) or prefixes ending with a slash (`image/`). All when absent. */
+  /** Accepted media types: whole ones (`application/pdf`) or prefixes ending with a slash (`image/`). All if absent. */
   accept?: readonly string[]
 }
 
-/** What every URL from outside is held to, wherever it comes from. */
-export type Door = Pick<UrlRules, 'allowPrivate' | 'allowHttp' | 'resolve' | 'isPublic'>
+/** The rules for every URL from outside, whatever its source. */
+export type UrlPolicy = Pick<UrlRules, 'allowPrivate' | 'allowHttp' | 'resolve' | 'isPublic'>
 
-/** A URL that is not fetched, or a fetch that failed; `transient` = it may succeed later. */
+/** A URL that is rejected, or a fetch that failed; `transient` = a retry may succeed. */
 export class UrlRefused extends GatewayError {
   readonly transient: boolean
   constructor(message: string, details: ErrorDetails, transient: boolean) {
@@ -56,7 +56,10 @@ const specialV4 = subnets('ipv4', [
   ...['192.0.2.0/24', '192.88.99.0/24', '192.168.0.0/16', '198.18.0.0/15', '198.51.100.0/24', '203.0.113.0/24'],
   ...['224.0.0.0/4', '240.0.0.0/4'],
 ])
-/** Outside of it: loopback, IPv4-mapped and -compatible, NAT64, discard-only, unique local, link-local, multicast. */
+/**
+ * Excluded by this range: loopback, IPv4-mapped and -compatible, NAT64, discard-only, unique local, link-local,
+ * multicast.
+ */
 const globalV6 = subnets('ipv6', ['2000::/3'])
 /** Protocol assignments with Teredo, documentation, 6to4: the inner address of a tunnel may be private. */
 const specialV6 = subnets('ipv6', ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20'])
@@ -77,8 +80,8 @@ export function isPublicAddress(address: string): boolean {
 }
 
 /**
- * Checks a URL that a caller gave us: https, no credentials, no port of another service, and every address of its host
- * public. To be safe from DNS rebinding, connect with `pinnedAgent(addresses)`. Throws an `UrlRefused`.
+ * Checks a URL from a caller: https, no credentials, no port of another service, and every address of its host public.
+ * To prevent DNS rebinding, connect with `pinnedAgent(addresses)`. Throws an `UrlRefused`.
  */
 export async function assertPublicUrl(address: string, rules: UrlRules): Promise<CheckedUrl> {
   if (address.length > maxUrlLength || !URL.canParse(address)) throw refused(rules, 'is not a valid URL')
@@ -95,12 +98,12 @@ export async function assertPublicUrl(address: string, rules: UrlRules): Promise
   return { url, addresses }
 }
 
-/** Ports below 1024 belong to well-known services, two of which are the web. */
+/** Ports below 1024 are reserved for well-known services, two of which are the web. */
 function isForeignPort(port: string): boolean {
   return port !== '' && Number(port) < 1024 && port !== '80' && port !== '443'
 }
 
-/** The host's addresses; the URL parser has already turned decimal, octal and hexadecimal forms into dotted ones. */
+/** Resolves the host's addresses; the URL parser has already normalized decimal, octal and hexadecimal forms. */
 async function addressesOf(url: URL, rules: UrlRules): Promise<LookupAddress[]> {
   const host = url.hostname.replace(/^\[|\]$/g, '')
   const family = isIP(host)
@@ -120,8 +123,8 @@ async function addressesOf(url: URL, rules: UrlRules): Promise<LookupAddress[]> 
   throw refused(rules, 'names a host that has no address')
 }
 
-/** A lookup that gives these addresses, whatever the name resolves to by then. */
-export function pinnedTo(addresses: LookupAddress[]) {
+/** A lookup function that returns these addresses, whatever the name resolves to later. */
+export function pinnedLookup(addresses: LookupAddress[]) {
   return (
     _hostname: string,
     options: LookupOptions,
@@ -133,43 +136,43 @@ export function pinnedTo(addresses: LookupAddress[]) {
   }
 }
 
-/** An agent that connects to these addresses only, whatever the name resolves to by then. Destroy it after use. */
+/** An agent that connects to these addresses only, whatever the name resolves to later. Destroy it after use. */
 export function pinnedAgent(addresses: LookupAddress[]): Agent {
-  return new Agent({ allowH2: false, connect: { lookup: pinnedTo(addresses) } })
+  return new Agent({ allowH2: false, connect: { lookup: pinnedLookup(addresses) } })
 }
 
-/** A file at a public URL, its body still to be read. `bytes` as announced; null when it is not. */
-export type Opened = { stream: Readable; contentType: string; bytes: number | null; url: string }
+/** An opened file with its body unread. `bytes` is the announced length; null if there is none. */
+export type OpenedFile = { stream: Readable; contentType: string; bytes: number | null; url: string }
 
 /**
- * Opens a file at a URL that a caller gave us. Every hop of at most 3 redirects is checked; more than `maxBytes`, a
- * compressed body, a wrong media type or no end within `timeoutMs` is an error, of this call or of the stream. Throws an
- * `UrlRefused`, or the signal's reason when `signal` aborts. Destroy a stream that is not read to its end.
+ * Opens a file at a URL from a caller. Checks every hop of at most 3 redirects; more than `maxBytes`, a compressed
+ * body, a wrong media type or no end within `timeoutMs` is an error, of this call or of the stream. Throws an
+ * `UrlRefused`, or the signal's reason if `signal` aborts. Destroy a stream that is not read to its end.
  */
-export async function openPublic(address: string, rules: FetchRules): Promise<Opened> {
+export async function openPublic(address: string, rules: FetchRules): Promise<OpenedFile> {
   const deadline = AbortSignal.timeout(rules.timeoutMs)
   const signal = rules.signal ? AbortSignal.any([rules.signal, deadline]) : deadline
-  const explained = (error: unknown) => {
+  const toRefusal = (error: unknown) => {
     if (rules.signal?.aborted) return rules.signal.reason
     if (deadline.aborted) return refused(rules, `did not answer within ${rules.timeoutMs / 1000} s`, error, true)
     return error instanceof GatewayError ? error : refused(rules, 'could not be fetched', error, true)
   }
   try {
-    return await follow(address, { ...rules, signal }, explained)
+    return await follow(address, { ...rules, signal }, toRefusal)
   } catch (error) {
-    throw explained(error)
+    throw toRefusal(error)
   }
 }
 
-/** Downloads a file as `openPublic` does, whole. */
+/** Downloads a whole file, with the checks of `openPublic`. */
 export async function fetchPublic(address: string, rules: FetchRules): Promise<Fetched> {
   const { stream, contentType, url } = await openPublic(address, rules)
   return { contentType, bytes: await buffer(stream), url }
 }
 
-type Explain = (error: unknown) => unknown
+type ToRefusal = (error: unknown) => unknown
 
-async function follow(address: string, rules: FetchRules, explained: Explain): Promise<Opened> {
+async function follow(address: string, rules: FetchRules, toRefusal: ToRefusal): Promise<OpenedFile> {
   let next = address
   for (let hop = 0; hop <= maxRedirects; hop++) {
     const { url, addresses } = await assertPublicUrl(next, rules)
@@ -179,10 +182,10 @@ async function follow(address: string, rules: FetchRules, explained: Explain): P
       const accept = rules.accept?.map(type => (type.endsWith('/') ? `${type}*` : type)).join(', ') ?? '*/*'
       const headers = { accept, 'accept-encoding': 'identity', 'user-agent': 'headgate' }
       const response = await request(url, { dispatcher, signal: rules.signal, headers })
-      response.body.on('error', () => {}) // Whoever reads it gets it too.
+      response.body.on('error', () => {}) // The reader of the stream receives the same error.
       const location = redirection(response, url, rules)
       if (location === null) {
-        const file = openedFile(response, url, rules, explained)
+        const file = checkResponse(response, url, rules, toRefusal)
         response.body.once('close', () => void dispatcher.destroy())
         opened = true
         return file
@@ -195,7 +198,7 @@ async function follow(address: string, rules: FetchRules, explained: Explain): P
   throw refused(rules, `redirects more than ${maxRedirects} times`)
 }
 
-/** Where a redirect leads, or null when the answer is none. */
+/** Returns the target of a redirect, or null if the response is none. */
 function redirection(response: Dispatcher.ResponseData, from: URL, rules: UrlRules): string | null {
   const location = response.headers.location
   if (![301, 302, 303, 307, 308].includes(response.statusCode) || typeof location !== 'string') return null
@@ -205,7 +208,12 @@ function redirection(response: Dispatcher.ResponseData, from: URL, rules: UrlRul
   return next.href
 }
 
-function openedFile(response: Dispatcher.ResponseData, url: URL, rules: FetchRules, explained: Explain): Opened {
+function checkResponse(
+  response: Dispatcher.ResponseData,
+  url: URL,
+  rules: FetchRules,
+  toRefusal: ToRefusal,
+): OpenedFile {
   const { statusCode, headers, body } = response
   if (statusCode !== 200) throw refused(rules, `answered with status ${statusCode}`, null, statusCode >= 500)
   const contentType = mediaType(headers['content-type'])
@@ -218,9 +226,9 @@ function openedFile(response: Dispatcher.ResponseData, url: URL, rules: FetchRul
   if (Number(length ?? 0) > rules.maxBytes) throw tooLarge()
   const read = async function* () {
     try {
-      yield* atMost(body, rules.maxBytes, tooLarge)
+      yield* limitBytes(body, rules.maxBytes, tooLarge)
     } catch (error) {
-      throw explained(error)
+      throw toRefusal(error)
     }
   }
   const stream = Readable.from(read(), { objectMode: false })
@@ -233,7 +241,10 @@ function mediaType(header: string | string[] | undefined): string {
   return text?.split(';')[0]?.trim().toLowerCase() || 'application/octet-stream'
 }
 
-/** The promise's outcome, or the signal's reason when that comes first: the system's resolver cannot be cancelled. */
+/**
+ * Settles as `work`, or rejects with the signal's reason if that comes first: the system's resolver cannot be
+ * cancelled.
+ */
 function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) reject(signal.reason)

@@ -6,14 +6,14 @@ import { WebSocket } from 'ws'
 export type { WebSocket } from 'ws'
 
 /**
- * What both sides of a session have in common: the largest message, and how long the other side may take to answer a close
- * before its connection is cut. Nothing is compressed: sound does not get smaller.
+ * Settings shared by both sides of a session: the maximum message size, and how long the other side may take to answer
+ * a close before its connection is destroyed. Compression is disabled: audio does not get smaller.
  */
 export const sessionSockets = { maxPayload: 16 * 1024 * 1024, closeTimeout: 10_000, perMessageDeflate: false }
 
-const mostRefusalBytes = 64 * 1024
+const maxRefusalBytes = 64 * 1024
 
-/** The server answered the upgrade with something else. */
+/** The server answered the upgrade request with another response. */
 export class SocketRefused extends Error {
   override name = 'SocketRefused'
   readonly status: number
@@ -27,7 +27,7 @@ export class SocketRefused extends Error {
   }
 }
 
-/** No answer to the upgrade came in time. */
+/** The upgrade request timed out. */
 export class SocketTimeout extends Error {
   override name = 'SocketTimeout'
 }
@@ -35,15 +35,16 @@ export class SocketTimeout extends Error {
 export type SocketAddress = {
   url: string
   headers: Record<string, string>
-  /** How long the server may take to answer; null = for ever. */
+  /** Timeout of the handshake; null = none. */
   handshakeTimeoutMs: number | null
-  /** In place of a connection of its own. */
+  /** Replaces the default network connection. */
   connection?: () => Duplex
 }
 
 /**
- * Opens a WebSocket, paused: whoever waited for it listens before the first message comes. Redirects are not followed.
- * Rejects with a SocketRefused, a SocketTimeout, the fault of the connection, or the signal's reason once it is aborted.
+ * Opens a WebSocket, paused, so that the caller can attach listeners before the first message. Redirects are not
+ * followed. Rejects with a SocketRefused, a SocketTimeout, the connection error, or the signal's reason if it is
+ * aborted.
  */
 export function openSocket({ url, headers, handshakeTimeoutMs, connection }: SocketAddress, signal: AbortSignal) {
   return new Promise<WebSocket>((resolve, reject) => {
@@ -52,7 +53,7 @@ export function openSocket({ url, headers, handshakeTimeoutMs, connection }: Soc
       ...sessionSockets,
       headers,
       followRedirects: false,
-      // Passed on to the HTTP client, whose type knows sockets only; any duplex stream does.
+      // Passed to the HTTP client, whose type accepts sockets only; any duplex stream works.
       ...(connection && { createConnection: connection as never }),
     })
     const settle = () => {
@@ -65,7 +66,7 @@ export function openSocket({ url, headers, handshakeTimeoutMs, connection }: Soc
       socket.terminate()
     }
     const abort = () => fail(signal.reason)
-    // One for the whole answer: a server that sends it byte by byte is not waited for either.
+    // One timer for the whole response: it also ends a server that sends it byte by byte.
     const late = () => fail(new SocketTimeout(`no answer to the upgrade within ${handshakeTimeoutMs} ms`))
     const timer = handshakeTimeoutMs === null ? undefined : setTimeout(late, handshakeTimeoutMs)
     signal.addEventListener('abort', abort)
@@ -83,11 +84,11 @@ export function openSocket({ url, headers, handshakeTimeoutMs, connection }: Soc
 }
 
 /**
- * The bytes that a socket's connection has brought and taken so far, also those of messages that are not whole yet; undefined
- * where it is no connection of the network.
+ * The bytes that a socket's connection has received and sent so far, including those of incomplete messages; undefined
+ * if it is not a network connection.
  */
 export function trafficOf(socket: WebSocket): { readBytes: number; takenBytes: number } | undefined {
-  // The library has no public name for it.
+  // The library exposes it only as a private field.
   const { _socket: connection } = socket as unknown as { _socket: Socket | Duplex | null }
   if (!(connection instanceof Socket)) return undefined
   return { readBytes: connection.bytesRead, takenBytes: connection.bytesWritten - connection.writableLength }
@@ -98,10 +99,10 @@ async function refusalOf(response: IncomingMessage): Promise<SocketRefused> {
   try {
     for await (const part of response.setEncoding('utf8')) {
       body += part
-      if (body.length >= mostRefusalBytes) break
+      if (body.length >= maxRefusalBytes) break
     }
   } catch {
-    // What came of it will do.
+    // The part received so far is sufficient.
   }
-  return new SocketRefused(response.statusCode ?? 0, response.headers, body.slice(0, mostRefusalBytes))
+  return new SocketRefused(response.statusCode ?? 0, response.headers, body.slice(0, maxRefusalBytes))
 }

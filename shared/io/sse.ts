@@ -1,24 +1,24 @@
 import { StringDecoder } from 'node:string_decoder'
 
 /**
- * `event` is its name, `data` its data lines joined by \n. Lines that are no field, such as a page of HTML or an error that
- * a proxy writes into the stream, are `stray` data: whoever reads the data judges them.
+ * `event` is its name, `data` its data lines joined by \n. Lines that are no field, such as an HTML page or an error
+ * that a proxy writes into the stream, become `stray` data, which the consumer must judge.
  */
 export type ServerSentEvent = { event: string; data: string; stray?: true }
 
-/** No event of a sane provider is longer (an image of 24 MB in base64). */
-const mostEventCharacters = 32 * 1024 * 1024
-/** As text, and as latin1 text of its UTF-8 bytes. */
+/** Longer than any legitimate event (an image of 24 MB in base64). */
+const maxEventCharacters = 32 * 1024 * 1024
+/** As decoded text, and as its UTF-8 bytes decoded as latin1. */
 const byteOrderMark = /^(?:\uFEFF|\u00EF\u00BB\u00BF)/
 
 /**
- * Cuts text that comes in pieces into runs of whole server-sent events. Lines may end with \n, \r\n or \r. A long event is
- * joined once, when its end is there, however many pieces it came in.
+ * Splits a stream of text into runs of complete server-sent events. Lines may end with \n, \r\n or \r. A long
+ * event is joined once, at its end, however many chunks it has.
  */
 export class EventCutter {
   #parts: string[] = []
   #length = 0
-  /** The end of what waits: a part of a blank line may be there. */
+  /** The last characters of the buffered text: a blank line may be split between chunks. */
   #tail = ''
   #started = false
 
@@ -26,7 +26,9 @@ export class EventCutter {
     return this.#length === 0
   }
 
-  /** Gives every event that is whole now, '' while there is none. Throws a RangeError when one grows beyond 32 M characters. */
+  /**
+   * Returns all events that are now complete, '' if there are none. Throws a RangeError if one exceeds 32 M characters.
+   */
   push(text: string): string {
     const end = endOfLastEvent(this.#tail + text) - this.#tail.length
     if (end === text.length && this.#length === 0) return this.#unmarked(text)
@@ -40,7 +42,7 @@ export class EventCutter {
     return whole
   }
 
-  /** Takes out what waits without its blank line. */
+  /** Removes and returns the buffered text that has no final blank line. */
   rest(): string {
     const text = this.#parts.length === 1 ? this.#parts[0]! : this.#parts.join('')
     this.#parts = []
@@ -49,7 +51,7 @@ export class EventCutter {
     return this.#unmarked(text)
   }
 
-  /** The text without the mark with which a stream may begin. */
+  /** Removes the byte order mark with which a stream may begin. */
   #unmarked(text: string): string {
     if (this.#started || text === '') return text
     this.#started = true
@@ -61,13 +63,13 @@ export class EventCutter {
     this.#parts.push(text)
     this.#length += text.length
     this.#tail = (this.#tail + text).slice(-2)
-    if (this.#length > mostEventCharacters) throw new RangeError('a server-sent event is too long')
+    if (this.#length > maxEventCharacters) throw new RangeError('a server-sent event is too long')
   }
 }
 
 /**
- * Cuts a byte stream into server-sent events, characters split between chunks included. `push` gives the events that
- * became whole; it throws a RangeError when one grows beyond 32 M characters.
+ * Parses a byte stream into server-sent events; characters may be split between chunks. `push` returns the events that
+ * became complete; it throws a RangeError if one exceeds 32 M characters.
  */
 export class SseParser {
   readonly #decoder = new StringDecoder('utf8')
@@ -77,13 +79,13 @@ export class SseParser {
     return parseEvents(this.#cutter.push(this.#decoder.write(chunk)))
   }
 
-  /** What was left without its blank line when the stream closed: some servers omit the last one. */
+  /** Returns the last event if it has no final blank line when the stream closes: some servers omit it. */
   end(): ServerSentEvent | null {
     return parseEvent(this.#cutter.rest() + this.#decoder.end())
   }
 }
 
-/** The events of a text that holds whole ones only; comments are left out. */
+/** Parses a text of complete events; comments are omitted. */
 export function parseEvents(text: string): ServerSentEvent[] {
   const events: ServerSentEvent[] = []
   for (const one of splitEvents(text)) {
@@ -93,10 +95,10 @@ export function parseEvents(text: string): ServerSentEvent[] {
   return events
 }
 
-/** The end of a line and an empty line. */
+/** A line end followed by an empty line. */
 const endOfEvent = /\n\r?\n|\r\r/g
 
-/** Cuts a text of whole events into its events, each with the blank line that ends it. */
+/** Splits a text of complete events into its events, each with its final blank line. */
 export function splitEvents(text: string): string[] {
   const events: string[] = []
   let from = 0
@@ -113,10 +115,10 @@ export function splitEvents(text: string): string[] {
   return events
 }
 
-/** Reads one event; null when it has no data, such as a comment. */
+/** Parses one event; null if it has no data, such as a comment. */
 export function parseEvent(text: string): ServerSentEvent | null {
-  const isOneLine = text.startsWith('data: ') && text.indexOf('\n') === text.length - 2 && text.endsWith('\n')
-  if (isOneLine && !text.includes('\r')) return { event: '', data: text.slice('data: '.length, -2) }
+  const usual = parseUsualEvent(text)
+  if (usual) return usual
   let event = ''
   let data: string | null = null
   let stray = false
@@ -140,14 +142,24 @@ export function parseEvent(text: string): ServerSentEvent | null {
   return data === null ? null : { event, data, ...(stray && { stray }) }
 }
 
-/** Where the last event of a text ends; 0 when none does. */
+/** Parses an event as nearly all servers write it: its name, if any, and one line of data. Null for all others. */
+function parseUsualEvent(text: string): ServerSentEvent | null {
+  const nameEnd = text.startsWith('event: ') ? text.indexOf('\n') : -1
+  const start = nameEnd + 1
+  const isUsual = text.startsWith('data: ', start) && text.indexOf('\n', start) === text.length - 2
+  if (!isUsual || !text.endsWith('\n') || text.includes('\r')) return null
+  const event = nameEnd < 0 ? '' : text.slice('event: '.length, nameEnd)
+  return { event, data: text.slice(start + 'data: '.length, -2) }
+}
+
+/** The end of the last complete event of a text; 0 if there is none. */
 function endOfLastEvent(text: string): number {
   if (text.endsWith('\n\n')) return text.length
   const unix = lastEnd(text, '\n\n')
   return text.includes('\r') ? Math.max(unix, lastEnd(text, '\n\r\n'), lastEnd(text, '\r\r')) : unix
 }
 
-/** `includes` first: it skips a long piece of one event many times as fast as a search from the end. */
+/** `includes` first: over a long chunk of one event it is many times as fast as a search from the end. */
 function lastEnd(text: string, mark: string): number {
   return text.includes(mark) ? text.lastIndexOf(mark) + mark.length : 0
 }

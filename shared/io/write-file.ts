@@ -2,9 +2,9 @@ import { open } from 'node:fs/promises'
 import type { Bytes } from './bytes.ts'
 
 /**
- * Writes a new file, one part at a time: a part is asked for once the one before is written. `mode` is that of the file, `sync`
- * whether it must be on the disk at the end. Gives its length in bytes. Throws what `body` throws, and when there is a file
- * already; a file that was begun stays.
+ * Writes a new file, one chunk at a time: the next chunk is requested after the previous one is written. `mode` is the
+ * file mode, `sync` flushes it to disk at the end. Returns its length in bytes. Throws what `body` throws, and if the
+ * file already exists; does not remove a partly written file.
  */
 export async function writeFile(
   path: string,

@@ -3,16 +3,16 @@ import { newId } from '../base/ids.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
 
-/** Who changes something: a signed-in person, a provisioning key, or the operator's command line. */
+/** The author of a change: a signed-in user, a provisioning key, or the operator's command line. */
 export type Actor = { kind: 'user' | 'provisioning_key' | 'operator'; id: string | null; name: string }
 
-/** A field before and after, as the API writes it. */
+/** Each changed field with its values before and after, in the API's format. */
 export type Changes = Record<string, [before: unknown, after: unknown]>
 
 export type AuditEntry = {
   organisationId: string
   actor: Actor
-  /** "key.created": the thing, and what became of it. */
+  /** Object and past participle: "key.created". */
   action: string
   target?: { id: string; name: string }
   changes?: Changes
@@ -20,13 +20,13 @@ export type AuditEntry = {
 
 export const operatorActor: Actor = { kind: 'operator', id: null, name: 'operator' }
 
-/** The fields of a thing that an edit changed; of a new thing, whose `before` is {}, those that are set. */
+/** The fields that differ between two versions of an object; for a new object pass {} as `before`: then all fields that are set. */
 export function changesBetween(before: Record<string, unknown>, after: Record<string, unknown>): Changes {
   const fields = Object.entries(after).map(([name, value]) => [name, [before[name] ?? null, value ?? null]] as const)
   return Object.fromEntries(fields.filter(([, [was, is]]) => !isDeepStrictEqual(was, is))) as Changes
 }
 
-/** Notes who did what, within the transaction that does it. */
+/** Inserts an audit event within the transaction of the change itself. */
 export async function audit(
   tx: Connection,
   { organisationId, actor, action, target, changes }: AuditEntry,

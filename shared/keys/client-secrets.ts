@@ -1,28 +1,33 @@
-import { createPassing, findPassing, type PassingKind, type SecretStores } from './passing-secrets.ts'
+import {
+  createTemporarySecret,
+  findTemporarySecret,
+  type SecretStores,
+  type TemporarySecretKind,
+} from './temporary-secrets.ts'
 
-/** What sessions opened with a client secret are bound to. */
+/** The restrictions of sessions that are opened with a client secret. */
 export type ClientSecret = {
-  /** Of the key that made it, under whose policy they are. */
+  /** Hash of the key that created it; its policy applies to the sessions. */
   keyHash: string
-  /** The one model they may have; null = any. */
+  /** The only model allowed; null = any. */
   model: string | null
-  /** What is applied when they are opened; null = nothing. */
+  /** Settings applied when a session is opened; null = none. */
   settings: Record<string, unknown> | null
   expiresAtMs: number
 }
 
-const kind: PassingKind = { prefix: 'ek_', store: 'clientsecret', name: 'client secret' }
+const kind: TemporarySecretKind = { prefix: 'ek_', store: 'clientsecret', name: 'client secret' }
 
-/** Makes a secret, `ek_…`, of which only the hash is kept. Throws what Redis throws. */
+/** Creates a secret, `ek_…`; only its hash is stored. Throws what Redis throws. */
 export async function createClientSecret(
   stores: SecretStores,
   bound: Omit<ClientSecret, 'expiresAtMs'>,
   lifeMs: number,
 ): Promise<{ value: string; expiresAtMs: number }> {
-  return createPassing(stores, kind, bound, lifeMs)
+  return createTemporarySecret(stores, kind, bound, lifeMs)
 }
 
-/** What a secret stands for; whether its key still holds is not looked at. Throws 401, and what Redis throws. */
+/** Looks up a secret; does not check that its key is still valid. Throws 401, and what Redis throws. */
 export async function findClientSecret(stores: SecretStores, value: string): Promise<ClientSecret> {
-  return findPassing<ClientSecret>(stores, kind, value)
+  return findTemporarySecret<ClientSecret>(stores, kind, value)
 }

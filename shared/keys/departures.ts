@@ -3,19 +3,20 @@ import type { Database } from '../io/db.ts'
 import { type Actor, audit } from './audit.ts'
 import type { Keys } from './keys.ts'
 
-/** What becomes of the keys that somebody made who is no longer a member: nobody else knows where their secrets are. */
+/** What happens to the keys of a removed member: only that member knows where their secrets are in use. */
 export const keyFates = ['revoke', 'hand_over'] as const
 export type KeyFate = (typeof keyFates)[number]
 
-const perRound = 20
-/** A member has no time to make more keys than this while they are removed. */
+const keysPerRound = 20
+/** Bounds the loop: a member cannot create this many keys during the removal. */
 const maxRounds = 1_000
 
 /**
- * Revokes the keys that somebody made in an organisation, in force at once on every process, or hands them over: then they are
- * nobody's, and its admins manage them. Answers how many. Throws what Redis and Postgres throw; doing it again goes on.
+ * Revokes the keys that a member created in an organisation, effective at once on every process, or hands them over: then they
+ * have no creator, and the organisation's admins manage them. Returns how many. Throws what Redis and Postgres throw; safe to
+ * retry.
  */
-export async function settleKeysOf(
+export async function settleMemberKeys(
   { db, keys }: { db: Database; keys: Keys },
   { organisationId, userId }: { organisationId: string; userId: string },
   fate: KeyFate,
@@ -25,15 +26,15 @@ export async function settleKeysOf(
   let revoked = 0
   for (let round = 0; round < maxRounds; round++) {
     const where = { organisationId, createdById: userId, revokedAt: null }
-    const rows = await db.apiKey.findMany({ where, select: { hash: true }, take: perRound })
+    const rows = await db.apiKey.findMany({ where, select: { hash: true }, take: keysPerRound })
     if (rows.length === 0) break
-    const done = await Promise.all(rows.map(({ hash }) => revokeUnlessRolled(keys, organisationId, hash, actor)))
-    revoked += done.filter(Boolean).length
+    const outcomes = await Promise.all(rows.map(({ hash }) => revokeUnlessRolled(keys, organisationId, hash, actor)))
+    revoked += outcomes.filter(Boolean).length
   }
   return revoked
 }
 
-/** False for a key whose secret was rolled in that moment: the next round finds it under its new hash. */
+/** Returns false for a key that was rolled concurrently: the next round finds it under its new hash. */
 async function revokeUnlessRolled(keys: Keys, organisationId: string, hash: string, actor: Actor): Promise<boolean> {
   try {
     await keys.revoke(organisationId, hash, actor)
@@ -44,12 +45,12 @@ async function revokeUnlessRolled(keys: Keys, organisationId: string, hash: stri
   }
 }
 
-function handOver(db: Database, of: { organisationId: string; userId: string }, actor: Actor): Promise<number> {
-  const { organisationId, userId } = of
+function handOver(db: Database, member: { organisationId: string; userId: string }, actor: Actor): Promise<number> {
+  const { organisationId, userId } = member
   return db.$transaction(async tx => {
     const where = { organisationId, createdById: userId, revokedAt: null }
-    const handed = await tx.apiKey.updateManyAndReturn({ where, data: { createdById: null } })
-    for (const target of handed) await audit(tx, { organisationId, actor, action: 'key.handed_over', target })
-    return handed.length
+    const keys = await tx.apiKey.updateManyAndReturn({ where, data: { createdById: null } })
+    for (const target of keys) await audit(tx, { organisationId, actor, action: 'key.handed_over', target })
+    return keys.length
   })
 }

@@ -3,7 +3,7 @@ import { modes, scopes } from './policy.ts'
 
 const limit = z.int().min(0).max(2_147_483_647).nullish().describe('Unset, null or 0 means no limit.')
 
-/** The policy fields of SPEC's key table as a body or a command gives them. */
+/** The policy fields of SPEC's key table, as a request body or a command passes them. */
 export const keyPolicy = z.strictObject({
   name: z.string().min(1).max(200).optional(),
   mode: z.enum(modes).optional().describe('How `auto` weighs cost against quality.'),
@@ -23,8 +23,8 @@ export const keyPolicy = z.strictObject({
   scopes: z
     .string()
     .transform((text, context) => {
-      const named = z.array(z.enum(scopes)).safeParse(text.split(',').map(scope => scope.trim()))
-      if (named.success) return [...new Set(named.data)]
+      const parsed = z.array(z.enum(scopes)).safeParse(text.split(',').map(scope => scope.trim()))
+      if (parsed.success) return [...new Set(parsed.data)]
       context.addIssue({
         code: 'custom',
         message: `must be a comma-separated list of ${scopes.join(', ')}`,

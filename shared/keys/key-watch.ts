@@ -2,25 +2,25 @@ import { GatewayError } from '../base/errors.ts'
 import { Slab } from '../base/slab.ts'
 import type { Clock } from '../base/time.ts'
 import type { Logger } from '../io/log.ts'
-import type { Known, Policies } from './policies.ts'
+import { type Policies, ResolvedKey } from './policies.ts'
 import { authorise } from './policy.ts'
 
-const lookEveryMs = 2_000
+const pollIntervalMs = 2_000
 
-/** Work that goes on after its key was looked at. `ended` aborts with the GatewayError that the key would be refused with now. */
-type Watched = { known: Known; ended: AbortController }
+/** Work that continues after its key was checked. `revocation` aborts with the GatewayError that refuses the key now. */
+type WatchedWork = { key: ResolvedKey; revocation: AbortController }
 
 /**
- * Ends the streams of keys that were revoked, disabled or rolled: one look at the versions of all of them, by one command, every
- * two seconds while there are any. While Redis or Postgres is away they go on: what they cost is reserved.
+ * Ends the streams of keys that were revoked, disabled or rolled: polls the versions of all their policies, with one command every
+ * two seconds while there are streams. While Redis or Postgres is unavailable, streams continue: their cost is reserved.
  */
 export class KeyWatch {
   readonly #policies: Policies
   readonly #clock: Clock
   readonly #log: Logger
-  readonly #watched = new Slab<Watched>()
+  readonly #works = new Slab<WatchedWork>()
   #timer: NodeJS.Timeout | null = null
-  #looking = false
+  #isPolling = false
 
   constructor({ policies, clock, log }: { policies: Policies; clock: Clock; log: Logger }) {
     this.#policies = policies
@@ -28,17 +28,17 @@ export class KeyWatch {
     this.#log = log
   }
 
-  /** Runs work under a signal that aborts, with a GatewayError as its reason, once the key may no longer do it. */
-  async during<T>(known: Known, work: (ended: AbortSignal) => Promise<T>): Promise<T> {
-    // Of its own: what is brought up to date here must not change under the work.
-    const watched = { known: { ...known, fresh: '' }, ended: new AbortController() }
-    const key = this.#watched.add(watched)
-    this.#timer ??= setInterval(() => void this.#look(), lookEveryMs)
+  /** Runs `run` with a signal that aborts, with a GatewayError as its reason, once the key is no longer allowed to continue. */
+  async runWatched<T>(key: ResolvedKey, run: (revoked: AbortSignal) => Promise<T>): Promise<T> {
+    // A copy, because refreshing the policy here must not change the key that the work uses.
+    const work = { key: new ResolvedKey(key.policy, '', key.scope), revocation: new AbortController() }
+    const slot = this.#works.add(work)
+    this.#timer ??= setInterval(() => void this.#poll(), pollIntervalMs)
     try {
-      return await work(watched.ended.signal)
+      return await run(work.revocation.signal)
     } finally {
-      this.#watched.remove(key)
-      if (this.#watched.size === 0) this.close()
+      this.#works.remove(slot)
+      if (this.#works.size === 0) this.close()
     }
   }
 
@@ -47,28 +47,28 @@ export class KeyWatch {
     this.#timer = null
   }
 
-  async #look(): Promise<void> {
-    if (this.#looking) return
-    this.#looking = true
+  async #poll(): Promise<void> {
+    if (this.#isPolling) return
+    this.#isPolling = true
     try {
-      const byKnown = new Map(this.#watched.values().map(watched => [watched.known, watched]))
-      const changed = await this.#policies.unconfirmed([...byKnown.keys()])
-      // At a time, so that streams of one key share one look at Postgres.
-      await Promise.all(changed.map(known => this.#check(byKnown.get(known)!)))
+      const works = new Map(this.#works.values().map(work => [work.key, work]))
+      const changed = await this.#policies.findUnconfirmed([...works.keys()])
+      // Concurrently, so that streams of one key share one query to Postgres.
+      await Promise.all(changed.map(key => this.#check(works.get(key)!)))
     } catch (error) {
-      this.#log.warn({ err: error }, 'cannot look at the keys of open streams')
+      this.#log.warn({ err: error }, 'cannot check the keys of open streams')
     } finally {
-      this.#looking = false
+      this.#isPolling = false
     }
   }
 
-  async #check({ known, ended }: Watched): Promise<void> {
+  async #check({ key, revocation }: WatchedWork): Promise<void> {
     try {
-      known.fresh = ''
-      authorise((await this.#policies.confirm(known)).policy, known.scope, this.#clock.now())
+      key.forget()
+      authorise((await this.#policies.confirm(key)).policy, key.scope, this.#clock.now())
     } catch (error) {
       if (!(error instanceof GatewayError) || error.status !== 401) throw error
-      ended.abort(error)
+      revocation.abort(error)
     }
   }
 }

@@ -4,15 +4,16 @@ import { newId } from '../base/ids.ts'
 import { type Nano, nanoFromUsd, usdFromNano } from '../base/money.ts'
 import { type Clock, dayMs, systemClock } from '../base/time.ts'
 import type { ApiKey, Prisma, ProvisioningKey } from '../generated/prisma/client.ts'
-import type { Beside, Connection, Database } from '../io/db.ts'
+import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import { type Actor, audit, changesBetween } from './audit.ts'
 import type { KeyPolicy, keyPatch, newKey } from './key-requests.ts'
 import type { Policies } from './policies.ts'
 import { hashSecret, newSecret } from './secret.ts'
 
-/** A key as the provisioning routes and the command line show it (contract §3). */
+/** A key in the format of the provisioning routes and the command line (contract §3). */
 export type KeyRecord = ReturnType<typeof keyRecord>
 
+/** Presents a key's row, without its secret. */
 export function keyRecord(row: ApiKey, spentNano: Nano, nowMs: number) {
   const expired = row.expiresAt !== null && row.expiresAt.getTime() <= nowMs
   return {
@@ -28,7 +29,7 @@ export function keyRecord(row: ApiKey, spentNano: Nano, nowMs: number) {
   }
 }
 
-/** What was chosen for a key, as the API writes it. */
+/** The configurable fields of a key, in the API's format. */
 function settings(row: ApiKey) {
   return {
     name: row.name,
@@ -57,14 +58,14 @@ function columns(policy: KeyPolicy) {
   }
 }
 
-/** What an update of a row that is gone, rolled or revoked since it was read comes to. */
-function refuseGone(error: unknown): never {
+/** Turns Prisma's "record not found" (P2025) into a 404: the row was deleted, rolled or revoked since it was read. */
+function throwNotFound(error: unknown): never {
   if ((error as { code?: unknown }).code !== 'P2025') throw error
   throw new GatewayError('not_found', 'This key was rolled or revoked just now.')
 }
 
-/** What a search finds: a part of a name, or the part of a secret that is shown, or a key's id or hash. */
-function matching(text: string): Prisma.ApiKeyWhereInput {
+/** The filter of a search: part of a name, the visible prefix or last four characters of a secret, or a key's id or hash. */
+function searchFilter(text: string): Prisma.ApiKeyWhereInput {
   return {
     OR: [
       { name: { contains: text, mode: 'insensitive' } },
@@ -74,13 +75,13 @@ function matching(text: string): Prisma.ApiKeyWhereInput {
   }
 }
 
-const patchable = (row: ApiKey) => ({ ...settings(row), disabled: row.disabled })
+const patchableFields = (row: ApiKey) => ({ ...settings(row), disabled: row.disabled })
 
 type NewKey = z.output<typeof newKey>
-/** A key with its secret, which is stored nowhere. */
-export type MadeKey = { row: ApiKey; secret: string }
+/** A new key with its secret, which is not stored. */
+export type CreatedKey = { row: ApiKey; secret: string }
 
-/** The standard and provisioning keys: this class and `departures.ts` alone write their tables, and note who had it done in the same transaction. */
+/** The standard and provisioning keys. Only this class and `departures.ts` write their tables, with the audit event in the same transaction. */
 export class Keys {
   readonly #db: Database
   readonly #policies: Policies
@@ -92,8 +93,13 @@ export class Keys {
     this.#clock = clock
   }
 
-  /** Creates a standard key, with whatever `beside` writes. The secret is in the answer and nowhere else. */
-  async create(organisationId: string, input: NewKey, actor: Actor, beside?: Beside<MadeKey>): Promise<MadeKey> {
+  /** Creates a standard key; `beside` runs in the same transaction. Returns the secret, which is not stored. */
+  async create(
+    organisationId: string,
+    input: NewKey,
+    actor: Actor,
+    beside?: TransactionStep<CreatedKey>,
+  ): Promise<CreatedKey> {
     const { environment, expires_in_days: days, ...policy } = input
     const { secret, ...stored } = newSecret(`svc_sk_${environment}_`)
     const data = {
@@ -116,20 +122,20 @@ export class Keys {
     return { row, secret }
   }
 
-  /** A page of an organisation's keys by age; revoked ones only when asked for. `after` is a key's hash. `search`: see `matching`. Throws 404 for an unknown `after`. */
+  /** A page of an organisation's keys by creation time, without revoked ones by default. `after` is a key's hash. `search`: see `searchFilter`. Throws 404 for an unknown `after`. */
   async list(
     organisationId: string,
     options: { limit: number; after?: string; order?: 'asc' | 'desc'; includeRevoked?: boolean; search?: string },
   ): Promise<ApiKey[]> {
     const { limit, after, order = 'desc', includeRevoked = false, search } = options
-    // The key itself may have left the list since, so the page starts at its place and not at the key.
+    // Keyset pagination by creation time: the key itself may no longer match the filter.
     const last = after === undefined ? null : await this.get(organisationId, after)
     const beyond = order === 'desc' ? 'lt' : 'gt'
     return this.#db.apiKey.findMany({
       where: {
         organisationId,
         ...(!includeRevoked && { revokedAt: null }),
-        ...(search && { AND: matching(search) }),
+        ...(search && { AND: searchFilter(search) }),
         ...(last && {
           OR: [{ createdAt: { [beyond]: last.createdAt } }, { createdAt: last.createdAt, id: { [beyond]: last.id } }],
         }),
@@ -139,14 +145,14 @@ export class Keys {
     })
   }
 
-  /** One key by its hash. Throws 404, also for another organisation's. `organisationId` null = any (the operator). */
+  /** Gets a key by its hash. Throws 404, also for a key of another organisation. `organisationId` null = any (for the operator). */
   async get(organisationId: string | null, hash: string): Promise<ApiKey> {
     const row = await this.#db.apiKey.findFirst({ where: { hash, ...(organisationId && { organisationId }) } })
     if (!row) throw new GatewayError('not_found', 'No such key.')
     return row
   }
 
-  /** Changes policy fields, in force for the next request on every process. Throws 404 for a key revoked for good. */
+  /** Updates policy fields, effective for the next request on every process. Throws 404 for a permanently revoked key. */
   async patch(
     organisationId: string | null,
     hash: string,
@@ -154,31 +160,36 @@ export class Keys {
     actor: Actor,
   ): Promise<ApiKey> {
     const { disabled, ...policy } = input
-    const { id, organisationId: owner } = await this.#live(organisationId, hash)
+    const { id, organisationId: owner } = await this.#getUnrevoked(organisationId, hash)
     const where = { id, hash, revokedAt: null }
     const data = { ...columns(policy), ...(disabled !== undefined && { disabled }), version: { increment: 1 } }
     const commit = async (tx: Connection) => {
-      // Two patches at a time wait for each other, so that each is noted by what it changed itself.
+      // A row lock serialises concurrent patches, so that each audit event has only its own changes.
       await tx.$executeRaw`SELECT 1 FROM api_keys WHERE id = ${id} FOR UPDATE`
       const before = await tx.apiKey.findUniqueOrThrow({ where })
       const after = await tx.apiKey.update({ where, data })
-      const changes = changesBetween(patchable(before), patchable(after))
+      const changes = changesBetween(patchableFields(before), patchableFields(after))
       if (Object.keys(changes).length > 0)
         await audit(tx, { organisationId: owner, actor, action: 'key.updated', target: after, changes })
       return after
     }
-    return this.#policies.changing(hash, () => this.#db.$transaction(commit).catch(refuseGone))
+    return this.#policies.applyChange(hash, () => this.#db.$transaction(commit).catch(throwNotFound))
   }
 
-  /** Replaces the secret and keeps the policy; the old one stops working in the same transaction. */
-  async roll(organisationId: string | null, hash: string, actor: Actor, beside?: Beside<MadeKey>): Promise<MadeKey> {
-    const old = await this.#live(organisationId, hash)
+  /** Replaces the secret and keeps the policy. The old secret stops working in the same transaction. */
+  async roll(
+    organisationId: string | null,
+    hash: string,
+    actor: Actor,
+    beside?: TransactionStep<CreatedKey>,
+  ): Promise<CreatedKey> {
+    const old = await this.#getUnrevoked(organisationId, hash)
     const { id } = old
     const { secret, ...stored } = newSecret(`svc_sk_${old.environment}_`)
-    const row = await this.#policies.changing(hash, () =>
+    const row = await this.#policies.applyChange(hash, () =>
       this.#db.$transaction(async tx => {
         const data = { ...stored, version: { increment: 1 } }
-        const updated = await tx.apiKey.update({ where: { id, hash, revokedAt: null }, data }).catch(refuseGone)
+        const updated = await tx.apiKey.update({ where: { id, hash, revokedAt: null }, data }).catch(throwNotFound)
         await tx.retiredSecret.create({ data: { hash, keyId: id } })
         const changes = changesBetween({ last4: old.last4 }, { last4: updated.last4 })
         const { organisationId } = updated
@@ -190,7 +201,7 @@ export class Keys {
     return { row, secret }
   }
 
-  /** Disables a key for good; its history stays. Doing it again changes nothing, but makes sure of it. */
+  /** Revokes a key permanently and keeps its history. Idempotent: a retry completes an interrupted revocation. */
   async revoke(organisationId: string | null, hash: string, actor: Actor): Promise<ApiKey> {
     const row = await this.get(organisationId, hash)
     const data = { revokedAt: new Date(this.#clock.now()), version: { increment: 1 } }
@@ -199,7 +210,7 @@ export class Keys {
       if (count === 1)
         await audit(tx, { organisationId: row.organisationId, actor, action: 'key.revoked', target: row })
     }
-    return this.#policies.changing(hash, async () => {
+    return this.#policies.applyChange(hash, async () => {
       await this.#db.$transaction(commit)
       return this.get(organisationId, hash)
     })
@@ -220,7 +231,7 @@ export class Keys {
     return { id, prefix: stored.prefix, last4: stored.last4, secret }
   }
 
-  /** Revokes every provisioning key of an organisation, or the one given; answers how many. */
+  /** Revokes every provisioning key of an organisation, or only `id`. Returns how many. */
   async revokeProvisioning(organisationId: string, actor: Actor, id?: string): Promise<number> {
     const where = { organisationId, revokedAt: null, ...(id && { id }) }
     const data = { revokedAt: new Date(this.#clock.now()) }
@@ -234,15 +245,15 @@ export class Keys {
     })
   }
 
-  /** The provisioning key of a secret. Throws 401. */
-  async provisioning(secret: string): Promise<ProvisioningKey> {
+  /** Finds the provisioning key of a secret. Throws 401. */
+  async findProvisioningKey(secret: string): Promise<ProvisioningKey> {
     const row = await this.#db.provisioningKey.findUnique({ where: { hash: hashSecret(secret) } })
     if (!row) throw new GatewayError('invalid_api_key', 'This provisioning key does not exist.')
     if (row.revokedAt) throw new GatewayError('revoked_api_key', 'This provisioning key was revoked.')
     return row
   }
 
-  async #live(organisationId: string | null, hash: string): Promise<ApiKey> {
+  async #getUnrevoked(organisationId: string | null, hash: string): Promise<ApiKey> {
     const row = await this.get(organisationId, hash)
     if (row.revokedAt) throw new GatewayError('not_found', 'This key was revoked for good.')
     return row

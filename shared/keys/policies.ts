@@ -2,106 +2,132 @@ import { randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { GatewayError } from '../base/errors.ts'
 import type { Database } from '../io/db.ts'
-import { unavailable } from '../io/outage.ts'
+import { storeUnavailable } from '../io/outage.ts'
 import type { Redis } from '../io/redis.ts'
 import { type Limits, type Policy, policyOf, type Scope } from './policy.ts'
 
-/**
- * What one request knows of its key; brought up to date in place when it turns out to be old. `fresh` is '' for a
- * remembered policy, else the generation token under which it was just read. `scope` is what the request needs.
- */
-export type Known = { policy: Policy; fresh: string; scope: Scope | null }
-/** The word of the admission script that the policy it was given does not hold; to be read under this generation token. */
+/** In place of a generation token: the policy was just read, but not under a token that Redis can confirm. */
+const unconfirmed = 'unconfirmed'
+
+/** The key of a request with its policy, which is updated in place when it is stale. */
+export class ResolvedKey {
+  policy: Policy
+  /** The generation token under which the policy was just read from PostgreSQL; '' for a cached policy. */
+  generation: string
+  /** The scope that the request needs. */
+  readonly scope: Scope | null
+
+  constructor(policy: Policy, generation: string, scope: Scope | null) {
+    this.policy = policy
+    this.generation = generation
+    this.scope = scope
+  }
+
+  /** True while the policy is a cached one, which must not be used until Redis has confirmed its version. */
+  get isCached(): boolean {
+    return this.generation === ''
+  }
+
+  /** Marks the policy as cached. Call it when time has passed since the policy was read. */
+  forget(): void {
+    this.generation = ''
+  }
+}
+
+/** The admission script's verdict on an outdated policy: read it again under this generation token. */
 type Stale = { stale: string }
 
-/** Several times what a commit can take: when it expires, whoever set it has committed or never will. */
+/** Several times the longest duration of a commit: when a tombstone expires, its transaction has ended. */
 const tombstoneSeconds = 300
 const generationSeconds = 3_600
-const mostRemembered = 20_000
-const mostRememberedSlugs = 500_000
-const mostRounds = 3
+const maxCached = 20_000
+const maxCachedSlugs = 500_000
+const maxRounds = 3
 
 /**
- * Reads policies for requests. A process remembers policies, but acts on a remembered one only after Redis confirmed its
- * version (`keyversion:<hash>`; the admission script does so itself). A change of a key follows three steps: tombstone and
- * a new generation, commit in Postgres, new generation without the tombstone. While a tombstone stands, or after a crash
- * between the steps, nothing is confirmed and every request reads Postgres.
+ * Reads policies for requests. Each process caches policies, and uses a cached one only after Redis has confirmed its version
+ * (`keyversion:<hash>`; the admission script does so itself). A change of a key takes three steps: set a tombstone and a new
+ * generation, commit in Postgres, set a new generation and remove the tombstone. While a tombstone exists, or after a crash
+ * between the steps, no version is confirmed and every request reads Postgres.
  */
 export class Policies {
   readonly #db: Database
   readonly #redis: Redis
   readonly #testLimits: Limits
-  readonly #remembered = new LRUCache<string, Policy>({
-    max: mostRemembered,
-    maxSize: mostRememberedSlugs,
+  readonly #cache = new LRUCache<string, Policy>({
+    max: maxCached,
+    maxSize: maxCachedSlugs,
     sizeCalculation: ({ allowlist }) => 1 + (allowlist?.size ?? 0),
   })
-  readonly #reading = new Map<string, Promise<Policy>>()
+  readonly #reads = new Map<string, Promise<Policy>>()
 
   constructor(db: Database, redis: Redis, testLimits: Limits) {
     this.#db = db
     this.#redis = redis
     this.#testLimits = testLimits
-    // A Redis that comes back may have lost its last writes, a revocation's among them.
-    redis.on('close', () => this.#remembered.clear())
+    // After a reconnect, Redis may have lost its last writes, including those of a revocation.
+    redis.on('close', () => this.#cache.clear())
   }
 
-  /** The policy for a secret's hash, remembered or fresh, for a request that needs `scope`. Throws 401 for an unknown or rolled-away secret, 503. */
-  async find(hash: string, scope: Scope | null): Promise<Known> {
-    return this.recall(hash, scope) ?? this.#read(hash, scope)
+  /** Finds the policy for a secret's hash, from the cache or the stores, for a request that needs `scope`. Throws 401 for an unknown or replaced secret, 503. */
+  async find(hash: string, scope: Scope | null): Promise<ResolvedKey> {
+    return this.findCached(hash, scope) ?? this.#read(hash, scope)
   }
 
-  /** The remembered policy for a secret's hash, without a promise; null where there is none. */
-  recall(hash: string, scope: Scope | null): Known | null {
-    const policy = this.#remembered.get(hash)
-    return policy ? { policy, fresh: '', scope } : null
+  /** Finds the cached policy for a secret's hash, synchronously; null when there is none. */
+  findCached(hash: string, scope: Scope | null): ResolvedKey | null {
+    const policy = this.#cache.get(hash)
+    return policy ? new ResolvedKey(policy, '', scope) : null
   }
 
   /**
-   * The policy of a key as Postgres has it now, whichever secret it has by now: for work that goes on after its request. It
-   * confirms no version to the admission. Throws 401 for a key that is gone, 503.
+   * Reads the current policy of a key from Postgres, independent of its secret: for work that continues after its request. It
+   * does not confirm the version for the admission script. Throws 401 for a deleted key, 503.
    */
-  async ofKey(keyId: string, scope: Scope | null): Promise<Known> {
+  async findByKeyId(keyId: string, scope: Scope | null): Promise<ResolvedKey> {
     const row = await this.#db.apiKey.findUnique({ where: { id: keyId } }).catch(error => {
-      throw unavailable(error)
+      throw storeUnavailable(error)
     })
     if (!row) throw new GatewayError('revoked_api_key', 'The API key of this work no longer exists.')
-    return { policy: policyOf(row, this.#testLimits), fresh: 'unconfirmed', scope }
+    return new ResolvedKey(policyOf(row, this.#testLimits), unconfirmed, scope)
   }
 
-  /** Makes sure that a policy still holds, without the admission script; brings it up to date where it does not. Throws 401, 503. */
-  async confirm(known: Known): Promise<Known> {
-    if (known.fresh !== '') return known
-    const { hash, version } = known.policy
+  /** Confirms a cached policy with Redis, without the admission script, and refreshes it when it is outdated. Throws 401, 503. */
+  async confirm(key: ResolvedKey): Promise<ResolvedKey> {
+    if (!key.isCached) return key
+    const { hash, version } = key.policy
     const current = await this.#redis.get(`keyversion:${hash}`).catch(error => {
-      throw unavailable(error)
+      throw storeUnavailable(error)
     })
-    return current === String(version) ? known : this.#refresh(known)
+    return current === String(version) ? key : this.#refresh(key)
   }
 
-  /** Those of remembered policies whose version Redis does not confirm, by one look: for work that goes on. Throws what Redis throws. */
-  async unconfirmed(knowns: readonly Known[]): Promise<Known[]> {
-    const hashes = [...new Set(knowns.map(({ policy }) => policy.hash))]
+  /** Returns the keys whose policy version Redis does not confirm, with one command: for running work. Throws what Redis throws. */
+  async findUnconfirmed(keys: readonly ResolvedKey[]): Promise<ResolvedKey[]> {
+    const hashes = [...new Set(keys.map(({ policy }) => policy.hash))]
     if (hashes.length === 0) return []
     const found = await this.#redis.mget(hashes.map(hash => `keyversion:${hash}`))
     const versions = new Map(hashes.map((hash, i) => [hash, found[i]]))
-    return knowns.filter(({ policy }) => versions.get(policy.hash) !== String(policy.version))
+    return keys.filter(({ policy }) => versions.get(policy.hash) !== String(policy.version))
   }
 
   /**
-   * What `decision` makes of the policy in force. It is asked again when it answers `Stale`, and when it throws under a
-   * remembered policy that turns out to be old: a remembered policy never refuses by itself.
+   * Runs `decision` against the current policy. Retries it with a refreshed policy when it returns `Stale`, and when it throws
+   * under a cached policy that is outdated: a refusal is final only under a confirmed policy.
    */
-  async decide<T extends object>(known: Known, decision: (known: Known) => T | Stale | Promise<T | Stale>): Promise<T> {
-    for (let round = 0; round < mostRounds; round++) {
-      const { version } = known.policy
+  async decide<T extends object>(
+    key: ResolvedKey,
+    decision: (key: ResolvedKey) => T | Stale | Promise<T | Stale>,
+  ): Promise<T> {
+    for (let round = 0; round < maxRounds; round++) {
+      const { version } = key.policy
       try {
-        const decided = await decision(known)
-        if (!('stale' in decided)) return decided
-        await this.#refresh(known, decided.stale)
+        const result = await decision(key)
+        if (!('stale' in result)) return result
+        await this.#refresh(key, result.stale)
       } catch (error) {
-        await this.confirm(known)
-        if (known.policy.version === version) throw error
+        await this.confirm(key)
+        if (key.policy.version === version) throw error
       }
     }
     throw new GatewayError('service_unavailable', 'This key is changing right now. Try again.', {
@@ -109,64 +135,67 @@ export class Policies {
     })
   }
 
-  /** Runs a change of a key so that no request arriving after its end is served under the old state, on any process. */
-  async changing<T>(hash: string, commit: () => Promise<T>): Promise<T> {
+  /** Commits a change of a key so that no process serves a request that arrives afterwards under the old policy. */
+  async applyChange<T>(hash: string, commit: () => Promise<T>): Promise<T> {
     const token = randomUUID()
-    // A set, so that of two changes at a time each takes away its own tombstone only.
+    // A set, so that each of two concurrent changes removes only its own tombstone.
     const tombstone = `keytombstone:${hash}`
-    const renewed = () =>
+    const renewGeneration = () =>
       this.#redis.multi().set(`keygeneration:${hash}`, randomUUID(), 'EX', generationSeconds).del(`keyversion:${hash}`)
-    await renewed()
+    await renewGeneration()
       .sadd(tombstone, token)
       .expire(tombstone, tombstoneSeconds)
       .exec()
       .catch(error => {
-        throw unavailable(error)
+        throw storeUnavailable(error)
       })
-    // A commit that failed may still happen: then, as after a crash, the tombstone is left to expire.
+    // A commit that threw may still take effect. As after a crash, the tombstone then stays until it expires.
     const result = await commit()
-    this.#remembered.delete(hash)
-    await renewed()
+    this.#cache.delete(hash)
+    await renewGeneration()
       .srem(tombstone, token)
       .exec()
       .catch(() => {})
     return result
   }
 
-  async #refresh(known: Known, generation?: string): Promise<Known> {
-    return Object.assign(known, await this.#read(known.policy.hash, known.scope, generation))
+  async #refresh(key: ResolvedKey, generation?: string): Promise<ResolvedKey> {
+    const current = await this.#read(key.policy.hash, key.scope, generation)
+    key.policy = current.policy
+    key.generation = current.generation
+    return key
   }
 
-  /** The policy as Postgres has it now. `generation` is the token Redis gave before this call, if it already did. */
-  async #read(hash: string, scope: Scope | null, generation?: string): Promise<Known> {
+  /** Reads the current policy from Postgres. `generation` is the token from Redis, if the caller has one already. */
+  async #read(hash: string, scope: Scope | null, generation?: string): Promise<ResolvedKey> {
     try {
-      const fresh = generation ?? (await this.#redis.get(`keygeneration:${hash}`)) ?? '-'
-      return { policy: await this.#readOnce(hash, fresh), fresh, scope }
+      const current = generation ?? (await this.#redis.get(`keygeneration:${hash}`)) ?? '-'
+      return new ResolvedKey(await this.#readOnce(hash, current), current, scope)
     } catch (error) {
-      throw error instanceof GatewayError ? error : unavailable(error)
+      throw error instanceof GatewayError ? error : storeUnavailable(error)
     }
   }
 
-  /** Requests that hold the same generation token share one look: a change that was answered before any of them came has changed the token. */
+  /** Coalesces concurrent reads under the same generation token: a change completed before one of the requests arrived would have changed the token. */
   #readOnce(hash: string, generation: string): Promise<Policy> {
     const name = `${hash} ${generation}`
-    const reading = this.#reading.get(name) ?? this.#readRow(hash).finally(() => this.#reading.delete(name))
-    this.#reading.set(name, reading)
-    return reading
+    const read = this.#reads.get(name) ?? this.#readRow(hash).finally(() => this.#reads.delete(name))
+    this.#reads.set(name, read)
+    return read
   }
 
   async #readRow(hash: string): Promise<Policy> {
     const row = await this.#db.apiKey.findUnique({ where: { hash } })
     if (!row) {
-      this.#remembered.delete(hash)
-      throw await this.#unknown(hash)
+      this.#cache.delete(hash)
+      throw await this.#unknownSecretError(hash)
     }
     const policy = policyOf(row, this.#testLimits)
-    this.#remembered.set(hash, policy)
+    this.#cache.set(hash, policy)
     return policy
   }
 
-  async #unknown(hash: string): Promise<GatewayError> {
+  async #unknownSecretError(hash: string): Promise<GatewayError> {
     const retired = await this.#db.retiredSecret.findUnique({ where: { hash } })
     return retired
       ? new GatewayError('revoked_api_key', 'This API key was replaced by a newer secret. Use the new one.')

@@ -1,13 +1,13 @@
 import { GatewayError } from '../base/errors.ts'
 import type { ApiKey } from '../generated/prisma/client.ts'
 
-/** From the thriftiest to the most demanding. */
+/** From lowest cost to highest quality. */
 export const modes = ['cost', 'balanced', 'quality'] as const
 export type Mode = (typeof modes)[number]
 export const scopes = ['chat', 'embeddings', 'completions', '*'] as const
 export type Scope = (typeof scopes)[number]
 
-/** What a standard key may do, as one version of its row says. */
+/** The permissions and limits of a standard key, from one version of its row. */
 export type Policy = {
   hash: string
   version: number
@@ -25,11 +25,11 @@ export type Policy = {
   revoked: boolean
 }
 
-/** Bounds of the limits per minute; null = none. */
+/** Upper bounds of the rate limits per minute; null = none. */
 export type Limits = { rpm: number | null; tpm: number | null }
 const unlimited: Limits = { rpm: null, tpm: null }
 
-/** The policy of a key's row. A limit of 0 means none (SPEC, API key); those of test keys are never beyond `testLimits`. */
+/** The policy of a key's row. A limit of 0 means none (SPEC, API key); limits of test keys are capped by `testLimits`. */
 export function policyOf(row: ApiKey, testLimits: Limits = unlimited): Policy {
   const bounds = row.environment === 'test' ? testLimits : unlimited
   return {
@@ -39,8 +39,8 @@ export function policyOf(row: ApiKey, testLimits: Limits = unlimited): Policy {
     organisationId: row.organisationId,
     environment: row.environment,
     mode: row.mode,
-    rpmLimit: within(row.rpmLimit, bounds.rpm),
-    tpmLimit: within(row.tpmLimit, bounds.tpm),
+    rpmLimit: minLimit(row.rpmLimit, bounds.rpm),
+    tpmLimit: minLimit(row.tpmLimit, bounds.tpm),
     capNano: row.monthlySpendCapNano === null ? null : Number(row.monthlySpendCapNano),
     allowlist: row.modelAllowlist.length > 0 ? new Set(row.modelAllowlist) : null,
     scopes: new Set(row.scopes),
@@ -49,7 +49,7 @@ export function policyOf(row: ApiKey, testLimits: Limits = unlimited): Policy {
   }
 }
 
-function within(own: number | null, bound: number | null): number | null {
+function minLimit(own: number | null, bound: number | null): number | null {
   return own && bound ? Math.min(own, bound) : own || bound
 }
 
@@ -58,7 +58,7 @@ export function allows(policy: Policy, scope: Scope | null, nowMs: number): bool
   return refusalOf(policy, scope, nowMs) === null
 }
 
-/** Asserts what `allows` tells. Throws 401 or 403. */
+/** Asserts that a key may call a route; see `allows`. Throws 401 or 403. */
 export function authorise(policy: Policy, scope: Scope | null, nowMs: number): void {
   const refusal = refusalOf(policy, scope, nowMs)
   if (refusal) throw refusal

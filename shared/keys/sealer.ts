@@ -8,14 +8,14 @@ const sealed = /^sealed:1:([0-9a-f]{8}):([\w-]+)$/
 type Key = { id: string; derive(purpose: string): Buffer }
 
 /**
- * Encrypts secrets that lie in PostgreSQL (AES-256-GCM, keys derived by HKDF-SHA-256). The first configured key encrypts, all
- * of them decrypt. A sealed text is `sealed:1:<key id>:<nonce, tag and ciphertext in base64url>`. Without a key, texts are
- * stored as they are (docs/decisions/secrets-at-rest.md).
+ * Encrypts secrets at rest in PostgreSQL (AES-256-GCM, keys derived by HKDF-SHA-256). The first configured key encrypts; all
+ * configured keys decrypt. A sealed text is `sealed:1:<key id>:<nonce, tag and ciphertext in base64url>`. Without a key, texts
+ * are stored in plain text (docs/decisions/secrets-at-rest.md).
  */
 export class Sealer {
   readonly #keys: readonly Key[]
 
-  /** `secrets`: the configured keys, the one that encrypts first; none = nothing is encrypted. */
+  /** `secrets`: the configured keys, the encrypting key first; empty = no encryption. */
   constructor(secrets: readonly string[]) {
     this.#keys = [...new Set(secrets)].map(secret => {
       const derive = (purpose: string) => Buffer.from(hkdfSync('sha256', secret, '', purpose, 32))
@@ -28,38 +28,40 @@ export class Sealer {
     return this.#keys.length > 0
   }
 
-  /** `place` names the one column and row that the text belongs to: moved elsewhere, it cannot be opened. */
+  /** Encrypts a text. `place` names its column and row and is authenticated (AAD): the ciphertext cannot be opened elsewhere. */
   seal(text: string, place: string): string {
     const [key] = this.#keys
     if (!key) return text
     const nonce = randomBytes(nonceBytes)
-    const sealing = createCipheriv(cipher, key.derive('secrets at rest'), nonce).setAAD(Buffer.from(place))
-    const encrypted = Buffer.concat([sealing.update(text, 'utf8'), sealing.final()])
-    return `sealed:1:${key.id}:${Buffer.concat([nonce, sealing.getAuthTag(), encrypted]).toString('base64url')}`
+    const encryption = createCipheriv(cipher, key.derive('secrets at rest'), nonce).setAAD(Buffer.from(place))
+    const encrypted = Buffer.concat([encryption.update(text, 'utf8'), encryption.final()])
+    return `sealed:1:${key.id}:${Buffer.concat([nonce, encryption.getAuthTag(), encrypted]).toString('base64url')}`
   }
 
-  /** The text that was sealed for this place; a text that never was sealed as it is. Throws an Error without its key. */
+  /** Decrypts a text that was sealed for `place`; returns an unsealed text unchanged. Throws an Error when its key is not configured. */
   open(text: string, place: string): string {
     const [, id, encoded] = sealed.exec(text) ?? []
     if (encoded === undefined) return text
-    const key = this.#keys.find(known => known.id === id)
+    const key = this.#keys.find(candidate => candidate.id === id)
     if (!key)
       throw new Error(`${place} is encrypted with key ${id}, which is not configured: add it to ENCRYPTION_KEY.`)
     const bytes = Buffer.from(encoded, 'base64url')
-    const opening = createDecipheriv(cipher, key.derive('secrets at rest'), bytes.subarray(0, nonceBytes))
+    const decryption = createDecipheriv(cipher, key.derive('secrets at rest'), bytes.subarray(0, nonceBytes))
       .setAAD(Buffer.from(place))
       .setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes))
-    return Buffer.concat([opening.update(bytes.subarray(nonceBytes + tagBytes)), opening.final()]).toString('utf8')
+    return Buffer.concat([decryption.update(bytes.subarray(nonceBytes + tagBytes)), decryption.final()]).toString(
+      'utf8',
+    )
   }
 
-  /** Whether a stored text is as `seal` would write it now. */
+  /** Whether a stored text is sealed with the current key, or plain when none is configured. */
   isCurrent(text: string): boolean {
     return sealed.exec(text)?.[1] === this.#keys[0]?.id
   }
 
   /**
-   * A key of its own for a library that encrypts by itself, from each configured key, the one to encrypt with first. `version`
-   * is a number that names it.
+   * Derives keys for a library that does its own encryption, one from each configured key, the encrypting key first. `version`
+   * is the key's numeric id.
    */
   keysFor(purpose: string): { version: number; value: string }[] {
     return this.#keys.map(({ id, derive }) => ({

@@ -8,11 +8,11 @@ const playground = /^svc_play_[0-9A-Za-z]{40}$/
 
 export type Secret = { secret: string; hash: string; prefix: string; last4: string }
 
-/** A new secret with what is stored of it. The plaintext is shown once and kept nowhere. */
+/** A new secret with the fields to store. The plaintext is shown once and not stored. */
 export function newSecret(kind: 'svc_sk_live_' | 'svc_sk_test_' | 'svc_pk_' | 'svc_play_' | 'ek_'): Secret {
   let random = ''
   while (random.length < 40) {
-    // Bytes from 248 on would favour the first letters.
+    // Rejects bytes from 248 on, which would bias the result towards the first characters.
     for (const byte of randomBytes(48)) if (byte < 248 && random.length < 40) random += base62[byte % 62]
   }
   const secret = kind + random
@@ -24,7 +24,7 @@ export function hashSecret(secret: string): string {
   return hash('sha256', secret, 'hex')
 }
 
-/** Which kind of key a secret looks like; null when it has no key's shape. */
+/** The kind of a secret by its format; null when no format matches. */
 export function secretKind(secret: string): 'standard' | 'provisioning' | 'client' | 'playground' | null {
   if (standard.test(secret)) return 'standard'
   if (client.test(secret)) return 'client'

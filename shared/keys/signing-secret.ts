@@ -6,21 +6,24 @@ const name = 'signing_secret'
 const place = 'settings.signing_secret'
 
 /**
- * The secret that signs addresses: `SIGNING_SECRET`, else one that the first process to need it leaves in the database, sealed
- * where there is a key to seal it with.
+ * The secret that signs URLs: `SIGNING_SECRET`, otherwise one that the first process to need it stores in the database, encrypted
+ * when a key is configured.
  */
 export class SigningSecret {
   readonly #db: Database
   readonly #sealer: Sealer
+  /** The secret once it is known: the hot path need not wait for it. */
+  current: string | null
   #secret: Promise<string> | null
 
   constructor(db: Database, configured: string | null, sealer: Sealer) {
     this.#db = db
     this.#sealer = sealer
+    this.current = configured
     this.#secret = configured === null ? null : Promise.resolve(configured)
   }
 
-  /** Throws what Postgres throws, and asks again the next time; an Error where it is sealed with an unknown key. */
+  /** Throws what Postgres throws, and retries on the next call; throws an Error when it is sealed with an unknown key. */
   get(): Promise<string> {
     this.#secret ??= this.#load().catch(error => {
       this.#secret = null
@@ -32,11 +35,12 @@ export class SigningSecret {
   async #load(): Promise<string> {
     const value = this.#sealer.seal(randomBytes(32).toString('base64url'), place)
     await this.#db.setting.createMany({ data: { name, value }, skipDuplicates: true })
-    return (await resealSigningSecret(this.#db, this.#sealer)).secret
+    this.current = (await resealSigningSecret(this.#db, this.#sealer)).secret
+    return this.current
   }
 }
 
-/** The secret in the database, sealed with the current key unless it is already. Throws where there is none. */
+/** Reads the secret from the database and seals it with the current key if it is not. Throws when there is none. */
 export async function resealSigningSecret(
   db: Database,
   sealer: Sealer,

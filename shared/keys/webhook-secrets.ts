@@ -7,39 +7,40 @@ import type { Sealer } from './sealer.ts'
 
 const overlapMs = 24 * 3_600_000
 
-/** Where the secrets lie, and what opens them. */
+/** The database with the secrets, and the sealer that decrypts them. */
 export type WebhookSecretStore = { db: Database; sealer: Sealer }
 type SecretRow = Pick<Organisation, 'id' | 'webhookSecret' | 'previousWebhookSecret' | 'webhookSecretRotatedAt'>
 export type WebhookSecrets = { secret: string; previous: string | null; previousUntil: Date | null }
 
 const placeOf = (organisationId: string) => `organisations.webhook_secret:${organisationId}`
 
-/** An organisation's signing secrets, newest first; the first one is made on first use. Throws 404. */
-export async function webhookSecrets(
+/** An organisation's signing secrets, newest first; creates the first one on first use. Throws 404. */
+export async function getWebhookSecrets(
   store: WebhookSecretStore,
   organisationId: string,
   nowMs: number,
 ): Promise<WebhookSecrets> {
-  return inForce(store, await secretRow(store, organisationId), nowMs)
+  return validSecrets(store, await getOrCreateRow(store, organisationId), nowMs)
 }
 
-/** What signs each organisation's webhooks now, newest first. Throws 404 for an organisation that is not there. */
-export async function signingSecrets(
+/** The secrets that sign each organisation's webhooks now, newest first. Throws 404 for an unknown organisation. */
+export async function listSigningSecrets(
   store: WebhookSecretStore,
   organisationIds: string[],
   nowMs: number,
 ): Promise<Map<string, string[]>> {
   const rows = await store.db.organisation.findMany({ where: { id: { in: organisationIds } } })
-  const known = new Map(rows.filter(row => row.webhookSecret !== null).map(row => [row.id, inForce(store, row, nowMs)]))
+  const withSecret = rows.filter(row => row.webhookSecret !== null)
+  const existing = new Map(withSecret.map(row => [row.id, validSecrets(store, row, nowMs)]))
   const secrets = new Map<string, string[]>()
   for (const id of organisationIds) {
-    const { secret, previous } = known.get(id) ?? (await webhookSecrets(store, id, nowMs))
+    const { secret, previous } = existing.get(id) ?? (await getWebhookSecrets(store, id, nowMs))
     secrets.set(id, previous === null ? [secret] : [secret, previous])
   }
   return secrets
 }
 
-async function secretRow({ db, sealer }: WebhookSecretStore, organisationId: string): Promise<SecretRow> {
+async function getOrCreateRow({ db, sealer }: WebhookSecretStore, organisationId: string): Promise<SecretRow> {
   await db.organisation.updateMany({
     where: { id: organisationId, webhookSecret: null },
     data: { webhookSecret: newWebhookSecret(sealer, organisationId) },
@@ -49,7 +50,7 @@ async function secretRow({ db, sealer }: WebhookSecretStore, organisationId: str
   return row
 }
 
-function inForce({ sealer }: WebhookSecretStore, row: SecretRow, nowMs: number): WebhookSecrets {
+function validSecrets({ sealer }: WebhookSecretStore, row: SecretRow, nowMs: number): WebhookSecrets {
   const until = row.webhookSecretRotatedAt && new Date(row.webhookSecretRotatedAt.getTime() + overlapMs)
   const overlapping = until !== null && until.getTime() > nowMs && row.previousWebhookSecret !== null
   const place = placeOf(row.id)
@@ -60,7 +61,7 @@ function inForce({ sealer }: WebhookSecretStore, row: SecretRow, nowMs: number):
   }
 }
 
-/** Replaces the secret; the old one keeps signing beside the new one for 24 hours (contract §8). */
+/** Replaces the secret. For 24 hours, webhooks are signed with both the old and the new one (contract §8). */
 export async function rotateWebhookSecret(
   store: WebhookSecretStore,
   organisationId: string,
@@ -68,7 +69,7 @@ export async function rotateWebhookSecret(
   nowMs: number,
 ): Promise<WebhookSecrets> {
   const { db, sealer } = store
-  const { webhookSecret } = await secretRow(store, organisationId)
+  const { webhookSecret } = await getOrCreateRow(store, organisationId)
   const data = {
     webhookSecret: newWebhookSecret(sealer, organisationId),
     previousWebhookSecret: webhookSecret,
@@ -79,17 +80,17 @@ export async function rotateWebhookSecret(
     const { count } = await tx.organisation.updateMany({ where, data })
     if (count === 1) await audit(tx, { organisationId, actor, action: 'webhook_secret.rotated' })
   })
-  return webhookSecrets(store, organisationId, nowMs)
+  return getWebhookSecrets(store, organisationId, nowMs)
 }
 
-/** Seals an organisation's secrets with the current key; false where nothing was to be done. */
+/** Re-encrypts an organisation's secrets with the current key; returns false when nothing changed. */
 export async function resealWebhookSecrets({ db, sealer }: WebhookSecretStore, row: SecretRow): Promise<boolean> {
   const { id, webhookSecret, previousWebhookSecret } = row
   const reseal = (text: string | null) =>
     text === null || sealer.isCurrent(text) ? text : sealer.seal(sealer.open(text, placeOf(id)), placeOf(id))
   const data = { webhookSecret: reseal(webhookSecret), previousWebhookSecret: reseal(previousWebhookSecret) }
   if (data.webhookSecret === webhookSecret && data.previousWebhookSecret === previousWebhookSecret) return false
-  // A rotation meanwhile wrote with the current key.
+  // Compare-and-set: a concurrent rotation has already used the current key.
   const { count } = await db.organisation.updateMany({ where: { id, webhookSecret, previousWebhookSecret }, data })
   return count === 1
 }

@@ -2,7 +2,8 @@ import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
 import { assertConsent, sourceFaceConsent } from './consent.ts'
 import {
-  choice,
+  checkLength,
+  chooseOption,
   common,
   exactlyOneOf,
   fieldOf,
@@ -12,7 +13,6 @@ import {
   referenceTo,
   secondsNano,
   unsupported,
-  withinLength,
 } from './media.ts'
 
 const id = z.string().min(1).max(200)
@@ -54,23 +54,23 @@ export const avatarRequest = z
   })
 export type AvatarRequest = z.infer<typeof avatarRequest>
 
-/** A talking avatar as an adapter is asked for it: `avatarId` or the reference `image_url`, `script` or `audio_url`. */
+/** Adapter input of a talking avatar: `avatarId` or the reference `image_url`, `script` or `audio_url`. */
 export type AvatarInput = {
   avatarId: string | null
   script: string | null
   voiceId: string | null
   resolution: string | null
   aspectRatio: string | null
-  /** How long the video will be at most, which is held until its real length is known. */
+  /** Maximum length of the video, whose cost is held until the real length is known. */
   estimatedSeconds: number
-  /** Kept with the job: the caller stated that the face's owner agreed. */
+  /** Stored with the job: the caller stated that the face's owner consented. */
   sourceFaceConsent: boolean
 }
 
-/** Speech of 150 words a minute; scripts without spaces are counted as a word for every two characters. */
+/** Speech of 150 words a minute; in scripts without spaces, two characters count as a word. */
 const wordsPerSecond = 2.5
-/** What slow voices and pauses may add. */
-const slack = { factor: 1.5, seconds: 5 }
+/** Allowance for slow voices and pauses. */
+const allowance = { factor: 1.5, seconds: 5 }
 
 export const avatar: QueuedKindRow<AvatarRequest, AvatarInput> = {
   object: 'avatar_video.job',
@@ -84,8 +84,8 @@ export const avatar: QueuedKindRow<AvatarRequest, AvatarInput> = {
     ...fieldOf('audio_url', body.audio_url, 'audio', true),
   ],
   input(body, model, references) {
-    const source = exactlyOne(body, 'avatar_id', 'image_url')
-    const speech = exactlyOne(body, 'script', 'audio_url')
+    const source = requireExactlyOne(body, 'avatar_id', 'image_url')
+    const speech = requireExactlyOne(body, 'script', 'audio_url')
     if (source === 'image_url') assertConsent(body.source_face_consent)
     if (!listOf(model, 'sources').includes(source)) throw unsupported(model, source, `does not take \`${source}\``)
     if (speech === 'script' && !body.voice_id)
@@ -94,13 +94,13 @@ export const avatar: QueuedKindRow<AvatarRequest, AvatarInput> = {
       throw new GatewayError('invalid_request', '`voice_id` goes with `script`, not with `audio_url`.', {
         param: 'voice_id',
       })
-    const audioSeconds = withinLength(model, 'audio_url', lengthOf(references, 'audio_url'))
+    const audioSeconds = checkLength(model, 'audio_url', lengthOf(references, 'audio_url'))
     return {
       avatarId: body.avatar_id ?? null,
       script: body.script ?? null,
       voiceId: body.voice_id ?? null,
-      resolution: choice(model, 'resolutions', 'resolution', body.resolution),
-      aspectRatio: body.aspect_ratio ? choice(model, 'aspect_ratios', 'aspect_ratio', body.aspect_ratio) : null,
+      resolution: chooseOption(model, 'resolutions', 'resolution', body.resolution),
+      aspectRatio: body.aspect_ratio ? chooseOption(model, 'aspect_ratios', 'aspect_ratio', body.aspect_ratio) : null,
       estimatedSeconds: body.script ? scriptSeconds(body.script) : Math.ceil(audioSeconds) + 1,
       sourceFaceConsent: source === 'image_url',
     }
@@ -112,7 +112,7 @@ export const avatar: QueuedKindRow<AvatarRequest, AvatarInput> = {
     seconds === null ? null : secondsNano(deployment, input.resolution, seconds, marginPpm),
 }
 
-function exactlyOne<A extends keyof AvatarRequest, B extends keyof AvatarRequest>(
+function requireExactlyOne<A extends keyof AvatarRequest, B extends keyof AvatarRequest>(
   body: AvatarRequest,
   a: A,
   b: B,
@@ -126,12 +126,12 @@ function exactlyOne<A extends keyof AvatarRequest, B extends keyof AvatarRequest
 function scriptSeconds(script: string): number {
   const words = script
     .split(/\s+/)
-    .reduce((sum, word) => sum + Math.max(1, Math.ceil(word.length / 12), unspaced(word)), 0)
-  return Math.ceil((words / wordsPerSecond) * slack.factor + slack.seconds)
+    .reduce((sum, word) => sum + Math.max(1, Math.ceil(word.length / 12), countUnspacedWords(word)), 0)
+  return Math.ceil((words / wordsPerSecond) * allowance.factor + allowance.seconds)
 }
 
-/** Chinese, Japanese, Thai and the like are written without spaces. */
-function unspaced(word: string): number {
+/** Counts words in scripts without spaces: Chinese, Japanese, Thai and the like. */
+function countUnspacedWords(word: string): number {
   return Math.ceil(
     (word.match(/[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]/g)?.length ?? 0) / 2,
   )

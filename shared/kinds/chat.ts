@@ -1,40 +1,9 @@
 import { z } from 'zod'
 import type { Usage } from '../base/usage.ts'
+import { cacheControl, marked } from './cache-marks.ts'
+import { file, imageUrl, inputAudio, refusal, text } from './chat-parts.ts'
 import { paidFields } from './paid-fields.ts'
-
-const text = z.looseObject({ type: z.literal('text'), text: z.string() }).meta({ id: 'ChatTextPart' })
-const imageUrl = z
-  .looseObject({
-    type: z.literal('image_url'),
-    image_url: z.looseObject({
-      url: z.string().min(1).describe('An https URL, an upload’s URL, or a `data:` URI.'),
-      detail: z.string().optional().describe('`auto`, `low` or `high`, where the model knows it.'),
-    }),
-  })
-  .meta({ id: 'ChatImagePart' })
-const inputAudio = z
-  .looseObject({
-    type: z.literal('input_audio'),
-    input_audio: z.looseObject({
-      data: z.string().min(1).describe('The sound in base64.'),
-      format: z.string().min(1).describe('Such as `wav` or `mp3`.'),
-    }),
-  })
-  .meta({ id: 'ChatAudioPart' })
-const file = z
-  .looseObject({
-    type: z.literal('file'),
-    file: z.looseObject({
-      file_id: z
-        .never({ error: 'is not supported: send the file itself in `file_data`' })
-        .optional()
-        .meta({ 'x-internal': true }),
-      file_data: z.string().optional().describe('The file as a `data:` URI.'),
-      filename: z.string().optional(),
-    }),
-  })
-  .meta({ id: 'ChatFilePart' })
-const refusal = z.looseObject({ type: z.literal('refusal'), refusal: z.string() }).meta({ id: 'ChatRefusalPart' })
+import { earlierReasoning, type ReasoningDetail } from './reasoning.ts'
 
 const textContent = z.union([z.string(), z.array(text).min(1)])
 const userContent = z.union([
@@ -68,9 +37,11 @@ const functionCall = z.looseObject({ name: z.string().min(1), arguments: z.strin
 
 const message = z
   .discriminatedUnion('role', [
-    z.looseObject({ role: z.literal('developer'), content: textContent }).meta({ id: 'ChatDeveloperMessage' }),
-    z.looseObject({ role: z.literal('system'), content: textContent }).meta({ id: 'ChatSystemMessage' }),
-    z.looseObject({ role: z.literal('user'), content: userContent }).meta({ id: 'ChatUserMessage' }),
+    z
+      .looseObject({ role: z.literal('developer'), content: textContent, ...marked })
+      .meta({ id: 'ChatDeveloperMessage' }),
+    z.looseObject({ role: z.literal('system'), content: textContent, ...marked }).meta({ id: 'ChatSystemMessage' }),
+    z.looseObject({ role: z.literal('user'), content: userContent, ...marked }).meta({ id: 'ChatUserMessage' }),
     z
       .looseObject({
         role: z.literal('assistant'),
@@ -78,15 +49,16 @@ const message = z
         tool_calls: z.array(toolCall).nullish(),
         function_call: functionCall.nullish().describe('Deprecated for `tool_calls`.'),
         refusal: z.string().nullish(),
+        ...marked,
         audio: z.looseObject({ id: z.string() }).nullish().describe('The audio of an earlier answer, by its id.'),
-        reasoning_content: z.string().nullish(),
+        ...earlierReasoning,
       })
       .meta({ id: 'ChatAssistantMessage' }),
     z
-      .looseObject({ role: z.literal('tool'), tool_call_id: z.string().min(1), content: textContent })
+      .looseObject({ role: z.literal('tool'), tool_call_id: z.string().min(1), content: textContent, ...marked })
       .meta({ id: 'ChatToolMessage' }),
     z
-      .looseObject({ role: z.literal('function'), name: z.string(), content: z.string().nullable() })
+      .looseObject({ role: z.literal('function'), name: z.string(), content: z.string().nullable(), ...marked })
       .meta({ id: 'ChatFunctionMessage', deprecated: true }),
   ])
   .meta({ id: 'ChatMessage' })
@@ -105,10 +77,11 @@ const tool = z
       .looseObject({
         type: z.literal('function'),
         function: callable,
+        ...marked,
       })
       .meta({ id: 'ChatFunctionTool' }),
     z
-      .looseObject({ type: z.literal('custom'), custom: z.looseObject({ name: toolName }) })
+      .looseObject({ type: z.literal('custom'), custom: z.looseObject({ name: toolName }), ...marked })
       .meta({ id: 'ChatCustomTool' }),
   ])
   .meta({ id: 'ChatTool' })
@@ -127,7 +100,7 @@ const providerPreferences = z
   })
   .meta({ id: 'ProviderPreferences' })
 
-/** The extra fields of CONTRACT §4, on every chat-shaped route. */
+/** The routing fields of CONTRACT §4, on every chat-shaped route. */
 const routing = {
   mode: z
     .enum(['cost', 'balanced', 'quality'])
@@ -191,6 +164,7 @@ export const chatRequest = z.looseObject({
     .nullish()
     .describe('How many likely tokens to give at each position; needs `logprobs`.'),
   logit_bias: z.record(z.string(), z.number()).nullish().describe('Raises or lowers the odds of tokens, by token id.'),
+  cache_control: cacheControl.nullish().describe('Caches the prompt up to its last message, without a mark there.'),
   tools: z.array(tool).max(1024).optional().describe('What the model may call.'),
   tool_choice: z
     .union([
@@ -249,7 +223,7 @@ export type FunctionCall = { name: string; arguments: string }
 export type ToolCall = { id: string; type: 'function'; function: FunctionCall }
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'function_call' | 'content_filter' | 'error'
 
-/** A whole answer, as `object: "chat.completion"` has it; adapters give it without our own fields. */
+/** A complete response with `object: "chat.completion"`; adapters return it without the gateway's own fields. */
 export type ChatCompletion = {
   id: string
   object: 'chat.completion'
@@ -262,6 +236,7 @@ export type ChatCompletion = {
       content: string | null
       refusal?: string | null
       reasoning_content?: string
+      reasoning_details?: ReasoningDetail[]
       tool_calls?: ToolCall[]
       function_call?: FunctionCall
       images?: { type: 'image_url'; image_url: { url: string } }[]
@@ -279,13 +254,17 @@ export type ChatDelta = {
   content?: string | null
   refusal?: string | null
   reasoning_content?: string
+  reasoning_details?: ReasoningDetail[]
   tool_calls?: { index: number; id?: string; type?: 'function'; function: Partial<FunctionCall> }[]
   function_call?: Partial<FunctionCall>
   images?: { type: 'image_url'; image_url: { url: string } }[]
   audio?: { id?: string; data?: string; transcript?: string; expires_at?: number }
 }
 
-/** One streamed piece. The chunk that ends an answer carries `finish_reason`; usage comes with it or in a last chunk without choices. */
+/**
+ * A streamed chunk. The chunk that ends a choice carries `finish_reason`; usage is sent with it or in a last chunk
+ * without choices.
+ */
 export type ChatChunk = {
   id: string
   object: 'chat.completion.chunk'

@@ -44,7 +44,7 @@ export type CompletionChoice = {
   logprobs: unknown
   finish_reason: 'stop' | 'length' | 'content_filter' | 'error' | null
 }
-/** A whole answer and a streamed piece have one shape: in a stream `text` is the delta. */
+/** A complete response and a streamed chunk have one shape: in a stream `text` is the delta. */
 export type Completion = {
   id: string
   object: 'text_completion'

@@ -1,13 +1,13 @@
 import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
 
-/** Taken as it is, so that its absence is told apart from other faults of the body. */
+/** Accepts any value, so that missing consent is reported separately from other faults of the body. */
 export const sourceFaceConsent = z
   .unknown()
   .optional()
   .meta({ type: 'boolean', const: true, description: 'You state that the person shown agreed. Must be true.' })
 
-/** Throws 400 `consent_required` unless the caller stated that the face's owner agreed (SPEC, Face swap). */
+/** Throws 400 `consent_required` unless the caller stated that the face's owner consented (SPEC, Face swap). */
 export function assertConsent(consent: unknown): void {
   if (consent === true) return
   throw new GatewayError(

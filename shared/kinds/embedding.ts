@@ -41,7 +41,7 @@ export type Embeddings = {
   object: 'list'
   model: string
   data: { object: 'embedding'; index: number; embedding: number[] | string }[]
-  /** Absent when the provider counts nothing. */
+  /** Absent if the provider reports no usage. */
   usage?: Omit<Usage, 'completion_tokens'>
   provider?: string
 }

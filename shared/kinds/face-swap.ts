@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { picoPerUnit, withMargin } from '../base/money.ts'
 import type { Deployment, ModelRow } from '../catalog/schema.ts'
 import { assertConsent, sourceFaceConsent } from './consent.ts'
-import { common, fieldOf, lengthOf, type QueuedKindRow, referenceTo, scaledNano, withinLength } from './media.ts'
+import { checkLength, common, fieldOf, lengthOf, type QueuedKindRow, referenceTo, scaledNano } from './media.ts'
 
 export const faceSwapRequest = z
   .strictObject({
@@ -14,13 +14,13 @@ export const faceSwapRequest = z
   .meta({ id: 'CreateFaceSwapRequest', required: ['video_url', 'face_image_url', 'source_face_consent'] })
 export type FaceSwapRequest = z.infer<typeof faceSwapRequest>
 
-/** A face swap as an adapter is asked for it. */
+/** Adapter input of a face swap. */
 export type FaceSwapInput = {
   /** Length of the video. */
   seconds: number
-  /** The longest video the model takes, which its price's `max_credits` belongs to. */
-  mostSeconds: number | null
-  /** Kept with the job: the caller stated that the face's owner agreed. */
+  /** The maximum video length of the model, to which the price's `max_credits` applies. */
+  maxSeconds: number | null
+  /** Stored with the job: the caller stated that the face's owner consented. */
   sourceFaceConsent: true
 }
 
@@ -38,23 +38,23 @@ export const faceSwap: QueuedKindRow<FaceSwapRequest, FaceSwapInput> = {
   input(body, model, references) {
     assertConsent(body.source_face_consent)
     return {
-      seconds: withinLength(model, 'video_url', lengthOf(references, 'video_url')),
-      mostSeconds: longest(model),
+      seconds: checkLength(model, 'video_url', lengthOf(references, 'video_url')),
+      maxSeconds: maxSecondsOf(model),
       sourceFaceConsent: true,
     }
   },
-  quote: ({ seconds, mostSeconds }, deployment, marginPpm) => {
+  quote: ({ seconds, maxSeconds }, deployment, marginPpm) => {
     const { max_credits } = priceOf(deployment)
-    const share = mostSeconds === null ? 1 : Math.min(1, Math.ceil(seconds) / mostSeconds)
+    const share = maxSeconds === null ? 1 : Math.min(1, Math.ceil(seconds) / maxSeconds)
     return { holdNano: creditsNano(deployment, Math.ceil(max_credits * share), marginPpm) }
   },
   cost: (_input, deployment, marginPpm, { credits }) =>
     credits === null ? null : creditsNano(deployment, credits, marginPpm),
 }
 
-function longest(model: ModelRow): number | null {
-  const most = model.kind?.max_duration_s
-  return typeof most === 'number' ? most : null
+function maxSecondsOf(model: ModelRow): number | null {
+  const max = model.kind?.max_duration_s
+  return typeof max === 'number' ? max : null
 }
 
 function creditsNano(deployment: Deployment, credits: number, marginPpm: bigint): bigint {

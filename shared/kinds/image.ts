@@ -1,11 +1,12 @@
 import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
 import type { Usage } from '../base/usage.ts'
+import { imageTokens } from '../catalog/image-tokens.ts'
 import type { ModelRow } from '../catalog/schema.ts'
-import { type InstantKindRow, noQuantity } from './instant.ts'
-import { choice, common, fieldOf, fieldsOf, listOf, referenceTo, unsupported } from './media.ts'
+import { type InstantKindRow, zeroQuantity } from './instant.ts'
+import { chooseOption, common, fieldOf, fieldsOf, listOf, referenceTo, unsupported } from './media.ts'
 
-export const mostImageReferences = 16
+export const maxImageReferences = 16
 export const imageFormats = ['png', 'jpeg', 'webp'] as const
 const tiers = ['512', '1K', '2K', '4K'] as const
 
@@ -49,7 +50,7 @@ export const imageRequest = z
     input_references: z
       .array(referenceTo('image'))
       .min(1)
-      .max(mostImageReferences)
+      .max(maxImageReferences)
       .optional()
       .describe('Images to edit or to draw from.'),
     mask: referenceTo('image').optional().describe('A PNG whose transparent area is edited.'),
@@ -76,18 +77,18 @@ export const imageRequest = z
   .meta({ id: 'CreateImageRequest' })
 export type ImageRequest = z.infer<typeof imageRequest>
 
-/** Images as an adapter is asked for them; the references are beside it as `input_references.<n>` and `mask`. */
+/** Adapter input of images; the references are passed separately as `input_references.<n>` and `mask`. */
 export type ImageInput = {
   prompt: string
   n: number
-  /** In pixels; null = the model's own, or given by the tier and the ratio. */
+  /** In pixels; null = the model's default, or derived from the resolution and the ratio. */
   size: { width: number; height: number } | null
   resolution: (typeof tiers)[number] | null
   aspectRatio: string | null
   /** As the model's row lists it. */
   quality: string | null
   background: 'transparent' | 'opaque' | null
-  /** null = the model's own. */
+  /** null = the model's default. */
   format: (typeof imageFormats)[number] | null
   compression: number | null
   seed: number | null
@@ -97,20 +98,20 @@ export type ImageInput = {
   moderation: 'auto' | 'low' | null
   user: string | null
   safetyIdentifier: string | null
-  /** How many previews of each image are wanted. */
+  /** Number of previews requested of each image. */
   previews: number
 }
 
-/** An image as the provider gives it; the type is what its bytes show. */
+/** An image as returned by the provider; its type is detected from its bytes. */
 export type ProviderImage = ({ url: string } | { bytes: Uint8Array }) & { revisedPrompt: string | null }
-/** What was drawn, as far as the provider says so. */
+/** Settings that were used, if the provider reports them. */
 export type ImageSettings = { quality?: string; background?: string }
-/** `usage` as the provider counts it, of all images of this call together. */
+/** `usage` is the provider's count for all images of this call. */
 export type ImageOutput = { images: ProviderImage[]; usage: Usage | null; settings?: ImageSettings }
 
-/** An unfinished image as the provider shows it. */
+/** A partial image from the provider. */
 export type ImagePreview = { base64: string; index: number; size: string | null; settings: ImageSettings }
-/** Takes a preview; settles once the client can take more. */
+/** Receives a preview; resolves when the client can accept more. */
 export type OnPreview = (preview: ImagePreview) => Promise<void>
 
 export const image: InstantKindRow<ImageRequest, ImageInput> = {
@@ -126,9 +127,8 @@ export const image: InstantKindRow<ImageRequest, ImageInput> = {
     const references = body.input_references?.length ?? 0
     const n = body.n ?? 1
     checkReferences(body, model, references)
-    const most = Number(model.kind?.max_n ?? 10)
-    if (n > most)
-      throw unsupported(model, 'n', most === 1 ? 'gives one image at a time' : `gives at most ${most} images`)
+    const max = Number(model.kind?.max_n ?? 10)
+    if (n > max) throw unsupported(model, 'n', max === 1 ? 'gives one image at a time' : `gives at most ${max} images`)
     const format = body.output_format ?? null
     const background = body.background === 'auto' ? null : (body.background ?? null)
     if (background === 'transparent' && format === 'jpeg')
@@ -155,12 +155,12 @@ export const image: InstantKindRow<ImageRequest, ImageInput> = {
       previews: body.stream && model.kind?.partial_images === true ? (body.partial_images ?? 0) : 0,
     }
   },
-  most(input, model) {
-    const images = input.n * (mostImageTokens(input, model) + input.previews * tokensPerPreview)
-    // Images with previews are asked for one by one.
+  maxQuantity(input, model) {
+    const images = input.n * (maxImageTokens(input, model) + input.previews * imageTokens.preview)
+    // Images with previews are requested one by one.
     const calls = input.previews > 0 ? input.n : 1
     const promptTokens = calls * (Buffer.byteLength(input.prompt) + tokensPerPrompt)
-    const referenceTokens = calls * (input.references + Number(input.masked)) * tokensPerReference
+    const referenceTokens = calls * (input.references + Number(input.masked)) * imageTokens.referenceBound
     const usage = {
       prompt_tokens: promptTokens + referenceTokens,
       completion_tokens: images,
@@ -168,7 +168,7 @@ export const image: InstantKindRow<ImageRequest, ImageInput> = {
       prompt_tokens_details: { image_tokens: referenceTokens },
       completion_tokens_details: { image_tokens: images },
     }
-    return { ...noQuantity, usage, pieces: input.n, size: sizeName(input) }
+    return { ...zeroQuantity, usage, pieces: input.n, size: sizeName(input) }
   },
 }
 
@@ -177,8 +177,8 @@ function checkReferences(body: ImageRequest, model: ModelRow, references: number
     throw unsupported(model, 'input_references', 'takes no images')
   if (references === 0 && model.kind?.references_required)
     throw unsupported(model, 'input_references', 'needs at least one image')
-  const most = Number(model.kind?.max_references ?? mostImageReferences)
-  if (references > most) throw unsupported(model, 'input_references', `takes at most ${most} images`)
+  const max = Number(model.kind?.max_references ?? maxImageReferences)
+  if (references > max) throw unsupported(model, 'input_references', `takes at most ${max} images`)
   if (body.mask === undefined) return
   if (!model.kind?.mask) throw unsupported(model, 'mask', 'takes no `mask`')
   if (references === 0)
@@ -187,7 +187,7 @@ function checkReferences(body: ImageRequest, model: ModelRow, references: number
 
 function qualityOf({ quality }: ImageRequest, model: ModelRow): string | null {
   if (quality == null || quality === 'auto') return null
-  return choice(model, 'qualities', 'quality', quality)
+  return chooseOption(model, 'qualities', 'quality', quality)
 }
 
 function sizeOf(
@@ -205,28 +205,23 @@ function sizeOf(
   if (width && offered.length > 0 && !offered.includes(size!))
     throw unsupported(model, 'size', `takes size ${offered.join(', ')}`)
   if (tier && listOf(model, 'resolutions').length > 0)
-    choice(model, 'resolutions', resolution ? 'resolution' : 'size', tier)
-  if (ratio && listOf(model, 'aspect_ratios').length > 0) choice(model, 'aspect_ratios', 'aspect_ratio', ratio)
+    chooseOption(model, 'resolutions', resolution ? 'resolution' : 'size', tier)
+  if (ratio && listOf(model, 'aspect_ratios').length > 0) chooseOption(model, 'aspect_ratios', 'aspect_ratio', ratio)
   return { size: width ? { width: Number(width), height: Number(height) } : null, resolution: tier, aspectRatio: ratio }
 }
 
-/** The name of a size in pixels, as prices have it. */
+/** The name of a size as used in prices. */
 export function sizeName({ size, resolution }: Pick<ImageInput, 'size' | 'resolution'>): string | null {
   return size ? `${size.width}x${size.height}` : resolution
 }
 
-/** What surrounds a prompt, and what a picture at high fidelity is counted as. */
+/** Token allowance around a prompt. */
 const tokensPerPrompt = 1_000
-const tokensPerReference = 7_000
-/** OpenAI's count. */
-const tokensPerPreview = 100
-/** More than the finest image of a megapixel and a half has, and the thoughts of a model that thinks before it draws. */
-const tokensPerImage = 8_192
-const pixelsOfThat = 1536 * 1024
-const pixelsOfTier = { '512': 512 ** 2, '1K': 1024 ** 2, '2K': 2048 ** 2, '4K': 4096 ** 2 }
+const defaultPixels = 1536 * 1024
+const pixelsByTier = { '512': 512 ** 2, '1K': 1024 ** 2, '2K': 2048 ** 2, '4K': 4096 ** 2 }
 
-function mostImageTokens({ size, resolution }: ImageInput, model: ModelRow): number {
-  const pixels = size ? size.width * size.height : resolution ? pixelsOfTier[resolution] : pixelsOfThat
-  const tokens = Math.ceil(tokensPerImage * Math.max(1, pixels / pixelsOfThat))
+function maxImageTokens({ size, resolution }: ImageInput, model: ModelRow): number {
+  const pixels = size ? size.width * size.height : resolution ? pixelsByTier[resolution] : defaultPixels
+  const tokens = Math.ceil(imageTokens.outputBound * Math.max(1, pixels / defaultPixels))
   return Math.min(tokens, model.max_output_tokens ?? Number.POSITIVE_INFINITY)
 }

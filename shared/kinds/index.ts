@@ -7,29 +7,43 @@ import { type ImageInput, type ImageOutput, image } from './image.ts'
 import { type LipsyncInput, lipsync } from './lipsync.ts'
 import type { MediaOutput } from './media.ts'
 import { type MeshInput, type MeshRole, mesh } from './mesh.ts'
+import { type Message, type MessageEvent, type MessagesRequest, messagesRequest } from './messages.ts'
 import { type MusicInput, music } from './music.ts'
+import { type ResponsesRequest, responsesRequest } from './responses.ts'
+import type { ResponsesEvent, ResponsesObject } from './responses-answer.ts'
 import { type SfxInput, sfx } from './sfx.ts'
 import type { SoundOutput } from './sound.ts'
 import { type SpeechInput, speech } from './speech.ts'
 import { type TranscriptionInput, type TranscriptionOutput, transcription } from './transcription.ts'
 import { type VideoInput, video } from './video.ts'
 
-/** Kinds answered while the caller waits: what each takes, gives whole, and gives in pieces. */
+/** Synchronous kinds: request, response and stream chunk of each. */
 export type DirectKinds = {
   chat: { request: ChatRequest; answer: ChatCompletion; chunk: ChatChunk }
   completion: { request: CompletionRequest; answer: Completion; chunk: Completion }
   embedding: { request: EmbeddingRequest; answer: Embeddings; chunk: never }
+  messages: { request: MessagesRequest; answer: Message; chunk: MessageEvent }
+  responses: { request: ResponsesRequest; answer: ResponsesObject; chunk: ResponsesEvent }
 }
 export type DirectKind = keyof DirectKinds
+/** The direct kinds whose answers have choices or vectors, in the format of OpenAI's older endpoints. */
+export type OpenAiKind = Exclude<DirectKind, 'messages' | 'responses'>
 
-/** The schema that validates each direct kind's body; the OpenAPI document is made from the same ones. */
+/** Whether a kind is a conversation with a chat model. */
+export function isConversation(kind: DirectKind): boolean {
+  return kind === 'chat' || kind === 'messages' || kind === 'responses'
+}
+
+/** The schema that validates each direct kind's body; also the source of the OpenAPI document. */
 export const directKinds = {
   chat: chatRequest.meta({ id: 'CreateChatCompletionRequest' }),
   completion: completionRequest.meta({ id: 'CreateCompletionRequest' }),
   embedding: embeddingRequest.meta({ id: 'CreateEmbeddingRequest' }),
+  messages: messagesRequest.meta({ id: 'CreateMessageRequest' }),
+  responses: responsesRequest.meta({ id: 'CreateResponseRequest' }),
 }
 
-/** Kinds whose work is slow and goes through the queue: what an adapter is asked for, and the files it gives. */
+/** Asynchronous kinds, which run as queued jobs: adapter input and output files. */
 export type QueuedKinds = {
   video: { input: VideoInput; output: MediaOutput<'video'> }
   lipsync: { input: LipsyncInput; output: MediaOutput<'video'> }
@@ -39,10 +53,10 @@ export type QueuedKinds = {
 }
 export type QueuedKind = keyof QueuedKinds
 
-/** One row per queued kind; its routes, prices and jobs are made from it. */
+/** One row per queued kind; routes, prices and jobs are derived from it. */
 export const queuedKinds = { video, lipsync, face_swap: faceSwap, avatar, mesh }
 
-/** Kinds of media that are made while the caller waits. */
+/** Synchronous media kinds. */
 export type InstantKinds = {
   image: { input: ImageInput; output: ImageOutput }
   speech: { input: SpeechInput; output: SoundOutput }
@@ -52,9 +66,9 @@ export type InstantKinds = {
 }
 export type InstantKind = keyof InstantKinds
 
-/** One row per kind of media that is waited for. */
+/** One row per synchronous media kind. */
 export const instantKinds = { image, speech, transcription, music, sfx }
 
-/** What a provider may be asked to work on, be it waited for or not. */
+/** All media work of providers, synchronous or queued. */
 export type WorkKinds = QueuedKinds & InstantKinds
 export type WorkKind = keyof WorkKinds

@@ -6,23 +6,23 @@ import { lengthCost, tokenCost } from '../catalog/prices.ts'
 import type { ModelRow, Price } from '../catalog/schema.ts'
 import type { ReferenceField, References } from './media.ts'
 
-/** What the kinds of media that are made while the caller waits have in common. */
+/** Shared parts of the synchronous media kinds. */
 
-/** What a call uses, by everything that models are priced by: tokens, images or songs, characters, seconds. */
+/** The quantities used by a call, one per price unit: tokens, images or songs, characters, seconds. */
 export type Quantity = {
   usage: Usage
   pieces: number
-  /** The size that each piece has, where prices depend on it. */
+  /** The size of each piece, if prices depend on it. */
   size: string | null
   characters: number
   seconds: number
-  /** Options of the request that may have a price of their own. */
+  /** Options of the request that may be priced separately. */
   options: readonly string[]
 }
 
-export const nothingUsed: Usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
-export const noQuantity: Quantity = {
-  usage: nothingUsed,
+export const zeroUsage: Usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
+export const zeroQuantity: Quantity = {
+  usage: zeroUsage,
   pieces: 0,
   size: null,
   characters: 0,
@@ -30,31 +30,33 @@ export const noQuantity: Quantity = {
   options: [],
 }
 
-/** One kind of media that is waited for. Pure: everything alive is handed in. */
+/** A synchronous media kind. Pure: dependencies are passed in. */
 export type InstantKindRow<Request, Input> = {
   idPrefix: IdPrefix
   path: string
   type: ModelRow['type']
-  /** Validates the route's body; the OpenAPI document is made from it. */
+  /** Validates the route's body; also the source of the OpenAPI document. */
   request: z.ZodType<Request>
   /** Every URL in the body. */
   references(request: Request): ReferenceField[]
   /**
-   * The body as one model takes it, its defaults filled in. Throws a GatewayError 400 naming the field the model cannot
-   * take. Called before the references are there (`references` null) to choose a model, and again with them.
+   * Converts the body to one model's input, with defaults applied. Throws a GatewayError 400 naming the field the model
+   * does not support. Called without references (`references` null) to choose a model, and again with them.
    */
   input(request: Request, model: ModelRow, references: References | null): Input
-  /** The most that this input can use: what is reserved is made from it. */
-  most(input: Input, model: ModelRow): Quantity
+  /** The maximum quantities of this input, from which the reservation is computed. */
+  maxQuantity(input: Input, model: ModelRow): Quantity
 }
 
-/** What a quantity costs, in nano-dollars with margin, rounded once. Throws for a price that these kinds do not have. */
+/**
+ * Prices a quantity, in nano-dollars with margin, rounded once. Throws for a price unit that these kinds do not have.
+ */
 export function priceNano(price: Price, quantity: Quantity, marginPpm: bigint): bigint {
   return nanoFromPico(withMargin(picoOf(price, quantity), marginPpm))
 }
 
 function picoOf(price: Price, { usage, pieces, size, characters, seconds, options }: Quantity): bigint {
-  // A length counts to the millisecond, rounded up.
+  // Durations are billed in milliseconds, rounded up.
   const ms = BigInt(Math.ceil(Math.round(seconds * 1e6) / 1e3))
   switch (price.unit) {
     case 'token':
@@ -78,7 +80,7 @@ function picoOf(price: Price, { usage, pieces, size, characters, seconds, option
   }
 }
 
-/** The number of a text's characters, as providers count them: Unicode code points. */
+/** Counts the characters of a text as providers do: in Unicode code points. */
 export function charactersOf(text: string): number {
   let count = 0
   for (const _ of text) count++

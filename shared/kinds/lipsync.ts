@@ -1,7 +1,8 @@
 import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
 import {
-  choice,
+  checkLength,
+  chooseOption,
   common,
   exactlyOneOf,
   fieldOf,
@@ -10,7 +11,6 @@ import {
   referenceTo,
   secondsNano,
   unsupported,
-  withinLength,
 } from './media.ts'
 
 export const lipsyncRequest = z
@@ -29,12 +29,12 @@ export const lipsyncRequest = z
   .meta({ id: 'CreateLipSyncRequest', oneOf: exactlyOneOf(['image_url'], ['video_url']) })
 export type LipsyncRequest = z.infer<typeof lipsyncRequest>
 
-/** A lip sync as an adapter is asked for it. */
+/** Adapter input of a lip sync. */
 export type LipsyncInput = {
   takes: 'image' | 'video'
   prompt: string | null
   resolution: string | null
-  /** What is billed: the longer of audio and video. */
+  /** The billed length: the longer of audio and video. */
   seconds: number
   /** Length of the audio. */
   audioSeconds: number
@@ -64,12 +64,12 @@ export const lipsync: QueuedKindRow<LipsyncRequest, LipsyncInput> = {
     if (model.kind?.takes !== takes)
       throw unsupported(model, given, `takes \`${model.kind?.takes}_url\` with \`audio_url\``)
     if (body.prompt && !model.kind?.prompt) throw unsupported(model, 'prompt', 'does not take `prompt`')
-    const audioSeconds = withinLength(model, 'audio_url', lengthOf(references, 'audio_url'))
-    const videoSeconds = withinLength(model, 'video_url', lengthOf(references, 'video_url'))
+    const audioSeconds = checkLength(model, 'audio_url', lengthOf(references, 'audio_url'))
+    const videoSeconds = checkLength(model, 'video_url', lengthOf(references, 'video_url'))
     return {
       takes,
       prompt: body.prompt ?? null,
-      resolution: choice(model, 'resolutions', 'resolution', body.resolution),
+      resolution: chooseOption(model, 'resolutions', 'resolution', body.resolution),
       seconds: Math.max(audioSeconds, videoSeconds),
       audioSeconds,
     }

@@ -7,7 +7,7 @@ import {
   fieldOf,
   fieldsOf,
   listOf,
-  mostReferences,
+  maxReferences,
   type QueuedKindRow,
   referenceTo,
   unsupported,
@@ -26,7 +26,7 @@ export const meshRequest = z
     image_urls: z
       .array(referenceTo('image'))
       .min(1)
-      .max(mostReferences)
+      .max(maxReferences)
       .optional()
       .describe('Views of one object, front first.'),
     texture: z.boolean().optional().meta({ default: true, description: 'Whether the mesh has a texture.' }),
@@ -41,7 +41,7 @@ export type MeshRequest = z.infer<typeof meshRequest>
 
 export type MeshRole = 'glb' | 'fbx' | 'obj' | 'mtl' | 'usdz' | 'texture' | 'thumbnail'
 
-/** A mesh as an adapter is asked for it; images are beside it as `image_url` or `image_urls.<n>`. */
+/** Adapter input of a mesh; images are passed separately as `image_url` or `image_urls.<n>`. */
 export type MeshInput = {
   from: 'text' | 'image' | 'multi_image'
   prompt: string | null
@@ -54,7 +54,7 @@ export type MeshInput = {
   seed: number | null
 }
 
-/** Fields that a model takes only if its row lists them as `options`. */
+/** Fields that a model supports only if its row lists them as `options`. */
 const options = ['texture', 'pbr', 'texture_prompt', 'target_polycount', 'topology', 'seed'] as const
 const sources = { text: 'prompt', image: 'image_url', multi_image: 'image_urls' } as const
 
@@ -80,8 +80,8 @@ export const mesh: QueuedKindRow<MeshRequest, MeshInput> = {
     const from = given[0]!
     if (!listOf(model, 'inputs').includes(from))
       throw unsupported(model, sources[from], `does not take \`${sources[from]}\``)
-    const most = Number(model.kind?.max_images ?? mostReferences)
-    if ((body.image_urls?.length ?? 0) > most) throw unsupported(model, 'image_urls', `takes at most ${most} images`)
+    const max = Number(model.kind?.max_images ?? maxReferences)
+    if ((body.image_urls?.length ?? 0) > max) throw unsupported(model, 'image_urls', `takes at most ${max} images`)
     for (const option of options)
       if (body[option] !== undefined && !listOf(model, 'options').includes(option))
         throw unsupported(model, option, `does not take \`${option}\``)

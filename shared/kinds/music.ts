@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { ModelRow } from '../catalog/schema.ts'
-import { type InstantKindRow, noQuantity } from './instant.ts'
-import { choice, common, unsupported } from './media.ts'
+import { type InstantKindRow, zeroQuantity } from './instant.ts'
+import { chooseOption, common, unsupported } from './media.ts'
 import { type SoundFormat, soundFormats } from './sound.ts'
 
 /** `POST /v1/audio/music`. */
@@ -17,7 +17,7 @@ export const musicRequest = z
   .meta({ id: 'CreateMusicRequest' })
 export type MusicRequest = z.infer<typeof musicRequest>
 
-/** A song as an adapter is asked for it. */
+/** Adapter input of a song. */
 export type MusicInput = {
   prompt: string
   lyrics: string | null
@@ -40,31 +40,34 @@ export const music: InstantKindRow<MusicRequest, MusicInput> = {
     return {
       prompt: body.prompt,
       lyrics: lyrics ?? null,
-      // One price for a song bounds its length, too.
-      durationS: durationOf(body.duration_s, model) ?? usualDuration(model),
+      // A flat price per song also requires a bounded length.
+      durationS: durationOf(body.duration_s, model) ?? defaultDuration(model),
       instrumental,
       format: soundFormatOf(body.output_format, model),
     }
   },
-  most: () => ({ ...noQuantity, pieces: 1 }),
+  maxQuantity: () => ({ ...zeroQuantity, pieces: 1 }),
 }
 
-function usualDuration({ kind }: ModelRow): number | null {
+function defaultDuration({ kind }: ModelRow): number | null {
   return typeof kind?.default_duration_s === 'number' ? kind.default_duration_s : null
 }
 
-/** A wanted length within the model's limits. Throws 400 naming `duration_s`. */
+/** Validates a requested length against the model's limits. Throws 400 naming `duration_s`. */
 export function durationOf(seconds: number | undefined, model: ModelRow): number | null {
   if (seconds === undefined) return null
-  const { min_duration_s: least, max_duration_s: most } = model.kind ?? {}
-  if (typeof most === 'number' && seconds > most) throw unsupported(model, 'duration_s', `gives at most ${most} s`)
-  if (typeof least === 'number' && seconds < least) throw unsupported(model, 'duration_s', `gives at least ${least} s`)
+  const { min_duration_s: min, max_duration_s: max } = model.kind ?? {}
+  if (typeof max === 'number' && seconds > max) throw unsupported(model, 'duration_s', `gives at most ${max} s`)
+  if (typeof min === 'number' && seconds < min) throw unsupported(model, 'duration_s', `gives at least ${min} s`)
   return seconds
 }
 
-/** A wanted format of those the model's row lists, else its first; a row without a list gives mp3. */
+/**
+ * Returns the requested format if the model's row lists it, by default its first; a row without a list supports mp3
+ * only.
+ */
 export function soundFormatOf(wanted: SoundFormat | undefined, model: ModelRow): SoundFormat {
-  if (model.kind?.formats) return choice(model, 'formats', 'output_format', wanted) as SoundFormat
+  if (model.kind?.formats) return chooseOption(model, 'formats', 'output_format', wanted) as SoundFormat
   if (wanted !== undefined && wanted !== 'mp3') throw unsupported(model, 'output_format', 'gives mp3 only')
   return 'mp3'
 }

@@ -1,25 +1,25 @@
 import { z } from 'zod'
 
 /**
- * Fields with which providers sell something beside tokens: searches, plugins, hosted tools, stored presets. The catalog has no
- * price for them, and without them the answer would not be the one that was asked for, so a request that has one is refused. A
- * value that asks for nothing is let through, for clients that name every field; no adapter sends it. The OpenAPI document
- * leaves these fields out.
+ * Fields for features that providers bill in addition to tokens: searches, plugins, hosted tools, stored presets. The
+ * catalog has no price for them, and dropping them would change the response, so a request with one is rejected. Values
+ * that disable the feature are accepted, for clients that always send every field; no adapter forwards them. The
+ * OpenAPI document omits these fields.
  */
 export const paidFields = {
-  plugins: refused(),
-  preset: refused(),
-  web_search_options: refused(),
-  web_search: refused(),
-  enable_search: refused(),
-  search: refused(),
-  search_parameters: refused(asksForNoSearch),
-  data_sources: refused(),
-  container: refused(),
-  mcp_servers: refused(),
+  plugins: rejectedField(),
+  preset: rejectedField(),
+  web_search_options: rejectedField(),
+  web_search: rejectedField(),
+  enable_search: rejectedField(),
+  search: rejectedField(),
+  search_parameters: rejectedField(isSearchOff),
+  data_sources: rejectedField(),
+  container: rejectedField(),
+  mcp_servers: rejectedField(),
 }
 
-function refused(asksForNothing: (value: object) => boolean = isEmpty) {
+function rejectedField(asksForNothing: (value: object) => boolean = isEmpty) {
   const isHarmless = (value: unknown) =>
     value === null || value === false || value === '' || (typeof value === 'object' && asksForNothing(value))
   return z
@@ -29,12 +29,12 @@ function refused(asksForNothing: (value: object) => boolean = isEmpty) {
     .meta({ 'x-internal': true })
 }
 
-/** xAI's way to say that it shall not search. */
-function asksForNoSearch(value: object): boolean {
+/** xAI's syntax for disabled search. */
+function isSearchOff(value: object): boolean {
   return isEmpty(value) || ('mode' in value && value.mode === 'off')
 }
 
-/** An empty object of options still turns the thing on; an empty list names nothing. */
+/** An empty options object still enables the feature; an empty list selects nothing. */
 function isEmpty(value: object): boolean {
   return Array.isArray(value) && value.length === 0
 }

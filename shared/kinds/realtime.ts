@@ -24,16 +24,16 @@ export const realtimeQuery = z.strictObject({
 })
 export type RealtimeQuery = z.infer<typeof realtimeQuery>
 
-const secretSeconds = { least: 10, most: 300, usual: 60 }
-const mostSettingsBytes = 64 * 1024
+const secretSeconds = { min: 10, max: 300, usual: 60 }
+const maxSettingsBytes = 64 * 1024
 
-/** `POST /v1/realtime/client_secrets`, as OpenAI has it. */
+/** `POST /v1/realtime/client_secrets`, in OpenAI's shape. */
 export const clientSecretRequest = z
   .strictObject({
     expires_after: z
       .strictObject({
         anchor: z.literal('created_at').default('created_at'),
-        seconds: z.int().min(secretSeconds.least).max(secretSeconds.most).default(secretSeconds.usual),
+        seconds: z.int().min(secretSeconds.min).max(secretSeconds.max).default(secretSeconds.usual),
       })
       .prefault({})
       .describe('How long sessions may be opened with the secret. Those that are open by then go on.'),
@@ -42,35 +42,38 @@ export const clientSecretRequest = z
         type: z.enum(['realtime', 'transcription']).default('realtime'),
         model: common.model.describe('The one model the secret is good for; without it, any that the key may use.'),
       })
-      .refine(session => Buffer.byteLength(JSON.stringify(session)) <= mostSettingsBytes, 'at most 64 kB')
+      .refine(session => Buffer.byteLength(JSON.stringify(session)) <= maxSettingsBytes, 'at most 64 kB')
       .prefault({})
       .describe('Settings applied when a session is opened, as `session.update` takes them.'),
   })
   .meta({ id: 'CreateRealtimeClientSecretRequest' })
 export type ClientSecretRequest = z.infer<typeof clientSecretRequest>
 
-/** What is reserved for the next stretch of a session: tokens of a talk of some minutes, or a minute. */
-const stretch = { inputTokens: 4_000n, outputTokens: 2_000n, ms: 60_000 }
-/** Where sound is paid by the token and its length is all that is known. */
+/** The reservation for the next interval of a session: tokens of a few minutes of conversation, or one minute. */
+const heldInterval = { inputTokens: 4_000n, outputTokens: 2_000n, ms: 60_000 }
+/** Used if audio is priced per token and only its length is known. */
 const tokensPerSecond = 10
-const speckMs = 1e-6
+const roundingToleranceMs = 1e-6
 
-/** The prices that sessions can be paid by. */
-export function paysSessions({ unit }: Price): boolean {
+/** Whether sessions can be billed at this price. */
+export function canPriceSession({ unit }: Price): boolean {
   return unit === 'token' || unit === 'minute' || unit === 'second'
 }
 
-/** What a use costs at the price of the model that was used, in pico-dollars before margin. */
-export function usePico(price: Price, use: { usage: Usage } | { seconds: number }): bigint {
-  if ('seconds' in use) return lengthPico(price, use.seconds * 1_000)
+/** The cost of a usage at the price of the model used, in pico-dollars before margin. */
+export function usageCostPico(price: Price, use: { usage: Usage } | { seconds: number }): bigint {
+  if ('seconds' in use) return durationCostPico(price, use.seconds * 1_000)
   if (price.unit === 'token') return tokenCost(price, use.usage)
-  return lengthPico(price, ((use.usage.prompt_tokens_details?.audio_tokens ?? 0) * 1_000) / tokensPerSecond)
+  return durationCostPico(price, ((use.usage.prompt_tokens_details?.audio_tokens ?? 0) * 1_000) / tokensPerSecond)
 }
 
-/** What a length costs at a price that pays sessions, in pico-dollars before margin; in a price by the token, that of as much sound. */
-export function lengthPico(price: Price, ms: number): bigint {
-  // What a product of fractions is off by is no begun millisecond.
-  const wholeMs = Math.ceil(ms - speckMs)
+/**
+ * The cost of a duration at a session price, in pico-dollars before margin; for a price per token, that of audio of
+ * this length.
+ */
+export function durationCostPico(price: Price, ms: number): bigint {
+  // A floating-point error must not count as a started millisecond.
+  const wholeMs = Math.ceil(ms - roundingToleranceMs)
   switch (price.unit) {
     case 'second':
     case 'minute':
@@ -82,18 +85,18 @@ export function lengthPico(price: Price, ms: number): bigint {
   }
 }
 
-/** What is reserved ahead for a session, in nano-dollars with margin. */
-export function stretchNano(price: Price, marginPpm: bigint): number {
-  return Number(nanoCeilFromPico(withMargin(stretchPico(price), marginPpm)))
+/** The amount reserved ahead for a session, in nano-dollars with margin. */
+export function intervalHoldNano(price: Price, marginPpm: bigint): number {
+  return Number(nanoCeilFromPico(withMargin(intervalHoldPico(price), marginPpm)))
 }
 
-function stretchPico(price: Price): bigint {
-  if (price.unit !== 'token') return lengthPico(price, stretch.ms)
+function intervalHoldPico(price: Price): bigint {
+  if (price.unit !== 'token') return durationCostPico(price, heldInterval.ms)
   const { input, output } = maxTokenRates(price, { audioIn: true, imageIn: true, audioOut: true })
-  return input * stretch.inputTokens + output * stretch.outputTokens
+  return input * heldInterval.inputTokens + output * heldInterval.outputTokens
 }
 
-/** Whether the clock is what a session is paid by. */
-export function paidByTime({ unit }: Price): boolean {
+/** Whether a session is billed by time. */
+export function isPricedByTime({ unit }: Price): boolean {
   return unit === 'minute' || unit === 'second'
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { type InstantKindRow, noQuantity } from './instant.ts'
+import { type InstantKindRow, zeroQuantity } from './instant.ts'
 import { common } from './media.ts'
 import { durationOf, soundFormatOf } from './music.ts'
 import { type SoundFormat, soundFormats } from './sound.ts'
@@ -15,7 +15,7 @@ export const sfxRequest = z
   .meta({ id: 'CreateSoundEffectRequest' })
 export type SfxRequest = z.infer<typeof sfxRequest>
 
-/** A sound effect as an adapter is asked for it. */
+/** Adapter input of a sound effect. */
 export type SfxInput = { prompt: string; durationS: number | null; format: SoundFormat }
 
 export const sfx: InstantKindRow<SfxRequest, SfxInput> = {
@@ -29,5 +29,5 @@ export const sfx: InstantKindRow<SfxRequest, SfxInput> = {
     durationS: durationOf(body.duration_s, model),
     format: soundFormatOf(body.output_format, model),
   }),
-  most: () => ({ ...noQuantity, pieces: 1 }),
+  maxQuantity: () => ({ ...zeroQuantity, pieces: 1 }),
 }

@@ -1,6 +1,6 @@
 import type { Usage } from '../base/usage.ts'
 
-/** The formats in which sound is given. `pcm` is 16-bit little-endian mono at 24 kHz, without a header. */
+/** Audio output formats. `pcm` is 16-bit little-endian mono at 24 kHz, without a header. */
 export const soundFormats = ['mp3', 'opus', 'aac', 'flac', 'wav', 'pcm'] as const
 export type SoundFormat = (typeof soundFormats)[number]
 
@@ -13,9 +13,9 @@ export const soundTypes: Readonly<Record<SoundFormat, string>> = {
   pcm: 'audio/pcm',
 }
 
-/** Sound as a provider gives it: on its way in the format that was asked for, or in a file behind an address. */
+/** Audio as returned by a provider: streamed in the requested format, as a URL, or as bytes. */
 export type SoundOutput = {
   sound: { stream: AsyncIterable<Uint8Array> } | { url: string } | { bytes: Uint8Array }
-  /** What the provider counted; asked for once the sound is whole. */
+  /** Usage as the provider counts it; called after the audio is complete. */
   usage(): Usage | null
 }

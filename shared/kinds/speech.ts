@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { ModelRow } from '../catalog/schema.ts'
-import { charactersOf, type InstantKindRow, noQuantity } from './instant.ts'
-import { choice, common, listOf, unsupported } from './media.ts'
+import { charactersOf, type InstantKindRow, zeroQuantity } from './instant.ts'
+import { chooseOption, common, listOf, unsupported } from './media.ts'
 import { type SoundFormat, soundFormats } from './sound.ts'
 
 const voiceId = z.string().min(1).max(128)
@@ -27,12 +27,12 @@ export const speechRequest = z
   .meta({ id: 'CreateSpeechRequest' })
 export type SpeechRequest = z.infer<typeof speechRequest>
 
-/** Speech as an adapter is asked for it. */
+/** Adapter input of speech. */
 export type SpeechInput = {
   text: string
   voice: string
   format: SoundFormat
-  /** 1 = the model's own. */
+  /** 1 = the model's default. */
   speed: number
   instructions: string | null
 }
@@ -44,47 +44,52 @@ export const speech: InstantKindRow<SpeechRequest, SpeechInput> = {
   request: speechRequest,
   references: () => [],
   input(body, model) {
-    const most = model.kind?.max_characters
-    if (typeof most === 'number' && charactersOf(body.input) > most)
-      throw unsupported(model, 'input', `takes at most ${most} characters`)
+    const max = model.kind?.max_characters
+    if (typeof max === 'number' && charactersOf(body.input) > max)
+      throw unsupported(model, 'input', `takes at most ${max} characters`)
     if (body.instructions != null && model.kind?.instructions === false)
       throw unsupported(model, 'instructions', 'takes no `instructions`')
     return {
       text: body.input,
       voice: voiceOf(body, model),
-      format: choice(model, 'formats', 'response_format', body.response_format ?? usualFormat(model)) as SoundFormat,
+      format: chooseOption(
+        model,
+        'formats',
+        'response_format',
+        body.response_format ?? defaultFormat(model),
+      ) as SoundFormat,
       speed: body.speed ?? 1,
       instructions: body.instructions ?? null,
     }
   },
-  most({ text, instructions, speed }) {
+  maxQuantity({ text, instructions, speed }) {
     const prompt = Buffer.byteLength(text) + Buffer.byteLength(instructions ?? '') + tokensPerPrompt
-    const sound = Math.ceil((charactersOf(text) * mostTokensPerCharacter) / Math.min(1, speed)) + tokensPerPrompt
+    const sound = Math.ceil((charactersOf(text) * maxTokensPerCharacter) / Math.min(1, speed)) + tokensPerPrompt
     const usage = {
       prompt_tokens: prompt,
       completion_tokens: sound,
       total_tokens: prompt + sound,
       completion_tokens_details: { audio_tokens: sound },
     }
-    return { ...noQuantity, usage, pieces: 1, characters: charactersOf(text) }
+    return { ...zeroQuantity, usage, pieces: 1, characters: charactersOf(text) }
   },
 }
 
 /** A slow speaker needs a second for five characters, and a second has at most 50 tokens. */
-const mostTokensPerCharacter = 10
+const maxTokensPerCharacter = 10
 const tokensPerPrompt = 500
 
-/** What OpenAI's clients expect, else whatever there is. */
-function usualFormat(model: ModelRow): string | undefined {
+/** mp3, which OpenAI's clients expect; undefined if the model does not offer it. */
+function defaultFormat(model: ModelRow): string | undefined {
   return listOf(model, 'formats').includes('mp3') ? 'mp3' : undefined
 }
 
 function voiceOf({ voice }: SpeechRequest, model: ModelRow): string {
   const own = model.kind?.default_voice
-  if (listOf(model, 'voices').length > 0) return choice(model, 'voices', 'voice', voice)!
+  if (listOf(model, 'voices').length > 0) return chooseOption(model, 'voices', 'voice', voice)!
   const chosen = voice ?? (typeof own === 'string' ? own : null)
   if (chosen === null) throw unsupported(model, 'voice', 'needs a `voice`')
-  // It becomes a part of the provider's address.
+  // The voice becomes a part of the provider's URL.
   const length = model.kind?.voice_id_length
   if (!/^[\w-]+$/.test(chosen) || (length !== undefined && chosen.length !== length))
     throw unsupported(model, 'voice', 'has no such voice')

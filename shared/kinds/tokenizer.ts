@@ -1,20 +1,20 @@
 type Codec = { encode(text: string): number[]; decode(tokens: number[]): string }
 
 /**
- * Token arithmetic by the o200k vocabulary, what OpenAI’s current models use. It blocks the process while it encodes, so that
- * one tokenizer, which is for one request, encodes 20,000 characters in all and estimates the rest.
+ * Counts tokens with the o200k vocabulary of OpenAI’s current models. Encoding blocks the process, so a tokenizer,
+ * which serves one request, encodes at most 20,000 characters and estimates the rest.
  */
 export type Tokenizer = {
   count(text: string): number
-  /** The texts of the single tokens; of four characters each where they are estimated. */
+  /** The text of each token; estimated tokens have four characters each. */
   split(text: string): string[]
-  /** The first `most` tokens of a text. */
-  first(text: string, most: number): string
-  /** The same for another request. */
-  renewed(): Tokenizer
+  /** The first `max` tokens of a text. */
+  first(text: string, max: number): string
+  /** A fresh tokenizer for another request. */
+  createFresh(): Tokenizer
 }
 
-/** The encoder's time grows with the square of a word's length, so long texts are cut into pieces. */
+/** Encoding time is quadratic in the length of a word, so long texts are split. */
 const pieceChars = 1_000
 const pieces = /.{1,1000}/gsu
 const maxExactChars = 20_000
@@ -22,7 +22,7 @@ const charsPerToken = 4
 
 let loaded: Promise<Codec> | undefined
 
-/** Loads the vocabulary (about 0.3 s) when the first test request needs it, not when the process starts. */
+/** Loads the vocabulary (about 0.3 s) on the first test request, not at process start. */
 export async function tokenizer(): Promise<Tokenizer> {
   loaded ??= import('gpt-tokenizer/encoding/o200k_base').then(({ encode, decode }) => {
     const options = { disallowedSpecial: new Set<string>() }
@@ -33,9 +33,9 @@ export async function tokenizer(): Promise<Tokenizer> {
 
 class BoundedTokenizer implements Tokenizer {
   readonly #codec: Codec
-  /** A text is often counted again: an answer echoes its prompt. */
+  /** A text is often counted twice: a response echoes its prompt. */
   readonly #counts = new Map<string, number>()
-  #leftChars = maxExactChars
+  #remainingChars = maxExactChars
   #encodedChars = 0
   #encodedTokens = 0
 
@@ -46,40 +46,40 @@ class BoundedTokenizer implements Tokenizer {
   count(text: string): number {
     const known = this.#counts.get(text)
     if (known !== undefined) return known
-    const tokens = text.length <= this.#leftChars ? this.#encode(text).length : this.#estimate(text)
+    const tokens = text.length <= this.#remainingChars ? this.#encode(text).length : this.#estimate(text)
     this.#counts.set(text, tokens)
     return tokens
   }
 
   split(text: string): string[] {
-    const exact = this.#beginning(text)
+    const exact = this.#exactPart(text)
     const rest = text.slice(exact.length).match(/.{1,4}/gsu) ?? []
     return [...this.#encode(exact).map(token => this.#codec.decode([token])), ...rest]
   }
 
-  first(text: string, most: number): string {
+  first(text: string, max: number): string {
     const known = this.#counts.get(text)
-    if (known !== undefined && known <= most) return text
-    const exact = this.#beginning(text)
+    if (known !== undefined && known <= max) return text
+    const exact = this.#exactPart(text)
     const tokens = this.#encode(exact)
-    if (tokens.length <= most && exact.length === text.length) return text
+    if (tokens.length <= max && exact.length === text.length) return text
     const first =
-      most < tokens.length
-        ? // A cut inside a character leaves a replacement character behind.
-          this.#codec.decode(tokens.slice(0, most)).replace(/\uFFFD+$/, '')
-        : text.slice(0, exact.length + (most - tokens.length) * charsPerToken)
+      max < tokens.length
+        ? // A cut inside a character leaves a replacement character at the end.
+          this.#codec.decode(tokens.slice(0, max)).replace(/\uFFFD+$/, '')
+        : text.slice(0, exact.length + (max - tokens.length) * charsPerToken)
     const beyond = Math.ceil(Math.max(0, first.length - exact.length) / charsPerToken)
-    this.#counts.set(first, Math.min(most, tokens.length + beyond))
+    this.#counts.set(first, Math.min(max, tokens.length + beyond))
     return first
   }
 
-  renewed(): Tokenizer {
+  createFresh(): Tokenizer {
     return new BoundedTokenizer(this.#codec)
   }
 
-  /** As many tokens a character as pieces of the text have, taken from all over it, or else the texts before it. */
+  /** Estimates from the tokens per character of samples spread over the text, or of the texts encoded before. */
   #estimate(text: string): number {
-    const count = Math.floor(this.#leftChars / pieceChars)
+    const count = Math.floor(this.#remainingChars / pieceChars)
     for (let i = 0; i < count; i++) {
       const start = Math.floor((i * text.length) / count)
       this.#encode(text.slice(start, start + pieceChars))
@@ -88,13 +88,13 @@ class BoundedTokenizer implements Tokenizer {
     return Math.ceil(text.length * tokensPerChar)
   }
 
-  #beginning(text: string): string {
-    return text.slice(0, this.#leftChars)
+  #exactPart(text: string): string {
+    return text.slice(0, this.#remainingChars)
   }
 
   #encode(text: string): number[] {
     const tokens = (text.match(pieces) ?? []).flatMap(piece => this.#codec.encode(piece))
-    this.#leftChars -= text.length
+    this.#remainingChars -= text.length
     this.#encodedChars += text.length
     this.#encodedTokens += tokens.length
     if (!this.#counts.has(text)) this.#counts.set(text, tokens.length)

@@ -8,9 +8,9 @@ import {
   type VoiceActivity,
 } from './transcription-request.ts'
 
-/** The options of a transcription as one model takes them. */
+/** Converts the options of a transcription to one model's input. */
 
-/** The language to hear, or the several that may be spoken. Throws 400 for several where the model takes one. */
+/** The spoken language, or the candidate languages. Throws 400 for several if the model accepts one. */
 export function languagesOf(
   { language, languages }: TranscriptionRequest,
   model: ModelRow,
@@ -24,8 +24,8 @@ export function languagesOf(
   return { language: null, languages: several }
 }
 
-/** Keywords where the model has a place for them, else as a part of the prompt. */
-export function expectedWords(
+/** Keywords if the model supports them, otherwise appended to the prompt. */
+export function keywordsOf(
   body: TranscriptionRequest,
   model: ModelRow,
 ): { prompt: string | null; keywords: readonly string[] } {
@@ -37,7 +37,7 @@ export function expectedWords(
   return { prompt: [...(prompt === null ? [] : [prompt]), keywords.join(', ')].join('\n'), keywords: [] }
 }
 
-/** The names of known speakers. Throws 400 for samples that do not match them or are of another length. */
+/** The names of known speakers. Throws 400 if their samples do not match them or have an invalid length. */
 export function knownSpeakersOf(body: TranscriptionRequest, model: ModelRow, references: References | null): string[] {
   const names = body.known_speaker_names ?? []
   const count = body.known_speaker_references?.length ?? 0
@@ -58,7 +58,7 @@ export function knownSpeakersOf(body: TranscriptionRequest, model: ModelRow, ref
   return names
 }
 
-/** `auto` is what models without the field do anyway. */
+/** `auto` is the default of models without the field. */
 export function chunkingOf(
   { chunking_strategy }: TranscriptionRequest,
   model: ModelRow,
@@ -68,7 +68,7 @@ export function chunkingOf(
   throw unsupported(model, 'chunking_strategy', 'takes no settings of voice detection')
 }
 
-/** Whether the probabilities of tokens are wanted. Throws 400 where the model or the format has none. */
+/** Whether token probabilities are requested. Throws 400 if the model or the format does not support them. */
 export function wantsLogprobs({ include }: TranscriptionRequest, model: ModelRow, format: TranscriptFormat): boolean {
   if (!include?.includes('logprobs')) return false
   if (model.kind?.logprobs !== true) throw unsupported(model, 'include', 'gives no `logprobs`')

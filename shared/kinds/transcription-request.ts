@@ -4,8 +4,8 @@ import { common, referenceTo } from './media.ts'
 export const transcriptFormats = ['json', 'text', 'srt', 'verbose_json', 'vtt', 'diarized_json'] as const
 export type TranscriptFormat = (typeof transcriptFormats)[number]
 
-/** The largest file that is taken: OpenAI's limit. */
-export const mostTranscribedBytes = 25 * 1024 * 1024
+/** The maximum file size: OpenAI's limit. */
+export const maxTranscribedBytes = 25 * 1024 * 1024
 /** OpenAI's limits for known speakers. */
 const maxSpeakers = 4
 export const sampleSeconds = { min: 2, max: 10 }
@@ -15,7 +15,7 @@ const maxKeywords = 100
 const maxKeywordCharacters = 50
 
 const languageCode = z.string().regex(/^[a-z]{2,3}(?:-[A-Za-z]{2,4})?$/, 'must be a language code such as `en`')
-/** OpenAI's settings for cutting sound where nobody speaks. */
+/** OpenAI's settings for splitting audio at silence. */
 const voiceActivity = z.strictObject({
   type: z.literal('server_vad'),
   prefix_padding_ms: z.int().min(0).max(60_000).optional(),
@@ -93,6 +93,6 @@ export const translationRequest = z
   .meta({ id: 'CreateTranslationRequest' })
 
 export type TranscriptionRequest = z.infer<typeof transcriptionRequest> & {
-  /** Set by `/v1/audio/translations`: the text is wanted in English. */
+  /** Set by `/v1/audio/translations`: translates the text to English. */
   translate?: true
 }

@@ -1,11 +1,11 @@
 import type { Usage } from '../base/usage.ts'
 import type { ModelRow } from '../catalog/schema.ts'
-import { type InstantKindRow, noQuantity } from './instant.ts'
-import { choice, fieldOf, fieldsOf, lengthOf, unsupported, withinLength } from './media.ts'
-import { chunkingOf, expectedWords, knownSpeakersOf, languagesOf, wantsLogprobs } from './transcription-options.ts'
+import { type InstantKindRow, zeroQuantity } from './instant.ts'
+import { checkLength, chooseOption, fieldOf, fieldsOf, lengthOf, unsupported } from './media.ts'
+import { chunkingOf, keywordsOf, knownSpeakersOf, languagesOf, wantsLogprobs } from './transcription-options.ts'
 import {
   maxSampleBytes,
-  mostTranscribedBytes,
+  maxTranscribedBytes,
   sampleSeconds,
   type TranscriptFormat,
   type TranscriptionRequest,
@@ -13,75 +13,76 @@ import {
   type VoiceActivity,
 } from './transcription-request.ts'
 
-const mostSeconds = 24 * 3_600
-/** What can be streamed. */
+const maxSeconds = 24 * 3_600
+/** Formats that can be streamed. */
 const streamedFormats: ReadonlySet<string> = new Set(['json', 'text', 'diarized_json'])
 
-/** Options that providers priced by the minute may charge for on top. */
+/** Options for which providers priced by the minute may add a surcharge. */
 export type TranscriptionOption = 'speakers' | 'keywords'
 
 /**
- * A transcription as an adapter is asked for it; the sound is beside it as `audio_url`, samples of known speakers as
+ * Adapter input of a transcription; the audio is passed separately as `audio_url`, samples of known speakers as
  * `known_speaker_references.<n>`.
  */
 export type TranscriptionInput = {
   language: string | null
-  /** Two or more where one `language` is not known. */
+  /** Two or more, if the `language` is not known. */
   languages: readonly string[]
   prompt: string | null
   keywords: readonly string[]
   temperature: number | null
   format: TranscriptFormat
-  /** Whether segments or words with their times are needed. */
+  /** Whether segments or words with timestamps are needed. */
   segments: boolean
   words: boolean
-  /** Whether each segment must tell who speaks. */
+  /** Whether each segment must name its speaker. */
   speakers: boolean
   knownSpeakers: readonly string[]
   chunking: 'auto' | VoiceActivity | null
   logprobs: boolean
-  /** Whether the text is wanted in English, whatever is spoken. */
+  /** Whether to translate the text to English. */
   translate: boolean
-  /** Whether the text is wanted in pieces. */
+  /** Whether to stream the text. */
   stream: boolean
-  /** The sound's measured length. */
+  /** The measured length of the audio. */
   seconds: number
 }
 
-/** Times are in seconds from the beginning. */
+/** Times are in seconds from the start. */
 export type Segment = {
   start: number
   end: number
   text: string
-  /** A known speaker's name, else `A`, `B` … in the order in which they begin to speak. */
+  /** A known speaker's name, otherwise `A`, `B` … in order of first appearance. */
   speaker: string | null
-  /** As the provider numbers it, where it does. */
+  /** The provider's segment id, if it has one. */
   id?: string
-  /** Further fields of OpenAI's own segments, as they came. */
+  /** Further fields of OpenAI's segments, unchanged. */
   details?: object
 }
 export type Word = { start: number; end: number; word: string }
-/** How sure a model is of a token, as OpenAI has it. */
+/** Log probability of a token, in OpenAI's shape. */
 export type TokenProbability = { token: string; logprob: number; bytes: number[] | null }
 export type Transcript = {
   text: string
-  /** As the provider names it; null where it does not. */
+  /** As the provider reports it; null if it does not. */
   language: string | null
-  /** Null where the provider gives none. */
+  /** Null if the provider returns none. */
   segments: Segment[] | null
   words: Word[] | null
-  /** Null where none were asked for, or the provider gives none. */
+  /** Null if none were requested, or the provider returns none. */
   logprobs: TokenProbability[] | null
   usage: Usage | null
 }
 
-/** A piece of a transcript: text, or a segment that is complete. */
+/** A chunk of a transcript: text, or a complete segment. */
 export type TranscriptPiece =
   | { text: string; segmentId: string | null; logprobs: TokenProbability[] | null }
   | { segment: Segment }
 
 /**
- * What a provider hears: whole, or in pieces after which `transcript` gives the whole. `pieces` null = it comes in one piece.
+ * A transcript: complete, or streamed, where `transcript` returns the whole after the last piece. `pieces` null = not
+ * streamed.
  */
 export type TranscriptionOutput = { pieces: AsyncIterable<TranscriptPiece> | null; transcript(): Transcript }
 
@@ -93,16 +94,16 @@ export const transcription: InstantKindRow<TranscriptionRequest, TranscriptionIn
   references: body => [
     ...fieldOf('audio_url', body.audio_url, 'audio', true).map(field => ({
       ...field,
-      mostBytes: mostTranscribedBytes,
+      maxBytes: maxTranscribedBytes,
     })),
     ...fieldsOf('known_speaker_references', body.known_speaker_references ?? [], 'audio').map(field => ({
       ...field,
       measured: true,
-      mostBytes: maxSampleBytes,
+      maxBytes: maxSampleBytes,
     })),
   ],
   input(body, model, references) {
-    const format = choice(model, 'formats', 'response_format', body.response_format ?? 'json') as TranscriptFormat
+    const format = chooseOption(model, 'formats', 'response_format', body.response_format ?? 'json') as TranscriptFormat
     const granularities = body.timestamp_granularities ?? []
     if (granularities.length > 0 && format !== 'verbose_json')
       throw unsupported(model, 'timestamp_granularities', 'gives times with `verbose_json` only')
@@ -117,7 +118,7 @@ export const transcription: InstantKindRow<TranscriptionRequest, TranscriptionIn
     const subtitles = format === 'srt' || format === 'vtt'
     return {
       ...languagesOf(body, model),
-      ...expectedWords(body, model),
+      ...keywordsOf(body, model),
       temperature: body.temperature ?? null,
       format,
       segments: speakers || subtitles || (format === 'verbose_json' && !isOnlyWords(granularities)),
@@ -128,30 +129,30 @@ export const transcription: InstantKindRow<TranscriptionRequest, TranscriptionIn
       logprobs: wantsLogprobs(body, model, format),
       translate: body.translate === true,
       stream: body.stream === true,
-      seconds: withinLengths(model, lengthOf(references, 'audio_url')),
+      seconds: checkAudioLength(model, lengthOf(references, 'audio_url')),
     }
   },
-  most(input, model) {
+  maxQuantity(input, model) {
     const { prompt, keywords, knownSpeakers, seconds } = input
     const words = [prompt ?? '', ...keywords, ...knownSpeakers]
-    const heardSeconds = seconds + knownSpeakers.length * sampleSeconds.max
-    const sound = Math.ceil(heardSeconds * mostTokensPerSecond)
-    const heard = sound + words.reduce((sum, text) => sum + Buffer.byteLength(text) + 1, tokensPerPrompt)
-    const said = model.max_output_tokens ?? Math.ceil(seconds * mostTokensPerSecond)
+    const inputSeconds = seconds + knownSpeakers.length * sampleSeconds.max
+    const sound = Math.ceil(inputSeconds * maxTokensPerSecond)
+    const inputTokens = sound + words.reduce((sum, text) => sum + Buffer.byteLength(text) + 1, tokensPerPrompt)
+    const outputTokens = model.max_output_tokens ?? Math.ceil(seconds * maxTokensPerSecond)
     const usage = {
-      prompt_tokens: heard,
-      completion_tokens: said,
-      total_tokens: heard + said,
-      prompt_tokens_details: { audio_tokens: heard },
+      prompt_tokens: inputTokens,
+      completion_tokens: outputTokens,
+      total_tokens: inputTokens + outputTokens,
+      prompt_tokens_details: { audio_tokens: inputTokens },
     }
-    return { ...noQuantity, usage, seconds, options: optionsOf(input) }
+    return { ...zeroQuantity, usage, seconds, options: optionsOf(input) }
   },
 }
 
-const mostTokensPerSecond = 40
+const maxTokensPerSecond = 40
 const tokensPerPrompt = 500
 
-/** The options of a transcription that may have a price of their own. */
+/** Options of a transcription that may be priced separately. */
 export function optionsOf({ speakers, keywords }: TranscriptionInput): TranscriptionOption[] {
   return [...(speakers ? (['speakers'] as const) : []), ...(keywords.length > 0 ? (['keywords'] as const) : [])]
 }
@@ -160,8 +161,8 @@ function isOnlyWords(granularities: readonly string[]): boolean {
   return granularities.length === 1 && granularities[0] === 'word'
 }
 
-/** Throws 400 beyond the model's limit, or a day. */
-function withinLengths(model: ModelRow, seconds: number): number {
-  if (seconds > mostSeconds) throw unsupported(model, 'audio_url', `takes at most ${mostSeconds} s`)
-  return withinLength(model, 'audio_url', seconds)
+/** Throws 400 if the length exceeds the model's limit, or a day. */
+function checkAudioLength(model: ModelRow, seconds: number): number {
+  if (seconds > maxSeconds) throw unsupported(model, 'audio_url', `takes at most ${maxSeconds} s`)
+  return checkLength(model, 'audio_url', seconds)
 }

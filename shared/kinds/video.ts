@@ -2,19 +2,19 @@ import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import {
-  choice,
+  checkLength,
+  chooseOption,
   common,
   fieldOf,
   fieldsOf,
   lengthOf,
   listOf,
-  mostReferences,
+  maxReferences,
   type QueuedKindRow,
   type References,
   referenceTo,
   secondsNano,
   unsupported,
-  withinLength,
 } from './media.ts'
 
 const defaultSeconds = 5
@@ -27,9 +27,9 @@ const seconds = z
       .transform(Number),
   ])
   .pipe(z.number().min(1).max(600))
-const references = (type: 'image' | 'video' | 'audio') => z.array(referenceTo(type)).min(1).max(mostReferences)
+const references = (type: 'image' | 'video' | 'audio') => z.array(referenceTo(type)).min(1).max(maxReferences)
 
-/** An image as OpenAI's SDK refers to it. */
+/** An image reference in the form of OpenAI's SDK. */
 const openAiReference = z.strictObject({ image_url: referenceTo('image') }).transform(({ image_url }) => image_url)
 
 export const videoRequest = z
@@ -75,18 +75,18 @@ export type VideoRequest = z.infer<typeof videoRequest>
 
 export type VideoMode = 'text' | 'image' | 'reference' | 'motion_control' | 'video'
 
-/** A video as an adapter is asked for it; its references are beside it, by field. */
+/** Adapter input of a video; its references are passed separately, by field. */
 export type VideoInput = {
   mode: VideoMode
   prompt: string | null
-  /** What is billed. Of a motion-control or video-to-video model, the length of `input_video_url`. */
+  /** The billed length. For a motion-control or video-to-video model, the length of `input_video_url`. */
   seconds: number
   resolution: string | null
-  /** Null = the model's own choice, mostly that of the image. */
+  /** Null = the model's default, usually that of the image. */
   aspectRatio: string | null
   negativePrompt: string | null
   seed: number | null
-  /** Null = the model's own choice. */
+  /** Null = the model's default. */
   audio: boolean | null
 }
 
@@ -110,7 +110,7 @@ export const video: QueuedKindRow<VideoRequest, VideoInput> = {
     const mode = modeOf(body, row)
     const model = inMode(row, mode)
     if (model.kind?.prompt === 'required' && !body.prompt)
-      throw needs('prompt', `\`prompt\` is required by ${model.id}`)
+      throw missingField('prompt', `\`prompt\` is required by ${model.id}`)
     if (model.kind?.prompt === 'none' && body.prompt) throw unsupported(model, 'prompt', 'does not take `prompt`')
     const { resolution, aspectRatio } = frameOf(body, model)
     if (body.end_image_url && !model.kind?.end_image) throw unsupported(model, 'end_image_url', 'takes no last frame')
@@ -138,14 +138,14 @@ export const video: QueuedKindRow<VideoRequest, VideoInput> = {
   }),
 }
 
-/** The first frame, by our name or OpenAI's. Throws 400 for both. */
+/** The first frame, under either field name. Throws 400 if both are set. */
 function firstFrame({ start_image_url, input_reference }: VideoRequest): string | undefined {
   if (start_image_url === undefined || input_reference === undefined) return start_image_url ?? input_reference
   const problem = 'Send either `start_image_url` or `input_reference`.'
   throw new GatewayError('invalid_request', problem, { param: 'input_reference' })
 }
 
-/** The row as it is for one mode: a field of its `kind` may be another there, e.g. `reference_durations`. */
+/** The row with the overrides of one mode applied to its `kind`, e.g. `reference_durations`. */
 function inMode(model: ModelRow, mode: VideoMode): ModelRow {
   const own = Object.entries(model.kind ?? {}).filter(([name]) => name.startsWith(`${mode}_`))
   if (own.length === 0) return model
@@ -168,10 +168,11 @@ function modeOf(body: VideoRequest, model: ModelRow): VideoMode {
   const many = body.input_references ?? body.input_video_references ?? body.input_audio_references
   const moving = body.start_image_url ? 'motion_control' : 'video'
   const mode = body.input_video_url ? moving : many ? 'reference' : body.start_image_url ? 'image' : 'text'
-  if (body.end_image_url && mode !== 'image') throw needs('start_image_url', '`end_image_url` needs `start_image_url`')
+  if (body.end_image_url && mode !== 'image')
+    throw missingField('start_image_url', '`end_image_url` needs `start_image_url`')
   if (!modes.includes(mode)) throw unsupported(model, fieldOfMode[mode], problemOf(mode, modes))
-  if (mode === 'text' && !body.prompt) throw needs('prompt', '`prompt` is required')
-  if (mode === 'reference') allowReferences(body, model)
+  if (mode === 'text' && !body.prompt) throw missingField('prompt', '`prompt` is required')
+  if (mode === 'reference') checkReferences(body, model)
   return mode
 }
 
@@ -182,21 +183,27 @@ function problemOf(mode: VideoMode, modes: VideoMode[]): string {
   return mode === 'text' ? 'needs an image as `start_image_url`' : `does not take \`${fieldOfMode[mode]}\``
 }
 
-/** Asserts that the model takes these kinds of references, and so many. Its row lists them as `references` (image where it has none). */
-function allowReferences(body: VideoRequest, model: ModelRow): void {
+/**
+ * Asserts that the model accepts these types and numbers of references. Its row lists the types as `references` (by
+ * default images).
+ */
+function checkReferences(body: VideoRequest, model: ModelRow): void {
   const taken = listOf(model, 'references')
-  const most = Number(model.kind?.max_references ?? mostReferences)
+  const max = Number(model.kind?.max_references ?? maxReferences)
   const given = { image: body.input_references, video: body.input_video_references, audio: body.input_audio_references }
   for (const [type, urls] of Object.entries(given)) {
     const field = type === 'image' ? 'input_references' : `input_${type}_references`
     if (urls && !(taken.length > 0 ? taken : ['image']).includes(type))
       throw unsupported(model, field, `does not take \`${field}\``)
-    if (urls && urls.length > most) throw unsupported(model, field, `takes at most ${most} references`)
+    if (urls && urls.length > max) throw unsupported(model, field, `takes at most ${max} references`)
   }
   if (body.start_image_url) throw unsupported(model, 'start_image_url', 'takes either a first frame or references')
 }
 
-/** The length asked for, or of those that the model gives the nearest to 5 s. Some give fewer at a resolution, or with a last frame. */
+/**
+ * The requested length, or the model's length nearest to 5 s. Some models support fewer lengths at a resolution, or
+ * with a last frame.
+ */
 function secondsOf(body: VideoRequest, model: ModelRow, resolution: string | null): number {
   const narrower = [`durations_${resolution}`, ...(body.end_image_url ? ['durations_end_image'] : [])]
   const durations = listOf<number>(model, 'durations').filter(length =>
@@ -206,7 +213,7 @@ function secondsOf(body: VideoRequest, model: ModelRow, resolution: string | nul
   if (wanted !== undefined) {
     if (durations.length > 0 && !durations.includes(wanted))
       throw unsupported(model, 'seconds', `gives such videos of ${durations.join(', ')} s`)
-    return withinLength(model, 'seconds', wanted)
+    return checkLength(model, 'seconds', wanted)
   }
   if (durations.length === 0) return defaultSeconds
   const distance = (length: number) => Math.abs(length - defaultSeconds)
@@ -216,7 +223,7 @@ function secondsOf(body: VideoRequest, model: ModelRow, resolution: string | nul
 function referenceLength(body: VideoRequest, model: ModelRow, references: References | null): number {
   if (body.seconds !== undefined)
     throw unsupported(model, 'seconds', 'gives a video as long as `input_video_url`; leave `seconds` out')
-  return withinLength(model, 'input_video_url', lengthOf(references, 'input_video_url'))
+  return checkLength(model, 'input_video_url', lengthOf(references, 'input_video_url'))
 }
 
 /** Resolution and aspect ratio, from `size` or from their own fields. */
@@ -227,14 +234,14 @@ function frameOf(body: VideoRequest, model: ModelRow): { resolution: string | nu
         throw new GatewayError('invalid_request', `Send either \`size\` or \`${field}\`.`, { param: field })
     return frameOfSize(body.size, model)
   }
-  const resolution = choice(model, 'resolutions', 'resolution', body.resolution)
+  const resolution = chooseOption(model, 'resolutions', 'resolution', body.resolution)
   return {
     resolution,
-    aspectRatio: body.aspect_ratio ? choice(model, 'aspect_ratios', 'aspect_ratio', body.aspect_ratio) : null,
+    aspectRatio: body.aspect_ratio ? chooseOption(model, 'aspect_ratios', 'aspect_ratio', body.aspect_ratio) : null,
   }
 }
 
-/** The size in pixels of a resolution and a ratio, as `size` has it; null where either is the model's own choice. */
+/** The size in pixels of a resolution and a ratio, in the format of `size`; null if either is the model's choice. */
 export function pixelsOf(resolution: string | null, aspectRatio: string | null): string | null {
   const [, lines] = /^(\d+)p$/.exec(resolution ?? '') ?? []
   const [across, down] = (aspectRatio ?? '').split(':').map(Number)
@@ -261,6 +268,6 @@ function frameOfSize(size: string, model: ModelRow): { resolution: string; aspec
   throw unsupported(model, 'size', `takes ${offered}`)
 }
 
-function needs(param: string, problem: string): GatewayError {
+function missingField(param: string, problem: string): GatewayError {
   return new GatewayError('missing_field', `${problem}.`, { param })
 }

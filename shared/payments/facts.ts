@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
 
-/** What happens to the payment of a checkout: `paid` at once by card, or an ACH debit that takes days. */
+/** A step in the payment of a checkout: `paid` at once by card, or the stages of an ACH debit, which takes days. */
 export type PaymentStep = 'paid' | 'debit_started' | 'debit_succeeded' | 'debit_failed' | 'expired'
 export type PaymentFact = {
   what: PaymentStep
@@ -12,7 +12,7 @@ export type PaymentFact = {
   currency: string
 }
 
-/** Money of a payment that went back to the payer; `undone` once it came back to us. */
+/** A refund or a dispute of a payment; `undone` once it failed, was cancelled or was won. */
 export type ReturnFact = {
   what: 'refund' | 'dispute'
   id: string
@@ -32,7 +32,7 @@ const session = z.object({
   amount_total: cents.nullable(),
   currency: z.string().nullable(),
 })
-const returned = z.object({
+const refundOrDispute = z.object({
   id: z.string().min(1),
   payment_intent: z.string().nullish(),
   amount: cents,
@@ -40,10 +40,10 @@ const returned = z.object({
   status: z.string().nullable(),
 })
 
-/** The field of a checkout's and a payment's metadata that names our top-up. */
+/** The metadata field of checkouts and payments with the top-up's id. */
 export const topUpField = 'top_up'
 
-/** The payment provider's events that change anything here. */
+/** The Stripe events that can change a top-up. */
 const handledEvents = [
   'checkout.session.completed',
   'checkout.session.async_payment_succeeded',
@@ -59,19 +59,19 @@ const handledEvents = [
 type HandledEvent = (typeof handledEvents)[number]
 
 /**
- * What an event says about one of our payments; null where it says nothing, or is about somebody else's. Refunds and disputes
- * of strangers are found out later, by their payment. Throws 400 where the event has not the shape it should have.
+ * Extracts the payment fact from an event; null for irrelevant events and for checkouts without a top-up. Refunds and disputes of
+ * other payments are recognised later, by their payment. Throws 400 when the event fails schema validation.
  */
 export function factOf(event: { type: string; data: { object: unknown } }): Fact | null {
   const type = handledEvents.find(handled => handled === event.type)
   if (!type) return null
   const { object } = event.data
-  if (type.startsWith('checkout.')) return paymentFact(type, parsed(session, object))
-  if (type.startsWith('refund.')) return refundFact(parsed(returned, object))
-  return disputeFact(type, parsed(returned, object))
+  if (type.startsWith('checkout.')) return paymentFact(type, parseObject(session, object))
+  if (type.startsWith('refund.')) return refundFact(parseObject(refundOrDispute, object))
+  return disputeFact(type, parseObject(refundOrDispute, object))
 }
 
-function parsed<T extends z.ZodType>(schema: T, object: unknown): z.output<T> {
+function parseObject<T extends z.ZodType>(schema: T, object: unknown): z.output<T> {
   const result = schema.safeParse(object)
   if (result.success) return result.data
   const field = ['data', 'object', ...(result.error.issues[0]?.path ?? [])].join('.')
@@ -100,12 +100,12 @@ function stepOf(type: HandledEvent, paymentStatus: string): PaymentStep | null {
   return paymentStatus === 'unpaid' ? 'debit_started' : null
 }
 
-function refundFact(object: z.output<typeof returned>): ReturnFact | null {
+function refundFact(object: z.output<typeof refundOrDispute>): ReturnFact | null {
   return returnFact('refund', object, object.status === 'failed' || object.status === 'canceled')
 }
 
-/** An inquiry (`warning_…`) and a dispute that was prevented took no money, unless an event says that they did. */
-function disputeFact(type: HandledEvent, object: z.output<typeof returned>): ReturnFact | null {
+/** Inquiries (`warning_…`) and prevented disputes withdraw no money, unless the event is `funds_withdrawn`. */
+function disputeFact(type: HandledEvent, object: z.output<typeof refundOrDispute>): ReturnFact | null {
   const status = object.status ?? ''
   const isHarmless = status.startsWith('warning_') || status === 'prevented'
   if (isHarmless && type !== 'charge.dispute.funds_withdrawn') return null
@@ -114,7 +114,7 @@ function disputeFact(type: HandledEvent, object: z.output<typeof returned>): Ret
 
 function returnFact(
   what: ReturnFact['what'],
-  { id, payment_intent: paymentId, amount, currency }: z.output<typeof returned>,
+  { id, payment_intent: paymentId, amount, currency }: z.output<typeof refundOrDispute>,
   undone: boolean,
 ): ReturnFact | null {
   return paymentId ? { what, id, paymentId, amountCents: amount, currency, undone } : null

@@ -1,17 +1,17 @@
 import type { TopUp, TopUpStatus } from '../generated/prisma/client.ts'
 import type { PaymentStep } from './facts.ts'
 
-/** What becomes of a top-up: its status, and what is booked. */
-type Step = { status: TopUpStatus; credit?: 'card' | 'ach'; reverse?: true }
+/** A transition of a top-up: the new status, and the ledger entry to book. */
+type Transition = { status: TopUpStatus; credit?: 'card' | 'ach'; reverse?: true }
 
-const paidByCard: Step = { status: 'paid', credit: 'card' }
-const debited: Step = { status: 'processing', credit: 'ach' }
-const paidByDebit: Step = { status: 'paid', credit: 'ach' }
+const paidByCard: Transition = { status: 'paid', credit: 'card' }
+const debitStarted: Transition = { status: 'processing', credit: 'ach' }
+const paidByDebit: Transition = { status: 'paid', credit: 'ach' }
 
-/** By what happened and the status before. What is not here changes nothing: it came again, or after what followed it. */
-export const steps: Readonly<Record<PaymentStep, Partial<Record<TopUpStatus, Step>>>> = {
+/** The state machine of top-ups, by payment step and current status. A missing entry changes nothing: the event is a duplicate or out of order. */
+export const transitions: Readonly<Record<PaymentStep, Partial<Record<TopUpStatus, Transition>>>> = {
   paid: { open: paidByCard, expired: paidByCard },
-  debit_started: { open: debited, expired: debited },
+  debit_started: { open: debitStarted, expired: debitStarted },
   debit_succeeded: { open: paidByDebit, expired: paidByDebit, processing: { status: 'paid' } },
   debit_failed: {
     open: { status: 'failed' },
@@ -21,7 +21,7 @@ export const steps: Readonly<Record<PaymentStep, Partial<Record<TopUpStatus, Ste
   expired: { open: { status: 'expired' } },
 }
 
-/** A paid top-up is refunded while as much went back as was paid. */
+/** The status of a top-up after refunds and disputes: a paid top-up is refunded while the whole amount is returned. */
 export function statusOf({
   status,
   amountNano,

@@ -9,27 +9,27 @@ export type Checkout = {
   topUpId: string
   organisationId: string
   amountCents: number
-  /** Whose payment it is; they get the receipt. */
+  /** The payer, who gets the receipt. */
   email: string
   successUrl: string
   cancelUrl: string
 }
 
 const timeoutMs = 20_000
-const mostRetries = 2
-/** An event that was signed longer ago is refused: it may be a recording. */
+const maxRetries = 2
+/** Maximum age of an event's signature, against replay attacks. */
 const toleranceS = 300
 
-/** The payment provider. Its library is loaded at the first use: most processes never need it. */
+/** The Stripe client. The library is loaded on first use, because most processes never need it. */
 export class StripeApi {
   readonly #settings: StripeSettings
-  #opened: Promise<Stripe> | null = null
+  #client: Promise<Stripe> | null = null
 
   constructor(settings: StripeSettings) {
     this.#settings = settings
   }
 
-  /** Makes the page where a top-up is paid, once per top-up. Throws 502 when Stripe does not take it. */
+  /** Creates the checkout page of a top-up; idempotent per top-up. Throws 502 when Stripe fails or refuses. */
   async createCheckout(checkout: Checkout): Promise<{ id: string; url: string }> {
     const { topUpId, organisationId, amountCents, email, successUrl, cancelUrl } = checkout
     const metadata = { [topUpField]: topUpId, organisation: organisationId }
@@ -39,7 +39,7 @@ export class StripeApi {
         {
           mode: 'payment',
           allowed_payment_method_types: ['card', 'us_bank_account'],
-          // With micro-deposits, Stripe reports a debit that begins days later or never, and its hold would end before.
+          // With micro-deposits, Stripe reports a debit that starts days later or never, after its hold has ended.
           payment_method_options: { us_bank_account: { verification_method: 'instant' } },
           line_items: [
             {
@@ -47,7 +47,7 @@ export class StripeApi {
               price_data: { currency: 'usd', unit_amount: amountCents, product_data: { name: 'Prepaid credits' } },
             },
           ],
-          // Paid in dollars and nothing else, so that refunds and disputes come in dollars too.
+          // Payment in US dollars only, so that refunds and disputes are in US dollars too.
           adaptive_pricing: { enabled: false },
           customer_email: email,
           client_reference_id: topUpId,
@@ -58,13 +58,13 @@ export class StripeApi {
         },
         { idempotencyKey: topUpId },
       )
-      .catch(unreachable)
+      .catch(throwUpstreamError)
     if (!session.url)
       throw new GatewayError('upstream_invalid_response', 'The payment provider gave no page to pay at.')
     return { id: session.id, url: session.url }
   }
 
-  /** The event of a webhook. Throws 400 where its signature does not hold or is old. */
+  /** Verifies and parses a webhook event. Throws 400 when its signature is invalid or too old. */
   async readEvent(raw: Buffer, signature: string, nowMs: number): Promise<Event> {
     const { webhooks } = await this.#stripe()
     const { webhookSecret } = this.#settings
@@ -78,37 +78,37 @@ export class StripeApi {
     }
   }
 
-  /** The top-up that a payment is for; null where it is none of ours. Throws 502 when Stripe cannot be asked. */
-  async topUpOf(paymentId: string): Promise<string | null> {
+  /** Finds the top-up id of a payment in Stripe; null when it has none. Throws 502 when Stripe fails. */
+  async findTopUpId(paymentId: string): Promise<string | null> {
     const stripe = await this.#stripe()
     const payment = await stripe.paymentIntents.retrieve(paymentId).catch((cause: { statusCode?: number }) => {
-      return cause.statusCode === 404 ? null : unreachable(cause)
+      return cause.statusCode === 404 ? null : throwUpstreamError(cause)
     })
     return payment?.metadata[topUpField] ?? null
   }
 
   #stripe(): Promise<Stripe> {
-    this.#opened ??= open(this.#settings)
-    return this.#opened
+    this.#client ??= createClient(this.#settings)
+    return this.#client
   }
 }
 
-async function open({ secretKey, baseUrl }: StripeSettings): Promise<Stripe> {
+async function createClient({ secretKey, baseUrl }: StripeSettings): Promise<Stripe> {
   const { Stripe } = await import('stripe')
-  const address = baseUrl === null ? null : new URL(baseUrl)
+  const url = baseUrl === null ? null : new URL(baseUrl)
   return new Stripe(secretKey, {
     timeout: timeoutMs,
-    maxNetworkRetries: mostRetries,
+    maxNetworkRetries: maxRetries,
     telemetry: false,
-    ...(address && {
-      host: address.hostname,
-      port: address.port || (address.protocol === 'https:' ? 443 : 80),
-      protocol: address.protocol === 'https:' ? 'https' : 'http',
+    ...(url && {
+      host: url.hostname,
+      port: url.port || (url.protocol === 'https:' ? 443 : 80),
+      protocol: url.protocol === 'https:' ? 'https' : 'http',
     }),
   })
 }
 
-function unreachable(cause: unknown): never {
+function throwUpstreamError(cause: unknown): never {
   throw new GatewayError('upstream_error', 'The payment provider does not answer as it should. Try again shortly.', {
     cause,
   })

@@ -10,16 +10,16 @@ import { type Actor, audit } from '../keys/audit.ts'
 import { type Accounts, bookDeposit, type DepositMethod } from '../wallet/accounts.ts'
 import { topUpCause } from '../wallet/causes.ts'
 import { type Fact, factOf, type PaymentFact, type ReturnFact } from './facts.ts'
-import { statusOf, steps } from './steps.ts'
+import { statusOf, transitions } from './steps.ts'
 import { StripeApi } from './stripe.ts'
 
 const hourMs = 3_600_000
-/** Payments one organisation may begin in an hour. */
-const mostPerHour = 30
+/** Maximum checkouts per organisation and hour. */
+const maxPerHour = 30
 
 export type NewTopUp = { organisationId: string; actor: Actor; email: string; amountCents: number }
 
-/** Payments into wallets. A top-up's state and its ledger entries change in one transaction, whatever order events come in. */
+/** Payments into wallets. A top-up's status and its ledger entries change in one transaction; events may arrive in any order. */
 export class TopUps {
   readonly #db: Database
   readonly #accounts: Accounts
@@ -40,17 +40,17 @@ export class TopUps {
     this.#stripe = stripe && new StripeApi(stripe)
   }
 
-  /** Begins a payment: where to pay it. Throws 404 without payments, 429 after many of them, 502 when Stripe does not answer. */
-  async begin({ organisationId, actor, email, amountCents }: NewTopUp): Promise<{ id: string; url: string }> {
-    const stripe = this.#open()
+  /** Creates a top-up and returns the URL of its checkout page. Throws 404 without payments, 429 above the hourly limit, 502 when Stripe fails. */
+  async createCheckout({ organisationId, actor, email, amountCents }: NewTopUp): Promise<{ id: string; url: string }> {
+    const stripe = this.#getStripe()
     const createdAt = { gt: new Date(this.#clock.now() - hourMs) }
-    if ((await this.#db.topUp.count({ where: { organisationId, createdAt } })) >= mostPerHour)
-      throw new GatewayError('rate_limit_exceeded', `At most ${mostPerHour} payments can be begun in an hour.`, {
+    if ((await this.#db.topUp.count({ where: { organisationId, createdAt } })) >= maxPerHour)
+      throw new GatewayError('rate_limit_exceeded', `At most ${maxPerHour} payments can be begun in an hour.`, {
         headers: { 'retry-after': '3600' },
       })
     const id = newId('top')
     const amountNano = nanoFromCents(amountCents)
-    // Before Stripe knows of it: its first event may come before its answer.
+    // Inserted before the call to Stripe, because the first event may arrive before the response.
     await this.#db.$transaction(async tx => {
       const data = { id, organisationId, userId: actor.id, amountNano, createdAt: new Date(this.#clock.now()) }
       await tx.topUp.create({ data })
@@ -64,23 +64,23 @@ export class TopUps {
     return { id, url: checkout.url }
   }
 
-  /** Takes a webhook's event into account. Throws 404 without payments, 400 where it is not genuine or not in US dollars. */
-  async take(raw: Buffer, signature: string): Promise<void> {
-    const event = await this.#open().readEvent(raw, signature, this.#clock.now())
+  /** Applies a webhook event. Throws 404 without payments, 400 when the signature is invalid or the currency is not US dollars. */
+  async handleEvent(raw: Buffer, signature: string): Promise<void> {
+    const event = await this.#getStripe().readEvent(raw, signature, this.#clock.now())
     const fact = factOf(event)
-    const topUpId = fact && ('topUpId' in fact ? fact.topUpId : await this.#paidFor(fact.paymentId))
+    const topUpId = fact && ('topUpId' in fact ? fact.topUpId : await this.#findTopUpId(fact.paymentId))
     if (!topUpId) return
     const organisationId = await this.#db.$transaction(tx => this.#apply(tx, topUpId, fact))
-    // The entries stand: where Redis cannot take them now, the reconciler brings them.
+    // The entries are committed: if Redis is unavailable, the reconciler copies them later.
     if (organisationId) await this.#accounts.install(organisationId).catch(() => {})
   }
 
-  /** Throws 404 where payments are not set up. */
-  assertOn(): void {
-    this.#open()
+  /** Throws 404 when payments are not configured. */
+  assertEnabled(): void {
+    this.#getStripe()
   }
 
-  #open(): StripeApi {
+  #getStripe(): StripeApi {
     if (this.#stripe) return this.#stripe
     throw new GatewayError(
       'not_found',
@@ -88,13 +88,13 @@ export class TopUps {
     )
   }
 
-  /** The top-up of a payment. Where its checkout's event is still to come, Stripe knows it. */
-  async #paidFor(paymentId: string): Promise<string | null> {
+  /** The top-up of a payment. Asks Stripe if the event of its checkout has not arrived yet. */
+  async #findTopUpId(paymentId: string): Promise<string | null> {
     const topUp = await this.#db.topUp.findUnique({ where: { paymentId }, select: { id: true } })
-    return topUp?.id ?? this.#open().topUpOf(paymentId)
+    return topUp?.id ?? this.#getStripe().findTopUpId(paymentId)
   }
 
-  /** Answers the organisation whose wallet may have changed; null where the fact is not ours. */
+  /** Returns the organisation whose wallet may have changed; null when the fact belongs to no top-up. */
   async #apply(tx: Connection, id: string, fact: Fact): Promise<string | null> {
     await tx.$queryRaw`SELECT 1 FROM top_ups WHERE id = ${id} FOR UPDATE`
     const topUp = await tx.topUp.findUnique({ where: { id } })
@@ -103,42 +103,43 @@ export class TopUps {
       throw new GatewayError('invalid_request', `Top-up ${id} is in US dollars, this event is not.`, {
         param: 'data.object.currency',
       })
-    const changed = 'sessionId' in fact ? await this.#pay(tx, topUp, fact) : await this.#return(tx, topUp, fact)
-    const row = { ...topUp, ...changed }
-    await tx.topUp.update({ where: { id }, data: { ...changed, status: statusOf(row) } })
+    const changes =
+      'sessionId' in fact ? await this.#bookPayment(tx, topUp, fact) : await this.#bookReturn(tx, topUp, fact)
+    const row = { ...topUp, ...changes }
+    await tx.topUp.update({ where: { id }, data: { ...changes, status: statusOf(row) } })
     const { what, amountCents } = fact
     this.#log.info({ topUp: id, organisation: topUp.organisationId, what, amountCents }, 'a payment')
     return topUp.organisationId
   }
 
-  async #pay(tx: Connection, topUp: TopUp, fact: PaymentFact): Promise<Partial<TopUp>> {
+  async #bookPayment(tx: Connection, topUp: TopUp, fact: PaymentFact): Promise<Partial<TopUp>> {
     const { id, organisationId } = topUp
-    const step = steps[fact.what][topUp.status]
+    const transition = transitions[fact.what][topUp.status]
     const createdAt = new Date(this.#clock.now())
-    const known = { checkoutSessionId: fact.sessionId, paymentId: topUp.paymentId ?? fact.paymentId }
-    if (step?.credit) {
+    const ids = { checkoutSessionId: fact.sessionId, paymentId: topUp.paymentId ?? fact.paymentId }
+    if (transition?.credit) {
       if (fact.amountCents === 0)
         throw new GatewayError('invalid_request', `Top-up ${id} cannot be paid with nothing.`, {
           param: 'data.object.amount_total',
         })
       const amountNano = nanoFromCents(fact.amountCents)
-      const availableAt = step.credit === 'ach' ? new Date(createdAt.getTime() + this.#achHoldMs) : null
+      const availableAt = transition.credit === 'ach' ? new Date(createdAt.getTime() + this.#achHoldMs) : null
       const cause = topUpCause(id, 'payment')
-      await bookDeposit(tx, { organisationId, amountNano, method: step.credit, availableAt, cause, createdAt })
-      return { ...known, amountNano, method: step.credit, status: step.status }
+      await bookDeposit(tx, { organisationId, amountNano, method: transition.credit, availableAt, cause, createdAt })
+      return { ...ids, amountNano, method: transition.credit, status: transition.status }
     }
-    if (step?.reverse) {
+    if (transition?.reverse) {
       const { amountNano, availableAt } = await tx.ledgerEntry.findUniqueOrThrow({
         where: { cause: topUpCause(id, 'payment') },
       })
       const cause = topUpCause(id, 'failed')
       await bookDeposit(tx, { organisationId, amountNano: -amountNano, method: 'ach', availableAt, cause, createdAt })
     }
-    return { ...known, ...(step && { status: step.status }) }
+    return { ...ids, ...(transition && { status: transition.status }) }
   }
 
-  /** What failed to go back, or came back, went first: so the two may come in any order. */
-  async #return(tx: Connection, topUp: TopUp, fact: ReturnFact): Promise<Partial<TopUp>> {
+  /** Books a refund or a dispute, and its reversal. A reversal books the return first if it is missing, so the events may arrive in any order. */
+  async #bookReturn(tx: Connection, topUp: TopUp, fact: ReturnFact): Promise<Partial<TopUp>> {
     const { id, organisationId } = topUp
     const deposit = await tx.ledgerEntry.findUnique({ where: { cause: topUpCause(id, 'payment') } })
     const method: DepositMethod = topUp.method === 'ach' ? 'ach' : 'card'
@@ -149,11 +150,11 @@ export class TopUps {
     let { returnedNano } = topUp
     if (await bookDeposit(tx, { ...entry, amountNano: -amountNano, cause })) returnedNano += amountNano
     if (fact.undone) {
-      const taken = await tx.ledgerEntry.findUniqueOrThrow({ where: { cause } })
-      const { amountNano: takenNano, availableAt } = taken
-      const again = topUpCause(id, `${fact.what}_undone`, fact.id)
-      if (await bookDeposit(tx, { ...entry, amountNano: -takenNano, availableAt, cause: again }))
-        returnedNano += takenNano
+      const booked = await tx.ledgerEntry.findUniqueOrThrow({ where: { cause } })
+      const { amountNano: bookedNano, availableAt } = booked
+      const undoCause = topUpCause(id, `${fact.what}_undone`, fact.id)
+      if (await bookDeposit(tx, { ...entry, amountNano: -bookedNano, availableAt, cause: undoCause }))
+        returnedNano += bookedNano
     }
     return { returnedNano, paymentId: fact.paymentId }
   }

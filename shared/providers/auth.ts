@@ -1,11 +1,11 @@
 import { createHmac } from 'node:crypto'
 import type { ProviderRow } from '../catalog/schema.ts'
 
-/** How long a signed token is good for, and how far the provider's clock may be behind ours. */
+/** Lifetime of a signed token, and the tolerated clock skew of the provider. */
 const tokenSeconds = 1_800
 const skewSeconds = 5
 
-/** The header that carries an API key, as the provider's row says. */
+/** The header that carries an API key, in the form that the provider's row names. */
 export function authHeader(auth: ProviderRow['auth'], secret: string, nowMs: number): Record<string, string> {
   switch (auth) {
     case 'none':
@@ -29,6 +29,6 @@ function signedToken(secret: string, nowMs: number): string {
   const now = Math.floor(nowMs / 1000)
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
   const claims = { iss: issuer, exp: now + tokenSeconds, nbf: now - skewSeconds }
-  const signed = `${part({ alg: 'HS256', typ: 'JWT' })}.${part(claims)}`
-  return `${signed}.${createHmac('sha256', key).update(signed).digest('base64url')}`
+  const unsigned = `${part({ alg: 'HS256', typ: 'JWT' })}.${part(claims)}`
+  return `${unsigned}.${createHmac('sha256', key).update(unsigned).digest('base64url')}`
 }

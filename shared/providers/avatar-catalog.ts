@@ -1,4 +1,4 @@
-/** What talking avatars are chosen from: one page of a provider's avatars or voices, and what is asked for. */
+/** The talking avatars and voices of a provider: a query and one page of results. */
 
 export type CatalogQuery = { type?: string; language?: string; token: string | null; limit: number }
 export type Avatar = {

@@ -1,20 +1,20 @@
-import { akool } from './akool/protocol.ts'
-import { anthropic } from './anthropic/protocol.ts'
+import { akool } from './adapters/akool/protocol.ts'
+import { anthropic } from './adapters/anthropic/protocol.ts'
+import { deepgram } from './adapters/deepgram/protocol.ts'
+import { elevenlabs } from './adapters/elevenlabs/protocol.ts'
+import { fal } from './adapters/fal/protocol.ts'
+import { gemini } from './adapters/gemini/protocol.ts'
+import { heygen } from './adapters/heygen/protocol.ts'
+import { kling } from './adapters/kling/protocol.ts'
+import { magicHour } from './adapters/magic-hour/protocol.ts'
+import { meshy } from './adapters/meshy/protocol.ts'
+import { openai } from './adapters/openai/protocol.ts'
+import { replicate } from './adapters/replicate/protocol.ts'
+import { runway } from './adapters/runway/protocol.ts'
+import { sync } from './adapters/sync/protocol.ts'
 import type { Protocol } from './contract.ts'
-import { deepgram } from './deepgram/protocol.ts'
-import { elevenlabs } from './elevenlabs/protocol.ts'
-import { fal } from './fal/protocol.ts'
-import { gemini } from './gemini/protocol.ts'
-import { heygen } from './heygen/protocol.ts'
-import { kling } from './kling/protocol.ts'
-import { magicHour } from './magic_hour/protocol.ts'
-import { meshy } from './meshy/protocol.ts'
-import { openai } from './openai/protocol.ts'
-import { replicate } from './replicate/protocol.ts'
-import { runway } from './runway/protocol.ts'
-import { sync } from './sync/protocol.ts'
 
-/** The protocols spoken here, by the name that provider rows use. */
+/** The supported protocols, by the name that provider rows use. */
 export const protocols: Readonly<Record<string, Protocol>> = {
   openai,
   anthropic,

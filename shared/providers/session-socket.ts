@@ -1,7 +1,11 @@
 import { openSocket, type SocketAddress, SocketRefused, SocketTimeout, type WebSocket } from '../io/socket.ts'
-import { type Protocol, ProviderError } from './contract.ts'
+import type { Protocol } from './contract.ts'
+import { ProviderError } from './provider-error.ts'
 
-/** Opens a session's socket; `protocol` names its failures. Rejects with a ProviderError, or the signal's reason once it is aborted. */
+/**
+ * Opens a session's socket; `protocol` classifies its failures. Rejects with a ProviderError, or the signal's reason
+ * once it is aborted.
+ */
 export async function connectSession(
   address: SocketAddress,
   protocol: Pick<Protocol, 'failure'> | null,
@@ -21,7 +25,7 @@ function failureOf(cause: Error, protocol: Pick<Protocol, 'failure'> | null): Pr
   if (!(cause instanceof SocketRefused))
     return new ProviderError('connection', 'the connection to the provider failed', { cause })
   const { status, headers, body } = cause
-  // A status that is no failure is no upgrade either.
+  // A success status without an upgrade is a failure too.
   if (!protocol || status < 400)
     return new ProviderError('invalid_response', 'the provider did not open the session', { status, cause })
   return protocol.failure(status, headers, body)

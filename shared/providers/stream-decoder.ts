@@ -1,14 +1,21 @@
+import type { Usage } from '../base/usage.ts'
+
 /** One server-sent event: `event` is its name ('' when it has none), `data` its data lines joined by \n. */
 export type SseEvent = { event: string; data: string }
 
 /**
- * Turns a provider's events into our chunks. `push` gives the chunks of one event and throws a ProviderError when the
- * event reports an error or makes no sense. `done` tells whether the provider has said the answer is complete: a stream
- * that closes before that was cut off. Of a dialect with a last event, `over` tells that it came: nothing more is waited
- * for. `part`: which of the call's requests an event answers, where it takes several.
+ * Decodes a provider's events to our chunks. `push` returns the chunks of one event and throws a ProviderError when the
+ * event reports an error or is malformed. `done`: the provider has marked the response complete; a stream that closes
+ * before was truncated. `over`: the final event has arrived, in dialects that have one; nothing follows. `part`: which
+ * of the call's requests an event belongs to, where there are several. `usage`: the usage so far in our shape, for kinds
+ * whose chunks have another, undefined until it is whole; `promptUsage`: that of the prompt, which comes first. `end` returns the
+ * last chunks of a response whose connection has closed.
  */
 export type StreamDecoder<C> = {
   push(event: SseEvent, part?: number): C[]
   readonly done: boolean
   readonly over?: boolean
+  readonly usage?: Usage | undefined
+  readonly promptUsage?: Usage | undefined
+  end?(): C[]
 }

@@ -1,12 +1,12 @@
 import type { ProviderLine } from './contract.ts'
 
-/** The line, with `onSend` called whenever a request is about to leave on it: from then on the provider may have it. */
-export function trackedLine(line: ProviderLine, onSend: () => void): ProviderLine {
-  const tracked =
+/** Wraps a line so that `onSend` runs before each request is sent: from then on the provider may have received it. */
+export function trackLine(line: ProviderLine, onSend: () => void): ProviderLine {
+  const track =
     <Request, Answer>(call: (request: Request) => Answer) =>
     (request: Request): Answer => {
       onSend()
       return call(request)
     }
-  return { ...line, send: tracked(line.send), stream: tracked(line.stream) }
+  return { ...line, send: track(line.send), stream: track(line.stream) }
 }

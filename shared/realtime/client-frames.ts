@@ -1,18 +1,18 @@
 import type { GatewayError } from '../base/errors.ts'
 import type { Clock } from '../base/time.ts'
 import type { Target } from '../providers/contract.ts'
-import type { Ask, RealtimeAdapter, RealtimeMeter } from '../providers/realtime-contract.ts'
-import { tooEarly, tooMany, tooMuch } from './closing.ts'
+import type { RealtimeAdapter, RealtimeMeter, WorkRequest } from '../providers/realtime-contract.ts'
+import { answerLimitError, earlyDataError, settingsLimitError } from './closing.ts'
 import type { RollingReservation } from './reservation.ts'
 
 /**
- * How much of a client's frames is parsed, which holds up all others: at once, and again every second. A small one counts as
- * `leastParsedBytes`: it may be answered with an error, which waits for its client.
+ * Limits on parsing client frames, which blocks all sessions: burst, and refill per second. A small frame counts as
+ * `minParsedBytes`: it may be answered with an error, which is buffered for its client.
  */
-const mostParsedBytes = 4 * 1024 * 1024
+const maxParsedBytes = 4 * 1024 * 1024
 const parsedBytesPerSecond = 64 * 1024
-const leastParsedBytes = 1024
-/** How many answers, and works of other models beside them, may be under way in a session when its client asks for one more. */
+const minParsedBytes = 1024
+/** Maximum responses in progress, including work of other models, when the client requests one more. */
 const maxUnderWay = 32
 
 export type ClientFramesOptions = {
@@ -21,67 +21,67 @@ export type ClientFramesOptions = {
   target: Target
   reservation: RollingReservation
   clock: Clock
-  /** Whether the session has ended: nothing is passed on any more. */
+  /** Whether the session has ended: no further frames are forwarded. */
   isOver(): boolean
-  /** Tells the client of an error; the session goes on. */
+  /** Sends an error to the client; the session continues. */
   warn(error: GatewayError): void
-  /** Ends the session, with an error of ours or another one. */
+  /** Ends the session with any error. */
   fail(error: unknown): void
-  /** Reads from the client no further, and again. */
+  /** Pauses and resumes reading from the client. */
   pause(): void
   resume(): void
 }
 
-type Held = { frame: Buffer; pass: (frame: Buffer) => void }
+type QueuedFrame = { frame: Buffer; pass: (frame: Buffer) => void }
 
 /**
- * The frames of one session's client on their way to the provider, in their order: those that the provider must not see are kept back,
- * and one that may begin an answer waits until the answer is reserved for, or is refused.
+ * Forwards the frames of one session's client to the provider, in order: drops those the provider must not see, and
+ * delays one that may start a response until the response is reserved for or refused.
  */
 export class ClientFrames {
   readonly #options: ClientFramesOptions
   #parsedBytes = 0
-  /** Whether a frame waits for its reservation, and what came after it. */
+  /** Whether a frame waits for its reservation, and the frames received after it. */
   #isWaiting = false
-  #held: Held[] = []
+  #queued: QueuedFrame[] = []
 
   constructor(options: ClientFramesOptions) {
     this.#options = options
   }
 
-  /** To be called every second. */
+  /** Must be called every second. */
   tick(): void {
     this.#parsedBytes = Math.max(0, this.#parsedBytes - parsedBytesPerSecond)
   }
 
-  /** A frame of the client: `pass` is called with what is to be sent in its place, if anything is, now or later. */
+  /** Processes a client frame: `pass` is called with its replacement, if any, now or later. */
   take(frame: Buffer, pass: (frame: Buffer) => void): void {
-    if (this.#isWaiting) this.#held.push({ frame, pass })
-    else this.#try({ frame, pass })
+    if (this.#isWaiting) this.#queued.push({ frame, pass })
+    else this.#process({ frame, pass })
   }
 
-  #try({ frame, pass }: Held): void {
+  #process({ frame, pass }: QueuedFrame): void {
     const { meter, reservation, clock, isOver, fail } = this.#options
     if (isOver()) return
     try {
-      const sent = this.#checked(frame)
-      if (!sent) return
-      const ask = meter.asks(sent)
-      if (ask?.certain && meter.underWay.length >= maxUnderWay) this.#refuse(ask, tooMany(maxUnderWay))
-      else if (ask && !reservation.covers(clock.now(), ask.work)) void this.#wait(sent, ask, pass)
-      else this.#pass(sent, ask, pass)
+      const screened = this.#screen(frame)
+      if (!screened) return
+      const ask = meter.detectRequest(screened)
+      if (ask?.isCertain && meter.pendingWork.length >= maxUnderWay) this.#refuse(ask, answerLimitError(maxUnderWay))
+      else if (ask && !reservation.covers(clock.now(), ask.work)) void this.#reserveThenPass(screened, ask, pass)
+      else this.#pass(screened, ask, pass)
     } catch (error) {
       fail(error)
     }
   }
 
-  #pass(frame: Buffer, ask: Ask | null, pass: Held['pass']): void {
-    this.#options.meter.sent(frame, ask, this.#options.clock.now())
+  #pass(frame: Buffer, ask: WorkRequest | null, pass: QueuedFrame['pass']): void {
+    this.#options.meter.countSent(frame, ask, this.#options.clock.now())
     pass(frame)
   }
 
   /** Never rejects. */
-  async #wait(frame: Buffer, ask: Ask, pass: Held['pass']): Promise<void> {
+  async #reserveThenPass(frame: Buffer, ask: WorkRequest, pass: QueuedFrame['pass']): Promise<void> {
     const { reservation, clock, isOver, fail, pause, resume } = this.#options
     this.#isWaiting = true
     pause()
@@ -91,7 +91,7 @@ export class ClientFrames {
       if (isOver()) return
       if (refusal) this.#refuse(ask, refusal)
       else this.#pass(frame, ask, pass)
-      while (this.#held.length > 0 && !this.#isWaiting) this.#try(this.#held.shift()!)
+      while (this.#queued.length > 0 && !this.#isWaiting) this.#process(this.#queued.shift()!)
     } catch (error) {
       fail(error)
     } finally {
@@ -99,19 +99,21 @@ export class ClientFrames {
     }
   }
 
-  /** Refuses an answer that was asked for: the session goes on. Throws where what is refused is not the answer alone, but the session's sound or its key. */
-  #refuse(ask: Ask, refusal: GatewayError): void {
+  /**
+   * Refuses a requested response; the session continues. Throws if the refusal concerns the session's audio or its key.
+   */
+  #refuse(ask: WorkRequest, refusal: GatewayError): void {
     const isLasting = refusal.status === 401 || refusal.status === 403
-    if (!ask.certain || isLasting) throw refusal
+    if (!ask.isCertain || isLasting) throw refusal
     this.#count(0)
     this.#options.warn(refusal)
   }
 
-  /** What is sent to the provider in place of a frame; null for nothing. Throws for what ends the session. */
-  #checked(frame: Buffer): Buffer | null {
+  /** Returns the frame to forward; null for none. Throws errors that end the session. */
+  #screen(frame: Buffer): Buffer | null {
     const { adapter, meter, target, warn } = this.#options
     const { opening, guard } = adapter
-    const isOpening = opening !== undefined && !meter.begun
+    const isOpening = opening !== undefined && !meter.hasBegun
     const suspicious = guard?.suspects(frame) ? guard : null
     if (!isOpening && !suspicious) return frame
     this.#count(frame.length, isOpening)
@@ -122,7 +124,8 @@ export class ClientFrames {
   }
 
   #count(bytes: number, isOpening = false): void {
-    this.#parsedBytes += Math.max(bytes, leastParsedBytes)
-    if (this.#parsedBytes > mostParsedBytes) throw isOpening ? tooEarly(mostParsedBytes) : tooMuch(mostParsedBytes)
+    this.#parsedBytes += Math.max(bytes, minParsedBytes)
+    if (this.#parsedBytes > maxParsedBytes)
+      throw isOpening ? earlyDataError(maxParsedBytes) : settingsLimitError(maxParsedBytes)
   }
 }

@@ -1,37 +1,38 @@
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import type { ModelRow } from '../catalog/schema.ts'
-import { ClientGone } from '../chat/attempt.ts'
-import type { Waiting } from '../chat/client.ts'
-import { failover } from '../chat/failover.ts'
-import type { Tried } from '../chat/failures.ts'
-import { routingRecord } from '../chat/routing-record.ts'
+import { admitRequest } from '../engine/admit-request.ts'
+import { failover } from '../engine/failover.ts'
+import type { FailedAttempt } from '../engine/failures.ts'
+import { ClientGone } from '../engine/failures.ts'
+import type { ClientPresence } from '../engine/response-writer.ts'
+import { routingRecord } from '../engine/routing-record.ts'
 import type { WebSocket } from '../io/socket.ts'
-import type { Known } from '../keys/policies.ts'
-import { authorise, type Policy } from '../keys/policy.ts'
-import { paysSessions, stretchNano } from '../kinds/realtime.ts'
-import { chooseTargets } from '../media/choose.ts'
+import type { ResolvedKey } from '../keys/policies.ts'
+import type { Policy } from '../keys/policy.ts'
+import { canPriceSession, intervalHoldNano } from '../kinds/realtime.ts'
 import type { Target } from '../providers/contract.ts'
+import { chooseTargets } from '../routing/choose-targets.ts'
 import type { Services } from '../services.ts'
-import type { Ticket } from '../wallet/admission.ts'
+import type { Reservation } from '../wallet/admission.ts'
+import { flatCost } from '../wallet/reservation.ts'
 import type { RoutingRecord } from '../wallet/routing-record.ts'
-import { spenderOf } from '../wallet/spender.ts'
-import { type Asked, namedSetting } from './settings.ts'
+import { namedSetting, type SessionRequest } from './settings.ts'
 
-/** A session as it is asked for. */
-export type SessionOrder = Asked & { known: Known; requestId: string }
+/** The input of a session. */
+export type SessionInput = SessionRequest & { key: ResolvedKey; requestId: string }
 
-/** A provider that opened the session, and how long it took: its socket is paused. */
-export type Opened = { target: Target; socket: WebSocket; openedMs: number; durationMs: number }
+/** An opened session and the time it took: its socket is paused. */
+export type OpenedSession = { target: Target; socket: WebSocket; openedMs: number; durationMs: number }
 
 /**
- * Who can hold a session for a key: of the model that is named, or of the first that fits. Throws 400 for settings that the
- * model does not take ahead and for an intent that it does not have, 403, 404, 503.
+ * The targets of a session: those of the named model, or of the first suitable one. Throws 400 for settings that the
+ * model does not accept in advance and for an unsupported intent, 403, 404, 503.
  */
 export function sessionTargets(
   { upstreams, catalog }: Services,
   policy: Policy,
-  { model: slug, intent, settings }: Asked,
+  { model: slug, intent, settings }: SessionRequest,
 ): Target[] {
   const setting = settings && namedSetting(settings)
   const targets = chooseTargets(catalog, policy, {
@@ -41,7 +42,7 @@ export function sessionTargets(
     targets: model =>
       upstreams
         .targets(model, policy.environment)
-        .filter(target => paysSessions(target.deployment.price) && upstreams.realtime(target, policy.environment)),
+        .filter(target => canPriceSession(target.deployment.price) && upstreams.realtime(target, policy.environment)),
     check: model => checkIntent(model, intent),
   })
   const [{ model }] = targets as [Target]
@@ -52,89 +53,92 @@ export function sessionTargets(
   return targets
 }
 
-/** A session that only writes down is one of the provider's; the model is what it is reserved by. */
-function checkIntent({ id, providers }: ModelRow, intent: Asked['intent']): void {
+/** A transcription session belongs to the provider; the model only determines its reservation. */
+function checkIntent({ id, providers }: ModelRow, intent: SessionRequest['intent']): void {
   if (intent === null || providers.every(({ traits }) => traits?.transcription)) return
   const message = `\`${id}\` has no sessions that only write down what is said: leave \`intent\` out, or leave \`model\` out to have one that can.`
   throw new GatewayError('unsupported_capability', message, { param: 'intent' })
 }
 
 /**
- * Reserves a stretch of a session under `id`. The first one counts as a request; those that follow do not. Throws what keeps
- * the key from the model: 401, 402, 403, 404, 429, 503.
+ * Reserves an increment of a session under `id`. Only the first counts as a request. Throws what denies the key the
+ * model: 401, 402, 403, 404, 429, 503.
  */
-export async function reserve(
+export async function reserveStretch(
   services: Services,
-  order: SessionOrder,
+  input: SessionInput,
   id: string,
   { nano, first }: { nano: number | null; first: boolean },
-): Promise<{ ticket: Ticket; targets: Target[] }> {
-  const { known } = order
-  // What was read of the key before says nothing about now.
-  if (!first) known.fresh = ''
-  return services.policies.decide(known, async ({ policy, fresh, scope }) => {
-    authorise(policy, scope, services.clock.now())
-    const targets = sessionTargets(services, policy, order)
-    const { marginPpm } = services.config
-    const fixedNano = nano ?? Math.max(...targets.map(({ deployment }) => stretchNano(deployment.price, marginPpm)))
-    const bound = { estimatedTokens: 0, fixedNano, picoPerOutputToken: 0, outputTokens: 0, explicit: true }
-    const spender = spenderOf(policy)
-    const ticket = await services.admission.admit(first ? spender : { ...spender, rpmLimit: null }, fresh, id, bound)
-    return 'stale' in ticket ? ticket : { ticket, targets }
-  })
+): Promise<{ reservation: Reservation; targets: Target[] }> {
+  const { key } = input
+  // The policy was read when the session was opened.
+  if (!first) key.forget()
+  const { marginPpm } = services.config
+  const choose = (policy: Policy) => {
+    const targets = sessionTargets(services, policy, input)
+    const fixedNano =
+      nano ?? Math.max(...targets.map(({ deployment }) => intervalHoldNano(deployment.price, marginPpm)))
+    return { targets, maxCost: flatCost(fixedNano) }
+  }
+  return admitRequest(services, key, id, choose, context => (first ? context : { ...context, rpmLimit: null }))
 }
 
 /**
- * Opens a session at the first target that takes it. Rejects with a ProviderError, a 503 when all of them rest, or ClientGone.
+ * Opens a session at the first target that accepts it. Rejects with a ProviderError, a 503 when all are in cooldown, or
+ * ClientGone.
  */
 export async function connect(
   services: Services,
-  { known, intent }: SessionOrder,
+  { key, intent }: SessionInput,
   targets: readonly Target[],
-  client: Waiting,
-  tried: Tried[],
-): Promise<Opened> {
+  client: ClientPresence,
+  failedAttempts: FailedAttempt[],
+): Promise<OpenedSession> {
   const { upstreams, clock } = services
-  const { environment } = known.policy
-  const left = new AbortController()
-  client.onGone(() => left.abort(new ClientGone('the client went away')))
-  const search = {
+  const { environment } = key.policy
+  const disconnected = new AbortController()
+  client.onGone(() => disconnected.abort(new ClientGone('the client went away')))
+  const options = {
     targets,
     live: environment === 'live',
-    home: null,
+    sticky: null,
     startedMs: clock.now(),
     client,
-    tried,
+    failedAttempts,
     bulk: null,
-    signal: left.signal,
+    signal: disconnected.signal,
   }
-  return failover(services, search, async watch => {
-    const { target } = watch.route
+  return failover(services, options, async monitor => {
+    const { target } = monitor.route
     const path = upstreams.realtime(target, environment)!.path(target.deployment, intent)
-    const socket = await upstreams.connect(watch.route, path, left.signal)
-    watch.began({ streamed: true })
-    watch.succeeded(0, { streamed: true })
-    return { target, socket, openedMs: clock.now(), durationMs: watch.elapsedMs }
+    const socket = await upstreams.connect(monitor.route, path, disconnected.signal)
+    monitor.recordFirstByte({ streamed: true })
+    monitor.recordSuccess(0, { streamed: true })
+    return { target, socket, openedMs: clock.now(), durationMs: monitor.elapsedMs }
   })
 }
 
-/** What the request log tells of the providers that were asked; null where the first one took it. */
-export function triedOf(tried: readonly Tried[], opened: Opened | null): RoutingRecord | null {
-  const ended = { target: opened?.target ?? null, status: 101, errorCode: null }
-  return routingRecord({}, tried, ended, opened?.durationMs ?? 0)
+/** The routing record of a session; null when the first provider accepted it. */
+export function sessionRoutingRecord(
+  failedAttempts: readonly FailedAttempt[],
+  opened: OpenedSession | null,
+): RoutingRecord | null {
+  const outcome = { target: opened?.target ?? null, status: 101, errorCode: null }
+  return routingRecord({}, failedAttempts, outcome, opened?.durationMs ?? 0)
 }
 
-/** Why a key may no longer hold a session that it opened; null = it may, or nobody can tell now. */
-export async function recheck(services: Services, order: SessionOrder): Promise<GatewayError | null> {
-  const { known } = order
-  known.fresh = ''
+/** Why a key may no longer hold its session; null = it may, or the check is unavailable. */
+export async function recheck(services: Services, input: SessionInput): Promise<GatewayError | null> {
+  const { key } = input
+  key.forget()
+  const choose = (policy: Policy) => {
+    sessionTargets(services, policy, input)
+    return { maxCost: flatCost(0) }
+  }
   try {
-    await services.policies.decide(known, ({ policy, fresh, scope }) => {
-      authorise(policy, scope, services.clock.now())
-      sessionTargets(services, policy, order)
-      // Nothing is reserved or counted: it confirms the version of the policy to Redis.
-      const spender = { ...spenderOf(policy), spendsMoney: false, rpmLimit: null, tpmLimit: null }
-      return services.admission.admit(spender, fresh, newId('req'), nothing)
+    // Nothing is reserved or counted: this confirms the policy version in Redis.
+    await admitRequest(services, key, newId('req'), choose, context => {
+      return { ...context, spendsMoney: false, rpmLimit: null, tpmLimit: null }
     })
     return null
   } catch (error) {
@@ -142,5 +146,3 @@ export async function recheck(services: Services, order: SessionOrder): Promise<
     return status === 401 || status === 403 ? (error as GatewayError) : null
   }
 }
-
-const nothing = { estimatedTokens: 0, fixedNano: 0, picoPerOutputToken: 0, outputTokens: 0, explicit: true }

@@ -1,38 +1,44 @@
 import type { Clock } from '../base/time.ts'
 import { trafficOf, type WebSocket } from '../io/socket.ts'
 
-/** Above this many bytes on their way to one side, the other one is not read from any more; below the lower, it is again. */
+/**
+ * Reading from one side pauses above the high-water mark of bytes buffered for the other, and resumes below the low
+ * one.
+ */
 const highWaterBytes = 1024 * 1024
 const lowWaterBytes = 256 * 1024
 const pingEveryMs = 25_000
-/** A side that takes nothing of what waits for it for so long, for each `highWaterBytes` of it, is gone. */
+/** Write-stall timeout per `highWaterBytes`; a side that accepts nothing for longer is terminated. */
 const stalledMs = 60_000
 const binary = { binary: true }
 const text = { binary: false }
 
 export type Side = 'client' | 'upstream'
-/** How one side ended: the code and reason of its close, as the other side may be told. `broken`: it gave none, its connection broke. */
-export type Closed = { side: Side; code: number | null; reason: string; broken: boolean }
+/**
+ * How one side closed: the code and reason to forward to the other side. `broken`: the connection was lost without a
+ * close frame.
+ */
+export type SideClosed = { side: Side; code: number | null; reason: string; broken: boolean }
 
 export type RelayEvents = {
-  /** A frame on its way to the provider: `pass` sends one in its place. Not called where none is to be sent. */
+  /** A client frame for the provider: call `pass` with its replacement, or not at all to drop it. */
   fromClient(frame: Buffer, pass: (frame: Buffer) => void): void
-  /** A frame of the provider, also once the client has left. */
+  /** A provider frame, also after the client has disconnected. */
   fromUpstream(frame: Buffer): void
-  /** A side closed. Each side once. */
-  closed(closed: Closed): void
+  /** A side closed; called once per side. */
+  closed(closed: SideClosed): void
 }
 
 class Leg {
   readonly socket: WebSocket
-  /** How much had come from it at the last ping, and how many pings in a row brought nothing. */
+  /** Bytes received at the last ping, and the number of consecutive pings without new bytes. */
   readBytes = -1
   missed = 0
-  /** How much it had taken when it was last seen to take something, or nothing waited for it. */
+  /** Bytes written when progress was last observed or the buffer was empty. */
   takenBytes = 0
   takenMs: number
-  over = false
-  /** What is wrong with what it sent, as a close code; null = nothing. */
+  isClosed = false
+  /** Close code of a protocol error in its frames; null = none. */
   fault: number | null = null
   constructor(socket: WebSocket, nowMs: number) {
     this.socket = socket
@@ -41,20 +47,20 @@ class Leg {
 }
 
 /**
- * Two sockets joined: every frame of one is sent to the other, unchanged and in order, no faster than it is taken. Knows
- * when a side is gone without a word. What the frames mean, and what is to be done about an end, is others' business.
+ * Joins two sockets: forwards every frame of one to the other, unchanged and in order, with backpressure. Detects dead
+ * connections. Interprets no frames; the session handles the end of either side.
  */
-export class Relay {
+export class SocketRelay {
   readonly #client: Leg
   readonly #upstream: Leg
   readonly #events: RelayEvents
-  #pingMs: number
+  #lastPingMs: number
 
-  /** `upstream` is paused. */
+  /** `upstream` must be paused. */
   constructor(client: WebSocket, upstream: WebSocket, events: RelayEvents, clock: Clock) {
-    this.#pingMs = clock.now()
-    this.#client = new Leg(client, this.#pingMs)
-    this.#upstream = new Leg(upstream, this.#pingMs)
+    this.#lastPingMs = clock.now()
+    this.#client = new Leg(client, this.#lastPingMs)
+    this.#upstream = new Leg(upstream, this.#lastPingMs)
     this.#events = events
     this.#listen(this.#client, 'client')
     this.#listen(this.#upstream, 'upstream')
@@ -69,43 +75,43 @@ export class Relay {
   }
 
   /** True once both sides are closed. */
-  get over(): boolean {
-    return this.#client.over && this.#upstream.over
+  get isClosed(): boolean {
+    return this.#client.isClosed && this.#upstream.isClosed
   }
 
-  /** To be called every second or so: pings, and cuts whoever is gone without a word. */
-  beat(nowMs: number): void {
-    const pings = nowMs - this.#pingMs >= pingEveryMs
-    if (pings) this.#pingMs = nowMs
+  /** Must be called about every second: sends pings, and terminates dead or stalled sides. */
+  checkLiveness(nowMs: number): void {
+    const pings = nowMs - this.#lastPingMs >= pingEveryMs
+    if (pings) this.#lastPingMs = nowMs
     for (const leg of [this.#client, this.#upstream]) {
-      if (leg.over) continue
-      if (stalls(leg, nowMs)) leg.socket.terminate()
+      if (leg.isClosed) continue
+      if (hasStalled(leg, nowMs)) leg.socket.terminate()
       else if (pings) ping(leg)
     }
   }
 
-  /** Sends one side a frame of our own, after all that waits for it. */
+  /** Sends a frame of ours to one side, after all buffered frames. */
   send(side: Side, frame: string): void {
     const { socket } = this.#leg(side)
     if (socket.readyState === socket.OPEN) socket.send(frame)
   }
 
-  /** Closes one side, after all that waits for it; without a code as one that gave none. */
+  /** Closes one side, after all buffered frames; null = without a code. */
   close(side: Side, code: number | null, reason: string): void {
     const { socket } = this.#leg(side)
-    // It must be read to its close.
+    // The close frame must be read.
     socket.resume()
     if (code === null) socket.close()
-    else socket.close(code, fitting(reason))
+    else socket.close(code, truncateReason(reason))
   }
 
-  /** Nothing of the client's is passed on any more. */
-  deafen(): void {
+  /** Stops forwarding client frames. */
+  ignoreClient(): void {
     this.#client.socket.removeAllListeners('message')
     this.#upstream.socket.resume()
   }
 
-  /** Reads no further from the client for now; what was read already still comes. */
+  /** Stops reading from the client for now; frames already read are still delivered. */
   pause(): void {
     this.#client.socket.pause()
   }
@@ -114,7 +120,7 @@ export class Relay {
     this.#client.socket.resume()
   }
 
-  /** Cuts both sides. */
+  /** Terminates both sides. */
   terminate(): void {
     this.#client.socket.terminate()
     this.#upstream.socket.terminate()
@@ -140,20 +146,20 @@ export class Relay {
 
   #listen(leg: Leg, side: Side): void {
     const { socket } = leg
-    // The close that follows says the rest.
+    // The subsequent close event carries the details.
     socket.on('error', error => {
       leg.fault ??= faultOf(error)
     })
     socket.on('close', (code, reason) => {
-      leg.over = true
+      leg.isClosed = true
       const broken = code === noClose || leg.fault !== null
-      this.#events.closed({ side, code: passedOn(leg.fault ?? code), reason: reason.toString(), broken })
+      this.#events.closed({ side, code: closeCodeFor(leg.fault ?? code), reason: reason.toString(), broken })
     })
   }
 }
 
-/** Whether a side has stopped taking what waits for it. */
-function stalls(leg: Leg, nowMs: number): boolean {
+/** Whether a side has stopped accepting its buffered bytes. */
+function hasStalled(leg: Leg, nowMs: number): boolean {
   const { bufferedAmount } = leg.socket
   const traffic = trafficOf(leg.socket)
   if (!traffic) return false
@@ -161,15 +167,15 @@ function stalls(leg: Leg, nowMs: number): boolean {
     leg.takenBytes = traffic.takenBytes
     leg.takenMs = nowMs
   }
-  // Of one large message it is only known when all of it was taken.
+  // A large message reports progress only when all of it was written.
   return nowMs - leg.takenMs >= stalledMs * Math.max(1, Math.floor(bufferedAmount / highWaterBytes))
 }
 
-/** Pings a side; one that has answered nothing to the last two is cut. */
+/** Pings a side; terminates it after two unanswered pings. */
 function ping(leg: Leg): void {
   const { socket } = leg
   const readBytes = trafficOf(socket)?.readBytes
-  // It may be sending one large message still; it cannot answer what it has not got; and who is not read from is not heard.
+  // Inconclusive while it sends a large message, while our ping is still buffered, or while reading is paused.
   const isSilent = readBytes === leg.readBytes && socket.bufferedAmount === 0 && !socket.isPaused
   leg.missed = isSilent ? leg.missed + 1 : 0
   leg.readBytes = readBytes ?? -1
@@ -191,21 +197,21 @@ function faultOf(error: Error): number | null {
 const noStatus = 1005
 const noClose = 1006
 
-/** The code that the other side is closed with (RFC 6455, 7.4.1); null = without one, as this side gave none. */
-function passedOn(code: number): number | null {
+/** The close code for the other side (RFC 6455, 7.4.1); null = no code, as on this side. */
+function closeCodeFor(code: number): number | null {
   if (code === noStatus) return null
-  const isPassed = code === 1000 || code === 1001 || code === 1003 || (code >= 1007 && code <= 1014)
-  return isPassed || (code >= 3000 && code <= 4999) ? code : 1011
+  const isForwardable = code === 1000 || code === 1001 || code === 1003 || (code >= 1007 && code <= 1014)
+  return isForwardable || (code >= 3000 && code <= 4999) ? code : 1011
 }
 
-const mostReasonBytes = 123
+const maxReasonBytes = 123
 
-/** A reason as a close frame can carry it. */
-function fitting(reason: string): Buffer {
+/** Truncates a reason to the size limit of a close frame. */
+function truncateReason(reason: string): Buffer {
   const bytes = Buffer.from(reason)
-  if (bytes.length <= mostReasonBytes) return bytes
-  // A character cut in two would make the whole frame invalid.
-  let end = mostReasonBytes
+  if (bytes.length <= maxReasonBytes) return bytes
+  // A truncated UTF-8 character would invalidate the whole frame.
+  let end = maxReasonBytes
   while ((bytes[end]! & 0xc0) === 0x80) end--
   return bytes.subarray(0, end)
 }

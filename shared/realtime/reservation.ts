@@ -3,107 +3,107 @@ import { nanoFromPico, withMargin } from '../base/money.ts'
 import type { Usage } from '../base/usage.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Price } from '../catalog/schema.ts'
-import { lengthPico, paidByTime, stretchNano, usePico } from '../kinds/realtime.ts'
+import { durationCostPico, intervalHoldNano, isPricedByTime, usageCostPico } from '../kinds/realtime.ts'
 import type { Target } from '../providers/contract.ts'
-import type { RealtimeMeter, RealtimeUse, Work } from '../providers/realtime-contract.ts'
-import type { Admission, Ticket } from '../wallet/admission.ts'
+import type { PendingWork, RealtimeMeter, RealtimeUse } from '../providers/realtime-contract.ts'
+import type { Admission, Reservation } from '../wallet/admission.ts'
 import type { SessionPart } from '../wallet/usage-event.ts'
-import { endsAtOnce, refusalOf } from './closing.ts'
-import { Stake } from './stake.ts'
+import { endsImmediately, toGatewayError } from './closing.ts'
+import { UnreportedCost } from './unreported-cost.ts'
 import { addUsage, noUsage } from './usage.ts'
 
-/** What is charged at a time, and the moment's figures of the whole session. */
-export type Part = SessionPart & { ticket: Ticket; costNano: number; tokens: number; usage: Usage }
+/** One charge, and the current figures of the whole session. */
+export type Part = SessionPart & { reservation: Reservation; costNano: number; tokens: number; usage: Usage }
 
 export type ReservationOptions = {
   target: Target
   catalog: Catalog
   marginPpm: bigint
   meter: RealtimeMeter
-  /** The first one. */
-  ticket: Ticket
+  /** The initial reservation. */
+  reservation: Reservation
   nowMs: number
-  /** Reserves the next stretch; `number` is given once only. Throws as the admission does. */
-  reserve(number: number, nano: number): Promise<Ticket>
-  /** Settles a ticket with what was used on it. */
-  settle(part: Part, last: boolean): void
+  /** Reserves the next increment; each `number` is used once only. Throws as the admission does. */
+  reserve(number: number, nano: number): Promise<Reservation>
+  /** Settles a reservation with its usage. */
+  settle(part: Part, isLast: boolean): void
   release: Admission['release']
 }
 
-/** What was used is charged so often, and what is reserved is renewed so often where nothing was. */
+/** Interval of charges, and interval of renewals without usage. */
 const chargeEveryMs = 15_000
 const renewEveryMs = 3 * 60_000
-/** Nothing is spent on an older reservation: after five minutes at the earliest the sweeper takes it for forgotten. */
-const keptMs = 4.5 * 60_000
-/** After a refusal the next try. */
-const tryAgainMs = 5_000
-/** Where a whole stretch cannot be reserved for what is under way, this part of it may be. */
-const leastStretchPart = 8
+/** Maximum age of a reservation in use: the sweeper releases it after five minutes at the earliest. */
+const maxReservationAgeMs = 4.5 * 60_000
+/** Backoff after a refusal. */
+const retryMs = 5_000
+/** When a full increment cannot be reserved for work in progress, this fraction of it may be. */
+const minStretchPart = 8
 
 /**
- * The money of one session. A stretch is reserved ahead; what was used is charged in parts, each on a reservation of its own,
- * so that a process that dies loses no more than the last seconds. What is under way and not reported is reserved for as well,
- * before it begins and while it goes on. When nothing more can be reserved, the session may use up what it has.
+ * The rolling reservation of one session. An increment is reserved in advance; usage is charged in parts, each on its
+ * own reservation, so that a crash loses at most the last seconds. Unreported work in progress is reserved for as well,
+ * before it starts and while it runs. When nothing more can be reserved, the session may use up what it has.
  */
 export class RollingReservation {
   readonly #options: ReservationOptions
   readonly #price: Price
-  readonly #stake: Stake
-  /** What stands, oldest first; never empty. */
-  #tickets: Ticket[]
-  #takenMs: number
-  /** When the provider began; null = not yet. */
-  #beganMs: number | null = null
+  readonly #unreported: UnreportedCost
+  /** Open reservations, oldest first; never empty. */
+  #reservations: Reservation[]
+  #reservedAtMs: number
+  /** When the provider opened the session; null = not yet. */
+  #openedAtMs: number | null = null
   #part = 0
-  /** A name that is given twice would be one reservation counted twice. */
-  #reservations = 0
+  /** Reusing an id would count one reservation twice. */
+  #lastNumber = 0
   #usedPico = 0n
-  #largestNano = 0
+  #maxUseNano = 0
   readonly #usage = noUsage()
-  /** Of the whole session: what earlier tickets were settled for. */
+  /** Totals already settled on earlier reservations. */
   #settledNano = 0
   #settledTokens = 0
   #refusal: GatewayError | null = null
   #refusedMs = Number.NEGATIVE_INFINITY
-  /** Reservations change one at a time. */
+  /** Reservation changes are serialized. */
   #changing: Promise<unknown> | null = null
   #closed = false
 
   constructor(options: ReservationOptions) {
     this.#options = options
     this.#price = options.target.deployment.price
-    this.#stake = new Stake(options)
-    this.#tickets = [options.ticket]
-    this.#takenMs = options.nowMs
+    this.#unreported = new UnreportedCost(options)
+    this.#reservations = [options.reservation]
+    this.#reservedAtMs = options.nowMs
   }
 
-  /** The provider opened the session: where time is paid, it runs from now on. */
+  /** The provider opened the session: time-based charges start now. */
   begin(nowMs: number): void {
-    this.#beganMs = nowMs
+    this.#openedAtMs = nowMs
   }
 
-  /** Counts what the provider reports. */
+  /** Adds usage reported by the provider. */
   add(uses: readonly RealtimeUse[]): void {
     for (const use of uses) {
-      const pico = this.#stake.isFree(use) ? 0n : usePico(this.#stake.price(use.upstreamModel), use)
+      const pico = this.#unreported.isFree(use) ? 0n : usageCostPico(this.#unreported.price(use.upstreamModel), use)
       if ('usage' in use) addUsage(this.#usage, use.usage)
       this.#usedPico += pico
-      this.#largestNano = Math.max(this.#largestNano, this.#nano(pico))
+      this.#maxUseNano = Math.max(this.#maxUseNano, this.#nano(pico))
     }
   }
 
-  /** What the session has used until now, in nano-dollars with margin, as far as is known. */
+  /** Known usage of the session so far, in nano-dollars with margin. */
   usedNano(nowMs: number): number {
     return this.#totalNano(nowMs, true)
   }
 
-  /** Whether what was used and what is under way, with what may begin `next`, is within what is reserved. */
-  covers(nowMs: number, next?: Work): boolean {
+  /** Whether usage and work in progress, including `next`, are covered by the reservations. */
+  covers(nowMs: number, next?: PendingWork): boolean {
     return this.#missingNano(nowMs, next) <= 0
   }
 
-  /** Reserves until `covers` is true. Resolves to why it cannot, or null. Never rejects. */
-  async cover(nowMs: number, next?: Work): Promise<GatewayError | null> {
+  /** Reserves until `covers` is true. Resolves to the refusal, or null. Never rejects. */
+  async cover(nowMs: number, next?: PendingWork): Promise<GatewayError | null> {
     while (!this.#closed) {
       if (this.#changing) {
         await this.#changing
@@ -111,69 +111,67 @@ export class RollingReservation {
       }
       const missingNano = this.#missingNano(nowMs, next)
       if (missingNano <= 0) return null
-      const refusal = await this.#alone(() => this.#extend(missingNano))
+      const refusal = await this.#runExclusively(() => this.#extend(missingNano))
       if (refusal) return refusal
     }
     return null
   }
 
-  /** Charges and renews what is due. Resolves to why the session must end, or null. Never rejects. */
+  /** Charges and renews what is due. Resolves to the error that ends the session, or null. Never rejects. */
   async renew(nowMs: number): Promise<GatewayError | null> {
     const { meter } = this.#options
-    const short = meter.underWay.length > 0 ? await this.cover(nowMs) : null
-    if (this.#closed || short) return short
-    const atStake = this.#usedAtStake(nowMs) + this.#stake.nano(meter.underWay, nowMs)
-    const ageMs = passedMs(this.#takenMs, nowMs)
-    const isSpent = this.#spendsMoney && (atStake >= this.#reservedNano || ageMs >= keptMs)
-    if (isSpent && this.#refusal) return this.#refusal
-    const waits = this.#refusal !== null && passedMs(this.#refusedMs, nowMs) < tryAgainMs
-    if (this.#changing || waits || !this.#isDue(atStake, ageMs)) return null
-    this.#refusal = await this.#alone(() => this.#replace(nowMs))
+    const shortfall = meter.pendingWork.length > 0 ? await this.cover(nowMs) : null
+    if (this.#closed || shortfall) return shortfall
+    const unsettledNano = this.#unsettledNano(nowMs) + this.#unreported.nano(meter.pendingWork, nowMs)
+    const ageMs = elapsedMs(this.#reservedAtMs, nowMs)
+    const isExhausted = this.#spendsMoney && (unsettledNano >= this.#reservedNano || ageMs >= maxReservationAgeMs)
+    if (isExhausted && this.#refusal) return this.#refusal
+    const isBackingOff = this.#refusal !== null && elapsedMs(this.#refusedMs, nowMs) < retryMs
+    if (this.#changing || isBackingOff || !this.#isDue(unsettledNano, ageMs)) return null
+    this.#refusal = await this.#runExclusively(() => this.#replace(nowMs))
     if (!this.#refusal) return null
     this.#refusedMs = nowMs
-    return isSpent || endsAtOnce(this.#refusal) ? this.#refusal : null
+    return isExhausted || endsImmediately(this.#refusal) ? this.#refusal : null
   }
 
-  /**
-   * Settles what is left, once; what is under way is charged as it is likely to be, since nobody will report it. Never rejects.
-   */
+  /** Settles the rest, once; unreported work in progress is charged at its estimate. Never rejects. */
   async close(nowMs: number): Promise<void> {
     if (this.#closed) return
     this.#closed = true
     await this.#changing
-    const unreported = this.#options.meter.underWay.filter(({ begun }) => begun)
+    const unreported = this.#options.meter.pendingWork.filter(({ hasBegun }) => hasBegun)
     if (unreported.length > 0) {
-      this.add(unreported.map(work => this.#stake.estimate(work)))
+      this.add(unreported.map(work => this.#unreported.estimate(work)))
       this.#usage.estimated = true
     }
-    await this.#fill(this.#dueNano(nowMs, true))
-    this.#settle(nowMs, this.#tickets, true)
+    await this.#coverExcess(this.#dueNano(nowMs, true))
+    this.#settle(nowMs, this.#reservations, true)
   }
 
   get #spendsMoney(): boolean {
-    return this.#options.ticket.spender.spendsMoney
+    return this.#options.reservation.billing.spendsMoney
   }
 
   get #reservedNano(): number {
-    return this.#tickets.reduce((sum, { reservedNano }) => sum + reservedNano, 0)
+    return this.#reservations.reduce((sum, { reservedNano }) => sum + reservedNano, 0)
   }
 
-  #usedAtStake(nowMs: number): number {
+  #unsettledNano(nowMs: number): number {
     return this.usedNano(nowMs) - this.#settledNano
   }
 
-  #missingNano(nowMs: number, next?: Work): number {
+  #missingNano(nowMs: number, next?: PendingWork): number {
     if (!this.#spendsMoney) return 0
-    const { underWay } = this.#options.meter
-    const workNano = this.#stake.nano(next ? [...underWay, next] : underWay, nowMs)
-    return workNano === 0 ? 0 : this.#usedAtStake(nowMs) + workNano - this.#reservedNano
+    const { pendingWork: underWay } = this.#options.meter
+    const workNano = this.#unreported.nano(next ? [...underWay, next] : underWay, nowMs)
+    return workNano === 0 ? 0 : this.#unsettledNano(nowMs) + workNano - this.#reservedNano
   }
 
-  /** Runs a change of the reservations, which gives why it cannot be made, or null. */
-  async #alone(change: () => Promise<void>): Promise<GatewayError | null> {
+  /** Runs a change of the reservations exclusively; resolves to the refusal, or null. */
+  async #runExclusively(change: () => Promise<void>): Promise<GatewayError | null> {
     const changed = change().then(
       () => null,
-      (error: unknown) => refusalOf(error),
+      (error: unknown) => toGatewayError(error),
     )
     this.#changing = changed
     const refusal = await changed
@@ -183,106 +181,106 @@ export class RollingReservation {
 
   async #extend(missingNano: number): Promise<void> {
     try {
-      await this.#add(missingNano + this.#nextNano())
+      await this.#addReservation(missingNano + this.#nextNano())
     } catch (error) {
-      if (refusalOf(error).status !== 402) throw error
-      await this.#add(missingNano + Math.ceil(this.#stretchNano() / leastStretchPart))
+      if (toGatewayError(error).status !== 402) throw error
+      await this.#addReservation(missingNano + Math.ceil(this.#intervalHoldNano() / minStretchPart))
     }
   }
 
-  async #add(nano: number): Promise<void> {
-    this.#tickets.push(await this.#options.reserve(++this.#reservations, nano))
+  async #addReservation(nano: number): Promise<void> {
+    this.#reservations.push(await this.#options.reserve(++this.#lastNumber, nano))
   }
 
-  /** Puts a new reservation in the place of those that stand, which are settled for what was used. */
+  /** Replaces the open reservations by a new one and settles them for their usage. */
   async #replace(nowMs: number): Promise<void> {
     const { meter, reserve, release } = this.#options
-    await this.#fill(this.#dueNano(nowMs, false))
-    const nextNano = this.#nextNano() + this.#untoldNano(nowMs) + this.#stake.nano(meter.underWay, nowMs)
-    const ticket = await reserve(++this.#reservations, nextNano)
+    await this.#coverExcess(this.#dueNano(nowMs, false))
+    const nextNano = this.#nextNano() + this.#unconfirmedNano(nowMs) + this.#unreported.nano(meter.pendingWork, nowMs)
+    const reservation = await reserve(++this.#lastNumber, nextNano)
     if (this.#closed) {
-      release(ticket)
+      release(reservation)
       return
     }
-    const before = this.#tickets
-    // Tokens count when they are charged: what was counted long ago is forgotten.
-    for (const old of before) old.countedAtUs = ticket.countedAtUs
-    this.#tickets = [ticket]
-    this.#takenMs = nowMs
-    this.#settle(nowMs, before, false)
+    const replaced = this.#reservations
+    // Tokens count from the time of the charge: earlier counts have left the window.
+    for (const previous of replaced) previous.countedAtUs = reservation.countedAtUs
+    this.#reservations = [reservation]
+    this.#reservedAtMs = nowMs
+    this.#settle(nowMs, replaced, false)
   }
 
-  /** Reserves what more was used than is reserved, where it can be: nothing is charged beyond a reservation that funds allow. */
-  async #fill(dueNano: number): Promise<void> {
+  /** Reserves usage beyond the reservations if funds allow, so that charges stay within reservations. */
+  async #coverExcess(dueNano: number): Promise<void> {
     const excessNano = dueNano - this.#reservedNano
     if (!this.#spendsMoney || excessNano <= 0) return
-    await this.#add(excessNano).catch(() => {}) // It is charged all the same.
+    await this.#addReservation(excessNano).catch(() => {}) // It is charged anyway.
   }
 
-  #isDue(atStake: number, ageMs: number): boolean {
-    const used = atStake > 0 || this.#tokens() > this.#settledTokens
-    const leftNano = this.#reservedNano - atStake
+  #isDue(unsettledNano: number, ageMs: number): boolean {
+    const used = unsettledNano > 0 || this.#tokens() > this.#settledTokens
+    const leftNano = this.#reservedNano - unsettledNano
     return ageMs >= renewEveryMs || (used && (ageMs >= chargeEveryMs || leftNano * 2 <= this.#nextNano()))
   }
 
-  /** As much as a stretch costs, and twice the dearest single thing so far: the next one may be as dear. */
+  /** The price of an increment, at least twice the most expensive single usage so far: the next may cost as much. */
   #nextNano(): number {
-    return Math.max(this.#stretchNano(), 2 * this.#largestNano)
+    return Math.max(this.#intervalHoldNano(), 2 * this.#maxUseNano)
   }
 
-  #stretchNano(): number {
-    return stretchNano(this.#price, this.#options.marginPpm)
+  #intervalHoldNano(): number {
+    return intervalHoldNano(this.#price, this.#options.marginPpm)
   }
 
-  /** What was used by our clock that the provider's own has not told yet: it is reserved for, and not charged. */
-  #untoldNano(nowMs: number): number {
+  /** Time by our clock that the provider has not reported yet: it is reserved for, but not charged. */
+  #unconfirmedNano(nowMs: number): number {
     return Math.max(0, this.usedNano(nowMs) - this.#totalNano(nowMs, false))
   }
 
-  #dueNano(nowMs: number, last: boolean): number {
-    return Math.max(0, this.#totalNano(nowMs, last) - this.#settledNano)
+  #dueNano(nowMs: number, isLast: boolean): number {
+    return Math.max(0, this.#totalNano(nowMs, isLast) - this.#settledNano)
   }
 
-  /** Charges what is due, each ticket with what is reserved on it, the last one with all that is left. */
-  #settle(nowMs: number, tickets: readonly Ticket[], last: boolean): void {
-    let dueNano = this.#dueNano(nowMs, last)
+  /** Charges what is due: each reservation up to its amount, the last one with the rest. */
+  #settle(nowMs: number, reservations: readonly Reservation[], isLast: boolean): void {
+    let dueNano = this.#dueNano(nowMs, isLast)
     const tokens = this.#tokens() - this.#settledTokens
     this.#settledNano += dueNano
     this.#settledTokens += tokens
-    for (const ticket of tickets.slice(0, -1)) {
-      const costNano = Math.min(dueNano, ticket.reservedNano)
+    for (const reservation of reservations.slice(0, -1)) {
+      const costNano = Math.min(dueNano, reservation.reservedNano)
       dueNano -= costNano
-      this.#charge(nowMs, { ticket, costNano, tokens: 0 }, false)
+      this.#charge(nowMs, { reservation, costNano, tokens: 0 }, false)
     }
-    this.#charge(nowMs, { ticket: tickets.at(-1)!, costNano: dueNano, tokens }, last)
+    this.#charge(nowMs, { reservation: reservations.at(-1)!, costNano: dueNano, tokens }, isLast)
   }
 
   #charge(
     nowMs: number,
-    { ticket, costNano, tokens }: Pick<Part, 'ticket' | 'costNano' | 'tokens'>,
-    last: boolean,
+    { reservation, costNano, tokens }: Pick<Part, 'reservation' | 'costNano' | 'tokens'>,
+    isLast: boolean,
   ): void {
-    if (costNano === 0 && tokens === 0 && !last) {
-      this.#options.release(ticket)
+    if (costNano === 0 && tokens === 0 && !isLast) {
+      this.#options.release(reservation)
       return
     }
-    const paid = { ticket, costNano: this.#spendsMoney ? costNano : 0, tokens }
+    const charged = { reservation, costNano: this.#spendsMoney ? costNano : 0, tokens }
     const usage = structuredClone(this.#usage)
-    this.#options.settle({ part: this.#part++, chargedAt: nowMs, ...paid, usage }, last)
+    this.#options.settle({ part: this.#part++, chargedAt: nowMs, ...charged, usage }, isLast)
   }
 
-  #totalNano(nowMs: number, ours: boolean): number {
-    return this.#nano(this.#usedPico + this.#timePico(nowMs, ours))
+  #totalNano(nowMs: number, useOwnClock: boolean): number {
+    return this.#nano(this.#usedPico + this.#timePico(nowMs, useOwnClock))
   }
 
-  /** Where the provider's own clock counts, ours does only for what may come, and at the end for what it never told. */
-  #timePico(nowMs: number, ours: boolean): bigint {
-    if (!paidByTime(this.#price)) return 0n
+  /** If the provider reports its own time, our clock counts only for reservations and for time never reported. */
+  #timePico(nowMs: number, useOwnClock: boolean): bigint {
+    if (!isPricedByTime(this.#price)) return 0n
     const { ownClock, sessionSeconds } = this.#options.meter
-    const sinceMs = this.#beganMs === null ? 0 : Math.max(0, nowMs - this.#beganMs)
-    const theirsMs = sessionSeconds === null || !Number.isFinite(sessionSeconds) ? null : sessionSeconds * 1_000
-    const ms = ownClock ? (theirsMs ?? (ours ? sinceMs : 0)) : sinceMs
-    return lengthPico(this.#price, ms)
+    const sinceMs = this.#openedAtMs === null ? 0 : Math.max(0, nowMs - this.#openedAtMs)
+    const reportedMs = sessionSeconds === null || !Number.isFinite(sessionSeconds) ? null : sessionSeconds * 1_000
+    const ms = ownClock ? (reportedMs ?? (useOwnClock ? sinceMs : 0)) : sinceMs
+    return durationCostPico(this.#price, ms)
   }
 
   #tokens(): number {
@@ -294,7 +292,7 @@ export class RollingReservation {
   }
 }
 
-/** How long ago something was; a clock that was set back holds nothing up. */
-function passedMs(fromMs: number, nowMs: number): number {
+/** Elapsed time; the absolute value, so that a clock set back delays nothing. */
+function elapsedMs(fromMs: number, nowMs: number): number {
   return Math.abs(nowMs - fromMs)
 }

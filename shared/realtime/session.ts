@@ -1,75 +1,75 @@
 import { GatewayError } from '../base/errors.ts'
-import { clientClosed } from '../chat/base-run.ts'
-import type { Tried } from '../chat/failures.ts'
-import { answerHeaders, type Report, usageEvent } from '../chat/report.ts'
+import { clientClosed } from '../engine/base-run.ts'
+import type { FailedAttempt } from '../engine/failures.ts'
+import { answerHeaders, type Report, usageEvent } from '../engine/report.ts'
 import type { WebSocket } from '../io/socket.ts'
 import type { Target } from '../providers/contract.ts'
 import type { RealtimeAdapter, RealtimeMeter } from '../providers/realtime-contract.ts'
 import type { Services } from '../services.ts'
-import type { Ticket } from '../wallet/admission.ts'
+import type { Reservation } from '../wallet/admission.ts'
 import { ClientFrames } from './client-frames.ts'
-import { brokeOff, closeCodeOf, tooDear, tooLong } from './closing.ts'
-import { type Opened, reserve, type SessionOrder, triedOf } from './opening.ts'
-import { type Closed, Relay } from './relay.ts'
+import { closeCodeOf, connectionLostError, sessionExpiredError, spendLimitError } from './closing.ts'
+import { type OpenedSession, reserveStretch, type SessionInput, sessionRoutingRecord } from './opening.ts'
+import { type SideClosed, SocketRelay } from './relay.ts'
 import { type Part, RollingReservation } from './reservation.ts'
 
-/** What was found when the session was opened. `opened` is null when no provider took it; then `failure` says why. */
-export type Beginning = {
+/** The state of a session at its start. `opened` is null when no provider accepted it; then `failure` is set. */
+export type SessionStart = {
   id: string
-  order: SessionOrder
-  ticket: Ticket
+  input: SessionInput
+  reservation: Reservation
   target: Target
-  tried: readonly Tried[]
-} & ({ opened: Opened; failure: null } | { opened: null; failure: GatewayError })
+  failedAttempts: readonly FailedAttempt[]
+} & ({ opened: OpenedSession; failure: null } | { opened: null; failure: GatewayError })
 
-/** How it ended, for the log: `finishReason` names the side that closed it. */
+/** How the session ended, for the log: `finishReason` names the side that closed it. */
 type Ending = { atMs: number; status: number; errorCode: string | null; finishReason: string | null }
 
-/** How long a provider may take to report what it owes once its client has left. */
-const farewellMs = 10_000
-const switched = 101
+/** Timeout for the provider's outstanding usage reports after the client disconnected. */
+const finalUsageTimeoutMs = 10_000
+const upgraded = 101
 
-/** One session from its opening to its settlement: the relay between its two sides, its money and its limits. */
+/** One session from its start to its settlement: the relay between its two sides, its reservation and its limits. */
 export class Session {
   readonly id: string
-  /** The headers of the answer to its upgrade. */
+  /** The headers of the upgrade response. */
   readonly headers: Record<string, string>
-  /** Resolves once both sides are closed and it is settled. */
+  /** Resolves once both sides are closed and the session is settled. */
   readonly over: Promise<Report>
   readonly #services: Services
-  readonly #beginning: Beginning
+  readonly #context: SessionStart
   readonly #startedMs: number
-  /** How often providers were asked, until one opened it. */
+  /** Number of provider attempts, including the successful one. */
   readonly #attempts: number
   readonly #adapter: RealtimeAdapter
   readonly #meter: RealtimeMeter
   readonly #reservation: RollingReservation
-  readonly #frames: ClientFrames
+  readonly #clientFrames: ClientFrames
   readonly #resolve: (report: Report) => void
-  #relay: Relay | null = null
+  #relay: SocketRelay | null = null
   #ending: Ending | null = null
-  /** How the provider is closed once it has said what it owes, at the latest at `byMs`. */
-  #farewell: { byMs: number; code: number | null; reason: string; said: boolean } | null = null
+  /** The pending close of the provider, sent once it owes no more usage, at the latest at `byMs`. */
+  #upstreamClose: { byMs: number; code: number | null; reason: string; isSent: boolean } | null = null
   #chargedNano = 0
 
-  constructor(services: Services, beginning: Beginning, startedMs: number) {
-    const { id, order, ticket, target, tried, opened } = beginning
-    const { policy } = order.known
+  constructor(services: Services, context: SessionStart, startedMs: number) {
+    const { id, input, reservation, target, failedAttempts, opened } = context
+    const { policy } = input.key
     this.id = id
     this.#services = services
-    this.#beginning = beginning
+    this.#context = context
     this.#startedMs = startedMs
     this.#adapter = services.upstreams.realtime(target, policy.environment)!
     this.#meter = this.#adapter.meter()
     const { promise, resolve } = Promise.withResolvers<Report>()
     this.over = promise
     this.#resolve = resolve
-    this.#attempts = tried.length + (opened ? 1 : 0)
+    this.#attempts = failedAttempts.length + (opened ? 1 : 0)
     this.headers = answerHeaders({
       id,
       target,
       mode: policy.mode,
-      ticket,
+      reservation,
       attempts: this.#attempts,
       test: policy.environment === 'test',
     })
@@ -78,14 +78,14 @@ export class Session {
       catalog: services.catalog,
       marginPpm: services.config.marginPpm,
       meter: this.#meter,
-      ticket,
+      reservation,
       nowMs: startedMs,
       reserve: async (number, nano) =>
-        (await reserve(services, order, `${id}.${number}`, { nano, first: false })).ticket,
-      settle: (part, last) => this.#settlePart(part, last),
-      release: ticket => services.admission.release(ticket),
+        (await reserveStretch(services, input, `${id}.${number}`, { nano, first: false })).reservation,
+      settle: (part, isLast) => this.#settlePart(part, isLast),
+      release: reservation => services.admission.release(reservation),
     })
-    this.#frames = new ClientFrames({
+    this.#clientFrames = new ClientFrames({
       adapter: this.#adapter,
       meter: this.#meter,
       target,
@@ -99,13 +99,13 @@ export class Session {
     })
   }
 
-  get order(): SessionOrder {
-    return this.#beginning.order
+  get input(): SessionInput {
+    return this.#context.input
   }
 
-  /** Joins its client to its provider, or tells it why there is none. */
+  /** Joins the client to its provider, or sends it the failure. */
   start(client: WebSocket): void {
-    const { opened, failure, order } = this.#beginning
+    const { opened, failure, input } = this.#context
     if (!opened) {
       this.#refuse(client, failure)
       return
@@ -113,74 +113,75 @@ export class Session {
     this.#reservation.begin(opened.openedMs)
     const { settings } = this.#adapter
     const events = {
-      fromClient: (frame: Buffer, pass: (frame: Buffer) => void) => this.#frames.take(frame, pass),
-      fromUpstream: (frame: Buffer) => this.#read(frame),
-      closed: (closed: Closed) => this.#closed(closed),
+      fromClient: (frame: Buffer, pass: (frame: Buffer) => void) => this.#clientFrames.take(frame, pass),
+      fromUpstream: (frame: Buffer) => this.#readUpstream(frame),
+      closed: (closed: SideClosed) => this.#handleClose(closed),
     }
-    this.#relay = new Relay(client, opened.socket, events, this.#services.clock)
-    if (!settings || !order.settings) return
-    const frame = settings(order.settings)
-    this.#meter.sent(Buffer.from(frame), null, this.#services.clock.now())
+    this.#relay = new SocketRelay(client, opened.socket, events, this.#services.clock)
+    if (!settings || !input.settings) return
+    const frame = settings(input.settings)
+    this.#meter.countSent(Buffer.from(frame), null, this.#services.clock.now())
     this.#relay.send('upstream', frame)
   }
 
-  /** Gives up a session whose client left before it was there. */
+  /** Abandons a session whose client disconnected before it started. */
   abandon(): void {
-    this.#beginning.opened?.socket.terminate()
+    this.#context.opened?.socket.terminate()
     this.#end({ status: 499, errorCode: clientClosed, finishReason: null })
     void this.#finish()
   }
 
-  /** To be called every second or so: ends what is over its limits, renews the reservation. Never rejects. */
+  /** Must be called about every second: enforces limits, renews the reservation. Never rejects. */
   async tick(nowMs: number): Promise<void> {
     try {
-      this.#relay?.beat(nowMs)
-      this.#frames.tick()
-      this.#meter.forget(nowMs)
-      if (this.#farewell && (nowMs >= this.#farewell.byMs || !this.#meter.owing)) this.#closeUpstream()
+      this.#relay?.checkLiveness(nowMs)
+      this.#clientFrames.tick()
+      this.#meter.expireRequests(nowMs)
+      if (this.#upstreamClose && (nowMs >= this.#upstreamClose.byMs || !this.#meter.hasPendingUsage))
+        this.#closeUpstream()
       if (this.#ending || !this.#relay) return
-      const refusal = this.#outlived(nowMs) ?? this.#overspent(nowMs) ?? (await this.#reservation.renew(nowMs))
+      const refusal = this.#expiryError(nowMs) ?? this.#spendLimitError(nowMs) ?? (await this.#reservation.renew(nowMs))
       if (refusal) this.stop(refusal)
     } catch (error) {
       this.#fail(error)
     }
   }
 
-  /** Tells its client of an error without ending the session. */
+  /** Sends an error to the client without ending the session. */
   warn(error: GatewayError): void {
     this.#relay?.send('client', this.#adapter.errorEvent(error.body.error))
   }
 
-  /** Ends it with an error event and the close code of the error. */
+  /** Ends the session with an error event and the error's close code. */
   stop(error: GatewayError): void {
     if (this.#ending || !this.#relay) return
     this.#end({ status: error.status, errorCode: error.code, finishReason: 'gateway_closed' })
     this.warn(error)
     this.#relay.close('client', closeCodeOf(error), error.code)
-    this.#dismiss(1000, '')
+    this.#closeUpstreamLater(1000, '')
   }
 
-  /** Cuts both sides, and settles. */
-  cut(): void {
+  /** Terminates both sides, then settles. */
+  terminate(): void {
     this.#relay?.terminate()
   }
 
   #refuse(client: WebSocket, failure: GatewayError): void {
-    client.on('error', () => {}) // It is closed then.
+    client.on('error', () => {}) // The close event follows.
     client.send(this.#adapter.errorEvent(failure.body.error))
     client.close(1011, failure.code)
     this.#end({ status: failure.status, errorCode: failure.code, finishReason: null })
     client.once('close', () => void this.#finish())
   }
 
-  #read(frame: Buffer): void {
+  #readUpstream(frame: Buffer): void {
     try {
       const nowMs = this.#services.clock.now()
-      const uses = this.#meter.read(frame)
+      const uses = this.#meter.readUsage(frame)
       this.#reservation.add(uses)
-      if (this.#farewell) this.#ask()
+      if (this.#upstreamClose) this.#requestFinalUsage()
       if (this.#ending) return
-      const refusal = uses.length > 0 ? this.#overspent(nowMs) : null
+      const refusal = uses.length > 0 ? this.#spendLimitError(nowMs) : null
       if (refusal) this.stop(refusal)
       else if (!this.#reservation.covers(nowMs)) void this.#cover(nowMs)
     } catch (error) {
@@ -188,51 +189,51 @@ export class Session {
     }
   }
 
-  /** Has what is under way reserved for, or ends the session, and it with it. */
+  /** Reserves for work in progress, or ends the session. */
   async #cover(nowMs: number): Promise<void> {
     const refusal = await this.#reservation.cover(nowMs)
     if (refusal) this.stop(refusal)
   }
 
-  /** Nobody knows what such a session costs: it ends, and the others of this process go on. */
+  /** The cost of such a session is unknown: it ends; other sessions of this process continue. */
   #fail(error: unknown): void {
     this.#services.log.error({ err: error, id: this.id }, 'a realtime session failed')
-    if (this.#ending) this.cut()
+    if (this.#ending) this.terminate()
     else this.stop(new GatewayError('internal_error', 'Something went wrong on our side.', { cause: error }))
   }
 
-  #closed({ side, code, reason, broken }: Closed): void {
+  #handleClose({ side, code, reason, broken }: SideClosed): void {
     if (side === 'client') {
-      this.#end({ status: switched, errorCode: null, finishReason: 'client_closed' })
-      this.#dismiss(code, reason)
+      this.#end({ status: upgraded, errorCode: null, finishReason: 'client_closed' })
+      this.#closeUpstreamLater(code, reason)
     } else {
-      if (!this.#ending && broken) this.warn(brokeOff())
-      const fault = broken ? { status: 502, errorCode: 'upstream_error' } : { status: switched, errorCode: null }
+      if (!this.#ending && broken) this.warn(connectionLostError())
+      const fault = broken ? { status: 502, errorCode: 'upstream_error' } : { status: upgraded, errorCode: null }
       this.#end({ ...fault, finishReason: 'provider_closed' })
       this.#relay!.close('client', code, reason)
     }
-    if (this.#relay!.over) void this.#finish()
+    if (this.#relay!.isClosed) void this.#finish()
   }
 
-  /** Takes leave of the provider; first it may say what it owes. */
-  #dismiss(code: number | null, reason: string): void {
-    if (this.#farewell) return
-    this.#relay!.deafen()
-    this.#farewell = { byMs: this.#services.clock.now() + farewellMs, code, reason, said: false }
-    this.#ask()
+  /** Closes the provider's side after its outstanding usage reports. */
+  #closeUpstreamLater(code: number | null, reason: string): void {
+    if (this.#upstreamClose) return
+    this.#relay!.ignoreClient()
+    this.#upstreamClose = { byMs: this.#services.clock.now() + finalUsageTimeoutMs, code, reason, isSent: false }
+    this.#requestFinalUsage()
   }
 
-  /** Asks the provider for what it owes, also for what it began since; closes it once it owes nothing. */
-  #ask(): void {
-    if (this.#meter.owing) for (const frame of this.#meter.farewell()) this.#relay!.send('upstream', frame)
+  /** Requests outstanding usage, including that of work started since; closes the provider once it owes none. */
+  #requestFinalUsage(): void {
+    if (this.#meter.hasPendingUsage) for (const frame of this.#meter.finalFrames()) this.#relay!.send('upstream', frame)
     else this.#closeUpstream()
   }
 
   #closeUpstream(): void {
-    const farewell = this.#farewell!
-    if (farewell.said) return
-    farewell.said = true
-    this.#relay!.close('upstream', farewell.code, farewell.reason)
+    const upstreamClose = this.#upstreamClose!
+    if (upstreamClose.isSent) return
+    upstreamClose.isSent = true
+    this.#relay!.close('upstream', upstreamClose.code, upstreamClose.reason)
   }
 
   #end(ending: Omit<Ending, 'atMs'>): void {
@@ -240,14 +241,14 @@ export class Session {
   }
 
   async #finish(): Promise<void> {
-    const { id, order, target } = this.#beginning
+    const { id, input, target } = this.#context
     const { atMs, status, errorCode } = this.#ending!
     await this.#reservation.close(atMs)
     this.#resolve({
       generationId: id,
       model: target.model.id,
       provider: target.provider.name,
-      mode: order.known.policy.mode,
+      mode: input.key.policy.mode,
       attempts: this.#attempts,
       status,
       errorCode,
@@ -255,29 +256,29 @@ export class Session {
     })
   }
 
-  #outlived(nowMs: number): GatewayError | null {
-    const { mostMs } = this.#services.config.realtime
-    const { expiresAtMs } = this.order.known.policy
-    if (nowMs - this.#startedMs >= mostMs) return tooLong(mostMs)
+  #expiryError(nowMs: number): GatewayError | null {
+    const { maxMs } = this.#services.config.realtime
+    const { expiresAtMs } = this.input.key.policy
+    if (nowMs - this.#startedMs >= maxMs) return sessionExpiredError(maxMs)
     if (expiresAtMs === null || expiresAtMs > nowMs) return null
     return new GatewayError('expired_api_key', 'This API key has expired. Create a new one.')
   }
 
-  #overspent(nowMs: number): GatewayError | null {
-    const { mostNano } = this.#services.config.realtime
-    return this.#reservation.usedNano(nowMs) >= mostNano ? tooDear(mostNano) : null
+  #spendLimitError(nowMs: number): GatewayError | null {
+    const { maxNano } = this.#services.config.realtime
+    return this.#reservation.usedNano(nowMs) >= maxNano ? spendLimitError(maxNano) : null
   }
 
-  /** What one part of the session comes to; the request log has the session's figures until then. */
-  #settlePart({ ticket, costNano, tokens, usage, part, chargedAt }: Part, last: boolean): void {
-    const { id, order, target, tried, opened } = this.#beginning
-    // The cap is the one that it was reserved under, whatever the key has by now.
-    const policy = { ...order.known.policy, capNano: ticket.spender.capNano }
-    const ending = last && this.#ending ? this.#ending : { status: switched, errorCode: null, finishReason: null }
+  /** Settles one part of the session; the request log shows the session's figures so far. */
+  #settlePart({ reservation, costNano, tokens, usage, part, chargedAt }: Part, isLast: boolean): void {
+    const { id, input, target, failedAttempts, opened } = this.#context
+    // The cap is that of the reservation, even if the key's cap has changed.
+    const policy = { ...input.key.policy, capNano: reservation.billing.capNano }
+    const ending = isLast && this.#ending ? this.#ending : { status: upgraded, errorCode: null, finishReason: null }
     const run = {
       id,
       kind: 'realtime',
-      requestId: order.requestId,
+      requestId: input.requestId,
       stream: true,
       policy,
       mode: policy.mode,
@@ -287,12 +288,12 @@ export class Session {
       startedMs: this.#startedMs,
       firstByteMs: opened ? opened.openedMs - this.#startedMs : null,
       durationMs: chargedAt - this.#startedMs,
-      routing: triedOf(tried, opened),
+      routing: sessionRoutingRecord(failedAttempts, opened),
     }
     const { status, errorCode, finishReason } = ending
-    const ended = { target, usage, costNano, status, errorCode, finishReason, upstreamId: null }
-    const event = { ...usageEvent(run, ticket, ended), part, chargedAt }
+    const outcome = { target, usage, costNano, status, errorCode, finishReason, upstreamId: null }
+    const event = { ...usageEvent(run, reservation, outcome), part, chargedAt }
     this.#chargedNano += costNano
-    this.#services.admission.settle(ticket, costNano, tokens, event)
+    this.#services.admission.settle(reservation, costNano, tokens, event)
   }
 }

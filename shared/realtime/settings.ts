@@ -4,15 +4,23 @@ import type { ClientSecret } from '../keys/client-secrets.ts'
 import type { ClientSecretRequest, RealtimeQuery } from '../kinds/realtime.ts'
 
 /**
- * What a session is asked to be. Without a `model` any that fits will do; `settings` are given ahead, with a client secret.
+ * A requested session. Without a `model` any suitable one is used; `settings` come in advance, with a client secret.
  */
-export type Asked = { model: string | null; intent: 'transcription' | null; settings: Record<string, unknown> | null }
+export type SessionRequest = {
+  model: string | null
+  intent: 'transcription' | null
+  settings: Record<string, unknown> | null
+}
 
 /**
- * The session that a query and the client secret it comes with ask for. Throws 400 without a model where it is to do more
- * than write down, 403 for another one than the secret's.
+ * Parses the session requested by a query and its client secret. Throws 400 without a model unless it is a
+ * transcription session, 403 for a model other than the secret's.
  */
-export function sessionAsked(catalog: Catalog, query: RealtimeQuery, secret: ClientSecret | null): Asked {
+export function parseSessionRequest(
+  catalog: Catalog,
+  query: RealtimeQuery,
+  secret: ClientSecret | null,
+): SessionRequest {
   const settings = secret?.settings ?? null
   const model = query.model ?? secret?.model ?? null
   const intent = query.intent ?? intentOf(settings)
@@ -26,17 +34,17 @@ export function sessionAsked(catalog: Catalog, query: RealtimeQuery, secret: Cli
   return { model, intent, settings }
 }
 
-/** What settings given ahead make of a session. */
-export function intentOf(settings: Asked['settings']): Asked['intent'] {
+/** The intent implied by settings given in advance. */
+export function intentOf(settings: SessionRequest['settings']): SessionRequest['intent'] {
   return settings?.type === 'transcription' ? 'transcription' : null
 }
 
-/** What a client secret's `session` asks for beside the model; null = nothing. */
-export function settingsOf({ model: _, ...settings }: ClientSecretRequest['session']): Asked['settings'] {
+/** The settings of a client secret's `session` besides the model; null = none. */
+export function settingsOf({ model: _, ...settings }: ClientSecretRequest['session']): SessionRequest['settings'] {
   return namedSetting(settings) === undefined ? null : settings
 }
 
-/** The first of settings that says more than that a session is one; undefined where none does. */
+/** The first setting besides a realtime `type`; undefined if there is none. */
 export function namedSetting(settings: Record<string, unknown>): string | undefined {
   return Object.keys(settings).find(name => name !== 'type' || settings.type !== 'realtime')
 }

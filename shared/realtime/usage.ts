@@ -1,6 +1,6 @@
 import type { Usage } from '../base/usage.ts'
 
-/** The usage of a session that used nothing yet. */
+/** An empty usage. */
 export function noUsage() {
   return {
     prompt_tokens: 0,
@@ -12,7 +12,7 @@ export function noUsage() {
   }
 }
 
-/** Adds a usage to that of a session. */
+/** Adds a usage to the session's total. */
 export function addUsage(sum: ReturnType<typeof noUsage>, usage: Usage): void {
   sum.prompt_tokens += usage.prompt_tokens
   sum.completion_tokens += usage.completion_tokens

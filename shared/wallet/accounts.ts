@@ -4,7 +4,7 @@ import { type Clock, monthOf } from '../base/time.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
 import type { Redis } from '../io/redis.ts'
-import { openHolds, takeHolds } from './holds.ts'
+import { addHolds, listHolds } from './holds.ts'
 import type { Scripts } from './scripts.ts'
 
 export type WalletView = {
@@ -24,7 +24,7 @@ export type Deposit = {
   note?: string
 }
 
-/** The wallets: Postgres has the balance, Redis what is in flight on top of it. */
+/** The wallets: Postgres has the posted balance, Redis the unposted charges and the reservations on top of it. */
 export class Accounts {
   readonly #db: Database
   readonly #redis: Redis
@@ -39,23 +39,23 @@ export class Accounts {
   }
 
   /**
-   * Makes an organisation known to a Redis that does not know it (or a key's month), what its jobs in flight hold before
-   * anything else: nothing is admitted on a balance that they have a claim to.
+   * Loads an organisation (or a key's month) that is missing in Redis. The holds of its jobs in flight come first, so that no
+   * request is admitted on money that a job holds.
    */
   async load(organisationId: string, keyId?: string, month = monthOf(this.#clock.now())): Promise<void> {
-    for await (const jobs of openHolds(this.#db, organisationId)) await takeHolds(this.#scripts, jobs)
+    for await (const jobs of listHolds(this.#db, organisationId)) await addHolds(this.#scripts, jobs)
     await this.#redis.hset(`wallet:${organisationId}`, 'jobs', 1)
     await this.install(organisationId, keyId, month)
   }
 
-  /** Brings an organisation's balance (and a key's month) from Postgres into Redis, where Redis has none or older ones. */
+  /** Copies an organisation's balance (and a key's month) from Postgres to Redis, unless Redis has that version or a newer one. */
   async install(organisationId: string, keyId?: string, month = monthOf(this.#clock.now())): Promise<void> {
     const wallets = await walletFigures(this.#db, [organisationId], this.#clock.now())
     const spends = keyId ? await spendFigures(this.#db, [{ keyId, month }]) : []
-    await this.#scripts.post([0, 1, ...wallets, ...spends])
+    await this.#scripts.post({ events: [], wallets, spends })
   }
 
-  /** The wallet as `GET /v1/balance` shows it: balance = available + reserved + held. */
+  /** The wallet in the terms of `GET /v1/balance`: balance = available + reserved + held. */
   async view(organisationId: string): Promise<WalletView> {
     let [posted, unposted, reserved, holds] = await this.#figures(organisationId)
     if (posted == null) {
@@ -64,14 +64,14 @@ export class Accounts {
     }
     const balanceNano = BigInt(posted ?? 0) - BigInt(unposted ?? 0)
     const reservedNano = BigInt(reserved ?? 0)
-    const waiting = waitingHolds(holds ?? '', this.#clock.now())
-    const held = sumOf(waiting)
-    const heldReleaseAt = waiting.length > 0 ? new Date(Math.min(...waiting.map(hold => hold.atMs))) : null
-    const availableNano = balanceNano - reservedNano - held
-    return { balanceNano, reservedNano, heldNano: held, availableNano, heldReleaseAt }
+    const active = activeHolds(holds ?? '', this.#clock.now())
+    const heldNano = sumOf(active)
+    const heldReleaseAt = active.length > 0 ? new Date(Math.min(...active.map(hold => hold.atMs))) : null
+    const availableNano = balanceNano - reservedNano - heldNano
+    return { balanceNano, reservedNano, heldNano, availableNano, heldReleaseAt }
   }
 
-  /** What a key spent this month, settled requests included that the ledger has not booked yet. */
+  /** The spend of keys in this month, including settled requests that are not posted to the ledger yet. */
   async monthSpend(keyIds: string[]): Promise<Map<string, Nano>> {
     const month = monthOf(this.#clock.now())
     const rows = await this.#db.keySpend.findMany({ where: { keyId: { in: keyIds }, month } })
@@ -87,8 +87,8 @@ export class Accounts {
   }
 
   /**
-   * Books a deposit and makes it spendable at once, or from `availableAt` on (ACH). A second deposit of the same cause changes
-   * nothing. What `alongside` writes stands or falls with it.
+   * Books a deposit and makes it spendable at once, or from `availableAt` on (ACH). Idempotent by its cause. `alongside` runs in
+   * the same transaction.
    */
   async deposit(deposit: Deposit, alongside?: (tx: Connection) => Promise<void>): Promise<void> {
     const { organisationId, cause = `deposit:${newId('dep')}` } = deposit
@@ -96,7 +96,7 @@ export class Accounts {
     await this.#db.$transaction(async tx => {
       if (await bookDeposit(tx, { ...deposit, cause, createdAt })) await alongside?.(tx)
     })
-    // The deposit stands: where Redis cannot take it now, the reconciler brings it.
+    // The deposit is committed: if Redis is unavailable, the reconciler copies it later.
     await this.install(organisationId).catch(() => {})
   }
 
@@ -106,8 +106,8 @@ export class Accounts {
 }
 
 /**
- * Books a deposit, or what is taken back of one (negative, with the deposit's `availableAt`), and adds it to the balance,
- * within the caller's transaction. False where its cause is booked already: then nothing changes.
+ * Books a deposit, or a reversal of one (negative, with the deposit's `availableAt`), and adds it to the balance, within the
+ * caller's transaction. Returns false, without a change, when its cause is booked already.
  */
 export async function bookDeposit(
   tx: Connection,
@@ -124,12 +124,12 @@ export async function bookDeposit(
   return true
 }
 
-/** Release times told apart per wallet; what is released after them waits for the last one. */
-const mostHolds = 100
+/** Distinct release times per wallet; later ones are merged into the last one. */
+const maxHolds = 100
 
 type Figures = { id: string; balance: bigint; version: bigint; at: Date | null; amount: bigint | null }
 
-/** The deposits of an organisation `o` that cannot be spent yet, by their release; those that went back hold nothing. */
+/** SQL: the deposits of an organisation `o` that are not spendable yet, by release time. Reversed deposits are excluded. */
 export function heldDeposits(now: Date): Prisma.Sql {
   return Prisma.sql`
     SELECT available_at AS at, sum(amount_nano)::bigint AS amount FROM ledger_entries
@@ -137,13 +137,16 @@ export function heldDeposits(now: Date): Prisma.Sql {
     GROUP BY available_at HAVING sum(amount_nano) > 0`
 }
 
-/** Wallets as Postgres has them now, four figures each, as `post.lua` takes them. */
+export type WalletFigures = { organisationId: string; balanceNano: Nano; version: bigint; holds: string }
+export type SpendFigures = { keyId: string; month: string; spentNano: Nano; version: bigint }
+
+/** The current wallets from Postgres, as `post.lua` installs them. */
 export async function walletFigures(
   db: Connection,
   organisationIds: readonly string[],
   nowMs: number,
-): Promise<string[]> {
-  // One statement sees one moment: a deposit never counts without its hold, nor does the hold outlive what it held.
+): Promise<WalletFigures[]> {
+  // A single statement reads one snapshot, so that a deposit and its hold are always consistent.
   const rows = await db.$queryRaw<Figures[]>`
     SELECT o.id, coalesce(w.balance_nano, 0) AS balance, coalesce(w.version, 0) AS version, h.at, h.amount
     FROM unnest(${[...organisationIds]}::text[]) AS o(id)
@@ -153,43 +156,44 @@ export async function walletFigures(
     ) h ON true
     ORDER BY h.at`
   const wallets = Map.groupBy(rows, row => row.id)
-  return organisationIds.flatMap(id => {
-    const own = wallets.get(id)!
-    const holds = own.flatMap(({ at, amount }) => (at ? [{ atMs: at.getTime(), amountNano: amount! }] : []))
-    const late = holds.slice(mostHolds)
-    const rest = { atMs: late.at(-1)?.atMs, amountNano: sumOf(late) }
-    const parts = [...holds.slice(0, mostHolds), ...(late.length > 0 ? [rest] : [])]
+  return organisationIds.map(id => {
+    const walletRows = wallets.get(id)!
+    const holds = walletRows.flatMap(({ at, amount }) => (at ? [{ atMs: at.getTime(), amountNano: amount! }] : []))
+    const late = holds.slice(maxHolds)
+    const merged = { atMs: late.at(-1)?.atMs, amountNano: sumOf(late) }
+    const parts = [...holds.slice(0, maxHolds), ...(late.length > 0 ? [merged] : [])]
+    const { balance: balanceNano, version } = walletRows[0]!
     const text = parts.map(hold => `${hold.atMs}:${hold.amountNano}`).join(',')
-    return [id, String(own[0]!.balance), String(own[0]!.version), text]
+    return { organisationId: id, balanceNano, version, holds: text }
   })
 }
 
-/** Key months as Postgres has them now, four figures each, as `post.lua` takes them. */
+/** The current key months from Postgres, as `post.lua` installs them. */
 export async function spendFigures(
   db: Connection,
   keyMonths: readonly { keyId: string; month: string }[],
-): Promise<string[]> {
+): Promise<SpendFigures[]> {
   const rows = await db.keySpend.findMany({ where: { OR: [...keyMonths] } })
   const spends = new Map(rows.map(row => [`${row.keyId} ${row.month}`, row]))
-  return keyMonths.flatMap(({ keyId, month }) => {
+  return keyMonths.map(({ keyId, month }) => {
     const spend = spends.get(`${keyId} ${month}`)
-    return [keyId, month, String(spend?.spentNano ?? 0n), String(spend?.version ?? 0n)]
+    return { keyId, month, spentNano: spend?.spentNano ?? 0n, version: spend?.version ?? 0n }
   })
 }
 
-/** Whether some of a wallet's holds wait longer than they would have to. */
+/** Whether some of a wallet's holds were merged, and so are released later than necessary. */
 export function hasLateHolds(holds: string): boolean {
-  return holds.split(',').length > mostHolds
+  return holds.split(',').length > maxHolds
 }
 
-/** What a wallet's list of holds keeps back at a moment. */
+/** The amount that a wallet's list of holds still holds at `nowMs`. */
 export function heldNano(holds: string, nowMs: number): Nano {
-  return sumOf(waitingHolds(holds, nowMs))
+  return sumOf(activeHolds(holds, nowMs))
 }
 
 type Hold = { atMs: number; amountNano: Nano }
 
-function waitingHolds(text: string, nowMs: number): Hold[] {
+function activeHolds(text: string, nowMs: number): Hold[] {
   return text
     .split(',')
     .filter(Boolean)

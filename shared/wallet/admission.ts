@@ -4,51 +4,52 @@ import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import { type Clock, monthOf } from '../base/time.ts'
 import type { Logger } from '../io/log.ts'
-import { unavailable } from '../io/outage.ts'
+import { storeUnavailable } from '../io/outage.ts'
 import type { Accounts } from './accounts.ts'
 import { holdMember } from './holds.ts'
-import { rateFigures, rateLimited } from './rates.ts'
+import { rateLimited } from './rates.ts'
 import { capReached, insufficientCredits } from './refusals.ts'
-import { type Scripts, separator } from './scripts.ts'
+import { type BillingContext, createReservation, flatCost, type MaxCost, type Reservation } from './reservation.ts'
+import { fieldSeparator, type ScriptArguments, type Scripts } from './scripts.ts'
 import { lostSettlement, Settlements } from './settlement.ts'
-import type { Bound, Spender, Ticket } from './ticket.ts'
 import type { UsageEvent } from './usage-event.ts'
 
-export type { Bound, Spender, Ticket } from './ticket.ts'
+export type { BillingContext, MaxCost, Reservation } from './reservation.ts'
 
-/** The key's policy changed since it was read: read it again under this generation token and come back. */
-export type Stale = { stale: string }
+/** The key's policy changed since it was read: read it again under this generation token and retry. */
+export type StalePolicy = { stale: string }
 
-/** What a run needs of the admission: a request of a client, a job and a line of a batch each have their own. */
-export type Gate = Pick<Admission, 'admit' | 'settle' | 'extend' | 'release'> & {
-  /** Hears that a target is about to be called. */
-  asked?(target: { model: { id: string }; provider: { name: string } }): Promise<void>
+/** The part of the admission that a run uses; implemented separately for client requests, delayed jobs and batch lines. */
+export type AdmissionGate = Pick<Admission, 'admit' | 'settle' | 'extend' | 'release'> & {
+  /** Called before each provider call with its target. */
+  recordCall?(target: { model: { id: string }; provider: { name: string } }): Promise<void>
 }
 
-type Arrival = {
-  spender: Spender
-  fresh: string
+type PendingAdmission = {
+  billing: BillingContext
+  generation: string
   id: string
   month: string
-  bound: Bound
-  /** How often the wallet had to be brought into Redis for it. */
+  maxCost: MaxCost
+  /** How often its wallet was missing in Redis and had to be loaded. */
   loads: number
-  resolve(admitted: Ticket | Stale): void
+  resolve(result: Reservation | StalePolicy): void
   reject(error: unknown): void
 }
-type Reply = (string | number)[]
+/** The script's reply to one request: the figures of a reservation as one text, or a verdict with its details. */
+type Reply = string | (string | number)[]
 
 const heartbeatMs = 3_000
-/** A process silent for longer is taken for dead, and what it reserved is given back. */
+/** A process without a heartbeat for longer counts as dead, and its reservations are released. */
 export const deadAfterMs = 15_000
-const admitAtMost = 256
+const maxPerCall = 256
 const maxBacklog = 1_000_000
 const maxLoads = 3
-const goodbyeMs = 2_000
-const goodbyePollMs = 20
+const drainMs = 2_000
+const drainPollMs = 20
 
 /**
- * The gate in front of every billed request. Arrivals of one event-loop turn are admitted by one script call; finished
+ * Admission control for every billed request. All requests of one event-loop turn are admitted by one script call; finished
  * requests are settled by one call at most 2 ms later.
  */
 export class Admission {
@@ -59,17 +60,17 @@ export class Admission {
   readonly #log: Logger
   readonly #deadlineMs: number
   readonly #settlements: Settlements
-  /** How many tickets with money on them nobody has settled yet. */
-  #openTickets = 0
-  #arrivals: Arrival[] = []
-  #beating: NodeJS.Timeout | null = null
+  /** The number of unsettled reservations of money. */
+  #openReservations = 0
+  #pending: PendingAdmission[] = []
+  #heartbeat: NodeJS.Timeout | null = null
 
   constructor(options: {
     scripts: Scripts
     accounts: Accounts
     clock: Clock
     log: Logger
-    /** Longer than any request may take: a reservation this old has been forgotten. */
+    /** Longer than the longest request: an older reservation is leaked and gets swept. */
     deadlineMs: number
   }) {
     this.#scripts = options.scripts
@@ -80,54 +81,66 @@ export class Admission {
     this.#settlements = new Settlements(options.scripts, this.instance, options.log)
   }
 
-  /** Registers this process, so that its reservations are given back should it die. */
+  /** Registers this process, so that the sweeper releases its reservations if it dies. */
   async start(): Promise<void> {
-    const beat = () => this.#scripts.beat([this.instance, 1])
+    const beat = () => this.#scripts.beat({ instance: this.instance, alive: 1 })
     await beat()
-    this.#beating = setInterval(() => void beat().catch(() => {}), heartbeatMs)
-    this.#beating.unref()
+    this.#heartbeat = setInterval(() => void beat().catch(() => {}), heartbeatMs)
+    this.#heartbeat.unref()
   }
 
-  /** Waits a moment for requests that were just cut off, settles what is left and says goodbye. */
+  /** Waits up to two seconds for aborted requests to settle, flushes all settlements and unregisters this process. */
   async close(): Promise<void> {
-    if (this.#beating) clearInterval(this.#beating)
-    for (let waitedMs = 0; this.#openTickets > 0 && waitedMs < goodbyeMs; waitedMs += goodbyePollMs)
-      await sleep(goodbyePollMs)
+    if (this.#heartbeat) clearInterval(this.#heartbeat)
+    for (let waitedMs = 0; this.#openReservations > 0 && waitedMs < drainMs; waitedMs += drainPollMs)
+      await sleep(drainPollMs)
     await this.#settlements.close()
-    await this.#scripts.beat([this.instance, 0]).catch(() => {})
+    await this.#scripts.beat({ instance: this.instance, alive: 0 }).catch(() => {})
   }
 
   /**
-   * Admits a request and reserves its bound, or gives `Stale`. `fresh` is the generation token under which the policy was
-   * just read from Postgres, '' when it is remembered. Throws a GatewayError: 401 expired, 402, 429, 503.
+   * Admits a request and reserves its maximum cost, or returns `StalePolicy`. `generation` is the generation token under which the
+   * policy was just read from Postgres, '' for a cached policy. `month`: whose cap it counts against, '' for the current one.
+   * Throws a GatewayError: 401 expired, 402, 429, 503.
    */
-  admit(spender: Spender, fresh: string, id: string, bound: Bound): Promise<Ticket | Stale> {
+  admit(
+    billing: BillingContext,
+    generation: string,
+    id: string,
+    maxCost: MaxCost,
+    month = '',
+  ): Promise<Reservation | StalePolicy> {
     return new Promise((resolve, reject) =>
-      this.#arrive({ spender, fresh, id, month: '', bound, loads: 0, resolve, reject }),
+      this.#enqueue({ billing, generation, id, month, maxCost, loads: 0, resolve, reject }),
     )
   }
 
   /**
-   * Reserves `nano` more for a request that runs, on a ticket of its own under another `id`; it counts as no request. Throws as
-   * `admit` does.
+   * Reserves `nano` more for a running request, as a separate reservation under another `id`; does not count against the rate
+   * limits. `month`: that of the request, which is charged in it. Throws as `admit` does.
    */
-  extend(spender: Spender, fresh: string, id: string, nano: number): Promise<Ticket | Stale> {
-    const bound = { estimatedTokens: 0, fixedNano: nano, picoPerOutputToken: 0, outputTokens: 0, explicit: true }
-    return this.admit({ ...spender, rpmLimit: null, tpmLimit: null }, fresh, id, bound)
+  extend(
+    billing: BillingContext,
+    generation: string,
+    id: string,
+    nano: number,
+    month = '',
+  ): Promise<Reservation | StalePolicy> {
+    return this.admit({ ...billing, rpmLimit: null, tpmLimit: null }, generation, id, flatCost(nano), month)
   }
 
   /**
-   * Settles a ticket: charges `costNano`, corrects the token window to `tokens`, logs the event. Only the first settlement
-   * of a ticket counts. Never throws; retries behind the scenes.
+   * Settles a reservation: charges `costNano`, corrects the token window to `tokens`, logs the event. Only the first
+   * settlement counts. Never throws; retries in the background.
    */
-  settle(ticket: Ticket, costNano: number, tokens: number, event: UsageEvent | null): void {
-    const { id, spender, month, reservedNano } = ticket
-    if (spender.spendsMoney && !this.#close(ticket)) return
-    const { organisationId, keyId, rateKey } = spender
-    const possible = Number.isSafeInteger(costNano) && costNano >= 0
-    // An absurd amount must not hold up everybody else's settlements.
-    if (!possible) this.#log.error({ event }, 'settlement with an impossible cost: event kept in this log line only')
-    const tokenDifference = Number.isSafeInteger(tokens) && tokens >= 0 ? tokens - ticket.countedTokens : 0
+  settle(reservation: Reservation, costNano: number, tokens: number, event: UsageEvent | null): void {
+    const { id, billing, month, reservedNano } = reservation
+    if (billing.spendsMoney && !this.#markClosed(reservation)) return
+    const { organisationId, keyId, rateKey } = billing
+    const isValid = Number.isSafeInteger(costNano) && costNano >= 0
+    // An invalid amount would fail the whole batch of settlements.
+    if (!isValid) this.#log.error({ event }, 'settlement with an impossible cost: event kept in this log line only')
+    const tokenDifference = Number.isSafeInteger(tokens) && tokens >= 0 ? tokens - reservation.countedTokens : 0
     this.#settlements.add({
       id,
       organisationId,
@@ -135,41 +148,41 @@ export class Admission {
       rateKey,
       month,
       reservedNano,
-      costNano: possible ? costNano : 0,
-      countedAtUs: ticket.countedAtUs,
+      costNano: isValid ? costNano : 0,
+      countedAtUs: reservation.countedAtUs,
       tokenDifference,
-      event: possible ? event : null,
+      event: isValid ? event : null,
     })
   }
 
-  /** Settles a finished request whose own settlement may have been lost with its process. Booked once, whatever arrives. */
+  /** Settles a finished request whose settlement may have been lost with its process. Idempotent: it is booked once. */
   settleLost(event: UsageEvent): void {
     this.#settlements.add(lostSettlement(event))
   }
 
-  /** Gives the reservation back without a charge or a log entry. */
-  release(ticket: Ticket): void {
-    this.settle(ticket, 0, 0, null)
+  /** Releases a reservation without a charge or a log entry. */
+  release(reservation: Reservation): void {
+    this.settle(reservation, 0, 0, null)
   }
 
   /**
-   * Makes a ticket the hold of the job of the same id: it belongs to no process any more and stands until the job is over.
-   * Throws what Redis throws: to be tried again.
+   * Turns a reservation into the hold of the job with the same id: it no longer depends on this process and lasts until the job
+   * ends. Throws what Redis throws; the caller retries.
    */
-  async keepForJob(ticket: Ticket): Promise<void> {
-    const { id, spender, month, reservedNano } = ticket
-    if (!ticket.isOpen) return
-    const { organisationId, keyId } = spender
+  async transferToJob(reservation: Reservation): Promise<void> {
+    const { id, billing, month, reservedNano } = reservation
+    if (!reservation.isOpen) return
+    const { organisationId, keyId } = billing
     const member = holdMember({ id, organisationId, keyId, month, holdNano: BigInt(reservedNano) })
-    if (reservedNano > 0) await this.#scripts.hold([this.instance, 1, member])
-    this.#close(ticket)
+    if (reservedNano > 0) await this.#scripts.hold({ instance: this.instance, additions: [{ member }], releases: [] })
+    this.#markClosed(reservation)
   }
 
-  /** Notes that nothing is reserved under a ticket any more. False where that was known. */
-  #close(ticket: Ticket): boolean {
-    if (!ticket.isOpen) return false
-    ticket.isOpen = false
-    this.#openTickets--
+  /** Marks a reservation as closed. Returns false if it was closed already. */
+  #markClosed(reservation: Reservation): boolean {
+    if (!reservation.isOpen) return false
+    reservation.isOpen = false
+    this.#openReservations--
     return true
   }
 
@@ -178,121 +191,103 @@ export class Admission {
     return this.#settlements.flush()
   }
 
-  #arrive(arrival: Arrival): void {
-    arrival.month = monthOf(this.#clock.now())
-    this.#arrivals.push(arrival)
-    if (this.#arrivals.length === 1) setImmediate(() => void this.#admitAll())
+  #enqueue(request: PendingAdmission): void {
+    request.month ||= monthOf(this.#clock.now())
+    this.#pending.push(request)
+    if (this.#pending.length === 1) setImmediate(() => void this.#admitBatch())
   }
 
-  async #admitAll(): Promise<void> {
-    const arrivals = this.#arrivals.slice(0, admitAtMost)
-    this.#arrivals = this.#arrivals.slice(admitAtMost)
-    if (this.#arrivals.length > 0) setImmediate(() => void this.#admitAll())
-    const head = [this.#clock.now(), this.instance, this.#deadlineMs, maxBacklog]
+  async #admitBatch(): Promise<void> {
+    const requests = this.#pending.slice(0, maxPerCall)
+    this.#pending = this.#pending.slice(maxPerCall)
+    if (this.#pending.length > 0) setImmediate(() => void this.#admitBatch())
+    const head = { nowMs: this.#clock.now(), instance: this.instance, maxDurationMs: this.#deadlineMs, maxBacklog }
     let replies: Reply[]
     try {
-      replies = (await this.#scripts.admit([...head, ...arrivals.map(packed)])) as Reply[]
+      replies = (await this.#scripts.admit({ ...head, requests: requests.map(argumentsOf) })) as Reply[]
     } catch (error) {
-      for (const arrival of arrivals) {
-        arrival.reject(unavailable(error))
-        this.#forget(arrival)
+      for (const request of requests) {
+        request.reject(storeUnavailable(error))
+        this.#releaseUnknown(request)
       }
       return
     }
-    for (let i = 0; i < arrivals.length; i++) this.#answer(arrivals[i]!, replies[i]!)
+    for (let i = 0; i < requests.length; i++) this.#applyReply(requests[i]!, replies[i]!)
   }
 
-  #answer(arrival: Arrival, reply: Reply): void {
+  #applyReply(request: PendingAdmission, reply: Reply): void {
     try {
-      if (reply[0] === 'load') void this.#load(arrival)
-      else arrival.resolve(this.#verdict(reply, arrival))
+      if (typeof reply === 'string') {
+        const reservation = createReservation(reply, request)
+        if (reservation.isOpen) this.#openReservations++
+        request.resolve(reservation)
+      } else if (reply[0] === 'load') void this.#loadWallet(request)
+      else request.resolve(this.#refuse(reply, request))
     } catch (error) {
-      arrival.reject(error)
+      request.reject(error)
     }
   }
 
-  /** Redis does not know this wallet or key month: a new one, or Redis was wiped. */
-  async #load(arrival: Arrival): Promise<void> {
-    const { spender, month } = arrival
+  /** Loads a wallet or key month that is missing in Redis, because it is new or Redis was wiped, and retries the request. */
+  async #loadWallet(request: PendingAdmission): Promise<void> {
+    const { billing, month } = request
     try {
-      await this.#accounts.load(spender.organisationId, spender.keyId, month)
+      await this.#accounts.load(billing.organisationId, billing.keyId, month)
     } catch (error) {
-      return arrival.reject(unavailable(error))
+      return request.reject(storeUnavailable(error))
     }
-    if (++arrival.loads < maxLoads) return this.#arrive(arrival)
+    if (++request.loads < maxLoads) return this.#enqueue(request)
     const message = 'The wallet could not be loaded. Try again.'
-    arrival.reject(new GatewayError('service_unavailable', message, { headers: { 'retry-after': '1' } }))
+    request.reject(new GatewayError('service_unavailable', message, { headers: { 'retry-after': '1' } }))
   }
 
-  /** Whether the script ran is unknown: nobody will use what it may have reserved. */
-  #forget({ spender, id, month }: Arrival): void {
-    if (!spender.spendsMoney) return
-    const { organisationId, keyId, rateKey } = spender
-    const nothing = { reservedNano: null, costNano: 0, countedAtUs: 0, tokenDifference: 0, event: null }
-    this.#settlements.add({ id, organisationId, keyId, rateKey, month, ...nothing })
+  /** Releases what a failed script call may have reserved: whether the script ran is unknown. */
+  #releaseUnknown({ billing, id, month }: PendingAdmission): void {
+    if (!billing.spendsMoney) return
+    const { organisationId, keyId, rateKey } = billing
+    const unknown = { reservedNano: null, costNano: 0, countedAtUs: 0, tokenDifference: 0, event: null }
+    this.#settlements.add({ id, organisationId, keyId, rateKey, month, ...unknown })
   }
 
-  #verdict(reply: Reply, { spender, id, month }: Arrival): Ticket | Stale {
+  /** Returns `StalePolicy` or throws the GatewayError of a verdict. */
+  #refuse(reply: (string | number)[], { billing }: PendingAdmission): StalePolicy {
     switch (reply[0]) {
-      case 1: {
-        const ticket: Ticket = {
-          id,
-          spender,
-          month,
-          outputTokens: Number(reply[1]),
-          reservedNano: Number(reply[2]),
-          clamped: reply[3] === 1,
-          countedTokens: Number(reply[4]),
-          countedAtUs: Number(reply[5]),
-          rates: rateFigures(spender, reply, 6),
-          isOpen: spender.spendsMoney,
-        }
-        if (spender.spendsMoney) this.#openTickets++
-        return ticket
-      }
       case 'stale':
         return { stale: String(reply[1]) }
       case 'expired':
         throw new GatewayError('expired_api_key', 'This API key has expired. Create a new one.')
       case 'rate':
-        throw rateLimited(spender, reply)
+        throw rateLimited(billing, reply)
       case 'cap':
         throw capReached(Number(reply[1]), Number(reply[2]), this.#clock.now())
       case 'funds':
         throw insufficientCredits(Number(reply[1]), Number(reply[2]), Number(reply[3]), Number(reply[4]))
       default:
-        throw new GatewayError('service_unavailable', `Accounting is behind (${reply[0]}). Try again shortly.`, {
-          headers: { 'retry-after': '5' },
-        })
+        throw backlogError(reply[0])
     }
   }
 }
 
-/** The arguments of an arrival, packed as the script takes them. */
-function packed({ spender, fresh, id, month, bound: b }: Arrival): string {
-  const request =
-    keyText(spender) + fresh + separator + month + separator + id + separator + b.estimatedTokens + separator
-  return (
-    request +
-    b.fixedNano +
-    separator +
-    b.picoPerOutputToken +
-    separator +
-    b.outputTokens +
-    separator +
-    (b.explicit ? 1 : 0)
-  )
+function backlogError(verdict: unknown): GatewayError {
+  const message = `Accounting is behind (${verdict}). Try again shortly.`
+  return new GatewayError('service_unavailable', message, { headers: { 'retry-after': '5' } })
 }
 
-const keyTexts = new WeakMap<Spender, string>()
+/** The script arguments of one request. */
+function argumentsOf(request: PendingAdmission): ScriptArguments['admit']['requests'][number] {
+  const { billing, generation, month, id, maxCost } = request
+  return { key: packKey(billing), generation, month, id, ...maxCost, explicit: maxCost.explicit ? 1 : 0 }
+}
 
-/** The arguments that are the same for every request of a key. */
-function keyText(s: Spender): string {
-  let text = keyTexts.get(s)
+const packedKeys = new WeakMap<BillingContext, string>()
+
+/** The script arguments shared by all requests of a key, packed and cached. */
+function packKey(b: BillingContext): string {
+  let text = packedKeys.get(b)
   if (text === undefined) {
-    const key = [s.hash, s.version, s.keyId, s.organisationId, s.expiresAtMs ?? '', s.rpmLimit ?? 0, s.tpmLimit ?? 0]
-    text = [...key, s.capNano ?? '', s.spendsMoney ? 1 : 0, s.rateKey, ''].join(separator)
-    keyTexts.set(s, text)
+    const key = [b.hash, b.version, b.keyId, b.organisationId, b.expiresAtMs ?? '', b.rpmLimit ?? 0, b.tpmLimit ?? 0]
+    text = [...key, b.capNano ?? '', b.spendsMoney ? 1 : 0, b.rateKey, ''].join(fieldSeparator)
+    packedKeys.set(b, text)
   }
   return text
 }

@@ -1,60 +1,60 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Database } from '../io/db.ts'
-import type { Redis } from '../io/redis.ts'
+import { type Redis, scanKeys } from '../io/redis.ts'
 import { hasLateHolds, heldNano, walletFigures } from './accounts.ts'
-import { holdMember, jobHolds, openHolds } from './holds.ts'
+import { holdMember, listHolds } from './holds.ts'
 import * as invariants from './invariants.ts'
 import { deadStream, parseEvent, usageStream } from './ledger.ts'
-import { pages } from './upkeep.ts'
+import { jobHolds } from './scripts.ts'
 
 export type Invariant = { name: string; checked: number; breaches: string[] }
 
-/** Every money invariant (DESIGN §4), each with what breaks it (at most 50 breaches each). Reads only. */
+/** Checks every money invariant (DESIGN §4) and returns each with its breaches, at most 50. Read-only. */
 export async function checkLedger(db: Database, redis: Redis, nowMs = Date.now()): Promise<Invariant[]> {
   return [
-    await rows(db, 'the sum of ledger entries is the balance', invariants.BALANCES),
-    await rows(db, 'a key’s spend equals its charges', invariants.KEY_SPENDS),
-    await rows(db, 'spend stays within the monthly cap', invariants.CAPS),
-    await rows(db, 'no request uses tokens for nothing without a stated reason', invariants.WAIVERS),
-    await rows(db, 'a cancelled job pays for the call it had begun', invariants.CANCELLED_CALLS),
-    await lasting(() => rows(db, 'whatever exceeded its reservation was alerted', invariants.EXCESSES)),
-    await rows(
+    await checkRows(db, 'the sum of ledger entries is the balance', invariants.BALANCES),
+    await checkRows(db, 'a key’s spend equals its charges', invariants.KEY_SPENDS),
+    await checkRows(db, 'spend stays within the monthly cap', invariants.CAPS),
+    await checkRows(db, 'no request uses tokens for nothing without a stated reason', invariants.WAIVERS),
+    await checkRows(db, 'a cancelled job pays for the call it had begun', invariants.CANCELLED_CALLS),
+    await recheck(() => checkRows(db, 'whatever exceeded its reservation was alerted', invariants.EXCESSES)),
+    await checkRows(
       db,
       'a balance is below zero only by what exceeded its reservation or was taken back',
       invariants.OVERDRAFTS,
     ),
-    await rows(db, 'every charge has its request, and every charged request its charge', invariants.CHARGES),
-    await rows(db, 'every job costs what was charged for it, and nothing when it failed', invariants.JOBS),
-    await rows(db, 'a top-up’s entries are what was paid and did not go back', invariants.TOP_UPS),
-    await rows(db, 'every request is logged once', invariants.ONCE),
-    await rows(db, 'the days of usage add up to the request log', invariants.DAYS),
-    await lasting(() => rows(db, 'a batch counts each of its lines once', invariants.BATCH_LINES)),
-    await rows(db, 'a batch costs what its lines were charged', invariants.BATCH_COSTS),
-    await rows(db, 'what organisations store is counted', invariants.STORAGE),
-    await lasting(() => inFlight(db, redis, nowMs)),
-    await lasting(() => reservations(redis)),
-    await lasting(() => holds(db, redis)),
-    await deadEvents(redis),
+    await checkRows(db, 'every charge has its request, and every charged request its charge', invariants.CHARGES),
+    await checkRows(db, 'every job costs what was charged for it, and nothing when it failed', invariants.JOBS),
+    await checkRows(db, 'a top-up’s entries are what was paid and did not go back', invariants.TOP_UPS),
+    await checkRows(db, 'every request is logged once', invariants.ONCE),
+    await checkRows(db, 'the days of usage add up to the request log', invariants.DAYS),
+    await recheck(() => checkRows(db, 'a batch counts each of its lines once', invariants.BATCH_LINES)),
+    await checkRows(db, 'a batch costs what its lines were charged', invariants.BATCH_COSTS),
+    await checkRows(db, 'what organisations store is counted', invariants.STORAGE),
+    await recheck(() => checkTotals(db, redis, nowMs)),
+    await recheck(() => checkReservations(redis)),
+    await recheck(() => checkHolds(db, redis)),
+    await checkDeadEvents(redis),
   ]
 }
 
-/** Between the two stores money is on its way for a moment. */
-const onItsWayMs = 1_000
+/** The two stores are eventually consistent: a change reaches the second one within this time. */
+const propagationMs = 1_000
 
-/** An invariant across the two stores: what breaks it is looked at a second time. */
-async function lasting(look: () => Promise<Invariant>): Promise<Invariant> {
-  const first = await look()
+/** Checks an invariant across the two stores; checks a second time on breaches, and reports those that persist. */
+async function recheck(check: () => Promise<Invariant>): Promise<Invariant> {
+  const first = await check()
   if (first.breaches.length === 0) return first
-  await sleep(onItsWayMs)
+  await sleep(propagationMs)
   const subject = (breach: string) => breach.slice(0, breach.indexOf(': '))
-  const known = new Set(first.breaches.map(subject))
-  const second = await look()
-  return { ...second, breaches: second.breaches.filter(breach => known.has(subject(breach))) }
+  const suspects = new Set(first.breaches.map(subject))
+  const second = await check()
+  return { ...second, breaches: second.breaches.filter(breach => suspects.has(subject(breach))) }
 }
 
 type Breach = { subject: string; found: string; expected: string; checked: bigint }
 
-async function rows(db: Database, name: string, sql: string): Promise<Invariant> {
+async function checkRows(db: Database, name: string, sql: string): Promise<Invariant> {
   const found = await db.$queryRawUnsafe<Breach[]>(sql)
   const checked = found.length > 0 ? Number(found[0]!.checked) : 0
   const breaches = found
@@ -66,15 +66,15 @@ async function rows(db: Database, name: string, sql: string): Promise<Invariant>
 type Sums = { unposted: number; reserved: number }
 type Posted = { posted: bigint; version: bigint; held: bigint }
 
-/** Redis' figures against their own parts: unposted = the stream, reserved = the open reservations, posted = Postgres. */
-async function inFlight(db: Database, redis: Redis, nowMs: number): Promise<Invariant> {
+/** Compares Redis' totals with their sources: unposted = the stream, reserved = the open reservations, posted = Postgres. */
+async function checkTotals(db: Database, redis: Redis, nowMs: number): Promise<Invariant> {
   const sums = new Map<string, Sums>()
   const add = (key: string, field: keyof Sums, amount: number) => {
     const sum = sums.get(key) ?? { unposted: 0, reserved: 0 }
     sum[field] += amount
     sums.set(key, sum)
   }
-  for await (const { org, key, month, cost } of streamed(redis)) {
+  for await (const { org, key, month, cost } of readStream(redis)) {
     add(`wallet:${org}`, 'unposted', cost)
     add(`spend:${key}:${month}`, 'unposted', cost)
   }
@@ -83,14 +83,14 @@ async function inFlight(db: Database, redis: Redis, nowMs: number): Promise<Inva
     add(`spend:${key}:${month}`, 'reserved', amount)
   }
   const breaches: string[] = []
-  const seen = new Set<string>() // A scan may give a key twice.
+  const seen = new Set<string>() // SCAN may return a key twice.
   for (const pattern of ['wallet:*', 'spend:*']) {
-    for await (const page of pages(redis, pattern)) {
+    for await (const page of scanKeys(redis, pattern)) {
       const keys = page.filter(key => !seen.has(key) && seen.add(key))
-      const posted = await postedOf(db, keys, nowMs)
+      const posted = await readPosted(db, keys, nowMs)
       for (const key of keys) {
         const found = await redis.hgetall(key)
-        breaches.push(...compared(key, found, sums.get(key), posted.get(key), nowMs))
+        breaches.push(...compareTotals(key, found, sums.get(key), posted.get(key), nowMs))
       }
     }
   }
@@ -101,7 +101,7 @@ async function inFlight(db: Database, redis: Redis, nowMs: number): Promise<Inva
   return { name, checked: seen.size, breaches: breaches.slice(0, invariants.maxBreaches) }
 }
 
-function compared(
+function compareTotals(
   key: string,
   found: Record<string, string>,
   sums: Sums | undefined,
@@ -114,7 +114,7 @@ function compared(
   }
   compare('unposted', found.unposted, sums?.unposted ?? 0)
   compare('reserved', found.reserved, sums?.reserved ?? 0)
-  // What Postgres has newer is on its way.
+  // A newer version in Postgres has not been copied yet.
   const version = BigInt(found.version ?? -1)
   const current = posted ?? { posted: 0n, version: 0n, held: 0n }
   if (version === current.version) {
@@ -126,27 +126,24 @@ function compared(
   return breaches
 }
 
-async function postedOf(db: Database, keys: string[], nowMs: number): Promise<Map<string, Posted>> {
+async function readPosted(db: Database, keys: string[], nowMs: number): Promise<Map<string, Posted>> {
   const ids = keys.map(key => key.split(':')[1]!)
   const wallets = await walletFigures(db, ids, nowMs)
   const spends = await db.keySpend.findMany({ where: { keyId: { in: ids } } })
   const posted = new Map<string, Posted>()
-  for (let i = 0; i < wallets.length; i += 4) {
-    const [id, balance, version, holds] = wallets.slice(i, i + 4) as [string, string, string, string]
-    const held = heldNano(holds, nowMs)
-    posted.set(`wallet:${id}`, { posted: BigInt(balance), version: BigInt(version), held })
-  }
+  for (const { organisationId, balanceNano, version, holds } of wallets)
+    posted.set(`wallet:${organisationId}`, { posted: balanceNano, version, held: heldNano(holds, nowMs) })
   for (const { keyId, month, spentNano, version } of spends)
     posted.set(`spend:${keyId}:${month}`, { posted: spentNano, version, held: 0n })
   return posted
 }
 
 const pageSize = 5_000
-const mostPages = 400
+const maxPages = 400
 
-async function* streamed(redis: Redis) {
+async function* readStream(redis: Redis) {
   let from = '-'
-  for (let page = 0; page < mostPages; page++) {
+  for (let page = 0; page < maxPages; page++) {
     const entries = await redis.xrange(usageStream, from, '+', 'COUNT', pageSize)
     for (const [, fields] of entries) {
       const event = parseEvent(fields)
@@ -157,13 +154,13 @@ async function* streamed(redis: Redis) {
   }
 }
 
-type Reservation = { instance: string; organisation: string; key: string; month: string; amount: number }
+type OpenReservation = { instance: string; organisation: string; key: string; month: string; amount: number }
 
-/** Everything reserved and not resolved yet; amounts in nano-dollars. */
-export async function openReservations(redis: Redis): Promise<Reservation[]> {
-  const open: Reservation[] = []
+/** All unsettled reservations; amounts in nano-dollars. */
+export async function openReservations(redis: Redis): Promise<OpenReservation[]> {
+  const open: OpenReservation[] = []
   const sets = new Set<string>()
-  for await (const page of pages(redis, 'reservations:*')) for (const set of page) sets.add(set)
+  for await (const page of scanKeys(redis, 'reservations:*')) for (const set of page) sets.add(set)
   for (const set of sets) {
     const instance = set.slice('reservations:'.length)
     for (const member of await redis.zrange(set, '0', '-1')) {
@@ -174,35 +171,35 @@ export async function openReservations(redis: Redis): Promise<Reservation[]> {
   return open
 }
 
-async function reservations(redis: Redis): Promise<Invariant> {
+async function checkReservations(redis: Redis): Promise<Invariant> {
   const open = await openReservations(redis)
   const instances = new Set(await redis.zrange('instances', '0', '-1'))
-  const lost = open.filter(({ instance }) => `reservations:${instance}` !== jobHolds && !instances.has(instance))
+  const orphans = open.filter(({ instance }) => `reservations:${instance}` !== jobHolds && !instances.has(instance))
   return {
-    name: 'every reservation belongs to a process the sweeper watches',
+    name: 'every reservation belongs to a process the sweeper checks',
     checked: open.length,
-    breaches: lost.slice(0, invariants.maxBreaches).map(({ instance, organisation, amount }) => {
+    breaches: orphans.slice(0, invariants.maxBreaches).map(({ instance, organisation, amount }) => {
       return `${organisation}: ${amount} reserved by ${instance}, which is unknown`
     }),
   }
 }
 
-/** Holds of jobs against the jobs in flight. */
-async function holds(db: Database, redis: Redis): Promise<Invariant> {
-  const standing = new Set(await redis.zrange(jobHolds, '0', '-1'))
+/** Compares the holds in Redis with the jobs in flight. */
+async function checkHolds(db: Database, redis: Redis): Promise<Invariant> {
+  const members = new Set(await redis.zrange(jobHolds, '0', '-1'))
   const breaches: string[] = []
   let checked = 0
-  for await (const page of openHolds(db)) {
+  for await (const page of listHolds(db)) {
     for (const job of page) {
       checked++
-      if (!standing.delete(holdMember(job))) breaches.push(`${job.id}: ${job.holdNano} should be held`)
+      if (!members.delete(holdMember(job))) breaches.push(`${job.id}: ${job.holdNano} should be held`)
     }
   }
-  for (const member of standing) breaches.push(`${member}: is held for a job that is not in flight`)
+  for (const member of members) breaches.push(`${member}: is held for a job that is not in flight`)
   return { name: 'what jobs in flight hold is reserved', checked, breaches: breaches.slice(0, invariants.maxBreaches) }
 }
 
-async function deadEvents(redis: Redis): Promise<Invariant> {
+async function checkDeadEvents(redis: Redis): Promise<Invariant> {
   const count = await redis.xlen(deadStream)
   return {
     name: 'no usage event was refused by Postgres',

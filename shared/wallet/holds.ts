@@ -2,39 +2,38 @@ import type { Prisma } from '../generated/prisma/client.ts'
 import type { Database } from '../io/db.ts'
 import type { Scripts } from './scripts.ts'
 
-/** What jobs hold in Redis while they are in flight, for kinds whose cost is known at the end only. */
+/** Holds of jobs in flight, in Redis, for kinds whose cost is known only at the end. */
 
-/** Where Redis has the holds of all jobs: one sorted set of members. */
-export const jobHolds = 'reservations:jobs'
+/** The hold of a job in flight. */
+export type JobHold = { id: string; organisationId: string; keyId: string; month: string; holdNano: bigint }
 
-/** A job that holds money while it is in flight. */
-export type Held = { id: string; organisationId: string; keyId: string; month: string; holdNano: bigint }
-
-/** A job's hold as Redis knows it. */
-export function holdMember({ id, organisationId, keyId, month, holdNano }: Held): string {
+/** The sorted-set member of a job's hold. */
+export function holdMember({ id, organisationId, keyId, month, holdNano }: JobHold): string {
   return [id, organisationId, keyId, month, holdNano].join('|')
 }
 
+const memberOf = (job: JobHold) => ({ member: holdMember(job) })
+
 /**
- * Holds for jobs what Redis does not hold for them yet; a reservation that a process made for one of them and did not hand
- * over becomes its hold. Twice is once. Answers how many changed.
+ * Adds the holds of jobs that are missing in Redis. A reservation that a process made for one of them and has not transferred
+ * becomes its hold. Idempotent. Returns how many changed.
  */
-export async function takeHolds(scripts: Scripts, jobs: readonly Held[]): Promise<number> {
+export async function addHolds(scripts: Scripts, jobs: readonly JobHold[]): Promise<number> {
   if (jobs.length === 0) return 0
-  return Number(await scripts.hold(['', jobs.length, ...jobs.map(holdMember)]))
+  return Number(await scripts.hold({ instance: '', additions: jobs.map(memberOf), releases: [] }))
 }
 
-/** Takes the holds of jobs that are over off their wallets. Twice is once. */
-export async function dropHolds(scripts: Scripts, jobs: readonly Held[]): Promise<void> {
-  const held = jobs.filter(({ holdNano }) => holdNano > 0n)
-  if (held.length > 0) await scripts.hold(['', 0, ...held.map(holdMember)])
+/** Releases the holds of ended jobs. Idempotent. */
+export async function releaseHolds(scripts: Scripts, jobs: readonly JobHold[]): Promise<void> {
+  const holding = jobs.filter(({ holdNano }) => holdNano > 0n)
+  if (holding.length > 0) await scripts.hold({ instance: '', additions: [], releases: holding.map(memberOf) })
 }
 
 const pageSize = 1_000
-const mostPages = 1_000
+const maxPages = 1_000
 
-/** The jobs and batches in flight that hold money, of one organisation or of all, in pages. */
-export async function* openHolds(db: Database, organisationId?: string): AsyncGenerator<Held[]> {
+/** Lists the jobs and batches in flight that hold money, of one organisation or of all, in pages. */
+export async function* listHolds(db: Database, organisationId?: string): AsyncGenerator<JobHold[]> {
   const select = { id: true, organisationId: true, keyId: true, month: true, holdNano: true } as const
   const page = (after: string) => ({
     where: { holdNano: { gt: 0n }, id: { gt: after }, ...(organisationId !== undefined && { organisationId }) },
@@ -52,7 +51,7 @@ export async function* openHolds(db: Database, organisationId?: string): AsyncGe
   }
   for (const read of [jobs, batches]) {
     let after = ''
-    for (let number = 0; number < mostPages; number++) {
+    for (let number = 0; number < maxPages; number++) {
       const rows = await read(after)
       if (rows.length > 0) yield rows
       if (rows.length < pageSize) break
@@ -65,8 +64,8 @@ const unfinished = {
   status: { in: ['validating', 'in_progress', 'finalizing', 'cancelling'] },
 } satisfies Prisma.BatchWhereInput
 
-/** Which of these jobs and batches may hold money still. */
-export async function inFlight(db: Database, ids: readonly string[]): Promise<Set<string>> {
+/** Returns those of the jobs and batches that may still hold money. */
+export async function findInFlight(db: Database, ids: readonly string[]): Promise<Set<string>> {
   const id = { in: [...ids] }
   const jobs = await db.job.findMany({ where: { id, stage: { not: 'over' } }, select: { id: true } })
   const batches = await db.batch.findMany({ where: { id, holdNano: { gt: 0n }, ...unfinished }, select: { id: true } })

@@ -1,11 +1,11 @@
-/** The invariants that PostgreSQL alone can tell, each as a query of its breaches. */
+/** The invariants that can be checked in PostgreSQL alone, each as a query of its breaches. */
 
-/** Breaches named per invariant. */
+/** Maximum breaches reported per invariant. */
 export const maxBreaches = 50
-/** A custom id of 512 characters, each written as an escape, comes before it. */
-const mostBeforeRequest = 4_000
+/** Maximum characters before the request id in a journal line: a custom id of 512 characters, each escaped, precedes it. */
+const maxBeforeRequest = 4_000
 
-// Each query gives at least one row (the count), and one more per breach.
+// Each query returns at least one row, with the count, and one row per breach.
 const report = (body: string) => `
   WITH facts AS (${body}), n AS (SELECT count(*) AS checked FROM facts)
   SELECT n.checked, f.subject, f.found::text, f.expected::text FROM n
@@ -24,7 +24,7 @@ export const CAPS = report(`
   FROM key_spend WHERE cap_nano IS NOT NULL`)
 const oldestMonth = `(SELECT min((replace(right(tablename, 7), '_', '-') || '-01T00:00:00Z')::timestamptz) FROM pg_tables
     WHERE schemaname = 'partitions' AND tablename ~ '^generations_[0-9]{4}_[0-9]{2}$')`
-// Charges stay for ever, requests as long as the oldest month of their log.
+// Charges are kept forever; requests only back to the oldest partition of the request log.
 export const CHARGES = report(`
   SELECT coalesce(g.id, l.id) AS subject, coalesce(-l.amount_nano, 0) AS found, coalesce(g.cost_nano, 0) AS expected
   FROM (SELECT id, cost_nano FROM generations WHERE cost_nano > 0) g
@@ -39,12 +39,12 @@ export const WAIVERS = report(`
   SELECT id AS subject, coalesce(waiver, 'none') AS found,
     CASE WHEN waiver IS NULL THEN 'a charge, or a reason' ELSE waiver END AS expected
   FROM generations
-  WHERE environment = 'live' AND kind IN ('chat', 'completion', 'embedding') AND cost_nano = 0
+  WHERE environment = 'live' AND kind IN ('chat', 'completion', 'embedding', 'messages', 'responses') AND cost_nano = 0
     AND prompt_tokens + completion_tokens > 0`)
 export const CANCELLED_CALLS = report(`
   SELECT id AS subject, coalesce(cost_nano, 0) > 0 AS found, true AS expected
   FROM jobs WHERE kind = 'async' AND environment = 'live' AND status = 'cancelled' AND hold_nano > 0 AND operation ? 'call'`)
-// Housekeeping sees them every 15 s.
+// The `alerts` task runs every 15 s.
 export const EXCESSES = report(`
   SELECT l.cause AS subject, a.id IS NOT NULL OR l.created_at > now() - interval '2 minutes' AS found, true AS expected
   FROM ledger_entries l LEFT JOIN alerts a USING (cause)
@@ -55,7 +55,7 @@ export const OVERDRAFTS = report(`
       OR l.amount_nano < 0 AND l.kind IN ('deposit', 'adjustment')), 0)) AS expected
   FROM wallets w LEFT JOIN ledger_entries l USING (organisation_id)
   GROUP BY w.organisation_id, w.balance_nano`)
-// What a job says it cost is what was charged for it; one that failed or expired costs nothing.
+// A job's recorded cost equals its charges; a failed or expired job costs nothing.
 export const JOBS = report(`
   SELECT j.id AS subject, coalesce(-sum(l.amount_nano), 0) AS found,
     CASE WHEN j.status IN ('failed', 'expired') THEN 0 ELSE coalesce(j.cost_nano, 0) END::numeric AS expected
@@ -73,7 +73,7 @@ export const ONCE = report(
   `SELECT id AS subject, count(*) AS found, 1::bigint AS expected FROM generations GROUP BY id`,
 )
 
-// The days stay when a month of the log is dropped.
+// Daily usage is kept when a month of the request log is dropped.
 export const DAYS = report(`
   SELECT organisation_id || ' ' || day AS subject, d.sums AS found, g.sums AS expected
   FROM (
@@ -86,7 +86,7 @@ export const DAYS = report(`
   ) g USING (organisation_id, day)
   WHERE g.sums IS NOT NULL OR day::timestamp AT TIME ZONE 'UTC' >= ${oldestMonth}`)
 
-// While a provider's own batch runs, the counts are the provider's; once a batch is over, its lines are in its files.
+// While a provider's batch runs, the counts come from the provider; after the end of a batch, its lines are in its files.
 export const BATCH_LINES = report(`
   SELECT b.id AS subject, b.completed || ' + ' || b.failed AS found,
     CASE WHEN b.status = 'failed' THEN b.completed || ' + ' || b.failed
@@ -95,13 +95,13 @@ export const BATCH_LINES = report(`
   FROM batches b LEFT JOIN batch_lines l ON l.batch_id = b.id
   WHERE b.operation IS NULL OR b.operation ? 'here' OR b.status IN ('completed', 'expired', 'cancelled')
   GROUP BY b.id`)
-// A line of the journal names the request that it was, before anything that a client or a provider wrote.
+// A journal line has its request id before any text from a client or a provider.
 export const BATCH_COSTS = report(`
   SELECT b.id AS subject, b.cost_nano::numeric AS found, coalesce(sum(g.cost_nano), 0) AS expected
   FROM batches b
   LEFT JOIN batch_lines l ON l.batch_id = b.id
   LEFT JOIN generations g ON g.organisation_id = b.organisation_id
-    AND g.request_id = substring(left(l.text, ${mostBeforeRequest}) FROM '"request_id":"(req_[0-9a-z]+)"')
+    AND g.request_id = substring(left(l.text, ${maxBeforeRequest}) FROM '"request_id":"(req_[0-9a-z]+)"')
   WHERE b.status IN ('validating', 'in_progress', 'finalizing', 'cancelling')
     AND NOT EXISTS (SELECT 1 FROM batch_parts p WHERE p.batch_id = b.id)
   GROUP BY b.id`)

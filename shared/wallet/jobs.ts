@@ -1,24 +1,25 @@
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
-import { storable } from './ledger.ts'
-import { mostAttempts, type RoutedAttempt } from './routing-record.ts'
-import type { UsageEvent } from './usage-event.ts'
+import { addToBalance, addToKeyMonth } from './booking.ts'
+import { maxAttempts, type RoutedAttempt } from './routing-record.ts'
+import { storable } from './storable-json.ts'
+import { type LoggedField, loggedColumns, type UsageEvent } from './usage-event.ts'
 
-/** The money of slow work: charged and refunded in the transaction that changes the job. */
+/** Charges and refunds of jobs, booked in the transaction that changes the job. */
 
-/** Whom a job's money belongs to. */
+/** The account that a job is charged to. */
 export type JobAccount = {
   id: string
   organisationId: string
   keyId: string
-  /** UTC month whose spend it counts in: that of its creation, for its refund, too. */
+  /** UTC month of its creation, in which its charge and its refund count. */
   month: string
   capNano: bigint | null
 }
 
 /**
- * Books what a job costs, once whatever happens. What exceeds `reservedNano`, which was reserved for it, is an entry of its
- * own kind.
+ * Books the cost of a job; idempotent. The part above `reservedNano`, the amount reserved for it, becomes a separate `excess`
+ * entry.
  */
 export async function chargeJob(
   tx: Connection,
@@ -32,16 +33,16 @@ export async function chargeJob(
   await book(tx, account, 'excess', `excess:${account.id}`, coveredNano - amountNano, nowMs)
 }
 
-/** Gives back what was charged for a job, once whatever happens. */
+/** Refunds the charge of a job; idempotent. */
 async function refundJob(tx: Connection, account: JobAccount, amountNano: bigint, nowMs: number): Promise<void> {
   await book(tx, account, 'refund', `refund:${account.id}`, amountNano, nowMs)
 }
 
-/** How a job ends, for its money: refunded, or charged `costNano` on its hold and what was reserved beside it. */
+/** The settlement of a job: a refund, or a charge of `costNano` against its hold plus `extraNano`, reserved in addition. */
 type JobSettlement = { refund: boolean; costNano?: bigint; extraNano?: bigint }
 type SettledJob = JobAccount & { environment: 'live' | 'test'; costNano: bigint | null; holdNano: bigint }
 
-/** Books what the end of a job means for its money; gives what it costs in all. */
+/** Settles a job at its end. Returns its total cost. */
 export async function settleJob(
   tx: Connection,
   job: SettledJob,
@@ -68,7 +69,7 @@ async function book(
 ): Promise<void> {
   if (amountNano === 0n) return
   const excessNano = kind === 'excess' ? -amountNano : 0n
-  // The order of the ledger worker: first the wallet, so that two transactions never wait for each other in a circle.
+  // Locks the wallet first, as the ledger worker does, to prevent deadlocks.
   await tx.$executeRaw`SELECT 1 FROM wallets WHERE organisation_id = ${organisationId} FOR UPDATE`
   await tx.$executeRaw`
     WITH booked AS (
@@ -79,21 +80,14 @@ async function book(
     ), balance AS (
       INSERT INTO wallets (organisation_id, balance_nano, version, updated_at)
       SELECT ${organisationId}, amount_nano, 1, now() FROM booked
-      ON CONFLICT (organisation_id) DO UPDATE
-      SET balance_nano = wallets.balance_nano + excluded.balance_nano, version = wallets.version + 1, updated_at = now()
+      ${addToBalance}
     )
     INSERT INTO key_spend (key_id, month, spent_nano, excess_nano, cap_nano, requests, version)
     SELECT ${keyId}, ${month}, -amount_nano, ${excessNano}::bigint, ${capNano}::bigint, ${kind === 'charge' ? 1 : 0}, 1 FROM booked
-    ON CONFLICT (key_id, month) DO UPDATE SET
-      spent_nano = key_spend.spent_nano + excluded.spent_nano,
-      excess_nano = key_spend.excess_nano + excluded.excess_nano,
-      cap_nano = CASE WHEN key_spend.cap_nano IS NULL OR excluded.cap_nano IS NULL THEN NULL
-                      ELSE greatest(key_spend.cap_nano, excluded.cap_nano) END,
-      requests = key_spend.requests + excluded.requests,
-      version = key_spend.version + 1`
+    ${addToKeyMonth}`
 }
 
-/** The request log's line of a job: written with it and brought up to date by its end. */
+/** The request log entry of a job: inserted with the job and updated at its end. */
 export type JobLine = JobAccount & {
   requestId: string
   kind: string
@@ -101,23 +95,28 @@ export type JobLine = JobAccount & {
   model: string
   createdAt: Date
 }
-/** What the log tells of the call that a job came to, where it was one. */
-export type JobCall = Pick<
-  UsageEvent,
-  | 'model'
-  | 'provider'
-  | 'mode'
-  | 'upstreamId'
-  | 'finishReason'
-  | 'attempts'
-  | 'promptTokens'
-  | 'completionTokens'
-  | 'cachedTokens'
-  | 'reasoningTokens'
-  | 'estimated'
-  | 'firstByteMs'
-  | 'routing'
->
+/** Fields of the request log that the job itself determines; its provider call determines the others. */
+const jobFields = [
+  'requestId',
+  'kind',
+  'environment',
+  'status',
+  'errorCode',
+  'streamed',
+  'durationMs',
+  'waiver',
+] as const
+/** The logged fields of a job's provider call, for jobs that make exactly one; what is absent stays as logged. */
+export type JobCall = Pick<UsageEvent, 'model' | 'provider'> &
+  Partial<Pick<UsageEvent, Exclude<LoggedField, (typeof jobFields)[number]>>>
+
+/** The fields of a usage event that describe the call. */
+export function callOfEvent(event: UsageEvent): JobCall {
+  const ofJob = new Set<string>(jobFields)
+  const fields = (Object.keys(loggedColumns) as LoggedField[]).filter(field => !ofJob.has(field) && field in event)
+  return Object.fromEntries(fields.map(field => [field, event[field]])) as JobCall
+}
+
 export type JobOutcome = {
   provider: string | null
   status: number
@@ -128,7 +127,7 @@ export type JobOutcome = {
   call?: JobCall | undefined
 }
 
-/** Logs a job as a request of its key. */
+/** Inserts a job into the request log. */
 export async function logJob(tx: Connection, job: JobLine, costNano: bigint): Promise<void> {
   const { id, organisationId, keyId, requestId, kind, environment, model, createdAt } = job
   const tokens = { promptTokens: 0, completionTokens: 0, cachedTokens: 0, reasoningTokens: 0 }
@@ -140,7 +139,7 @@ export async function logJob(tx: Connection, job: JobLine, costNano: bigint): Pr
   })
 }
 
-/** Adds a provider's answer to the start of a job to its line in the request log, a good one only after bad ones. */
+/** Appends an attempt to start a job to its request log entry; a successful one only after failed ones. */
 export async function logJobAttempt(
   db: Connection,
   { id, createdAt }: Pick<JobLine, 'id' | 'createdAt'>,
@@ -150,27 +149,27 @@ export async function logJobAttempt(
   await db.$executeRaw`
     UPDATE generations
     SET routing = jsonb_set(coalesce(routing, '{}'), '{attempts}', ${attempts} || ${JSON.stringify([attempt])}::jsonb)
-    WHERE id = ${id} AND created_at = ${createdAt} AND jsonb_array_length(${attempts}) < ${mostAttempts}
+    WHERE id = ${id} AND created_at = ${createdAt} AND jsonb_array_length(${attempts}) < ${maxAttempts}
       AND (${attempt.fault !== null} OR routing IS NOT NULL)`
 }
 
-/** Writes how a job ended into the request log. */
+/** Updates a job's request log entry at its end. */
 export async function logJobEnd(tx: Connection, { id, createdAt }: JobLine, end: JobOutcome): Promise<void> {
   const { provider, status, errorCode, costNano, nowMs, attempts, call } = end
   // The clocks of two machines may differ.
-  const durationMs = Math.min(Math.max(nowMs - createdAt.getTime(), 0), mostInt)
+  const durationMs = Math.min(Math.max(nowMs - createdAt.getTime(), 0), maxInt)
   await tx.generation.updateMany({
     where: { id, createdAt },
     data: { provider, status, errorCode, costNano, attempts, durationMs, ...(call && storableCall(call)) },
   })
 }
 
-const mostInt = 2 ** 31 - 1
+const maxInt = 2 ** 31 - 1
 
-/** Whatever a provider says, as a row can hold it. */
+/** Clamps figures and texts from a provider to the limits of the columns. */
 function storableCall({ routing, ...figures }: JobCall): JobCall {
-  const fit = (name: string, value: unknown) =>
-    typeof value === 'number' ? Math.min(value, mostInt) : storable(name, value)
-  const row: JobCall = JSON.parse(JSON.stringify(figures, fit))
+  const clamp = (name: string, value: unknown) =>
+    typeof value === 'number' ? Math.min(value, maxInt) : storable(name, value)
+  const row: JobCall = JSON.parse(JSON.stringify(figures, clamp))
   return routing ? { ...row, routing: JSON.parse(JSON.stringify(routing, storable)) } : row
 }

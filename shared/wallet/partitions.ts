@@ -1,16 +1,15 @@
 import type { Connection, Database } from '../io/db.ts'
 
-/** The months after the current one whose partitions of the request log exist ahead. */
+/** How many months ahead of the current one partitions of the request log are created. */
 const monthsAhead = 3
-/** What all workers agree on as the lock of this work. */
+/** Advisory lock that serialises this task across workers. */
 const lockId = 4_121_986
 
 /**
- * Creates the partitions of the coming months and drops those older than the retention. What landed in the default
- * partition meanwhile (a month nobody prepared) moves into its own, or goes when it is too old. Any number of processes
- * may call it at once.
+ * Creates the partitions of the coming months and drops those older than the retention. Rows in the default partition (from a
+ * month without a partition) move into the new partition, or are deleted when too old. Safe to call concurrently.
  */
-export async function keepPartitions(db: Database, nowMs: number, retentionMonths: number): Promise<void> {
+export async function maintainPartitions(db: Database, nowMs: number, retentionMonths: number): Promise<void> {
   const now = new Date(nowMs)
   const month = (offset: number) => new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + offset, 1))
   await db.$transaction(async tx => {
@@ -18,7 +17,8 @@ export async function keepPartitions(db: Database, nowMs: number, retentionMonth
     const existing = await partitionNames(tx)
     for (let offset = 0; offset <= monthsAhead; offset++) {
       const name = nameOf(month(offset))
-      if (!existing.includes(name)) await create(tx, name, month(offset).toISOString(), month(offset + 1).toISOString())
+      if (!existing.includes(name))
+        await createPartition(tx, name, month(offset).toISOString(), month(offset + 1).toISOString())
     }
     const oldest = month(-retentionMonths)
     for (const name of existing) if (name < nameOf(oldest)) await tx.$executeRawUnsafe(`DROP TABLE partitions.${name}`)
@@ -37,8 +37,8 @@ async function partitionNames(tx: Connection): Promise<string[]> {
   return tables.map(({ name }) => name)
 }
 
-/** Postgres refuses a partition while the default one has rows of its range: they move before it is attached. */
-async function create(tx: Connection, name: string, from: string, to: string): Promise<void> {
+/** Postgres rejects a partition while the default one has rows of its range, so they are moved before it is attached. */
+async function createPartition(tx: Connection, name: string, from: string, to: string): Promise<void> {
   await tx.$executeRawUnsafe(`CREATE TABLE partitions.${name} (LIKE generations INCLUDING ALL)`)
   await tx.$executeRawUnsafe(`
     WITH moved AS (

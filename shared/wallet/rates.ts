@@ -1,17 +1,17 @@
 import { GatewayError } from '../base/errors.ts'
 
-export type Window = { limit: number; remaining: number; resetMs: number }
-export type RateFigures = { requests: Window | null; tokens: Window | null }
+export type RateWindow = { limit: number; remaining: number; resetMs: number }
+export type RateFigures = { requests: RateWindow | null; tokens: RateWindow | null }
 type Limits = { rpmLimit: number | null; tpmLimit: number | null }
 
-/** The figures of a verdict of the admission script, which begin at `at`. */
-export function rateFigures(spender: Limits, reply: readonly (string | number)[], at: number): RateFigures {
+/** The rate-limit figures in a reply of the admission script, starting at index `at`. */
+export function rateFigures(limits: Limits, reply: readonly (string | number)[], at: number): RateFigures {
   const window = (limit: number | null, i: number) =>
     limit ? { limit, remaining: Number(reply[i]), resetMs: Number(reply[i + 1]) } : null
-  return { requests: window(spender.rpmLimit, at), tokens: window(spender.tpmLimit, at + 2) }
+  return { requests: window(limits.rpmLimit, at), tokens: window(limits.tpmLimit, at + 2) }
 }
 
-/** The rate-limit headers of contract §1, as OpenAI writes them. */
+/** The rate-limit headers of contract §1, in OpenAI's format. */
 export function rateHeaders({ requests, tokens }: RateFigures): Record<string, string> {
   const headers: Record<string, string> = {}
   if (requests) {
@@ -27,15 +27,15 @@ export function rateHeaders({ requests, tokens }: RateFigures): Record<string, s
   return headers
 }
 
-/** The refusal of a request that its key's limits do not allow now. */
-export function rateLimited(spender: Limits, reply: readonly (string | number)[]): GatewayError {
-  const what = reply[1] === 'requests' ? `${spender.rpmLimit} requests` : `${spender.tpmLimit} tokens`
+/** The 429 of a request that exceeds its key's rate limits. */
+export function rateLimited(limits: Limits, reply: readonly (string | number)[]): GatewayError {
+  const limit = reply[1] === 'requests' ? `${limits.rpmLimit} requests` : `${limits.tpmLimit} tokens`
   const retryAfter = Math.max(1, Math.ceil(Number(reply[2]) / 1000))
   return new GatewayError(
     'rate_limit_exceeded',
-    `This key is limited to ${what} per minute. Retry in ${retryAfter} s.`,
+    `This key is limited to ${limit} per minute. Retry in ${retryAfter} s.`,
     {
-      headers: { 'retry-after': String(retryAfter), ...rateHeaders(rateFigures(spender, reply, 3)) },
+      headers: { 'retry-after': String(retryAfter), ...rateHeaders(rateFigures(limits, reply, 3)) },
     },
   )
 }

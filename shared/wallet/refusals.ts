@@ -2,7 +2,7 @@ import { GatewayError } from '../base/errors.ts'
 import { usdFromNano } from '../base/money.ts'
 import { nextMonthStart } from '../base/time.ts'
 
-/** 402: not one output token fits under the key's cap. */
+/** 402: the key's cap leaves no room for a single output token. */
 export function capReached(capNano: number, spentNano: number, nowMs: number): GatewayError {
   const metadata = { cap_usd: capNano / 1e9, spent_usd: spentNano / 1e9, resets_at: nextMonthStart(nowMs) }
   return new GatewayError(
@@ -12,7 +12,7 @@ export function capReached(capNano: number, spentNano: number, nowMs: number): G
   )
 }
 
-/** 402: what is available cannot cover the reservation. Amounts in nano-dollars; `releaseAtMs` 0 = nothing is held. */
+/** 402: the available balance does not cover the reservation. Amounts in nano-dollars; `releaseAtMs` 0 = nothing is held. */
 export function insufficientCredits(
   requiredNano: number,
   availableNano: number,

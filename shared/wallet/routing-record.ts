@@ -9,7 +9,7 @@ export type Candidate = {
   excluded: string | null
 }
 
-/** One call to a provider: what it answered with, or what was wrong. */
+/** One call to a provider: its status, or its fault. */
 export type RoutedAttempt = {
   provider: string
   model: string
@@ -19,8 +19,8 @@ export type RoutedAttempt = {
 }
 
 /**
- * What the request log tells of a request beside its figures, where there is anything to tell: why it went where it went
- * (choices of ours only), who was tried (where somebody failed; the first ones), and the batch whose line it was.
+ * The routing details of a request in the log: the reason and the candidates (automatic routing only), the first attempts (only
+ * when one failed), and the batch that it is a line of.
  */
 export type RoutingRecord = {
   reason?: string
@@ -29,6 +29,6 @@ export type RoutingRecord = {
   batch?: string
 }
 
-/** Of the candidates and of the calls no more than these are kept. */
-export const mostCandidates = 8
-export const mostAttempts = 10
+/** Maximum candidates and attempts that are logged. */
+export const maxCandidates = 8
+export const maxAttempts = 10

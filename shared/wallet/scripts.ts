@@ -1,37 +1,123 @@
-import { readFileSync } from 'node:fs'
+import { defineScript } from '../io/lua-script.ts'
 import type { Redis } from '../io/redis.ts'
 
-/** The money scripts, each with the parts that stand before it. */
-const parts = {
-  admit: ['unpack', 'time', 'window', 'admit'],
-  settle: ['unpack', 'window', 'settle'],
-  post: ['unpack', 'post'],
-  sweep: ['unpack', 'time', 'sweep'],
-  hold: ['unpack', 'hold'],
-  beat: ['unpack', 'time', 'beat'],
-}
-type Name = keyof typeof parts
-/** Each takes its arguments one by one, or several of them in one text with the separator between them. */
-export type Scripts = Record<Name, (args: (string | number)[]) => Promise<unknown>>
+/** Terminates each field of a packed key (see `admit.lua`). */
+export const fieldSeparator = '\x1e'
 
-/** Stands between packed arguments; no id, number or JSON text has it. */
-export const separator = '\x1f'
+/** The sorted set with the holds of all jobs. */
+export const jobHolds = 'reservations:jobs'
 
-/** The sources of the money scripts, by the names of their commands. */
-export function scriptSources(): { name: Name; command: string; lua: string }[] {
-  const read = (part: string) => readFileSync(new URL(`./scripts/${part}.lua`, import.meta.url), 'utf8')
-  return Object.entries(parts).map(([name, files]) => ({
-    name: name as Name,
-    command: `headgate:${name}`,
-    lua: files.map(read).join('\n'),
-  }))
-}
+const files = (...names: string[]) => names.map(name => new URL(`./scripts/${name}.lua`, import.meta.url))
 
-/** The money scripts on a connection. Each is one atomic step in Redis; what they take is written at their heads. */
+const usageKey = 'usage'
+const instancesKey = 'instances'
+const accountPrefixes = { walletPrefix: 'wallet:', spendPrefix: 'spend:' }
+const reservationsPrefix = 'reservations:'
+const windowPrefix = 'window:'
+
+const admit = defineScript({
+  name: 'admit',
+  lua: files('time', 'window', 'admit'),
+  fixedKeys: { usageKey, instancesKey, cappedKey: 'alerts:capped' },
+  keyPrefixes: {
+    ...accountPrefixes,
+    reservationsPrefix,
+    windowPrefix,
+    versionPrefix: 'keyversion:',
+    generationPrefix: 'keygeneration:',
+    tombstonePrefix: 'keytombstone:',
+  },
+  args: {
+    nowMs: 'number',
+    instance: 'text',
+    maxDurationMs: 'number',
+    maxBacklog: 'number',
+    requests: {
+      key: 'text',
+      generation: 'text',
+      month: 'text',
+      id: 'text',
+      estimatedTokens: 'number',
+      fixedNano: 'number',
+      picoPerOutputToken: 'number',
+      outputTokens: 'number',
+      explicit: 'number',
+      minTokens: 'number',
+      likelyTokens: 'number',
+    },
+  },
+})
+
+const settle = defineScript({
+  name: 'settle',
+  lua: files('window', 'settle'),
+  fixedKeys: { usageKey },
+  keyPrefixes: { ...accountPrefixes, reservationsPrefix, windowPrefix },
+  args: {
+    instance: 'text',
+    settlements: {
+      id: 'text',
+      organisationId: 'text',
+      keyId: 'text',
+      month: 'text',
+      reservedNano: 'text',
+      costNano: 'number',
+      countedAtUs: 'number',
+      tokenDifference: 'number',
+      event: 'text',
+      rateKey: 'text',
+    },
+  },
+})
+
+const post = defineScript({
+  name: 'post',
+  lua: files('post'),
+  fixedKeys: { usageKey },
+  keyPrefixes: accountPrefixes,
+  args: {
+    events: { streamId: 'text', organisationId: 'text', keyId: 'text', month: 'text', costNano: 'number' },
+    wallets: { organisationId: 'text', balanceNano: 'text', version: 'text', holds: 'text' },
+    spends: { keyId: 'text', month: 'text', spentNano: 'text', version: 'text' },
+  },
+})
+
+const sweep = defineScript({
+  name: 'sweep',
+  lua: files('time', 'sweep'),
+  fixedKeys: { instancesKey, sweeperKey: 'sweeper' },
+  keyPrefixes: { ...accountPrefixes, reservationsPrefix },
+  args: { deadAfterMs: 'number', maxReleased: 'number' },
+})
+
+const hold = defineScript({
+  name: 'hold',
+  lua: files('hold'),
+  fixedKeys: { jobHoldsKey: jobHolds, instancesKey },
+  keyPrefixes: { ...accountPrefixes, reservationsPrefix },
+  args: { instance: 'text', additions: { member: 'text' }, releases: { member: 'text' } },
+})
+
+const beat = defineScript({
+  name: 'beat',
+  lua: files('time', 'beat'),
+  fixedKeys: { instancesKey },
+  args: { instance: 'text', alive: 'number' },
+})
+
+const scripts = { admit, settle, post, sweep, hold, beat }
+/** The arguments of each money script, which runs atomically in Redis; the head of its file documents them. */
+export type ScriptArguments = { [Name in keyof typeof scripts]: Parameters<(typeof scripts)[Name]>[1] }
+export type Scripts = { [Name in keyof ScriptArguments]: (values: ScriptArguments[Name]) => Promise<unknown> }
+
+/** The money scripts on a connection. */
 export function loadScripts(redis: Redis): Scripts {
-  const sources = scriptSources()
-  for (const { command, lua } of sources) redis.defineCommand(command, { numberOfKeys: 0, lua })
-  const commands = redis as unknown as Record<string, (packed: string) => Promise<unknown>>
-  const call = (command: string) => (args: (string | number)[]) => commands[command]!(args.join(separator) + separator)
-  return Object.fromEntries(sources.map(({ name, command }) => [name, call(command)])) as Scripts
+  return {
+    admit: values => admit(redis, values),
+    settle: values => settle(redis, values),
+    post: values => post(redis, values),
+    sweep: values => sweep(redis, values),
+    hold: values => hold(redis, values),
+    beat: values => beat(redis, values),
+  }
 }

@@ -1,50 +1,50 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../io/log.ts'
-import { type Scripts, separator } from './scripts.ts'
+import type { ScriptArguments, Scripts } from './scripts.ts'
 import type { UsageEvent } from './usage-event.ts'
 
-/** How one admitted request ended. */
+/** The settlement of one admitted request. */
 export type Settlement = {
   id: string
   organisationId: string
   keyId: string
   rateKey: string
   month: string
-  /** What was reserved, in nano-dollars; null = the admission's answer never came: whatever stands under the id. */
+  /** The reserved amount in nano-dollars; null = the reply to the admission was lost: release whatever is reserved under the id. */
   reservedNano: number | null
   costNano: number
-  /** When its tokens were counted, by Redis' clock in microseconds; 0 = they were not. */
+  /** When its tokens were counted, by Redis' clock in microseconds; 0 = not counted. */
   countedAtUs: number
   tokenDifference: number
   event: UsageEvent | null
 }
 
-/** The settlement of an event whose request is over: nothing is reserved for it, and its tokens are counted. */
+/** The settlement of an event whose request ended before: nothing is reserved for it, and its tokens are already counted. */
 export function lostSettlement(event: UsageEvent): Settlement {
   const { id, org: organisationId, key: keyId, month, cost: costNano } = event
-  const nothingHeld = { reservedNano: 0, countedAtUs: 0, tokenDifference: 0 }
-  return { id, organisationId, keyId, rateKey: keyId, month, costNano, event, ...nothingHeld }
+  const noReservation = { reservedNano: 0, countedAtUs: 0, tokenDifference: 0 }
+  return { id, organisationId, keyId, rateKey: keyId, month, costNano, event, ...noReservation }
 }
 
 const flushDelayMs = 2
-const flushAtMost = 256
-const mostWaiting = 100_000
-/** Of reservations nobody learnt of no more than these are kept: the sweeper finds them by their deadline, too. */
-const mostUnknown = 10_000
-const longestRetryDelayMs = 500
+const maxPerCall = 256
+const maxPending = 100_000
+/** Maximum queue length for settlements of unknown reservations, which the sweeper also releases after their deadline. */
+const maxUnknown = 10_000
+const maxRetryDelayMs = 500
 const giveUpAfterMs = 2_500
 
 /**
- * Finished requests on their way to Redis: one script call settles many, at most 2 ms after the first (their reservations
- * protect the wallet meanwhile). While Redis is away they wait, for as long as the process lives.
+ * Batches settlements to Redis: one script call settles many requests, at most 2 ms after the first (their reservations protect
+ * the wallet until then). While Redis is unavailable, settlements stay queued for the lifetime of the process.
  */
 export class Settlements {
   readonly #scripts: Scripts
   readonly #instance: string
   readonly #log: Logger
-  readonly #waiting: Settlement[] = []
+  readonly #pending: Settlement[] = []
   #timer: NodeJS.Timeout | null = null
-  #sending: Promise<void> | null = null
+  #sendInProgress: Promise<void> | null = null
   #giveUpAtMs = Number.POSITIVE_INFINITY
 
   constructor(scripts: Scripts, instance: string, log: Logger) {
@@ -53,62 +53,61 @@ export class Settlements {
     this.#log = log
   }
 
+  /** Queues a settlement. When the queue is full, writes its event to the log only. */
   add(settlement: Settlement): void {
-    if (this.#waiting.length >= (settlement.reservedNano === null ? mostUnknown : mostWaiting)) {
+    if (this.#pending.length >= (settlement.reservedNano === null ? maxUnknown : maxPending)) {
       if (settlement.event)
         this.#log.error({ event: settlement.event }, 'too many unsettled requests: event kept in this log line only')
       return
     }
-    this.#waiting.push(settlement)
-    if (this.#waiting.length >= flushAtMost) void this.flush()
+    this.#pending.push(settlement)
+    if (this.#pending.length >= maxPerCall) void this.flush()
     else this.#timer ??= setTimeout(() => void this.flush(), flushDelayMs)
   }
 
-  /** Resolves when everything added so far is in Redis, or has been given up after `close`. */
+  /** Resolves when all queued settlements are in Redis, or were abandoned after `close`. */
   async flush(): Promise<void> {
     if (this.#timer) clearTimeout(this.#timer)
     this.#timer = null
-    while (this.#waiting.length > 0) {
-      this.#sending ??= this.#send().finally(() => {
-        this.#sending = null
+    while (this.#pending.length > 0) {
+      this.#sendInProgress ??= this.#send().finally(() => {
+        this.#sendInProgress = null
       })
-      await this.#sending
+      await this.#sendInProgress
     }
   }
 
-  /** Settles what is left. Gives up after 2.5 s without Redis: the events are then in the log only. */
+  /** Flushes the queue. Gives up after 2.5 s without Redis and writes the remaining events to the log only. */
   async close(): Promise<void> {
     this.#giveUpAtMs = Date.now() + giveUpAfterMs
     await this.flush()
   }
 
   async #send(): Promise<void> {
-    for (let failures = 0; this.#waiting.length > 0; ) {
-      const batch = this.#waiting.slice(0, flushAtMost)
+    for (let failures = 0; this.#pending.length > 0; ) {
+      const batch = this.#pending.slice(0, maxPerCall)
       try {
-        await this.#scripts.settle([this.#instance, ...batch.map(packed)])
-        this.#waiting.splice(0, batch.length)
+        await this.#scripts.settle({ instance: this.#instance, settlements: batch.map(argumentsOf) })
+        this.#pending.splice(0, batch.length)
         failures = 0
       } catch (error) {
-        // Whether it happened is unknown. Settled twice, a request counts twice in Redis only until the ledger worker
-        // has seen both events: Postgres books it once.
+        // The call may have succeeded. A request settled twice counts twice in Redis until the ledger worker has processed
+        // both events: Postgres books it once.
         if (++failures === 1) this.#log.warn({ err: error }, 'cannot settle; trying again')
-        if (Date.now() > this.#giveUpAtMs) return this.#giveUp()
-        await sleep(Math.min(50 * failures, longestRetryDelayMs))
+        if (Date.now() > this.#giveUpAtMs) return this.#abandonPending()
+        await sleep(Math.min(50 * failures, maxRetryDelayMs))
       }
     }
   }
 
-  #giveUp(): void {
-    for (const { event } of this.#waiting.splice(0))
+  #abandonPending(): void {
+    for (const { event } of this.#pending.splice(0))
       if (event) this.#log.error({ event }, 'settlement failed: event kept in this log line only')
   }
 }
 
-/** The arguments of a settlement, packed as the script takes them. */
-function packed(s: Settlement): string {
-  const head = s.id + separator + s.organisationId + separator + s.keyId + separator + s.month + separator
-  const money = `${s.reservedNano ?? ''}${separator}${s.costNano}${separator}`
-  const tokens = `${s.countedAtUs}${separator}${s.tokenDifference}${separator}`
-  return head + money + tokens + (s.event ? JSON.stringify(s.event) : '') + separator + s.rateKey
+/** The script arguments of one settlement. */
+function argumentsOf(settlement: Settlement): ScriptArguments['settle']['settlements'][number] {
+  const { reservedNano, event } = settlement
+  return { ...settlement, reservedNano: reservedNano ?? '', event: event ? JSON.stringify(event) : '' }
 }

@@ -4,10 +4,10 @@ import { type LedgerKind, Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
 import type { DepositMethod } from './accounts.ts'
 
-/** `days` sums the charges of each UTC day and key; `entries` has every charge by itself. */
+/** `days` sums charges by UTC day and key; `entries` lists every charge. */
 export type Detail = 'days' | 'entries'
 
-/** A line of a statement. `cursor` is where the next page begins; `cause` is null for a sum. */
+/** A line of a statement. `cursor` is its position for pagination; `cause` is null for a sum. */
 export type StatementLine = {
   cursor: string
   at: Date
@@ -35,14 +35,14 @@ export type StatementPage = {
 
 const cursorShape = /^(20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)_(\w{1,60})$/
 
-/** Whether a text is the cursor of a statement's line. */
+/** Whether a text is a valid cursor of a statement line. */
 export function isCursor(text: string, detail: Detail): boolean {
   const [, at, ref] = cursorShape.exec(text) ?? []
   return at !== undefined && !Number.isNaN(Date.parse(at)) && (detail === 'days' || /^\d{1,18}$/.test(ref!))
 }
 
-/** A page of an organisation's ledger of one month; the sum of a day stands at the day's beginning. */
-export async function statementLines(db: Connection, page: StatementPage): Promise<StatementLine[]> {
+/** Lists a page of an organisation's ledger for one month. The sum of a day is dated at the start of the day. */
+export async function listStatementLines(db: Connection, page: StatementPage): Promise<StatementLine[]> {
   const { kind, order, limit } = page
   const [, afterAt, afterRef] = cursorShape.exec(page.after ?? '') ?? []
   const { gte, lt } = spanOf(page.month)
@@ -81,20 +81,20 @@ function spanOf(month: string): { gte: Date; lt: Date } {
   return { gte, lt: new Date(nextMonthStart(gte.getTime())) }
 }
 
-/** What a month brought and took, by kind. */
-export async function monthTotals(
+/** Sums a month's ledger entries by kind. */
+export async function getMonthTotals(
   db: Connection,
   organisationId: string,
   month: string,
 ): Promise<Record<LedgerKind, Nano>> {
   const where = { organisationId, createdAt: spanOf(month) }
   const sums = await db.ledgerEntry.groupBy({ by: ['kind'], where, _sum: { amountNano: true } })
-  const of = (kind: LedgerKind) => sums.find(sum => sum.kind === kind)?._sum.amountNano ?? 0n
+  const total = (kind: LedgerKind) => sums.find(sum => sum.kind === kind)?._sum.amountNano ?? 0n
   return {
-    deposit: of('deposit'),
-    charge: of('charge'),
-    excess: of('excess'),
-    refund: of('refund'),
-    adjustment: of('adjustment'),
+    deposit: total('deposit'),
+    charge: total('charge'),
+    excess: total('excess'),
+    refund: total('refund'),
+    adjustment: total('adjustment'),
   }
 }

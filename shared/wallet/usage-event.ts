@@ -1,47 +1,81 @@
+import type { Generation } from '../generated/prisma/client.ts'
 import type { RoutingRecord } from './routing-record.ts'
 
 /**
- * What a session used since its last charge: its request is logged once, with the figures of its latest part, and each part
- * is a charge of its own. The tokens and times are those of the session until now, the cost that of the part alone.
+ * The usage of a session since its last charge. The session is logged as one request, with the figures of its latest part; each
+ * part is a separate charge. Tokens and times are cumulative; the cost is that of the part alone.
  */
 export type SessionPart = { part: number; chargedAt: number }
 
-/** Reasons for which a live request that used tokens is not charged: nothing came of it (contract §1), or its model has no price. */
-export type Waiver = 'nothing_produced' | 'no_price'
+/**
+ * Why a live request that used tokens is not charged, or not in full: it produced no output (contract §1), its model has
+ * no price, or the money ended while it ran.
+ */
+export type Waiver = 'nothing_produced' | 'no_price' | 'beyond_reservation'
 
-/** One finished request, or a part of a session, as it travels on the `usage` stream from Redis to Postgres. Money is nano-dollars. */
-export type UsageEvent = Partial<SessionPart> & {
-  id: string
-  at: number
-  org: string
-  key: string
-  month: string
-  environment: 'live' | 'test'
-  requestId: string
-  upstreamId: string | null
-  kind: string
-  model: string
-  provider: string | null
-  mode: string | null
-  status: number
-  errorCode: string | null
-  finishReason: string | null
-  streamed: boolean
-  attempts: number
-  promptTokens: number
-  completionTokens: number
-  cachedTokens: number
-  reasoningTokens: number
-  estimated: boolean
-  cost: number
-  /** The part of `cost` that the reservation did not cover; absent where it covered all of it. */
-  excess?: number
-  /** Why tokens were used and nothing is charged; absent otherwise. */
-  waiver?: Waiver
-  /** The key's cap when the request was admitted; null = none. */
-  cap: number | null
-  firstByteMs: number | null
-  durationMs: number
-  /** Absent where there is nothing to tell: most events are of one call to the model that was named. */
-  routing?: RoutingRecord
+/** A column of the request log: its Postgres type, and how the figures of a session's later part are merged into its row. */
+export type LoggedColumn = {
+  type: 'text' | 'environment' | 'int' | 'boolean' | 'jsonb'
+  /** `latest`: that of the latest part; `greatest`: the greatest of all parts; else that of the part booked first. */
+  merge?: 'latest' | 'greatest'
 }
+
+/**
+ * The columns of the request log that a usage event carries under their own name: its type, its booking and the log entry of a
+ * job's call derive from this list. A new column is added here, in `schema.prisma` and where its value is known.
+ */
+export const loggedColumns = {
+  requestId: { type: 'text' },
+  upstreamId: { type: 'text' },
+  kind: { type: 'text' },
+  environment: { type: 'environment' },
+  model: { type: 'text' },
+  provider: { type: 'text' },
+  mode: { type: 'text' },
+  status: { type: 'int', merge: 'latest' },
+  errorCode: { type: 'text', merge: 'latest' },
+  finishReason: { type: 'text', merge: 'latest' },
+  streamed: { type: 'boolean' },
+  attempts: { type: 'int' },
+  promptTokens: { type: 'int', merge: 'greatest' },
+  completionTokens: { type: 'int', merge: 'greatest' },
+  cachedTokens: { type: 'int', merge: 'greatest' },
+  cacheWriteTokens: { type: 'int', merge: 'greatest' },
+  cacheWrite1hTokens: { type: 'int', merge: 'greatest' },
+  reasoningTokens: { type: 'int', merge: 'greatest' },
+  webSearches: { type: 'int', merge: 'greatest' },
+  estimated: { type: 'boolean' },
+  waiver: { type: 'text' },
+  firstByteMs: { type: 'int' },
+  durationMs: { type: 'int', merge: 'greatest' },
+  routing: { type: 'jsonb' },
+} satisfies Partial<Record<keyof Generation, LoggedColumn>>
+
+export type LoggedField = keyof typeof loggedColumns
+
+/** One finished request, or a part of a session, in the `usage` stream from Redis to Postgres. Money is in nano-dollars. */
+export type UsageEvent = Partial<SessionPart> &
+  Pick<
+    Generation,
+    Exclude<LoggedField, 'waiver' | 'routing' | 'cacheWriteTokens' | 'cacheWrite1hTokens' | 'webSearches'>
+  > & {
+    id: string
+    at: number
+    org: string
+    key: string
+    month: string
+    cost: number
+    /** Tokens written to the provider's cache, and those of them written for one hour; absent when there are none. */
+    cacheWriteTokens?: number
+    cacheWrite1hTokens?: number
+    /** Searches of the web by the provider's own tool; absent when there are none. */
+    webSearches?: number
+    /** The part of `cost` above the reservation; absent when there is none. */
+    excess?: number
+    /** The key's cap when the request was admitted; null = none. */
+    cap: number | null
+    /** Why used tokens are not charged; absent otherwise. */
+    waiver?: Waiver
+    /** Absent for most events: a single successful call to the requested model. */
+    routing?: RoutingRecord
+  }

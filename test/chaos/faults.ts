@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Providers } from './providers.ts'
-import type { Supervised, World } from './world.ts'
+import type { Store, Supervised, World } from './world.ts'
 
 type Fault = { name: string; inject(world: World, providers: Providers, random: () => number): Promise<void> }
 
@@ -26,12 +26,12 @@ const faults: Fault[] = [
   },
   { name: 'web process frozen', inject: ({ webs }, _, random) => freeze(pick(webs, random), frozenWebMs) },
   { name: 'worker process frozen', inject: ({ workers }, _, random) => freeze(pick(workers, random), frozenWorkerMs) },
-  { name: 'Redis frozen', inject: ({ redis }) => freeze(redis, frozenRedisMs) },
-  { name: 'PostgreSQL frozen', inject: ({ postgres }) => freeze(postgres, frozenPostgresMs) },
-  { name: 'Redis restarted', inject: ({ redis }) => redis.restart('stop') },
-  { name: 'Redis killed', inject: ({ redis }) => redis.restart('kill') },
-  { name: 'PostgreSQL restarted', inject: ({ postgres }) => postgres.restart('stop') },
-  { name: 'PostgreSQL killed', inject: ({ postgres }) => postgres.restart('kill') },
+  { name: 'Redis frozen', inject: ({ redis }) => freezeStore(redis, frozenRedisMs) },
+  { name: 'PostgreSQL frozen', inject: ({ postgres }) => freezeStore(postgres, frozenPostgresMs) },
+  { name: 'Redis restarted', inject: ({ redis }) => redis.restart() },
+  { name: 'Redis killed', inject: ({ redis }) => crash(redis) },
+  { name: 'PostgreSQL restarted', inject: ({ postgres }) => postgres.restart() },
+  { name: 'PostgreSQL killed', inject: ({ postgres }) => crash(postgres) },
   {
     name: 'provider truncates answers',
     inject: async (_, providers) => {
@@ -57,10 +57,21 @@ export async function injectFaults(
   await sleep(maxPauseMs)
 }
 
-async function freeze(target: Pick<Supervised, 'freeze' | 'thaw'>, forMs: number): Promise<void> {
+async function freeze(target: Supervised, forMs: number): Promise<void> {
   target.freeze()
   await sleep(forMs)
   target.thaw()
+}
+
+async function freezeStore({ frozen }: Store, forMs: number): Promise<void> {
+  await frozen.begin()
+  await sleep(forMs)
+  await frozen.end()
+}
+
+async function crash(store: Store): Promise<void> {
+  await store.kill()
+  await store.restart()
 }
 
 function pick<T>(from: readonly T[], random: () => number): T {

@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { call } from '../support/gateway.ts'
+import { type AgentKind, agentRequest, readMessages } from './agents.ts'
 
-type Kind = 'chat' | 'stream' | 'embedding' | 'image'
+type Kind = 'chat' | 'stream' | 'embedding' | 'image' | AgentKind
 type SlowKind = 'video' | 'job' | 'batch'
 
 /** A direct request as its client saw it. */
@@ -10,7 +11,7 @@ export type Direct = {
   generationId: string | null
   status: number
   /** `whole`: a complete answer with its cost. */
-  outcome: 'whole' | 'refused' | 'error event' | 'cut' | 'no answer'
+  outcome: 'whole' | 'refused' | 'error event' | 'cut' | 'cancelled' | 'no answer'
   code: string | null
   costNano: number
   endedMs: number
@@ -19,7 +20,12 @@ export type Direct = {
 /** A submission of slow work, sent again with its idempotency key until it had an answer. */
 export type Submission = { kind: SlowKind; mark: string; id: string | null; answers: string[]; tookMs: number }
 
-const clients: Record<Kind, number> = { chat: 6, stream: 6, embedding: 3, image: 1 }
+const clients: Record<Kind, number> = {
+  ...{ chat: 4, stream: 4, embedding: 3, image: 1 },
+  ...{ messages: 4, 'messages over chat': 4 },
+}
+/** Agents cancel this share of their turns while the answer is being streamed. */
+const cancelledShare = 0.15
 const thinkMs = 150
 const submitEveryMs: Record<SlowKind, number> = { video: 2_500, job: 1_500, batch: 12_000 }
 const linesPerBatch = 50
@@ -35,15 +41,23 @@ export class Load {
   readonly submissions: Submission[] = []
   readonly #urls: string[]
   readonly #key: string
+  readonly #agentKey: string
   readonly #hookUrl: string
   readonly #random: () => number
   readonly #running: Promise<void>[]
   #isStopped = false
   #marks = 0
 
-  constructor(urls: string[], key: string, hookUrl: string, random: () => number) {
+  /** `agentKey`: the key of the agents. */
+  constructor(
+    urls: string[],
+    { key, agentKey }: { key: string; agentKey: string },
+    hookUrl: string,
+    random: () => number,
+  ) {
     this.#urls = urls
     this.#key = key
+    this.#agentKey = agentKey
     this.#hookUrl = hookUrl
     this.#random = random
     const direct = (Object.keys(clients) as Kind[]).flatMap(kind =>
@@ -88,13 +102,17 @@ export class Load {
     const { path, body } = this.#request(kind, this.#mark(kind))
     try {
       const signal = AbortSignal.timeout(requestTimeoutMs)
-      const response = await call(this.#url(), path, { key: this.#key, body, signal })
+      const key = isAgent(kind) ? this.#agentKey : this.#key
+      const response = await call(this.#url(), path, { key, body, signal })
       direct.status = response.status
       direct.generationId = response.headers.get('x-generation-id')
       direct.outcome = 'cut'
+      if (isAgent(kind) && this.#random() < cancelledShare) return await cancelled(direct, response)
       const text = await response.text()
       if (response.status !== 200) Object.assign(direct, { outcome: 'refused', code: JSON.parse(text).error.code })
       else if (kind === 'stream') readStream(direct, text)
+      else if (isAgent(kind))
+        Object.assign(direct, readMessages(kind, response.headers.get('x-gateway-provider')!, text))
       else readWhole(direct, JSON.parse(text))
     } catch {
       // Cut off: `outcome` tells how far it came.
@@ -104,6 +122,7 @@ export class Load {
   }
 
   #request(kind: Kind, mark: string): { path: string; body: object } {
+    if (isAgent(kind)) return agentRequest(kind, mark)
     if (kind === 'embedding')
       return { path: '/v1/embeddings', body: { model: 'text-embedding-3-small', input: [mark, 'second'] } }
     if (kind === 'image') return { path: '/v1/images', body: { model: 'gpt-image-2', prompt: mark } }
@@ -164,6 +183,18 @@ export class Load {
   #url(): string {
     return this.#urls[Math.floor(this.#random() * this.#urls.length)]!
   }
+}
+
+function isAgent(kind: Kind): kind is AgentKind {
+  return kind === 'messages' || kind === 'messages over chat'
+}
+
+/** Leaves once the first bytes have come. */
+async function cancelled(direct: Direct, response: Response): Promise<Direct> {
+  const reader = response.body!.getReader()
+  await reader.read()
+  await reader.cancel()
+  return { ...direct, outcome: 'cancelled', endedMs: Date.now() }
 }
 
 function readWhole(direct: Direct, { usage }: { usage: { cost: number } }): void {

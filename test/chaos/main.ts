@@ -3,7 +3,7 @@
 // must say what the clients were told: `npm run test:chaos -- --seeds 1,2,3`.
 import { parseArgs } from 'node:util'
 import { createAccount } from '../support/gateway.ts'
-import { Receiver, status } from '../support/receiver.ts'
+import { Receiver, status } from '../support/webhooks/receiver.ts'
 import { injectFaults } from './faults.ts'
 import { Load } from './load.ts'
 import { type Providers, startProviders } from './providers.ts'
@@ -11,6 +11,8 @@ import { seededRandom } from './random.ts'
 import { findBreaches, rest, summarise } from './verdict.ts'
 import { openWorld, type World } from './world.ts'
 
+/** So little that the whole output an agent asks for cannot be reserved. */
+const agentsUsd = '3'
 const restWithinMs = 60_000
 /** The receiver refuses the first attempt of this share of the webhooks. */
 const refusedShare = 0.1
@@ -54,8 +56,9 @@ async function run(seed: number): Promise<string[]> {
 
 async function storm(world: World, providers: Providers, receiver: Receiver, random: () => number): Promise<string[]> {
   const account = await createAccount(world.services, { usd: '5000' })
+  const agents = await createAccount(world.services, { usd: agentsUsd })
   await world.allUp()
-  const load = new Load(world.webUrls, account.live, receiver.url, random)
+  const load = new Load(world.webUrls, { key: account.live, agentKey: agents.live }, receiver.url, random)
   const startedMs = Date.now()
   const log = (line: string) => console.log(`  ${((Date.now() - startedMs) / 1000).toFixed(1)} s  ${line}`)
   await injectFaults(world, providers, random, log)
@@ -66,6 +69,6 @@ async function storm(world: World, providers: Providers, receiver: Receiver, ran
   const isAtRest = Object.values(left).every(count => count === 0)
   log(`${isAtRest ? 'at rest' : `not at rest: ${JSON.stringify(left)}`} after ${(tookMs / 1000).toFixed(1)} s`)
   for (const line of summarise(load)) console.log(`  ${line}`)
-  const breaches = await findBreaches(world, account, load, receiver, providers)
+  const breaches = await findBreaches(world, { account, agents }, load, receiver, providers)
   return isAtRest ? breaches : [`not at rest after ${restWithinMs} ms: ${JSON.stringify(left)}`, ...breaches]
 }

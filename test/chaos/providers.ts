@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { png } from '../../shared/providers/sandbox/media.ts'
+import { png } from '../../shared/providers/sandbox/media/media.ts'
+import { messageEvents, sse } from '../emulators/anthropic.ts'
 import { Emulator, json, type Recorded, type Reply } from '../emulators/emulator.ts'
 import { startRunway } from '../emulators/runway.ts'
 
@@ -22,9 +23,21 @@ const chunkEveryMs = 30
 const videoPolls = 4
 const usage = { prompt_tokens: 20, completion_tokens: 10, total_tokens: 30 }
 const imageUsage = { input_tokens: 10, output_tokens: 200, total_tokens: 210 }
+const toolCall = { index: 0, id: 'call_1', type: 'function', function: { name: 'Read', arguments: '{"path":"a"}' } }
+/** Thinking, text and a tool call. */
+const agentEvents = messageEvents({
+  ...({ id: 'msg_chaos', type: 'message', role: 'assistant', model: 'chaos' } as const),
+  content: [
+    { type: 'thinking', thinking: 'A thought of some words. ', signature: 'c2lnbmVk' },
+    { type: 'text', text: 'Let me look at that file. ' },
+    { type: 'tool_use', id: 'toolu_chaos', name: 'Read', input: { path: 'a' } },
+  ],
+  ...{ stop_reason: 'tool_use', stop_sequence: null, stop_details: null },
+  usage: { input_tokens: 20, cache_read_input_tokens: 500, output_tokens: 30 },
+})
 const image = png(64).toString('base64')
 
-/** Starts the emulated providers of a chaos run: OpenAI-shaped chat, embeddings and images, and Runway's videos. */
+/** Starts the emulated providers of a chaos run: OpenAI-shaped chat, embeddings and images, Messages, and Runway's videos. */
 export async function startProviders(random: () => number): Promise<Providers> {
   const calls = new Map<string, number>()
   let truncatedShare = 0
@@ -37,6 +50,7 @@ export async function startProviders(random: () => number): Promise<Providers> {
     count(markOf(text))
     await sleep(latencyMs + random() * maxJitterMs)
     const isCut = random() < truncatedShare
+    const isAgent = request.body.tools !== undefined
     const head = { id: 'chatcmpl-chaos', created: 1_795_132_800, model }
     if (!stream) {
       const message = { role: 'assistant', content: `echo: ${text}`, refusal: null }
@@ -50,19 +64,33 @@ export async function startProviders(random: () => number): Promise<Providers> {
     const send = (choices: unknown[], more = {}) =>
       response.write(`data: ${JSON.stringify({ ...head, object: 'chat.completion.chunk', choices, ...more })}\n\n`)
     response.writeHead(200, { 'content-type': 'text/event-stream' })
-    send([{ index: 0, delta: { role: 'assistant', content: '' }, finish_reason: null }])
+    const thought = isAgent && { reasoning_content: 'A thought of some words.' }
+    send([{ index: 0, delta: { role: 'assistant', content: '', ...thought }, finish_reason: null }])
     for (let i = 0; i < streamChunks && !response.destroyed; i++) {
       if (isCut && i === streamChunks >> 1) return void response.destroy()
       send([{ index: 0, delta: { content: `word${i} ` }, finish_reason: null }])
       await sleep(chunkEveryMs)
     }
-    send([{ index: 0, delta: {}, finish_reason: 'stop' }])
+    if (isAgent) send([{ index: 0, delta: { tool_calls: [toolCall] }, finish_reason: null }])
+    send([{ index: 0, delta: {}, finish_reason: isAgent ? 'tool_calls' : 'stop' }])
     send([], { usage })
     response.end('data: [DONE]\n\n')
+  }
+  const messages: Reply = async (_request, response) => {
+    await sleep(latencyMs + random() * maxJitterMs)
+    const isCut = random() < truncatedShare
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    for (const [i, event] of agentEvents.entries()) {
+      if (response.destroyed || (isCut && i === agentEvents.length >> 1)) return void response.destroy()
+      response.write(sse(event))
+      await sleep(chunkEveryMs)
+    }
+    response.end()
   }
   const openai = await Emulator.start(async (request, response) => {
     openai.requests.length = 0 // The marks are what is kept of them.
     if (request.path.endsWith('/chat/completions')) return chat(request, response)
+    if (request.path === '/v1/messages') return messages(request, response)
     await sleep(latencyMs + random() * maxJitterMs)
     return directAnswer(request)(request, response)
   })
@@ -75,6 +103,8 @@ export async function startProviders(random: () => number): Promise<Providers> {
           [`${name.toUpperCase()}_BASE_URL`, `${openai.url}/v1`],
         ]),
       ),
+      ANTHROPIC_API_KEY: 'upstream',
+      ANTHROPIC_BASE_URL: openai.url,
       RUNWAY_API_KEY: 'upstream',
       RUNWAY_BASE_URL: `${runway.url}/v1`,
     },

@@ -3,7 +3,7 @@ import type { Services } from '../../shared/services.ts'
 import { openReservations } from '../../shared/wallet/check.ts'
 import { ledgerCheck } from '../support/chaos.ts'
 import { call } from '../support/gateway.ts'
-import type { Receiver } from '../support/receiver.ts'
+import type { Receiver } from '../support/webhooks/receiver.ts'
 import type { Direct, Load, Submission } from './load.ts'
 import type { Providers } from './providers.ts'
 import type { World } from './world.ts'
@@ -39,7 +39,7 @@ async function underWay({ db, redis }: Services): Promise<UnderWay> {
 /** Everything that must hold after a run, one line per breach. */
 export async function findBreaches(
   world: World,
-  account: Account,
+  { account, agents }: { account: Account; agents: Account },
   load: Load,
   receiver: Receiver,
   providers: Providers,
@@ -47,7 +47,7 @@ export async function findBreaches(
   const ownEnds = [...world.webs, ...world.workers].flatMap(it => it.ownEnds)
   return [
     ...ownEnds,
-    ...(await directBreaches(world.services, account, load.directs)),
+    ...(await directBreaches(world.services, [account, agents], load.directs)),
     ...(await submissionBreaches(world.services, account, load.submissions, providers)),
     ...(await batchBreaches(world, account, load.submissions)),
     ...(await webhookBreaches(load.submissions, receiver)),
@@ -58,10 +58,11 @@ export async function findBreaches(
 /** Every whole answer is booked at the cost it told; refusals are outages, never internal errors, and cost nothing. */
 async function directBreaches(
   { db }: Services,
-  { organisationId }: Account,
+  accounts: readonly Account[],
   directs: readonly Direct[],
 ): Promise<string[]> {
-  const generations = await db.generation.findMany({ where: { organisationId }, select: { id: true, costNano: true } })
+  const where = { organisationId: { in: accounts.map(({ organisationId }) => organisationId) } }
+  const generations = await db.generation.findMany({ where, select: { id: true, costNano: true } })
   const costs = new Map(generations.map(({ id, costNano }) => [id, Number(costNano)]))
   return directs.flatMap(direct => {
     const booked = costs.get(direct.generationId ?? '')
@@ -144,8 +145,8 @@ function webhookBreaches(submissions: readonly Submission[], receiver: Receiver)
   return submissions.flatMap(({ id }) => (id === null || told.has(id) ? [] : [`no webhook for ${id}`]))
 }
 
-async function ledgerBreaches({ postgres, redis }: World): Promise<string[]> {
-  const { exitCode, report } = await ledgerCheck({ databaseUrl: postgres.url, redisUrl: redis.url })
+async function ledgerBreaches({ postgres, redis, env }: World): Promise<string[]> {
+  const { exitCode, report } = await ledgerCheck({ databaseUrl: postgres.url, redisUrl: redis.url }, env)
   if (exitCode === 0) return []
   return report.invariants.flatMap(({ name, breaches }) => breaches.map(breach => `ledger check, ${name}: ${breach}`))
 }

@@ -1,54 +1,21 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { tree } from '../../bench/lib/proc.ts'
 import { migrate } from '../../dev/migrate.ts'
-import { startPostgres } from '../../dev/postgres.ts'
-import { startRedis } from '../../dev/redis.ts'
 import type { Services } from '../../shared/services.ts'
 import { observe } from '../support/chaos.ts'
 import { eventually, freePort, type Process, startProcess } from '../support/gateway.ts'
-import { redisBinaryDir } from '../support/stack.ts'
+import { frozenPostgres, frozenRedis, type Trouble } from '../support/io/trouble.ts'
+import { type PrivateServer, privatePostgres, privateRedis } from '../support/stack.ts'
 
 const upWithinMs = 120_000
 
 /** A store of the run: to be frozen, restarted or killed. Its address stays the same. */
-export type Store = {
-  url: string
-  freeze(): void
-  thaw(): void
-  restart(signal: 'stop' | 'kill'): Promise<void>
-  close(): Promise<void>
-}
-
-type Server = { url: string; stop(): Promise<void>; kill(): Promise<void> }
-
-/**
- * Starts a store. A restart is as an operator's (`stop`) or as a crash (`kill`); `freeze` stops every process of the
- * server (SIGSTOP), so that connections stay open and nothing answers.
- */
-async function openStore(start: () => Promise<Server>, pid: () => Promise<number>): Promise<Store> {
-  let server = await start()
-  let rootPid = await pid()
-  const signal = (name: NodeJS.Signals) => {
-    for (const it of tree(rootPid)) process.kill(it, name)
-  }
-  return {
-    url: server.url,
-    freeze: () => signal('SIGSTOP'),
-    thaw: () => signal('SIGCONT'),
-    async restart(how) {
-      await server[how]()
-      server = await start()
-      rootPid = await pid()
-    },
-    close: () => server.stop(),
-  }
-}
+export type Store = PrivateServer & { frozen: Trouble }
 
 /** A process of the gateway under a supervisor: started again whenever it has ended, as a platform would. */
 export class Supervised {
-  /** Ends that nobody ordered, with the last words of the process. */
+  /** Unexpected exits, with the last output of the process. */
   readonly ownEnds: string[] = []
   process: Process | null = null
   readonly #what: 'web' | 'worker'
@@ -111,26 +78,30 @@ export type World = {
   workers: Supervised[]
   webUrls: string[]
   services: Services
+  /** The configuration of its processes beside the stores. */
+  env: Record<string, string>
   /** Waits until every process is up. */
   allUp(): Promise<void>
   close(): Promise<void>
 }
 
 /** Starts everything and waits until it serves. `env` is the gateway's configuration beside the stores. */
-export async function openWorld(env: Record<string, string>): Promise<World> {
-  const dataDir = await mkdtemp(join(tmpdir(), 'headgate-chaos-'))
-  const closings: (() => Promise<unknown>)[] = [() => rm(dataDir, { recursive: true, force: true })]
+export async function openWorld(env: Record<string, string>, startRedis = () => privateRedis()): Promise<World> {
+  const storage = await mkdtemp(join(tmpdir(), 'headgate-chaos-'))
+  const closings: (() => Promise<unknown>)[] = [() => rm(storage, { recursive: true, force: true })]
   const close = async () => {
     for (const closing of closings.splice(0).reverse()) await closing()
   }
   try {
-    const { postgres, redis } = await openStores(dataDir)
-    closings.push(() => Promise.all([postgres.close(), redis.close()]))
+    const postgres = await privatePostgres()
+    closings.push(() => postgres.stop())
+    const redis = await startRedis()
+    closings.push(() => redis.stop())
     await migrate(postgres.url)
     const stores = { databaseUrl: postgres.url, redisUrl: redis.url }
     const services = await observe(stores, env)
     closings.push(() => services.close())
-    const all = { ...env, STORAGE_URL: `file:${join(dataDir, 'storage')}`, DATABASE_POOL: '10' }
+    const all = { ...env, STORAGE_URL: `file:${storage}`, DATABASE_POOL: '10' }
     const ports = [await freePort(), await freePort()]
     const webUrls = ports.map(port => `http://127.0.0.1:${port}`)
     const own = { ...all, PUBLIC_URL: webUrls[0]! }
@@ -141,23 +112,19 @@ export async function openWorld(env: Record<string, string>): Promise<World> {
     closings.push(() => Promise.all([...webs, ...workers].map(it => it.close())))
     const allUp = () =>
       eventually(() => [...webs, ...workers].every(it => it.process !== null), 'every process is up', upWithinMs)
-    return { postgres, redis, webs, workers, webUrls, services, allUp, close }
+    return {
+      postgres: { ...postgres, frozen: frozenPostgres(postgres.url) },
+      redis: { ...redis, frozen: frozenRedis(redis.url) },
+      webs,
+      workers,
+      webUrls,
+      services,
+      env,
+      allUp,
+      close,
+    }
   } catch (error) {
     await close()
     throw error
   }
-}
-
-/** Redis keeps every acknowledged write through a kill (`appendfsync always`), as PostgreSQL does. */
-async function openStores(dataDir: string): Promise<{ postgres: Store; redis: Store }> {
-  const flags = ['--appendfsync', 'always']
-  const postgres = await openStore(
-    () => startPostgres({ dataDir }),
-    async () => Number.parseInt(await readFile(join(dataDir, 'postgres/postmaster.pid'), 'utf8'), 10),
-  )
-  const redis = await openStore(
-    () => startRedis({ dataDir, binaryDir: redisBinaryDir, flags }),
-    async () => JSON.parse(await readFile(join(dataDir, 'redis.json'), 'utf8')).pid,
-  )
-  return { postgres, redis }
 }

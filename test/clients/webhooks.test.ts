@@ -3,7 +3,7 @@ import test from 'ava'
 import type OpenAi7 from 'openai-7'
 import { Webhook } from 'standardwebhooks'
 import { Webhook as SvixWebhook } from 'svix'
-import { type Received, Receiver } from '../support/receiver.ts'
+import { type Received, Receiver } from '../support/webhooks/receiver.ts'
 import { baseUrl, testKey, webhookSecret } from './support/environment.ts'
 import { clientOf } from './support/openai.ts'
 

@@ -27,7 +27,7 @@ function route(request: Recorded, desk: Desk): Reply | null {
   if (method !== 'GET' || path !== '/api/open/v3/faceswap/result/listbyids') return null
   const ids = query.get('_ids')
   if (!ids) return akoolError(1003, '_ids cannot be empty')
-  const found = ids.split(',').flatMap(id => desk.look(id) ?? [])
+  const found = ids.split(',').flatMap(id => desk.poll(id) ?? [])
   return json(200, { code: 1000, msg: 'OK', data: { result: found.map(work => result(work, desk)) } })
 }
 
@@ -39,11 +39,11 @@ function faultOf(body: Json): string | null {
   return null
 }
 
-function result({ id, status, looks }: Work, { url }: Desk): object {
+function result({ id, status, polls }: Work, { url }: Desk): object {
   return {
     _id: id,
     faceswap_type: 1,
-    faceswap_status: status === 'pending' && looks < 2 ? 1 : statuses[status],
+    faceswap_status: status === 'pending' && polls < 2 ? 1 : statuses[status],
     url: status === 'finished' ? `${url}/files/${id}/video.mp4` : '',
     deduction_status: status === 'finished' ? 2 : 1,
     deduction_duration: status === 'finished' ? 11 : 0,

@@ -12,8 +12,8 @@ import {
 import { Emulator, json, type Recorded, type Reply, reset } from './emulator.ts'
 
 const root = '/v1/messages/batches'
-const mostRequests = 100_000
-const mostBytes = 256_000_000
+const maxRequests = 100_000
+const maxBytes = 256_000_000
 
 /** Anthropic's Messages, and Message Batches of them. */
 export async function startAnthropicBatches({
@@ -44,14 +44,14 @@ async function route(request: Recorded, desk: BatchDesk): Promise<Reply | null> 
   if (method === 'GET' && verb === 'results') return resultsOf(batch)
   if (method === 'DELETE' && !verb) return deleted(batch, desk)
   if (method !== 'GET' || verb) return null
-  await desk.look(batch)
+  await desk.poll(batch)
   return json(200, batchObject(batch, request))
 }
 
 function created(request: Recorded, desk: BatchDesk): Reply {
   const refusal = desk.script.refusals.shift()
   if (refusal) return refusal
-  if (request.raw.length > mostBytes) return failed(413, 'request_too_large', 'Request exceeds the maximum size')
+  if (request.raw.length > maxBytes) return failed(413, 'request_too_large', 'Request exceeds the maximum size')
   const found = requestsIn(request.body)
   if (typeof found === 'string') return failed(400, 'invalid_request_error', found)
   const batch = desk.add('msgbatch_', request, found)
@@ -60,14 +60,14 @@ function created(request: Recorded, desk: BatchDesk): Reply {
   return reset
 }
 
-/** The requests of a body, or what is wrong with it. The parameters of the requests are not looked at before they are run. */
+/** The requests of a body, or what is wrong with it. The parameters of the requests are not checked before they are run. */
 function requestsIn(body: Json): BatchRequest[] | string {
   if (typeof body !== 'object' || body === null) return 'The request body is not valid JSON'
   const { requests, ...others } = body
   const [other] = Object.keys(others)
   if (other) return `${other}: Extra inputs are not permitted`
   if (!Array.isArray(requests) || requests.length === 0) return 'requests: List should have at least 1 item'
-  if (requests.length > mostRequests) return `requests: List should have at most ${mostRequests} items`
+  if (requests.length > maxRequests) return `requests: List should have at most ${maxRequests} items`
   const ids = new Set<string>()
   for (const [index, { custom_id: id, params, ...more }] of requests.entries()) {
     const [extra] = Object.keys(more)

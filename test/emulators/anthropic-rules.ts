@@ -22,6 +22,7 @@ export function checkRequest(body: Any, version: string): string | null {
     refuse(!/^20\d\d-\d\d-\d\d$/.test(version), 'anthropic-version: header is required')
     refuse(typeof body !== 'object' || body === null, 'The request body is not valid JSON')
     checkFields(body, version)
+    checkCacheMarks(body)
     checkTools(body)
     checkMessages(body.messages)
     checkThinking(body)
@@ -29,6 +30,19 @@ export function checkRequest(body: Any, version: string): string | null {
   } catch (error) {
     if (error instanceof Fault) return error.message
     throw error
+  }
+}
+
+function checkCacheMarks(body: Any): void {
+  const system = Array.isArray(body.system) ? body.system : []
+  const contents = (body.messages ?? []).flatMap((message: Any) => message?.content ?? [])
+  const bearers = [body, ...system, ...(body.tools ?? []), ...contents]
+  const marks = bearers.flatMap(bearer => bearer?.cache_control ?? [])
+  refuse(marks.length > 4, `A maximum of 4 blocks with cache_control may be provided. Found ${marks.length}.`)
+  for (const { type, ttl = '5m', ...others } of marks) {
+    refuse(type !== 'ephemeral', "cache_control: Input tag must be 'ephemeral'")
+    refuse(!['5m', '1h'].includes(ttl), "cache_control.ephemeral.ttl: Input should be '5m' or '1h'")
+    refuse(Object.keys(others).length > 0, 'cache_control.ephemeral: Extra inputs are not permitted')
   }
 }
 

@@ -22,7 +22,7 @@ const accountHeaders = { 'request-id': 'req_emulated', 'anthropic-organization-i
 
 /**
  * An Anthropic Messages API: checks requests as the real one does, echoes the last user message, calls a tool when the
- * user speaks of the weather, and follows JSON schemas.
+ * user mentions the weather, and follows JSON schemas.
  */
 export function startAnthropicEmulator(port = 0): Promise<Emulator> {
   return Emulator.start(anthropicReply(), port)
@@ -145,6 +145,7 @@ export function messageEvents(message: Message, split: (text: string) => string[
 
 function emptied(block: Any): Any {
   if (block.type === 'text') return { ...block, text: '' }
+  if (block.type === 'redacted_thinking') return block
   return block.type === 'thinking' ? { ...block, thinking: '', signature: '' } : { ...block, input: {} }
 }
 
@@ -154,6 +155,7 @@ function deltas(block: Any, split: (text: string) => string[]): Any[] {
     const thoughts = split(block.thinking).map(thinking => ({ type: 'thinking_delta', thinking }))
     return [...thoughts, { type: 'signature_delta', signature: block.signature }]
   }
+  if (block.type === 'redacted_thinking') return []
   const input = JSON.stringify(block.input)
   if (input === '{}') return []
   return ['', ...split(input)].map(partial_json => ({ type: 'input_json_delta', partial_json }))
@@ -223,17 +225,27 @@ function toolCalls(body: Any, text: string, last: Any[]): Any[] {
   }))
 }
 
-/** A cached prefix is written the first time and read from then on; `input_tokens` counts the rest. */
+/**
+ * A cached prefix is written the first time and read from then on; `input_tokens` counts the rest. The mark at the top
+ * level is that of the last block. The lifetime is that of the last mark.
+ */
 function inputUsage(body: Any, cachedPrefixes: Set<string>): Usage {
   const blocks = [...blocksOf(body.system), ...(body.messages as Any[]).flatMap(message => blocksOf(message.content))]
+  if (body.cache_control) blocks.push({ cache_control: body.cache_control, ...blocks.pop() })
   const marked = blocks.findLastIndex(block => block.cache_control)
+  const isFor1h = blocks[marked]?.cache_control.ttl === '1h'
   const prefix = JSON.stringify(blocks.slice(0, marked + 1))
   const cached = tokensOf(blocks.slice(0, marked + 1))
   const known = cachedPrefixes.has(prefix)
   cachedPrefixes.add(prefix)
+  const written = known ? 0 : cached
   return {
     input_tokens: tokensOf(blocks.slice(marked + 1)) + tokensOf(body.tools ?? []),
-    cache_creation_input_tokens: known ? 0 : cached,
+    cache_creation_input_tokens: written,
+    cache_creation: {
+      ephemeral_5m_input_tokens: isFor1h ? 0 : written,
+      ephemeral_1h_input_tokens: isFor1h ? written : 0,
+    },
     cache_read_input_tokens: known ? cached : 0,
   }
 }

@@ -15,7 +15,7 @@ export type Batch = {
   /** The request that created it. */
   created: Recorded
   requests: BatchRequest[]
-  looks: number
+  polls: number
   status: 'running' | 'stopping' | 'completed' | 'expired' | 'cancelled'
   /** Of one that is over, in no order. */
   results: BatchResult[]
@@ -23,8 +23,8 @@ export type Batch = {
 
 /** What a test decides about batches, at any time. */
 export type BatchScript = {
-  /** At which look a batch is over (default the second). */
-  looks: number
+  /** The poll at which a batch has ended (default the second). */
+  polls: number
   /** How many requests are answered before a batch expires or is stopped (default all, or none when stopped). */
   answers: number
   /** Another reply to one request than the emulator's own. */
@@ -52,12 +52,12 @@ export class BatchDesk {
 
   constructor(reply: Reply, script: Partial<BatchScript> = {}) {
     this.#reply = reply
-    this.script = { looks: 2, answers: Number.POSITIVE_INFINITY, instead: () => null, refusals: [], lost: 0, ...script }
+    this.script = { polls: 2, answers: Number.POSITIVE_INFINITY, instead: () => null, refusals: [], lost: 0, ...script }
   }
 
   add(prefix: string, created: Recorded, requests: BatchRequest[]): Batch {
     const id = prefix + randomUUID().replaceAll('-', '')
-    const batch: Batch = { id, created, requests, looks: 0, status: 'running', results: [] }
+    const batch: Batch = { id, created, requests, polls: 0, status: 'running', results: [] }
     this.batches.set(id, batch)
     return batch
   }
@@ -69,10 +69,10 @@ export class BatchDesk {
     return { data: rest.slice(0, limit), more: rest.length > limit }
   }
 
-  async look(batch: Batch): Promise<void> {
-    batch.looks += 1
+  async poll(batch: Batch): Promise<void> {
+    batch.polls += 1
     if (batch.status === 'stopping') await this.#end(batch, 'cancelled')
-    else if (batch.status === 'running' && batch.looks >= this.script.looks)
+    else if (batch.status === 'running' && batch.polls >= this.script.polls)
       await this.#end(batch, this.script.answers < batch.requests.length ? 'expired' : 'completed')
   }
 

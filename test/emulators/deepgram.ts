@@ -51,7 +51,7 @@ function queryFault(query: URLSearchParams): string | null {
   return 'Bad Request: No such model/language/tier combination found.'
 }
 
-/** Deepgram looks at the bytes, not at their name. */
+/** Deepgram polls at the bytes, not at their name. */
 function isSound(raw: Buffer): boolean {
   const magic = raw.toString('latin1', 0, 4)
   return ['RIFF', 'OggS', 'fLaC', 'ID3\u0003', 'ID3\u0004'].includes(magic) || (raw[0] === 0xff && raw[1]! >= 0xe0)

@@ -12,11 +12,11 @@ export function startConversations(): Promise<SessionEmulator> {
 function admit({ headers, url }: IncomingMessage): Upgrade | null {
   const { pathname } = new URL(url ?? '/', 'http://emulator')
   if (pathname !== '/v1/convai/conversation') return refuse(404, { detail: 'Not Found' })
-  // Without a key an agent that is open to everybody answers.
+  // Without a key a public agent answers.
   return headers['xi-api-key'] === 'invalid' ? refuse(401, { detail: { status: 'invalid_api_key' } }) : null
 }
 
-/** Says again what it heard; sends a `ping` first. */
+/** Repeats the audio that it received; sends a `ping` first. */
 function hold(session: ProviderSession) {
   if (session.query.get('agent_id') !== agent) return session.socket.close(3000, noSuchAgent)
   let events = 0

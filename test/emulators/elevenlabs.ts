@@ -1,5 +1,5 @@
 import { type SoundFormat, soundTypes } from '../../shared/kinds/sound.ts'
-import { sound } from '../support/sounds.ts'
+import { sound } from '../support/media/sounds.ts'
 import { Emulator, json, type Recorded, type Reply } from './emulator.ts'
 import { fieldsOf } from './openai-videos.ts'
 
@@ -14,7 +14,7 @@ const speechModels: Record<string, number> = {
   eleven_multilingual_v2: 10_000,
   eleven_flash_v2_5: 40_000,
 }
-/** Without those of telephones, which nobody here can make. */
+/** Without the telephone formats, which are not generated here. */
 const outputFormats =
   /^(?:mp3_(?:22050_32|24000_48|44100_(?:32|64|96|128|192))|pcm_(?:8000|16000|22050|24000|32000|44100|48000)|opus_48000_(?:32|64|96|128|192))$/
 const musicFormats = new RegExp(`^mp3_48000_(?:128|192|240|320)$|${outputFormats.source}`)
@@ -84,9 +84,9 @@ function speech({ body, query }: Recorded, voice: string): Reply {
   if (settingFault) return invalid(settingFault)
   if (!voices.includes(voice)) return error(404, 'voice_not_found', `A voice with voice_id ${voice} was not found.`)
   const characters = [...body.text].length
-  const most = speechModels[body.model_id ?? 'eleven_multilingual_v2']!
-  const excess = `This request's text has ${characters} characters and exceeds the character limit of ${most}.`
-  if (characters > most) return error(400, 'max_character_limit_exceeded', excess)
+  const max = speechModels[body.model_id ?? 'eleven_multilingual_v2']!
+  const excess = `This request's text has ${characters} characters and exceeds the character limit of ${max}.`
+  if (characters > max) return error(400, 'max_character_limit_exceeded', excess)
   return soundReply(query, characters / charactersPerSecond, { 'character-cost': String(characters) })
 }
 
@@ -218,11 +218,11 @@ function isFlag(value: unknown): string | null {
   return typeof value === 'boolean' ? null : 'Input should be a valid boolean'
 }
 
-function isNumber(least: number, most: number): Check {
+function isNumber(min: number, max: number): Check {
   return value =>
-    typeof value === 'number' && value >= least && value <= most
+    typeof value === 'number' && value >= min && value <= max
       ? null
-      : `Input should be greater than or equal to ${least} and less than or equal to ${most}`
+      : `Input should be greater than or equal to ${min} and less than or equal to ${max}`
 }
 
 function isOneOf(...values: string[]): Check {

@@ -11,7 +11,7 @@ export type Recorded = {
   headers: http.IncomingHttpHeaders
   raw: Buffer
   /** The parsed JSON body, or null. */
-  // biome-ignore lint/suspicious/noExplicitAny: the tests look into bodies of every shape
+  // biome-ignore lint/suspicious/noExplicitAny: the tests read bodies of every shape
   body: any
   receivedAt: number
   aborted: Promise<void>

@@ -1,7 +1,7 @@
 import { instantModels } from './fal-instant-models.ts'
 import { file, type Model } from './fal-rules.ts'
 
-const upTo = (most: number, least = 1) => Array.from({ length: most - least + 1 }, (_, i) => String(least + i))
+const upTo = (max: number, min = 1) => Array.from({ length: max - min + 1 }, (_, i) => String(min + i))
 const video = (files: string) => ({ video: file(`${files}/video.mp4`, 'video/mp4') })
 const hunyuan = (files: string) => ({
   model_glb: file(`${files}/model.glb`, 'model/gltf-binary'),

@@ -61,7 +61,7 @@ function fits(value: Json, rule: Rule): boolean {
     return Array.isArray(value) && value.length > 0 && value.every(one => fits(one, 'file'))
   if (rule === 'file' || rule === 'file!') return typeof value === 'string' && /^(https?|data):/.test(value)
   if (rule === 'text' || rule === 'text!') return typeof value === 'string' && value !== ''
-  const [least, most] = rule
-  if (typeof least === 'number') return typeof value === 'number' && value >= least && value <= (most as number)
+  const [min, max] = rule
+  if (typeof min === 'number') return typeof value === 'number' && value >= min && value <= (max as number)
   return (rule as readonly unknown[]).includes(value)
 }

@@ -83,7 +83,7 @@ function viewOf(
     return json(202, { status: 'CANCELLATION_REQUESTED' })
   }
   if (method !== 'GET') return null
-  if (action === 'status') return statusOf(desk.look(work.id)!, desk)
+  if (action === 'status') return statusOf(desk.poll(work.id)!, desk)
   if (work.status === 'pending') return falError(400, 'Request is still in progress')
   if (cancelled.has(work.id)) return falError(400, 'Request was cancelled')
   const result = resultOf(work, desk.url)
@@ -99,7 +99,7 @@ function statusOf(work: Work, desk: Desk): Reply {
   const position = positionOf(work, desk)
   if (work.status !== 'pending')
     return json(200, { ...position, status: 'COMPLETED', logs: [], metrics: { inference_time: 3.7 } })
-  if (work.looks <= 1) return json(202, { ...position, status: 'IN_QUEUE', queue_position: 2 })
+  if (work.polls <= 1) return json(202, { ...position, status: 'IN_QUEUE', queue_position: 2 })
   return json(202, { ...position, status: 'IN_PROGRESS', logs: [] })
 }
 

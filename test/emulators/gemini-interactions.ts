@@ -1,4 +1,4 @@
-import { sound } from '../support/sounds.ts'
+import { sound } from '../support/media/sounds.ts'
 import { events, json, type Recorded, type Reply } from './emulator.ts'
 import { countTokens } from './gemini.ts'
 import { type Json, unknownField } from './slow-work.ts'

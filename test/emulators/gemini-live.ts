@@ -7,11 +7,11 @@ type Message = any
 /** How a turn is answered; what is left out is as usual. */
 export type Turn = {
   usage?: object | null
-  /** Calls this function, and goes on once it is answered. */
+  /** Calls this function, and continues once it is answered. */
   tool?: { name: string; usage: object }
   /** Happens after the first sound. */
   midway?: (session: ProviderSession) => void
-  /** False = it goes on until it is interrupted. */
+  /** False = it continues until it is interrupted. */
   ends?: boolean
 }
 

@@ -1,5 +1,5 @@
 import sharp from 'sharp'
-import { sound } from '../support/sounds.ts'
+import { sound } from '../support/media/sounds.ts'
 import { Emulator, events, json, type Recorded, type Reply } from './emulator.ts'
 import { countTokens, geminiError, invalidApiKey, tokenCounts } from './gemini.ts'
 import { interact, tokensPerSecond, voices } from './gemini-interactions.ts'
@@ -28,7 +28,7 @@ export const painters: Record<string, Painter> = {
   'gemini-3-pro-image': { pixels: newer, tokens: { '1K': 1120, '2K': 1120, '4K': 2000 }, format: 'jpeg' },
 }
 const scales: Record<string, number> = { '512': 0.5, '1K': 1, '2K': 2, '4K': 4 }
-const mostReferences = 14
+const maxReferences = 14
 /** What stands beside an image. */
 export const caption = 'Here it is.'
 
@@ -78,7 +78,7 @@ function paintFault({ pixels, tokens }: Painter, { contents, generationConfig = 
   const files = partsOf(contents).filter(({ inlineData }) => inlineData)
   if (files.some(({ inlineData }) => !/^image\/(?:png|jpeg|webp|heic|heif)$/.test(inlineData.mimeType)))
     return 'Unsupported MIME type of an image.'
-  return files.length > mostReferences ? `At most ${mostReferences} images are supported.` : null
+  return files.length > maxReferences ? `At most ${maxReferences} images are supported.` : null
 }
 
 async function painted(model: string, painter: Painter, { contents, generationConfig }: Json): Promise<object> {

@@ -1,8 +1,8 @@
-/** What the Gemini API refuses, with its words. Bodies are of unknown shape until looked at. */
+/** What the Gemini API refuses, with its words. Bodies are of unknown shape until checked. */
 // biome-ignore lint/suspicious/noExplicitAny: requests may have any shape
 type Json = any
 
-/** The one value taken in the place of a real thought signature. */
+/** The only value accepted in place of a real thought signature. */
 const skipSignature = 'skip_thought_signature_validator'
 export const signaturePrefix = 'thought:'
 

@@ -14,7 +14,7 @@ export const pixel = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42m
 
 /** Google's Gemini API on a local port, under `/v1` and `/v1beta`: echoes the last user text, `Echo: <text>`. */
 export function startGeminiEmulator(port = 0): Promise<Emulator> {
-  return Emulator.start(reply, port)
+  return Emulator.start(geminiReply, port)
 }
 
 const methods: Record<string, (model: string, request: Recorded) => Reply> = {
@@ -25,9 +25,8 @@ const methods: Record<string, (model: string, request: Recorded) => Reply> = {
   embedContent: (_model, { body }) => json(200, { embedding: { values: vector(body) } }),
 }
 
-function reply(request: Recorded, response: Parameters<Reply>[1]): void | Promise<void> {
-  return route(request)(request, response)
-}
+/** What the Gemini API answers. */
+export const geminiReply: Reply = (request, response) => route(request)(request, response)
 
 function route(request: Recorded): Reply {
   const [, model = '', method = ''] = /^\/v1(?:beta)?\/models\/([^/:]+):(\w+)$/.exec(request.path) ?? []

@@ -8,7 +8,7 @@ const ratios = ['16:9', '9:16', '4:5', '5:4', '1:1', 'auto', undefined]
 const shared = ['type', 'script', 'voice_id', 'audio_url', 'aspect_ratio', 'resolution', 'title', 'callback_id']
 const known = { avatar: [...shared, 'avatar_id', 'engine'], image: [...shared, 'image'] }
 
-/** How long the finished video is, which nobody could tell from its script. */
+/** The length of the finished video, which does not follow from its script. */
 export const realSeconds = 12.5
 const lookTypes = ['studio_avatar', 'digital_twin', 'photo_avatar']
 
@@ -72,7 +72,7 @@ function route(request: Recorded, desk: Desk): Reply | null {
   if (path === '/v3/avatars/looks') return page(looks, query, 50, row => matches(row.avatar_type, query, 'avatar_type'))
   if (path === '/v3/voices') return page(voices, query, 100, row => matches(row.language, query, 'language'))
   const [, kind, id = ''] = /^\/v3\/(videos|lipsyncs)\/([\w-]+)$/.exec(path) ?? []
-  const work = desk.look(id)
+  const work = desk.poll(id)
   return work && work.path === `/v3/${kind}` ? json(200, { data: resource(work, desk) }) : null
 }
 
@@ -116,10 +116,10 @@ function matches(value: string | undefined, query: URLSearchParams, filter: stri
   return !query.has(filter) || query.get(filter) === value
 }
 
-/** Tokens are opaque: nobody may make one up. */
-function page<Row>(rows: Row[], query: URLSearchParams, most: number, filter: (row: Row) => boolean): Reply {
+/** Tokens are opaque: a made-up one is refused. */
+function page<Row>(rows: Row[], query: URLSearchParams, max: number, filter: (row: Row) => boolean): Reply {
   const limit = Number(query.get('limit') ?? 20)
-  if (!(limit >= 1 && limit <= most)) return heygenError(400, 'invalid_parameter', `limit must be 1 to ${most}`)
+  if (!(limit >= 1 && limit <= max)) return heygenError(400, 'invalid_parameter', `limit must be 1 to ${max}`)
   const from = Number(Buffer.from(query.get('token') ?? '', 'base64url').toString() || 0)
   if (!Number.isInteger(from)) return heygenError(400, 'invalid_parameter', 'token is invalid')
   const found = rows.filter(filter)
@@ -128,7 +128,7 @@ function page<Row>(rows: Row[], query: URLSearchParams, most: number, filter: (r
   return json(200, { data: found.slice(from, from + limit), has_more: more, next_token: more ? token : null })
 }
 
-function resource({ id, status, body, path, looks: seen }: Work, { url }: Desk): object {
+function resource({ id, status, body, path, polls: seen }: Work, { url }: Desk): object {
   const ended = { finished: 'completed', failed: 'failed' } as const
   const underway = path === '/v3/videos' ? 'processing' : 'running'
   return {

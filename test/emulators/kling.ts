@@ -78,8 +78,8 @@ export function startKling({
       final_unit_deduction: '3.5',
     }),
   })
-  const look = (name: string, id: string, desk: Desk): Reply => {
-    const work = desk.look(externals.get(id) ?? id)
+  const read = (name: string, id: string, desk: Desk): Reply => {
+    const work = desk.poll(externals.get(id) ?? id)
     if (work?.path.endsWith(`/${name}`)) return envelope(shown(work, desk.url))
     return klingError(404, 1203, 'The requested resource does not exist')
   }
@@ -88,7 +88,7 @@ export function startKling({
     if (code) return klingError(401, code, problem)
     const [, name = '', id] = /^\/v1\/videos\/([\w-]+)(?:\/([\w-]+))?$/.exec(request.path) ?? []
     if (!fields[name] || request.method !== (id ? 'GET' : 'POST')) return null
-    return id ? look(name, id, desk) : create(name, request, desk)
+    return id ? read(name, id, desk) : create(name, request, desk)
   }
   return startWork(provider, klingError(404, 1202, 'The requested method is invalid'), options)
 }

@@ -27,7 +27,7 @@ function route(request: Recorded, desk: Desk): Reply | null {
   }
   const [, id = ''] = /^\/v1\/video-projects\/([\w-]+)$/.exec(path) ?? []
   if (method === 'DELETE' && desk.works.delete(id)) return (_request, response) => void response.writeHead(204).end()
-  const work = method === 'GET' ? desk.look(id) : undefined
+  const work = method === 'GET' ? desk.poll(id) : undefined
   return work ? json(200, project(work, desk)) : null
 }
 
@@ -53,13 +53,13 @@ const statuses = { pending: 'rendering', finished: 'complete', failed: 'error' }
 const rates = { pending: estimatedRate, finished: realRate, failed: 0 }
 
 function project(work: Work, { url }: Desk): object {
-  const { id, status, body, looks } = work
+  const { id, status, body, polls } = work
   const file = { url: `${url}/files/${id}/video.mp4`, expires_at: '2026-11-21T00:00:00Z' }
   const credits = creditsOf(work, rates[status])
   return {
     id,
     name: body.name ?? null,
-    status: status === 'pending' && looks < 2 ? 'queued' : statuses[status],
+    status: status === 'pending' && polls < 2 ? 'queued' : statuses[status],
     type: 'FACE_SWAP',
     created_at: '2026-11-20T00:00:00Z',
     width: 160,

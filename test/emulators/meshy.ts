@@ -37,7 +37,7 @@ function route(request: Recorded, desk: Desk): Reply | null {
     desk.works.delete(id)
     return json(200, {})
   }
-  return method === 'GET' ? json(200, task(kind, desk.look(id)!, desk)) : null
+  return method === 'GET' ? json(200, task(kind, desk.poll(id)!, desk)) : null
 }
 
 function faultOf(kind: string, body: Json, desk: Desk): string | null {
@@ -59,8 +59,8 @@ function faultOf(kind: string, body: Json, desk: Desk): string | null {
 
 const statuses = { pending: 'IN_PROGRESS', finished: 'SUCCEEDED', failed: 'FAILED' }
 
-function task(kind: string, { id, status, looks, body }: Work, { url }: Desk): object {
-  const waiting = status === 'pending' && looks < 2
+function task(kind: string, { id, status, polls, body }: Work, { url }: Desk): object {
+  const waiting = status === 'pending' && polls < 2
   const textured = body.mode === 'refine' || body.should_texture === true
   const file = (name: string) => `${url}/files/${id}/${name}?Expires=1795000000`
   const maps = body.enable_pbr ? ['base_color', 'metallic', 'roughness', 'normal'] : ['base_color']

@@ -9,7 +9,7 @@ export type Profile = { sub: string; email: string; email_verified: boolean; nam
 export class OidcEmulator {
   profile: Profile = { sub: 'u1', email: 'u1@example.com', email_verified: true }
   readonly #server: http.Server
-  /** What a code stands for: the challenge it was asked with. */
+  /** The challenge that a code was requested with. */
   readonly #codes = new Map<string, string>()
 
   private constructor(server: http.Server) {

@@ -1,5 +1,5 @@
 import { charactersOf } from '../../shared/kinds/instant.ts'
-import { decodedSeconds } from '../support/sounds.ts'
+import { decodedSeconds } from '../support/media/sounds.ts'
 import type { Recorded, Reply } from './emulator.ts'
 import { json } from './emulator.ts'
 import { failure } from './openai.ts'
@@ -51,13 +51,13 @@ export function speechFault(body: Body): Reply | null {
 type Rules = {
   formats: string[]
   streams: boolean
-  mostSeconds?: number
+  maxSeconds?: number
   diarizes?: true
   /** Fields that only some models take. */
   fields?: string[]
 }
 const whisper: Rules = { formats: ['json', 'text', 'srt', 'verbose_json', 'vtt'], streams: false }
-const gpt: Rules = { formats: ['json', 'text'], streams: true, mostSeconds: 1_400, fields: ['include[]'] }
+const gpt: Rules = { formats: ['json', 'text'], streams: true, maxSeconds: 1_400, fields: ['include[]'] }
 const speakerFields = ['known_speaker_names[]', 'known_speaker_references[]']
 const groq: Rules = { formats: ['json', 'text', 'verbose_json'], streams: false }
 const rulesOf: Record<string, Rules> = {
@@ -118,8 +118,8 @@ export async function heardIn({ raw, headers, path }: Recorded): Promise<Heard |
   if (!extensions.test(file.name)) return wrongParam('file', 'Unrecognized file format.')
   const seconds = await decodedSeconds(new Uint8Array(await file.arrayBuffer())).catch(() => 0)
   if (seconds === 0) return wrongParam('file', 'Audio file might be corrupted or unsupported')
-  const most = rules.mostSeconds ?? Number.POSITIVE_INFINITY
-  if (seconds > most) return wrongParam(null, `audio duration ${seconds} seconds is longer than ${most} seconds`)
+  const max = rules.maxSeconds ?? Number.POSITIVE_INFINITY
+  if (seconds > max) return wrongParam(null, `audio duration ${seconds} seconds is longer than ${max} seconds`)
   const format = text('response_format') || 'json'
   const granularities = form.getAll('timestamp_granularities[]').map(String)
   const fault = optionsFault(rules, format, granularities, text) ?? (await speakersFault(rules, form))

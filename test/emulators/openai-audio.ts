@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import { setImmediate as turn } from 'node:timers/promises'
 import { charactersOf } from '../../shared/kinds/instant.ts'
 import type { SoundFormat } from '../../shared/kinds/sound.ts'
-import { sound } from '../support/sounds.ts'
+import { sound } from '../support/media/sounds.ts'
 import { Emulator, json, type Reply } from './emulator.ts'
 import { failure, invalidKey, tokensIn } from './openai.ts'
 import { type Heard, heardIn, speechFault } from './openai-audio-rules.ts'
@@ -43,7 +43,7 @@ export function spokenSeconds(text: string): number {
   return Math.max(0.5, charactersOf(text) / 15)
 }
 
-/** What the speech of a text is counted as. */
+/** The usage of a text's speech. */
 export function speechTokens(text: string) {
   const [input_tokens, output_tokens] = [tokensIn(text), Math.ceil(spokenSeconds(text) * 20)]
   return { input_tokens, output_tokens, total_tokens: input_tokens + output_tokens }
@@ -113,7 +113,7 @@ export function heardText(fileName: string): string {
   return `This is what ${fileName} says.`
 }
 
-/** What a transcript of this length is counted as. */
+/** The usage of a transcript of this length. */
 export function transcriptTokens(seconds: number, text: string, prompt = '') {
   const [audio_tokens, text_tokens] = [Math.ceil(seconds * 10), tokensIn(prompt)]
   const [input_tokens, output_tokens] = [audio_tokens + text_tokens, tokensIn(text)]

@@ -25,8 +25,8 @@ export type OpenAiBatchEmulator = BatchEmulator & {
 
 const now = 1_795_132_800
 const endpoints = ['/v1/chat/completions', '/v1/embeddings', '/v1/completions', '/v1/responses', '/v1/moderations']
-const mostRequests = 50_000
-const mostBytes = 200_000_000
+const maxRequests = 50_000
+const maxBytes = 200_000_000
 
 /** OpenAI's chat, completions and embeddings, and the files and batches of them; `url` is without the `/v1`. */
 export async function startOpenAiBatches({
@@ -74,7 +74,7 @@ async function route(request: Recorded, office: Office): Promise<Reply | null> {
   const batch = office.desk.batches.get(id ?? '')
   if (!batch) return refused(404, `No batch found with id '${id}'.`)
   if (method === 'POST' && verb === 'cancel') return cancelled(batch, office)
-  return method === 'GET' && !verb ? looked(batch, office) : null
+  return method === 'GET' && !verb ? polled(batch, office) : null
 }
 
 const formFields = ['file', 'purpose', 'expires_after[anchor]', 'expires_after[seconds]']
@@ -91,7 +91,7 @@ async function uploaded({ raw, headers }: Recorded, { files }: Office): Promise<
   if (!file || typeof file === 'string') return refused(400, "Missing required parameter: 'file'.", 'file')
   if (purpose !== 'batch') return refused(400, `'${purpose}' is not one of ['batch'] - 'purpose'`, 'purpose')
   if (!file.name.endsWith('.jsonl')) return refused(400, `Invalid file format for Batch API. Must be .jsonl`, 'file')
-  if (file.size > mostBytes) return refused(413, 'The file is too large for the Batch API.', 'file')
+  if (file.size > maxBytes) return refused(413, 'The file is too large for the Batch API.', 'file')
   const isLife = Number(seconds) >= 3_600 && Number(seconds) <= 2_592_000
   if ((anchor !== null || seconds !== null) && (anchor !== 'created_at' || !isLife))
     return refused(400, "Invalid 'expires_after'.", 'expires_after')
@@ -188,7 +188,7 @@ function requestsIn(bytes: Buffer, endpoint: string): { requests: BatchRequest[]
   }
   if (bytes.length === 0)
     return { requests, faults: [{ code: 'empty_file', line: null, message: 'The file is empty.', param: null }] }
-  if (lines.length > mostRequests)
+  if (lines.length > maxRequests)
     faults.push({ code: 'too_many_tasks', line: null, message: 'Too many requests.', param: null })
   return { requests, faults }
 }
@@ -213,10 +213,10 @@ function listed(request: Recorded, office: Office): Reply {
   })
 }
 
-async function looked(batch: Batch, office: Office): Promise<Reply> {
+async function polled(batch: Batch, office: Office): Promise<Reply> {
   const own = office.details.get(batch.id)!
-  if (own.faults.length > 0) batch.looks += 1
-  else await office.desk.look(batch)
+  if (own.faults.length > 0) batch.polls += 1
+  else await office.desk.poll(batch)
   if (batch.results.length > 0 && !own.outputFileId && !own.errorFileId) writeResults(batch, own, office)
   return json(200, batchObject(batch, office))
 }
@@ -254,12 +254,12 @@ function cancelled(batch: Batch, office: Office): Reply {
   return json(200, batchObject(batch, office))
 }
 
-function statusOf({ id, status, looks }: Batch, { desk, details }: Office): string {
+function statusOf({ id, status, polls }: Batch, { desk, details }: Office): string {
   if (status === 'stopping') return 'cancelling'
   if (status !== 'running') return status
-  if (looks === 0) return 'validating'
+  if (polls === 0) return 'validating'
   if (details.get(id)!.faults.length > 0) return 'failed'
-  return looks === desk.script.looks - 1 && looks > 1 ? 'finalizing' : 'in_progress'
+  return polls === desk.script.polls - 1 && polls > 1 ? 'finalizing' : 'in_progress'
 }
 
 function batchObject(batch: Batch, office: Office): Json {

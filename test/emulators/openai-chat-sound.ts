@@ -1,4 +1,4 @@
-import { soundFile } from '../../shared/providers/sandbox/sounds.ts'
+import { soundFile } from '../../shared/providers/sandbox/media/sounds.ts'
 import { json, type Reply } from './emulator.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: request bodies of every shape, as they came over the wire

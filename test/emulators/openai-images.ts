@@ -4,15 +4,15 @@ import { Emulator, json, type Recorded, type Reply } from './emulator.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: bodies are checked before they are read
 type Json = any
-/** What a request asks for, be it JSON or a form; `images` are the types of its files. */
+/** The fields of a request, JSON or form; `images` are the types of its files. */
 type Wanted = { fields: Json; images: string[]; mask: string | null }
 type Fault = { message: string; param: string; code: string }
 
 const models = ['gpt-image-2', 'gpt-image-1.5', 'gpt-image-1-mini']
 const fixedSizes = ['1024x1024', '1536x1024', '1024x1536']
-const mostImageBytes = 50 * 1024 * 1024
-const mostMaskBytes = 4 * 1024 * 1024
-/** Drawn a tenth as wide as they are asked for: nobody looks at them. */
+const maxImageBytes = 50 * 1024 * 1024
+const maxMaskBytes = 4 * 1024 * 1024
+/** Images are drawn at a tenth of the requested width to save time. */
 const scale = 10
 /** A prompt with this word is blocked. */
 export const blockedWord = 'forbidden'
@@ -73,8 +73,8 @@ async function formOf({ raw, headers }: Recorded): Promise<Wanted | null> {
   const wanted: Wanted = { fields: {}, images: [], mask: null }
   for (const [name, value] of form) {
     if (typeof value !== 'string') {
-      const [kind, most] = name === 'mask' ? ['mask', mostMaskBytes] : ['image', mostImageBytes]
-      const described = value.size > 0 && value.size < Number(most) && value.name !== '' ? value.type : 'unreadable'
+      const [kind, max] = name === 'mask' ? ['mask', maxMaskBytes] : ['image', maxImageBytes]
+      const described = value.size > 0 && value.size < Number(max) && value.name !== '' ? value.type : 'unreadable'
       if (kind === 'mask') wanted.mask = described
       else if (name === 'image[]' || (name === 'image' && wanted.images.length === 0)) wanted.images.push(described)
       else return null
@@ -108,8 +108,8 @@ function unknownFault({ fields }: Wanted, isEdit: boolean): Fault | null {
   return unknown ? { message: `Unknown parameter: '${unknown}'.`, param: unknown, code: 'unknown_parameter' } : null
 }
 
-const whole = (least: number, most: number) => (value: unknown) =>
-  Number.isInteger(value) && Number(value) >= least && Number(value) <= most
+const whole = (min: number, max: number) => (value: unknown) =>
+  Number.isInteger(value) && Number(value) >= min && Number(value) <= max
 const oneOf =
   (...values: string[]) =>
   (value: unknown) =>
@@ -198,15 +198,15 @@ export function streamedImage(options: ImageReplyOptions = {}): Reply {
 }
 
 async function inEvents(wanted: Wanted, isEdit: boolean, response: ServerResponse, options: ImageReplyOptions) {
-  const { data, created: created_at, usage, ...look } = await answerOf(wanted)
+  const { data, created: created_at, usage, ...settings } = await answerOf(wanted)
   const { partial_images: previews = 0 } = wanted.fields
   const name = isEdit ? 'image_edit' : 'image_generation'
   const preview = await sharp({ create: { width: 8, height: 8, channels: 3, background: '#999' } })
-    .toFormat(look.output_format)
+    .toFormat(settings.output_format)
     .toBuffer()
   const events: object[] = Array.from({ length: previews }, (_, partial_image_index) => {
     const type = `${name}.partial_image`
-    return { type, created_at, ...look, b64_json: preview.toString('base64'), partial_image_index }
+    return { type, created_at, ...settings, b64_json: preview.toString('base64'), partial_image_index }
   })
   const tokens = previews * tokensPerPreview
   const counted = {
@@ -215,7 +215,7 @@ async function inEvents(wanted: Wanted, isEdit: boolean, response: ServerRespons
     total_tokens: usage.total_tokens + tokens,
     output_tokens_details: { image_tokens: usage.output_tokens + tokens, text_tokens: 0 },
   }
-  events.push({ type: `${name}.completed`, created_at, ...look, b64_json: data[0]!.b64_json, usage: counted })
+  events.push({ type: `${name}.completed`, created_at, ...settings, b64_json: data[0]!.b64_json, usage: counted })
   response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8', 'x-request-id': 'req_emulated' })
   for (const [i, event] of events.entries()) {
     if (i === options.hold?.after) await options.hold.until

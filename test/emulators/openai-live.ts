@@ -5,7 +5,7 @@ import { type ProviderSession, SessionEmulator, type Upgrade } from './sessions.
 // biome-ignore lint/suspicious/noExplicitAny: events of every shape
 type Event = any
 
-/** What a task is said to have used that the session delegated to another model. */
+/** The reported usage of a task that the session delegated to another model. */
 export const delegatedUsage = {
   input_tokens: 1_200,
   input_tokens_details: { cached_tokens: 1_024, cache_write_tokens: 0 },

@@ -10,7 +10,7 @@ export type Answer = {
   usage?: unknown
   /** Happens after the first delta. */
   midway?: (session: ProviderSession) => void
-  /** False = it goes on until it is cancelled. */
+  /** False = it continues until it is cancelled. */
   ends?: boolean
   /** Spoken slowly, a piece after the other, in telephone quality: its usage is what was said by its end. */
   speech?: Speech
@@ -134,7 +134,7 @@ function soundOf(delta: string) {
   return { type: 'response.output_audio.delta', delta, output_index: 0, content_index: 0 }
 }
 
-/** Why an event is not taken. The session goes on. */
+/** Why an event is rejected. The session continues. */
 class Refusal extends Error {
   readonly code: string
   constructor(code: string, message: string) {
@@ -151,7 +151,7 @@ function jsonOf(text: string): Event {
   }
 }
 
-/** Holds a session: `nextAnswer` tells how each response goes, `reported` is told of each that ended. */
+/** Holds a session: `nextAnswer` selects each response, `reported` is called for each that ended. */
 export function holdConversation(
   session: ProviderSession,
   nextAnswer: () => Answer,
@@ -313,7 +313,7 @@ class Conversation {
     this.#done(response, status, usage)
   }
 
-  /** Speaks until all is said, somebody cancels it, or nobody is there. */
+  /** Speaks until the end, a cancellation, or a closed connection. */
   async #speak(response: Event, where: object, speech: Speech): Promise<void> {
     const { pieceTokens, pieces, pause } = speech
     const piece = soundOf('A'.repeat(Math.ceil(charactersPerToken * pieceTokens)))

@@ -37,7 +37,7 @@ function route(request: Recorded, desk: Desk): Reply | null {
     return json(200, { id, deleted: true, object: 'video.deleted' })
   }
   if (method !== 'GET') return null
-  if (!content) return json(200, video(desk.look(id)!))
+  if (!content) return json(200, video(desk.poll(id)!))
   if (desk.works.get(id)!.status !== 'finished') return openAiVideoError(404, 'Video is not ready yet', null)
   const location = `${desk.url}/files/${id}/video.mp4`
   return (_request, response) => void response.writeHead(302, { location }).end()
@@ -68,13 +68,13 @@ function faultOf({ model, prompt, seconds, size, input_reference, ...others }: R
 
 const statuses = { pending: 'in_progress', finished: 'completed', failed: 'failed' }
 
-function video({ id, status, body, looks }: Work): Json {
+function video({ id, status, body, polls }: Work): Json {
   return {
     id,
     object: 'video',
     model: body.model,
-    status: status === 'pending' && looks < 2 ? 'queued' : statuses[status],
-    progress: status === 'finished' ? 100 : Math.min(99, looks * 33),
+    status: status === 'pending' && polls < 2 ? 'queued' : statuses[status],
+    progress: status === 'finished' ? 100 : Math.min(99, polls * 33),
     created_at: 1_795_132_800,
     completed_at: status === 'finished' ? 1_795_132_900 : null,
     expires_at: null,

@@ -1,9 +1,10 @@
 import type { ServerResponse } from 'node:http'
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
-import { instanceOf } from '../../shared/providers/sandbox/instance.ts'
-import { png } from '../../shared/providers/sandbox/media.ts'
+import { fakeInstance } from '../../shared/providers/sandbox/chat/schema-faker.ts'
+import { png } from '../../shared/providers/sandbox/media/media.ts'
 import { Emulator, json, type Reply } from './emulator.ts'
 import { audioTokensIn, refusalOfSound, speaks, spoken } from './openai-chat-sound.ts'
+import { responsesReply } from './openai-responses.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: request bodies of every shape, as they came over the wire
 type Body = any
@@ -26,7 +27,7 @@ export function startOpenAiEmulator(port = 0): Promise<Emulator> {
   return Emulator.start(reply, port)
 }
 
-/** What OpenAI answers: chat, completions, embeddings and the list of models. */
+/** What OpenAI answers: chat, responses, completions, embeddings and the list of models. */
 export const reply: Reply = (request, response) => {
   if (!/^Bearer \S+/.test(request.headers.authorization ?? '')) return invalidKey(request, response)
   if (request.method === 'GET' && request.path === '/v1/models') return models(request, response)
@@ -34,6 +35,7 @@ export const reply: Reply = (request, response) => {
     return failure(404, 'Unknown URL.', 'invalid_request_error', 'unknown_url')(request, response)
   if (request.path === '/v1/chat/completions') return chatReply()(request, response)
   if (request.path === '/v1/completions') return completions(request, response)
+  if (request.path === '/v1/responses') return responsesReply()(request, response)
   if (request.path === '/v1/embeddings') return embeddings(request, response)
   return failure(404, 'Unknown URL.', 'invalid_request_error', 'unknown_url')(request, response)
 }
@@ -162,7 +164,7 @@ function toolCalls({ messages, tools }: Body): Body[] | null {
 function answerTo(body: Body): Body {
   const calls = toolCalls(body)
   const schema = body.response_format?.json_schema?.schema
-  const whole = calls ? '' : schema ? JSON.stringify(instanceOf(schema)) : echoOf(body.messages)
+  const whole = calls ? '' : schema ? JSON.stringify(fakeInstance(schema)) : echoOf(body.messages)
   const limit = body.max_completion_tokens ?? body.max_tokens
   const text = limit ? whole.slice(0, limit * 4) : whole
   const length = text.length < whole.length

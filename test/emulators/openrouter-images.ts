@@ -35,9 +35,9 @@ const oneOf =
   value =>
     values.includes(value)
 const whole =
-  (least: number, most = Number.MAX_SAFE_INTEGER): Check =>
+  (min: number, max = Number.MAX_SAFE_INTEGER): Check =>
   value =>
-    Number.isInteger(value) && value >= least && value <= most
+    Number.isInteger(value) && value >= min && value <= max
 const isText: Check = value => typeof value === 'string' && value !== ''
 const checks: Record<string, Check> = {
   model: isText,

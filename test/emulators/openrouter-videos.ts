@@ -53,7 +53,7 @@ function route(request: Recorded, desk: Desk, endings: Map<string, Ending>): Rep
   }
   const [, id, content] = /^\/api\/v1\/videos\/([\w-]+)(\/content)?$/.exec(path) ?? []
   if (method !== 'GET' || !id || !desk.works.has(id)) return null
-  if (!content) return json(200, view(desk.look(id)!, desk.url, endings))
+  if (!content) return json(200, view(desk.poll(id)!, desk.url, endings))
   if (desk.works.get(id)!.status !== 'finished') return openRouterError(400, 'The video is not ready')
   const location = `${desk.url}/files/${id}/video.mp4`
   return (_request, response) => void response.writeHead(302, { location }).end()
@@ -96,8 +96,8 @@ function hasUrl(part: Json, types: string[]): boolean {
   return types.includes(part?.type) && /^(https?|data):/.test(part[part.type]?.url ?? '')
 }
 
-function view({ id, status, looks }: Work, url: string, endings: Map<string, Ending>) {
-  const pending = looks > 1 ? 'in_progress' : 'pending'
+function view({ id, status, polls }: Work, url: string, endings: Map<string, Ending>) {
+  const pending = polls > 1 ? 'in_progress' : 'pending'
   const shown = endings.get(id) ?? { pending, finished: 'completed', failed: 'failed' }[status]
   return {
     id,

@@ -110,7 +110,7 @@ function route(request: Recorded, desk: Desk, endings: Map<string, Ending>, view
     if (endings.has(id)) desk.end('failed', id)
     return json(200, view(desk.works.get(id)!, desk.url))
   }
-  return method === 'GET' && !action ? json(200, view(desk.look(id)!, desk.url)) : null
+  return method === 'GET' && !action ? json(200, view(desk.poll(id)!, desk.url)) : null
 }
 
 const createPaths = [/^\/v1\/predictions$/, /^\/v1\/(models|deployments)\/[\w.-]+\/[\w.-]+\/predictions$/]
@@ -138,10 +138,10 @@ function prediction(
   ending: Ending | undefined,
   output: NonNullable<Options['output']>,
 ): object {
-  const { id, path, body, status, looks } = work
+  const { id, path, body, status, polls } = work
   const at = '2026-11-20T00:00:00Z'
   const finished = status === 'finished'
-  const statuses = { pending: looks > 1 ? 'processing' : 'starting', finished: 'succeeded', failed: 'failed' }
+  const statuses = { pending: polls > 1 ? 'processing' : 'starting', finished: 'succeeded', failed: 'failed' }
   const shown = ending === 'canceled' || ending === 'aborted' ? ending : statuses[status]
   return {
     id,

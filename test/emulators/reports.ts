@@ -1,6 +1,6 @@
 import type { WorkEmulator } from './slow-work.ts'
 
-/** What a provider sends to a callback address at the end of work; no address: nobody asked for it. */
+/** What a provider sends to a callback address at the end of work; no address: no callback was requested. */
 export type Report = { url: string | null; body: Buffer; headers: Record<string, string> }
 
 /** An emulated provider that reports the end of each piece of work; `delivered` gives what the reports were answered with. */

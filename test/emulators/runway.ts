@@ -90,7 +90,7 @@ export function startRunway({
     }
   }
   const task = (id: string, { method }: Recorded, desk: Desk): Reply => {
-    const work = method === 'GET' ? desk.look(id) : desk.works.get(id)
+    const work = method === 'GET' ? desk.poll(id) : desk.works.get(id)
     if (!work) return error(404, 'An API task with that ID was not found.')
     if (method !== 'DELETE') return json(200, shown(work, desk.url))
     if (work.status === 'pending') cancelled.add(id)

@@ -15,7 +15,7 @@ export class ProviderSession {
   /** The connection beneath, to be broken. */
   readonly connection: Socket
   readonly frames: Frame[] = []
-  /** What its client closed it with; null while it is open. */
+  /** The client's close code and reason; null while it is open. */
   closed: { code: number; reason: string } | null = null
 
   constructor(request: http.IncomingMessage, socket: WebSocket) {

@@ -1,18 +1,18 @@
 import { randomUUID } from 'node:crypto'
 import sharp from 'sharp'
 import { type SoundFormat, soundTypes } from '../../shared/kinds/sound.ts'
-import { meshFile, mtlFile, objFile, textureFile } from '../../shared/providers/sandbox/glb.ts'
-import { videoFile } from '../../shared/providers/sandbox/mp4.ts'
-import { soundFile } from '../../shared/providers/sandbox/sounds.ts'
+import { meshFile, mtlFile, objFile, textureFile } from '../../shared/providers/sandbox/media/glb.ts'
+import { videoFile } from '../../shared/providers/sandbox/media/mp4.ts'
+import { soundFile } from '../../shared/providers/sandbox/media/sounds.ts'
 import { Emulator, type Recorded, type Reply } from './emulator.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: bodies are checked by each provider's rules before they are read
 export type Json = any
 
 /** One piece of slow work at an emulated provider. */
-export type Work = { id: string; status: 'pending' | 'finished' | 'failed'; looks: number; body: Json; path: string }
+export type Work = { id: string; status: 'pending' | 'finished' | 'failed'; polls: number; body: Json; path: string }
 
-/** `autoFinish`: work is finished at this look, without the test's help. */
+/** `autoFinish`: work finishes at this poll, without the test's help. */
 export type WorkOptions = { autoFinish?: number; port?: number }
 
 /** An emulated provider of slow work; `finish` and `fail` end one piece of work, or all that is pending. */
@@ -40,16 +40,16 @@ export class Desk {
   }
 
   add({ path, body }: Recorded): Work {
-    const work: Work = { id: randomUUID(), status: 'pending', looks: 0, body, path }
+    const work: Work = { id: randomUUID(), status: 'pending', polls: 0, body, path }
     this.works.set(work.id, work)
     return work
   }
 
-  look(id: string): Work | undefined {
+  poll(id: string): Work | undefined {
     const work = this.works.get(id)
     if (!work) return undefined
-    work.looks += 1
-    if (work.status === 'pending' && work.looks >= this.#autoFinish) work.status = 'finished'
+    work.polls += 1
+    if (work.status === 'pending' && work.polls >= this.#autoFinish) work.status = 'finished'
     return work
   }
 

@@ -26,7 +26,7 @@ const known =
 const amountField = 'line_items[0][price_data][unit_amount]'
 const currencyField = 'line_items[0][price_data][currency]'
 
-/** Stripe as far as checkouts go: sessions with payments, found again by id and by idempotency key; and its events, signed. */
+/** Emulates Stripe checkouts: sessions with payments, by id and by idempotency key; and signed events. */
 export class StripeEmulator {
   readonly sessions = new Map<string, Session>()
   readonly #payments = new Map<string, Payment>()
@@ -127,7 +127,7 @@ export class StripeEmulator {
     return json(200, 'form' in found ? presented(found as Session) : { object: 'payment_intent', ...found })
   }
 
-  /** The first answer again for the same idempotency key, and a refusal where the request is another. */
+  /** Replays the first response to an idempotency key; rejects a different request with the same key. */
   #once(request: Recorded): Reply {
     const key = String(request.headers['idempotency-key'])
     const body = request.raw.toString()

@@ -30,7 +30,7 @@ function route(request: Recorded, desk: Desk): Reply | null {
       [...desk.works.values()].map(work => generation(work, desk)),
     )
   const [, id] = /^\/v2\/generate\/([\w-]+)$/.exec(path) ?? []
-  const work = method === 'GET' && id ? desk.look(id) : undefined
+  const work = method === 'GET' && id ? desk.poll(id) : undefined
   return work ? json(200, generation(work, desk)) : null
 }
 
@@ -49,11 +49,11 @@ function faultOf(body: Json): string[] | null {
 
 const statuses = { pending: 'PROCESSING', finished: 'COMPLETED', failed: 'FAILED' }
 
-function generation({ id, status, body, looks }: Work, { url }: Desk): object {
+function generation({ id, status, body, polls }: Work, { url }: Desk): object {
   return {
     id,
     createdAt: '2026-11-20T00:00:00Z',
-    status: status === 'pending' && looks < 1 ? 'PENDING' : statuses[status],
+    status: status === 'pending' && polls < 1 ? 'PENDING' : statuses[status],
     model: body.model,
     input: body.input,
     options: body.options ?? {},

@@ -1,4 +1,4 @@
-import { videoFile } from '../../shared/providers/sandbox/mp4.ts'
+import { videoFile } from '../../shared/providers/sandbox/media/mp4.ts'
 import { json, type Recorded, type Reply } from './emulator.ts'
 import { geminiError, invalidApiKey } from './gemini.ts'
 import {
@@ -49,7 +49,7 @@ export async function startVeo({ redirect = false, error = internal, ...options 
     if (!model || request.method !== (id ? 'GET' : 'POST')) return null
     const fault = id ? null : faultOf(request.body)
     if (fault) return geminiError(400, 'INVALID_ARGUMENT', fault)
-    const work = id ? desk.look(id) : desk.add(request)
+    const work = id ? desk.poll(id) : desk.add(request)
     if (!work) return null
     return json(200, { name: `models/${model}/operations/${work.id}`, ...(id && ending(work, desk.url)) })
   }

@@ -14,7 +14,7 @@ function admit({ headers, url }: IncomingMessage): Upgrade | null {
   return searchParams.has('model') ? null : refuse(400, { code: 'invalid_argument', error: 'A model is required.' })
 }
 
-/** Says again what it heard. */
+/** Repeats the audio that it received. */
 function hold(session: ProviderSession): void {
   let heard: Buffer[] = []
   let binary = false

@@ -9,8 +9,8 @@ import { openServices, type Services } from '../../shared/services.ts'
 import { checkLedger, openReservations } from '../../shared/wallet/check.ts'
 import { Emulator, events } from '../emulators/emulator.ts'
 import { call, eventually, type Stores } from './gateway.ts'
-import { inputBoundNano, nanoPerOutputToken } from './money.ts'
-import { inherited } from './stack.ts'
+import { inherited, shortLived } from './stack.ts'
+import { inputBoundNano, nanoPerOutputToken } from './wallet/money.ts'
 
 /** One request as its client saw it. */
 export type Shot = {
@@ -31,7 +31,7 @@ export type Shot = {
 const prompt = 'What the client says is what the upstream answers. '.repeat(4)
 export const shotBody = { model: 'coin', max_tokens: 100, messages: [{ role: 'user', content: prompt }] }
 /** No shot can cost more than this, however it is cut off. */
-export const mostPerShotNano = inputBoundNano({ ...shotBody, stream: true }) + 100 * nanoPerOutputToken
+export const maxPerShotNano = inputBoundNano({ ...shotBody, stream: true }) + 100 * nanoPerOutputToken
 
 let shots = 0
 
@@ -167,13 +167,14 @@ export async function observe(stores: Pick<Stores, 'databaseUrl' | 'redisUrl'>, 
 /** Runs `operator ledger check` as its own process. */
 export async function ledgerCheck(
   stores: Pick<Stores, 'databaseUrl' | 'redisUrl'>,
+  furtherEnv: Record<string, string> = {},
 ): Promise<{ exitCode: number; report: { ok: boolean; invariants: { name: string; breaches: string[] }[] } }> {
   const root = join(import.meta.dirname, '../..')
-  const env = { ...inherited, DATABASE_URL: stores.databaseUrl, REDIS_URL: stores.redisUrl }
+  const env = { ...inherited, DATABASE_URL: stores.databaseUrl, REDIS_URL: stores.redisUrl, ...furtherEnv }
   return new Promise((resolve, reject) => {
     const child = execFile(
       process.execPath,
-      ['api/operator.ts', 'ledger', 'check', '--json'],
+      [...shortLived, 'api/operator.ts', 'ledger', 'check', '--json'],
       { cwd: root, env },
       (_error, stdout, stderr) => {
         if (child.exitCode === null || stdout === '') reject(new Error(`ledger check failed: ${stderr}`))
@@ -189,7 +190,7 @@ export async function quiet({ redis }: Pick<Services, 'redis'>, withinMs = 60_00
   await eventually(() => still().catch(() => false), 'nothing is in flight', withinMs)
 }
 
-/** The breaches of the money invariants; what a running gateway just moves is looked at again. */
+/** The violations of the money invariants; re-checks those that a running gateway may just be changing. */
 export async function breaches({ db, redis }: Pick<Services, 'db' | 'redis'>): Promise<string[]> {
   for (let look = 1; ; look++) {
     const invariants = await checkLedger(db, redis)
@@ -224,10 +225,10 @@ export async function billingFaults(
     charges.delete(shot.requestId)
     const right = shot.whole
       ? (charged.length === 1 && charged[0] === shot.costNano) || (charged.length === 0 && excused(shot))
-      : charged.length <= (shot.status === 0 || shot.status === 200 ? 1 : 0) && (charged[0] ?? 0) <= mostPerShotNano
+      : charged.length <= (shot.status === 0 || shot.status === 200 ? 1 : 0) && (charged[0] ?? 0) <= maxPerShotNano
     if (!right) faults.push(`${JSON.stringify(shot)} was charged ${JSON.stringify(charged)}`)
   }
-  for (const [request, charged] of charges) faults.push(`${request}, which nobody sent, was charged ${charged}`)
+  for (const [request, charged] of charges) faults.push(`${request}, which was never sent, was charged ${charged}`)
   return faults
 }
 

@@ -9,26 +9,26 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createApp } from '../../api/app.ts'
 import { withLane } from '../../api/lane.ts'
-import { asksForSocket, RealtimeDoor } from '../../api/realtime.ts'
+import { isWebSocketUpgrade, RealtimeServer } from '../../api/realtime/upgrade.ts'
 import { loadConfig } from '../../shared/base/config.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { nanoFromUsd } from '../../shared/base/money.ts'
 import { type Clock, systemClock } from '../../shared/base/time.ts'
 import { createLog } from '../../shared/io/log.ts'
-import { openWaiter } from '../../shared/io/redis.ts'
+import { openWorkerRedis } from '../../shared/io/redis.ts'
 import { operatorActor } from '../../shared/keys/audit.ts'
 import { newKey } from '../../shared/keys/key-requests.ts'
 import { openServices, type Services } from '../../shared/services.ts'
 import { checkLedger } from '../../shared/wallet/check.ts'
-import { keepPartitions } from '../../shared/wallet/partitions.ts'
+import { maintainPartitions } from '../../shared/wallet/partitions.ts'
 import { LedgerWorker } from '../../workers/ledger.ts'
-import { freshDatabase, freshRedis, inherited } from './stack.ts'
+import { freshDatabase, freshRedis, inherited, shortLived } from './stack.ts'
 
 const root = join(import.meta.dirname, '../..')
 
 export type Stores = { databaseUrl: string; redisUrl: string; drop(): Promise<void> }
 
-/** Tests ask more of a test key than anybody else does. */
+/** Tests send more requests with a test key than its limits allow. */
 const unlimited = {
   TEST_KEY_RPM: '0',
   TEST_KEY_TPM: '0',
@@ -55,7 +55,7 @@ export type Account = { organisationId: string; live: string; test: string }
 export type Gateway = {
   url: string
   services: Services
-  door: RealtimeDoor
+  door: RealtimeServer
   /** Creates an organisation with credits and its first live and test key. */
   account(options?: KeyOptions & { usd?: string }): Promise<Account>
   key(organisationId: string, environment: 'live' | 'test', options?: KeyOptions): Promise<string>
@@ -77,7 +77,11 @@ export async function startGateway(
   env: Record<string, string> = {},
   clock: Clock = systemClock,
 ): Promise<Gateway> {
-  const server = http.createServer({ noDelay: true, keepAliveTimeout: 75_000, shouldUpgradeCallback: asksForSocket })
+  const server = http.createServer({
+    noDelay: true,
+    keepAliveTimeout: 75_000,
+    shouldUpgradeCallback: isWebSocketUpgrade,
+  })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
@@ -97,13 +101,14 @@ export async function startGateway(
   const services = await openServices(config, createLog(config.logLevel), clock)
   await services.admission.start()
   await services.health.start()
-  await keepPartitions(services.db, clock.now(), config.generationRetentionMonths)
-  const blocking = openWaiter(config)
-  blocking.on('error', () => {}) // It reconnects by itself.
+  await maintainPartitions(services.db, clock.now(), config.generationRetentionMonths)
+  const blocking = openWorkerRedis(config)
+  blocking.on('error', () => {}) // It reconnects automatically.
+  const blockingId = await blocking.client('ID')
   const ledger = new LedgerWorker(services, blocking)
   ledger.start()
   server.on('request', withLane(services, createApp(services).callback()))
-  const door = new RealtimeDoor(services)
+  const door = new RealtimeServer(services)
   server.on('upgrade', (request, socket, head) => void door.upgrade(request, socket, head))
   return {
     url,
@@ -122,7 +127,10 @@ export async function startGateway(
       door.close()
       server.closeAllConnections()
       server.close()
-      await ledger.stop()
+      const stopped = ledger.stop()
+      // Ends its wait for more events at once. A Redis that is away ends it, too.
+      await services.redis.client('UNBLOCK', blockingId).catch(() => {})
+      await stopped
       await services.close()
       blocking.disconnect()
       await rm(storage, { recursive: true, force: true })
@@ -197,6 +205,9 @@ export async function eventually(
   }
 }
 
+/** Far beyond what a start takes, also on a machine that has ten times as much to do as it can. */
+const maxStartMs = 90_000
+
 /** A web or worker process of its own, to be killed. */
 export type Process = {
   child: ChildProcess
@@ -214,7 +225,7 @@ export async function startProcess(
 ): Promise<Process> {
   const port = what === 'web' ? (env.PORT ?? String(await freePort())) : '0'
   const url = `http://127.0.0.1:${port}`
-  const child = spawn(process.execPath, [what === 'web' ? 'api/server.ts' : 'workers/main.ts'], {
+  const child = spawn(process.execPath, [...shortLived, what === 'web' ? 'api/server.ts' : 'workers/main.ts'], {
     cwd: root,
     env: {
       ...inherited,
@@ -238,15 +249,22 @@ export async function startProcess(
     })
   }
   const exited = once(child, 'exit')
-  await eventually(async () => {
-    if (child.exitCode !== null) throw new Error(`${what} ended at start: ${output}`)
-    return what === 'web'
-      ? fetch(`${url}/readyz`).then(
-          response => response.ok,
-          () => false,
-        )
-      : output.includes('"working"')
-  }, `${what} is up`)
+  await eventually(
+    async () => {
+      if (child.exitCode !== null) throw new Error(`${what} ended at start`)
+      return what === 'web'
+        ? fetch(`${url}/readyz`).then(
+            response => response.ok,
+            () => false,
+          )
+        : output.includes('"working"')
+    },
+    `${what} is up`,
+    maxStartMs,
+  ).catch(error => {
+    child.kill('SIGKILL')
+    throw new Error(`${error.message}: ${output}`)
+  })
   return {
     child,
     url,

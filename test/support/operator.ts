@@ -2,16 +2,20 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
+import { type Outcome, runCommand } from '../../api/operator/main.ts'
 import type { Stores } from './gateway.ts'
-import { inherited } from './stack.ts'
+import { inherited, shortLived } from './stack.ts'
 
 const root = join(import.meta.dirname, '../..')
 
-export type Finished = { exitCode: number; stdout: string; stderr: string }
+/** Runs one command of the operator command line in this process, with nothing but `env` as its environment. */
+export function runOperator(env: Record<string, string>, ...args: string[]): Promise<Outcome> {
+  return runCommand(args, env)
+}
 
-/** Runs one command of the operator command line as a process of its own, with nothing but `env` in its environment. */
-export async function runOperator(env: Record<string, string>, ...args: string[]): Promise<Finished> {
-  const child = spawn(process.execPath, ['api/operator.ts', ...args], {
+/** Runs one command as an operator does, as a process of its own: for what only a process shows, since each takes a second. */
+export async function spawnOperator(env: Record<string, string>, ...args: string[]): Promise<Outcome> {
+  const child = spawn(process.execPath, [...shortLived, 'api/operator.ts', ...args], {
     cwd: root,
     env: { ...inherited, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import pg from 'pg'
+import { freePort } from '../../dev/ports.ts'
 import { startPostgres } from '../../dev/postgres.ts'
 import { startRedis } from '../../dev/redis.ts'
 
@@ -20,10 +21,17 @@ export const inherited: NodeJS.ProcessEnv = {
   NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
 }
 
+/**
+ * Node's flags for processes that live for seconds: the database client is WebAssembly, and optimising it costs more than
+ * it brings. What one process compiled is only read by those with the same flags.
+ */
+export const shortLived = ['--liftoff-only']
+
 const sourceInUse = '55006'
-const mostCopies = 50
+const maxCopies = 50
 const copyAgainAfterMs = 100
 const redisDatabases = 255 // Number 0 holds the allotments.
+const clusterReadyWithinMs = 30_000
 
 /** A new migrated database, a copy of the template. `drop` closes whatever connections it still has. */
 export async function freshDatabase(): Promise<{ url: string; drop(): Promise<void> }> {
@@ -31,10 +39,10 @@ export async function freshDatabase(): Promise<{ url: string; drop(): Promise<vo
   const name = `test_${randomBytes(8).toString('hex')}`
   for (let copies = 1; ; copies++) {
     try {
-      await execute(serverUrl, `CREATE DATABASE ${name} TEMPLATE ${templateDatabase}`)
+      await execute(serverUrl, `CREATE DATABASE ${name} TEMPLATE ${templateDatabase} STRATEGY FILE_COPY`)
       break
     } catch (error) {
-      if ((error as pg.DatabaseError).code !== sourceInUse || copies === mostCopies) throw error
+      if ((error as pg.DatabaseError).code !== sourceInUse || copies === maxCopies) throw error
       await sleep(copyAgainAfterMs)
     }
   }
@@ -83,9 +91,28 @@ export type PrivateServer = {
 }
 
 /** Its own Redis. Every write is on disk before it is acknowledged, so that tests do not depend on the time of a kill. */
-export async function privateRedis(): Promise<PrivateServer> {
-  const flags = ['--appendfsync', 'always']
+export async function privateRedis(furtherFlags: string[] = []): Promise<PrivateServer> {
+  const flags = ['--appendfsync', 'always', ...furtherFlags]
   return privateServer('redis', dataDir => startRedis({ dataDir, binaryDir: redisBinaryDir, flags }))
+}
+
+/** The options of a node of a Redis Cluster. */
+export async function clusterFlags(): Promise<string[]> {
+  return ['--cluster-enabled', 'yes', '--cluster-port', String(await freePort())]
+}
+
+/** Its own Redis Cluster of one node, which has all slots and therefore refuses commands and scripts over several of them. */
+export async function privateCluster(): Promise<PrivateServer> {
+  const server = await privateRedis(await clusterFlags())
+  await withRedis(server.url, async redis => {
+    await redis.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383')
+    const deadlineMs = Date.now() + clusterReadyWithinMs
+    while (!String(await redis.call('CLUSTER', 'INFO')).includes('cluster_state:ok')) {
+      if (Date.now() > deadlineMs) throw new Error('the cluster did not become ready')
+      await sleep(20)
+    }
+  })
+  return server
 }
 
 /** Its own PostgreSQL, empty: `migrate` of dev/migrate.ts brings the tables. */

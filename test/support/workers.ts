@@ -1,12 +1,13 @@
-import { openWaiter } from '../../shared/io/redis.ts'
+import { openWorkerRedis } from '../../shared/io/redis.ts'
+import { queueAddress } from '../../shared/queues/queues.ts'
 import type { Services } from '../../shared/services.ts'
 import { delayedProcessor } from '../../workers/async.ts'
 import { batchProcessor } from '../../workers/batches.ts'
-import { maintenance } from '../../workers/maintenance.ts'
+import { runMaintenance } from '../../workers/maintenance.ts'
 import { mediaProcessor } from '../../workers/media.ts'
+import { PollLoop } from '../../workers/poll-loop.ts'
 import { type QueueWork, runQueue } from '../../workers/run.ts'
-import { WatchLoop } from '../../workers/watch.ts'
-import { WebhookDeliveries } from '../../workers/webhooks.ts'
+import { WebhookDeliveries } from '../../workers/webhooks/deliveries.ts'
 
 export type Workers = { stop(): Promise<void> }
 
@@ -15,8 +16,8 @@ const handBackMs = 300
 
 /** The worker process's loops for slow work in this process: its queues but for the housekeeping, and the watch. */
 export function startWorkers(services: Services): Workers {
-  const waiting = openWaiter(services.config)
-  waiting.on('error', () => {}) // It reconnects by itself.
+  const waiting = openWorkerRedis(queueAddress(services.config))
+  waiting.on('error', () => {}) // It reconnects automatically.
   const deliveries = new WebhookDeliveries(services)
   const stopping = new AbortController()
   const works: QueueWork[] = [
@@ -26,7 +27,7 @@ export function startWorkers(services: Services): Workers {
     { queue: 'webhooks', processor: (_name, id) => deliveries.attempt(id as string) },
   ]
   const workers = works.map(work => runQueue(work, services, waiting))
-  const watch = new WatchLoop(services)
+  const watch = new PollLoop(services)
   watch.start()
   return {
     async stop() {
@@ -40,5 +41,5 @@ export function startWorkers(services: Services): Workers {
 
 /** Runs the housekeeping that looks after jobs, once. */
 export async function keepHouse(services: Services): Promise<void> {
-  for (const task of ['jobs', 'requeue', 'webhooks', 'reconcile', 'sweep']) await maintenance(task, null, services)
+  for (const task of ['jobs', 'requeue', 'webhooks', 'reconcile', 'sweep']) await runMaintenance(task, null, services)
 }

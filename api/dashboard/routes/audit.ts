@@ -4,17 +4,17 @@ import type { AuditEvent as AuditRow } from '../../../shared/generated/prisma/cl
 import type { Database } from '../../../shared/io/db.ts'
 import type { Actor, Changes } from '../../../shared/keys/audit.ts'
 import { endpoint } from '../../endpoint.ts'
-import { pageOf, paging } from '../../routes/paging.ts'
+import { paging, readPage } from '../../routes/paging.ts'
 import type { AuditAnswer, AuditEvent } from '../wire/audit.ts'
 
-/** Of a longer list, such as an allowlist, this many items are shown. */
-const mostItems = 50
+/** Longer lists, such as an allowlist, are truncated to this many items. */
+const maxItems = 50
 
 const text = z.string().trim().max(200).optional()
 const filters = {
-  actor: text.describe('A part of who did it: an email address, a provisioning key’s prefix; or their id.'),
-  action: text.describe('"key.created", or "key" for everything that happens to keys.'),
-  target: text.describe('A part of what it was done to: a key’s name, a member’s address; or its id.'),
+  actor: text.describe('Part of the actor: an email address or a provisioning key’s prefix; or the actor’s id.'),
+  action: text.describe('"key.created", or "key" for every event of keys.'),
+  target: text.describe('Part of the target: a key’s name or a member’s address; or the target’s id.'),
 }
 type Filters = { [name in keyof typeof filters]?: string | undefined }
 
@@ -22,12 +22,12 @@ const listEvents = endpoint({
   method: 'get',
   path: '/dashboard/api/organisations/{organisation}/audit',
   tag: 'Dashboard',
-  summary: 'Who changed what in the organisation',
+  summary: 'List audit log entries',
   access: { role: 'admin' },
   query: z.strictObject({ ...paging, ...filters }),
-  answers: { 200: { description: 'A page of changes, newest first.' } },
+  answers: { 200: { description: 'A page of entries, newest first.' } },
   handle({ services: { db }, organisationId, query }): Promise<AuditAnswer> {
-    return pageOf(
+    return readPage(
       query,
       async ({ limit, after, order }) => {
         const last = after === undefined ? null : await eventOf(db, organisationId, after)
@@ -35,7 +35,7 @@ const listEvents = endpoint({
         return db.auditEvent.findMany({
           where: {
             organisationId,
-            AND: matching(query),
+            AND: whereOf(query),
             ...(last && {
               OR: [
                 { createdAt: { [beyond]: last.createdAt } },
@@ -54,11 +54,11 @@ const listEvents = endpoint({
 
 async function eventOf(db: Database, organisationId: string, id: string): Promise<AuditRow> {
   const row = await db.auditEvent.findFirst({ where: { id, organisationId } })
-  if (!row) throw new GatewayError('not_found', 'There is no such entry to start after.')
+  if (!row) throw new GatewayError('not_found', 'No such audit log entry.')
   return row
 }
 
-function matching({ actor, action, target }: Filters) {
+function whereOf({ actor, action, target }: Filters) {
   const part = (value: string) => ({ contains: value, mode: 'insensitive' as const })
   return [
     ...(actor ? [{ OR: [{ actorName: part(actor) }, { actorId: actor }] }] : []),
@@ -75,13 +75,13 @@ function present(row: AuditRow): AuditEvent {
     actor: { kind: row.actorKind as Actor['kind'], id: row.actorId, name: row.actorName },
     action: row.action,
     target: row.targetId === null ? null : { id: row.targetId, name: row.targetName ?? row.targetId },
-    changes: Object.fromEntries(changes.map(([field, [was, is]]) => [field, [shortened(was), shortened(is)]])),
+    changes: Object.fromEntries(changes.map(([field, [was, is]]) => [field, [truncate(was), truncate(is)]])),
   }
 }
 
-function shortened(value: unknown): unknown {
-  if (!Array.isArray(value) || value.length <= mostItems) return value
-  return [...value.slice(0, mostItems), `and ${value.length - mostItems} more`]
+function truncate(value: unknown): unknown {
+  if (!Array.isArray(value) || value.length <= maxItems) return value
+  return [...value.slice(0, maxItems), `and ${value.length - maxItems} more`]
 }
 
 export const auditRoutes = [listEvents]

@@ -2,28 +2,28 @@ import { text } from 'node:stream/consumers'
 import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { cancelBatch } from '../../../shared/batches/cancel.ts'
-import { type Batch, unfinished } from '../../../shared/jobs/batches.ts'
-import type { File } from '../../../shared/jobs/files.ts'
 import type { Services } from '../../../shared/services.ts'
+import { type Batch, unfinished } from '../../../shared/store/batches.ts'
+import type { File } from '../../../shared/store/files.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
-import { pageOf, paging } from '../../routes/paging.ts'
+import { paging, readPage } from '../../routes/paging.ts'
+import { presentBatchDetail, presentBatchRow } from '../present/present-batch.ts'
+import { assertMayCancel, fileUrlForPage, findKeyId, readWorkKeys, type Viewer } from '../present/work.ts'
 import type { BatchDetail, BatchErrors, BatchesPage, BatchFileName } from '../wire/batches.ts'
-import { presentDetail, presentRow } from './present-batch.ts'
-import { addressOf, assertMayCancel, keyIdOf, keysOf, type Viewer } from './work.ts'
 
 const base = '/dashboard/api/organisations/{organisation}/batches'
 const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
 const statuses = [...unfinished, 'completed', 'failed', 'cancelled', 'expired'] as const
-/** Of the error file, as much as is read for its first lines. */
+/** Bytes of the error file to read for its first lines. */
 const previewBytes = 256 * 1024
 const previewLines = 50
-const mostMessageCharacters = 1_000
+const maxMessageCharacters = 1_000
 
 const list = endpoint({
   ...shared,
   method: 'get',
   path: base,
-  summary: 'List batches, the newest first',
+  summary: 'List batches, newest first',
   query: z.strictObject({
     limit: paging.limit,
     after: paging.after,
@@ -40,16 +40,16 @@ const list = endpoint({
       organisationId,
       ...(status && { status: status === 'unfinished' ? { in: [...unfinished] } : status }),
       ...(environment && { environment }),
-      ...(key !== undefined && { keyId: await keyIdOf(services, organisationId, key) }),
-      // Ids are in the order of their making.
+      ...(key !== undefined && { keyId: await findKeyId(services, organisationId, key) }),
+      // Ids are ordered by creation time.
       ...(after !== undefined && { id: { lt: after } }),
     }
-    const page = await pageOf(
+    const page = await readPage(
       { limit, order: 'desc' },
       ({ limit: take }) => services.db.batch.findMany({ where, orderBy: { id: 'desc' }, take }),
       async rows => {
-        const keys = await keysOf(services, rows)
-        return rows.map(row => presentRow(row, viewer, keys))
+        const keys = await readWorkKeys(services, rows)
+        return rows.map(row => presentBatchRow(row, viewer, keys))
       },
     )
     return { data: page.data, has_more: page.has_more, last_id: page.last_id as string | null }
@@ -60,11 +60,11 @@ const read = endpoint({
   ...shared,
   method: 'get',
   path: `${base}/{id}`,
-  summary: 'Read a batch',
-  answers: { 200: { description: 'The batch as it is now.' } },
+  summary: 'Retrieve a batch',
+  answers: { 200: { description: 'The batch.' } },
   errors: ['not_found'],
   async handle({ services, params, ...viewer }): Promise<BatchDetail> {
-    return presentDetail(services, viewer, await find(services, viewer, params.id!))
+    return presentBatchDetail(services, viewer, await find(services, viewer, params.id!))
   },
 })
 
@@ -73,13 +73,13 @@ const cancel = endpoint({
   method: 'post',
   path: `${base}/{id}/cancel`,
   summary: 'Cancel a batch',
-  description: 'For administrators; members cancel the batches of test keys and of their own keys.',
-  answers: { 200: { description: 'The batch, being cancelled.' } },
+  description: 'Administrators can cancel any batch; members, batches of test keys and of their own keys.',
+  answers: { 200: { description: 'The batch, which is being cancelled.' } },
   errors: ['not_found', 'insufficient_role', 'not_cancellable'],
   async handle({ services, params, ...viewer }): Promise<BatchDetail> {
     const batch = await find(services, viewer, params.id!)
     await assertMayCancel(services, viewer, batch)
-    return presentDetail(services, viewer, await cancelBatch(services, batch.id))
+    return presentBatchDetail(services, viewer, await cancelBatch(services, batch.id))
   },
 })
 
@@ -88,13 +88,13 @@ const download = endpoint({
   method: 'get',
   path: `${base}/{id}/files/{file}`,
   summary: 'Download a file of a batch',
-  description: 'The `input`, the `output` or the `errors`: leads to an address that works for an hour.',
-  answers: { 302: { description: 'Where the file is.', contentType: null } },
+  description: 'Redirects to the `input`, `output` or `errors` file; the URL expires after an hour.',
+  answers: { 302: { description: 'The URL of the file.', contentType: null } },
   errors: ['not_found'],
   async handle({ services, params, ctx, ...viewer }) {
     const file = await fileOf(services, await find(services, viewer, params.id!), params.file!)
     const { storageKey: key, contentType, filename } = file
-    ctx.redirect(await addressOf(services, { key, contentType, filename }))
+    ctx.redirect(await fileUrlForPage(services, { key, contentType, filename }))
   },
 })
 
@@ -102,15 +102,15 @@ const readErrors = endpoint({
   ...shared,
   method: 'get',
   path: `${base}/{id}/errors`,
-  summary: 'Read the first lines of a batch’s error file',
-  answers: { 200: { description: 'What went wrong, by line.' } },
+  summary: 'Preview a batch’s error file',
+  answers: { 200: { description: 'The first errors, by line.' } },
   errors: ['not_found'],
   async handle({ services, params, ...viewer }): Promise<BatchErrors> {
     const file = await fileOf(services, await find(services, viewer, params.id!), 'errors')
     const blob = await services.blobs.read(file.storageKey, { start: 0, end: previewBytes - 1 })
-    if (!blob) throw new GatewayError('not_found', 'The file is no longer there.')
+    if (!blob) throw new GatewayError('not_found', 'The file no longer exists.')
     const lines = (await text(blob.stream)).split('\n')
-    // What follows the last line feed is nothing, or a line that was cut.
+    // After the last line feed there is nothing, or a truncated line.
     const whole = lines.slice(0, -1)
     const data = whole.slice(0, previewLines).map(faultOf)
     return { data, has_more: whole.length > data.length || blob.bytes > previewBytes }
@@ -123,7 +123,7 @@ type ErrorLine = {
   error: { code: string; message: string } | null
 }
 
-/** One line of an error file: the answer it got, or why it got none. */
+/** One line of an error file: the response it got, or the error. */
 function faultOf(line: string): BatchErrors['data'][number] {
   const { custom_id, response, error } = JSON.parse(line) as ErrorLine
   const fault = error ?? response?.body?.error
@@ -131,18 +131,18 @@ function faultOf(line: string): BatchErrors['data'][number] {
     custom_id,
     status: response?.status_code ?? null,
     code: fault?.code ?? 'unknown',
-    message: (fault?.message ?? '').slice(0, mostMessageCharacters),
+    message: (fault?.message ?? '').slice(0, maxMessageCharacters),
   }
 }
 
 /** The organisation's batch. Throws 404. */
 async function find({ db }: Services, { organisationId }: Viewer, id: string): Promise<Batch> {
   const batch = await db.batch.findFirst({ where: { id, organisationId } })
-  if (!batch) throw new GatewayError('not_found', 'There is no such batch.', { param: 'id' })
+  if (!batch) throw new GatewayError('not_found', 'No such batch.', { param: 'id' })
   return batch
 }
 
-/** A file of a batch by what it is for. Throws 404 where there is none, or it has expired. */
+/** A file of a batch by purpose. Throws 404 if there is none, or if it has expired. */
 async function fileOf({ files }: Services, batch: Batch, name: string): Promise<File> {
   const ids: Record<BatchFileName, string | null> = {
     input: batch.inputFileId,
@@ -151,7 +151,8 @@ async function fileOf({ files }: Services, batch: Batch, name: string): Promise<
   }
   const id = Object.hasOwn(ids, name) ? ids[name as BatchFileName] : null
   const file = id === null ? null : await files.find(id, batch)
-  if (!file) throw new GatewayError('not_found', 'This batch has no such file, or it is deleted.', { param: 'file' })
+  if (!file)
+    throw new GatewayError('not_found', 'This batch has no such file, or the file was deleted.', { param: 'file' })
   return file
 }
 

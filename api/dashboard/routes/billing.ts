@@ -6,30 +6,30 @@ import { dayMs, monthOf } from '../../../shared/base/time.ts'
 import type { TopUp as TopUpRow } from '../../../shared/generated/prisma/client.ts'
 import type { Services } from '../../../shared/services.ts'
 import { referenceOf, topUpCause } from '../../../shared/wallet/causes.ts'
-import { isCursor, monthTotals, type StatementLine, statementLines } from '../../../shared/wallet/statement.ts'
+import { getMonthTotals, isCursor, listStatementLines, type StatementLine } from '../../../shared/wallet/statement.ts'
 import { endpoint } from '../../endpoint.ts'
-import { walletJson } from '../../routes/account.ts'
-import { pageOf, paging } from '../../routes/paging.ts'
+import { presentWallet } from '../../routes/account.ts'
+import { paging, readPage } from '../../routes/paging.ts'
+import { runSearch } from '../present/run-search.ts'
 import { statementCsv } from '../statement-csv.ts'
 import type { Billing, LedgerLine, LedgerPage, MonthTotals, StartedTopUp, TopUp, TopUpsPage } from '../wire/billing.ts'
-import { within } from './bounded.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
 const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
 const minimumUsd = 5
 const maximumUsd = 10_000
-/** For adding up a month of many millions of charges. */
+/** Timeout for adding up a month of many millions of charges. */
 const summing = { ms: 6_000, param: 'month' }
-const mostMonths = 12
+const maxMonths = 12
 
 const billing = endpoint({
   ...shared,
   method: 'get',
   path: `${base}/billing`,
-  summary: 'The wallet, and how credits are bought',
-  answers: { 200: { description: 'The wallet and the bounds of a payment.' } },
+  summary: 'Retrieve the wallet and payment methods',
+  answers: { 200: { description: 'The wallet and the limits of a payment.' } },
   async handle({ services: { accounts, config }, organisationId }): Promise<Billing> {
-    const { object: _, ...wallet } = walletJson(await accounts.view(organisationId))
+    const { object: _, ...wallet } = presentWallet(await accounts.view(organisationId))
     const payments = config.stripe && {
       minimum_usd: minimumUsd,
       maximum_usd: maximumUsd,
@@ -43,17 +43,17 @@ const createTopUp = endpoint({
   ...shared,
   method: 'post',
   path: `${base}/top-ups`,
-  summary: 'Begin to buy credits',
+  summary: 'Create a top-up',
   access: { role: 'owner' },
   body: z.strictObject({
     amount_usd: z.number().min(minimumUsd).max(maximumUsd).multipleOf(0.01).describe('In whole cents.'),
   }),
-  answers: { 201: { description: 'The page of the payment provider where it is paid.' } },
+  answers: { 201: { description: 'The checkout page of the payment provider.' } },
   errors: ['email_not_verified', 'rate_limit_exceeded', 'upstream_error', 'upstream_invalid_response'],
   handle({ services, organisationId, person, actor, body }): Promise<StartedTopUp> {
     if (!person.emailVerified) throw new GatewayError('email_not_verified', 'Confirm your email address first.')
     const amountCents = Math.round(body.amount_usd * 100)
-    return services.topUps.begin({ organisationId, actor, email: person.email, amountCents })
+    return services.topUps.createCheckout({ organisationId, actor, email: person.email, amountCents })
   },
 })
 
@@ -61,13 +61,13 @@ const listTopUps = endpoint({
   ...shared,
   method: 'get',
   path: `${base}/top-ups`,
-  summary: 'Payments, newest first',
+  summary: 'List top-ups, newest first',
   query: z.strictObject(paging),
-  answers: { 200: { description: 'A page of them.' } },
+  answers: { 200: { description: 'A page of top-ups.' } },
   handle({ services, organisationId, query }): Promise<TopUpsPage> {
-    // What has no page to pay at was never begun.
+    // A payment without a checkout page never started.
     const where = { organisationId, checkoutSessionId: { not: null } }
-    return pageOf(
+    return readPage(
       query,
       ({ limit, order, after }) =>
         services.db.topUp.findMany({
@@ -84,12 +84,12 @@ const readTopUp = endpoint({
   ...shared,
   method: 'get',
   path: `${base}/top-ups/{id}`,
-  summary: 'One payment',
-  answers: { 200: { description: 'How it stands.' } },
+  summary: 'Retrieve a top-up',
+  answers: { 200: { description: 'The top-up.' } },
   errors: ['not_found'],
   async handle({ services, organisationId, params }): Promise<TopUp> {
     const row = await services.db.topUp.findFirst({ where: { id: params.id!, organisationId } })
-    if (!row) throw new GatewayError('not_found', 'There is no such payment.')
+    if (!row) throw new GatewayError('not_found', 'No such payment.')
     return (await presentTopUps(services, [row]))[0]!
   },
 })
@@ -118,23 +118,23 @@ async function presentTopUps({ db }: Services, rows: TopUpRow[]): Promise<TopUp[
 const month = z.string().regex(/^20\d\d-(0[1-9]|1[0-2])$/, 'must be a month such as 2026-11')
 const ledgerFilter = {
   kind: z.enum(['deposit', 'charge', 'excess', 'refund', 'adjustment']).optional(),
-  detail: z.enum(['days', 'entries']).default('days').describe('`days`: charges are summed by day and key.'),
+  detail: z.enum(['days', 'entries']).default('days').describe('`days`: charges are grouped by day and key.'),
 }
 
 const ledger = endpoint({
   ...shared,
   method: 'get',
   path: `${base}/billing/ledger`,
-  summary: 'The ledger of a month',
+  summary: 'List ledger entries of a month',
   query: z.strictObject({ ...paging, ...ledgerFilter, month: month.optional() }),
-  answers: { 200: { description: 'A page of its lines.' } },
+  answers: { 200: { description: 'A page of entries.' } },
   handle({ services: { db, clock }, organisationId, query }): Promise<LedgerPage> {
     const { kind, detail, month = monthOf(clock.now()), after } = query
     if (after !== undefined && !isCursor(after, detail))
-      throw new GatewayError('invalid_request', '`after` is the id of no line of this list.', { param: 'after' })
-    return pageOf(
+      throw new GatewayError('invalid_request', '`after` is not the id of an entry of this list.', { param: 'after' })
+    return readPage(
       query,
-      page => within(db, summing, tx => statementLines(tx, { ...page, organisationId, month, detail, kind })),
+      page => runSearch(db, summing, tx => listStatementLines(tx, { ...page, organisationId, month, detail, kind })),
       async lines => lines.map(presentLine),
     )
   },
@@ -161,13 +161,13 @@ const totals = endpoint({
   ...shared,
   method: 'get',
   path: `${base}/billing/totals`,
-  summary: 'What a month brought and took',
+  summary: 'Retrieve the totals of a month',
   query: z.strictObject({ month: month.optional() }),
   answers: { 200: { description: 'The sums by kind.' } },
   async handle({ services: { db, clock }, organisationId, query }): Promise<MonthTotals> {
     const { month = monthOf(clock.now()) } = query
-    const { deposit, charge, excess, refund, adjustment } = await within(db, summing, tx =>
-      monthTotals(tx, organisationId, month),
+    const { deposit, charge, excess, refund, adjustment } = await runSearch(db, summing, tx =>
+      getMonthTotals(tx, organisationId, month),
     )
     return {
       month,
@@ -184,13 +184,13 @@ const ledgerFile = endpoint({
   ...shared,
   method: 'get',
   path: `${base}/billing/ledger.csv`,
-  summary: 'The ledger of some months as a file',
+  summary: 'Export the ledger as CSV',
   query: z.strictObject({ ...ledgerFilter, from: month, to: month }),
-  answers: { 200: { description: 'Its lines, oldest first.', contentType: 'text/csv' } },
+  answers: { 200: { description: 'The entries, oldest first.', contentType: 'text/csv' } },
   handle({ services: { db }, organisationId, query: { from, to, ...wanted }, ctx }) {
     const months = monthsOf(to) - monthsOf(from) + 1
-    if (months < 1 || months > mostMonths)
-      throw new GatewayError('invalid_request', `\`to\` is at most ${mostMonths - 1} months after \`from\`.`, {
+    if (months < 1 || months > maxMonths)
+      throw new GatewayError('invalid_request', `\`to\` must be at most ${maxMonths - 1} months after \`from\`.`, {
         param: 'to',
       })
     const name = `ledger-${from === to ? from : `${from}-${to}`}.csv`

@@ -16,7 +16,7 @@ import { securityRoutes } from './security.ts'
 import { usageRoutes } from './usage.ts'
 import { webhooksRoutes } from './webhooks.ts'
 
-/** What the dashboard's pages ask for. They are not part of the public API and may change with any version. */
+/** The endpoints of the dashboard's pages. They are not part of the public API and may change with any version. */
 export const dashboardEndpoints: readonly Endpoint[] = [
   ...personRoutes,
   ...keysRoutes,

@@ -1,23 +1,23 @@
 import { z } from 'zod'
-import { cancelDelayed } from '../../../shared/async/cancel.ts'
 import { GatewayError } from '../../../shared/base/errors.ts'
+import { cancelDelayed } from '../../../shared/delayed/cancel.ts'
 import type { Prisma } from '../../../shared/generated/prisma/client.ts'
-import { delayedKind } from '../../../shared/jobs/jobs.ts'
+import { cancelJob } from '../../../shared/jobs/cancel.ts'
 import { queuedKinds } from '../../../shared/kinds/index.ts'
-import { cancel } from '../../../shared/media/cancel.ts'
 import type { Services } from '../../../shared/services.ts'
+import { delayedKind } from '../../../shared/store/jobs.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
-import { pageOf, paging } from '../../routes/paging.ts'
+import { paging, readPage } from '../../routes/paging.ts'
+import { jobRowColumns, presentJobDetail, presentJobRow } from '../present/present-job.ts'
+import { assertMayCancel, findKeyId, readWorkKeys, type Viewer } from '../present/work.ts'
 import type { JobDetail, JobsPage } from '../wire/jobs.ts'
-import { listed, presentDetail, presentRow } from './present-job.ts'
-import { assertMayCancel, keyIdOf, keysOf, type Viewer } from './work.ts'
 
 const base = '/dashboard/api/organisations/{organisation}/jobs'
 const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
 const kinds = [...Object.keys(queuedKinds), delayedKind] as const
 const unfinished = ['queued', 'in_progress'] as const
 const statuses = [...unfinished, 'completed', 'failed', 'cancelled', 'expired'] as const
-/** Of all kinds and stages named, so that Postgres finds these few by the index and need not pass all that are over. */
+/** Lists every kind and stage explicitly, so that Postgres uses the index and skips the many jobs that are over. */
 const inFlight = {
   kind: { in: [...kinds] },
   stage: { in: ['waiting', 'starting', 'running'] },
@@ -37,19 +37,24 @@ const list = endpoint({
   ...shared,
   method: 'get',
   path: base,
-  summary: 'List jobs of all kinds, the newest first',
+  summary: 'List jobs of all kinds, newest first',
   query: filters,
   answers: { 200: { description: 'A page of jobs.' } },
   errors: ['not_found'],
   async handle({ services, query, ...viewer }): Promise<JobsPage> {
     const where = await whereOf(services, viewer.organisationId, query)
-    const page = await pageOf(
+    const page = await readPage(
       { limit: query.limit, order: 'desc' },
       ({ limit: take }) =>
-        services.db.job.findMany({ where, select: listed, orderBy: [{ createdAt: 'desc' }, { id: 'desc' }], take }),
+        services.db.job.findMany({
+          where,
+          select: jobRowColumns,
+          orderBy: [{ createdAt: 'desc' }, { id: 'desc' }],
+          take,
+        }),
       async rows => {
-        const keys = await keysOf(services, rows)
-        return rows.map(row => presentRow(row, viewer, keys))
+        const keys = await readWorkKeys(services, rows)
+        return rows.map(row => presentJobRow(row, viewer, keys))
       },
     )
     return { data: page.data, has_more: page.has_more, last_id: page.last_id as string | null }
@@ -62,52 +67,52 @@ async function whereOf(
   { kind, status, environment, key, after }: z.output<typeof filters>,
 ): Promise<Prisma.JobWhereInput> {
   const isUnfinished = status === 'unfinished' || status === 'queued' || status === 'in_progress'
-  const last = after === undefined ? null : await placeOf(services, organisationId, after)
+  const last = after === undefined ? null : await readCursor(services, organisationId, after)
   return {
     organisationId,
     ...(isUnfinished && inFlight),
     ...(status && status !== 'unfinished' && { status }),
     ...(kind && { kind }),
     ...(environment && { environment }),
-    ...(key !== undefined && { keyId: await keyIdOf(services, organisationId, key) }),
+    ...(key !== undefined && { keyId: await findKeyId(services, organisationId, key) }),
     ...(last && {
       OR: [{ createdAt: { lt: last.createdAt } }, { createdAt: last.createdAt, id: { lt: last.id } }],
     }),
   }
 }
 
-async function placeOf({ db }: Services, organisationId: string, id: string) {
+async function readCursor({ db }: Services, organisationId: string, id: string) {
   const place = await db.job.findFirst({ where: { id, organisationId }, select: { id: true, createdAt: true } })
   if (place) return place
-  throw new GatewayError('not_found', 'There is no job of that id to list after.', { param: 'after' })
+  throw new GatewayError('not_found', 'No such job to list after.', { param: 'after' })
 }
 
 const read = endpoint({
   ...shared,
   method: 'get',
   path: `${base}/{id}`,
-  summary: 'Read a job',
-  answers: { 200: { description: 'The job as it is now.' } },
+  summary: 'Retrieve a job',
+  answers: { 200: { description: 'The job.' } },
   errors: ['not_found'],
   async handle({ services, params, ...viewer }): Promise<JobDetail> {
     await find(services, viewer, params.id!)
-    return presentDetail(services, viewer, params.id!)
+    return presentJobDetail(services, viewer, params.id!)
   },
 })
 
-const cancelJob = endpoint({
+const cancel = endpoint({
   ...shared,
   method: 'post',
   path: `${base}/{id}/cancel`,
   summary: 'Cancel a job',
-  description: 'For administrators; members cancel the jobs of test keys and of their own keys.',
+  description: 'Administrators can cancel any job; members, jobs of test keys and of their own keys.',
   answers: { 200: { description: 'The cancelled job.' } },
   errors: ['not_found', 'insufficient_role', 'not_cancellable'],
   async handle({ services, params, ...viewer }): Promise<JobDetail> {
     const job = await find(services, viewer, params.id!)
     await assertMayCancel(services, viewer, job)
-    await (job.kind === delayedKind ? cancelDelayed(services, job.id) : cancel(services, job.id))
-    return presentDetail(services, viewer, job.id)
+    await (job.kind === delayedKind ? cancelDelayed(services, job.id) : cancelJob(services, job.id))
+    return presentJobDetail(services, viewer, job.id)
   },
 })
 
@@ -119,4 +124,4 @@ async function find({ db }: Services, { organisationId }: Viewer, id: string) {
   return job
 }
 
-export const jobRoutes: Endpoint[] = [list, read, cancelJob]
+export const jobRoutes: Endpoint[] = [list, read, cancel]

@@ -1,34 +1,54 @@
 import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
+import { monthOf } from '../../../shared/base/time.ts'
 import type { ApiKey } from '../../../shared/generated/prisma/client.ts'
 import { keyPatch, newKey } from '../../../shared/keys/key-requests.ts'
+import type { Services } from '../../../shared/services.ts'
 import { hasRole } from '../../auth/roles.ts'
 import { endpoint, type Validated } from '../../endpoint.ts'
-import { presentKeys } from '../../key-answers.ts'
 import { keysQuery } from '../../routes/keys.ts'
-import { type Page, pageOf } from '../../routes/paging.ts'
+import { type Page, readPage } from '../../routes/paging.ts'
+import { presentKeys } from '../../routes/present-key.ts'
 import type { DashboardKey, KeyAnswer, KeySecretAnswer, KeysAnswer } from '../wire/keys.ts'
 
 type Request = Pick<Validated<unknown, unknown>, 'services' | 'organisationId' | 'person' | 'role'>
 
 const base = '/dashboard/api/organisations/{organisation}/keys'
 const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
-const secretOnce = 'The key, and its secret this once.'
+const secretOnce = 'The key with its secret, which is shown only once.'
 
-/** Keys as a person of their organisation sees them. */
+/** Presents keys to a person of their organisation. */
 async function present({ services, person, role }: Request, rows: ApiKey[]): Promise<DashboardKey[]> {
   const records = await presentKeys(services, rows)
   const makers = [...new Set(rows.map(({ createdById }) => createdById).filter(id => id !== null))]
   const people = await services.db.user.findMany({ where: { id: { in: makers } }, select: { id: true, name: true } })
   const names = new Map(people.map(({ id, name }) => [id, name]))
+  const shares = await cacheHitShares(services, rows)
   return rows.map((row, i) => ({
     ...records[i]!,
     id: row.id,
     disabled: row.disabled && row.revokedAt === null,
     created_by: names.get(row.createdById ?? '') ?? null,
     mine: row.createdById === person.id,
+    cache_hit_share: shares.get(row.id) ?? null,
     may_manage: row.createdById === person.id || hasRole(role, 'admin'),
   }))
+}
+
+/** The share of each key's prompt tokens of this month that providers read from their caches. */
+async function cacheHitShares({ db, clock }: Services, rows: ApiKey[]): Promise<Map<string, number>> {
+  const organisations = [...new Set(rows.map(({ organisationId }) => organisationId))]
+  const sums = await db.usageDay.groupBy({
+    by: ['keyId'],
+    where: {
+      organisationId: { in: organisations },
+      day: { gte: new Date(`${monthOf(clock.now())}-01`) },
+      keyId: { in: rows.map(({ id }) => id) },
+      promptTokens: { gt: 0 },
+    },
+    _sum: { promptTokens: true, cachedTokens: true },
+  })
+  return new Map(sums.map(({ keyId, _sum }) => [keyId, Number(_sum.cachedTokens) / Number(_sum.promptTokens)]))
 }
 
 async function presentOne(request: Request, row: ApiKey): Promise<DashboardKey> {
@@ -36,14 +56,14 @@ async function presentOne(request: Request, row: ApiKey): Promise<DashboardKey> 
   return key!
 }
 
-/** Throws 404 for a key that is not there, 403 for a colleague's where the person is no admin. */
+/** Throws 404 for an unknown key, 403 for a colleague's key unless the person is an administrator. */
 async function assertMayManage(request: Request & { params: Record<string, string> }): Promise<void> {
   const { services, organisationId, person, role, params } = request
   const { createdById } = await services.keys.get(organisationId, params.hash!)
   if (createdById === person.id || hasRole(role, 'admin')) return
   throw new GatewayError(
     'insufficient_role',
-    'Members manage the keys they made. An admin of the organisation can change this one.',
+    'Members manage the keys they created. An administrator of the organisation can change this one.',
   )
 }
 
@@ -51,7 +71,7 @@ const listKeys = endpoint({
   ...shared,
   method: 'get',
   path: base,
-  summary: 'The organisation’s standard keys',
+  summary: 'List the organisation’s keys',
   query: keysQuery.extend({ search: z.string().max(200).optional() }),
   answers: { 200: { description: 'A page of keys, newest first.' } },
   errors: ['not_found'],
@@ -59,7 +79,7 @@ const listKeys = endpoint({
     const { services, organisationId, query } = request
     const { include_revoked: includeRevoked = false, search = '' } = query
     const read = (page: Page) => services.keys.list(organisationId, { ...page, includeRevoked, search: search.trim() })
-    return pageOf(
+    return readPage(
       query,
       read,
       rows => present(request, rows),
@@ -72,7 +92,7 @@ const createKey = endpoint({
   ...shared,
   method: 'post',
   path: base,
-  summary: 'Create a standard key',
+  summary: 'Create a key',
   body: newKey,
   answers: { 201: { description: secretOnce } },
   errors: ['email_not_verified'],
@@ -81,11 +101,11 @@ const createKey = endpoint({
     if (!person.emailVerified)
       throw new GatewayError('email_not_verified', 'Confirm your email address first: we sent you a link.')
     const { row, secret } = await services.keys.create(organisationId, body, actor)
-    // Whoever was removed in that moment must leave no key behind.
+    // A member who was removed in the meantime must leave no key behind.
     const where = { organisationId_userId: { organisationId, userId: person.id } }
     if (!(await services.db.membership.findUnique({ where }))) {
       await services.keys.revoke(organisationId, row.hash, actor)
-      throw new GatewayError('not_found', 'There is no such organisation.')
+      throw new GatewayError('not_found', 'No such organisation.')
     }
     return { data: await presentOne(request, row), key: secret }
   },
@@ -95,7 +115,7 @@ const readKey = endpoint({
   ...shared,
   method: 'get',
   path: `${base}/{hash}`,
-  summary: 'Read one key',
+  summary: 'Retrieve a key',
   answers: { 200: { description: 'The key.' } },
   async handle(request): Promise<KeyAnswer> {
     const { services, organisationId, params } = request
@@ -107,9 +127,9 @@ const patchKey = endpoint({
   ...shared,
   method: 'patch',
   path: `${base}/{hash}`,
-  summary: 'Edit one key',
+  summary: 'Update a key',
   body: keyPatch,
-  answers: { 200: { description: 'The key as it is now.' } },
+  answers: { 200: { description: 'The updated key.' } },
   async handle(request): Promise<KeyAnswer> {
     const { services, organisationId, actor, params, body } = request
     await assertMayManage(request)
@@ -121,7 +141,7 @@ const rollKey = endpoint({
   ...shared,
   method: 'post',
   path: `${base}/{hash}/roll`,
-  summary: 'Replace a key’s secret',
+  summary: 'Roll a key',
   answers: { 200: { description: secretOnce } },
   async handle(request): Promise<KeySecretAnswer> {
     const { services, organisationId, actor, params } = request
@@ -135,8 +155,8 @@ const revokeKey = endpoint({
   ...shared,
   method: 'delete',
   path: `${base}/{hash}`,
-  summary: 'Revoke one key for good',
-  answers: { 200: { description: 'The key, revoked.' } },
+  summary: 'Revoke a key',
+  answers: { 200: { description: 'The revoked key.' } },
   async handle(request): Promise<KeyAnswer> {
     const { services, organisationId, actor, params } = request
     await assertMayManage(request)

@@ -11,7 +11,7 @@ const listModels = endpoint({
   method: 'get',
   path: '/dashboard/api/organisations/{organisation}/models',
   tag: 'Dashboard',
-  summary: 'The whole catalog, with who serves each model and whether they can now',
+  summary: 'List models with their providers and availability',
   access: { role: 'member' },
   answers: { 200: { description: 'The models.' } },
   handle({ services }): ModelsAnswer {
@@ -21,7 +21,7 @@ const listModels = endpoint({
 })
 
 function presentModel(services: Services, model: ModelRow): CatalogModel {
-  // For test keys everybody who offers the model counts, configured or not.
+  // For test keys every provider of the model counts, configured or not.
   const providers = services.upstreams.targets(model, 'test').map(target => presentProvider(services, target))
   return {
     id: model.id,
@@ -45,13 +45,13 @@ function presentModel(services: Services, model: ModelRow): CatalogModel {
 
 function presentProvider({ upstreams, config }: Services, target: Target): ModelProvider {
   const { name } = target.provider
-  const configured = upstreams.configured(name, 'live')
-  const resting = configured && upstreams.figures(target).restMs > 0
+  const configured = upstreams.isConfigured(name, 'live')
+  const isInCooldown = configured && upstreams.figures(target).cooldownMs > 0
   return {
     name,
-    status: resting ? 'resting' : configured ? 'available' : 'not_configured',
+    status: isInCooldown ? 'in_cooldown' : configured ? 'available' : 'not_configured',
     ...pricesOf(target, config),
-    // Only these sessions can be told their settings ahead.
+    // Only these sessions accept initial settings.
     openai_events: upstreams.realtime(target, 'live')?.settings !== undefined,
   }
 }

@@ -8,8 +8,8 @@ import type { Services } from '../../../shared/services.ts'
 import type { Person } from '../../auth/accounts.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
 import { addCredit } from '../../operator/credit.ts'
-import { existing } from '../../operator/flags.ts'
-import { pageOf, paging } from '../../routes/paging.ts'
+import { findOrganisation } from '../../operator/flags.ts'
+import { paging, readPage } from '../../routes/paging.ts'
 import type {
   NewProvisioningKey,
   OperatorOrganisation,
@@ -20,14 +20,14 @@ import type { Role } from '../wire/person.ts'
 
 const base = '/dashboard/api/operator/organisations'
 const shared = { tag: 'Dashboard', access: 'operator' } as const
-const mostPeople = 500
-const mostListed = 100
+const maxPeople = 500
+const maxListed = 100
 const latestCredits = 20
-const mostHoldDays = 365
-/** A nano-dollar: less would be booked as nothing. */
-const leastUsd = 1e-9
+const maxHoldDays = 365
+/** One nano-dollar: smaller amounts would be booked as zero. */
+const minUsd = 1e-9
 
-/** Whoever acts as an operator is named as one in the organisation's audit log. */
+/** The organisation's audit log names the actor as an operator. */
 const asOperator = ({ id, email }: Person): Actor => ({ kind: 'operator', id, name: email })
 
 type Row = {
@@ -52,7 +52,7 @@ const presentRow = ({ id, name, createdAt, balanceNano, spentNano, members, keys
 
 type Wanted = { id?: string; search?: string | undefined; after?: string | undefined; limit: number }
 
-/** Organisations by age, the newest first: ids are in the order of their making. A search looks at ids, names and members' emails. */
+/** Organisations, newest first: ids are ordered by creation time. A search matches ids, names and members' emails. */
 function read({ db, clock }: Services, { id, search, after, limit }: Wanted): Promise<Row[]> {
   const text = search?.trim().toLowerCase() || null
   return db.$queryRaw<Row[]>`
@@ -74,12 +74,12 @@ const list = endpoint({
   ...shared,
   method: 'get',
   path: base,
-  summary: 'List organisations, the newest first',
+  summary: 'List organisations, newest first',
   query: z.strictObject({ limit: paging.limit, after: paging.after, search: z.string().max(200).optional() }),
   answers: { 200: { description: 'A page of organisations.' } },
   async handle({ services, query }): Promise<OrganisationsPage> {
     const { search, after } = query
-    const page = await pageOf(
+    const page = await readPage(
       { limit: query.limit, order: 'desc' },
       ({ limit }) => read(services, { search, after, limit }),
       async rows => rows.map(presentRow),
@@ -95,7 +95,7 @@ const create = endpoint({
   summary: 'Create an organisation',
   body: z.strictObject({
     name: z.string().trim().min(1).max(200),
-    owner_email: z.email().optional().describe('Somebody with a confirmed address, who owns it.'),
+    owner_email: z.email().optional().describe('The email of the owner: a person with a confirmed address.'),
   }),
   answers: { 201: { description: 'The organisation.' } },
   async handle({ services, body, person }): Promise<OrganisationDetail> {
@@ -111,13 +111,13 @@ const create = endpoint({
   },
 })
 
-/** Who is to own a new organisation. Throws 400. */
+/** The owner of a new organisation. Throws 400. */
 async function ownerOf({ db }: Services, email: string) {
   const user = await db.user.findUnique({ where: { email: email.toLowerCase() } })
   if (user?.emailVerified) return user
   throw new GatewayError(
     'invalid_request',
-    user ? 'This address is not confirmed.' : 'Nobody has signed up with this address.',
+    user ? 'This address is not confirmed.' : 'No account has this email address.',
     { param: 'owner_email' },
   )
 }
@@ -126,7 +126,7 @@ const readOne = endpoint({
   ...shared,
   method: 'get',
   path: `${base}/{organisation}`,
-  summary: 'Read one organisation',
+  summary: 'Retrieve an organisation',
   answers: { 200: { description: 'The organisation.' } },
   errors: ['not_found'],
   handle: ({ services, params }): Promise<OrganisationDetail> => detailOf(services, params.organisation!),
@@ -136,16 +136,16 @@ const readOne = endpoint({
 async function detailOf(services: Services, id: string): Promise<OrganisationDetail> {
   const { db, accounts } = services
   const [row] = await read(services, { id, limit: 1 })
-  if (!row) throw new GatewayError('not_found', 'There is no such organisation.')
+  if (!row) throw new GatewayError('not_found', 'No such organisation.')
   const [wallet, people, provisioningKeys, credits] = await Promise.all([
     accounts.view(id),
     db.membership.findMany({
       where: { organisationId: id },
       include: { user: { select: { name: true, email: true } } },
       orderBy: { createdAt: 'asc' },
-      take: mostPeople,
+      take: maxPeople,
     }),
-    db.provisioningKey.findMany({ where: { organisationId: id }, orderBy: { createdAt: 'desc' }, take: mostListed }),
+    db.provisioningKey.findMany({ where: { organisationId: id }, orderBy: { createdAt: 'desc' }, take: maxListed }),
     db.ledgerEntry.findMany({
       where: { organisationId: id, kind: 'deposit' },
       orderBy: [{ createdAt: 'desc' }, { id: 'desc' }],
@@ -183,14 +183,14 @@ const credit = endpoint({
   path: `${base}/{organisation}/credits`,
   summary: 'Credit an organisation',
   body: z.strictObject({
-    amount_usd: z.number().min(leastUsd).max(1_000_000),
+    amount_usd: z.number().min(minUsd).max(1_000_000),
     method: z.enum(['grant', 'card', 'ach']),
-    hold_days: z.int().min(0).max(mostHoldDays).optional().describe('5 for ACH where absent, else none.'),
+    hold_days: z.int().min(0).max(maxHoldDays).optional().describe('Default: 5 for ACH, otherwise none.'),
   }),
   answers: { 200: { description: 'The organisation with its new balance.' } },
   errors: ['not_found'],
   async handle({ services, params, body, person }): Promise<OrganisationDetail> {
-    const { id } = await existing(services, params.organisation!)
+    const { id } = await findOrganisation(services, params.organisation!)
     const amountNano = nanoFromUsd(body.amount_usd)
     const { method, hold_days: holdDays } = body
     await addCredit(services, { organisationId: id, amountNano, method, holdDays }, asOperator(person))
@@ -202,11 +202,11 @@ const createKey = endpoint({
   ...shared,
   method: 'post',
   path: `${base}/{organisation}/provisioning-keys`,
-  summary: 'Issue a provisioning key',
-  answers: { 201: { description: 'The key; its secret appears this once.' } },
+  summary: 'Create a provisioning key',
+  answers: { 201: { description: 'The key; its secret is shown only once.' } },
   errors: ['not_found'],
   async handle({ services, params, person }): Promise<NewProvisioningKey> {
-    const { id } = await existing(services, params.organisation!)
+    const { id } = await findOrganisation(services, params.organisation!)
     return services.keys.createProvisioning(id, asOperator(person))
   },
 })
@@ -215,13 +215,13 @@ const revokeKey = endpoint({
   ...shared,
   method: 'delete',
   path: `${base}/{organisation}/provisioning-keys/{id}`,
-  summary: 'Revoke a provisioning key for good',
-  answers: { 200: { description: 'The organisation without it.' } },
+  summary: 'Revoke a provisioning key',
+  answers: { 200: { description: 'The organisation without the key.' } },
   errors: ['not_found'],
   async handle({ services, params, person }): Promise<OrganisationDetail> {
-    const { id } = await existing(services, params.organisation!)
+    const { id } = await findOrganisation(services, params.organisation!)
     const revoked = await services.keys.revokeProvisioning(id, asOperator(person), params.id!)
-    if (revoked === 0) throw new GatewayError('not_found', 'There is no such provisioning key in force.')
+    if (revoked === 0) throw new GatewayError('not_found', 'No such active provisioning key.')
     return detailOf(services, id)
   },
 })

@@ -3,24 +3,24 @@ import { GatewayError } from '../../../shared/base/errors.ts'
 import type { Services } from '../../../shared/services.ts'
 import { setOperator } from '../../auth/operators.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
-import { pageOf, paging } from '../../routes/paging.ts'
+import { paging, readPage } from '../../routes/paging.ts'
 import type { OperatorPerson, PeoplePage } from '../wire/operator.ts'
 import type { Role } from '../wire/person.ts'
 
 const base = '/dashboard/api/operator/people'
 const shared = { tag: 'Dashboard', access: 'operator' } as const
-const mostOrganisations = 20
+const maxOrganisations = 20
 
 const listed = {
   ...{ id: true, name: true, email: true, emailVerified: true, operator: true, createdAt: true },
   memberships: {
     select: { role: true, organisation: { select: { id: true, name: true } } },
     orderBy: { createdAt: 'asc' },
-    take: mostOrganisations,
+    take: maxOrganisations,
   },
 } as const
 
-/** People by age, the newest first: ids are in the order of their making. */
+/** People, newest first: ids are ordered by creation time. */
 function read(
   { db }: Services,
   {
@@ -67,7 +67,7 @@ const list = endpoint({
   ...shared,
   method: 'get',
   path: base,
-  summary: 'List people, the newest first',
+  summary: 'List people, newest first',
   query: z.strictObject({
     limit: paging.limit,
     after: paging.after,
@@ -80,7 +80,7 @@ const list = endpoint({
   answers: { 200: { description: 'A page of people.' } },
   async handle({ services, query }): Promise<PeoplePage> {
     const { search, operator, after } = query
-    const page = await pageOf(
+    const page = await readPage(
       { limit: query.limit, order: 'desc' },
       ({ limit }) => read(services, { search, operator, after, limit }),
       async rows => rows.map(present),
@@ -93,13 +93,15 @@ const change = endpoint({
   ...shared,
   method: 'patch',
   path: `${base}/{id}`,
-  summary: 'Make somebody an operator, or no longer one',
+  summary: 'Grant or revoke the operator role',
   body: z.strictObject({ operator: z.boolean() }),
   answers: { 200: { description: 'The person.' } },
   errors: ['not_found', 'email_not_verified'],
   async handle({ services, params, body, person, actor }): Promise<OperatorPerson> {
     if (params.id === person.id)
-      throw new GatewayError('invalid_request', 'Another operator has to change this for you.', { param: 'operator' })
+      throw new GatewayError('invalid_request', 'Operators cannot change their own role. Ask another operator.', {
+        param: 'operator',
+      })
     const { id } = await setOperator(services, { id: params.id! }, body.operator, actor)
     const [changed] = await read(services, { id, limit: 1 })
     return present(changed!)

@@ -7,15 +7,15 @@ import { type Endpoint, endpoint } from '../../endpoint.ts'
 import type { Deployment, ProviderHealth, ProvidersAnswer, QueueState, SystemAnswer } from '../wire/operator.ts'
 
 const shared = { tag: 'Dashboard', access: 'operator' } as const
-/** A process that has not said for so long that it lives is gone; what it reserved is given back by others. */
+/** A process is dead if its heartbeat is older than this; other processes then release its reservations. */
 const aliveMs = 60_000
-const mostInstances = 200
+const maxInstances = 200
 
 const providers = endpoint({
   ...shared,
   method: 'get',
   path: '/dashboard/api/operator/providers',
-  summary: 'How each provider fares, as all processes see it',
+  summary: 'List providers with their health',
   answers: { 200: { description: 'The providers.' } },
   handle({ services }): ProvidersAnswer {
     const { catalog, upstreams } = services
@@ -33,9 +33,11 @@ const isOff = ({ state }: ProviderHealth) => state === 'not_configured'
 
 function presentProvider(services: Services, row: ProviderRow, targets: readonly Target[]): ProviderHealth {
   const { upstreams } = services
-  const isConfigured = upstreams.configured(row.name, 'live')
+  const isConfigured = upstreams.isConfigured(row.name, 'live')
   const all = isConfigured ? targets.map(target => presentDeployment(services, target)) : []
-  const deployments = all.filter(({ calls, rest_ms, circuit }) => calls > 0 || rest_ms > 0 || circuit !== 'closed')
+  const deployments = all.filter(
+    ({ calls, cooldown_ms, circuit }) => calls > 0 || cooldown_ms > 0 || circuit !== 'closed',
+  )
   const keys = targets.flatMap(target => upstreams.apiKeys(target))
   const count = (of: (deployment: Deployment) => number) => deployments.reduce((sum, one) => sum + of(one), 0)
   return {
@@ -43,7 +45,7 @@ function presentProvider(services: Services, row: ProviderRow, targets: readonly
     protocol: row.protocol,
     state: isConfigured ? stateOf(deployments) : 'not_configured',
     credentials: new Set(keys.map(({ id }) => id)).size,
-    resting_credentials: new Set(keys.flatMap(({ id, restMs }) => (restMs > 0 ? id : []))).size,
+    credentials_in_cooldown: new Set(keys.flatMap(({ id, cooldownMs }) => (cooldownMs > 0 ? id : []))).size,
     models: targets.length,
     calls: count(({ calls }) => calls),
     failed_calls: count(({ failed_calls }) => failed_calls),
@@ -52,32 +54,32 @@ function presentProvider(services: Services, row: ProviderRow, targets: readonly
 }
 
 function stateOf(deployments: readonly Deployment[]): ProviderHealth['state'] {
-  const troubled = deployments.filter(({ rest_ms, circuit }) => rest_ms > 0 || circuit !== 'closed')
+  const troubled = deployments.filter(({ cooldown_ms, circuit }) => cooldown_ms > 0 || circuit !== 'closed')
   if (troubled.length === 0) return 'available'
-  return deployments.every(({ rest_ms }) => rest_ms > 0) ? 'resting' : 'degraded'
+  return deployments.every(({ cooldown_ms }) => cooldown_ms > 0) ? 'in_cooldown' : 'degraded'
 }
 
 function presentDeployment({ upstreams, health }: Services, target: Target): Deployment {
-  const { circuit, restMs, firstByteMs, tokensPerSecond } = upstreams.figures(target)
-  const { good, bad } = health.calls(target)
+  const { circuit, cooldownMs, firstByteMs, tokensPerSecond } = upstreams.figures(target)
+  const { successes, failures } = health.callCounts(target)
   return {
     model: target.model.id,
     circuit,
-    rest_ms: Math.round(restMs),
-    calls: rounded(good + bad),
-    failed_calls: rounded(bad),
+    cooldown_ms: Math.round(cooldownMs),
+    calls: roundToTenth(successes + failures),
+    failed_calls: roundToTenth(failures),
     first_byte_ms: firstByteMs === null ? null : Math.round(firstByteMs),
-    tokens_per_second: tokensPerSecond === null ? null : rounded(tokensPerSecond),
+    tokens_per_second: tokensPerSecond === null ? null : roundToTenth(tokensPerSecond),
   }
 }
 
-const rounded = (value: number) => Math.round(value * 10) / 10
+const roundToTenth = (value: number) => Math.round(value * 10) / 10
 
 const system = endpoint({
   ...shared,
   method: 'get',
   path: '/dashboard/api/operator/system',
-  summary: 'Queues, ledger and processes as they are now',
+  summary: 'Retrieve the state of queues, ledger and processes',
   answers: { 200: { description: 'The figures.' } },
   async handle({ services }): Promise<SystemAnswer> {
     const { db, queues } = services
@@ -113,7 +115,7 @@ async function stateOfQueue(queue: Queue): Promise<QueueState> {
   return { name: queue.name, waiting: waiting + prioritized, active, delayed, failed, paused, workers }
 }
 
-/** How much usage is not in the ledger yet, and since when the first of it waits: entries of a stream begin with their time. */
+/** Number of usage events not yet in the ledger, and the time of the oldest: stream entry ids begin with their time. */
 async function ledgerLag({ redis }: Services): Promise<SystemAnswer['ledger']> {
   const [waiting, first, refused] = await Promise.all([
     redis.xlen(usageStream),
@@ -125,10 +127,10 @@ async function ledgerLag({ redis }: Services): Promise<SystemAnswer['ledger']> {
 }
 
 async function liveInstances({ redis }: Services): Promise<SystemAnswer['instances']> {
-  // Heartbeats are in Redis' own time.
+  // Heartbeats use the Redis server's clock.
   const [seconds] = await redis.time()
   const range = [Number(seconds) * 1_000 - aliveMs, '+inf'] as const
-  const found = await redis.zrangebyscore('instances', ...range, 'WITHSCORES', 'LIMIT', 0, mostInstances)
+  const found = await redis.zrangebyscore('instances', ...range, 'WITHSCORES', 'LIMIT', 0, maxInstances)
   return Array.from({ length: found.length / 2 }, (_, i) => ({
     id: found[2 * i]!,
     seen_at: new Date(Number(found[2 * i + 1])).toISOString(),

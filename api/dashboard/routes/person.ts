@@ -3,13 +3,13 @@ import { hasSecondFactor } from '../../auth/second-factor-rule.ts'
 import { endpoint } from '../../endpoint.ts'
 import type { Me, OutboxItem, PublicSettings, Role } from '../wire/person.ts'
 
-const mostInvitations = 20
+const maxInvitations = 20
 
 const me = endpoint({
   method: 'get',
   path: '/dashboard/api/me',
   tag: 'Dashboard',
-  summary: 'Who is signed in, and where they are a member',
+  summary: 'Retrieve the signed-in person and their memberships',
   access: 'person',
   answers: { 200: { description: 'The person.' } },
   async handle({ services: { db, clock }, person }): Promise<Me> {
@@ -24,7 +24,7 @@ const me = endpoint({
         ? db.invitation.findMany({
             where: pending,
             include: { organisation: { select: { name: true } } },
-            take: mostInvitations,
+            take: maxInvitations,
           })
         : [],
     ])
@@ -57,9 +57,9 @@ const settings = endpoint({
   method: 'get',
   path: '/dashboard/api/settings',
   tag: 'Dashboard',
-  summary: 'How one gets in here',
+  summary: 'Retrieve the settings of the sign-in page',
   access: 'public',
-  answers: { 200: { description: 'The settings that pages for visitors need.' } },
+  answers: { 200: { description: 'The settings for visitors.' } },
   handle({ services: { config } }): PublicSettings {
     const { signUp, oidc, email, stripe } = config
     return {
@@ -75,13 +75,13 @@ const outbox = endpoint({
   method: 'get',
   path: '/dashboard/api/outbox',
   tag: 'Dashboard',
-  summary: 'The emails that a development machine did not send',
+  summary: 'List emails in the development outbox',
   access: 'public',
   answers: { 200: { description: 'The latest, newest first.' } },
   errors: ['not_found'],
   async handle({ services: { mailer } }): Promise<{ data: OutboxItem[] }> {
     const mails = await mailer.outbox()
-    if (!mails) throw new GatewayError('not_found', 'There is no outbox here.')
+    if (!mails) throw new GatewayError('not_found', 'The outbox is not enabled.')
     const data = mails.map(({ to, subject, text, link, sentAt }) => ({
       to,
       subject,

@@ -1,21 +1,21 @@
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { createPlaygroundSecret } from '../../../shared/keys/playground-secrets.ts'
 import { authorise, policyOf } from '../../../shared/keys/policy.ts'
-import { consume } from '../../auth/limits.ts'
+import { consumeRateLimit } from '../../auth/limits.ts'
 import { hasRole } from '../../auth/roles.ts'
 import { endpoint } from '../../endpoint.ts'
 import type { PlaygroundSecretAnswer } from '../wire/playground.ts'
 
-/** Far more than one person's pages need: they keep a secret for as long as it lives. */
-const perPerson = { windowS: 900, most: 200 }
+/** Far above the needs of one person's pages, which keep a secret for its whole lifetime. */
+const perPerson = { windowS: 900, max: 200 }
 
 const createSecret = endpoint({
   method: 'post',
   path: '/dashboard/api/organisations/{organisation}/keys/{hash}/playground-secret',
   tag: 'Dashboard',
-  summary: 'A secret for the playground that stands for a key for 15 minutes',
+  summary: 'Create a playground secret for a key, valid for 15 minutes',
   access: { role: 'member' },
-  answers: { 201: { description: 'The secret, which appears only here.' } },
+  answers: { 201: { description: 'The secret, which is shown only once.' } },
   errors: ['not_found', 'rate_limit_exceeded'],
   async handle({ services, organisationId, person, role, params, wide }): Promise<PlaygroundSecretAnswer> {
     const { keys, redis, clock } = services
@@ -23,11 +23,11 @@ const createSecret = endpoint({
     wide.key = row.id
     const needed = row.environment === 'test' || row.createdById === person.id ? 'member' : 'admin'
     if (!hasRole(role, needed))
-      throw new GatewayError('insufficient_role', 'Members use test keys, and the live keys that they made themselves.')
+      throw new GatewayError('insufficient_role', 'Members can use test keys, and the live keys that they created.')
     assertActive(() => authorise(policyOf(row), null, clock.now()))
-    const { allowed, retryAfterS } = await consume(redis, `playground:${person.id}`, perPerson)
+    const { allowed, retryAfterS } = await consumeRateLimit(redis, `playground:${person.id}`, perPerson)
     if (!allowed)
-      throw new GatewayError('rate_limit_exceeded', 'Too many secrets for the playground were asked for.', {
+      throw new GatewayError('rate_limit_exceeded', 'Too many playground secrets were created.', {
         headers: { 'retry-after': String(retryAfterS) },
       })
     const bound = { keyHash: row.hash, organisationId, userId: person.id, role: needed } as const
@@ -36,13 +36,15 @@ const createSecret = endpoint({
   },
 })
 
-/** Throws 400 in place of the 401 that a client of the key would get: the person is who they are. */
+/** Throws 400 instead of the 401 that an API client would get: the person is authenticated. */
 function assertActive(check: () => void): void {
   try {
     check()
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error
-    throw new GatewayError('invalid_request', 'This key was revoked or has expired. Choose another.', { param: 'hash' })
+    throw new GatewayError('invalid_request', 'This key was revoked or has expired. Choose another key.', {
+      param: 'hash',
+    })
   }
 }
 

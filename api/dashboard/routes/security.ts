@@ -9,14 +9,14 @@ const change = endpoint({
   method: 'patch',
   path: '/dashboard/api/organisations/{organisation}/security',
   tag: 'Dashboard',
-  summary: 'Require two-factor sign-in of the organisation’s members, or no longer',
+  summary: 'Require two-factor sign-in of members, or stop requiring it',
   access: { role: 'admin' },
   body: z.strictObject({ require_two_factor: z.boolean() }),
-  answers: { 200: { description: 'The setting as it is now.' } },
+  answers: { 200: { description: 'The updated setting.' } },
   async handle({ services: { db }, organisationId, person, actor, body }): Promise<SecurityAnswer> {
     const { require_two_factor: required } = body
     if (required && !(await hasSecondFactor(db, person)))
-      throw new GatewayError('two_factor_required', 'Set up two-factor sign-in yourself first, in your account.')
+      throw new GatewayError('two_factor_required', 'Set up two-factor sign-in for your own account first.')
     await db.$transaction(async tx => {
       const { count } = await tx.organisation.updateMany({
         where: { id: organisationId, requireTwoFactor: !required },

@@ -4,22 +4,22 @@ import { dayMs } from '../../../shared/base/time.ts'
 import { Prisma } from '../../../shared/generated/prisma/client.ts'
 import type { Services } from '../../../shared/services.ts'
 import { endpoint } from '../../endpoint.ts'
-import { walletJson } from '../../routes/account.ts'
+import { presentWallet } from '../../routes/account.ts'
+import { readWorkKeys } from '../present/work.ts'
 import type { Overview, UsageBy, UsageChart, UsageFigures, UsageMeasure, UsageSeries } from '../wire/usage.ts'
-import { keysOf } from './work.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
 const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
-const environment = z.enum(['live', 'test']).default('live').describe('Whose requests are counted.')
-const mostSeries = 8
+const environment = z.enum(['live', 'test']).default('live').describe('The environment whose requests are counted.')
+const maxSeries = 8
 
 const overview = endpoint({
   ...shared,
   method: 'get',
   path: `${base}/overview`,
-  summary: 'The wallet, and what was used today and this month',
+  summary: 'Retrieve the wallet, and usage of today and this month',
   query: z.strictObject({ environment }),
-  answers: { 200: { description: 'The figures as they are now.' } },
+  answers: { 200: { description: 'The figures.' } },
   async handle({ services, organisationId, person, query }): Promise<Overview> {
     const { db, accounts } = services
     const where = { organisationId }
@@ -31,9 +31,9 @@ const overview = endpoint({
       db.usageDay.findFirst({ where, select: { day: true } }),
       db.wallet.findUnique({ where, select: { version: true } }),
     ])
-    const { object: _, ...wallet } = walletJson(view)
+    const { object: _, ...wallet } = presentWallet(view)
     const { lowBalanceNano } = organisation
-    // The first thing that is booked is always a deposit; to look for one would be to pass all charges.
+    // The first ledger entry is always a deposit; searching for one would scan all charges.
     const hadMoney = booked !== null && booked.version > 0n
     const isLow = hadMoney && lowBalanceNano !== null && view.balanceNano - view.heldNano < lowBalanceNano
     return {
@@ -52,7 +52,7 @@ const overview = endpoint({
 
 type Sums = { requests: bigint; errors: bigint; cost: bigint; tokens: bigint }
 
-/** What was used on this UTC day and in this UTC month. */
+/** Usage of the current UTC day and UTC month. */
 async function figuresOf({ db, clock }: Services, organisationId: string, environment: 'live' | 'test') {
   const today = dayOf(clock.now())
   const rows = await db.$queryRaw<(Sums & { today: boolean })[]>`
@@ -81,7 +81,7 @@ const chartQuery = z.strictObject({
     .number()
     .pipe(z.literal([7, 30, 90]))
     .default(30)
-    .describe('So many days until today.'),
+    .describe('Number of days up to today.'),
   by: z.enum(['model', 'key', 'type']).default('model'),
   measure: z.enum(['cost', 'requests', 'tokens']).default('cost'),
 })
@@ -90,9 +90,9 @@ const chart = endpoint({
   ...shared,
   method: 'get',
   path: `${base}/usage`,
-  summary: 'What was used, by day and by model, key or type of request',
+  summary: 'Retrieve usage by day and by model, key or type',
   query: chartQuery,
-  answers: { 200: { description: 'The largest series, and all others as one.' } },
+  answers: { 200: { description: 'The largest series, and the sum of all others.' } },
   async handle({ services, organisationId, query }): Promise<UsageChart> {
     const { by, measure } = query
     const untilMs = services.clock.now()
@@ -102,7 +102,7 @@ const chart = endpoint({
     const bySeries = Map.groupBy(rows, ({ id }) => id)
     const names =
       by === 'key'
-        ? await keysOf(
+        ? await readWorkKeys(
             services,
             [...bySeries.keys()].flatMap(id => (id ? { keyId: id } : [])),
           )
@@ -131,7 +131,7 @@ const measures: Record<UsageMeasure, Prisma.Sql> = {
 type Amount = { day: string; id: string | null; amount: bigint }
 type Span = Pick<z.output<typeof chartQuery>, 'environment' | 'by' | 'measure'> & { from: string; to: string }
 
-/** Sums by day and series; those that are not among the largest have no id. Nothing is given where nothing was used. */
+/** Sums by day and series; those beyond the largest series have no id. Days without usage are omitted. */
 function sumsByDay(
   { db }: Services,
   organisationId: string,
@@ -144,7 +144,7 @@ function sumsByDay(
         AND environment = ${environment}::environment
       GROUP BY 1, 2
     ), largest AS (
-      SELECT id FROM used GROUP BY id HAVING sum(amount) <> 0 ORDER BY sum(amount) DESC, id LIMIT ${mostSeries}
+      SELECT id FROM used GROUP BY id HAVING sum(amount) <> 0 ORDER BY sum(amount) DESC, id LIMIT ${maxSeries}
     )
     SELECT day::text, largest.id, sum(amount)::bigint AS amount FROM used LEFT JOIN largest USING (id)
     GROUP BY 1, 2 HAVING sum(amount) <> 0`

@@ -1,9 +1,9 @@
 import { z } from 'zod'
 import type { WebhookAttempt, WebhookDelivery } from '../../../shared/generated/prisma/client.ts'
 import { assertPublicUrl } from '../../../shared/io/safe-url.ts'
-import { rotateWebhookSecret, type WebhookSecrets, webhookSecrets } from '../../../shared/keys/webhook-secrets.ts'
+import { getWebhookSecrets, rotateWebhookSecret, type WebhookSecrets } from '../../../shared/keys/webhook-secrets.ts'
 import { endpoint } from '../../endpoint.ts'
-import { pageOf, paging } from '../../routes/paging.ts'
+import { paging, readPage } from '../../routes/paging.ts'
 import type {
   DeliveriesAnswer,
   Delivery,
@@ -53,7 +53,7 @@ const listDeliveries = endpoint({
   ...forMembers,
   method: 'get',
   path: `${base}/deliveries`,
-  summary: 'The organisation’s deliveries of the last 30 days',
+  summary: 'List webhook deliveries of the last 30 days',
   query: z.strictObject({
     limit: paging.limit,
     after: paging.after,
@@ -64,7 +64,7 @@ const listDeliveries = endpoint({
   answers: { 200: { description: 'A page of deliveries, newest first.' } },
   errors: ['not_found'],
   handle({ services: { webhooks }, organisationId, query }): Promise<DeliveriesAnswer> {
-    return pageOf(
+    return readPage(
       { ...query, order: 'desc' },
       page => webhooks.list(organisationId, { ...query, ...page }),
       async rows => rows.map(present),
@@ -77,7 +77,7 @@ const showDelivery = endpoint({
   ...forMembers,
   method: 'get',
   path: `${base}/deliveries/{delivery}`,
-  summary: 'One delivery with its attempts',
+  summary: 'Retrieve a delivery with its attempts',
   answers: { 200: { description: 'The delivery.' } },
   errors: ['not_found'],
   async handle({ services: { webhooks }, organisationId, params }): Promise<DeliveryAnswer> {
@@ -90,8 +90,8 @@ const redeliver = endpoint({
   ...forAdmins,
   method: 'post',
   path: `${base}/deliveries/{delivery}/redeliver`,
-  summary: 'Send an event again',
-  answers: { 202: { description: 'The delivery, due at once.' } },
+  summary: 'Redeliver an event',
+  answers: { 202: { description: 'The delivery, scheduled immediately.' } },
   errors: ['not_found'],
   async handle({ services: { webhooks }, organisationId, params }): Promise<DeliverySentAnswer> {
     return { data: present(await webhooks.redeliver(organisationId, params.delivery!)) }
@@ -102,13 +102,13 @@ const sendTest = endpoint({
   ...forAdmins,
   method: 'post',
   path: `${base}/test`,
-  summary: 'Send a test event to a URL',
+  summary: 'Send a test event',
   body: z.strictObject({ url: z.string().min(1).max(2_048) }),
-  answers: { 202: { description: 'The delivery, due at once.' } },
+  answers: { 202: { description: 'The delivery, scheduled immediately.' } },
   errors: ['url_not_allowed'],
   async handle({ services, organisationId, body: { url } }): Promise<DeliverySentAnswer> {
-    const { db, webhooks, clock, door } = services
-    await assertPublicUrl(url, { ...door, param: 'url' })
+    const { db, webhooks, clock, urlPolicy } = services
+    await assertPublicUrl(url, { ...urlPolicy, param: 'url' })
     const data = { object: 'webhook.test', organisation_id: organisationId }
     const id = await webhooks.insert(db, { organisationId, type: 'webhook.test', url, data, nowMs: clock.now() })
     await webhooks.enqueue([id])
@@ -120,10 +120,10 @@ const showSecret = endpoint({
   ...forAdmins,
   method: 'get',
   path: `${base}/secret`,
-  summary: 'The secret that signs the organisation’s webhooks',
+  summary: 'Retrieve the webhook signing secret',
   answers: { 200: { description: 'The secret.' } },
   async handle({ services, organisationId }): Promise<WebhookSecretAnswer> {
-    return presentSecrets(await webhookSecrets(services, organisationId, services.clock.now()))
+    return presentSecrets(await getWebhookSecrets(services, organisationId, services.clock.now()))
   },
 })
 
@@ -131,7 +131,7 @@ const rotateSecret = endpoint({
   ...forAdmins,
   method: 'post',
   path: `${base}/secret/rotate`,
-  summary: 'Replace the secret; the old one signs beside it for 24 hours',
+  summary: 'Rotate the signing secret; the old one signs as well for 24 hours',
   answers: { 200: { description: 'The new secret.' } },
   async handle({ services, organisationId, actor }): Promise<WebhookSecretAnswer> {
     return presentSecrets(await rotateWebhookSecret(services, organisationId, actor, services.clock.now()))

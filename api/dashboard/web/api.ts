@@ -1,9 +1,9 @@
-/** An answer that is no success, as our routes and the accounts' routes write it. */
+/** The error body of the dashboard's routes and of the account routes. */
 export class ApiError extends Error {
   override name = 'ApiError'
   readonly status: number
   readonly code: string
-  /** The field at fault. */
+  /** The invalid field. */
   readonly param: string | null
   readonly requestId: string | null
 
@@ -18,7 +18,7 @@ export class ApiError extends Error {
 
 export type CallOptions = { method?: string; body?: unknown; signal?: AbortSignal }
 
-/** Calls a route of this gateway with the visitor's session and gives its JSON. Throws an ApiError. */
+/** Calls a dashboard route with the browser's session and returns its JSON. Throws an ApiError. */
 export async function call<T>(path: string, { method, body, signal }: CallOptions = {}): Promise<T> {
   const response = await fetch(path, {
     method: method ?? (body === undefined ? 'GET' : 'POST'),
@@ -30,12 +30,12 @@ export async function call<T>(path: string, { method, body, signal }: CallOption
   return (text === '' ? null : JSON.parse(text)) as T
 }
 
-/** Calls a route of the accounts (sign-in, sign-up, members …). Throws an ApiError. */
+/** Calls an account route (sign-in, sign-up, members …). Throws an ApiError. */
 export function callAuth<T>(path: string, body?: unknown): Promise<T> {
   return call<T>(`/dashboard/api/auth/${path}`, body === undefined ? {} : { body })
 }
 
-/** What a refused answer says. */
+/** The message of an error response. */
 export async function errorOf(response: Response): Promise<ApiError> {
   const requestId = response.headers.get('x-request-id')
   const body = (await response.json().catch(() => null)) as {
@@ -53,7 +53,7 @@ export async function errorOf(response: Response): Promise<ApiError> {
   )
 }
 
-/** Query parameters as text, without those that are empty. */
+/** Formats query parameters, without the empty ones. */
 export function queryText(values: Record<string, string | number | boolean | null | undefined>): string {
   const given = Object.entries(values).filter(([, value]) => value !== null && value !== undefined && value !== '')
   return given.length === 0 ? '' : `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`

@@ -5,17 +5,17 @@ import { Loading } from './components/states.tsx'
 import { OrganisationShell } from './shell/organisation-shell.tsx'
 import { VisitorShell } from './shell/visitor-shell.tsx'
 
-const Welcome = lazy(() => import('./pages/welcome.tsx'))
-const Account = lazy(() => import('./pages/account.tsx'))
-const Operator = lazy(() => import('./pages/operator.tsx'))
+const Welcome = lazy(() => import('./pages/sign-in/welcome.tsx'))
+const Account = lazy(() => import('./pages/account/index.tsx'))
+const Operator = lazy(() => import('./pages/operator/index.tsx'))
 const visitorPages = [
-  { path: '/sign-in', page: lazy(() => import('./pages/sign-in.tsx')) },
-  { path: '/sign-up', page: lazy(() => import('./pages/sign-up.tsx')) },
-  { path: '/forgot-password', page: lazy(() => import('./pages/forgot-password.tsx')) },
-  { path: '/reset-password', page: lazy(() => import('./pages/reset-password.tsx')) },
-  { path: '/verify-email', page: lazy(() => import('./pages/verify-email.tsx')) },
-  { path: '/invitations/:id', page: lazy(() => import('./pages/invitation.tsx')) },
-  { path: '/outbox', page: lazy(() => import('./pages/outbox.tsx')) },
+  { path: '/sign-in', page: lazy(() => import('./pages/sign-in/sign-in.tsx')) },
+  { path: '/sign-up', page: lazy(() => import('./pages/sign-in/sign-up.tsx')) },
+  { path: '/forgot-password', page: lazy(() => import('./pages/sign-in/forgot-password.tsx')) },
+  { path: '/reset-password', page: lazy(() => import('./pages/sign-in/reset-password.tsx')) },
+  { path: '/verify-email', page: lazy(() => import('./pages/sign-in/verify-email.tsx')) },
+  { path: '/invitations/:id', page: lazy(() => import('./pages/sign-in/invitation.tsx')) },
+  { path: '/outbox', page: lazy(() => import('./pages/outbox/index.tsx')) },
   { path: '/welcome', page: Welcome },
 ]
 

@@ -1,11 +1,12 @@
 import { useQuery } from '@tanstack/react-query'
+import type { DashboardKey } from '../wire/keys.ts'
 import type { CatalogModel, ModelProvider, ModelsAnswer, Pricing } from '../wire/models.ts'
 import { call } from './api.ts'
 import { usePlace } from './session.tsx'
 
 const freshMs = 60_000
 
-/** The whole catalog, with who can serve each model now. */
+/** The whole catalog, with the current status of each model’s providers. */
 export function useModels() {
   const { id, base } = usePlace()
   return useQuery({
@@ -13,6 +14,15 @@ export function useModels() {
     queryFn: async ({ signal }) => (await call<ModelsAnswer>(`${base}/models`, { signal })).data,
     staleTime: freshMs,
   })
+}
+
+/** Whether a key may be used with a model, and a provider serves it. */
+export function isOffered(
+  { environment, model_allowlist }: Pick<DashboardKey, 'environment' | 'model_allowlist'>,
+  { id, owned_by, available }: CatalogModel,
+): boolean {
+  if (environment === 'live' && !available) return false
+  return model_allowlist === null || model_allowlist.some(slug => slug === id || slug === `${owned_by}/${id}`)
 }
 
 /** In the order in which pages list them. */
@@ -33,7 +43,7 @@ export const typeNames: Record<string, string> = {
   mesh: '3D mesh',
 }
 
-/** The provider that is shown as the price: the first that is configured, else the first there is. */
+/** The provider whose price is shown: the first configured one, otherwise the first. */
 export function leadOf({ providers }: CatalogModel): ModelProvider | undefined {
   return providers.find(({ status }) => status !== 'not_configured') ?? providers[0]
 }
@@ -61,7 +71,7 @@ const unitLabels: Record<string, { label: string; unit: string; factor: number }
   per_credit: { label: 'Provider’s invoice', unit: 'credit', factor: 1 },
 }
 
-/** Every price of a model at a provider, in units that people compare. */
+/** All prices of a model at a provider, in comparable units. */
 export function priceLines(pricing: Pricing): PriceLine[] {
   return Object.entries(pricing).map(([name, perUnit]) => {
     if (tokenLabels[name]) return lineOf(tokenLabels[name], Number(perUnit) * 1_000_000, perMillionTokens)
@@ -76,7 +86,7 @@ function lineOf(label: string, amount: number, unit: string): PriceLine {
   return { label, amount, price: priceText(amount), unit }
 }
 
-/** What matters most of a model's price; null where nothing is known of it. */
+/** The main price of a model; null where its prices are unknown. */
 export function mainPrice(model: CatalogModel): { price: string; unit: string } | null {
   const pricing = leadOf(model)?.pricing
   const [input, output, ...more] = priceLines(pricing ?? {})
@@ -88,7 +98,7 @@ export function mainPrice(model: CatalogModel): { price: string; unit: string } 
   return { price: output ? `from ${cheapest.price}` : cheapest.price, unit }
 }
 
-/** The same on one line. */
+/** The main price on one line. */
 export function priceSummary(model: CatalogModel): string {
   const main = mainPrice(model)
   return main ? `${main.price} / ${main.unit}` : ''
@@ -101,13 +111,13 @@ const prices = new Intl.NumberFormat('en-US', {
   maximumFractionDigits: 9,
 })
 
-/** "$2.625", "$0.01575": what is charged, not less. */
+/** Formats a price without rounding: "$2.625", "$0.01575". */
 function priceText(amount: number): string {
-  // Six digits: more are of the multiplication.
+  // Further digits are rounding errors of the multiplication.
   return amount === 0 ? '$0' : prices.format(Number(amount.toPrecision(6)))
 }
 
-/** The route of the playground that can try a model; null where there is none. */
+/** The playground route for a model; null if there is none. */
 export function playgroundOf({ type }: Pick<CatalogModel, 'type'>): string | null {
   const tried = ['chat', 'image', 'speech', 'transcription', 'video', 'mesh', 'realtime']
   return tried.includes(type) ? type : null

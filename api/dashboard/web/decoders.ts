@@ -6,7 +6,7 @@ const files = {
   basis: ['basis_transcoder.js', 'basis_transcoder.wasm'],
 }
 
-/** Puts what unpacks compressed meshes and textures beside the pages, by the names under which the 3D viewer asks for it. */
+/** Copies the decoders of compressed meshes and textures into the build, under the names that the 3D viewer requests. */
 export function decoders(): Plugin {
   return {
     name: 'decoders',

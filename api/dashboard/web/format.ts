@@ -5,7 +5,7 @@ const moments = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyl
 const days = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium' })
 const shortDays = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' })
 
-/** "$1,234.50"; amounts below a cent keep the digits that matter: "$0.00042". */
+/** "$1,234.50"; amounts below a cent keep their significant digits: "$0.00042". */
 export function usd(amount: number): string {
   if (amount === 0 || Math.abs(amount) >= 0.01) return dollars.format(amount)
   const digits = Math.min(9, 1 - Math.floor(Math.log10(Math.abs(amount))))
@@ -19,6 +19,11 @@ export function count(value: number): string {
 /** "12.3K" */
 export function shortCount(value: number): string {
   return shortCounts.format(value)
+}
+
+/** A fraction of 1: "12.3 %". */
+export function percent(share: number): string {
+  return `${(100 * share).toFixed(1)} %`
 }
 
 export function moment(iso: string | number): string {

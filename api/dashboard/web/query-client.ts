@@ -4,14 +4,14 @@ import { ApiError } from './api.ts'
 
 const freshMs = 10_000
 
-// A button learns that its mutation runs before the next click is handled, however busy the page is: nothing is done twice.
+// Notifies synchronously, so that a button is disabled before the next click is handled and no mutation runs twice.
 notifyManager.setScheduler(queueMicrotask)
 
-/** What our routes and those of the accounts say of a session that has ended. */
+/** The error codes of an ended session, of our routes and of the accounts’ routes. */
 const sessionEnded = ['not_signed_in', 'UNAUTHORIZED']
 
-/** A session that has ended leads to the sign-in, and back to the page afterwards. */
-function signInAgain(error: Error): void {
+/** Redirects to the sign-in when the session has ended, and back to the page afterwards. */
+function redirectToSignIn(error: Error): void {
   if (!(error instanceof ApiError) || !sessionEnded.includes(error.code)) return
   const here = location.pathname + location.search
   if (here.startsWith('/dashboard/sign-in')) return
@@ -20,15 +20,15 @@ function signInAgain(error: Error): void {
 }
 
 export const queryClient = new QueryClient({
-  queryCache: new QueryCache({ onError: signInAgain }),
-  mutationCache: new MutationCache({ onError: signInAgain }),
-  // A gateway in the same house answers without the internet: what the browser says of the network does not matter.
+  queryCache: new QueryCache({ onError: redirectToSignIn }),
+  mutationCache: new MutationCache({ onError: redirectToSignIn }),
+  // A gateway in the local network is reachable without internet access, so the browser's online state is ignored.
   defaultOptions: {
     mutations: { networkMode: 'always' },
     queries: {
       networkMode: 'always',
       staleTime: freshMs,
-      // What the server refuses it refuses again; only a broken connection or a 5xx is worth another look.
+      // Only connection failures and 5xx are retried; a 4xx would be repeated.
       retry: (failures, error) => failures < 2 && !(error instanceof ApiError && error.status < 500),
     },
   },

@@ -3,12 +3,12 @@ import { createContext, useContext } from 'react'
 import type { Me, OrganisationSummary, PublicSettings, Role } from '../wire/person.ts'
 import { call } from './api.ts'
 
-/** Who is signed in. A visitor who is not is led to the sign-in. */
+/** The signed-in user. Redirects to the sign-in if there is none. */
 export function useMe() {
   return useQuery({ queryKey: ['me'], queryFn: ({ signal }) => call<Me>('/dashboard/api/me', { signal }) })
 }
 
-/** What visitors may know of this gateway. */
+/** The public settings of this gateway. */
 export function usePublicSettings() {
   return useQuery({
     queryKey: ['settings'],
@@ -19,17 +19,17 @@ export function usePublicSettings() {
 
 export type Place = OrganisationSummary & {
   me: Me
-  /** Where the organisation's routes begin: `/dashboard/api/organisations/<id>`. */
+  /** The base path of the organisation's API routes: `/dashboard/api/organisations/<id>`. */
   base: string
-  /** Where its pages begin, as the router has it: `/<id>`. */
+  /** The base path of its pages in the router: `/<id>`. */
   home: string
-  /** Whether the person has at least a role here. */
+  /** Whether the user has at least a role here. */
   may(role: Role): boolean
 }
 
 export const PlaceContext = createContext<Place | null>(null)
 
-/** The organisation whose page this is, and the person's role in it. For pages inside the shell. */
+/** The current organisation and the user's role in it. For pages inside the shell. */
 export function usePlace(): Place {
   const place = useContext(PlaceContext)
   if (!place) throw new Error('usePlace outside of an organisation’s page')

@@ -1,6 +1,6 @@
 import { createTheme, type MantineColorsTuple } from '@mantine/core'
 
-/** Water behind a gate: the one colour of the product. Its sixth and later shades carry white text at 4.5:1. */
+/** The primary colour. White text has a contrast of at least 4.5:1 on its sixth and later shades. */
 const water: MantineColorsTuple = [
   '#e6fafd',
   '#d3f1f6',
@@ -14,7 +14,7 @@ const water: MantineColorsTuple = [
   '#044451',
 ]
 
-/** A title of one long word leaves the button beside it its place. */
+/** A title of one long word breaks, so that the button beside it keeps its place. */
 const wrappedTitle = { title: { minWidth: 0 } }
 
 export const theme = createTheme({
@@ -32,10 +32,10 @@ export const theme = createTheme({
   },
   components: {
     Table: { defaultProps: { verticalSpacing: 'xs', highlightOnHover: true } },
-    // Wide tables are scrolled by keyboard too.
+    // Makes wide tables scrollable by keyboard.
     TableScrollContainer: { defaultProps: { scrollAreaProps: { viewportProps: { tabIndex: 0 } } } },
     Button: { defaultProps: { size: 'sm' } },
-    // A lone point or sign is no number: a form with one is not sent.
+    // A lone point or sign is not a number: a form with one is not submitted.
     NumberInput: { defaultProps: { pattern: '.*[0-9].*' } },
     Modal: { defaultProps: { closeButtonProps: { 'aria-label': 'Close' }, styles: wrappedTitle } },
     Drawer: {

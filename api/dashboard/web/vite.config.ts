@@ -10,7 +10,7 @@ export default defineConfig({
     outDir: '../dist',
     emptyOutDir: true,
     target: 'es2024',
-    // Every browser that can show these pages preloads modules by itself.
+    // Every supported browser preloads modules natively.
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
   },

@@ -1,4 +1,4 @@
-/** What the audit log's page and its route tell each other. */
+/** Types shared by the audit log page and its route. */
 
 export type AuditEvent = {
   id: string
@@ -7,7 +7,7 @@ export type AuditEvent = {
   /** "key.created" */
   action: string
   target: { id: string; name: string } | null
-  /** Each field before and after, as the API writes it. */
+  /** Each changed field before and after, with the API's field names. */
   changes: Record<string, [before: unknown, after: unknown]>
 }
 

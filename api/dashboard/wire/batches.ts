@@ -1,6 +1,6 @@
 import type { WorkDelivery, WorkKey } from './jobs.ts'
 
-/** What the Batches page and its routes tell each other. */
+/** Types shared by the Batches page and its routes. */
 
 export type BatchStatus =
   | 'validating'
@@ -16,7 +16,7 @@ export type BatchRow = {
   id: string
   status: BatchStatus
   endpoint: string
-  /** Null where the lines name several. */
+  /** Null if the lines name several models. */
   model: string | null
   environment: 'live' | 'test'
   key: WorkKey | null
@@ -25,7 +25,7 @@ export type BatchRow = {
   failed: number
   cost_usd: number
   created_at: string
-  /** When it came to its end. */
+  /** When it reached a terminal status. */
   ended_at: string | null
   may_cancel: boolean
 }
@@ -36,18 +36,18 @@ export type BatchesPage = { data: BatchRow[]; has_more: boolean; last_id: string
 export type BatchFileName = 'input' | 'output' | 'errors'
 export type BatchFile = { file: BatchFileName; id: string; filename: string; bytes: number }
 
-/** GET …/batches/{id}, POST …/batches/{id}/cancel. Each file is behind …/batches/{id}/files/{file}. */
+/** GET …/batches/{id}, POST …/batches/{id}/cancel. Files are served by …/batches/{id}/files/{file}. */
 export type BatchDetail = BatchRow & {
   request_id: string
-  /** The provider whose own batch runs it; null when the gateway does. */
+  /** The provider whose batch API runs it; null if the gateway does. */
   provider: string | null
   in_progress_at: string | null
   finalizing_at: string | null
   cancelling_at: string | null
   deadline_at: string
-  /** Those that are not deleted. */
+  /** The files that are not deleted. */
   files: BatchFile[]
-  /** What is wrong with the input of a failed batch: the first 100 faults. */
+  /** Validation errors of a failed batch: the first 100. */
   faults: { code: string; line: number | null; message: string; param: string | null }[]
   input_tokens: number
   output_tokens: number

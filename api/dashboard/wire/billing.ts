@@ -1,4 +1,4 @@
-/** Payments and the ledger, as the Billing page has them. Amounts are USD. */
+/** Types of payments and the ledger, shared by the Billing page and its routes. Amounts are USD. */
 
 /** GET …/billing */
 export type Billing = {
@@ -7,14 +7,14 @@ export type Billing = {
     available_usd: number
     reserved_usd: number
     held_usd: number
-    /** When the next part of what is held can be spent. */
+    /** When the next part of the held amount becomes available. */
     held_release_at: string | null
   }
-  /** Null where credits are added by the operator alone. */
+  /** Null if only the operator can add credits. */
   payments: { minimum_usd: number; maximum_usd: number; ach_hold_days: number } | null
 }
 
-/** POST …/top-ups: where to pay. */
+/** POST …/top-ups: the checkout page. */
 export type StartedTopUp = { id: string; url: string }
 
 /** `processing`: an ACH debit that the bank has not confirmed. */
@@ -25,13 +25,13 @@ export type TopUp = {
   id: string
   status: TopUpStatus
   amount_usd: number
-  /** What went back by refunds and disputes. */
+  /** Amount returned by refunds and disputes. */
   returned_usd: number
   method: 'card' | 'ach' | null
-  /** When an ACH payment can be spent. */
+  /** When an ACH payment becomes available. */
   available_at: string | null
   created_at: string
-  /** The email of whoever began it. */
+  /** The email of the person who started it. */
   created_by: string | null
 }
 
@@ -40,23 +40,23 @@ export type TopUpsPage = { data: TopUp[]; has_more: boolean; last_id: string | n
 
 /** `excess`: what a provider charged for a request beyond its reservation. */
 export type LedgerKind = 'deposit' | 'charge' | 'excess' | 'refund' | 'adjustment'
-/** `days` sums charges by day and key. */
+/** `days` groups charges by day and key. */
 export type LedgerDetail = 'days' | 'entries'
 
 export type LedgerLine = {
-  /** Where the next page begins. */
+  /** Cursor of the next page. */
   id: string
   at: string
   kind: LedgerKind
-  /** What happened to a payment, where the line is about one. */
+  /** The event of a payment, if the entry is about one. */
   event: 'payment' | 'failed' | 'refund' | 'refund_undone' | 'dispute' | 'dispute_undone' | null
   amount_usd: number
-  /** How many charges the line stands for. */
+  /** Number of charges in the entry. */
   entries: number
   key: { id: string; name: string } | null
   method: 'card' | 'ach' | 'grant' | null
   available_at: string | null
-  /** The id of the generation, job, top-up or deposit that it is about. */
+  /** The id of the generation, job, top-up or deposit of the entry. */
   reference: string | null
   note: string | null
 }

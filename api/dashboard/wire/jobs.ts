@@ -1,10 +1,10 @@
-/** What the Jobs page and its routes tell each other. */
+/** Types shared by the Jobs page and its routes. */
 
 export type JobKind = 'video' | 'lipsync' | 'face_swap' | 'avatar' | 'mesh' | 'async'
 export type JobStatus = 'queued' | 'in_progress' | 'completed' | 'failed' | 'cancelled' | 'expired'
 export type DeliveryStatus = 'pending' | 'delivered' | 'failed'
 
-/** The key that work was submitted with. */
+/** The key that submitted the work. */
 export type WorkKey = { id: string; name: string; prefix: string; last4: string }
 
 export type JobRow = {
@@ -20,12 +20,12 @@ export type JobRow = {
   created_at: string
   started_at: string | null
   completed_at: string | null
-  /** Null while it is not known. */
+  /** Null until it is known. */
   cost_usd: number | null
-  /** Held until the cost is known; 0 where nothing is. */
+  /** The amount held until the cost is known; 0 if none. */
   held_usd: number
   error: { code: string; message: string } | null
-  /** Whether it can be cancelled, and by whoever asks. */
+  /** Whether the viewer can cancel it. */
   may_cancel: boolean
 }
 
@@ -40,7 +40,7 @@ export type JobOutput = {
   duration_s: number | null
 }
 
-/** A file that a request referred to; `url` is null once it is deleted. */
+/** A file that a request referenced; `url` is null once it is deleted. */
 export type JobReference = {
   field: string
   filename: string
@@ -55,22 +55,22 @@ export type WorkDelivery = { id: string; url: string; status: DeliveryStatus; at
 /** GET …/jobs/{id}, POST …/jobs/{id}/cancel */
 export type JobDetail = JobRow & {
   request_id: string
-  /** How often it was begun at a provider. */
+  /** Number of times it was started at a provider. */
   attempts: number
-  /** When unfinished work is given up, and when results are deleted. */
+  /** When unfinished work expires, and when results are deleted. */
   deadline_at: string
   expires_at: string | null
-  /** What was asked for, in the words of the API. Long texts are cut. */
+  /** The request in the API's field names. Long texts are truncated. */
   inputs: { field: string; value: string }[]
   references: JobReference[]
-  /** The first characters of a delayed request; null once it is over, as it is not kept. */
+  /** The first characters of a delayed request; null once the job is over, as the request is deleted then. */
   request: string | null
   outputs: JobOutput[]
-  /** Where the answer of a completed delayed job can be read in full. */
+  /** URL of the full response of a completed delayed job. */
   result_url: string | null
   webhook_url: string | null
-  /** Null while there is none: the job is not over, or has no webhook. */
+  /** Null if there is none: the job is not over, or has no webhook. */
   delivery: WorkDelivery | null
-  /** The job as the API returns it; a long result is left out. */
+  /** The job as the API returns it, without a long result. */
   object: Record<string, unknown>
 }

@@ -1,9 +1,9 @@
-/** What the pages that show keys and their routes tell each other. */
+/** Types shared by the pages that show keys and their routes. */
 
 export type Environment = 'live' | 'test'
 export type Mode = 'cost' | 'balanced' | 'quality'
 
-/** A key as the API's record has it, and what the dashboard adds. */
+/** The API's record of a key, with the dashboard's own fields. */
 export type DashboardKey = {
   hash: string
   name: string
@@ -18,20 +18,22 @@ export type DashboardKey = {
   expires_at: string | null
   prefix: string
   last4: string
-  /** active, revoked or expired; a disabled key is called revoked, as the API has it. */
+  /** active, revoked or expired; a disabled key is reported as revoked, as in the API. */
   status: string
   spend_month_usd: number
   created_at: string
   updated_at: string
   last_used_at: string | null
-  /** The same through every roll. */
+  /** Unchanged by rolling the key. */
   id: string
-  /** Switched off, and not for good. */
+  /** Disabled, which can be undone. */
   disabled: boolean
-  /** Who made it, as far as it was a person. */
+  /** The creator, if it was a person. */
   created_by: string | null
   mine: boolean
-  /** Whether the person who asks may change, roll and revoke it. */
+  /** The share of this month's prompt tokens that providers read from their caches; null without prompt tokens. */
+  cache_hit_share: number | null
+  /** Whether the viewer may update, roll and revoke it. */
   may_manage: boolean
 }
 
@@ -41,10 +43,10 @@ export type KeysAnswer = { data: DashboardKey[]; has_more: boolean; last_id: str
 /** GET, PATCH and DELETE …/keys/{hash} */
 export type KeyAnswer = { data: DashboardKey }
 
-/** POST …/keys and …/keys/{hash}/roll: `key` is the secret, which appears only here. */
+/** POST …/keys and …/keys/{hash}/roll: `key` is the secret, which is shown only once. */
 export type KeySecretAnswer = { data: DashboardKey; key: string }
 
-/** The body of PATCH; of POST too, with `environment` and without `disabled`. Null = no limit. */
+/** The body of PATCH; also of POST, with `environment` and without `disabled`. Null = no limit. */
 export type KeyFields = {
   name?: string
   mode?: Mode

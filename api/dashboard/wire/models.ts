@@ -1,16 +1,16 @@
-/** What the pages that show models and their route tell each other. */
+/** Types shared by the pages that show models and their route. */
 
-/** USD per unit as decimal strings, the service’s margin included, as `GET /v1/models` names the units. */
+/** USD per unit as decimal strings, including the service’s margin; units are named as in `GET /v1/models`. */
 export type Pricing = Record<string, string>
 
 export type ModelProvider = {
   name: string
-  /** Resting: it failed repeatedly or asked to be left alone, and is called again later. */
-  status: 'available' | 'resting' | 'not_configured'
+  /** In cooldown: it failed repeatedly or sent a retry-after, and is called again later. */
+  status: 'available' | 'in_cooldown' | 'not_configured'
   pricing: Pricing
-  /** What a whole call costs once its prompt is longer than `tokens`. */
+  /** Prices of the whole call once its prompt is longer than `tokens`. */
   above: { tokens: number; pricing: Pricing } | null
-  /** Whether realtime sessions there speak OpenAI’s events; false for models of other types too. */
+  /** Whether its realtime sessions use OpenAI’s events; false for models of other types too. */
   openai_events: boolean
 }
 
@@ -30,9 +30,9 @@ export type CatalogModel = {
   expires_on: string | null
   /** Whether a live key can use it: a provider that serves it is configured. */
   available: boolean
-  /** In the order in which they are preferred. */
+  /** In order of preference. */
   providers: ModelProvider[]
-  /** Facts of its kind, such as a speech model’s `voices`. */
+  /** Fields specific to its kind, such as a speech model’s `voices`. */
   kind: Record<string, unknown>
 }
 

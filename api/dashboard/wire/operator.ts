@@ -1,16 +1,16 @@
 import type { Role } from './person.ts'
 
-/** What the pages of the operator area and their routes tell each other. */
+/** Types shared by the pages of the operator area and their routes. */
 
 export type OperatorOrganisation = {
   id: string
   name: string
   created_at: string
   balance_usd: number
-  /** Booked in the present UTC month. */
+  /** Booked in the current UTC month. */
   month_spend_usd: number
   members: number
-  /** Keys that are not revoked. */
+  /** Number of keys that are not revoked. */
   keys: number
 }
 
@@ -31,12 +31,12 @@ export type Credit = {
   id: string
   amount_usd: number
   method: string | null
-  /** Until then it counts but cannot be spent. */
+  /** Until then it counts towards the balance but is not available. */
   available_at: string | null
   created_at: string
 }
 
-/** GET …/organisations/{organisation}; POST …/credits answers with it, too. */
+/** GET …/organisations/{organisation}; also the response of POST …/credits. */
 export type OrganisationDetail = OperatorOrganisation & {
   available_usd: number
   reserved_usd: number
@@ -48,7 +48,7 @@ export type OrganisationDetail = OperatorOrganisation & {
   credits: Credit[]
 }
 
-/** POST …/organisations/{organisation}/provisioning-keys: `secret` appears this once. */
+/** POST …/organisations/{organisation}/provisioning-keys: `secret` is shown only once. */
 export type NewProvisioningKey = { id: string; prefix: string; last4: string; secret: string }
 
 export type OperatorPerson = {
@@ -64,13 +64,13 @@ export type OperatorPerson = {
 /** GET /dashboard/api/operator/people */
 export type PeoplePage = { data: OperatorPerson[]; has_more: boolean; last_id: string | null }
 
-/** A model at a provider that is called, or must not be called now. */
+/** A model at a provider, with its circuit breaker state. */
 export type Deployment = {
   model: string
   circuit: 'closed' | 'open' | 'half_open'
-  /** For how long it is left alone. */
-  rest_ms: number
-  /** Calls of the last minutes; older ones count for less. */
+  /** Remaining cooldown. */
+  cooldown_ms: number
+  /** Calls of the last minutes; older calls weigh less. */
   calls: number
   failed_calls: number
   first_byte_ms: number | null
@@ -80,15 +80,15 @@ export type Deployment = {
 export type ProviderHealth = {
   name: string
   protocol: string
-  /** `degraded`: some of what it serves rests or is being tried again; `resting`: nothing of what was called lately is called now. */
-  state: 'not_configured' | 'available' | 'degraded' | 'resting'
-  /** How many API keys it is called with, and how many of them must rest. */
+  /** `degraded`: some recently called models are in cooldown or half-open; `in_cooldown`: all of them are in cooldown. */
+  state: 'not_configured' | 'available' | 'degraded' | 'in_cooldown'
+  /** Number of its API keys, and how many of them are in cooldown. */
   credentials: number
-  resting_credentials: number
+  credentials_in_cooldown: number
   models: number
   calls: number
   failed_calls: number
-  /** Those with something to say. */
+  /** Models with recent calls or a cooldown. */
   deployments: Deployment[]
 }
 
@@ -108,9 +108,9 @@ export type QueueState = {
 /** GET /dashboard/api/operator/system */
 export type SystemAnswer = {
   queues: QueueState[]
-  /** Usage on its way into the ledger. */
+  /** Usage events not yet in the ledger. */
   ledger: { waiting: number; oldest_at: string | null; refused: number }
-  /** Processes that reserve money, by when they last said that they live. */
+  /** Processes that hold reservations, by their last heartbeat. */
   instances: { id: string; seen_at: string }[]
   jobs: { queued: number; in_progress: number }
   batches: number

@@ -1,4 +1,4 @@
-/** What the dashboard's pages and its routes tell each other. */
+/** Types shared by the dashboard's pages and its routes. */
 
 export type Role = 'member' | 'admin' | 'owner'
 
@@ -6,7 +6,7 @@ export type OrganisationSummary = {
   id: string
   name: string
   role: Role
-  /** Whether members with a password must have an authenticator app. */
+  /** Whether members who sign in with a password must have an authenticator app. */
   require_two_factor: boolean
 }
 
@@ -19,22 +19,22 @@ export type Me = {
   operator: boolean
   /** Whether an authenticator app is in use. */
   two_factor: boolean
-  /** Whether that, or a way in without a password, is enough where an organisation requires two factors. */
+  /** Whether that, or a sign-in method without a password, satisfies an organisation that requires two factors. */
   has_second_factor: boolean
-  /** False for whoever signs in elsewhere only. */
+  /** False for a person who only signs in through other providers. */
   has_password: boolean
   organisations: OrganisationSummary[]
-  /** Pending, for the person's address. */
+  /** Pending invitations for the person's address. */
   invitations: { id: string; organisation_name: string; role: string; expires_at: string }[]
 }
 
 /** PATCH /dashboard/api/organisations/{organisation}/security */
 export type SecurityAnswer = { data: { require_two_factor: boolean } }
 
-/** GET /dashboard/api/settings, for visitors too. */
+/** GET /dashboard/api/settings, also for visitors. */
 export type PublicSettings = {
   sign_up: 'open' | 'invitation'
-  /** The name of the single sign-on, where there is one. */
+  /** The name of the single sign-on provider, if configured. */
   oidc: string | null
   /** Whether emails can be read at /dashboard/outbox (development only). */
   outbox: boolean

@@ -1,8 +1,8 @@
-/** What the playground and its route tell each other. */
+/** Types shared by the playground and its route. */
 
 /** POST /dashboard/api/organisations/{organisation}/keys/{hash}/playground-secret */
 export type PlaygroundSecretAnswer = {
-  /** Stands for the key at the public API; it appears only here. */
+  /** Replaces the key at the public API; it is shown only once. */
   secret: string
   expires_at: string
 }

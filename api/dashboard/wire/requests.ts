@@ -1,6 +1,6 @@
 import type { WorkKey } from './jobs.ts'
 
-/** What the Requests page and its routes tell each other. */
+/** Types shared by the Requests page and its routes. */
 
 export type Environment = 'live' | 'test'
 
@@ -10,14 +10,14 @@ export type RequestRow = {
   /** "chat", "image", "video" … */
   type: string
   environment: Environment
-  /** As it was answered: 202 for a job that is not over, 101 for a session, 499 where the client went away. */
+  /** As it was answered: 202 for a job that is not over, 101 for a session, 499 if the client disconnected. */
   status: number
   error_code: string | null
   model: string
   provider: string | null
   key: WorkKey | null
   streamed: boolean
-  /** How many calls to providers it took. */
+  /** Number of provider calls. */
   attempts: number
   prompt_tokens: number
   completion_tokens: number
@@ -29,7 +29,7 @@ export type RequestRow = {
 /** GET /dashboard/api/organisations/{organisation}/requests */
 export type RequestsPage = { data: RequestRow[]; has_more: boolean; last_id: string | null }
 
-/** GET …/request-filters: what there is to choose from. */
+/** GET …/request-filters: the filter choices. */
 export type RequestFilters = { models: string[]; providers: string[]; types: string[] }
 
 export type RoutingCandidate = {
@@ -39,11 +39,11 @@ export type RoutingCandidate = {
   quality: number | null
   estimated_cost_usd: number | null
   latency_ms: number | null
-  /** Why it was out; null for those that could serve. */
+  /** Why it was excluded; null for eligible candidates. */
   excluded: string | null
 }
 
-/** A call to a provider: the status it answered with, or what was wrong. */
+/** A provider call: its response status, or the error. */
 export type RequestCall = {
   provider: string
   model: string
@@ -52,9 +52,9 @@ export type RequestCall = {
   duration_ms: number
 }
 
-/** Tokens of one class, and what the provider takes for them; the margin, or the discount, has no tokens. */
+/** Tokens of one class and the provider's price for them; margin and discount have no tokens. */
 export type CostPart = {
-  part: 'input' | 'cached_input' | 'output' | 'margin'
+  part: 'input' | 'cached_input' | 'cache_write' | 'cache_write_1h' | 'output' | 'web_search' | 'margin'
   tokens: number | null
   usd_per_million: number | null
   cost_usd: number
@@ -70,14 +70,17 @@ export type RequestDetail = RequestRow & {
     prompt_tokens: number
     completion_tokens: number
     cached_tokens: number
+    cache_write_tokens: number
+    /** Those of `cache_write_tokens` written for one hour. */
+    cache_write_1h_tokens: number
     reasoning_tokens: number
     estimated: boolean
   }
-  /** The first ones; without any where nobody was asked. */
+  /** The first calls; empty if no provider was called. */
   calls: RequestCall[]
-  /** Null where the request named its model. */
+  /** Null if the request named its model. */
   routing: { reason: string; candidates: RoutingCandidate[] } | null
-  /** Null where today’s prices do not come to what was charged, or nothing was. */
+  /** Null if current prices do not add up to the charge, or nothing was charged. */
   cost_parts: CostPart[] | null
   job_id: string | null
   batch_id: string | null

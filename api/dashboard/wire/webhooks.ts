@@ -1,8 +1,8 @@
-/** What the page of webhooks and alerts and its routes tell each other. */
+/** Types shared by the page of webhooks and alerts and its routes. */
 
 export type DeliveryStatus = 'pending' | 'delivered' | 'failed'
 
-/** One event on its way. */
+/** The delivery of one event. */
 export type Delivery = {
   id: string
   /** "job.completed" */
@@ -10,26 +10,26 @@ export type Delivery = {
   url: string
   status: DeliveryStatus
   attempts: number
-  /** The job or the batch it is about; both null for an event of another kind. */
+  /** The job or the batch it is about; both null for other events. */
   job_id: string | null
   batch_id: string | null
   created_at: string
-  /** When a pending one is tried next. */
+  /** Time of the next attempt while it is pending. */
   next_attempt_at: string | null
   delivered_at: string | null
 }
 
-/** One attempt: what was posted, and what came of it. */
+/** One attempt: the posted request, and its outcome. */
 export type DeliveryAttempt = {
   number: number
   at: string
   duration_ms: number
-  /** Null for attempts from before requests were kept. The signature is shortened, the body is its first 16 kB. */
+  /** Null for attempts made before requests were recorded. The signature is shortened, the body truncated to 16 kB. */
   request: { headers: Record<string, string>; body: string } | null
-  /** The receiver's HTTP status; null when there was no answer. */
+  /** The receiver's HTTP status; null if there was no response. */
   status: number | null
   error: string | null
-  /** The first 1 kB of the answer. */
+  /** The first 1 kB of the response. */
   response: string | null
 }
 
@@ -45,16 +45,16 @@ export type DeliverySentAnswer = { data: Delivery }
 /** GET …/webhooks/secret and POST …/webhooks/secret/rotate */
 export type WebhookSecretAnswer = {
   secret: string
-  /** Until when the secret before it signs as well; null when it does not. */
+  /** Until when the previous secret signs as well; null if it does not. */
   previous_valid_until: string | null
 }
 
 /** GET and PATCH …/alerts */
 export type AlertSettings = {
-  /** Null = alerts are not posted anywhere. */
+  /** Null = alerts are not posted. */
   alert_webhook_url: string | null
-  /** A balance below this is alerted; null = never. */
+  /** A balance below this raises an alert; null = never. */
   low_balance_usd: number | null
-  /** Who gets alerts by email. */
+  /** Recipients of alert emails. */
   email_to: string[]
 }

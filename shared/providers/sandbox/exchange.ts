@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Dispatcher, errors } from 'undici'
-import type { Answer } from './answer.ts'
+import type { SandboxResponse } from './chat/response.ts'
 
-/** One request and its answer: gives the answer to undici's handler piece by piece, no faster than it is read. */
+/** One request and its response: passes the response to undici's handler chunk by chunk, with backpressure. */
 export class Exchange implements Dispatcher.DispatchController {
   readonly #handler: Dispatcher.DispatchHandler
   readonly #closed: (exchange: Exchange) => void
@@ -10,13 +10,13 @@ export class Exchange implements Dispatcher.DispatchController {
   #turn: NodeJS.Immediate | undefined
   #pieces: Iterator<string> | undefined
   #paused = false
-  #over = false
+  #isOver = false
   #reason: Error | null = null
 
-  /** `closed` is called once, when the answer is whole or the exchange was aborted. */
-  constructor(handler: Dispatcher.DispatchHandler, closed: (exchange: Exchange) => void) {
+  /** `onClose` is called once, when the response is complete or the exchange was aborted. */
+  constructor(handler: Dispatcher.DispatchHandler, onClose: (exchange: Exchange) => void) {
     this.#handler = handler
-    this.#closed = closed
+    this.#closed = onClose
   }
 
   get aborted(): boolean {
@@ -31,8 +31,8 @@ export class Exchange implements Dispatcher.DispatchController {
     return this.#reason
   }
 
-  get over(): boolean {
-    return this.#over
+  get isOver(): boolean {
+    return this.#isOver
   }
 
   pause(): void {
@@ -44,22 +44,22 @@ export class Exchange implements Dispatcher.DispatchController {
     if (this.#pieces) this.#sendSoon()
   }
 
-  /** Ends the exchange at once; its timers are gone when this returns. */
+  /** Ends the exchange at once; its timers are cleared when this returns. */
   abort(reason: Error): void {
-    if (this.#over) return
+    if (this.#isOver) return
     this.#reason = reason ?? new errors.RequestAbortedError()
     this.#end()
     this.#handler.onResponseError?.(this, this.#reason)
   }
 
-  /** Calls `action` after a while, unless the exchange is over by then. */
+  /** Calls `action` after a delay, unless the exchange has ended by then. */
   later(delayMs: number, action: () => void): void {
-    if (this.#over) return
+    if (this.#isOver) return
     this.#timers.push(setTimeout(action, delayMs))
   }
 
-  answer({ status, headers, body }: Answer): void {
-    if (this.#over) return
+  answer({ status, headers, body }: SandboxResponse): void {
+    if (this.#isOver) return
     for (const timer of this.#timers) clearTimeout(timer)
     this.#pieces = body[Symbol.iterator]()
     this.#handler.onResponseStart?.(this, status, headers as IncomingHttpHeaders, '')
@@ -67,16 +67,16 @@ export class Exchange implements Dispatcher.DispatchController {
   }
 
   #sendSoon(): void {
-    if (this.#over || this.#turn) return
+    if (this.#isOver || this.#turn) return
     this.#turn = setImmediate(() => {
       this.#turn = undefined
       this.#send()
     })
   }
 
-  /** One piece per turn of the event loop, so that a long answer starves nobody. */
+  /** One chunk per turn of the event loop, so that a long response does not block others. */
   #send(): void {
-    if (this.#paused || this.#over) return
+    if (this.#paused || this.#isOver) return
     try {
       const { value, done } = this.#pieces!.next()
       if (done) {
@@ -92,7 +92,7 @@ export class Exchange implements Dispatcher.DispatchController {
   }
 
   #end(): void {
-    this.#over = true
+    this.#isOver = true
     for (const timer of this.#timers) clearTimeout(timer)
     clearImmediate(this.#turn)
     this.#closed(this)

@@ -4,56 +4,56 @@ import { chatRequest } from '../../kinds/chat.ts'
 import { completionRequest } from '../../kinds/completion.ts'
 import { embeddingRequest } from '../../kinds/embedding.ts'
 import { type Tokenizer, tokenizer } from '../../kinds/tokenizer.ts'
-import { type Answer, badRequest, fault } from './answer.ts'
-import { chat, lastUserText } from './chat.ts'
-import { complete, promptsOf } from './completion.ts'
-import { embed } from './embedding.ts'
+import { chat, lastUserText } from './chat/chat.ts'
+import { complete, promptsOf } from './chat/completion.ts'
+import { embed } from './chat/embedding.ts'
+import { badRequest, errorResponse, type SandboxResponse } from './chat/response.ts'
+import { parseDirective } from './directives.ts'
 import { Exchange } from './exchange.ts'
-import { magicIn } from './magic.ts'
 
-/** The upstream of test keys: answers in OpenAI's dialect inside this process and never opens a connection. */
+/** The upstream of test keys: responds in OpenAI's dialect inside this process and never opens a connection. */
 export function createSandbox(): Dispatcher {
   return new Sandbox()
 }
 
-/** How one path is served: what the body must be, which of its text may hold magic words, and the answer. */
+/** How one path is served: the body's schema, the texts searched for directives, and the response. */
 type Route<B> = {
   schema: z.ZodType<B>
   text(body: B, tokenizer: Tokenizer): string
-  answer(body: B, tokenizer: Tokenizer): Answer | Promise<Answer>
+  answer(body: B, tokenizer: Tokenizer): SandboxResponse | Promise<SandboxResponse>
 }
 
-type Plan = { waitMs: number; answer: Answer }
+type Plan = { waitMs: number; answer: SandboxResponse }
 
 function route<B>({ schema, text, answer }: Route<B>) {
-  return async (json: unknown, tokens: Tokenizer): Promise<Plan> => {
+  return async (json: unknown, counter: Tokenizer): Promise<Plan> => {
     const parsed = schema.safeParse(json)
     if (!parsed.success) {
       const [issue] = parsed.error.issues
       return { waitMs: 0, answer: badRequest(issue?.message ?? 'invalid', issue?.path.join('.') || null) }
     }
-    const magic = magicIn(text(parsed.data, tokens))
-    if (magic && 'answer' in magic) return { waitMs: 0, answer: magic.answer }
-    return { waitMs: magic?.waitMs ?? 0, answer: await answer(parsed.data, tokens) }
+    const directive = parseDirective(text(parsed.data, counter))
+    if (directive && 'answer' in directive) return { waitMs: 0, answer: directive.answer }
+    return { waitMs: directive?.waitMs ?? 0, answer: await answer(parsed.data, counter) }
   }
 }
 
 const texts = (prompts: { text: string }[]) => prompts.map(({ text }) => text).join('\n')
 
-/** By how the path ends. The longest name comes first: one ends like the other. */
+/** By path suffix. The longest comes first, because one contains the other. */
 const routes = [
   ['/chat/completions', route({ schema: chatRequest, text: lastUserText, answer: chat })],
   [
     '/completions',
     route({
       schema: completionRequest,
-      text: (body, tokens) => texts(promptsOf(body.prompt, tokens)),
+      text: (body, counter) => texts(promptsOf(body.prompt, counter)),
       answer: complete,
     }),
   ],
   [
     '/embeddings',
-    route({ schema: embeddingRequest, text: (body, tokens) => texts(promptsOf(body.input, tokens)), answer: embed }),
+    route({ schema: embeddingRequest, text: (body, counter) => texts(promptsOf(body.input, counter)), answer: embed }),
   ],
 ] as const
 
@@ -63,8 +63,8 @@ class Sandbox extends Dispatcher {
   #emptied: (() => void) | undefined
 
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    const exchange = new Exchange(handler, ended => {
-      this.#open.delete(ended)
+    const exchange = new Exchange(handler, finished => {
+      this.#open.delete(finished)
       if (this.#open.size === 0) this.#emptied?.()
     })
     if (this.#closing) {
@@ -80,7 +80,7 @@ class Sandbox extends Dispatcher {
     return true
   }
 
-  /** Takes no more requests and waits for the open ones. */
+  /** Rejects new requests and waits for the open ones. */
   override close(): Promise<void>
   override close(callback: () => void): void
   override close(callback?: () => void): Promise<void> | void {
@@ -108,8 +108,8 @@ class Sandbox extends Dispatcher {
 
 async function serve(exchange: Exchange, { path, method, body }: Dispatcher.DispatchOptions): Promise<void> {
   try {
-    const tokens = await tokenizer()
-    const { waitMs, answer } = await plan(path, method, body, tokens)
+    const counter = await tokenizer()
+    const { waitMs, answer } = await plan(path, method, body, counter)
     if (waitMs === 0) exchange.answer(answer)
     else if (waitMs < Infinity) exchange.later(waitMs, () => exchange.answer(answer))
   } catch (error) {
@@ -117,12 +117,12 @@ async function serve(exchange: Exchange, { path, method, body }: Dispatcher.Disp
   }
 }
 
-async function plan(path: string, method: string, body: unknown, tokens: Tokenizer): Promise<Plan> {
+async function plan(path: string, method: string, body: unknown, counter: Tokenizer): Promise<Plan> {
   const pathname = path.split('?', 1)[0]!
   const [, handle] = routes.find(([end]) => pathname.endsWith(end)) ?? []
   if (!handle || method !== 'POST') {
     const notFound = { type: 'invalid_request_error', code: 'unknown_url' }
-    return { waitMs: 0, answer: fault(404, `The sandbox does not serve ${method} ${pathname}.`, notFound) }
+    return { waitMs: 0, answer: errorResponse(404, `The sandbox does not serve ${method} ${pathname}.`, notFound) }
   }
   let json: unknown
   try {
@@ -130,5 +130,5 @@ async function plan(path: string, method: string, body: unknown, tokens: Tokeniz
   } catch {
     return { waitMs: 0, answer: badRequest('The body is not JSON.', null) }
   }
-  return handle(json, tokens)
+  return handle(json, counter)
 }

@@ -1,38 +1,42 @@
--- Admits every request that arrived in one event-loop turn: key version, rpm and tpm, wallet, monthly cap; reserves.
--- ARGV: now_ms, instance, longest_ms a request may take, backlog_limit, then 18 per request:
---   1 hash  2 version  3 key id  4 organisation  5 expires_ms ('')  6 rpm (0 = none)  7 tpm (0 = none)  8 cap nano ('')
---   9 spends money (0|1)  10 whose windows it is counted in
---   11 fresh ('' | generation token under which the policy was just read from Postgres)  12 month  13 request id
---   14 estimated tokens  15 fixed nano  16 pico per output token  17 wanted output tokens
---   18 explicit (1: the caller asked for that many)
--- Returns one array per request, its first element the verdict: 1 where it is admitted, then whole numbers alone, which are the
--- cheapest to read.
-local call = redis.call
-local now, instance = tonumber(ARGV[1]), ARGV[2]
-local int = function(x) return string.format('%.0f', x) end
--- What the sweeper compares is Redis' own time, never that of a process: their clocks may differ.
+-- Admits all requests of one event-loop turn: checks key version, rpm and tpm, wallet and monthly cap; reserves the maximum cost.
+-- Arguments: now_ms, instance, max_duration_ms of a request, max_backlog, requests. Of each request:
+--   key: a text of fields, each terminated by a record separator: 1 hash  2 version  3 key id  4 organisation
+--     5 expires_ms ('')  6 rpm (0 = none)  7 tpm (0 = none)  8 cap nano ('')  9 spends money (0|1)  10 rate key: id of its windows
+--   generation ('' = cached policy | generation token under which the policy was just read from Postgres)
+--   explicit (1: the client requested that number of output tokens)
+--   min_tokens: the wallet does not lower the output tokens below this number
+--   likely_tokens: output tokens to reserve now, if the rest can be reserved while the request runs (0 = reserve all)
+-- Returns one reply per request. An admitted request gets a text of integers separated by spaces, which is cheaper to parse than a
+-- list: output tokens allowed, of these reserved, reserved nano, clamped (0|1), counted tokens, counted_at in microseconds, then for
+-- the request window and the token window: remaining amount, ms until it is full again. A refused request gets a list, the verdict
+-- first.
+local call, format = redis.call, string.format
+local reply_format = '%d' .. string.rep(' %d', 9)
+local int = function(x) return format('%d', x) end
+-- The sweeper compares times of Redis' clock only, because the clocks of processes may differ.
 local clock = time_us()
 local redis_now = math.floor(clock / 1000)
-local deadline = int(redis_now + tonumber(ARGV[3]))
+local deadline = int(redis_now + max_duration_ms)
 
-if call('XLEN', 'usage') > tonumber(ARGV[4]) then
+if call('XLEN', usage_key) > max_backlog then
   local out = {}
-  for i = 5, #ARGV, 18 do out[#out + 1] = { 'backlog' } end
+  for i = 1, #requests do out[i] = { 'backlog' } end
   return out
 end
 
--- The refusal when a request does not fit into the key's windows, or nil. The wait satisfies both limits.
-local function limited(requests, tokens, amount)
+-- The refusal of a request that exceeds the key's windows, or nil. Its wait satisfies both limits.
+local function rate_refusal(requests, tokens, amount)
   local wait_r, wait_t = requests and wait_ms(requests, 1) or 0, tokens and wait_ms(tokens, amount) or 0
   if wait_r == 0 and wait_t == 0 then return nil end
   local left_r, full_r = window_figures(requests)
   return { 'rate', wait_r > 0 and 'requests' or 'tokens', math.max(wait_r, wait_t), left_r, full_r, window_figures(tokens) }
 end
 
-local function held(holds)
+-- The sum of the active holds, and the earliest release time (0 = none).
+local function held_amount(holds)
   local sum, first = 0, 0
   for at, amount in string.gmatch(holds or '', '(%d+):(%d+)') do
-    if tonumber(at) > now then
+    if tonumber(at) > now_ms then
       sum = sum + tonumber(amount)
       if first == 0 or tonumber(at) < first then first = tonumber(at) end
     end
@@ -40,94 +44,155 @@ local function held(holds)
   return sum, first
 end
 
--- Output tokens granted and the amount to reserve, or a refusal as the third value.
-local function afford(wallet, spend, cap, bound)
-  local m = call('HMGET', wallet, 'posted', 'unposted', 'reserved', 'holds', 'jobs')
-  local s = call('HMGET', spend, 'posted', 'unposted', 'reserved')
-  -- `jobs` says that what jobs hold is counted: after a wipe the balance alone would be too much.
-  if not m[1] or not s[1] or not m[5] then return nil, nil, { 'load' } end
-  local held_now, release_at = held(m[4])
-  local available = tonumber(m[1]) - (tonumber(m[2]) or 0) - (tonumber(m[3]) or 0) - held_now
-  local spent = tonumber(s[1]) + (tonumber(s[2]) or 0)
-  local under_cap = cap and cap - spent - (tonumber(s[3]) or 0)
-  local fixed, rate, explicit, want = bound.fixed, bound.rate, bound.explicit, bound.want
+-- Per-call caches: each key, wallet and spend is read once and written once, because hundreds of requests often share one key.
+local keys, versions, wallets, spends, reservations = {}, {}, {}, {}, { reservations_prefix .. instance }
+
+local function key_of(text)
+  local key = keys[text]
+  if key == nil then
+    local f = {}
+    for field in string.gmatch(text, '([^\30]*)\30') do f[#f + 1] = field end
+    key = { hash = f[1], version = f[2], id = f[3], org = f[4], expires = tonumber(f[5]), rpm = tonumber(f[6]) }
+    key.tpm, key.cap, key.pays, key.window = tonumber(f[7]), tonumber(f[8]), f[9] == '1', window_prefix .. f[10]
+    keys[text] = key
+  end
+  return key
+end
+
+local function version_of(hash)
+  local version = versions[hash]
+  if version == nil then
+    version = call('GET', version_prefix .. hash)
+    versions[hash] = version
+  end
+  return version
+end
+
+-- A wallet, with the reservations added by this call; false when it is not loaded.
+local function wallet_of(key)
+  local wallet = wallets[key]
+  if wallet == nil then
+    local m = call('HMGET', key, 'posted', 'unposted', 'reserved', 'holds', 'jobs')
+    -- `jobs` is set once the holds of jobs are loaded: after a wipe, the balance without them would be too high.
+    wallet = m[1] and m[5] and { added = 0 } or false
+    if wallet then
+      wallet.held, wallet.release_at = held_amount(m[4])
+      wallet.available = tonumber(m[1]) - (tonumber(m[2]) or 0) - (tonumber(m[3]) or 0) - wallet.held
+    end
+    wallets[key] = wallet
+  end
+  return wallet
+end
+
+-- The spend and the reservations of a key in this month; false when they are not loaded.
+local function spend_of(key)
+  local spend = spends[key]
+  if spend == nil then
+    local s = call('HMGET', key, 'posted', 'unposted', 'reserved')
+    spend = s[1] and { added = 0, spent = tonumber(s[1]) + (tonumber(s[2]) or 0), reserved = tonumber(s[3]) or 0 } or false
+    spends[key] = spend
+  end
+  return spend
+end
+
+-- Returns the output tokens allowed, those of them to reserve now, and their price; or a refusal as the fourth value.
+local function afford(wallet, spend, cap, request)
+  if not wallet or not spend then return nil, nil, nil, { 'load' } end
+  local available, spent = wallet.available - wallet.added, spend.spent
+  local under_cap = cap and cap - spent - spend.reserved - spend.added
+  local fixed, rate = request.fixed_nano, request.pico_per_output_token
+  local want, likely = request.output_tokens, request.likely_tokens
   local price = function(n) return fixed + math.ceil(n * rate / 1000) end
   local fits = function(amount)
     if rate == 0 then return 0 end
     local n = math.floor((amount - fixed) * 1000 / rate)
     return price(n) > amount and n - 1 or n
   end
-  -- Nobody named a number: one request takes at most a tenth of what is left, so that others run beside it.
-  if not explicit and rate > 0 then
+  -- One request reserves at most a tenth of the available amount, so that others can run concurrently: the rest is reserved while it
+  -- runs, or an implicit number is lowered. An explicit number that cannot be extended is reserved as a whole.
+  local share = want
+  if rate > 0 and (likely > 0 or request.explicit == 0) then
     local room = math.min(available, under_cap or available)
-    want = math.min(want, math.max(4096, fits(fixed + math.floor(room / 10))))
+    share = math.max(4096, fits(fixed + math.floor(room / 10)))
+    if likely == 0 then want = math.min(want, share) end
   end
   if cap and price(want) > under_cap then
-    if fits(under_cap) < 1 then return nil, nil, { 'cap', int(cap), int(spent) } end
+    if fits(under_cap) < 1 then return nil, nil, nil, { 'cap', int(cap), int(spent) } end
     want = fits(under_cap)
   end
   if price(want) > available then
-    if explicit or fits(available) < 1 then
-      local required = price(explicit and want or math.min(want, 1))
-      return nil, nil, { 'funds', int(required), int(available), int(held_now), int(release_at) }
+    local minimum = math.min(want, request.min_tokens)
+    if fits(available) < math.max(minimum, 1) then
+      return nil, nil, nil, { 'funds', int(price(minimum)), int(available), int(wallet.held), int(wallet.release_at) }
     end
     want = fits(available)
   end
-  return want, price(want), nil
+  local first = want
+  if likely > 0 and want > share then first = math.min(likely, share) end
+  return want, first, price(first), nil
 end
 
--- Tells the alerts that a cap refuses requests, once half of it is spent: before that the request is too large, not the cap used up.
+-- Records for the alerts that a cap refused a request, if half of it is spent: below that, the request is too large for the cap.
 local function note_cap(key, month, cap, spent)
-  if cap == 0 or spent * 2 < cap or call('SCARD', 'alerts:capped') >= 10000 then return end
-  call('SADD', 'alerts:capped', key .. '|' .. month .. '|' .. int(cap))
+  if cap == 0 or spent * 2 < cap or call('SCARD', capped_key) >= 10000 then return end
+  call('SADD', capped_key, key .. '|' .. month .. '|' .. int(cap))
 end
 
-local function admit(a)
-  local hash, version, key, org, fresh = ARGV[a], ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 10]
-  if fresh == '' then
-    if call('GET', 'keyversion:' .. hash) ~= version then
-      return { 'stale', call('GET', 'keygeneration:' .. hash) or '-' }
+local function admit(request)
+  local key, generation, amount = key_of(request.key), request.generation, request.estimated_tokens
+  local hash, version, rpm, tpm = key.hash, key.version, key.rpm, key.tpm
+  if generation == '' then
+    if version_of(hash) ~= version then
+      return { 'stale', call('GET', generation_prefix .. hash) or '-' }
     end
-  elseif (call('GET', 'keygeneration:' .. hash) or '-') == fresh and call('EXISTS', 'keytombstone:' .. hash) == 0 then
-    call('SET', 'keyversion:' .. hash, version, 'EX', 3600)
+  elseif (call('GET', generation_prefix .. hash) or '-') == generation and call('EXISTS', tombstone_prefix .. hash) == 0 then
+    call('SET', version_prefix .. hash, version, 'EX', 3600)
+    versions[hash] = version
   end
-  if ARGV[a + 4] ~= '' and tonumber(ARGV[a + 4]) <= now then return { 'expired' } end
+  if key.expires and key.expires <= now_ms then return { 'expired' } end
 
-  local rpm, tpm, amount = tonumber(ARGV[a + 5]), tonumber(ARGV[a + 6]), tonumber(ARGV[a + 13])
-  local window = 'window:' .. ARGV[a + 9]
-  local requests = rpm > 0 and open_window(window .. ':requests', rpm, clock)
-  local tokens = tpm > 0 and open_window(window .. ':tokens', tpm, clock)
-  -- A request larger than the whole limit waits for an empty window instead of failing for ever.
+  local calls = rpm > 0 and open_window(key.window .. ':requests', rpm, clock)
+  local tokens = tpm > 0 and open_window(key.window .. ':tokens', tpm, clock)
+  -- A request larger than the whole limit waits for an empty window instead of always failing.
   if tokens then amount = math.min(amount, tpm) end
-  local refusal = limited(requests, tokens, amount)
+  local refusal = rate_refusal(calls, tokens, amount)
   if refusal then return refusal end
 
-  local want, reserve, clamped = tonumber(ARGV[a + 16]), 0, 0
-  if ARGV[a + 8] == '1' then
-    local month, id, asked, refusal = ARGV[a + 11], ARGV[a + 12], want, nil
-    local wallet, spend = 'wallet:' .. org, 'spend:' .. key .. ':' .. month
-    local bound = { fixed = tonumber(ARGV[a + 14]), rate = tonumber(ARGV[a + 15]), want = want, explicit = ARGV[a + 17] == '1' }
-    want, reserve, refusal = afford(wallet, spend, tonumber(ARGV[a + 7]), bound)
+  local want, first, reserve, clamped = request.output_tokens, request.output_tokens, 0, 0
+  if key.pays then
+    local month, requested, refusal = request.month, want, nil
+    local wallet, spend = wallet_of(wallet_prefix .. key.org), spend_of(spend_prefix .. key.id .. ':' .. month)
+    want, first, reserve, refusal = afford(wallet, spend, key.cap, request)
     if refusal then
-      if refusal[1] == 'cap' then note_cap(key, month, tonumber(refusal[2]), tonumber(refusal[3])) end
+      if refusal[1] == 'cap' then note_cap(key.id, month, tonumber(refusal[2]), tonumber(refusal[3])) end
       return refusal
     end
-    clamped = want < asked and 1 or 0
+    clamped = want < requested and 1 or 0
     if reserve > 0 then
-      call('HINCRBY', wallet, 'reserved', int(reserve))
-      call('HINCRBY', spend, 'reserved', int(reserve))
-      call('ZADD', 'reservations:' .. instance, deadline, id .. '|' .. org .. '|' .. key .. '|' .. month .. '|' .. int(reserve))
-      -- Known even before its next heartbeat, should Redis have been wiped: the sweeper must find what it reserved.
-      call('ZADD', 'instances', 'NX', int(redis_now), instance)
+      wallet.added, spend.added = wallet.added + reserve, spend.added + reserve
+      local last = #reservations
+      reservations[last + 1] = deadline
+      reservations[last + 2] = request.id .. '|' .. key.org .. '|' .. key.id .. '|' .. month .. '|' .. int(reserve)
     end
   end
-  if requests then count(requests, 1) end
+  if calls then count(calls, 1) end
   local counted_at = tokens and count(tokens, amount) or 0
-  local left_r, full_r = window_figures(requests)
-  return { 1, want, reserve, clamped, amount, counted_at, left_r, full_r, window_figures(tokens) }
+  local left_r, full_r = window_figures(calls)
+  local left_t, full_t = window_figures(tokens)
+  return format(reply_format, want, first, reserve, clamped, amount, counted_at, left_r, full_r, left_t, full_t)
 end
 
 local out = {}
-for i = 5, #ARGV, 18 do out[#out + 1] = admit(i) end
+for i, request in ipairs(requests) do out[i] = admit(request) end
 write_windows()
+for _, accounts in ipairs({ wallets, spends }) do
+  for key, account in pairs(accounts) do
+    if account and account.added > 0 then call('HINCRBY', key, 'reserved', int(account.added)) end
+  end
+end
+if #reservations > 1 then
+  call('ZADD', unpack(reservations))
+  -- Registers the process even before its next heartbeat, in case Redis was wiped: the sweeper must find its reservations.
+  call('ZADD', instances_key, 'NX', int(redis_now), instance)
+end
 return out

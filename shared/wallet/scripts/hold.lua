@@ -1,35 +1,34 @@
--- Moves reservations between the process that made them and the jobs they are for. What a job holds belongs to no
--- process: it stands in `reservations:jobs` until the job is over, whoever lives.
--- ARGV: instance ('' = whichever has a reservation for the job), number of jobs to hold for, then their members
--- (id|organisation|key|month|amount); the members of jobs that are over. A member that is there already, or gone already, changes nothing.
+-- Transfers reservations from processes to jobs, and releases the holds of ended jobs. The hold of a job belongs to no process:
+-- it stays in the sorted set `reservations:jobs` until the job ends, even if processes die.
+-- Arguments: instance ('' = any that has a reservation for the job), additions and releases: the holds to add and to release, each
+-- with its member (id|organisation|key|month|amount). Idempotent: existing or missing members change nothing.
 -- Returns how many were added or removed.
 local call = redis.call
-local jobs, held = 'reservations:jobs', tonumber(ARGV[2])
-local changed, holders = 0, { ARGV[1] }
-if ARGV[1] == '' and held > 0 then holders = call('ZRANGE', 'instances', 0, -1) end
+local changed, holders = 0, { instance }
+if instance == '' and #additions > 0 then holders = call('ZRANGE', instances_key, 0, -1) end
 
 local function release(member)
   for _, holder in ipairs(holders) do
-    if call('ZREM', 'reservations:' .. holder, member) == 1 then return true end
+    if call('ZREM', reservations_prefix .. holder, member) == 1 then return true end
   end
   return false
 end
 
-local function count(member, sign)
+local function add_reserved(member, sign)
   local _, org, key, month, amount = string.match(member, '^([^|]*)|([^|]*)|([^|]*)|([^|]*)|([^|]*)$')
-  for _, hash in ipairs({ 'wallet:' .. org, 'spend:' .. key .. ':' .. month }) do
+  for _, hash in ipairs({ wallet_prefix .. org, spend_prefix .. key .. ':' .. month }) do
     if call('HINCRBY', hash, 'reserved', sign .. amount) < 0 then call('HSET', hash, 'reserved', 0) end
   end
   changed = changed + 1
 end
 
-for i = 3, 2 + held do
-  local moved = release(ARGV[i])
-  local added = call('ZADD', jobs, 'NX', 0, ARGV[i]) == 1
-  if added and not moved then count(ARGV[i], '')
-  elseif moved and not added then count(ARGV[i], '-') end
+for _, hold in ipairs(additions) do
+  local moved = release(hold.member)
+  local added = call('ZADD', job_holds_key, 'NX', 0, hold.member) == 1
+  if added and not moved then add_reserved(hold.member, '')
+  elseif moved and not added then add_reserved(hold.member, '-') end
 end
-for i = 3 + held, #ARGV do
-  if call('ZREM', jobs, ARGV[i]) == 1 then count(ARGV[i], '-') end
+for _, hold in ipairs(releases) do
+  if call('ZREM', job_holds_key, hold.member) == 1 then add_reserved(hold.member, '-') end
 end
 return changed

@@ -1,40 +1,32 @@
--- Brings figures of Postgres into Redis where Redis has none or older ones, and takes usage events that were booked off
--- the stream: the cost of each moves from `unposted` into `posted`, exactly once. What is reserved is not touched.
--- ARGV: number of events, then 5 per event: stream id, organisation, key id, month, cost nano;
--- number of wallets, then 4 per wallet: organisation, balance nano, version, holds;
--- then 4 per key month: key id, month, spent nano, version.
--- Returns how many wallets and key months were older than their figures.
+-- Installs figures of Postgres where Redis has none or an older version, and removes booked usage events from the stream: the
+-- cost of each moves from `unposted` to `posted` exactly once. Does not change `reserved`.
+-- Arguments: events, wallets and spends (key months), which scripts.ts declares. Amounts are nano-dollars.
+-- Returns how many wallets and key months were outdated.
 local call = redis.call
 local int = function(x) return string.format('%.0f', x) end
-local i, behind = 2, 0
-for _ = 1, tonumber(ARGV[1]) do
-  call('XACK', 'usage', 'ledger', ARGV[i])
-  local cost = tonumber(ARGV[i + 4])
-  if call('XDEL', 'usage', ARGV[i]) == 1 and cost > 0 then
-    local wallet, spend = 'wallet:' .. ARGV[i + 1], 'spend:' .. ARGV[i + 2] .. ':' .. ARGV[i + 3]
+local outdated = 0
+for _, event in ipairs(events) do
+  call('XACK', usage_key, 'ledger', event.stream_id)
+  if call('XDEL', usage_key, event.stream_id) == 1 and event.cost_nano > 0 then
+    local wallet, spend = wallet_prefix .. event.organisation_id, spend_prefix .. event.key_id .. ':' .. event.month
     for _, key in ipairs({ wallet, spend }) do
-      if call('HINCRBY', key, 'unposted', int(-cost)) < 0 then call('HSET', key, 'unposted', 0) end
+      if call('HINCRBY', key, 'unposted', int(-event.cost_nano)) < 0 then call('HSET', key, 'unposted', 0) end
     end
   end
-  i = i + 5
 end
-local wallets = tonumber(ARGV[i])
-i = i + 1
-for _ = 1, wallets do
-  local key = 'wallet:' .. ARGV[i]
-  if tonumber(ARGV[i + 2]) > (tonumber(call('HGET', key, 'version')) or -1) then
-    call('HSET', key, 'posted', ARGV[i + 1], 'version', ARGV[i + 2], 'holds', ARGV[i + 3])
-    behind = behind + 1
+for _, wallet in ipairs(wallets) do
+  local key = wallet_prefix .. wallet.organisation_id
+  if tonumber(wallet.version) > (tonumber(call('HGET', key, 'version')) or -1) then
+    call('HSET', key, 'posted', wallet.balance_nano, 'version', wallet.version, 'holds', wallet.holds)
+    outdated = outdated + 1
   end
-  i = i + 4
 end
-while i <= #ARGV do
-  local key = 'spend:' .. ARGV[i] .. ':' .. ARGV[i + 1]
-  if tonumber(ARGV[i + 3]) > (tonumber(call('HGET', key, 'version')) or -1) then
-    call('HSET', key, 'posted', ARGV[i + 2], 'version', ARGV[i + 3])
+for _, spend in ipairs(spends) do
+  local key = spend_prefix .. spend.key_id .. ':' .. spend.month
+  if tonumber(spend.version) > (tonumber(call('HGET', key, 'version')) or -1) then
+    call('HSET', key, 'posted', spend.spent_nano, 'version', spend.version)
     call('EXPIRE', key, 5184000)
-    behind = behind + 1
+    outdated = outdated + 1
   end
-  i = i + 4
 end
-return behind
+return outdated

@@ -1,13 +1,13 @@
--- Settles many finished requests: gives the reservation back, charges the real cost, corrects tpm, and appends the
--- usage event. A reservation resolves once; a request without one (swept, or Redis was wiped) is charged all the same,
--- because Postgres books each request once whatever arrives here.
--- ARGV: instance, then 10 per request: request id, organisation, key id, month, reserved nano ('' = unknown: whatever
--- stands under the id), cost nano, when its tokens were counted (0 = they were not), token difference, usage event (JSON;
--- '' = nothing to log), whose window its tokens are counted in.
+-- Settles many finished requests: releases the reservation, charges the actual cost, corrects tpm, and appends the usage
+-- event. A reservation is released once; a request without one (swept, or Redis was wiped) is charged all the same, because
+-- Postgres books each request once.
+-- Arguments: instance, settlements. A reservation with unknown amount (reserved_nano is '') is looked up by the id; counted_at_us
+-- is when its tokens were counted (0 = not counted); event is JSON ('' = none); rate_key is the id of the window that counted its
+-- tokens.
 local call = redis.call
-local int = function(x) return string.format('%.0f', x) end
-local set = 'reservations:' .. ARGV[1]
-local deltas, order, standing = {}, {}, nil
+local int = function(x) return string.format('%d', x) end
+local set = reservations_prefix .. instance
+local deltas, order, members_by_id = {}, {}, nil
 
 local function add(key, field, amount)
   if amount == 0 then return end
@@ -16,29 +16,43 @@ local function add(key, field, amount)
 end
 
 local function find(id)
-  if not standing then
-    standing = {}
-    for _, member in ipairs(call('ZRANGE', set, 0, -1)) do standing[string.match(member, '^[^|]*')] = member end
+  if not members_by_id then
+    members_by_id = {}
+    for _, member in ipairs(call('ZRANGE', set, 0, -1)) do members_by_id[string.match(member, '^[^|]*')] = member end
   end
-  return standing[id]
+  return members_by_id[id]
 end
 
-for i = 2, #ARGV, 10 do
-  local id, org, key, month, reserved = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
-  local cost, at, tokens = tonumber(ARGV[i + 5]), tonumber(ARGV[i + 6]), tonumber(ARGV[i + 7])
-  local wallet, spend = 'wallet:' .. org, 'spend:' .. key .. ':' .. month
+-- Finds and removes the existing reservations of all requests with one command each.
+local members, member_at, exists = {}, {}, {}
+for i, s in ipairs(settlements) do
   local member
-  if reserved == '' then member = find(id)
-  elseif reserved ~= '0' then member = id .. '|' .. org .. '|' .. key .. '|' .. month .. '|' .. reserved end
-  if member and call('ZREM', set, member) == 1 then
+  if s.reserved_nano == '' then member = find(s.id)
+  elseif s.reserved_nano ~= '0' then
+    member = s.id .. '|' .. s.organisation_id .. '|' .. s.key_id .. '|' .. s.month .. '|' .. s.reserved_nano
+  end
+  if member then members[#members + 1] = member end
+  member_at[i] = member
+end
+if #members > 0 then
+  for i, score in ipairs(call('ZMSCORE', set, unpack(members))) do exists[members[i]] = score or nil end
+  call('ZREM', set, unpack(members))
+end
+
+for i, s in ipairs(settlements) do
+  local member, wallet, spend = member_at[i], wallet_prefix .. s.organisation_id, spend_prefix .. s.key_id .. ':' .. s.month
+  if member and exists[member] then
+    exists[member] = nil
     local amount = tonumber(string.match(member, '[^|]*$'))
     add(wallet, 'reserved', -amount)
     add(spend, 'reserved', -amount)
   end
-  add(wallet, 'unposted', cost)
-  add(spend, 'unposted', cost)
-  if ARGV[i + 8] ~= '' then call('XADD', 'usage', '*', 'e', ARGV[i + 8]) end
-  if at > 0 and tokens ~= 0 then correct('window:' .. ARGV[i + 9] .. ':tokens', at, tokens) end
+  add(wallet, 'unposted', s.cost_nano)
+  add(spend, 'unposted', s.cost_nano)
+  if s.event ~= '' then call('XADD', usage_key, '*', 'e', s.event) end
+  if s.counted_at_us > 0 and s.token_difference ~= 0 then
+    correct(window_prefix .. s.rate_key .. ':tokens', s.counted_at_us, s.token_difference)
+  end
 end
 write_windows()
 for _, key in ipairs(order) do

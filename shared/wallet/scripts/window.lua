@@ -1,11 +1,11 @@
--- Stands before the scripts that count requests and tokens per minute. A window is what a key used in the last 60 seconds,
--- by Redis' clock in microseconds: { used, start, amount, start, amount, … }, packed, the oldest bucket first. A bucket has
--- the time of its first request and leaves 60 seconds after it, whole: early for those that joined it, never late. One that
--- spans more than an instant holds at most a twentieth of the limit, so no 60 seconds see more than 105 % of it, and two
--- neighbours hold more than that together, so there are some 40 at most. docs/decisions/sliding-window-limits.md
+-- Sliding-window rate limiter, a prefix of the scripts that count requests and tokens per minute. A window has the usage of a key
+-- in the last 60 seconds by Redis' clock in microseconds: { used, start, amount, start, amount, … }, packed, oldest bucket first.
+-- A bucket has the time of its first request and expires as a whole 60 seconds later: early for its later requests, never late.
+-- A bucket that spans more than one instant holds at most a twentieth of the limit, so no 60 seconds exceed 105 % of the limit;
+-- two neighbours together hold more than that twentieth, so there are at most about 40. docs/decisions/sliding-window-limits.md
 local window_us = 60 * 1000 * 1000
 
--- Read once and written once by a script, however many of its requests they count.
+-- Cache: each window is read once and written once per script call.
 local windows = {}
 
 local function window_of(key)
@@ -18,13 +18,13 @@ local function window_of(key)
   return window
 end
 
--- The window of a key, without what has left it.
+-- The window of a key, without its expired buckets.
 local function open_window(key, limit, now)
   local window = window_of(key)
   local log = window.log
   local newest = log[#log - 1]
   if newest and newest > now then
-    -- The clock was set back: time stands still until it is where it was, unless that is longer than a window.
+    -- The clock was set back: uses the newest bucket's time until the clock catches up, unless the gap exceeds a window.
     if newest > now + window_us then log = { 0 } else now = newest end
   end
   if log[2] and log[2] <= now - window_us then
@@ -41,7 +41,7 @@ local function open_window(key, limit, now)
   return window
 end
 
--- Milliseconds until `amount`, which is no more than the limit, fits; 0 = now.
+-- Milliseconds until `amount`, which must not exceed the limit, fits; 0 = now.
 local function wait_ms(window, amount)
   local log = window.log
   local over = log[1] + amount - window.limit
@@ -53,7 +53,7 @@ local function wait_ms(window, amount)
   return 0
 end
 
--- What is left, and the milliseconds until all of it is there again.
+-- The remaining amount, and the milliseconds until the window is empty.
 local function window_figures(window)
   if not window then return 0, 0 end
   local log = window.log
@@ -61,12 +61,12 @@ local function window_figures(window)
   return math.max(0, window.limit - log[1]), newest and math.ceil((newest + window_us - window.now) / 1000) or 0
 end
 
--- Joins neighbours that fit into one bucket: settlements made them smaller, or the limit was raised.
-local function compact(log, most)
+-- Merges neighbours that fit into one bucket, after settlements made them smaller or the limit was raised.
+local function compact(log, max_amount)
   local out = { log[1] }
   for i = 2, #log, 2 do
     local last = #out
-    if last > 1 and out[last] + log[i + 1] <= most then
+    if last > 1 and out[last] + log[i + 1] <= max_amount then
       out[last] = out[last] + log[i + 1]
     else
       out[last + 1], out[last + 2] = log[i], log[i + 1]
@@ -75,14 +75,14 @@ local function compact(log, most)
   return out
 end
 
--- Counts an amount; gives the start of its bucket.
+-- Counts an amount; returns the start of its bucket.
 local function count(window, amount)
-  local log, most = window.log, window.limit / 20
+  local log, max_amount = window.log, window.limit / 20
   local last = #log
-  if last > 1 and (log[last - 1] == window.now or log[last] + amount <= most) then
+  if last > 1 and (log[last - 1] == window.now or log[last] + amount <= max_amount) then
     log[last] = log[last] + amount
   else
-    log = compact(log, most)
+    log = compact(log, max_amount)
     log[#log + 1], log[#log + 2] = window.now, amount
     window.log = log
   end
@@ -90,7 +90,7 @@ local function count(window, amount)
   return log[#log - 1]
 end
 
--- Corrects an amount that was counted in the bucket of `start`, or in what that was joined to; nothing if it has left.
+-- Corrects an amount that was counted in the bucket of `start`, or in the bucket that it was merged into; ignores expired ones.
 local function correct(key, start, difference)
   local window = window_of(key)
   local log = window.log
@@ -105,7 +105,7 @@ end
 
 local function write_windows()
   for key, window in pairs(windows) do
-    -- Kept for twice its time: it outlives its buckets also when the clock is set back.
+    -- Expires after twice the window, so that it outlives its buckets even when the clock is set back.
     if window.changed then redis.call('SET', key, cmsgpack.pack(window.log), 'PX', 2 * window_us / 1000) end
   end
 end

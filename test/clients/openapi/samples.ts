@@ -1,5 +1,5 @@
-import { textureFile } from '../../../shared/providers/sandbox/glb.ts'
-import { soundFile } from '../../../shared/providers/sandbox/sounds.ts'
+import { textureFile } from '../../../shared/providers/sandbox/media/glb.ts'
+import { soundFile } from '../../../shared/providers/sandbox/media/sounds.ts'
 
 const fileOf = (bytes: Uint8Array, name: string, type: string) => new File([new Uint8Array(bytes)], name, { type })
 

@@ -1,3 +1,5 @@
+import { createAnthropic as createAnthropic4 } from '@ai-sdk/anthropic'
+import { createAnthropic as createAnthropic3 } from '@ai-sdk/anthropic-3'
 import { createOpenAI as createOpenAi4 } from '@ai-sdk/openai'
 import { createOpenAI as createOpenAi3 } from '@ai-sdk/openai-3'
 import { createOpenAICompatible as createCompatible3 } from '@ai-sdk/openai-compatible'
@@ -17,12 +19,14 @@ const generations = {
       generateSpeech: ai6.experimental_generateSpeech,
       transcribe: ai6.experimental_transcribe,
     } as unknown as typeof ai7,
+    createAnthropic: createAnthropic3 as unknown as typeof createAnthropic4,
     createOpenAi: createOpenAi3 as unknown as typeof createOpenAi4,
     createCompatible: createCompatible2 as unknown as typeof createCompatible3,
     createOpenRouter: createOpenRouter2 as unknown as typeof createOpenRouter3,
   },
   'ai 7': {
     ai: ai7,
+    createAnthropic: createAnthropic4,
     createOpenAi: createOpenAi4,
     createCompatible: createCompatible3,
     createOpenRouter: createOpenRouter3,
@@ -35,7 +39,7 @@ type Fetch = typeof fetch
 
 /** One major of the AI SDK and its providers, with a key of the gateway. */
 export function aiSdk(generation: Generation, apiKey: string, fetch?: Fetch) {
-  const { ai, createOpenAi, createCompatible, createOpenRouter } = generations[generation]
+  const { ai, createAnthropic, createOpenAi, createCompatible, createOpenRouter } = generations[generation]
   const settings = { apiKey, baseURL: baseUrl, ...(fetch && { fetch }) }
   const compatible = createCompatible({
     ...settings,
@@ -43,13 +47,20 @@ export function aiSdk(generation: Generation, apiKey: string, fetch?: Fetch) {
     includeUsage: true,
     supportsStructuredOutputs: true,
   })
-  return { ai, openai: createOpenAi(settings), compatible, openrouter: createOpenRouter(settings) }
+  return {
+    ai,
+    anthropic: createAnthropic(settings),
+    openai: createOpenAi(settings),
+    compatible,
+    openrouter: createOpenRouter(settings),
+  }
 }
 
 type Sdk = ReturnType<typeof aiSdk>
 
 /** The chat model of each provider package. */
 export const chatModels: Record<string, (sdk: Sdk, model: string) => ai7.LanguageModel> = {
+  anthropic: ({ anthropic }, model) => anthropic(model),
   'openai.chat': ({ openai }, model) => openai.chat(model),
   'openai-compatible': ({ compatible }, model) => compatible(model),
   openrouter: ({ openrouter }, model) => openrouter.chat(model),

@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { hashSecret } from '../../../shared/keys/secret.ts'
 import type { Seen } from './upstreams.ts'
 
 /** What `run.ts` tells the tests of the gateway that it started. */
@@ -31,4 +33,20 @@ export async function createKey(policy: object): Promise<string> {
   if (!response.ok) throw new Error(`no key: ${response.status} ${await response.text()}`)
   const { key } = (await response.json()) as { key: string }
   return key
+}
+
+const bookedWithinMs = 10_000
+const pollMs = 50
+
+/** What a key has spent this month, in USD, as soon as it is at least this much or does not become it in time. */
+export async function spentUsd(secret: string, atLeastUsd: number): Promise<number> {
+  const deadline = performance.now() + bookedWithinMs
+  for (;;) {
+    const response = await fetch(`${origin}/api/v1/keys/${hashSecret(secret)}`, {
+      headers: { authorization: `Bearer ${given('PROVISIONING_KEY')}` },
+    })
+    const { data } = (await response.json()) as { data: { spend_month_usd: number } }
+    if (data.spend_month_usd >= atLeastUsd || performance.now() > deadline) return data.spend_month_usd
+    await sleep(pollMs)
+  }
 }

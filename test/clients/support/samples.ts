@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { textureFile } from '../../../shared/providers/sandbox/glb.ts'
+import { textureFile } from '../../../shared/providers/sandbox/media/glb.ts'
 
-export { wav } from '../../support/sounds.ts'
+export { wav } from '../../support/media/sounds.ts'
 
 /** One chat model behind each protocol that is translated; the request of the first is passed on. */
 export const targets = [

@@ -1,11 +1,13 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { migrate } from '../../../dev/migrate.ts'
 import { startPostgres } from '../../../dev/postgres.ts'
 import { startRedis } from '../../../dev/redis.ts'
+import { loadCatalog } from '../../../shared/catalog/catalog.ts'
+import type { ModelRow } from '../../../shared/catalog/schema.ts'
 import { operatorActor } from '../../../shared/keys/audit.ts'
-import { webhookSecrets } from '../../../shared/keys/webhook-secrets.ts'
+import { getWebhookSecrets } from '../../../shared/keys/webhook-secrets.ts'
 import { observe } from '../../support/chaos.ts'
 import { createAccount, startProcess } from '../../support/gateway.ts'
 import { redisBinaryDir } from '../../support/stack.ts'
@@ -47,7 +49,10 @@ async function start(cleanups: Cleanup[], signal: AbortSignal): Promise<Omit<Sta
   cleanups.push(() => upstreams.close())
   await migrate(postgres.url)
   const stores = { databaseUrl: postgres.url, redisUrl: redis.url }
-  const settings = { ...upstreams.env, STORAGE_URL: `file:${join(dataDir, 'storage')}`, ALLOW_PRIVATE_URLS: 'true' }
+  const catalogFile = join(dataDir, 'catalog.json')
+  await writeFile(catalogFile, JSON.stringify({ models: [smallModel()] }))
+  const files = { MODEL_CATALOG: catalogFile, STORAGE_URL: `file:${join(dataDir, 'storage')}` }
+  const settings = { ...upstreams.env, ...files, ALLOW_PRIVATE_URLS: 'true' }
   signal.throwIfAborted()
   const web = await startProcess('web', stores, settings)
   cleanups.push(() => web.kill('SIGTERM'))
@@ -55,6 +60,12 @@ async function start(cleanups: Cleanup[], signal: AbortSignal): Promise<Omit<Sta
   cleanups.push(() => worker.kill('SIGTERM'))
   const env = { ...(await createAccounts(stores, settings)), BASE_URL: `${web.url}/v1`, UPSTREAMS_URL: upstreams.url }
   return { env, output: () => `${web.output()}\n${worker.output()}` }
+}
+
+/** A model whose context window an agent's usual `max_tokens` exceeds. */
+function smallModel(): ModelRow {
+  const row = loadCatalog().models.get('gpt-4o-mini')!
+  return { ...row, id: 'agent-small', aliases: [], context_length: 40_000, max_output_tokens: 32_000 }
 }
 
 async function createAccounts(
@@ -70,7 +81,7 @@ async function createAccounts(
     const { organisationId, live, test } = account
     const [provisioning, { secret }] = await Promise.all([
       services.keys.createProvisioning(organisationId, operatorActor),
-      webhookSecrets(services, organisationId, services.clock.now()),
+      getWebhookSecrets(services, organisationId, services.clock.now()),
     ])
     return {
       LIVE_KEY: live,

@@ -2,12 +2,11 @@ import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
-import { startAnthropicEmulator } from '../../emulators/anthropic.ts'
 import { Emulator, events, framed, type Recorded, type Reply } from '../../emulators/emulator.ts'
-import { startGeminiEmulator } from '../../emulators/gemini.ts'
 import { chatChunk, chatReply, reply as openAiReply, rateLimited } from '../../emulators/openai.ts'
 import { openAiAudio } from '../../emulators/openai-audio.ts'
 import { openAiImages } from '../../emulators/openai-images.ts'
+import { anthropicAgent, geminiAgent, openAiAgent } from './agent-upstream.ts'
 
 /** The emulated providers of the matrix, and an address that tells what they were asked. */
 export type Upstreams = {
@@ -49,9 +48,9 @@ const answer: Reply = (request, response) => {
 
 export async function startUpstreams(): Promise<Upstreams> {
   const [openai, anthropic, gemini] = await Promise.all([
-    Emulator.start(answer),
-    startAnthropicEmulator(),
-    startGeminiEmulator(),
+    Emulator.start(openAiAgent(answer)),
+    Emulator.start(anthropicAgent),
+    Emulator.start(geminiAgent),
   ])
   const emulators: Record<string, Emulator> = { openai, anthropic, gemini }
   const server = http.createServer(async (request, response) => {

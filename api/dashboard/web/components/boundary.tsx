@@ -4,7 +4,7 @@ import { Component, type ReactNode } from 'react'
 
 type Props = { children: ReactNode }
 
-/** Keeps a page that breaks, or that cannot be loaded since the gateway was updated, from taking the frame with it. */
+/** Error boundary of a page: the navigation stays when a page throws, or cannot be loaded after an update of the gateway. */
 export class Boundary extends Component<Props, { error: Error | null }> {
   override state: { error: Error | null } = { error: null }
 
@@ -20,12 +20,12 @@ export class Boundary extends Component<Props, { error: Error | null }> {
         color="red"
         variant="light"
         icon={<IconAlertTriangle aria-hidden />}
-        title="This page cannot be shown"
+        title="This page could not be displayed"
       >
         <Stack gap="sm" align="flex-start">
           <Text size="sm">The gateway may have been updated since you opened the dashboard.</Text>
           <Button size="compact-sm" variant="default" onClick={() => location.reload()}>
-            Load it again
+            Reload
           </Button>
         </Stack>
       </Alert>

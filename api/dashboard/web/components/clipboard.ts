@@ -1,4 +1,4 @@
-/** Puts a text into the clipboard; false where the browser refuses. */
+/** Copies text to the clipboard; false if the browser refuses. */
 export async function copyText(text: string): Promise<boolean> {
   if (!navigator.clipboard) return copySelected(text)
   return navigator.clipboard.writeText(text).then(
@@ -7,14 +7,14 @@ export async function copyText(text: string): Promise<boolean> {
   )
 }
 
-/** The way of pages without https, which have no clipboard. */
+/** The fallback for pages without https, which have no clipboard API. */
 function copySelected(text: string): boolean {
   const before = document.activeElement
   const field = document.createElement('textarea')
   field.value = text
   field.readOnly = true
   field.style.position = 'fixed'
-  // Beside what has the focus: a dialog keeps the focus within itself.
+  // Next to the focused element, because a dialog traps the focus.
   ;(before ?? document.body).parentElement!.append(field)
   field.select()
   const isCopied = document.execCommand('copy')

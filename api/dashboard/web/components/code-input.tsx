@@ -1,11 +1,11 @@
 import { TextInput } from '@mantine/core'
 import { useEffect, useRef } from 'react'
 
-/** A code of an authenticator app. `focused`: it takes the focus when it appears, as the one thing to do. */
+/** An input for a code from an authenticator app. `focused`: takes the focus when it is mounted. */
 export function CodeInput({
   value,
   onChange,
-  label = 'Code of your authenticator app',
+  label = 'Code from your authenticator app',
   focused = false,
 }: {
   value: string
@@ -21,7 +21,7 @@ export function CodeInput({
     <TextInput
       ref={input}
       label={label}
-      description="Six digits, a new one every 30 seconds."
+      description="Six digits; the code changes every 30 seconds."
       inputMode="numeric"
       autoComplete="one-time-code"
       pattern="[0-9]{3} ?[0-9]{3}"
@@ -35,5 +35,5 @@ export function CodeInput({
   )
 }
 
-/** A code as the gateway takes it: apps show it in two groups. */
+/** Removes the space that apps show between the two groups of a code. */
 export const codeOf = (text: string) => text.replace(/\s/g, '')

@@ -3,7 +3,7 @@ import type { ReactNode } from 'react'
 import { OpenModal } from './dialogs.tsx'
 import { Failure } from './states.tsx'
 
-/** Asks before something that cannot be taken back. */
+/** A confirmation dialog for an action that cannot be undone. */
 export function Confirm({
   title,
   children,
@@ -17,12 +17,12 @@ export function Confirm({
 }: {
   title: string
   children: ReactNode
-  /** What the button does, as a verb: "Revoke key". */
+  /** The label of the confirming button, a verb: "Revoke key". */
   action: string
   pending: boolean
   error: Error | null
   danger?: boolean
-  /** What the button that changes nothing says. */
+  /** The label of the cancelling button. */
   dismiss?: string
   onConfirm: () => void
   onClose: () => void

@@ -1,11 +1,11 @@
-import { ActionIcon, Code, Group, ScrollArea, Tabs, Tooltip } from '@mantine/core'
+import { ActionIcon, Code, Group, ScrollArea, Tabs, Text, Tooltip } from '@mantine/core'
 import { IconCheck, IconCopy } from '@tabler/icons-react'
 import { useEffect, useState } from 'react'
 import { copyText } from './clipboard.ts'
 
 const shownMs = 2_000
 
-/** Copies a text; says so. `label` names what is copied. */
+/** A button that copies text. `label` names what is copied. */
 export function Copy({ value, label }: { value: string; label: string }) {
   const [outcome, setOutcome] = useState<'copied' | 'refused' | null>(null)
   useEffect(() => {
@@ -14,7 +14,7 @@ export function Copy({ value, label }: { value: string; label: string }) {
     return () => clearTimeout(timer)
   }, [outcome])
   const copy = async () => setOutcome((await copyText(value)) ? 'copied' : 'refused')
-  const said = { copied: `${label} copied`, refused: 'The browser refuses: select the text instead' }
+  const said = { copied: `${label} copied`, refused: 'Copying is blocked by the browser. Select the text instead.' }
   const words = outcome === null ? `Copy ${label}` : said[outcome]
   return (
     <Tooltip label={words} withArrow>
@@ -30,7 +30,7 @@ export function Copy({ value, label }: { value: string; label: string }) {
   )
 }
 
-/** A piece of code that can be copied and, where it is long, scrolled by keyboard. */
+/** A code block that can be copied and scrolled by keyboard. */
 export function CodeBox({ code, label }: { code: string; label: string }) {
   return (
     <Group wrap="nowrap" align="flex-start" gap={4}>
@@ -49,8 +49,8 @@ export function CodeBox({ code, label }: { code: string; label: string }) {
   )
 }
 
-/** The same thing in several languages. */
-export function Snippets({ snippets }: { snippets: { language: string; code: string }[] }) {
+/** One example in several languages, each with a note; text in backticks in a note is code. */
+export function Snippets({ snippets }: { snippets: { language: string; note?: string; code: string }[] }) {
   return (
     <Tabs defaultValue={snippets[0]!.language} keepMounted={false}>
       <Tabs.List>
@@ -60,11 +60,20 @@ export function Snippets({ snippets }: { snippets: { language: string; code: str
           </Tabs.Tab>
         ))}
       </Tabs.List>
-      {snippets.map(({ language, code }) => (
+      {snippets.map(({ language, note, code }) => (
         <Tabs.Panel key={language} value={language} pt="xs">
+          {note && <Note text={note} />}
           <CodeBox code={code} label={`${language} example`} />
         </Tabs.Panel>
       ))}
     </Tabs>
+  )
+}
+
+function Note({ text }: { text: string }) {
+  return (
+    <Text size="sm" c="dimmed" mb={4}>
+      {text.split('`').map((part, index) => (index % 2 === 1 ? <Code key={part}>{part}</Code> : part))}
+    </Text>
   )
 }

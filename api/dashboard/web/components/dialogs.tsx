@@ -1,24 +1,24 @@
 import { Drawer, type DrawerProps, Modal, type ModalProps } from '@mantine/core'
 import { useEffect, useState } from 'react'
 
-/** A dialog that is open for as long as it is rendered. */
+/** A dialog that is open while it is rendered. */
 export function OpenModal(props: Omit<ModalProps, 'opened'>) {
   useFocusBack()
   return <Modal opened {...props} />
 }
 
-/** The same at the side of the page. */
+/** A drawer that is open while it is rendered. */
 export function OpenDrawer(props: Omit<DrawerProps, 'opened'>) {
   useFocusBack()
   return <Drawer opened {...props} />
 }
 
-/** Gives the focus back at the end; the kit does so only for dialogs that stay rendered while they are closed. */
+/** Restores the focus on unmount; the kit does so only for dialogs that stay rendered while closed. */
 function useFocusBack(): void {
   const [before] = useState(() => document.activeElement)
   useEffect(
     () => () => {
-      // What had it may be gone too, as the button of a form that led here.
+      // The element that had it may be unmounted too, such as the button of a form.
       const target = before?.isConnected ? before : document.getElementById('content')
       if (target instanceof HTMLElement) target.focus({ preventScroll: true })
     },

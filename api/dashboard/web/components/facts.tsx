@@ -1,10 +1,10 @@
 import { Box, Paper, Text, Title } from '@mantine/core'
 import type { ReactNode } from 'react'
 
-/** `wide`: it gets a line of its own. */
+/** `wide`: takes a whole row. */
 export type Fact = [label: string, value: ReactNode, wide?: 'wide']
 
-/** What is known of one thing, as a list of terms; those without a value are left out. */
+/** The properties of an object as a description list; null values are omitted. */
 export function Facts({ facts }: { facts: (Fact | null)[] }) {
   return (
     <Box
@@ -28,7 +28,7 @@ export function Facts({ facts }: { facts: (Fact | null)[] }) {
   )
 }
 
-/** A part of a page that shows one thing. */
+/** A card of a page. */
 export function Section({ title, children }: { title: string; children: ReactNode }) {
   return (
     <Paper component="section" aria-label={title} withBorder p="md" style={{ minWidth: 0 }}>

@@ -3,10 +3,10 @@ import { useDebouncedCallback } from '@mantine/hooks'
 import { useState } from 'react'
 import { useSearchParams } from 'wouter'
 
-/** A typing that pauses for so long is looked for. */
+/** The debounce of typed filters. */
 export const typingMs = 300
 
-/** A field of the address that a page filters by; '' = not set. The other fields stay, and so does the browser's history. */
+/** A query parameter that filters a page; '' = not set. Other parameters are kept, and no history entry is added. */
 export function useFilter(name: string): [value: string, set: (value: string) => void] {
   const [address, setAddress] = useSearchParams()
   const set = (value: string) =>
@@ -22,7 +22,7 @@ export function useFilter(name: string): [value: string, set: (value: string) =>
   return [address.get(name) ?? '', set]
 }
 
-/** A text that a page filters by, in force when the typing pauses. `clean` takes away what must not stand in an address. */
+/** A debounced text filter. `clean` removes what must not be in a URL. */
 export function TextFilter({
   name,
   clean = text => text,
@@ -34,7 +34,7 @@ export function TextFilter({
   const apply = useDebouncedCallback((text: string) => set(clean(text.trim())), typingMs)
   if (value !== seen) {
     setSeen(value)
-    // It was not this field that changed the address, but a link to the page without filters, say.
+    // The URL was changed from elsewhere, for example by a link to the page without filters.
     if (value !== clean(typed.trim())) setTyped(value)
   }
   return (

@@ -3,7 +3,7 @@ import type { UseMutationResult } from '@tanstack/react-query'
 import type { FormEvent, ReactNode } from 'react'
 import { Failure } from './states.tsx'
 
-/** A form that runs a mutation: one submit at a time, its failure above the button. */
+/** A form that runs a mutation: one submission at a time, its error above the button. */
 export function Form<T>({
   mutation,
   submit,
@@ -11,7 +11,7 @@ export function Form<T>({
   ...button
 }: {
   mutation: UseMutationResult<T, Error, void>
-  /** What the button says. */
+  /** The label of the button. */
   submit: string
   children: ReactNode
 } & ButtonProps) {

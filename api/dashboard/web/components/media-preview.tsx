@@ -7,26 +7,26 @@ const MeshViewer = lazy(() => import('./mesh-viewer.tsx'))
 export const viewerHeight = 360
 
 export type Media = {
-  /** Where it is; may also be a `data:` or `blob:` address. */
+  /** May also be a `data:` or `blob:` URL. */
   url: string
   contentType: string
-  /** What it shows, for who cannot see it. */
+  /** The alternative text. */
   title: string
 }
 
-/** Shows an image, plays a video or a sound, turns a mesh; anything else, and what cannot be shown, can be saved. */
+/** Previews an image, video, audio file or mesh; other files can be downloaded. */
 export function MediaPreview({ url, contentType, title }: Media) {
   const [failed, setFailed] = useState<string | null>(null)
   const fail = () => setFailed(url)
   const kind = contentType.split('/', 1)[0]
   if (failed === url)
-    return <Saving url={url} problem="This browser cannot show the file, or its address has expired." />
+    return <Saving url={url} problem="This browser cannot display the file, or its URL has expired." />
   if (contentType === 'model/gltf-binary') return <MeshPreview key={url} url={url} title={title} onFailure={fail} />
   if (kind === 'image')
     return <Image src={url} alt={title} fit="contain" mah={480} w="auto" maw="100%" radius="sm" onError={fail} />
   if (kind === 'video')
     return (
-      // biome-ignore lint/a11y/useMediaCaption: what a model made comes without captions
+      // biome-ignore lint/a11y/useMediaCaption: model output has no captions
       <video
         src={url}
         controls
@@ -39,13 +39,13 @@ export function MediaPreview({ url, contentType, title }: Media) {
     )
   if (kind === 'audio')
     return (
-      // biome-ignore lint/a11y/useMediaCaption: what a model made comes without captions
+      // biome-ignore lint/a11y/useMediaCaption: model output has no captions
       <audio src={url} controls preload="metadata" aria-label={title} onError={fail} style={{ width: '100%' }} />
     )
-  return <Saving url={url} problem={`There is no preview of ${contentType}.`} />
+  return <Saving url={url} problem={`No preview is available for ${contentType}.`} />
 }
 
-/** The viewer is large, so it is fetched for whoever asks for it. */
+/** The viewer is large, so it is loaded on demand. */
 function MeshPreview({ url, title, onFailure }: { url: string; title: string; onFailure: () => void }) {
   const [wanted, setWanted] = useState(false)
   if (wanted)
@@ -81,7 +81,7 @@ function Save({ url }: { url: string }) {
       <Box component="span" mr={4} style={{ verticalAlign: 'middle' }}>
         <IconDownload size={15} aria-hidden />
       </Box>
-      Download the file
+      Download file
     </Anchor>
   )
 }

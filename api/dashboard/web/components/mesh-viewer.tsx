@@ -16,11 +16,11 @@ declare module 'react' {
   }
 }
 
-// From our own origin: by itself the viewer would fetch them from elsewhere.
+// From our own origin; by default the viewer fetches them from another host.
 ModelViewerElement.dracoDecoderLocation = '/dashboard/decoders/draco/'
 ModelViewerElement.ktx2TranscoderLocation = '/dashboard/decoders/basis/'
 
-/** A mesh (GLB) to be turned with pointer, touch or arrow keys. Loaded apart, as it brings a 3D engine. */
+/** A viewer of a mesh (GLB), controlled by pointer, touch or arrow keys. Loaded separately, because it includes a 3D engine. */
 export default function MeshViewer({
   url,
   title,

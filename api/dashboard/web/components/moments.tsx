@@ -3,7 +3,7 @@ import { duration, moment } from '../format.ts'
 
 export type Moment = { label: string; at: string | null; color?: string }
 
-/** What happened when, and how long each step took. Moments that have not come are left out. */
+/** A timeline of an object with the duration of each step; events that have not happened are omitted. */
 export function Moments({ moments }: { moments: Moment[] }) {
   const past = moments
     .flatMap(({ at, ...rest }) => (at === null ? [] : [{ ...rest, at }]))

@@ -2,7 +2,7 @@ import { Box, Group, Stack, Text, Title } from '@mantine/core'
 import type { ReactNode } from 'react'
 import { useTitle } from './title.ts'
 
-/** A page's heading, one sentence of help and its main actions; names the browser tab. */
+/** A page's heading, description and main actions; sets the document title. */
 export function Page({
   title,
   description,

@@ -3,14 +3,14 @@ import type { ReactNode } from 'react'
 
 type Part = { label: string; share: number; color: string }
 
-/** How far something is; the numbers beside the bar say the same in words. */
+/** A progress bar; the same numbers are shown as text beside it. */
 export function LiveProgress({
   label,
   percent,
   moving,
   children,
 }: {
-  /** What is under way, for who cannot see the bar. */
+  /** The accessible name of the bar. */
   label: string
   percent: number
   moving: boolean
@@ -23,7 +23,7 @@ export function LiveProgress({
   )
 }
 
-/** The same of several parts that add up. Shares are percentages. */
+/** A progress bar of several segments, in percent. */
 export function Parts({
   label,
   percent,

@@ -2,7 +2,7 @@ import { PasswordInput } from '@mantine/core'
 import type { Me } from '../../wire/person.ts'
 import { CodeInput, codeOf } from './code-input.tsx'
 
-/** Asks that it is the person themselves: by password, or by a code where they have none. Nothing where they have neither. */
+/** Asks for proof of identity: the password, or a code for users without a password. Renders nothing for users with neither. */
 export function ProofInput({ me, value, onChange }: { me: Me; value: string; onChange: (value: string) => void }) {
   if (me.has_password)
     return (
@@ -17,7 +17,7 @@ export function ProofInput({ me, value, onChange }: { me: Me; value: string; onC
   return me.two_factor ? <CodeInput value={value} onChange={onChange} /> : null
 }
 
-/** What was asked for, as the accounts' routes take it. */
+/** The proof as the account routes take it. */
 export function proofOf(me: Me, value: string): { password?: string; code?: string } {
   if (me.has_password) return { password: value }
   return me.two_factor ? { code: codeOf(value) } : {}

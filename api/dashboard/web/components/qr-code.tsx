@@ -2,7 +2,7 @@ import { encode } from 'uqr'
 
 const quiet = 4
 
-/** A text as a QR code. Cameras want it dark on light, whatever the colours of the page are. */
+/** Text as a QR code. Always dark on light, because cameras need it, also in the dark colour scheme. */
 export function QrCode({ text, label, size = 208 }: { text: string; label: string; size?: number }) {
   const { data, size: modules } = encode(text, { border: 0 })
   const path = data

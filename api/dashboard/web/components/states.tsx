@@ -4,7 +4,7 @@ import type { UseQueryResult } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
 import { ApiError } from '../api.ts'
 
-/** What failed, in the gateway's own words, and the request's id to quote. */
+/** An error with the gateway's message and the request id. */
 export function Failure({ error, retry }: { error: Error; retry?: () => void }) {
   const requestId = error instanceof ApiError ? error.requestId : null
   return (
@@ -25,7 +25,7 @@ export function Failure({ error, retry }: { error: Error; retry?: () => void }) 
   )
 }
 
-/** Nothing there yet, and what to do about it. */
+/** An empty state with a hint. */
 export function Empty({ title, children }: { title: string; children?: ReactNode }) {
   return (
     <Stack align="center" gap="xs" py="xl" ta="center">
@@ -51,7 +51,7 @@ export function Loading({ rows = 5 }: { rows?: number }) {
   )
 }
 
-/** Shows a query's data once it is there; until then what it is doing, or what went wrong. */
+/** Shows a query's data once it is loaded; until then its loading state or its error. */
 export function Show<T>({
   query,
   children,
@@ -64,7 +64,7 @@ export function Show<T>({
   return query.data === undefined ? <Pending query={query} rows={rows} /> : children(query.data)
 }
 
-/** What a query without data is doing, or what went wrong. */
+/** The loading state or the error of a query without data. */
 export function Pending<T>({ query, rows }: { query: UseQueryResult<T, Error>; rows?: number }) {
   if (query.error) return <Failure error={query.error} retry={() => void query.refetch()} />
   return <Loading rows={rows} />

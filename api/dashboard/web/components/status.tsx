@@ -24,7 +24,7 @@ const colours: Record<string, string> = {
   test: 'grape',
 }
 
-/** A state in its own word; the colour only repeats it. */
+/** A status badge; the colour only repeats the text. */
 export function Status({ value, ...props }: { value: string } & Omit<BadgeProps, 'color' | 'children'>) {
   return (
     <Badge color={colours[value] ?? 'gray'} miw="max-content" {...props}>

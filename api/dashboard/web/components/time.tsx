@@ -1,7 +1,7 @@
 import { Text, Tooltip } from '@mantine/core'
 import { ago, moment } from '../format.ts'
 
-/** How long ago something was; the exact time on hover and for screen readers. */
+/** A relative time; the exact time on hover and for screen readers. */
 export function Time({ at }: { at: string | number | null }) {
   if (at === null)
     return (

@@ -1,6 +1,6 @@
 import { useEffect } from 'react'
 
-/** Names the browser tab. */
+/** Sets the document title. */
 export function useTitle(title: string): void {
   useEffect(() => {
     document.title = `${title} · Headgate`

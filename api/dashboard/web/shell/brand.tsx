@@ -1,6 +1,6 @@
 import { Group, Text } from '@mantine/core'
 
-/** The product's mark and name. */
+/** The product's logo and name. */
 export function Brand() {
   return (
     <Group gap={8} wrap="nowrap">

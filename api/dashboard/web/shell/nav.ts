@@ -16,16 +16,16 @@ import { type ComponentType, type LazyExoticComponent, lazy } from 'react'
 import type { Role } from '../../wire/person.ts'
 
 export type NavEntry = {
-  /** Below the organisation: "keys". The page also gets everything below it. */
+  /** The path below the organisation: "keys". The page also handles all paths below it. */
   path: string
   label: string
   icon: Icon
   page: LazyExoticComponent<ComponentType>
-  /** Whoever has less does not see it. */
+  /** The minimum role that can see the page. */
   role?: Role
 }
 
-/** The pages of an organisation, in groups, as the navigation shows them. */
+/** The pages of an organisation, in the groups of the navigation. */
 export const navGroups: { label: string; entries: NavEntry[] }[] = [
   {
     label: 'Build',
@@ -34,37 +34,52 @@ export const navGroups: { label: string; entries: NavEntry[] }[] = [
         path: 'overview',
         label: 'Overview',
         icon: IconLayoutDashboard,
-        page: lazy(() => import('../pages/overview.tsx')),
+        page: lazy(() => import('../pages/overview/index.tsx')),
       },
       {
         path: 'playground',
         label: 'Playground',
         icon: IconMessage,
-        page: lazy(() => import('../pages/playground.tsx')),
+        page: lazy(() => import('../pages/playground/index.tsx')),
       },
-      { path: 'models', label: 'Models', icon: IconBox, page: lazy(() => import('../pages/models.tsx')) },
-      { path: 'keys', label: 'API keys', icon: IconKey, page: lazy(() => import('../pages/keys.tsx')) },
+      { path: 'models', label: 'Models', icon: IconBox, page: lazy(() => import('../pages/models/index.tsx')) },
+      { path: 'keys', label: 'API keys', icon: IconKey, page: lazy(() => import('../pages/keys/index.tsx')) },
     ],
   },
   {
     label: 'Observe',
     entries: [
-      { path: 'requests', label: 'Requests', icon: IconActivity, page: lazy(() => import('../pages/requests.tsx')) },
-      { path: 'jobs', label: 'Jobs', icon: IconListDetails, page: lazy(() => import('../pages/jobs.tsx')) },
-      { path: 'batches', label: 'Batches', icon: IconStack2, page: lazy(() => import('../pages/batches.tsx')) },
-      { path: 'webhooks', label: 'Webhooks', icon: IconWebhook, page: lazy(() => import('../pages/webhooks.tsx')) },
+      {
+        path: 'requests',
+        label: 'Requests',
+        icon: IconActivity,
+        page: lazy(() => import('../pages/requests/index.tsx')),
+      },
+      { path: 'jobs', label: 'Jobs', icon: IconListDetails, page: lazy(() => import('../pages/jobs/index.tsx')) },
+      { path: 'batches', label: 'Batches', icon: IconStack2, page: lazy(() => import('../pages/batches/index.tsx')) },
+      {
+        path: 'webhooks',
+        label: 'Webhooks',
+        icon: IconWebhook,
+        page: lazy(() => import('../pages/webhooks/index.tsx')),
+      },
     ],
   },
   {
     label: 'Organisation',
     entries: [
-      { path: 'billing', label: 'Billing', icon: IconCreditCard, page: lazy(() => import('../pages/billing.tsx')) },
-      { path: 'members', label: 'Members', icon: IconUsers, page: lazy(() => import('../pages/members.tsx')) },
+      {
+        path: 'billing',
+        label: 'Billing',
+        icon: IconCreditCard,
+        page: lazy(() => import('../pages/billing/index.tsx')),
+      },
+      { path: 'members', label: 'Members', icon: IconUsers, page: lazy(() => import('../pages/members/index.tsx')) },
       {
         path: 'audit',
         label: 'Audit log',
         icon: IconHistory,
-        page: lazy(() => import('../pages/audit.tsx')),
+        page: lazy(() => import('../pages/audit/index.tsx')),
         role: 'admin',
       },
     ],

@@ -16,7 +16,7 @@ import { VerifyNotice } from './verify-notice.tsx'
 
 const lastPlaceName = 'headgate-organisation'
 
-/** The frame of the pages behind the sign-in. `organisationId` null: the last one visited, with `children` as the page. */
+/** The layout of the pages behind the sign-in. `organisationId` null: the last one visited, with `children` as the page. */
 export function OrganisationShell({
   organisationId,
   children,
@@ -25,7 +25,7 @@ export function OrganisationShell({
   children?: ReactNode
 }) {
   const me = useMe()
-  // What is known of the person stays while another look fails: a page must not lose what is written in it.
+  // A failed refetch keeps the loaded user, so that a page does not lose its input.
   if (!me.data) return <Pending query={me} />
   const { organisations } = me.data
   if (organisations.length === 0 && children === undefined) return <Redirect to="/welcome" replace />
@@ -41,7 +41,7 @@ function Frame({ me, place, page }: { me: Me; place: Place | null; page: ReactNo
   useEffect(() => {
     if (place) localStorage.setItem(lastPlaceName, place.id)
   }, [place])
-  // biome-ignore lint/correctness/useExhaustiveDependencies: another page closes the menu of small screens
+  // biome-ignore lint/correctness/useExhaustiveDependencies: navigation closes the menu of small screens
   useEffect(close, [location])
   return (
     <AppShell
@@ -50,7 +50,7 @@ function Frame({ me, place, page }: { me: Me; place: Place | null; page: ReactNo
       padding="md"
     >
       <a className="skip-link" href="#content">
-        Skip to the content
+        Skip to content
       </a>
       <AppShell.Header>
         <Group h="100%" px="md" justify="space-between" wrap="nowrap">
@@ -60,7 +60,7 @@ function Frame({ me, place, page }: { me: Me; place: Place | null; page: ReactNo
               onClick={toggle}
               hiddenFrom="sm"
               size="sm"
-              aria-label={opened ? 'Close the menu' : 'Open the menu'}
+              aria-label={opened ? 'Close menu' : 'Open menu'}
             />
             <Box visibleFrom="xs">
               <Brand />
@@ -104,13 +104,13 @@ function Frame({ me, place, page }: { me: Me; place: Place | null; page: ReactNo
 
 function OrganisationPages({ place }: { place: Place | null }) {
   const needsSetUp = place?.require_two_factor === true && !place.me.has_second_factor
-  // Once begun it stays to its end, the backup codes, although the requirement is met before.
+  // Once started it stays until the backup codes are shown, although the requirement is met before.
   const [settingUp, setSettingUp] = useState<string | null>(null)
   useEffect(() => {
     if (needsSetUp && place) setSettingUp(place.id)
   }, [needsSetUp, place])
   if (!place)
-    return <Empty title="There is no such organisation">It may be gone, or you are no longer a member of it.</Empty>
+    return <Empty title="Organisation not found">It may have been deleted, or you are no longer a member.</Empty>
   if (needsSetUp || settingUp === place.id)
     return <RequiredSetUp me={place.me} name={place.name} onDone={() => setSettingUp(null)} />
   return (
@@ -126,7 +126,7 @@ function OrganisationPages({ place }: { place: Place | null }) {
         <Redirect to={`${place.home}/overview`} replace />
       </Route>
       <Route>
-        <Empty title="There is no such page">Choose one in the menu.</Empty>
+        <Empty title="Page not found">Select a page in the menu.</Empty>
       </Route>
     </Switch>
   )

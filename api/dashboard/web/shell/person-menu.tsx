@@ -6,7 +6,7 @@ import { Link, useLocation } from 'wouter'
 import type { Me } from '../../wire/person.ts'
 import { callAuth } from '../api.ts'
 
-/** The signed-in person: their account, the operator area where they may, and the way out. */
+/** The menu of the signed-in user: account, operator area (for operators), sign out. */
 export function PersonMenu({ me }: { me: Me }) {
   const queries = useQueryClient()
   const [, navigate] = useLocation()

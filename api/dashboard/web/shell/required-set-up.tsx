@@ -3,15 +3,15 @@ import type { Me } from '../../wire/person.ts'
 import { useTitle } from '../components/title.ts'
 import { SetUp } from '../pages/account/set-up.tsx'
 
-/** In place of every page of an organisation whose members must use two-factor sign-in, for those who do not yet. */
+/** Replaces every page of an organisation that requires two-factor sign-in, for members who have not set it up. */
 export function RequiredSetUp({ me, name, onDone }: { me: Me; name: string; onDone: () => void }) {
   useTitle('Set up two-factor sign-in')
   return (
     <Stack gap="md">
       <Title order={1}>Set up two-factor sign-in</Title>
       <Text size="sm" maw={560}>
-        “{name}” requires it of its members: after your password, signing in asks for a code of an app on your phone.
-        Your other organisations and your account are open as before.
+        “{name}” requires its members to sign in with a password and a code from an app on their phone. You can still
+        use your account and your other organisations.
       </Text>
       <SetUp me={me} onDone={onDone} />
     </Stack>

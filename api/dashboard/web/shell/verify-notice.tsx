@@ -5,31 +5,31 @@ import type { Me } from '../../wire/person.ts'
 import { callAuth } from '../api.ts'
 import { usePublicSettings } from '../session.tsx'
 
-/** Says that the address is not confirmed yet, and sends the link again. */
+/** A notice that the email address is not confirmed, with a button that resends the link. */
 export function VerifyNotice({ me }: { me: Me }) {
   const settings = usePublicSettings()
-  const again = useMutation({ mutationFn: () => callAuth('send-verification-email', { email: me.email }) })
+  const resend = useMutation({ mutationFn: () => callAuth('send-verification-email', { email: me.email }) })
   return (
     <Alert color="yellow" variant="light" icon={<IconMailExclamation aria-hidden />} title="Confirm your email address">
       <Group gap="sm">
-        <Text size="sm">We sent a link to {me.email}. Keys can be created once the address is confirmed.</Text>
+        <Text size="sm">We sent a link to {me.email}. Confirm your address to create API keys.</Text>
         <Button
           size="compact-sm"
           variant="default"
-          loading={again.isPending}
-          disabled={again.isSuccess}
-          onClick={() => again.mutate()}
+          loading={resend.isPending}
+          disabled={resend.isSuccess}
+          onClick={() => resend.mutate()}
         >
-          {again.isSuccess ? 'Sent' : 'Send the link again'}
+          {resend.isSuccess ? 'Sent' : 'Resend link'}
         </Button>
         {settings.data?.outbox && (
           <Button size="compact-sm" variant="default" component="a" href="/dashboard/outbox">
             Open the development outbox
           </Button>
         )}
-        {again.error && (
+        {resend.error && (
           <Text size="sm" c="red" role="alert">
-            {again.error.message}
+            {resend.error.message}
           </Text>
         )}
       </Group>

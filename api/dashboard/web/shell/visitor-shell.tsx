@@ -3,7 +3,7 @@ import type { ReactNode } from 'react'
 import { Brand } from './brand.tsx'
 import { SchemeSwitch } from './scheme-switch.tsx'
 
-/** The frame of the pages before an organisation: one card in the middle. */
+/** The layout of the pages outside of an organisation: one centred card. */
 export function VisitorShell({ children }: { children: ReactNode }) {
   return (
     <Box mih="100vh">

@@ -2,13 +2,16 @@ import { Alert, Button, Code, Group, SimpleGrid, Stack, Text } from '@mantine/co
 import { IconAlertTriangle, IconDownload } from '@tabler/icons-react'
 import { Copy } from '../../components/copy.tsx'
 
-/** Backup codes, this once. */
+/** Shows new backup codes once. */
 export function BackupCodes({ codes, onDone }: { codes: string[]; onDone: () => void }) {
   const text = `${codes.join('\n')}\n`
   return (
     <Stack maw={440} gap="sm">
-      <Alert color="yellow" variant="light" icon={<IconAlertTriangle aria-hidden />} title="Keep your backup codes">
-        <Text size="sm">Each signs you in once when you do not have your phone. They are shown only now.</Text>
+      <Alert color="yellow" variant="light" icon={<IconAlertTriangle aria-hidden />} title="Save your backup codes">
+        <Text size="sm">
+          Use a backup code to sign in when you do not have your phone. Each code works once. They will not be shown
+          again.
+        </Text>
       </Alert>
       <SimpleGrid cols={{ base: 1, xs: 2 }} spacing="xs" role="list" aria-label="Backup codes">
         {codes.map(code => (
@@ -28,7 +31,7 @@ export function BackupCodes({ codes, onDone }: { codes: string[]; onDone: () => 
         >
           Download
         </Button>
-        <Button onClick={onDone}>I have kept them</Button>
+        <Button onClick={onDone}>I have saved them</Button>
       </Group>
     </Stack>
   )

@@ -1,4 +1,4 @@
-/** "Firefox on Linux", as far as a user agent says. */
+/** Browser and system from a user agent: "Firefox on Linux". */
 export function browserOf(userAgent: string | null): string {
   const text = userAgent ?? ''
   const browser = ['Edg', 'Firefox', 'Chrome', 'Safari'].find(name => text.includes(`${name}/`))

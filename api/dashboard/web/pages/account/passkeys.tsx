@@ -1,4 +1,4 @@
-import { Button, Group, Stack, Table, Text, TextInput, VisuallyHidden } from '@mantine/core'
+import { Button, Stack, Text, TextInput, VisuallyHidden } from '@mantine/core'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { Me } from '../../../wire/person.ts'
@@ -7,6 +7,7 @@ import { OpenModal } from '../../components/dialogs.tsx'
 import { Form } from '../../components/form.tsx'
 import { ProofInput, proofOf } from '../../components/proof.tsx'
 import { Show } from '../../components/states.tsx'
+import { type Column, DataTable } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
 import { browserOf } from './browser.ts'
 import { createPasskey, type NewPasskey } from './webauthn.ts'
@@ -16,7 +17,7 @@ type Dialog = { kind: 'add' } | { kind: 'rename' | 'remove'; passkey: Passkey }
 
 const nameOf = ({ name }: Passkey) => name ?? 'Passkey'
 
-/** The passkeys of a person: each signs them in by itself. */
+/** The user's passkeys. */
 export function Passkeys({ me }: { me: Me }) {
   const [dialog, setDialog] = useState<Dialog | null>(null)
   const close = () => setDialog(null)
@@ -27,10 +28,12 @@ export function Passkeys({ me }: { me: Me }) {
   return (
     <Stack gap="sm" align="flex-start">
       <Text size="sm" maw={560}>
-        A passkey signs you in with the fingerprint, face or PIN of your device, without a password and a code.
+        Sign in with your device’s fingerprint, face recognition or PIN instead of a password and a code.
       </Text>
       <Show query={passkeys} rows={1}>
-        {list => (list.length === 0 ? null : <PasskeyTable passkeys={list} onChoose={setDialog} />)}
+        {list => (
+          <DataTable label="Passkeys" rows={list} columns={columns(setDialog)} rowKey={({ id }) => id} minWidth={420} />
+        )}
       </Show>
       <Button variant="default" onClick={() => setDialog({ kind: 'add' })}>
         Add a passkey
@@ -42,48 +45,24 @@ export function Passkeys({ me }: { me: Me }) {
   )
 }
 
-function PasskeyTable({ passkeys, onChoose }: { passkeys: Passkey[]; onChoose: (dialog: Dialog) => void }) {
-  return (
-    <Table.ScrollContainer minWidth={420} w="100%">
-      <Table>
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>Passkey</Table.Th>
-            <Table.Th>Added</Table.Th>
-            <Table.Th>
-              <VisuallyHidden>Actions</VisuallyHidden>
-            </Table.Th>
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {passkeys.map(passkey => (
-            <Table.Tr key={passkey.id}>
-              <Table.Td style={{ overflowWrap: 'anywhere' }}>{nameOf(passkey)}</Table.Td>
-              <Table.Td>
-                <Time at={passkey.createdAt} />
-              </Table.Td>
-              <Table.Td ta="right">
-                <Group gap="xs" justify="flex-end" wrap="nowrap">
-                  <Button size="compact-sm" variant="default" onClick={() => onChoose({ kind: 'rename', passkey })}>
-                    Rename<VisuallyHidden> {nameOf(passkey)}</VisuallyHidden>
-                  </Button>
-                  <Button
-                    size="compact-sm"
-                    variant="subtle"
-                    color="red"
-                    onClick={() => onChoose({ kind: 'remove', passkey })}
-                  >
-                    Remove<VisuallyHidden> {nameOf(passkey)}</VisuallyHidden>
-                  </Button>
-                </Group>
-              </Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
-    </Table.ScrollContainer>
-  )
-}
+const columns = (onChoose: (dialog: Dialog) => void): Column<Passkey>[] => [
+  { header: 'Passkey', kind: 'rowHeader', maxWidth: 320, cell: nameOf },
+  { header: 'Added', cell: ({ createdAt }) => <Time at={createdAt} /> },
+  {
+    header: 'Actions',
+    kind: 'actions',
+    cell: passkey => (
+      <>
+        <Button size="compact-sm" variant="default" onClick={() => onChoose({ kind: 'rename', passkey })}>
+          Rename<VisuallyHidden> {nameOf(passkey)}</VisuallyHidden>
+        </Button>{' '}
+        <Button size="compact-sm" variant="subtle" color="red" onClick={() => onChoose({ kind: 'remove', passkey })}>
+          Remove<VisuallyHidden> {nameOf(passkey)}</VisuallyHidden>
+        </Button>
+      </>
+    ),
+  },
+]
 
 function useChange<T>(change: () => Promise<T>, onClose: () => void) {
   const queries = useQueryClient()
@@ -99,7 +78,7 @@ function useChange<T>(change: () => Promise<T>, onClose: () => void) {
 function Add({ me, onClose }: { me: Me; onClose: () => void }) {
   const [name, setName] = useState(() => browserOf(navigator.userAgent))
   const [proof, setProof] = useState('')
-  // A wrong password leaves the device with its passkey: the next try goes on with that.
+  // After a wrong password the device keeps its new passkey, which the next attempt uses.
   const [created, setCreated] = useState<NewPasskey | null>(null)
   const add = useChange(async () => {
     const response = created ?? (await createPasskey())
@@ -108,7 +87,7 @@ function Add({ me, onClose }: { me: Me; onClose: () => void }) {
   }, onClose)
   return (
     <OpenModal title="Add a passkey" onClose={onClose}>
-      <Form mutation={add} submit="Add the passkey">
+      <Form mutation={add} submit="Add passkey">
         <NameInput name={name} onChange={setName} />
         <ProofInput me={me} value={proof} onChange={setProof} />
       </Form>
@@ -134,7 +113,7 @@ function Remove({ me, passkey, onClose }: { me: Me; passkey: Passkey; onClose: (
   return (
     <OpenModal title={`Remove “${nameOf(passkey)}”`} onClose={onClose}>
       <Form mutation={remove} submit="Remove" color="red.9">
-        <Text size="sm">It no longer signs you in. Delete it on your device, too.</Text>
+        <Text size="sm">You can no longer sign in with it. Delete it on your device as well.</Text>
         <ProofInput me={me} value={proof} onChange={setProof} />
       </Form>
     </OpenModal>
@@ -144,7 +123,7 @@ function Remove({ me, passkey, onClose }: { me: Me; passkey: Passkey; onClose: (
 function NameInput({ name, onChange }: { name: string; onChange: (name: string) => void }) {
   return (
     <TextInput
-      label="Name of the passkey"
+      label="Passkey name"
       required
       maxLength={100}
       value={name}

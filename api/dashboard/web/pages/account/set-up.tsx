@@ -12,7 +12,7 @@ import { BackupCodes } from './backup-codes.tsx'
 
 type Begun = { totpURI: string; backupCodes: string[] }
 
-/** Sets up an authenticator app in three steps: the password, the secret and a first code of it, the backup codes. */
+/** Sets up an authenticator app in three steps: the password, the secret and its first code, the backup codes. */
 export function SetUp({ me, onDone, onCancel }: { me: Me; onDone: () => void; onCancel?: () => void }) {
   const queries = useQueryClient()
   const [proof, setProof] = useState('')
@@ -41,8 +41,8 @@ export function SetUp({ me, onDone, onCancel }: { me: Me; onDone: () => void; on
   const { totpURI } = begin.data
   return (
     <Stack maw={440} gap="sm">
-      <Text size="sm">Scan this with an authenticator app on your phone, or type the secret into it.</Text>
-      <QrCode text={totpURI} label="QR code of the secret, which is written below it" />
+      <Text size="sm">Scan the QR code with an authenticator app on your phone, or enter the secret manually.</Text>
+      <QrCode text={totpURI} label="QR code of the secret, which is shown below" />
       <CodeBox code={secretOf(totpURI)} label="Secret" />
       <Form mutation={confirm} submit="Confirm" w="fit-content">
         <CodeInput value={code} onChange={setCode} focused />

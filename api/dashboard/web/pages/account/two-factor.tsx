@@ -10,7 +10,7 @@ import { ProofInput, proofOf } from '../../components/proof.tsx'
 import { BackupCodes } from './backup-codes.tsx'
 import { SetUp } from './set-up.tsx'
 
-/** The authenticator app of a person: set up, new backup codes, turned off. */
+/** The user's authenticator app: set up, new backup codes, turn off. */
 export function TwoFactor({ me }: { me: Me }) {
   const [dialog, setDialog] = useState<'codes' | 'off' | null>(null)
   const [isSettingUp, setSettingUp] = useState(false)
@@ -20,8 +20,8 @@ export function TwoFactor({ me }: { me: Me }) {
     return (
       <Stack gap="sm" align="flex-start">
         <Text size="sm">
-          After your password, signing in asks for a code of an app on your phone. Whoever learns your password cannot
-          sign in with it.
+          Require a code from an app on your phone in addition to your password, so that your password alone is not
+          enough to sign in.
         </Text>
         <Button variant="default" onClick={() => setSettingUp(true)}>
           Set up an authenticator app
@@ -32,7 +32,7 @@ export function TwoFactor({ me }: { me: Me }) {
     <Stack gap="sm" align="flex-start">
       <Group gap="xs">
         <Badge color="teal">on</Badge>
-        <Text size="sm">Signing in with your password asks for a code of your authenticator app.</Text>
+        <Text size="sm">Signing in with your password requires a code from your authenticator app.</Text>
       </Group>
       <Group gap="xs">
         <Button variant="default" onClick={() => setDialog('codes')}>
@@ -65,8 +65,8 @@ function NewCodes({ me, onClose }: { me: Me; onClose: () => void }) {
       {codes ? (
         <BackupCodes codes={codes} onDone={onClose} />
       ) : (
-        <Form mutation={replace} submit="Make new codes">
-          <Text size="sm">The codes that you have are void afterwards.</Text>
+        <Form mutation={replace} submit="Generate new codes">
+          <Text size="sm">Your current codes will stop working.</Text>
           <ProofInput me={me} value={proof} onChange={setProof} />
         </Form>
       )}
@@ -80,7 +80,7 @@ function TurnOff({ me, onClose }: { me: Me; onClose: () => void }) {
   const turnOff = useMutation({
     mutationFn: () => callAuth('two-factor/disable', proofOf(me, proof)),
     onSuccess: async () => {
-      notifications.show({ title: 'Two-factor sign-in is off', message: 'Your password alone signs you in.' })
+      notifications.show({ title: 'Two-factor sign-in is off', message: 'You can sign in with your password only.' })
       await queries.invalidateQueries()
       onClose()
     },
@@ -88,7 +88,7 @@ function TurnOff({ me, onClose }: { me: Me; onClose: () => void }) {
   return (
     <OpenModal title="Turn off two-factor sign-in" onClose={onClose}>
       <Form mutation={turnOff} submit="Turn off" color="red.9">
-        <Text size="sm">Your password alone signs you in then, and the backup codes are void.</Text>
+        <Text size="sm">You will sign in with your password only, and your backup codes will stop working.</Text>
         <ProofInput me={me} value={proof} onChange={setProof} />
       </Form>
     </OpenModal>

@@ -9,7 +9,7 @@ import { call, callAuth } from '../../api.ts'
 
 export type NewPasskey = RegistrationResponseJSON
 
-/** Has the device make a passkey for whoever is signed in. Throws an Error that says what to do. */
+/** Creates a passkey on the device for the signed-in user. Throws an Error with a message for the user. */
 export async function createPasskey(): Promise<NewPasskey> {
   const optionsJSON = await call<PublicKeyCredentialCreationOptionsJSON>(
     '/dashboard/api/auth/passkey/generate-register-options',
@@ -17,7 +17,7 @@ export async function createPasskey(): Promise<NewPasskey> {
   return startRegistration({ optionsJSON }).catch(explain)
 }
 
-/** Signs in with a passkey that the person chooses. Throws an Error that says what to do. */
+/** Signs in with a passkey that the user chooses. Throws an Error with a message for the user. */
 export async function signInWithPasskey(): Promise<void> {
   const options = await call<PublicKeyCredentialRequestOptionsJSON>(
     '/dashboard/api/auth/passkey/generate-authenticate-options',
@@ -28,13 +28,13 @@ export async function signInWithPasskey(): Promise<void> {
   await callAuth('passkey/verify-authentication', { response })
 }
 
-/** What browsers say of a failure, in words. */
+/** Messages for the errors of browsers. */
 function explain(error: Error): never {
   const texts: Record<string, string> = {
-    NotAllowedError: 'Nothing was chosen, or the time was up. Try again.',
-    InvalidStateError: 'This device has a passkey of your account already.',
-    SecurityError: 'Passkeys work only at the address that the operator has set as PUBLIC_URL.',
-    NotSupportedError: 'This browser or device has no passkeys.',
+    NotAllowedError: 'The request was cancelled or timed out. Try again.',
+    InvalidStateError: 'This device already has a passkey for your account.',
+    SecurityError: 'Passkeys only work at the address that the operator configured as PUBLIC_URL.',
+    NotSupportedError: 'This browser or device does not support passkeys.',
   }
   throw new Error(texts[error.name] ?? `The browser refused: ${error.message}`, { cause: error })
 }

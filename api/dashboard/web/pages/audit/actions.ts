@@ -1,24 +1,24 @@
 import type { AuditEvent } from '../../../wire/audit.ts'
 
-/** What each action says between who did it and what it was done to. */
+/** The phrase of each action, between actor and object. */
 const texts: Record<string, string> = {
   'key.created': 'created the API key',
   'key.updated': 'changed the API key',
   'key.rolled': 'rolled the secret of the API key',
   'key.revoked': 'revoked the API key',
-  'key.handed_over': 'handed over to the admins the API key',
+  'key.handed_over': 'transferred to the admins the API key',
   'provisioning_key.created': 'issued the provisioning key',
   'provisioning_key.revoked': 'revoked the provisioning key',
   'organisation.created': 'created the organisation',
   'organisation.changed': 'changed the organisation',
   'member.invited': 'invited',
-  'invitation.cancelled': 'withdrew the invitation of',
+  'invitation.cancelled': 'revoked the invitation of',
   'member.removed': 'removed the member',
   'member.role_changed': 'changed the role of',
   'member.two_factor_on': 'turned on two-factor sign-in of',
   'member.two_factor_off': 'turned off two-factor sign-in of',
   'member.two_factor_reset': 'removed the authenticator app and passkeys of',
-  'member.backup_codes_replaced': 'made new backup codes for',
+  'member.backup_codes_replaced': 'generated new backup codes for',
   'member.passkey_added': 'added a passkey of',
   'member.passkey_removed': 'removed a passkey of',
   'webhook_secret.rotated': 'rotated the webhook secret',
@@ -31,13 +31,13 @@ const ownTexts: Record<string, string> = {
   'member.removed': 'left the organisation',
   'member.two_factor_on': 'turned on two-factor sign-in',
   'member.two_factor_off': 'turned off two-factor sign-in',
-  'member.backup_codes_replaced': 'made new backup codes',
+  'member.backup_codes_replaced': 'generated new backup codes',
   'member.passkey_added': 'added a passkey',
   'member.passkey_removed': 'removed a passkey',
   'invitation.declined': 'declined the invitation',
 }
 
-/** The things that the log can be filtered by. */
+/** The objects that the log can be filtered by. */
 export const things = [
   { value: 'key', label: 'API keys' },
   { value: 'provisioning_key', label: 'Provisioning keys' },
@@ -50,7 +50,7 @@ export const things = [
   { value: 'organisation', label: 'Organisation' },
 ]
 
-/** What happened, and to what other than whoever did it. An action that is not known here is shown in its own word. */
+/** Describes an entry: the action and its object, unless that is the actor. An unknown action is shown by its name. */
 export function sentenceOf({ actor, action, target }: AuditEvent): { text: string; object: string | null } {
   const isOwn = target !== null && target.id === actor.id
   const text = (isOwn ? ownTexts[action] : undefined) ?? texts[action] ?? action

@@ -2,7 +2,7 @@ import { Code, Stack, Text } from '@mantine/core'
 import type { AuditEvent } from '../../../wire/audit.ts'
 import { moment, usd } from '../../format.ts'
 
-/** What each changed field was and is; of a new thing, what it is. */
+/** The old and new value of each changed field; for a new object, its values. */
 export function ChangeList({ action, changes }: Pick<AuditEvent, 'action' | 'changes'>) {
   const isEdit = /changed|updated|rolled|removed/.test(action)
   const fields = Object.entries(changes)
@@ -27,7 +27,7 @@ export function ChangeList({ action, changes }: Pick<AuditEvent, 'action' | 'cha
   )
 }
 
-/** A value as the API writes it, for people. */
+/** Formats an API value for display. */
 function valueText(field: string, value: unknown): string {
   if (value === null) return 'none'
   if (typeof value === 'boolean') return value ? 'yes' : 'no'

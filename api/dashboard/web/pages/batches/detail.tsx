@@ -6,16 +6,16 @@ import { Page } from '../../components/page.tsx'
 import { Show } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
 import { Time } from '../../components/time.tsx'
+import { Cancel } from '../../components/work/cancel.tsx'
+import { Id, KeyName, RawJson, Trail, Webhook } from '../../components/work/parts.tsx'
 import { count, usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
-import { Cancel } from '../work/cancel.tsx'
-import { Id, KeyName, RawJson, Trail, Webhook } from '../work/parts.tsx'
 import { Files } from './files.tsx'
 import { Errors, Faults } from './problems.tsx'
 import { BatchProgress } from './progress.tsx'
 import { isOver, useBatch } from './queries.ts'
 
-/** One batch, followed until it is over. */
+/** One batch, polled until it has ended. */
 export function BatchPage({ id }: { id: string }) {
   const { home } = usePlace()
   const batch = useBatch(id)
@@ -38,7 +38,7 @@ export function BatchPage({ id }: { id: string }) {
         actions={
           batch.data?.may_cancel && (
             <Cancel what="batch" sort="batches" id={id}>
-              What is finished is kept and charged. Every other line ends in the error file.
+              Finished lines are kept and charged. All other lines are written to the error file.
             </Cancel>
           )
         }
@@ -56,10 +56,10 @@ function Batch({ batch }: { batch: BatchDetail }) {
       {(!isOver(batch) || batch.total > 0) && <BatchProgress batch={batch} label="Progress of the batch" />}
       {batch.faults.length > 0 && <Faults faults={batch.faults} />}
       <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
-        <Section title="Facts">
+        <Section title="Details">
           <Facts facts={factsOf(batch)} />
         </Section>
-        <Section title="What happened">
+        <Section title="Timeline">
           <Moments moments={momentsOf(batch)} />
         </Section>
       </SimpleGrid>
@@ -75,9 +75,9 @@ const endColors: Partial<Record<BatchDetail['status'], string>> = { completed: '
 function momentsOf(batch: BatchDetail) {
   return [
     { label: 'Created', at: batch.created_at },
-    { label: 'Input is valid', at: batch.in_progress_at },
-    { label: 'Cancellation asked for', at: batch.cancelling_at },
-    { label: 'Lines are done', at: batch.finalizing_at },
+    { label: 'Input validated', at: batch.in_progress_at },
+    { label: 'Cancellation requested', at: batch.cancelling_at },
+    { label: 'Lines completed', at: batch.finalizing_at },
     {
       label: batch.status[0]!.toUpperCase() + batch.status.slice(1),
       at: batch.ended_at,
@@ -88,15 +88,15 @@ function momentsOf(batch: BatchDetail) {
 
 function factsOf(batch: BatchDetail): (Fact | null)[] {
   return [
-    ['Id', <Id key="id" value={batch.id} label="batch id" />, 'wide'],
+    ['ID', <Id key="id" value={batch.id} label="batch ID" />, 'wide'],
     ['Model', batch.model ?? 'several'],
-    ['Run by', batch.provider === null ? 'the gateway, line by line' : `${batch.provider}, in its own batch`],
+    ['Run by', batch.provider === null ? 'Gateway, line by line' : `${batch.provider}, as a provider batch`],
     ['Key', <KeyName key="key" value={batch.key} />],
     [isOver(batch) ? 'Cost' : 'Cost so far', usd(batch.cost_usd)],
     ['Input tokens', count(batch.input_tokens)],
     ['Output tokens', count(batch.output_tokens)],
     isOver(batch) ? null : ['Expires', <Time key="deadline" at={batch.deadline_at} />],
-    ['Request', <Id key="request" value={batch.request_id} label="request id" />, 'wide'],
+    ['Request', <Id key="request" value={batch.request_id} label="request ID" />, 'wide'],
     batch.webhook_url === null
       ? null
       : ['Webhook', <Webhook key="webhook" url={batch.webhook_url} delivery={batch.delivery} />, 'wide'],

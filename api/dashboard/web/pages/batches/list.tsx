@@ -1,17 +1,18 @@
-import { Anchor, Button, Group, Table, Text } from '@mantine/core'
+import { Anchor, Button, Group, Text } from '@mantine/core'
 import { IconTerminal2 } from '@tabler/icons-react'
 import { useState } from 'react'
 import { Link } from 'wouter'
 import type { BatchRow, BatchStatus } from '../../../wire/batches.ts'
 import { useFilter } from '../../components/filters.tsx'
 import { Page } from '../../components/page.tsx'
-import { Empty, Show } from '../../components/states.tsx'
+import { Empty } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
+import { type Column, PagedTable } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
+import { ChoiceFilter, environments, KeyFilter } from '../../components/work/filters.tsx'
+import { keyCell } from '../../components/work/parts.tsx'
 import { usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
-import { ChoiceFilter, environments, KeyFilter } from '../work/filters.tsx'
-import { KeyName } from '../work/parts.tsx'
 import { BatchProgress } from './progress.tsx'
 import { useBatches } from './queries.ts'
 import { HowToSubmit } from './submit.tsx'
@@ -30,6 +31,7 @@ const statuses: { value: BatchStatus | 'unfinished'; label: string }[] = [
 
 /** Batches, the newest first. */
 export function BatchList() {
+  const { home } = usePlace()
   const [submitting, setSubmitting] = useState(false)
   const [status] = useFilter('status')
   const [environment] = useFilter('environment')
@@ -39,7 +41,7 @@ export function BatchList() {
   return (
     <Page
       title="Batches"
-      description="Files of requests, run within 24 hours for less than direct requests cost. Unfinished batches are followed live."
+      description="Process files of requests within 24 hours at a discount. Unfinished batches update automatically."
       actions={
         <Button
           variant="default"
@@ -55,87 +57,52 @@ export function BatchList() {
         <ChoiceFilter name="environment" label="Environment" data={environments} />
         <KeyFilter />
       </Group>
-      <Show query={batches}>
-        {({ pages }) => {
-          const rows = pages.flatMap(({ data }) => data)
-          if (rows.length > 0) return <BatchTable batches={rows} />
-          if (isFiltered) return <Empty title="No batch is found">Widen the filters to see others.</Empty>
-          return (
+      <PagedTable
+        label="Batches"
+        query={batches}
+        columns={columns(home)}
+        rowKey={({ id }) => id}
+        minWidth={880}
+        empty={
+          isFiltered ? (
+            <Empty title="No batches found">Change the filters to see other batches.</Empty>
+          ) : (
             <Empty title="No batches yet">
               <Anchor component="button" type="button" inherit onClick={() => setSubmitting(true)}>
                 Submit a file of requests
               </Anchor>{' '}
-              with one of your keys; a test key costs nothing.
+              with one of your API keys. Test keys are free.
             </Empty>
           )
-        }}
-      </Show>
-      {batches.hasNextPage && (
-        <Group justify="center">
-          <Button variant="default" loading={batches.isFetchingNextPage} onClick={() => void batches.fetchNextPage()}>
-            Show more
-          </Button>
-        </Group>
-      )}
+        }
+      />
       <HowToSubmit opened={submitting} onClose={() => setSubmitting(false)} />
     </Page>
   )
 }
 
-function BatchTable({ batches }: { batches: BatchRow[] }) {
-  const { home } = usePlace()
-  return (
-    <Table.ScrollContainer minWidth={880}>
-      <Table>
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>Batch</Table.Th>
-            <Table.Th>Status</Table.Th>
-            <Table.Th w={270}>Lines</Table.Th>
-            <Table.Th>Key</Table.Th>
-            <Table.Th ta="right">Cost</Table.Th>
-            <Table.Th>Created</Table.Th>
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {batches.map(batch => (
-            <Table.Tr key={batch.id}>
-              <Table.Td>
-                <Anchor
-                  component={Link}
-                  href={`${home}/batches/${batch.id}`}
-                  size="sm"
-                  ff="monospace"
-                  style={{ whiteSpace: 'nowrap' }}
-                >
-                  {batch.id}
-                </Anchor>
-                <Text size="xs" c="dimmed">
-                  {batch.model ?? 'several models'} · {batch.endpoint}
-                </Text>
-              </Table.Td>
-              <Table.Td>
-                <Status value={batch.status} />
-              </Table.Td>
-              <Table.Td>
-                <BatchProgress batch={batch} label={`Progress of ${batch.id}`} />
-              </Table.Td>
-              <Table.Td>
-                <Text size="sm" component="div">
-                  <KeyName value={batch.key} />
-                </Text>
-                <Status value={batch.environment} size="xs" />
-              </Table.Td>
-              <Table.Td ta="right" className="numeric">
-                {usd(batch.cost_usd)}
-              </Table.Td>
-              <Table.Td style={{ whiteSpace: 'nowrap' }}>
-                <Time at={batch.created_at} />
-              </Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
-    </Table.ScrollContainer>
-  )
-}
+const columns = (home: string): Column<BatchRow>[] => [
+  {
+    header: 'Batch',
+    kind: 'rowHeader',
+    cell: ({ id, model, endpoint }) => (
+      <>
+        <Anchor component={Link} href={`${home}/batches/${id}`} size="sm" ff="monospace">
+          {id}
+        </Anchor>
+        <Text size="xs" c="dimmed">
+          {model ?? 'multiple models'} · {endpoint}
+        </Text>
+      </>
+    ),
+  },
+  { header: 'Status', cell: ({ status }) => <Status value={status} /> },
+  {
+    header: 'Lines',
+    width: 270,
+    cell: batch => <BatchProgress batch={batch} label={`Progress of ${batch.id}`} />,
+  },
+  { header: 'Key', maxWidth: 260, cell: keyCell },
+  { header: 'Cost', kind: 'number', cell: ({ cost_usd }) => usd(cost_usd) },
+  { header: 'Created', nowrap: true, cell: ({ created_at }) => <Time at={created_at} /> },
+]

@@ -4,13 +4,13 @@ import { Parts } from '../../components/progress.tsx'
 import { count } from '../../format.ts'
 import { isOver } from './queries.ts'
 
-/** How many lines have their result, and how many of them failed. */
+/** How many lines have a result, and how many of those failed. */
 export function BatchProgress({ batch, label }: { batch: BatchRow; label: string }) {
   const { total, completed, failed } = batch
   if (total === 0)
     return (
       <Text size="xs" c="dimmed">
-        {isOver(batch) ? 'no line was run' : 'its lines are being counted'}
+        {isOver(batch) ? 'no lines were run' : 'counting lines'}
       </Text>
     )
   const share = (lines: number) => (lines / total) * 100

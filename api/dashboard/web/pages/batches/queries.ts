@@ -4,16 +4,16 @@ import { call, queryText } from '../../api.ts'
 import { usePlace } from '../../session.tsx'
 
 const pageSize = 25
-/** While something runs; nothing is asked for otherwise. */
+/** The poll interval while a batch is running; otherwise nothing is polled. */
 const busyMs = 2_000
-/** A webhook of a batch that is just over is on its way for a moment. */
+/** How long after its end a batch is polled, until its webhook delivery is shown. */
 const afterwardsMs = 30_000
 
 export const isOver = ({ ended_at }: Pick<BatchRow, 'ended_at'>) => ended_at !== null
 
 export type BatchFilters = { status: string; environment: string; key: string }
 
-/** The batches that a filter finds, page after page, followed while one of them runs. */
+/** The batches that match a filter, paginated; polled while one of them is running. */
 export function useBatches(filters: BatchFilters) {
   const { id, base } = usePlace()
   return useInfiniteQuery({
@@ -22,13 +22,13 @@ export function useBatches(filters: BatchFilters) {
       call<BatchesPage>(`${base}/batches${queryText({ ...filters, limit: pageSize, after: pageParam })}`, { signal }),
     initialPageParam: '',
     getNextPageParam: ({ has_more, last_id }) => (has_more ? last_id : null),
-    // All pages that are shown are asked for again, so more of them are asked for less often.
+    // Each poll refetches all loaded pages, so the interval grows with their number.
     refetchInterval: ({ state: { data } }) =>
       data?.pages.some(page => page.data.some(batch => !isOver(batch))) ? busyMs * data.pages.length : false,
   })
 }
 
-/** One batch, followed until it is over. */
+/** One batch, polled until it has ended. */
 export function useBatch(batch: string) {
   const { id, base } = usePlace()
   return useQuery({

@@ -17,7 +17,7 @@ function snippets() {
   -H "Authorization: Bearer $HEADGATE_API_KEY" \\
   -F purpose=batch -F file=@requests.jsonl
 
-# With the id of the file:
+# Use the ID of the uploaded file:
 curl ${baseUrl}/batches \\
   -H "Authorization: Bearer $HEADGATE_API_KEY" \\
   -H 'Content-Type: application/json' \\
@@ -63,20 +63,20 @@ print(batch.id)`,
   ]
 }
 
-/** How a file of requests becomes a batch. */
+/** Instructions for submitting a batch. */
 export function HowToSubmit({ opened, onClose }: { opened: boolean; onClose: () => void }) {
   return (
     <Drawer opened={opened} onClose={onClose} title="How to submit a batch">
       <Stack>
         <Text size="sm">
-          Write one request per line into <code>requests.jsonl</code>, each with an id of its own:
+          Write one request per line into <code>requests.jsonl</code>, each with a unique custom_id:
         </Text>
         <CodeBox code={line} label="Line of the file" />
-        <Text size="sm">Upload the file and make a batch of it, with a key in the environment:</Text>
+        <Text size="sm">Upload the file and create a batch, with your API key in the environment:</Text>
         <Snippets snippets={snippets()} />
         <Text size="sm" c="dimmed">
-          Small batches may come inline, as <code>requests</code> instead of <code>input_file_id</code>. A file may have
-          50,000 lines and 200 MiB.
+          Small batches can be sent inline as <code>requests</code> instead of <code>input_file_id</code>. A file can
+          have up to 50,000 lines and 200 MiB.
         </Text>
       </Stack>
     </Drawer>

@@ -1,55 +1,40 @@
-import { Anchor, Box, Table, Text } from '@mantine/core'
+import { Anchor, Text } from '@mantine/core'
 import { Link } from 'wouter'
 import type { LedgerLine } from '../../../wire/billing.ts'
+import type { Column } from '../../components/table.tsx'
 import { count, moment, usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 
 const days = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeZone: 'UTC' })
 const methods = { card: 'card', ach: 'ACH', grant: 'grant' }
 
-export function LedgerTable({ rows, byDay }: { rows: LedgerLine[]; byDay: boolean }) {
-  return (
-    <Table.ScrollContainer minWidth={320}>
-      <Table aria-labelledby="ledger-title">
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th w={{ base: 110, sm: 190 }}>When</Table.Th>
-            <Table.Th>What</Table.Th>
-            <Table.Th visibleFrom="sm">Key or reference</Table.Th>
-            <Table.Th ta="right">Amount</Table.Th>
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {rows.map(row => (
-            <Table.Tr key={row.id}>
-              <Table.Td>{byDay && row.kind === 'charge' ? days.format(new Date(row.at)) : moment(row.at)}</Table.Td>
-              <Table.Td style={{ overflowWrap: 'anywhere' }}>
-                {nameOf(row)}
-                <Detail line={row} />
-                <Box hiddenFrom="sm">
-                  <About line={row} />
-                </Box>
-              </Table.Td>
-              <Table.Td style={{ overflowWrap: 'anywhere' }} visibleFrom="sm">
-                <About line={row} />
-              </Table.Td>
-              <Table.Td ta="right" className="numeric">
-                {row.amount_usd > 0 && '+'}
-                {usd(row.amount_usd)}
-              </Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
-    </Table.ScrollContainer>
-  )
+export function ledgerColumns(byDay: boolean): Column<LedgerLine>[] {
+  return [
+    {
+      header: 'Time',
+      width: 190,
+      cell: ({ kind, at }) => (byDay && kind === 'charge' ? days.format(new Date(at)) : moment(at)),
+    },
+    {
+      header: 'Entry',
+      kind: 'rowHeader',
+      cell: line => (
+        <>
+          {nameOf(line)}
+          <Detail line={line} />
+        </>
+      ),
+    },
+    { header: 'API key or reference', maxWidth: 320, cell: line => <About line={line} /> },
+    { header: 'Amount', kind: 'number', cell: ({ amount_usd }) => `${amount_usd > 0 ? '+' : ''}${usd(amount_usd)}` },
+  ]
 }
 
 const kinds: Record<LedgerLine['kind'], string> = {
   deposit: 'Credits added',
   charge: 'Usage',
-  excess: 'Usage beyond its reservation',
-  refund: 'Refund of failed work',
+  excess: 'Usage above its reservation',
+  refund: 'Refund for failed work',
   adjustment: 'Adjustment',
 }
 
@@ -63,7 +48,7 @@ function nameOf({ kind, event, method }: LedgerLine): string {
     case 'refund':
       return `Refund of a payment${by}`
     case 'refund_undone':
-      return 'Refund that did not go through'
+      return 'Failed refund'
     case 'dispute':
       return 'Disputed payment'
     case 'dispute_undone':
@@ -73,7 +58,7 @@ function nameOf({ kind, event, method }: LedgerLine): string {
   }
 }
 
-/** When a top-up's money can be spent stands beside its payment: the line of one that failed holds nothing. */
+/** Details of an entry; those of a held payment include when it can be spent. */
 function Detail({ line: { kind, event, entries, note, available_at } }: { line: LedgerLine }) {
   const parts = [
     kind === 'charge' && entries > 1 && `${count(entries)} requests`,
@@ -91,7 +76,7 @@ function Detail({ line: { kind, event, entries, note, available_at } }: { line: 
   )
 }
 
-/** The key of a charge, and the one request, job or payment where the line is about one. */
+/** The API key of a charge, and the request, job or payment if the entry has exactly one. */
 function About({ line: { kind, key, reference } }: { line: LedgerLine }) {
   const { home } = usePlace()
   return (

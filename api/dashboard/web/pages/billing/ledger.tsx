@@ -5,28 +5,29 @@ import type { LedgerPage, MonthTotals } from '../../../wire/billing.ts'
 import { call, queryText } from '../../api.ts'
 import { useFilter } from '../../components/filters.tsx'
 import { Empty, Show } from '../../components/states.tsx'
+import { PagedTable } from '../../components/table.tsx'
 import { usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
-import { LedgerTable } from './ledger-table.tsx'
+import { ledgerColumns } from './ledger-table.tsx'
 
 const pageSize = 50
 const shownMonths = 24
 const kinds = [
   { value: 'deposit', label: 'Payments and credits' },
   { value: 'charge', label: 'Usage' },
-  { value: 'excess', label: 'Usage beyond its reservation' },
-  { value: 'refund', label: 'Refunds of failed work' },
+  { value: 'excess', label: 'Usage above its reservation' },
+  { value: 'refund', label: 'Refunds for failed work' },
   { value: 'adjustment', label: 'Adjustments' },
 ]
 const monthNames = new Intl.DateTimeFormat('en-GB', { month: 'long', year: 'numeric', timeZone: 'UTC' })
 
-/** The month so many months before this one, in UTC: "2026-11". */
+/** The month `monthsAgo` before the current one, in UTC: "2026-11". */
 function monthBack(back: number): string {
   const now = new Date()
   return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - back)).toISOString().slice(0, 7)
 }
 
-/** What stands in an address may be anything. */
+/** The URL can contain any text. */
 function isMonth(text: string): boolean {
   return /^\d{4}-(?:0[1-9]|1[0-2])$/.test(text)
 }
@@ -55,10 +56,10 @@ export function Ledger() {
           onChange={value => setMonth(value === monthBack(0) ? '' : (value ?? ''))}
         />
         <Select
-          label="Kind"
-          placeholder="Everything"
+          label="Type"
+          placeholder="All"
           clearable
-          clearButtonProps={{ 'aria-label': 'Show every kind' }}
+          clearButtonProps={{ 'aria-label': 'Show all types' }}
           w={{ base: '100%', xs: 220 }}
           data={kinds}
           value={kind || null}
@@ -102,10 +103,10 @@ function Export({ month, kind, detail }: Filters) {
           {monthNames.format(new Date(`${month}-01`))}
         </Menu.Item>
         <Menu.Item component="a" href={file(`${year}-01`, `${year}-12`)} download>
-          All of {year}
+          Year {year}
         </Menu.Item>
         <Menu.Item component="a" href={file(monthBack(11), monthBack(0))} download>
-          The last twelve months
+          Last 12 months
         </Menu.Item>
       </Menu.Dropdown>
     </Menu>
@@ -124,7 +125,7 @@ function Totals({ month }: { month: string }) {
         const figures = [
           ['Payments and credits', deposits_usd],
           ['Usage', charges_usd],
-          ...(excess_usd === 0 ? [] : [['Beyond its reservation', excess_usd] as const]),
+          ...(excess_usd === 0 ? [] : [['Above its reservation', excess_usd] as const]),
           ['Refunds', refunds_usd],
           ...(adjustments_usd === 0 ? [] : [['Adjustments', adjustments_usd] as const]),
         ] as const
@@ -160,27 +161,20 @@ function Lines(filters: Filters) {
     placeholderData: keepPreviousData,
   })
   return (
-    <>
-      <Show query={lines}>
-        {({ pages }) => {
-          const rows = pages.flatMap(({ data }) => data)
-          if (rows.length > 0) return <LedgerTable rows={rows} byDay={filters.detail === 'days'} />
-          return (
-            <Empty title="Nothing in this month">
-              {filters.kind === ''
-                ? 'Payments and the cost of requests with live keys stand here.'
-                : 'Choose another month or kind.'}
-            </Empty>
-          )
-        }}
-      </Show>
-      {lines.hasNextPage && (
-        <Group justify="center">
-          <Button variant="default" loading={lines.isFetchingNextPage} onClick={() => void lines.fetchNextPage()}>
-            Show more of the ledger
-          </Button>
-        </Group>
-      )}
-    </>
+    <PagedTable
+      label="Ledger"
+      query={lines}
+      columns={ledgerColumns(filters.detail === 'days')}
+      rowKey={({ id }) => id}
+      minWidth={560}
+      more="Show more"
+      empty={
+        <Empty title="No entries this month">
+          {filters.kind === ''
+            ? 'Payments and the cost of requests with live keys are listed here.'
+            : 'Choose another month or type.'}
+        </Empty>
+      }
+    />
   )
 }

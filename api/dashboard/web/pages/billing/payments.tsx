@@ -1,9 +1,10 @@
-import { Button, Group, Stack, Table, Text, Title } from '@mantine/core'
+import { Stack, Text, Title } from '@mantine/core'
 import { useInfiniteQuery } from '@tanstack/react-query'
 import type { TopUp, TopUpsPage } from '../../../wire/billing.ts'
 import { call, queryText } from '../../api.ts'
-import { Empty, Show } from '../../components/states.tsx'
+import { Empty } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
+import { type Column, PagedTable } from '../../components/table.tsx'
 import { moment, usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 
@@ -24,66 +25,50 @@ export function Payments() {
       <Title order={2} id="payments-title">
         Payments
       </Title>
-      <Show query={payments} rows={2}>
-        {({ pages }) => {
-          const rows = pages.flatMap(({ data }) => data)
-          if (rows.length > 0) return <PaymentTable rows={rows} />
-          return <Empty title="No payments yet">What is bought with “Add credits” is listed here.</Empty>
-        }}
-      </Show>
-      {payments.hasNextPage && (
-        <Group justify="center">
-          <Button variant="default" loading={payments.isFetchingNextPage} onClick={() => void payments.fetchNextPage()}>
-            Show more payments
-          </Button>
-        </Group>
-      )}
+      <PagedTable
+        label="Payments"
+        query={payments}
+        loadingRows={2}
+        columns={columns}
+        rowKey={({ id }) => id}
+        minWidth={480}
+        more="Show more payments"
+        empty={<Empty title="No payments yet">Credits that you buy are listed here.</Empty>}
+      />
     </Stack>
   )
 }
 
-function PaymentTable({ rows }: { rows: TopUp[] }) {
-  return (
-    <Table.ScrollContainer minWidth={320}>
-      <Table aria-labelledby="payments-title">
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>When</Table.Th>
-            <Table.Th>Method</Table.Th>
-            <Table.Th>Status</Table.Th>
-            <Table.Th visibleFrom="sm">By</Table.Th>
-            <Table.Th ta="right">Amount</Table.Th>
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {rows.map(row => (
-            <Table.Tr key={row.id}>
-              <Table.Td>{moment(row.created_at)}</Table.Td>
-              <Table.Td>{row.method === null ? '–' : methods[row.method]}</Table.Td>
-              <Table.Td>
-                <Status value={row.status} />
-                <Note {...row} />
-              </Table.Td>
-              <Table.Td style={{ overflowWrap: 'anywhere' }} visibleFrom="sm">
-                {row.created_by ?? '–'}
-              </Table.Td>
-              <Table.Td ta="right" className="numeric">
-                {usd(row.amount_usd)}
-                {row.returned_usd > 0 && (
-                  <Text size="xs" c="dimmed">
-                    {usd(row.returned_usd)} went back
-                  </Text>
-                )}
-              </Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
-    </Table.ScrollContainer>
-  )
-}
+const columns: Column<TopUp>[] = [
+  { header: 'Time', kind: 'rowHeader', cell: ({ created_at }) => moment(created_at) },
+  { header: 'Method', cell: ({ method }) => (method === null ? '–' : methods[method]) },
+  {
+    header: 'Status',
+    cell: payment => (
+      <>
+        <Status value={payment.status} />
+        <Note {...payment} />
+      </>
+    ),
+  },
+  { header: 'By', maxWidth: 320, cell: ({ created_by }) => created_by ?? '–' },
+  {
+    header: 'Amount',
+    kind: 'number',
+    cell: ({ amount_usd, returned_usd }) => (
+      <>
+        {usd(amount_usd)}
+        {returned_usd > 0 && (
+          <Text size="xs" c="dimmed">
+            {usd(returned_usd)} refunded
+          </Text>
+        )}
+      </>
+    ),
+  },
+]
 
-/** What the state's word leaves open. */
+/** Details of a payment's status. */
 function Note({ status, available_at }: TopUp) {
   const isCredited = status === 'processing' || status === 'paid'
   const isHeld = isCredited && available_at !== null && Date.parse(available_at) > Date.now()

@@ -10,10 +10,10 @@ import { moment, usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 
 const betweenLooksMs = 2_000
-/** Two minutes: word of a payment usually comes within seconds. */
-const mostLooks = 60
+/** Polls for two minutes; payments are usually confirmed within seconds. */
+const maxLooks = 60
 
-/** What became of the payment that somebody comes back from. */
+/** The outcome of a payment after the redirect from Stripe. */
 export function Returned() {
   const [address, setAddress] = useSearchParams()
   const topUpId = address.get('top_up')
@@ -21,8 +21,8 @@ export function Returned() {
   const close = () => setAddress({}, { replace: true })
   if (address.get('cancelled') === 'true')
     return (
-      <Notice icon={<IconInfoCircle aria-hidden />} color="gray" title="The payment was not made" onClose={close}>
-        You left the payment page. Nothing was charged.
+      <Notice icon={<IconInfoCircle aria-hidden />} color="gray" title="Payment cancelled" onClose={close}>
+        You left the payment page. You were not charged.
       </Notice>
     )
   return <Outcome topUpId={topUpId} onClose={close} />
@@ -35,7 +35,7 @@ function Outcome({ topUpId, onClose }: { topUpId: string; onClose: () => void })
     queryKey: [id, 'top-up', topUpId],
     queryFn: ({ signal }) => call<TopUp>(`${base}/top-ups/${encodeURIComponent(topUpId)}`, { signal }),
     refetchInterval: ({ state }) =>
-      state.data?.status === 'open' && state.dataUpdateCount < mostLooks ? betweenLooksMs : false,
+      state.data?.status === 'open' && state.dataUpdateCount < maxLooks ? betweenLooksMs : false,
   })
   const status = topUp.data?.status
   useEffect(() => {
@@ -49,9 +49,10 @@ function Outcome({ topUpId, onClose }: { topUpId: string; onClose: () => void })
       return <Waiting amount={amount} />
     case 'processing':
       return (
-        <Notice icon={<IconClock aria-hidden />} color="blue" title={`${amount} is on its way`} onClose={onClose}>
-          It is in your balance and can be spent {available_at === null ? 'now' : `from ${moment(available_at)}`}. If
-          the bank refuses the debit, it is taken back.
+        <Notice icon={<IconClock aria-hidden />} color="blue" title={`${amount} is being processed`} onClose={onClose}>
+          It has been added to your balance and can be spent{' '}
+          {available_at === null ? 'now' : `from ${moment(available_at)}`}. If the bank declines the debit, it is
+          deducted again.
         </Notice>
       )
     case 'paid':
@@ -74,8 +75,8 @@ function Outcome({ topUpId, onClose }: { topUpId: string; onClose: () => void })
       )
     default:
       return (
-        <Notice icon={<IconAlertTriangle aria-hidden />} color="red" title="The payment failed" onClose={onClose}>
-          It adds nothing to your credits. Try again, or pay by another method.
+        <Notice icon={<IconAlertTriangle aria-hidden />} color="red" title="Payment failed" onClose={onClose}>
+          No credits were added. Try again, or use another payment method.
         </Notice>
       )
   }
@@ -86,9 +87,9 @@ function Waiting({ amount }: { amount?: string }) {
     <Notice
       icon={<Loader size={18} aria-hidden />}
       color="blue"
-      title={`Waiting for word of your payment${amount ? ` of ${amount}` : ''}`}
+      title={`Waiting for confirmation of your payment${amount ? ` of ${amount}` : ''}`}
     >
-      This usually takes a few seconds. You may leave this page: the payment is taken into account either way.
+      This usually takes a few seconds. You can leave this page; the credits will be added either way.
     </Notice>
   )
 }

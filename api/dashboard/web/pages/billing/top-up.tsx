@@ -18,9 +18,9 @@ export function TopUpForm({ payments }: { payments: Billing['payments'] }) {
           Add credits
         </Title>
         {!payments && (
-          <Text size="sm">Payments are not set up on this gateway. Its operator adds credits for you.</Text>
+          <Text size="sm">Payments are not configured on this gateway. Ask its operator to add credits.</Text>
         )}
-        {payments && !may('owner') && <Text size="sm">Owners of the organisation buy credits. Ask one of them.</Text>}
+        {payments && !may('owner') && <Text size="sm">Only owners of the organisation can buy credits.</Text>}
         {payments && may('owner') && <Amount {...payments} />}
       </Stack>
     </Card>
@@ -38,7 +38,7 @@ function Amount({ minimum_usd, maximum_usd, ach_hold_days }: NonNullable<Billing
   return (
     <Form mutation={pay} submit={isGood ? `Pay ${usd(Number(amount))}` : 'Pay'} disabled={!isGood}>
       <Chip.Group value={String(amount)} onChange={value => setAmount(Number(value))}>
-        <Group gap="xs" role="radiogroup" aria-label="Amounts to choose from">
+        <Group gap="xs" role="radiogroup" aria-label="Suggested amounts">
           {presetsUsd.map(preset => (
             <Chip key={preset} value={String(preset)} size="sm" radius="sm">
               ${preset}
@@ -64,12 +64,13 @@ function Amount({ minimum_usd, maximum_usd, ach_hold_days }: NonNullable<Billing
         onChange={setAmount}
       />
       <List size="sm" c="dimmed" spacing={4}>
-        <List.Item>Card: to spend at once.</List.Item>
+        <List.Item>Card: available immediately.</List.Item>
         <List.Item>
-          US bank account (ACH): {ach_hold_days === 0 ? 'to spend at once' : `held for ${days(ach_hold_days)}`}, and
-          taken back if the bank refuses.
+          US bank account (ACH):{' '}
+          {ach_hold_days === 0 ? 'available immediately' : `available after ${days(ach_hold_days)}`}, and deducted again
+          if the bank declines the debit.
         </List.Item>
-        <List.Item>You pay on a page of Stripe’s; this gateway never sees your card.</List.Item>
+        <List.Item>You pay on a page hosted by Stripe. Your card details never reach this gateway.</List.Item>
       </List>
     </Form>
   )

@@ -16,12 +16,12 @@ export function WalletCard({ wallet }: { wallet: Billing['wallet'] }) {
             {usd(available_usd)}
           </Text>
           <Text size="sm" c="dimmed">
-            available to new requests
+            available for new requests
           </Text>
         </div>
         <Stack component="dl" gap={6} my={0}>
           <Figure name="Balance" value={balance_usd} />
-          <Figure name="Reserved" value={-reserved_usd} help="for requests and jobs under way" />
+          <Figure name="Reserved" value={-reserved_usd} help="for requests and jobs in progress" />
           <Figure
             name="Held"
             value={-held_usd}
@@ -30,7 +30,7 @@ export function WalletCard({ wallet }: { wallet: Billing['wallet'] }) {
         </Stack>
         {available_usd < 0 && (
           <Text size="sm">
-            A payment was taken back after it was spent. Requests are refused until the balance is above zero.
+            A payment was reversed after it was spent. Requests are rejected until the balance is above zero.
           </Text>
         )}
       </Stack>

@@ -9,15 +9,15 @@ import { LiveProgress } from '../../components/progress.tsx'
 import { Show } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
 import { Time } from '../../components/time.tsx'
+import { Cancel } from '../../components/work/cancel.tsx'
+import { Id, KeyName, RawJson, Trail, Webhook } from '../../components/work/parts.tsx'
 import { usePlace } from '../../session.tsx'
-import { Cancel } from '../work/cancel.tsx'
-import { Id, KeyName, RawJson, Trail, Webhook } from '../work/parts.tsx'
 import { Inputs } from './inputs.tsx'
 import { Cost } from './list.tsx'
 import { isOver, kindNames, useJob } from './queries.ts'
 import { Results } from './results.tsx'
 
-/** One job, followed until it is over. */
+/** One job, polled until it has ended. */
 export function JobPage({ id }: { id: string }) {
   const { home } = usePlace()
   const job = useJob(id)
@@ -41,8 +41,8 @@ export function JobPage({ id }: { id: string }) {
           job.data?.may_cancel && (
             <Cancel what="job" sort="jobs" id={id}>
               {job.data.status === 'queued' || job.data.kind === 'async'
-                ? 'It is not charged.'
-                : 'Its provider has begun: what it was charged at the start, or what is held for it, is not given back.'}
+                ? 'The job will not be charged.'
+                : 'The provider has already started it: the amount charged or held for it is not refunded.'}
             </Cancel>
           )
         }
@@ -58,7 +58,7 @@ function Job({ job }: { job: JobDetail }) {
     <Stack>
       {!isOver(job) && (
         <LiveProgress label="Progress of the job" percent={job.progress} moving={job.status === 'in_progress'}>
-          {job.status === 'queued' ? 'Waiting for its turn' : `${job.progress} %`}
+          {job.status === 'queued' ? 'Queued' : `${job.progress} %`}
         </LiveProgress>
       )}
       {job.error && (
@@ -70,10 +70,10 @@ function Job({ job }: { job: JobDetail }) {
       )}
       <Results job={job} />
       <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
-        <Section title="Facts">
+        <Section title="Details">
           <Facts facts={factsOf(job)} />
         </Section>
-        <Section title="What happened">
+        <Section title="Timeline">
           <Moments moments={momentsOf(job)} />
         </Section>
       </SimpleGrid>
@@ -89,21 +89,21 @@ function momentsOf(job: JobDetail) {
   const end = isOver(job) ? (job.status as keyof typeof endColors) : 'completed'
   return [
     { label: 'Created', at: job.created_at },
-    { label: job.kind === 'async' ? 'Begun' : 'Begun at the provider', at: job.started_at },
+    { label: job.kind === 'async' ? 'Started' : 'Started at the provider', at: job.started_at },
     { label: end[0]!.toUpperCase() + end.slice(1), at: job.completed_at, color: endColors[end] },
   ]
 }
 
 function factsOf(job: JobDetail): (Fact | null)[] {
   return [
-    ['Id', <Id key="id" value={job.id} label="job id" />, 'wide'],
+    ['ID', <Id key="id" value={job.id} label="job ID" />, 'wide'],
     ['Model', job.model],
-    ['Provider', job.provider ?? 'not chosen yet'],
+    ['Provider', job.provider ?? 'not selected yet'],
     ['Key', <KeyName key="key" value={job.key} />],
     ['Cost', <Cost key="cost" job={job} />],
     ['Attempts', job.attempts],
-    isOver(job) ? null : ['Given up', <Time key="deadline" at={job.deadline_at} />],
-    job.expires_at === null ? null : ['Results are deleted', <Time key="expiry" at={job.expires_at} />],
+    isOver(job) ? null : ['Expires', <Time key="deadline" at={job.deadline_at} />],
+    job.expires_at === null ? null : ['Results deleted', <Time key="expiry" at={job.expires_at} />],
     ['Request', <RequestLink key="request" job={job} />, 'wide'],
     job.webhook_url === null
       ? null

@@ -4,10 +4,10 @@ import { CodeBox } from '../../components/copy.tsx'
 import { Facts, Section } from '../../components/facts.tsx'
 import { bytes } from '../../format.ts'
 
-/** Longer values get a line of their own. */
+/** Longer values take a whole row. */
 const longCharacters = 60
 
-/** What was asked for. */
+/** The inputs of a job. */
 export function Inputs({ job }: { job: JobDetail }) {
   const { inputs, references, request } = job
   if (job.kind === 'async') return <Request request={request} />
@@ -53,7 +53,7 @@ function Reference({ reference }: { reference: JobReference }) {
           {field}
         </Text>
         {url === null ? (
-          <Text size="sm">{filename} (no longer kept)</Text>
+          <Text size="sm">{filename} (deleted)</Text>
         ) : (
           <Anchor href={url} target="_blank" rel="noreferrer" size="sm">
             {filename}
@@ -72,7 +72,7 @@ function Request({ request }: { request: string | null }) {
     <Section title="Request">
       {request === null ? (
         <Text size="sm" c="dimmed">
-          The request of a delayed chat is not kept once it is over.
+          The request of a delayed chat is deleted when the job ends.
         </Text>
       ) : (
         <CodeBox code={indented(request)} label="Request" />
@@ -81,7 +81,7 @@ function Request({ request }: { request: string | null }) {
   )
 }
 
-/** JSON to be read; what was cut off in the middle stays as it is. */
+/** Formats JSON; truncated text stays as it is. */
 function indented(text: string): string {
   try {
     return JSON.stringify(JSON.parse(text), null, 2)

@@ -1,16 +1,17 @@
-import { Anchor, Button, Group, Table, Text } from '@mantine/core'
+import { Anchor, Group, Text } from '@mantine/core'
 import { Link } from 'wouter'
 import type { JobRow, JobStatus } from '../../../wire/jobs.ts'
 import { useFilter } from '../../components/filters.tsx'
 import { Page } from '../../components/page.tsx'
 import { LiveProgress } from '../../components/progress.tsx'
-import { Empty, Show } from '../../components/states.tsx'
+import { Empty } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
+import { type Column, PagedTable } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
+import { ChoiceFilter, environments, KeyFilter } from '../../components/work/filters.tsx'
+import { keyCell, modelCell } from '../../components/work/parts.tsx'
 import { usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
-import { ChoiceFilter, environments, KeyFilter } from '../work/filters.tsx'
-import { KeyName } from '../work/parts.tsx'
 import { isOver, kindNames, useJobs } from './queries.ts'
 
 const kinds = Object.entries(kindNames).map(([value, label]) => ({ value, label }))
@@ -24,7 +25,7 @@ const statuses: { value: JobStatus | 'unfinished'; label: string }[] = [
   { value: 'expired', label: 'Expired' },
 ]
 
-/** Jobs of all kinds, the newest first. */
+/** Jobs of all types, newest first. */
 export function JobList() {
   const { home } = usePlace()
   const [kind] = useFilter('kind')
@@ -36,95 +37,59 @@ export function JobList() {
   return (
     <Page
       title="Jobs"
-      description="Slow work: videos, lip sync, face swaps, avatars, meshes and delayed chats. Unfinished jobs are followed live."
+      description="Asynchronous work: videos, lip sync, face swaps, avatars, meshes and delayed chats. Unfinished jobs update automatically."
     >
       <Group align="flex-end">
-        <ChoiceFilter name="kind" label="Kind" data={kinds} />
+        <ChoiceFilter name="kind" label="Type" data={kinds} />
         <ChoiceFilter name="status" label="Status" data={statuses} />
         <ChoiceFilter name="environment" label="Environment" data={environments} />
         <KeyFilter />
       </Group>
-      <Show query={jobs}>
-        {({ pages }) => {
-          const rows = pages.flatMap(({ data }) => data)
-          if (rows.length > 0) return <JobTable jobs={rows} />
-          if (isFiltered) return <Empty title="No job is found">Widen the filters to see others.</Empty>
-          return (
+      <PagedTable
+        label="Jobs"
+        query={jobs}
+        columns={columns(home)}
+        rowKey={({ id }) => id}
+        minWidth={820}
+        empty={
+          isFiltered ? (
+            <Empty title="No jobs found">Change the filters to see other jobs.</Empty>
+          ) : (
             <Empty title="No jobs yet">
-              Make a video in the{' '}
+              Create a video in the{' '}
               <Anchor component={Link} href={`${home}/playground/video`} inherit>
                 playground
               </Anchor>
-              , or post to <code>/v1/videos</code>, <code>/v1/meshes</code> or <code>/v1/jobs</code>.
+              , or send a POST request to <code>/v1/videos</code>, <code>/v1/meshes</code> or <code>/v1/jobs</code>.
             </Empty>
           )
-        }}
-      </Show>
-      {jobs.hasNextPage && (
-        <Group justify="center">
-          <Button variant="default" loading={jobs.isFetchingNextPage} onClick={() => void jobs.fetchNextPage()}>
-            Show more
-          </Button>
-        </Group>
-      )}
+        }
+      />
     </Page>
   )
 }
 
-function JobTable({ jobs }: { jobs: JobRow[] }) {
-  const { home } = usePlace()
-  return (
-    <Table.ScrollContainer minWidth={820}>
-      <Table>
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>Job</Table.Th>
-            <Table.Th w={210}>Status</Table.Th>
-            <Table.Th>Model</Table.Th>
-            <Table.Th>Key</Table.Th>
-            <Table.Th ta="right">Cost</Table.Th>
-            <Table.Th>Created</Table.Th>
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {jobs.map(job => (
-            <Table.Tr key={job.id}>
-              <Table.Td>
-                <Anchor component={Link} href={`${home}/jobs/${job.id}`} size="sm" fw={500}>
-                  {kindNames[job.kind]}
-                </Anchor>
-                <Text size="xs" c="dimmed" ff="monospace" style={{ whiteSpace: 'nowrap' }}>
-                  {job.id}
-                </Text>
-              </Table.Td>
-              <Table.Td>
-                <State job={job} />
-              </Table.Td>
-              <Table.Td>
-                <Text size="sm">{job.model}</Text>
-                <Text size="xs" c="dimmed">
-                  {job.provider ?? '–'}
-                </Text>
-              </Table.Td>
-              <Table.Td>
-                <Text size="sm" component="div">
-                  <KeyName value={job.key} />
-                </Text>
-                <Status value={job.environment} size="xs" />
-              </Table.Td>
-              <Table.Td ta="right" className="numeric">
-                <Cost job={job} />
-              </Table.Td>
-              <Table.Td style={{ whiteSpace: 'nowrap' }}>
-                <Time at={job.created_at} />
-              </Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
-    </Table.ScrollContainer>
-  )
-}
+const columns = (home: string): Column<JobRow>[] => [
+  {
+    header: 'Job',
+    kind: 'rowHeader',
+    cell: ({ id, kind }) => (
+      <>
+        <Anchor component={Link} href={`${home}/jobs/${id}`} size="sm" fw={500}>
+          {kindNames[kind]}
+        </Anchor>
+        <Text size="xs" c="dimmed" ff="monospace">
+          {id}
+        </Text>
+      </>
+    ),
+  },
+  { header: 'Status', width: 210, cell: job => <State job={job} /> },
+  { header: 'Model', cell: modelCell },
+  { header: 'Key', maxWidth: 260, cell: keyCell },
+  { header: 'Cost', kind: 'number', cell: job => <Cost job={job} /> },
+  { header: 'Created', nowrap: true, cell: ({ created_at }) => <Time at={created_at} /> },
+]
 
 function State({ job }: { job: JobRow }) {
   return (
@@ -144,7 +109,7 @@ function State({ job }: { job: JobRow }) {
   )
 }
 
-/** What a job costs, or what is held for it while that is not known. */
+/** The cost of a job, or the amount held for it until that is known. */
 export function Cost({ job: { cost_usd: cost, held_usd: held } }: { job: JobRow }) {
   if (cost !== null) return usd(cost)
   return held > 0 ? `${usd(held)} held` : '–'

@@ -4,11 +4,11 @@ import { call, queryText } from '../../api.ts'
 import { usePlace } from '../../session.tsx'
 
 const pageSize = 25
-/** While something runs; nothing is asked for otherwise. */
+/** The poll interval while a job is running; otherwise nothing is polled. */
 const busyMs = 2_000
-/** A webhook of a job that is just over is on its way for a moment. */
+/** How long after its end a job is polled, until its webhook delivery is shown. */
 const afterwardsMs = 30_000
-/** For how long the addresses of files are gone on with: they work for an hour. */
+/** How long file URLs are reused: they are valid for an hour. */
 const addressesMs = 50 * 60_000
 
 export const kindNames: Record<JobKind, string> = {
@@ -24,7 +24,7 @@ export const isOver = ({ status }: Pick<JobRow, 'status'>) => status !== 'queued
 
 export type JobFilters = { kind: string; status: string; environment: string; key: string }
 
-/** The jobs that a filter finds, page after page, followed while one of them runs. */
+/** The jobs that match a filter, paginated; polled while one of them is running. */
 export function useJobs(filters: JobFilters) {
   const { id, base } = usePlace()
   return useInfiniteQuery({
@@ -33,13 +33,13 @@ export function useJobs(filters: JobFilters) {
       call<JobsPage>(`${base}/jobs${queryText({ ...filters, limit: pageSize, after: pageParam })}`, { signal }),
     initialPageParam: '',
     getNextPageParam: ({ has_more, last_id }) => (has_more ? last_id : null),
-    // All pages that are shown are asked for again, so more of them are asked for less often.
+    // Each poll refetches all loaded pages, so the interval grows with their number.
     refetchInterval: ({ state: { data } }) =>
       data?.pages.some(page => page.data.some(job => !isOver(job))) ? busyMs * data.pages.length : false,
   })
 }
 
-/** One job, followed until it is over; none where `job` is null. */
+/** One job, polled until it has ended; none if `job` is null. */
 export function useJob(job: string | null) {
   const { id, base } = usePlace()
   return useQuery({
@@ -61,7 +61,7 @@ function isBusy(job: JobDetail): boolean {
 
 type FollowedJob = JobDetail & { addressedAtMs: number }
 
-/** Every answer has fresh addresses of the same files: a player goes on with the one it has while that works. */
+/** Every response has new URLs of the same files: a player keeps the one it has while that is valid. */
 function keepFiles(before: FollowedJob | undefined, after: FollowedJob): FollowedJob {
   if (!before || before.completed_at === null || before.outputs.length !== after.outputs.length) return after
   if (!(Date.now() - before.addressedAtMs < addressesMs)) return after

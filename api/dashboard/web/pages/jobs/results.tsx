@@ -7,7 +7,7 @@ import { MediaPreview } from '../../components/media-preview.tsx'
 import { bytes } from '../../format.ts'
 import { kindNames } from './queries.ts'
 
-/** What a completed job gave: its main file to be seen, the others to be saved; or the answer of a delayed chat. */
+/** The result of a completed job: a preview of its main file and downloads of the others; or the response of a delayed chat. */
 export function Results({ job }: { job: JobDetail }) {
   const [main, ...others] = job.outputs
   if (job.kind === 'async') return job.status === 'completed' ? <Answer job={job} /> : null
@@ -15,7 +15,7 @@ export function Results({ job }: { job: JobDetail }) {
   if (!main)
     return (
       <Text size="sm" c="dimmed">
-        The results of this job are deleted: they are kept until the moment shown below.
+        The results of this job have been deleted. See the timeline below for their retention.
       </Text>
     )
   return (
@@ -32,7 +32,7 @@ export function Results({ job }: { job: JobDetail }) {
   )
 }
 
-/** A file to be saved. */
+/** A file to download. */
 function OutputFile({ file: { type, url, content_type, bytes: size, duration_s } }: { file: JobOutput }) {
   const about = [content_type, bytes(size), ...(duration_s === null ? [] : [`${duration_s.toFixed(1)} s`])]
   return (
@@ -53,22 +53,22 @@ function Answer({ job }: { job: JobDetail }) {
   const result = job.object.result as Completion | null
   const content = result?.choices?.[0]?.message?.content
   return (
-    <Section title="Answer">
+    <Section title="Response">
       <Stack gap="sm" align="stretch">
         {typeof content === 'string' && (
           <Text size="sm" style={{ whiteSpace: 'pre-wrap', overflowWrap: 'anywhere' }}>
             {content}
           </Text>
         )}
-        {result && typeof content !== 'string' && <CodeBox code={JSON.stringify(result, null, 2)} label="Answer" />}
+        {result && typeof content !== 'string' && <CodeBox code={JSON.stringify(result, null, 2)} label="Response" />}
         {!result && (
           <Text size="sm" c="dimmed">
-            {job.result_url ? 'The answer is too long to be shown here.' : 'The answer is deleted.'}
+            {job.result_url ? 'The response is too long to be shown here.' : 'The response has been deleted.'}
           </Text>
         )}
         {job.result_url && (
           <Anchor href={job.result_url} download={`${job.id}.json`} size="sm">
-            Download the whole answer
+            Download the full response
           </Anchor>
         )}
       </Stack>

@@ -9,7 +9,7 @@ import { emptyDraft, fieldsOf } from './draft.ts'
 import { PolicyFields } from './policy-fields.tsx'
 import { useCreate } from './queries.ts'
 
-/** Creates a key; `onCreated` gets its secret. */
+/** Creates an API key; `onCreated` gets its secret. */
 export function CreateDrawer({
   onCreated,
   onClose,
@@ -32,8 +32,12 @@ export function CreateDrawer({
           {!me.email_verified && <VerifyNotice me={me} />}
           <Radio.Group label="Environment" value={environment} onChange={value => setEnvironment(value as Environment)}>
             <Stack gap="xs" mt="xs">
-              <Radio value="test" label="Test" description="The sandbox answers with echoes. Nothing is charged." />
-              <Radio value="live" label="Live" description="Real providers, paid from the organisation’s credits." />
+              <Radio value="test" label="Test" description="The sandbox echoes requests. Nothing is charged." />
+              <Radio
+                value="live"
+                label="Live"
+                description="Requests reach real providers and are paid from the organisation’s credits."
+              />
             </Stack>
           </Radio.Group>
           <PolicyFields draft={draft} onChange={setDraft} />

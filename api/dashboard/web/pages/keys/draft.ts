@@ -1,6 +1,6 @@
 import type { DashboardKey, KeyFields, Mode } from '../../../wire/keys.ts'
 
-/** A key's policy as the form holds it. */
+/** A key's policy as form values. */
 export type Draft = {
   name: string
   mode: Mode
@@ -12,7 +12,7 @@ export type Draft = {
   models: string[]
   /** Empty = all endpoints. */
   scopes: string[]
-  /** In the browser's own time, as a `datetime-local` field has it; '' = never. */
+  /** A `datetime-local` value in the browser's time zone; '' = never. */
   expires: string
 }
 
@@ -40,7 +40,7 @@ export function draftOf(key: DashboardKey): Draft {
   }
 }
 
-/** Every field of a draft as the API takes it. */
+/** A draft as the API takes it. */
 export function fieldsOf(draft: Draft): KeyFields {
   const limit = (value: number | string) => (value === '' ? null : Number(value))
   const name = draft.name.trim()
@@ -56,13 +56,13 @@ export function fieldsOf(draft: Draft): KeyFields {
   }
 }
 
-/** A `datetime-local` value as the API takes it. One that is no date, of the year 20261 say, stays as it is, to be refused. */
+/** A `datetime-local` value as the API takes it. An invalid date (the year 20261) stays unchanged, so that the API rejects it. */
 function utcTime(local: string): string {
   const moment = new Date(local)
   return Number.isNaN(moment.getTime()) ? local : moment.toISOString()
 }
 
-/** The fields in which a draft differs from its key: what others changed meanwhile stays. */
+/** The fields in which a draft differs from the key it began with, so that concurrent changes of others are kept. */
 export function changedFields(draft: Draft, key: DashboardKey): KeyFields {
   const before: Record<string, unknown> = fieldsOf(draftOf(key))
   const changed = Object.entries(fieldsOf(draft)).filter(
@@ -71,7 +71,7 @@ export function changedFields(draft: Draft, key: DashboardKey): KeyFields {
   return Object.fromEntries(changed)
 }
 
-/** A moment as a `datetime-local` field has it. */
+/** Formats a time as a `datetime-local` value. */
 export function localTime(moment: Date): string {
   return new Date(moment.getTime() - moment.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
 }

@@ -7,6 +7,7 @@ import { OpenDrawer } from '../../components/dialogs.tsx'
 import { Failure, Show } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
 import { Time } from '../../components/time.tsx'
+import { percent } from '../../format.ts'
 import { changedFields, draftOf } from './draft.ts'
 import { PolicyFields } from './policy-fields.tsx'
 import { useKey, usePatch, useRevoke, useRoll } from './queries.ts'
@@ -15,7 +16,7 @@ import { stateOf } from './table.tsx'
 
 type Handlers = { onRolled: (answer: KeySecretAnswer) => void; onClose: () => void }
 
-/** One key: its policy to edit, and what can be done with it. */
+/** One API key: its policy and its actions. */
 export function KeyDrawer({ hash, ...handlers }: { hash: string } & Handlers) {
   const key = useKey(hash)
   return (
@@ -34,7 +35,7 @@ export function KeyDrawer({ hash, ...handlers }: { hash: string } & Handlers) {
   )
 }
 
-/** Revoking is for good. */
+/** Revocation is permanent. */
 function isChangeable({ status, disabled }: DashboardKey): boolean {
   return disabled || status !== 'revoked'
 }
@@ -53,6 +54,9 @@ function Facts({ apiKey }: { apiKey: DashboardKey }) {
         <Fact label="Spend this month">
           <Spend {...apiKey} />
         </Fact>
+        {apiKey.cache_hit_share !== null && (
+          <Fact label="Cache hits this month">{percent(apiKey.cache_hit_share)} of input tokens</Fact>
+        )}
         <Fact label="Last used">
           <Time at={apiKey.last_used_at} />
         </Fact>
@@ -81,21 +85,21 @@ function Fact({ label, children }: { label: string; children: ReactNode }) {
 function Blocked({ apiKey }: { apiKey: DashboardKey }) {
   if (!isChangeable(apiKey))
     return (
-      <Alert color="gray" variant="light" title="Revoked for good">
-        Its requests and spend stay visible. Create a new key instead.
+      <Alert color="gray" variant="light" title="Revoked">
+        Revocation is permanent. The key’s requests and spend stay visible.
       </Alert>
     )
   if (!apiKey.may_manage)
     return (
-      <Alert color="gray" variant="light" title="You can look, not change">
-        Members manage the keys they made. An admin of the organisation can change this one.
+      <Alert color="gray" variant="light" title="Read-only">
+        Members can change the keys that they created. Ask an admin of the organisation to change this one.
       </Alert>
     )
   return null
 }
 
 function PolicyForm({ apiKey }: { apiKey: DashboardKey }) {
-  /** The key as the draft began with it: what others change meanwhile is not taken back. */
+  /** The key that the draft began with, so that concurrent changes of others are not reverted. */
   const [begun, setBegun] = useState(apiKey)
   const [draft, setDraft] = useState(() => draftOf(begun))
   const patch = usePatch(apiKey.hash)
@@ -108,7 +112,7 @@ function PolicyForm({ apiKey }: { apiKey: DashboardKey }) {
       onSuccess: ({ data }) => {
         setBegun(data)
         setDraft(draftOf(data))
-        notifications.show({ title: 'Key saved', message: 'In force for the next request.' })
+        notifications.show({ title: 'API key saved', message: 'Changes apply to the next request.' })
       },
     })
   }
@@ -135,7 +139,7 @@ function Actions({ apiKey, onRolled, onClose }: { apiKey: DashboardKey } & Handl
   const roll = useRoll(apiKey.hash, onRolled)
   const revoke = useRevoke(apiKey.hash)
   const shown = `${apiKey.prefix}…${apiKey.last4}`
-  // Not left out by whoever renders it: it has to hear of its own revocation.
+  // The parent keeps it mounted, because it handles the result of the revocation.
   if (!isChangeable(apiKey)) return null
   return (
     <Stack gap="xs">
@@ -166,8 +170,8 @@ function Actions({ apiKey, onRolled, onClose }: { apiKey: DashboardKey } & Handl
           onConfirm={() => roll.mutate(undefined, { onSuccess: onClose })}
           onClose={() => setAsked(null)}
         >
-          The key gets a new secret and keeps its policy and history. The old one ({shown}) stops working at once, so
-          have its users ready for the new one.
+          The key gets a new secret and keeps its policy and history. The old secret ({shown}) stops working
+          immediately, so be ready to deploy the new one.
         </Confirm>
       )}
       {asked === 'revoke' && (
@@ -179,7 +183,7 @@ function Actions({ apiKey, onRolled, onClose }: { apiKey: DashboardKey } & Handl
           onConfirm={() => revoke.mutate(undefined, { onSuccess: onClose })}
           onClose={() => setAsked(null)}
         >
-          {shown} stops working at once and for good. To switch it off for a while, disable it instead.
+          {shown} stops working immediately. This cannot be undone. To block it temporarily, disable it instead.
         </Confirm>
       )}
     </Stack>

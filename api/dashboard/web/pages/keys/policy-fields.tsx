@@ -3,12 +3,12 @@ import type { Mode } from '../../../wire/keys.ts'
 import { typeNames, useModels } from '../../catalog.ts'
 import { type Draft, localTime } from './draft.ts'
 
-const mostModelsListed = 100
-const mostName = 200
-const mostLimit = 2_147_483_647
-const mostCapUsd = 1_000_000
+const maxModelsListed = 100
+const maxName = 200
+const maxLimit = 2_147_483_647
+const maxCapUsd = 1_000_000
 const dayMs = 24 * 3_600_000
-/** Keeps the year at four digits. */
+/** Limits the year to four digits. */
 const latestExpiry = '9999-12-31T23:59'
 const lifetimes = [
   { label: '30 days', days: 30 },
@@ -25,8 +25,8 @@ export function PolicyFields({ draft, onChange, disabled = false }: Fields) {
       <Stack>
         <TextInput
           label="Name"
-          placeholder="What uses this key"
-          maxLength={mostName}
+          placeholder="The application that uses this key"
+          maxLength={maxName}
           value={draft.name}
           onChange={event => onChange({ ...draft, name: event.currentTarget.value })}
         />
@@ -35,7 +35,7 @@ export function PolicyFields({ draft, onChange, disabled = false }: Fields) {
         <Fieldset legend="Routing">
           <Radio.Group
             label="Mode"
-            description="What model “auto” prefers where a request does not say."
+            description="What the model “auto” prefers unless the request says otherwise."
             value={draft.mode}
             onChange={mode => onChange({ ...draft, mode: mode as Mode })}
           >
@@ -66,9 +66,9 @@ function Limits({ draft, onChange }: Fields) {
         <NumberInput
           {...number}
           label="Monthly spend cap (USD)"
-          description="A hard ceiling per calendar month (UTC). Empty: no cap."
+          description="Hard limit per calendar month (UTC). Leave empty for no cap."
           prefix="$"
-          max={mostCapUsd}
+          max={maxCapUsd}
           decimalScale={9}
           value={draft.capUsd}
           onChange={capUsd => onChange({ ...draft, capUsd })}
@@ -77,7 +77,7 @@ function Limits({ draft, onChange }: Fields) {
           <NumberInput
             {...number}
             label="Requests per minute"
-            max={mostLimit}
+            max={maxLimit}
             allowDecimal={false}
             value={draft.rpmLimit}
             onChange={rpmLimit => onChange({ ...draft, rpmLimit })}
@@ -85,7 +85,7 @@ function Limits({ draft, onChange }: Fields) {
           <NumberInput
             {...number}
             label="Tokens per minute"
-            max={mostLimit}
+            max={maxLimit}
             allowDecimal={false}
             value={draft.tpmLimit}
             onChange={tpmLimit => onChange({ ...draft, tpmLimit })}
@@ -109,7 +109,7 @@ function Access({ draft, onChange, disabled }: Fields) {
       <Stack gap="sm">
         <MultiSelect
           label="Models"
-          description="The only models this key may use; “auto” chooses among them. Empty: all models."
+          description="Models this key can use; “auto” selects among them. Leave empty to allow all."
           placeholder={draft.models.length === 0 ? 'All models' : undefined}
           data={[
             ...groups.filter(({ items }) => items.length > 0),
@@ -121,13 +121,13 @@ function Access({ draft, onChange, disabled }: Fields) {
           clearable={!disabled}
           clearButtonProps={{ 'aria-label': 'Allow all models' }}
           hidePickedOptions
-          limit={mostModelsListed}
+          limit={maxModelsListed}
           maxDropdownHeight={280}
-          nothingFoundMessage="No such model"
+          nothingFoundMessage="No matching model"
         />
         <Checkbox.Group
           label="Endpoints"
-          description="The only endpoints this key may call. None chosen: all of them, media and realtime included."
+          description="Endpoints this key can call. Select none to allow all, including media and realtime."
           value={draft.scopes}
           onChange={chosen => onChange({ ...draft, scopes: chosen })}
         >
@@ -150,7 +150,7 @@ function Expiry({ draft, onChange }: Fields) {
           type="datetime-local"
           max={latestExpiry}
           label="Expires"
-          description="From then on the key is refused. Empty: never."
+          description="The key is rejected from this time on. Leave empty for no expiry."
           value={draft.expires}
           onChange={event => onChange({ ...draft, expires: event.currentTarget.value })}
         />

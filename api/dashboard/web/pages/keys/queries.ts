@@ -4,19 +4,19 @@ import { call, queryText } from '../../api.ts'
 import { usePlace } from '../../session.tsx'
 
 const pageSize = 50
-/** Spend is shown as it grows. */
+/** Poll interval, so that spend is current. */
 const refreshMs = 15_000
-/** What is shown of a secret, which finds its key. */
+/** The visible part of a secret, by which its key can be found. */
 const shownCharacters = 16
 
 export type KeyFilters = { search: string; revoked: boolean }
 
-/** A search without the part of a secret that must not end up in an address. */
+/** Removes the part of a secret that must not be in a URL from a search. */
 export function withoutSecret(search: string): string {
   return search.startsWith('svc_') ? search.slice(0, shownCharacters) : search
 }
 
-/** The keys that a filter finds, page after page. */
+/** The API keys that match a filter, paginated. */
 export function useKeys({ search, revoked }: KeyFilters) {
   const { id, base } = usePlace()
   return useInfiniteQuery({
@@ -27,7 +27,7 @@ export function useKeys({ search, revoked }: KeyFilters) {
     },
     initialPageParam: '',
     getNextPageParam: ({ has_more, last_id }) => (has_more ? last_id : null),
-    // All pages that are shown are asked for again, so more of them are asked for less often.
+    // Each poll refetches all loaded pages, so the interval grows with their number.
     refetchInterval: ({ state: { data } }) => refreshMs * Math.max(1, data?.pages.length ?? 1),
   })
 }
@@ -41,7 +41,7 @@ export function useKey(hash: string) {
   })
 }
 
-/** Runs a change of a key; what is shown of keys follows. `onDone` gets the answer even where the form is gone by then. */
+/** Changes a key, then refetches keys. `onDone` gets the response even if the form was unmounted meanwhile. */
 function useChange<Input, Answer extends KeyAnswer>(
   change: (base: string, input: Input) => Promise<Answer>,
   onDone?: (answer: Answer) => void,
@@ -50,12 +50,12 @@ function useChange<Input, Answer extends KeyAnswer>(
   const queries = useQueryClient()
   return useMutation({
     mutationFn: (input: Input) => change(base, input),
-    // A secret is not remembered here.
+    // Secrets are not kept in the cache.
     gcTime: 0,
     onSuccess: answer => {
       const { data } = answer
       queries.setQueryData([id, 'keys', 'one', data.hash], data)
-      // Not single keys: a rolled one is no longer found under its old hash.
+      // Not single keys: a rolled key is no longer found under its old hash.
       void queries.invalidateQueries({ queryKey: [id, 'keys'], predicate: ({ queryKey }) => queryKey[2] !== 'one' })
       onDone?.(answer)
     },

@@ -4,9 +4,10 @@ import type { KeySecretAnswer } from '../../../wire/keys.ts'
 import { useModels } from '../../catalog.ts'
 import { CodeBox, Snippets } from '../../components/copy.tsx'
 import { OpenModal } from '../../components/dialogs.tsx'
+import { ConnectAgent } from './connect.tsx'
 import { snippetsOf } from './snippets.ts'
 
-/** A new secret, this once. It stays until it is dismissed on purpose. */
+/** Shows a new secret once, until it is dismissed explicitly. */
 export function SecretDialog({ answer, onClose }: { answer: KeySecretAnswer; onClose: () => void }) {
   const models = useModels().data ?? []
   const { data, key } = answer
@@ -20,8 +21,8 @@ export function SecretDialog({ answer, onClose }: { answer: KeySecretAnswer; onC
       withCloseButton={false}
     >
       <Stack>
-        <Alert color="yellow" variant="light" icon={<IconAlertTriangle aria-hidden />} title="Copy the secret now">
-          It is shown this once: the gateway keeps only a hash of it. If it is lost, roll the key.
+        <Alert color="yellow" variant="light" icon={<IconAlertTriangle aria-hidden />} title="Copy your secret now">
+          It will not be shown again, because the gateway stores only a hash. If you lose it, roll the key.
         </Alert>
         <CodeBox code={key} label="Secret" />
         <div>
@@ -29,10 +30,16 @@ export function SecretDialog({ answer, onClose }: { answer: KeySecretAnswer; onC
           <Text size="sm" c="dimmed" mb="xs">
             {data.environment === 'test'
               ? 'Test keys are answered by the sandbox, and nothing is charged.'
-              : 'Live keys reach real providers and spend the organisation’s credits.'}
+              : 'Live keys call real providers and spend the organisation’s credits.'}
           </Text>
           <Snippets snippets={snippetsOf(data, key, models)} />
         </div>
+        {(data.scopes === '*' || data.scopes.split(',').includes('chat')) && (
+          <div>
+            <Title order={3}>Connect an agent</Title>
+            <ConnectAgent limits={data} secret={key} />
+          </div>
+        )}
         <Group justify="flex-end">
           <Button onClick={onClose}>I have copied it</Button>
         </Group>

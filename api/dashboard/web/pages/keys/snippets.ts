@@ -3,7 +3,7 @@ import type { CatalogModel } from '../../../wire/models.ts'
 import { curlOf } from '../playground/curl.ts'
 
 const hello = 'Say hello in one word.'
-/** A first request by what a key may call: the endpoint as the OpenAI SDK names it, and how its answer is printed. */
+/** Example requests by endpoint: the OpenAI SDK's method, and the printed part of the response. */
 const examples = {
   chat: {
     path: '/v1/chat/completions',
@@ -28,7 +28,7 @@ const examples = {
   },
 }
 
-/** Ready-made first requests with a new key, which is read from the environment; only the shell's line has the secret. */
+/** Example requests with a new key, which is read from the environment; only the shell command contains the secret. */
 export function snippetsOf(key: DashboardKey, secret: string, models: CatalogModel[]) {
   const scope = key.scopes.includes('*') || key.scopes.includes('chat') ? 'chat' : key.scopes.split(',')[0]!
   const { path, method, type, input, shown } = examples[scope as keyof typeof examples]

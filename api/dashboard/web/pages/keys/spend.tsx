@@ -2,7 +2,7 @@ import { Progress, Stack, Text } from '@mantine/core'
 import type { DashboardKey } from '../../../wire/keys.ts'
 import { usd } from '../../format.ts'
 
-/** What a key spent this month, against its cap where it has one. */
+/** A key's spend this month, relative to its cap if it has one. */
 export function Spend({ name, spend_month_usd: spent, monthly_spend_cap_usd: cap }: DashboardKey) {
   if (cap === null)
     return (
@@ -20,7 +20,7 @@ export function Spend({ name, spend_month_usd: spent, monthly_spend_cap_usd: cap
         size="sm"
         value={percent}
         color={percent >= 100 ? 'red' : percent >= 80 ? 'yellow' : undefined}
-        aria-label={`Share of the monthly cap that “${name}” has spent`}
+        aria-label={`Percentage of its monthly cap spent by “${name}”`}
       />
     </Stack>
   )

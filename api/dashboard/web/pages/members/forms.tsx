@@ -6,7 +6,7 @@ import { callAuth } from '../../api.ts'
 import { Failure } from '../../components/states.tsx'
 import { usePlace } from '../../session.tsx'
 
-/** Invites somebody by email. */
+/** Invites a user by email. */
 export function InviteForm() {
   const place = usePlace()
   const queries = useQueryClient()
@@ -72,7 +72,7 @@ export function RenameForm() {
       <Stack gap="xs">
         <Group align="flex-end">
           <TextInput
-            label="Name of the organisation"
+            label="Organisation name"
             required
             maxLength={100}
             w={280}

@@ -1,6 +1,6 @@
 import type { Role } from '../../../wire/person.ts'
 
-/** A member as the accounts' library lists them. */
+/** A member as the account library returns it. */
 export type Member = {
   id: string
   role: Role

@@ -8,7 +8,7 @@ import type { Member } from './member.ts'
 
 type KeyFate = 'revoke' | 'hand_over'
 
-/** Asks before a member goes, and what becomes of the keys that they made. */
+/** Confirms the removal of a member, and asks what happens to the API keys that they created. */
 export function Removal({ member, onClose }: { member: Member; onClose: () => void }) {
   const place = usePlace()
   const queries = useQueryClient()
@@ -36,18 +36,24 @@ export function Removal({ member, onClose }: { member: Member; onClose: () => vo
       onClose={onClose}
     >
       <Stack gap="sm">
-        <Text size="sm">{isSelf ? 'You lose access at once.' : `${member.user.email} loses access at once.`}</Text>
+        <Text size="sm">
+          {isSelf ? 'You lose access immediately.' : `${member.user.email} loses access immediately.`}
+        </Text>
         <Radio.Group
-          label={`The API keys that ${whose} made here`}
+          label={`The API keys that ${whose} created here`}
           value={keys}
           onChange={value => setKeys(value as KeyFate)}
         >
           <Stack gap="xs" mt="xs">
-            <Radio value="revoke" label="Revoke them" description="They stop working at once, for good." />
+            <Radio
+              value="revoke"
+              label="Revoke them"
+              description="They stop working immediately. This cannot be undone."
+            />
             <Radio
               value="hand_over"
-              label="Hand them over"
-              description={`They go on working and the admins manage them. Roll them: ${whose} may know their secrets.`}
+              label="Transfer them to the admins"
+              description={`They keep working, and the admins manage them. Roll them, because ${whose} may know their secrets.`}
             />
           </Stack>
         </Radio.Group>

@@ -17,8 +17,8 @@ export function TwoFactorSwitch() {
   return (
     <Stack gap="xs">
       <Switch
-        label="Members must use two-factor sign-in"
-        description="Members who sign in with a password see nothing of the organisation until they have set up an authenticator app."
+        label="Require two-factor sign-in"
+        description="Members who sign in with a password cannot access the organisation until they have set up an authenticator app."
         checked={place.require_two_factor}
         disabled={change.isPending}
         onChange={event => change.mutate(event.currentTarget.checked)}

@@ -5,6 +5,7 @@ import type { CatalogModel, ModelProvider } from '../../../wire/models.ts'
 import { type PriceLine, playgroundOf, priceLines, typeNames } from '../../catalog.ts'
 import { CodeBox, Copy } from '../../components/copy.tsx'
 import { Page } from '../../components/page.tsx'
+import { type Column, DataTable } from '../../components/table.tsx'
 import { count, day } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { Availability } from './availability.tsx'
@@ -77,18 +78,18 @@ function Facts({ model }: { model: CatalogModel }) {
     ],
     ['Type', typeNames[model.type] ?? model.type],
     ['Route', model.endpoint],
-    ['Maker', model.owned_by],
-    ['Takes', model.input_modalities.join(', ')],
-    ['Gives', model.output_modalities.join(', ')],
+    ['Vendor', model.owned_by],
+    ['Input', model.input_modalities.join(', ')],
+    ['Output', model.output_modalities.join(', ')],
     ['Context', context_length && `${count(context_length)} tokens`],
-    ['Longest answer', max_output_tokens && `${count(max_output_tokens)} tokens`],
-    ['Quality', quality !== null && `${quality} of 100 among models of its type`],
+    ['Max output tokens', max_output_tokens && `${count(max_output_tokens)} tokens`],
+    ['Quality', quality !== null && `${quality} of 100, among models of its type`],
     ['Parameters', supported_parameters.join(', ')],
     ...Object.entries(model.kind).map(([name, value]): [string, string] => [wordsOf(name), textOf(value)]),
     ['Withdrawn on', expires_on && day(expires_on)],
   ]
   return (
-    <Section title="Facts">
+    <Section title="Details">
       <Table variant="vertical" layout="fixed" highlightOnHover={false}>
         <Table.Tbody>
           {facts
@@ -117,10 +118,10 @@ function textOf(value: unknown): string {
 
 function Example({ model }: { model: CatalogModel }) {
   return (
-    <Section title="Call it">
+    <Section title="Example">
       <CodeBox code={exampleOf(model)} label="curl example" />
       <Text size="xs" c="dimmed" mt="xs">
-        With one of your keys in HEADGATE_API_KEY. A test key answers from the sandbox and costs nothing.
+        Set HEADGATE_API_KEY to one of your API keys. Test keys use the sandbox and are free.
       </Text>
     </Section>
   )
@@ -133,40 +134,35 @@ function Prices({ provider: { name, status, pricing, above } }: { provider: Mode
         <Title order={3}>{name}</Title>
         <Availability status={status} />
       </Group>
-      <PriceTable lines={priceLines(pricing)} caption={`Prices at ${name}`} />
+      <PriceTable lines={priceLines(pricing)} label={`Prices at ${name}`} />
       {above && (
         <>
           <Text size="sm" mt="sm" mb={4}>
-            For the whole call, once its prompt is longer than {count(above.tokens)} tokens:
+            For the entire request when its prompt exceeds {count(above.tokens)} tokens:
           </Text>
-          <PriceTable lines={priceLines(above.pricing)} caption={`Prices of long prompts at ${name}`} />
+          <PriceTable lines={priceLines(above.pricing)} label={`Prices of long prompts at ${name}`} />
         </>
       )}
     </div>
   )
 }
 
-function PriceTable({ lines, caption }: { lines: PriceLine[]; caption: string }) {
+const priceColumns: Column<PriceLine>[] = [
+  { header: 'What', kind: 'rowHeader', cell: ({ label }) => label },
+  { header: 'Price', kind: 'number', cell: ({ price }) => price },
+  { header: 'Per', cell: ({ unit }) => `per ${unit}` },
+]
+
+function PriceTable({ lines, label }: { lines: PriceLine[]; label: string }) {
   return (
-    <Table maw={480} verticalSpacing={4} aria-label={caption}>
-      <Table.Thead className="visually-hidden">
-        <Table.Tr>
-          <Table.Th>What</Table.Th>
-          <Table.Th>Price</Table.Th>
-          <Table.Th>Per</Table.Th>
-        </Table.Tr>
-      </Table.Thead>
-      <Table.Tbody>
-        {lines.map(({ label, price, unit }) => (
-          <Table.Tr key={label}>
-            <Table.Td>{label}</Table.Td>
-            <Table.Td ta="right" className="numeric">
-              {price}
-            </Table.Td>
-            <Table.Td>per {unit}</Table.Td>
-          </Table.Tr>
-        ))}
-      </Table.Tbody>
-    </Table>
+    <DataTable
+      label={label}
+      rows={lines}
+      columns={priceColumns}
+      rowKey={line => line.label}
+      maxWidth={480}
+      dense
+      hiddenHeader
+    />
   )
 }

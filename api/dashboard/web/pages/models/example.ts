@@ -5,7 +5,7 @@ const image = 'https://example.com/photo.jpg'
 const video = 'https://example.com/clip.mp4'
 const sound = 'https://example.com/speech.mp3'
 
-/** A command that calls a model with little more than it needs. */
+/** A minimal command that calls a model. */
 export function exampleOf(model: CatalogModel): string {
   if (model.endpoint === '/v1/realtime') return sessionOf(model)
   const { file, output, ...body } = examples[model.type]?.(model) ?? ({} as Example)
@@ -47,7 +47,11 @@ const examples: Record<string, (model: CatalogModel) => Example> = {
   face_swap: () => ({ video_url: video, face_image_url: image, source_face_consent: true }),
   avatar: model =>
     has(model, 'sources', 'avatar_id')
-      ? { avatar_id: 'an id of GET /v1/avatars', script: 'Hello there.', voice_id: 'an id of GET /v1/avatars/voices' }
+      ? {
+          avatar_id: 'an ID from GET /v1/avatars',
+          script: 'Hello there.',
+          voice_id: 'an ID from GET /v1/avatars/voices',
+        }
       : { image_url: image, source_face_consent: true, audio_url: sound },
   mesh: model => (has(model, 'inputs', 'text') ? { prompt: 'A wooden chair with a woven seat' } : { image_url: image }),
 }

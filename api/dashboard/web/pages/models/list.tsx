@@ -1,4 +1,4 @@
-import { Anchor, Group, Select, Stack, Switch, Table, Text, TextInput } from '@mantine/core'
+import { Anchor, Group, Select, Switch, Text, TextInput } from '@mantine/core'
 import { IconSearch } from '@tabler/icons-react'
 import { useMemo } from 'react'
 import { Link, useSearchParams } from 'wouter'
@@ -6,11 +6,13 @@ import type { CatalogModel } from '../../../wire/models.ts'
 import { mainPrice, typeNames } from '../../catalog.ts'
 import { Page } from '../../components/page.tsx'
 import { Empty } from '../../components/states.tsx'
+import { type Column, DataTable } from '../../components/table.tsx'
 import { shortCount } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { Availability, bestStatus } from './availability.tsx'
 
 export function ModelList({ models }: { models: CatalogModel[] }) {
+  const { home } = usePlace()
   const [search, setSearch] = useSearchParams()
   const [query, type, live] = [search.get('q') ?? '', search.get('type'), search.get('available') === 'true']
   const filter = (name: string, value: string) =>
@@ -28,12 +30,12 @@ export function ModelList({ models }: { models: CatalogModel[] }) {
   return (
     <Page
       title="Models"
-      description="What can be called here, by whom it is served, and what it costs, the service’s margin included."
+      description="Available models with their providers and prices. Prices include the service’s margin."
     >
       <Group gap="sm" align="flex-end">
         <TextInput
           label="Search"
-          placeholder="Name, slug, maker or provider"
+          placeholder="Name, slug, vendor or provider"
           leftSection={<IconSearch size={16} aria-hidden />}
           style={{ flex: '1 1 220px' }}
           value={query}
@@ -41,7 +43,7 @@ export function ModelList({ models }: { models: CatalogModel[] }) {
         />
         <Select
           label="Type"
-          placeholder="Every type"
+          placeholder="All types"
           clearable
           w={180}
           data={types.map(([value, label]) => ({ value, label }))}
@@ -58,15 +60,20 @@ export function ModelList({ models }: { models: CatalogModel[] }) {
       <Text size="xs" c="dimmed" role="status">
         {shown.length === models.length ? `${models.length} models` : `${shown.length} of ${models.length} models`}
       </Text>
-      {shown.length === 0 ? (
-        <Empty title="No model matches">
-          {live
-            ? 'Live keys reach models whose provider the operator has configured; test keys reach all.'
-            : 'Search for less.'}
-        </Empty>
-      ) : (
-        <Rows models={shown} />
-      )}
+      <DataTable
+        label="Models"
+        rows={shown}
+        columns={columns(home)}
+        rowKey={({ id }) => id}
+        minWidth={860}
+        empty={
+          <Empty title="No models found">
+            {live
+              ? 'Live keys can use models whose provider is configured. Test keys can use all models.'
+              : 'Change the filters to see other models.'}
+          </Empty>
+        }
+      />
     </Page>
   )
 }
@@ -83,74 +90,54 @@ function matching(models: CatalogModel[], query: string, type: string | null, li
   return found.sort((a, b) => types.indexOf(a.type) - types.indexOf(b.type))
 }
 
-function Rows({ models }: { models: CatalogModel[] }) {
-  return (
-    <Table.ScrollContainer minWidth={860}>
-      <Table>
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>Model</Table.Th>
-            <Table.Th>Type</Table.Th>
-            <Table.Th>Price</Table.Th>
-            <Table.Th ta="right">Context</Table.Th>
-            <Table.Th>Takes → gives</Table.Th>
-            <Table.Th>Providers</Table.Th>
-            <Table.Th>Live keys</Table.Th>
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {models.map(model => (
-            <Row key={model.id} model={model} />
-          ))}
-        </Table.Tbody>
-      </Table>
-    </Table.ScrollContainer>
-  )
-}
-
-function Row({ model }: { model: CatalogModel }) {
-  const { home } = usePlace()
-  const main = mainPrice(model)
-  const { id, name, type, context_length, input_modalities, output_modalities, providers } = model
-  return (
-    <Table.Tr>
-      <Table.Td>
-        <Stack gap={0}>
-          <Anchor component={Link} href={`${home}/models/${id}`} size="sm" fw={500}>
-            {name}
-          </Anchor>
-          <Text size="xs" c="dimmed" ff="monospace">
-            {id}
-          </Text>
-        </Stack>
-      </Table.Td>
-      <Table.Td>{typeNames[type] ?? type}</Table.Td>
-      <Table.Td className="numeric">
-        <Stack gap={0}>
-          <Text size="sm" style={{ whiteSpace: 'nowrap' }}>
-            {main?.price}
-          </Text>
-          {main && (
-            <Text size="xs" c="dimmed">
-              per {main.unit}
-            </Text>
-          )}
-        </Stack>
-      </Table.Td>
-      <Table.Td className="numeric" ta="right">
-        {context_length === null ? '–' : shortCount(context_length)}
-      </Table.Td>
-      <Table.Td>
-        <Text size="xs">
-          {input_modalities.join(', ')} → {output_modalities.join(', ')}
+const columns = (home: string): Column<CatalogModel>[] => [
+  {
+    header: 'Model',
+    kind: 'rowHeader',
+    cell: ({ id, name }) => (
+      <>
+        <Anchor component={Link} href={`${home}/models/${id}`} size="sm" fw={500}>
+          {name}
+        </Anchor>
+        <Text size="xs" c="dimmed" ff="monospace">
+          {id}
         </Text>
-      </Table.Td>
-      <Table.Td>
-        <Text size="xs">{providers.map(provider => provider.name).join(', ')}</Text>
-      </Table.Td>
-      <Table.Td>
-        <Availability status={bestStatus(model)} />
-      </Table.Td>
-    </Table.Tr>
+      </>
+    ),
+  },
+  { header: 'Type', cell: ({ type }) => typeNames[type] ?? type },
+  { header: 'Price', cell: model => <Price model={model} /> },
+  {
+    header: 'Context',
+    kind: 'number',
+    cell: ({ context_length: tokens }) => (tokens === null ? '–' : shortCount(tokens)),
+  },
+  {
+    header: 'Input → output',
+    cell: ({ input_modalities, output_modalities }) => (
+      <Text size="xs">
+        {input_modalities.join(', ')} → {output_modalities.join(', ')}
+      </Text>
+    ),
+  },
+  {
+    header: 'Providers',
+    cell: ({ providers }) => <Text size="xs">{providers.map(({ name }) => name).join(', ')}</Text>,
+  },
+  { header: 'Live keys', cell: model => <Availability status={bestStatus(model)} /> },
+]
+
+function Price({ model }: { model: CatalogModel }) {
+  const main = mainPrice(model)
+  if (!main) return null
+  return (
+    <div className="numeric">
+      <Text size="sm" style={{ whiteSpace: 'nowrap' }}>
+        {main.price}
+      </Text>
+      <Text size="xs" c="dimmed">
+        per {main.unit}
+      </Text>
+    </div>
   )
 }

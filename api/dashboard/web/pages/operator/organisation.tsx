@@ -1,4 +1,4 @@
-import { Anchor, Breadcrumbs, Button, NumberInput, Select, SimpleGrid, Stack, Table, Text } from '@mantine/core'
+import { Anchor, Breadcrumbs, Button, NumberInput, Select, SimpleGrid, Stack, Text } from '@mantine/core'
 import { notifications } from '@mantine/notifications'
 import { IconPlus } from '@tabler/icons-react'
 import { useState } from 'react'
@@ -10,13 +10,14 @@ import { Form } from '../../components/form.tsx'
 import { Page } from '../../components/page.tsx'
 import { Empty, Show } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
+import { type Column, DataTable } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
+import { Id } from '../../components/work/parts.tsx'
 import { count, moment, usd } from '../../format.ts'
-import { Id } from '../work/parts.tsx'
 import { ProvisioningKeys } from './provisioning.tsx'
 import { useAddCredit, useOrganisation } from './queries.ts'
 
-/** One organisation as an operator sees it. */
+/** One organisation, for operators. */
 export function OrganisationPage({ id }: { id: string }) {
   const organisation = useOrganisation(id)
   const [crediting, setCrediting] = useState(false)
@@ -61,17 +62,17 @@ function Organisation({ organisation }: { organisation: OrganisationDetail }) {
               ['Available', usd(available_usd)],
               ['Reserved', usd(reserved_usd)],
               ['Held', held],
-              ['Booked this month', usd(organisation.month_spend_usd)],
+              ['Spend this month', usd(organisation.month_spend_usd)],
             ]}
           />
         </Section>
-        <Section title="Facts">
+        <Section title="Details">
           <Facts
             facts={[
-              ['Id', <Id key="id" value={organisation.id} label="organisation id" />, 'wide'],
+              ['ID', <Id key="id" value={organisation.id} label="organisation ID" />, 'wide'],
               ['Created', <Time key="created" at={organisation.created_at} />],
               ['Members', count(organisation.members)],
-              ['Keys', count(organisation.keys)],
+              ['API keys', count(organisation.keys)],
             ]}
           />
         </Section>
@@ -85,80 +86,65 @@ function Organisation({ organisation }: { organisation: OrganisationDetail }) {
   )
 }
 
+const creditColumns: Column<Credit>[] = [
+  { header: 'Amount', kind: 'number', cell: ({ amount_usd }) => usd(amount_usd) },
+  {
+    header: 'Method',
+    cell: ({ method, available_at }) => (
+      <>
+        {method ?? '–'}
+        {available_at !== null && (
+          <Text size="xs" c="dimmed">
+            {Date.parse(available_at) > Date.now() ? 'held until' : 'released'} {moment(available_at)}
+          </Text>
+        )}
+      </>
+    ),
+  },
+  { header: 'Added', nowrap: true, cell: ({ created_at }) => <Time at={created_at} /> },
+]
+
 function Credits({ credits }: { credits: Credit[] }) {
   return (
-    <Section title="Latest credits">
-      {credits.length === 0 ? (
-        <Empty title="No credits yet">Add some, so that live keys can be used.</Empty>
-      ) : (
-        <Table.ScrollContainer minWidth={380}>
-          <Table>
-            <Table.Thead>
-              <Table.Tr>
-                <Table.Th ta="right">Amount</Table.Th>
-                <Table.Th>Method</Table.Th>
-                <Table.Th>Booked</Table.Th>
-              </Table.Tr>
-            </Table.Thead>
-            <Table.Tbody>
-              {credits.map(({ id, amount_usd, method, available_at, created_at }) => (
-                <Table.Tr key={id}>
-                  <Table.Td ta="right" className="numeric">
-                    {usd(amount_usd)}
-                  </Table.Td>
-                  <Table.Td>
-                    {method ?? '–'}
-                    {available_at !== null && (
-                      <Text size="xs" c="dimmed">
-                        {Date.parse(available_at) > Date.now() ? 'held until' : 'released'} {moment(available_at)}
-                      </Text>
-                    )}
-                  </Table.Td>
-                  <Table.Td style={{ whiteSpace: 'nowrap' }}>
-                    <Time at={created_at} />
-                  </Table.Td>
-                </Table.Tr>
-              ))}
-            </Table.Tbody>
-          </Table>
-        </Table.ScrollContainer>
-      )}
+    <Section title="Recent credits">
+      <DataTable
+        label="Recent credits"
+        rows={credits}
+        columns={creditColumns}
+        rowKey={({ id }) => id}
+        empty={<Empty title="No credits yet">Add credits so that live keys can be used.</Empty>}
+      />
     </Section>
   )
 }
 
+const memberColumns: Column<OrganisationDetail['people'][number]>[] = [
+  {
+    header: 'Member',
+    kind: 'rowHeader',
+    maxWidth: 320,
+    cell: ({ name, email }) => (
+      <>
+        <Text size="sm">{name}</Text>
+        <Text size="xs" c="dimmed">
+          {email}
+        </Text>
+      </>
+    ),
+  },
+  { header: 'Role', cell: ({ role }) => <Status value={role} /> },
+]
+
 function Members({ people }: { people: OrganisationDetail['people'] }) {
   return (
     <Section title="Members">
-      {people.length === 0 ? (
-        <Empty title="Nobody is a member">It is used by keys alone.</Empty>
-      ) : (
-        <Table.ScrollContainer minWidth={320}>
-          <Table>
-            <Table.Thead>
-              <Table.Tr>
-                <Table.Th>Member</Table.Th>
-                <Table.Th>Role</Table.Th>
-              </Table.Tr>
-            </Table.Thead>
-            <Table.Tbody>
-              {people.map(({ id, name, email, role }) => (
-                <Table.Tr key={id}>
-                  <Table.Td>
-                    <Text size="sm">{name}</Text>
-                    <Text size="xs" c="dimmed">
-                      {email}
-                    </Text>
-                  </Table.Td>
-                  <Table.Td>
-                    <Status value={role} />
-                  </Table.Td>
-                </Table.Tr>
-              ))}
-            </Table.Tbody>
-          </Table>
-        </Table.ScrollContainer>
-      )}
+      <DataTable
+        label="Members"
+        rows={people}
+        columns={memberColumns}
+        rowKey={({ id }) => id}
+        empty={<Empty title="No members">This organisation is only used through API keys.</Empty>}
+      />
     </Section>
   )
 }
@@ -169,7 +155,7 @@ const methods: { value: CreditMethod; label: string }[] = [
   { value: 'ach', label: 'Paid by ACH' },
 ]
 const achHoldDays = 5
-const mostHoldDays = 365
+const maxHoldDays = 365
 
 function Crediting({ id, onClose }: { id: string; onClose: () => void }) {
   const [amount, setAmount] = useState<number | string>('')
@@ -203,10 +189,10 @@ function Crediting({ id, onClose }: { id: string; onClose: () => void }) {
           onChange={value => value && setMethod(value as CreditMethod)}
         />
         <NumberInput
-          label="Days on hold"
-          description={`It counts at once and can be spent afterwards. ${method === 'ach' ? `${achHoldDays} days unless you say otherwise: ACH payments can be called back.` : 'None unless you say otherwise.'}`}
+          label="Hold period (days)"
+          description={`Included in the balance immediately, and available after the hold period. ${method === 'ach' ? `Default: ${achHoldDays} days, because ACH payments can be returned.` : 'Default: none.'}`}
           min={0}
-          max={mostHoldDays}
+          max={maxHoldDays}
           allowDecimal={false}
           value={holdDays}
           onChange={setHoldDays}

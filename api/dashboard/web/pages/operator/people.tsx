@@ -1,17 +1,19 @@
-import { Anchor, Button, Group, Select, Stack, Table, Text, VisuallyHidden } from '@mantine/core'
+import { Anchor, Button, Group, Select, Stack, Text, VisuallyHidden } from '@mantine/core'
 import { useState } from 'react'
 import { Link } from 'wouter'
 import type { OperatorPerson } from '../../../wire/operator.ts'
 import { Confirm } from '../../components/confirm.tsx'
 import { TextFilter, useFilter } from '../../components/filters.tsx'
-import { Empty, Show } from '../../components/states.tsx'
+import { Empty } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
+import { type Column, PagedTable } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
 import { useMe } from '../../session.tsx'
 import { usePeople, useSetOperator } from './queries.ts'
 
-/** Everybody with a login, the newest first. */
+/** All users, newest first. */
 export function People() {
+  const me = useMe()
   const [search] = useFilter('search')
   const [operator, setOperator] = useFilter('operator')
   const [changing, setChanging] = useState<OperatorPerson | null>(null)
@@ -21,87 +23,63 @@ export function People() {
       <Group align="flex-end">
         <TextFilter name="search" label="Search" placeholder="Name or email" w={{ base: '100%', xs: 300 }} />
         <Select
-          label="Who"
+          label="Role"
           w={{ base: '100%', xs: 180 }}
           allowDeselect={false}
           data={[
-            { value: '', label: 'Everybody' },
+            { value: '', label: 'All users' },
             { value: 'true', label: 'Operators' },
           ]}
           value={operator}
           onChange={value => setOperator(value ?? '')}
         />
       </Group>
-      <Show query={people}>
-        {({ pages }) => {
-          const rows = pages.flatMap(({ data }) => data)
-          if (rows.length > 0) return <PeopleTable people={rows} onChange={setChanging} />
-          return <Empty title="Nobody is found">Search for something else.</Empty>
-        }}
-      </Show>
-      {people.hasNextPage && (
-        <Group justify="center">
-          <Button variant="default" loading={people.isFetchingNextPage} onClick={() => void people.fetchNextPage()}>
-            Show more
-          </Button>
-        </Group>
-      )}
+      <PagedTable
+        label="Users"
+        query={people}
+        columns={columns(me.data?.id, setChanging)}
+        rowKey={({ id }) => id}
+        minWidth={720}
+        empty={<Empty title="No users found">Change the search or the filter.</Empty>}
+      />
       {changing && <Change person={changing} onClose={() => setChanging(null)} />}
     </Stack>
   )
 }
 
-function PeopleTable({ people, onChange }: { people: OperatorPerson[]; onChange: (person: OperatorPerson) => void }) {
-  const me = useMe()
-  return (
-    <Table.ScrollContainer minWidth={720}>
-      <Table>
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>Person</Table.Th>
-            <Table.Th>Organisations</Table.Th>
-            <Table.Th>Signed up</Table.Th>
-            <Table.Th>Operator</Table.Th>
-            <Table.Th>
-              <VisuallyHidden>Actions</VisuallyHidden>
-            </Table.Th>
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {people.map(person => (
-            <Table.Tr key={person.id}>
-              <Table.Td>
-                <Text size="sm" fw={500}>
-                  {person.name}
-                  {person.id === me.data?.id && ' (you)'}
-                </Text>
-                <Text size="xs" c="dimmed">
-                  {person.email}
-                  {!person.email_verified && ' (not confirmed)'}
-                </Text>
-              </Table.Td>
-              <Table.Td>
-                <Memberships organisations={person.organisations} />
-              </Table.Td>
-              <Table.Td style={{ whiteSpace: 'nowrap' }}>
-                <Time at={person.created_at} />
-              </Table.Td>
-              <Table.Td>{person.operator ? <Status value="active" /> : '–'}</Table.Td>
-              <Table.Td ta="right">
-                {person.id !== me.data?.id && (person.operator || person.email_verified) && (
-                  <Button size="compact-sm" variant="default" onClick={() => onChange(person)}>
-                    {person.operator ? 'Demote' : 'Make operator'}
-                    <VisuallyHidden> {person.email}</VisuallyHidden>
-                  </Button>
-                )}
-              </Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
-    </Table.ScrollContainer>
-  )
-}
+const columns = (ownId: string | undefined, onChange: (person: OperatorPerson) => void): Column<OperatorPerson>[] => [
+  {
+    header: 'User',
+    kind: 'rowHeader',
+    cell: ({ id, name, email, email_verified }) => (
+      <>
+        <Text size="sm" fw={500}>
+          {name}
+          {id === ownId && ' (you)'}
+        </Text>
+        <Text size="xs" c="dimmed">
+          {email}
+          {!email_verified && ' (not confirmed)'}
+        </Text>
+      </>
+    ),
+  },
+  { header: 'Organisations', cell: ({ organisations }) => <Memberships organisations={organisations} /> },
+  { header: 'Signed up', nowrap: true, cell: ({ created_at }) => <Time at={created_at} /> },
+  { header: 'Operator', cell: ({ operator }) => (operator ? <Status value="active" /> : '–') },
+  {
+    header: 'Actions',
+    kind: 'actions',
+    cell: person =>
+      person.id !== ownId &&
+      (person.operator || person.email_verified) && (
+        <Button size="compact-sm" variant="default" onClick={() => onChange(person)}>
+          {person.operator ? 'Remove operator' : 'Make operator'}
+          <VisuallyHidden> {person.email}</VisuallyHidden>
+        </Button>
+      ),
+  },
+]
 
 function Memberships({ organisations }: Pick<OperatorPerson, 'organisations'>) {
   if (organisations.length === 0) return '–'
@@ -119,7 +97,7 @@ function Memberships({ organisations }: Pick<OperatorPerson, 'organisations'>) {
 
 function Change({ person, onClose }: { person: OperatorPerson; onClose: () => void }) {
   const change = useSetOperator(person, onClose)
-  const action = person.operator ? 'Demote' : 'Make operator'
+  const action = person.operator ? 'Remove operator' : 'Make operator'
   return (
     <Confirm
       title={`${action}: ${person.email}`}
@@ -131,8 +109,8 @@ function Change({ person, onClose }: { person: OperatorPerson; onClose: () => vo
       onClose={onClose}
     >
       {person.operator
-        ? 'They lose the operator area at once. Their organisations stay as they are.'
-        : 'They see every organisation, may credit them and issue provisioning keys, and work on the queues.'}
+        ? 'They lose access to the operator area immediately. Their organisations are not affected.'
+        : 'They can view all organisations, add credits, issue provisioning keys and manage the queues.'}
     </Confirm>
   )
 }

@@ -1,20 +1,21 @@
-import { Badge, Collapse, Group, Paper, Stack, Table, Text, Title, UnstyledButton } from '@mantine/core'
+import { Badge, Collapse, Group, Paper, Stack, Text, Title, UnstyledButton } from '@mantine/core'
 import { IconChevronDown, IconChevronRight } from '@tabler/icons-react'
 import { useId, useState } from 'react'
 import type { Deployment, ProviderHealth } from '../../../wire/operator.ts'
 import { Show } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
+import { type Column, DataTable } from '../../components/table.tsx'
 import { count, duration } from '../../format.ts'
 import { useProviders } from './queries.ts'
 
 const states: Record<ProviderHealth['state'], { label: string; color: string }> = {
   available: { label: 'available', color: 'green' },
   degraded: { label: 'degraded', color: 'yellow' },
-  resting: { label: 'not called now', color: 'red' },
+  in_cooldown: { label: 'in cooldown', color: 'red' },
   not_configured: { label: 'not configured', color: 'gray' },
 }
 
-/** How each provider fares, as all processes see it together. */
+/** The health of each provider, across all processes. */
 export function Providers() {
   const providers = useProviders()
   return (
@@ -25,13 +26,13 @@ export function Providers() {
         return (
           <Stack>
             <Text size="sm" c="dimmed">
-              Calls of the last minutes: each counts half after a minute. Three failures in a row open a circuit; after
-              the pause one call tries again.
+              Calls of the last minutes, with a half-life of one minute. Three consecutive failures open a circuit;
+              after its cooldown one probe is sent.
             </Text>
             {on.map(provider => (
               <Provider key={provider.name} provider={provider} />
             ))}
-            {on.length === 0 && <Text size="sm">No provider is configured: live keys cannot be served.</Text>}
+            {on.length === 0 && <Text size="sm">No provider is configured, so live keys cannot be served.</Text>}
             {off.length > 0 && <NotConfigured providers={off} />}
           </Stack>
         )
@@ -67,16 +68,22 @@ function Provider({ provider }: { provider: ProviderHealth }) {
         </Group>
       </UnstyledButton>
       <Collapse expanded={opened && hasMore} id={panel}>
-        <Deployments deployments={deployments} name={name} />
+        <DataTable
+          label={`Models at ${name}`}
+          rows={deployments}
+          columns={deploymentColumns}
+          rowKey={({ model }) => model}
+          minWidth={640}
+        />
       </Collapse>
     </Paper>
   )
 }
 
-function keysText({ credentials, resting_credentials: resting }: ProviderHealth): string {
+function keysText({ credentials, credentials_in_cooldown: cooling }: ProviderHealth): string {
   if (credentials === 0) return 'no API key needed'
   const keys = credentials === 1 ? '1 API key' : `${credentials} API keys`
-  return resting === 0 ? keys : `${keys}, ${resting} resting`
+  return cooling === 0 ? keys : `${keys}, ${cooling} in cooldown`
 }
 
 function callsText({ calls, failed_calls: failed }: { calls: number; failed_calls: number }): string {
@@ -84,51 +91,27 @@ function callsText({ calls, failed_calls: failed }: { calls: number; failed_call
   return `${count(Math.round(calls))} calls, ${Math.round((failed / calls) * 100)} % failed`
 }
 
-function Deployments({ deployments, name }: { deployments: Deployment[]; name: string }) {
-  return (
-    <Table.ScrollContainer minWidth={640}>
-      <Table captionSide="top">
-        <Table.Caption className="visually-hidden">Models at {name}</Table.Caption>
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>Model</Table.Th>
-            <Table.Th>Circuit</Table.Th>
-            <Table.Th>Calls</Table.Th>
-            <Table.Th ta="right">First byte</Table.Th>
-            <Table.Th ta="right">Speed</Table.Th>
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {deployments.map(deployment => (
-            <Table.Tr key={deployment.model}>
-              <Table.Td>{deployment.model}</Table.Td>
-              <Table.Td>
-                <Circuit deployment={deployment} />
-              </Table.Td>
-              <Table.Td className="numeric">{callsText(deployment)}</Table.Td>
-              <Table.Td ta="right" className="numeric">
-                {deployment.first_byte_ms === null ? '–' : duration(deployment.first_byte_ms)}
-              </Table.Td>
-              <Table.Td ta="right" className="numeric">
-                {deployment.tokens_per_second === null ? '–' : `${deployment.tokens_per_second} tokens/s`}
-              </Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
-    </Table.ScrollContainer>
-  )
-}
+const deploymentColumns: Column<Deployment>[] = [
+  { header: 'Model', kind: 'rowHeader', cell: ({ model }) => model },
+  { header: 'Circuit', cell: deployment => <Circuit deployment={deployment} /> },
+  { header: 'Calls', cell: callsText },
+  { header: 'First byte', kind: 'number', cell: ({ first_byte_ms: ms }) => (ms === null ? '–' : duration(ms)) },
+  {
+    header: 'Speed',
+    kind: 'number',
+    cell: ({ tokens_per_second: speed }) => (speed === null ? '–' : `${speed} tokens/s`),
+  },
+]
 
-function Circuit({ deployment: { circuit, rest_ms } }: { deployment: Deployment }) {
+function Circuit({ deployment: { circuit, cooldown_ms } }: { deployment: Deployment }) {
   return (
     <Group gap="xs">
       <Badge color={circuit === 'closed' ? 'green' : circuit === 'open' ? 'red' : 'yellow'}>
         {circuit.replace('_', ' ')}
       </Badge>
-      {rest_ms > 0 && (
+      {cooldown_ms > 0 && (
         <Text size="xs" c="dimmed">
-          rests for {duration(rest_ms)}
+          cooldown {duration(cooldown_ms)}
         </Text>
       )}
     </Group>
@@ -142,8 +125,8 @@ function NotConfigured({ providers }: { providers: ProviderHealth[] }) {
         Not configured
       </Title>
       <Text size="sm" c="dimmed" mb="xs">
-        Set its API key in the environment, for example <code>{providers[0]!.name.toUpperCase()}_API_KEY</code>, to
-        switch a provider on.
+        To enable a provider, set its API key in the environment, for example{' '}
+        <code>{providers[0]!.name.toUpperCase()}_API_KEY</code>.
       </Text>
       <Group gap={6}>
         {providers.map(({ name }) => (

@@ -1,4 +1,4 @@
-import { Alert, Button, Group, Stack, Table, Text, VisuallyHidden } from '@mantine/core'
+import { Alert, Button, Group, Stack, Text, VisuallyHidden } from '@mantine/core'
 import { IconKey } from '@tabler/icons-react'
 import { useState } from 'react'
 import type { OrganisationDetail, ProvisioningKey } from '../../../wire/operator.ts'
@@ -8,10 +8,11 @@ import { OpenModal } from '../../components/dialogs.tsx'
 import { Section } from '../../components/facts.tsx'
 import { Failure } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
+import { type Column, DataTable } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
 import { useIssueProvisioning, useRevokeProvisioning } from './queries.ts'
 
-/** The keys that manage an organisation's standard keys through the API. */
+/** The provisioning keys of an organisation, which manage its API keys through the API. */
 export function ProvisioningKeys({
   organisation: { id, provisioning_keys: keys },
 }: {
@@ -24,7 +25,7 @@ export function ProvisioningKeys({
       <Stack>
         <Group justify="space-between">
           <Text size="sm" c="dimmed">
-            They manage this organisation’s keys through <code>/api/v1/keys</code> and call no model.
+            They manage this organisation’s API keys through <code>/api/v1/keys</code> and cannot call models.
           </Text>
           <Button
             variant="default"
@@ -32,11 +33,17 @@ export function ProvisioningKeys({
             loading={issue.isPending}
             onClick={() => issue.mutate()}
           >
-            Issue a key
+            Issue key
           </Button>
         </Group>
         {issue.error && <Failure error={issue.error} />}
-        {keys.length > 0 && <KeyTable keys={keys} onRevoke={setRevoking} />}
+        <DataTable
+          label="Provisioning keys"
+          rows={keys}
+          columns={columns(setRevoking)}
+          rowKey={key => key.id}
+          minWidth={480}
+        />
       </Stack>
       {issue.data && <Secret secret={issue.data.secret} onClose={issue.reset} />}
       {revoking && <Revocation organisationId={id} apiKey={revoking} onClose={() => setRevoking(null)} />}
@@ -44,46 +51,29 @@ export function ProvisioningKeys({
   )
 }
 
-function KeyTable({ keys, onRevoke }: { keys: ProvisioningKey[]; onRevoke: (key: ProvisioningKey) => void }) {
-  return (
-    <Table.ScrollContainer minWidth={480}>
-      <Table>
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>Key</Table.Th>
-            <Table.Th>Status</Table.Th>
-            <Table.Th>Issued</Table.Th>
-            <Table.Th>
-              <VisuallyHidden>Actions</VisuallyHidden>
-            </Table.Th>
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {keys.map(key => (
-            <Table.Tr key={key.id}>
-              <Table.Td ff="monospace">
-                {key.prefix}…{key.last4}
-              </Table.Td>
-              <Table.Td>
-                <Status value={key.revoked_at === null ? 'active' : 'revoked'} />
-              </Table.Td>
-              <Table.Td>
-                <Time at={key.created_at} />
-              </Table.Td>
-              <Table.Td ta="right">
-                {key.revoked_at === null && (
-                  <Button size="compact-sm" variant="subtle" color="red" onClick={() => onRevoke(key)}>
-                    Revoke<VisuallyHidden> the key that ends in {key.last4}</VisuallyHidden>
-                  </Button>
-                )}
-              </Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
-    </Table.ScrollContainer>
-  )
-}
+const columns = (onRevoke: (key: ProvisioningKey) => void): Column<ProvisioningKey>[] => [
+  {
+    header: 'Key',
+    kind: 'rowHeader',
+    cell: ({ prefix, last4 }) => (
+      <Text size="sm" ff="monospace">
+        {prefix}…{last4}
+      </Text>
+    ),
+  },
+  { header: 'Status', cell: ({ revoked_at }) => <Status value={revoked_at === null ? 'active' : 'revoked'} /> },
+  { header: 'Issued', cell: ({ created_at }) => <Time at={created_at} /> },
+  {
+    header: 'Actions',
+    kind: 'actions',
+    cell: key =>
+      key.revoked_at === null && (
+        <Button size="compact-sm" variant="subtle" color="red" onClick={() => onRevoke(key)}>
+          Revoke<VisuallyHidden> the key ending in {key.last4}</VisuallyHidden>
+        </Button>
+      ),
+  },
+]
 
 function Secret({ secret, onClose }: { secret: string; onClose: () => void }) {
   return (
@@ -96,8 +86,8 @@ function Secret({ secret, onClose }: { secret: string; onClose: () => void }) {
       closeOnEscape={false}
     >
       <Stack>
-        <Alert color="yellow" variant="light" title="It is shown this once">
-          Only its hash is kept. Hand it over by a safe way.
+        <Alert color="yellow" variant="light" title="Copy this key now">
+          It will not be shown again, because the gateway stores only a hash. Share it over a secure channel.
         </Alert>
         <CodeBox code={secret} label="provisioning key" />
         <Group justify="flex-end">
@@ -127,7 +117,8 @@ function Revocation({
       onConfirm={() => revoke.mutate(apiKey.id)}
       onClose={onClose}
     >
-      {apiKey.prefix}…{apiKey.last4} stops working at once and for good. The keys it made stay.
+      {apiKey.prefix}…{apiKey.last4} stops working immediately. This cannot be undone. The API keys that it created are
+      not affected.
     </Confirm>
   )
 }

@@ -33,7 +33,7 @@ export function useOrganisation(id: string) {
   })
 }
 
-/** Runs a change that answers with the organisation as it is then; what is shown of it follows. */
+/** Runs a change whose response is the updated organisation, and updates the cache. */
 function useOrganisationChange<Input>(
   change: (input: Input) => Promise<OrganisationDetail>,
   onDone: (organisation: OrganisationDetail) => void,
@@ -44,7 +44,7 @@ function useOrganisationChange<Input>(
     onSuccess: organisation => {
       queries.setQueryData(['operator', 'organisation', organisation.id], organisation)
       void queries.invalidateQueries({ queryKey: ['operator', 'organisations'] })
-      // A new one may be the operator's own.
+      // A new organisation may be the operator's own.
       void queries.invalidateQueries({ queryKey: ['me'] })
       onDone(organisation)
     },
@@ -69,7 +69,7 @@ export function useIssueProvisioning(id: string) {
   const queries = useQueryClient()
   return useMutation({
     mutationFn: () => call<NewProvisioningKey>(`${base}/organisations/${id}/provisioning-keys`, { method: 'POST' }),
-    // The secret is not remembered here, and is shown before the list has the key.
+    // The secret is not kept in the cache, and is shown before the list includes the key.
     gcTime: 0,
     onSuccess: () => void queries.invalidateQueries({ queryKey: ['operator', 'organisation', id] }),
   })

@@ -1,14 +1,15 @@
-import { Badge, Button, SimpleGrid, Stack, Table } from '@mantine/core'
+import { Badge, Button, SimpleGrid, Stack, Text } from '@mantine/core'
 import { IconExternalLink } from '@tabler/icons-react'
 import type { QueueState, SystemAnswer } from '../../../wire/operator.ts'
 import { Facts, Section } from '../../components/facts.tsx'
 import { Show } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
+import { type Column, DataTable } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
 import { count } from '../../format.ts'
 import { useSystem } from './queries.ts'
 
-/** Queues, ledger and processes, as they are now. */
+/** The current state of queues, ledger and processes. */
 export function System() {
   const system = useSystem()
   return (
@@ -26,51 +27,40 @@ export function System() {
   )
 }
 
+const queueColumns: Column<QueueState>[] = [
+  {
+    header: 'Queue',
+    kind: 'rowHeader',
+    cell: ({ name, paused, workers }) => (
+      <>
+        {name} {paused && <Status value="paused" />}
+        {workers === 0 && (
+          <Badge color="red" size="sm">
+            no worker
+          </Badge>
+        )}
+      </>
+    ),
+  },
+  { header: 'Workers', kind: 'number', cell: ({ workers }) => count(workers) },
+  { header: 'Waiting', kind: 'number', cell: ({ waiting }) => count(waiting) },
+  { header: 'Active', kind: 'number', cell: ({ active }) => count(active) },
+  { header: 'Delayed', kind: 'number', cell: ({ delayed }) => count(delayed) },
+  { header: 'Failed', kind: 'number', cell: ({ failed }) => count(failed) },
+]
+
 function Queues({ queues }: { queues: QueueState[] }) {
   return (
     <Section title="Queues">
       <Stack align="flex-start">
-        <Table.ScrollContainer minWidth={560} w="100%">
-          <Table>
-            <Table.Thead>
-              <Table.Tr>
-                <Table.Th>Queue</Table.Th>
-                <Table.Th ta="right">Workers</Table.Th>
-                <Table.Th ta="right">Waiting</Table.Th>
-                <Table.Th ta="right">Active</Table.Th>
-                <Table.Th ta="right">Delayed</Table.Th>
-                <Table.Th ta="right">Failed</Table.Th>
-              </Table.Tr>
-            </Table.Thead>
-            <Table.Tbody>
-              {queues.map(({ name, paused, workers, ...counts }) => (
-                <Table.Tr key={name}>
-                  <Table.Td>
-                    {name} {paused && <Status value="paused" />}
-                    {workers === 0 && (
-                      <Badge color="red" size="sm">
-                        no worker
-                      </Badge>
-                    )}
-                  </Table.Td>
-                  {[workers, counts.waiting, counts.active, counts.delayed, counts.failed].map((value, i) => (
-                    // biome-ignore lint/suspicious/noArrayIndexKey: columns have no other name, and do not move
-                    <Table.Td key={i} ta="right" className="numeric">
-                      {count(value)}
-                    </Table.Td>
-                  ))}
-                </Table.Tr>
-              ))}
-            </Table.Tbody>
-          </Table>
-        </Table.ScrollContainer>
+        <DataTable label="Queues" rows={queues} columns={queueColumns} rowKey={({ name }) => name} minWidth={560} />
         <Button
           component="a"
           href="/dashboard/operator/queues"
           variant="default"
           rightSection={<IconExternalLink size={16} aria-hidden />}
         >
-          Open the board of the queues
+          Open the queue board
         </Button>
       </Stack>
     </Section>
@@ -79,46 +69,39 @@ function Queues({ queues }: { queues: QueueState[] }) {
 
 function Work({ system: { ledger, jobs, batches } }: { system: SystemAnswer }) {
   return (
-    <Section title="Work and ledger">
+    <Section title="Jobs and ledger">
       <Facts
         facts={[
           ['Jobs queued', count(jobs.queued)],
           ['Jobs in progress', count(jobs.in_progress)],
           ['Unfinished batches', count(batches)],
-          ['Usage to be booked', count(ledger.waiting)],
-          ledger.oldest_at === null
-            ? null
-            : ['The first of it waits since', <Time key="oldest" at={ledger.oldest_at} />],
-          ['Usage the ledger refused', count(ledger.refused)],
+          ['Unbooked usage events', count(ledger.waiting)],
+          ledger.oldest_at === null ? null : ['Oldest unbooked event', <Time key="oldest" at={ledger.oldest_at} />],
+          ['Rejected usage events', count(ledger.refused)],
         ]}
       />
     </Section>
   )
 }
 
+const instanceColumns: Column<SystemAnswer['instances'][number]>[] = [
+  {
+    header: 'Process',
+    kind: 'rowHeader',
+    maxWidth: 320,
+    cell: ({ id }) => (
+      <Text size="sm" ff="monospace">
+        {id}
+      </Text>
+    ),
+  },
+  { header: 'Last heartbeat', cell: ({ seen_at }) => <Time at={seen_at} /> },
+]
+
 function Instances({ instances }: Pick<SystemAnswer, 'instances'>) {
   return (
     <Section title="Processes">
-      <Table>
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>Process</Table.Th>
-            <Table.Th>Last sign of life</Table.Th>
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {instances.map(({ id, seen_at }) => (
-            <Table.Tr key={id}>
-              <Table.Td ff="monospace" style={{ overflowWrap: 'anywhere' }}>
-                {id}
-              </Table.Td>
-              <Table.Td>
-                <Time at={seen_at} />
-              </Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
+      <DataTable label="Processes" rows={instances} columns={instanceColumns} rowKey={({ id }) => id} />
     </Section>
   )
 }

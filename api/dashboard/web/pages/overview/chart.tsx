@@ -4,7 +4,7 @@ import type { UsageChart } from '../../../wire/usage.ts'
 import { shortDay } from '../../format.ts'
 import { colorsOf } from './colors.ts'
 
-/** Stacked bars, one for each day. Names may have dots, which the chart would take for paths: it gets numbers instead. */
+/** Stacked bars, one per day. Series are numbered, because the chart would read names with dots as paths. */
 export default function Chart({ usage, text }: { usage: UsageChart; text: (value: number) => string }) {
   const { days, series, total } = usage
   const colors = colorsOf(series)
@@ -15,7 +15,7 @@ export default function Chart({ usage, text }: { usage: UsageChart; text: (value
   return (
     <div
       role="img"
-      aria-label={`Bars for ${days.length} days, ${text(total)} in all. The table view has the same figures.`}
+      aria-label={`Bar chart of ${days.length} days, ${text(total)} in total. The table view shows the same figures.`}
     >
       <BarChart
         h={280}

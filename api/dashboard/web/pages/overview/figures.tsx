@@ -5,14 +5,14 @@ import type { Overview, UsageFigures } from '../../../wire/usage.ts'
 import { count, moment, shortCount, usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 
-/** The wallet, and what was used today and this month. */
+/** The wallet, and the usage of today and of this month. */
 export function Figures({ overview: { wallet, today, month } }: { overview: Overview }) {
   const { home } = usePlace()
   const { available_usd, reserved_usd, held_usd, held_release_at } = wallet
   return (
     <SimpleGrid cols={{ base: 1, xs: 2, lg: 4 }} spacing="md">
       <Figure label="Available" value={usd(available_usd)}>
-        {reserved_usd > 0 && <div>{usd(reserved_usd)} reserved for work under way</div>}
+        {reserved_usd > 0 && <div>{usd(reserved_usd)} reserved for work in progress</div>}
         {held_usd > 0 && (
           <div>
             {usd(held_usd)} held{held_release_at && `, next release ${moment(held_release_at)}`}

@@ -7,7 +7,7 @@ import { CodeBox } from '../../components/copy.tsx'
 import { usePlace } from '../../session.tsx'
 import { curlOf } from '../playground/curl.ts'
 
-/** What a new organisation does first, until all of it is done. */
+/** The first steps of a new organisation, until all are done. */
 export function FirstSteps({ steps }: { steps: Overview['first_steps'] }) {
   const { home, may } = usePlace()
   if (Object.values(steps).every(Boolean)) return null
@@ -19,22 +19,22 @@ export function FirstSteps({ steps }: { steps: Overview['first_steps'] }) {
       </Title>
       <Stack component="ol" gap="md" m={0} p={0} style={{ listStyle: 'none' }}>
         <Step number={1} title="Confirm your email address" done={steps.email_verified}>
-          Open the link that we sent you.
+          Open the link in the email that we sent you.
         </Step>
         <Step number={2} title="Create an API key" done={steps.key_created}>
           <Anchor component={Link} href={`${home}/keys`} inherit underline="always">
             Create one
           </Anchor>
-          . A test key answers from the sandbox and costs nothing; a live key reaches the providers.
+          . Test keys use the sandbox and are free; live keys call the providers.
         </Step>
         <Step number={3} title="Send a first request" done={steps.request_made}>
-          Put the key into <code>HEADGATE_API_KEY</code>, then:
+          Set <code>HEADGATE_API_KEY</code> to your key, then run:
           <Box mt="xs">
             <CodeBox code={curlOf({ path: '/v1/chat/completions', body })} label="first request" />
           </Box>
         </Step>
         <Step number={4} title="Add credits" done={steps.credits_added}>
-          Live requests are paid from credits.{' '}
+          Requests with live keys are paid from credits.{' '}
           {may('owner') ? (
             <Anchor component={Link} href={`${home}/billing`} inherit underline="always">
               Open Billing

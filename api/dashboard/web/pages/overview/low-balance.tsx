@@ -5,7 +5,7 @@ import type { Overview } from '../../../wire/usage.ts'
 import { usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 
-/** Says that credits are about to run out, or have. */
+/** Warns when credits are low or used up. */
 export function LowBalance({ overview: { wallet, low_balance: low } }: { overview: Overview }) {
   const { home } = usePlace()
   if (!low.is_low) return null
@@ -15,13 +15,13 @@ export function LowBalance({ overview: { wallet, low_balance: low } }: { overvie
       color={isEmpty ? 'red' : 'yellow'}
       variant="light"
       icon={<IconWallet aria-hidden />}
-      title={isEmpty ? 'No credits are left' : 'Credits are running low'}
+      title={isEmpty ? 'No credits left' : 'Credits are running low'}
     >
       <Group gap="sm">
         <Text size="sm">
           {isEmpty
-            ? 'Requests of live keys are refused until credits are added.'
-            : `${usd(wallet.available_usd)} are available; below ${usd(low.threshold_usd ?? 0)} counts as low. Requests are refused once nothing is left.`}
+            ? 'Requests with live keys are rejected until you add credits.'
+            : `${usd(wallet.available_usd)} available, which is below your threshold of ${usd(low.threshold_usd ?? 0)}. Requests are rejected when your credits are used up.`}
         </Text>
         <Button component={Link} href={`${home}/billing`} size="compact-sm" variant="default">
           Open Billing

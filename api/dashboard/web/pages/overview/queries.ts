@@ -3,14 +3,14 @@ import type { Overview, UsageChart } from '../../../wire/usage.ts'
 import { call, queryText } from '../../api.ts'
 import { usePlace } from '../../session.tsx'
 
-const againMs = 15_000
+const pollMs = 15_000
 
 export function useOverview(environment: string) {
   const { id, base } = usePlace()
   return useQuery({
     queryKey: [id, 'overview', environment],
     queryFn: ({ signal }) => call<Overview>(`${base}/overview${queryText({ environment })}`, { signal }),
-    refetchInterval: againMs,
+    refetchInterval: pollMs,
     placeholderData: keepPreviousData,
   })
 }
@@ -22,7 +22,7 @@ export function useUsage(choice: ChartChoice) {
   return useQuery({
     queryKey: [id, 'usage', choice],
     queryFn: ({ signal }) => call<UsageChart>(`${base}/usage${queryText(choice)}`, { signal }),
-    refetchInterval: againMs,
+    refetchInterval: pollMs,
     placeholderData: keepPreviousData,
   })
 }

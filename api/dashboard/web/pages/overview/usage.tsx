@@ -1,8 +1,9 @@
-import { ColorSwatch, Group, Paper, SegmentedControl, Select, Stack, Table, Text, Title } from '@mantine/core'
+import { ColorSwatch, Group, Paper, SegmentedControl, Select, Stack, Text, Title } from '@mantine/core'
 import { lazy, Suspense } from 'react'
 import type { UsageChart, UsageMeasure, UsageSeries } from '../../../wire/usage.ts'
 import { useFilter } from '../../components/filters.tsx'
 import { Empty, Loading, Show } from '../../components/states.tsx'
+import { type Column, DataTable } from '../../components/table.tsx'
 import { count, usd } from '../../format.ts'
 import { typeName } from '../requests/types.ts'
 import { colorsOf } from './colors.ts'
@@ -18,7 +19,7 @@ const measures = [
 ]
 const dimensions = [
   { value: 'model', label: 'By model' },
-  { value: 'key', label: 'By key' },
+  { value: 'key', label: 'By API key' },
   { value: 'type', label: 'By endpoint' },
 ]
 const spans = [
@@ -31,7 +32,7 @@ const views = [
   { value: 'table', label: 'Table' },
 ]
 
-/** What was used day by day, as bars or as a table. */
+/** Daily usage as a chart or a table. */
 export function Usage({ environment }: { environment: string }) {
   const [measure, setMeasure] = useChoice('measure', measures, 'cost')
   const [by, setBy] = useChoice('by', dimensions, 'model')
@@ -50,7 +51,7 @@ export function Usage({ environment }: { environment: string }) {
             <Select
               size="xs"
               w={120}
-              aria-label="Split"
+              aria-label="Group by"
               data={dimensions}
               value={by}
               allowDeselect={false}
@@ -63,7 +64,7 @@ export function Usage({ environment }: { environment: string }) {
         <Show query={usage}>
           {data => {
             if (data.series.length === 0)
-              return <Empty title="Nothing was used in these days">Requests appear here as they are answered.</Empty>
+              return <Empty title="No usage in this period">Requests appear here when they end.</Empty>
             const named = by === 'type' ? withTypeNames(data) : data
             const text = textOf(measure as UsageMeasure)
             if (view === 'table') return <UsageTable usage={named} text={text} />
@@ -82,7 +83,7 @@ export function Usage({ environment }: { environment: string }) {
   )
 }
 
-/** A choice that is kept in the address where it is not the usual one. */
+/** A choice that is kept in the URL unless it is the default. */
 function useChoice(name: string, choices: { value: string }[], usual: string): [string, (value: string) => void] {
   const [value, set] = useFilter(name)
   const isKnown = choices.some(choice => choice.value === value)
@@ -98,40 +99,46 @@ function textOf(measure: UsageMeasure): (value: number) => string {
   return measure === 'cost' ? usd : count
 }
 
-/** The series with what they come to, and their share. */
+/** The series with their totals and percentages. */
 function Legend({ usage: { series, total }, text }: { usage: UsageChart; text: (value: number) => string }) {
   const colors = colorsOf(series)
+  const columns: Column<UsageSeries>[] = [
+    {
+      header: 'Series',
+      kind: 'rowHeader',
+      maxWidth: 360,
+      cell: line => (
+        <Group gap="xs" wrap="nowrap">
+          <ColorSwatch color={colorVariable(colors[series.indexOf(line)]!)} size={12} aria-hidden />
+          <Text size="sm">{line.name}</Text>
+        </Group>
+      ),
+      footer: 'Total',
+    },
+    { header: 'Total', kind: 'number', cell: line => text(line.total), footer: text(total) },
+    {
+      header: 'Percentage',
+      kind: 'number',
+      width: 80,
+      cell: line => (
+        <Text size="sm" c="dimmed">
+          {((100 * line.total) / total).toFixed(1)} %
+        </Text>
+      ),
+    },
+  ]
   return (
-    <Table aria-label="Totals" verticalSpacing={6} maw={640}>
-      <Table.Tbody>
-        {series.map(({ id, name, total: own }, i) => (
-          <Table.Tr key={id ?? 'other'}>
-            <Table.Th scope="row" fw={400}>
-              <Group gap="xs" wrap="nowrap">
-                <ColorSwatch color={`var(--mantine-color-${colors[i]!.replace('.', '-')})`} size={12} aria-hidden />
-                <Text size="sm" style={{ overflowWrap: 'anywhere' }}>
-                  {name}
-                </Text>
-              </Group>
-            </Table.Th>
-            <Table.Td ta="right" className="numeric">
-              {text(own)}
-            </Table.Td>
-            <Table.Td ta="right" className="numeric" w={80} c="dimmed">
-              {((100 * own) / total).toFixed(1)} %
-            </Table.Td>
-          </Table.Tr>
-        ))}
-      </Table.Tbody>
-      <Table.Tfoot>
-        <Table.Tr>
-          <Table.Th scope="row">Total</Table.Th>
-          <Table.Td ta="right" fw={600} className="numeric">
-            {text(total)}
-          </Table.Td>
-          <Table.Td />
-        </Table.Tr>
-      </Table.Tfoot>
-    </Table>
+    <DataTable
+      label="Totals"
+      rows={series}
+      columns={columns}
+      rowKey={({ id }) => id ?? 'other'}
+      maxWidth={640}
+      dense
+      hiddenHeader
+    />
   )
 }
+
+/** The CSS variable of a colour of the theme, as `blue.6`. */
+const colorVariable = (color: string) => `var(--mantine-color-${color.replace('.', '-')})`

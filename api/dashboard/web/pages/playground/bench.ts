@@ -3,7 +3,7 @@ import type { DashboardKey } from '../../../wire/keys.ts'
 import type { CatalogModel } from '../../../wire/models.ts'
 import type { Client } from './client.ts'
 
-/** What every tab of the playground works with. */
+/** The context of all playground tabs. */
 export type Bench = { apiKey: DashboardKey; client: Client; models: CatalogModel[] }
 
 export const BenchContext = createContext<Bench | null>(null)

@@ -1,20 +1,20 @@
 import type { PlaygroundSecretAnswer } from '../../../wire/playground.ts'
 import { call, errorOf } from '../../api.ts'
 
-/** A secret is replaced when it has less than this left, so that a request that begins with it also ends with it. */
+/** A secret with less than this left is replaced, so that it does not expire during a request. */
 const sparedMs = 60_000
 
-/** The public API under one key, called as any client calls it. */
+/** A client of the public API with one API key. */
 export class Client {
   readonly #path: string
   #secret: Promise<PlaygroundSecretAnswer> | null = null
 
-  /** `base`: where the organisation's routes begin. */
+  /** `base`: the base path of the organisation's routes. */
   constructor(base: string, keyHash: string) {
     this.#path = `${base}/keys/${keyHash}/playground-secret`
   }
 
-  /** A secret that stands for the key and has some minutes left. Throws an ApiError. */
+  /** Returns a temporary secret for the key that is valid for some minutes. Throws an ApiError. */
   async secret(): Promise<string> {
     const held = await this.#secret?.catch(() => null)
     if (held && Date.parse(held.expires_at) - Date.now() > sparedMs) return held.secret
@@ -22,7 +22,7 @@ export class Client {
     return (await this.#secret).secret
   }
 
-  /** Calls a route of the public API; an object is sent as JSON. Throws an ApiError where it is refused. */
+  /** Calls a route of the public API; an object is sent as JSON. Throws an ApiError for an error response. */
   async request(
     path: string,
     { body, ...init }: Omit<RequestInit, 'body'> & { body?: object } = {},
@@ -37,12 +37,12 @@ export class Client {
     })
     if (response.ok) return response
     const error = await errorOf(response)
-    // A clock that is wrong, or a Redis that was emptied: the next request asks for another one.
+    // The clock is wrong or Redis was emptied: the next request fetches a new secret.
     if (response.status === 401) this.#secret = null
     throw error
   }
 
-  /** The JSON of a route of the public API. Throws an ApiError. */
+  /** Calls a route of the public API and returns its JSON. Throws an ApiError. */
   async json<T>(path: string, init?: Parameters<Client['request']>[1]): Promise<T> {
     return (await this.request(path, init)).json() as Promise<T>
   }

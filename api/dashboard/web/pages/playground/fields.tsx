@@ -2,19 +2,19 @@ import { Button, NumberInput, Select, Textarea, TextInput } from '@mantine/core'
 import type { FormEvent, ReactNode } from 'react'
 import type { CatalogModel } from '../../../wire/models.ts'
 
-/** A list among the facts of a model's kind, as text. */
+/** A list property of a model's kind, as text. */
 export function listOf(model: CatalogModel | undefined, name: string): string[] {
   const value = model?.kind[name]
   return Array.isArray(value) ? value.map(String) : []
 }
 
-/** A number among the facts of a model's kind. */
+/** A number property of a model's kind. */
 export function numberOf(model: CatalogModel | undefined, name: string): number | undefined {
   const value = model?.kind[name]
   return typeof value === 'number' ? value : undefined
 }
 
-/** One of what a model offers, or its own choice; nothing where it offers nothing. */
+/** Selects one of the options that a model offers, or its default; renders nothing if there are none. */
 export function Offered({
   label,
   options,
@@ -30,7 +30,7 @@ export function Offered({
   return (
     <Select
       label={label}
-      placeholder="The model’s own"
+      placeholder="Default"
       clearable
       searchable={options.length > 12}
       data={options}
@@ -40,7 +40,7 @@ export function Offered({
   )
 }
 
-/** What is still sensible of a choice that was made for another model. */
+/** The choice made for another model, if the current one offers it too. */
 export function stillOffered(options: string[], value: string): string {
   return options.includes(value) ? value : ''
 }
@@ -76,7 +76,7 @@ export function SeedField({ value, onChange }: { value: number | string; onChang
   return (
     <NumberInput
       label="Seed"
-      description="The same seed gives the same result, where the model can"
+      description="The same seed gives the same result if the model supports it"
       min={0}
       allowDecimal={false}
       value={value}
@@ -106,7 +106,7 @@ export function WordField({
   )
 }
 
-/** A form of a tab, with the button that sends it. */
+/** A tab's form with its submit button. */
 export function TabForm({
   submit,
   pending,

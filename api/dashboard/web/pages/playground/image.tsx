@@ -14,7 +14,7 @@ import { type TabRun, useTabRun } from './tab-run.ts'
 import { Waiting } from './waiting.tsx'
 
 const path = '/v1/images'
-const mostImages = 10
+const maxImages = 10
 const usual = {
   prompt: '',
   n: 1 as number | string,
@@ -28,7 +28,7 @@ const usual = {
 type Fields = typeof usual
 type Made = { images: { url: string; revised_prompt?: string }[]; prompt: string; facts: Facts }
 
-/** Image models, and chat models that give images on the same route. */
+/** Image models, and chat models that return images on the same route. */
 const draws = (model: CatalogModel) => model.type === 'image' || listOf(model, 'endpoints').includes(path)
 
 export default function ImageTab() {
@@ -59,10 +59,12 @@ export default function ImageTab() {
         <References
           label="Reference images"
           description={
-            model?.kind.references_required ? 'This model edits images: it needs one.' : 'To edit, or to draw from'
+            model?.kind.references_required
+              ? 'Required: this model edits images.'
+              : 'Images to edit or to use as references'
           }
           accept="image/*"
-          most={numberOf(model, 'max_references') ?? mostImages}
+          max={numberOf(model, 'max_references') ?? maxImages}
           value={fields.references}
           onChange={references => set({ references })}
         />
@@ -82,14 +84,14 @@ function Options({
   fields: Fields
   set: (change: Partial<Fields>) => void
 }) {
-  const most = numberOf(model, 'max_n') ?? mostImages
+  const max = numberOf(model, 'max_n') ?? maxImages
   return (
     <SimpleGrid cols={2} spacing="sm">
-      {most > 1 && (
+      {max > 1 && (
         <NumberInput
           label="Images"
           min={1}
-          max={most}
+          max={max}
           allowDecimal={false}
           value={fields.n}
           onChange={n => set({ n })}
@@ -123,13 +125,13 @@ const takesImages = (model: CatalogModel | undefined) => model?.input_modalities
 
 function bodyOf(slug: string, model: CatalogModel | undefined, fields: Fields): object {
   const { prompt, n, size, resolution, aspectRatio, quality, seed, references } = fields
-  const most = numberOf(model, 'max_n') ?? mostImages
+  const max = numberOf(model, 'max_n') ?? maxImages
   return {
     model: slug,
     prompt: prompt || 'A lighthouse at dusk',
     response_format: 'url',
     ...given({
-      n: Number(n) > 1 && most > 1 ? Math.min(Number(n), most) : undefined,
+      n: Number(n) > 1 && max > 1 ? Math.min(Number(n), max) : undefined,
       size: stillOffered(listOf(model, 'sizes'), size),
       resolution: stillOffered(listOf(model, 'resolutions'), resolution),
       aspect_ratio: stillOffered(listOf(model, 'aspect_ratios'), aspectRatio),
@@ -141,9 +143,9 @@ function bodyOf(slug: string, model: CatalogModel | undefined, fields: Fields): 
 }
 
 function Result({ make }: { make: TabRun<Made> }) {
-  if (make.isPending) return <Waiting label="Drawing" />
+  if (make.isPending) return <Waiting label="Generating" />
   if (make.error) return <ApiFailure error={make.error} />
-  if (!make.data) return <Empty title="The image appears here">Write a prompt and choose Generate.</Empty>
+  if (!make.data) return <Empty title="Your image appears here">Enter a prompt and click Generate.</Empty>
   const { images, prompt, facts } = make.data
   return (
     <Paper withBorder p="md">
@@ -155,7 +157,7 @@ function Result({ make }: { make: TabRun<Made> }) {
         </SimpleGrid>
         {images[0]?.revised_prompt && (
           <Text size="xs" c="dimmed">
-            Drawn from: {images[0].revised_prompt}
+            Revised prompt: {images[0].revised_prompt}
           </Text>
         )}
         <FactsLine facts={facts} />

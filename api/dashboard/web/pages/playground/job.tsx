@@ -40,7 +40,7 @@ export function useJobRun(path: string): JobRun {
   return { submit, cancel, query }
 }
 
-/** How far a job is, and what came of it. */
+/** The progress and the result of a job. */
 export function JobPanel({
   run: { submit, cancel, query },
   title,
@@ -74,7 +74,7 @@ export function JobPanel({
               </Group>
               {job.may_cancel && (
                 <Button size="compact-xs" variant="default" loading={cancel.isPending} onClick={() => cancel.mutate()}>
-                  Cancel the job
+                  Cancel job
                 </Button>
               )}
             </Group>
@@ -95,7 +95,7 @@ export function JobPanel({
 function wordsOf({ status, progress, model, provider, cost_usd }: JobDetail): string {
   const at = provider ? `${model} at ${provider}` : model
   const words = [
-    status === 'queued' ? 'Waiting for its turn' : status === 'in_progress' ? `${progress} % done` : null,
+    status === 'queued' ? 'Queued' : status === 'in_progress' ? `${progress} % done` : null,
     at,
     cost_usd !== null && cost_usd > 0 ? usd(cost_usd) : null,
   ]
@@ -105,7 +105,7 @@ function wordsOf({ status, progress, model, provider, cost_usd }: JobDetail): st
 const isShown = ({ content_type: type }: JobOutput) =>
   /^(?:video|image|audio)\//.test(type) || type === 'model/gltf-binary'
 
-/** The main result as it looks, all files to save. */
+/** A preview of the main file, and downloads of all files. */
 function Outputs({ outputs, title }: { outputs: JobOutput[]; title: string }) {
   const main = outputs.find(isShown)
   if (!main) return null

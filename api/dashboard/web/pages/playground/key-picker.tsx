@@ -3,7 +3,7 @@ import { Link } from 'wouter'
 import type { DashboardKey } from '../../../wire/keys.ts'
 import { usePlace } from '../../session.tsx'
 
-/** Whether the person may use a key here: their own and test keys, an admin any. */
+/** Whether the user may use a key here: their own keys and test keys; admins, all keys. */
 export function isUsable({ status, environment, may_manage }: DashboardKey): boolean {
   return status === 'active' && (environment === 'test' || may_manage)
 }
@@ -14,13 +14,13 @@ export function rememberKey(organisationId: string, { id }: DashboardKey): void 
   localStorage.setItem(rememberedName(organisationId), id)
 }
 
-/** The key of the last time, else a test key, else any. */
+/** The last key used, otherwise a test key, otherwise any. */
 export function preferredKey(organisationId: string, keys: DashboardKey[]): DashboardKey | undefined {
   const last = localStorage.getItem(rememberedName(organisationId))
   return keys.find(({ id }) => id === last) ?? keys.find(({ environment }) => environment === 'test') ?? keys[0]
 }
 
-/** Chooses the key that requests of the playground are made with, and says what they cost. */
+/** Selects the API key of the playground's requests, and states who pays for them. */
 export function KeyPicker({
   keys,
   value,
@@ -49,10 +49,10 @@ export function KeyPicker({
       inputWrapperOrder={['label', 'input', 'description', 'error']}
       description={
         value.environment === 'test' ? (
-          'Sandbox: answers are echoes, nothing is charged.'
+          'Sandbox: responses are simulated and free.'
         ) : (
           <Text span inherit>
-            Live: real providers, charged to{' '}
+            Live: real providers, paid from{' '}
             <Anchor component={Link} href={`${home}/billing`} inherit>
               the organisation’s credits
             </Anchor>

@@ -47,7 +47,7 @@ export default function MeshTab() {
       <Options model={model} fields={fields} set={set} />
     </TabForm>
   )
-  const result = <JobPanel run={run} title={fields.prompt || '3D mesh'} empty="The mesh can be turned here" />
+  const result = <JobPanel run={run} title={fields.prompt || '3D mesh'} empty="Your mesh appears here" />
   return <Panels form={form} result={result} request={{ path, body }} />
 }
 
@@ -69,7 +69,7 @@ function Source({
       {inputs.length > 1 && (
         <div>
           <Input.Label labelElement="div" id="mesh-from">
-            Made from
+            Input
           </Input.Label>
           <SegmentedControl
             fullWidth
@@ -85,9 +85,9 @@ function Source({
         <PromptField value={fields.prompt} onChange={prompt => set({ prompt })} placeholder={example} />
       ) : (
         <References
-          label={input === 'image' ? 'Image' : 'Views of one object, front first'}
+          label={input === 'image' ? 'Image' : 'Views of the object, front first'}
           accept="image/*"
-          most={input === 'image' ? 1 : (numberOf(model, 'max_images') ?? 4)}
+          max={input === 'image' ? 1 : (numberOf(model, 'max_images') ?? 4)}
           value={fields.images}
           onChange={images => set({ images })}
         />
@@ -116,7 +116,7 @@ function Options({ model, fields, set }: { model: CatalogModel | undefined; fiel
       )}
       {offers('texture_prompt') && (
         <PromptField
-          label="What the texture shows"
+          label="Texture prompt"
           required={false}
           value={fields.texturePrompt}
           onChange={texturePrompt => set({ texturePrompt })}
@@ -137,7 +137,7 @@ function Options({ model, fields, set }: { model: CatalogModel | undefined; fiel
         {offers('topology') && (
           <Select
             label="Topology"
-            placeholder="The model’s own"
+            placeholder="Default"
             clearable
             data={['triangle', 'quad']}
             value={fields.topology || null}

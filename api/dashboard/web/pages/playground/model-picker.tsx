@@ -1,31 +1,24 @@
 import { Anchor, Badge, Group, Select, Stack, Text } from '@mantine/core'
 import { Link, useSearchParams } from 'wouter'
-import type { DashboardKey } from '../../../wire/keys.ts'
 import type { CatalogModel } from '../../../wire/models.ts'
-import { leadOf, priceSummary } from '../../catalog.ts'
+import { isOffered, leadOf, priceSummary } from '../../catalog.ts'
 import { usePlace } from '../../session.tsx'
 import { useBench } from './bench.ts'
 import { useKept } from './kept.ts'
 
-const mostShown = 200
-
-/** Whether a key may be used with a model, and somebody would serve it. */
-function isOffered({ environment, model_allowlist }: DashboardKey, { id, owned_by, available }: CatalogModel): boolean {
-  if (environment === 'live' && !available) return false
-  return model_allowlist === null || model_allowlist.some(slug => slug === id || slug === `${owned_by}/${id}`)
-}
+const maxShown = 200
 
 export type Choice = {
-  /** Those that the key can use here. */
+  /** The models that the key can use here. */
   models: CatalogModel[]
-  /** Undefined where nothing is chosen, or `auto` is. */
+  /** Undefined if none or `auto` is selected. */
   model: CatalogModel | undefined
-  /** The slug to send; '' where there is nothing to choose from. */
+  /** The slug to send; '' if there are no models. */
   slug: string
   choose: (slug: string) => void
 }
 
-/** The model of a tab: the one in the address, else the last one chosen in the tab, else `usual`, else the first. */
+/** The model of a tab: from the URL, otherwise the last one selected in the tab, otherwise `usual`, otherwise the first. */
 export function useChoice(tab: string, serves: (model: CatalogModel) => boolean, usual = ''): Choice {
   const { apiKey, models: all } = useBench()
   const [search, setSearch] = useSearchParams()
@@ -46,26 +39,26 @@ export function useChoice(tab: string, serves: (model: CatalogModel) => boolean,
   }
 }
 
-/** Chooses a model by a search in names and slugs; says what it costs under the key. */
+/** Selects a model by name or slug, and shows its price for the key. */
 export function ModelPicker({ choice, auto = false }: { choice: Choice; auto?: boolean }) {
   const { apiKey } = useBench()
   const { home } = usePlace()
   const { models, model, slug, choose } = choice
   const byId = new Map(models.map(row => [row.id, row]))
-  const autoItem = { value: 'auto', label: 'auto: the gateway chooses' }
+  const autoItem = { value: 'auto', label: 'auto: selected by the gateway' }
   return (
     <Stack gap={4}>
       <Select
         label="Model"
         searchable
         allowDeselect={false}
-        limit={mostShown}
-        nothingFoundMessage="No such model for this key"
+        limit={maxShown}
+        nothingFoundMessage="No matching model for this key"
         data={[...(auto ? [autoItem] : []), ...models.map(({ id, name }) => ({ value: id, label: `${name} (${id})` }))]}
         value={slug || null}
         onChange={value => value && choose(value)}
         renderOption={({ option }) => <Option label={option.label} model={byId.get(option.value)} />}
-        error={models.length === 0 && !auto ? 'No model of this kind can be used with this key.' : undefined}
+        error={models.length === 0 && !auto ? 'This key cannot use any model of this type.' : undefined}
       />
       {model && (
         <Group gap="xs" justify="space-between" wrap="nowrap" align="flex-start">
@@ -77,8 +70,8 @@ export function ModelPicker({ choice, auto = false }: { choice: Choice; auto?: b
           </Anchor>
         </Group>
       )}
-      {model && leadOf(model)?.status === 'resting' && (
-        <Badge color="yellow">Its provider fails at the moment; another one is tried</Badge>
+      {model && leadOf(model)?.status === 'in_cooldown' && (
+        <Badge color="yellow">Its provider is failing at the moment; another one is tried</Badge>
       )}
     </Stack>
   )
@@ -89,7 +82,7 @@ function Option({ label, model }: { label: string; model: CatalogModel | undefin
     <Stack gap={0}>
       <Text size="sm">{label}</Text>
       <Text size="xs" c="dimmed">
-        {model ? priceSummary(model) : 'Each request goes to the model that fits it'}
+        {model ? priceSummary(model) : 'Each request is routed to the best model for it'}
       </Text>
     </Stack>
   )

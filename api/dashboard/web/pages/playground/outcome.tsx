@@ -8,20 +8,20 @@ import { duration, usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { useBench } from './bench.ts'
 
-/** What the headers and the end of an answer tell about it. */
+/** Facts from a response's headers and its end. */
 export type Facts = {
   generationId: string | null
-  /** Whether a test key was answered. */
+  /** Whether a test key was used. */
   isSandbox: boolean
   model: string | null
   provider: string | null
-  /** Null where the answer does not say; it is looked up then. */
+  /** Null if the response does not state it; then it is read from the request log. */
   costUsd: number | null
   durationMs: number
   tokens?: { prompt: number; completion: number } | undefined
 }
 
-/** The facts that an answer's headers tell. */
+/** Reads the facts in a response's headers. */
 export function factsOf({ headers }: Response, startedMs: number): Facts {
   const cost = headers.get('x-gateway-cost-usd')
   return {
@@ -34,24 +34,24 @@ export function factsOf({ headers }: Response, startedMs: number): Facts {
   }
 }
 
-const mostLookUps = 6
+const maxLookUps = 6
 const lookUpAfterMs = 700
 
-/** The cost of an answer that could not say it yet, from the request log, where it is a moment later. */
+/** The cost of a response that did not state it, from the request log, which has it a moment later. */
 function useCost({ costUsd, generationId }: Facts): number | null {
   const { client, apiKey } = useBench()
   const { data } = useQuery({
     queryKey: ['generation', apiKey.id, generationId],
     queryFn: () => client.json<{ cost_usd: number }>(`/v1/generation?id=${generationId}`),
     enabled: costUsd === null && generationId !== null,
-    retry: mostLookUps,
+    retry: maxLookUps,
     retryDelay: lookUpAfterMs,
     staleTime: Number.POSITIVE_INFINITY,
   })
   return costUsd ?? data?.cost_usd ?? null
 }
 
-/** One line on who answered, what it took and what it cost. */
+/** One line with the provider, duration and cost. */
 export function FactsLine({ facts }: { facts: Facts }) {
   const cost = useCost(facts)
   const { home } = usePlace()
@@ -69,7 +69,7 @@ export function FactsLine({ facts }: { facts: Facts }) {
         <>
           {' · '}
           <Anchor component={Link} href={`${home}/requests/${generationId}`} underline="always" inherit>
-            in the log
+            view in request log
           </Anchor>
         </>
       )}
@@ -77,7 +77,7 @@ export function FactsLine({ facts }: { facts: Facts }) {
   )
 }
 
-/** An error of the API, with its code, the field at fault and the request’s id. */
+/** An API error with its code, the invalid field and the request ID. */
 export function ApiFailure({ error }: { error: Error }) {
   const { code, param, requestId } = error instanceof ApiError ? error : { code: null, param: null, requestId: null }
   const words = [code, param && `field ${param}`, requestId && `request ${requestId}`]
@@ -87,7 +87,7 @@ export function ApiFailure({ error }: { error: Error }) {
         <Text size="xs" ff="monospace" style={{ overflowWrap: 'anywhere' }}>
           {words.filter(Boolean).join(' · ')}
         </Text>
-        {requestId && <Copy value={requestId} label="request id" />}
+        {requestId && <Copy value={requestId} label="request ID" />}
       </Group>
     </Alert>
   )

@@ -3,9 +3,9 @@ import type { ReactNode } from 'react'
 import { CodeBox } from '../../components/copy.tsx'
 import { type CurlRequest, curlOf } from './curl.ts'
 
-const mostHeight = 380
+const maxHeight = 380
 
-/** The form of a tab beside what comes of it, and the command that does the same. */
+/** A tab's form beside its result, and the equivalent command. */
 export function Panels({ form, result, ...curl }: { form: ReactNode; result: ReactNode } & CurlProps) {
   return (
     <Grid gap="md">
@@ -24,18 +24,18 @@ export function Panels({ form, result, ...curl }: { form: ReactNode; result: Rea
   )
 }
 
-/** `code` in place of a request: where it is none that curl could make. */
+/** `code`: shown in place of a request that curl cannot make. */
 type CurlProps = { request: CurlRequest } | { code: string; label: string }
 
-/** The same request for a terminal. */
+/** The equivalent curl command. */
 export function Curl(props: CurlProps) {
-  const { code, label } = 'request' in props ? { code: curlOf(props.request), label: 'The same with curl' } : props
+  const { code, label } = 'request' in props ? { code: curlOf(props.request), label: 'Equivalent curl request' } : props
   return (
     <Accordion variant="contained" defaultValue="curl">
       <Accordion.Item value="curl">
         <Accordion.Control>{label}</Accordion.Control>
         <Accordion.Panel>
-          <Box mah={mostHeight} style={{ overflowY: 'auto' }}>
+          <Box mah={maxHeight} style={{ overflowY: 'auto' }}>
             <CodeBox code={code} label="command" />
           </Box>
         </Accordion.Panel>

@@ -4,22 +4,22 @@ import { useMutation } from '@tanstack/react-query'
 import { useBench } from './bench.ts'
 import { ApiFailure } from './outcome.tsx'
 
-/** A file that was uploaded; its address works for 30 minutes. */
+/** An uploaded file; its URL is valid for 30 minutes. */
 export type Reference = { url: string; name: string; contentType: string }
 
-/** Files that a request refers to: uploaded by the API at once, named by their addresses. */
+/** Reference files of a request: uploaded through the API when selected, and sent as URLs. */
 export function References({
   label,
   description,
   accept,
-  most = 1,
+  max = 1,
   value,
   onChange,
 }: {
   label: string
   description?: string
   accept: string
-  most?: number
+  max?: number
   value: Reference[]
   onChange: (files: Reference[]) => void
 }) {
@@ -31,7 +31,7 @@ export function References({
       const { url, content_type } = await client.json<{ url: string; content_type: string }>('/v1/uploads', { body })
       return { url, name: file.name, contentType: content_type }
     },
-    onSuccess: file => onChange([...value, file].slice(-most)),
+    onSuccess: file => onChange([...value, file].slice(-max)),
   })
   return (
     <Stack gap={6} role="group" aria-label={label}>
@@ -47,7 +47,7 @@ export function References({
         {value.map(file => (
           <Chosen key={file.url} file={file} onRemove={() => onChange(value.filter(({ url }) => url !== file.url))} />
         ))}
-        {value.length < most && (
+        {value.length < max && (
           <FileButton accept={accept} onChange={file => file && upload.mutate(file)}>
             {props => (
               <Button
@@ -57,7 +57,7 @@ export function References({
                 loading={upload.isPending}
                 leftSection={<IconUpload size={14} aria-hidden />}
               >
-                Choose a file<span className="visually-hidden"> for {label}</span>
+                Choose file<span className="visually-hidden"> for {label}</span>
               </Button>
             )}
           </FileButton>

@@ -34,17 +34,17 @@ export default function SpeechTab() {
     return { sound, contentType, text: fields.input, facts: factsOf(response, startedMs) }
   })
   const voices = listOf(model, 'voices')
-  const most = numberOf(model, 'max_characters')
+  const max = numberOf(model, 'max_characters')
   const form = (
     <TabForm
-      submit="Speak"
+      submit="Generate speech"
       pending={speak.isPending}
       disabled={slug === '' || fields.input.trim() === ''}
       onSubmit={() => speak.start()}
     >
       <ModelPicker choice={choice} />
       <PromptField
-        label={most ? `Text (at most ${most} characters)` : 'Text'}
+        label={max ? `Text (at most ${max} characters)` : 'Text'}
         value={fields.input}
         onChange={input => set({ input })}
         placeholder={example}
@@ -55,7 +55,7 @@ export default function SpeechTab() {
         ) : (
           <WordField
             label="Voice"
-            description="An id of the provider’s; empty for its usual one"
+            description="A voice ID of the provider. Leave empty for the default."
             value={fields.voice}
             onChange={voice => set({ voice })}
           />
@@ -73,7 +73,7 @@ export default function SpeechTab() {
       </SimpleGrid>
       {takesInstructions(model) && (
         <PromptField
-          label="How to speak"
+          label="Instructions"
           required={false}
           value={fields.instructions}
           onChange={instructions => set({ instructions })}
@@ -86,7 +86,7 @@ export default function SpeechTab() {
   return <Panels form={form} result={<Result speak={speak} />} request={{ path, body, output: `speech.${format}` }} />
 }
 
-/** Bare samples are nothing that a page can play. */
+/** Raw PCM cannot be played by browsers. */
 const formatsOf = (model: CatalogModel | undefined) => listOf(model, 'formats').filter(format => format !== 'pcm')
 const takesInstructions = (model: CatalogModel | undefined) => model !== undefined && model.kind.instructions !== false
 
@@ -106,9 +106,9 @@ function bodyOf(slug: string, model: CatalogModel | undefined, fields: Fields): 
 }
 
 function Result({ speak }: { speak: TabRun<Spoken> }) {
-  if (speak.isPending) return <Waiting label="Speaking" height={80} />
+  if (speak.isPending) return <Waiting label="Generating" height={80} />
   if (speak.error) return <ApiFailure error={speak.error} />
-  if (!speak.data) return <Empty title="The sound plays here">Write a text and choose Speak.</Empty>
+  if (!speak.data) return <Empty title="Your audio appears here">Enter a text and click Generate speech.</Empty>
   return <Sound spoken={speak.data} />
 }
 

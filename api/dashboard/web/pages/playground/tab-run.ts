@@ -3,7 +3,7 @@ import { usePlace } from '../../session.tsx'
 
 export type TabRun<T> = { start: () => void; data: T | undefined; error: Error | null; isPending: boolean }
 
-/** A request of a tab. It goes on, and its outcome is kept for some minutes, while other tabs are visited: it is paid for. */
+/** A tab's request. It continues while other tabs are open, and its result is kept for some minutes, because it was paid for. */
 export function useTabRun<T>(tab: string, request: () => Promise<T>): TabRun<T> {
   const { id } = usePlace()
   const mutationKey = [id, 'playground', tab]

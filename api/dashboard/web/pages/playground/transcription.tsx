@@ -52,13 +52,13 @@ export default function TranscriptionTab() {
       />
       <WordField
         label="Language"
-        description="A code such as en; empty to have it recognised"
+        description="A code such as en. Leave empty to detect it."
         value={fields.language}
         onChange={language => set({ language })}
       />
       {takesPrompt(model) && (
         <PromptField
-          label="Words to expect"
+          label="Prompt"
           required={false}
           value={fields.prompt}
           onChange={prompt => set({ prompt })}
@@ -84,7 +84,7 @@ function wordsOf(slug: string, model: CatalogModel | undefined, fields: Fields):
   } as Record<string, string>
 }
 
-/** An answer in plain JSON is shown by its text, every other format as it came. */
+/** Shows the text of a plain JSON response; other formats unchanged. */
 function heardOf(answer: string, format: string | undefined, facts: Facts): Heard {
   if (format !== undefined && format !== 'json' && format !== 'verbose_json')
     return { text: answer, isText: format === 'text', facts }
@@ -97,7 +97,7 @@ function heardOf(answer: string, format: string | undefined, facts: Facts): Hear
 function Result({ write }: { write: TabRun<Heard> }) {
   if (write.isPending) return <Waiting label="Transcribing" height={120} />
   if (write.error) return <ApiFailure error={write.error} />
-  if (!write.data) return <Empty title="The transcript appears here">Choose a sound file, or record one.</Empty>
+  if (!write.data) return <Empty title="Your transcript appears here">Choose an audio file, or record one.</Empty>
   const { text, isText, facts } = write.data
   return (
     <Paper withBorder p="md">
@@ -115,7 +115,7 @@ function Result({ write }: { write: TabRun<Heard> }) {
   )
 }
 
-/** A sound: a file of the visitor's, or what their microphone hears. */
+/** An audio file or a recording. */
 function Sound({ file, onChange }: { file: File | null; onChange: (file: File) => void }) {
   const { isRecording, problem, start, stop } = useRecorder(onChange)
   return (
@@ -125,7 +125,7 @@ function Sound({ file, onChange }: { file: File | null; onChange: (file: File) =
         <FileButton accept="audio/*,video/*" onChange={chosen => chosen && onChange(chosen)}>
           {props => (
             <Button {...props} variant="default" size="xs" leftSection={<IconUpload size={14} aria-hidden />}>
-              Choose a file
+              Choose file
             </Button>
           )}
         </FileButton>
@@ -177,7 +177,7 @@ function useRecorder(onRecorded: (file: File) => void) {
     try {
       const stream = await navigator.mediaDevices.getUserMedia({ audio: true })
       const recording = new MediaRecorder(stream)
-      // Somebody may allow the microphone after leaving, or have asked for it twice.
+      // Access may be granted after the page was left, or requested twice.
       if (!isHere.current || recorder.current) {
         for (const track of stream.getTracks()) track.stop()
         return
@@ -194,7 +194,7 @@ function useRecorder(onRecorded: (file: File) => void) {
       recording.start()
       setRecording(true)
     } catch {
-      setProblem('The microphone cannot be used: allow it in the browser, on a page served by https or localhost.')
+      setProblem('No microphone access. Allow it in the browser, on a page served over https or from localhost.')
     }
   }
   return { isRecording, problem, start, stop: () => recorder.current?.stop() }

@@ -10,7 +10,7 @@ import { type Reference, References } from './references.tsx'
 
 const path = '/v1/videos'
 const example = 'Waves roll onto a beach at dawn'
-const longestS = 60
+const maxS = 60
 const usual = {
   prompt: '',
   seconds: '' as number | string,
@@ -55,7 +55,7 @@ export default function VideoTab() {
       <Options model={model} fields={fields} set={set} />
     </TabForm>
   )
-  const result = <JobPanel run={run} title={fields.prompt || 'Video'} empty="The video plays here" />
+  const result = <JobPanel run={run} title={fields.prompt || 'Video'} empty="Your video appears here" />
   return <Panels form={form} result={result} request={{ path, body }} />
 }
 
@@ -82,14 +82,14 @@ function Sources({ model, fields, set }: { model: CatalogModel | undefined; fiel
         <References
           label="Reference images"
           accept="image/*"
-          most={numberOf(model, 'max_references') ?? 3}
+          max={numberOf(model, 'max_references') ?? 3}
           value={fields.references}
           onChange={references => set({ references })}
         />
       )}
       {takes(model, 'video', 'motion_control') && (
         <References
-          label={moves ? 'Motion to copy' : 'Video to change'}
+          label={moves ? 'Motion reference video' : 'Input video'}
           accept="video/*"
           value={fields.video}
           onChange={video => set({ video })}
@@ -121,7 +121,7 @@ function Options({ model, fields, set }: { model: CatalogModel | undefined; fiel
       </SimpleGrid>
       {model?.kind.negative_prompt === true && (
         <PromptField
-          label="What must not be seen"
+          label="Negative prompt"
           required={false}
           value={fields.negative}
           onChange={negative => set({ negative })}
@@ -129,7 +129,7 @@ function Options({ model, fields, set }: { model: CatalogModel | undefined; fiel
       )}
       {sound === true && (
         <Switch
-          label="With sound"
+          label="Generate audio"
           checked={fields.audio}
           onChange={event => set({ audio: event.currentTarget.checked })}
         />
@@ -154,7 +154,7 @@ function Length({
       <NumberInput
         label="Seconds"
         min={1}
-        max={numberOf(model, 'max_duration_s') ?? longestS}
+        max={numberOf(model, 'max_duration_s') ?? maxS}
         allowDecimal={false}
         value={value}
         onChange={onChange}
@@ -163,7 +163,7 @@ function Length({
   return (
     <Select
       label="Seconds"
-      placeholder="Nearest to 5"
+      placeholder="Closest to 5"
       clearable
       data={lengths}
       value={lengths.includes(String(value)) ? String(value) : null}

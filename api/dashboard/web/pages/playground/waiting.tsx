@@ -1,6 +1,6 @@
 import { Skeleton, Stack } from '@mantine/core'
 
-/** The place of a result while it is made. */
+/** The placeholder of a result in progress. */
 export function Waiting({ label, height = 260 }: { label: string; height?: number }) {
   return (
     <Stack gap="xs" aria-busy="true">

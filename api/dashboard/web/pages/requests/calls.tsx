@@ -3,14 +3,14 @@ import type { RequestCall, RequestDetail } from '../../../wire/requests.ts'
 import { Section } from '../../components/facts.tsx'
 import { count, duration } from '../../format.ts'
 
-/** Who was asked, in order, and what came of it. */
+/** The calls to providers in order, with their results. */
 export function Calls({ request: { calls, attempts } }: { request: RequestDetail }) {
   const missing = attempts - calls.length
   return (
     <Section title="Attempts">
       {calls.length === 0 ? (
         <Text size="sm" c="dimmed">
-          No provider was asked.
+          No provider was called.
         </Text>
       ) : (
         <Timeline active={calls.length - 1} bulletSize={14} lineWidth={2}>
@@ -37,7 +37,7 @@ export function Calls({ request: { calls, attempts } }: { request: RequestDetail
       )}
       {missing > 0 && calls.length > 0 && (
         <Text size="xs" c="dimmed" mt="xs">
-          {missing === 1 ? 'One more' : `${count(missing)} more`}, of which nothing is noted.
+          {missing === 1 ? 'One more' : `${count(missing)} more`}, without details.
         </Text>
       )}
     </Section>
@@ -45,7 +45,7 @@ export function Calls({ request: { calls, attempts } }: { request: RequestDetail
 }
 
 function resultOf({ status, fault }: RequestCall): string {
-  if (fault === null) return status === null ? 'took the work' : `answered ${status}`
+  if (fault === null) return status === null ? 'accepted' : `answered ${status}`
   const reason = fault.replaceAll('_', ' ')
   return status === null ? reason : `answered ${status}: ${reason}`
 }

@@ -1,57 +1,39 @@
-import { Table, Text } from '@mantine/core'
+import { Text } from '@mantine/core'
 import type { CostPart, RequestDetail } from '../../../wire/requests.ts'
 import { Section } from '../../components/facts.tsx'
-import { count, usd } from '../../format.ts'
+import { type Column, DataTable } from '../../components/table.tsx'
+import { count, percent, usd } from '../../format.ts'
 
 const partNames: Record<CostPart['part'], string> = {
   input: 'Input',
   cached_input: 'Cached input',
+  cache_write: 'Cache write',
+  cache_write_1h: 'Cache write, 1 hour',
   output: 'Output',
+  web_search: 'Web searches',
   margin: 'Service margin',
 }
 
-/** What was used, and what each class of tokens cost. */
+/** The usage, and the cost of each token class. */
 export function Cost({ request }: { request: RequestDetail }) {
   const { usage, cost_usd: cost, cost_parts: parts } = request
-  const { prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens, estimated } = usage
+  const { prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens, reasoning_tokens, estimated } = usage
   return (
     <Section title="Usage and cost">
-      <Table aria-label="Cost by class of tokens">
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>Class</Table.Th>
-            <Table.Th ta="right">Tokens</Table.Th>
-            <Table.Th ta="right">Per million</Table.Th>
-            <Table.Th ta="right">Cost</Table.Th>
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {parts
-            ? parts.map(part => <PartRow key={part.part} part={part} />)
-            : [
-                <TokenRow key="input" name="Input" tokens={prompt_tokens} />,
-                <TokenRow key="output" name="Output" tokens={completion_tokens} />,
-              ]}
-        </Table.Tbody>
-        <Table.Tfoot>
-          <Table.Tr>
-            <Table.Th>Charged</Table.Th>
-            <Table.Td ta="right" className="numeric">
-              {count(prompt_tokens + completion_tokens)}
-            </Table.Td>
-            <Table.Td />
-            <Table.Td ta="right" className="numeric" fw={600}>
-              {usd(cost)}
-            </Table.Td>
-          </Table.Tr>
-        </Table.Tfoot>
-      </Table>
+      <DataTable
+        label="Cost by token class"
+        rows={parts?.map(lineOf) ?? [tokenLine('Input', prompt_tokens), tokenLine('Output', completion_tokens)]}
+        columns={columns(prompt_tokens + completion_tokens, cost)}
+        rowKey={({ name }) => name}
+      />
       <Text size="xs" c="dimmed" mt="xs">
         {[
-          cached_tokens > 0 && `${count(cached_tokens)} of the input came from the provider’s cache.`,
+          cached_tokens > 0 &&
+            `${count(cached_tokens)} of the input (${percent(cached_tokens / prompt_tokens)}) were read from the provider’s cache.`,
+          cache_write_tokens > 0 && `${count(cache_write_tokens)} of the input were written to it.`,
           reasoning_tokens > 0 && `${count(reasoning_tokens)} of the output were spent on reasoning.`,
-          estimated && 'The provider gave no usage: the gateway counted.',
-          !parts && cost > 0 && 'It was charged at the prices of its time, or by other units than these tokens.',
+          estimated && 'The provider reported no usage, so the gateway estimated it.',
+          !parts && cost > 0 && 'The request was charged at earlier prices, or by units other than these tokens.',
         ]
           .filter(Boolean)
           .join(' ')}
@@ -60,32 +42,24 @@ export function Cost({ request }: { request: RequestDetail }) {
   )
 }
 
-function PartRow({ part: { part, tokens, usd_per_million: price, cost_usd: cost } }: { part: CostPart }) {
-  return (
-    <Table.Tr>
-      <Table.Td>{part === 'margin' && cost < 0 ? 'Discount, less the margin' : partNames[part]}</Table.Td>
-      <Table.Td ta="right" className="numeric">
-        {tokens === null ? '' : count(tokens)}
-      </Table.Td>
-      <Table.Td ta="right" className="numeric">
-        {price === null ? '' : usd(price)}
-      </Table.Td>
-      <Table.Td ta="right" className="numeric">
-        {usd(cost)}
-      </Table.Td>
-    </Table.Tr>
-  )
+type CostLine = { name: string; tokens: string; price: string; cost: string }
+
+function lineOf({ part, tokens, usd_per_million: price, cost_usd: cost }: CostPart): CostLine {
+  return {
+    name: part === 'margin' && cost < 0 ? 'Discount, minus the margin' : partNames[part],
+    tokens: tokens === null ? '' : count(tokens),
+    price: price === null ? '' : usd(price),
+    cost: usd(cost),
+  }
 }
 
-function TokenRow({ name, tokens }: { name: string; tokens: number }) {
-  return (
-    <Table.Tr>
-      <Table.Td>{name}</Table.Td>
-      <Table.Td ta="right" className="numeric">
-        {count(tokens)}
-      </Table.Td>
-      <Table.Td />
-      <Table.Td />
-    </Table.Tr>
-  )
+function tokenLine(name: string, tokens: number): CostLine {
+  return { name, tokens: count(tokens), price: '', cost: '' }
 }
+
+const columns = (tokens: number, cost: number): Column<CostLine>[] => [
+  { header: 'Class', kind: 'rowHeader', cell: ({ name }) => name, footer: 'Charged' },
+  { header: 'Tokens', kind: 'number', cell: line => line.tokens, footer: count(tokens) },
+  { header: 'Per million', kind: 'number', cell: ({ price }) => price },
+  { header: 'Cost', kind: 'number', cell: line => line.cost, footer: usd(cost) },
+]

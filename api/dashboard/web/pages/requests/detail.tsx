@@ -5,9 +5,9 @@ import { type Fact, Facts, Section } from '../../components/facts.tsx'
 import { Page } from '../../components/page.tsx'
 import { Show } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
+import { Id, KeyName, Trail } from '../../components/work/parts.tsx'
 import { duration, moment, usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
-import { Id, KeyName, Trail } from '../work/parts.tsx'
 import { Calls } from './calls.tsx'
 import { Cost } from './cost.tsx'
 import { Outcome } from './outcome.tsx'
@@ -15,7 +15,7 @@ import { useRequest } from './queries.ts'
 import { Routing } from './routing.tsx'
 import { typeName } from './types.ts'
 
-/** One request, with everything that the log has of it. */
+/** One entry of the request log. */
 export function RequestPage({ id }: { id: string }) {
   const { home } = usePlace()
   const request = useRequest(id)
@@ -46,10 +46,10 @@ function Request({ request }: { request: RequestDetail }) {
   return (
     <Stack>
       <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="md">
-        <Section title="Facts">
+        <Section title="Details">
           <Facts facts={factsOf(request)} />
         </Section>
-        <Section title="Ids">
+        <Section title="IDs">
           <Ids request={request} />
         </Section>
         <Calls request={request} />
@@ -64,14 +64,14 @@ function factsOf(request: RequestDetail): (Fact | null)[] {
   return [
     ['Time', moment(request.created_at)],
     ['Model', request.model],
-    ['Provider', request.provider ?? 'none answered'],
+    ['Provider', request.provider ?? 'none'],
     ['Key', <KeyName key="key" value={request.key} />],
     request.error_code === null ? null : ['Error', request.error_code],
     request.mode === null ? null : ['Mode', request.mode],
     ['Cost', usd(request.cost_usd)],
     ['Duration', duration(request.duration_ms)],
     request.first_byte_ms === null ? null : ['First byte', duration(request.first_byte_ms)],
-    ['Answer', request.streamed ? 'streamed' : 'whole'],
+    ['Response', request.streamed ? 'streamed' : 'whole'],
     request.finish_reason === null ? null : ['Finish reason', request.finish_reason],
     request.job_id === null ? null : ['Job', <Work key="job" sort="jobs" id={request.job_id} />],
     request.batch_id === null ? null : ['Batch', <Work key="batch" sort="batches" id={request.batch_id} />],
@@ -80,9 +80,9 @@ function factsOf(request: RequestDetail): (Fact | null)[] {
 
 function Ids({ request }: { request: RequestDetail }) {
   const ids = [
-    { name: 'Generation', label: 'generation id', value: request.id },
-    { name: 'Request', label: 'request id', value: request.request_id },
-    { name: 'At the provider', label: 'provider’s id', value: request.upstream_id },
+    { name: 'Generation', label: 'generation ID', value: request.id },
+    { name: 'Request', label: 'request ID', value: request.request_id },
+    { name: 'Provider’s ID', label: 'provider’s ID', value: request.upstream_id },
   ]
   return (
     <Stack component="dl" gap="sm" m={0}>
@@ -100,7 +100,7 @@ function Ids({ request }: { request: RequestDetail }) {
   )
 }
 
-/** The way to what a request is the work of. */
+/** A link to the job or batch of a request. */
 function Work({ sort, id }: { sort: 'jobs' | 'batches'; id: string }) {
   const { home } = usePlace()
   return (

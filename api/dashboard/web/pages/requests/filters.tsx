@@ -1,6 +1,6 @@
 import { Group, Select, Switch } from '@mantine/core'
 import { TextFilter, useFilter } from '../../components/filters.tsx'
-import { ChoiceFilter, environments, filterWidth, KeyFilter } from '../work/filters.tsx'
+import { ChoiceFilter, environments, filterWidth, KeyFilter } from '../../components/work/filters.tsx'
 import { spans, useChoices } from './queries.ts'
 import { typeChoices } from './types.ts'
 
@@ -11,7 +11,7 @@ const statuses = [
 ]
 const usualSpan = '30d'
 
-/** What the list is narrowed by: all of it is in the address. */
+/** The filters of the list, kept in the URL. */
 export function RequestFilterBar() {
   const choices = useChoices()
   const [span, setSpan] = useFilter('span')
@@ -21,7 +21,7 @@ export function RequestFilterBar() {
       <TextFilter
         name="q"
         label="Id"
-        placeholder="Request, generation or provider’s id"
+        placeholder="Request, generation or provider’s ID"
         w={{ base: '100%', xs: 290 }}
       />
       <Select
@@ -40,7 +40,7 @@ export function RequestFilterBar() {
       <ChoiceFilter name="environment" label="Environment" data={environments} />
       <Switch
         label="Live"
-        description="Looks again every few seconds"
+        description="Refreshes every few seconds"
         checked={live === 'on'}
         onChange={event => setLive(event.currentTarget.checked ? 'on' : '')}
       />
@@ -48,7 +48,7 @@ export function RequestFilterBar() {
   )
 }
 
-/** A field of the address with many values; the one that is set is there even where nothing used it of late. */
+/** A filter with many values, kept in the URL; includes the selected value even if it was not used recently. */
 function SearchFilter({ name, label, choices }: { name: string; label: string; choices: string[] }) {
   const [value, set] = useFilter(name)
   return (
@@ -58,7 +58,7 @@ function SearchFilter({ name, label, choices }: { name: string; label: string; c
       searchable
       clearable
       clearButtonProps={{ 'aria-label': `Clear ${label.toLowerCase()}` }}
-      nothingFoundMessage="Nothing like that was used"
+      nothingFoundMessage="No matches"
       w={filterWidth}
       limit={100}
       data={value && !choices.includes(value) ? [value, ...choices] : choices}

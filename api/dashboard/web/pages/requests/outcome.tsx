@@ -1,10 +1,10 @@
 import { Badge, type BadgeProps } from '@mantine/core'
 
-/** What the log has of a request that is still at work. */
+/** The status of a request in progress. */
 const atWork = 202
 const gone = 499
 
-/** How a request was answered: its status, and in words what that means. */
+/** A request's status code and its meaning. */
 export function Outcome({ status, ...props }: { status: number } & Omit<BadgeProps, 'color' | 'children'>) {
   const [color, word] = meaningOf(status)
   return (
@@ -15,8 +15,8 @@ export function Outcome({ status, ...props }: { status: number } & Omit<BadgePro
 }
 
 function meaningOf(status: number): [color: string, word: string] {
-  if (status === atWork) return ['blue', 'at work']
+  if (status === atWork) return ['blue', 'in progress']
   if (status < 400) return ['green', 'ok']
-  if (status === gone) return ['gray', 'client left']
+  if (status === gone) return ['gray', 'client closed request']
   return status < 500 ? ['yellow', 'refused'] : ['red', 'failed']
 }

@@ -8,7 +8,7 @@ const liveMs = 3_000
 const choicesFreshMs = 60_000
 const hourMs = 3_600_000
 
-/** How far back the list goes. */
+/** The time ranges of the list. */
 export const spans = [
   { value: '1h', label: 'Last hour', ms: hourMs },
   { value: '24h', label: 'Last 24 hours', ms: 24 * hourMs },
@@ -28,7 +28,7 @@ export type Filters = {
   span: string
 }
 
-/** The requests that a filter finds, page after page; `live`: looked for again and again. */
+/** The requests that match a filter, paginated; `live`: polled. */
 export function useRequests({ span, ...filters }: Filters, live: boolean) {
   const { id, base } = usePlace()
   return useInfiniteQuery({
@@ -41,12 +41,12 @@ export function useRequests({ span, ...filters }: Filters, live: boolean) {
     },
     initialPageParam: '',
     getNextPageParam: ({ has_more, last_id }) => (has_more ? last_id : null),
-    // All pages that are shown are asked for again, so more of them are asked for less often.
+    // Each poll refetches all loaded pages, so the interval grows with their number.
     refetchInterval: ({ state: { data } }) => (live ? liveMs * Math.max(1, data?.pages.length ?? 1) : false),
   })
 }
 
-/** What there is to choose from. */
+/** The values of the filters. */
 export function useChoices() {
   const { id, base } = usePlace()
   return useQuery({

@@ -1,9 +1,10 @@
-import { Badge, Stack, Table, Text } from '@mantine/core'
+import { Badge, Stack, Text } from '@mantine/core'
 import type { RequestDetail, RoutingCandidate } from '../../../wire/requests.ts'
 import { Section } from '../../components/facts.tsx'
+import { type Column, DataTable } from '../../components/table.tsx'
 import { duration, usd } from '../../format.ts'
 
-/** Why the request went where it went. */
+/** The routing decision of a request. */
 export function Routing({ request }: { request: RequestDetail }) {
   const { routing, model } = request
   return (
@@ -11,62 +12,46 @@ export function Routing({ request }: { request: RequestDetail }) {
       {routing ? (
         <Stack gap="sm">
           <Text size="sm">{routing.reason}</Text>
-          <Candidates candidates={routing.candidates} request={request} />
+          <DataTable
+            label="Candidates of the routing decision; the first ones in the order in which they are tried"
+            rows={routing.candidates}
+            columns={columns(request)}
+            rowKey={({ model: name, provider }) => `${name}@${provider}`}
+            minWidth={760}
+          />
         </Stack>
       ) : (
         <Text size="sm" c="dimmed">
-          The request named its model, {model}: there was nothing to choose but among its providers.
+          The request named its model, {model}, so only the provider was selected by routing.
         </Text>
       )}
     </Section>
   )
 }
 
-function Candidates({ candidates, request }: { candidates: RoutingCandidate[]; request: RequestDetail }) {
-  return (
-    <Table.ScrollContainer minWidth={760}>
-      <Table aria-label="Candidates of the routing decision, the first ones in the order of trial">
-        <Table.Thead>
-          <Table.Tr>
-            <Table.Th>Candidate</Table.Th>
-            <Table.Th ta="right">Score</Table.Th>
-            <Table.Th ta="right">Quality</Table.Th>
-            <Table.Th ta="right">Estimated cost</Table.Th>
-            <Table.Th ta="right">First byte</Table.Th>
-            <Table.Th>Outcome</Table.Th>
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {candidates.map(candidate => (
-            <Table.Tr key={`${candidate.model}@${candidate.provider}`}>
-              <Table.Td>
-                <Text size="sm">{candidate.model}</Text>
-                <Text size="xs" c="dimmed">
-                  {candidate.provider ?? 'no provider'}
-                </Text>
-              </Table.Td>
-              <Table.Td ta="right" className="numeric">
-                {candidate.score === null ? '–' : candidate.score.toFixed(3)}
-              </Table.Td>
-              <Table.Td ta="right" className="numeric">
-                {candidate.quality ?? '–'}
-              </Table.Td>
-              <Table.Td ta="right" className="numeric">
-                {candidate.estimated_cost_usd === null ? '–' : usd(candidate.estimated_cost_usd)}
-              </Table.Td>
-              <Table.Td ta="right" className="numeric">
-                {candidate.latency_ms === null ? 'unknown' : duration(candidate.latency_ms)}
-              </Table.Td>
-              <Table.Td>
-                <CandidateOutcome candidate={candidate} request={request} />
-              </Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
-    </Table.ScrollContainer>
-  )
-}
+const columns = (request: RequestDetail): Column<RoutingCandidate>[] => [
+  {
+    header: 'Candidate',
+    kind: 'rowHeader',
+    cell: ({ model, provider }) => (
+      <>
+        <Text size="sm">{model}</Text>
+        <Text size="xs" c="dimmed">
+          {provider ?? 'no provider'}
+        </Text>
+      </>
+    ),
+  },
+  { header: 'Score', kind: 'number', cell: ({ score }) => (score === null ? '–' : score.toFixed(3)) },
+  { header: 'Quality', kind: 'number', cell: ({ quality }) => quality ?? '–' },
+  {
+    header: 'Estimated cost',
+    kind: 'number',
+    cell: ({ estimated_cost_usd: cost }) => (cost === null ? '–' : usd(cost)),
+  },
+  { header: 'First byte', kind: 'number', cell: ({ latency_ms: ms }) => (ms === null ? 'unknown' : duration(ms)) },
+  { header: 'Outcome', cell: candidate => <CandidateOutcome candidate={candidate} request={request} /> },
+]
 
 function CandidateOutcome({ candidate, request }: { candidate: RoutingCandidate; request: RequestDetail }) {
   const { model, provider, excluded } = candidate
@@ -76,7 +61,7 @@ function CandidateOutcome({ candidate, request }: { candidate: RoutingCandidate;
   if (request.calls.some(isSame)) return <Badge color="red">failed</Badge>
   return (
     <Text size="xs" c="dimmed">
-      {excluded ? `Left out: ${excluded}` : 'not needed'}
+      {excluded ? `Excluded: ${excluded}` : 'not tried'}
     </Text>
   )
 }

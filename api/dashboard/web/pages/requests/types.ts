@@ -13,7 +13,7 @@ const names: Record<string, string> = {
   ...kindNames,
 }
 
-/** What a request asked for, as people call it. */
+/** The display names of request types. */
 export function typeName(type: string): string {
   return names[type] ?? type
 }

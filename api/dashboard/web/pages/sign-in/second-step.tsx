@@ -5,7 +5,7 @@ import { callAuth } from '../../api.ts'
 import { CodeInput, codeOf } from '../../components/code-input.tsx'
 import { Form } from '../../components/form.tsx'
 
-/** Asks for the code that follows the password, or for one of the backup codes. */
+/** Asks for a code from the authenticator app, or a backup code. */
 export function SecondStep({ onSignedIn, onBack }: { onSignedIn: () => void; onBack: () => void }) {
   const [isBackup, setBackup] = useState(false)
   const [code, setCode] = useState('')
@@ -23,13 +23,13 @@ export function SecondStep({ onSignedIn, onBack }: { onSignedIn: () => void; onB
   }
   return (
     <Stack>
-      <Title order={1}>Second step</Title>
-      <Text size="sm">Your password is right. Show that you have your phone, too.</Text>
+      <Title order={1}>Two-factor sign-in</Title>
+      <Text size="sm">Enter the code from your authenticator app to finish signing in.</Text>
       <Form mutation={verify} submit="Sign in" fullWidth>
         {isBackup ? (
           <TextInput
             label="Backup code"
-            description="Each works once."
+            description="Each code works once."
             required
             autoComplete="off"
             maxLength={40}
@@ -41,7 +41,7 @@ export function SecondStep({ onSignedIn, onBack }: { onSignedIn: () => void; onB
         )}
       </Form>
       <Anchor component="button" type="button" size="sm" ta="left" onClick={change}>
-        {isBackup ? 'Use a code of the app' : 'Use a backup code'}
+        {isBackup ? 'Use a code from the app' : 'Use a backup code'}
       </Anchor>
       <Anchor component="button" type="button" size="sm" ta="left" onClick={onBack}>
         Use another account

@@ -5,7 +5,7 @@ import { Form } from '../../components/form.tsx'
 import { Show } from '../../components/states.tsx'
 import { useAlerts, useChangeAlerts } from './queries.ts'
 
-/** Where alerts go, and when the balance counts as low. */
+/** The recipients of alerts, and the low-balance threshold. */
 export function Alerts() {
   const alerts = useAlerts()
   return (
@@ -15,7 +15,7 @@ export function Alerts() {
           Alerts
         </Title>
         <Text size="sm" c="dimmed" maw={640}>
-          Sent once when a live key has spent 50, 80 and 100% of its monthly cap, and when the balance gets low.
+          Sent once when a live key reaches 50, 80 and 100% of its monthly cap, and when the balance is low.
         </Text>
       </div>
       <Show query={alerts} rows={3}>
@@ -26,7 +26,7 @@ export function Alerts() {
 }
 
 function AlertForm({ settings }: { settings: AlertSettings }) {
-  /** As the form began with them: what others change meanwhile is not taken back. */
+  /** The values that the form began with, so that concurrent changes of others are not reverted. */
   const [begun, setBegun] = useState(settings)
   const [url, setUrl] = useState(settings.alert_webhook_url ?? '')
   const [usd, setUsd] = useState<number | string>(settings.low_balance_usd ?? '')
@@ -46,21 +46,21 @@ function AlertForm({ settings }: { settings: AlertSettings }) {
     <Stack maw={520} gap="sm">
       <Text size="sm" style={{ overflowWrap: 'anywhere' }}>
         {addresses.length > 0
-          ? `By email to ${addresses.join(', ')}: the owners and admins with a confirmed address.`
-          : 'By email to nobody yet: no owner or admin has a confirmed address.'}
+          ? `Emailed to ${addresses.join(', ')} (owners and admins with a confirmed address).`
+          : 'No email recipients yet: no owner or admin has a confirmed address.'}
       </Text>
       <Form mutation={save} submit="Save alerts" disabled={Object.keys(changes).length === 0} w="fit-content">
         <TextInput
           label="Webhook URL"
-          description="Alerts are also posted here, as key.spend_alert, key.blocked and wallet.low_balance. Empty: emails only."
+          description="Alerts are also sent to this URL as key.spend_alert, key.blocked and wallet.low_balance events. Leave empty for emails only."
           placeholder="https://example.com/alerts"
           type="url"
           value={url}
           onChange={event => setUrl(event.currentTarget.value)}
         />
         <NumberInput
-          label="Low balance"
-          description="An available balance below this is low. Empty: no such alert."
+          label="Low balance threshold"
+          description="Send an alert when the available balance falls below this amount. Leave empty for no alert."
           prefix="$"
           min={0}
           max={1_000_000}

@@ -4,10 +4,10 @@ import { CodeBox } from '../../components/copy.tsx'
 import { Time } from '../../components/time.tsx'
 import { bytes, duration, moment } from '../../format.ts'
 
-/** So much of a body is kept. */
-const mostBodyBytes = 16 * 1_024
+/** The part of a body that is stored. */
+const maxBodyBytes = 16 * 1_024
 
-/** One line: what came of an attempt, when, and how long it took. */
+/** A summary of an attempt: result, time and duration. */
 export function AttemptSummary({ attempt: { number, at, status, duration_ms } }: { attempt: DeliveryAttempt }) {
   const isTaken = status !== null && status >= 200 && status < 300
   return (
@@ -15,7 +15,7 @@ export function AttemptSummary({ attempt: { number, at, status, duration_ms } }:
       <Text size="sm" fw={500} style={{ whiteSpace: 'nowrap' }}>
         Attempt {number}
       </Text>
-      <Badge color={isTaken ? 'green' : 'red'}>{status ?? 'no answer'}</Badge>
+      <Badge color={isTaken ? 'green' : 'red'}>{status ?? 'no response'}</Badge>
       <Text size="xs" c="dimmed" className="numeric" component="div">
         {duration(duration_ms)} · <Time at={at} />
       </Text>
@@ -23,7 +23,7 @@ export function AttemptSummary({ attempt: { number, at, status, duration_ms } }:
   )
 }
 
-/** What was posted, and what came back. */
+/** The request and the response of an attempt. */
 export function Attempt({ attempt }: { attempt: DeliveryAttempt }) {
   const { at, request, status, error, response } = attempt
   return (
@@ -54,7 +54,7 @@ export function Attempt({ attempt }: { attempt: DeliveryAttempt }) {
         </Title>
         {request === null ? (
           <Text size="sm" c="dimmed">
-            Not kept for this attempt.
+            Not stored for this attempt.
           </Text>
         ) : (
           <Request request={request} />
@@ -65,7 +65,7 @@ export function Attempt({ attempt }: { attempt: DeliveryAttempt }) {
 }
 
 function Request({ request: { headers, body } }: { request: NonNullable<DeliveryAttempt['request']> }) {
-  const isCut = new Blob([body]).size >= mostBodyBytes
+  const isCut = new Blob([body]).size >= maxBodyBytes
   return (
     <>
       <Table.ScrollContainer minWidth={360}>
@@ -91,14 +91,14 @@ function Request({ request: { headers, body } }: { request: NonNullable<Delivery
       <CodeBox code={indented(body)} label="request body" />
       {isCut && (
         <Text size="xs" c="dimmed">
-          The first {bytes(mostBodyBytes)} of it.
+          First {bytes(maxBodyBytes)} of it.
         </Text>
       )}
     </>
   )
 }
 
-/** JSON on lines of its own; what was cut off is no JSON any more and stays as it is. */
+/** Formats JSON; truncated text stays as it is. */
 function indented(body: string): string {
   try {
     return JSON.stringify(JSON.parse(body), null, 2)

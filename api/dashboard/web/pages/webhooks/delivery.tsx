@@ -9,10 +9,10 @@ import { Status } from '../../components/status.tsx'
 import { Time } from '../../components/time.tsx'
 import { usePlace } from '../../session.tsx'
 import { Attempt, AttemptSummary } from './attempt.tsx'
-import { useDelivery, useSendAgain } from './queries.ts'
+import { useDelivery, useResend } from './queries.ts'
 import { Next } from './table.tsx'
 
-/** One event on its way: where it stands, and every attempt. It follows what happens. */
+/** One delivery with its status and attempts, updated by polling. */
 export function DeliveryDrawer({ id, onClose }: { id: string; onClose: () => void }) {
   const delivery = useDelivery(id)
   return (
@@ -21,7 +21,7 @@ export function DeliveryDrawer({ id, onClose }: { id: string; onClose: () => voi
         {data => (
           <Stack>
             <Facts delivery={data} />
-            <SendAgain delivery={data} />
+            <Resend delivery={data} />
             <Attempts log={data.log} />
           </Stack>
         )}
@@ -38,10 +38,10 @@ function Facts({ delivery }: { delivery: Delivery }) {
         <Next delivery={delivery} />
       </Group>
       <Fact label="URL">{delivery.url}</Fact>
-      <Fact label="Event id (webhook-id)">
+      <Fact label="Event ID (webhook-id)">
         <Group gap={4} wrap="nowrap">
           {delivery.id}
-          <Copy value={delivery.id} label="event id" />
+          <Copy value={delivery.id} label="event ID" />
         </Group>
       </Fact>
       <About delivery={delivery} />
@@ -59,7 +59,7 @@ function Facts({ delivery }: { delivery: Delivery }) {
   )
 }
 
-/** What the event is about, where it has a page. */
+/** A link to the event's object, if it has a page. */
 function About({ delivery: { job_id, batch_id } }: { delivery: Delivery }) {
   const { home } = usePlace()
   const about = job_id !== null ? { page: 'jobs', id: job_id } : batch_id !== null && { page: 'batches', id: batch_id }
@@ -86,25 +86,25 @@ function Fact({ label, children }: { label: string; children: ReactNode }) {
   )
 }
 
-function SendAgain({ delivery: { id, status } }: { delivery: Delivery }) {
+function Resend({ delivery: { id, status } }: { delivery: Delivery }) {
   const { may } = usePlace()
-  const again = useSendAgain(id)
+  const resend = useResend(id)
   if (!may('admin')) return null
   return (
     <Stack gap="xs" align="flex-start">
-      <Button variant="default" size="compact-sm" loading={again.isPending} onClick={() => again.mutate()}>
-        {status === 'pending' ? 'Send now' : 'Send again'}
+      <Button variant="default" size="compact-sm" loading={resend.isPending} onClick={() => resend.mutate()}>
+        {status === 'pending' ? 'Send now' : 'Resend'}
       </Button>
-      {again.error && <Failure error={again.error} />}
+      {resend.error && <Failure error={resend.error} />}
     </Stack>
   )
 }
 
-/** The latest attempt is open until another one is chosen. */
+/** The latest attempt is expanded until another one is selected. */
 function Attempts({ log }: { log: DeliveryAnswer['data']['log'] }) {
   const [chosen, setChosen] = useState<string | null | undefined>(undefined)
   const latest = log.at(-1)
-  if (!latest) return <Empty title="No attempt yet">The first one is made within seconds.</Empty>
+  if (!latest) return <Empty title="No attempts yet">The first attempt starts within seconds.</Empty>
   return (
     <Stack gap="xs" component="section" aria-labelledby="attempts">
       <Title order={3} id="attempts">

@@ -12,10 +12,10 @@ import { call, queryText } from '../../api.ts'
 import { usePlace } from '../../session.tsx'
 
 const pageSize = 50
-/** While something is on its way, and otherwise. */
+/** Poll intervals: while a delivery is pending, and otherwise. */
 const busyMs = 2_000
 const idleMs = 15_000
-/** A pending delivery that is tried again later than this is not watched closely. */
+/** A pending delivery whose next attempt is later than this is polled at the longer interval. */
 const soonMs = 10_000
 
 export type DeliveryFilters = { status: string; type: string; url: string }
@@ -23,7 +23,7 @@ export type DeliveryFilters = { status: string; type: string; url: string }
 const isBusy = ({ next_attempt_at: next }: { next_attempt_at: string | null }) =>
   next !== null && Date.parse(next) < Date.now() + soonMs
 
-/** The deliveries that a filter finds, page after page; new ones appear by themselves. */
+/** The deliveries that match a filter, paginated and polled. */
 export function useDeliveries(filters: DeliveryFilters) {
   const { id, base } = usePlace()
   return useInfiniteQuery({
@@ -34,13 +34,13 @@ export function useDeliveries(filters: DeliveryFilters) {
     },
     initialPageParam: '',
     getNextPageParam: ({ has_more, last_id }) => (has_more ? last_id : null),
-    // All pages that are shown are asked for again, so more of them are asked for less often.
+    // Each poll refetches all loaded pages, so the interval grows with their number.
     refetchInterval: ({ state: { data } }) =>
       (data?.pages.some(page => page.data.some(isBusy)) ? busyMs : idleMs) * Math.max(1, data?.pages.length ?? 1),
   })
 }
 
-/** One delivery, followed until it is over. */
+/** One delivery, polled until it has ended. */
 export function useDelivery(delivery: string) {
   const { id, base } = usePlace()
   return useQuery({
@@ -51,7 +51,7 @@ export function useDelivery(delivery: string) {
   })
 }
 
-/** Puts an event on its way; the deliveries shown follow. */
+/** Sends an event, then refetches the deliveries. */
 function useSending(send: (base: string) => Promise<DeliverySentAnswer>, onSent?: (delivery: Delivery) => void) {
   const { id, base } = usePlace()
   const queries = useQueryClient()
@@ -64,12 +64,12 @@ function useSending(send: (base: string) => Promise<DeliverySentAnswer>, onSent?
   })
 }
 
-export const useSendAgain = (delivery: string) =>
+export const useResend = (delivery: string) =>
   useSending(base => call(`${base}/webhooks/deliveries/${delivery}/redeliver`, { method: 'POST' }))
 export const useSendTest = (url: string, onSent: (delivery: Delivery) => void) =>
   useSending(base => call(`${base}/webhooks/test`, { body: { url } }), onSent)
 
-/** The signing secret: for what is rendered only while it is to be seen. It is forgotten afterwards. */
+/** The signing secret, for components that are mounted only while it is shown. It is not kept in the cache. */
 export function useSecret() {
   const { id, base } = usePlace()
   return useQuery({
@@ -104,7 +104,7 @@ export function useChangeAlerts(change: Partial<AlertSettings>, onSaved: (settin
     mutationFn: () => call<AlertSettings>(`${base}/alerts`, { method: 'PATCH', body: change }),
     onSuccess: answer => {
       queries.setQueryData([id, 'alerts'], answer)
-      notifications.show({ title: 'Alerts saved', message: 'In force for the next alert.' })
+      notifications.show({ title: 'Alerts saved', message: 'Changes apply to the next alert.' })
       onSaved(answer)
     },
   })

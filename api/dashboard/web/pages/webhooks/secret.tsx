@@ -6,7 +6,7 @@ import { Show } from '../../components/states.tsx'
 import { moment } from '../../format.ts'
 import { useRotate, useSecret } from './queries.ts'
 
-/** The secret that signs webhooks: hidden until it is asked for. */
+/** The signing secret of webhooks, hidden until requested. */
 export function Secret() {
   const [shown, setShown] = useState(false)
   const [asked, setAsked] = useState(false)
@@ -25,8 +25,8 @@ export function Secret() {
           Signing secret
         </Title>
         <Text size="sm" c="dimmed" maw={640}>
-          Every event is signed with it by Standard Webhooks. Verify the raw body before you believe an event, with the
-          package standardwebhooks for your language.
+          Events are signed with this secret, following Standard Webhooks. Verify the signature of the raw body before
+          you trust an event, with the standardwebhooks package for your language.
         </Text>
       </div>
       {shown && <ShownSecret />}
@@ -48,8 +48,8 @@ export function Secret() {
           onConfirm={replace}
           onClose={() => setAsked(false)}
         >
-          A new secret takes its place. For 24 hours events carry the signatures of both, so that receivers can change
-          over one by one; after that the old one signs no more. Rotating again before then ends it at once.
+          Creates a new secret. For 24 hours, events are signed with both secrets so that you can update your receivers.
+          If you rotate again within that time, the oldest secret expires immediately.
         </Confirm>
       )}
     </Stack>
@@ -68,7 +68,7 @@ function ShownSecret() {
           </Group>
           {previous_valid_until !== null && (
             <Text size="sm" mt="xs">
-              The secret before it signs as well until {moment(previous_valid_until)}.
+              The previous secret is also used until {moment(previous_valid_until)}.
             </Text>
           )}
         </div>

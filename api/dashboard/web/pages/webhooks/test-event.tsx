@@ -4,14 +4,14 @@ import { OpenModal } from '../../components/dialogs.tsx'
 import { Form } from '../../components/form.tsx'
 import { useSendTest } from './queries.ts'
 
-/** Asks for a URL and posts a test event there. `onSent` gets the delivery's id. */
+/** Sends a test event to a URL. `onSent` gets the delivery's ID. */
 export function TestEvent({ onSent, onClose }: { onSent: (delivery: string) => void; onClose: () => void }) {
   const [url, setUrl] = useState('')
   const test = useSendTest(url.trim(), ({ id }) => onSent(id))
   return (
-    <OpenModal onClose={onClose} title="Send a test event" centered>
+    <OpenModal onClose={onClose} title="Send test event" centered>
       <Form mutation={test} submit="Send test event">
-        <Text size="sm">An event webhook.test is posted to this URL, signed and tried again like every other.</Text>
+        <Text size="sm">Sends a signed webhook.test event to this URL, with the same retries as other events.</Text>
         <TextInput
           label="URL"
           placeholder="https://example.com/webhooks"

@@ -4,10 +4,10 @@ import { type Dispatch, type FormEvent, type KeyboardEvent, type SetStateAction,
 import { bytes } from '../../../format.ts'
 import type { Picture } from './turns.ts'
 
-const mostPictures = 8
-const mostPictureBytes = 4_000_000
+const maxPictures = 8
+const maxPictureBytes = 4_000_000
 
-/** Where the next message is written. */
+/** The input of the next message. */
 export function Composer({
   draft,
   onDraft,
@@ -21,7 +21,7 @@ export function Composer({
   onDraft: Dispatch<SetStateAction<Draft>>
   takesPictures: boolean
   isRunning: boolean
-  /** Why nothing can be sent. */
+  /** Why sending is disabled. */
   problem: string | null
   onSend: () => void
   onStop: () => void
@@ -81,10 +81,10 @@ type Draft = { text: string; pictures: Picture[] }
 function Attach({ onDraft }: { onDraft: Dispatch<SetStateAction<Draft>> }) {
   const [problem, setProblem] = useState<string | null>(null)
   const attach = async (files: File[]) => {
-    const small = files.filter(({ size }) => size <= mostPictureBytes)
-    setProblem(small.length < files.length ? `Images of at most ${bytes(mostPictureBytes)} are sent.` : null)
+    const small = files.filter(({ size }) => size <= maxPictureBytes)
+    setProblem(small.length < files.length ? `Images can have up to ${bytes(maxPictureBytes)}.` : null)
     const pictures = await Promise.all(small.map(async file => ({ name: file.name, url: await dataUrl(file) })))
-    onDraft(kept => ({ ...kept, pictures: [...kept.pictures, ...pictures].slice(0, mostPictures) }))
+    onDraft(kept => ({ ...kept, pictures: [...kept.pictures, ...pictures].slice(0, maxPictures) }))
   }
   return (
     <Group gap="xs">

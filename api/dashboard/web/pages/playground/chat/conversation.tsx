@@ -7,19 +7,19 @@ import type { AssistantTurn, ToolCall, Turn } from './turns.ts'
 
 const written = { whiteSpace: 'pre-wrap', overflowWrap: 'anywhere' } as const
 
-/** Everything said so far. */
-export function Conversation({ turns, onAgain }: { turns: Turn[]; onAgain: (() => void) | null }) {
+/** The conversation so far. */
+export function Conversation({ turns, onRegenerate }: { turns: Turn[]; onRegenerate: (() => void) | null }) {
   return (
     <Stack gap="md" component="section" aria-label="Conversation">
       {turns.map((turn, index) => (
-        <Entry key={turn.id} turn={turn} onAgain={index === turns.length - 1 ? onAgain : null} />
+        <Entry key={turn.id} turn={turn} onRegenerate={index === turns.length - 1 ? onRegenerate : null} />
       ))}
     </Stack>
   )
 }
 
-function Entry({ turn, onAgain }: { turn: Turn; onAgain: (() => void) | null }) {
-  if (turn.role === 'assistant') return <AnswerEntry turn={turn} onAgain={onAgain} />
+function Entry({ turn, onRegenerate }: { turn: Turn; onRegenerate: (() => void) | null }) {
+  if (turn.role === 'assistant') return <AnswerEntry turn={turn} onRegenerate={onRegenerate} />
   if (turn.role === 'tool') return <Said who={`Result of ${turn.name}`} text={turn.text} mono />
   return (
     <Said who="You" text={turn.text}>
@@ -58,9 +58,9 @@ function Said({
   )
 }
 
-const states = { streaming: 'Answering', done: 'Answered', stopped: 'Stopped', failed: 'Failed' }
+const states = { streaming: 'Responding', done: 'Completed', stopped: 'Stopped', failed: 'Failed' }
 
-function AnswerEntry({ turn, onAgain }: { turn: AssistantTurn; onAgain: (() => void) | null }) {
+function AnswerEntry({ turn, onRegenerate }: { turn: AssistantTurn; onRegenerate: (() => void) | null }) {
   const { answer, state, facts, error } = turn
   const isOver = state !== 'streaming'
   return (
@@ -88,7 +88,7 @@ function AnswerEntry({ turn, onAgain }: { turn: AssistantTurn; onAgain: (() => v
           <Image
             key={url.slice(-40)}
             src={url}
-            alt={`Image ${index + 1} of the answer`}
+            alt={`Image ${index + 1} of the response`}
             mah={400}
             w="auto"
             maw="100%"
@@ -100,7 +100,7 @@ function AnswerEntry({ turn, onAgain }: { turn: AssistantTurn; onAgain: (() => v
         ))}
         {answer.finishReason === 'length' && (
           <Text size="xs" c="dimmed">
-            Cut off at the limit of tokens.
+            Truncated at the token limit.
           </Text>
         )}
         {error && <ApiFailure error={error} />}
@@ -108,13 +108,13 @@ function AnswerEntry({ turn, onAgain }: { turn: AssistantTurn; onAgain: (() => v
           <Group gap="xs">
             {facts && <FactsLine facts={facts} />}
             {answer.text !== '' && <Copy value={answer.text} label="answer" />}
-            {onAgain && (
+            {onRegenerate && (
               <Button
                 size="compact-xs"
                 variant="subtle"
                 color="gray"
                 leftSection={<IconRefresh size={14} aria-hidden />}
-                onClick={onAgain}
+                onClick={onRegenerate}
               >
                 Regenerate
               </Button>
@@ -128,7 +128,7 @@ function AnswerEntry({ turn, onAgain }: { turn: AssistantTurn; onAgain: (() => v
 
 function Reasoning({ text }: { text: string }) {
   return (
-    <Spoiler maxHeight={44} showLabel="Show the reasoning" hideLabel="Hide the reasoning">
+    <Spoiler maxHeight={44} showLabel="Show reasoning" hideLabel="Hide reasoning">
       <Text size="xs" c="dimmed" style={written}>
         {text}
       </Text>
@@ -140,7 +140,7 @@ function Call({ call }: { call: ToolCall }) {
   return (
     <Paper withBorder p="xs">
       <Text size="xs" fw={600}>
-        Calls {call.name}
+        Called {call.name}
       </Text>
       <Code block style={written}>
         {call.arguments || '{}'}
@@ -149,7 +149,7 @@ function Call({ call }: { call: ToolCall }) {
   )
 }
 
-/** What the functions that the model called came to, as the person says. */
+/** The tool results, entered by the user. */
 export function CallResults({ calls, onSend }: { calls: ToolCall[]; onSend: (results: string[]) => void }) {
   const [results, setResults] = useState<Record<string, string>>({})
   const isWhole = calls.every(({ id }) => (results[id] ?? '').trim() !== '')
@@ -157,7 +157,7 @@ export function CallResults({ calls, onSend }: { calls: ToolCall[]; onSend: (res
     <Paper withBorder p="sm">
       <Stack gap="xs">
         <Text size="sm" fw={500}>
-          The model waits for {calls.length === 1 ? 'a result' : `${calls.length} results`}
+          The model is waiting for {calls.length === 1 ? 'a result' : `${calls.length} results`}
         </Text>
         {calls.map(({ id, name }) => (
           <Textarea
@@ -176,7 +176,7 @@ export function CallResults({ calls, onSend }: { calls: ToolCall[]; onSend: (res
         ))}
         <Group justify="flex-end">
           <Button size="xs" disabled={!isWhole} onClick={() => onSend(calls.map(({ id }) => results[id]!))}>
-            Send the results
+            Send results
           </Button>
         </Group>
       </Stack>

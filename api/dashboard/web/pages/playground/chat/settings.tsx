@@ -4,7 +4,7 @@ import { useKept } from '../kept.ts'
 
 export type Settings = {
   system: string
-  /** '' = the key's own. */
+  /** '' = the key's setting. */
   mode: string
   temperature: number | string
   maxTokens: number | string
@@ -19,15 +19,15 @@ export function useSettings() {
   return useKept<Settings>('chat.settings', usual)
 }
 
-/** The tools as the API takes them; null while their text is none. */
+/** Parses the tools for the API; null if the text is empty or invalid. */
 export function toolsOf({ tools }: Settings): { tools: object[] | null; problem: string | null } {
   if (tools.trim() === '') return { tools: [], problem: null }
   try {
     const parsed: unknown = JSON.parse(tools)
     if (Array.isArray(parsed)) return { tools: parsed, problem: null }
-    return { tools: null, problem: 'Write a JSON array of tools.' }
+    return { tools: null, problem: 'Enter a JSON array of tools.' }
   } catch {
-    return { tools: null, problem: 'This is not JSON yet.' }
+    return { tools: null, problem: 'Invalid JSON.' }
   }
 }
 
@@ -46,9 +46,9 @@ const exampleTools = `[
   }
 ]`
 
-const lacking = (name: string) => `This model has no ${name}.`
+const lacking = (name: string) => `This model does not support ${name}.`
 
-/** What every request of the conversation is made with. */
+/** The settings of every request of the conversation. */
 export function SettingsForm({
   settings,
   onChange,
@@ -74,7 +74,7 @@ export function SettingsForm({
       />
       <NumberInput
         label="Temperature"
-        description={takes('temperature') ? '0 to 2; empty for the model’s own' : lacking('temperature')}
+        description={takes('temperature') ? '0 to 2. Leave empty for the model’s default.' : lacking('temperature')}
         disabled={!takes('temperature')}
         min={0}
         max={2}
@@ -85,7 +85,7 @@ export function SettingsForm({
       />
       <NumberInput
         label="Max tokens"
-        description={model?.max_output_tokens ? `At most ${model.max_output_tokens}` : 'Of the answer'}
+        description={model?.max_output_tokens ? `Up to ${model.max_output_tokens}` : 'Per response'}
         min={1}
         max={model?.max_output_tokens ?? undefined}
         allowDecimal={false}
@@ -94,7 +94,7 @@ export function SettingsForm({
       />
       {model?.output_modalities.includes('image') && (
         <Switch
-          label="Ask for images too"
+          label="Request images"
           checked={settings.pictures}
           onChange={event => set({ pictures: event.currentTarget.checked })}
         />
@@ -141,7 +141,7 @@ function ToolsField({
     <Stack gap={6}>
       <Textarea
         label="Tools (JSON)"
-        description={lacks ? lacking('tools') : 'You answer their calls by hand.'}
+        description={lacks ? lacking('tools') : 'You enter the results of tool calls yourself.'}
         disabled={lacks}
         autosize
         minRows={2}

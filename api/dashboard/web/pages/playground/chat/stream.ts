@@ -2,7 +2,7 @@ import { ApiError } from '../../../api.ts'
 import type { Chunk } from './turns.ts'
 
 /**
- * The events of a streamed answer (server-sent events), as they come. Throws an ApiError for an error inside the stream, and
+ * Yields the events of a streamed response (server-sent events) as they arrive. Throws an ApiError for an error inside the stream, and
  * for a stream that ends without its `[DONE]`: that answer is not whole.
  */
 export async function* chunksOf(response: Response): AsyncGenerator<Chunk> {
@@ -14,7 +14,7 @@ export async function* chunksOf(response: Response): AsyncGenerator<Chunk> {
     rest = events.pop()!
     for (const event of events) {
       const data = dataOf(event)
-      // What is left is read too, so that the connection is not cut.
+      // The rest is read too, so that the connection is not aborted.
       if (data === '[DONE]') isWhole = true
       if (data === '' || isWhole) continue
       const chunk = JSON.parse(data) as Chunk
@@ -23,10 +23,10 @@ export async function* chunksOf(response: Response): AsyncGenerator<Chunk> {
     }
   }
   if (!isWhole)
-    throw new ApiError(200, 'stream_ended', 'The stream ended before the answer was whole.', null, requestId)
+    throw new ApiError(200, 'stream_ended', 'The stream ended before the response was complete.', null, requestId)
 }
 
-/** A stream is no async iterable in every browser. */
+/** Streams are not async iterable in every browser. */
 async function* textOf(body: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGenerator<string> {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader()
   try {

@@ -34,7 +34,7 @@ type Delta = {
   tool_calls?: { index: number; id?: string; function?: { name?: string; arguments?: string } }[]
 }
 
-/** An event of a streamed answer, as far as it is shown. */
+/** The parts of a stream event that are shown. */
 export type Chunk = {
   id?: string
   model?: string
@@ -44,7 +44,7 @@ export type Chunk = {
   error?: { code: string; message: string; param: string | null }
 }
 
-/** An answer with one more event of it. */
+/** Adds an event to a response. */
 export function extended(answer: Answer, { choices }: Chunk): Answer {
   const [choice] = choices ?? []
   if (!choice) return answer
@@ -71,7 +71,7 @@ function withCalls(calls: ToolCall[], parts: NonNullable<Delta['tool_calls']>): 
   return extended
 }
 
-/** The calls of the last answer that nobody has answered yet. */
+/** The tool calls of the last response that have no result yet. */
 export function openCalls(turns: Turn[]): ToolCall[] {
   const last = turns.findLast(turn => turn.role === 'assistant')
   if (last?.role !== 'assistant' || last.state !== 'done') return []
@@ -79,7 +79,7 @@ export function openCalls(turns: Turn[]): ToolCall[] {
   return last.answer.toolCalls.filter(({ id }) => !answered.has(id))
 }
 
-/** A conversation as the API takes it; of answers that are not whole, the text alone: a call of theirs has no result. */
+/** Converts a conversation to API messages. Of incomplete responses only the text is kept, because their tool calls have no results. */
 export function messagesOf(system: string, turns: Turn[]): object[] {
   const messages = turns.flatMap(turn => messageOf(turn) ?? [])
   return system.trim() === '' ? messages : [{ role: 'system', content: system }, ...messages]

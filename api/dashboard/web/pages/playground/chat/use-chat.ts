@@ -11,21 +11,21 @@ let lastId = 0
 export type Chat = {
   turns: Turn[]
   isRunning: boolean
-  /** Adds to the conversation and has it answered. */
+  /** Adds to the conversation and requests a response. */
   send: (added: NewTurn[]) => void
-  /** Has the last answer given again. */
-  again: () => void
+  /** Regenerates the last response. */
+  regenerate: () => void
   stop: () => void
   clear: () => void
 }
 
-/** A conversation with the chat route. `bodyOf` makes the request of the turns so far. */
+/** A conversation over the chat route. `bodyOf` builds the request from the turns so far. */
 export function useChat(bodyOf: (turns: Turn[]) => object): Chat {
   const { client } = useBench()
   const [turns, setTurns] = useKept<Turn[]>('chat.turns', [])
   const running = useRef<AbortController | null>(null)
   useEffect(() => {
-    // What was under way when the tab was left is not any more.
+    // A response that was in progress when the tab was left has been aborted.
     setTurns(kept => kept.map(turn => (isStreaming(turn) ? { ...turn, state: 'stopped' } : turn)))
     return () => running.current?.abort()
   }, [setTurns])
@@ -63,7 +63,7 @@ export function useChat(bodyOf: (turns: Turn[]) => object): Chat {
     turns,
     isRunning: turns.some(isStreaming),
     send: added => void answer([...turns, ...added.map(turn => ({ ...turn, id: ++lastId }))]),
-    again: () =>
+    regenerate: () =>
       void answer(
         turns.slice(
           0,
@@ -82,7 +82,7 @@ function isStreaming(turn: Turn): turn is AssistantTurn {
   return turn.role === 'assistant' && turn.state === 'streaming'
 }
 
-/** Changes one answer, as long as it is still part of the conversation. */
+/** Changes a response if it is still part of the conversation. */
 function updater(setTurns: Dispatch<SetStateAction<Turn[]>>, id: number) {
   return (change: (turn: AssistantTurn) => Partial<AssistantTurn>) =>
     setTurns(turns =>

@@ -1,28 +1,29 @@
-import { Accordion, Badge, Group, Paper, ScrollArea, Stack, Table, Text } from '@mantine/core'
+import { Accordion, Badge, Group, Paper, Stack, Text } from '@mantine/core'
 import { ApiError } from '../../../api.ts'
 import { Empty } from '../../../components/states.tsx'
+import { type Column, DataTable } from '../../../components/table.tsx'
 import { count } from '../../../format.ts'
 import { ApiFailure } from '../outcome.tsx'
 import type { SessionEvent, TalkState } from './talk.ts'
 
-/** What browsers do not say themselves. */
+/** Descriptions of close codes, which browsers do not provide. */
 const reasons: Record<number, string> = {
-  1000: 'ended here',
-  1005: 'ended by the other side',
-  1006: 'refused, or broken off. A browser is not told why; the same in a terminal shows the answer.',
+  1000: 'ended by you',
+  1005: 'ended by the server',
+  1006: 'rejected or interrupted. Browsers do not report the reason; the terminal command shows it.',
 }
 const phases = { closed: 'closed', opening: 'opening', open: 'open' }
 const clock = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' })
 
-/** What is said in a session, and its events. */
+/** The transcript and the events of a session. */
 export function SessionPanel({ state }: { state: TalkState }) {
   const { phase, lines, events, soundsIn, soundsOut, tokens, ended, error } = state
   const isNew = phase === 'closed' && events.length === 0 && !error && !ended
   if (isNew)
     return (
       <Empty title="Talk with a model">
-        Start a session and speak, or write. A test key says back what it hears. Use headphones, so that the model does
-        not hear itself.
+        Start a session, then speak or type. A test key repeats what it hears. Use headphones so that the model does not
+        hear itself.
       </Empty>
     )
   return (
@@ -35,7 +36,7 @@ export function SessionPanel({ state }: { state: TalkState }) {
               Session {phases[phase]}
             </Badge>
             <Text size="xs" c="dimmed" className="numeric">
-              {count(soundsOut)} sounds sent · {count(soundsIn)} received · {count(tokens)} tokens
+              {count(soundsOut)} audio events sent · {count(soundsIn)} received · {count(tokens)} tokens
             </Text>
           </Group>
           {ended && (
@@ -60,32 +61,34 @@ export function SessionPanel({ state }: { state: TalkState }) {
   )
 }
 
+const eventColumns: Column<SessionEvent>[] = [
+  { header: 'Time', cell: ({ at }) => clock.format(at) },
+  {
+    header: 'Event',
+    kind: 'rowHeader',
+    cell: ({ type }) => (
+      <Text size="xs" ff="monospace">
+        {type}
+      </Text>
+    ),
+  },
+  { header: 'Detail', maxWidth: 320, cell: ({ detail }) => detail },
+]
+
 function Events({ events }: { events: SessionEvent[] }) {
   return (
     <Accordion variant="contained">
       <Accordion.Item value="events">
         <Accordion.Control>Events ({events.length})</Accordion.Control>
         <Accordion.Panel>
-          <ScrollArea h={260} viewportProps={{ tabIndex: 0, role: 'region', 'aria-label': 'Events of the session' }}>
-            <Table verticalSpacing={2} fz="xs">
-              <Table.Thead>
-                <Table.Tr>
-                  <Table.Th>Time</Table.Th>
-                  <Table.Th>Event</Table.Th>
-                  <Table.Th>Detail</Table.Th>
-                </Table.Tr>
-              </Table.Thead>
-              <Table.Tbody>
-                {events.map(({ id, at, type, detail }) => (
-                  <Table.Tr key={id}>
-                    <Table.Td className="numeric">{clock.format(at)}</Table.Td>
-                    <Table.Td ff="monospace">{type}</Table.Td>
-                    <Table.Td style={{ overflowWrap: 'anywhere' }}>{detail}</Table.Td>
-                  </Table.Tr>
-                ))}
-              </Table.Tbody>
-            </Table>
-          </ScrollArea>
+          <DataTable
+            label="Events of the session"
+            rows={events}
+            columns={eventColumns}
+            rowKey={({ id }) => String(id)}
+            maxHeight={260}
+            dense
+          />
         </Accordion.Panel>
       </Accordion.Item>
     </Accordion>

@@ -9,17 +9,17 @@ export class Sound {
   readonly #playing = new Set<AudioBufferSourceNode>()
   #stream: MediaStream | null = null
   #worklet: AudioWorkletNode | null = null
-  /** When everything received so far will have been played, on the context's clock. */
+  /** The end of the audio received so far, on the context's clock. */
   #playedS = 0
   #isClosed = false
   muted = false
 
-  /** Listens to the microphone; `heard` gets each piece with its loudness, 0 to 1. Rejects where it may not. */
+  /** Records the microphone; `heard` gets each chunk with its level, 0 to 1. Rejects if access is denied. */
   async listen(heard: (pcm: ArrayBuffer, loudness: number) => void): Promise<void> {
     this.#stream = await navigator.mediaDevices.getUserMedia({
       audio: { channelCount: 1, echoCancellation: true, noiseSuppression: true },
     })
-    // Somebody may allow the microphone after the end.
+    // Access may be granted after the session ended.
     if (this.#isClosed) return this.#release()
     await this.#context.resume()
     await this.#context.audioWorklet.addModule(workletUrl)
@@ -30,7 +30,7 @@ export class Sound {
     this.#context.createMediaStreamSource(this.#stream).connect(this.#worklet)
   }
 
-  /** Plays a piece after those before it. */
+  /** Plays a chunk after the previous ones. */
   play(pcm: ArrayBuffer): void {
     const samples = Float32Array.from(new Int16Array(pcm), sample => sample / 32_768)
     if (samples.length === 0) return
@@ -46,7 +46,7 @@ export class Sound {
     source.onended = () => void this.#playing.delete(source)
   }
 
-  /** Drops what is not played yet: somebody began to speak. */
+  /** Discards audio that has not been played: the user began to speak. */
   hush(): void {
     for (const source of this.#playing) source.stop()
     this.#playing.clear()

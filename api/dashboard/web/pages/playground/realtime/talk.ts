@@ -1,15 +1,15 @@
-/** What was said in a session, in order. */
+/** The transcript of a session. */
 export type Line = { id: string; who: 'you' | 'model'; text: string }
 export type SessionEvent = { id: number; at: number; type: string; detail: string }
 export type TalkState = {
   phase: 'closed' | 'opening' | 'open'
   lines: Line[]
-  /** The latest events, newest first; sound is counted instead of listed. */
+  /** The latest events, newest first; audio events are only counted. */
   events: SessionEvent[]
   soundsIn: number
   soundsOut: number
   tokens: number
-  /** Why it was closed; null while it is not. */
+  /** The close reason; null while it is open. */
   ended: { code: number; reason: string } | null
   error: { code: string; message: string } | null
 }
@@ -25,10 +25,10 @@ export const noTalk: TalkState = {
   error: null,
 }
 
-const mostEvents = 200
-const mostLines = 200
+const maxEvents = 200
+const maxLines = 200
 
-/** An event of the session, as far as it is looked at. */
+/** The fields of a session event that are read. */
 export type ServerEvent = {
   type: string
   item_id?: string
@@ -40,7 +40,7 @@ export type ServerEvent = {
   error?: { code?: string; message?: string }
 }
 
-/** A session's state after one more event from the server. */
+/** Reduces a server event into the session's state. */
 export function withServerEvent(state: TalkState, event: ServerEvent, at: number): TalkState {
   if (event.type === 'response.output_audio.delta') return { ...state, soundsIn: state.soundsIn + 1 }
   const listed = { ...state, events: listedWith(state.events, event.type, detailOf(event), at) }
@@ -54,7 +54,7 @@ export function withServerEvent(state: TalkState, event: ServerEvent, at: number
   return { ...listed, lines: linesWith(state.lines, event) }
 }
 
-/** A session's state after an event that was sent. */
+/** Reduces a client event into the session's state. */
 export function withSentEvent(state: TalkState, type: string, at: number): TalkState {
   if (type === 'input_audio_buffer.append') return { ...state, soundsOut: state.soundsOut + 1 }
   return { ...state, events: listedWith(state.events, `→ ${type}`, '', at) }
@@ -62,10 +62,10 @@ export function withSentEvent(state: TalkState, type: string, at: number): TalkS
 
 function listedWith(events: SessionEvent[], type: string, detail: string, at: number): SessionEvent[] {
   const [latest] = events
-  // A run of pieces of text is one entry.
+  // Consecutive text deltas are one entry.
   if (latest?.type === type && type.endsWith('.delta'))
     return [{ ...latest, at, detail: latest.detail + detail }, ...events.slice(1)]
-  return [{ id: (latest?.id ?? 0) + 1, at, type, detail }, ...events].slice(0, mostEvents)
+  return [{ id: (latest?.id ?? 0) + 1, at, type, detail }, ...events].slice(0, maxEvents)
 }
 
 function detailOf({ delta, transcript, text, error, response }: ServerEvent): string {
@@ -87,6 +87,6 @@ function linesWith(lines: Line[], { type, item_id: id, delta, transcript, item }
 }
 
 function extended(lines: Line[], id: string, who: Line['who'], text: string): Line[] {
-  if (!lines.some(line => line.id === id)) return [...lines, { id, who, text }].slice(-mostLines)
+  if (!lines.some(line => line.id === id)) return [...lines, { id, who, text }].slice(-maxLines)
   return lines.map(line => (line.id === id ? { ...line, text: line.text + text } : line))
 }

@@ -5,9 +5,9 @@ import { noTalk, type ServerEvent, type TalkState, withSentEvent, withServerEven
 
 export type Talk = {
   state: TalkState
-  /** How loud the microphone is, 0 to 1. */
+  /** The microphone's level, 0 to 1. */
   loudness: number
-  /** Why there is no microphone; the session can still be written to. */
+  /** Why there is no microphone; typing still works. */
   microphoneProblem: string | null
   muted: boolean
   open: (model: string, settings: object) => Promise<void>
@@ -17,10 +17,10 @@ export type Talk = {
 }
 
 const normalClose = 1_000
-/** The socket is null until there is a secret to open it with. */
+/** Null until the client secret has been fetched. */
 type Ends = { sound: Sound; socket: WebSocket | null }
 
-/** A realtime session of OpenAI’s events: microphone in, loudspeaker out. It ends with the tab. */
+/** A realtime session with OpenAI’s events, microphone and loudspeaker. It ends when the tab is left. */
 export function useTalk(): Talk {
   const { client } = useBench()
   const [state, setState] = useState(noTalk)
@@ -49,7 +49,9 @@ export function useTalk(): Talk {
         send({ type: 'input_audio_buffer.append', audio: base64Of(pcm) } as { type: string })
       })
     } catch {
-      setMicrophoneProblem('No microphone: allow it in the browser, on a page served by https or localhost.')
+      setMicrophoneProblem(
+        'No microphone access. Allow it in the browser, on a page served over https or from localhost.',
+      )
     }
   }
   const open = async (model: string, settings: object) => {
@@ -61,7 +63,7 @@ export function useTalk(): Talk {
       const own: Ends = { sound, socket: null }
       ends.current = own
       const secret = await client.secret()
-      // The tab was left meanwhile.
+      // The tab was left in the meantime.
       if (ends.current !== own) return
       const socket = socketOf(model, secret)
       own.socket = socket
@@ -102,7 +104,7 @@ export function useTalk(): Talk {
   }
 }
 
-/** Browsers cannot set headers of a WebSocket: the key goes as a subprotocol. */
+/** Browsers cannot set headers of a WebSocket, so the secret is sent as a subprotocol. */
 function socketOf(model: string, secret: string): WebSocket {
   const address = `${location.origin.replace(/^http/, 'ws')}/v1/realtime?model=${encodeURIComponent(model)}`
   return new WebSocket(address, ['realtime', `openai-insecure-api-key.${secret}`])

@@ -1,0 +1,152 @@
+import { Button, Group, Table } from '@mantine/core'
+import type { InfiniteData, UseInfiniteQueryResult } from '@tanstack/react-query'
+import type { CSSProperties, ReactNode } from 'react'
+import { Failure, Show } from './states.tsx'
+
+export type Column<Row> = {
+  /** Also the label of each cell on narrow screens. */
+  header: string
+  /** Required if several columns have the same header. */
+  key?: string
+  cell: (row: Row) => ReactNode
+  /** `rowHeader` names its row, `number` is right-aligned, `actions` holds buttons and has no visible header. */
+  kind?: 'rowHeader' | 'number' | 'actions'
+  nowrap?: boolean
+  width?: number
+  /** Maximum width; longer words break. */
+  maxWidth?: number
+  /** Below the last row. */
+  footer?: ReactNode
+}
+
+type TableProps<Row> = {
+  /** The accessible name. */
+  label: string
+  columns: Column<Row>[]
+  rowKey: (row: Row) => string
+  /** Below this width the table scrolls; on narrow screens each row becomes a card. Without it, it always stays a table. */
+  minWidth?: number
+  maxWidth?: number
+  /** Above this height the table scrolls under its header. */
+  maxHeight?: number
+  dense?: boolean
+  /** Shows the header to screen readers only. */
+  hiddenHeader?: boolean
+}
+
+/** A table of loaded rows; `empty` replaces it if there are none. */
+export function DataTable<Row>({ rows, empty = null, ...table }: TableProps<Row> & { rows: Row[]; empty?: ReactNode }) {
+  if (rows.length === 0) return empty
+  const { label, columns, rowKey, minWidth, maxWidth, maxHeight, dense, hiddenHeader } = table
+  const canScroll = minWidth !== undefined || maxHeight !== undefined
+  return (
+    <div
+      className="data-table"
+      data-cards={minWidth !== undefined || undefined}
+      style={{ maxWidth, maxHeight, ...cssLength('--min-width', minWidth) }}
+      {...(canScroll && { role: 'group', 'aria-label': label, tabIndex: 0 })}
+    >
+      {/* The roles are explicit, since cards lose those of their elements in some browsers. */}
+      <Table
+        role="table"
+        aria-label={label}
+        stickyHeader={maxHeight !== undefined}
+        {...(dense && { verticalSpacing: 4 })}
+      >
+        <Table.Thead role="rowgroup" className={hiddenHeader ? 'visually-hidden' : undefined}>
+          <Table.Tr role="row">
+            {columns.map(({ header, key = header, kind, width }) => (
+              <Table.Th key={key} role="columnheader" scope="col" data-kind={kind} w={width}>
+                {kind === 'actions' ? <span className="visually-hidden">{header}</span> : header}
+              </Table.Th>
+            ))}
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody role="rowgroup">
+          {rows.map(row => (
+            <Table.Tr key={rowKey(row)} role="row">
+              {columns.map(column => (
+                <Cell key={column.key ?? column.header} column={column} row={row} />
+              ))}
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+        {columns.some(({ footer }) => footer !== undefined) && <Footer columns={columns} />}
+      </Table>
+    </div>
+  )
+}
+
+function Cell<Row>({ column: { header, kind, cell, nowrap, maxWidth }, row }: { column: Column<Row>; row: Row }) {
+  const style: CSSProperties = {
+    ...(nowrap && { whiteSpace: 'nowrap' }),
+    ...(maxWidth && { overflowWrap: 'anywhere', ...cssLength('--max-width', maxWidth) }),
+  }
+  const props = {
+    'data-kind': kind,
+    'data-label': header,
+    style,
+    children: <div>{cell(row)}</div>,
+  }
+  return kind === 'rowHeader' ? (
+    <Table.Th role="rowheader" scope="row" {...props} />
+  ) : (
+    <Table.Td role="cell" {...props} />
+  )
+}
+
+function Footer<Row>({ columns }: { columns: Column<Row>[] }) {
+  return (
+    <Table.Tfoot role="rowgroup">
+      <Table.Tr role="row">
+        {columns.map(({ header, key = header, kind, footer }) =>
+          kind === 'rowHeader' ? (
+            <Table.Th key={key} role="rowheader" scope="row" data-kind={kind}>
+              {footer}
+            </Table.Th>
+          ) : (
+            <Table.Td key={key} role="cell" data-kind={kind} data-label={header}>
+              <div>{footer}</div>
+            </Table.Td>
+          ),
+        )}
+      </Table.Tr>
+    </Table.Tfoot>
+  )
+}
+
+/** A length as a CSS variable, which the style sheet overrides on narrow screens. */
+function cssLength(name: string, px: number | undefined): CSSProperties {
+  return px === undefined ? {} : ({ [name]: `${px}px` } as CSSProperties)
+}
+
+/** The table of a paginated query: rows, loading state, error, and a button for the next page. */
+export function PagedTable<Row>({
+  query,
+  empty,
+  loadingRows,
+  more = 'Show more',
+  ...table
+}: TableProps<Row> & {
+  query: UseInfiniteQueryResult<InfiniteData<{ data: Row[] }>, Error>
+  empty: ReactNode
+  loadingRows?: number
+  /** The label of the button. */
+  more?: string
+}) {
+  return (
+    <>
+      <Show query={query} rows={loadingRows}>
+        {({ pages }) => <DataTable {...table} rows={pages.flatMap(({ data }) => data)} empty={empty} />}
+      </Show>
+      {query.isFetchNextPageError && <Failure error={query.error} />}
+      {query.hasNextPage && (
+        <Group justify="center">
+          <Button variant="default" loading={query.isFetchingNextPage} onClick={() => void query.fetchNextPage()}>
+            {more}
+          </Button>
+        </Group>
+      )}
+    </>
+  )
+}

@@ -1,0 +1,81 @@
+import { Select } from '@mantine/core'
+import { useDebouncedValue } from '@mantine/hooks'
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import type { KeysAnswer } from '../../../wire/keys.ts'
+import { call, queryText } from '../../api.ts'
+import { withoutSecret } from '../../pages/keys/queries.ts'
+import { usePlace } from '../../session.tsx'
+import { typingMs, useFilter } from '../filters.tsx'
+
+const maxKeys = 100
+/** Two per row on a phone. */
+export const filterWidth = { base: 'calc(50% - var(--mantine-spacing-md) / 2)', xs: 170 }
+
+/** A filter with a few values, kept in the URL. */
+export function ChoiceFilter({
+  name,
+  label,
+  data,
+}: {
+  name: string
+  label: string
+  data: { value: string; label: string }[]
+}) {
+  const [value, set] = useFilter(name)
+  return (
+    <Select
+      label={label}
+      placeholder="All"
+      clearable
+      clearButtonProps={{ 'aria-label': `Clear ${label.toLowerCase()}` }}
+      w={filterWidth}
+      data={data}
+      value={value || null}
+      onChange={chosen => set(chosen ?? '')}
+    />
+  )
+}
+
+export const environments = [
+  { value: 'live', label: 'Live' },
+  { value: 'test', label: 'Test' },
+]
+
+/** Filters by API key. There may be thousands, so the gateway searches. */
+export function KeyFilter() {
+  const [value, set] = useFilter('key')
+  const [typed, setTyped] = useState('')
+  const [search] = useDebouncedValue(typed, typingMs)
+  const chosen = useKeyChoices(value)
+  const isLabel = chosen.some(({ label }) => label === search)
+  const found = useKeyChoices(isLabel ? '' : withoutSecret(search.trim()))
+  return (
+    <Select
+      label="API key"
+      placeholder="All"
+      searchable
+      onSearchChange={setTyped}
+      filter={({ options }) => options}
+      clearable
+      clearButtonProps={{ 'aria-label': 'Clear API key' }}
+      nothingFoundMessage="No matching API key"
+      w={{ ...filterWidth, xs: 220 }}
+      data={[...found, ...chosen.filter(({ value: id }) => id === value && !found.some(key => key.value === id))]}
+      value={value || null}
+      onChange={picked => set(picked ?? '')}
+    />
+  )
+}
+
+/** The newest keys that match a search by name, last characters or id. */
+function useKeyChoices(search: string): { value: string; label: string }[] {
+  const { id, base } = usePlace()
+  const query = queryText({ limit: maxKeys, include_revoked: true, search })
+  const keys = useQuery({
+    queryKey: [id, 'keys', 'filter', search],
+    queryFn: ({ signal }) => call<KeysAnswer>(`${base}/keys${query}`, { signal }),
+    placeholderData: keepPreviousData,
+  })
+  return (keys.data?.data ?? []).map(key => ({ value: key.id, label: `${key.name} (…${key.last4})` }))
+}

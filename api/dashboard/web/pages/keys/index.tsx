@@ -1,0 +1,99 @@
+import { Button, Checkbox, Group } from '@mantine/core'
+import { IconPlugConnected, IconPlus, IconSearch } from '@tabler/icons-react'
+import { useState } from 'react'
+import { useSearchParams } from 'wouter'
+import type { KeySecretAnswer } from '../../../wire/keys.ts'
+import { TextFilter, useFilter } from '../../components/filters.tsx'
+import { Page } from '../../components/page.tsx'
+import { Empty } from '../../components/states.tsx'
+import { PagedTable } from '../../components/table.tsx'
+import { ConnectDialog } from './connect.tsx'
+import { CreateDrawer } from './create.tsx'
+import { KeyDrawer } from './edit.tsx'
+import { useKeys, withoutSecret } from './queries.ts'
+import { SecretDialog } from './secret.tsx'
+import { keyColumns } from './table.tsx'
+
+export default function Keys() {
+  const [address, setAddress] = useSearchParams()
+  const [created, setCreated] = useState<KeySecretAnswer | null>(null)
+  const opened = address.get('key') || null
+  /** Opens a key's drawer, the form of a new key ("new"), the set-up of agents ("connect"), or none; the filters are kept. */
+  const open = (key: string | null) =>
+    setAddress(params => {
+      const next = new URLSearchParams(params)
+      if (key === null) next.delete('key')
+      else next.set('key', key)
+      return next
+    })
+  const close = () => open(null)
+  return (
+    <Page
+      title="API keys"
+      description="Each API key has its own limits, models and endpoints. Changes apply to the next request."
+      actions={
+        <>
+          <Button
+            variant="default"
+            leftSection={<IconPlugConnected size={16} aria-hidden />}
+            onClick={() => open('connect')}
+          >
+            Connect an agent
+          </Button>
+          <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={() => open('new')}>
+            Create key
+          </Button>
+        </>
+      }
+    >
+      <KeyList onOpen={open} />
+      {opened === 'new' && <CreateDrawer onCreated={setCreated} onClose={close} />}
+      {opened === 'connect' && <ConnectDialog onClose={close} />}
+      {opened !== null && opened !== 'new' && opened !== 'connect' && (
+        <KeyDrawer key={opened} hash={opened} onRolled={setCreated} onClose={close} />
+      )}
+      {created && <SecretDialog answer={created} onClose={() => setCreated(null)} />}
+    </Page>
+  )
+}
+
+function KeyList({ onOpen }: { onOpen: (hash: string) => void }) {
+  const [search] = useFilter('search')
+  const [revoked, setRevoked] = useFilter('revoked')
+  const keys = useKeys({ search, revoked: revoked === 'true' })
+  return (
+    <>
+      <Group>
+        <TextFilter
+          name="search"
+          clean={withoutSecret}
+          aria-label="Search keys"
+          placeholder="Name, or last characters of the key"
+          leftSection={<IconSearch size={16} aria-hidden />}
+          w={{ base: '100%', xs: 280 }}
+        />
+        <Checkbox
+          label="Show revoked keys"
+          checked={revoked === 'true'}
+          onChange={event => setRevoked(event.currentTarget.checked ? 'true' : '')}
+        />
+      </Group>
+      <PagedTable
+        label="API keys"
+        query={keys}
+        columns={keyColumns(onOpen)}
+        rowKey={({ id }) => id}
+        minWidth={880}
+        empty={
+          search === '' ? (
+            <Empty title="No API keys yet">
+              Create a test key to try the API in the sandbox, or a live key to call real providers.
+            </Empty>
+          ) : (
+            <Empty title="No API keys found">Search for part of a name, or the last four characters of a key.</Empty>
+          )
+        }
+      />
+    </>
+  )
+}

@@ -1,0 +1,30 @@
+import { Route, Switch } from 'wouter'
+import { useModels } from '../../catalog.ts'
+import { Empty, Show } from '../../components/states.tsx'
+import { ModelDetail } from './detail.tsx'
+import { ModelList } from './list.tsx'
+
+export default function Models() {
+  const models = useModels()
+  return (
+    <Show query={models} rows={12}>
+      {rows => (
+        <Switch>
+          <Route path="/:organisation/models">
+            <ModelList models={rows} />
+          </Route>
+          <Route path="/:organisation/models/*">
+            {params => {
+              const model = rows.find(({ id }) => id === params['*'])
+              return model ? (
+                <ModelDetail key={model.id} model={model} />
+              ) : (
+                <Empty title="Model not found">This model is not in the gateway’s catalog.</Empty>
+              )
+            }}
+          </Route>
+        </Switch>
+      )}
+    </Show>
+  )
+}

@@ -1,0 +1,65 @@
+import { Tabs } from '@mantine/core'
+import { Route, Switch, useLocation } from 'wouter'
+import { Page } from '../../components/page.tsx'
+import { Empty } from '../../components/states.tsx'
+import { useMe } from '../../session.tsx'
+import { OrganisationPage } from './organisation.tsx'
+import { Organisations } from './organisations.tsx'
+import { People } from './people.tsx'
+import { Providers } from './providers.tsx'
+import { System } from './system.tsx'
+
+const tabs = [
+  { path: '/operator', label: 'Organisations' },
+  { path: '/operator/providers', label: 'Providers' },
+  { path: '/operator/system', label: 'Queues and system' },
+  { path: '/operator/people', label: 'Users' },
+]
+
+/** The operator area: all organisations, providers, users and queues. */
+export default function Operator() {
+  const me = useMe()
+  if (me.data && !me.data.operator)
+    return <Empty title="Operators only">Ask an operator of this service for access.</Empty>
+  return (
+    <Switch>
+      <Route path="/operator/organisations/:id">{({ id }) => <OrganisationPage key={id} id={id} />}</Route>
+      <Route>
+        <Page
+          title="Operator area"
+          description="Manage the organisations, providers, users and queues of this service."
+        >
+          <Views />
+        </Page>
+      </Route>
+    </Switch>
+  )
+}
+
+function Views() {
+  const [location, navigate] = useLocation()
+  const current = tabs.findLast(({ path }) => location.startsWith(path))!.path
+  return (
+    <Tabs value={current} onChange={path => path && navigate(path)} keepMounted={false}>
+      <Tabs.List mb="md">
+        {tabs.map(({ path, label }) => (
+          <Tabs.Tab key={path} value={path}>
+            {label}
+          </Tabs.Tab>
+        ))}
+      </Tabs.List>
+      <Tabs.Panel value="/operator">
+        <Organisations />
+      </Tabs.Panel>
+      <Tabs.Panel value="/operator/providers">
+        <Providers />
+      </Tabs.Panel>
+      <Tabs.Panel value="/operator/system">
+        <System />
+      </Tabs.Panel>
+      <Tabs.Panel value="/operator/people">
+        <People />
+      </Tabs.Panel>
+    </Tabs>
+  )
+}

@@ -1,0 +1,111 @@
+import { Button, ScrollArea, Tabs } from '@mantine/core'
+import { useQuery } from '@tanstack/react-query'
+import { lazy, Suspense, useMemo, useState } from 'react'
+import { Link, Redirect, Route, Switch, useLocation } from 'wouter'
+import type { DashboardKey, KeysAnswer } from '../../../wire/keys.ts'
+import type { CatalogModel } from '../../../wire/models.ts'
+import { call } from '../../api.ts'
+import { useModels } from '../../catalog.ts'
+import { Page } from '../../components/page.tsx'
+import { Empty, Loading, Show } from '../../components/states.tsx'
+import { usePlace } from '../../session.tsx'
+import { BenchContext } from './bench.ts'
+import { Client } from './client.ts'
+import { KeptContext } from './kept.ts'
+import { isUsable, KeyPicker, preferredKey, rememberKey } from './key-picker.tsx'
+
+const tabs = [
+  { path: 'chat', label: 'Chat', tab: lazy(() => import('./chat/index.tsx')) },
+  { path: 'image', label: 'Image', tab: lazy(() => import('./image.tsx')) },
+  { path: 'speech', label: 'Speech', tab: lazy(() => import('./speech.tsx')) },
+  { path: 'transcription', label: 'Transcription', tab: lazy(() => import('./transcription.tsx')) },
+  { path: 'video', label: 'Video', tab: lazy(() => import('./video.tsx')) },
+  { path: 'mesh', label: '3D mesh', tab: lazy(() => import('./mesh.tsx')) },
+  { path: 'realtime', label: 'Realtime', tab: lazy(() => import('./realtime/index.tsx')) },
+]
+const description = 'Try any model through the public API with one of your API keys.'
+const maxKeys = 100
+
+export default function Playground() {
+  const { id, base } = usePlace()
+  const models = useModels()
+  const keys = useQuery({
+    queryKey: [id, 'keys', 'playground'],
+    queryFn: async ({ signal }) => (await call<KeysAnswer>(`${base}/keys?limit=${maxKeys}`, { signal })).data,
+  })
+  return (
+    <Show query={keys}>
+      {all => <Show query={models}>{catalog => <WithKeys keys={all.filter(isUsable)} models={catalog} />}</Show>}
+    </Show>
+  )
+}
+
+function WithKeys({ keys, models }: { keys: DashboardKey[]; models: CatalogModel[] }) {
+  const { id, home } = usePlace()
+  const [chosenId, setChosenId] = useState<string | null>(null)
+  const apiKey = keys.find(key => key.id === chosenId) ?? preferredKey(id, keys)
+  if (!apiKey)
+    return (
+      <Page title="Playground" description={description}>
+        <Empty title="You have no API key to use here yet">
+          Members can use test keys and the live keys that they created. Test keys are free.
+          <br />
+          <Button component={Link} href={`${home}/keys`} mt="sm">
+            Create an API key
+          </Button>
+        </Empty>
+      </Page>
+    )
+  const choose = (key: DashboardKey) => {
+    rememberKey(id, key)
+    setChosenId(key.id)
+  }
+  return (
+    <Page
+      title="Playground"
+      description={description}
+      actions={<KeyPicker keys={keys} value={apiKey} onChange={choose} />}
+    >
+      <Tab apiKey={apiKey} models={models} />
+    </Page>
+  )
+}
+
+function Tab({ apiKey, models }: { apiKey: DashboardKey; models: CatalogModel[] }) {
+  const { base, home } = usePlace()
+  const [location, navigate] = useLocation()
+  const [kept] = useState(() => new Map<string, unknown>())
+  const client = useMemo(() => new Client(base, apiKey.hash), [base, apiKey.hash])
+  const bench = useMemo(() => ({ apiKey, models, client }), [apiKey, models, client])
+  const here = `${home}/playground`
+  const current = location.slice(here.length + 1)
+  if (!tabs.some(({ path }) => path === current)) return <Redirect to={`${here}/${tabs[0]!.path}`} replace />
+  return (
+    <BenchContext value={bench}>
+      <KeptContext value={kept}>
+        <Tabs value={current} onChange={path => navigate(`${here}/${path}`)} activateTabWithKeyboard={false}>
+          <ScrollArea type="never">
+            <Tabs.List style={{ flexWrap: 'nowrap' }}>
+              {tabs.map(({ path, label }) => (
+                <Tabs.Tab key={path} value={path}>
+                  {label}
+                </Tabs.Tab>
+              ))}
+            </Tabs.List>
+          </ScrollArea>
+          <Tabs.Panel value={current} pt="md">
+            <Suspense fallback={<Loading />}>
+              <Switch>
+                {tabs.map(({ path, tab: TabPage }) => (
+                  <Route key={path} path={`/:organisation/playground/${path}`}>
+                    <TabPage />
+                  </Route>
+                ))}
+              </Switch>
+            </Suspense>
+          </Tabs.Panel>
+        </Tabs>
+      </KeptContext>
+    </BenchContext>
+  )
+}

@@ -1,0 +1,114 @@
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
+import { buffer } from 'node:stream/consumers'
+import { GatewayError } from '../../shared/base/errors.ts'
+import type { IdempotencyKey } from '../../shared/generated/prisma/client.ts'
+import { bytesOf } from '../../shared/io/bytes.ts'
+import type { Services } from '../../shared/services.ts'
+
+/** A response; if it is not JSON, its `content-type` is among its headers. */
+export type StoredAnswer = { status: number; headers: Record<string, string>; body: string | Buffer }
+
+/** The owner of a stored response, and how to store it. */
+export type AnswerOwner = {
+  organisationId: string
+  /** The row's key: the caller kind and the client's key. */
+  key: string
+  environment: 'live' | 'test'
+  /**
+   * The caller's own secret if the response contains a secret that must not be readable in the database; otherwise
+   * null.
+   */
+  sealWith: string | null
+}
+
+/** Retention of a stored response. */
+export const retentionMs = 24 * 3_600_000
+/** Larger responses go to storage. */
+const maxInDatabaseBytes = 1024 * 1024
+
+type Row = Pick<IdempotencyKey, 'status' | 'headers' | 'body' | 'storageKey'>
+type Place = { body: Uint8Array<ArrayBuffer> } | { storageKey: string } | object
+
+/** The columns of a response, without its body. */
+export function headOf({ status, headers }: StoredAnswer): { status: number; headers: Record<string, string> } {
+  // Rate-limit figures are those of the moment: a replay has its own.
+  const replayable = Object.entries(headers).filter(([name]) => !name.startsWith('x-ratelimit-'))
+  return { status, headers: Object.fromEntries(replayable) }
+}
+
+/** The bytes to store for a response: encrypted if they contain a secret. */
+export function encodeBody({ body }: StoredAnswer, answerOwner: AnswerOwner): Buffer {
+  const plain = Buffer.from(body)
+  return answerOwner.sealWith === null ? plain : seal(plain, sealingKey(answerOwner.sealWith, answerOwner))
+}
+
+/** Chooses where to store bytes: in the row, in storage if they are large, nowhere if the quota is used up. */
+export async function storeBody(
+  { files, clock, log }: Services,
+  answerOwner: AnswerOwner,
+  bytes: Buffer,
+): Promise<Place> {
+  const { organisationId, environment } = answerOwner
+  const owner = { organisationId, environment }
+  try {
+    if (bytes.length <= maxInDatabaseBytes)
+      return (await files.quota.hasRoom(owner, bytes.length)) ? { body: new Uint8Array(bytes) } : {}
+    const file = { ...owner, purpose: 'answer', filename: 'answer', contentType: 'application/octet-stream' } as const
+    const { storageKey } = await files.store(bytesOf(bytes), { ...file, expiresAtMs: clock.now() + retentionMs })
+    return { storageKey }
+  } catch (error) {
+    log.warn({ err: error }, 'there is no room for an answer to be kept for its Idempotency-Key')
+    return {}
+  }
+}
+
+/** Reads the stored response of a row. Throws 409 if it could not be stored, or if the caller may not read it. */
+export async function readStoredAnswer(services: Services, row: Row, answerOwner: AnswerOwner): Promise<StoredAnswer> {
+  const bytes = row.body ? Buffer.from(row.body) : await readStoredBody(services, row.storageKey)
+  return {
+    status: row.status!,
+    headers: row.headers as Record<string, string>,
+    body: answerOwner.sealWith === null ? bytes : unseal(bytes, sealingKey(answerOwner.sealWith, answerOwner)),
+  }
+}
+
+async function readStoredBody({ blobs }: Services, storageKey: string | null): Promise<Buffer> {
+  const blob = storageKey === null ? null : await blobs.read(storageKey)
+  if (blob) return buffer(blob.stream)
+  throw keyReusedError(
+    'This request was answered, but the response could not be stored and cannot be replayed. To run the request again, use a new key.',
+  )
+}
+
+const cipher = 'aes-256-gcm'
+const nonceBytes = 12
+const tagBytes = 16
+
+/** An encryption key that cannot be derived from the database, which has only the hash of `secret`. */
+function sealingKey(secret: string, { organisationId, key }: AnswerOwner): Buffer {
+  return Buffer.from(hkdfSync('sha256', secret, `${organisationId} ${key}`, 'kept answer', 32))
+}
+
+function seal(plain: Buffer, key: Buffer): Buffer {
+  const nonce = randomBytes(nonceBytes)
+  const encryption = createCipheriv(cipher, key, nonce)
+  const sealed = Buffer.concat([encryption.update(plain), encryption.final()])
+  return Buffer.concat([nonce, encryption.getAuthTag(), sealed])
+}
+
+function unseal(bytes: Buffer, key: Buffer): string {
+  const [nonce, tag] = [bytes.subarray(0, nonceBytes), bytes.subarray(nonceBytes, nonceBytes + tagBytes)]
+  try {
+    const decryption = createDecipheriv(cipher, key, nonce).setAuthTag(tag)
+    return decryption.update(bytes.subarray(nonceBytes + tagBytes), undefined, 'utf8') + decryption.final('utf8')
+  } catch {
+    throw keyReusedError(
+      'The first response to this Idempotency-Key contains a secret, which only the API key that sent the request can retrieve again.',
+    )
+  }
+}
+
+/** The error for an idempotency key that was used before. */
+export function keyReusedError(message: string): GatewayError {
+  return new GatewayError('idempotency_key_reused', message)
+}

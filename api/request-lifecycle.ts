@@ -1,0 +1,281 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { setImmediate } from 'node:timers/promises'
+import { GatewayError } from '../shared/base/errors.ts'
+import { newId } from '../shared/base/ids.ts'
+import { parseJson, rejectNul } from '../shared/base/json.ts'
+import { validate } from '../shared/base/validate.ts'
+import { requestLogger } from '../shared/io/log.ts'
+import { isOutage, storeUnavailable } from '../shared/io/outage.ts'
+import { allowedModels } from '../shared/keys/allowlist.ts'
+import type { ResolvedKey } from '../shared/keys/policies.ts'
+import { authorise, type Scope } from '../shared/keys/policy.ts'
+import type { Services } from '../shared/services.ts'
+import type { Access, Context, Endpoint, Validated } from './endpoint.ts'
+import { errorResponse, isMessagesPath } from './error-response.ts'
+import { readJsonBody, releaseWhenSent } from './middleware/body.ts'
+import { deleteUploads, isForm, receiveForm, withFormNames } from './middleware/form.ts'
+import { type IdempotentRequest, idempotencyKeyOf, runOnce } from './middleware/idempotency.ts'
+import { admitFree, keyHeader, parseBearer, resolveProvisioningKey, resolveStandardKey } from './middleware/key.ts'
+import { authenticateSession, type SessionAccess } from './middleware/session.ts'
+import type { StoredAnswer } from './middleware/stored-answer.ts'
+import { State } from './state.ts'
+
+// The lifecycle of every request: opened, served or failed, closed. Requests enter through Koa (app.ts) if they need a
+// query, parameters, cookies or files, otherwise through the lane (lane.ts), which bypasses it.
+
+/** Larger bodies take milliseconds to parse and validate. */
+const largeBytes = 256 * 1024
+
+/** The request id: a valid inbound one, otherwise a new one. */
+export function requestIdOf(inbound: unknown): string {
+  return typeof inbound === 'string' && validRequestId.test(inbound) ? inbound : newId('req')
+}
+
+const validRequestId = /^[A-Za-z0-9._:-]{1,128}$/
+
+/** The headers of every response; pages of any origin may call /v1 and read every header (contract §1). */
+export function baseHeaders(requestId: string, isPublic: boolean): Record<string, string> {
+  if (!isPublic) return { 'x-request-id': requestId }
+  return {
+    'x-request-id': requestId,
+    'access-control-allow-origin': '*',
+    'access-control-expose-headers': '*',
+  }
+}
+
+/** Starts the lifecycle of a request. */
+export function openRequest(
+  services: Services,
+  request: IncomingMessage,
+  response: ServerResponse,
+  method: string,
+  path: string,
+): State {
+  const requestId = requestIdOf(request.headers['x-request-id'])
+  // /v1 accepts keys, never the dashboard's cookies.
+  const headers = baseHeaders(requestId, path.startsWith('/v1/'))
+  if (isMessagesPath(path)) headers['request-id'] = requestId
+  return new State({ services, request, response, method, path, requestId, headers })
+}
+
+/**
+ * Responds with the public part of an error, in the format of its route, and logs it. A response that is complete
+ * already is sent as it is; one that has only begun is cut off.
+ */
+export function failRequest(state: State, error: unknown): void {
+  const { services, client, response, requestId, wide, path } = state
+  const { log } = services
+  const failure = publicError(error)
+  if (failure.status >= 500)
+    log[failure.code === 'internal_error' ? 'error' : 'warn'](
+      { requestId, code: failure.code, err: failure.cause ?? error },
+      failure.message,
+    )
+  wide.errorCode = failure.code
+  if (client.isComplete) return
+  if (response.headersSent) response.destroy()
+  else if (!client.gone) {
+    const { status, headers, body } = errorResponse(failure, path, requestId)
+    client.reply(status, headers, body)
+  }
+}
+
+/** The public form of an error: gateway errors as they are, anything else as an internal error. */
+export function publicError(error: unknown): GatewayError {
+  if (error instanceof GatewayError) return error
+  if (isOutage(error)) return storeUnavailable(error)
+  return new GatewayError(
+    'internal_error',
+    'Something went wrong on our side. Quote the request id when you report it.',
+    { cause: error },
+  )
+}
+
+/** Ends the lifecycle of a request with its one log line. `status`: of a response that was not sent yet. */
+export function closeRequest(state: State, status: number): void {
+  const { services, client, response, held, requestId, method, path, startedMs, wide } = state
+  releaseWhenSent(client, held)
+  if (path === '/healthz' || path === '/readyz') return
+  const sent = response.headersSent ? response.statusCode : status
+  requestLogger(services.log)({
+    requestId,
+    method,
+    path,
+    status: client.gone && !response.writableEnded ? 499 : sent,
+    durationMs: services.clock.now() - startedMs,
+    ...wide,
+  })
+}
+
+/**
+ * Runs one request through an endpoint: authentication, validation, handler. Returns what the handler returned, to be
+ * sent as JSON; undefined if the response was already sent. Throws errors for `failRequest`.
+ */
+export async function serveRequest(endpoint: Endpoint, state: State): Promise<unknown> {
+  const { services, request, ctx } = state
+  const identified = identify(endpoint, state)
+  if (identified) await identified
+  const organisationId = state.apiKey?.policy.organisationId ?? state.organisationId
+  if (organisationId) {
+    const held = services.budgets.answers.open(organisationId)
+    state.held.push(held)
+    state.client.chargeTo(held)
+  }
+  const form = endpoint.form && (!endpoint.body || endpoint.form.only || isForm(request)) ? endpoint.form : null
+  let key: string | null
+  try {
+    if (form) {
+      if (form.free) ctx!.set(await admitFree(services, state.apiKey))
+      else await confirmKey(state)
+      await receiveForm(endpoint, form, state)
+    } else if (endpoint.body) {
+      state.raw = await readJsonBody(state, endpoint.maxBodyBytes)
+      const value = parseJson(state.raw, 'The body', endpoint.maxBodyBytes)
+      // Yields to other requests between the steps of large work.
+      if (state.raw.length > largeBytes) await setImmediate()
+      state.body = validate(endpoint.body, value)
+      if (state.raw.length > largeBytes) await setImmediate()
+    }
+    if (endpoint.query) state.query = validate(endpoint.query, { ...ctx!.query })
+    if (ctx) {
+      rejectNul(ctx.params)
+      rejectNul(state.query)
+    }
+    // Provisioning bodies are stored verbatim; the text of a prompt may contain anything.
+    if (!isKeyAccess(endpoint.access)) rejectNul(state.body)
+    key = isRepeatable(endpoint) ? idempotencyKeyOf(request.headers['idempotency-key']) : null
+  } catch (error) {
+    // A revoked key is reported before any fault of the request.
+    await deleteUploads(state)
+    await confirmKey(state)
+    throw error
+  }
+  const streaming = (state.body as { stream?: unknown } | undefined)?.stream === true
+  const runHandler = () => (key === null || streaming ? handle(endpoint, state) : handleOnce(endpoint, state, key))
+  if (!form) return await runHandler()
+  try {
+    const result = await withFormNames(form, runHandler)
+    if (form.passing) await deleteUploads(state)
+    return result
+  } catch (error) {
+    await deleteUploads(state)
+    throw error
+  }
+}
+
+function isKeyAccess(access: Access): access is { scope: Scope | null } {
+  return typeof access === 'object' && 'scope' in access
+}
+
+function isSession(access: Access): access is SessionAccess {
+  return access !== 'public' && access !== 'provisioning' && !isKeyAccess(access)
+}
+
+/** Whether `Idempotency-Key` applies. Session routes and callbacks don't support it. */
+function isRepeatable({ method, access }: Endpoint): boolean {
+  return method === 'post' && access !== 'public' && !isSession(access)
+}
+
+/** The header that contains the key of a request. */
+function authorizationOf({ access }: Endpoint, { headers }: IncomingMessage): string | undefined {
+  return isKeyAccess(access) ? keyHeader(headers) : headers.authorization
+}
+
+/** Authenticates the caller of an endpoint; a cached key needs no promise. Throws, or rejects with, 401 and 403. */
+function identify(endpoint: Endpoint, state: State): Promise<void> | null {
+  const { access } = endpoint
+  if (access === 'public') return null
+  if (isSession(access)) return authenticateSession(access, state.ctx!)
+  const authorization = authorizationOf(endpoint, state.request)
+  if (access === 'provisioning') return identifyOrganisation(state, authorization)
+  const apiKey = resolveStandardKey(state.services, authorization, access.scope, endpoint)
+  if (apiKey instanceof Promise) return apiKey.then(key => setKey(state, key))
+  setKey(state, apiKey)
+  return null
+}
+
+function setKey(state: State, apiKey: ResolvedKey): void {
+  state.apiKey = apiKey
+  state.wide.organisation = apiKey.policy.organisationId
+  state.wide.key = apiKey.policy.keyId
+}
+
+async function identifyOrganisation(state: State, authorization: string | undefined): Promise<void> {
+  const { organisationId, actor } = await resolveProvisioningKey(state.services, authorization)
+  state.organisationId = organisationId
+  state.actor = actor
+  state.wide.organisation = organisationId
+}
+
+/** Throws 401 or 403 if a cached standard key no longer allows the request. */
+async function confirmKey({ apiKey, services }: State): Promise<void> {
+  if (!apiKey?.isCached) return
+  const { policy, scope } = await services.policies.confirm(apiKey)
+  authorise(policy, scope, services.clock.now())
+}
+
+/** Runs the handler with the request's own state, which has every field that its type promises for the endpoint's access. */
+function handle(endpoint: Endpoint, state: State): unknown {
+  return endpoint.handle(state as Validated<unknown, unknown>)
+}
+
+/** Runs the handler under an `Idempotency-Key`, or replays its first response. */
+async function handleOnce(endpoint: Endpoint, state: State, key: string): Promise<void> {
+  await confirmKey(state)
+  const { services, apiKey, client, method, path, raw } = state
+  const provisioning = endpoint.access === 'provisioning'
+  const request: IdempotentRequest = {
+    organisationId: provisioning ? state.organisationId : apiKey.policy.organisationId,
+    key,
+    caller: provisioning ? 'provisioning' : apiKey.policy.environment,
+    content: [Buffer.from(`${method} ${path}\n`), raw ?? Buffer.alloc(0)],
+    // Provisioning routes return secrets.
+    sealWith: provisioning || endpoint.secret ? parseBearer(authorizationOf(endpoint, state.request)) : null,
+  }
+  const { answer, replayed } = await runOnce(services, request, (lease, hold) => {
+    client.hold = hold
+    state.keep = (tx, body) => lease.storeInTransaction(tx, jsonAnswer(state, statusOf(endpoint), body))
+    return recordAnswer(endpoint, state)
+  })
+  if (!answer) return
+  if (replayed) await deleteUploads(state)
+  if (replayed && !provisioning) assertReplayable(state, answer.headers['x-gateway-model'])
+  const isCounted = replayed && !provisioning && !endpoint.form?.free
+  const headers = { ...(isCounted && (await admitFree(services, apiKey))), ...answer.headers }
+  if (replayed) headers['idempotent-replayed'] = 'true'
+  client.reply(answer.status, headers, answer.body)
+}
+
+/** Asserts that a key may use the model of a response that another key of its organisation received. Throws 403. */
+function assertReplayable({ services, apiKey }: State, model: string | undefined): void {
+  if (model === undefined || allowedModels(services.catalog, apiKey.policy)?.has(model) !== false) return
+  const message = `The first response to this Idempotency-Key is from \`${model}\`, which this key may not use.`
+  throw new GatewayError('model_not_allowed', message, { param: 'Idempotency-Key' })
+}
+
+/** Runs the handler and returns its response instead of sending it; null if the client disconnected. */
+async function recordAnswer(endpoint: Endpoint, state: State): Promise<StoredAnswer | null> {
+  const { client, ctx } = state
+  let answer: StoredAnswer | null = null
+  client.onAnswer = (status, headers, body) => {
+    answer = { status, headers, body }
+  }
+  const result = await handle(endpoint, state)
+  if (answer || endpoint.direct) return answer
+  return jsonAnswer(state, result === undefined ? ctx!.status : statusOf(endpoint), result ?? ctx!.body)
+}
+
+function jsonAnswer({ ctx }: State, status: number, body: unknown): StoredAnswer {
+  return { status, headers: ctx ? ownHeaders(ctx) : {}, body: JSON.stringify(body) }
+}
+
+/** The status of an endpoint's successful responses. */
+export function statusOf({ answers }: Endpoint): number {
+  return Number(Object.keys(answers)[0])
+}
+
+/** The gateway's own headers that a handler has set. */
+function ownHeaders(ctx: Context): Record<string, string> {
+  const own = Object.entries(ctx.response.headers).filter(([name]) => name.startsWith('x-'))
+  return Object.fromEntries(own.map(([name, value]) => [name, String(value)]))
+}

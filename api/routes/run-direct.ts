@@ -1,0 +1,46 @@
+import { run } from '../../shared/chat/run.ts'
+import type { ChatRunInput } from '../../shared/chat/run-input.ts'
+import type { DirectKind, DirectKinds } from '../../shared/kinds/index.ts'
+import type { Features } from '../../shared/routing/features.ts'
+import type { NamingBody } from '../../shared/routing/session-in-metadata.ts'
+import type { DirectRequest } from '../endpoint.ts'
+import { sessionOf } from './session-name.ts'
+
+type Streamable = {
+  stream?: boolean | null | undefined
+  stream_options?: { include_usage?: boolean | undefined } | null | undefined
+}
+
+type OwnInput<K extends DirectKind> = {
+  /** The fields that may name the conversation; the body itself by default. */
+  naming?: NamingBody
+  forwarded?: ChatRunInput<K>['forwarded']
+}
+
+/** Runs a validated request; the run responds through the request's own client. */
+export async function runDirect<K extends DirectKind>(
+  kind: K,
+  { services, apiKey, body, raw, requestId, client, headers, wide }: DirectRequest<DirectKinds[K]['request']>,
+  features: Features,
+  { naming = body as NamingBody, forwarded }: OwnInput<K> = {},
+): Promise<void> {
+  const { stream, stream_options } = body as Streamable
+  const report = await run(
+    services,
+    {
+      kind,
+      key: apiKey,
+      body,
+      raw,
+      features,
+      requestId,
+      session: sessionOf(headers, naming),
+      stream: stream === true,
+      includeUsage: stream_options?.include_usage === true,
+      ...(forwarded && { forwarded }),
+      bulk: null,
+    },
+    client,
+  )
+  Object.assign(wide, report)
+}

@@ -1,0 +1,38 @@
+import { z } from 'zod'
+
+/** Response schemas of the wallet and of keys. */
+
+const usd = z.number()
+
+export const wallet = z
+  .strictObject({
+    object: z.literal('wallet'),
+    balance_usd: usd,
+    available_usd: usd,
+    reserved_usd: usd.describe('Reserved for requests in progress.'),
+    held_usd: usd.describe('ACH deposits that are not available yet.'),
+    held_release_at: z.iso.datetime().nullable(),
+  })
+  .meta({ id: 'Wallet' })
+
+export const key = z
+  .strictObject({
+    hash: z.string(),
+    name: z.string(),
+    environment: z.enum(['live', 'test']),
+    mode: z.enum(['cost', 'balanced', 'quality']),
+    rpm_limit: z.int().nullable(),
+    tpm_limit: z.int().nullable(),
+    monthly_spend_cap_usd: usd.nullable(),
+    model_allowlist: z.array(z.string()).nullable(),
+    scopes: z.string(),
+    expires_at: z.iso.datetime().nullable(),
+    prefix: z.string(),
+    last4: z.string(),
+    status: z.enum(['active', 'revoked', 'expired']),
+    spend_month_usd: usd,
+    created_at: z.iso.datetime(),
+    updated_at: z.iso.datetime(),
+    last_used_at: z.iso.datetime().nullable(),
+  })
+  .meta({ id: 'ApiKey' })

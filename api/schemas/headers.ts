@@ -1,0 +1,125 @@
+type AnswerHeader = { description: string; schema: Record<string, unknown>; example: unknown }
+
+const text = { type: 'string' }
+const count = { type: 'integer', minimum: 0 }
+
+/** The response headers by name, as documented. */
+export const answerHeaders = {
+  'x-request-id': {
+    description: 'The id of the request: the one you sent, or a new one. Include it when you report a problem.',
+    schema: text,
+    example: 'req_01k9h2t5v8',
+  },
+  'request-id': {
+    description: 'The same as `x-request-id`, where Anthropic’s clients look for it.',
+    schema: text,
+    example: 'req_01k9h2t5v8',
+  },
+  'x-ratelimit-limit-requests': {
+    description: 'The key’s limit of requests per minute. Absent without a limit.',
+    schema: count,
+    example: 60,
+  },
+  'x-ratelimit-remaining-requests': { description: 'Remaining requests.', schema: count, example: 59 },
+  'x-ratelimit-reset-requests': {
+    description: 'Time until the request limit is fully replenished.',
+    schema: text,
+    example: '1s',
+  },
+  'x-ratelimit-limit-tokens': {
+    description: 'The key’s limit of tokens per minute. Absent without a limit.',
+    schema: count,
+    example: 100_000,
+  },
+  'x-ratelimit-remaining-tokens': { description: 'Remaining tokens.', schema: count, example: 99_200 },
+  'x-ratelimit-reset-tokens': {
+    description: 'Time until the token limit is fully replenished.',
+    schema: text,
+    example: '0.48s',
+  },
+  'retry-after': { description: 'Seconds to wait before retrying.', schema: count, example: 2 },
+  'www-authenticate': { description: 'The supported authentication scheme.', schema: text, example: 'Bearer' },
+  'x-should-retry': {
+    description: 'Whether retrying the same request may succeed.',
+    schema: { type: 'string', enum: ['true', 'false'] },
+    example: 'false',
+  },
+  'x-generation-id': {
+    description: 'The id of the generation, for `GET /v1/generation?id=`.',
+    schema: text,
+    example: 'gen_01k9h2t5v8',
+  },
+  'x-gateway-model': { description: 'The model that served the request.', schema: text, example: 'gpt-4o-mini' },
+  'x-gateway-upstream-model': {
+    description:
+      'The provider’s name of the model, whereas the `model` of the response is the gateway’s. Absent if the provider does not report it.',
+    schema: text,
+    example: 'gpt-4o-mini-2024-07-18',
+  },
+  'x-gateway-provider': { description: 'The provider that served the request.', schema: text, example: 'provider-a' },
+  'x-gateway-mode': {
+    description: 'The routing mode.',
+    schema: { type: 'string', enum: ['cost', 'balanced', 'quality'] },
+    example: 'balanced',
+  },
+  'x-gateway-attempts': { description: 'Number of provider calls.', schema: count, example: 1 },
+  'x-gateway-max-tokens-clamped': {
+    description:
+      'The value of `max_tokens` after it was lowered to what the key’s spend cap or the credits can pay. Absent if unchanged.',
+    schema: count,
+    example: 512,
+  },
+  'x-gateway-dropped': {
+    description:
+      'Request fields that were not sent to the provider because it does not support them or charges extra for them: comma-separated paths. Absent if none were dropped.',
+    schema: text,
+    example: 'logit_bias',
+  },
+  'x-gateway-reasoning-dropped': {
+    description:
+      'Whether reasoning state in the request was not sent to the provider, because another account or model made it or it was changed. Absent if none was dropped.',
+    schema: { type: 'string', enum: ['1'] },
+    example: '1',
+  },
+  'x-gateway-cost-usd': {
+    description: 'USD charged. Absent if it is not known before the body is sent.',
+    schema: { type: 'string', pattern: '^\\d+(\\.\\d+)?$' },
+    example: '0.00042',
+  },
+  'x-sandbox': {
+    description: 'Whether the sandbox served the request: always with test keys.',
+    schema: { type: 'string', enum: ['true'] },
+    example: 'true',
+  },
+  'idempotent-replayed': {
+    description: 'Whether this is the stored response to the first request with this `Idempotency-Key`.',
+    schema: { type: 'string', enum: ['true'] },
+    example: 'true',
+  },
+  etag: {
+    description: 'The version of the response, for `if-none-match`.',
+    schema: text,
+    example: '"q83vEjRWeJCrze8SNFZ4kA"',
+  },
+  'x-models-etag': {
+    description: 'The same version. Codex reloads its model list when it changes.',
+    schema: text,
+    example: '"q83vEjRWeJCrze8SNFZ4kA"',
+  },
+  'preference-applied': { description: 'The `Prefer` value that was applied.', schema: text, example: 'wait=30' },
+  'content-range': { description: 'The range of this part.', schema: text, example: 'bytes 0-1023/146515' },
+  'accept-ranges': { description: 'The supported range unit.', schema: text, example: 'bytes' },
+} as const satisfies Record<string, AnswerHeader>
+export type AnswerHeaderName = keyof typeof answerHeaders
+
+/** The headers of every response from a model. */
+export const generationHeaders: AnswerHeaderName[] = [
+  'x-generation-id',
+  'x-gateway-model',
+  'x-gateway-upstream-model',
+  'x-gateway-provider',
+  'x-gateway-mode',
+  'x-gateway-attempts',
+  'x-gateway-cost-usd',
+  'x-sandbox',
+]

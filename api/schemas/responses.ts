@@ -1,0 +1,61 @@
+import { z } from 'zod'
+import { errorCodes } from '../../shared/base/errors.ts'
+
+/** Responses of the routes in the format of OpenAI's Responses API. */
+
+export const responsesError = z
+  .strictObject({
+    error: z.strictObject({
+      message: z.string().describe('A human-readable description of the error, and how to resolve it.'),
+      type: z.string().describe('The category of the error.'),
+      code: z
+        .enum(['insufficient_quota', ...errorCodes])
+        .describe('A stable identifier; `insufficient_quota` where credits or spend limits are used up.'),
+      param: z.string().nullable().describe('The invalid field, as a path such as `input.0.content`.'),
+      metadata: z
+        .record(z.string(), z.unknown())
+        .optional()
+        .describe('Details that depend on the code. For `insufficient_quota`, `code` is the gateway’s own.'),
+    }),
+  })
+  .meta({ id: 'ResponsesErrorResponse', description: 'Every error of these routes has this shape.' })
+
+const count = z.int().min(0)
+const usage = z
+  .looseObject({
+    input_tokens: count.describe('Tokens of the prompt, including cached ones.'),
+    input_tokens_details: z.looseObject({ cached_tokens: count }).optional(),
+    output_tokens: count.describe('Tokens of the answer, including those of hidden reasoning.'),
+    output_tokens_details: z.looseObject({ reasoning_tokens: count }).optional(),
+    total_tokens: count,
+  })
+  .meta({ id: 'ResponseUsage' })
+
+export const responseObject = z
+  .looseObject({
+    id: z.string(),
+    object: z.literal('response'),
+    created_at: z.number().describe('Unix time in seconds.'),
+    status: z.string().describe('`completed`, or `incomplete` where a limit or a filter ended the answer.'),
+    model: z.string(),
+    output: z
+      .array(z.looseObject({ type: z.string().describe('`message`, `reasoning`, `function_call` and others.') }))
+      .describe('The items of the answer. Append them to the `input` of the next request.'),
+    incomplete_details: z.looseObject({ reason: z.string().optional() }).nullish(),
+    error: z.looseObject({ code: z.string().nullish(), message: z.string() }).nullish(),
+    usage: usage.nullish(),
+  })
+  .meta({ id: 'Response' })
+
+export const responseEvent = z
+  .looseObject({
+    type: z
+      .string()
+      .describe('Also the name of the event: `response.created`, `response.output_text.delta`, `response.failed` …'),
+    sequence_number: count.optional(),
+  })
+  .meta({
+    id: 'ResponseStreamEvent',
+    description:
+      'An event of a streamed response. The last one is `response.completed`, `response.incomplete` or `response.failed`; `data: [DONE]` follows.',
+  })

@@ -1,0 +1,71 @@
+import type { Alert } from '../generated/prisma/client.ts'
+import type { Mail } from '../io/mail.ts'
+
+let dollarFormat: Intl.NumberFormat | undefined
+
+type SpendData = {
+  key: { name: string; prefix: string; last4: string }
+  percent: number
+  cap_usd: number
+  spent_usd: number
+  resets_at: string
+}
+type BlockedData = { key: SpendData['key']; excess_usd: number; reference: string }
+type BalanceData = { balance_usd: number; held_usd: number; low_balance_usd: number }
+
+/** Formats the email of an alert. */
+export function formatAlertEmail(
+  { type, data, organisationId }: Pick<Alert, 'type' | 'data' | 'organisationId'>,
+  organisation: string,
+  publicUrl: string,
+): Omit<Mail, 'to'> {
+  const page = (path: string) => `${publicUrl}/dashboard/${organisationId}/${path}`
+  if (type === 'key.spend_alert') {
+    const link = { label: 'Show the keys', url: page('keys') }
+    return { ...spendText(data as SpendData, organisation), link }
+  }
+  if (type === 'key.blocked') {
+    const link = { label: 'Show the keys', url: page('keys') }
+    return { ...blockedText(data as BlockedData, organisation), link }
+  }
+  return { ...balanceText(data as BalanceData, organisation), link: { label: 'Show billing', url: page('billing') } }
+}
+
+function spendText({ key, percent, cap_usd, spent_usd, resets_at }: SpendData, organisation: string) {
+  const cap = dollars(cap_usd)
+  const resets = resets_at.slice(0, 10)
+  const spent = `The API key “${key.name}” (${key.prefix}…${key.last4}) of ${organisation} has spent ${dollars(spent_usd)} of its monthly cap of ${cap}.`
+  if (percent < 100) {
+    return {
+      subject: `${percent}% of the monthly cap of ${key.name} is spent`,
+      text: `${spent}\n\nRequests that do not fit under the cap will be refused until ${resets} (UTC). Raise the cap if that is too early.`,
+    }
+  }
+  return {
+    subject: `The monthly cap of ${key.name} is reached`,
+    text: `${spent}\n\nRequests that do not fit under the cap are refused until ${resets} (UTC). Raise the cap to go on before that.`,
+  }
+}
+
+function blockedText({ key, excess_usd, reference }: BlockedData, organisation: string) {
+  return {
+    subject: `The API key ${key.name} is blocked`,
+    text: `The request ${reference} of the API key “${key.name}” (${key.prefix}…${key.last4}) of ${organisation} cost ${dollars(excess_usd)} more than was reserved for it: its provider counted more than the request could use by its own limits. The amount was charged as a separate ledger entry.
+
+The key is blocked so that this cannot be repeated. Look at the request, then enable the key again.`,
+  }
+}
+
+function balanceText({ balance_usd, held_usd, low_balance_usd }: BalanceData, organisation: string) {
+  const held = held_usd > 0 ? `, of which ${dollars(held_usd)} is held until its payment has settled` : ''
+  return {
+    subject: `The balance of ${organisation} is low`,
+    text: `The balance of ${organisation} is ${dollars(balance_usd)}${held}. It counts as low below ${dollars(low_balance_usd)}.\n\nRequests are refused once nothing is left. Add credits to keep them going.`,
+  }
+}
+
+/** Creates the formatter on first use, because that takes 10 ms. */
+function dollars(usd: number): string {
+  dollarFormat ??= new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD', maximumFractionDigits: 6 })
+  return dollarFormat.format(usd)
+}

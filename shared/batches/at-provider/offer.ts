@@ -1,0 +1,58 @@
+import type { OpenAiKind } from '../../kinds/index.ts'
+import type { BatchAdapter, DirectAdapter, Operation, ProviderLine, Target } from '../../providers/contract.ts'
+import type { Services } from '../../services.ts'
+import type { Batch } from '../../store/batches.ts'
+import { releaseHolds } from '../../wallet/holds.ts'
+import { type BatchEndpoint, batchEndpoints } from '../request.ts'
+
+/** The provider that runs a batch: its batch adapter and client, and the adapter that reads its answers. */
+export type ProviderBatch = {
+  kind: OpenAiKind
+  target: Target
+  direct: DirectAdapter<OpenAiKind>
+  adapter: BatchAdapter
+  line: ProviderLine
+}
+
+/** The operation of a batch that the gateway runs: never submitted to a provider, or moved back from it. */
+const here = { here: true } as const
+
+/** Whether it is still open who runs the batch: not decided yet, or the outcome of the submission is unknown. */
+export function isUndecided({ status, operation, environment, provider, completed, failed }: Batch): boolean {
+  const isOpen = status === 'in_progress' || (status === 'cancelling' && provider !== null)
+  return isOpen && environment === 'live' && operation === null && completed + failed === 0
+}
+
+export function isAtProvider({ operation }: Batch): boolean {
+  return operation !== null && (operation as Operation).here !== true
+}
+
+/** The providers that could run the whole batch: those that serve its model and have a batch API for its kind. */
+export function offersOf({ upstreams, catalog }: Services, batch: Batch): Omit<ProviderBatch, 'line'>[] {
+  const kind = batchEndpoints[batch.endpoint as BatchEndpoint]
+  const model = batch.model === null ? undefined : catalog.models.get(batch.model)
+  if (!model) return []
+  return upstreams.targets(model, batch.environment).flatMap(target => {
+    const served = upstreams.adapter(kind, target, batch.environment)
+    const adapter = target.provider.quirks?.batches === true ? served?.protocol.batch : undefined
+    // The provider's own batch cannot run a completion that we translate to chat.
+    if (!served || !adapter || served.adapter !== served.protocol.direct[kind]) return []
+    return { kind, target, adapter, direct: served.adapter as DirectAdapter<OpenAiKind> }
+  })
+}
+
+/** The provider that has a batch; null when it is no longer configured or no longer serves the model. */
+export function providerBatchOf(services: Services, batch: Batch): ProviderBatch | null {
+  const offer = offersOf(services, batch).find(({ target }) => target.provider.name === batch.provider)
+  if (!offer) return null
+  return { ...offer, line: services.upstreams.line(offer.target.provider, 'live', batch.credentialId) }
+}
+
+/** Moves a batch's open lines to the gateway, and releases the reservation for the provider's run. */
+export async function moveToGateway(services: Services, batch: Batch, provider: string | null): Promise<Batch> {
+  const data = { operation: here, holdNano: 0n, provider, ...(provider === null && { credentialId: null }) }
+  const moved = await services.batches.change(batch, ['in_progress', 'cancelling'], data)
+  await services.batchJournal.recount(batch)
+  await releaseHolds(services.scripts, [batch])
+  return moved
+}

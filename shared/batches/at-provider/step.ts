@@ -1,0 +1,61 @@
+import type { Operation } from '../../providers/contract.ts'
+import { ProviderError } from '../../providers/provider-error.ts'
+import type { Services } from '../../services.ts'
+import type { Batch } from '../../store/batches.ts'
+import { collectProviderBatch } from './collect.ts'
+import { isAtProvider, isUndecided, moveToGateway, type ProviderBatch, providerBatchOf } from './offer.ts'
+import { submitProviderBatch } from './submit.ts'
+
+const unconfirmedPollMs = 5_000
+const errorPollMs = 30_000
+const pollMs = { min: 5_000, max: 60_000 }
+/** Grace period after a batch's deadline in which its provider may still report the end. */
+const endGraceMs = 30 * 60_000
+
+/** The delay before the next poll of a provider's batch; null = the gateway runs its open lines, if any. */
+export type ProviderStep = { delayMs: number | null; current: Batch }
+
+/**
+ * One step of a batch at a provider: submits it, polls it, or collects its answers. A batch that the gateway runs passes
+ * through. Throws a GatewayError about `batch_routing` when only a provider may run it and none can; Superseded; InputLost.
+ */
+export async function stepProviderBatch(services: Services, batch: Batch): Promise<ProviderStep> {
+  let current = batch
+  try {
+    if (isUndecided(batch)) current = await submitProviderBatch(services, batch)
+    if (isUndecided(current)) return { delayMs: unconfirmedPollMs, current }
+    return isAtProvider(current) ? await pollProvider(services, current) : { delayMs: null, current }
+  } catch (error) {
+    if (!(error instanceof ProviderError)) throw error
+    services.log.warn({ err: error, batch: batch.id, provider: batch.provider }, 'cannot ask a provider about a batch')
+    if (services.clock.now() < batch.deadlineAt.getTime() + endGraceMs && !isGone(error))
+      return { delayMs: errorPollMs, current }
+    return { delayMs: null, current: await moveToGateway(services, current, null) }
+  }
+}
+
+async function pollProvider(services: Services, batch: Batch): Promise<ProviderStep> {
+  const providerBatch = providerBatchOf(services, batch)
+  if (!providerBatch) return { delayMs: null, current: await moveToGateway(services, batch, null) }
+  const operation = batch.operation as Operation
+  const { isOver, completed, failed } = await providerBatch.adapter.check(operation, providerBatch.line)
+  if (isOver) return { delayMs: null, current: await collectAndMove(services, batch, providerBatch) }
+  const nowMs = services.clock.now()
+  const isDue = nowMs >= batch.deadlineAt.getTime()
+  if (batch.status === 'cancelling' || isDue) await providerBatch.adapter.cancel(operation, providerBatch.line)
+  if (nowMs >= batch.deadlineAt.getTime() + endGraceMs)
+    return { delayMs: null, current: await moveToGateway(services, batch, null) }
+  const current = await services.batches.change(batch, ['in_progress', 'cancelling'], { completed, failed })
+  const ageMs = nowMs - batch.createdAt.getTime()
+  return { delayMs: Math.min(Math.max(ageMs / 20, pollMs.min), pollMs.max), current }
+}
+
+async function collectAndMove(services: Services, batch: Batch, providerBatch: ProviderBatch): Promise<Batch> {
+  await collectProviderBatch(services, batch, providerBatch)
+  return moveToGateway(services, batch, batch.provider)
+}
+
+/** The provider refused the whole batch in its own validation, or no longer knows it. */
+function isGone({ reason, status }: ProviderError): boolean {
+  return (reason === 'invalid_request' && status === null) || status === 404
+}

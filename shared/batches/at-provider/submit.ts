@@ -1,0 +1,199 @@
+import { GatewayError } from '../../base/errors.ts'
+import { noMedia } from '../../chat/remote-media.ts'
+import { admitRequest } from '../../engine/admit-request.ts'
+import { sourceOf } from '../../files/sources.ts'
+import { hadNoEffect } from '../../jobs/start.ts'
+import { allowedModels } from '../../keys/allowlist.ts'
+import type { ResolvedKey } from '../../keys/policies.ts'
+import type { ChatRequest } from '../../kinds/chat.ts'
+import type { OpenAiKind } from '../../kinds/index.ts'
+import type { Call } from '../../providers/contract.ts'
+import { ProviderError } from '../../providers/provider-error.ts'
+import { hasFunctions } from '../../providers/toolkit/functions-over-tools.ts'
+import type { Features } from '../../routing/features.ts'
+import { marginOf, maxCostOf } from '../../routing/pricing.ts'
+import type { Services } from '../../services.ts'
+import type { Batch } from '../../store/batches.ts'
+import type { StoredFile } from '../../store/files.ts'
+import { flatCost, type Reservation } from '../../wallet/reservation.ts'
+import { BatchKey } from '../batch-key.ts'
+import { readLines } from '../input.ts'
+import { batchRateContext, measuredFeatures } from '../line.ts'
+import { type BatchEndpoint, batchEndpoints, isBlank, readRequest } from '../request.ts'
+import { moveToGateway, offersOf, type ProviderBatch, providerBatchOf } from './offer.ts'
+
+/** Expiry of the file for the provider, which is useless once its batch has started. */
+const fileLifetimeMs = 24 * 3_600_000
+
+/**
+ * Decides who runs a batch: submits it to a provider's own batch API where that is requested and possible, else leaves it to
+ * the gateway. Returns the updated batch; without an operation it is unknown whether the provider has it. Throws a
+ * GatewayError when a provider must run it and none can, and Superseded.
+ */
+export async function submitProviderBatch(services: Services, batch: Batch): Promise<Batch> {
+  if (batch.provider !== null) return recoverSubmission(services, batch)
+  if (batch.routing === 'gateway') return moveToGateway(services, batch, null)
+  try {
+    return await submitToProvider(services, batch)
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error
+    services.log.info({ batch: batch.id, reason: error.message }, 'the gateway runs a batch itself')
+    const current = (await services.batches.read(batch.id))!
+    const moved = await moveToGateway(services, { ...current, epoch: batch.epoch }, null)
+    if (batch.routing === 'auto') return moved
+    throw new GatewayError(error.code, error.message, { param: 'batch_routing', cause: error })
+  }
+}
+
+/** Looks up a batch whose submission had no reply. The gateway runs it if it is not found or cannot be looked up. */
+async function recoverSubmission(services: Services, batch: Batch): Promise<Batch> {
+  const providerBatch = providerBatchOf(services, batch)
+  const operation = (await providerBatch?.adapter.find?.(batch.id, providerBatch.line)) ?? null
+  if (operation === null) return moveToGateway(services, batch, null)
+  return services.batches.change(batch, ['in_progress', 'cancelling'], { operation })
+}
+
+async function submitToProvider(services: Services, batch: Batch): Promise<Batch> {
+  const [offer] = offersOf(services, batch)
+  if (!offer) throw cannot('its lines do not all go to one model of a provider that has one')
+  const verdict = await new BatchKey(services, batch.keyId, offer.kind).resolve()
+  if ('error' in verdict) throw verdict.error
+  const { key } = verdict
+  const { policy } = key
+  if (policy.rpmLimit !== null || policy.tpmLimit !== null) throw cannot('the limits of its key hold for each line')
+  if (allowedModels(services.catalog, policy)?.has(offer.target.model.id) === false)
+    throw cannot('its key may not use the model')
+  const { file, holdNano } = await writeProviderInput(services, batch, offer)
+  try {
+    const reservation = await reserve(services, key, batch, holdNano)
+    const { provider } = offer.target
+    const credentialId = services.upstreams.credential(offer.target).credential.id
+    const current = await attachHold(services, batch, reservation, { provider: provider.name, credentialId })
+    if (current.provider === null) return current
+    const line = services.upstreams.line(provider, 'live', credentialId)
+    return await startAtProvider(services, current, { ...offer, line }, file)
+  } finally {
+    await services.files.remove([file]).catch(() => {}) // It expires.
+  }
+}
+
+/** Turns a reservation into the hold of a batch. A batch that was cancelled in the meantime is returned without a provider. */
+async function attachHold(
+  { batches, admission }: Services,
+  batch: Batch,
+  reservation: Reservation,
+  provider: { provider: string; credentialId: string },
+): Promise<Batch> {
+  const { month, reservedNano, billing } = reservation
+  const capNano = billing.capNano === null ? null : BigInt(billing.capNano)
+  try {
+    const current = await batches.change(batch, ['in_progress'], {
+      ...provider,
+      month,
+      capNano,
+      holdNano: BigInt(reservedNano),
+    })
+    if (current.provider !== null) await admission.transferToJob(reservation)
+    return current
+  } finally {
+    // Releases only what did not become the batch's hold.
+    admission.release(reservation)
+  }
+}
+
+async function startAtProvider(
+  services: Services,
+  batch: Batch,
+  { adapter, kind, line }: ProviderBatch,
+  file: StoredFile,
+): Promise<Batch> {
+  const source = sourceOf(services, { ...file, filename: `${batch.id}.jsonl`, durationS: null })
+  try {
+    const operation = await adapter.start(source, { kind, batchId: batch.id }, line)
+    return await services.batches.change(batch, ['in_progress', 'cancelling'], { operation })
+  } catch (error) {
+    if (!(error instanceof ProviderError)) throw error
+    services.log.warn({ err: error, batch: batch.id, provider: batch.provider }, 'a provider did not take a batch')
+    if (hadNoEffect(error))
+      throw new GatewayError('upstream_error', `The provider did not take the batch: ${error.message}`)
+    return batch
+  }
+}
+
+/** Reserves the maximum cost of all lines together. Throws what the admission throws. */
+async function reserve(services: Services, key: ResolvedKey, batch: Batch, holdNano: bigint): Promise<Reservation> {
+  const choose = () => ({ maxCost: flatCost(Number(holdNano)) })
+  const { reservation } = await admitRequest(services, key, batch.id, choose, batchRateContext)
+  return reservation
+}
+
+/** Writes the provider's input file, and sums up the maximum cost of its lines. Throws a GatewayError for unsuitable lines. */
+async function writeProviderInput(
+  services: Services,
+  batch: Batch,
+  { adapter, direct, kind, target }: Omit<ProviderBatch, 'line'>,
+): Promise<{ file: StoredFile; holdNano: bigint }> {
+  const { files, clock } = services
+  const { before, between, after, contentType } = adapter.file
+  let holdNano = 0n
+  let bytes = 0
+  const entries = async function* () {
+    let lead = before
+    for await (const { number, features, call } of readCalls(services, batch, target, kind)) {
+      if (direct.remoteMedia?.(call.body).length) throw cannot(`line ${number} refers to files by URL`)
+      holdNano += maxLineNano(services, batch, target, features)
+      const part = Buffer.from(lead + adapter.entry(kind, `l${number}`, call))
+      bytes += part.length
+      if (bytes > adapter.max.bytes) throw cannot('it is too large')
+      lead = between
+      yield part
+    }
+    yield Buffer.from(after)
+  }
+  if (batch.total > adapter.max.requests) throw cannot('it has too many lines')
+  const file = await files.store(entries(), {
+    organisationId: batch.organisationId,
+    environment: batch.environment,
+    purpose: 'batch_part',
+    filename: `${batch.id}.jsonl`,
+    contentType,
+    expiresAtMs: clock.now() + fileLifetimeMs,
+  })
+  return { file, holdNano }
+}
+
+async function* readCalls(services: Services, batch: Batch, target: ProviderBatch['target'], kind: OpenAiKind) {
+  for await (const group of readLines(services.blobs, batch, { line: 1, byte: 0 })) {
+    for (const { bytes, number } of group) {
+      if (isBlank(bytes!)) continue
+      const { body } = readRequest(bytes!)
+      if ('models' in body || 'provider' in body) throw cannot(`line ${number} has a choice of providers or models`)
+      if (kind === 'chat' && hasFunctions(body as ChatRequest)) throw cannot(`line ${number} has functions, not tools`)
+      const call: Call<OpenAiKind> = { target, body, raw: null, maxTokens: null, media: noMedia }
+      const features = await measuredFeatures(kind, body, bytes!.length, batch.organisationId)
+      yield { number, features, call }
+    }
+  }
+}
+
+/** The maximum cost of one line of a batch at a target. */
+export function maxLineNano(
+  { config }: Services,
+  batch: Batch,
+  target: ProviderBatch['target'],
+  features: Features,
+): bigint {
+  const kind = batchEndpoints[batch.endpoint as BatchEndpoint]
+  const { fixedNano, picoPerOutputToken, outputTokens } = maxCostOf(
+    [target],
+    features,
+    marginOf(config, kind, config.discountsPpm.batch),
+  )
+  return BigInt(fixedNano + Math.ceil((outputTokens * picoPerOutputToken) / 1_000))
+}
+
+function cannot(why: string): GatewayError {
+  return new GatewayError('invalid_request', `This batch cannot be handed to a provider’s own batch API: ${why}.`, {
+    param: 'batch_routing',
+  })
+}

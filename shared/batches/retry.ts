@@ -1,0 +1,26 @@
+import type { GatewayError } from '../base/errors.ts'
+import { isBusy } from '../engine/failures.ts'
+
+/** Backoff after provider failures; after the last of these pauses the error is the line's result. */
+const pausesMs = [1_000, 5_000]
+const busyPauseMs = 2_000
+const maxPauseMs = 60_000
+
+/**
+ * The backoff before a refused line is retried; null = the error is its result. `failures` counts its provider failures,
+ * including this one.
+ */
+export function retryPauseMs(error: GatewayError, failures: number): number | null {
+  const { status, headers } = error
+  const askedMs = Number(headers['retry-after'] ?? 1) * 1_000
+  if (status === 429 || status === 503) return jittered(Math.min(askedMs, maxPauseMs))
+  if (status < 500) return null
+  if (isBusy(error)) return jittered(Math.min(Math.max(askedMs, busyPauseMs), maxPauseMs))
+  const pauseMs = pausesMs[failures - 1]
+  return pauseMs === undefined ? null : jittered(pauseMs)
+}
+
+/** Adds up to 50 % jitter, so that lines that were refused together are not retried together. */
+function jittered(ms: number): number {
+  return ms * (1 + Math.random() / 2)
+}

@@ -1,0 +1,86 @@
+import type { Usage } from '../base/usage.ts'
+import type { DirectKind, DirectKinds } from '../kinds/index.ts'
+import type { Target } from '../providers/contract.ts'
+import type { Features } from '../routing/features.ts'
+import { maxMediaTokens, promptTokensBound, withinContext } from '../routing/prompt-bound.ts'
+import { countUsage, type Delivered, deliveredByAnswer, deliveredByStream } from './delivered.ts'
+import type { AnswerRelay } from './stream-relay.ts'
+
+/** Assumed output speed of a model when no higher one was observed. */
+const minTokensPerSecond = 100
+
+/** A call that was aborted while its provider was working. */
+export type AbandonedCall<K extends DirectKind> = {
+  kind: K
+  body: DirectKinds[K]['request']
+  features: Features
+  target: Target
+  /** Time since the provider received the request. */
+  elapsedMs: number
+  /** Recently observed speed of the target; null = unknown. */
+  tokensPerSecond: number | null
+  /** Maximum output tokens allowed, over all choices. */
+  maxOutputTokens: number
+  /** What the client received, and the provider's last reported usage. */
+  delivered: Delivered
+  reported: Usage | null
+  /** Whether there is output that was not streamed: reasoning, or a buffered answer. */
+  hidesOutput: boolean
+}
+
+/** Reads what a call had delivered when it was aborted; `relay` null = its answer was not streamed. */
+export async function readDelivered(
+  relay: AnswerRelay | null,
+): Promise<Pick<AbandonedCall<DirectKind>, 'delivered' | 'reported'>> {
+  if (!relay) return { delivered: deliveredByAnswer([], 0), reported: null }
+  const verdicts = await Promise.all(relay.tally.images ?? [])
+  return { delivered: deliveredByStream(relay.tally, verdicts), reported: relay.reported }
+}
+
+/**
+ * Estimates the usage of an abandoned call. Prompt: the provider's count if reported, else our tokenizer's count of the
+ * text and the upper bound of everything else. Output: what was delivered; if part of it is hidden, at least what the
+ * model produces in the elapsed time, up to the request's limit.
+ */
+export async function estimateAbandonedUsage<K extends DirectKind>(abandoned: AbandonedCall<K>): Promise<Usage> {
+  const { kind, body, features, target, delivered, reported } = abandoned
+  const estimate = await countUsage(kind, body, delivered)
+  const { images, sound } = maxMediaTokens(features.media, target)
+  const { audio_tokens = 0, image_tokens = 0 } = estimate.prompt_tokens_details ?? {}
+  const textTokens = estimate.prompt_tokens - audio_tokens - image_tokens
+  const bound = {
+    prompt_tokens: promptTokensBound(
+      { textTokensBound: textTokens, media: features.media, prompts: features.prompts },
+      target,
+    ),
+    prompt_tokens_details: {
+      audio_tokens: withinContext(sound, target),
+      image_tokens: Number.isFinite(images) ? images : withinContext(images, target),
+    },
+  }
+  const prompt = reported && reported.prompt_tokens > 0 ? promptOf(reported) : bound
+  const completion_tokens = Math.max(
+    estimate.completion_tokens,
+    reported?.completion_tokens ?? 0,
+    hiddenTokens(abandoned),
+  )
+  const { completion_tokens_details } = estimate
+  return {
+    ...prompt,
+    completion_tokens,
+    total_tokens: prompt.prompt_tokens + completion_tokens,
+    ...(completion_tokens_details && { completion_tokens_details }),
+    estimated: true,
+  }
+}
+
+function promptOf({ prompt_tokens, prompt_tokens_details }: Usage) {
+  return { prompt_tokens, ...(prompt_tokens_details && { prompt_tokens_details }) }
+}
+
+function hiddenTokens<K extends DirectKind>(abandoned: AbandonedCall<K>): number {
+  const { hidesOutput, elapsedMs, tokensPerSecond, maxOutputTokens } = abandoned
+  if (!hidesOutput) return 0
+  const perSecond = Math.max(tokensPerSecond ?? 0, minTokensPerSecond)
+  return Math.min(Math.ceil((elapsedMs / 1_000) * perSecond), maxOutputTokens)
+}

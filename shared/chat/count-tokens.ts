@@ -1,0 +1,73 @@
+import { canReason, hasOurTokenizer } from '../catalog/traits.ts'
+import type { RunServices } from '../engine/base-run.ts'
+import { failureOf } from '../engine/failures.ts'
+import type { ResponseWriter } from '../engine/response-writer.ts'
+import type { ResolvedKey } from '../keys/policies.ts'
+import type { MessagesRequest } from '../kinds/messages.ts'
+import type { Call, Forwarded, Target } from '../providers/contract.ts'
+import { isRequestFault, ProviderError } from '../providers/provider-error.ts'
+import type { Features } from '../routing/features.ts'
+import { route, worldOf } from '../routing/router.ts'
+import { receiveAnswer } from './attempt.ts'
+import { noMedia } from './remote-media.ts'
+import { countPrompt } from './tokens.ts'
+
+type CountInput = {
+  key: ResolvedKey
+  body: MessagesRequest
+  raw: Buffer
+  features: Features
+  forwarded: Forwarded
+  client: ResponseWriter
+}
+
+/** For models with another tokenizer than ours: a count that is too low would let a client exceed the model's context. */
+const tokenizerMargin = 1.15
+
+/**
+ * Counts the prompt tokens of a Messages request: by the provider where its protocol can, otherwise by our tokenizer,
+ * rounded up where it is not the model's own. Throws a GatewayError as routing does, and for a request that the provider refuses.
+ */
+export async function countMessageTokens(services: RunServices, input: CountInput): Promise<number> {
+  const { key, body, features } = input
+  const { policy } = key
+  const world = worldOf(services, services.config.marginPpm)
+  const { targets } = route(world, { policy, kind: 'messages', request: body, features })
+  const [target] = targets
+  const counted = policy.environment === 'live' ? await countAtProvider(services, input, target!) : null
+  if (counted !== null) return counted
+  const { prompt_tokens } = await countPrompt('messages', body)
+  return hasOurTokenizer(target!) ? prompt_tokens : Math.ceil(prompt_tokens * tokenizerMargin)
+}
+
+/** The provider's own count; null where it has none, or fails. */
+async function countAtProvider(services: RunServices, input: CountInput, target: Target): Promise<number | null> {
+  const { upstreams, disconnectedCalls } = services
+  const { adapter, protocol } = upstreams.adapter('messages', target, 'live')!
+  if (!adapter.countTokens || upstreams.figures(target).cooldownMs > 0) return null
+  const { body, raw, forwarded, client } = input
+  const call: Call<'messages'> = { target, body, raw, maxTokens: null, media: noMedia, forwarded }
+  const unlimited = { withinMs: Number.POSITIVE_INFINITY, tokenWithinMs: Number.POSITIVE_INFINITY }
+  try {
+    const { json } = await receiveAnswer(
+      {
+        ...{ upstreams, adapter, protocol, call, client },
+        route: { target, ...upstreams.credential(target), ...unlimited },
+        requests: [adapter.countTokens(call)],
+        departures: disconnectedCalls,
+        reasons: canReason(target.deployment),
+        readOnMs: 0,
+        signal: new AbortController().signal,
+        onSent: () => {},
+        stretches: null,
+      },
+      () => {},
+    )
+    const { input_tokens: tokens } = (json ?? {}) as Record<string, unknown>
+    return Number.isSafeInteger(tokens) ? (tokens as number) : null
+  } catch (error) {
+    if (!(error instanceof ProviderError)) throw error
+    if (isRequestFault(error)) throw failureOf([{ target, error }], error)
+    return null
+  }
+}

@@ -1,0 +1,239 @@
+import { isAscii } from 'node:buffer'
+import type { GatewayError } from '../base/errors.ts'
+import type { Usage } from '../base/usage.ts'
+import { messagesErrorEvent } from '../engine/messages-error.ts'
+import { EventCutter, parseEvent, type ServerSentEvent, SseParser, splitEvents } from '../io/sse.ts'
+import { type MessageEvent, messageTexts } from '../kinds/messages.ts'
+import { finishReasonOf, usageOfMessages } from '../kinds/messages-usage.ts'
+import type { Call, DirectAdapter } from '../providers/contract.ts'
+import type { StreamDecoder } from '../providers/stream-decoder.ts'
+import { DeltaRepeats } from './delta-repeats.ts'
+import { EventRelay, formatTypedEvent } from './event-relay.ts'
+import { asBytes } from './splice.ts'
+import { type AnswerRelay, invalidResponse, truncatedError } from './stream-relay.ts'
+import { ignoreIncomplete, parseOrThrow } from './stream-relays.ts'
+
+/** The run's id of the answer, and the id of its request for errors. */
+type RunIds = { id: string; requestId: string }
+
+/** Creates the relay of one streamed Messages answer. `parts`: number of requests of the call. */
+export function messagesRelayFor(
+  {
+    adapter,
+    call,
+    requests,
+  }: {
+    adapter: DirectAdapter<'messages'>
+    call: Call<'messages'>
+    requests: readonly unknown[]
+  },
+  ids: RunIds,
+): AnswerRelay {
+  const decoder = adapter.stream!(call)
+  return adapter.native
+    ? new PassingMessagesRelay(decoder, ids)
+    : new TranslatingMessagesRelay(decoder, ids, call.target.model.id, requests.length)
+}
+
+/**
+ * Relays the events of a Messages stream. Nothing is written before the first content block, until which another
+ * provider can still take over; `message_stop` is held until the answer is billed.
+ */
+abstract class MessagesRelay extends EventRelay {
+  protected readonly decoder: StreamDecoder<MessageEvent>
+  readonly #requestId: string
+  readonly #openBlocks = new Set<number>()
+  #lastUsage: Partial<Parameters<typeof usageOfMessages>[0]> = {}
+
+  constructor(decoder: StreamDecoder<MessageEvent>, { requestId }: RunIds) {
+    super()
+    this.decoder = decoder
+    this.#requestId = requestId
+  }
+
+  /** The provider's usage; null until the final one came. */
+  get usage(): Usage | null {
+    if (this.finishReason === null) return null
+    return this.decoder.usage ?? usageOfMessages(this.#lastUsage) ?? null
+  }
+
+  /** The provider's latest usage, at least of the prompt. */
+  get reported(): Usage | null {
+    return this.usage ?? this.decoder.promptUsage ?? null
+  }
+
+  formatEnding(): string {
+    return formatTypedEvent({ type: 'message_stop' })
+  }
+
+  formatFailure(failure: GatewayError): string {
+    const event = messagesErrorEvent(failure, this.#requestId)
+    return this.encoding === 'latin1' ? asBytes(event) : event
+  }
+
+  /** Records what an event adds to the answer. */
+  protected record(event: MessageEvent): void {
+    switch (event.type) {
+      case 'message_start':
+        this.upstreamId = event.message.id
+        this.upstreamModel = event.message.model || null
+        this.#lastUsage = { ...event.message.usage }
+        break
+      case 'content_block_start':
+        this.hasOutput = true
+        this.#openBlocks.add(event.index)
+        for (const text of messageTexts([event.content_block])) this.tally.addText(text)
+        break
+      case 'content_block_delta':
+        this.tally.addText(textOf(event.delta))
+        break
+      case 'content_block_stop':
+        this.#openBlocks.delete(event.index)
+        break
+      case 'message_delta':
+        Object.assign(this.#lastUsage, withoutNull(event.usage ?? {}))
+        if (event.delta.stop_reason == null) break
+        this.finishReason = finishReasonOf(event.delta.stop_reason)
+        this.hasOutput = true
+        break
+      case 'message_stop':
+        this.over = true
+    }
+  }
+
+  /** Throws a ProviderError unless the answer has its stop reason and every block has ended. */
+  protected assertComplete(): void {
+    if (this.finishReason !== null && this.#openBlocks.size === 0) return
+    throw this.upstreamId === null ? invalidResponse('the provider sent no answer') : truncatedError()
+  }
+}
+
+/**
+ * For native dialects: forwards the bytes of events unchanged. Parses every event unless it repeats an earlier one except
+ * for its text.
+ */
+class PassingMessagesRelay extends MessagesRelay {
+  readonly encoding = 'latin1'
+  readonly #cutter = new EventCutter()
+  readonly #repeats = new DeltaRepeats()
+
+  feed(bytes: Buffer): void {
+    const position = this.#passRepeats(bytes)
+    if (position === bytes.length) return
+    const { isEmpty } = this.#cutter
+    const rest = position === 0 ? bytes : bytes.subarray(position)
+    const events = parseOrThrow(() => this.#cutter.push(rest.toString('latin1')))
+    this.#accept(events, isEmpty && events.length === rest.length ? rest : Buffer.from(events, 'latin1'))
+  }
+
+  close(): void {
+    if (this.over) return
+    const rest = this.#cutter.rest().trim()
+    if (rest.endsWith('}')) this.#accept(`${rest}\n\n`, Buffer.from(`${rest}\n\n`, 'latin1'))
+    this.assertComplete()
+  }
+
+  /** Forwards the repeating events at the start of a packet; returns their length in bytes. */
+  #passRepeats(bytes: Buffer): number {
+    let position = 0
+    if (!this.#cutter.isEmpty || this.over) return position
+    for (let repeat = this.#repeats.match(bytes, 0); repeat; repeat = this.#repeats.match(bytes, position)) {
+      this.tally.addText(repeat.text)
+      position = repeat.end
+    }
+    if (position > 0) this.pass(bytes.toString('latin1', 0, position))
+    return position
+  }
+
+  /** `events`: complete events as latin1 text of `bytes`. */
+  #accept(events: string, bytes: Buffer): void {
+    const raws = splitEvents(events)
+    const texts = isAscii(bytes) ? raws : splitEvents(bytes.toString())
+    let start = 0
+    for (const [i, raw] of raws.entries()) {
+      if (this.over) return
+      const repeat = this.#repeats.match(bytes, start)
+      if (repeat) this.tally.addText(repeat.text)
+      else this.#read(texts[i]!, texts[i] === raw)
+      if (this.over) this.assertComplete()
+      else this.pass(raw)
+      start += raw.length
+    }
+  }
+
+  /** Parses and records an event. */
+  #read(text: string, isAscii: boolean): void {
+    const event = parseEvent(text)
+    if (!event) return
+    for (const one of this.decoder.push(event)) {
+      this.record(one)
+      if (isAscii) this.#repeats.learn(text, one)
+    }
+  }
+}
+
+/** For translated answers: writes the events that the decoder makes. */
+class TranslatingMessagesRelay extends MessagesRelay {
+  readonly encoding = 'utf8'
+  readonly #parsers: SseParser[]
+  readonly #id: string
+  readonly #model: string
+  /** Number of requests whose answers have not ended. */
+  #open: number
+
+  constructor(decoder: StreamDecoder<MessageEvent>, ids: RunIds, model: string, parts: number) {
+    super(decoder, ids)
+    this.#parsers = Array.from({ length: parts }, () => new SseParser())
+    this.#open = parts
+    this.#id = ids.id
+    this.#model = model
+  }
+
+  feed(bytes: Buffer, part = 0): void {
+    for (const event of parseOrThrow(() => this.#parsers[part]!.push(bytes))) {
+      this.#accept(event, part)
+      // Some servers keep the connection open after the terminator.
+      const isEnd = this.decoder.over === true || event.data.trim() === '[DONE]'
+      if (isEnd && !this.over && this.#open === 1) this.#end()
+    }
+  }
+
+  close(part = 0): void {
+    if (this.over) return
+    const last = this.#parsers[part]!.end()
+    if (last) ignoreIncomplete(() => this.#accept(last, part))
+    if (--this.#open > 0 || this.over) return
+    if (this.upstreamId !== null && !this.decoder.done) throw truncatedError()
+    this.#end()
+  }
+
+  /** Writes what remains of an answer whose last event came. */
+  #end(): void {
+    if (this.upstreamId === null) throw invalidResponse('the provider sent no answer')
+    for (const event of this.decoder.end?.() ?? []) this.#write(event)
+    if (!this.over) this.assertComplete()
+  }
+
+  #accept(event: ServerSentEvent, part: number): void {
+    for (const one of this.decoder.push(event, part)) this.#write(one)
+  }
+
+  #write(event: MessageEvent): void {
+    this.record(event)
+    if (event.type === 'message_stop') this.assertComplete()
+    else if (event.type === 'message_start')
+      this.pass(formatTypedEvent({ ...event, message: { ...event.message, id: this.#id, model: this.#model } }))
+    else this.pass(formatTypedEvent(event))
+  }
+}
+
+function textOf(delta: object): string {
+  const { text, thinking, partial_json } = delta as Record<string, unknown>
+  const added = text ?? thinking ?? partial_json
+  return typeof added === 'string' ? added : ''
+}
+
+/** Later reports repeat the counters they do not change as null. */
+function withoutNull(usage: object): object {
+  return Object.fromEntries(Object.entries(usage).filter(([, count]) => count !== null))
+}

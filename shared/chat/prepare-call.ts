@@ -1,0 +1,51 @@
+import { GatewayError } from '../base/errors.ts'
+import type { RunServices } from '../engine/base-run.ts'
+import type { Policy } from '../keys/policy.ts'
+import type { DirectKind } from '../kinds/index.ts'
+import type { Call, DirectAdapter, Protocol, UpstreamRequest } from '../providers/contract.ts'
+import type { Route } from '../providers/upstreams.ts'
+import { dryRunRequest } from '../routing/options.ts'
+import { fetchMedia, noMedia } from './remote-media.ts'
+import type { ChatRunInput } from './run-input.ts'
+import { reasoningOf } from './sticky-target.ts'
+
+type CallInfo<K extends DirectKind> = {
+  policy: Policy
+  input: ChatRunInput<K>
+  route: Route
+  /** The output ceiling if the gateway sets one. */
+  maxTokens: number | null
+  /** Whether the provider has refused the reasoning state in the request. */
+  isStateRefused: boolean
+}
+
+type PreparedCall<K extends DirectKind> = {
+  dialect: { adapter: DirectAdapter<K>; protocol: Protocol }
+  call: Call<K>
+  requests: UpstreamRequest[]
+  /** The request fields that are not sent. */
+  dropped: readonly string[]
+}
+
+/**
+ * Translates a request for the target of a route, with the files and the reasoning state that it needs. Throws a
+ * GatewayError 400 naming the field that the target cannot express, and what fetching a file throws.
+ */
+export async function prepareCall<K extends DirectKind>(
+  services: RunServices,
+  { policy, input, route: { target, credential }, maxTokens, isStateRefused }: CallInfo<K>,
+): Promise<PreparedCall<K>> {
+  const { kind, body, raw, forwarded } = input
+  const { upstreams } = services
+  const { environment } = policy
+  // The sandbox supports everything; the emulated provider may not.
+  const dryRun = environment === 'test' ? dryRunRequest(upstreams, kind, target, body) : null
+  if (dryRun instanceof GatewayError) throw dryRun
+  const dialect = upstreams.adapter(kind, target, environment, body)!
+  const media = dialect.adapter.remoteMedia ? await fetchMedia(services, dialect.adapter, body) : noMedia
+  const reasoning = reasoningOf(services, policy, { kind, credential, refused: isStateRefused })
+  const state = reasoning instanceof Promise ? await reasoning : reasoning
+  const call: Call<K> = { target, body, raw, maxTokens, media, ...state, ...(forwarded && { forwarded }) }
+  const requests = dialect.adapter.requests?.(call) ?? [dialect.adapter.request(call)]
+  return { dialect, call, requests, dropped: dryRun ?? requests[0]!.dropped ?? [] }
+}

@@ -1,0 +1,205 @@
+import type { GatewayError } from '../base/errors.ts'
+import type { Usage } from '../base/usage.ts'
+import { failedEvent } from '../engine/responses-error.ts'
+import { EventCutter, parseEvent, type ServerSentEvent, SseParser, splitEvents } from '../io/sse.ts'
+import { newResponse } from '../kinds/response-object.ts'
+import type { ResponsesRequest } from '../kinds/responses.ts'
+import type { ResponsesEvent, ResponsesObject } from '../kinds/responses-answer.ts'
+import { finishReasonOfResponse, itemTexts, usageOfResponses } from '../kinds/responses-usage.ts'
+import type { Call, DirectAdapter } from '../providers/contract.ts'
+import type { StreamDecoder } from '../providers/stream-decoder.ts'
+import { EventRelay, formatTypedEvent } from './event-relay.ts'
+import { asBytes } from './splice.ts'
+import { type AnswerRelay, invalidResponse, truncatedError } from './stream-relay.ts'
+import { ignoreIncomplete, parseOrThrow } from './stream-relays.ts'
+
+/** The answer as the run knows it: its id, our name of its model, when it began (Unix time in seconds), its request. */
+export type ResponseInfo = { id: string; model: string; created: number; request: ResponsesRequest }
+
+/** Creates the relay of one streamed response. */
+export function responsesRelayFor(
+  { adapter, call }: { adapter: DirectAdapter<'responses'>; call: Call<'responses'> },
+  info: ResponseInfo,
+): AnswerRelay {
+  const decoder = adapter.stream!(call)
+  return adapter.native ? new PassingResponsesRelay(decoder, info) : new TranslatingResponsesRelay(decoder, info)
+}
+
+/** The whole stream of a response that failed before anything was written. */
+export function failedStream(info: ResponseInfo, failure: GatewayError): string {
+  const response = newResponse({ ...info, createdAt: info.created }, info.request)
+  return (
+    formatTypedEvent({ type: 'response.created', sequence_number: 0, response }) + formatFailed(response, failure, 1)
+  )
+}
+
+/**
+ * Relays the events of a response. Nothing is written before the first item, until which another provider can still
+ * take over; the last event is held until the answer is billed.
+ */
+abstract class ResponsesRelay extends EventRelay {
+  protected readonly decoder: StreamDecoder<ResponsesEvent>
+  protected readonly info: ResponseInfo
+  /** The text of the last event. */
+  protected ending = ''
+  #response: ResponsesObject | null = null
+  #number = 0
+  /** The items whose text came in deltas. */
+  readonly #told = new Set<number>()
+
+  constructor(decoder: StreamDecoder<ResponsesEvent>, info: ResponseInfo) {
+    super()
+    this.decoder = decoder
+    this.info = info
+  }
+
+  /** The response as the client sees it. */
+  protected abstract present(response: ResponsesObject): ResponsesObject
+
+  /** The provider's usage; null until the final one came. */
+  get usage(): Usage | null {
+    return this.decoder.usage ?? usageOfResponses(this.#response?.usage) ?? null
+  }
+
+  get reported(): Usage | null {
+    return this.usage
+  }
+
+  formatEnding(): string {
+    return `${this.ending}data: [DONE]\n\n`
+  }
+
+  formatFailure(failure: GatewayError): string {
+    const text = this.#response ? formatFailed(this.#response, failure, this.#number) : failedStream(this.info, failure)
+    return this.encoding === 'latin1' ? asBytes(text) : text
+  }
+
+  /** Records what an event adds to the answer. */
+  protected record(event: ResponsesEvent): void {
+    const { sequence_number: number = this.#number } = event
+    this.#number = Math.max(this.#number, number) + 1
+    switch (event.type) {
+      case 'response.created':
+      case 'response.in_progress':
+        this.#response = this.present(event.response)
+        this.upstreamId = event.response.id
+        this.upstreamModel = event.response.model || null
+        return
+      case 'response.output_item.added':
+        this.hasOutput = true
+        if ('name' in event.item) this.tally.addText(event.item.name)
+        return
+      case 'response.output_item.done':
+        this.hasOutput = true
+        if (!this.#told.has(event.output_index)) this.#addItem(event.item)
+        this.#told.add(event.output_index)
+        return
+      case 'response.completed':
+      case 'response.incomplete':
+        this.#end(event.response)
+        return
+    }
+    if (!('delta' in event) || typeof event.delta !== 'string') return
+    this.hasOutput = true
+    this.tally.addText(event.delta)
+    if ('output_index' in event) this.#told.add(event.output_index)
+  }
+
+  #end(response: ResponsesObject): void {
+    this.#response = this.present(response)
+    this.upstreamId ??= response.id
+    this.upstreamModel ??= response.model || null
+    const output = response.output ?? []
+    if (this.tally.length === 0) for (const item of output) this.#addItem(item)
+    this.finishReason = finishReasonOfResponse({ incomplete_details: response.incomplete_details, output })
+    this.hasOutput = true
+    this.over = true
+  }
+
+  #addItem(item: object): void {
+    for (const text of itemTexts(item)) this.tally.addText(text)
+  }
+}
+
+/** For native dialects: forwards the bytes of events unchanged. */
+class PassingResponsesRelay extends ResponsesRelay {
+  readonly encoding = 'latin1'
+  readonly #cutter = new EventCutter()
+
+  feed(bytes: Buffer): void {
+    this.#accept(parseOrThrow(() => this.#cutter.push(bytes.toString('latin1'))))
+  }
+
+  close(): void {
+    if (this.over) return
+    const rest = this.#cutter.rest().trim()
+    if (rest.endsWith('}')) this.#accept(`${rest}\n\n`)
+    if (!this.over) throw truncatedError()
+  }
+
+  protected present(response: ResponsesObject): ResponsesObject {
+    return response
+  }
+
+  /** `events`: complete events as latin1 text of their bytes. */
+  #accept(events: string): void {
+    for (const raw of splitEvents(events)) {
+      if (this.over) return
+      const event = parseEvent(Buffer.from(raw, 'latin1').toString())
+      const decoded = event ? this.decoder.push(event) : []
+      for (const one of decoded) this.record(one)
+      if (this.over) this.ending = raw
+      else if (event?.data.trim() !== '[DONE]') this.pass(raw)
+    }
+  }
+}
+
+/** For translated answers: writes the events that the decoder makes. */
+class TranslatingResponsesRelay extends ResponsesRelay {
+  readonly encoding = 'utf8'
+  readonly #parser = new SseParser()
+
+  feed(bytes: Buffer): void {
+    for (const event of parseOrThrow(() => this.#parser.push(bytes))) {
+      if (this.over) return
+      this.#accept(event)
+      // Some servers keep the connection open after the terminator.
+      if (this.decoder.over === true || event.data.trim() === '[DONE]') this.#end()
+    }
+  }
+
+  close(): void {
+    if (this.over) return
+    const last = this.#parser.end()
+    if (last) ignoreIncomplete(() => this.#accept(last))
+    if (this.upstreamId !== null && !this.decoder.done) throw truncatedError()
+    this.#end()
+  }
+
+  protected present(response: ResponsesObject): ResponsesObject {
+    const { id, model } = this.info
+    return { ...response, id, model }
+  }
+
+  /** Writes what remains of an answer whose last event came. */
+  #end(): void {
+    if (this.upstreamId === null) throw invalidResponse('the provider sent no answer')
+    for (const event of this.decoder.end?.() ?? []) this.#write(event)
+    if (!this.over) throw truncatedError()
+  }
+
+  #accept(event: ServerSentEvent): void {
+    for (const one of this.decoder.push(event)) this.#write(one)
+  }
+
+  #write(event: ResponsesEvent): void {
+    this.record(event)
+    const text = formatTypedEvent('response' in event ? { ...event, response: this.present(event.response) } : event)
+    if (this.over) this.ending = text
+    else this.pass(text)
+  }
+}
+
+function formatFailed(response: ResponsesObject, failure: GatewayError, number: number): string {
+  return `${formatTypedEvent(failedEvent(response, failure, number))}data: [DONE]\n\n`
+}

@@ -1,0 +1,89 @@
+import type { Services } from '../services.ts'
+import type { DelayedInput } from '../store/delayed-jobs.ts'
+import type { Job } from '../store/jobs.ts'
+import type { AdmissionGate, BillingContext, MaxCost, Reservation, StalePolicy } from '../wallet/admission.ts'
+import { callOfEvent, type JobCall } from '../wallet/jobs.ts'
+import { costWithOutput } from '../wallet/reservation.ts'
+import type { UsageEvent } from '../wallet/usage-event.ts'
+
+/**
+ * Admits the run of a delayed job under the hold reserved at its submission: it is not counted a second time, and the run's
+ * usage is kept for the job's end. If the run can now cost more than the hold, the difference is reserved in addition;
+ * `close` releases it.
+ */
+export class HoldAdmission implements AdmissionGate {
+  readonly #job: Job
+  readonly #services: Pick<Services, 'admission' | 'delayedJobs'>
+  readonly #extras: Reservation[] = []
+  #event: UsageEvent | null = null
+  extraNano = 0
+
+  constructor(services: Pick<Services, 'admission' | 'delayedJobs'>, job: Job) {
+    this.#services = services
+    this.#job = job
+  }
+
+  async admit(
+    billing: BillingContext,
+    generation: string,
+    id: string,
+    maxCost: MaxCost,
+  ): Promise<Reservation | StalePolicy> {
+    const { outputTokens, clamped } = this.#job.input as DelayedInput
+    const reservedNano = Number(this.#job.holdNano)
+    const maxNano = costWithOutput(maxCost, outputTokens)
+    if (billing.spendsMoney && maxNano > reservedNano) {
+      const extra = await this.extend(billing, generation, id, maxNano - reservedNano)
+      if ('stale' in extra) return extra
+    }
+    return {
+      ...{ id, billing, month: this.#job.month },
+      ...{ reservedNano, extraNano: this.extraNano, maxNano, clamped, explicit: false },
+      ...{ outputTokens, reservedTokens: outputTokens },
+      ...{ countedTokens: 0, countedAtUs: 0, rates: { requests: null, tokens: null } },
+    }
+  }
+
+  async extend(
+    billing: BillingContext,
+    generation: string,
+    id: string,
+    nano: number,
+  ): Promise<Reservation | StalePolicy> {
+    const extraId = `${id}.${this.#extras.length}`
+    const { month } = this.#job
+    const reservation = await this.#services.admission.extend(billing, generation, extraId, nano, month)
+    if ('stale' in reservation) return reservation
+    this.#extras.push(reservation)
+    this.extraNano += reservation.reservedNano
+    return reservation
+  }
+
+  /** Does nothing: extra reservations stay until `close`, because the job is charged after its run. */
+  release(): void {}
+
+  /** Releases the extra reservations, once the job is settled. */
+  close(): void {
+    for (const reservation of this.#extras.splice(0)) this.#services.admission.release(reservation)
+  }
+
+  /** Records the target of the job's call, so that a cancellation can charge it. Throws what Postgres throws. */
+  async recordCall(target: { model: { id: string }; provider: { name: string } }): Promise<void> {
+    await this.#services.delayedJobs.noteCall(this.#job, { model: target.model.id, provider: target.provider.name })
+  }
+
+  settle(_reservation: Reservation, _costNano: number, _tokens: number, event: UsageEvent | null): void {
+    this.#event = event
+  }
+
+  /** The cost of the run in nano-dollars; 0 without usage. */
+  get costNano(): bigint {
+    return BigInt(this.#event?.cost ?? 0)
+  }
+
+  /** The run's entry for the request log. `answerId` is the id of its answer. */
+  call(answerId: string | null): { call?: JobCall } {
+    if (!this.#event) return {}
+    return { call: { ...callOfEvent(this.#event), upstreamId: answerId } }
+  }
+}

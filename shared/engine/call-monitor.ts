@@ -1,0 +1,62 @@
+import type { ProviderError } from '../providers/provider-error.ts'
+import type { Route } from '../providers/upstreams.ts'
+import type { Services } from '../services.ts'
+
+/** Answers with fewer tokens are ignored in throughput figures. */
+const minTokens = { streamed: 8, buffered: 128 }
+
+/** Observes one call and reports its result to the health figures. Sandbox calls are not reported. */
+export class CallMonitor {
+  readonly route: Route
+  firstByteMs: number | null = null
+  readonly #services: Pick<Services, 'health' | 'clock' | 'log'>
+  readonly #startedMs: number
+  /** Whether the client has already received part of the answer. */
+  #hasDelivered = false
+
+  constructor(services: Pick<Services, 'health' | 'clock' | 'log'>, route: Route) {
+    this.route = route
+    this.#services = services
+    this.#startedMs = services.clock.now()
+  }
+
+  get elapsedMs(): number {
+    return this.#services.clock.now() - this.#startedMs
+  }
+
+  /** Records the first byte of the answer. Only streamed answers yield a time to first byte. */
+  recordFirstByte({ streamed }: { streamed: boolean }): void {
+    const { health, clock } = this.#services
+    this.firstByteMs = clock.now()
+    this.#hasDelivered = streamed
+    if (streamed && this.route.credential) health.recordFirstByte(this.route.target, this.firstByteMs - this.#startedMs)
+  }
+
+  /** Records a complete answer of `tokens` tokens. */
+  recordSuccess(tokens: number, { streamed }: { streamed: boolean }): void {
+    const { health, clock } = this.#services
+    const { target, credential } = this.route
+    if (!credential) return
+    const enough = tokens >= (streamed ? minTokens.streamed : minTokens.buffered)
+    const fromMs = (streamed ? this.firstByteMs : null) ?? this.#startedMs
+    health.recordSuccess(target, enough ? (tokens * 1_000) / Math.max(1, clock.now() - fromMs) : null)
+  }
+
+  /** Records and logs a provider failure. Rejected credentials of ours are logged as errors, which raise an alert. */
+  recordFailure(error: ProviderError): void {
+    const { health, clock, log } = this.#services
+    const { target, credential, alone } = this.route
+    const { reason, status, cause: err } = error
+    const fields = { provider: target.provider.name, model: target.model.id, key: credential?.id, reason, status, err }
+    if (reason === 'auth' || reason === 'quota') log.error(fields, 'the provider refuses our API key')
+    else log.warn(fields, 'attempt failed')
+    if (!credential) return
+    const isWasted = reason === 'timeout' || !this.#hasDelivered
+    health.recordFailure(target, error, isWasted ? clock.now() - this.#startedMs : 0, { id: credential.id, alone })
+  }
+
+  /** Records a call that says nothing about the provider: the client disconnected, or the request was invalid. */
+  recordAbandonment(): void {
+    if (this.route.credential) this.#services.health.releaseProbe(this.route.target)
+  }
+}

@@ -1,0 +1,169 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { GatewayError } from '../base/errors.ts'
+import type { Permit } from '../limiter/concurrency-limiter.ts'
+import type { Target } from '../providers/contract.ts'
+import { isRequestFault, ProviderError } from '../providers/provider-error.ts'
+import type { Route } from '../providers/upstreams.ts'
+import { mayTakeLonger } from '../routing/larger-context.ts'
+import { noTargetNowError } from '../routing/no-target-errors.ts'
+import type { StickyTarget } from '../routing/router.ts'
+import type { RunServices } from './base-run.ts'
+import { CallMonitor } from './call-monitor.ts'
+import type { FailedAttempt } from './failures.ts'
+import { ClientGone } from './failures.ts'
+import type { ClientPresence } from './response-writer.ts'
+import { RetryPlan } from './retry-plan.ts'
+
+/** Delayed work: its organisation, its discount in parts per million, and its deadline. */
+export type BulkContext = { owner: string; discountPpm: bigint; deadlineMs: number }
+
+/** Timeout of a sandbox call for delayed work of test keys. */
+const maxSandboxBulkMs = 5_000
+
+/** The targets and limits of one failover. */
+export type FailoverOptions = {
+  targets: readonly Target[]
+  /** False for test keys: their calls go to the sandbox, whose failures do not affect provider health. */
+  live: boolean
+  sticky: StickyTarget | null
+  startedMs: number
+  client: ClientPresence
+  /** Failed attempts so far, for the error and the log. */
+  failedAttempts: FailedAttempt[]
+  /** Delayed work, which needs a permit of each provider's concurrency limiter; null for interactive requests. */
+  bulk: BulkContext | null
+  /** The error of a request that exceeds the context of the model it names, thrown if no larger model answers. */
+  overflow?: GatewayError | null
+  /** Maximum silence of a target before the next target is called; absent = the provider's own timeout. */
+  maxSilenceMs?(target: Target): number
+  /** Aborted with a GatewayError to end the failover while the client is still connected. */
+  signal: AbortSignal
+}
+
+/**
+ * Calls the targets of a request in order until `call` resolves for one. Skips targets in cooldown, records each
+ * failure in the shared health figures, and stays within the retry budget. A prompt that is too long for one target is
+ * sent to larger ones only. Rejects with the first context-length error, with an error of the request itself, with the
+ * last target's error, with ClientGone, or with a 503 when all targets are in cooldown.
+ */
+export async function failover<T>(
+  services: RunServices,
+  options: FailoverOptions,
+  call: (monitor: CallMonitor) => Promise<T>,
+): Promise<T> {
+  const { clock, config } = services
+  const { client, failedAttempts, live, signal } = options
+  // Retrying the sandbox would return the same error.
+  const budget = live ? config.retry : { ...config.retry, pauseMs: 0 }
+  const plan = new RetryPlan(options.targets, budget, options.startedMs)
+  let overflow: unknown = options.overflow
+  let failure: unknown = null
+  let unsupported: GatewayError | null = null
+  for (let step = plan.next(clock.now()); step; step = plan.next(clock.now())) {
+    const { target } = step
+    if (step.pauseMs > 0) await pause(step.pauseMs, client, signal)
+    signal.throwIfAborted()
+    if (client.gone) throw new ClientGone('the client went away')
+    const cooldown = live ? cooldownMsOf(services, target) : 0
+    const cooldownMs = typeof cooldown === 'number' ? cooldown : await cooldown
+    if (cooldownMs > 0) {
+      plan.deferTarget(target, cooldownMs, clock.now())
+      continue
+    }
+    const permit = options.bulk && live ? await acquirePermit(services, options, options.bulk, plan, target) : null
+    plan.startAttempt(target, clock.now())
+    const route = routeTo(services, options, target, plan)
+    const monitor = new CallMonitor(services, route)
+    try {
+      const answer = await call(monitor)
+      permit?.release('answered')
+      return answer
+    } catch (error) {
+      const isBusy = permit !== null && isOverload(error)
+      permit?.release(isBusy ? outcomeOf(error) : 'failed', isBusy ? error.retryAfterMs : null)
+      if (!(error instanceof ProviderError) || isRequestFault(error)) monitor.recordAbandonment()
+      if (error instanceof GatewayError && error.code === 'unsupported_capability') {
+        unsupported ??= error // Another provider of the model may have a dialect that can express the request.
+        continue
+      }
+      if (!(error instanceof ProviderError)) throw error
+      failure = error
+      failedAttempts.push({ target, error, durationMs: monitor.elapsedMs })
+      if (isRequestFault(error)) {
+        if (error.reason !== 'context_length') throw overflow ?? error
+        overflow ??= error
+        plan.keepOnly(other => mayTakeLonger(other, target))
+        continue
+      }
+      // Overload caused by delayed work does not count against the provider's health for interactive requests.
+      if (isBusy) monitor.recordAbandonment()
+      else monitor.recordFailure(error)
+      plan.recordFailure(target, error, isKeyFault(error) && !route.alone, clock.now())
+    }
+  }
+  const cooldowns = options.targets.map(target => services.upstreams.figures(target).cooldownMs)
+  throw overflow ?? failure ?? unsupported ?? noTargetNowError(Math.min(...cooldowns), cooldowns.length)
+}
+
+/** Acquires a permit of the provider's limiter for delayed work; the waiting time is added to the retry budget. */
+async function acquirePermit(
+  services: RunServices,
+  { client }: FailoverOptions,
+  bulk: BulkContext,
+  plan: RetryPlan,
+  target: Target,
+): Promise<Permit> {
+  const fromMs = services.clock.now()
+  const disconnected = new AbortController()
+  client.onGone(() => disconnected.abort())
+  const waiter = { owner: bulk.owner, deadlineMs: bulk.deadlineMs, signal: disconnected.signal }
+  const permit = await services.limiter.acquire(target.provider.name, waiter).catch(error => {
+    throw client.gone ? new ClientGone('the client went away') : error
+  })
+  plan.extend(services.clock.now() - fromMs)
+  return permit
+}
+
+function isOverload(error: unknown): error is ProviderError {
+  return error instanceof ProviderError && (error.reason === 'rate_limited' || error.reason === 'overloaded')
+}
+
+/** The outcome reported to the limiter: a refusal without a limit or a delay slows down no other requests. */
+function outcomeOf({ reason, retryAfterMs }: ProviderError): 'limited' | 'overloaded' {
+  return reason === 'rate_limited' || retryAfterMs !== null ? 'limited' : 'overloaded'
+}
+
+/** Remaining cooldown of a target in milliseconds; 0 = callable, possibly as the half-open probe. */
+function cooldownMsOf({ upstreams, health }: RunServices, target: Target): number | Promise<number> {
+  const { cooldownMs, circuit } = upstreams.figures(target)
+  if (cooldownMs > 0 || circuit === 'closed') return cooldownMs
+  return health.tryAcquire(target).then(entered => (entered ? cooldownMs : upstreams.figures(target).cooldownMs))
+}
+
+function routeTo({ upstreams, clock }: RunServices, options: FailoverOptions, target: Target, plan: RetryPlan): Route {
+  const { live, sticky, bulk } = options
+  const remainingMs = plan.remainingMs(clock.now())
+  if (!live) {
+    // A sandbox directive must not occupy a worker slot for a minute.
+    const withinMs = bulk ? Math.min(remainingMs, maxSandboxBulkMs) : remainingMs
+    return { target, credential: null, alone: true, withinMs, tokenWithinMs: Number.POSITIVE_INFINITY }
+  }
+  // The first-token timeout applies only while another target is available.
+  const hasAlternative = !bulk && plan.untried.some(other => upstreams.figures(other).cooldownMs === 0)
+  const tokenWithinMs = (hasAlternative && options.maxSilenceMs?.(target)) || Number.POSITIVE_INFINITY
+  const withinMs = Math.min(remainingMs, tokenWithinMs)
+  const isSticky = sticky?.provider === target.provider.name
+  return { target, ...upstreams.credential(target, isSticky ? sticky.credentialId : null), withinMs, tokenWithinMs }
+}
+
+/** True when only the API key caused the failure, so that another key may succeed. */
+function isKeyFault({ reason }: ProviderError): boolean {
+  return reason === 'rate_limited' || reason === 'auth' || reason === 'quota'
+}
+
+/** Sleeps until the delay ends, the client disconnects or `signal` aborts. */
+async function pause(ms: number, client: ClientPresence, signal: AbortSignal): Promise<void> {
+  const disconnected = new AbortController()
+  client.onGone(() => disconnected.abort())
+  await sleep(ms, undefined, { signal: AbortSignal.any([disconnected.signal, signal]) }).catch(() => {})
+}

@@ -1,0 +1,88 @@
+import { GatewayError } from '../base/errors.ts'
+import type { Target } from '../providers/contract.ts'
+import { type FailureReason, isRequestFault, type ProviderError } from '../providers/provider-error.ts'
+
+/** The client disconnected while the provider was working. */
+export class ClientGone extends Error {
+  override name = 'ClientGone'
+}
+
+/** A failed call. */
+export type FailedAttempt = { target: Target; error: ProviderError; durationMs: number }
+
+type FailedCall = Pick<FailedAttempt, 'target' | 'error'>
+
+/**
+ * The client-facing error after all providers failed. Lists the attempts and their reasons, never a secret or an
+ * address. `isBroken`: the last attempt failed after its answer had started.
+ */
+export function failureOf(failedAttempts: readonly FailedCall[], last: ProviderError, isBroken = false): GatewayError {
+  if (last.reason === 'context_length')
+    return new GatewayError('context_length_exceeded', last.message, { param: 'messages', cause: last })
+  if (isRequestFault(last)) {
+    const param = last.param === null ? undefined : { param: last.param }
+    return new GatewayError('invalid_request', last.message, { ...param, cause: last })
+  }
+  const attempts = failedAttempts.map(({ target, error }) => ({
+    provider: target.provider.name,
+    model: target.model.id,
+    status: error.status,
+    reason: error.reason,
+  }))
+  const metadata = { attempts }
+  const code = codeOf(new Set([...failedAttempts.map(({ error }) => error.reason), last.reason]))
+  const waitMs = code === 'upstream_error' ? retryDelayMsOf(failedAttempts) : null
+  const headers = waitMs ? { 'retry-after': String(Math.ceil(waitMs / 1000)) } : undefined
+  const hasSeveral = new Set(attempts.map(({ provider }) => provider)).size > 1
+  const message = isBroken ? brokenMessages[code] : messages[code][hasSeveral ? 'several' : 'one']
+  return new GatewayError(code, message, { metadata, cause: last, ...(headers && { headers }) })
+}
+
+type FailureCode = 'upstream_timeout' | 'upstream_invalid_response' | 'upstream_error'
+
+function codeOf(reasons: ReadonlySet<FailureReason>): FailureCode {
+  if (reasons.size > 1) return 'upstream_error'
+  if (reasons.has('timeout')) return 'upstream_timeout'
+  return reasons.has('invalid_response') ? 'upstream_invalid_response' : 'upstream_error'
+}
+
+/** Error messages by the number of providers that were called. */
+const messages: Record<FailureCode, { one: string; several: string }> = {
+  upstream_timeout: {
+    one: 'The provider did not answer in time. Try again, or name more models to fall back to.',
+    several: 'No provider answered in time. Try again, or name more models to fall back to.',
+  },
+  upstream_invalid_response: {
+    one: 'The provider’s answer could not be understood.',
+    several: 'No provider’s answer could be understood.',
+  },
+  upstream_error: {
+    one: 'The provider failed. Try again shortly, or name more models to fall back to.',
+    several: 'Every provider that was asked failed. Try again shortly.',
+  },
+}
+
+/** Error messages for a failure in the middle of an answer. */
+const brokenMessages: Record<FailureCode, string> = {
+  upstream_timeout: 'The provider fell silent in the middle of its answer.',
+  upstream_invalid_response: 'A part of the provider’s answer could not be understood.',
+  upstream_error: 'The provider’s answer broke off.',
+}
+
+/** True when all failures were rate limits or overloads, which are transient. */
+export function isBusy({ metadata }: GatewayError): boolean {
+  const attempts = (metadata?.attempts ?? []) as { reason: FailureReason }[]
+  return attempts.length > 0 && attempts.every(({ reason }) => reason === 'rate_limited' || reason === 'overloaded')
+}
+
+/** Shortest Retry-After in milliseconds; null unless every target's last failure named one. */
+function retryDelayMsOf(failedAttempts: readonly FailedCall[]): number | null {
+  const waitsMs = [...new Map(failedAttempts.map(({ target, error }) => [target, error.retryAfterMs])).values()]
+  return waitsMs.reduce((earliest, ms) => (earliest && ms ? Math.min(earliest, ms) : null), waitsMs[0] ?? null)
+}
+
+/** The public form of an internal error. */
+export function internalError(cause: unknown): GatewayError {
+  const message = 'Something went wrong on our side. Quote the request id when you report it.'
+  return new GatewayError('internal_error', message, { cause })
+}

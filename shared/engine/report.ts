@@ -1,0 +1,178 @@
+import type { ShownUsage, Usage } from '../base/usage.ts'
+import type { Policy } from '../keys/policy.ts'
+import type { Target } from '../providers/contract.ts'
+import type { Reservation } from '../wallet/admission.ts'
+import { rateHeaders } from '../wallet/rates.ts'
+import type { RoutingRecord } from '../wallet/routing-record.ts'
+import type { UsageEvent, Waiver } from '../wallet/usage-event.ts'
+
+/** Summary of a finished run for the request log. */
+export type Report = {
+  generationId: string
+  model: string
+  provider: string | null
+  mode: string
+  attempts: number
+  status: number
+  errorCode: string | null
+  costNano: number
+}
+
+/** Outcome and cost of a run. */
+export type Bill = {
+  target: Target | null
+  usage: Usage
+  /** The usage shown to the client, including its cost. */
+  shownUsage: ShownUsage
+  costNano: number
+  waiver?: Waiver | undefined
+  status: number
+  errorCode: string | null
+  finishReason: string | null
+  upstreamId: string | null
+}
+
+/** Outcome of a run, with or without a bill. */
+export type RunOutcome = Omit<Bill, 'shownUsage'>
+
+type FinishedRun = {
+  id: string
+  kind: string
+  requestId: string
+  stream: boolean
+  policy: Policy
+  mode: string
+  model: string
+  provider: string | null
+  attempts: number
+  startedMs: number
+  firstByteMs: number | null
+  durationMs: number
+  routing: RoutingRecord | null
+}
+
+export function reportOf(
+  { id, model, provider, mode, attempts }: FinishedRun,
+  { status, errorCode, costNano }: RunOutcome,
+): Report {
+  return { generationId: id, model, provider, mode, attempts, status, errorCode, costNano }
+}
+
+/** Builds the usage event of a finished run. */
+export function usageEvent(run: FinishedRun, reservation: Reservation, outcome: RunOutcome): UsageEvent {
+  const { policy } = run
+  const { usage } = outcome
+  const event: UsageEvent = {
+    id: run.id,
+    at: run.startedMs,
+    org: policy.organisationId,
+    key: policy.keyId,
+    month: reservation.month,
+    environment: policy.environment,
+    requestId: run.requestId,
+    upstreamId: outcome.upstreamId,
+    kind: run.kind,
+    model: run.model,
+    provider: run.provider,
+    mode: run.mode,
+    status: outcome.status,
+    errorCode: outcome.errorCode,
+    finishReason: outcome.finishReason,
+    streamed: run.stream,
+    attempts: run.attempts,
+    promptTokens: usage.prompt_tokens,
+    completionTokens: usage.completion_tokens,
+    cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0,
+    reasoningTokens: usage.completion_tokens_details?.reasoning_tokens ?? 0,
+    estimated: usage.estimated === true,
+    cost: outcome.costNano,
+    cap: policy.capNano,
+    firstByteMs: run.firstByteMs,
+    durationMs: run.durationMs,
+  }
+  const { cache_write_tokens: writes, cache_write_1h_tokens: writes1h } = usage.prompt_tokens_details ?? {}
+  if (writes) event.cacheWriteTokens = writes
+  if (writes1h) event.cacheWrite1hTokens = writes1h
+  if (usage.web_searches) event.webSearches = usage.web_searches
+  const excess = excessNano(reservation, outcome.costNano)
+  if (excess > 0) event.excess = excess
+  if (outcome.waiver) event.waiver = outcome.waiver
+  if (run.routing) event.routing = run.routing
+  return event
+}
+
+/** The part of a cost that exceeds the run's reservations, in nano-dollars. */
+function excessNano({ billing, reservedNano, extraNano = 0 }: Reservation, costNano: number): number {
+  return billing.spendsMoney ? Math.max(0, costNano - reservedNano - extraNano) : 0
+}
+
+type AnswerInfo = {
+  id: string
+  target: Target
+  mode: string
+  reservation: Reservation
+  attempts: number
+  test: boolean
+  dropped?: readonly string[]
+  reasoningDropped?: boolean
+  /** The model name in the provider's answer; null if absent. */
+  upstreamModel?: string | null
+}
+
+const maxNamedFields = 20
+/** Field names come from the caller: names that are invalid in a header are not written to it. */
+const fieldName = /^[\w.-]{1,100}$/
+
+/** The headers of every response that used a model (contract §1), except its cost. */
+export function answerHeaders({
+  id,
+  target,
+  mode,
+  reservation,
+  attempts,
+  test,
+  dropped = [],
+  reasoningDropped = false,
+  upstreamModel = null,
+}: AnswerInfo): Record<string, string> {
+  const headers = rateHeaders(reservation.rates)
+  headers['x-generation-id'] = id
+  headers['x-gateway-model'] = target.model.id
+  const upstreamName = isHeaderValue(upstreamModel) ? upstreamModel : target.deployment.upstream_model
+  if (isHeaderValue(upstreamName)) headers['x-gateway-upstream-model'] = upstreamName
+  headers['x-gateway-provider'] = target.provider.name
+  headers['x-gateway-mode'] = mode
+  headers['x-gateway-attempts'] = String(attempts)
+  // A limit that only the wallet lowered is reported only if the caller set one.
+  if (reservation.clamped && (reservation.explicit || reservation.billing.capNano !== null))
+    headers['x-gateway-max-tokens-clamped'] = String(reservation.outputTokens)
+  if (dropped.length > 0) headers['x-gateway-dropped'] = namesOf(dropped)
+  if (reasoningDropped) headers['x-gateway-reasoning-dropped'] = '1'
+  if (test) headers['x-sandbox'] = 'true'
+  return headers
+}
+
+const headerValue = /^[\x21-\x7e]([\x20-\x7e]{0,198}[\x21-\x7e])?$/
+
+/** Providers may return any string. */
+function isHeaderValue(name: string | null): name is string {
+  return name !== null && headerValue.test(name)
+}
+
+/** Formats field names for a header; invalid or excess names are only counted. */
+function namesOf(fields: readonly string[]): string {
+  const upstreamName = fields.filter(field => fieldName.test(field)).slice(0, maxNamedFields)
+  const others = fields.length - upstreamName.length
+  return [...upstreamName, ...(others > 0 ? [`+${others}`] : [])].join(',')
+}
+
+/** Formats nano-dollars as USD in plain decimals, never with an exponent. */
+export function formatUsd(nano: number): string {
+  const text = (nano / 1e9).toFixed(9)
+  let end = text.length
+  while (text.charCodeAt(end - 1) === zero) end--
+  return text.slice(0, text.charCodeAt(end - 1) === point ? end - 1 : end)
+}
+
+const zero = 0x30
+const point = 0x2e

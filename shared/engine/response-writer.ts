@@ -1,0 +1,47 @@
+import type { UsageEvent } from '../wallet/usage-event.ts'
+
+/** Encoding of written text; `latin1` characters stand for raw bytes. */
+export type Encoding = 'latin1' | 'utf8'
+
+/** The connection state of a client. */
+export type ClientPresence = {
+  /** True once the client has disconnected. */
+  readonly gone: boolean
+  onGone(listener: () => void): void
+  /**
+   * How background work was cancelled: `unbilled` if the work is repeated or settled elsewhere, `at_once` if used
+   * tokens are billed without waiting for the rest. Absent for interactive clients.
+   */
+  readonly leaving?: 'unbilled' | 'at_once'
+}
+
+/**
+ * A deferred settlement: either charge the usage or release the reservation. `event` is its request-log entry; null for
+ * an additional reservation.
+ */
+export type HeldSettlement = { event: UsageEvent | null; settle(): void; release(): void }
+
+/** Destination of an answer: an HTTP response, a delayed job or a batch line. */
+export type ResponseWriter = ClientPresence & {
+  /** Receives settlements instead of executing them, so that the caller can persist the answer first. */
+  readonly hold?: ((settlement: HeldSettlement) => void) | null
+  /**
+   * Accounts for bytes of a buffered answer until the client has received it; 0 only checks for room. Throws 503 or 429
+   * when the buffer budget is exhausted.
+   */
+  collect(bytes: number): void
+  /** Sends a complete answer; JSON unless the headers say otherwise. */
+  answer(headers: Record<string, string>, body: string): void
+  /** Sends the head of a streamed answer; server-sent events unless the headers say otherwise. */
+  open(headers: Record<string, string>): void
+  /** Writes a chunk; false = wait for `onDrain` before the next. */
+  write(text: string, encoding: Encoding): boolean
+  /** Writes a chunk of a file. */
+  send(bytes: Uint8Array): boolean
+  onDrain(listener: () => void): void
+  end(): void
+  /** True while a file is stored instead of sent: it is completed even after the client disconnects. */
+  readonly keeps: boolean
+  /** Aborts the stream so it cannot be mistaken for complete. Returns true if no bytes were sent. */
+  abandon(): boolean
+}

@@ -1,0 +1,55 @@
+import { type ErrorBody, GatewayError } from '../base/errors.ts'
+import { nameInResponses } from '../kinds/responses.ts'
+import type { ResponsesEvent, ResponsesObject } from '../kinds/responses-answer.ts'
+import { isBusy } from './failures.ts'
+
+/** Errors of the Responses routes: OpenAI's shape, with the codes upon which its clients stop. */
+
+/** The code of OpenAI's API for an account that cannot pay. Clients repeat a 402, but not a 429 with this code. */
+const cannotPay = 'insufficient_quota'
+
+type ResponsesErrorBody = {
+  error: Omit<ErrorBody['error'], 'code'> & { code: string }
+}
+
+/** The status of an error: 429 where OpenAI has it for an account that cannot pay. */
+export function responsesErrorStatus({ status }: GatewayError): number {
+  return status === 402 ? 429 : status
+}
+
+/** The error body; where our code is replaced by OpenAI's, it is in `metadata.code`. */
+export function responsesErrorBody(failure: GatewayError): ResponsesErrorBody {
+  const { body, status, code, metadata } = failure
+  if (status !== 402) return body
+  return { error: { ...body.error, type: cannotPay, code: cannotPay, metadata: { ...metadata, code } } }
+}
+
+/** The code of an error in a failed response. */
+function codeOf(failure: GatewayError): string {
+  if (failure.status === 402) return cannotPay
+  if (failure.code === 'context_length_exceeded') return failure.code
+  if (failure.code === 'rate_limit_exceeded' || isBusy(failure)) return 'rate_limit_exceeded'
+  return failure.status < 500 ? 'invalid_prompt' : 'server_error'
+}
+
+/** The event that ends a stream that failed: the response so far, with the error. `number`: of the event. */
+export function failedEvent(response: ResponsesObject, failure: GatewayError, number: number): ResponsesEvent {
+  const waitS = Number(failure.headers['retry-after'])
+  const advice = waitS > 0 ? ` Please try again in ${waitS}s.` : ''
+  const error = {
+    code: codeOf(failure),
+    message: failure.message + advice,
+    metadata: { ...failure.metadata, code: failure.code },
+  }
+  const ended: ResponsesObject = { ...response, status: 'failed', error, output: [], usage: null }
+  return { type: 'response.failed', sequence_number: number, response: ended }
+}
+
+/** The error with the name that its field has in a Responses request. */
+export function inResponsesTerms(failure: GatewayError): GatewayError {
+  const { code, message, param, metadata, headers, cause } = failure
+  if (param === null) return failure
+  const name = nameInResponses(param)
+  if (name === param) return failure
+  return new GatewayError(code, message, { param: name, headers, cause, ...(metadata && { metadata }) })
+}

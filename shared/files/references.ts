@@ -1,0 +1,203 @@
+import { GatewayError } from '../base/errors.ts'
+import { bytesOf, closeBody, limitBytes, peek } from '../io/bytes.ts'
+import type { MediaLength } from '../io/media/media-file.ts'
+import { measureMedia } from '../io/media/media-processes.ts'
+import { type MediaFormat, sniff, sniffedBytes } from '../io/media/media-type.ts'
+import { openPublic } from '../io/safe-url.ts'
+import type { MediaType, Reference, ReferenceField, References } from '../kinds/media.ts'
+import type { Services } from '../services.ts'
+import { type FileOwner, retainedForJobsMs, type StoredFile } from '../store/files.ts'
+import { rangesOf } from './ranges.ts'
+
+const mib = 1024 * 1024
+/** Maximum file size by type, in bytes, for uploads and references. */
+export const maxBytes: Readonly<Record<MediaType, number>> = { image: 10 * mib, audio: 20 * mib, video: 50 * mib }
+const fetchMs = 30_000
+const measureMs = 10_000
+const maxParallel = 4
+
+type Staged = { field: string; reference: Reference; stored: StoredFile | null }
+
+/**
+ * Stages every file that a request references in storage: an upload of the same organisation stays in place, a `data:`
+ * URI and a public URL are copied. Throws a GatewayError naming the field (400 `url_not_allowed`, 400
+ * `invalid_request`, 413, 415) after removing the copies.
+ */
+export async function stageReferences(
+  services: Services,
+  owner: FileOwner,
+  fields: readonly ReferenceField[],
+): Promise<References> {
+  const remaining = [...fields]
+  const staged: Staged[] = []
+  let failed = false
+  const stageNext = async () => {
+    for (let field = remaining.shift(); field && !failed; field = remaining.shift())
+      staged.push(await stage(services, owner, field))
+  }
+  const results = await Promise.allSettled(
+    Array.from({ length: Math.min(maxParallel, fields.length) }, () =>
+      stageNext().catch(error => {
+        failed = true
+        throw error
+      }),
+    ),
+  )
+  const fault = results.find(({ status }) => status === 'rejected') as PromiseRejectedResult | undefined
+  if (fault) {
+    await discard(services, staged)
+    throw fault.reason
+  }
+  return Object.fromEntries(staged.map(({ field, reference }) => [field, reference]))
+}
+
+async function discard({ files, log }: Services, staged: readonly Staged[]): Promise<void> {
+  const stored = staged.flatMap(({ stored }) => stored ?? [])
+  await files.remove(stored).catch(error => log.warn({ err: error }, 'references stay until they expire'))
+}
+
+async function stage(services: Services, owner: FileOwner, field: ReferenceField): Promise<Staged> {
+  try {
+    const key = field.url.startsWith('data:') ? null : await services.blobs.keyOf(field.url)
+    const stored = key === null ? await copy(services, owner, field) : null
+    try {
+      const file = stored ?? (await findOwnFile(services, owner.organisationId, field, key!))
+      return { field: field.field, reference: await examineFile(services, owner.organisationId, field, file), stored }
+    } catch (error) {
+      if (stored) await services.files.remove([stored])
+      throw error
+    }
+  } catch (error) {
+    if (!(error instanceof GatewayError) || error.param !== null) throw error
+    throw new GatewayError(error.code, error.message, { param: field.field, cause: error.cause })
+  }
+}
+
+const copies = /^references\/.*\/([^/]+)\.\w+$/
+
+/** Removes the copies of a request that failed; uploads stay. */
+export async function dropReferences({ files, log }: Services, references: References): Promise<void> {
+  const copiedFiles = Object.values(references).flatMap(({ storageKey }) => {
+    const [, fileId] = copies.exec(storageKey) ?? []
+    return fileId ? [{ fileId, storageKey }] : []
+  })
+  await files.remove(copiedFiles).catch(error => log.warn({ err: error }, 'references stay until they expire'))
+}
+
+type SourceFile = { storageKey: string; contentType: string; bytes: number; filename: string }
+
+/** Finds an upload, which must belong to the same organisation. */
+async function findOwnFile(
+  { files }: Services,
+  organisationId: string,
+  field: ReferenceField,
+  key: string,
+): Promise<SourceFile> {
+  const row = await files.retain(organisationId, key)
+  if (!row) throw new GatewayError('url_not_allowed', 'There is no such file any more. Upload it again.')
+  const { storageKey, contentType, filename } = row
+  const bytes = Number(row.bytes)
+  const max = field.maxBytes ?? maxBytes[field.type]
+  if (bytes > max) throw tooLarge(field.type, max)
+  return { storageKey, contentType, bytes, filename }
+}
+
+async function copy(services: Services, { organisationId, environment }: FileOwner, reference: ReferenceField) {
+  const { field, url, type, maxBytes: max = maxBytes[type] } = reference
+  const source = url.startsWith('data:')
+    ? bytesOf(fromDataUri(url))
+    : (await openPublic(url, { ...services.urlPolicy, maxBytes: max, timeoutMs: fetchMs, param: field })).stream
+  const { head, body } = await peek(source, sniffedBytes)
+  try {
+    if (head.length === 0) throw new GatewayError('invalid_request', 'The file is empty.')
+    const format = await sniff(head)
+    if (!format || !fits(format, type)) throw wrongType(type, format?.contentType)
+    const filename = nameIn(url) ?? `${field}.${format.extension}`
+    const stored = await services.files.store(
+      limitBytes(body, max, () => tooLarge(type, max)),
+      {
+        organisationId,
+        environment,
+        purpose: 'reference',
+        filename,
+        contentType: format.contentType,
+        expiresAtMs: services.clock.now() + retainedForJobsMs,
+      },
+    )
+    return { ...stored, filename }
+  } finally {
+    await closeBody(body)
+  }
+}
+
+const maxName = 100
+
+/** The file name at the end of a URL. */
+function nameIn(url: string): string | null {
+  if (url.startsWith('data:')) return null
+  const name = new URL(url).pathname.split('/').at(-1)!.slice(-maxName)
+  return /^[\w-][\w.-]*\.\w{2,4}$/.test(name) ? name : null
+}
+
+/** Video containers may hold audio alone. */
+function fits(format: MediaFormat, type: MediaType): boolean {
+  return format.type === type || (type === 'audio' && format.type === 'video')
+}
+
+/** Verifies a file's type and, if required, measures its duration. */
+async function examineFile(
+  services: Services,
+  organisationId: string,
+  { type, measured }: ReferenceField,
+  file: SourceFile,
+): Promise<Reference> {
+  const { storageKey, contentType, bytes, filename } = file
+  const family = contentType.split('/')[0]
+  if (family !== type && !(type === 'audio' && family === 'video')) throw wrongType(type, contentType)
+  const contains = type !== 'image' && (measured || family !== type)
+  const ranges = rangesOf(services.blobs, storageKey, bytes)
+  const length = contains ? await measureMedia(ranges, measureMs, organisationId) : null
+  if (contains && !length)
+    throw new GatewayError('invalid_request', `The file cannot be read as ${type}, or it has no length.`)
+  if (length && !hasExpectedTracks(length, type)) throw wrongType(type, contentType)
+  return {
+    storageKey,
+    contentType: type === 'audio' ? contentType.replace(/^video\/(mp4|webm|ogg)$/, 'audio/$1') : contentType,
+    bytes,
+    filename,
+    durationS: measured && length ? length.seconds : null,
+  }
+}
+
+function hasExpectedTracks({ hasVideo }: MediaLength, type: MediaType): boolean {
+  return hasVideo === (type === 'video')
+}
+
+const dataUri = /^data:([\w.+-]+\/[\w.+-]+)?(?:;[\w.+-]+=[^;,]*)*;base64,/i
+
+/** Decodes a `data:` URI. Throws 400 for anything but strict base64. */
+function fromDataUri(url: string): Buffer {
+  const prefix = dataUri.exec(url.slice(0, 1_000))?.[0]
+  if (!prefix) throw new GatewayError('invalid_request', 'A data: URI must be `data:<type>;base64,<bytes>`.')
+  const text = url.slice(prefix.length)
+  const bytes = Buffer.from(text, 'base64')
+  const padded = bytes.toString('base64')
+  if (text !== padded && text !== padded.replace(/=+$/, ''))
+    throw new GatewayError('invalid_request', 'The data: URI is not valid base64.')
+  return bytes
+}
+
+/** The error for a file that exceeds `max`, by default the limit of its type. */
+export function tooLarge(type: MediaType, max: number = maxBytes[type]): GatewayError {
+  return new GatewayError('file_too_large', `${typeNames[type]} must not be larger than ${max / mib} MiB.`, {
+    headers: { connection: 'close' },
+  })
+}
+
+const typeNames: Readonly<Record<MediaType, string>> = { image: 'Images', audio: 'Audio files', video: 'Videos' }
+const typeNouns: Readonly<Record<MediaType, string>> = { image: 'an image', audio: 'an audio file', video: 'a video' }
+
+function wrongType(type: MediaType, found: string | undefined): GatewayError {
+  const what = found ? `it is ${found}` : 'its bytes are of no known type'
+  return new GatewayError('unsupported_media_type', `The file must be ${typeNouns[type]}; ${what}.`)
+}

@@ -1,0 +1,64 @@
+import { GatewayError } from '../base/errors.ts'
+import { type Bytes, closeBody, limitBytes, peek } from '../io/bytes.ts'
+import { sniff, sniffedBytes } from '../io/media/media-type.ts'
+import type { Services } from '../services.ts'
+import { type FileOwner, retainedForJobsMs, type StoredFile } from '../store/files.ts'
+import { maxBytes, tooLarge } from './references.ts'
+
+/** An upload in progress, with the client's declared name and type. */
+export type IncomingUpload = { filename: string; contentType: string; body: Bytes }
+
+/**
+ * Stores an uploaded image, audio or video file while it is received. Its type is detected from its bytes. Throws a
+ * GatewayError: 400 when it is empty, 403 `quota_exceeded`, 413 at the first byte over `max` or the limit of its type,
+ * 415 for another type or for bytes that contradict the declared type.
+ */
+export async function storeUpload(
+  { files, clock }: Services,
+  { organisationId, environment }: FileOwner,
+  incoming: IncomingUpload,
+  max?: number,
+): Promise<StoredFile> {
+  const { head, body } = await peek(incoming.body, sniffedBytes)
+  try {
+    if (head.length === 0) throw new GatewayError('invalid_request', 'The file is empty.')
+    const format = await sniff(head)
+    if (!format?.type) {
+      const types = 'The file must be an image, an audio file or a video; its bytes are of no such type.'
+      throw new GatewayError('unsupported_media_type', types)
+    }
+    const { type, contentType } = format
+    if (!matchesType(incoming.contentType, type))
+      throw new GatewayError(
+        'unsupported_media_type',
+        `The file is sent as ${incoming.contentType}, but it is ${contentType}.`,
+      )
+    return await files.store(
+      limitBytes(body, max ?? maxBytes[type], () => tooLarge(type, max)),
+      {
+        organisationId,
+        environment,
+        purpose: 'upload',
+        filename: incoming.filename || `upload.${format.extension}`,
+        contentType,
+        expiresAtMs: clock.now() + retainedForJobsMs,
+      },
+    )
+  } finally {
+    await closeBody(body)
+  }
+}
+
+/**
+ * The default type of a part without a content type (RFC 7578 §4.4), and what clients send when the type is unknown.
+ */
+const unspecifiedType = /^$|^text\/plain$|^(?:application|binary)\/octet-stream$/i
+
+/** Whether a declared content type agrees with the bytes. Audio and video share their containers. */
+function matchesType(declared: string, type: 'image' | 'audio' | 'video'): boolean {
+  const [family = ''] = declared.toLowerCase().split('/')
+  if (unspecifiedType.test(declared)) return true
+  return type === 'image'
+    ? family === 'image'
+    : family === 'audio' || family === 'video' || /^application\/ogg$/i.test(declared)
+}

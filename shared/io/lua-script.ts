@@ -1,0 +1,122 @@
+import { readFileSync } from 'node:fs'
+import { keyPrefixOf, type Redis } from './redis.ts'
+
+type Type = 'text' | 'number'
+type Fields = { readonly [name: string]: Type }
+type Definition<Key extends string, Args> = {
+  name: string
+  /** The source, or the files that make it up, in order. They are read at the first call. */
+  lua: string | readonly URL[]
+  /** Keys that each call names. */
+  keys?: readonly Key[]
+  /** Keys whose names are the same in all calls. */
+  fixedKeys?: { readonly [name: string]: string }
+  /** Prefixes of the keys that the script derives from its arguments. */
+  keyPrefixes?: { readonly [name: string]: string }
+  /** The arguments by name, in camel case. An object of fields declares a list of records. */
+  args?: Args
+}
+type Arguments = { readonly [name: string]: Type | Fields }
+type Value<T> = T extends 'number' ? number | bigint : string | number | bigint
+type RecordOf<F> = { readonly [Name in keyof F]: Value<F[Name]> }
+type ValueOf<A> = A extends Type ? Value<A> : readonly RecordOf<A>[]
+type Values<Key extends string, Args> = { readonly [Name in Key]: string } & {
+  readonly [Name in keyof Args]: ValueOf<Args[Name]>
+}
+/** Runs the script on a connection with its keys and arguments by name. Throws what Redis throws; TypeError for wrong names. */
+export type Script<Key extends string, Args> = (redis: Redis, values: Values<Key, Args>) => Promise<unknown>
+
+/** Terminates each field of a list of records, which is one argument. Ids, numbers and JSON do not contain it. */
+const separator = '\x1f'
+
+/**
+ * Defines a Lua script that runs atomically in Redis. In its source, keys, prefixes and arguments are locals of the same
+ * names in snake case: `nowMs` is `now_ms`. A number is a Lua number. A list of records is a table of tables; it is sent as one
+ * argument, because hundreds of small arguments would cost the client more than the script itself.
+ */
+export function defineScript<const Key extends string = never, const Args extends Arguments = Record<never, Type>>(
+  definition: Definition<Key, Args>,
+): Script<Key, Args> {
+  const { name, keys = [], fixedKeys = {} } = definition
+  const args: Arguments = definition.args ?? {}
+  const command = `headgate:${name}`
+  const fixedNames = Object.values(fixedKeys)
+  const names = new Set<string>([...keys, ...Object.keys(args)])
+  const connections = new WeakSet<Redis>()
+  const define = (redis: Redis) => {
+    const { lua } = definition
+    const source = typeof lua === 'string' ? lua : lua.map(file => readFileSync(file, 'utf8')).join('\n')
+    redis.defineCommand(command, {
+      numberOfKeys: fixedNames.length + keys.length,
+      lua: `${preludeOf(definition, keyPrefixOf(redis))}\n${source}`,
+    })
+    connections.add(redis)
+  }
+  const pack = (values: { readonly [name: string]: unknown }) => {
+    for (const given in values) if (!names.has(given)) throw new TypeError(`script ${name} has no argument ${given}`)
+    const list = [...fixedNames]
+    for (const key of keys) list.push(textOf(values[key], key, name))
+    for (const arg in args) {
+      const type = args[arg]!
+      const isScalar = typeof type === 'string'
+      list.push(isScalar ? textOf(values[arg], arg, name) : packRecords(values[arg], type, arg, name))
+    }
+    return list
+  }
+  return async (redis, values) => {
+    if (!connections.has(redis)) define(redis)
+    const commands = redis as unknown as Record<string, (...args: string[]) => Promise<unknown>>
+    return commands[command]!(...pack(values))
+  }
+}
+
+function textOf(value: unknown, argument: string, script: string): string {
+  if (value === undefined || value === null) throw new TypeError(`script ${script} needs the argument ${argument}`)
+  return String(value)
+}
+
+function packRecords(records: unknown, fields: Fields, argument: string, script: string): string {
+  if (!Array.isArray(records)) throw new TypeError(`script ${script} needs the list ${argument}`)
+  let packed = ''
+  for (const record of records as readonly Record<string, unknown>[]) {
+    for (const field in fields) {
+      const value = record[field]
+      if (value === undefined || value === null)
+        throw new TypeError(`script ${script} needs the field ${field} in ${argument}`)
+      if (typeof value === 'string' && value.includes(separator))
+        throw new TypeError(`script ${script} cannot send the field ${field} in ${argument}: it contains U+001F`)
+      packed += value + separator
+    }
+  }
+  return packed
+}
+
+/** One line of Lua that gives names to the keys and arguments. The client adds the connection's key prefix to declared keys only. */
+function preludeOf(definition: Definition<string, Arguments>, connectionPrefix: string): string {
+  const { keys = [], fixedKeys = {}, keyPrefixes = {}, args = {} } = definition
+  const lines: string[] = []
+  for (const [i, key] of [...Object.keys(fixedKeys), ...keys].entries())
+    lines.push(`local ${snakeCase(key)} = KEYS[${i + 1}]`)
+  for (const [name, prefix] of Object.entries(keyPrefixes))
+    lines.push(`local ${snakeCase(name)} = '${connectionPrefix}${prefix}'`)
+  for (const [i, [name, type]] of Object.entries(args).entries()) {
+    const value = `ARGV[${i + 1}]`
+    lines.push(
+      typeof type === 'string' ? `local ${snakeCase(name)} = ${converted(value, type)}` : unpacking(name, value, type),
+    )
+  }
+  return lines.join('; ')
+}
+
+function unpacking(name: string, packed: string, fields: Fields): string {
+  const list = snakeCase(name)
+  const entries = Object.entries(fields)
+  const captures = entries.map((_, i) => `f${i}`).join(', ')
+  const table = entries.map(([field, type], i) => `${snakeCase(field)} = ${converted(`f${i}`, type)}`).join(', ')
+  const pattern = '([^\\31]*)\\31'.repeat(entries.length)
+  return `local ${list} = {}; for ${captures} in string.gmatch(${packed}, '${pattern}') do ${list}[#${list} + 1] = { ${table} } end`
+}
+
+const converted = (value: string, type: Type) => (type === 'number' ? `tonumber(${value})` : value)
+
+const snakeCase = (name: string) => name.replace(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)

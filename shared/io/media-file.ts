@@ -1,5 +1,0 @@
-/** A file to be measured, read in pieces. `end` is exclusive. */
-export type RangeFile = { bytes: number; read(start: number, end: number): Promise<Uint8Array> }
-
-/** What a media file is made of. `seconds` is the longest of its tracks, by their packets. */
-export type MediaLength = { seconds: number; hasVideo: boolean; hasAudio: boolean }

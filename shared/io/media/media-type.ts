@@ -1,0 +1,96 @@
+/** A file format as detected from bytes. `type` is null for formats of none of the three types, e.g. a mesh. */
+export type MediaFormat = { contentType: string; extension: string; type: 'image' | 'audio' | 'video' | null }
+
+/** Number of leading bytes that identify a file's format. */
+export const sniffedBytes = 16 * 1024
+
+const formats: readonly MediaFormat[] = [
+  ...rows('image', {
+    'image/jpeg': 'jpg',
+    'image/png': 'png',
+    'image/apng': 'png',
+    'image/gif': 'gif',
+    'image/webp': 'webp',
+    'image/avif': 'avif',
+    'image/heic': 'heic',
+    'image/heif': 'heif',
+    'image/bmp': 'bmp',
+    'image/tiff': 'tiff',
+  }),
+  ...rows('audio', {
+    'audio/mpeg': 'mp3',
+    'audio/wav': 'wav',
+    'audio/ogg': 'ogg',
+    'audio/flac': 'flac',
+    'audio/aac': 'aac',
+    'audio/mp4': 'm4a',
+    'audio/webm': 'webm',
+    'audio/aiff': 'aiff',
+    'audio/amr': 'amr',
+  }),
+  ...rows('video', {
+    'video/mp4': 'mp4',
+    'video/quicktime': 'mov',
+    'video/webm': 'webm',
+    'video/x-matroska': 'mkv',
+    'video/mp2t': 'ts',
+    'video/mpeg': 'mpg',
+    'video/3gpp': '3gp',
+    'video/3gpp2': '3g2',
+    'video/ogg': 'ogv',
+    'video/vnd.avi': 'avi',
+    'video/x-flv': 'flv',
+  }),
+  ...rows(null, {
+    'model/gltf-binary': 'glb',
+    'model/gltf+json': 'gltf',
+    'model/obj': 'obj',
+    'model/vnd.usdz+zip': 'usdz',
+    'model/stl': 'stl',
+    'model/3mf': '3mf',
+    'application/x-ft-fbx': 'fbx',
+    'application/zip': 'zip',
+    'application/json': 'json',
+    'application/jsonl': 'jsonl',
+    'text/plain': 'txt',
+  }),
+]
+const byContentType = new Map(formats.map(format => [format.contentType, format]))
+
+/** Other names for the same formats. */
+const names: Readonly<Record<string, string>> = {
+  'image/apng': 'image/png',
+  'audio/x-m4a': 'audio/mp4',
+  'audio/x-wav': 'audio/wav',
+  'audio/ogg; codecs=opus': 'audio/ogg',
+  'video/x-m4v': 'video/mp4',
+  'video/matroska': 'video/x-matroska',
+  'video/MP2P': 'video/mpeg',
+  'video/MP1S': 'video/mpeg',
+}
+
+function rows(type: MediaFormat['type'], extensions: Record<string, string>): MediaFormat[] {
+  return Object.entries(extensions).map(([contentType, extension]) => ({ contentType, extension, type }))
+}
+
+/** Detects a file's format from its first bytes (`sniffedBytes` are enough); null if it is unknown here. */
+export async function sniff(head: Uint8Array): Promise<MediaFormat | null> {
+  const type = await sniffType(head)
+  return type === null ? null : formatOf(type)
+}
+
+/** Detects a file's content type from its first bytes, of any detectable format; null for plain text. */
+export async function sniffType(head: Uint8Array): Promise<string | null> {
+  const { fileTypeFromBuffer } = await import('file-type')
+  return (await fileTypeFromBuffer(head))?.mime ?? null
+}
+
+/** The format of a content type as in a header; null if it is unknown here. */
+export function formatOf(contentType: string): MediaFormat | null {
+  return byContentType.get(names[contentType] ?? contentType) ?? null
+}
+
+/** The usual file extension of a content type, `bin` if there is none. */
+export function extensionOf(contentType: string): string {
+  return formatOf(contentType)?.extension ?? 'bin'
+}

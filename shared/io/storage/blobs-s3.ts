@@ -1,0 +1,175 @@
+import { randomUUID } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Readable } from 'node:stream'
+import * as s3 from '@aws-sdk/client-s3'
+import { getSignedUrl } from '@aws-sdk/s3-request-presigner'
+import { request } from 'undici'
+import { GatewayError } from '../../base/errors.ts'
+import type { Clock } from '../../base/time.ts'
+import { inlineDisposition } from '../disposition.ts'
+import { StorageError } from '../outage.ts'
+import { writeFile } from '../write-file.ts'
+import type { Blobs, ByteRange } from './blobs.ts'
+
+const defaultRegion = 'us-east-1'
+/** The maximum lifetime of a presigned URL. */
+const maxLifetimeMs = 7 * 24 * 3_600_000
+const bufferBytes = 64 * 1024
+const removeBatchSize = 1_000
+const connectTimeoutMs = 3_000
+/** Maximum silence of the server. It may assemble a large object for seconds after its last byte. */
+const silenceMs = 8_000
+/** Timeout of every request except the transfer of bytes, including the SDK's retries. */
+const requestTimeoutMs = 8_000
+
+/**
+ * Stores blobs in a bucket of S3 or a compatible server. A body is first written to a temporary file: its length is
+ * then known, so it is sent in one request, all or nothing, and a crash leaves no partial object in the bucket.
+ */
+export class S3Blobs implements Blobs {
+  readonly #client: s3.S3Client
+  readonly #bucket: string
+  readonly #prefix: string
+  readonly #clock: Clock
+  #base: Promise<string> | null = null
+
+  /**
+   * `s3://[key:secret@]bucket[/prefix]?endpoint=…&region=…&path_style=true`; without credentials, the SDK's default
+   * chain applies.
+   */
+  constructor(storageUrl: string, clock: Clock) {
+    const { hostname, pathname, username, password, searchParams } = new URL(storageUrl)
+    const folder = pathname.replace(/^\/+|\/+$/g, '')
+    this.#bucket = hostname
+    this.#prefix = folder && `${folder}/`
+    this.#clock = clock
+    const endpoint = searchParams.get('endpoint')
+    this.#client = new s3.S3Client({
+      region: searchParams.get('region') ?? defaultRegion,
+      forcePathStyle: searchParams.get('path_style') === 'true',
+      requestHandler: { connectionTimeout: connectTimeoutMs, socketTimeout: silenceMs },
+      requestChecksumCalculation: 'WHEN_REQUIRED',
+      responseChecksumValidation: 'WHEN_REQUIRED',
+      // The default logger repeats thrown errors on standard error.
+      logger: { debug() {}, info() {}, warn() {}, error() {} },
+      ...(endpoint && { endpoint }),
+      ...(username && {
+        credentials: {
+          accessKeyId: decodeURIComponent(username),
+          secretAccessKey: decodeURIComponent(password),
+        },
+      }),
+    })
+  }
+
+  async write(key: string, body: AsyncIterable<Uint8Array>, contentType: string): Promise<number> {
+    const path = join(tmpdir(), `headgate-${randomUUID()}`)
+    try {
+      const bytes = await writeFile(path, body, { mode: 0o600 })
+      const put = new s3.PutObjectCommand({
+        ...this.#object(key),
+        Body: createReadStream(path, { highWaterMark: bufferBytes }),
+        ContentLength: bytes,
+        ContentType: contentType,
+      })
+      await this.#client.send(put).catch(fail)
+      return bytes
+    } finally {
+      await rm(path, { force: true })
+    }
+  }
+
+  async read(key: string, range?: ByteRange): Promise<{ stream: Readable; bytes: number } | null> {
+    try {
+      const get = new s3.GetObjectCommand({
+        ...this.#object(key),
+        ...(range && { Range: `bytes=${range.start}-${range.end}` }),
+      })
+      const answer = await this.#send(abortSignal => this.#client.send(get, { abortSignal }))
+      const whole = Number(answer.ContentRange?.split('/')[1] ?? answer.ContentLength)
+      return { stream: answer.Body as Readable, bytes: whole }
+    } catch (error) {
+      if (error instanceof StorageError && error.cause instanceof s3.NoSuchKey) return null
+      throw error
+    }
+  }
+
+  async remove(keys: readonly string[]): Promise<void> {
+    for (let from = 0; from < keys.length; from += removeBatchSize) {
+      const Objects = keys.slice(from, from + removeBatchSize).map(key => ({ Key: this.#prefix + key }))
+      const remove = new s3.DeleteObjectsCommand({ Bucket: this.#bucket, Delete: { Objects, Quiet: true } })
+      const { Errors = [] } = await this.#send(abortSignal => this.#client.send(remove, { abortSignal }))
+      if (Errors[0]) throw new StorageError(`storage did not remove ${Errors.length} blobs: ${Errors[0].Code}`)
+    }
+  }
+
+  async signedUrl(
+    { key, contentType, filename }: { key: string; contentType: string; filename?: string },
+    expiresAtMs: number,
+  ): Promise<string> {
+    const nowMs = this.#clock.now()
+    const lifeMs = Math.min(Math.max(expiresAtMs - nowMs, 1_000), maxLifetimeMs)
+    const command = new s3.GetObjectCommand({
+      ...this.#object(key),
+      ResponseContentType: contentType,
+      ...(filename && { ResponseContentDisposition: inlineDisposition(filename) }),
+    })
+    return getSignedUrl(this.#client, command, { expiresIn: Math.ceil(lifeMs / 1000), signingDate: new Date(nowMs) })
+  }
+
+  async keyOf(url: string): Promise<string | null> {
+    this.#base ??= this.signedUrl({ key: 'x', contentType: 'text/plain' }, 0).then(address =>
+      address.slice(0, address.indexOf('?') - 1),
+    )
+    const base = await this.#base
+    if (!url.startsWith(base)) return null
+    const { pathname, searchParams } = new URL(url)
+    const key = decodeURIComponent(pathname.slice(new URL(base).pathname.length))
+    if (searchParams.has('X-Amz-Signature') && (await this.#isReadable(url))) return key
+    throw new GatewayError('url_not_allowed', 'The URL of a stored file has expired or was changed.')
+  }
+
+  async check(): Promise<void> {
+    const head = new s3.HeadBucketCommand({ Bucket: this.#bucket })
+    await this.#send(abortSignal => this.#client.send(head, { abortSignal }))
+  }
+
+  close(): void {
+    this.#client.destroy()
+  }
+
+  /** Only S3 can verify its own presigned URLs: requests one byte. */
+  async #isReadable(url: string): Promise<boolean> {
+    const signal = AbortSignal.timeout(requestTimeoutMs)
+    const { statusCode, body } = await request(url, { headers: { range: 'bytes=0-0' }, signal }).catch(fail)
+    await body.dump()
+    if (statusCode >= 500) throw new StorageError(`storage answered with status ${statusCode}`)
+    return statusCode === 200 || statusCode === 206
+  }
+
+  /** Sends a command and waits for the response head. Throws a StorageError with the storage's error. */
+  async #send<T>(send: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    // A separate controller: the signal must not abort the transfer of the body that follows.
+    const controller = new AbortController()
+    const timer = setTimeout(() => controller.abort(), requestTimeoutMs)
+    try {
+      return await send(controller.signal)
+    } catch (error) {
+      return fail(error)
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  #object(key: string) {
+    return { Bucket: this.#bucket, Key: this.#prefix + key }
+  }
+}
+
+/** Error names, codes and statuses differ between servers: all of them count as an outage. */
+function fail(cause: unknown): never {
+  throw new StorageError(`storage failed: ${cause instanceof Error ? cause.message : cause}`, { cause })
+}

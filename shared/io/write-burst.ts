@@ -1,0 +1,29 @@
+/** Flushed at this size: receivers could already be working. */
+const maxWaiting = 16
+
+/**
+ * Batches the writes of one event-loop turn and flushes them at its end. A sleeping receiver is woken once for all of
+ * them, where other work between two writes would let it fall asleep again: a wake-up costs as much as the write
+ * itself.
+ */
+export class WriteBurst<T> {
+  readonly #write: (item: T) => void
+  #waiting: T[] = []
+
+  /** `write` must not throw: the other items of the batch would be lost. */
+  constructor(write: (item: T) => void) {
+    this.#write = write
+  }
+
+  add(item: T): void {
+    const count = this.#waiting.push(item)
+    if (count === 1) setImmediate(() => this.#flush())
+    else if (count === maxWaiting) this.#flush()
+  }
+
+  #flush(): void {
+    const items = this.#waiting
+    this.#waiting = []
+    for (const item of items) this.#write(item)
+  }
+}

@@ -1,0 +1,73 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { GatewayError } from '../base/errors.ts'
+import type { Operation } from '../providers/contract.ts'
+import type { Services } from '../services.ts'
+import type { Job } from '../store/jobs.ts'
+import { connectionOf } from './connection.ts'
+import { endJob } from './end.ts'
+
+const startingWaitMs = 5_000
+const startingPollMs = 50
+
+/**
+ * Cancels a job: with a full refund before the provider began, at its current charge after that. A job whose start is under
+ * way is returned unchanged, and cancelled as soon as it is known whether its provider began. Throws a GatewayError 409
+ * `not_cancellable` when it is over.
+ */
+export async function cancelJob(services: Services, id: string): Promise<Job> {
+  for (let tries = 0; tries < 10; tries++) {
+    const job = await waitForStart(services, id)
+    if (!job || job.stage === 'over') break
+    if (job.stage === 'starting') {
+      const requested = await services.jobs.requestCancel(id)
+      if (requested) return requested
+      continue
+    }
+    const hasBegun = job.stage === 'running' || job.operation !== null
+    const ended = await endJob(
+      services,
+      id,
+      {
+        status: 'cancelled',
+        logStatus: 499,
+        refund: !hasBegun,
+        ...(hasBegun && job.costNano === null && { costNano: job.holdNano }),
+        ...(!hasBegun && job.costNano === null && { costNano: 0n }),
+      },
+      job.stage,
+    )
+    if (!ended) continue // Its stage changed in the meantime: read it again.
+    if (hasBegun && ended.operation !== null)
+      await services.mediaTasks
+        .add('cancel', id)
+        .catch(error => services.log.warn({ err: error, job: id }, 'the provider is not told'))
+    return ended
+  }
+  throw new GatewayError('not_cancellable', 'This job is over; it can no longer be cancelled.')
+}
+
+/** Cancels a job whose cancellation was requested during its start; false when none was requested. */
+export async function cancelIfRequested(services: Services, id: string): Promise<boolean> {
+  const job = await services.jobs.read(id)
+  if (!job?.cancelRequestedAt) return false
+  await cancelJob(services, id).catch(error => {
+    if (!(error instanceof GatewayError)) throw error // It is over already.
+  })
+  return true
+}
+
+/** Waits until it is known whether the job's provider began, at most 5 s; returns the job. */
+async function waitForStart(services: Services, id: string): Promise<Job | null> {
+  for (const untilMs = Date.now() + startingWaitMs; ; await sleep(startingPollMs)) {
+    const job = await services.jobs.read(id)
+    if (job?.stage !== 'starting' || Date.now() > untilMs) return job
+  }
+}
+
+/** Asks the provider of a cancelled or expired job to stop. Throws what the request throws, so that the queue retries. */
+export async function cancelAtProvider(services: Services, jobId: string): Promise<null> {
+  const job = await services.jobs.read(jobId)
+  const connection = job?.operation ? connectionOf(services, job) : null
+  await connection?.adapter.cancel?.(job!.operation as Operation, connection.line)
+  return null
+}

@@ -1,0 +1,39 @@
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import type { QueuedKind } from '../kinds/index.ts'
+import type { Protocol, ProviderLine, QueuedAdapter } from '../providers/contract.ts'
+import type { Services } from '../services.ts'
+import type { RunningJob } from '../store/jobs.ts'
+
+/** The adapter and authenticated client of the provider that runs a job. */
+export type Connection = { adapter: QueuedAdapter<QueuedKind>; protocol: Protocol; line: ProviderLine }
+
+/** Connects to a job's provider; null when it is no longer configured. */
+export function connectionOf({ catalog, upstreams }: Services, job: RunningJob): Connection | null {
+  const provider = catalog.providers.get(job.provider ?? '')
+  if (!provider || !upstreams.isConfigured(provider.name, job.environment)) return null
+  const served = upstreams.queued(job.kind as QueuedKind, provider, job.environment)
+  return served && { ...served, line: upstreams.line(provider, job.environment, job.credentialId) }
+}
+
+/** Whether a provider reports a job's completion by callback: it signs its requests and can reach this gateway. */
+export function reportsBack({ config }: Services, { environment, provider }: RunningJob, protocol: Protocol): boolean {
+  const { verify, verifiesBySecret, callbackJobId } = protocol
+  if (environment === 'test' || !config.reachable || !verify || callbackJobId) return false
+  return !verifiesBySecret || Boolean(config.providers.get(provider ?? '')?.webhookSecret)
+}
+
+/** A job's own callback URL. It cannot be forged, and it only triggers a poll. */
+export async function callbackUrl({ config, signingSecret }: Services, jobId: string): Promise<string> {
+  return `${config.publicUrl}/callbacks/${jobId}/${tokenOf(await signingSecret.get(), jobId)}`
+}
+
+/** Whether a callback's token is that of the job. */
+export async function isCallbackToken({ signingSecret }: Services, jobId: string, token: string): Promise<boolean> {
+  const expected = Buffer.from(tokenOf(await signingSecret.get(), jobId))
+  const given = Buffer.from(token)
+  return given.length === expected.length && timingSafeEqual(given, expected)
+}
+
+function tokenOf(secret: string, jobId: string): string {
+  return createHmac('sha256', secret).update(`callback:${jobId}`).digest('base64url')
+}

@@ -1,0 +1,25 @@
+import { GatewayError } from '../base/errors.ts'
+import { dropReferences } from '../files/references.ts'
+import type { Services } from '../services.ts'
+import type { Job } from '../store/jobs.ts'
+import { deleteJob } from '../store/retention.ts'
+import type { JobResult } from './present.ts'
+import type { JobInput } from './submit.ts'
+
+/**
+ * Deletes a job for its owner: its prompt and metadata, its input files and its results. Its charge stays.
+ * Throws a GatewayError 409 `not_deletable` while it is not over.
+ */
+export async function deleteMediaJob(services: Services, job: Job): Promise<void> {
+  const { db, clock, files, log } = services
+  if (!(await deleteJob(db, job.id, clock.now()))) {
+    const current = await services.jobs.read(job.id)
+    if (current?.deletedAt) return
+    throw new GatewayError('not_deletable', 'This job is not over yet: wait for its end, or cancel it first.')
+  }
+  const { outputs = [] } = (job.result ?? {}) as Partial<JobResult>
+  await files
+    .remove(outputs)
+    .catch(error => log.warn({ err: error, job: job.id }, 'results of a deleted job stay until they expire'))
+  await dropReferences(services, (job.input as Partial<JobInput>).references ?? {})
+}

@@ -1,0 +1,84 @@
+import type { ErrorCode } from '../base/errors.ts'
+import { GatewayError } from '../base/errors.ts'
+import type { FailureReason, ProviderError } from '../providers/provider-error.ts'
+import type { Services } from '../services.ts'
+import type { End, Job } from '../store/jobs.ts'
+import { poisonError } from '../store/suspects.ts'
+import { releaseHolds } from '../wallet/holds.ts'
+
+type EndServices = Pick<
+  Services,
+  'jobs' | 'scripts' | 'accounts' | 'pollSchedule' | 'webhooks' | 'completionSignals' | 'log'
+>
+
+/**
+ * Ends a job, then updates Redis balances, the poll schedule, its webhook and waiting requests. Null when it was over
+ * already. Sweeps repeat whatever fails or is interrupted after the transaction.
+ */
+export async function endJob(services: EndServices, id: string, end: End, stage?: Job['stage']): Promise<Job | null> {
+  const { jobs, scripts, accounts, pollSchedule, webhooks, completionSignals, log } = services
+  const ended = await jobs.end(id, end, stage)
+  if (!ended) return null
+  const { job, deliveryId } = ended
+  const { organisationId, keyId, month } = job
+  const updateBalances = async () => {
+    if (job.environment === 'test') return
+    await accounts.install(organisationId, keyId, month)
+    // Only after its charge counts in Redis, or the money could be spent twice in between.
+    await releaseHolds(scripts, [job])
+  }
+  const steps: [string, () => Promise<unknown>][] = [
+    ['money', updateBalances],
+    ['polling', () => pollSchedule.remove([id])],
+    ['announcement', () => completionSignals.announce(id)],
+    ['webhook', async () => deliveryId && webhooks.enqueue([deliveryId])],
+  ]
+  const runStep = ([what, step]: (typeof steps)[number]) =>
+    step().catch(error => log.warn({ err: error, job: id, what }, 'after a job’s end'))
+  await Promise.all(steps.map(runStep))
+  log.info({ job: id, kind: job.kind, model: job.model, provider: job.provider, status: job.status }, 'job over')
+  return job
+}
+
+/** The end of a job whose work failed: nothing is charged. */
+export function failedEnd(error: ProviderError | GatewayError): End {
+  if (error instanceof GatewayError)
+    return {
+      status: 'failed',
+      logStatus: error.status,
+      error: { code: error.code, message: storableText(error.message) },
+      refund: true,
+    }
+  const [code, logStatus] = errorCodes[error.reason] ?? (['upstream_error', 502] as const)
+  return { status: 'failed', logStatus, error: { code, message: storableText(error.message) }, refund: true }
+}
+
+/** A provider's error message, sanitised for Postgres. */
+function storableText(message: string): string {
+  return message.replaceAll('\0', '').toWellFormed()
+}
+
+/** Faults of the request are the caller's, the rest the provider's (contract §2). */
+const errorCodes: { [R in FailureReason]?: readonly [ErrorCode, number] } = {
+  invalid_request: ['invalid_request', 400],
+  content_filter: ['invalid_request', 400],
+  context_length: ['context_length_exceeded', 400],
+  invalid_response: ['upstream_invalid_response', 502],
+  timeout: ['upstream_timeout', 504],
+}
+
+/** The end of a job that is presumed to have killed its workers. */
+export const poisonedEnd: End = {
+  status: 'failed',
+  logStatus: 500,
+  error: { ...poisonError, message: `${poisonError.message} Nothing was charged.` },
+  refund: true,
+}
+
+/** The end of a job that missed its deadline. */
+export const expiredEnd: End = {
+  status: 'expired',
+  logStatus: 504,
+  error: { code: 'upstream_timeout', message: 'The work was not finished in time. Nothing was charged.' },
+  refund: true,
+}

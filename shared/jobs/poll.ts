@@ -1,0 +1,60 @@
+import type { QueuedKind } from '../kinds/index.ts'
+import type { Operation, PollReport } from '../providers/contract.ts'
+import { ProviderError } from '../providers/provider-error.ts'
+import type { Services } from '../services.ts'
+import type { RunningJob } from '../store/jobs.ts'
+import { connectionOf, reportsBack } from './connection.ts'
+import { endJob, failedEnd } from './end.ts'
+
+/** The outcome of polling a running job: another poll, the next step on the queue, or nothing more. */
+export type PollResult = { waitMs: number; progress: number | null } | { task: 'start' | 'finish' } | null
+
+const unconfiguredDelayMs = 30_000
+/** Where the provider reports completion by callback, polling only covers lost callbacks. */
+const callbackPollDelayMs = 30_000
+const jitter = 0.1
+
+/** Polls a running job once. Never throws: a failed poll says nothing about the work. */
+export async function pollJob(services: Services, job: RunningJob): Promise<PollResult> {
+  const connection = connectionOf(services, job)
+  if (!connection) return { waitMs: unconfiguredDelayMs, progress: null }
+  const { adapter, protocol, line } = connection
+  const nowMs = services.clock.now()
+  // The poll interval grows with the job's age.
+  const elapsedMs = nowMs - (job.startedAt ?? job.createdAt).getTime()
+  const { firstMs, maxMs } = adapter.poll
+  const intervalMs = Math.min(Math.max(firstMs, elapsedMs / 10), maxMs)
+  const baseMs = reportsBack(services, job, protocol) ? Math.max(intervalMs, callbackPollDelayMs) : intervalMs
+  const waitMs = Math.round(baseMs * (1 - jitter + 2 * jitter * Math.random()))
+  let report: PollReport<QueuedKind>
+  try {
+    report = await adapter.check(job.operation as Operation, line)
+  } catch (error) {
+    services.log[error instanceof ProviderError ? 'debug' : 'error'](
+      { err: error, job: job.id },
+      'polling a job failed',
+    )
+    const retryAfterMs = error instanceof ProviderError ? (error.retryAfterMs ?? 0) : 0
+    return { waitMs: Math.min(Math.max(waitMs, maxMs, retryAfterMs), 60_000), progress: null }
+  }
+  return applyReport(services, job, report, waitMs)
+}
+
+async function applyReport(
+  services: Services,
+  job: RunningJob,
+  report: PollReport<QueuedKind>,
+  waitMs: number,
+): Promise<PollResult> {
+  switch (report.status) {
+    case 'pending':
+      return { waitMs, progress: report.progress }
+    case 'next':
+      return (await services.jobs.advancePart(job.id, report.operation, report.progress)) ? { task: 'start' } : null
+    case 'completed':
+      return { task: 'finish' }
+    case 'failed':
+      await endJob(services, job.id, failedEnd(report.error), 'running')
+      return null
+  }
+}

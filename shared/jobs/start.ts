@@ -1,0 +1,275 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { GatewayError } from '../base/errors.ts'
+import { sourcesOf } from '../files/sources.ts'
+import type { QueuedKind } from '../kinds/index.ts'
+import type { Operation, QueuedCall, Target } from '../providers/contract.ts'
+import { isRequestFault, ProviderError } from '../providers/provider-error.ts'
+import { trackLine } from '../providers/tracked-line.ts'
+import type { Services } from '../services.ts'
+import type { Job } from '../store/jobs.ts'
+import { maxOpenStarts } from '../store/suspects.ts'
+import { cancelIfRequested } from './cancel.ts'
+import { type Connection, callbackUrl, connectionOf, reportsBack } from './connection.ts'
+import { endJob, failedEnd, poisonedEnd } from './end.ts'
+import { type JobInput, queuedTargets } from './submit.ts'
+
+const unclearDelayMs = 5_000
+const unconfiguredDelayMs = 30_000
+const retryDelayMs = { min: 2_000, max: 60_000 }
+const maxSaveTries = 20
+const saveRetryDelayMs = 2_000
+
+/** The outcome of one start attempt. `refused` had no effect; after `unclear` the effect is unknown. */
+type Attempt =
+  | { outcome: 'started' }
+  | { outcome: 'refused'; error?: Fault }
+  | { outcome: 'unclear'; error: ProviderError }
+type Fault = ProviderError | GatewayError
+
+/**
+ * Runs one start step of a waiting job: tries the providers of its model in turn until one accepts it. Before anything was
+ * sent, a retry is always safe; after that only if the provider supports lookup by our own id. Returns the delay in
+ * milliseconds before the next step, null when there is nothing left to do.
+ */
+export async function startJob(services: Services, jobId: string): Promise<number | null> {
+  const job = await services.jobs.read(jobId)
+  if (job?.stage !== 'starting' && job?.stage !== 'waiting') return null
+  const start = () => (job.stage === 'starting' ? recoverStart(services, jobId) : startWaiting(services, job))
+  return services.suspects.run(job.openStarts, start, () => services.jobs.endStart(jobId))
+}
+
+async function startWaiting(services: Services, job: Job): Promise<number | null> {
+  if (job.cancelRequestedAt && (await cancelIfRequested(services, job.id))) return null
+  const targets = targetsOf(services, job)
+  if (targets.length === 0) return unconfiguredDelayMs
+  let claimed: Job | null = null
+  let lastRefusal: Extract<Attempt, { outcome: 'refused' }> | null = null
+  let cooldownMs = Number.POSITIVE_INFINITY
+  for (const target of targets) {
+    const rest = services.upstreams.figures(target).cooldownMs
+    if (rest > 0 && job.environment === 'live') {
+      cooldownMs = Math.min(cooldownMs, rest)
+      continue
+    }
+    const credentialId = credentialFor(services, job, target)
+    const { name } = target.provider
+    claimed = claimed
+      ? await services.jobs.moveStart(claimed, name, credentialId)
+      : await services.jobs.claimStart(job.id, name, credentialId)
+    if (!claimed) return null
+    const attempt = await attemptStart(services, claimed, target)
+    if (attempt.outcome === 'started') return null
+    if (attempt.outcome === 'unclear') return handleUnclear(services, claimed, attempt.error)
+    if (attempt.error && isFault(attempt.error)) return handleRefusal(services, job, claimed, attempt.error, null)
+    // A provider that may accept it later outweighs one that never will.
+    if (!lastRefusal || (lastRefusal.error && !isTransient(lastRefusal.error))) lastRefusal = attempt
+  }
+  return handleRefusal(services, job, claimed, lastRefusal?.error, Number.isFinite(cooldownMs) ? cooldownMs : null)
+}
+
+/** The targets that may start a job: all that serve its model; for a second part only the provider that ran the first. */
+function targetsOf(services: Services, job: Job): Target[] {
+  const model = services.catalog.models.get(job.model)
+  if (!model) return []
+  const targets = queuedTargets(services, job.kind as QueuedKind, model, job.environment)
+  return job.operation === null ? targets : targets.filter(({ provider }) => provider.name === job.provider)
+}
+
+function credentialFor({ upstreams }: Services, job: Job, target: Target): string | null {
+  if (job.environment === 'test') return null
+  return upstreams.credential(target, job.operation === null ? null : job.credentialId).credential.id
+}
+
+async function attemptStart(services: Services, job: Job, target: Target): Promise<Attempt> {
+  const { clock, jobs, log } = services
+  const startedMs = clock.now()
+  const attempt = await tryToStart(services, job, target)
+  const error = attempt.outcome === 'started' ? null : attempt.error
+  // Nothing to log if the first attempt succeeded, or if no provider was called.
+  if (error === undefined || (error === null && job.attempts === 1)) return attempt
+  const entry = {
+    ...{ provider: target.provider.name, model: target.model.id, status: error?.status ?? null },
+    ...{
+      fault: error && (error instanceof ProviderError ? error.reason : error.code),
+      durationMs: clock.now() - startedMs,
+    },
+  }
+  await jobs.noteAttempt(job, entry).catch(err => log.warn({ err, job: job.id }, 'an attempt is missing in the log'))
+  return attempt
+}
+
+async function tryToStart(services: Services, job: Job, target: Target): Promise<Attempt> {
+  const connection = connectionOf(services, job)
+  if (!connection) return { outcome: 'refused' }
+  const { adapter, line } = connection
+  let sent = false
+  const tracked = trackLine(line, () => {
+    sent = true
+  })
+  try {
+    const call = await buildCall(services, job, target, connection)
+    const operation = await adapter.start(call, tracked, job.operation as Operation | null)
+    reportHealth(services, job, target, null)
+    await saveOperation(services, job, operation, connection)
+    return { outcome: 'started' }
+  } catch (error) {
+    return classifyFailure(services, job, target, error, sent)
+  }
+}
+
+function classifyFailure(services: Services, job: Job, target: Target, error: unknown, sent: boolean): Attempt {
+  if (error instanceof ProviderError) {
+    reportHealth(services, job, target, error)
+    return hadNoEffect(error) || !sent ? { outcome: 'refused', error } : { outcome: 'unclear', error }
+  }
+  if (!sent && error instanceof GatewayError) return { outcome: 'refused', error }
+  services.log.error({ err: error, job: job.id }, 'cannot start a job')
+  if (!sent) return { outcome: 'refused' }
+  const message = 'The provider’s answer could not be processed.'
+  return { outcome: 'unclear', error: new ProviderError('invalid_response', message, { cause: error }) }
+}
+
+/** Whether a failed start certainly started nothing: the request was never sent, or the provider refused it. */
+export function hadNoEffect({ unsent, reason, status }: ProviderError): boolean {
+  if (unsent) return true
+  if (status !== null && status >= 400 && status < 500 && status !== 408) return true
+  return !['timeout', 'connection', 'server_error', 'invalid_response', 'truncated'].includes(reason)
+}
+
+async function buildCall(
+  services: Services,
+  job: Job,
+  target: Target,
+  { protocol }: Connection,
+): Promise<QueuedCall<QueuedKind>> {
+  const { input, references } = job.input as unknown as JobInput
+  return {
+    target,
+    jobId: job.id,
+    input: input as QueuedCall<QueuedKind>['input'],
+    sources: sourcesOf(services, references),
+    callbackUrl: reportsBack(services, job, protocol) ? await callbackUrl(services, job.id) : null,
+  }
+}
+
+/** Stores the provider's handle, with retries: without it the work is lost. Throws what Postgres throws on the last try. */
+async function saveOperation(
+  services: Services,
+  job: Job,
+  operation: Operation,
+  { adapter, line }: Connection,
+): Promise<void> {
+  const { jobs, pollSchedule, clock, log } = services
+  let running: Job | null = null
+  for (let tries = 1; ; tries++) {
+    try {
+      running = await jobs.markRunning(job, operation)
+      break
+    } catch (error) {
+      log.error({ err: error, job: job.id, operation }, 'the handle of started work could not be saved')
+      if (tries === maxSaveTries) throw error
+      await sleep(saveRetryDelayMs)
+    }
+  }
+  if (running) {
+    const due = clock.now() + adapter.poll.firstMs
+    await pollSchedule
+      .add([job.id], due)
+      .catch(error => log.warn({ err: error, job: job.id }, 'a started job cannot be scheduled; it is polled later'))
+    if (running.cancelRequestedAt) await cancelIfRequested(services, job.id)
+  } else {
+    // Cancelled or expired while it was being started.
+    await adapter
+      .cancel?.(operation, line)
+      .catch(error => log.warn({ err: error, job: job.id }, 'cannot stop cancelled work'))
+  }
+}
+
+function reportHealth({ health, upstreams }: Services, job: Job, target: Target, error: ProviderError | null): void {
+  if (job.environment === 'test') return
+  if (!error) health.recordSuccess(target, null)
+  if (!error || isRequestFault(error)) return
+  const { alone } = upstreams.credential(target, job.credentialId)
+  health.recordFailure(target, error, 0, { id: job.credentialId ?? '', alone })
+}
+
+/** The start's outcome is unknown: looks the work up if the provider supports it, else fails the job. Never starts it twice. */
+async function handleUnclear(services: Services, job: Job, error: ProviderError): Promise<number | null> {
+  if (connectionOf(services, job)?.adapter.find) {
+    await services.jobs.yieldStart(job)
+    return unclearDelayMs
+  }
+  await endJob(services, job.id, failedEnd(error), 'starting')
+  return null
+}
+
+/** Recovers a start whose worker died before it finished. */
+async function recoverStart(services: Services, jobId: string): Promise<number | null> {
+  const job = await services.jobs.claimLostStart(jobId)
+  if (!job) return null
+  if (job.openStarts > maxOpenStarts) {
+    await endJob(services, jobId, poisonedEnd, 'starting')
+    return null
+  }
+  const connection = connectionOf(services, job)
+  const target = targetsOf(services, job).find(({ provider }) => provider.name === job.provider)
+  if (!connection?.adapter.find || !target) {
+    const message = 'It is not known whether the provider began the work, so it was not started again.'
+    await endJob(services, jobId, failedEnd(new ProviderError('server_error', message)), 'starting')
+    return null
+  }
+  try {
+    const found = await connection.adapter.find(await buildCall(services, job, target, connection), connection.line)
+    if (found) {
+      await saveOperation(services, job, found, connection)
+      return null
+    }
+  } catch (error) {
+    services.log.warn({ err: error, job: jobId }, 'cannot find out whether a job was started')
+    await services.jobs.yieldStart(job)
+    return unclearDelayMs
+  }
+  // The provider has no such work, so a new start is safe.
+  if (job.cancelRequestedAt) return handleRefusal(services, job, job, undefined, 0)
+  const attempt = await attemptStart(services, job, target)
+  if (attempt.outcome === 'started') return null
+  if (attempt.outcome === 'unclear') return handleUnclear(services, job, attempt.error)
+  return handleRefusal(services, job, job, attempt.error, null)
+}
+
+/**
+ * No provider accepted the job: fails it where a retry cannot help, else schedules a retry. `cooldownMs` = when a provider
+ * skipped for its cooldown becomes available; null = none was skipped.
+ */
+async function handleRefusal(
+  services: Services,
+  job: Job,
+  claimed: Job | null,
+  error: Fault | undefined,
+  cooldownMs: number | null,
+): Promise<number | null> {
+  if (error && (isFault(error) || (cooldownMs === null && !isTransient(error)))) {
+    await endJob(services, job.id, failedEnd(error), 'starting')
+    return null
+  }
+  if (claimed) {
+    await services.jobs.releaseStart(claimed)
+    if (await cancelIfRequested(services, job.id)) return null
+  }
+  const backoffMs = Math.min(retryDelayMs.min * 2 ** Math.min(job.attempts, 10), retryDelayMs.max)
+  const askedMs = error instanceof ProviderError ? (error.retryAfterMs ?? 0) : 0
+  const minMs = claimed ? backoffMs : Math.min(cooldownMs ?? 0, retryDelayMs.max)
+  return Math.min(Math.max(minMs, askedMs, 1_000), retryDelayMs.max)
+}
+
+/** Whether the request itself is at fault, so that every provider would refuse it. */
+function isFault(error: Fault): boolean {
+  return error instanceof ProviderError && isRequestFault(error)
+}
+
+function isTransient(error: Fault): boolean {
+  return (
+    error instanceof ProviderError &&
+    ['rate_limited', 'overloaded', 'timeout', 'connection', 'server_error'].includes(error.reason)
+  )
+}

@@ -1,0 +1,132 @@
+import { newId } from '../base/ids.ts'
+import type { ModelRow } from '../catalog/schema.ts'
+import { admitRequest, decideUnderPolicy } from '../engine/admit-request.ts'
+import { dropReferences, stageReferences } from '../files/references.ts'
+import type { TransactionStep } from '../io/db.ts'
+import { assertPublicUrl } from '../io/safe-url.ts'
+import type { ResolvedKey } from '../keys/policies.ts'
+import type { Policy } from '../keys/policy.ts'
+import { type QueuedKind, queuedKinds } from '../kinds/index.ts'
+import type { QueuedKindRow, Quote, References } from '../kinds/media.ts'
+import type { Target } from '../providers/contract.ts'
+import { chooseTargets } from '../routing/choose-targets.ts'
+import type { Services } from '../services.ts'
+import type { Job, NewJob } from '../store/jobs.ts'
+import type { Reservation } from '../wallet/admission.ts'
+import { flatCost, type MaxCost } from '../wallet/reservation.ts'
+import { createJob } from './create.ts'
+
+/** Fields common to the bodies of all kinds. */
+type Common = { model?: string; webhook_url?: string; metadata?: Record<string, string> }
+export type Submitted = { job: Job; reservation: Reservation; target: Target }
+/** The input that a worker needs, as stored in the job's row. */
+export type JobInput = { input: object; references: References }
+
+/**
+ * Creates a job: chooses the model, stages its references in storage, prices it, reserves, and inserts it with its charge
+ * and what `beside` writes.
+ * Invalid requests are refused before anything is reserved or charged. Throws GatewayErrors: 400, 401, 402, 403, 404, 413,
+ * 415, 429, 503.
+ */
+export async function submitJob(
+  services: Services,
+  key: ResolvedKey,
+  kind: QueuedKind,
+  body: Common,
+  requestId: string,
+  beside?: TransactionStep<Submitted>,
+): Promise<Submitted> {
+  const row = queuedKinds[kind] as unknown as QueuedKindRow<Common, object>
+  const choose = (policy: Policy, references: References | null) =>
+    chooseTargets(services.catalog, policy, {
+      slug: body.model,
+      list: listOf(row),
+      serves: model => model.type === row.type,
+      targets: model => queuedTargets(services, kind, model, policy.environment),
+      check: model => row.input(body, model, references),
+    })
+  await decideUnderPolicy(services, key, policy => choose(policy, null))
+  await checkWebhook(services, body)
+  await services.files.quota.assertRoom(key.policy)
+  const fields = row.references(body)
+  const references = await stageReferences(services, key.policy, fields)
+  // Staging files takes time; the policy read before may be stale by now.
+  if (fields.length > 0) key.forget()
+  const id = newId(row.idPrefix)
+  const { reservation, target, quote, input } = await admitRequest(services, key, id, policy => {
+    const [target] = choose(policy, references)
+    const input = row.input(body, target!.model, references)
+    const quote = row.quote(input, target!.deployment, services.config.marginPpm, references)
+    return { target: target!, quote, input, maxCost: maxCostOf(quote) }
+  }).catch(async error => {
+    await dropReferences(services, references)
+    throw error
+  })
+  const submitted = (job: Job) => ({ job, reservation, target })
+  const admitted = { id, requestId, body, input, references, target, quote, reservation }
+  return submitted(await insertJob(services, key.policy, kind, admitted, (tx, job) => beside?.(tx, submitted(job))))
+}
+
+/** The targets that serve a model of a queued kind in an environment. */
+export function queuedTargets(
+  { upstreams }: Services,
+  kind: QueuedKind,
+  model: ModelRow,
+  environment: 'live' | 'test',
+): Target[] {
+  return upstreams.targets(model, environment).filter(({ provider }) => upstreams.queued(kind, provider, environment))
+}
+
+function listOf({ path }: { path: string }): string {
+  return path.endsWith('/videos') && path !== '/v1/videos' ? path.replace('/videos', '/models') : `${path}/models`
+}
+
+async function checkWebhook({ urlPolicy }: Services, { webhook_url }: Common): Promise<void> {
+  if (webhook_url !== undefined) await assertPublicUrl(webhook_url, { ...urlPolicy, param: 'webhook_url' })
+}
+
+function maxCostOf(quote: Quote): MaxCost {
+  return flatCost(Number('chargeNano' in quote ? quote.chargeNano : quote.holdNano))
+}
+
+type Admitted = {
+  id: string
+  requestId: string
+  body: Common
+  input: object
+  references: References
+  target: Target
+  quote: Quote
+  reservation: Reservation
+}
+
+/** Inserts an admitted job, transfers its reservation to the row, and enqueues the row. */
+async function insertJob(
+  services: Services,
+  policy: Policy,
+  kind: QueuedKind,
+  admitted: Admitted,
+  beside: TransactionStep<Job>,
+): Promise<Job> {
+  const { clock, config } = services
+  const { id, requestId, body, target, quote, reservation } = admitted
+  const { organisationId, keyId, environment, capNano } = policy
+  const free = environment === 'test'
+  const chargeNano = 'chargeNano' in quote ? (free ? 0n : quote.chargeNano) : null
+  const newJob: NewJob = {
+    ...{ id, requestId, organisationId, keyId, environment, kind, chargeNano },
+    model: target.model.id,
+    month: reservation.month,
+    capNano: capNano === null ? null : BigInt(capNano),
+    holdNano: 'holdNano' in quote && !free ? quote.holdNano : 0n,
+    webhookUrl: body.webhook_url ?? null,
+    metadata: body.metadata ?? {},
+    input: { input: admitted.input, references: admitted.references } satisfies JobInput,
+    deadlineAt: new Date(clock.now() + config.jobDeadlineMs),
+  }
+  const job = await createJob(services, reservation, newJob, beside)
+  await services.mediaTasks
+    .add('start', id)
+    .catch(error => services.log.warn({ err: error, job: id }, 'new job is queued later'))
+  return job
+}

@@ -1,0 +1,47 @@
+import { z } from 'zod'
+
+/** A mark on a part, message or tool, or at the top level of a request. Fields beside these are dropped and named. */
+export const cacheControl = z
+  .looseObject({
+    type: z.literal('ephemeral'),
+    ttl: z
+      .enum(['5m', '1h'])
+      .nullish()
+      .describe('The lifetime of the cache, 5 minutes by default; `1h` only where the model has a price for it.'),
+  })
+  .meta({
+    id: 'CacheControl',
+    description: 'Caches the prompt up to this place, at providers that take marks. Others drop it.',
+  })
+
+/** The field of parts and tools. */
+export const marked = { cache_control: cacheControl.nullish() }
+
+type Marked = { cache_control?: unknown }
+type MarkedMessage = Marked & { content?: unknown }
+type MarkedRequest = Marked & {
+  messages: readonly MarkedMessage[]
+  tools?: readonly Marked[] | null | undefined
+  /** Of a Messages request. */
+  system?: unknown
+}
+
+/** Whether a mark asks for one hour: at the top level of a request, in a tool, its system prompt, a message or a part. */
+export function asksFor1hCache(request: MarkedRequest): boolean {
+  const { messages, tools, system } = request
+  const isMarked = isFor1h(request) || (tools?.some(isFor1h) ?? false) || isListFor1h(system)
+  return isMarked || messages.some(hasMarkFor1h)
+}
+
+function hasMarkFor1h(message: MarkedMessage): boolean {
+  return isFor1h(message) || isListFor1h(message.content)
+}
+
+/** A part may itself hold parts, such as the result of a tool. */
+function isListFor1h(parts: unknown): boolean {
+  return Array.isArray(parts) && parts.some(hasMarkFor1h)
+}
+
+function isFor1h({ cache_control: mark }: Marked): boolean {
+  return typeof mark === 'object' && mark !== null && 'ttl' in mark && mark.ttl === '1h'
+}

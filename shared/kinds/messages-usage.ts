@@ -1,0 +1,40 @@
+import type { Usage } from '../base/usage.ts'
+import type { FinishReason } from './chat.ts'
+import type { MessagesUsage } from './messages.ts'
+
+const finishReasons: Record<string, FinishReason> = {
+  max_tokens: 'length',
+  model_context_window_exceeded: 'length',
+  tool_use: 'tool_calls',
+  refusal: 'content_filter',
+}
+
+/** The finish reason of chat completions for a `stop_reason`, as the request log has it; `stop` for all others. */
+export function finishReasonOf(stopReason: string): FinishReason {
+  return finishReasons[stopReason] ?? 'stop'
+}
+
+/** The usage of a Message in our shape; undefined if it lacks a count. */
+export function usageOfMessages(usage: Partial<MessagesUsage>): Usage | undefined {
+  const { input_tokens: input, output_tokens: output, cache_creation: writes } = usage
+  if (!isCount(input) || !isCount(output)) return undefined
+  const cached = isCount(usage.cache_read_input_tokens) ? usage.cache_read_input_tokens : 0
+  const written = isCount(usage.cache_creation_input_tokens) ? usage.cache_creation_input_tokens : 0
+  const prompt = input + cached + written
+  return {
+    prompt_tokens: prompt,
+    completion_tokens: output,
+    total_tokens: prompt + output,
+    ...((cached > 0 || written > 0) && {
+      prompt_tokens_details: {
+        cached_tokens: cached,
+        cache_write_tokens: written,
+        ...(writes && { cache_write_1h_tokens: writes.ephemeral_1h_input_tokens }),
+      },
+    }),
+  }
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0
+}

@@ -1,0 +1,262 @@
+import { z } from 'zod'
+import { cacheControl, marked } from './cache-marks.ts'
+import { chatRequest } from './chat.ts'
+
+/**
+ * The Messages format of Anthropic's API. The schema checks what the gateway reads; unknown fields, block types and
+ * tools pass, because clients use fields that are newer than any list of them.
+ */
+
+const textBlock = z
+  .looseObject({ type: z.literal('text'), text: z.string(), ...marked })
+  .meta({ id: 'MessagesTextBlock' })
+
+/** An image or a document: bytes in base64, a URL, or, for documents, plain text or content blocks. */
+const source = z.looseObject({
+  type: z.string(),
+  media_type: z.string().optional(),
+  data: z.string().optional(),
+  url: z.string().optional(),
+})
+
+const imageBlock = z.looseObject({ type: z.literal('image'), source, ...marked }).meta({ id: 'MessagesImageBlock' })
+const documentBlock = z
+  .looseObject({
+    type: z.literal('document'),
+    source,
+    title: z.string().nullish(),
+    context: z.string().nullish(),
+    ...marked,
+  })
+  .meta({ id: 'MessagesDocumentBlock' })
+const toolUseBlock = z
+  .looseObject({
+    type: z.literal('tool_use'),
+    id: z.string().min(1),
+    name: z.string().min(1),
+    input: z.record(z.string(), z.unknown()),
+    ...marked,
+  })
+  .meta({ id: 'MessagesToolUseBlock' })
+const thinkingBlock = z
+  .looseObject({ type: z.literal('thinking'), thinking: z.string(), signature: z.string().optional() })
+  .meta({ id: 'MessagesThinkingBlock' })
+const redactedThinkingBlock = z
+  .looseObject({ type: z.literal('redacted_thinking'), data: z.string() })
+  .meta({ id: 'MessagesRedactedThinkingBlock' })
+
+/** A block of a type that only its provider knows. */
+const otherBlock = (known: readonly string[]) =>
+  z.looseObject({
+    type: z.string().refine(type => !known.includes(type), { error: 'is not a valid block.', abort: true }),
+  })
+
+const resultBlock = z.union([
+  z.discriminatedUnion('type', [textBlock, imageBlock, documentBlock]),
+  otherBlock(['text', 'image', 'document']),
+])
+const toolResultBlock = z
+  .looseObject({
+    type: z.literal('tool_result'),
+    tool_use_id: z.string().min(1),
+    content: z.union([z.string(), z.array(resultBlock)]).nullish(),
+    is_error: z.boolean().nullish(),
+    ...marked,
+  })
+  .meta({ id: 'MessagesToolResultBlock' })
+
+const knownBlocks = [
+  textBlock,
+  imageBlock,
+  documentBlock,
+  toolUseBlock,
+  toolResultBlock,
+  thinkingBlock,
+  redactedThinkingBlock,
+] as const
+const knownBlock = z.discriminatedUnion('type', knownBlocks)
+const block = z.union([knownBlock, otherBlock(knownBlocks.map(({ shape }) => shape.type.value))])
+
+const message = z
+  .looseObject({
+    role: z.enum(['user', 'assistant', 'system']),
+    content: z.union([z.string(), z.array(block)]),
+  })
+  .meta({ id: 'MessagesMessage' })
+
+const tool = z
+  .looseObject({
+    type: z
+      .string()
+      .nullish()
+      .describe('Absent or `custom` for a tool of the client; otherwise a tool of the provider.'),
+    max_uses: z
+      .int()
+      .min(1)
+      .nullish()
+      .describe('The most uses of a tool of the provider; required for web searches, which are charged.'),
+    name: z.string().min(1).optional(),
+    description: z.string().nullish(),
+    input_schema: z.record(z.string(), z.unknown()).optional().describe('A JSON Schema of the input.'),
+    strict: z.boolean().nullish(),
+    ...marked,
+  })
+  .meta({ id: 'MessagesTool' })
+
+const shared = {
+  model: chatRequest.shape.model,
+  messages: z.array(message).min(1).max(100_000).describe('The conversation so far, oldest first.'),
+  system: z
+    .union([z.string(), z.array(textBlock)])
+    .nullish()
+    .describe('The system prompt.'),
+  tools: z.array(tool).max(1024).nullish().describe('What the model may call.'),
+  tool_choice: z
+    .looseObject({
+      type: z.string(),
+      name: z.string().optional(),
+      disable_parallel_tool_use: z.boolean().nullish(),
+    })
+    .nullish()
+    .describe('Which tool is called: `auto`, `any`, `tool` with its name, or `none`.'),
+  thinking: z
+    .looseObject({ type: z.string(), budget_tokens: z.int().nullish() })
+    .nullish()
+    .describe('`enabled` with `budget_tokens`, `adaptive`, or `disabled`.'),
+  output_config: z
+    .looseObject({
+      effort: z.string().nullish(),
+      format: z.looseObject({ type: z.string(), schema: z.record(z.string(), z.unknown()).optional() }).nullish(),
+    })
+    .nullish()
+    .describe('The effort of the answer, and its JSON schema.'),
+  cache_control: cacheControl.nullish().describe('Caches the prompt up to its last block, without a mark there.'),
+  mode: chatRequest.shape.mode,
+  models: chatRequest.shape.models,
+  provider: chatRequest.shape.provider,
+}
+
+/** `POST /v1/messages`: Anthropic's shape plus the routing fields. */
+export const messagesRequest = z.looseObject({
+  ...shared,
+  max_tokens: z.int().min(1).max(10_000_000).describe('The most tokens that the answer may have, thinking included.'),
+  metadata: z.looseObject({ user_id: z.string().nullish() }).nullish().describe('`user_id` names the end user.'),
+  stop_sequences: z.array(z.string()).max(8_192).nullish().describe('Texts at which the answer stops.'),
+  stream: chatRequest.shape.stream,
+  temperature: z.number().min(0).max(2).nullish().describe('Sampling temperature.'),
+  top_p: z.number().min(0).max(1).nullish().describe('Nucleus sampling.'),
+  top_k: z.int().min(0).nullish().describe('Samples from the most likely tokens only.'),
+  context_management: z
+    .looseObject({ edits: z.array(z.looseObject({ type: z.string() })).nullish() })
+    .nullish()
+    .describe('What the provider removes from the conversation.'),
+})
+export type MessagesRequest = z.infer<typeof messagesRequest>
+
+/** `POST /v1/messages/count_tokens`: a Messages request without what concerns only its answer. */
+export const countTokensRequest = z.looseObject({
+  ...shared,
+  max_tokens: messagesRequest.shape.max_tokens.nullish(),
+})
+
+/** The most searches of the web in one request: each is paid for, and the prompt is read again after each. */
+export const maxWebSearches = 20
+
+export type MessagesMessage = MessagesRequest['messages'][number]
+export type MessagesTool = z.infer<typeof tool>
+export type MessagesBlock = z.infer<typeof block>
+export type KnownMessagesBlock = z.infer<typeof knownBlock>
+export type MessagesResultBlock = z.infer<typeof resultBlock>
+
+/** Whether a block of a request has a known type; narrows its TypeScript type. */
+export function isBlock<T extends KnownMessagesBlock['type']>(
+  block: MessagesBlock | MessagesResultBlock,
+  type: T,
+): block is Extract<KnownMessagesBlock, { type: T }> {
+  return block.type === type
+}
+
+/** Token counts of a Message; `input_tokens` excludes cache reads and writes. */
+export type MessagesUsage = {
+  input_tokens: number
+  output_tokens: number
+  cache_creation_input_tokens?: number | null
+  cache_read_input_tokens?: number | null
+  cache_creation?: { ephemeral_5m_input_tokens: number; ephemeral_1h_input_tokens: number } | null
+  [other: string]: unknown
+}
+
+export type MessagesStopReason =
+  | 'end_turn'
+  | 'max_tokens'
+  | 'stop_sequence'
+  | 'tool_use'
+  | 'pause_turn'
+  | 'refusal'
+  | 'model_context_window_exceeded'
+
+/** A block of an answer. Blocks of other types come from Anthropic's own API only. */
+export type MessagesAnswerBlock =
+  | { type: 'text'; text: string; citations?: unknown }
+  | { type: 'thinking'; thinking: string; signature: string }
+  | { type: 'redacted_thinking'; data: string }
+  | { type: 'tool_use'; id: string; name: string; input: unknown }
+
+/** A complete answer. */
+export type Message = {
+  id: string
+  type: 'message'
+  role: 'assistant'
+  model: string
+  content: MessagesAnswerBlock[]
+  stop_reason: MessagesStopReason | null
+  stop_sequence: string | null
+  usage: MessagesUsage
+  [other: string]: unknown
+}
+
+/** A delta of a block in a stream. */
+export type MessagesDelta =
+  | { type: 'text_delta'; text: string }
+  | { type: 'input_json_delta'; partial_json: string }
+  | { type: 'thinking_delta'; thinking: string }
+  | { type: 'signature_delta'; signature: string }
+
+/** An event of a streamed answer. The usage of `message_delta` is cumulative and replaces that of `message_start`. */
+export type MessageEvent =
+  | { type: 'message_start'; message: Message }
+  | { type: 'content_block_start'; index: number; content_block: MessagesAnswerBlock }
+  | { type: 'content_block_delta'; index: number; delta: MessagesDelta }
+  | { type: 'content_block_stop'; index: number }
+  | {
+      type: 'message_delta'
+      delta: { stop_reason: MessagesStopReason | null; stop_sequence: string | null }
+      usage: Partial<MessagesUsage> & { output_tokens: number }
+    }
+  | { type: 'message_stop' }
+  | { type: 'ping' }
+
+/** The texts of an answer's blocks: what the model wrote, for counting. */
+export function messageTexts(blocks: readonly object[]): string[] {
+  return blocks.flatMap(block => {
+    const { type, text, thinking, name, input } = block as Record<string, unknown>
+    const isCall = type === 'tool_use' || type === 'server_tool_use'
+    const hasInput = isCall && typeof input === 'object' && input !== null && Object.keys(input).length > 0
+    const texts = [text, thinking, isCall ? name : undefined, hasInput ? JSON.stringify(input) : undefined]
+    return texts.filter(one => typeof one === 'string' && one !== '') as string[]
+  })
+}
+
+/** Visits the blocks of a conversation, also those in the results of tools. */
+export function visitBlocks(
+  messages: readonly MessagesMessage[],
+  visit: (block: MessagesBlock | MessagesResultBlock) => void,
+): void {
+  for (const { content } of messages) {
+    if (typeof content === 'string') continue
+    for (const block of content) {
+      visit(block)
+      if (isBlock(block, 'tool_result') && Array.isArray(block.content)) block.content.forEach(visit)
+    }
+  }
+}

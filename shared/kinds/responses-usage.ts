@@ -1,0 +1,42 @@
+import type { Usage } from '../base/usage.ts'
+import type { FinishReason } from './chat.ts'
+import type { ResponsesObject, ResponsesUsage } from './responses-answer.ts'
+
+/** The finish reason of chat completions for an ended response, as the request log has it. */
+export function finishReasonOfResponse(response: Pick<ResponsesObject, 'incomplete_details' | 'output'>): FinishReason {
+  const reason = response.incomplete_details?.reason
+  if (reason === 'content_filter') return 'content_filter'
+  if (reason != null) return 'length'
+  const isCall = (item: { type: string }) => item.type === 'function_call' || item.type === 'custom_tool_call'
+  return response.output.some(isCall) ? 'tool_calls' : 'stop'
+}
+
+/** The usage of a response in our shape; undefined if it lacks a count. */
+export function usageOfResponses(usage: Partial<ResponsesUsage> | null | undefined): Usage | undefined {
+  const { input_tokens: input, output_tokens: output } = usage ?? {}
+  if (!isCount(input) || !isCount(output)) return undefined
+  const { cached_tokens = 0, cache_write_tokens = 0 } = usage?.input_tokens_details ?? {}
+  const { reasoning_tokens = 0 } = usage?.output_tokens_details ?? {}
+  return {
+    prompt_tokens: input,
+    completion_tokens: output,
+    total_tokens: input + output,
+    ...((cached_tokens > 0 || cache_write_tokens > 0) && {
+      prompt_tokens_details: { cached_tokens, cache_write_tokens },
+    }),
+    ...(reasoning_tokens > 0 && { completion_tokens_details: { reasoning_tokens } }),
+  }
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0
+}
+
+/** The texts of an item: what the model wrote, for counting. */
+export function itemTexts(item: object): string[] {
+  const { type, content, summary, name, arguments: written, input } = item as Record<string, unknown>
+  const parts = [content, summary].flatMap(list => (Array.isArray(list) ? list : []))
+  const isCall = type === 'function_call' || type === 'custom_tool_call'
+  const texts = [...parts.flatMap(part => [part?.text, part?.refusal]), ...(isCall ? [name, written, input] : [])]
+  return texts.filter(text => typeof text === 'string' && text !== '')
+}

@@ -1,0 +1,263 @@
+import { z } from 'zod'
+import { chatRequest } from './chat.ts'
+
+/**
+ * The Responses format of OpenAI's API and of Open Responses (version 2026-04-24). The schema checks what the gateway
+ * reads; unknown fields, items and tools pass, because clients use fields that are newer than any list of them. The
+ * types of answers are in `responses-answer.ts`; `newResponse` of `response-object.ts` creates one.
+ */
+
+/** An object of a type that only its provider knows. */
+const otherThan = (known: readonly string[], what: string) =>
+  z.looseObject({
+    type: z.string().refine(type => !known.includes(type), { error: `is not a valid ${what}.`, abort: true }),
+  })
+
+const inputText = z.looseObject({ type: z.literal('input_text'), text: z.string() }).meta({ id: 'ResponsesInputText' })
+const outputText = z
+  .looseObject({ type: z.literal('output_text'), text: z.string() })
+  .meta({ id: 'ResponsesOutputTextInput' })
+const refusal = z.looseObject({ type: z.literal('refusal'), refusal: z.string() }).meta({ id: 'ResponsesRefusalInput' })
+const inputImage = z
+  .looseObject({
+    type: z.literal('input_image'),
+    image_url: z.string().nullish().describe('A URL, or a `data:` URI.'),
+    file_id: z.string().nullish(),
+    detail: z.string().nullish(),
+  })
+  .meta({ id: 'ResponsesInputImage' })
+const inputFile = z
+  .looseObject({
+    type: z.literal('input_file'),
+    filename: z.string().nullish(),
+    file_data: z.string().nullish().describe('The bytes in base64, or a `data:` URI.'),
+    file_url: z.string().nullish(),
+    file_id: z.string().nullish(),
+  })
+  .meta({ id: 'ResponsesInputFile' })
+const inputAudio = z
+  .looseObject({
+    type: z.literal('input_audio'),
+    input_audio: z.looseObject({ data: z.string(), format: z.string() }),
+  })
+  .meta({ id: 'ResponsesInputAudio' })
+
+const knownParts = [inputText, outputText, refusal, inputImage, inputFile, inputAudio] as const
+const knownPart = z.discriminatedUnion('type', knownParts)
+const part = z.union([
+  knownPart,
+  otherThan(
+    knownParts.map(({ shape }) => shape.type.value),
+    'content part',
+  ),
+])
+const toolOutput = z.union([z.string(), z.array(part)])
+
+const messageFields = {
+  role: z.enum(['user', 'assistant', 'system', 'developer']),
+  content: z.union([z.string(), z.array(part)]),
+  phase: z.string().nullish(),
+}
+const message = z.looseObject({ type: z.literal('message'), ...messageFields }).meta({ id: 'ResponsesMessage' })
+/** The type of a message may be absent. */
+const untypedMessage = z
+  .looseObject(messageFields)
+  .refine(item => item.type === undefined, 'is not a valid input item.')
+  .meta({ id: 'ResponsesUntypedMessage' })
+const functionCall = z
+  .looseObject({
+    type: z.literal('function_call'),
+    id: z.string().nullish(),
+    call_id: z.string().min(1),
+    name: z.string().min(1),
+    namespace: z.string().nullish(),
+    arguments: z.string().describe('JSON, as the model wrote it.'),
+  })
+  .meta({ id: 'ResponsesFunctionCall' })
+const functionCallOutput = z
+  .looseObject({ type: z.literal('function_call_output'), call_id: z.string().min(1), output: toolOutput })
+  .meta({ id: 'ResponsesFunctionCallOutput' })
+const customToolCall = z
+  .looseObject({
+    type: z.literal('custom_tool_call'),
+    id: z.string().nullish(),
+    call_id: z.string().min(1),
+    name: z.string().min(1),
+    namespace: z.string().nullish(),
+    input: z.string(),
+  })
+  .meta({ id: 'ResponsesCustomToolCall' })
+const customToolCallOutput = z
+  .looseObject({ type: z.literal('custom_tool_call_output'), call_id: z.string().min(1), output: toolOutput })
+  .meta({ id: 'ResponsesCustomToolCallOutput' })
+const textPart = z.looseObject({ type: z.string(), text: z.string() })
+const reasoningItem = z
+  .looseObject({
+    type: z.literal('reasoning'),
+    id: z.string().nullish(),
+    summary: z.array(textPart).nullish(),
+    content: z.array(textPart).nullish(),
+    encrypted_content: z.string().nullish().describe('The state of the reasoning, as an earlier answer had it.'),
+  })
+  .meta({ id: 'ResponsesReasoning' })
+
+const knownItems = [
+  message,
+  functionCall,
+  functionCallOutput,
+  customToolCall,
+  customToolCallOutput,
+  reasoningItem,
+] as const
+const knownItem = z.discriminatedUnion('type', knownItems)
+const item = z.union([
+  knownItem,
+  untypedMessage,
+  otherThan(
+    knownItems.map(({ shape }) => shape.type.value),
+    'input item',
+  ),
+])
+
+const tool = z
+  .looseObject({
+    type: z.string().describe('`function`, `custom` or `namespace`; otherwise a tool that the provider runs.'),
+    name: z.string().min(1).max(128).optional(),
+    description: z.string().nullish(),
+    parameters: z.record(z.string(), z.unknown()).nullish().describe('Of a function: a JSON Schema of its arguments.'),
+    strict: z.boolean().nullish(),
+    format: z
+      .looseObject({ type: z.string() })
+      .nullish()
+      .describe('Of a custom tool: `text`, or `grammar` with `syntax` and `definition`.'),
+    tools: z
+      .array(z.looseObject({ type: z.string(), name: z.string().min(1).max(128).optional() }))
+      .max(1024)
+      .optional()
+      .describe('Of a namespace: its functions and custom tools.'),
+  })
+  .meta({ id: 'ResponsesTool' })
+
+/** `POST /v1/responses`: OpenAI's shape plus the routing fields. */
+export const responsesRequest = z.looseObject({
+  model: chatRequest.shape.model,
+  input: z
+    .union([z.string().min(1), z.array(item).min(1).max(100_000)])
+    .describe('A prompt, or the items of the conversation so far, oldest first.'),
+  instructions: z.string().nullish().describe('The system prompt.'),
+  stream: chatRequest.shape.stream,
+  max_output_tokens: chatRequest.shape.max_completion_tokens,
+  max_tool_calls: z.int().min(1).nullish().describe('The most calls of tools that the provider runs.'),
+  temperature: chatRequest.shape.temperature,
+  top_p: chatRequest.shape.top_p,
+  presence_penalty: chatRequest.shape.presence_penalty,
+  frequency_penalty: chatRequest.shape.frequency_penalty,
+  top_logprobs: chatRequest.shape.top_logprobs.describe('How many likely tokens to give at each position.'),
+  tools: z.array(tool).max(1024).nullish().describe('What the model may call.'),
+  tool_choice: z
+    .union([
+      z.enum(['none', 'auto', 'required']),
+      z.looseObject({
+        type: z.string(),
+        name: z.string().optional(),
+        mode: z.string().optional(),
+        tools: z
+          .array(z.looseObject({ type: z.string(), name: z.string().optional() }))
+          .max(1024)
+          .optional(),
+      }),
+    ])
+    .nullish()
+    .describe(
+      'Which tool is called: `none`, `auto` (the default), `required`, a tool by type and name, or `allowed_tools`.',
+    ),
+  parallel_tool_calls: z.boolean().nullish().describe('Whether several tools may be called at once.'),
+  reasoning: z
+    .looseObject({
+      effort: z.string().nullish(),
+      summary: z.string().nullish(),
+      generate_summary: z.string().nullish(),
+    })
+    .nullish()
+    .describe('How much a reasoning model thinks, and whether it summarises that.'),
+  text: z
+    .looseObject({
+      format: z
+        .looseObject({
+          type: z.string(),
+          name: z.string().optional(),
+          description: z.string().nullish(),
+          schema: z.record(z.string(), z.unknown()).optional(),
+          strict: z.boolean().nullish(),
+        })
+        .nullish(),
+      verbosity: z.string().nullish(),
+    })
+    .nullish()
+    .describe('The form of the text: `text`, `json_object`, or `json_schema` with a schema.'),
+  include: z.array(z.string()).max(64).nullish().describe('What else to return, e.g. `reasoning.encrypted_content`.'),
+  truncation: z.enum(['auto', 'disabled']).nullish().describe('Whether a conversation that is too long is shortened.'),
+  store: z.boolean().nullish().describe('Responses are not stored: absent or `false`.'),
+  background: z.boolean().nullish().describe('Not supported: absent or `false`.'),
+  previous_response_id: z.string().nullish().describe('Not supported: send the whole conversation as `input`.'),
+  conversation: z
+    .union([z.string(), z.looseObject({ id: z.string() })])
+    .nullish()
+    .describe('Not supported: send the whole conversation as `input`.'),
+  stream_options: z
+    .looseObject({ include_obfuscation: z.boolean().nullish() })
+    .nullish()
+    .describe('What the events have beside the answer.'),
+  metadata: z.record(z.string(), z.string()).nullish().describe('Your own labels.'),
+  prompt_cache_key: chatRequest.shape.prompt_cache_key,
+  safety_identifier: z.string().nullish().describe('An id of your end user, for the providers’ abuse monitoring.'),
+  user: z.string().nullish().describe('The older name of `safety_identifier` and `prompt_cache_key`.'),
+  mode: chatRequest.shape.mode,
+  models: chatRequest.shape.models,
+  provider: chatRequest.shape.provider,
+})
+export type ResponsesRequest = z.infer<typeof responsesRequest>
+
+export type ResponsesItem = z.infer<typeof item>
+export type ResponsesMessage = z.infer<typeof message> | z.infer<typeof untypedMessage>
+export type KnownResponsesItem = Exclude<z.infer<typeof knownItem>, { type: 'message' }>
+export type ResponsesPart = z.infer<typeof part>
+export type KnownResponsesPart = z.infer<typeof knownPart>
+export type ResponsesTool = z.infer<typeof tool>
+
+/** Whether an input item has a known type other than `message`; narrows its TypeScript type. */
+export function isItem<T extends KnownResponsesItem['type']>(
+  item: ResponsesItem,
+  type: T,
+): item is Extract<KnownResponsesItem, { type: T }> {
+  return item.type === type
+}
+
+/** Whether an input item is a message; their `type` may be absent. */
+export function isMessageItem(item: ResponsesItem): item is ResponsesMessage {
+  return item.type === undefined || item.type === 'message'
+}
+
+/** Whether a content part has a known type; narrows its TypeScript type. */
+export function isPart<T extends KnownResponsesPart['type']>(
+  part: ResponsesPart,
+  type: T,
+): part is Extract<KnownResponsesPart, { type: T }> {
+  return part.type === type
+}
+
+/** Names of chat fields in a Responses request. Positions of messages are not those of the items. */
+const names: Record<string, string> = {
+  messages: 'input',
+  max_tokens: 'max_output_tokens',
+  max_completion_tokens: 'max_output_tokens',
+  response_format: 'text.format',
+  reasoning_effort: 'reasoning.effort',
+  verbosity: 'text.verbosity',
+  logprobs: 'include',
+}
+
+/** The name in a Responses request of a field by its path in a chat request; other paths stay as they are. */
+export function nameInResponses(path: string): string {
+  return names[path.split(/[.[]/, 1)[0]!] ?? path
+}

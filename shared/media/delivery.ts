@@ -1,0 +1,44 @@
+import type { ResponseWriter } from '../engine/response-writer.ts'
+import type { InstantKind, WorkKinds } from '../kinds/index.ts'
+import type { Quantity } from '../kinds/instant.ts'
+import type { ProviderError } from '../providers/provider-error.ts'
+import type { Services } from '../services.ts'
+import type { Work } from './work.ts'
+
+/** One attempt to deliver a result to a client. */
+export type Delivery<K extends InstantKind> = {
+  services: Services
+  organisationId: string
+  environment: 'live' | 'test'
+  client: ResponseWriter
+  /** Aborted when the client has disconnected; the work may continue. */
+  gone: AbortSignal
+  /** Aborted with a GatewayError that ends the work while its client is still connected; delivery must throw it. */
+  stopped: AbortSignal
+  /** Time of the request, in epoch milliseconds. */
+  startedMs: number
+  input: WorkKinds[K]['input']
+  work: Work<K>
+  /** The price of a quantity for this client, in nano-dollars. */
+  costNano(quantity: Quantity): number
+  /** The response headers; with the cost if it is known before sending. */
+  headers(costNano: number | null): Record<string, string>
+  /** Must be called when the provider's answer starts. */
+  onFirstByte(): void
+  /** Sends an event, preceded by the response head on first use; false = wait for drain. */
+  send(event: string): boolean
+}
+
+/** What was delivered; `error` = the delivery failed after it had started. */
+export type DeliveryResult = { quantity: Quantity; error: ProviderError | null }
+
+/** Waits until the client accepts more data or disconnects. */
+export async function waitForDrain<K extends InstantKind>({ client, gone }: Delivery<K>): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const listener = () => resolve()
+  client.onDrain(listener)
+  gone.addEventListener('abort', listener)
+  if (gone.aborted) resolve()
+  await promise
+  gone.removeEventListener('abort', listener)
+}

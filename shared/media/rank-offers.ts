@@ -1,0 +1,26 @@
+import type { Mode } from '../keys/policy.ts'
+import type { Target } from '../providers/contract.ts'
+import { rate, scaleOf, scoreOf } from '../routing/score.ts'
+import type { Services } from '../services.ts'
+
+/** A target and the maximum cost of the request there, in nano-dollars. */
+export type Offer = { target: Target; maxNano: number }
+
+/** Maximum targets of one request. */
+const maxTargets = 5
+/** Assumed difficulty of image and audio requests. */
+const difficulty = 0.5
+
+/** Ranks targets by quality, price and live figures, weighted by the mode. Ties keep the catalog's order. */
+export function rankOffers({ upstreams }: Services, mode: Mode, offers: readonly Offer[]): Offer[] {
+  const priced = offers.map(offer => ({ offer, quality: offer.target.model.quality ?? 0, costNano: offer.maxNano }))
+  const scale = scaleOf(priced, difficulty)
+  const rated = priced.map(one => {
+    const rating = rate(one, upstreams.figures(one.offer.target), scale)
+    return { offer: one.offer, score: scoreOf(rating, mode) }
+  })
+  return rated
+    .sort((a, b) => b.score - a.score)
+    .slice(0, maxTargets)
+    .map(({ offer }) => offer)
+}

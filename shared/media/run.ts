@@ -1,0 +1,272 @@
+import type { ModelRow } from '../catalog/schema.ts'
+import { admitRequest, decideUnderPolicy } from '../engine/admit-request.ts'
+import { BaseRun, clientLeft, noOutcome, type RoutingPlan } from '../engine/base-run.ts'
+import type { CallMonitor } from '../engine/call-monitor.ts'
+import { failover } from '../engine/failover.ts'
+import { ClientGone } from '../engine/failures.ts'
+import { formatUsd, type Report, type RunOutcome } from '../engine/report.ts'
+import type { ResponseWriter } from '../engine/response-writer.ts'
+import { dropReferences, stageReferences } from '../files/references.ts'
+import { sourcesOf } from '../files/sources.ts'
+import type { Heartbeat } from '../io/keep-alive.ts'
+import type { ResolvedKey } from '../keys/policies.ts'
+import type { Policy } from '../keys/policy.ts'
+import { type InstantKind, instantKinds, type WorkKinds } from '../kinds/index.ts'
+import { type InstantKindRow, priceNano, type Quantity } from '../kinds/instant.ts'
+import type { References } from '../kinds/media.ts'
+import type { Target } from '../providers/contract.ts'
+import type { ProviderError } from '../providers/provider-error.ts'
+import { trackLine } from '../providers/tracked-line.ts'
+import { chooseTargets } from '../routing/choose-targets.ts'
+import type { Services } from '../services.ts'
+import type { Reservation } from '../wallet/admission.ts'
+import { flatCost } from '../wallet/reservation.ts'
+import type { Delivery, DeliveryResult } from './delivery.ts'
+import { failedEvent } from './events.ts'
+import { type Offer, rankOffers } from './rank-offers.ts'
+import type { Work } from './work.ts'
+
+/** One validated media request and its delivery. */
+export type MediaRunInput<K extends InstantKind> = {
+  kind: K
+  key: ResolvedKey
+  requestId: string
+  body: { model?: string | undefined }
+  /** Whether the answer is streamed, and whether as server-sent events. */
+  stream: boolean
+  events: boolean
+  /** Body fields without effect: listed in the answer's `x-gateway-dropped`. */
+  dropped?: readonly string[]
+  /** Checks the references once they are in storage. Throws a GatewayError naming the field. */
+  check?(references: References): Promise<void>
+  deliver(delivery: Delivery<K>): Promise<DeliveryResult>
+}
+
+/**
+ * Runs one media request from staging to settlement: stages references, routes, reserves, calls providers until one
+ * delivers, charges. Throws a GatewayError if nothing was sent to the client yet. In every case the reservation is
+ * resolved once and the staged references are removed.
+ */
+export async function runMedia<K extends InstantKind>(
+  services: Services,
+  input: MediaRunInput<K>,
+  client: ResponseWriter,
+): Promise<Report> {
+  return new MediaRun(services, input, client).start()
+}
+
+/** The targets of a model in an environment. */
+export function mediaTargets(
+  { upstreams }: Services,
+  kind: InstantKind,
+  model: ModelRow,
+  environment: 'live' | 'test',
+): Target[] {
+  return upstreams
+    .targets(model, environment)
+    .filter(({ provider }) => upstreams.instant(kind, provider, environment) !== null)
+}
+
+/** Whether a kind's route serves a model: chat models may generate images, too. */
+export function servesMedia(kind: InstantKind, model: ModelRow): boolean {
+  const { type, path } = instantKinds[kind]
+  const { endpoints } = model.kind ?? {}
+  return model.type === type || (Array.isArray(endpoints) && endpoints.includes(path))
+}
+
+/** Whether the result is stored and returned as a URL. */
+function keepsResults({ kind, body }: MediaRunInput<InstantKind>): boolean {
+  return kind === 'image' && (body as { response_format?: string }).response_format !== 'b64_json'
+}
+
+class MediaRun<K extends InstantKind> extends BaseRun<Services> {
+  readonly #input: MediaRunInput<K>
+  readonly #row: InstantKindRow<{ model?: string | undefined }, WorkKinds[K]['input']>
+
+  constructor(services: Services, input: MediaRunInput<K>, client: ResponseWriter) {
+    const row = instantKinds[input.kind] as unknown as InstantKindRow<MediaRunInput<K>['body'], WorkKinds[K]['input']>
+    super(services, client, row.idPrefix, input.key.policy, input)
+    this.#input = input
+    this.dropped = input.dropped ?? []
+    this.#row = row
+  }
+
+  async start(): Promise<Report> {
+    const { services } = this
+    const { key, body, check } = this.#input
+    await decideUnderPolicy(services, key, policy => this.#choose(policy, null))
+    if (keepsResults(this.#input)) await services.files.quota.assertRoom(key.policy)
+    const fields = this.#row.references(body)
+    const references = await stageReferences(services, key.policy, fields)
+    // Staging takes time, so the cached policy may be outdated.
+    if (fields.length > 0) key.forget()
+    try {
+      await check?.(references)
+      const { plan, reservation } = await this.#admit(references)
+      return await this.#serve(plan, reservation, references)
+    } finally {
+      await dropReferences(services, references)
+    }
+  }
+
+  #choose(policy: Policy, references: References | null): Target[] {
+    const { kind, body } = this.#input
+    return chooseTargets(this.services.catalog, policy, {
+      slug: body.model,
+      list: kind === 'image' || kind === 'music' || kind === 'sfx' ? `${this.#row.path}/models` : '/v1/models',
+      serves: model => servesMedia(kind, model),
+      targets: model => mediaTargets(this.services, kind, model, policy.environment),
+      check: model => this.#row.input(body, model, references),
+      allModels: true,
+    })
+  }
+
+  async #admit(references: References): Promise<{ plan: RoutingPlan; reservation: Reservation }> {
+    const { services } = this
+    const { key } = this.#input
+    const admitted = await admitRequest(services, key, this.id, policy => {
+      const offers = this.#choose(policy, references).map(target => this.#offer(target, references))
+      const chosen = rankOffers(services, policy.mode, offers)
+      const targets = chosen.map(({ target }) => target)
+      const fixedNano = Math.max(...chosen.map(({ maxNano }) => maxNano))
+      return { plan: { mode: policy.mode, targets }, maxCost: flatCost(fixedNano) }
+    })
+    this.policy = key.policy
+    return admitted
+  }
+
+  #inputFor({ model }: Target, references: References): WorkKinds[K]['input'] {
+    return this.#row.input(this.#input.body, model, references)
+  }
+
+  #offer(target: Target, references: References): Offer {
+    const quantity = this.#row.maxQuantity(this.#inputFor(target, references), target.model)
+    return { target, maxNano: Number(priceNano(target.deployment.price, quantity, this.services.config.marginPpm)) }
+  }
+
+  async #serve(plan: RoutingPlan, reservation: Reservation, references: References): Promise<Report> {
+    const { client, startedMs, failedAttempts, services } = this
+    const live = this.policy.environment === 'live'
+    const { signal } = this.abortController
+    const options = { targets: plan.targets, live, sticky: null, startedMs, client, failedAttempts, bulk: null, signal }
+    const heartbeat = this.createHeartbeat(plan, reservation)
+    const unwatch = this.#input.events ? services.keepAlive.monitor(heartbeat) : null
+    try {
+      const outcome = await this.abortOnRestart(() =>
+        failover(services, options, monitor => this.#attempt(monitor, plan, reservation, references, heartbeat)),
+      )
+      return this.settle(reservation, plan, outcome)
+    } catch (error) {
+      return this.settleFailure(error, plan, reservation, failedEvent)
+    } finally {
+      unwatch?.()
+    }
+  }
+
+  async #attempt(
+    monitor: CallMonitor,
+    plan: RoutingPlan,
+    reservation: Reservation,
+    references: References,
+    heartbeat: Heartbeat,
+  ): Promise<RunOutcome> {
+    const { client, services } = this
+    const { target } = monitor.route
+    this.monitor = monitor
+    const disconnected = new AbortController()
+    const gone = new AbortController()
+    client.onGone(() => gone.abort())
+    const { signal: stopped } = this.abortController
+    const stop = () => disconnected.abort(stopped.reason)
+    stopped.addEventListener('abort', stop, { once: true })
+    let isSent = false
+    const work = this.#work(monitor, references, disconnected.signal, () => {
+      isSent = true
+    })
+    const live = this.policy.environment === 'live'
+    const readOnMs = () => (isSent && live ? services.config.readOnMs : 0)
+    const unwatchDeparture = services.disconnectedCalls.track(client, readOnMs, () => disconnected.abort())
+    const delivery: Delivery<K> = {
+      services,
+      organisationId: this.policy.organisationId,
+      environment: this.policy.environment,
+      client,
+      gone: gone.signal,
+      stopped,
+      startedMs: this.startedMs,
+      input: work.call.input,
+      work,
+      costNano: quantity => this.#costNano(target, quantity),
+      headers: costNano => ({
+        ...this.headers(target, plan, reservation, this.failedAttempts.length + 1),
+        ...(costNano !== null && { 'x-gateway-cost-usd': formatUsd(costNano) }),
+      }),
+      onFirstByte: () => monitor.recordFirstByte({ streamed: this.#input.stream }),
+      send: event => {
+        this.openStream(target, plan, reservation)
+        heartbeat.ticks = 0
+        return client.write(event, 'utf8')
+      },
+    }
+    const { quantity, error } = await this.#input
+      .deliver(delivery)
+      .catch(failure => {
+        if (!disconnected.signal.aborted) throw failure
+        // A restart is not the client's fault: nothing is charged.
+        if (stopped.aborted && !client.gone) throw stopped.reason
+        if (!isSent || !live) throw new ClientGone('the client went away')
+        // The provider continues and the result is unknown: the requested quantity is billed.
+        return { quantity: this.#row.maxQuantity(work.call.input, target.model), error: null }
+      })
+      .finally(() => {
+        unwatchDeparture()
+        stopped.removeEventListener('abort', stop)
+      })
+    this.firstByteMs = monitor.firstByteMs
+    // Models that are not paid by the token report no tokens.
+    const usage = target.deployment.price.unit === 'token' ? quantity.usage : noOutcome.usage
+    const outcome = { ...noOutcome, target, usage, costNano: delivery.costNano(quantity), status: 200, errorCode: null }
+    return this.#finishAttempt(monitor, outcome, error)
+  }
+
+  /** The outcome of an attempt whose answer had started. */
+  #finishAttempt(monitor: CallMonitor, outcome: RunOutcome, error: ProviderError | null): RunOutcome {
+    if (this.client.gone) {
+      monitor.recordAbandonment()
+      return { ...outcome, ...clientLeft }
+    }
+    if (!error) {
+      monitor.recordSuccess(0, { streamed: this.#input.stream })
+      return outcome
+    }
+    const failure = this.toPublicError(error, monitor.route)
+    monitor.recordFailure(error)
+    return { ...outcome, status: failure.status, errorCode: failure.code, finishReason: 'error' }
+  }
+
+  #work({ route }: CallMonitor, references: References, signal: AbortSignal, onSend: () => void): Work<K> {
+    const { upstreams, config } = this.services
+    const { target, credential } = route
+    const { environment } = this.policy
+    const { adapter } = upstreams.instant(this.#input.kind, target.provider, environment)!
+    return {
+      adapter,
+      line: trackLine(upstreams.line(target.provider, environment, credential?.id ?? null), onSend),
+      maxMs: config.upstream.totalTimeoutMs,
+      call: {
+        target,
+        jobId: this.id,
+        input: this.#inputFor(target, references),
+        sources: sourcesOf(this.services, references),
+        callbackUrl: null,
+        signal,
+      },
+    }
+  }
+
+  /** The charge of a quantity; 0 for a test key. */
+  #costNano({ deployment }: Target, quantity: Quantity): number {
+    if (this.policy.environment === 'test') return 0
+    return Number(priceNano(deployment.price, quantity, this.services.config.marginPpm))
+  }
+}

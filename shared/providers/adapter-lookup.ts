@@ -1,0 +1,92 @@
+import type { ProviderRow } from '../catalog/schema.ts'
+import { servesResponses } from '../catalog/traits.ts'
+import type { ChatRequest } from '../kinds/chat.ts'
+import type { DirectKind, DirectKinds, InstantKind, QueuedKind } from '../kinds/index.ts'
+import type { DirectAdapter, InstantAdapter, Protocol, QueuedAdapter, Target } from './contract.ts'
+import { protocols } from './protocols.ts'
+import type { RealtimeAdapter } from './realtime-contract.ts'
+import { completionOverChat } from './toolkit/completion-over-chat.ts'
+import { functionsOverTools, hasFunctions } from './toolkit/functions-over-tools.ts'
+import { messagesOverChat } from './toolkit/messages-over-chat/adapter.ts'
+import { responsesOverChat } from './toolkit/responses-over-chat/adapter.ts'
+
+export type Environment = 'live' | 'test'
+
+/** A protocol with its adapter for one endpoint kind. */
+export type Served<Adapter> = { adapter: Adapter; protocol: Protocol }
+
+/** Finds adapters: by the provider's protocol, or those of the sandbox for test keys. Null where a kind is not served. */
+export class Adapters {
+  readonly #sandbox: Protocol
+
+  constructor(sandbox: Protocol) {
+    this.#sandbox = sandbox
+  }
+
+  /** The adapter for a kind at a target. `body`: the request to serve, if there is one. */
+  direct<K extends DirectKind>(
+    kind: K,
+    target: Target,
+    environment: Environment,
+    body?: DirectKinds[K]['request'],
+  ): Served<DirectAdapter<K>> | null {
+    // The sandbox's upstream speaks the protocol of OpenAI for these kinds.
+    const protocol = environment === 'test' ? protocols.openai! : protocols[target.provider.protocol]
+    if (!protocol) return null
+    const adapter = directAdapter(kind, target, protocol, environment)
+    if (!adapter) return null
+    const hasOldFunctions = kind === 'chat' && body && hasFunctions(body as ChatRequest)
+    const wrapped = hasOldFunctions ? functionsOverTools(adapter as DirectAdapter<'chat'>) : adapter
+    return { adapter: wrapped as DirectAdapter<K>, protocol }
+  }
+
+  /** The adapter for a kind of queued work at a provider. */
+  queued<K extends QueuedKind>(
+    kind: K,
+    provider: ProviderRow,
+    environment: Environment,
+  ): Served<QueuedAdapter<K>> | null {
+    const protocol = this.#protocol(provider, environment)
+    const adapter = protocol?.queued?.[kind]
+    return protocol && adapter ? { adapter: adapter as QueuedAdapter<K>, protocol } : null
+  }
+
+  /** The adapter for a kind of synchronous media at a provider. */
+  instant<K extends InstantKind>(
+    kind: K,
+    provider: ProviderRow,
+    environment: Environment,
+  ): Served<InstantAdapter<K>> | null {
+    const protocol = this.#protocol(provider, environment)
+    const adapter = protocol?.instant?.[kind]
+    return protocol && adapter ? { adapter: adapter as InstantAdapter<K>, protocol } : null
+  }
+
+  /** The adapter for realtime sessions with a target. */
+  realtime({ deployment, provider }: Target, environment: Environment): RealtimeAdapter | null {
+    return this.#protocol(provider, environment)?.realtime?.(deployment) ?? null
+  }
+
+  #protocol(provider: ProviderRow, environment: Environment): Protocol | undefined {
+    return environment === 'test' ? this.#sandbox : protocols[provider.protocol]
+  }
+}
+
+/**
+ * The adapter of a protocol for a kind; completions of chat models, foreign Messages and foreign Responses are served by
+ * its chat.
+ */
+function directAdapter<K extends DirectKind>(
+  kind: K,
+  target: Target,
+  { direct }: Protocol,
+  environment: Environment,
+): DirectAdapter<DirectKind> | undefined {
+  const isChatModel = target.model.endpoint !== '/v1/completions'
+  if (kind === 'completion' && isChatModel && direct.chat) return completionOverChat(direct.chat)
+  if (kind === 'messages' && !direct.messages && direct.chat) return messagesOverChat(direct.chat)
+  // The sandbox's upstream has no Responses.
+  const isNative = environment === 'live' && servesResponses(target) && direct.responses
+  if (kind === 'responses' && !isNative && direct.chat) return responsesOverChat(direct.chat)
+  return direct[kind]
+}

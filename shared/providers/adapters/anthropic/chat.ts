@@ -1,0 +1,22 @@
+import { asksFor1hCache } from '../../../kinds/cache-marks.ts'
+import type { DirectAdapter } from '../../contract.ts'
+import { withDropped } from '../../toolkit/request-fields.ts'
+import { withReasoningState } from '../../toolkit/with-reasoning-state.ts'
+import { completionFrom } from './answer.ts'
+import { messagesRequest } from './request.ts'
+import { MessageDecoder } from './stream.ts'
+
+/** The version that still accepts sampling parameters; newer ones reject them for every model. */
+export const version = { 'anthropic-version': '2023-06-01' }
+
+/** `POST /v1/messages`. */
+export const chat: DirectAdapter<'chat'> = withReasoningState({
+  native: false,
+  request(call) {
+    const { body, dropped } = messagesRequest(call)
+    const headers = { 'content-type': 'application/json', ...version }
+    return withDropped({ method: 'POST' as const, path: '/v1/messages', headers, body: JSON.stringify(body) }, dropped)
+  },
+  answer: (json, { body }) => completionFrom(json, asksFor1hCache(body)),
+  stream: ({ body }) => new MessageDecoder(asksFor1hCache(body)),
+})

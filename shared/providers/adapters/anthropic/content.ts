@@ -1,0 +1,125 @@
+import { GatewayError } from '../../../base/errors.ts'
+import type { ChatMessage } from '../../../kinds/chat.ts'
+import { type ThinkingBlock, thinkingBlocks } from './thinking.ts'
+
+export type Source = { type: 'url'; url: string } | { type: 'base64'; media_type: string; data: string }
+export type TextBlock = { type: 'text'; text: string; cache_control?: unknown }
+export type Block =
+  | TextBlock
+  | (ThinkingBlock & CacheMark)
+  | { type: 'image'; source: Source; cache_control?: unknown }
+  | { type: 'document'; source: Source; title?: string; cache_control?: unknown }
+  | { type: 'tool_use'; id: string; name: string; input: object; cache_control?: unknown }
+  | { type: 'tool_result'; tool_use_id: string; content?: string | TextBlock[]; cache_control?: unknown }
+
+type UserPart = Exclude<Extract<ChatMessage, { role: 'user' }>['content'], string>[number]
+type AssistantMessage = Extract<ChatMessage, { role: 'assistant' }>
+type ToolMessage = Extract<ChatMessage, { role: 'tool' }>
+type TextContent = ToolMessage['content']
+type CacheMark = { cache_control?: unknown }
+
+const imageTypes = ['image/jpeg', 'image/png', 'image/gif', 'image/webp']
+const documentTypes = ['application/pdf']
+const dataUri = /^data:([a-z0-9.+-]+\/[a-z0-9.+-]+)(?:;[^;,]*)*?;base64,(?=.)/i
+
+export function unsupported(param: string, message: string): GatewayError {
+  return new GatewayError('unsupported_capability', `${param}: ${message}`, { param })
+}
+
+export function invalid(param: string, message: string): GatewayError {
+  return new GatewayError('invalid_request', `${param}: ${message}`, { param })
+}
+
+/** The cache mark of a message, part or tool, or of the request, to be forwarded. */
+export function cacheMark({ cache_control: mark }: CacheMark): CacheMark {
+  return mark ? { cache_control: mark } : {}
+}
+
+/** Text blocks of a message. Blank ones are omitted: the API rejects them. */
+export function textBlocks(content: TextContent): TextBlock[] {
+  if (typeof content === 'string') return textBlock(content)
+  return content.flatMap(part => textBlock(part.text, cacheMark(part)))
+}
+
+function textBlock(text: string, mark: CacheMark = {}): TextBlock[] {
+  return text.trim() === '' ? [] : [{ type: 'text', text, ...mark }]
+}
+
+/** Blocks of a user message. Throws a GatewayError 400 naming the part that cannot be expressed. */
+export function userBlocks(content: string | UserPart[], param: string): Block[] {
+  if (typeof content === 'string') return textBlock(content)
+  return content.flatMap((part, index) => userBlock(part, `${param}.${index}`))
+}
+
+function userBlock(part: UserPart, param: string): Block[] {
+  const mark = cacheMark(part)
+  switch (part.type) {
+    case 'text':
+      return textBlock(part.text, mark)
+    case 'image_url': {
+      const source = sourceOf(part.image_url.url, imageTypes, `${param}.image_url.url`)
+      return [{ type: 'image', source, ...mark }]
+    }
+    case 'file':
+      return [{ ...document(part.file, `${param}.file`), ...mark }]
+    case 'input_audio':
+      throw unsupported(`${param}.input_audio`, 'this model takes no audio input')
+  }
+}
+
+function document(file: { file_data?: string; filename?: string }, param: string): Block {
+  if (file.file_data === undefined) throw invalid(`${param}.file_data`, 'is required')
+  const source = sourceOf(file.file_data, documentTypes, `${param}.file_data`)
+  return { type: 'document', source, ...(file.filename && { title: file.filename }) }
+}
+
+function sourceOf(url: string, mediaTypes: string[], param: string): Source {
+  if (/^https:\/\//i.test(url)) return { type: 'url', url }
+  // Matches only the beginning: the data may be megabytes long.
+  const [head, statedType] = dataUri.exec(url.slice(0, 300)) ?? []
+  if (head === undefined || statedType === undefined) throw invalid(param, 'must be an https URL or a base64 data URI')
+  const mediaType = statedType.toLowerCase().replace(/^image\/jpg$/, 'image/jpeg')
+  if (!mediaTypes.includes(mediaType)) throw unsupported(param, `${mediaType} is not one of ${mediaTypes.join(', ')}`)
+  return { type: 'base64', media_type: mediaType, data: url.slice(head.length) }
+}
+
+/** Blocks of an assistant message: the thinking first, unless there is nothing else, which the API rejects. */
+export function assistantBlocks(message: AssistantMessage, param: string): Block[] {
+  if (message.audio) throw unsupported(`${param}.audio`, 'this model knows no earlier audio answers')
+  const content = message.content || message.refusal || ''
+  const blocks: Block[] =
+    typeof content === 'string'
+      ? textBlock(content)
+      : content.flatMap(part => textBlock(part.type === 'text' ? part.text : part.refusal, cacheMark(part)))
+  for (const [index, call] of (message.tool_calls ?? []).entries()) {
+    const at = `${param}.tool_calls.${index}`
+    if (call.type !== 'function') throw unsupported(`${at}.type`, 'only function tools can be called')
+    const input = toolInput(call.function.arguments, `${at}.function.arguments`)
+    blocks.push({ type: 'tool_use', id: toolId(call.id), name: call.function.name, input })
+  }
+  return blocks.length > 0 ? [...thinkingBlocks(message), ...blocks] : blocks
+}
+
+function toolInput(text: string, param: string): object {
+  if (text.trim() === '') return {}
+  let input: unknown
+  try {
+    input = JSON.parse(text)
+  } catch {
+    throw invalid(param, 'is not valid JSON')
+  }
+  if (typeof input !== 'object' || input === null || Array.isArray(input)) throw invalid(param, 'must be a JSON object')
+  return input
+}
+
+export function toolResult(message: ToolMessage): Block {
+  const tool_use_id = toolId(message.tool_call_id)
+  const text = textBlocks(message.content)
+  if (text.length === 0) return { type: 'tool_result', tool_use_id }
+  return { type: 'tool_result', tool_use_id, content: typeof message.content === 'string' ? message.content : text }
+}
+
+/** Ids from other providers may contain characters that this API rejects. */
+function toolId(id: string): string {
+  return id.replace(/[^a-zA-Z0-9_-]/g, '_')
+}

@@ -1,0 +1,127 @@
+import { type FailureReason, ProviderError, type ReceivedError } from '../../provider-error.ts'
+
+const byType: Record<string, FailureReason> = {
+  invalid_request_error: 'invalid_request',
+  authentication_error: 'auth',
+  billing_error: 'quota',
+  permission_error: 'auth',
+  not_found_error: 'model_unavailable',
+  conflict_error: 'server_error',
+  request_too_large: 'invalid_request',
+  rate_limit_error: 'rate_limited',
+  api_error: 'server_error',
+  timeout_error: 'server_error',
+  overloaded_error: 'overloaded',
+}
+
+/** For responses without a known type, such as those of a proxy. */
+const byStatus: Record<number, FailureReason> = {
+  400: 'invalid_request',
+  401: 'auth',
+  402: 'quota',
+  403: 'auth',
+  404: 'model_unavailable',
+  413: 'invalid_request',
+  422: 'invalid_request',
+  429: 'rate_limited',
+  503: 'overloaded',
+  529: 'overloaded',
+}
+
+/** The API reports these as generic invalid requests; only the message distinguishes them. */
+const byMessage: [RegExp, FailureReason][] = [
+  [/prompt is too long|context (limit|window|length)/i, 'context_length'],
+  [/^your credit balance|^you have reached your specified .{0,40}usage limit/i, 'quota'],
+  [/^output blocked by content filter/i, 'content_filter'],
+]
+
+/** Reasons that concern the caller's input: only their messages are passed on. Others may mention our account. */
+const shownReasons = new Set<FailureReason>(['invalid_request', 'context_length', 'content_filter'])
+
+const ownWords: Partial<Record<FailureReason, string>> = {
+  auth: 'The provider refused our credentials.',
+  quota: 'Our account at the provider is out of funds.',
+  model_unavailable: 'The provider does not serve this model.',
+  rate_limited: 'The provider is limiting our request rate.',
+  overloaded: 'The provider is overloaded.',
+}
+
+const accountData =
+  /sk-ant-[\w-]+|\b(?:org|req|wrkspc|acct|apikey)_[a-z\d]{12,}|\b[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}\b|[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}/gi
+const maxMessageLength = 1000
+
+/** Classifies a response outside 2xx. */
+export function failure(
+  status: number,
+  headers: Record<string, string | string[] | undefined>,
+  body: string,
+): ProviderError {
+  const retryAfter = retryAfterMs(headers['retry-after'])
+  const error = errorIn(body)
+  return errorFrom(error, status, retryAfter, error === undefined ? undefined : receivedError(status, headers, body))
+}
+
+/** Headers of an error response that tell a client what to do; none identifies our account. */
+const shownHeader = /^(?:x-should-retry|retry-after|anthropic-ratelimit-[a-z-]{1,64})$/
+/** What an error body must not reveal: keys, and the ids of our organisation. */
+const secrets = /sk-ant-[\w-]+|\b(?:org|wrkspc|acct|apikey)_[a-z\d]{12,}/gi
+
+/** The response for clients of this dialect, who act on its exact wording. */
+function receivedError(
+  status: number,
+  headers: Record<string, string | string[] | undefined>,
+  body: string,
+): ReceivedError {
+  const shown = Object.entries(headers).filter(([name, value]) => shownHeader.test(name) && typeof value === 'string')
+  return {
+    status,
+    body: body.replace(secrets, '[redacted]'),
+    headers: Object.fromEntries(shown) as Record<string, string>,
+  }
+}
+
+/** Classifies the error of an error body, or of an `error` event, whose status is unknown. */
+export function errorFrom(
+  error: unknown,
+  status?: number,
+  retryAfter?: number,
+  received?: ReceivedError,
+): ProviderError {
+  const { type, message, details } = (typeof error === 'object' && error !== null ? error : {}) as Record<
+    string,
+    unknown
+  >
+  const text = typeof message === 'string' ? message : ''
+  const reason = reasonOf(status, String(type), text, details)
+  return new ProviderError(reason, publicMessage(reason, text), { status, retryAfterMs: retryAfter, received })
+}
+
+function reasonOf(status: number | undefined, type: string, message: string, details: unknown): FailureReason {
+  const reason = byType[type] ?? byStatus[status ?? 500] ?? 'server_error'
+  if (reason === 'rate_limited') {
+    const code = typeof details === 'object' && details !== null && 'error_code' in details ? details.error_code : ''
+    return String(code).startsWith('enforced_spend_limit') ? 'quota' : reason
+  }
+  if (reason !== 'invalid_request') return reason
+  return byMessage.find(([pattern]) => pattern.test(message))?.[1] ?? reason
+}
+
+function publicMessage(reason: FailureReason, message: string): string {
+  if (shownReasons.has(reason) && message) return message.replace(accountData, '[redacted]').slice(0, maxMessageLength)
+  if (shownReasons.has(reason)) return 'The provider refused the request.'
+  return ownWords[reason] ?? 'The provider had an internal error.'
+}
+
+function errorIn(body: string): unknown {
+  try {
+    return JSON.parse(body)?.error
+  } catch {
+    return undefined
+  }
+}
+
+/** The header holds a number of seconds. */
+function retryAfterMs(header: string | string[] | undefined): number | undefined {
+  const seconds = Number.parseFloat(String(header))
+  return seconds >= 0 ? Math.ceil(seconds * 1000) : undefined
+}

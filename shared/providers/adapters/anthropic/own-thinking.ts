@@ -1,0 +1,71 @@
+import { editMembers, mapItems, memberText } from '../../../base/json-member.ts'
+import { isBlock, type MessagesMessage, type MessagesRequest } from '../../../kinds/messages.ts'
+import { emptyEnvelope } from '../../toolkit/messages-over-chat/reasoning-state.ts'
+import { isEnvelope } from '../../toolkit/reasoning-envelope.ts'
+
+/** The positions of thinking blocks whose state the gateway sealed, by the position of their message. */
+export type OwnThinking = ReadonlyMap<number, ReadonlySet<number>>
+
+/**
+ * Finds the thinking that other models wrote: its signature or data is an envelope of the gateway, which the API would
+ * refuse. `hasState`: whether an envelope contains state.
+ */
+export function findOwnThinking(messages: readonly MessagesMessage[]): { found: OwnThinking; hasState: boolean } {
+  const found = new Map<number, Set<number>>()
+  let hasState = false
+  for (const [index, { content }] of messages.entries()) {
+    if (typeof content === 'string') continue
+    for (const [position, block] of content.entries()) {
+      const state = isBlock(block, 'thinking') ? block.signature : isBlock(block, 'redacted_thinking') ? block.data : ''
+      if (!state || !isEnvelope(state)) continue
+      hasState ||= state !== emptyEnvelope
+      found.set(index, (found.get(index) ?? new Set()).add(position))
+    }
+  }
+  return { found, hasState }
+}
+
+/** The messages without that thinking. A message of nothing else is removed, since the API refuses empty ones. */
+export function withoutOwnThinking(messages: readonly MessagesMessage[], found: OwnThinking): MessagesMessage[] {
+  return messages.flatMap((message, index): MessagesMessage[] => {
+    const removed = found.get(index)
+    if (!removed) return [message]
+    const content = (message.content as Exclude<MessagesMessage['content'], string>).filter((_, at) => !removed.has(at))
+    return content.length > 0 ? [{ ...message, content }] : []
+  })
+}
+
+/** The same for the text of the list of messages; all else keeps its characters. Null if a name is written with escapes. */
+export function cutOwnThinking(text: string, found: OwnThinking): string | null {
+  let isReadable = true
+  const cut = mapItems(text, (message, index) => {
+    const removed = found.get(index)
+    const content = removed && memberText(message, 'content')
+    if (!removed) return message
+    if (content == null) {
+      isReadable = false
+      return message
+    }
+    let kept = 0
+    const blocks = mapItems(content, (block, position) => {
+      if (removed.has(position)) return null
+      kept++
+      return block
+    })
+    return kept > 0 ? editMembers(message, new Map([['content', blocks]])) : null
+  })
+  return isReadable ? cut : null
+}
+
+/**
+ * Whether the conversation ends in results of tools whose calls would have no thinking before them, which the API
+ * refuses while thinking has a budget.
+ */
+export function continuesWithoutThinking({ messages }: Pick<MessagesRequest, 'messages'>, found: OwnThinking): boolean {
+  const at = messages.findLastIndex(({ role }) => role === 'assistant')
+  const { content = '' } = messages[at] ?? {}
+  if (at < 0 || !found.has(at) || typeof content === 'string') return false
+  const kept = content.filter((_, position) => !found.get(at)!.has(position))
+  const isThinking = kept[0]?.type === 'thinking' || kept[0]?.type === 'redacted_thinking'
+  return !isThinking && kept.some(({ type }) => type === 'tool_use')
+}

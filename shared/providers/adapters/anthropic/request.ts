@@ -1,0 +1,178 @@
+import type { ChatRequest } from '../../../kinds/chat.ts'
+import type { Call } from '../../contract.ts'
+import { cleanChat, maxCacheTtl, noticeableFieldsExcept, ownFields } from '../../toolkit/request-fields.ts'
+import { cacheMark, invalid, type TextBlock, unsupported } from './content.ts'
+import { conversation } from './conversation.ts'
+import { thinkingBlocks } from './thinking.ts'
+
+/** Default output ceiling of a response that is not streamed: longer ones may outlive the connection. */
+const defaultMaxTokens = 16_384
+
+/** Thinking budgets in tokens, for models that take a budget instead of an effort. */
+const budgetTokens = { minimal: 1024, low: 1024, medium: 4096, high: 16_384, xhigh: 32_768, max: 65_536 } as const
+const minBudgetTokens = 1024
+
+const jsonInstruction: TextBlock = {
+  type: 'text',
+  text: 'Answer with one valid JSON object and nothing else: no text around it and no code fence.',
+}
+
+/** The supported fields; all others have no counterpart in the Messages API. */
+const supportedFields: ReadonlySet<string> = new Set([
+  ...ownFields,
+  ...['model', 'messages', 'max_tokens', 'max_completion_tokens', 'stream', 'stream_options', 'stop', 'n', 'logprobs'],
+  ...['tools', 'tool_choice', 'parallel_tool_calls', 'response_format', 'modalities', 'reasoning_effort'],
+  ...['user', 'safety_identifier', 'cache_control'],
+])
+const sampling: ReadonlySet<string> = new Set([...supportedFields, 'temperature', 'top_p'])
+
+/**
+ * The Messages body of a chat call, and the caller's fields that were dropped. Throws a GatewayError 400 naming a
+ * required field that cannot be expressed.
+ */
+export function messagesRequest(call: Call<'chat'>): { body: Record<string, unknown>; dropped: string[] } {
+  const { body, dropped } = cleanChat(call.body, maxCacheTtl(call.target.deployment))
+  const message = messagesBody({ ...call, body })
+  const samples = message.temperature !== undefined || message.top_p !== undefined
+  return { body: message, dropped: [...dropped, ...noticeableFieldsExcept(body, samples ? sampling : supportedFields)] }
+}
+
+function messagesBody(call: Call<'chat'>): Record<string, unknown> {
+  const { body, target } = call
+  const { traits = {} } = target.deployment
+  refuseUnsupported(body)
+  const { system, turns } = conversation(body.messages, traits.system_turns === true)
+  if (turns.length === 0) throw invalid('messages', 'at least one user message with content is required')
+  if (body.response_format?.type === 'json_object') system.push(jsonInstruction)
+
+  const maxTokens = maxTokensOf(call)
+  const toolChoice = toolChoiceOf(body)
+  if (traits.forced_tools === false && (toolChoice?.type === 'any' || toolChoice?.type === 'tool')) {
+    throw unsupported('tool_choice', 'this model cannot be forced to call a tool')
+  }
+  const thinking = thinkingOf(call, maxTokens, toolChoice)
+  const user = body.user ?? (typeof body.safety_identifier === 'string' ? body.safety_identifier : undefined)
+  return {
+    model: target.deployment.upstream_model,
+    max_tokens: maxTokens,
+    system: systemOf(system),
+    messages: turns,
+    ...(body.stream && { stream: true }),
+    stop_sequences: stopSequences(body.stop),
+    ...(thinking && thinking.type !== 'disabled' ? {} : samplingOf(body, traits.sampling !== false)),
+    tools: toolsOf(body),
+    tool_choice: toolChoice,
+    thinking,
+    output_config: outputConfig(body, traits.effort === true),
+    metadata: user ? { user_id: user } : undefined,
+    service_tier: serviceTier(body.service_tier),
+    ...cacheMark(body),
+  }
+}
+
+function refuseUnsupported(body: ChatRequest): void {
+  if ((body.n ?? 1) > 1) throw unsupported('n', 'this model gives one answer per request')
+  if (body.logprobs) throw unsupported('logprobs', 'this model gives no log probabilities')
+  if (body.modalities?.some(modality => modality !== 'text'))
+    throw unsupported('modalities', 'this model answers in text')
+  if (body.functions) throw unsupported('functions', 'use tools')
+}
+
+function maxTokensOf({ body, target, maxTokens }: Call<'chat'>): number {
+  const requested = maxTokens ?? body.max_completion_tokens ?? body.max_tokens
+  if (requested) return requested
+  const limit = target.model.max_output_tokens ?? defaultMaxTokens
+  return body.stream ? limit : Math.min(limit, defaultMaxTokens)
+}
+
+/** Plain text, unless a part has a cache mark, which requires blocks. */
+function systemOf(blocks: TextBlock[]): string | TextBlock[] | undefined {
+  if (blocks.length === 0) return undefined
+  if (blocks.some(block => block.cache_control)) return blocks
+  return blocks.map(block => block.text).join('\n\n')
+}
+
+function stopSequences(stop: ChatRequest['stop']): string[] | undefined {
+  const sequences = (typeof stop === 'string' ? [stop] : (stop ?? [])).filter(sequence => sequence !== '')
+  return sequences.length > 0 ? sequences : undefined
+}
+
+function samplingOf({ temperature, top_p }: ChatRequest, allowed: boolean): Record<string, number | undefined> {
+  if (!allowed) return {}
+  // OpenAI's scale ends at 2, Anthropic's at 1.
+  return { temperature: temperature == null ? undefined : Math.min(temperature, 1), top_p: top_p ?? undefined }
+}
+
+function toolsOf({ tools = [] }: ChatRequest): object[] | undefined {
+  if (tools.length === 0) return undefined
+  return tools.map((tool, index) => {
+    if (tool.type !== 'function') throw unsupported(`tools.${index}.type`, 'only function tools can be used')
+    const { name, description, parameters, strict } = tool.function
+    return {
+      name,
+      description,
+      input_schema: { type: 'object', ...(parameters ?? { properties: {} }) },
+      strict: strict ?? undefined,
+      ...cacheMark(tool),
+    }
+  })
+}
+
+type ToolChoice = { type: 'auto' | 'any' | 'tool' | 'none'; name?: string; disable_parallel_tool_use?: true }
+
+function toolChoiceOf(body: ChatRequest): ToolChoice | undefined {
+  const { tools = [], tool_choice: choice, parallel_tool_calls } = body
+  const single = parallel_tool_calls === false ? { disable_parallel_tool_use: true as const } : {}
+  if (typeof choice === 'object') {
+    if (choice.type !== 'function') throw unsupported('tool_choice.type', 'only a function can be chosen')
+    const { name } = choice.function as { name: string }
+    const offered = tools.some(tool => tool.type === 'function' && tool.function.name === name)
+    if (!offered) throw invalid('tool_choice.function.name', 'names none of the tools')
+    return { type: 'tool', name, ...single }
+  }
+  if (tools.length === 0) {
+    if (choice === 'required') throw invalid('tool_choice', '"required" needs tools')
+    return undefined
+  }
+  if (choice === 'none') return { type: 'none' }
+  if (choice === 'required') return { type: 'any', ...single }
+  return choice === 'auto' || parallel_tool_calls === false ? { type: 'auto', ...single } : undefined
+}
+
+type Thinking = { type: 'adaptive' | 'disabled' } | { type: 'enabled'; budget_tokens: number }
+
+/**
+ * The thinking settings. The budget is part of the output ceiling and never raises it, because the reservation covers
+ * no more. Thinking is disabled where the budget does not fit, and where the API rejects it.
+ */
+function thinkingOf({ body, target }: Call<'chat'>, maxTokens: number, toolChoice?: ToolChoice): Thinking | undefined {
+  const { thinking, thinking_off } = target.deployment.traits ?? {}
+  const effort = body.reasoning_effort
+  if (!effort || !thinking) return undefined
+  if (effort === 'none') return thinking_off === false ? undefined : { type: 'disabled' }
+  // A forced tool call and thinking are mutually exclusive.
+  if (toolChoice?.type === 'any' || toolChoice?.type === 'tool') return undefined
+  if (thinking === 'adaptive') return { type: 'adaptive' }
+  // After tool calls and their results, a budget requires the turn's original thinking.
+  const lastAnswer = body.messages.findLast(message => message.role === 'assistant')
+  if (lastAnswer?.tool_calls?.length && thinkingBlocks(lastAnswer).length === 0) return undefined
+  const budget = Math.min(budgetTokens[effort], Math.floor(maxTokens * 0.8))
+  return budget < minBudgetTokens ? undefined : { type: 'enabled', budget_tokens: budget }
+}
+
+function outputConfig({ reasoning_effort, response_format }: ChatRequest, takesEffort: boolean): object | undefined {
+  const effort = takesEffort && reasoning_effort && reasoning_effort !== 'none' ? reasoning_effort : undefined
+  if (response_format?.type !== 'json_schema') return effort && { effort: lowered(effort) }
+  const { schema } = response_format.json_schema
+  if (!schema) throw invalid('response_format.json_schema.schema', 'is required')
+  return { effort: effort && lowered(effort), format: { type: 'json_schema', schema } }
+}
+
+function lowered(effort: string): string {
+  return effort === 'minimal' ? 'low' : effort
+}
+
+function serviceTier(tier: unknown): string | undefined {
+  if (tier === 'auto') return 'auto'
+  return tier === 'default' ? 'standard_only' : undefined
+}

@@ -1,0 +1,82 @@
+import { unsupported } from '../../../kinds/media.ts'
+import type { Segment, Transcript, TranscriptionInput, Word } from '../../../kinds/transcription.ts'
+import type { InstantAdapter, Protocol, Target } from '../../contract.ts'
+import {
+  invalidResponse,
+  readList,
+  readNumber,
+  readOptionalText,
+  readText,
+  valueAt,
+} from '../../toolkit/json-fields.ts'
+import { assertPriced, SpeakerNames } from '../../toolkit/transcripts.ts'
+import { failure, withoutLanguage } from './failure.ts'
+
+/** Transcribing hours of speech takes minutes. */
+const workMs = 600_000
+/** About ten hours of words and utterances. */
+const maxAnswerBytes = 64 * 1024 * 1024
+
+const transcription: InstantAdapter<'transcription'> = {
+  async make({ target, input, sources, signal }, line) {
+    const path = `/v1/listen?${queryOf(target, input)}`
+    const file = sources.get('audio_url')!
+    const { json } = await line
+      .send({ method: 'POST', path, file, signal, firstByteMs: workMs, maxBytes: maxAnswerBytes })
+      .catch(error => {
+        throw input.language === null && input.languages.length === 0 ? withoutLanguage(error) : error
+      })
+    const transcript = transcriptOf(json, input)
+    return { pieces: null, transcript: () => transcript }
+  },
+}
+
+/** Deepgram's API for recorded speech. */
+export const deepgram: Protocol = { direct: {}, instant: { transcription }, failure }
+
+function queryOf({ model, deployment, provider }: Target, input: TranscriptionInput): URLSearchParams {
+  if (input.prompt !== null) throw unsupported(model, 'prompt', 'takes no `prompt` at this provider')
+  if (input.temperature !== null) throw unsupported(model, 'temperature', 'takes no `temperature` at this provider')
+  assertPriced({ model, deployment, provider }, input)
+  const query = new URLSearchParams({ model: deployment.upstream_model, smart_format: 'true', punctuate: 'true' })
+  // Models without language detection have a language value for any speech, e.g. `multi`.
+  const language = input.language ?? deployment.traits?.any_language
+  if (input.languages.length > 0) for (const one of input.languages) query.append('detect_language', one)
+  else if (language === undefined) query.set('detect_language', 'true')
+  else query.set('language', String(language))
+  if (input.segments) query.set('utterances', 'true')
+  if (input.speakers) query.set('diarize', 'true')
+  for (const keyword of input.keywords) query.append('keyterm', keyword)
+  return query
+}
+
+/** The first channel: channels are transcribed as one. */
+function transcriptOf(json: unknown, input: TranscriptionInput): Transcript {
+  const channel = valueAt(json, 'results.channels.0')
+  const best = valueAt(channel, 'alternatives.0')
+  const transcript = valueAt(best, 'transcript')
+  // Silence yields an empty transcript.
+  if (typeof transcript !== 'string') throw invalidResponse('it has no text `transcript`')
+  const speakers = new SpeakerNames()
+  return {
+    text: transcript,
+    language: readOptionalText(channel, 'detected_language') ?? readOptionalText(best, 'languages.0'),
+    segments: input.segments
+      ? readList(json, 'results.utterances').map(one => segmentOf(one, input.speakers ? speakers : null))
+      : null,
+    words: input.words ? readList(best, 'words').map(wordOf) : null,
+    logprobs: null,
+    usage: null,
+  }
+}
+
+function segmentOf(utterance: unknown, speakers: SpeakerNames | null): Segment {
+  const [start, end] = [readNumber(utterance, 'start'), readNumber(utterance, 'end')]
+  const speaker = speakers === null ? null : speakers.nameOf(String(readNumber(utterance, 'speaker')))
+  return { start, end, text: readText(utterance, 'transcript'), speaker }
+}
+
+function wordOf(word: unknown): Word {
+  const written = readOptionalText(word, 'punctuated_word') ?? readText(word, 'word')
+  return { word: written, start: readNumber(word, 'start'), end: readNumber(word, 'end') }
+}

@@ -1,0 +1,13 @@
+import type { Protocol } from '../../contract.ts'
+import { conversation } from './conversation.ts'
+import { failure } from './failure.ts'
+import { music, sfx, speech } from './sounds.ts'
+import { transcription } from './transcription.ts'
+
+/** ElevenLabs' API: speech, transcriptions, music, sound effects, and conversations with agents. */
+export const elevenlabs: Protocol = {
+  direct: {},
+  instant: { speech, transcription, music, sfx },
+  realtime: ({ traits }) => (traits?.dialect === 'elevenlabs' ? conversation : null),
+  failure,
+}

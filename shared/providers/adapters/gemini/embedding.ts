@@ -1,0 +1,74 @@
+import { GatewayError } from '../../../base/errors.ts'
+import type { Embeddings } from '../../../kinds/embedding.ts'
+import type { Call, UpstreamRequest } from '../../contract.ts'
+import { ProviderError } from '../../provider-error.ts'
+import { noticeableFieldsExcept, ownFields, withDropped } from '../../toolkit/request-fields.ts'
+import { readEmbedded } from './wire.ts'
+
+const maxInputs = 100
+const supportedFields: ReadonlySet<string> = new Set([...ownFields, 'model', 'input', 'dimensions', 'encoding_format'])
+
+/** Converts an OpenAI embeddings request. Throws a GatewayError 400 on `input` for tokens or too many texts. */
+export function embeddingRequest({ body, target }: Call<'embedding'>): UpstreamRequest {
+  const model = `models/${target.deployment.upstream_model}`
+  const requests = textsOf(body.input).map(text => ({
+    model,
+    content: { role: 'user', parts: [{ text }] },
+    ...(body.dimensions && { outputDimensionality: body.dimensions }),
+  }))
+  const request = {
+    method: 'POST' as const,
+    path: `/v1beta/${model}:batchEmbedContents`,
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ requests }),
+  }
+  return withDropped(request, noticeableFieldsExcept(body, supportedFields))
+}
+
+/**
+ * The vectors in the order of the inputs. Gemini counts no tokens here, so there is no usage. Throws a ProviderError
+ * `invalid_response`.
+ */
+export function embeddingAnswer(json: unknown, { body, target }: Call<'embedding'>): Embeddings {
+  const vectors = readEmbedded(json)
+  const expected = textsOf(body.input).length
+  if (vectors.length !== expected) {
+    throw new ProviderError('invalid_response', `Gemini gave ${vectors.length} vectors for ${expected} inputs`)
+  }
+  const data = vectors.map((values, index) => {
+    if (body.dimensions && values.length !== body.dimensions) {
+      throw new ProviderError(
+        'invalid_response',
+        `Gemini gave ${values.length} dimensions instead of ${body.dimensions}`,
+      )
+    }
+    const vector = body.dimensions ? toUnitLength(values) : values
+    const embedding = body.encoding_format === 'base64' ? toBase64(vector) : vector
+    return { object: 'embedding' as const, index, embedding }
+  })
+  return { object: 'list', model: target.model.id, data }
+}
+
+function textsOf(input: Call<'embedding'>['body']['input']): string[] {
+  const inputs = typeof input === 'string' ? [input] : input
+  if (!inputs.every(text => typeof text === 'string')) {
+    throw new GatewayError('unsupported_capability', 'This model takes text, not tokens.', { param: 'input' })
+  }
+  if (inputs.length <= maxInputs) return inputs
+  throw new GatewayError('invalid_request', `This model takes at most ${maxInputs} inputs per request.`, {
+    param: 'input',
+  })
+}
+
+/** Gemini does not normalise vectors of reduced dimension; OpenAI's always have unit length. */
+function toUnitLength(values: number[]): number[] {
+  const length = Math.hypot(...values)
+  return length > 0 ? values.map(value => value / length) : values
+}
+
+/** Little-endian 32-bit floats, as OpenAI encodes vectors. */
+function toBase64(values: number[]): string {
+  const bytes = Buffer.alloc(values.length * 4)
+  for (const [index, value] of values.entries()) bytes.writeFloatLE(value, index * 4)
+  return bytes.toString('base64')
+}

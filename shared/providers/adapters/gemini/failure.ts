@@ -1,0 +1,98 @@
+import { z } from 'zod'
+import { type FailureReason, ProviderError } from '../../provider-error.ts'
+import { type Headers, readOptionalNumber, readOptionalText } from '../../toolkit/json-fields.ts'
+import { refusal } from '../../toolkit/refusal.ts'
+
+const reported = z.object({
+  error: z.object({
+    message: z.string().catch(''),
+    status: z.string().catch(''),
+    details: z.array(z.looseObject({ reason: z.unknown().optional(), retryDelay: z.unknown().optional() })).catch([]),
+  }),
+})
+type Reported = z.infer<typeof reported>['error']
+
+/** Gemini's statuses (google.rpc.Code over HTTP) that are classified without the message. */
+const reasons: Record<number, FailureReason> = {
+  401: 'auth',
+  402: 'quota',
+  403: 'auth',
+  404: 'model_unavailable',
+  408: 'server_error',
+  409: 'server_error',
+  425: 'server_error',
+  429: 'rate_limited',
+  499: 'server_error',
+  503: 'overloaded',
+  529: 'overloaded',
+}
+
+/** Classifies a response outside 2xx. A stream without `alt=sse` reports its error inside an array. */
+export function failure(status: number, headers: Headers, body: string): ProviderError {
+  const error = parse(body)
+  const delay = retryDelay(error)
+  return refusal(reasonOf(status, error), withoutAccount(error.message), status, {
+    ...headers,
+    ...(delay !== null && { 'retry-after': delay }),
+  })
+}
+
+/** HTTP statuses of the google.rpc codes of failed work. */
+const httpStatus: Record<number, number> = { 3: 400, 4: 504, 5: 404, 7: 403, 8: 429, 9: 400, 13: 500, 14: 503, 16: 401 }
+/** Interaction errors have textual codes. */
+const wordStatuses: [words: RegExp, status: number][] = [
+  [/invalid|unsupported|bad_request/i, 400],
+  [/auth|permission|forbidden/i, 403],
+  [/not_found/i, 404],
+  [/rate_?limit|quota|exhausted|too_many/i, 429],
+  [/unavailable|overloaded/i, 503],
+]
+const refusedByPolicy = /usage guidelines|responsible ai|safety|prohibited/i
+
+/** Classifies the failure of accepted work: a `google.rpc.Status`, or the error of an interaction. */
+export function statusFailure(error: unknown): ProviderError {
+  const code = readOptionalNumber(error, 'code')
+  const words = readOptionalText(error, 'code') ?? ''
+  const wordStatus = wordStatuses.find(([pattern]) => pattern.test(words))?.[1] ?? 500
+  const status = code === null ? wordStatus : (httpStatus[code] ?? (code >= 400 && code <= 599 ? code : 500))
+  const classified = failure(status, {}, JSON.stringify({ error }))
+  const isPolicyRefusal = classified.reason === 'invalid_request' && refusedByPolicy.test(classified.message)
+  return isPolicyRefusal ? new ProviderError('content_filter', classified.message, { status }) : classified
+}
+
+function reasonOf(status: number, error: Reported): FailureReason {
+  if (status === 400) {
+    const ours =
+      error.details.some(detail => detail.reason === 'API_KEY_INVALID') ||
+      /API key (not valid|expired)/i.test(error.message)
+    if (ours) return 'auth'
+    // Free tier not offered at our location, billing not enabled: these concern our account, not the caller's input.
+    if (error.status === 'FAILED_PRECONDITION') return /billing/i.test(error.message) ? 'quota' : 'auth'
+    if (/token count.*exceeds/i.test(error.message)) return 'context_length'
+  }
+  return reasons[status] ?? (status >= 500 ? 'server_error' : 'invalid_request')
+}
+
+function parse(body: string): Reported {
+  let json: unknown
+  try {
+    json = JSON.parse(body)
+  } catch {
+    json = null
+  }
+  const result = reported.safeParse(Array.isArray(json) ? json[0] : json)
+  return result.success ? result.data.error : { message: '', status: '', details: [] }
+}
+
+/** `google.rpc.RetryInfo` in seconds: a protobuf duration such as `31s` or `0.5s`. */
+function retryDelay(error: Reported): string | null {
+  const delay = error.details.find(detail => typeof detail.retryDelay === 'string')?.retryDelay
+  return /^(\d{1,7}(?:\.\d+)?)s$/.exec(String(delay))?.[1] ?? null
+}
+
+/** Google's messages name the project and sometimes the key, which the caller must not see. */
+function withoutAccount(message: string): string {
+  return message
+    .replace(/AIza[\w-]{10,}/g, '(key)')
+    .replace(/\bprojects?(\/|_number:|[ :#]+(?=\d))[\w-]+/gi, 'project (ours)')
+}

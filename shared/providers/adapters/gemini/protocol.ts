@@ -1,0 +1,31 @@
+import type { Protocol } from '../../contract.ts'
+import { withReasoningState } from '../../toolkit/with-reasoning-state.ts'
+import { chatAnswer } from './answer.ts'
+import { embeddingAnswer, embeddingRequest } from './embedding.ts'
+import { failure } from './failure.ts'
+import { image } from './image.ts'
+import { live } from './live.ts'
+import { remoteMedia } from './media.ts'
+import { music } from './music.ts'
+import { chatRequest } from './request.ts'
+import { speech } from './speech.ts'
+import { chatStream } from './stream.ts'
+import { video } from './video.ts'
+
+/** Google's Gemini API (`generateContent`, `streamGenerateContent`, `batchEmbedContents`, `predictLongRunning`, `interactions`, `BidiGenerateContent`). */
+export const gemini: Protocol = {
+  direct: {
+    chat: withReasoningState({
+      native: false,
+      request: chatRequest,
+      remoteMedia,
+      answer: chatAnswer,
+      stream: chatStream,
+    }),
+    embedding: { native: false, request: embeddingRequest, answer: embeddingAnswer },
+  },
+  queued: { video },
+  instant: { image, speech, music },
+  realtime: ({ traits }) => (traits?.dialect === 'gemini' ? live : null),
+  failure,
+}

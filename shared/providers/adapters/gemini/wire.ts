@@ -1,0 +1,75 @@
+import { z } from 'zod'
+import { ProviderError } from '../../provider-error.ts'
+import { failure } from './failure.ts'
+
+/** The parts of Gemini's responses and stream events that are read; the rest is ignored. */
+
+const part = z.object({
+  text: z.string().optional(),
+  thought: z.boolean().optional(),
+  thoughtSignature: z.string().optional(),
+  inlineData: z.object({ mimeType: z.string(), data: z.string() }).optional(),
+  functionCall: z
+    .object({ id: z.string().optional(), name: z.string(), args: z.record(z.string(), z.unknown()).optional() })
+    .optional(),
+})
+export type AnswerPart = z.infer<typeof part>
+
+const tokenLogprob = z.object({ token: z.string(), logProbability: z.number() })
+const logprobsResult = z.object({
+  chosenCandidates: z.array(tokenLogprob).optional(),
+  topCandidates: z.array(z.object({ candidates: z.array(tokenLogprob).optional() })).optional(),
+})
+export type LogprobsResult = z.infer<typeof logprobsResult>
+
+const candidate = z.object({
+  index: z.int().min(0).optional(),
+  content: z.object({ parts: z.array(part).optional() }).optional(),
+  finishReason: z.string().optional(),
+  logprobsResult: logprobsResult.optional(),
+})
+
+const count = z.int().min(0).optional()
+const details = z.array(z.object({ modality: z.string(), tokenCount: count })).optional()
+const usageMetadata = z.object({
+  promptTokenCount: count,
+  cachedContentTokenCount: count,
+  toolUsePromptTokenCount: count,
+  candidatesTokenCount: count,
+  thoughtsTokenCount: count,
+  promptTokensDetails: details,
+  cacheTokensDetails: details,
+  candidatesTokensDetails: details,
+})
+export type UsageMetadata = z.infer<typeof usageMetadata>
+
+const generated = z.object({
+  candidates: z.array(candidate).optional(),
+  promptFeedback: z.object({ blockReason: z.string().optional() }).optional(),
+  usageMetadata: usageMetadata.optional(),
+  responseId: z.string().optional(),
+})
+export type Generated = z.infer<typeof generated>
+
+const report = z.object({ error: z.object({ code: z.int() }) })
+
+const embedded = z.object({ embeddings: z.array(z.object({ values: z.array(z.number()).min(1) })) })
+
+/** Parses a complete response or one event. Throws the error it reports, or `invalid_response` when it is malformed. */
+export function readGenerated(json: unknown): Generated {
+  const reported = (json as { error?: unknown } | null)?.error === undefined ? null : report.safeParse(json)
+  if (reported?.success) throw failure(reported.data.error.code, {}, JSON.stringify(json))
+  return understood(generated, json)
+}
+
+/** The vectors of a `batchEmbedContents` answer, in the order of the request. */
+export function readEmbedded(json: unknown): number[][] {
+  return understood(embedded, json).embeddings.map(embedding => embedding.values)
+}
+
+function understood<T>(schema: z.ZodType<T>, json: unknown): T {
+  const result = schema.safeParse(json)
+  if (result.success) return result.data
+  const path = result.error.issues[0]?.path.join('.') ?? ''
+  throw new ProviderError('invalid_response', `Gemini's answer is not understood at "${path}"`)
+}

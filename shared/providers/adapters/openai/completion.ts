@@ -1,0 +1,66 @@
+import type { ProviderRow } from '../../../catalog/schema.ts'
+import type { Completion, CompletionChoice } from '../../../kinds/completion.ts'
+import type { DirectAdapter } from '../../contract.ts'
+import { mapUnlessSame, normaliseHead } from './complete-response.ts'
+import { createDecoder, finishReason } from './decoder.ts'
+import { reportedFailure } from './failure.ts'
+import { invalidResponse, isObject, type Json } from './json.ts'
+import { beginRequest, post, requestUsage } from './request.ts'
+import { extrasOf, normaliseUsage } from './usage.ts'
+
+/** `POST /completions`, the legacy text completions. */
+export const completion: DirectAdapter<'completion'> = {
+  native: true,
+  request(call) {
+    const request = beginRequest('completion', call)
+    requestUsage(request)
+    if (call.maxTokens !== null && call.body.max_tokens !== call.maxTokens) request.changes.max_tokens = call.maxTokens
+    return post('/completions', request)
+  },
+  answer(json, { target }) {
+    if (!isObject(json)) throw invalidResponse('it is not an object')
+    if (isObject(json.error)) throw reportedFailure(json)
+    if (!Array.isArray(json.choices) || json.choices.length === 0) throw invalidResponse('it has no choices')
+    const whole = normaliseHead(json, target.provider)
+    whole.object = 'text_completion'
+    whole.choices = mapUnlessSame(json.choices, wholeChoiceFrom)
+    return whole as Completion
+  },
+  stream: ({ target }) => createDecoder(json => chunkFrom(json, target.provider)),
+}
+
+function chunkFrom(json: Json, provider: ProviderRow): Completion | null {
+  const chunk = head(json, provider)
+  if (!Array.isArray(json.choices)) return chunk.usage ? chunk : null
+  return { ...chunk, choices: json.choices.map(choiceFrom) }
+}
+
+function head(json: Json, provider: ProviderRow): Completion {
+  const { usage, obfuscation: _padding, provider: _route, ...otherFields } = json
+  const ownUsage = normaliseUsage(usage)
+  return {
+    ...otherFields,
+    id: typeof json.id === 'string' ? json.id : '',
+    object: 'text_completion',
+    created: typeof json.created === 'number' ? json.created : Math.floor(Date.now() / 1000),
+    model: typeof json.model === 'string' ? json.model : '',
+    choices: [],
+    ...(ownUsage && { usage: { ...ownUsage, ...extrasOf(json, provider) } }),
+  }
+}
+
+function wholeChoiceFrom(choice: unknown, position: number): CompletionChoice {
+  const read = choiceFrom(choice, position)
+  return read.finish_reason === null ? { ...read, finish_reason: 'stop' } : read
+}
+
+function choiceFrom(choice: unknown, position: number): CompletionChoice {
+  if (!isObject(choice) || typeof choice.text !== 'string') throw invalidResponse(`choice ${position} has no text`)
+  const reason = choice.finish_reason ? finishReason(choice.finish_reason) : null
+  const finish_reason = reason === 'tool_calls' || reason === 'function_call' ? 'stop' : reason
+  const index = Number.isInteger(choice.index) ? (choice.index as number) : position
+  const { text, logprobs = null } = choice
+  if (choice.index === index && choice.logprobs === logprobs && choice.finish_reason === finish_reason)
+    return choice as CompletionChoice
+  return { ...choice, index, text, logprobs, finish_reason }
+}

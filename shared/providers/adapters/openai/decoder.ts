@@ -1,0 +1,96 @@
+import type { FinishReason } from '../../../kinds/chat.ts'
+import { ProviderError } from '../../provider-error.ts'
+import type { SseEvent, StreamDecoder } from '../../stream-decoder.ts'
+import { reportedFailure } from './failure.ts'
+import { invalidResponse, isObject, type Json } from './json.ts'
+
+const finishReasons = new Map<unknown, FinishReason>([
+  ['length', 'length'],
+  ['model_length', 'length'],
+  ['max_tokens', 'length'],
+  ['tool_calls', 'tool_calls'],
+  ['function_call', 'function_call'],
+  ['content_filter', 'content_filter'],
+])
+
+/**
+ * A provider's finish reason as one of ours (an unknown one maps to `stop`). Throws a ProviderError when it reports a
+ * failure.
+ */
+export function finishReason(value: unknown): FinishReason {
+  if (value === 'error') throw new ProviderError('server_error', 'The provider failed while it generated the answer.')
+  if (value === 'insufficient_system_resource') {
+    throw new ProviderError('overloaded', 'The provider ran out of capacity while it generated the answer.')
+  }
+  return finishReasons.get(value) ?? 'stop'
+}
+
+type Chunk = { choices: { index: number; finish_reason: unknown; delta?: unknown }[] }
+
+/**
+ * Decodes events to chunks. Some servers never send `[DONE]`, so a response is also complete once every choice has its
+ * finish reason. `read` returns null for an event that is not a chunk: vendors' notes are skipped, anything else is
+ * rejected.
+ */
+export function createDecoder<C extends Chunk>(read: (json: Json) => C | null): StreamDecoder<C> {
+  return new ChunkDecoder(read)
+}
+
+class ChunkDecoder<C extends Chunk> implements StreamDecoder<C> {
+  readonly #read: (json: Json) => C | null
+  readonly #finished = new Map<number, boolean>()
+  #isEnded = false
+
+  constructor(read: (json: Json) => C | null) {
+    this.#read = read
+  }
+
+  get done(): boolean {
+    return this.#isEnded || (this.#finished.size > 0 && [...this.#finished.values()].every(Boolean))
+  }
+
+  push(event: SseEvent): C[] {
+    if (this.#isEnded || event.data === '') return []
+    this.#isEnded = event.data.trim() === '[DONE]'
+    if (this.#isEnded) return []
+    const json = eventObject(event)
+    const chunk = this.#read(json)
+    if (!chunk && !isNote(json)) throw invalidResponse('an event of the stream is no chunk')
+    if (!chunk) return []
+    for (const [position, choice] of chunk.choices.entries()) {
+      if ('delta' in choice && !isPiece((json.choices as Json[])[position]!)) {
+        throw invalidResponse(`choice ${position} of a chunk has no delta`)
+      }
+      const isFinished = choice.finish_reason !== null || this.#finished.get(choice.index) === true
+      this.#finished.set(choice.index, isFinished)
+    }
+    return [chunk]
+  }
+}
+
+/** Throws the failure that an event reports: as an `error`, as an event of that name, or as an object of that type. */
+function eventObject({ event, data }: SseEvent): Json {
+  let json: unknown
+  try {
+    json = JSON.parse(data)
+  } catch {
+    throw invalidResponse('an event of the stream is not JSON')
+  }
+  if (!isObject(json)) throw invalidResponse('an event of the stream is not an object')
+  const isError = event === 'error' || json.object === 'error' || json.type === 'error'
+  if (isError || (json.error !== undefined && json.error !== null)) throw reportedFailure(json)
+  return json
+}
+
+/** An event apart from the response, such as a ping, identifies at least its type. */
+function isNote({ choices, message, ...names }: Json): boolean {
+  if (choices !== undefined && choices !== null) return false
+  return message === undefined && [names.object, names.type, names.id].some(name => typeof name === 'string')
+}
+
+/** The finish reason and a filter result may have no delta; a complete message or a text is not a chat chunk. */
+function isPiece({ delta, message, text, index, finish_reason: finish }: Json): boolean {
+  if (isObject(delta)) return true
+  const isSilent = [delta, message, text].every(value => value === undefined || value === null)
+  return isSilent && (Number.isInteger(index) || typeof finish === 'string')
+}

@@ -1,0 +1,76 @@
+import type { ProviderRow } from '../../../catalog/schema.ts'
+import type { EmbeddingRequest, Embeddings } from '../../../kinds/embedding.ts'
+import type { DirectAdapter } from '../../contract.ts'
+import { mapUnlessSame } from './complete-response.ts'
+import { reportedFailure } from './failure.ts'
+import { invalidResponse, isObject, type Json } from './json.ts'
+import { beginRequest, post } from './request.ts'
+import { count, extrasOf } from './usage.ts'
+
+/** `POST /embeddings`. A server may ignore `encoding_format`: the response is converted to the requested encoding. */
+export const embedding: DirectAdapter<'embedding'> = {
+  native: true,
+  request: call => post('/embeddings', beginRequest('embedding', call)),
+  answer(json, { body, target }) {
+    if (!isObject(json)) throw invalidResponse('it is not an object')
+    if (isObject(json.error)) throw reportedFailure(json)
+    const inputs = inputCount(body.input)
+    if (!Array.isArray(json.data) || json.data.length !== inputs)
+      throw invalidResponse(`it does not have ${inputs} vectors`)
+    const asBase64 = body.encoding_format === 'base64'
+    const vectors = mapUnlessSame(json.data, (item, position) => vectorFrom(item, position, asBase64))
+    const isSorted = vectors.every(({ index }, position) => position === 0 || vectors[position - 1]!.index <= index)
+    const data = isSorted ? vectors : vectors.toSorted((left, right) => left.index - right.index)
+    const usage = usageFrom(json, target.provider)
+    return {
+      object: 'list',
+      model: typeof json.model === 'string' ? json.model : body.model,
+      data,
+      ...(usage && { usage }),
+    }
+  },
+}
+
+/** One text or one token array is one input. */
+function inputCount(input: EmbeddingRequest['input']): number {
+  return typeof input === 'string' || typeof input[0] === 'number' ? 1 : input.length
+}
+
+type Vector = Embeddings['data'][number]
+
+function vectorFrom(item: unknown, position: number, asBase64: boolean): Vector {
+  if (!isObject(item)) throw invalidResponse(`vector ${position} is not an object`)
+  const index = Number.isInteger(item.index) ? (item.index as number) : position
+  const embedding = encoded(item, position, asBase64)
+  const isSame = item.object === 'embedding' && item.index === index && item.embedding === embedding
+  return isSame && Object.keys(item).length === 3 ? (item as Vector) : { object: 'embedding', index, embedding }
+}
+
+function encoded({ embedding }: Json, position: number, asBase64: boolean): number[] | string {
+  if (typeof embedding === 'string') return asBase64 ? embedding : floatsFrom(embedding, position)
+  if (!Array.isArray(embedding) || embedding.length === 0 || typeof embedding[0] !== 'number') {
+    throw invalidResponse(`vector ${position} has no numbers`)
+  }
+  return asBase64 ? base64From(embedding) : embedding
+}
+
+/** Little-endian float32 values in base64, as the official SDKs decode them. */
+function base64From(values: number[]): string {
+  const bytes = Buffer.allocUnsafe(values.length * 4)
+  for (let i = 0; i < values.length; i++) bytes.writeFloatLE(values[i]!, i * 4)
+  return bytes.toString('base64')
+}
+
+function floatsFrom(base64: string, position: number): number[] {
+  const bytes = Buffer.from(base64, 'base64')
+  if (bytes.length === 0 || bytes.length % 4 !== 0)
+    throw invalidResponse(`vector ${position} is not base64 of float32 values`)
+  return Array.from({ length: bytes.length / 4 }, (_, i) => bytes.readFloatLE(i * 4))
+}
+
+function usageFrom(json: Json, provider: ProviderRow): Embeddings['usage'] {
+  if (!isObject(json.usage)) return undefined
+  const tokenCount = count(json.usage.prompt_tokens) ?? count(json.usage.total_tokens)
+  if (tokenCount === undefined) return undefined
+  return { prompt_tokens: tokenCount, total_tokens: tokenCount, ...extrasOf(json, provider) }
+}

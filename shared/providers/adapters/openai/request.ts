@@ -1,0 +1,172 @@
+import type { ChatRequest } from '../../../kinds/chat.ts'
+import type { DirectKinds, OpenAiKind } from '../../../kinds/index.ts'
+import type { Call, UpstreamRequest } from '../../contract.ts'
+import {
+  allowedFields,
+  type CleanedRequest,
+  cleanChat,
+  isNoticeable,
+  maxCacheTtl,
+  ownFields,
+  withDropped,
+} from '../../toolkit/request-fields.ts'
+
+/** Top-level fields to write into the body; an undefined one is removed (JSON.stringify leaves it out). */
+export type Changes = Record<string, unknown>
+
+/** A request under construction: the call without disallowed fields, the pending changes, and the dropped fields. */
+export type Draft<K extends OpenAiKind> = { call: Call<K>; changes: Changes; dropped: string[] }
+
+/**
+ * Begins a request: sets the upstream's model name, removes the gateway's own fields, and drops those that may be
+ * billed apart from the tokens (`allowedFields`, or the quirk `request_fields` of a strict server; the quirk
+ * `extra_fields` adds some).
+ */
+export function beginRequest<K extends OpenAiKind>(kind: K, call: Call<K>): Draft<K> {
+  const { body, dropped } = removeDisallowed(kind, call)
+  const changes: Changes = {}
+  if (body.model !== call.target.deployment.upstream_model) changes.model = call.target.deployment.upstream_model
+  const isAllowed = allowedFieldTest(kind, call)
+  const fields: Record<string, unknown> = body
+  for (const name in fields)
+    if (fields[name] !== undefined && (!isAllowed(name) || ownFields.has(name))) changes[name] = undefined
+
+  const isSame = body === call.body
+  return { call: isSame ? call : { ...call, body, raw: null }, changes, dropped: [...dropped] }
+}
+
+function removeDisallowed<K extends OpenAiKind>(
+  kind: K,
+  { target, body }: Call<K>,
+): CleanedRequest<DirectKinds[K]['request']> {
+  if (kind !== 'chat') return { body, dropped: [] }
+  const takesMarks = target.provider.quirks?.cache_control === true
+  return cleanChat(body as ChatRequest, takesMarks ? maxCacheTtl(target.deployment) : 'none')
+}
+
+/**
+ * Never dropped, regardless of a provider's `request_fields`: without them the response would not be the requested one.
+ */
+const requiredFields = new Set(
+  'model messages prompt input dimensions encoding_format stream stream_options max_tokens max_completion_tokens'.split(
+    ' ',
+  ),
+)
+
+function allowedFieldTest<K extends OpenAiKind>(kind: K, { target }: Call<K>): (field: string) => boolean {
+  const { request_fields: requestFields, extra_fields: extra, cache_control: marks } = target.provider.quirks ?? {}
+  const isExtra = (field: string) => {
+    if (field === 'cache_control') return marks === true && kind === 'chat'
+    return Array.isArray(extra) && extra.includes(field)
+  }
+  if (Array.isArray(requestFields))
+    return field => requestFields.includes(field) || requiredFields.has(field) || isExtra(field)
+  return field => allowedFields[kind].has(field) || isExtra(field)
+}
+
+/** Not the caller's choice: the provider's quirks `service_tier` and `store` give the value in every request. */
+const fixedFields = ['service_tier', 'store'] as const
+
+/**
+ * Sets the service tier that the catalog prices, and disables storage, where a provider's account settings could
+ * differ.
+ */
+export function setFixedFields({ call, changes }: Draft<'chat'>): void {
+  const fields: Record<string, unknown> = call.body
+  for (const name of fixedFields) {
+    const value = call.target.provider.quirks?.[name]
+    if (value === fields[name]) delete changes[name]
+    else if (value !== undefined || fields[name] !== undefined) changes[name] = value
+  }
+}
+
+/** Fields that are sent under another name, or set by the gateway. */
+const rewrittenFields = new Set(['model', 'max_tokens', 'max_completion_tokens', 'stream_options'])
+
+function isRewritten(name: string, { target }: Call<OpenAiKind>): boolean {
+  return rewrittenFields.has(name) || (name === 'seed' && target.provider.quirks?.seed_field !== undefined)
+}
+
+/** The POST request. The caller's bytes are sent unchanged where possible. */
+export function post<K extends OpenAiKind>(path: string, { call, changes, dropped }: Draft<K>): UpstreamRequest {
+  const fields: Record<string, unknown> = call.body
+  for (const name in changes) {
+    const isDropped = changes[name] === undefined || fixedFields.includes(name as 'store')
+    if (isDropped && !isRewritten(name, call) && isNoticeable(name, fields[name])) dropped.push(name)
+  }
+  const headers = { 'content-type': 'application/json' }
+  return withDropped({ method: 'POST' as const, path, headers, body: serialiseBody(call, changes) }, dropped)
+}
+
+function serialiseBody({ raw, body }: Call<OpenAiKind>, changes: Changes): Buffer | string {
+  const fields: Record<string, unknown> = body
+  const names = Object.keys(changes)
+  if (raw === null || names.some(name => fields[name] !== undefined)) return JSON.stringify({ ...body, ...changes })
+  const newFields = JSON.stringify(changes).slice(1, -1)
+  if (newFields === '') return raw
+  // New fields are inserted before the others, so that a large body need not be serialised again.
+  return Buffer.concat([Buffer.from(`{${newFields},`), raw.subarray(raw.indexOf('{') + 1)])
+}
+
+/**
+ * Requests the usage of a stream, which billing requires (quirk `stream_usage: false`: the server rejects the field).
+ */
+export function requestUsage({ call: { target, body }, changes }: Draft<'chat'> | Draft<'completion'>): void {
+  if (target.provider.quirks?.stream_usage === false) {
+    if (body.stream_options !== undefined) changes.stream_options = undefined
+  } else if (body.stream && body.stream_options?.include_usage !== true) {
+    changes.stream_options = { ...body.stream_options, include_usage: true }
+  }
+}
+
+/** Sets the output ceiling in the one field that the server reads (quirk `max_tokens_field`). */
+export function limitTokens({ call: { target, body, maxTokens }, changes }: Draft<'chat'>): void {
+  const tokensField = target.provider.quirks?.max_tokens_field
+  const field = tokensField === 'max_completion_tokens' ? 'max_completion_tokens' : 'max_tokens'
+  const unusedField = field === 'max_tokens' ? 'max_completion_tokens' : 'max_tokens'
+  const limit = maxTokens ?? body.max_completion_tokens ?? body.max_tokens
+  if (limit !== undefined && limit !== null && body[field] !== limit) changes[field] = limit
+  if (body[unusedField] !== undefined) changes[unusedField] = undefined
+}
+
+/** Sends `seed` under the server's name (quirk `seed_field`). */
+export function renameSeed({ call: { target, body }, changes }: Draft<'chat'>): void {
+  const field = target.provider.quirks?.seed_field
+  if (typeof field !== 'string' || typeof body.seed !== 'number') return
+  changes.seed = undefined
+  changes[field] = body.seed
+}
+
+/** Whether a reasoning model accepts this value of a sampling field: only the default; anything else is a 400. */
+const acceptsValue: Record<string, (value: unknown) => boolean> = {
+  temperature: value => value === 1,
+  top_p: value => value === 1,
+  presence_penalty: value => value === 0,
+  frequency_penalty: value => value === 0,
+  logprobs: value => value === false,
+  top_logprobs: () => false,
+  logit_bias: () => false,
+  stop: () => false,
+}
+
+/**
+ * Drops fields that reasoning models (deployment trait `reasoning: true`) reject; without reasoning effort they accept
+ * them.
+ */
+export function dropSampling({ call: { target, body }, changes }: Draft<'chat'>): void {
+  if (target.deployment.traits?.reasoning !== true || body.reasoning_effort === 'none') return
+  const fields: Partial<ChatRequest> & Record<string, unknown> = body
+  for (const field in acceptsValue) {
+    const value = fields[field]
+    if (value !== undefined && value !== null && !acceptsValue[field]!(value)) changes[field] = undefined
+  }
+}
+
+/**
+ * Sets the effort at which a reasoning model accepts tools (deployment trait `tools_effort`), if the caller named none.
+ */
+export function setToolsEffort({ call: { target, body }, changes }: Draft<'chat'>): void {
+  const effort = target.deployment.traits?.tools_effort
+  if (typeof effort === 'string' && body.tools?.length && body.reasoning_effort == null)
+    changes.reasoning_effort = effort
+}

@@ -1,0 +1,43 @@
+import type { Usage } from '../../../base/usage.ts'
+import type { ProviderRow } from '../../../catalog/schema.ts'
+import type { ProviderError } from '../../provider-error.ts'
+import { reportedFailure } from './failure.ts'
+import { invalidResponse, isObject, type Json } from './json.ts'
+import { extrasOf, normaliseUsage } from './usage.ts'
+
+/** A response object with what the gateway reads. Throws a ProviderError `invalid_response`. */
+export function responseFrom(json: unknown): Json & { id: string; output: Json[] } {
+  if (!isObject(json)) throw invalidResponse('the response is not an object')
+  if (typeof json.id !== 'string') throw invalidResponse('the response has no id')
+  const { output = [] } = json
+  if (!Array.isArray(output) || !output.every(item => isObject(item) && typeof item.type === 'string'))
+    throw invalidResponse('the output is not a list of items')
+  return json as Json & { id: string; output: Json[] }
+}
+
+/** Codes of a failed response that concern its request. */
+const requestFaults = /^(?:invalid_|image_|unsupported_image|empty_image|failed_to_download_image)/
+const policies = /_policy/
+
+/** The failure that a response with the status `failed` reports. */
+export function failureOfResponse({ error: given }: Json): ProviderError {
+  const error = isObject(given) ? given : {}
+  const code = String(error.code ?? '')
+  if (policies.test(code)) return reportedFailure({ error: { ...error, code: 'content_policy_violation' } })
+  return reportedFailure({ error: requestFaults.test(code) ? { ...error, type: 'invalid_request_error' } : error })
+}
+
+/** The usage of a response in our shape, with the provider's stated cost; undefined if it has none. */
+export function usageOf(response: Json, provider: ProviderRow): Usage | undefined {
+  const { usage, service_tier } = response
+  if (!isObject(usage)) return undefined
+  const counts = {
+    prompt_tokens: usage.input_tokens,
+    completion_tokens: usage.output_tokens,
+    total_tokens: usage.total_tokens,
+    prompt_tokens_details: usage.input_tokens_details,
+    completion_tokens_details: usage.output_tokens_details,
+  }
+  const own = normaliseUsage(counts)
+  return own && { ...own, ...extrasOf({ usage, service_tier }, provider) }
+}

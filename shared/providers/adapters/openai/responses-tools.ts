@@ -1,0 +1,34 @@
+import { GatewayError } from '../../../base/errors.ts'
+import { takesNamespaces } from '../../../catalog/traits.ts'
+import type { ResponsesRequest, ResponsesTool } from '../../../kinds/responses.ts'
+import type { Target } from '../../contract.ts'
+
+/** The tools that a provider receives, the same list if all may be sent, and the types of those that may not. */
+export type SentTools = { tools: readonly ResponsesTool[] | null | undefined; dropped: string[] }
+
+/** Tools that the client runs. The provider runs all others, at a price that the catalog does not have. */
+const clientTools: ReadonlySet<string> = new Set(['function', 'custom', 'apply_patch'])
+
+/**
+ * Drops the tools that have no price, since clients such as Codex list them in every request. Throws a GatewayError
+ * `unsupported_capability` if the request insists on one of them.
+ */
+export function toolsFor({ tools, tool_choice: choice }: ResponsesRequest, target: Target): SentTools {
+  const isSent = ({ type, tools: inner }: Pick<ResponsesTool, 'type' | 'tools'>) =>
+    clientTools.has(type) ||
+    (type === 'namespace' && takesNamespaces(target) && (inner ?? []).every(one => clientTools.has(one.type)))
+  if (typeof choice === 'object' && choice !== null) {
+    const named = choice.type === 'allowed_tools' ? (choice.tools ?? []) : [choice]
+    const missing = named.find(one => !isSent(one))
+    if (missing) throw refused(`tools of the type \`${missing.type.slice(0, 100)}\` are not offered here`)
+  }
+  const kept = tools?.filter(isSent)
+  if (!tools || kept!.length === tools.length) return { tools, dropped: [] }
+  if (choice === 'required' && kept!.length === 0) throw refused('none of the `tools` is offered here')
+  const dropped = tools.filter(tool => !isSent(tool)).map(({ type }) => `tools.${type.slice(0, 100)}`)
+  return { tools: kept, dropped }
+}
+
+function refused(why: string): GatewayError {
+  return new GatewayError('unsupported_capability', `\`tool_choice\`: ${why}.`, { param: 'tool_choice' })
+}

@@ -1,0 +1,26 @@
+import type { FailureReason, ProviderError } from '../../provider-error.ts'
+import { type Headers, parseJsonOrNull, readOptionalText } from '../../toolkit/json-fields.ts'
+import { reasonOfStatus, refusal } from '../../toolkit/refusal.ts'
+
+const resetsInSeconds = /resets in ~?(\d{1,5})s/
+
+/** `{"title","detail","status"}` or `{"detail"}`. A throttled request gets its retry delay in the message only. */
+export function failure(status: number, headers: Headers, body: string): ProviderError {
+  const json = parseJsonOrNull(body)
+  const message = readOptionalText(json, 'detail') ?? readOptionalText(json, 'title') ?? ''
+  const [, seconds] = resetsInSeconds.exec(message) ?? []
+  const waiting = seconds && !headers['retry-after'] ? { ...headers, 'retry-after': seconds } : headers
+  return refusal(reasonOfStatus(status), message, status, waiting)
+}
+
+/** Classifies a prediction's `error`: a free text from the model. */
+export function reasonOfText(message: string): FailureReason {
+  return /flagged as sensitive|\(E005\)|nsfw|content (policy|moderation)/i.test(message)
+    ? 'content_filter'
+    : 'server_error'
+}
+
+/** The input field that a failure's message mentions; null if there is none. */
+export function modelFieldOf({ message }: ProviderError): string | null {
+  return /\binput\.(\w+)/.exec(message)?.[1] ?? null
+}

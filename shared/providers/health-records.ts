@@ -1,0 +1,155 @@
+import type { Clock } from '../base/time.ts'
+import { defineScript } from '../io/lua-script.ts'
+import type { Redis } from '../io/redis.ts'
+import {
+  emptyRecord,
+  forgetAfterMs,
+  type HealthRecord,
+  halfLifeMs,
+  noObservations,
+  type Observations,
+  probePrefix,
+} from './health-record.ts'
+
+const syncIntervalMs = 500
+/** Consecutive failures that open a circuit. With fewer, a target that failover passed over would never be retried. */
+export const failuresToOpen = 3
+
+const exchange = defineScript({
+  name: 'health',
+  lua: [new URL('./health.lua', import.meta.url)],
+  fixedKeys: { healthKey: 'health', changedKey: 'health:changed' },
+  keyPrefixes: { trialPrefix: probePrefix },
+  args: {
+    cursor: 'text',
+    halfLifeMs: 'number',
+    expireAfterMs: 'number',
+    failuresToOpen: 'number',
+    observations: {
+      id: 'text',
+      successes: 'number',
+      failures: 'number',
+      consecutiveFailures: 'number',
+      firstBytes: 'number',
+      firstByteMs: 'number',
+      tokensPerSecond: 'number',
+      cooldownMs: 'number',
+      pauseMs: 'number',
+    },
+  },
+})
+
+/**
+ * The health records of deployments and API keys, as all processes share them: health.lua merges this process's
+ * observations into the records in Redis, where the counts decay, and returns the records that changed.
+ */
+export class HealthRecords {
+  readonly #redis: Redis
+  readonly #clock: Clock
+  readonly #records = new Map<string, HealthRecord>()
+  #observations = new Map<string, Observations>()
+  #cursor = '0'
+  #timer: NodeJS.Timeout | null = null
+  #syncing: Promise<void> | null = null
+  #pending = false
+  #hasKeys = false
+
+  constructor(redis: Redis, clock: Clock) {
+    this.#redis = redis
+    this.#clock = clock
+  }
+
+  /** Loads the shared records and starts the exchange timer. */
+  async start(): Promise<void> {
+    this.#timer = setInterval(() => void this.sync(), syncIntervalMs)
+    this.#timer.unref()
+    await this.sync()
+  }
+
+  close(): void {
+    if (this.#timer) clearInterval(this.#timer)
+  }
+
+  get(id: string): HealthRecord | undefined {
+    return this.#records.get(id)
+  }
+
+  /** Whether any record is that of an API key: usually none is, and every routing decision checks. */
+  get hasKeys(): boolean {
+    return this.#hasKeys
+  }
+
+  /** The observations since the last exchange, for the caller to add to. Bounded by the catalog and the configured API keys. */
+  observe(id: string): Observations {
+    let observed = this.#observations.get(id)
+    if (!observed) {
+      observed = { ...noObservations }
+      this.#observations.set(id, observed)
+    }
+    return observed
+  }
+
+  /** Pauses a deployment or API key. Applies in this process immediately, for the next attempt of the same request. */
+  pause(id: string, pauseMs: number): void {
+    const observed = this.observe(id)
+    observed.pauseMs = Math.max(observed.pauseMs, pauseMs)
+    const now = this.#clock.now()
+    const record = this.#records.get(id) ?? { ...emptyRecord, atMs: now }
+    this.#set(id, { ...record, pausedUntilMs: Math.max(record.pausedUntilMs, now + pauseMs) })
+  }
+
+  /**
+   * Publishes this process's observations and reads those of the others. While Redis is unavailable, the records stay
+   * unchanged. Never rejects.
+   */
+  sync(): Promise<void> {
+    this.#pending = true
+    this.#syncing ??= this.#syncAll()
+    return this.#syncing
+  }
+
+  async #syncAll(): Promise<void> {
+    try {
+      while (this.#pending) {
+        this.#pending = false
+        await this.#syncOnce()
+      }
+    } finally {
+      this.#syncing = null
+    }
+  }
+
+  async #syncOnce(): Promise<void> {
+    const observations = Array.from(this.#observations, ([id, observed]) => ({ id, ...observed }))
+    this.#observations = new Map()
+    const settings = { cursor: this.#cursor, halfLifeMs, expireAfterMs: forgetAfterMs, failuresToOpen }
+    const reply = exchange(this.#redis, { ...settings, observations }).catch(() => [])
+    const [now = '0', ...changed] = (await reply) as string[]
+    if (now === '0') return
+    this.#cursor = now
+    const clockOffsetMs = Number(now) - this.#clock.now()
+    for (let i = 0; i < changed.length; i += 2) this.#applyShared(changed[i]!, changed[i + 1]!, clockOffsetMs)
+  }
+
+  #applyShared(id: string, text: string, clockOffsetMs: number): void {
+    const shared = JSON.parse(text) as { [field: string]: number }
+    const { good: successes = 0, bad: failures = 0, at = 0, open_until = 0, rest_until = 0 } = shared
+    const pausedUntilMs = rest_until === 0 ? 0 : rest_until - clockOffsetMs
+    this.#set(id, {
+      atMs: at - clockOffsetMs,
+      successes,
+      failures,
+      openUntilMs: open_until === 0 ? 0 : open_until - clockOffsetMs,
+      // A pause requested from this process may not be in the shared record yet.
+      pausedUntilMs: Math.max(pausedUntilMs, this.#records.get(id)?.pausedUntilMs ?? 0),
+      firstByteMs: shared.first_byte_ms ?? -1,
+      tokensPerSecond: shared.tokens_per_second ?? -1,
+      probedUntilMs: 0,
+    })
+  }
+
+  #set(id: string, record: HealthRecord): void {
+    this.#hasKeys ||= id.split('|').length > 2
+    this.#records.set(id, record)
+  }
+}

@@ -1,0 +1,146 @@
+import { GatewayError } from '../../base/errors.ts'
+import { sumUsages, type Usage } from '../../base/usage.ts'
+import type { ChatChunk, ChatCompletion } from '../../kinds/chat.ts'
+import type { Completion, CompletionChoice, CompletionRequest } from '../../kinds/completion.ts'
+import type { Call, DirectAdapter } from '../contract.ts'
+import type { SseEvent, StreamDecoder } from '../stream-decoder.ts'
+
+/** Maximum prompts per request; each takes an upstream request. */
+const maxPrompts = 128
+
+/**
+ * Serves legacy completions by a chat model: each prompt becomes one user message, and the responses' texts are
+ * returned.
+ */
+export function completionOverChat(chat: DirectAdapter<'chat'>): DirectAdapter<'completion'> {
+  return {
+    native: false,
+    request: call => chat.request(asChats(call)[0]!),
+    requests: call => asChats(call).map(one => chat.request(one)),
+    answer(json, call) {
+      const chats = asChats(call)
+      const jsons = chats.length === 1 ? [json] : (json as unknown[])
+      const answers = chats.map((one, part) => chat.answer(jsons[part], one))
+      const usage = totalUsage(answers.map(answer => answer.usage))
+      const prompts = promptsOf(call.body)
+      const choices = answers.flatMap((answer, part) =>
+        answer.choices.map(choice => ({
+          index: indexOf(choice.index, part, call.body),
+          text: (call.body.echo ? prompts[part]! : '') + (choice.message.content ?? ''),
+          logprobs: null,
+          finish_reason: finishReason(choice.finish_reason),
+        })),
+      )
+      return completion(answers[0]!, choices, usage)
+    },
+    stream: chat.stream && (call => new PartsDecoder(call, asChats(call).map(chat.stream!))),
+  }
+}
+
+/** Merges the streams of a call's prompts: choices are numbered across them, and their usages are summed. */
+class PartsDecoder implements StreamDecoder<Completion> {
+  readonly #body: CompletionRequest
+  readonly #prompts: readonly string[]
+  readonly #decoders: readonly StreamDecoder<ChatChunk>[]
+  readonly #usages: (Usage | undefined)[]
+  readonly #started = new Set<number>()
+
+  constructor({ body }: Call<'completion'>, decoders: readonly StreamDecoder<ChatChunk>[]) {
+    this.#body = body
+    this.#prompts = promptsOf(body)
+    this.#decoders = decoders
+    this.#usages = decoders.map(() => undefined)
+  }
+
+  get done(): boolean {
+    return this.#decoders.every(({ done }) => done)
+  }
+
+  get over(): boolean {
+    return this.#decoders.every(({ over }) => over === true)
+  }
+
+  push(event: SseEvent, part = 0): Completion[] {
+    return this.#decoders[part]!.push(event).map(chunk => this.#piece(chunk, part))
+  }
+
+  #piece(chunk: ChatChunk, part: number): Completion {
+    if (chunk.usage) this.#usages[part] = chunk.usage
+    const choices = chunk.choices.map(({ index: choiceIndex, delta, finish_reason }) => {
+      const index = indexOf(choiceIndex, part, this.#body)
+      const isFirst = !this.#started.has(index)
+      this.#started.add(index)
+      return {
+        index,
+        text: (isFirst && this.#body.echo ? this.#prompts[part]! : '') + (delta.content ?? ''),
+        logprobs: null,
+        finish_reason: finish_reason && finishReason(finish_reason),
+      }
+    })
+    return completion(chunk, choices, chunk.usage ? totalUsage(this.#usages) : undefined)
+  }
+}
+
+/** OpenAI's numbering: the choices of the first prompt, then those of the second. */
+function indexOf(index: number, part: number, { n }: CompletionRequest): number {
+  return part * (n ?? 1) + index
+}
+
+/** The total usage; undefined until every response has reported its own. */
+function totalUsage(usages: readonly (Usage | null | undefined)[]): Usage | undefined {
+  const reported = usages.filter(usage => usage != null)
+  const [first, ...others] = reported
+  if (!first || reported.length < usages.length) return undefined
+  return others.length === 0 ? first : sumUsages([first, ...others])
+}
+
+function completion(
+  answer: Omit<ChatCompletion | ChatChunk, 'choices' | 'object'>,
+  choices: CompletionChoice[],
+  usage: Usage | undefined,
+): Completion {
+  const { id, created, model } = answer
+  return {
+    id: id.replace(/^chatcmpl/, 'cmpl'),
+    object: 'text_completion',
+    created,
+    model,
+    choices,
+    ...(usage && { usage }),
+  }
+}
+
+function finishReason(reason: ChatCompletion['choices'][number]['finish_reason']): CompletionChoice['finish_reason'] {
+  return reason === 'tool_calls' || reason === 'function_call' ? 'stop' : reason
+}
+
+/** The prompts of a request. Throws 400 for prompts that a chat model does not take. */
+function promptsOf({ prompt }: CompletionRequest): string[] {
+  const prompts: unknown[] = Array.isArray(prompt) ? prompt : [prompt]
+  if (prompts.length <= maxPrompts && prompts.every(one => typeof one === 'string')) return prompts as string[]
+  const message = `This model is a chat model: it takes up to ${maxPrompts} prompts per request, as text.`
+  throw new GatewayError('unsupported_capability', message, { param: 'prompt' })
+}
+
+/** One chat call per prompt. */
+function asChats(call: Call<'completion'>): Call<'chat'>[] {
+  const { prompt: _prompt, echo: _echo, best_of, logprobs, suffix, ...rest } = call.body
+  const unsupportedField = Object.entries({
+    best_of: (best_of ?? 1) > 1,
+    logprobs: logprobs != null,
+    suffix: suffix != null,
+  }).find(([, set]) => set)
+  if (unsupportedField) {
+    throw new GatewayError(
+      'unsupported_capability',
+      `This model is a chat model: it cannot take \`${unsupportedField[0]}\`.`,
+      {
+        param: unsupportedField[0],
+      },
+    )
+  }
+  return promptsOf(call.body).map(content => {
+    const messages = [{ role: 'user' as const, content }]
+    return { ...call, body: { ...rest, max_tokens: rest.max_tokens ?? 16, messages }, raw: null }
+  })
+}

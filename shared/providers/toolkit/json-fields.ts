@@ -1,0 +1,92 @@
+import { ProviderError } from '../provider-error.ts'
+
+/**
+ * Reads providers' JSON field by field. `path` is dotted: `data.task_id`, `videos.0.url`, or '' for the whole document.
+ * An invalid value throws a ProviderError `invalid_response` naming the path, never the value.
+ */
+
+export type Json = Record<string, unknown>
+export type Headers = Record<string, string | string[] | undefined>
+
+export function isObject(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** The error for a malformed response. */
+export function invalidResponse(what: string): ProviderError {
+  return new ProviderError('invalid_response', `The provider's answer is not understood: ${what}.`)
+}
+
+/** The value at a path; undefined when there is none. */
+export function valueAt(json: unknown, path: string): unknown {
+  let value = json
+  for (const name of path === '' ? [] : path.split('.')) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined
+    value = (value as Json)[name]
+  }
+  return value
+}
+
+/** A non-empty string. */
+export function readText(json: unknown, path: string): string {
+  return readOptionalText(json, path) ?? failMissing(path, 'text')
+}
+
+/** A non-empty string, or null. */
+export function readOptionalText(json: unknown, path: string): string | null {
+  const value = valueAt(json, path)
+  return typeof value === 'string' && value !== '' ? value : null
+}
+
+/** A handle to put into a URL path: a string or number of letters, digits and `. _ : -`, at most 200 characters. */
+export function readHandle(json: unknown, path: string): string {
+  const value = valueAt(json, path)
+  const id = typeof value === 'number' ? String(value) : value
+  return typeof id === 'string' && /^[\w:-][\w.:-]{0,199}$/.test(id) ? id : failMissing(path, 'handle')
+}
+
+/** A finite number; decimal strings count as numbers. */
+export function readNumber(json: unknown, path: string): number {
+  return readOptionalNumber(json, path) ?? failMissing(path, 'number')
+}
+
+export function readOptionalNumber(json: unknown, path: string): number | null {
+  const value = valueAt(json, path)
+  if (typeof value === 'number') return Number.isFinite(value) ? value : null
+  return typeof value === 'string' && /^-?\d{1,15}(\.\d{1,15})?$/.test(value) ? Number(value) : null
+}
+
+/** A non-negative number, such as a duration or a charge; null if absent. */
+export function readOptionalAmount(json: unknown, path: string): number | null {
+  const value = readOptionalNumber(json, path)
+  if (value !== null && value < 0) throw invalidResponse(`its \`${path}\` is below zero`)
+  return value
+}
+
+export function readList(json: unknown, path: string): unknown[] {
+  const value = valueAt(json, path)
+  return Array.isArray(value) ? value : failMissing(path, 'list')
+}
+
+/** An absolute http(s) or data URL, unchanged. */
+export function readLink(json: unknown, path: string): string {
+  return readOptionalLink(json, path) ?? failMissing(path, 'URL')
+}
+
+export function readOptionalLink(json: unknown, path: string): string | null {
+  const value = readOptionalText(json, path)
+  return value && /^(https?|data):/i.test(value) && URL.canParse(value) ? value : null
+}
+
+/** Parses a string as JSON; null if it is not JSON. */
+export function parseJsonOrNull(body: string): unknown {
+  try {
+    return JSON.parse(body)
+  } catch {
+    return null
+  }
+}
+
+function failMissing(path: string, kind: string): never {
+  throw invalidResponse(`it has no ${kind} \`${path}\``)
+}

@@ -1,0 +1,59 @@
+import { isBlock, type MessagesRequest, visitBlocks } from '../../../kinds/messages.ts'
+import type { Call, DirectAdapter, UpstreamRequest } from '../../contract.ts'
+import { OverChatDecoder } from '../over-chat/decoder.ts'
+import { estimateTokens } from '../over-chat/estimate.ts'
+import { chatCalls, remoteImages } from '../over-chat/translation.ts'
+import { inlineDocuments } from '../over-chat/user-parts.ts'
+import { toMessage } from './answer.ts'
+import { toChatRequest } from './request.ts'
+import { MessageEventEncoder } from './stream.ts'
+
+/** Serves Messages by a chat adapter: the request is translated to a chat request, and the answer back. */
+export function messagesOverChat(chat: DirectAdapter<'chat'>): DirectAdapter<'messages'> {
+  const asChat = chatCalls<'messages'>(({ body, target, media }) =>
+    inlineDocuments(toChatRequest(body, target), media, 'messages'),
+  )
+  const { stream } = chat
+  return {
+    native: false,
+    request: call => nameFieldsAsMessages(chat.request(asChat(call))),
+    remoteMedia: body => remoteMedia(chat, body),
+    usage: (json, call) => chat.answer(json, asChat(call)).usage ?? undefined,
+    answer: (json, call) => toMessage(chat.answer(json, asChat(call)), call.body.stop_sequences ?? []),
+    ...(stream && {
+      stream(call: Call<'messages'>) {
+        const chatCall = asChat(call)
+        const stopSequences = call.body.stop_sequences ?? []
+        const options = { stopSequences, estimatedInputTokens: estimateTokens(chatCall.body) }
+        return new OverChatDecoder(stream(chatCall), new MessageEventEncoder(options))
+      },
+    }),
+  }
+}
+
+/** Documents by URL, whose bytes every chat provider needs, and the images by URL that this one needs as bytes. */
+function remoteMedia(chat: DirectAdapter<'chat'>, { model, messages }: MessagesRequest): string[] {
+  const urls: { images: string[]; documents: string[] } = { images: [], documents: [] }
+  visitBlocks(messages, block => {
+    if (isBlock(block, 'image') && block.source.type === 'url') urls.images.push(block.source.url ?? '')
+    if (isBlock(block, 'document') && block.source.type === 'url') urls.documents.push(block.source.url ?? '')
+  })
+  return [...urls.documents, ...remoteImages(chat, model, urls.images)].filter(url => url !== '')
+}
+
+/** The names of dropped chat fields in a Messages request; '' = the client did not send that field. */
+const messagesNames: Record<string, string> = {
+  stop: 'stop_sequences',
+  max_completion_tokens: 'max_tokens',
+  response_format: 'output_config.format',
+  reasoning_effort: 'output_config.effort',
+  parallel_tool_calls: 'tool_choice.disable_parallel_tool_use',
+  safety_identifier: '',
+}
+
+/** A provider request whose dropped fields have the names that the client knows. */
+function nameFieldsAsMessages(request: UpstreamRequest): UpstreamRequest {
+  const { dropped, ...rest } = request
+  const names = (dropped ?? []).map(name => messagesNames[name] ?? name).filter(name => name !== '')
+  return names.length > 0 ? { ...rest, dropped: names } : rest
+}

@@ -1,0 +1,133 @@
+import type { Usage } from '../../../base/usage.ts'
+import type { ChatCompletion, FinishReason } from '../../../kinds/chat.ts'
+import type { Message, MessagesAnswerBlock, MessagesStopReason, MessagesUsage } from '../../../kinds/messages.ts'
+import { isObject } from '../request-fields.ts'
+import { thinkingBlocks } from './reasoning-state.ts'
+
+/** The end of an answer: as in `Message` and in the last `message_delta`. */
+export type Stop = {
+  stop_reason: MessagesStopReason
+  stop_sequence: string | null
+  stop_details: { type: 'refusal'; category: null; explanation: string | null } | null
+}
+
+/** What decides how an answer stopped. */
+export type Finish = {
+  reason: FinishReason
+  hasToolCalls: boolean
+  /** The model's refusal; '' = it did not refuse. */
+  refusal: string
+  /** The stop sequence that was met, as some providers report it. */
+  matchedStop: string | null
+}
+
+/**
+ * Translates a complete chat answer: its first choice as thinking, text and tool calls, in this order. `stopSequences`:
+ * those of the request.
+ */
+export function toMessage(answer: ChatCompletion, stopSequences: readonly string[] = []): Message {
+  const choice = answer.choices[0]
+  const { content, refusal, tool_calls: calls } = choice?.message ?? {}
+  const text = (content ?? '') + (refusal ?? '')
+  const blocks: MessagesAnswerBlock[] = thinkingBlocks(choice?.message ?? {})
+  if (isVisible(text)) blocks.push({ type: 'text', text })
+  for (const [index, { id, function: fn }] of (calls ?? []).entries())
+    blocks.push({ type: 'tool_use', id: id || callId(answer.id, index), name: fn.name, input: inputOf(fn.arguments) })
+  const finish: Finish = {
+    reason: choice?.finish_reason ?? 'stop',
+    hasToolCalls: (calls?.length ?? 0) > 0,
+    refusal: refusal ?? '',
+    matchedStop: matchedStop(choice, stopSequences),
+  }
+  return {
+    ...messageHead(answer.id, answer.model, messagesUsage(answer.usage)),
+    content: blocks,
+    ...stopOf(finish),
+  }
+}
+
+/** A message without content, as `message_start` has it. */
+export function messageHead(id: string, model: string, usage: MessagesUsage): Message {
+  return {
+    id: messageId(id),
+    type: 'message',
+    role: 'assistant',
+    model,
+    content: [],
+    stop_reason: null,
+    stop_sequence: null,
+    stop_details: null,
+    container: null,
+    usage,
+  }
+}
+
+/** `msg_…`, whatever the chat answer's id is. */
+function messageId(id: string): string {
+  return id.startsWith('msg_') ? id : `msg_${id.replace(/^chatcmpl-/, '')}`
+}
+
+/** The id of a tool call for which the provider gave none. */
+export function callId(answerId: string, index: number): string {
+  return `toolu_${messageId(answerId)
+    .slice(4)
+    .replace(/[^a-zA-Z0-9_-]/g, '_')}_${index}`
+}
+
+/** Clients return the blocks of an answer, and a block of blanks would be refused by Anthropic's own API. */
+export function isVisible(text: string): boolean {
+  return text.trim() !== ''
+}
+
+export function stopOf({ reason, hasToolCalls, refusal, matchedStop }: Finish): Stop {
+  const isRefused = refusal !== '' || reason === 'content_filter'
+  const plain: Stop = { stop_reason: 'end_turn', stop_sequence: null, stop_details: null }
+  if (isRefused) {
+    const stop_details = { type: 'refusal' as const, category: null, explanation: refusal || null }
+    return { ...plain, stop_reason: 'refusal', stop_details }
+  }
+  if (reason === 'length') return { ...plain, stop_reason: 'max_tokens' }
+  // Some providers finish with `stop` although they call a tool, and others claim calls that they do not make.
+  if (hasToolCalls) return { ...plain, stop_reason: 'tool_use' }
+  return matchedStop === null ? plain : { ...plain, stop_reason: 'stop_sequence', stop_sequence: matchedStop }
+}
+
+/** The stop sequence that ended a choice, where the server names it: vLLM as `stop_reason`, SGLang as `matched_stop`. */
+export function matchedStop(choice: object | undefined, stopSequences: readonly string[]): string | null {
+  const { stop_reason, matched_stop } = (choice ?? {}) as Record<string, unknown>
+  return stopSequences.find(sequence => sequence === stop_reason || sequence === matched_stop) ?? null
+}
+
+/** Arguments that are no JSON object are handed on as text, so that the client's own check refuses the call. */
+function inputOf(text: string): object {
+  if (text.trim() === '') return {}
+  try {
+    const input: unknown = JSON.parse(text)
+    if (input === null) return {}
+    if (isObject(input)) return input
+  } catch {
+    // Handed on below.
+  }
+  return { invalid_json: text }
+}
+
+/**
+ * The usage as Anthropic counts it: `input_tokens` has neither the tokens read from a cache nor those written to one.
+ * The three add up to the prompt. Zeros where the provider reported none.
+ */
+export function messagesUsage(usage: Usage | null | undefined): MessagesUsage {
+  const { prompt_tokens: prompt = 0, completion_tokens: output = 0 } = usage ?? {}
+  const details = usage?.prompt_tokens_details ?? {}
+  const read = Math.min(details.cached_tokens ?? 0, prompt)
+  const written = Math.min(details.cache_write_tokens ?? 0, prompt - read)
+  const written1h = Math.min(details.cache_write_1h_tokens ?? 0, written)
+  const thinking = usage?.completion_tokens_details?.reasoning_tokens
+  return {
+    input_tokens: prompt - read - written,
+    cache_creation_input_tokens: written,
+    cache_read_input_tokens: read,
+    cache_creation: { ephemeral_5m_input_tokens: written - written1h, ephemeral_1h_input_tokens: written1h },
+    output_tokens: output,
+    ...(thinking !== undefined && { output_tokens_details: { thinking_tokens: Math.min(thinking, output) } }),
+  }
+}

@@ -1,0 +1,53 @@
+import { isBlock, type MessagesAnswerBlock, type MessagesBlock } from '../../../kinds/messages.ts'
+import type { ReasoningDetail } from '../../../kinds/reasoning.ts'
+import { envelopeIn } from '../over-chat/sealed-states.ts'
+import { isEnvelope } from '../reasoning-envelope.ts'
+
+/**
+ * The signature of thinking without state: clients require one that is not empty. Its prefix tells that no provider
+ * has to read it.
+ */
+export const emptyEnvelope = `hg1.${Buffer.from('{}').toString('base64url')}`
+
+type Thoughts = { reasoning_content?: string | null; reasoning_details?: readonly ReasoningDetail[] | null }
+
+/** The reasoning text of a delta: that of its details, which their state signs, else `reasoning_content`. */
+export function thinkingOf(delta: Thoughts): string {
+  const { reasoning_details: details } = delta
+  const signed = (details ?? []).map(({ text }) => text ?? '').join('')
+  return signed || (delta.reasoning_content ?? '')
+}
+
+/** The thinking blocks of a complete answer. Encrypted reasoning signs the text before it, or is a block of its own. */
+export function thinkingBlocks(message: Thoughts): MessagesAnswerBlock[] {
+  const details = message.reasoning_details ?? []
+  const blocks: MessagesAnswerBlock[] = []
+  let thinking = details.some(({ text }) => text) ? '' : (message.reasoning_content ?? '')
+  for (const detail of details) {
+    thinking += detail.text ?? ''
+    const envelope = envelopeIn(detail)
+    if (envelope === null) continue
+    const isBare = thinking === '' && detail.type !== 'reasoning.text'
+    blocks.push(
+      isBare ? { type: 'redacted_thinking', data: envelope } : { type: 'thinking', thinking, signature: envelope },
+    )
+    thinking = ''
+  }
+  if (thinking.trim() !== '') blocks.push({ type: 'thinking', thinking, signature: emptyEnvelope })
+  return blocks
+}
+
+/** The sealed states that a client returns in the blocks of an earlier answer, as details of the chat message. */
+export function returnedDetails(blocks: readonly MessagesBlock[]): ReasoningDetail[] {
+  return blocks.flatMap((block, index): ReasoningDetail[] => {
+    if (isBlock(block, 'thinking') && isSealed(block.signature))
+      return [{ type: 'reasoning.text', text: block.thinking, signature: block.signature, index }]
+    return isBlock(block, 'redacted_thinking') && isSealed(block.data)
+      ? [{ type: 'reasoning.encrypted', data: block.data, index }]
+      : []
+  })
+}
+
+function isSealed(state: string | null | undefined): state is string {
+  return state != null && isEnvelope(state) && state !== emptyEnvelope
+}

@@ -1,0 +1,74 @@
+import { createHash } from 'node:crypto'
+import type { ChatRequest } from '../../../kinds/chat.ts'
+import type { MessagesRequest } from '../../../kinds/messages.ts'
+import type { Target } from '../../contract.ts'
+import { conversation } from './conversation.ts'
+import { reasoningEffort } from './reasoning.ts'
+import { invalid, rejected, unexpectedTag, unsupported } from './refusals.ts'
+import { chatTools, isStrict } from './tools.ts'
+
+/** The most stop sequences that the chat format has; later ones are left out. */
+const maxStops = 4
+
+/** Fields that only Anthropic's API can fulfil, and whose omission would change the answer or where it is made. */
+const refusedFields = ['container', 'mcp_servers', 'inference_geo', 'thread']
+
+/**
+ * Translates a Messages request to a chat request for a target. What changes only the course of an answer is ignored
+ * (`context_management`, `speed`, `service_tier`). Throws a GatewayError 400 naming the field that cannot be
+ * translated; the message has `(capability_rejected: <class>)` where Anthropic's clients know how to go on without it.
+ */
+export function toChatRequest(body: MessagesRequest, target: Target): ChatRequest {
+  refuseFields(body)
+  const { model, max_tokens, stream, temperature, top_p, top_k, cache_control, prompt_cache_key } = body
+  const userId = body.metadata?.user_id
+  return {
+    model,
+    messages: conversation(body, target),
+    // A model ends an answer at its own limit in any case; providers reject a higher one.
+    max_completion_tokens: Math.min(max_tokens, target.model.max_output_tokens ?? max_tokens),
+    ...(stream && { stream }),
+    ...(temperature != null && { temperature: Math.min(Math.max(temperature, 0), 2) }),
+    ...(top_p != null && { top_p }),
+    ...(top_k != null && { top_k }),
+    ...stops(body),
+    ...chatTools(body),
+    ...effort(body, target),
+    ...responseFormat(body, target),
+    // Never the id itself, which may name a person or a device.
+    ...(userId && { safety_identifier: createHash('sha256').update(userId).digest('hex') }),
+    ...(typeof prompt_cache_key === 'string' && { prompt_cache_key }),
+    ...(cache_control && { cache_control }),
+  }
+}
+
+function refuseFields(body: MessagesRequest): void {
+  for (const name of refusedFields) {
+    const value = body[name]
+    if (value == null || (Array.isArray(value) && value.length === 0)) continue
+    throw unsupported(name, 'Extra inputs are not permitted: this model is not served by Anthropic’s API')
+  }
+}
+
+function stops({ stop_sequences }: MessagesRequest): Pick<ChatRequest, 'stop'> {
+  const stop = (stop_sequences ?? []).filter(sequence => sequence !== '').slice(0, maxStops)
+  return stop.length > 0 ? { stop } : {}
+}
+
+function effort(body: MessagesRequest, target: Target): Pick<ChatRequest, 'reasoning_effort'> {
+  const reasoning_effort = reasoningEffort(body, target)
+  return reasoning_effort ? { reasoning_effort } : {}
+}
+
+function responseFormat({ output_config }: MessagesRequest, { model }: Target): Pick<ChatRequest, 'response_format'> {
+  const format = output_config?.format
+  const param = 'output_config.format'
+  if (!format) return {}
+  if (format.type !== 'json_schema') throw unexpectedTag(param, format.type)
+  const { schema } = format
+  if (!schema) throw invalid(`${param}.schema`, 'Field required')
+  if (!model.supported_parameters.includes('structured_outputs'))
+    throw rejected('structured_outputs_unsupported', param, 'this model has no structured output by JSON schema')
+  const json_schema = { name: 'answer', schema, ...(isStrict(schema) && { strict: true }) }
+  return { response_format: { type: 'json_schema', json_schema } }
+}

@@ -1,0 +1,48 @@
+import type { Usage } from '../../../base/usage.ts'
+import type { ChatChunk } from '../../../kinds/chat.ts'
+import type { SseEvent, StreamDecoder } from '../../stream-decoder.ts'
+
+/** Makes the events of another format out of the chunks of a chat answer. */
+type Encoder<Event> = {
+  /** The usage that is billed; undefined until it is known. */
+  readonly usage: Usage | undefined
+  /** Whether a chunk has come. */
+  readonly hasAnswer: boolean
+  push(chunk: ChatChunk): Event[]
+  end(): Event[]
+}
+
+/** Decodes the events of a chat provider to those that an encoder makes. */
+export class OverChatDecoder<Event> implements StreamDecoder<Event> {
+  readonly #chat: StreamDecoder<ChatChunk>
+  readonly #encoder: Encoder<Event>
+
+  constructor(chat: StreamDecoder<ChatChunk>, encoder: Encoder<Event>) {
+    this.#chat = chat
+    this.#encoder = encoder
+  }
+
+  get done(): boolean {
+    return this.#chat.done
+  }
+
+  get over(): boolean {
+    return this.#chat.over === true
+  }
+
+  get usage(): Usage | undefined {
+    return this.#encoder.usage
+  }
+
+  push(event: SseEvent, part?: number): Event[] {
+    return this.#chat.push(event, part).flatMap(chunk => this.#encoder.push(chunk))
+  }
+
+  /**
+   * The events that end the answer: a chat stream may report its usage after the last choice has finished. None where
+   * the stream was truncated, or the provider reported an error.
+   */
+  end(): Event[] {
+    return this.#chat.done && this.#encoder.hasAnswer ? this.#encoder.end() : []
+  }
+}

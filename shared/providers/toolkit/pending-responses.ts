@@ -1,0 +1,157 @@
+import type { Usage } from '../../base/usage.ts'
+import type { Content, PendingWork, WorkRequest } from '../realtime-contract.ts'
+
+/** Maximum delay between the request for a response and its begin. */
+const maxBeginDelayMs = 30_000
+/** Maximum tracked works per session, to bound memory: clients are limited to far fewer. */
+const maxWorks = 256
+
+/** Content with all counts at zero. */
+export function noContent(): Content {
+  return { textTokens: 0, audioTokens: 0, imageTokens: 0, textBytes: 0 }
+}
+
+const classes = Object.keys(noContent()) as (keyof Content)[]
+
+/** Adds `times` times `more` to a content. */
+export function addContent(sum: Content, more: Partial<Content>, times = 1): Content {
+  for (const name of classes) sum[name] += times * (more[name] ?? 0)
+  return sum
+}
+
+type Entry = PendingWork & { sentMs: number; dismissed: boolean }
+
+/**
+ * The requested and begun responses, or other works, of one session. A provider begins them in the order of the
+ * requests.
+ */
+export class PendingResponses {
+  readonly #running = new Map<unknown, Entry>()
+  #requested: Entry[] = []
+
+  get pendingWork(): readonly PendingWork[] {
+    return [...this.#requested, ...this.#running.values()]
+  }
+
+  get size(): number {
+    return this.#requested.length + this.#running.size
+  }
+
+  /** Records a request for a response at `nowMs`. */
+  request({ work }: WorkRequest, nowMs: number): void {
+    if (this.#requested.length < maxWorks) this.#requested.push({ ...work, sentMs: nowMs, dismissed: false })
+  }
+
+  /** Records that the provider refused the oldest request. */
+  dropOldestRequest(): void {
+    this.#requested.shift()
+  }
+
+  expireRequests(nowMs: number): void {
+    const [first] = this.#requested
+    // Absolute difference: a clock that was set back must not keep an entry for ever.
+    if (first && Math.abs(nowMs - first.sentMs) >= maxBeginDelayMs) this.#requested.shift()
+  }
+
+  /**
+   * Records that the provider began a response: that of the oldest request, if there is one, whose prompt is more
+   * precise than that of `work`.
+   */
+  begin(id: unknown, work: PendingWork): void {
+    if (this.#running.has(id)) return
+    const request = this.#requested.shift()
+    if (this.#running.size >= maxWorks) return
+    const prompt = request?.prompt ?? work.prompt
+    this.#running.set(id, { ...work, prompt, hasBegun: true, sentMs: 0, dismissed: false })
+  }
+
+  /** Counts relayed output; without a known id it counts for the oldest response. */
+  countOutput(id: unknown, output: Partial<Content>): void {
+    const entry = this.#running.get(id) ?? this.#running.values().next().value
+    if (entry) addContent(entry.output, output)
+  }
+
+  /** Ends a response whose usage was reported. */
+  end(id: unknown): PendingWork | undefined {
+    const entry = this.#running.get(id)
+    this.#running.delete(id)
+    return entry
+  }
+
+  /** Marks all begun responses as dismissed, and returns the ids of those that were not before. */
+  dismiss(): unknown[] {
+    const entries = [...this.#running].filter(([, entry]) => !entry.dismissed)
+    for (const [, entry] of entries) entry.dismissed = true
+    return entries.map(([id]) => id)
+  }
+}
+
+/** Creates a work that is requested, not begun. */
+export function newWork(
+  prompt: Content,
+  more: Partial<Pick<PendingWork, 'upstreamModel' | 'maxOutputTokens' | 'hasAudioOutput'>> = {},
+): PendingWork {
+  return {
+    upstreamModel: null,
+    maxOutputTokens: null,
+    hasAudioOutput: true,
+    ...more,
+    prompt,
+    output: noContent(),
+    hasBegun: false,
+  }
+}
+
+/** A position in a conversation: the content added until then. */
+export type ConversationPosition = Readonly<Content>
+
+/**
+ * The size of a session's conversation, which is the prompt of its next response: the last reported usage, and the
+ * content added since.
+ */
+export class ConversationSize {
+  #reported = noContent()
+  #reportedAt: ConversationPosition = noContent()
+  readonly #added = noContent()
+
+  /** The conversation so far. */
+  get content(): Content {
+    return addContent(addContent({ ...this.#reported }, this.#added), this.#reportedAt, -1)
+  }
+
+  /** The current position. */
+  get position(): ConversationPosition {
+    return { ...this.#added }
+  }
+
+  add(content: Partial<Content>): void {
+    addContent(this.#added, content)
+  }
+
+  /**
+   * Applies the usage of a response that began at a position: prompt plus output were the conversation then. `isWhole`
+   * is false where the prompt may differ from the conversation; the size is not lowered then.
+   */
+  applyUsage(usage: Usage, at: ConversationPosition, isWhole: boolean): void {
+    const reported = contentOf(usage)
+    if (!isWhole && weightOf(reported) <= weightOf(this.content)) return
+    // Responses end in any order: a report of a later position takes precedence.
+    if (isWhole && classes.some(name => at[name] < this.#reportedAt[name])) return
+    this.#reported = reported
+    this.#reportedAt = at
+  }
+}
+
+function weightOf(content: Content): number {
+  return classes.reduce((sum, name) => sum + content[name], 0)
+}
+
+/** The content that a usage implies for the next prompt. */
+function contentOf({ prompt_tokens: prompt, completion_tokens: completion, ...details }: Usage): Content {
+  const { audio_tokens: audioIn = 0, image_tokens: images = 0 } = details.prompt_tokens_details ?? {}
+  const { audio_tokens: audioOut = 0 } = details.completion_tokens_details ?? {}
+  const audioTokens = Math.min(audioIn, prompt) + Math.min(audioOut, completion)
+  const imageTokens = Math.min(images, prompt)
+  const textTokens = Math.max(0, prompt + completion - audioTokens - imageTokens)
+  return { textTokens, audioTokens, imageTokens, textBytes: 0 }
+}

@@ -1,0 +1,70 @@
+import { type FailureReason, ProviderError } from '../provider-error.ts'
+import type { Headers } from './json-fields.ts'
+
+const maxMessage = 1_000
+const maxRead = 64 * 1024
+const maxRetryMs = 24 * 60 * 60 * 1000
+
+/** Shown instead of provider messages that concern our account. */
+const fixedMessages: { [R in FailureReason]?: string } = {
+  auth: "The provider refused the gateway's credentials.",
+  quota: "The gateway's account at the provider has no credit left.",
+}
+
+/** What provider messages may contain and must not be shown: signed URL queries, whole files, credentials. */
+const secrets: [RegExp, string][] = [
+  [/(https?:\/\/[^\s"'?]{1,500})\?[^\s"']*/g, '$1'],
+  [/data:[\w/+.-]{1,80};base64,[\w+/=]*/g, '[data]'],
+  [/\b(?:sk[-_]|r8_|msy_|mhk_|whsec_|key_)[\w-]{6,}|\b(?:Bearer|Key|Token) [\w.:-]{16,}/g, '[redacted]'],
+]
+
+/** A provider's message without signed URL queries, whole files and credentials. */
+export function redactMessage(message: string): string {
+  return secrets.reduce((redacted, [secret, instead]) => redacted.replace(secret, instead), message.slice(0, maxRead))
+}
+
+/** A provider's refusal with its reason and message; `status` is null for work that failed after its start. */
+export function refusal(
+  reason: FailureReason,
+  message: string,
+  status: number | null = null,
+  headers: Headers = {},
+): ProviderError {
+  const shownMessage = redactMessage(message)
+  const fallback = status ? `The provider answered with status ${status}.` : 'The provider reported a failure.'
+  const retryAfterMs = retryDelayMs(headers)
+  return new ProviderError(reason, fixedMessages[reason] ?? (shownMessage.slice(0, maxMessage) || fallback), {
+    ...(status !== null && { status }),
+    ...(retryAfterMs !== null && { retryAfterMs }),
+  })
+}
+
+/** Statuses with the same meaning at every provider. */
+export const reasonsByStatus: ReadonlyMap<number, FailureReason> = new Map([
+  [401, 'auth'],
+  [402, 'quota'],
+  [403, 'auth'],
+  [404, 'model_unavailable'],
+  [408, 'server_error'],
+  [409, 'server_error'],
+  [425, 'server_error'],
+  [429, 'rate_limited'],
+  [503, 'overloaded'],
+  [529, 'overloaded'],
+])
+
+/** The usual meaning of a status. */
+export function reasonOfStatus(status: number): FailureReason {
+  return (
+    reasonsByStatus.get(status) ??
+    (status >= 500 ? 'server_error' : status >= 400 ? 'invalid_request' : 'invalid_response')
+  )
+}
+
+/** `retry-after` in seconds, or as an HTTP date relative to the response's own `date`; null if absent. */
+function retryDelayMs(headers: Headers): number | null {
+  const value = String(headers['retry-after'] ?? '').trim()
+  if (/^\d{1,12}(\.\d+)?$/.test(value)) return Math.min(Math.ceil(Number(value) * 1000), maxRetryMs)
+  const delayMs = Date.parse(value) - Date.parse(String(headers.date ?? ''))
+  return Number.isNaN(delayMs) ? null : Math.min(Math.max(0, delayMs), maxRetryMs)
+}

@@ -1,0 +1,86 @@
+import { GatewayError } from '../../../base/errors.ts'
+import {
+  isItem,
+  isMessageItem,
+  isPart,
+  nameInResponses,
+  type ResponsesPart,
+  type ResponsesRequest,
+} from '../../../kinds/responses.ts'
+import type { Call, DirectAdapter, UpstreamRequest } from '../../contract.ts'
+import { OverChatDecoder } from '../over-chat/decoder.ts'
+import { estimateTokens } from '../over-chat/estimate.ts'
+import { chatCalls, remoteImages } from '../over-chat/translation.ts'
+import { inlineDocuments } from '../over-chat/user-parts.ts'
+import { toResponse } from './answer.ts'
+import { toChatRequest } from './request.ts'
+import { type EncoderOptions, ResponseEventEncoder } from './stream.ts'
+import { hasHostedTools } from './tool-names.ts'
+
+/** Serves Responses by a chat adapter: the request is translated to a chat request, and the answer back. */
+export function responsesOverChat(chat: DirectAdapter<'chat'>): DirectAdapter<'responses'> {
+  const asChat = chatCalls<'responses'>(({ body, target, media }) =>
+    inlineDocuments(toChatRequest(body, target), media, 'input'),
+  )
+  const { stream } = chat
+  return {
+    native: false,
+    request(call) {
+      const request = nameFieldsAsResponses(() => chat.request(asChat(call)))
+      return hasHostedTools(call.body.tools ?? [])
+        ? { ...request, dropped: [...(request.dropped ?? []), 'tools'] }
+        : request
+    },
+    remoteMedia: body => remoteMedia(chat, body),
+    usage: (json, call) => chat.answer(json, asChat(call)).usage ?? undefined,
+    answer: (json, call) => toResponse(chat.answer(json, asChat(call)), optionsOf(call, asChat(call))),
+    ...(stream && {
+      stream(call: Call<'responses'>) {
+        const chatCall = asChat(call)
+        return new OverChatDecoder(stream(chatCall), new ResponseEventEncoder(optionsOf(call, chatCall)))
+      },
+    }),
+  }
+}
+
+function optionsOf({ body, target }: Call<'responses'>, chatCall: Call<'chat'>): EncoderOptions {
+  return {
+    request: body,
+    model: target.model.id,
+    now: () => Math.floor(Date.now() / 1000),
+    estimatedInputTokens: estimateTokens(chatCall.body),
+  }
+}
+
+/** Files by URL, whose bytes every chat provider needs, and the images by URL that this one needs as bytes. */
+function remoteMedia(chat: DirectAdapter<'chat'>, { model, input }: ResponsesRequest): string[] {
+  if (typeof input === 'string') return []
+  const media = input.flatMap((item): ResponsesPart[] => {
+    if (isMessageItem(item)) return partsOf(item.content)
+    return isItem(item, 'function_call_output') || isItem(item, 'custom_tool_call_output') ? partsOf(item.output) : []
+  })
+  const files = media.flatMap(part => (isPart(part, 'input_file') && !part.file_data && part.file_url) || [])
+  const images = media.flatMap(part => (isPart(part, 'input_image') && part.image_url) || [])
+  return [...files, ...remoteImages(chat, model, images)]
+}
+
+function partsOf(content: string | ResponsesPart[]): ResponsesPart[] {
+  return typeof content === 'string' ? [] : content
+}
+
+/** A provider request whose dropped fields, and a refusal whose field, have the names that the client knows. */
+function nameFieldsAsResponses(create: () => UpstreamRequest): UpstreamRequest {
+  try {
+    const { dropped, ...rest } = create()
+    return dropped ? { ...rest, dropped: dropped.map(nameInResponses) } : rest
+  } catch (error) {
+    if (!(error instanceof GatewayError) || error.param === null) throw error
+    const { code, message, param, metadata, headers } = error
+    throw new GatewayError(code, message, {
+      param: nameInResponses(param),
+      ...(metadata && { metadata }),
+      headers,
+      cause: error,
+    })
+  }
+}

@@ -1,0 +1,34 @@
+import type { ChatChunk, ChatCompletion, ChatDelta } from '../../../kinds/chat.ts'
+import type { ResponsesObject } from '../../../kinds/responses-answer.ts'
+import { type EncoderOptions, ResponseEventEncoder } from './stream.ts'
+
+type Message = ChatCompletion['choices'][number]['message']
+
+/** Translates a complete chat answer: its first choice as reasoning, text and tool calls, in this order. */
+export function toResponse(answer: ChatCompletion, options: EncoderOptions): ResponsesObject {
+  const { id, created, model, usage } = answer
+  const { message, logprobs, finish_reason } = answer.choices[0] ?? { finish_reason: 'stop' }
+  const encoder = new ResponseEventEncoder(options)
+  const chunkOf = (choices: ChatChunk['choices']): ChatChunk => ({
+    ...{ id, created, model, object: 'chat.completion.chunk' },
+    choices,
+    ...(choices.length === 0 && usage && { usage }),
+  })
+  for (const delta of message ? deltasOf(message) : [])
+    encoder.push(chunkOf([{ index: 0, delta, logprobs, finish_reason }]))
+  encoder.push(chunkOf([]))
+  const last = encoder.end().at(-1)
+  if (!last || !('response' in last)) throw new Error('A response has ended without its last event')
+  return last.response
+}
+
+/** The reasoning first, each state with the text that it belongs to; then the rest. */
+function deltasOf({ reasoning_content, reasoning_details, content, refusal, tool_calls }: Message): ChatDelta[] {
+  const details = reasoning_details ?? []
+  const isTextInDetails = details.some(({ text }) => text)
+  return [
+    ...(isTextInDetails ? [] : [{ reasoning_content }]),
+    ...details.map(detail => ({ reasoning_content: detail.text ?? '', reasoning_details: [detail] })),
+    { content, refusal, tool_calls: tool_calls?.map((call, index) => ({ index, ...call })) },
+  ]
+}

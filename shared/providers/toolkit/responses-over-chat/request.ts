@@ -1,0 +1,67 @@
+import type { ChatRequest } from '../../../kinds/chat.ts'
+import type { ResponsesRequest } from '../../../kinds/responses.ts'
+import type { Target } from '../../contract.ts'
+import { efforts, effortWithin, isEffort } from '../over-chat/effort.ts'
+import { conversation } from './conversation.ts'
+import { invalid } from './refusals.ts'
+import { chatTools } from './tools.ts'
+
+/** What `include` has for the log probabilities of the text. */
+const includedLogprobs = 'message.output_text.logprobs'
+
+/**
+ * Translates a Responses request to a chat request for a target. What changes only the course of an answer is ignored
+ * (`truncation`, `max_tool_calls`, `service_tier`, `context_management`). Throws a GatewayError 400 naming the field
+ * that cannot be translated.
+ */
+export function toChatRequest(body: ResponsesRequest, target: Target): ChatRequest {
+  const { model, max_output_tokens, stream, temperature, top_p, presence_penalty, frequency_penalty } = body
+  const { text, prompt_cache_key, safety_identifier, user } = body
+  return {
+    model,
+    messages: conversation(body, target),
+    // A model ends an answer at its own limit in any case; providers reject a higher one.
+    ...(max_output_tokens != null && {
+      max_completion_tokens: Math.min(max_output_tokens, target.model.max_output_tokens ?? max_output_tokens),
+    }),
+    ...(stream && { stream }),
+    ...(temperature != null && { temperature }),
+    ...(top_p != null && { top_p }),
+    ...(presence_penalty != null && { presence_penalty }),
+    ...(frequency_penalty != null && { frequency_penalty }),
+    ...logprobs(body),
+    ...chatTools(body),
+    ...effort(body, target),
+    ...responseFormat(body),
+    ...(text?.verbosity != null && { verbosity: text.verbosity }),
+    ...(prompt_cache_key != null && { prompt_cache_key }),
+    ...(safety_identifier != null && { safety_identifier }),
+    ...(user != null && { user }),
+  }
+}
+
+function logprobs({ top_logprobs, include }: ResponsesRequest): Pick<ChatRequest, 'logprobs' | 'top_logprobs'> {
+  if (top_logprobs) return { logprobs: true, top_logprobs }
+  return include?.includes(includedLogprobs) ? { logprobs: true } : {}
+}
+
+function effort({ reasoning, tools }: ResponsesRequest, target: Target): Pick<ChatRequest, 'reasoning_effort'> {
+  const named = reasoning?.effort
+  if (named == null) return {}
+  if (!isEffort(named)) throw invalid('reasoning.effort', `The effort must be one of ${efforts.join(', ')}.`)
+  const reasoning_effort = effortWithin(named, target, Boolean(tools?.length))
+  return reasoning_effort ? { reasoning_effort } : {}
+}
+
+function responseFormat({ text }: ResponsesRequest): Pick<ChatRequest, 'response_format'> {
+  const format = text?.format
+  if (!format || format.type === 'text') return {}
+  if (format.type === 'json_object') return { response_format: { type: 'json_object' } }
+  if (format.type !== 'json_schema')
+    throw invalid('text.format.type', 'The format must be text, json_object or json_schema.')
+  const { name, description, schema, strict } = format
+  if (!name) throw invalid('text.format.name', 'A JSON schema needs a name.')
+  if (!schema) throw invalid('text.format.schema', 'The schema is missing.')
+  const json_schema = { name, ...(description != null && { description }), schema, ...(strict != null && { strict }) }
+  return { response_format: { type: 'json_schema', json_schema } }
+}

@@ -1,0 +1,56 @@
+import { createHash } from 'node:crypto'
+import type { ResponsesTool } from '../../../kinds/responses.ts'
+import { invalid } from './refusals.ts'
+
+/** A tool as Responses name it; tools of two namespaces may have one name. */
+export type ToolIdentity = { type: 'function' | 'custom'; name: string; namespace?: string }
+/** A tool of the client, its identity, and its path in the request. */
+export type ClientTool = { tool: ResponsesTool; identity: ToolIdentity; param: string }
+
+/** The longest name of a tool in the chat format. */
+const maxNameCharacters = 64
+const digestCharacters = 8
+
+/** The name of a tool in chat, which has no namespaces: `namespace__name`, shortened if it is too long. */
+export function chatName({ name, namespace }: Pick<ToolIdentity, 'name' | 'namespace'>): string {
+  const flat = namespace ? `${namespace}__${name}` : name
+  if (flat.length <= maxNameCharacters) return flat
+  const digest = createHash('sha256').update(flat).digest('hex').slice(0, digestCharacters)
+  return `${flat.slice(0, maxNameCharacters - digestCharacters - 1)}_${digest}`
+}
+
+/**
+ * The functions and custom tools of a request by their names in chat, with those of its namespaces. Tools that a
+ * provider would run are left out. Throws a GatewayError 400 for a tool without a name, and for two with one name.
+ */
+export function clientTools(tools: readonly ResponsesTool[] | null | undefined): Map<string, ClientTool> {
+  const named = new Map<string, ClientTool>()
+  for (const [index, tool] of (tools ?? []).entries()) {
+    const param = `tools.${index}`
+    if (tool.type !== 'namespace') {
+      add(named, tool, param)
+      continue
+    }
+    if (!tool.name) throw invalid(`${param}.name`, 'A namespace needs a name.')
+    for (const [position, inner] of (tool.tools ?? []).entries())
+      add(named, inner as ResponsesTool, `${param}.tools.${position}`, tool.name)
+  }
+  return named
+}
+
+/** Whether a request has tools that its provider would run. */
+export function hasHostedTools(tools: readonly { type: string; tools?: readonly { type: string }[] }[]): boolean {
+  return tools.some(({ type, tools: inner }) =>
+    type === 'namespace' ? hasHostedTools(inner ?? []) : type !== 'function' && type !== 'custom',
+  )
+}
+
+function add(named: Map<string, ClientTool>, tool: ResponsesTool, param: string, namespace?: string): void {
+  const { type, name } = tool
+  if (type !== 'function' && type !== 'custom') return
+  if (!name) throw invalid(`${param}.name`, 'The tool needs a name.')
+  const identity: ToolIdentity = { type, name, ...(namespace && { namespace }) }
+  const known = chatName(identity)
+  if (named.has(known)) throw invalid(`${param}.name`, `There are two tools with the name ${known}.`)
+  named.set(known, { tool, identity, param })
+}

@@ -1,0 +1,60 @@
+import { GatewayError } from '../../base/errors.ts'
+import { formatPath, parseJson } from '../../base/json.ts'
+import type { SessionGuard } from '../realtime-contract.ts'
+
+/**
+ * Matches every frame that can name tools or a stored prompt: the name, or an escaped letter that could spell it. Audio
+ * matches neither, in base64 or as bytes.
+ */
+const marks = /"(?:tools|prompt)"|\\u00[4-7][\da-f]/i
+
+/**
+ * Blocks frames that name provider-run tools, or a prompt stored in the provider account. Such tools are billed per
+ * call, which the events do not report, and can read the account's shared data: vector stores, containers, connectors.
+ */
+export const toolGuard: SessionGuard = {
+  suspects: frame => marks.test(frame.toString('latin1')),
+  refusal(frame) {
+    try {
+      checkTools(parseJson(frame, 'The frame'))
+      return null
+    } catch (error) {
+      // The provider's parser may accept what ours rejects.
+      if (error instanceof GatewayError) return error
+      throw error
+    }
+  },
+}
+
+/**
+ * Throws 400 `unsupported_capability` for tools that the client does not run, anywhere in settings or an event, and for
+ * a stored prompt, which may have some. `path` is the value's location, for `param`.
+ */
+export function checkTools(value: unknown, path: readonly string[] = []): void {
+  if (typeof value !== 'object' || value === null) return
+  for (const [name, member] of Object.entries(value)) {
+    if (typeof member !== 'object' || member === null) continue
+    const at = [...path, name]
+    switch (Array.isArray(value) ? null : name.toLowerCase()) {
+      case 'tools':
+        for (const tool of Array.isArray(member) ? member : [member]) checkTool(tool, at)
+        break
+      case 'prompt':
+        throw unsupported('Sessions take no stored prompt: send its text as `instructions`.', at)
+      default:
+        checkTools(member, at)
+    }
+  }
+}
+
+/** A function's parameters are not checked: the client runs it. */
+function checkTool(tool: unknown, path: readonly string[]): void {
+  const { type } = (tool ?? {}) as { type?: unknown }
+  if (type === 'function') return
+  const other = typeof type === 'string' ? `, and no \`${formatPath([type])}\`` : ''
+  throw unsupported(`Sessions take tools of the type \`function\`, which their client runs${other}.`, path)
+}
+
+function unsupported(message: string, path: readonly string[]): GatewayError {
+  return new GatewayError('unsupported_capability', message, { param: formatPath([...path]) })
+}

@@ -1,0 +1,36 @@
+import { unsupported } from '../../kinds/media.ts'
+import { optionsOf, type TranscriptionInput, type TranscriptionOption } from '../../kinds/transcription.ts'
+import type { Target } from '../contract.ts'
+
+/** Shared by the adapters of providers billed by the minute. */
+
+const fields: Record<TranscriptionOption, string> = { speakers: 'response_format', keywords: 'keywords' }
+
+/**
+ * Asserts that the price row covers every requested transcription option: some cost extra. Throws 400 naming the field.
+ */
+export function assertPriced({ model, deployment: { price }, provider }: Target, input: TranscriptionInput): void {
+  for (const option of optionsOf(input)) {
+    const isPriced = price.unit === 'minute' && price.added_by_option?.[option] !== undefined
+    if (!isPriced) throw unsupported(model, fields[option], `at ${provider.name} has no price for ${option}`)
+  }
+}
+
+/** Names the speakers of a transcript `A`, `B` … in the order of their first lookup, by the provider's labels. */
+export class SpeakerNames {
+  readonly #names = new Map<string, string>()
+
+  nameOf(mark: string): string {
+    const known = this.#names.get(mark)
+    if (known !== undefined) return known
+    const name = nameAt(this.#names.size)
+    this.#names.set(mark, name)
+    return name
+  }
+}
+
+/** `A` to `Z`, then `AA`, `AB` … */
+function nameAt(position: number): string {
+  const letter = String.fromCharCode(65 + (position % 26))
+  return position < 26 ? letter : nameAt(Math.floor(position / 26) - 1) + letter
+}

@@ -1,0 +1,36 @@
+import type { Queue } from 'bullmq'
+
+/** Longer than the delay after which a refused batch is retried. */
+const refusedForMs = 5_000
+
+/** The queue that wakes workers for batches: one entry per unfinished batch. */
+export class BatchWakes {
+  readonly #queue: Queue
+  #refusedAtMs = Number.NEGATIVE_INFINITY
+
+  constructor(queue: Queue) {
+    this.#queue = queue
+  }
+
+  /** Queues batches. Entries that are queued or running already are left unchanged. */
+  async add(...ids: string[]): Promise<void> {
+    await this.#queue.addBulk(ids.map(id => ({ name: 'visit', data: { batchId: id }, opts: { jobId: id } })))
+  }
+
+  /** Runs a batch now instead of after its current delay. */
+  async promote(id: string): Promise<void> {
+    await this.add(id)
+    const entry = await this.#queue.getJob(id)
+    if (await entry?.isDelayed()) await entry!.promote()
+  }
+
+  /** Notes that this process had no room for a batch: it counts as waiting, although it is retried after a delay. */
+  noteRefusal(nowMs: number): void {
+    this.#refusedAtMs = nowMs
+  }
+
+  /** Whether any batch waits for a worker. */
+  async hasWaiting(nowMs: number): Promise<boolean> {
+    return nowMs - this.#refusedAtMs < refusedForMs || (await this.#queue.getWaitingCount()) > 0
+  }
+}

@@ -1,0 +1,106 @@
+import { type JobsOptions, Queue } from 'bullmq'
+import type { Redis, RedisAddress } from '../io/redis.ts'
+
+/** One row per queue: its concurrency per worker process, and its retry and retention options. */
+export type QueueRow = {
+  /** `max` is WORKER_CONCURRENCY. */
+  concurrency: (max: number) => number
+  job: JobsOptions
+  /** BullMQ's lock duration: a job whose worker does not renew its lock in this time is stalled and runs again; default 20 s. */
+  lockMs?: number
+  repeat?: Record<string, { everyMs: number }>
+}
+
+const kept = { removeOnComplete: { count: 1_000 }, removeOnFail: { count: 5_000 } }
+/** For queues whose state is in a table: removes ended entries, so that the same id can be added again at any time. */
+const forgotten = { removeOnComplete: true, removeOnFail: true }
+
+export const queues = {
+  /** Periodic housekeeping: each task runs on at most one worker. */
+  maintenance: {
+    concurrency: () => 1,
+    job: { attempts: 1, ...kept },
+    repeat: {
+      sweep: { everyMs: 5_000 },
+      reconcile: { everyMs: 10_000 },
+      jobs: { everyMs: 5_000 },
+      requeue: { everyMs: 30_000 },
+      webhooks: { everyMs: 15_000 },
+      alerts: { everyMs: 15_000 },
+      partitions: { everyMs: 6 * 3_600_000 },
+      expire: { everyMs: 3_600_000 },
+    },
+  },
+  /** Pending emails. A queue apart from maintenance, so that a hanging mail server blocks nothing else. */
+  emails: {
+    concurrency: () => 1,
+    job: { attempts: 1, ...kept },
+    repeat: { alerts: { everyMs: 15_000 } },
+  },
+  /** Steps of media jobs: `start`, `finish` and `cancel`, each with the id of its job. */
+  media: {
+    concurrency: max => max,
+    job: { attempts: 8, backoff: { type: 'exponential', delay: 1_000, jitter: 0.5 }, ...forgotten },
+  },
+  /** Delayed jobs. Each entry runs the job with the earliest deadline. */
+  async: {
+    concurrency: max => max,
+    job: { attempts: 8, backoff: { type: 'exponential', delay: 1_000, jitter: 0.5 }, ...forgotten },
+  },
+  /** Batches by id. A running batch occupies its slot until it ends and bounds its own concurrency. */
+  batches: {
+    concurrency: max => Math.max(2, Math.ceil(max / 12)),
+    // An early takeover is safe: writes of the previous owner are rejected.
+    lockMs: 6_000,
+    job: { attempts: 5, backoff: { type: 'fixed', delay: 1_000 }, ...forgotten },
+  },
+  /** Webhook deliveries by id. They mostly wait for the receivers, so many run at once; the row has the time of the next retry. */
+  webhooks: {
+    concurrency: max => 4 * max,
+    job: { attempts: 5, backoff: { type: 'exponential', delay: 1_000, jitter: 0.5 }, ...forgotten },
+  },
+} as const satisfies Record<string, QueueRow>
+export type QueueName = keyof typeof queues
+export type MaintenanceTask = keyof (typeof queues)['maintenance']['repeat']
+
+/** The address for the connections of queues: BullMQ adds the prefix itself, and refuses a connection that does. */
+export function queueAddress<Address extends RedisAddress>(address: Address): Address {
+  return { ...address, redisKeyPrefix: '' }
+}
+
+/** BullMQ's prefix of all queues. */
+export function queuePrefix(keyPrefix: string): string {
+  return `${keyPrefix}bull`
+}
+
+/**
+ * Opens a queue for adding jobs, on a connection without a key prefix. Close it when done. Skips BullMQ's Redis version check: BullMQ caches a failure of that
+ * query for the lifetime of the process and adds no jobs afterwards.
+ */
+export function openQueue(name: QueueName, connection: Redis, keyPrefix = ''): Queue {
+  const prefix = queuePrefix(keyPrefix)
+  return new Queue(name, { connection, prefix, defaultJobOptions: queues[name].job, skipVersionCheck: true })
+}
+
+export type Queues = Record<QueueName, Queue>
+
+/** Opens every queue for adding jobs. Close them when done. */
+export function openQueues(connection: Redis, keyPrefix = ''): Queues {
+  const names = Object.keys(queues) as QueueName[]
+  return Object.fromEntries(names.map(name => [name, openQueue(name, connection, keyPrefix)])) as Queues
+}
+
+const overdueMs = 10_000
+
+/**
+ * Creates the repeating jobs of a queue where they are missing; idempotent across processes. Call it periodically: Redis may
+ * have been wiped, or a worker may have died between a run and the scheduling of the next.
+ */
+export async function scheduleRepeating(queue: Queue, name: QueueName): Promise<void> {
+  const { repeat = {} }: QueueRow = queues[name]
+  for (const [task, { everyMs }] of Object.entries(repeat)) {
+    const scheduler = await queue.getJobScheduler(task)
+    const isScheduled = scheduler?.every === everyMs && (scheduler.next ?? 0) > Date.now() - overdueMs
+    if (!isScheduled) await queue.upsertJobScheduler(task, { every: everyMs }, { name: task })
+  }
+}

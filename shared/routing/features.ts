@@ -1,0 +1,203 @@
+import { imageTokens } from '../catalog/image-tokens.ts'
+import type { DocumentSize } from '../io/media/pdf.ts'
+import { asksFor1hCache } from '../kinds/cache-marks.ts'
+import type { ChatRequest } from '../kinds/chat.ts'
+import type { CompletionRequest } from '../kinds/completion.ts'
+import type { EmbeddingRequest } from '../kinds/embedding.ts'
+import { difficultyOf } from './difficulty.ts'
+
+/** Images, audio and documents of a prompt. Null = not measured yet, or size unknown. */
+export type PromptMedia = {
+  images: number
+  /** Total duration of the audio, in milliseconds. */
+  soundMs: number | null
+  /** Earlier audio answers, which the provider stores and rereads. */
+  earlierSounds: number
+  documents: DocumentSize | null
+}
+
+export const noMedia: PromptMedia = { images: 0, soundMs: 0, earlierSounds: 0, documents: { pages: 0, textBytes: 0 } }
+
+/** The properties of a request that routing and admission need. */
+export type Features = {
+  /** Upper bound of the text tokens of the prompt: no tokenizer produces more tokens than bytes. */
+  textTokensBound: number
+  /** Non-text content of the prompt. Its maximum cost depends on the target (see `shared/routing/prompt-bound.ts`). */
+  media: PromptMedia
+  /** Number of separate prompts: each may fill the model's context. */
+  prompts: number
+  /** Estimated tokens of all prompts. */
+  promptTokensEstimate: number
+  /** Estimated tokens of the longest prompt. */
+  maxPromptEstimate: number
+  /** The caller's output limit per choice; null = none. */
+  maxTokens: number | null
+  choices: number
+  inputs: { image: boolean; audio: boolean; file: boolean }
+  outputs: { image: boolean; audio: boolean }
+  /** Whether the request specifies a voice and an audio format. */
+  voice: boolean
+  tools: boolean
+  /** Whether a cache mark asks for one hour, whose writes may have a price of their own. */
+  cache1h: boolean
+  jsonSchema: boolean
+  jsonObject: boolean
+  logprobs: boolean
+  /** The most searches of the web that the provider's own tool may make; absent = it is not asked for. */
+  webSearches?: number
+  /**
+   * Whether the provider may read more than the request, so that no bound covers its prompt: results of tools that it
+   * runs, or the conversation again for a summary. Absent = it may not.
+   */
+  extendsPrompt?: boolean
+  /** Whether the conversation holds reasoning that only the protocol that signed it can read. */
+  signedThinking: boolean
+  /** 0 (trivial) to 1 (hard): the estimated gain of a strong model over a weak one. */
+  difficulty(): number
+}
+
+/** Hidden system text that providers add for tools. */
+export const toolOverhead = 1_000
+export const messageOverhead = 64
+
+type Media = {
+  images: number
+  imageCharacters: number
+  audioCharacters: number
+  fileCharacters: number
+  audio: boolean
+  earlierSounds: number
+  file: boolean
+  /** Characters of reasoning details in earlier answers. */
+  reasoningCharacters: number
+}
+
+/** The estimated tokens of images, and of audio and documents by their characters in base64. */
+export function estimateMediaTokens(images: number, audioCharacters: number, fileCharacters: number): number {
+  return images * imageTokens.inputEstimate + Math.ceil(audioCharacters / 256) + Math.ceil(fileCharacters / 32)
+}
+
+/** The features of a chat request whose JSON body has `bodyBytes` bytes. */
+export function chatFeatures(body: ChatRequest, bodyBytes: number): Features {
+  const media = mediaOf(body)
+  const textBytes = Math.max(0, bodyBytes - media.imageCharacters - media.audioCharacters - media.fileCharacters)
+  const mediaEstimate = estimateMediaTokens(media.images, media.audioCharacters, media.fileCharacters)
+  // Providers count reasoning of earlier turns little or not at all.
+  const promptTokensEstimate = Math.ceil(Math.max(0, textBytes - media.reasoningCharacters) / 4) + mediaEstimate
+  const tools = (body.tools?.length ?? body.functions?.length ?? 0) > 0
+  const outputs = body.modalities ?? []
+  return {
+    textTokensBound: textBytes + messageOverhead + (tools ? toolOverhead : 0),
+    media: {
+      images: media.images,
+      soundMs: media.audio ? null : 0,
+      earlierSounds: media.earlierSounds,
+      documents: media.file ? null : noMedia.documents,
+    },
+    prompts: 1,
+    promptTokensEstimate,
+    maxPromptEstimate: promptTokensEstimate,
+    maxTokens: body.max_completion_tokens ?? body.max_tokens ?? null,
+    choices: body.n ?? 1,
+    inputs: { image: media.images > 0, audio: media.audio, file: media.file },
+    outputs: { image: outputs.includes('image'), audio: outputs.includes('audio') },
+    voice: body.audio != null,
+    tools,
+    cache1h: asksFor1hCache(body),
+    jsonSchema: body.response_format?.type === 'json_schema',
+    jsonObject: body.response_format?.type === 'json_object',
+    logprobs: body.logprobs === true,
+    signedThinking: false,
+    // Only `auto` reads it. Not a getter: V8 creates and keeps a hidden class for each object literal with a getter.
+    difficulty: () => difficultyOf(body),
+  }
+}
+
+/** The features of a legacy completion; OpenAI's default of 16 tokens counts as an explicit limit. */
+export function completionFeatures(body: CompletionRequest, bodyBytes: number): Features {
+  const prompts = promptsIn(body.prompt)
+  const choices = Math.max(body.n ?? 1, body.best_of ?? 1) * prompts.length
+  return {
+    ...plain(bodyBytes, prompts),
+    maxTokens: body.max_tokens ?? 16,
+    choices,
+    logprobs: body.logprobs != null,
+    difficulty: () => 0.3,
+  }
+}
+
+export function embeddingFeatures(body: EmbeddingRequest, bodyBytes: number): Features {
+  return { ...plain(bodyBytes, promptsIn(body.input)), maxTokens: 0 }
+}
+
+type Prompt = string | number[]
+
+function promptsIn(input: Prompt | string[] | number[][]): Prompt[] {
+  if (typeof input === 'string') return [input]
+  return typeof input[0] === 'number' ? [input as number[]] : (input as Prompt[])
+}
+
+function estimateOf(prompt: Prompt): number {
+  return typeof prompt === 'string' ? Math.ceil(Buffer.byteLength(prompt) / 4) : prompt.length
+}
+
+/** Features without media; each prompt may become a separate message. */
+function plain(bodyBytes: number, prompts: readonly Prompt[]): Features {
+  return {
+    textTokensBound: bodyBytes + messageOverhead * prompts.length,
+    prompts: prompts.length,
+    maxPromptEstimate: prompts.reduce((max, prompt) => Math.max(max, estimateOf(prompt)), 0),
+    media: noMedia,
+    promptTokensEstimate: Math.ceil(bodyBytes / 4),
+    maxTokens: null,
+    choices: 1,
+    inputs: { image: false, audio: false, file: false },
+    outputs: { image: false, audio: false },
+    voice: false,
+    tools: false,
+    cache1h: false,
+    jsonSchema: false,
+    jsonObject: false,
+    logprobs: false,
+    signedThinking: false,
+    difficulty: () => 0,
+  }
+}
+
+function lengthOf(text: string | null | undefined): number {
+  return text?.length ?? 0
+}
+
+function mediaOf(body: ChatRequest): Media {
+  const media: Media = {
+    images: 0,
+    imageCharacters: 0,
+    audioCharacters: 0,
+    fileCharacters: 0,
+    audio: false,
+    earlierSounds: 0,
+    file: false,
+    reasoningCharacters: 0,
+  }
+  for (const message of body.messages) {
+    if (message.role === 'assistant') {
+      if (message.audio) media.earlierSounds++
+      for (const { text, summary, data, signature } of message.reasoning_details ?? [])
+        media.reasoningCharacters += lengthOf(text) + lengthOf(summary) + lengthOf(data) + lengthOf(signature)
+    }
+    if (message.role !== 'user' || typeof message.content === 'string') continue
+    for (const part of message.content) {
+      if (part.type === 'image_url') {
+        media.images++
+        if (part.image_url.url.startsWith('data:')) media.imageCharacters += part.image_url.url.length
+      } else if (part.type === 'input_audio') {
+        media.audio = true
+        media.audioCharacters += part.input_audio.data.length
+      } else if (part.type === 'file') {
+        media.file = true
+        media.fileCharacters += part.file.file_data?.length ?? 0
+      }
+    }
+  }
+  return media
+}

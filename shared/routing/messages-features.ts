@@ -1,0 +1,126 @@
+import { asksFor1hCache } from '../kinds/cache-marks.ts'
+import type { ChatMessage, ChatRequest } from '../kinds/chat.ts'
+import {
+  isBlock,
+  type MessagesBlock,
+  type MessagesRequest,
+  type MessagesResultBlock,
+  maxWebSearches,
+  visitBlocks,
+} from '../kinds/messages.ts'
+import { isEnvelope } from '../providers/toolkit/reasoning-envelope.ts'
+import { difficultyOf } from './difficulty.ts'
+import { estimateMediaTokens, type Features, messageOverhead, noMedia, toolOverhead } from './features.ts'
+
+type Found = {
+  images: number
+  imageCharacters: number
+  documents: boolean
+  documentCharacters: number
+  signedThinking: boolean
+}
+
+/** The features of a Messages request whose JSON body has `bodyBytes` bytes. */
+export function messagesFeatures(body: MessagesRequest, bodyBytes: number): Features {
+  const found = findIn(body)
+  const textBytes = Math.max(0, bodyBytes - found.imageCharacters - found.documentCharacters)
+  const mediaEstimate = estimateMediaTokens(found.images, 0, found.documentCharacters)
+  const promptTokensEstimate = Math.ceil(textBytes / 4) + mediaEstimate
+  const tools = (body.tools?.length ?? 0) > 0
+  const webSearches = webSearchesOf(body)
+  const firstPrompt = textBytes + messageOverhead + (tools ? toolOverhead : 0)
+  const prompts = 1 + webSearches + (compacts(body) ? 1 : 0)
+  return {
+    textTokensBound: firstPrompt * prompts + (resultTokens * webSearches * (webSearches + 1)) / 2,
+    media: { ...noMedia, images: found.images, documents: found.documents ? null : noMedia.documents },
+    prompts,
+    promptTokensEstimate,
+    maxPromptEstimate: promptTokensEstimate,
+    maxTokens: body.max_tokens,
+    choices: 1,
+    inputs: { image: found.images > 0, audio: false, file: found.documents },
+    outputs: { image: false, audio: false },
+    voice: false,
+    tools,
+    cache1h: asksFor1hCache(body),
+    jsonSchema: body.output_config?.format?.type === 'json_schema',
+    jsonObject: false,
+    logprobs: false,
+    ...(webSearches > 0 && { webSearches }),
+    ...(extendsPrompt(body) && { extendsPrompt: true }),
+    signedThinking: found.signedThinking,
+    difficulty: () => difficultyOf(asChat(body)),
+  }
+}
+
+/** Tokens that the results of one search usually add to the prompt. */
+const resultTokens = 5_000
+
+/**
+ * The most searches of the web that the request permits. After each, the provider reads the prompt again, with the
+ * results. A tool without `max_uses` counts as none: the adapter refuses it.
+ */
+function webSearchesOf({ tools }: MessagesRequest): number {
+  const uses = (tools ?? []).map(({ type, max_uses: max }) => (type?.startsWith('web_search_') ? (max ?? 0) : 0))
+  return Math.min(
+    uses.reduce((sum, one) => sum + one, 0),
+    maxWebSearches,
+  )
+}
+
+/** Tools that the provider runs, after which it reads the prompt again with their results. */
+const serverTool = /^(?:web_search_|web_fetch_|tool_search_tool_|mcp_toolset$)/
+
+function extendsPrompt(body: MessagesRequest): boolean {
+  return compacts(body) || (body.tools ?? []).some(({ type }) => type != null && serverTool.test(type))
+}
+
+/** Whether the provider may summarize the conversation first, which reads it once more. */
+function compacts({ context_management: management }: MessagesRequest): boolean {
+  return management?.edits?.some(({ type }) => type.startsWith('compact_')) === true
+}
+
+function findIn({ messages }: MessagesRequest): Found {
+  const found: Found = {
+    images: 0,
+    imageCharacters: 0,
+    documents: false,
+    documentCharacters: 0,
+    signedThinking: false,
+  }
+  visitBlocks(messages, block => {
+    if (isBlock(block, 'image')) {
+      found.images++
+      found.imageCharacters += block.source.data?.length ?? 0
+    } else if (isBlock(block, 'document') && block.source.type !== 'text' && block.source.type !== 'content') {
+      found.documents = true
+      found.documentCharacters += block.source.data?.length ?? 0
+    } else if (isBlock(block, 'thinking')) found.signedThinking ||= isForeign(block.signature)
+    else if (isBlock(block, 'redacted_thinking')) found.signedThinking ||= isForeign(block.data)
+  })
+  return found
+}
+
+/** Whether opaque state comes from a provider itself; '' holds none. */
+function isForeign(state: string | undefined): boolean {
+  return state !== undefined && state !== '' && !isEnvelope(state)
+}
+
+/** What the difficulty of a request is read from, as a chat request. */
+function asChat({ model, system, messages, tools, output_config }: MessagesRequest): ChatRequest {
+  const chat = messages.map(({ role, content }) => ({ role, content: textOf(content) }) as ChatMessage)
+  const systemText = textOf(system ?? '')
+  return {
+    model,
+    messages: systemText === '' ? chat : [{ role: 'system', content: systemText }, ...chat],
+    ...(tools && { tools: tools.map(() => ({ type: 'function' as const, function: { name: 'tool' } })) }),
+    ...(output_config?.format?.type === 'json_schema' && {
+      response_format: { type: 'json_schema' as const, json_schema: { name: 'answer' } },
+    }),
+  }
+}
+
+function textOf(content: string | readonly (MessagesBlock | MessagesResultBlock)[]): string {
+  if (typeof content === 'string') return content
+  return content.flatMap(block => (isBlock(block, 'text') ? block.text : [])).join('\n')
+}

@@ -1,0 +1,252 @@
+import { GatewayError } from '../base/errors.ts'
+import type { Catalog } from '../catalog/catalog.ts'
+import type { ModelRow } from '../catalog/schema.ts'
+import type { Mode, Policy } from '../keys/policy.ts'
+import type { DirectKind, DirectKinds } from '../kinds/index.ts'
+import type { Target } from '../providers/contract.ts'
+import type { Figures } from '../providers/health.ts'
+import type { Upstreams } from '../providers/upstreams.ts'
+import type { Candidate } from '../wallet/routing-record.ts'
+import type { Features } from './features.ts'
+import { estimateNano, expectedOutputTokens } from './pricing.ts'
+import { type Rated, rate, type Scale, scoreOf, secondsOf } from './score.ts'
+
+/** A request body, of which the router reads the model and the routing fields. */
+export type RoutingRequest = DirectKinds[DirectKind]['request'] & {
+  mode?: Mode | undefined
+  models?: string[] | undefined
+}
+
+/** The inputs of a routing decision apart from the request and its key's policy. */
+export type RoutingWorld = {
+  catalog: Catalog
+  upstreams: Pick<Upstreams, 'isConfigured' | 'adapter'>
+  figures(target: Target): Figures
+  marginPpm: bigint
+  /** Maximum time a request waits for a provider in cooldown. */
+  maxPauseMs: number
+}
+
+/** The state of one routing decision. `candidates` records what was considered; null when not requested. */
+export type RoutingContext = {
+  world: RoutingWorld
+  policy: Policy
+  kind: DirectKind
+  mode: Mode
+  request: RoutingRequest
+  features: Features
+  candidates: Candidate[] | null
+  /** The error of a request that exceeds the context of the model it names; null otherwise. */
+  overflow: GatewayError | null
+  /** The models whose providers were considered. */
+  considered: ModelRow[]
+  /** The request with its texts truncated, set once a dialect has been checked against it. */
+  outline?: RoutingRequest
+}
+
+/** A parsed model selector: the named model or `auto`, and the provider order requested by its suffix. */
+export type ModelSelector = { slug: string; auto: boolean; model: ModelRow | null; sort: Sort }
+
+/** The ranking of providers, and for `auto` of models: by score, or as the model's suffix requests. */
+export type Sort = 'score' | 'price' | 'speed'
+
+/** A model at a provider that may serve the request. */
+export type Option = Rated & {
+  target: Target
+  costNano: number
+  figures: Figures
+  /** Index in the request's `provider.order`. */
+  preference: number
+  score: number
+  seconds: number
+  candidate: Candidate | null
+}
+
+const unlistedRank = Number.MAX_SAFE_INTEGER
+
+/**
+ * The providers that may serve a model, not rated yet and in catalog order. `isAutomatic`: the router chooses the model.
+ */
+export function listOptions(context: RoutingContext, model: ModelRow, isAutomatic: boolean): Option[] {
+  const { world, request, features } = context
+  const order = request.provider?.order
+  const options: Option[] = []
+  context.considered.push(model)
+  for (const { deployment, provider } of world.catalog.targets(model)) {
+    const target = { model, deployment, provider }
+    const figures = world.figures(target)
+    const costNano = estimateNano(target, features, world.marginPpm)
+    const excluded = exclusionReason(world, context, target, isAutomatic)
+    const candidate = context.candidates && {
+      model: model.id,
+      provider: provider.name,
+      score: null,
+      quality: model.quality,
+      estimatedCostNano: costNano,
+      latencyMs: figures.firstByteMs,
+      // A provider in cooldown may still serve when all are in cooldown.
+      excluded: excluded ?? (figures.cooldownMs > 0 ? cooldownReason(figures) : null),
+    }
+    if (candidate) context.candidates!.push(candidate)
+    if (excluded) continue
+    const rank = order?.indexOf(provider.name) ?? -1
+    const preference = rank < 0 ? unlistedRank : rank
+    const seconds = secondsOf(figures, expectedOutputTokens(features))
+    const quality = model.quality ?? 0
+    options.push({
+      target,
+      quality,
+      costNano,
+      figures,
+      preference,
+      seconds,
+      candidate,
+      merit: 0,
+      pricePlace: 0,
+      score: 0,
+    })
+  }
+  return options
+}
+
+/** Rates the providers of one model and returns them best first, those in cooldown last. */
+export function rankProviders({ mode }: RoutingContext, options: Option[], sort: Sort, scale: Scale): Option[] {
+  for (const option of options) {
+    const { merit, pricePlace } = rate(option, option.figures, scale)
+    option.merit = merit
+    option.pricePlace = pricePlace
+    option.score = scoreOf(option, mode)
+  }
+  return options.length > 1 ? options.sort(compareByPreference(sort)) : options
+}
+
+/** Whether the request's preferences exclude a provider. */
+export function isExcludedByRequest({ provider }: RoutingRequest, name: string): boolean {
+  if (!provider) return false
+  const { only, ignore, order, allow_fallbacks } = provider
+  if (only && !only.includes(name)) return true
+  return (allow_fallbacks === false && order !== undefined && !order.includes(name)) || ignore?.includes(name) === true
+}
+
+/**
+ * The reason why a model's provider cannot serve a request; null when it can. `isAutomatic`: the router chooses the
+ * model.
+ */
+export function exclusionReason(
+  world: RoutingWorld,
+  { policy, kind, request, features }: Pick<RoutingContext, 'policy' | 'kind' | 'request' | 'features'>,
+  target: Target,
+  isAutomatic: boolean,
+): string | null {
+  const { name, auth } = target.provider
+  // Test keys need no configured provider, but an unconfigured local server appears free and would always win.
+  const environment = isAutomatic && auth === 'none' ? 'live' : policy.environment
+  if (!world.upstreams.isConfigured(name, environment)) return 'provider is not configured'
+  if (isExcludedByRequest(request, name)) return 'excluded by the request’s provider preferences'
+  const served = world.upstreams.adapter(kind, target, policy.environment)
+  if (!served) return 'provider’s protocol does not serve this route'
+  if (features.signedThinking && policy.environment === 'live' && !served.adapter.native)
+    return 'provider cannot read the signed thinking of this conversation'
+  return null
+}
+
+const bySort: Record<Sort, (a: Option, b: Option) => number> = {
+  score: (a, b) => b.score - a.score,
+  price: (a, b) => a.costNano - b.costNano,
+  speed: (a, b) => a.seconds - b.seconds || b.score - a.score,
+}
+
+/** Orders options of different models: shortest cooldown first, then by `sort`. */
+export function compareBy(sort: Sort): (a: Option, b: Option) => number {
+  return (a, b) => cooldownMsOf(a) - cooldownMsOf(b) || bySort[sort](a, b) || breakTie(a, b)
+}
+
+/** Orders the providers of one model: the caller's order takes precedence over `sort`. */
+function compareByPreference(sort: Sort): (a: Option, b: Option) => number {
+  const fallback = compareBy(sort)
+  return (a, b) => cooldownMsOf(a) - cooldownMsOf(b) || a.preference - b.preference || fallback(a, b)
+}
+
+/** Breaks ties: cheaper first, then the model's maker, then alphabetically; never by catalog order. */
+export function breakTie(a: Option, b: Option): number {
+  return a.costNano - b.costNano || Number(isMaker(b)) - Number(isMaker(a)) || (nameOf(a) < nameOf(b) ? -1 : 1)
+}
+
+function cooldownMsOf({ figures }: Option): number {
+  return figures.cooldownMs
+}
+
+function isMaker({ target }: Option): boolean {
+  return target.model.owned_by === target.provider.name
+}
+
+function nameOf({ target }: Option): string {
+  return `${target.model.id}@${target.provider.name}`
+}
+
+/** Returns true, and notes the reason in the candidate, when the provider's dialect cannot express the request. */
+export function markIfUnsupported(context: RoutingContext, { target, candidate }: Option): boolean {
+  const { world, kind, request } = context
+  context.outline ??= isLong(context.features) ? (outlineOf(request) as RoutingRequest) : request
+  const refusal = unsupportedError(world.upstreams, kind, target, context.outline)
+  if (refusal && candidate) Object.assign(candidate, { excluded: refusal.message, score: null })
+  return refusal !== null
+}
+
+const longTokens = 4_000
+const maxText = 1_024
+
+function isLong({ promptTokensEstimate, inputs }: Features): boolean {
+  return promptTokensEstimate > longTokens || inputs.image || inputs.audio || inputs.file
+}
+
+/** A copy with truncated texts: whether a dialect can express them depends only on their beginning. */
+function outlineOf(value: unknown): unknown {
+  if (typeof value === 'string') return value.slice(0, maxText)
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return value.map(outlineOf)
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, outlineOf(member)]))
+}
+
+/** The 400 for a request that the provider's dialect cannot express; null when it can. */
+export function unsupportedError(
+  upstreams: RoutingWorld['upstreams'],
+  kind: DirectKind,
+  target: Target,
+  request: RoutingRequest,
+): GatewayError | null {
+  const dryRun = dryRunRequest(upstreams, kind, target, request)
+  return dryRun instanceof GatewayError ? dryRun : null
+}
+
+/**
+ * Translates a request into a provider's dialect without sending it: the 400 for an unsupported capability, else the
+ * fields that would be dropped. Null for native dialects, which support everything.
+ */
+export function dryRunRequest(
+  upstreams: RoutingWorld['upstreams'],
+  kind: DirectKind,
+  target: Target,
+  request: RoutingRequest,
+): GatewayError | readonly string[] | null {
+  const adapter = upstreams.adapter(kind, target, 'live', request as never)?.adapter
+  if (!adapter || adapter.native) return null
+  try {
+    const call = { target, body: request as never, raw: null, maxTokens: null, media: new Map() }
+    return adapter.request(call).dropped ?? []
+  } catch (error) {
+    if (error instanceof GatewayError && error.code === 'unsupported_capability') return error
+    return null // Other errors surface when the request is sent.
+  }
+}
+
+/** Why a target was skipped although it could serve the request. */
+function cooldownReason({ circuit, cooldownMs }: Figures): string {
+  if (circuit === 'half_open') return 'another request is probing whether it has recovered'
+  const why = circuit === 'open' ? 'its circuit is open after repeated failures' : 'the provider requested a pause'
+  return `${why}; available in ${formatSeconds(cooldownMs)}`
+}
+
+export function formatSeconds(ms: number): string {
+  return `${(Math.ceil(ms / 100) / 10).toFixed(1)} s`
+}

@@ -1,0 +1,109 @@
+import type { Config } from '../base/config.ts'
+import { nanoCeilFromPico, nanoFromPico, withMargin } from '../base/money.ts'
+import type { Usage } from '../base/usage.ts'
+import { imageTokens } from '../catalog/image-tokens.ts'
+import { maxTokenRates, tokenCost, tokenRates, webSearchCost } from '../catalog/prices.ts'
+import type { Deployment } from '../catalog/schema.ts'
+import { reasonsBesideLimit } from '../catalog/traits.ts'
+import type { DirectKind } from '../kinds/index.ts'
+import type { Target } from '../providers/contract.ts'
+import type { MaxCost } from '../wallet/admission.ts'
+import type { Features } from './features.ts'
+import { promptTokensBound } from './prompt-bound.ts'
+
+const million = 1_000_000n
+/** Assumed output when the request sets no limit, and the maximum assumed output when it does. */
+const usualOutputTokens = 512
+const maxOutputTokens = 4_096
+/** Unbounded reasoning is reserved in increments of this many tokens. */
+export const reasoningStretchTokens = 16_384
+
+/** Parts per million added to a provider's price: the margin or surcharge of the kind, less a discount, rounded up. */
+export function marginOf(
+  { marginPpm, embeddingsSurchargePpm }: Pick<Config, 'marginPpm' | 'embeddingsSurchargePpm'>,
+  kind: DirectKind,
+  discountPpm: bigint,
+): bigint {
+  const kindPpm = kind === 'embedding' ? embeddingsSurchargePpm : marginPpm
+  return ((million + kindPpm) * (million - discountPpm) + million - 1n) / million - million
+}
+
+/**
+ * The charge of a finished call in nano-dollars: the provider's price plus margin, rounded once. The cost reported by
+ * the provider is the minimum, before margin and without discount.
+ */
+export function chargeNano(deployment: Deployment, usage: Usage, marginPpm: bigint): number {
+  if (deployment.price.unit !== 'token') return 0
+  const { price } = deployment
+  const searchPico = webSearchCost(price, usage.web_searches ?? 0)
+  const costPico = (usage.parts ?? [usage]).reduce((sum, part) => sum + tokenCost(price, part), searchPico)
+  const chargedPico = withMargin(costPico, marginPpm)
+  const reportedPico = withMargin(BigInt(usage.provider_cost_nano ?? 0) * 1_000n, marginPpm > 0n ? marginPpm : 0n)
+  return Number(nanoFromPico(chargedPico > reportedPico ? chargedPico : reportedPico))
+}
+
+function maxRates({ deployment }: Target, { inputs, outputs, media, cache1h }: Features, promptTokens: number) {
+  const audioIn = inputs.audio || media.earlierSounds > 0
+  const used = { audioIn, imageIn: inputs.image, audioOut: outputs.audio, imageOut: outputs.image, cache1h }
+  return deployment.price.unit === 'token'
+    ? maxTokenRates(deployment.price, used, promptTokens)
+    : { input: 0n, output: 0n }
+}
+
+/** The maximum cost of one output token at a target, over all choices: pico-dollars with margin. */
+export function maxPicoPerOutputToken(target: Target, features: Features, marginPpm: bigint): number {
+  const { output } = maxRates(target, features, promptTokensBound(features, target))
+  return Number(withMargin(output * BigInt(features.choices), marginPpm))
+}
+
+/** The maximum cost of a request over all its targets, which the admission reserves. */
+export function maxCostOf(targets: readonly Target[], features: Features, marginPpm: bigint): MaxCost {
+  let fixedNano = 0
+  let picoPerOutputToken = 0
+  let outputTokens = features.maxTokens ?? 0
+  let stretchNano = 0
+  for (const target of targets) {
+    const promptTokens = promptTokensBound(features, target)
+    const { input, output } = maxRates(target, features, promptTokens)
+    const fixedPico = input * BigInt(promptTokens) + searchPico(target, features)
+    fixedNano = Math.max(fixedNano, Number(nanoCeilFromPico(withMargin(fixedPico, marginPpm))))
+    const pico = Number(withMargin(output * BigInt(features.choices), marginPpm))
+    picoPerOutputToken = Math.max(picoPerOutputToken, pico)
+    if (reasonsBesideLimit(target))
+      stretchNano = Math.max(stretchNano, Math.ceil((reasoningStretchTokens * pico) / 1_000))
+    if (features.maxTokens === null) outputTokens = Math.max(outputTokens, target.model.max_output_tokens ?? 8_192)
+  }
+  // A chat template may add a token or two after the limit; they are reserved as well.
+  fixedNano += stretchNano
+  if (features.maxTokens !== 0) fixedNano += Math.ceil((2 * picoPerOutputToken) / 1000)
+  const estimatedTokens =
+    features.promptTokensEstimate + Math.min(features.maxTokens ?? usualOutputTokens, 100_000) * features.choices
+  const explicit = features.maxTokens !== null
+  const minTokens = explicit ? outputTokens : 1
+  return { estimatedTokens, fixedNano, picoPerOutputToken, outputTokens, explicit, minTokens, likelyTokens: 0 }
+}
+
+/** The maximum provider cost of a request's web searches at a target, in pico-dollars. */
+function searchPico({ deployment: { price } }: Target, { webSearches = 0 }: Features): bigint {
+  return price.unit === 'token' ? webSearchCost(price, webSearches) : 0n
+}
+
+/** Estimated output tokens per choice. */
+export function expectedOutputTokens({ maxTokens }: Features): number {
+  return Math.min(maxTokens ?? usualOutputTokens, maxOutputTokens)
+}
+
+/**
+ * The estimated cost of a request at a target, in nano-dollars: for routing, never for billing. It is computed with
+ * floating-point numbers, since `auto` does so for every target of the catalog.
+ */
+export function estimateNano({ deployment: { price } }: Target, features: Features, marginPpm: bigint): number {
+  if (price.unit !== 'token') return 0
+  const rates = tokenRates(price, features.promptTokensEstimate)
+  const images = features.outputs.image ? imageTokens.outputEstimate * features.choices : 0
+  const pico =
+    features.promptTokensEstimate * Number(rates.input) +
+    expectedOutputTokens(features) * features.choices * Number(rates.output) +
+    images * Number(rates.imageOutput)
+  return Math.round((pico * (1 + Number(marginPpm) / 1e6)) / 1_000)
+}

@@ -1,0 +1,49 @@
+import {
+  billsDocumentText,
+  maxAudioTokensPerSecond,
+  maxImageTokens,
+  maxPageTokens,
+  maxPromptTokens,
+} from '../catalog/traits.ts'
+import type { Target } from '../providers/contract.ts'
+import type { Features, PromptMedia } from './features.ts'
+
+/** Used for models of unknown context length. */
+const maxContextTokens = 2_000_000
+const unknown = Number.POSITIVE_INFINITY
+
+/** The maximum tokens billed for the images, audio and documents of a prompt; infinite when unknown. */
+export type MediaTokens = { images: number; sound: number; documents: number }
+
+export function maxMediaTokens(
+  { images, soundMs, earlierSounds, documents }: PromptMedia,
+  target: Target,
+): MediaTokens {
+  const times = (count: number, perUnit: number | null) => (count === 0 ? 0 : Math.ceil(count * (perUnit ?? unknown)))
+  const sound = soundMs === null ? unknown : times(soundMs / 1_000, maxAudioTokensPerSecond(target))
+  // An earlier answer cannot exceed the model's output limit.
+  const earlier = times(earlierSounds, target.model.max_output_tokens)
+  const pages = documents === null ? unknown : times(documents.pages, maxPageTokens(target))
+  const text = documents && billsDocumentText(target) ? documents.textBytes : 0
+  return { images: times(images, maxImageTokens(target)), sound: sound + earlier, documents: pages + text }
+}
+
+/** Limits a number of tokens to the model's context, per prompt: longer prompts are rejected. */
+export function withinContext(tokens: number, target: Target, prompts = 1): number {
+  return Math.min(tokens, (maxPromptTokens(target) ?? maxContextTokens) * prompts)
+}
+
+/**
+ * The maximum prompt tokens that a target can bill for a request. Text has at most as many tokens as bytes; what
+ * neither the limits of `shared/catalog/traits.ts` nor the measured sizes bound is bounded by the model's context.
+ * Images may be billed as more tokens than they occupy in the context (the model's image price is then expressed in
+ * tokens).
+ */
+export function promptTokensBound(
+  { textTokensBound, media, prompts }: Pick<Features, 'textTokensBound' | 'media' | 'prompts'>,
+  target: Target,
+): number {
+  const { images, sound, documents } = maxMediaTokens(media, target)
+  const others = withinContext(textTokensBound + sound + documents, target, prompts)
+  return Number.isFinite(images) ? others + images : withinContext(images, target)
+}

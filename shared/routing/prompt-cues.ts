@@ -1,0 +1,179 @@
+import { classesOf, unspacedCues, type WordClass } from './prompt-words.ts'
+
+/** The cues with learned weights, each a small number computed from a prompt's text. */
+export const cueNames = [
+  'words',
+  'sentences',
+  'wordsPerSentence',
+  'longWordShare',
+  'nameShare',
+  'hasNumber',
+  'numbers',
+  'mathsMarks',
+  'quotation',
+  'enumeration',
+  'blank',
+  'questionEnd',
+  'negation',
+  'hypothesis',
+  'comparison',
+  'comparisonShare',
+  'consequence',
+  'time',
+  'thirdPerson',
+  'recall',
+  'choiceLength',
+  'choiceNumberShare',
+  'choiceSymbolShare',
+  'choiceOverlap',
+] as const
+export type CueName = (typeof cueNames)[number]
+/** null = the cue is absent from the prompt; it then weighs as much as an average value: nothing. */
+export type Cues = Record<CueName, number | null>
+
+export type Reading = {
+  cues: Cues
+  /** Occurrences of words of each class. */
+  marks: Map<WordClass, number>
+  /** Length in words; scripts without spaces count two characters per word. */
+  size: number
+  codeMarks: number
+  mathsMarks: number
+}
+
+/** Characters read from either end; text in between counts by length only. */
+const window = 4_096
+/** English text contains one of its most frequent words per this many words. */
+const wordsPerEnglishWord = 20
+/** Words that a choice adds to the length of a prompt. */
+const wordsPerChoice = 4
+/** Text of at most this length after the choices, such as "Answer:", is ignored. */
+const maxClosingCharacters = 20
+
+/** Computes the cues of a prompt of any length in any language. Pure; the window bounds its running time. */
+export function readPrompt(text: string): Reading {
+  const isSampled = text.length > 2 * window
+  const sampled = isSampled ? `${text.slice(0, window)}\n${text.slice(-window)}` : text
+  const { stem, choices } = splitChoices(sampled.trimEnd())
+  const words = readWords(stem)
+  const { marks, size } = words
+  const scale = isSampled ? text.length / sampled.length : 1
+  const sentences = occurrences(stem, /[.!?](?=[\s"”»]|$)|[。！？।؟]/g)
+  const mathsMarks = occurrences(stem, /[=+*^<>≤≥≠≈∑∏∫√∞∈∉⊂∀∃∂→⇒⊃∨∧¬~·×÷±π\\]|\d ?[-/] ?\d/g)
+  const codeMarks = occurrences(stem, /```|[{}]|;[ \t]*$|\(\)|\w{3}\(|\[\w{0,20}\]|[a-z][A-Z]|:=|←/gm)
+  const numbers = occurrences(stem, /\d+(?:[.,]\d+)*/g)
+  const cues: Cues = {
+    words: Math.log1p(size * scale),
+    sentences: Math.log1p(sentences * scale),
+    wordsPerSentence: Math.log1p(size / (1 + sentences)),
+    hasNumber: numbers > 0 ? 1 : 0,
+    numbers: Math.log1p(numbers),
+    mathsMarks: Math.log1p(mathsMarks),
+    quotation: /["“”«»„「]/.test(stem) ? 1 : 0,
+    enumeration: Math.log1p(
+      occurrences(stem, /\b(?:[A-Z][a-z]+ \d+ ?[|:.)]|I{1,3}V?[.:)])|\([1-9ivab]\)|\b\d\. [A-Z]/g),
+    ),
+    blank: stem.includes('__') ? 1 : 0,
+    questionEnd: /[?？؟]$/.test(stem) ? 1 : 0,
+    ...readEnglish(stem, words),
+    ...readChoices(choices),
+  }
+  return { cues, marks, size: size * scale + wordsPerChoice * choices.length, codeMarks, mathsMarks }
+}
+
+/** Splits a question from its choices, lettered A to J ("A. …", "B) …"), if any. */
+function splitChoices(text: string): { stem: string; choices: string[] } {
+  const mark = /\n[ \t]{0,8}\(?([A-J])[.)][ \t]/g
+  const starts = [...text.matchAll(mark)].filter(([, letter], i) => letter === String.fromCharCode(65 + i))
+  const [first] = starts
+  if (!first || starts.length < 2) return { stem: text, choices: [] }
+  const choices = starts.map((start, i) =>
+    text.slice(start.index + start[0].length, starts[i + 1]?.index ?? text.length),
+  )
+  const [lastChoice = '', ...closingLines] = choices.pop()!.split('\n')
+  choices.push(lastChoice)
+  const closing = closingLines.join('\n').trim()
+  const stem = text.slice(0, first.index).trimEnd()
+  return {
+    stem: closing.length > maxClosingCharacters ? `${stem}\n${closing}` : stem,
+    choices: choices.map(choice => choice.trim()),
+  }
+}
+
+/** Cues based on English words; null for other languages, where their absence means nothing. */
+function readEnglish(text: string, { marks, count, longCount }: Words) {
+  const countOf = (name: WordClass) => marks.get(name) ?? 0
+  const isEnglish = countOf('english') > count / wordsPerEnglishWord
+  const ifEnglish = (value: number) => (isEnglish ? value : null)
+  return {
+    longWordShare: ifEnglish(longCount / count),
+    nameShare: ifEnglish(occurrences(text, /[a-z,;] \p{Lu}\p{Ll}/gu) / count),
+    negation: ifEnglish(Math.log1p(countOf('negation'))),
+    hypothesis: ifEnglish(Math.log1p(countOf('hypothesis'))),
+    comparison: ifEnglish(Math.log1p(countOf('comparison'))),
+    comparisonShare: ifEnglish(countOf('comparison') / count),
+    consequence: ifEnglish(Math.log1p(countOf('consequence'))),
+    time: ifEnglish(Math.log1p(countOf('time'))),
+    thirdPerson: ifEnglish(Math.log1p(countOf('thirdPerson'))),
+    recall: ifEnglish(Math.log1p(countOf('recall'))),
+  }
+}
+
+function readChoices(choices: string[]) {
+  const share = (test: RegExp) => choices.filter(choice => test.test(choice)).length / choices.length
+  if (choices.length === 0) {
+    return { choiceLength: null, choiceNumberShare: null, choiceSymbolShare: null, choiceOverlap: null }
+  }
+  return {
+    choiceLength: Math.log1p(choices.reduce((sum, { length }) => sum + length, 0) / choices.length),
+    choiceNumberShare: share(/^[^\p{L}\d]{0,3}\d/u),
+    choiceSymbolShare: share(/[\\^=+*∨∧⊃~]/),
+    choiceOverlap: overlapOf(choices),
+  }
+}
+
+/** Similarity of the choices: the mean share of common words over all pairs. */
+function overlapOf(choices: string[]): number {
+  const sets = choices.map(choice => new Set(choice.toLowerCase().match(/\p{L}+/gu) ?? []))
+  let sum = 0
+  let pairs = 0
+  for (const [i, set] of sets.entries()) {
+    for (const other of sets.slice(0, i)) {
+      const shared = [...set].filter(word => other.has(word)).length
+      sum += shared / Math.max(1, Math.min(set.size, other.size))
+      pairs++
+    }
+  }
+  return sum / pairs
+}
+
+/** Scripts from Thai on are mostly written without spaces. */
+const unspaced = /[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]/
+
+type Words = { marks: Map<WordClass, number>; count: number; size: number; longCount: number }
+
+function readWords(text: string): Words {
+  const marks = new Map<WordClass, number>()
+  const add = (name: WordClass) => marks.set(name, (marks.get(name) ?? 0) + 1)
+  let count = 0
+  let size = 0
+  let longCount = 0
+  let spaced = true
+  for (const [word] of text.matchAll(/[\p{L}\p{M}][\p{L}\p{M}'’]*/gu)) {
+    count++
+    if (unspaced.test(word)) {
+      size += word.length / 2
+      spaced = false
+      continue
+    }
+    size++
+    if (word.length >= 9) longCount++
+    for (const name of classesOf(word.toLowerCase()) ?? []) add(name)
+  }
+  if (!spaced) for (const [name, pattern] of unspacedCues) if (pattern.test(text)) add(name)
+  return { marks, count, size, longCount }
+}
+
+function occurrences(text: string, pattern: RegExp): number {
+  return text.match(pattern)?.length ?? 0
+}

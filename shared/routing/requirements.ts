@@ -1,0 +1,79 @@
+import { GatewayError } from '../base/errors.ts'
+import type { ModelRow } from '../catalog/schema.ts'
+import type { DirectKind } from '../kinds/index.ts'
+import type { Features } from './features.ts'
+
+/** A requirement of the request that a model does not meet. */
+export type UnmetRequirement = {
+  code: 'unsupported_capability' | 'context_length_exceeded' | 'missing_field'
+  why: string
+  param: string
+  /** The class by which clients of Anthropic's API know what to leave out. */
+  rejected?: 'image_block' | 'document_block' | 'structured_outputs_unsupported' | 'prompt_too_long'
+}
+
+/** The 400 for a model that does not meet a requirement; for Messages in the words that its clients look for. */
+export function unmetError(
+  { id, context_length }: ModelRow,
+  { code, why, param, rejected }: UnmetRequirement,
+  kind: DirectKind,
+  { maxPromptEstimate }: Features,
+): GatewayError {
+  if (kind !== 'messages' || !rejected) return new GatewayError(code, `\`${id}\` ${why}.`, { param })
+  const words =
+    rejected === 'prompt_too_long'
+      ? `prompt is too long: ${maxPromptEstimate} tokens > ${context_length} maximum`
+      : `\`${id}\` ${why}`
+  return new GatewayError(code, `${words} (capability_rejected: ${rejected})`, { param })
+}
+
+/** The first requirement that a model does not meet; null when it meets all. */
+export function unmetRequirement(model: ModelRow, features: Features): UnmetRequirement | null {
+  const unsupported = (why: string, param: string, rejected?: UnmetRequirement['rejected']): UnmetRequirement => ({
+    code: 'unsupported_capability',
+    why,
+    param,
+    ...(rejected && { rejected }),
+  })
+  const takes = model.input_modalities
+  const gives = model.output_modalities
+  const supports = model.supported_parameters
+  if (features.inputs.image && !takes.includes('image'))
+    return unsupported('takes no images', 'messages', 'image_block')
+  if (features.inputs.audio && !takes.includes('audio')) return unsupported('takes no audio', 'messages')
+  if (features.inputs.file && !takes.includes('file'))
+    return unsupported('takes no files', 'messages', 'document_block')
+  if (features.outputs.image && !gives.includes('image')) return unsupported('gives no images', 'modalities')
+  if (features.outputs.audio && !gives.includes('audio')) return unsupported('gives no audio', 'modalities')
+  if (features.outputs.audio && !features.voice)
+    return { code: 'missing_field', why: 'needs `audio` with a voice and a format', param: 'audio' }
+  if (features.tools && !supports.includes('tools')) return unsupported('takes no tools', 'tools')
+  if (features.jsonSchema && !supports.includes('structured_outputs'))
+    return unsupported('has no structured output by JSON schema', 'response_format', 'structured_outputs_unsupported')
+  if (features.jsonObject && !supports.includes('response_format'))
+    return unsupported('has no JSON mode', 'response_format')
+  if (features.logprobs && model.type === 'chat' && !model.endpoint && !supports.includes('logprobs'))
+    return unsupported('gives no logprobs', 'logprobs')
+  if (model.context_length !== null && features.maxPromptEstimate > model.context_length) {
+    return {
+      code: 'context_length_exceeded',
+      why: `takes ${model.context_length} tokens, and this input has about ${features.maxPromptEstimate}`,
+      param: model.type === 'embeddings' ? 'input' : 'messages',
+      rejected: 'prompt_too_long',
+    }
+  }
+  return null
+}
+
+/** The same for a model chosen by the router: its output limit must also cover the requested `max_tokens`. */
+export function unmetAutoRequirement(model: ModelRow, features: Features): UnmetRequirement | null {
+  const missing = unmetRequirement(model, features)
+  const { maxTokens } = features
+  if (missing || maxTokens === null || model.max_output_tokens === null || maxTokens <= model.max_output_tokens)
+    return missing
+  return {
+    code: 'unsupported_capability',
+    why: `gives at most ${model.max_output_tokens} tokens`,
+    param: 'max_tokens',
+  }
+}

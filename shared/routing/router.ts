@@ -1,0 +1,273 @@
+import type { Config } from '../base/config.ts'
+import { GatewayError } from '../base/errors.ts'
+import type { Catalog } from '../catalog/catalog.ts'
+import type { ModelRow } from '../catalog/schema.ts'
+import { allowedModels } from '../keys/allowlist.ts'
+import type { Mode, Policy } from '../keys/policy.ts'
+import type { DirectKind } from '../kinds/index.ts'
+import type { Target } from '../providers/contract.ts'
+import type { Upstreams } from '../providers/upstreams.ts'
+import type { Candidate } from '../wallet/routing-record.ts'
+import { listEligibleModels } from './eligible-models.ts'
+import { reasonOf, topCandidates } from './explain.ts'
+import type { Features } from './features.ts'
+import { withLarger } from './larger-context.ts'
+import { parseModelSelector, serves } from './model-selector.ts'
+import { noTargetError, noTargetNowError } from './no-target-errors.ts'
+import {
+  breakTie,
+  compareBy,
+  exclusionReason,
+  listOptions,
+  type ModelSelector,
+  markIfUnsupported,
+  type Option,
+  type RoutingContext,
+  type RoutingRequest,
+  type RoutingWorld,
+  rankProviders,
+  type Sort,
+  unsupportedError,
+} from './options.ts'
+import { unmetError, unmetRequirement } from './requirements.ts'
+import { chooseBest, scaleOf } from './score.ts'
+
+/**
+ * The target that last served a session and may hold its prompt in cache. `madeState`: it made the reasoning state in the
+ * request, which no other target can continue.
+ */
+export type StickyTarget = { model: string; provider: string; credentialId: string | null; madeState?: true }
+
+/**
+ * A routing decision: the targets in order of attempt, and the reason. `overflow` is the error of a request that
+ * exceeds the context of the model it names, when larger ones of its `models` are tried instead.
+ */
+export type Decision = {
+  mode: Mode
+  reason: string
+  targets: Target[]
+  candidates: Candidate[]
+  overflow: GatewayError | null
+}
+
+/** Maximum targets of a request including the first, and maximum targets of one named model. */
+export const maxTargets = 5
+const maxPerModel = 3
+const maxOfBestModel = 2
+/** A session moves to another model only if its quality is higher by this much. */
+const qualityToMoveFor = 10
+
+type RoutingQuery = {
+  policy: Policy
+  kind: DirectKind
+  request: RoutingRequest
+  features: Features
+  sticky?: StickyTarget | null
+}
+
+type SnapshotSources = { catalog: Catalog; upstreams: Upstreams; config: Pick<Config, 'retry'> }
+
+/**
+ * Routes a request: hard requirements first, then a score. Pure: equal inputs give equal decisions. Returns the reason
+ * and up to `maxListed` candidates, neither when that is 0. Throws a GatewayError: 400 when the named model cannot
+ * accept the request, or when its preferences or the allowlist exclude all targets, 403 outside the allowlist, 404 for
+ * an unknown model, 503 when no configured provider can serve it now.
+ */
+export function route(world: RoutingWorld, query: RoutingQuery, maxListed = 0): Decision {
+  const { policy, kind, request, features, sticky = null } = query
+  const mode = request.mode ?? policy.mode
+  const only = maxListed === 0 ? onlyTarget(world, query) : null
+  if (only) return { mode, reason: '', targets: [only], candidates: [], overflow: null }
+  const candidates: Candidate[] = []
+  const context: RoutingContext = {
+    world,
+    policy,
+    kind,
+    mode,
+    request,
+    features,
+    candidates: maxListed > 0 ? candidates : null,
+    overflow: null,
+    considered: [],
+  }
+  const options: Option[] = []
+  const selectors = new Map<ModelRow, ModelSelector>()
+  for (const slug of new Set([request.model, ...(request.models ?? [])])) {
+    try {
+      const selector = parseModelSelector(world.catalog, slug, kind)
+      const selected = selector.auto
+        ? selectAutomatically(context, selector, sticky)
+        : selectPinned(context, selector, sticky)
+      const added = selected.filter(({ target }) => !selectors.has(target.model))
+      for (const { target } of added) selectors.set(target.model, selector)
+      options.push(...added)
+    } catch (error) {
+      if (!(error instanceof GatewayError)) throw error
+      // A fallback model that cannot accept the request is skipped; the first model's error is reported.
+      if (slug !== request.model) continue
+      if (error.code !== 'context_length_exceeded') throw error
+      context.overflow = error
+    }
+  }
+  const { overflow } = context
+  if (options.length === 0) throw overflow ?? noTargetError(context)
+  const chosen = excludeCoolingDown(context, options).slice(0, maxTargets)
+  const targets = chosen.map(({ target }) => target)
+  if (maxListed === 0) return { mode, reason: '', targets, candidates, overflow }
+  const reason = reasonOf(context, selectors.get(targets[0]!.model)!, chosen[0]!, sticky)
+  return { mode, reason, targets, candidates: topCandidates(chosen, candidates, maxListed), overflow }
+}
+
+/**
+ * Fast path: the only target of a request that names a model with one available provider. Null when there may be more
+ * to decide or to reject.
+ */
+function onlyTarget(world: RoutingWorld, query: RoutingQuery): Target | null {
+  const { policy, kind, request, features } = query
+  const model = request.models ? undefined : world.catalog.find(request.model)
+  if (!model || model.disabled || !serves(model, kind)) return null
+  const [served, other] = world.catalog.targets(model)
+  if (
+    !served ||
+    other ||
+    allowedModels(world.catalog, policy)?.has(model.id) === false ||
+    unmetRequirement(model, features)
+  )
+    return null
+  const target = { model, deployment: served.deployment, provider: served.provider }
+  if (exclusionReason(world, query, target, false) || world.figures(target).cooldownMs > 0) return null
+  return target
+}
+
+/** The routing inputs as this process currently knows them. */
+export function worldOf({ catalog, upstreams, config }: SnapshotSources, marginPpm: bigint): RoutingWorld {
+  const { pauseMs: maxPauseMs } = config.retry
+  return { catalog, upstreams, figures: target => upstreams.figures(target), marginPpm, maxPauseMs }
+}
+
+/**
+ * The options without cooldown; if there are none, those whose cooldown ends soonest. Throws 503 when that is too late.
+ */
+function excludeCoolingDown({ world, policy, overflow }: RoutingContext, options: readonly Option[]): Option[] {
+  // The sandbox, which serves test keys, has no cooldown.
+  const ready = options.filter(({ figures }) => figures.cooldownMs === 0)
+  const soonest = [...options].sort((a, b) => a.figures.cooldownMs - b.figures.cooldownMs)
+  const chosen = ready.length > 0 ? ready : soonest
+  const [first] = chosen as [Option]
+  const { cooldownMs } = first.figures
+  if (cooldownMs > world.maxPauseMs && policy.environment === 'live')
+    throw overflow ?? noTargetNowError(cooldownMs, options.length)
+  for (const { candidate } of chosen) if (candidate) candidate.excluded = null
+  return chosen
+}
+
+function selectPinned(
+  context: RoutingContext,
+  { slug, model, sort }: ModelSelector,
+  sticky: StickyTarget | null,
+): Option[] {
+  const { world, policy, kind, request, features, candidates } = context
+  if (!model || model.disabled || !serves(model, kind)) {
+    throw new GatewayError(
+      'model_not_found',
+      `There is no model \`${slug}\` on this route. GET /v1/models lists what there is.`,
+      { param: 'model' },
+    )
+  }
+  if (allowedModels(world.catalog, policy)?.has(model.id) === false) {
+    throw new GatewayError('model_not_allowed', `This key may not use \`${slug}\`.`, { param: 'model' })
+  }
+  const missing = unmetRequirement(model, features)
+  if (missing) throw unmetError(model, missing, kind, features)
+  const listed = listOptions(context, model, false)
+  const options = rankProviders(context, listed, sort, scaleOf(listed, 0))
+  const stickyOption =
+    staysFor(sort, sticky) && options.find(option => isSticky(option, sticky) && isPreferred(option, options))
+  if (stickyOption) options.sort((a, b) => Number(b === stickyOption) - Number(a === stickyOption))
+  // With a single target, skip the check: the call itself will fail the same way.
+  const [only] = options
+  const isOnlyOption = !candidates && !request.models && options.length === 1 && only!.figures.cooldownMs === 0
+  const able = isOnlyOption ? options : options.filter(option => !markIfUnsupported(context, option))
+  if (only && able.length === 0) throw unsupportedError(world.upstreams, kind, only.target, request)!
+  return able.slice(0, fallsBack(request) ? maxPerModel : 1)
+}
+
+/** False when only one provider may be tried: an explicit order allows every provider in it. */
+function fallsBack({ provider }: RoutingRequest): boolean {
+  return provider?.allow_fallbacks !== false || provider.order !== undefined
+}
+
+/** The options of an `auto` request: the best model's first two providers, then the next best models. */
+function selectAutomatically(
+  context: RoutingContext,
+  { sort }: ModelSelector,
+  sticky: StickyTarget | null,
+): readonly Option[] {
+  const { features, request } = context
+  const able = (option: Option) => !markIfUnsupported(context, option)
+  const listed = listEligibleModels(context).map(model => listOptions(context, model, true))
+  const options = listed.flat()
+  const scale = scaleOf(options, features.difficulty())
+  const groups = listed
+    .map(options => rankProviders(context, options, sort, scale))
+    // A provider that cannot express the request must not precede others in the caller's order.
+    .map(group => (request.provider?.order ? group.filter(able) : group))
+    .filter(group => group.length > 0)
+  for (const { candidate, score } of options) if (candidate) candidate.score = Math.round(score * 1e6) / 1e6
+  const compare = compareBy(sort)
+  groups.sort(([a], [b]) => compare(a!, b!))
+  const winner = winnerOf(context, groups, sort, sticky)
+  const chosen: Option[] = []
+  if (winner) {
+    const own = groups.find(group => group.includes(winner))!
+    groups.splice(groups.indexOf(own), 1)
+    const others = own.filter(option => option !== winner && able(option))
+    chosen.push(winner, ...others.slice(0, maxOfBestModel - 1))
+  }
+  const max = request.provider?.allow_fallbacks === false ? 1 : maxTargets
+  for (const group of groups) {
+    if (chosen.length >= max) break
+    const first = group.find(able)
+    if (first) chosen.push(first)
+  }
+  const among = (isFit: (option: Option) => boolean) => groups.flat().find(option => isFit(option) && able(option))
+  return withLarger(chosen.slice(0, max), features, among)
+}
+
+/** The first option, among those with the shortest cooldown (usually none). Null when none can accept the request. */
+function winnerOf(
+  context: RoutingContext,
+  groups: readonly Option[][],
+  sort: Sort,
+  sticky: StickyTarget | null,
+): Option | null {
+  const able = (option: Option) => !markIfUnsupported(context, option)
+  const preferred = context.request.provider?.order
+    ? groups.flatMap(group => group.filter(option => isPreferred(option, group)))
+    : groups.flat()
+  const cooldowns = new Set(preferred.map(({ figures }) => figures.cooldownMs))
+  for (const cooldownMs of [...cooldowns].sort((a, b) => a - b)) {
+    const eligible = preferred.filter(({ figures }) => figures.cooldownMs === cooldownMs)
+    const best =
+      sort === 'score' ? chooseBest(eligible, context.mode, breakTie, able) : eligible.sort(compareBy(sort)).find(able)
+    if (!best) continue
+    const stickyOption = staysFor(sort, sticky) && eligible.find(option => isSticky(option, sticky) && able(option))
+    if (!stickyOption) return best
+    return sticky?.madeState || best.quality < stickyOption.quality + qualityToMoveFor ? stickyOption : best
+  }
+  return null
+}
+
+/** Whether a sticky target precedes those that `sort` puts first. */
+function staysFor(sort: Sort, sticky: StickyTarget | null): boolean {
+  return sort === 'score' || sticky?.madeState === true
+}
+
+function isSticky({ target, figures }: Option, sticky: StickyTarget | null): boolean {
+  return sticky?.model === target.model.id && sticky.provider === target.provider.name && figures.cooldownMs === 0
+}
+
+/** True when no provider that precedes this one in the request's order is available as soon. */
+function isPreferred({ preference, figures }: Option, group: readonly Option[]): boolean {
+  return group.every(other => other.preference >= preference || other.figures.cooldownMs > figures.cooldownMs)
+}

@@ -1,0 +1,255 @@
+import { GatewayError } from '../base/errors.ts'
+import type { Clock } from '../base/time.ts'
+import { Prisma } from '../generated/prisma/client.ts'
+import type { Database } from '../io/db.ts'
+import { pagesOfIds } from './id-pages.ts'
+import { delayedKind, type Job } from './jobs.ts'
+import { maxOpenStarts } from './suspects.ts'
+
+/** A delayed job without its request, which may be long and only its run needs. */
+export type DelayedJob = Omit<Job, 'input'>
+
+/** The request of a delayed job, as stored in its row until the end. */
+export type DelayedInput = {
+  /** The body as JSON text: Postgres' own JSON cannot hold every text. */
+  body: string
+  /** Parts per million off the price. */
+  discountPpm: number
+  /** Output tokens that the hold covers, and whether that is fewer than the request's limit. */
+  outputTokens: number
+  clamped: boolean
+}
+
+type Owner = Pick<Job, 'organisationId' | 'environment'>
+type Page = { limit: number; after?: string; order: 'asc' | 'desc' }
+/** A claimed job: `attempts` numbers its claims, and acts as the fencing token. */
+type Claim = Pick<Job, 'id' | 'attempts' | 'openStarts'>
+type ClaimRow = { hasWork: boolean; id: string | null; attempts: number | null; openStarts: number | null }
+
+/** Which jobs a worker may claim: none of `full` organisations, of test keys if `isTestFull`, or suspects unless `suspects`. */
+export type ClaimLimits = { full: readonly string[]; isTestFull: boolean; suspects: boolean }
+const noLimits: ClaimLimits = { full: [], isTestFull: false, suspects: true }
+const claimTries = 5
+const maxPausesPerUpdate = 1_000
+
+/** A claim's lease; without renewal it expires: its worker died. */
+const leaseMs = 10_000
+const withoutInput = { input: true } as const
+
+/**
+ * The rows of delayed jobs while they wait and run; `Jobs` inserts and ends them. A running job belongs to its latest claim.
+ */
+export class DelayedJobs {
+  readonly #db: Database
+  readonly #clock: Clock
+
+  constructor({ db, clock }: { db: Database; clock: Clock }) {
+    this.#db = db
+    this.#clock = clock
+  }
+
+  /** An organisation's job; null also for another organisation's. Test keys see test jobs, live keys live ones. */
+  find(id: string, { organisationId, environment }: Owner): Promise<DelayedJob | null> {
+    const where = { id, organisationId, environment, kind: delayedKind }
+    return this.#db.job.findFirst({ where, omit: withoutInput })
+  }
+
+  read(id: string): Promise<DelayedJob | null> {
+    return this.#db.job.findUnique({ where: { id }, omit: withoutInput })
+  }
+
+  /** A page of an organisation's jobs by creation time. `after` is a job's id. Throws 404 for an unknown id. */
+  async list(owner: Owner, { limit, after, order }: Page): Promise<DelayedJob[]> {
+    const { organisationId, environment } = owner
+    const last = after === undefined ? null : await this.find(after, owner)
+    if (after !== undefined && !last)
+      throw new GatewayError('not_found', 'There is no job of that id to list after.', { param: 'after' })
+    const beyond = order === 'desc' ? 'lt' : 'gt'
+    return this.#db.job.findMany({
+      where: {
+        organisationId,
+        environment,
+        kind: delayedKind,
+        ...(last && {
+          OR: [{ createdAt: { [beyond]: last.createdAt } }, { createdAt: last.createdAt, id: { [beyond]: last.id } }],
+        }),
+      },
+      omit: withoutInput,
+      orderBy: [{ createdAt: order }, { id: order }],
+      take: limit,
+    })
+  }
+
+  /**
+   * Claims a runnable job for 10 s: the one with the earliest deadline of the organisation and environment with the fewest
+   * running jobs. Its `openStarts` excludes the start of this claim; a suspect's start counts from `begin` on. Null when there
+   * is none, `blocked` when `limits` exclude all that there are.
+   */
+  async claim(limits: ClaimLimits = noLimits): Promise<Job | null | 'blocked'> {
+    await this.#endPauses()
+    for (let tries = 1; tries <= claimTries; tries++) {
+      const { hasWork, id, attempts, openStarts } = await this.#claimNext(limits)
+      if (id !== null) {
+        const job = await this.#db.job.findFirst({ where: { id, attempts: attempts!, stage: 'running' } })
+        return job && { ...job, openStarts: openStarts! }
+      }
+      // Other workers have just claimed the last runnable job of the chosen owner.
+      if (hasWork) continue
+      const { full, isTestFull, suspects } = limits
+      const isLimited = full.length > 0 || isTestFull || !suspects
+      return isLimited && (await this.#isAnyRunnable()) ? 'blocked' : null
+    }
+    return 'blocked'
+  }
+
+  async #claimNext({ full, isTestFull, suspects }: ClaimLimits): Promise<ClaimRow> {
+    const now = new Date(this.#clock.now())
+    const until = new Date(now.getTime() + leaseMs)
+    // The predicate of the partial index.
+    const ready = Prisma.sql`kind = 'async' AND stage = 'waiting' AND claimed_until IS NULL`
+    const runnable = Prisma.sql`${ready} AND deadline_at > ${now} AND open_starts < ${suspects ? maxOpenStarts : 1}`
+    const [claimed] = await this.#db.$queryRaw<[ClaimRow]>`
+      WITH RECURSIVE owners AS (
+        (SELECT organisation_id, environment FROM jobs WHERE ${ready} ORDER BY 1, 2, deadline_at, id LIMIT 1)
+        UNION ALL
+        SELECT n.organisation_id, n.environment FROM owners o CROSS JOIN LATERAL (
+          SELECT organisation_id, environment FROM jobs
+          WHERE ${ready} AND (organisation_id, environment) > (o.organisation_id, o.environment)
+          ORDER BY 1, 2, deadline_at, id LIMIT 1) n
+      ), running AS (
+        SELECT organisation_id, environment, count(*) AS jobs FROM jobs
+        WHERE kind = 'async' AND stage = 'running' GROUP BY 1, 2
+      ), next AS (
+        SELECT o.organisation_id, o.environment FROM owners o LEFT JOIN running r USING (organisation_id, environment)
+        CROSS JOIN LATERAL (
+          SELECT deadline_at, id FROM jobs j
+          WHERE j.organisation_id = o.organisation_id AND j.environment = o.environment AND ${runnable}
+          ORDER BY deadline_at, id LIMIT 1) first
+        WHERE o.organisation_id <> ALL(${[...full]}::text[]) AND NOT (${isTestFull} AND o.environment = 'test')
+        ORDER BY coalesce(r.jobs, 0), first.deadline_at, first.id LIMIT 1
+      ), chosen AS (
+        SELECT id, open_starts FROM jobs
+        WHERE (organisation_id, environment) = (SELECT organisation_id, environment FROM next) AND ${runnable}
+        ORDER BY deadline_at, id LIMIT 1 FOR UPDATE SKIP LOCKED
+      ), claimed AS (
+        UPDATE jobs SET stage = 'running', status = 'in_progress', started_at = coalesce(started_at, ${now}),
+          claimed_until = ${until}, attempts = attempts + 1,
+          open_starts = CASE WHEN chosen.open_starts = 0 THEN 1 ELSE chosen.open_starts END
+        FROM chosen WHERE jobs.id = chosen.id
+        RETURNING jobs.id, attempts, chosen.open_starts
+      )
+      SELECT EXISTS (SELECT 1 FROM next) AS "hasWork", id, attempts, open_starts AS "openStarts"
+      FROM (SELECT 1) one LEFT JOIN claimed ON true`
+    return claimed
+  }
+
+  /** Whether any job is runnable now. */
+  async #isAnyRunnable(): Promise<boolean> {
+    const now = new Date(this.#clock.now())
+    const rows = await this.#db.$queryRaw<object[]>`
+      SELECT 1 FROM jobs
+      WHERE kind = 'async' AND stage = 'waiting' AND claimed_until IS NULL AND deadline_at > ${now} LIMIT 1`
+    return rows.length > 0
+  }
+
+  /** Clears expired pauses, so that these jobs match the partial index that claims use. */
+  async #endPauses(): Promise<void> {
+    await this.#db.$executeRaw`
+      UPDATE jobs SET claimed_until = NULL WHERE id IN (
+        SELECT id FROM jobs
+        WHERE kind = 'async' AND stage = 'waiting' AND claimed_until <= ${new Date(this.#clock.now())}
+        LIMIT ${maxPausesPerUpdate} FOR UPDATE SKIP LOCKED)`
+  }
+
+  /** Counts the start of a claimed suspect before its run; false when the job is over or the claim was lost. */
+  async begin({ id, attempts, openStarts }: Claim): Promise<boolean> {
+    const where = { id, attempts, stage: 'running' } as const
+    const { count } = await this.#db.job.updateMany({ where, data: { openStarts: openStarts + 1 } })
+    return count === 1
+  }
+
+  /** Renews a claim; false when the job is over or the claim was lost. */
+  async renew({ id, attempts }: Pick<Job, 'id' | 'attempts'>): Promise<boolean> {
+    const claimedUntil = new Date(this.#clock.now() + leaseMs)
+    const where = { id, attempts, stage: 'running' } as const
+    const { count } = await this.#db.job.updateMany({ where, data: { claimedUntil } })
+    return count === 1
+  }
+
+  /** Records the target and time of a claimed job's call before it is made. */
+  async noteCall({ id, attempts, operation }: Claim & Pick<Job, 'operation'>, call: CallTarget): Promise<void> {
+    const updated = { failures: failuresOf({ operation }), call: { ...call, atMs: this.#clock.now() } }
+    await this.#db.job.updateMany({ where: { id, attempts, stage: 'running' }, data: { operation: updated } })
+  }
+
+  /**
+   * Releases a claimed job, to be run at once or from `notBeforeMs` on, and uncounts its start; `failures` counts its
+   * provider failures.
+   */
+  async requeue(
+    { id, attempts, openStarts }: Claim,
+    failures: number,
+    notBeforeMs: number | null = null,
+  ): Promise<void> {
+    await this.#db.job.updateMany({
+      where: { id, attempts, stage: 'running' },
+      data: {
+        stage: 'waiting',
+        openStarts,
+        claimedUntil: notBeforeMs === null ? null : new Date(notBeforeMs),
+        operation: { failures },
+      },
+    })
+  }
+
+  /** Requeues the jobs whose worker died; returns their ids. */
+  async requeueLost(): Promise<string[]> {
+    const rows = await this.#db.job.updateManyAndReturn({
+      where: { ...this.#lost(), openStarts: { lt: maxOpenStarts } },
+      data: { stage: 'waiting', claimedUntil: null },
+      select: { id: true },
+    })
+    return rows.map(({ id }) => id)
+  }
+
+  /** Ids of the jobs whose workers died too often. */
+  async listPoisoned(): Promise<string[]> {
+    const where = { ...this.#lost(), openStarts: { gte: maxOpenStarts } }
+    const rows = await this.#db.job.findMany({ where, select: { id: true } })
+    return rows.map(({ id }) => id)
+  }
+
+  #lost() {
+    const claimedUntil = { lt: new Date(this.#clock.now()) }
+    return { kind: delayedKind, stage: 'running', claimedUntil } satisfies Prisma.JobWhereInput
+  }
+
+  /** Ids of the runnable jobs that were created before a time, in pages. */
+  idsRunnable(before: Date): AsyncGenerator<string[]> {
+    const now = new Date(this.#clock.now())
+    return pagesOfIds(({ after, take }) =>
+      this.#db.job.findMany({
+        where: {
+          ...{ kind: delayedKind, stage: 'waiting', id: { gt: after }, createdAt: { lt: before } },
+          OR: [{ claimedUntil: null }, { claimedUntil: { lte: now } }],
+        },
+        select: { id: true },
+        orderBy: { id: 'asc' },
+        take,
+      }),
+    )
+  }
+}
+
+/** The target of a job's call. */
+type CallTarget = { model: string; provider: string }
+
+/** The call of a running job that may have reached a provider; null = there is none. */
+export function callOf({ operation }: Pick<Job, 'operation'>): (CallTarget & { atMs: number }) | null {
+  return (operation as { call?: CallTarget & { atMs: number } } | null)?.call ?? null
+}
+
+/** The number of provider failures of a job. */
+export function failuresOf({ operation }: Pick<Job, 'operation'>): number {
+  return (operation as { failures: number } | null)?.failures ?? 0
+}

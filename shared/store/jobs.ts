@@ -1,0 +1,296 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Quotas } from '../base/quotas.ts'
+import type { Clock } from '../base/time.ts'
+import type { Job, Prisma } from '../generated/prisma/client.ts'
+import type { Connection, Database, TransactionStep } from '../io/db.ts'
+import { queuedKinds } from '../kinds/index.ts'
+import { chargeJob, type JobCall, logJob, logJobAttempt, logJobEnd, settleJob } from '../wallet/jobs.ts'
+import type { RoutedAttempt } from '../wallet/routing-record.ts'
+import { pagesOfIds } from './id-pages.ts'
+import { tooManyUnfinished } from './unfinished.ts'
+import type { Webhooks } from './webhooks.ts'
+
+export type { Job }
+
+/** The kind of jobs that are delayed requests; all others are media. */
+export const delayedKind = 'async'
+
+const polledColumns = {
+  ...{ id: true, kind: true, environment: true, provider: true, credentialId: true },
+  ...{ operation: true, startedAt: true, createdAt: true },
+} as const
+/** The columns of a job that a poll needs: hundreds are read at once. */
+export type RunningJob = Pick<Job, keyof typeof polledColumns>
+
+/** The fields of a new job; `chargeNano` is booked with it, `holdNano` only stored. Test jobs have neither. */
+export type NewJob = Pick<
+  Job,
+  | 'id'
+  | 'organisationId'
+  | 'keyId'
+  | 'requestId'
+  | 'environment'
+  | 'kind'
+  | 'model'
+  | 'month'
+  | 'capNano'
+  | 'holdNano'
+  | 'webhookUrl'
+> & {
+  input: object
+  metadata: object
+  chargeNano: bigint | null
+  createdAt?: Date
+  /** No worker claims it before this time. */
+  claimedUntil?: Date | null
+  deadlineAt: Date
+}
+
+/** How a job ends. `costNano` is what a held job costs; `refund` returns what was charged at its creation. */
+export type End = {
+  status: 'completed' | 'failed' | 'cancelled' | 'expired'
+  /** As in the request log: 200, or the status that a direct request would have received. */
+  logStatus: number
+  result?: object
+  error?: { code: string; message: string }
+  costNano?: bigint
+  /** Reserved for it in addition to its hold. */
+  extraNano?: bigint
+  refund: boolean
+  /** When the results are deleted. */
+  expiresAt?: Date
+  /** The model call of a delayed request. */
+  call?: JobCall
+}
+export type Ended = { job: Job; deliveryId: string | null }
+
+/**
+ * The rows of slow work, and their only writer. Every step is a compare-and-set on the row's stage, so that no step is
+ * applied twice.
+ */
+export class Jobs {
+  readonly #db: Database
+  readonly #webhooks: Webhooks
+  readonly #clock: Clock
+  readonly #startLeaseMs: number
+  readonly #quotas: Pick<Quotas, 'live' | 'test'>
+
+  constructor(options: {
+    db: Database
+    webhooks: Webhooks
+    clock: Clock
+    /** Lease of a start under way; must be longer than a start takes. */
+    startLeaseMs: number
+    quotas: Pick<Quotas, 'live' | 'test'>
+  }) {
+    this.#db = options.db
+    this.#webhooks = options.webhooks
+    this.#clock = options.clock
+    this.#startLeaseMs = options.startLeaseMs
+    this.#quotas = options.quotas
+  }
+
+  /**
+   * Inserts a job with its charge, its request log row and what `beside` writes, in one transaction. Throws what `beside`
+   * throws, and 429 when the organisation has too many unfinished jobs.
+   */
+  create(newJob: NewJob, beside?: TransactionStep<Job>): Promise<Job> {
+    const { chargeNano, input, metadata, createdAt = new Date(this.#clock.now()), ...fields } = newJob
+    return this.#db.$transaction(async tx => {
+      await this.#assertRoom(tx, fields)
+      const job = await tx.job.create({ data: { ...fields, input, metadata, costNano: chargeNano, createdAt } })
+      await chargeJob(tx, job, chargeNano ?? 0n, chargeNano ?? 0n, createdAt.getTime())
+      await logJob(tx, job, chargeNano ?? 0n)
+      await beside?.(tx, job)
+      return job
+    })
+  }
+
+  /** An advisory lock serialises the inserts of one owner from this count to the end of the transaction. */
+  async #assertRoom(tx: Connection, { organisationId, environment, kind }: Pick<Job, keyof Owner | 'kind'>) {
+    const max = this.#quotas[environment].unfinishedJobs
+    const isDelayed = kind === delayedKind
+    const name = `jobs ${organisationId} ${environment} ${isDelayed}`
+    await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${name}, 0))`
+    const kinds = isDelayed ? [delayedKind] : Object.keys(queuedKinds)
+    const [row] = await tx.$queryRaw<[{ open: bigint }]>`
+      SELECT count(*) AS open FROM jobs WHERE organisation_id = ${organisationId}
+        AND environment = ${environment}::environment AND kind = ANY(${kinds}) AND stage <> 'over'`
+    if (row.open < max) return
+    throw tooManyUnfinished(`${max.toLocaleString('en')} unfinished jobs`)
+  }
+
+  /** An organisation's job; null also for another organisation's. Test keys see test jobs, live keys live ones. */
+  find(id: string, { organisationId, environment }: Owner): Promise<Job | null> {
+    return this.#db.job.findFirst({ where: { id, organisationId, environment, deletedAt: null } })
+  }
+
+  read(id: string): Promise<Job | null> {
+    return this.#db.job.findUnique({ where: { id } })
+  }
+
+  /** Those of these jobs that are running, with the columns that a poll needs. */
+  listRunning(ids: readonly string[]): Promise<RunningJob[]> {
+    return this.#db.job.findMany({ where: { id: { in: [...ids] }, stage: 'running' }, select: polledColumns })
+  }
+
+  /** Claims the start of a job at a provider and counts it; null when it is already claimed, running or over. */
+  async claimStart(id: string, provider: string, credentialId: string | null): Promise<Job | null> {
+    const claimedUntil = new Date(this.#clock.now() + this.#startLeaseMs)
+    return this.#change(
+      { id, stage: 'waiting' },
+      { stage: 'starting', provider, credentialId, claimedUntil, attempts: { increment: 1 }, openStarts: one },
+    )
+  }
+
+  /** Claims a job whose start lease expired, and counts that start: its worker died. */
+  async claimLostStart(id: string): Promise<Job | null> {
+    const nowMs = this.#clock.now()
+    return this.#change(
+      { id, stage: 'starting', claimedUntil: { lt: new Date(nowMs) } },
+      { claimedUntil: new Date(nowMs + this.#startLeaseMs), openStarts: one },
+    )
+  }
+
+  /** Counts the start of importing a running job's results; null when it is not running. */
+  beginFinish(id: string): Promise<Job | null> {
+    return this.#change({ id, stage: 'running' }, { openStarts: one })
+  }
+
+  /** Uncounts a start or finish that has ended, or whose process is about to be stopped. */
+  async endStart(id: string): Promise<void> {
+    const where = { id, stage: { in: ['starting', 'running'] }, openStarts: { gt: 0 } } satisfies Prisma.JobWhereInput
+    await this.#change(where, { openStarts: { decrement: 1 } })
+  }
+
+  /** Moves a claim to another provider before anything is sent there; null when the claim was lost. */
+  async moveStart(claimed: Claim, provider: string, credentialId: string | null): Promise<Job | null> {
+    const claimedUntil = new Date(this.#clock.now() + this.#startLeaseMs)
+    return this.#change(claimedBy(claimed), { provider, credentialId, claimedUntil, attempts: { increment: 1 } })
+  }
+
+  /** Requests cancellation once the outcome of a start under way is known; null when its stage has changed. */
+  requestCancel(id: string): Promise<Job | null> {
+    return this.#change({ id, stage: 'starting' }, { cancelRequestedAt: new Date(this.#clock.now()) })
+  }
+
+  /** Releases a claimed start that had no effect. */
+  async releaseStart(claimed: Claim): Promise<void> {
+    await this.#change(claimedBy(claimed), { stage: 'waiting', claimedUntil: null, openStarts: { decrement: 1 } })
+  }
+
+  /** Ends the lease of a start whose outcome is unknown, so that any worker may recover it at once. */
+  async yieldStart(claimed: Claim): Promise<void> {
+    await this.#change(claimedBy(claimed), { claimedUntil: new Date(this.#clock.now()), openStarts: { decrement: 1 } })
+  }
+
+  /** Records a start attempt and its outcome in the request log. */
+  noteAttempt(job: Pick<Job, 'id' | 'createdAt'>, attempt: RoutedAttempt): Promise<void> {
+    return logJobAttempt(this.#db, job, attempt)
+  }
+
+  /**
+   * Marks a job as running at its provider; null when it was cancelled or expired in the meantime. Idempotent for the same
+   * operation, so that a caller that lost the reply may retry.
+   */
+  async markRunning({ id, startedAt }: Pick<Job, 'id' | 'startedAt'>, operation: object): Promise<Job | null> {
+    const running = { stage: 'running', status: 'in_progress', operation, claimedUntil: null, openStarts: 0 } as const
+    const now = new Date(this.#clock.now())
+    const job = await this.#change({ id, stage: 'starting' }, { ...running, startedAt: startedAt ?? now })
+    if (job) return job
+    const current = await this.read(id)
+    return current?.stage === 'running' && isDeepStrictEqual(current.operation, operation) ? current : null
+  }
+
+  /** Moves a job whose part of the work is done back to `waiting`, for the start of its next part. */
+  async advancePart(id: string, operation: object, progress: number): Promise<Job | null> {
+    return this.#change({ id, stage: 'running' }, { stage: 'waiting', operation, progress, openStarts: 0 })
+  }
+
+  /** Writes the progress of many running jobs in one statement; progress never decreases. */
+  async recordProgress(reports: readonly { id: string; progress: number }[]): Promise<void> {
+    if (reports.length === 0) return
+    await this.#db.$executeRaw`
+      UPDATE jobs SET progress = p.progress
+      FROM jsonb_to_recordset(${JSON.stringify(reports)}::jsonb) AS p(id text, progress int)
+      WHERE jobs.id = p.id AND jobs.stage = 'running' AND jobs.progress < p.progress`
+  }
+
+  /**
+   * Ends a job: its final status, settlement, request log row and webhook outbox row in one transaction. Null when it is
+   * over already, or no longer at the expected `stage`.
+   */
+  end(id: string, end: End, stage?: Job['stage']): Promise<Ended | null> {
+    const nowMs = this.#clock.now()
+    return this.#db.$transaction(async tx => {
+      const [job] = await tx.job.updateManyAndReturn({
+        where: { id, stage: stage ?? { in: [...inFlight] } },
+        data: {
+          status: end.status,
+          stage: 'over',
+          claimedUntil: null,
+          completedAt: new Date(nowMs),
+          ...(end.status === 'completed' && { progress: 100 }),
+          ...(end.result && { result: end.result }),
+          ...(end.error && { error: end.error }),
+          ...(end.expiresAt && { expiresAt: end.expiresAt }),
+          ...(end.call && { model: end.call.model, provider: end.call.provider }),
+        },
+      })
+      if (!job) return null
+      const costNano = await settleJob(tx, job, end, nowMs)
+      // A request may be long and is private: it is dropped as soon as it is no longer needed.
+      const droppedInput = job.kind === delayedKind && { input: {} }
+      const ended = await tx.job.update({ where: { id }, data: { costNano, ...droppedInput } })
+      const { logStatus: status, error, call } = end
+      const { provider, attempts, organisationId, webhookUrl: url } = job
+      const errorCode = error?.code ?? null
+      await logJobEnd(tx, job, { provider, status, errorCode, costNano, nowMs, attempts, call })
+      const type = `job.${end.status}`
+      const deliveryId = url && (await this.#webhooks.insert(tx, { organisationId, jobId: id, type, url, nowMs }))
+      return { job: ended, deliveryId }
+    })
+  }
+
+  /** Ids of jobs past their deadline, at most `max`. */
+  listOverdue(max: number): Promise<string[]> {
+    return this.#ids({ stage: { in: [...inFlight] }, deadlineAt: { lt: new Date(this.#clock.now()) } }, max)
+  }
+
+  /** Ids of jobs whose start lease expired, at most `max`. */
+  listLostStarts(max: number): Promise<string[]> {
+    return this.#ids({ stage: 'starting', claimedUntil: { lt: new Date(this.#clock.now()) } }, max)
+  }
+
+  /** Ids of all media jobs at a stage that were created before a time, in pages. */
+  idsAt(stage: 'waiting' | 'running', before: Date): AsyncGenerator<string[]> {
+    return pagesOfIds(({ after, take }) =>
+      this.#db.job.findMany({
+        where: { stage, kind: { not: delayedKind }, id: { gt: after }, createdAt: { lt: before } },
+        select: { id: true },
+        orderBy: { id: 'asc' },
+        take,
+      }),
+    )
+  }
+
+  async #ids(where: Prisma.JobWhereInput, take: number): Promise<string[]> {
+    const rows = await this.#db.job.findMany({ where, select: { id: true }, orderBy: { deadlineAt: 'asc' }, take })
+    return rows.map(({ id }) => id)
+  }
+
+  async #change(where: Prisma.JobWhereInput, data: Prisma.JobUpdateManyMutationInput): Promise<Job | null> {
+    const [job] = await this.#db.job.updateManyAndReturn({ where, data })
+    return job ?? null
+  }
+}
+
+const one = { increment: 1 }
+type Owner = Pick<Job, 'organisationId' | 'environment'>
+
+/** Listed explicitly, so that Postgres finds these few rows by the index instead of scanning all that are over. */
+const inFlight = ['waiting', 'starting', 'running'] as const
+
+/** A claimed start: the end of the lease identifies the claim. */
+type Claim = Pick<Job, 'id' | 'claimedUntil'>
+const claimedBy = ({ id, claimedUntil }: Claim) => ({ id, stage: 'starting', claimedUntil }) as const

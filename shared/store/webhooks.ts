@@ -1,0 +1,249 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Queue } from 'bullmq'
+import { GatewayError } from '../base/errors.ts'
+import { newId } from '../base/ids.ts'
+import { type Clock, dayMs } from '../base/time.ts'
+import type { DeliveryStatus, Prisma, WebhookAttempt, WebhookDelivery } from '../generated/prisma/client.ts'
+import type { Connection, Database } from '../io/db.ts'
+
+/** A delivery still unclaimed this long after it was due has no queue entry: Redis was wiped, or a worker died. */
+const overdueMs = 20_000
+const maxDue = 5_000
+const unclaimedWaitMs = 1_000
+const removeTries = 40
+const removePauseMs = 50
+/** The log shows at most the latest attempts: manual redeliveries are unlimited. */
+const maxAttempts = 100
+const keptMs = 30 * dayMs
+const expiredPerPage = 1_000
+const maxExpiredPages = 200
+
+export type NewDelivery = { organisationId: string; type: string; url: string; nowMs: number } & (
+  | { jobId: string }
+  | { batchId: string }
+  | { data: Prisma.InputJsonObject }
+)
+
+export type DeliveryFilter = {
+  status?: DeliveryStatus | undefined
+  type?: string | undefined
+  /** A part of the URL. */
+  url?: string | undefined
+  after?: string | undefined
+}
+
+/** The outcome of a claim: the delivery, leased; or the time until it is due; or nothing left to do. */
+export type Claim =
+  | { state: 'claimed'; delivery: Omit<WebhookDelivery, 'nextAttemptAt'> }
+  | { state: 'waiting'; delayMs: number }
+  | { state: 'over' }
+
+/** One finished attempt, and the resulting state of its delivery. */
+export type AttemptResult = Omit<WebhookAttempt, 'number'> & { outcome: DeliveryStatus; nextAttemptAt: Date }
+
+type ClaimRow = WebhookDelivery & { claimed: boolean }
+/** A claimed delivery; `openStarts` counts its attempts that never ended, excluding the current one. */
+type Claimed = Pick<WebhookDelivery, 'id' | 'openStarts'>
+
+/**
+ * The outbox of webhooks and its log. The row is authoritative: a pending delivery is due at `nextAttemptAt`, which a claim
+ * moves ahead as a lease, so that it becomes due again if the worker dies. The queue only wakes workers.
+ */
+export class Webhooks {
+  readonly #db: Database
+  readonly #queue: Queue
+  readonly #clock: Clock
+
+  constructor({ db, queue, clock }: { db: Database; queue: Queue; clock: Clock }) {
+    this.#db = db
+    this.#queue = queue
+    this.#clock = clock
+  }
+
+  /** Inserts a delivery, due at once, in the caller's transaction. Returns its id; `enqueue` it after the commit. */
+  async insert(tx: Connection, { nowMs, ...event }: NewDelivery): Promise<string> {
+    const id = newId('evt')
+    const now = new Date(nowMs)
+    await tx.webhookDelivery.create({ data: { id, ...event, nextAttemptAt: now, createdAt: now } })
+    return id
+  }
+
+  /** Wakes workers for deliveries. A delivery that is already queued is not added twice. */
+  async enqueue(ids: readonly string[]): Promise<void> {
+    if (ids.length === 0) return
+    await this.#queue.addBulk(ids.map(id => ({ name: 'deliver', data: id, opts: { jobId: id } })))
+  }
+
+  /** Pending deliveries that are overdue by 20 s, at most 5,000, oldest first. */
+  async listOverdue(nowMs: number): Promise<string[]> {
+    const rows = await this.#db.webhookDelivery.findMany({
+      where: { status: 'pending', nextAttemptAt: { lt: new Date(nowMs - overdueMs) } },
+      orderBy: { nextAttemptAt: 'asc' },
+      take: maxDue,
+      select: { id: true },
+    })
+    return rows.map(({ id }) => id)
+  }
+
+  /**
+   * Claims due deliveries for `leaseMs`; only one of several concurrent claims gets each, also within `ids`. The claims are in
+   * the order of `ids`. A claim counts as a start of the attempt, for a suspect only from `begin` on; `record` and `release`
+   * end it.
+   */
+  async claim(ids: readonly string[], leaseMs: number): Promise<Claim[]> {
+    const nowMs = this.#clock.now()
+    const now = new Date(nowMs)
+    const until = new Date(nowMs + leaseMs)
+    const rows = await this.#db.$queryRaw<ClaimRow[]>`
+      WITH free AS (
+        SELECT id FROM webhook_deliveries WHERE id = ANY(${ids}) AND status = 'pending' AND next_attempt_at <= ${now}
+        ORDER BY id FOR UPDATE SKIP LOCKED),
+      claimed AS (
+        UPDATE webhook_deliveries d SET next_attempt_at = ${until}, open_starts = greatest(d.open_starts, 1)
+        FROM free WHERE d.id = free.id RETURNING d.id)
+      SELECT d.id, organisation_id AS "organisationId", job_id AS "jobId", batch_id AS "batchId", data, type, url, status,
+        attempts, next_attempt_at AS "nextAttemptAt", created_at AS "createdAt", delivered_at AS "deliveredAt",
+        open_starts AS "openStarts",
+        claimed.id IS NOT NULL AS claimed
+      FROM webhook_deliveries d LEFT JOIN claimed ON claimed.id = d.id WHERE d.id = ANY(${ids})`
+    const found = new Map(rows.map(row => [row.id, row]))
+    const returned = new Set<string>()
+    return ids.map(id => {
+      const row = found.get(id)
+      if (row?.status !== 'pending') return { state: 'over' }
+      const { claimed, nextAttemptAt, ...delivery } = row
+      if (claimed && !returned.has(id)) {
+        returned.add(id)
+        return { state: 'claimed', delivery }
+      }
+      return { state: 'waiting', delayMs: Math.max(nextAttemptAt.getTime() - nowMs, unclaimedWaitMs) }
+    })
+  }
+
+  /** Counts the attempt of a claimed suspect before it is made. */
+  async begin({ id, openStarts }: Claimed): Promise<void> {
+    await this.#db.webhookDelivery.updateMany({ where: { id }, data: { openStarts: openStarts + 1 } })
+  }
+
+  /** Releases a claim without an attempt; the delivery is due again after `delayMs`. */
+  async release({ id, openStarts }: Claimed, delayMs: number): Promise<void> {
+    const nextAttemptAt = new Date(this.#clock.now() + delayMs)
+    await this.#db.webhookDelivery.updateMany({ where: { id, status: 'pending' }, data: { openStarts, nextAttemptAt } })
+  }
+
+  /** Records finished attempts and updates their deliveries. A delivery delivered in the meantime stays delivered. */
+  async record(results: readonly AttemptResult[]): Promise<void> {
+    await this.#db.$executeRaw`
+      WITH result AS (SELECT * FROM jsonb_to_recordset(${JSON.stringify(results)}::jsonb) AS r(
+        "deliveryId" text, at timestamptz, "durationMs" int, status int, error text, response text,
+        headers jsonb, body text, outcome delivery_status, "nextAttemptAt" timestamptz)),
+      locked AS (
+        SELECT d.id FROM webhook_deliveries d JOIN result ON d.id = "deliveryId" ORDER BY d.id FOR UPDATE OF d),
+      written AS (
+        UPDATE webhook_deliveries d SET attempts = d.attempts + 1, open_starts = 0,
+          status = CASE WHEN outcome = 'delivered' OR d.status = 'pending' THEN outcome ELSE d.status END,
+          next_attempt_at = "nextAttemptAt",
+          delivered_at = CASE WHEN outcome = 'delivered' THEN at ELSE d.delivered_at END
+        FROM locked JOIN result ON locked.id = "deliveryId" WHERE d.id = locked.id
+        RETURNING d.id, d.attempts)
+      INSERT INTO webhook_attempts (delivery_id, number, at, duration_ms, status, error, response, headers, body)
+      SELECT id, attempts, at, "durationMs", status, error, response, headers, body
+      FROM written JOIN result ON id = "deliveryId"`
+  }
+
+  /**
+   * Redelivers an event at once, in any state, under the same id. Throws 404, also for another organisation's.
+   * `organisationId` null = any (the operator).
+   */
+  async redeliver(organisationId: string | null, id: string): Promise<WebhookDelivery> {
+    const nextAttemptAt = new Date(this.#clock.now())
+    const { count } = await this.#db.webhookDelivery.updateMany({
+      where: { id, ...(organisationId && { organisationId }) },
+      data: { status: 'pending', nextAttemptAt, deliveredAt: null, openStarts: 0 },
+    })
+    if (count === 0) throw noSuchDelivery(id)
+    await this.#removeEntry(id)
+    await this.enqueue([id])
+    return this.show(organisationId, id)
+  }
+
+  /** Removes the queue entry: a delayed one would block a new one by its id, as would one that is just completing. */
+  async #removeEntry(id: string): Promise<void> {
+    for (let tries = 1; tries <= removeTries; tries++) {
+      await this.#queue.remove(id)
+      if (!(await this.#queue.getJob(id))) return
+      await sleep(removePauseMs)
+    }
+  }
+
+  /** A page of an organisation's deliveries, newest first. `after` is a delivery's id. Throws 404 for an unknown one. */
+  async list(organisationId: string, options: DeliveryFilter & { limit: number }): Promise<WebhookDelivery[]> {
+    const { status, type, url, after, limit } = options
+    const last = after === undefined ? null : await this.#find(organisationId, after)
+    return this.#db.webhookDelivery.findMany({
+      where: {
+        organisationId,
+        ...(status && { status }),
+        ...(type && { type }),
+        ...(url && { url: { contains: url, mode: 'insensitive' } }),
+        ...(last && {
+          OR: [{ createdAt: { lt: last.createdAt } }, { createdAt: last.createdAt, id: { lt: last.id } }],
+        }),
+      },
+      orderBy: [{ createdAt: 'desc' }, { id: 'desc' }],
+      take: limit,
+    })
+  }
+
+  /** The delivery status of a finished job's or batch's webhook; null once its log was deleted. */
+  async statusOf(of: { jobId: string } | { batchId: string }): Promise<DeliveryStatus | null> {
+    const newest = { createdAt: 'desc' } as const
+    const row = await this.#db.webhookDelivery.findFirst({
+      where: of,
+      orderBy: newest,
+      select: { status: true },
+    })
+    return row?.status ?? null
+  }
+
+  /**
+   * A delivery with its latest attempts, oldest first. Throws 404, also for another organisation's. `organisationId` null =
+   * any (the operator).
+   */
+  async show(organisationId: string | null, id: string): Promise<WebhookDelivery & { log: WebhookAttempt[] }> {
+    const delivery = await this.#find(organisationId, id)
+    const latest = await this.#db.webhookAttempt.findMany({
+      where: { deliveryId: id },
+      orderBy: { number: 'desc' },
+      take: maxAttempts,
+    })
+    return { ...delivery, log: latest.reverse() }
+  }
+
+  /** Deletes deliveries that ended 30 days ago, with their log; returns their number. */
+  async expire(nowMs: number): Promise<number> {
+    // `nextAttemptAt` of an ended delivery is the time of its end.
+    const before = new Date(nowMs - keptMs)
+    let deleted = 0
+    for (let page = 0; page < maxExpiredPages; page++) {
+      const count = await this.#db.$executeRaw`
+        DELETE FROM webhook_deliveries WHERE id IN (
+          SELECT id FROM webhook_deliveries WHERE status IN ('delivered', 'failed') AND next_attempt_at < ${before}
+          LIMIT ${expiredPerPage} FOR UPDATE SKIP LOCKED)`
+      deleted += count
+      if (count < expiredPerPage) break
+    }
+    return deleted
+  }
+
+  async #find(organisationId: string | null, id: string): Promise<WebhookDelivery> {
+    const where = { id, ...(organisationId && { organisationId }) }
+    const row = await this.#db.webhookDelivery.findFirst({ where })
+    if (!row) throw noSuchDelivery(id)
+    return row
+  }
+}
+
+function noSuchDelivery(id: string): GatewayError {
+  return new GatewayError('not_found', `There is no webhook delivery ${id}.`)
+}

@@ -1,0 +1,89 @@
+import { monthOf } from '../base/time.ts'
+import type { Database } from '../io/db.ts'
+import { type Redis, scanKeys } from '../io/redis.ts'
+import { spendFigures, walletFigures } from './accounts.ts'
+import { deadAfterMs } from './admission.ts'
+import { addHolds, findInFlight, holdMember, listHolds } from './holds.ts'
+import { jobHolds, type Scripts } from './scripts.ts'
+
+const releasedPerCall = 1_000
+const maxCalls = 1_000
+
+/** Releases the reservations of dead processes and of requests past their deadline. Returns how many. */
+export async function sweepReservations(scripts: Scripts): Promise<number> {
+  let released = 0
+  for (let call = 0; call < maxCalls; call++) {
+    const count = Number(await scripts.sweep({ deadAfterMs, maxReleased: releasedPerCall }))
+    released += count
+    if (count < releasedPerCall) break
+  }
+  return released
+}
+
+/**
+ * Reconciles the wallets and this month's spends in Redis with Postgres, after a process died between the two writes or Redis
+ * lost its last writes. Returns how many were outdated.
+ */
+export async function reconcile(db: Database, redis: Redis, scripts: Scripts, nowMs: number): Promise<number> {
+  const month = monthOf(nowMs)
+  let behind = 0
+  for await (const keys of scanKeys(redis, 'wallet:*')) {
+    const organisations = keys.map(key => key.slice('wallet:'.length))
+    const wallets = await walletFigures(db, organisations, nowMs)
+    behind += Number(await scripts.post({ events: [], wallets, spends: [] }))
+  }
+  for await (const keys of scanKeys(redis, `spend:*:${month}`)) {
+    const keyMonths = keys.map(key => ({ keyId: key.split(':')[1]!, month }))
+    const spends = await spendFigures(db, keyMonths)
+    behind += Number(await scripts.post({ events: [], wallets: [], spends }))
+  }
+  return behind
+}
+
+const holdsPerPage = 1_000
+
+/**
+ * Reconciles the holds in Redis with the jobs in flight, after Redis was wiped or a process died between the two writes.
+ * Returns how many changed.
+ */
+export async function reconcileHolds(db: Database, redis: Redis, scripts: Scripts, nowMs: number): Promise<number> {
+  // Reads Redis first, so that the hold of a job that ends meanwhile is not added again.
+  const existing = await redis.zrange(jobHolds, '0', '-1')
+  let changed = 0
+  for (let from = 0; from < existing.length; from += holdsPerPage)
+    changed += await releaseEnded(db, scripts, existing.slice(from, from + holdsPerPage), nowMs)
+  const existingMembers = new Set(existing)
+  for await (const page of listHolds(db)) {
+    const missing = page.filter(job => !existingMembers.has(holdMember(job)))
+    changed += await addHolds(scripts, missing)
+  }
+  return changed
+}
+
+/** Releases the holds of jobs that are not in flight. Posts their charges to Redis first, so the money is never counted as free. */
+async function releaseEnded(db: Database, scripts: Scripts, members: string[], nowMs: number): Promise<number> {
+  const parts = members.map(
+    member => member.split('|') as [id: string, organisation: string, key: string, month: string],
+  )
+  const inFlight = await findInFlight(
+    db,
+    parts.map(([id]) => id),
+  )
+  const ended = parts.filter(([id]) => !inFlight.has(id))
+  if (ended.length === 0) return 0
+  const organisations = [...new Set(ended.map(([, organisation]) => organisation))]
+  const keyMonths = new Map(ended.map(([, , keyId, month]) => [`${keyId} ${month}`, { keyId, month }]))
+  const wallets = await walletFigures(db, organisations, nowMs)
+  const spends = await spendFigures(db, [...keyMonths.values()])
+  await scripts.post({ events: [], wallets, spends })
+  const releases = members.filter((_, i) => !inFlight.has(parts[i]![0])).map(member => ({ member }))
+  return Number(await scripts.hold({ instance: '', additions: [], releases }))
+}
+
+/** Deletes idempotency keys, with their stored responses, older than 24 hours. */
+export async function expireIdempotencyKeys(db: Database, nowMs: number): Promise<number> {
+  const { count } = await db.idempotencyKey.deleteMany({
+    where: { createdAt: { lt: new Date(nowMs - 24 * 3_600_000) } },
+  })
+  return count
+}

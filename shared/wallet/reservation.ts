@@ -1,0 +1,90 @@
+import { type RateFigures, rateFigures } from './rates.ts'
+
+/** The policy fields that admission and settlement use. */
+export type BillingContext = Readonly<{
+  hash: string
+  version: number
+  keyId: string
+  /** The rate-limit windows it counts in: the key's own, or those of its batch lines. */
+  rateKey: string
+  organisationId: string
+  expiresAtMs: number | null
+  rpmLimit: number | null
+  tpmLimit: number | null
+  capNano: number | null
+  /** False for test keys: nothing is reserved or charged. */
+  spendsMoney: boolean
+}>
+
+/** The maximum cost of one request: a fixed part (input, or a flat price) and a price per output token. */
+export type MaxCost = {
+  estimatedTokens: number
+  fixedNano: number
+  picoPerOutputToken: number
+  outputTokens: number
+  /** True when the client requested `outputTokens`, false when it is the model's own limit. */
+  explicit: boolean
+  /** A wallet that cannot pay `outputTokens` lowers them, but not below this number; then the request is refused. */
+  minTokens: number
+  /** Output tokens to reserve at first when the rest is reserved while the request runs; 0 = reserve all. */
+  likelyTokens: number
+}
+
+/** The cost of a request with this number of output tokens, in nano-dollars. */
+export function costWithOutput({ fixedNano, picoPerOutputToken }: MaxCost, tokens: number): number {
+  return fixedNano + Math.ceil((tokens * picoPerOutputToken) / 1_000)
+}
+
+/** The reservation of an admitted request, settled exactly once. */
+export type Reservation = {
+  id: string
+  billing: BillingContext
+  month: string
+  reservedNano: number
+  /** Reserved in addition while the request ran, in nano-dollars. */
+  extraNano?: number
+  /** Output tokens the request may use. */
+  outputTokens: number
+  /** Of these, the tokens that were reserved at the admission. */
+  reservedTokens: number
+  /** The cost of all `outputTokens`, in nano-dollars; more than `reservedNano` while some of them are not reserved. */
+  maxNano: number
+  clamped: boolean
+  /** Whether the caller set the limit of output tokens. */
+  explicit: boolean
+  countedTokens: number
+  /** When its tokens were counted, by Redis' clock in microseconds; 0 = not counted. */
+  countedAtUs: number
+  rates: RateFigures
+  /** True while this process holds the reservation; absent when another owner does. */
+  isOpen?: boolean
+}
+
+/** The maximum cost of a request with a known price in nano-dollars and without output tokens. */
+export function flatCost(fixedNano: number): MaxCost {
+  const noOutput = { picoPerOutputToken: 0, outputTokens: 0, explicit: true, minTokens: 0, likelyTokens: 0 }
+  return { estimatedTokens: 0, fixedNano, ...noOutput }
+}
+
+type AdmittedRequest = { billing: BillingContext; id: string; month: string; maxCost: MaxCost }
+
+/** The reservation of an admitted request; `figures` is the reply of `admit.lua`. */
+export function createReservation(figures: string, { billing, id, month, maxCost }: AdmittedRequest): Reservation {
+  const reply = figures.split(' ')
+  const outputTokens = Number(reply[0])
+  return {
+    id,
+    billing,
+    month,
+    outputTokens,
+    reservedTokens: Number(reply[1]),
+    reservedNano: Number(reply[2]),
+    maxNano: costWithOutput(maxCost, outputTokens),
+    clamped: reply[3] === '1',
+    explicit: maxCost.explicit,
+    countedTokens: Number(reply[4]),
+    countedAtUs: Number(reply[5]),
+    rates: rateFigures(billing, reply, 6),
+    isOpen: billing.spendsMoney,
+  }
+}

@@ -1,0 +1,26 @@
+const maxTextLength = 500
+
+/** A `JSON.stringify` replacer that makes provider texts storable and indexable in Postgres: truncated, without NUL, well-formed. */
+export function storable(_field: string, value: unknown): unknown {
+  return typeof value === 'string' ? value.slice(0, maxTextLength).replaceAll('\0', '').toWellFormed() : value
+}
+
+/** JSON with `storable` texts. A replacer makes `JSON.stringify` several times slower, so it is used only when it would change something. */
+export function storableJson(value: object): string {
+  const json = JSON.stringify(value)
+  const isStorable = !json.includes('\\u0000') && !json.includes('\\ud') && hasShortTexts(value)
+  return isStorable ? json : JSON.stringify(value, storable)
+}
+
+function hasShortTexts(value: object): boolean {
+  for (const name in value) {
+    const field = (value as Record<string, unknown>)[name]
+    if (typeof field === 'string' ? field.length > maxTextLength : isObject(field) && !hasShortTexts(field))
+      return false
+  }
+  return true
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null
+}

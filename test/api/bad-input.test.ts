@@ -1,0 +1,266 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import test from 'ava'
+import type { ErrorCode } from '../../shared/base/errors.ts'
+import { startOpenAiEmulator } from '../emulators/openai.ts'
+import { answersError, bodyPaths, provisioningKey, rawCall, validBodies } from '../support/api/edge.ts'
+import { type Account, freshStores, type Gateway, startGateway } from '../support/gateway.ts'
+
+let gateway: Gateway
+let upstream: Awaited<ReturnType<typeof startOpenAiEmulator>>
+let stores: Awaited<ReturnType<typeof freshStores>>
+let account: Account
+let provisioning: string
+
+test.before(async () => {
+  stores = await freshStores()
+  upstream = await startOpenAiEmulator()
+  gateway = await startGateway(stores, { OPENAI_API_KEY: 'sk-upstream', OPENAI_BASE_URL: `${upstream.url}/v1` })
+  account = await gateway.account()
+  provisioning = await provisioningKey(gateway, account.organisationId)
+})
+test.afterEach.always('nothing stays reserved', async t => {
+  if (!account) return
+  t.deepEqual(await gateway.settled(), [])
+  t.is((await gateway.services.accounts.view(account.organisationId)).reservedNano, 0n)
+})
+test.after.always(async () => {
+  await gateway?.close()
+  await upstream?.close()
+  await stores?.drop()
+})
+
+const keyFor = (path: string) => (path.startsWith('/api/') ? provisioning : account.live)
+
+function send(path: string, body: string | Buffer, headers: Record<string, string> = {}): Promise<Response> {
+  const authorization = `Bearer ${keyFor(path)}`
+  const bytes = new Uint8Array(Buffer.from(body))
+  const type = { 'content-type': 'application/json' }
+  return fetch(gateway.url + path, { method: 'POST', headers: { authorization, ...type, ...headers }, body: bytes })
+}
+
+const chat = '/v1/chat/completions'
+const hello = validBodies[chat]
+
+test.serial('400 invalid_json on every route for bodies that are not well-formed JSON', async t => {
+  const bodies: Record<string, string | Buffer> = {
+    empty: '',
+    blank: '  \n',
+    'cut off': '{"model":"gpt-5.6-luna"',
+    'single quotes': "{'model':'gpt-5.6-luna'}",
+    'trailing text': '{} {}',
+    'byte order mark': Buffer.from('\ufeff{}'),
+    'invalid UTF-8': Buffer.concat([Buffer.from('{"model":"'), Buffer.from([0xc3, 0x28]), Buffer.from('"}')]),
+    'raw surrogate': Buffer.concat([Buffer.from('{"model":"'), Buffer.from([0xed, 0xa0, 0x80]), Buffer.from('"}')]),
+    'raw NUL': '{"model":"a\0b"}',
+    NaN: '{"max_tokens":NaN}',
+    '200 levels': `{"x":${'['.repeat(200)}${']'.repeat(200)}}`,
+    '100,000 levels': '['.repeat(100_000) + ']'.repeat(100_000),
+    '100,000 levels, never closed': '{"a":'.repeat(100_000),
+    'unbalanced brackets': `]]]]${'['.repeat(50_000)}`,
+  }
+  for (const path of bodyPaths) {
+    for (const [name, body] of Object.entries(bodies)) {
+      await answersError(t, await send(path, body), 'invalid_json', null, `${path}, ${name}`)
+    }
+  }
+})
+
+test.serial('400 invalid_json for a name behind escapes, which two readers may read in two ways', async t => {
+  const message = '"messages":[{"role":"user","content":"Hi"}]'
+  // What V8 13.6 has seen as a name it may find again in the escapes of another one.
+  for (let i = 0; i < 5; i++) await (await send(chat, `{"model":"gpt-5.6-luna","\\\\u006":1,${message}}`)).text()
+  const body = `{"model":"gpt-5.6-luna","\\u006dodel":"gpt-5.6",${message}}`
+  // Where V8 is not confused, the name is found to be there twice.
+  await answersError(t, await send(chat, body), 'invalid_json')
+  // Escapes that clients do write: of other alphabets, and where JSON asks for them.
+  const metadata = '"metadata":{"gr\\u00f6\\u00dfe":"1","a\\/b":"2","q\\"":"3"}'
+  t.is((await send(chat, `{"model":"gpt-5.6-luna",${metadata},${message}}`)).status, 200)
+})
+
+test.serial('400 invalid_json names a field that an object has twice', async t => {
+  const twice: [string, string][] = [
+    ['{"model":"gpt-5.6-luna","messages":[{"role":"user","content":"x"}],"max_tokens":9,"max_tokens":1}', 'max_tokens'],
+    ['{"model":"gpt-5.6-luna","mod\\u0065l":"o3","messages":[]}', 'model'],
+    ['{"model":"gpt-5.6-luna","messages":[{"role":"user","content":"{\\"a\\":1}","content":"y"}]}', 'content'],
+    ['{"__proto__":1,"__proto__":2}', '__proto__'],
+  ]
+  for (const [body, param] of twice) await answersError(t, await send(chat, body), 'invalid_json', param, body)
+  const once =
+    '{"model":"gpt-5.6-luna","messages":[{"role":"user","content":"\\"a\\":1,\\"a\\":2 {[:"}],"stop":["a:b","a:b"]}'
+  t.is((await send(chat, once)).status, 200)
+})
+
+test.serial('400 invalid_request where the body is JSON but no object', async t => {
+  for (const path of bodyPaths) {
+    for (const body of ['[]', 'null', '7', '"text"', 'true', '[{}]']) {
+      await answersError(t, await send(path, body), 'invalid_request', null, `${path}, ${body}`)
+    }
+  }
+})
+
+test.serial('400 invalid_request for an escaped lone surrogate, 200 for a pair', async t => {
+  const body = (text: string) => `{"model":"gpt-5.6-luna","messages":[{"role":"user","content":"${text}"}]}`
+  for (const lone of ['\\ud83d', '\\uDE00', 'a\\uD83Db', '\\ude00\\ud83d']) {
+    await answersError(t, await send(chat, body(lone)), 'invalid_request', 'messages.0.content', lone)
+  }
+  await answersError(t, await send(chat, '{"a":{"\\ud83d":1}}'), 'invalid_request', 'a')
+  t.is((await send(chat, body('\\ud83d\\ude00'))).status, 200)
+})
+
+test.serial('415 for another content type or encoding', async t => {
+  const headers: Record<string, string>[] = [
+    { 'content-type': 'text/plain' },
+    { 'content-type': 'application/x-www-form-urlencoded' },
+    { 'content-type': 'multipart/form-data; boundary=x' },
+    { 'content-type': 'application/jsonx' },
+    { 'content-encoding': 'gzip' },
+    { 'content-encoding': 'br' },
+  ]
+  for (const path of bodyPaths) {
+    for (const header of headers) {
+      const response = await send(path, JSON.stringify(validBodies[path]), header)
+      await answersError(t, response, 'unsupported_media_type', null, `${path}, ${JSON.stringify(header)}`)
+    }
+  }
+  const utf8 = { 'content-type': 'Application/JSON; charset=utf-8', 'content-encoding': 'identity' }
+  t.is((await send(chat, JSON.stringify(hello), utf8)).status, 200)
+})
+
+test.serial('413 for a body over 10 MiB, announced or not; the server lives on', async t => {
+  const mebibyte = Buffer.alloc(1024 * 1024, 0x20)
+  const headers = { authorization: `Bearer ${account.live}`, 'content-type': 'application/json' }
+  const announced = await rawCall(gateway.url, {
+    method: 'POST',
+    path: chat,
+    headers,
+    body: Buffer.alloc(11 * 1024 * 1024, 0x20),
+  })
+  const chunked = await rawCall(gateway.url, { method: 'POST', path: chat, headers, body: Array(11).fill(mebibyte) })
+  for (const { status, body, headers } of [announced, chunked]) {
+    t.is(status, 413, body)
+    t.is(JSON.parse(body).error.code, 'request_too_large')
+    t.is(headers.connection, 'close')
+  }
+  const padded = `${JSON.stringify(hello)}${' '.repeat(10 * 1024 * 1024 - JSON.stringify(hello).length)}`
+  const fits = await send('/v1/route', padded)
+  t.is(fits.status, 400) // Allowed in size; its estimate of tokens is too long for the model.
+  t.is(((await fits.json()) as { error: { code: string } }).error.code, 'context_length_exceeded')
+  t.is((await send(chat, JSON.stringify(hello))).status, 200)
+})
+
+test.serial('413 and a closed connection for a client that never stops sending', async t => {
+  const headers = { authorization: `Bearer ${account.live}`, 'content-type': 'application/json' }
+  const mebibyte = Buffer.alloc(1024 * 1024, 0x20)
+  const answer = await rawCall(gateway.url, {
+    method: 'POST',
+    path: chat,
+    headers,
+    body: Array(80).fill(mebibyte),
+  }).catch(
+    () => null, // The connection may be cut before the answer is read.
+  )
+  if (answer) t.is(answer.status, 413)
+  t.is((await send(chat, JSON.stringify(hello))).status, 200)
+})
+
+test.serial('a client that disconnects in the middle of its body does not affect others', async t => {
+  const { port, hostname } = new URL(gateway.url)
+  const socket = connect(Number(port), hostname)
+  await once(socket, 'connect')
+  const head = `POST ${chat} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${account.live}\r\ncontent-type: application/json`
+  await new Promise(resolve => socket.write(`${head}\r\ncontent-length: 100\r\n\r\n{"model":`, resolve))
+  socket.resetAndDestroy()
+  t.is((await send(chat, JSON.stringify(hello))).status, 200)
+})
+
+test.serial('200 for 16,384 messages, 400 for one more', async t => {
+  const body = (count: number) => ({
+    model: 'gpt-5.6-luna',
+    messages: Array(count).fill({ role: 'user', content: '' }),
+  })
+  await answersError(t, await send(chat, JSON.stringify(body(16_385))), 'invalid_request', 'messages')
+  t.is((await gateway.fetch(chat, { key: account.test, body: body(16_384) })).status, 200)
+})
+
+test.serial('404 model_not_found for names that no model has', async t => {
+  const names = [
+    'nope',
+    'gpt-5.6-luna ',
+    '__proto__',
+    'constructor',
+    'a\u0000b',
+    '../..',
+    'text-embedding-3-small',
+    '🦊',
+  ]
+  for (const model of names) {
+    await answersError(t, await send(chat, JSON.stringify({ ...hello, model })), 'model_not_found', 'model', model)
+  }
+  for (const path of ['/v1/completions', '/v1/embeddings', '/v1/route'] as const) {
+    const response = await send(path, JSON.stringify({ ...validBodies[path], model: 'nope' }))
+    await answersError(t, response, 'model_not_found', 'model', path)
+  }
+})
+
+test.serial('200 with unknown fields of chat-shaped routes left out and named', async t => {
+  const extra = { x_vendor: { deep: [1, null, 'text'] }, __proto__: undefined, constructor: { a: 1 }, toString: 5 }
+  upstream.reset()
+  const body = JSON.stringify({ ...hello, ...extra }).replace('{', '{"__proto__":{"polluted":true},')
+  const answer = await send(chat, body)
+  t.is(answer.status, 200)
+  t.regex(answer.headers.get('x-gateway-dropped')!, /\bx_vendor\b/)
+  t.is(upstream.requests[0]!.body.x_vendor, undefined)
+  t.is(({} as { polluted?: boolean }).polluted, undefined)
+})
+
+test.serial('400 unknown_field on the gateway’s own routes and objects', async t => {
+  const key = JSON.stringify(validBodies['/api/v1/keys']).slice(0, -1)
+  const bodies: [string, string, string][] = [
+    ['/api/v1/keys', `${key},"colour":1}`, 'colour'],
+    ['/api/v1/keys', `${key},"__proto__":{"rpm_limit":1}}`, '__proto__'],
+    ['/api/v1/keys', `${key},"constructor":1}`, 'constructor'],
+    ['/api/v1/keys', `${key},"${'x'.repeat(100_000)}":1}`, 'x'.repeat(200)],
+    [chat, JSON.stringify({ ...hello, provider: { colour: 1 } }), 'provider.colour'],
+  ]
+  for (const [path, body, param] of bodies) await answersError(t, await send(path, body), 'unknown_field', param)
+  for (const path of ['/api/v1/keys?colour=1', '/v1/generation?id=x&colour=1']) {
+    await answersError(t, await gateway.fetch(path, { key: keyFor(path) }), 'unknown_field', 'colour', path)
+  }
+})
+
+test.serial('400 for NUL characters wherever text is stored or looked up, 200 in a prompt', async t => {
+  const name = JSON.stringify({ name: 'a\u0000b' })
+  await answersError(t, await send('/api/v1/keys', name), 'invalid_request', 'name')
+  const list = JSON.stringify({ name: 'a', model_allowlist: ['a', '\u0000'] })
+  await answersError(t, await send('/api/v1/keys', list), 'invalid_request', 'model_allowlist.1')
+  const paths: [string, string][] = [
+    ['/api/v1/keys/%00', 'hash'],
+    ['/api/v1/keys?after=%00', 'after'],
+    ['/v1/generation?id=a%00', 'id'],
+  ]
+  for (const [path, param] of paths)
+    await answersError(t, await gateway.fetch(path, { key: keyFor(path) }), 'invalid_request', param, path)
+  const prompt = { ...hello, messages: [{ role: 'user', content: 'a\u0000b' }] }
+  t.is((await send(chat, JSON.stringify(prompt))).status, 200)
+})
+
+test.serial('400 or 404 for paths and queries that make no sense', async t => {
+  const cases: [string, ErrorCode, string | null][] = [
+    ['/v1/models?type=spaceship', 'invalid_request', 'type'],
+    ['/v1/models?type=chat&type=image', 'invalid_request', 'type'],
+    ['/v1/generation', 'missing_field', 'id'],
+    ['/v1/generation?id=', 'invalid_request', 'id'],
+    [`/v1/generation?id=${'x'.repeat(201)}`, 'invalid_request', 'id'],
+    ['/api/v1/keys?limit=0', 'invalid_request', 'limit'],
+    ['/api/v1/keys?limit=101', 'invalid_request', 'limit'],
+    ['/api/v1/keys?limit=ten', 'invalid_request', 'limit'],
+    ['/api/v1/keys?after=nope', 'not_found', null],
+    ['/api/v1/keys?include_revoked=maybe', 'invalid_request', 'include_revoked'],
+    ['/api/v1/keys/nope', 'not_found', null],
+    ['/api/v1/keys/%ff', 'not_found', null],
+    ['/v1/%2e%2e/%c0', 'not_found', null],
+  ]
+  for (const [path, code, param] of cases)
+    await answersError(t, await gateway.fetch(path, { key: keyFor(path) }), code, param, path)
+})

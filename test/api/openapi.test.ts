@@ -1,0 +1,323 @@
+import Ajv2020 from 'ajv/dist/2020.js'
+import test, { type ExecutionContext } from 'ava'
+import { errorsOf } from '../../api/openapi/errors.ts'
+import { endpoints } from '../../api/routes/index.ts'
+import { bytesOf } from '../../shared/io/bytes.ts'
+import { SseParser } from '../../shared/io/sse.ts'
+import { operatorActor } from '../../shared/keys/audit.ts'
+import { provisioningKey, validBodies } from '../support/api/edge.ts'
+import { fileCalls } from '../support/api/file-calls.ts'
+import { type OpenApi, operationsIn, resolved } from '../support/api/openapi.ts'
+import { exampleRequest } from '../support/api/openapi-examples.ts'
+import { batchCalls } from '../support/batches/calls.ts'
+import { delayedCalls } from '../support/delayed/calls.ts'
+import { type Account, freshStores, type Gateway, startGateway } from '../support/gateway.ts'
+import { mediaCalls } from '../support/jobs/calls.ts'
+import { instantCalls } from '../support/media/calls.ts'
+import { realtimeCalls } from '../support/realtime/calls.ts'
+import { paymentCalls, paymentEnvironment } from '../support/wallet/payments.ts'
+
+// biome-ignore lint/suspicious/noExplicitAny: a JSON document whose shape is what these tests check
+type Json = any
+
+let gateway: Gateway
+let stores: Awaited<ReturnType<typeof freshStores>>
+let account: Account
+let provisioning: string
+let document: OpenApi
+let ajv: Ajv2020.default
+
+test.before(async () => {
+  stores = await freshStores()
+  gateway = await startGateway(stores, paymentEnvironment({ url: 'http://127.0.0.1:9' }))
+  account = await gateway.account()
+  provisioning = await provisioningKey(gateway, account.organisationId)
+  document = (await (await gateway.fetch('/openapi.json')).json()) as OpenApi
+  ajv = new Ajv2020.default({ strict: false, validateFormats: false, allErrors: true })
+  ajv.addSchema(document, 'document')
+})
+test.after.always(async () => {
+  await gateway?.close()
+  await stores?.drop()
+})
+
+test.serial('streamed answers, guards and idempotency are documented', t => {
+  for (const path of ['/v1/chat/completions', '/v1/completions']) {
+    const { content = {} } = document.paths[path]!.post!.responses['200']!
+    t.deepEqual(Object.keys(content), ['application/json', 'text/event-stream'])
+  }
+  for (const { method, operation, name } of operationsIn(document)) {
+    const header = operation.parameters.some(parameter => parameter.name === 'Idempotency-Key')
+    t.is(header, method === 'post' && operation.security.length > 0, name)
+    t.is(operation.security.length === 0, !operation.responses['401'], name)
+  }
+})
+
+const anthropic = { 'anthropic-version': '2023-06-01' }
+type Call = { path?: string; key?: string; body?: unknown; method?: string; headers?: Record<string, string> }
+type Documented = { success: () => Call[] | Promise<Call[]>; errors: () => Call[] }
+
+async function madeKey(): Promise<string> {
+  const { row } = await gateway.services.keys.create(account.organisationId, { environment: 'test' }, operatorActor)
+  return `/api/v1/keys/${row.hash}`
+}
+
+async function generationPath(): Promise<string> {
+  const body = validBodies['/v1/chat/completions']
+  const response = await gateway.fetch('/v1/chat/completions', { key: account.test, body })
+  return `/v1/generation?id=${response.headers.get('x-generation-id')}`
+}
+
+async function filePath(): Promise<string> {
+  const { files, blobs } = gateway.services
+  const contentType = 'application/octet-stream'
+  const expiresAtMs = Date.now() + 60_000
+  const file = {
+    organisationId: account.organisationId,
+    environment: 'live',
+    purpose: 'result',
+    filename: 'a',
+    contentType,
+    expiresAtMs,
+  } as const
+  const { storageKey } = await files.store(bytesOf(Buffer.from('bytes')), file)
+  return (await blobs.signedUrl({ key: storageKey, contentType }, expiresAtMs)).slice(gateway.url.length)
+}
+
+/** A multipart form with one file. */
+function formOf(file: string, field = 'file') {
+  const headers = { 'content-type': 'multipart/form-data; boundary=x' }
+  const disposition = `Content-Disposition: form-data; name="${field}"; filename="a.wav"`
+  return { headers, body: `--x\r\n${disposition}\r\n\r\n${file}\r\n--x--\r\n` }
+}
+
+const streamed = (body: object): Call[] => [
+  { key: account.test, body },
+  { key: account.test, body: { ...body, stream: true } },
+  { key: account.test, body: { ...body, stream: true, stream_options: { include_usage: true } } },
+]
+const serving = (body: object): Call[] => [
+  { body },
+  { key: `svc_sk_live_${'a'.repeat(40)}`, body },
+  { key: provisioning, body },
+  { key: account.test, body: '{' },
+  { key: account.test, body: { ...body, model: 5 } },
+  { key: account.test, body: { ...body, model: undefined } },
+  { key: account.test, body: { ...body, model: 'nope' } },
+  { key: account.test, body, headers: { 'content-type': 'text/plain' } },
+  { key: account.live, body },
+  ...['fail', 'rate_limit'].map(magic => ({ key: account.test, body: magical(body, magic) })),
+]
+const none = () => [] as Call[]
+const nowhere = `/api/v1/keys/${'0'.repeat(64)}`
+const strangers = (): Call[] => [{}, { key: `svc_pk_${'a'.repeat(40)}` }, { key: account.live }]
+
+function magical(body: object, magic: string): object {
+  const text = `sandbox:${magic}`
+  if ('messages' in body) return { ...body, messages: [{ role: 'user', content: text }] }
+  return { ...body, ['prompt' in body ? 'prompt' : 'input']: text }
+}
+
+/** Real calls of every endpoint: some that it answers, and some that it refuses. A new endpoint adds its own. */
+const calls: Record<string, Documented> = {
+  'POST /v1/chat/completions': {
+    success: () => streamed(validBodies['/v1/chat/completions']),
+    errors: () => serving(validBodies['/v1/chat/completions']),
+  },
+  'POST /v1/completions': {
+    success: () => streamed(validBodies['/v1/completions']),
+    errors: () => serving(validBodies['/v1/completions']),
+  },
+  'POST /v1/messages': {
+    success: () => streamed(validBodies['/v1/messages']),
+    errors: () => serving(validBodies['/v1/messages']),
+  },
+  'POST /v1/messages/count_tokens': {
+    success: () => [{ key: account.test, body: validBodies['/v1/messages/count_tokens'] }],
+    // It asks no provider, so the sandbox’s failures do not concern it.
+    errors: () => serving(validBodies['/v1/messages/count_tokens']).slice(0, -2),
+  },
+  'POST /v1/responses': {
+    success: () => streamed(validBodies['/v1/responses']),
+    errors: () => serving(validBodies['/v1/responses']),
+  },
+  'POST /v1/embeddings': {
+    success: () =>
+      ['float', 'base64'].map(encoding_format => ({
+        key: account.test,
+        body: { ...validBodies['/v1/embeddings'], encoding_format },
+      })),
+    errors: () => serving(validBodies['/v1/embeddings']),
+  },
+  'POST /v1/route': {
+    success: () =>
+      ['auto', 'gpt-5.6-luna'].map(model => ({ key: account.test, body: { ...validBodies['/v1/route'], model } })),
+    errors: () => serving(validBodies['/v1/route']).slice(0, -2),
+  },
+  'GET /v1/models': {
+    success: () => [
+      ...[account.test, account.live].map(key => ({ key })),
+      { key: account.test, path: '/v1/models?type=mesh' },
+      { key: account.test, path: '/v1/models?client_version=0.169.0' },
+      { key: account.test, path: '/v1/models?limit=5', headers: anthropic },
+    ],
+    errors: () => [{}, { key: provisioning }, { key: account.test, path: '/v1/models?type=x' }],
+  },
+  'GET /v1/models/{model}': {
+    success: () =>
+      ['gpt-4o', 'auto', 'openai/gpt-4o'].flatMap(id =>
+        [{}, anthropic].map(headers => ({ key: account.test, path: `/v1/models/${id}`, headers })),
+      ),
+    errors: () => [
+      { path: '/v1/models/x' },
+      ...[provisioning, account.test].map(key => ({ key, path: '/v1/models/x' })),
+    ],
+  },
+  'GET /v1/balance': { success: () => [{ key: account.live }], errors: () => [{}, { key: provisioning }] },
+  'GET /v1/generation': {
+    success: async () => [{ key: account.test, path: await generationPath() }],
+    errors: () => [{}, { key: account.test }, { key: account.test, path: '/v1/generation?id=nope' }],
+  },
+  'POST /v1/uploads': {
+    success: () => [{ key: account.test, ...formOf('RIFFsizeWAVEfmt ') }],
+    errors: () => [
+      formOf(''),
+      { key: provisioning, ...formOf('') },
+      ...['', 'text'].map(file => ({ key: account.test, ...formOf(file) })),
+      { key: account.test, body: {} },
+      { key: account.test, ...formOf('RIFFsizeWAVEfmt ', 'other') },
+    ],
+  },
+  'GET /files/{key}': {
+    success: async () => [{ path: await filePath() }],
+    errors: () => [{ path: '/files/a/b.png' }, { path: '/files/a/b.png?type=image/png&name=&expires=1&signature=x' }],
+  },
+  ...batchCalls(() => ({ gateway, account, provisioning })),
+  ...delayedCalls(() => ({ gateway, account, provisioning })),
+  ...fileCalls(() => ({ gateway, account, provisioning })),
+  ...instantCalls(() => ({ account, provisioning })),
+  ...mediaCalls(() => ({ gateway, account, provisioning })),
+  ...realtimeCalls(() => ({ account, provisioning })),
+  ...paymentCalls,
+  'GET /api/v1/keys': {
+    success: () => [{ key: provisioning }, { key: provisioning, path: '/api/v1/keys?limit=1&include_revoked=true' }],
+    errors: () => [...strangers(), { key: provisioning, path: '/api/v1/keys?limit=0' }],
+  },
+  'POST /api/v1/keys': {
+    success: () => [
+      { key: provisioning, body: {} },
+      {
+        key: provisioning,
+        body: { name: 'x', scopes: 'chat', rpm_limit: 5, monthly_spend_cap_usd: 1, expires_in_days: 1 },
+      },
+    ],
+    errors: () => [
+      ...strangers().map(call => ({ ...call, body: {} })),
+      { key: provisioning, body: { colour: 1 } },
+      { key: provisioning, body: { rpm_limit: 'x' } },
+    ],
+  },
+  'GET /api/v1/keys/{hash}': {
+    success: async () => [{ key: provisioning, path: await madeKey() }],
+    errors: () => [...strangers(), { key: provisioning, path: nowhere }],
+  },
+  'PATCH /api/v1/keys/{hash}': {
+    success: async () => [{ key: provisioning, path: await madeKey(), body: { mode: 'cost', disabled: true } }],
+    errors: () => [
+      ...strangers().map(call => ({ ...call, body: {} })),
+      { key: provisioning, path: nowhere, body: {} },
+      { key: provisioning, path: nowhere, body: { rpm_limit: -1 } },
+    ],
+  },
+  'POST /api/v1/keys/{hash}/roll': {
+    success: async () => [{ key: provisioning, path: `${await madeKey()}/roll` }],
+    errors: () => [...strangers(), { key: provisioning, path: `${nowhere}/roll` }],
+  },
+  'DELETE /api/v1/keys/{hash}': {
+    success: async () => [{ key: provisioning, path: await madeKey() }],
+    errors: () => [...strangers(), { key: provisioning, path: nowhere }],
+  },
+  'GET /healthz': { success: () => [{}], errors: none },
+  'GET /readyz': { success: () => [{}], errors: none },
+  'GET /openapi.json': { success: () => [{}], errors: none },
+  'GET /docs': { success: () => [{}], errors: none },
+  'GET /docs/{asset}': {
+    success: () => [{ path: '/docs/start.js' }, { path: '/docs/swagger-ui-bundle.js' }],
+    errors: () => [{ path: '/docs/package.json' }, { path: '/docs/..%2fpackage.json' }],
+  },
+}
+
+test.serial('every endpoint has its calls here', t => {
+  t.deepEqual(
+    Object.keys(calls).sort(),
+    operationsIn(document)
+      .map(({ name }) => name)
+      .sort(),
+  )
+})
+
+for (const endpoint of endpoints) {
+  const name = `${endpoint.method.toUpperCase()} ${endpoint.path}`
+  test.serial(`answers as documented: ${name}`, async t => {
+    const { success, errors } = calls[name]!
+    for (const call of await success()) {
+      const { status } = await conforms(t, name, call)
+      t.true([200, 201, 202].includes(status), `${name} ${status} ${JSON.stringify(call)}`)
+    }
+    const documented = new Set<string>(errorsOf(endpoint))
+    for (const call of errors()) {
+      const { status, body } = await conforms(t, name, call)
+      t.true(status >= 400 && status !== 500, `${name} ${status}`)
+      t.true(documented.has(body.error.code), `${name}: ${body.error.code}`)
+    }
+    t.is(errors().length === 0, endpoint.access === 'public' && !endpoint.path.includes('{'), name)
+  })
+}
+
+test.serial('200 with every body that the document has as an example', async t => {
+  for (const { name, path, method, operation } of operationsIn(document))
+    for (const [type, { example }] of Object.entries(operation.requestBody?.content ?? {})) {
+      const key = 'provisioning' in operation.security[0]! ? provisioning : account.test
+      const address = path.includes('{hash}') ? path.replace('/api/v1/keys/{hash}', await madeKey()) : path
+      const { body, headers } = await exampleRequest(type, example)
+      const sent = {
+        method: method.toUpperCase(),
+        body: body!,
+        headers: { ...headers, authorization: `Bearer ${key}` },
+      }
+      const response = await fetch(gateway.url + address, sent)
+      t.true(response.ok, `${name} ${type}: ${response.status} ${(await response.text()).slice(0, 300)}`)
+    }
+})
+
+/** Makes a call and holds its answer to the document: its status, its content type and its schema. */
+async function conforms(t: ExecutionContext, name: string, call: Call): Promise<{ status: number; body: Json }> {
+  const [method, template] = name.split(' ') as [string, string]
+  const { path = template.replace('{hash}', '0'.repeat(64)), ...options } = call
+  const response = await gateway.fetch(path, { ...options, method })
+  const text = await response.text()
+  const shown = `${name} ${JSON.stringify(call).slice(0, 200)} → ${response.status} ${text.slice(0, 300)}`
+  const answer = document.paths[template]![method.toLowerCase()]!.responses[response.status]
+  if (!answer) return t.fail(`${shown} (status)`)
+  const { content = {}, headers = {} } = resolved(document, answer)
+  for (const name of response.headers.keys())
+    if (/^(x-(?!accel-|content-)|retry-after|www-auth|idempotent)/.test(name))
+      t.true(name in headers, `${shown} (${name})`)
+  const type = (response.headers.get('content-type') ?? '').split(';')[0]!
+  const schema = (content[type] ?? content['*/*'])?.schema
+  t.truthy(schema, `${shown} (${type})`)
+  if (schema?.type === 'string') return { status: response.status, body: text }
+  const validate = ajv.compile(JSON.parse(JSON.stringify(schema).replaceAll('"#/', '"document#/')))
+  t.false(validate({ nothing: true }), `${shown}: a schema that takes anything proves nothing`)
+  const bodies = type === 'text/event-stream' ? pieces(t, text) : [JSON.parse(text)]
+  for (const body of bodies) t.true(validate(body), `${shown}: ${ajv.errorsText(validate.errors)}`)
+  return { status: response.status, body: bodies[0] }
+}
+
+/** The JSON pieces of an event stream, which ends with `[DONE]`. */
+function pieces(t: ExecutionContext, text: string): Json[] {
+  const data = new SseParser().push(Buffer.from(text)).map(event => event.data)
+  t.true(['[DONE]', '{"type":"message_stop"}'].includes(data.pop()!))
+  t.true(data.length > 1)
+  return data.map(one => JSON.parse(one))
+}

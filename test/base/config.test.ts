@@ -1,0 +1,342 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { cp, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import test from 'ava'
+import fc from 'fast-check'
+import { Redis } from 'ioredis'
+import { startRedis } from '../../dev/redis.ts'
+import { type Config, ConfigError, loadConfig, nodeFault } from '../../shared/base/config.ts'
+import { nearMisses } from '../../shared/base/near-misses.ts'
+import { variables } from '../../shared/base/variables.ts'
+import { loadCatalog } from '../../shared/catalog/catalog.ts'
+import { inherited, redisBinaryDir } from '../support/stack.ts'
+
+const root = join(import.meta.dirname, '../..')
+const stores = { DATABASE_URL: 'postgresql://user:hunter2@127.0.0.1:9/x', REDIS_URL: 'redis://127.0.0.1:9' }
+let dataDir: string
+
+test.before(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'headgate-config-'))
+})
+test.after.always(async () => {
+  await rm(dataDir, { recursive: true, force: true })
+})
+
+function load(env: Record<string, string>): Config {
+  return loadConfig({ DATA_DIR: dataDir, ...env })
+}
+
+function faults(env: Record<string, string>): string[] {
+  try {
+    load(env)
+    return []
+  } catch (error) {
+    if (error instanceof ConfigError) return error.faults
+    throw error
+  }
+}
+
+type Ended = { code: number | null; stdout: string; stderr: string }
+
+/** Runs a process to its end, which comes with SIGINT once its output has `last`. */
+async function startAndEnd(args: string[], env: Record<string, string>, last?: string): Promise<Ended> {
+  const child: ChildProcess = spawn(process.execPath, args, {
+    cwd: root,
+    env: { ...inherited, DATA_DIR: dataDir, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    timeout: 100_000,
+    killSignal: 'SIGKILL',
+  })
+  const ended = { code: null as number | null, stdout: '', stderr: '' }
+  child.stdout!.on('data', part => {
+    ended.stdout += part
+  })
+  child.stderr!.on('data', part => {
+    ended.stderr += part
+  })
+  if (last !== undefined) {
+    const look = () => void (`${ended.stdout}${ended.stderr}`.includes(last) && child.kill('SIGINT'))
+    for (const stream of [child.stdout!, child.stderr!]) stream.on('data', look)
+  }
+  await once(child, 'close')
+  ended.code = child.exitCode
+  return ended
+}
+
+const entries: Record<string, string[]> = {
+  web: ['api/server.ts'],
+  worker: ['workers/main.ts'],
+  operator: ['api/operator.ts', 'org', 'list', '--json'],
+}
+
+for (const [name, args] of Object.entries(entries)) {
+  test(`exit 1 of ${name} with one line per fault`, async t => {
+    const { code, stdout, stderr } = await startAndEnd(args, {
+      PORT: '70000',
+      LOG_LEVEL: 'loud',
+      DATABASE_URL: 'mysql://user:hunter2@localhost/x',
+      WEB_CONCURRENCY: 'many',
+      SERVICE_MARGIN_PERCENT: '-5',
+      OPENAI_BASE_URL: 'ftp://user:hunter2@localhost',
+      OPENAI_API_KEY: 'sk-hunter2\nsecond line',
+    })
+    t.is(code, 1)
+    t.is(stdout, '')
+    const lines = stderr.trimEnd().split('\n')
+    const variables = ['DATABASE_URL', 'LOG_LEVEL', 'OPENAI_API_KEY', 'OPENAI_BASE_URL', 'PORT', 'REDIS_URL']
+    for (const line of lines) t.regex(line, /^configuration: (?:[A-Z_]+: |REDIS_URL is not set )/)
+    t.deepEqual(lines.map(line => /[A-Z_]{2,}/.exec(line)![0]).sort(), [
+      ...variables,
+      'SERVICE_MARGIN_PERCENT',
+      'WEB_CONCURRENCY',
+    ])
+    t.false(stderr.includes('hunter2'))
+  })
+
+  test(`exit 1 of ${name} with one line per fault of the model catalog`, async t => {
+    const file = join(dataDir, `${name}.json`)
+    const models = [{ id: 'mine', providers: [{ provider: 'nobody' }] }, { id: 'auto' }]
+    await writeFile(file, JSON.stringify({ models }))
+    const { code, stderr } = await startAndEnd(args, { ...stores, MODEL_CATALOG: file })
+    t.is(code, 1)
+    const lines = stderr.trimEnd().split('\n')
+    t.true(lines.length > 5, stderr)
+    for (const line of lines) t.regex(line, /^configuration: MODEL_CATALOG: \w+\.json: models\[(mine|auto)\]: /)
+  })
+}
+
+test('exit 1 for a catalog that is not there', async t => {
+  const { code, stderr } = await startAndEnd(entries.web!, { ...stores, MODEL_CATALOG: join(dataDir, 'absent.json') })
+  t.is(code, 1)
+  t.regex(stderr, /^configuration: MODEL_CATALOG: absent.json: cannot be read as JSON: [^\n]+\n$/)
+})
+
+for (const [name, args] of Object.entries(entries)) {
+  test(`exit 1 of ${name} when the stores are away at the start, without their password`, async t => {
+    const { code, stdout, stderr } = await startAndEnd(args, stores)
+    t.is(code, 1)
+    t.true(stdout.length + stderr.length > 0)
+    t.false(`${stdout}${stderr}`.includes('hunter2'))
+  })
+}
+
+test.serial('exit 1 at once when Redis refuses the password, and a warning where it evicts', async t => {
+  const flags = ['--maxmemory-policy', 'allkeys-lru', '--appendonly', 'no']
+  const folder = join(dataDir, 'redis-with-password')
+  const redis = await startRedis({ dataDir: folder, binaryDir: redisBinaryDir, flags })
+  t.teardown(redis.stop)
+  const operator = new Redis(redis.url)
+  await operator.config('SET', 'requirepass', 'right')
+  operator.disconnect()
+  const at = (user: string) => ({ ...stores, REDIS_URL: redis.url.replace('//', `//${user}`) })
+  for (const [user, reason] of [
+    [':hunter2@', 'WRONGPASS'],
+    ['', 'NOAUTH'],
+  ] as const) {
+    const { code, stdout, stderr } = await startAndEnd(entries.web!, at(user))
+    t.is(code, 1)
+    t.regex(
+      stderr,
+      new RegExp(`^configuration: REDIS_URL: Redis refuses the user or the password: ${reason} [^\\n]+\\n$`),
+    )
+    t.true(stdout.split('Redis connection').length <= 2, 'it does not wait for Redis to change its mind')
+    t.false(`${stdout}${stderr}`.includes('hunter2'))
+  }
+  const { stdout } = await startAndEnd(entries.web!, { ...at(':right@'), PORT: '0', LOG_LEVEL: 'warn' }, 'Redis evicts')
+  t.regex(stdout, /Redis evicts keys \(maxmemory-policy allkeys-lru\)/)
+})
+
+test.serial('exit 1 with one line where the database client was not generated', async t => {
+  const copy = join(dataDir, 'copy')
+  const isGenerated = (path: string) => path.startsWith(join(root, 'shared/generated'))
+  for (const part of ['api', 'workers', 'shared', 'package.json'])
+    await cp(join(root, part), join(copy, part), { recursive: true, filter: path => !isGenerated(path) })
+  await symlink(join(root, 'node_modules'), join(copy, 'node_modules'))
+  for (const entry of ['api/server.ts', 'workers/main.ts', 'api/operator.ts']) {
+    // What is compiled of a copy is of no use to a later start.
+    const env = { ...stores, NODE_DISABLE_COMPILE_CACHE: '1' }
+    const { code, stdout, stderr } = await startAndEnd([join(copy, entry)], env)
+    t.deepEqual([code, stdout], [1, ''])
+    t.is(stderr, 'headgate: the database client is missing: run `npx prisma generate`\n')
+  }
+})
+
+test('a Node that is too old is told so', t => {
+  for (const version of ['20.20.2', '22.18.0', '23.11.1'])
+    t.regex(nodeFault(version)!, /needs Node 24, and this is 2\d/)
+  for (const version of ['24.0.0', '25.1.0', process.versions.node]) t.is(nodeFault(version), null)
+})
+
+/** What is set on ordinary machines, none of it for this service. */
+const ordinary = {
+  shell:
+    'PATH HOME USER LOGNAME SHELL TERM LANG LC_ALL TZ PWD OLDPWD SHLVL EDITOR PAGER DISPLAY SSH_AUTH_SOCK XDG_DATA_DIRS XDG_RUNTIME_DIR HOSTNAME HOSTTYPE NODE_ENV NODE_OPTIONS NVM_DIR npm_config_registry INIT_CWD COLORTERM GPG_TTY LS_COLORS MAIL',
+  github:
+    'CI GITHUB_ACTIONS GITHUB_TOKEN GITHUB_API_URL GITHUB_SERVER_URL GITHUB_GRAPHQL_URL GITHUB_WORKSPACE GITHUB_RUN_ID RUNNER_OS RUNNER_TEMP RUNNER_TOOL_CACHE ACTIONS_CACHE_URL ACTIONS_RUNTIME_TOKEN ACTIONS_ID_TOKEN_REQUEST_URL ImageOS AGENT_TOOLSDIRECTORY JAVA_HOME ANDROID_HOME POSTGRES_URL',
+  gitlab:
+    'GITLAB_CI CI_API_V4_URL CI_JOB_TOKEN CI_REGISTRY_PASSWORD CI_PROJECT_URL CI_SERVER_HOST CI_SERVER_PORT CI_JOB_URL',
+  heroku:
+    'DYNO PORT DATABASE_URL REDIS_URL REDIS_TLS_URL HEROKU_APP_NAME HEROKU_SLUG_COMMIT WEB_CONCURRENCY WEB_MEMORY MEMORY_AVAILABLE SCHEDULER_URL PAPERTRAIL_API_TOKEN SENDGRID_API_KEY SENTRY_DSN NEW_RELIC_LICENSE_KEY DATADOG_API_KEY HEROKU_POSTGRESQL_AMBER_URL PGSSLMODE REDISCLOUD_URL',
+  kubernetes:
+    'KUBERNETES_SERVICE_HOST KUBERNETES_SERVICE_PORT KUBERNETES_PORT_443_TCP_ADDR POD_NAME POD_IP REDIS_SERVICE_HOST REDIS_PORT POSTGRES_PASSWORD PGHOST PGPORT PGUSER PGPASSWORD PGDATABASE AWS_REGION AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY GOOGLE_APPLICATION_CREDENTIALS HTTP_PROXY HTTPS_PROXY NO_PROXY',
+  others:
+    'OLLAMA_HOST OLLAMA_MODELS OPENAI_ORG_ID OPENAI_ORGANIZATION OPENAI_PROJECT_ID ANTHROPIC_MODEL ANTHROPIC_AUTH_TOKEN HF_TOKEN HUGGINGFACE_API_KEY COHERE_API_KEY LANGCHAIN_API_KEY GITHUB_API_KEY STRIPE_API_KEY STRIPE_PUBLISHABLE_KEY SYNC_URL LINEAR_API_KEY NOTION_API_KEY GROK_API_KEY SERPER_API_KEY VERCEL_URL NEXT_PUBLIC_URL',
+}
+
+test('a variable that nearly is one of ours is asked about, and no ordinary one', t => {
+  const known = Object.keys(variables.shape)
+  const providers = [...loadCatalog().providers.keys()]
+  const meant = (...names: string[]) => nearMisses(names, known, providers)
+  const typos: Record<string, string> = {
+    OPENAI_APIKEY: 'OPENAI_API_KEY',
+    OPENAI_KEY: 'OPENAI_API_KEY',
+    ANTHROPIC_API_KEYS: 'ANTHROPIC_API_KEY',
+    ANTROPIC_API_KEY: 'ANTHROPIC_API_KEY',
+    OPENAPI_API_KEY: 'OPENAI_API_KEY',
+    OPENAI_BASEURL: 'OPENAI_BASE_URL',
+    OPENAI_API_BASE: 'OPENAI_BASE_URL',
+    REPLICATE_API_TOKEN: 'REPLICATE_API_KEY',
+    FAL_KEY: 'FAL_API_KEY',
+    MAGIC_HOUR_KEY: 'MAGIC_HOUR_API_KEY',
+    HEYGEN_WEBHOOKSECRET: 'HEYGEN_WEBHOOK_SECRET',
+    DATABSE_URL: 'DATABASE_URL',
+    ENCRYPTION_KEYS: 'ENCRYPTION_KEY',
+    STORAGEURL: 'STORAGE_URL',
+    WORKERS_CONCURRENCY: 'WORKER_CONCURRENCY',
+    UPSTREAM_CONNECT_TIMEOUTS_MS: 'UPSTREAM_CONNECT_TIMEOUT_MS',
+  }
+  const found = Object.fromEntries(meant(...Object.keys(typos)))
+  for (const [name, other] of Object.entries(typos)) t.is(found[name], other, name)
+  t.deepEqual(meant('OPENAI_KEY', 'OPENAI_API_KEY'), [], 'what was meant is set')
+  t.deepEqual(meant(...known), [])
+  for (const [machine, names] of Object.entries(ordinary)) t.deepEqual(meant(...names.split(' ')), [], machine)
+})
+
+test('a name is near exactly when its letters differ by one, or by two in long names', t => {
+  const known = ['LOG_LEVEL', 'DATABASE_URL', 'WEB_CONCURRENCY', 'UPSTREAM_MAX_PAUSE_MS']
+  const edit = fc.record({ at: fc.nat(), letter: fc.constantFrom('A', 'E', '_'), how: fc.nat(3) })
+  const edited = fc.tuple(fc.constantFrom(...known), fc.array(edit, { maxLength: 4 }))
+  fc.assert(
+    fc.property(edited, ([name, edits]) => {
+      const letters = [...name]
+      for (const { at, letter, how } of edits) {
+        const i = at % letters.length
+        if (how === 0) letters.splice(i, 1)
+        else if (how === 1) letters.splice(i, 0, letter)
+        else if (how === 2) letters[i] = letter
+        else letters.splice(i, 2, ...letters.slice(i, i + 2).reverse())
+      }
+      const given = letters.join('')
+      const meant = known.find(other => difference(given, other) <= (other.length > 12 ? 2 : 1))
+      t.deepEqual(nearMisses([given], known, []), meant && meant !== given ? [[given, meant]] : [])
+    }),
+    { numRuns: 500 },
+  )
+})
+
+/** How many letters must be added, dropped, replaced or swapped with their neighbour, by trying everything. */
+function difference(a: string, b: string, max = 4): number {
+  if (a[0] !== undefined && a[0] === b[0]) return difference(a.slice(1), b.slice(1), max)
+  if (a === '' || b === '' || max === 0) return a.length + b.length
+  const isSwapped = a[0] === b[1] && a[1] === b[0]
+  const ways: [string, string][] = [
+    [a.slice(1), b],
+    [a, b.slice(1)],
+    [a.slice(1), b.slice(1)],
+    ...(isSwapped ? [[a.slice(2), b.slice(2)] satisfies [string, string]] : []),
+  ]
+  return 1 + Math.min(...ways.map(([one, other]) => difference(one, other, max - 1)))
+}
+
+test('defaults and every variable as the contract names it', t => {
+  const plain = load(stores)
+  t.like(plain, {
+    port: 3000,
+    publicUrl: 'http://localhost:3000',
+    reachable: false,
+    allowPrivateUrls: false,
+    modelCatalog: null,
+    marginPpm: 50_000n,
+  })
+  t.is(plain.embeddingsSurchargePpm, 25_000n)
+  t.is(plain.providers.size, 0)
+  const set = load({
+    ...stores,
+    PORT: '8080',
+    PUBLIC_URL: 'https://gateway.example.com',
+    WEB_CONCURRENCY: '4',
+    WORKER_CONCURRENCY: '7',
+    LOG_LEVEL: 'debug',
+    ALLOW_PRIVATE_URLS: 'true',
+    SERVICE_MARGIN_PERCENT: '0',
+  })
+  t.like(set, {
+    port: 8080,
+    publicUrl: 'https://gateway.example.com',
+    reachable: true,
+    webConcurrency: 4,
+    workerConcurrency: 7,
+  })
+  t.like(set, { logLevel: 'debug', allowPrivateUrls: true, marginPpm: 0n })
+})
+
+test('an empty variable is as good as none', t => {
+  t.is(load({ ...stores, PORT: '', PUBLIC_URL: '', OPENAI_API_KEY: '' }).port, 3000)
+  t.deepEqual(faults({ DATABASE_URL: '', REDIS_URL: '' }).length, 2)
+})
+
+test('providers: several keys are a list, a base URL has no trailing slash', t => {
+  const { providers } = load({
+    ...stores,
+    OPENAI_API_KEY: ' a , b,',
+    OLLAMA_BASE_URL: 'http://localhost:11434/v1//',
+    HEYGEN_WEBHOOK_SECRET: 'signed with',
+  })
+  t.deepEqual(providers.get('openai'), { apiKeys: ['a', 'b'], baseUrl: null, webhookSecret: null })
+  t.deepEqual(providers.get('ollama'), { apiKeys: [], baseUrl: 'http://localhost:11434/v1', webhookSecret: null })
+  t.deepEqual(providers.get('heygen'), { apiKeys: [], baseUrl: null, webhookSecret: 'signed with' })
+  for (const key of ['ключ', 'a b', 'a\tb']) t.is(faults({ ...stores, GROQ_API_KEY: key }).length, 1, key)
+})
+
+test('one fault per wrong value', t => {
+  const wrong: [string, string[]][] = [
+    ['PORT', ['-1', '65536', 'http', '1.5']],
+    ['WEB_CONCURRENCY', ['0', '65', 'x']],
+    ['WORKER_CONCURRENCY', ['0', '1001']],
+    ['STORAGE_URL', ['bucket', 'http://x']],
+    ['SIGNING_SECRET', ['short']],
+    ['RESULT_RETENTION_DAYS', ['0', '366']],
+    ['JOB_DEADLINE_MINUTES', ['0', '1441']],
+    ['PUBLIC_URL', ['gateway.example.com', 'ftp://x']],
+    ['DATABASE_URL', ['localhost', 'mysql://x']],
+    ['REDIS_URL', ['localhost:6379', 'http://x']],
+    ['REDIS_KEY_PREFIX', ["it's", 'a b', 'a*', '{}:', '{a', 'a}', '{a}{b}', 'ключ:', 'a\n', 'a'.repeat(65)]],
+    ['LOG_LEVEL', ['verbose']],
+    ['ALLOW_PRIVATE_URLS', ['yes', 'TRUE']],
+    ['SERVICE_MARGIN_PERCENT', ['five', '-1', '1000', '1.23456', '5%']],
+    ['UPSTREAM_CONNECT_TIMEOUT_MS', ['0', '600001']],
+    ['SHUTDOWN_DRAIN_MS', ['-1', '600001']],
+    ['SHUTDOWN_GRACE_MS', ['0', 'soon']],
+    ['KEEP_ALIVE_TIMEOUT_MS', ['0']],
+  ]
+  for (const [variable, values] of wrong) {
+    for (const value of values) {
+      const found = faults({ ...stores, [variable]: value })
+      t.is(found.length, 1, `${variable}=${value}`)
+      t.true(found[0]!.startsWith(`${variable}: `), found[0])
+    }
+  }
+})
+
+test('a development stack on the same DATA_DIR fills in the stores', async t => {
+  const folder = await mkdtemp(join(dataDir, 'stack-'))
+  await writeFile(
+    join(folder, 'dev.json'),
+    JSON.stringify({ databaseUrl: stores.DATABASE_URL, redisUrl: stores.REDIS_URL, redisKeyPrefix: 'dev:' }),
+  )
+  t.is(loadConfig({ DATA_DIR: folder }).redisKeyPrefix, 'dev:')
+  t.is(loadConfig({ DATA_DIR: folder }).redisUrl, stores.REDIS_URL)
+  t.is(loadConfig({ DATA_DIR: folder, REDIS_URL: 'redis://other' }).redisUrl, 'redis://other')
+})

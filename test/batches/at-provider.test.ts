@@ -1,0 +1,212 @@
+import test from 'ava'
+import { startAnthropicBatches } from '../emulators/anthropic-batches.ts'
+import type { BatchEmulator } from '../emulators/batches.ts'
+import { json } from '../emulators/emulator.ts'
+import { contextLength, serverError } from '../emulators/openai.ts'
+import { type OpenAiBatchEmulator, startOpenAiBatches } from '../emulators/openai-batches.ts'
+import {
+  cancelBatch,
+  chatLine,
+  costNano,
+  createBatch,
+  type Door,
+  ended,
+  jsonLines,
+  lineFaults,
+  resultsOf,
+  uploadInput,
+} from '../support/batches/gateway.ts'
+import { chargedNano, expectedNano, startWorld, type World } from '../support/chat/gateway.ts'
+import { type Account, eventually } from '../support/gateway.ts'
+import { startWorkers, type Workers } from '../support/workers.ts'
+
+let openai: OpenAiBatchEmulator
+let anthropic: BatchEmulator
+let world: World
+let workers: Workers
+test.before(async () => {
+  openai = await startOpenAiBatches({ polls: 1 })
+  anthropic = await startAnthropicBatches({ polls: 1 })
+  world = await startWorld({ OPENAI_BASE_URL: `${openai.url}/v1`, ANTHROPIC_BASE_URL: anthropic.url })
+  workers = startWorkers(world.gateway.services)
+})
+test.beforeEach(() => {
+  for (const { script, emulator } of [openai, anthropic]) {
+    Object.assign(script, { polls: 1, answers: Number.POSITIVE_INFINITY, instead: () => null, refusals: [], lost: 0 })
+    emulator.reset()
+  }
+})
+test.after.always(async () => {
+  await workers?.stop()
+  await world?.close()
+  await Promise.all([openai?.close(), anthropic?.close()])
+})
+
+const gpt = 'gpt-4o-mini'
+const claude = 'claude-sonnet-5'
+const hello = (model: string, count = 25) =>
+  Array.from({ length: count }, (_, i) => chatLine(`line-${i}`, model, `Hello number ${i}`, { max_tokens: 50 }))
+const doorOf = ({ live }: Pick<Account, 'live'>): Door => ({ url: world.gateway.url, key: live })
+const direct = ({ emulator }: BatchEmulator) =>
+  emulator.requests.filter(({ path }) => /\/(chat\/completions|messages)$/.test(path)).length
+
+async function created(door: Door, lines: object[], more: object = {}): Promise<string> {
+  return (await createBatch(door, await uploadInput(door, jsonLines(lines)), more)).id
+}
+
+/** The end of a batch, with its next look brought forward whenever it waits for one. */
+async function hurried(door: Door, id: string) {
+  const hurrying = setInterval(() => void world.gateway.services.batchWakes.promote(id).catch(() => {}), 100)
+  const batch = await ended(door, id).finally(() => clearInterval(hurrying))
+  return { batch: batch as typeof batch & { provider: string | null }, results: await resultsOf(door, batch) }
+}
+
+const idsOf = (lines: { custom_id: string }[]) => lines.map(line => line.custom_id)
+
+for (const [name, model, emulator] of [
+  ['OpenAI', gpt, () => openai],
+  ['Anthropic', claude, () => anthropic],
+] as const) {
+  test.serial(`handed to ${name}: its answers are mapped back, at the batch price`, async t => {
+    const account = await world.gateway.account()
+    const lines = hello(model)
+    emulator().script.polls = 3
+    const { batch, results } = await hurried(doorOf(account), await created(doorOf(account), lines))
+    t.is(batch.status, 'completed')
+    t.is(batch.provider, name.toLowerCase())
+    t.deepEqual(batch.request_counts, { total: 25, completed: 25, failed: 0 })
+    t.deepEqual(lineFaults(idsOf(lines), results), [])
+    t.is(direct(emulator()), 0)
+    const { body } = results.output[0]!.response!
+    t.is(body.object, 'chat.completion')
+    t.is(body.model === model || body.model.startsWith('gpt'), true)
+    t.is(Math.round(body.usage.cost * 1e9), expectedNano(model, body.usage, { percent: -47.5 }))
+    t.is(await chargedNano(world, account), costNano(results))
+  })
+
+  test.serial(`handed to ${name}: without what costs extra, at the batch price`, async t => {
+    const account = await world.gateway.account()
+    const lines = hello(model, 2).map(line => ({
+      ...line,
+      body: { ...line.body, service_tier: 'priority', store: true, speed: 'fast', invented_tomorrow: 1 },
+    }))
+    const { batch, results } = await hurried(doorOf(account), await created(doorOf(account), lines))
+    t.is(batch.provider, name.toLowerCase())
+    const sent = emulator().emulator.requests.map(({ raw }) => raw.toString())
+    t.true(sent.some(text => text.includes('Hello number 1')))
+    for (const text of sent) t.notRegex(text, /priority|"store":true|speed|invented_tomorrow/)
+    const { body } = results.output[0]!.response!
+    t.is(Math.round(body.usage.cost * 1e9), expectedNano(model, body.usage, { percent: -47.5 }))
+  })
+
+  test.serial(
+    `handed to ${name}: what it refuses is in the error file, what it did not come to the gateway runs`,
+    async t => {
+      const account = await world.gateway.account()
+      const lines = hello(model)
+      const refusal =
+        name === 'OpenAI'
+          ? contextLength
+          : json(400, { type: 'error', error: { type: 'invalid_request_error', message: 'prompt is too long' } })
+      emulator().script.instead = ({ body }) => (JSON.stringify(body).includes('Hello number 3"') ? refusal : null)
+      emulator().script.answers = 10
+      const { batch, results } = await hurried(doorOf(account), await created(doorOf(account), lines))
+      t.is(batch.status, 'completed')
+      t.deepEqual(batch.request_counts.total, 25)
+      t.deepEqual(lineFaults(idsOf(lines), results), [])
+      t.true(direct(emulator()) >= 15, String(direct(emulator())))
+      t.true(results.errors.every(({ response }) => response!.status_code === 400))
+      t.is(await chargedNano(world, account), costNano(results))
+    },
+  )
+
+  test.serial(`cancelled at ${name}: what it had finished is kept and billed`, async t => {
+    const account = await world.gateway.account()
+    const lines = hello(model)
+    emulator().script.polls = 1_000
+    const id = await created(doorOf(account), lines)
+    await eventually(
+      () => [...emulator().batches.values()].some(({ status }) => status === 'running'),
+      'it is handed over',
+    )
+    emulator().script.answers = 7
+    await cancelBatch(doorOf(account), id)
+    const { batch, results } = await hurried(doorOf(account), id)
+    t.is(batch.status, 'cancelled')
+    t.deepEqual(batch.request_counts, { total: 25, completed: 7, failed: 18 })
+    t.deepEqual(lineFaults(idsOf(lines), results), [])
+    t.is(results.errors[0]!.error!.code, 'batch_cancelled')
+    t.is(direct(emulator()), 0)
+    t.is(await chargedNano(world, account), costNano(results))
+  })
+
+  test.serial(`run by the gateway when ${name} does not take the batch`, async t => {
+    const account = await world.gateway.account()
+    emulator().script.refusals.push(
+      json(429, { error: { message: 'Too many batches.', type: 'rate_limit_error' } }, { 'retry-after': '3600' }),
+    )
+    const { batch, results } = await hurried(doorOf(account), await created(doorOf(account), hello(model)))
+    t.deepEqual(batch.request_counts, { total: 25, completed: 25, failed: 0 })
+    t.is(batch.provider, null)
+    t.is(direct(emulator()), 25)
+    t.is(await chargedNano(world, account), costNano(results))
+  })
+}
+
+test.serial('found again when its start was never answered: nothing is run twice', async t => {
+  const account = await world.gateway.account()
+  openai.script.lost = 1
+  const before = openai.batches.size
+  const { batch } = await hurried(doorOf(account), await created(doorOf(account), hello(gpt)))
+  t.is(batch.provider, 'openai')
+  t.deepEqual(batch.request_counts, { total: 25, completed: 25, failed: 0 })
+  t.is(openai.batches.size - before, 1)
+  t.is(direct(openai), 0)
+})
+
+test.serial(
+  'run by the gateway where a provider cannot: several models, limits of the key, too little money for all',
+  async t => {
+    const rich = await world.gateway.account()
+    const mixed = await hurried(
+      doorOf(rich),
+      await created(doorOf(rich), [...hello(gpt, 3), chatLine('other', 'gpt-4o', 'x')]),
+    )
+    t.is(mixed.batch.provider, null)
+    t.is(mixed.batch.request_counts.completed, 4)
+    const limited = await world.gateway.account({ rpm_limit: 1_000 })
+    const slow = await hurried(doorOf(limited), await created(doorOf(limited), hello(gpt, 3)))
+    t.is(slow.batch.provider, null)
+    const poor = await world.gateway.account({ usd: '0.0005' })
+    const lean = await hurried(doorOf(poor), await created(doorOf(poor), hello(gpt, 60)))
+    t.is(lean.batch.provider, null)
+    t.true(lean.batch.request_counts.completed > 0)
+    await chargedNano(world, poor)
+  },
+)
+
+test.serial('failed when only a provider is to run it and none can', async t => {
+  const account = await world.gateway.account()
+  const lines = [...hello(gpt, 3), chatLine('other', 'gpt-4o', 'x')]
+  const id = await created(doorOf(account), lines, { batch_routing: 'provider' })
+  const { batch } = await hurried(doorOf(account), id)
+  t.is(batch.status, 'failed')
+  t.deepEqual([batch.errors!.data[0]!.code, batch.errors!.data[0]!.param], ['invalid_request', 'batch_routing'])
+  t.is(await chargedNano(world, account), 0)
+})
+
+test.serial('held as one sum while a provider has it, and given back', async t => {
+  const account = await world.gateway.account()
+  openai.script.polls = 1_000
+  const id = await created(doorOf(account), hello(gpt))
+  const { batches, accounts } = world.gateway.services
+  await eventually(async () => (await batches.read(id))!.operation !== null, 'it is handed over')
+  const { holdNano } = (await batches.read(id))!
+  t.true(holdNano > 0n)
+  t.is((await accounts.view(account.organisationId)).reservedNano, holdNano)
+  t.deepEqual(await world.gateway.settled(), [])
+  openai.script.instead = () => serverError
+  await cancelBatch(doorOf(account), id)
+  await hurried(doorOf(account), id)
+  t.is(await chargedNano(world, account), 0)
+})

@@ -1,0 +1,283 @@
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import test from 'ava'
+import { CatalogError, loadCatalog } from '../../shared/catalog/catalog.ts'
+import { maxTokenRates, tokenRates } from '../../shared/catalog/prices.ts'
+import { type Deployment, endpoints, type ModelRow } from '../../shared/catalog/schema.ts'
+import {
+  billsDocumentText,
+  canReason,
+  maxAudioTokensPerSecond,
+  maxImageTokens,
+  maxPageTokens,
+  maxPromptTokens,
+  reasonsBesideLimit,
+} from '../../shared/catalog/traits.ts'
+
+const today = '2026-11-20'
+const catalog = loadCatalog()
+const rows = [...catalog.models.values()]
+
+function operatorFile(content: unknown): string {
+  const path = join(mkdtempSync(join(tmpdir(), 'catalog-')), 'models.json')
+  writeFileSync(path, typeof content === 'string' ? content : JSON.stringify(content))
+  return path
+}
+
+function faultsOf(content: unknown): string[] {
+  try {
+    loadCatalog(operatorFile(content))
+  } catch (error) {
+    if (error instanceof CatalogError) return error.faults
+    throw error
+  }
+  return []
+}
+
+const ownRow = {
+  id: 'house-model',
+  name: 'House model',
+  type: 'chat',
+  owned_by: 'house',
+  created: 0,
+  description: 'Ours.',
+  context_length: 8192,
+  max_output_tokens: 1024,
+  input_modalities: ['text'],
+  output_modalities: ['text'],
+  supported_parameters: [],
+  quality: null,
+  expires_on: null,
+  price_source: 'own',
+  price_as_of: today,
+  providers: [{ provider: 'house', upstream_model: 'h1', price: { unit: 'token', input: '1', output: '2' } }],
+} satisfies Partial<Record<keyof ModelRow, unknown>>
+const ownProvider = { name: 'house', protocol: 'openai', base_url: 'http://10.0.0.5:8000/v1', auth: 'bearer' }
+
+test('shipped: at least 80 models, and an enabled one of every type', t => {
+  t.true(rows.length >= 80)
+  for (const type of Object.keys(endpoints)) {
+    t.true(
+      rows.some(row => row.type === type && !row.disabled),
+      type,
+    )
+  }
+})
+
+test('shipped: an enabled row has providers and a price with date and source; a disabled one is never half priced', t => {
+  for (const row of rows) {
+    if (!row.disabled) t.true(row.providers.length > 0, row.id)
+    const priced = row.providers.length > 0
+    t.is(row.price_source !== null, priced, row.id)
+    t.is(row.price_as_of !== null, priced, row.id)
+    for (const { provider } of row.providers) t.true(catalog.providers.has(provider), row.id)
+  }
+})
+
+test('a model is found by its id and its aliases, with its vendor or without, in any case', t => {
+  const names: Record<string, string[]> = {
+    'gpt-4o': ['gpt-4o', 'openai/gpt-4o', 'gpt-4o-2024-08-06', 'OpenAI/gpt-4o-2024-11-20'],
+    'claude-sonnet-4-5': ['claude-sonnet-4-5-20250929', 'anthropic/claude-sonnet-4.5', 'claude-sonnet-4.5'],
+    'grok-4.5': ['x-ai/grok-4.5', 'xai/grok-4.5'],
+  }
+  for (const [id, slugs] of Object.entries(names)) for (const slug of slugs) t.is(catalog.find(slug)?.id, id, slug)
+  // It has another price than the family.
+  t.is(catalog.find('gpt-4o-2024-05-13'), undefined)
+})
+
+test('an alias that names something else is a fault; a shipped one yields to the operator’s own rows', t => {
+  const providers = [ownProvider]
+  const withAliases = (...aliases: string[]) => faultsOf({ providers, models: [{ ...ownRow, aliases }] })
+  t.deepEqual(withAliases('house-1', 'house/house-2', 'gpt-4o-2024-08-06'), [])
+  t.regex(withAliases('GPT-4o').join(), /models\[house-model\]: aliases: "GPT-4o" already names gpt-4o/)
+  t.regex(withAliases('openai/gpt-4o').join(), /already names gpt-4o/)
+  t.regex(withAliases('auto').join(), /already names the router/)
+  t.regex(withAliases('house-1', 'house-1').join(), /already names house-model/)
+  t.is(withAliases('two words').length, 1)
+  const own = loadCatalog(operatorFile({ providers, models: [{ ...ownRow, id: 'gpt-4o-2024-08-06' }] }))
+  t.is(own.find('gpt-4o-2024-08-06')?.owned_by, 'house')
+  t.false(own.models.get('gpt-4o')!.aliases.includes('gpt-4o-2024-08-06'))
+})
+
+test('shipped: nothing that costs us money is free', t => {
+  for (const row of rows) {
+    for (const { provider, price } of row.providers) {
+      const amount = price.unit === 'token' ? maxTokenRates(price).input : Number(price.usd)
+      t.is(amount > 0, catalog.providers.get(provider)?.auth !== 'none', `${row.id} at ${provider}`)
+    }
+  }
+})
+
+test('shipped: an upper tier is never cheaper and prices the classes of the lower one', t => {
+  for (const row of rows) {
+    for (const { price } of row.providers) {
+      if (price.unit !== 'token' || !price.above) continue
+      const [below, above] = [tokenRates(price, price.above.tokens), tokenRates(price, price.above.tokens + 1)]
+      for (const key of Object.keys(below) as (keyof typeof below)[])
+        t.true(above[key] >= below[key], `${row.id}: ${key}`)
+    }
+  }
+})
+
+test('shipped: no retired model, and no expiry in the past', t => {
+  const retired =
+    /^(sora-.*|dall-e-[23]|gpt-image-1|o1|o3-mini|o4-mini|gpt-4-turbo|gpt-4|gpt-3\.5-turbo.*|gemini-2\.5-.*-preview-tts|gemini-3\.1-flash-tts-preview)$/
+  for (const row of rows) {
+    t.notRegex(row.id, retired)
+    for (const { upstream_model } of row.providers) t.notRegex(upstream_model, retired)
+    t.true(row.expires_on === null || row.expires_on > today, row.id)
+  }
+})
+
+test('shipped: announced ends are recorded', t => {
+  const ends: Record<string, string> = {
+    'gpt-5': '2026-12-11',
+    'gpt-5-mini': '2026-12-11',
+    'gpt-5-nano': '2026-12-11',
+    o3: '2026-12-11',
+    'gpt-4o': '2027-01-14',
+    'gpt-4.1': '2027-01-14',
+    'gpt-5.1': '2027-04-01',
+    'gpt-5.4-nano': '2027-04-01',
+    'tts-1': '2027-01-06',
+    'gpt-4o-mini-tts': '2027-01-06',
+  }
+  for (const [id, end] of Object.entries(ends)) t.is(catalog.models.get(id)?.expires_on, end, id)
+})
+
+test('shipped: models that reject sampling parameters say so', t => {
+  for (const id of ['claude-opus-4-7', 'claude-opus-4-8', 'claude-opus-5', 'claude-sonnet-5', 'claude-fable-5']) {
+    const row = catalog.models.get(id)
+    t.is(row?.providers.find(({ provider }) => provider === 'anthropic')?.traits?.sampling, false, id)
+    t.false(row?.supported_parameters.includes('temperature'), id)
+  }
+})
+
+const targetsOf = (type: string) =>
+  rows.filter(row => row.type === type).flatMap(model => catalog.targets(model).map(target => ({ model, ...target })))
+
+test('shipped: what a prompt and an answer can have at most is known of every model that is priced by the token', t => {
+  for (const target of [...targetsOf('chat'), ...targetsOf('embeddings')]) {
+    const name = `${target.model.id} at ${target.provider.name}`
+    t.true((target.model.context_length ?? 0) > 0, name)
+    t.true(maxPromptTokens(target)! >= target.model.context_length!, name)
+    if (target.model.type === 'chat') t.true((target.model.max_output_tokens ?? 0) > 0, name)
+  }
+})
+
+test('shipped: what an image, a page and a second of sound can cost is known wherever they are taken and paid for', t => {
+  for (const target of targetsOf('chat')) {
+    const { input_modalities: takes, id } = target.model
+    const name = `${id} at ${target.provider.name}`
+    if (takes.includes('image')) t.true(maxImageTokens(target)! >= 1_000, name)
+    if (takes.includes('file')) t.true(maxPageTokens(target)! >= 258, name)
+    if (takes.includes('audio')) t.true(maxAudioTokensPerSecond(target)! >= 20, name)
+  }
+})
+
+test('shipped: a model that takes a reasoning effort, or is known to reason, may reason', t => {
+  for (const { model, deployment, provider } of targetsOf('chat')) {
+    const name = `${model.id} at ${provider.name}`
+    if (model.supported_parameters.includes('reasoning_effort')) t.true(canReason(deployment), name)
+  }
+  for (const id of ['deepseek-r1-0528', 'kimi-k2.6', 'glm-5.1', 'minimax-m3', 'gpt-oss-20b-local'])
+    for (const { deployment } of catalog.targets(catalog.models.get(id)!)) t.true(canReason(deployment), id)
+  for (const id of ['gpt-4o', 'gpt-audio-mini', 'llama-3.3-70b-instruct', 'qwen3-coder-480b'])
+    for (const { deployment } of catalog.targets(catalog.models.get(id)!)) t.false(canReason(deployment), id)
+})
+
+test('shipped: gpt-4o-mini counts an image dearly, and xAI reasons beside the limit', t => {
+  const [mini] = catalog.targets(catalog.models.get('gpt-4o-mini')!)
+  t.is(maxImageTokens(mini!), 48_169)
+  t.is(maxPageTokens(mini!), 48_169)
+  t.true(billsDocumentText(mini!))
+  t.false(reasonsBesideLimit(mini!))
+  for (const target of targetsOf('chat'))
+    t.is(reasonsBesideLimit(target), target.provider.name === 'xai', target.model.id)
+})
+
+test('a trait of a deployment wins over its provider’s quirk; without either nothing is known', t => {
+  const provider = { ...ownProvider, auth: 'bearer' as const, quirks: { image_tokens_max: 900, documents_text: false } }
+  const deployment = ownRow.providers[0]! as Deployment
+  t.is(maxImageTokens({ deployment, provider }), 900)
+  t.is(maxPageTokens({ deployment, provider }), 900)
+  t.is(maxAudioTokensPerSecond({ deployment, provider }), null)
+  t.false(billsDocumentText({ deployment, provider }))
+  const own = { ...deployment, traits: { image_tokens_max: 70, page_tokens_max: 300, documents_text: true } }
+  t.is(maxImageTokens({ deployment: own, provider }), 70)
+  t.is(maxPageTokens({ deployment: own, provider }), 300)
+  t.true(billsDocumentText({ deployment: own, provider }))
+  t.false(canReason(own))
+})
+
+test('shipped: several models can fail over to a second and third provider', t => {
+  t.true(rows.filter(row => row.providers.length >= 2).length >= 20)
+  t.deepEqual(
+    catalog.targets(catalog.models.get('llama-3.3-70b-instruct')!).map(({ provider }) => provider.name),
+    ['groq', 'together', 'fireworks'],
+  )
+})
+
+test('found: by id, by vendor/id and in any case; not found otherwise', t => {
+  t.is(catalog.find('claude-haiku-4-5')?.id, 'claude-haiku-4-5')
+  t.is(catalog.find('anthropic/claude-haiku-4-5')?.id, 'claude-haiku-4-5')
+  t.is(catalog.find('Anthropic/Claude-Haiku-4-5')?.id, 'claude-haiku-4-5')
+  t.is(catalog.find('openai/claude-haiku-4-5'), undefined)
+  t.is(catalog.find('auto'), undefined)
+})
+
+test('replaced: an operator row takes the place of the shipped one of its id, and so does a provider', t => {
+  const own = loadCatalog(
+    operatorFile({
+      providers: [ownProvider, { ...catalog.providers.get('groq'), base_url: 'http://10.0.0.6/v1' }],
+      models: [ownRow, { ...catalog.models.get('gpt-6-luna'), quality: 1 }],
+    }),
+  )
+  t.is(own.models.size, catalog.models.size + 1)
+  t.is(own.targets(own.find('house/house-model')!)[0]?.provider.base_url, ownProvider.base_url)
+  t.is(own.providers.get('groq')?.base_url, 'http://10.0.0.6/v1')
+  t.is(own.models.get('gpt-6-luna')?.quality, 1)
+})
+
+test('refused: every fault of an operator file is one line with file, row and path', t => {
+  const faults = faultsOf({
+    providers: [ownProvider, ownProvider, { ...ownProvider, name: 'bad', base_url: 'nowhere' }],
+    models: [
+      { ...ownRow, providers: [{ ...ownRow.providers[0], provider: 'nobody' }] },
+      { ...ownRow, id: 'auto' },
+      { ...ownRow, id: 'twice' },
+      { ...ownRow, id: 'twice' },
+      { ...ownRow, id: 'empty', providers: [] },
+      {
+        ...ownRow,
+        id: 'priced',
+        providers: [{ ...ownRow.providers[0], price: { unit: 'token', input: '-1', output: '2' } }],
+      },
+      { ...ownRow, id: 'typo', qualty: 3 },
+      { name: 'no id' },
+    ],
+  })
+  const expected = [
+    'models.json: providers[house]: name: there is another row of this name',
+    'models.json: providers[bad]: base_url:',
+    'models.json: models[house-model]: providers.0.provider: unknown provider "nobody"',
+    'models.json: models[auto]: id: "auto" is the router\'s own name',
+    'models.json: models[twice]: id: there is another row of this id',
+    'models.json: models[empty]: providers: an enabled model needs at least one provider',
+    'models.json: models[priced]: providers.0.price.input: a decimal string in USD',
+    'models.json: models[typo]: Unrecognized key: "qualty"',
+    'models.json: models[7]: id:',
+  ]
+  for (const start of expected) t.is(faults.filter(fault => fault.startsWith(start)).length, 1, start)
+  for (const fault of faults) t.notRegex(fault, /\n/)
+})
+
+test('refused: a file that is missing, is not JSON or has another shape', t => {
+  t.regex(
+    t.throws(() => loadCatalog('/nonexistent/models.json'), { instanceOf: CatalogError }).faults[0]!,
+    /^models\.json: cannot be read/,
+  )
+  t.regex(faultsOf('{"models":')[0]!, /^models\.json: cannot be read as JSON/)
+  t.deepEqual(faultsOf({ model: [] }), ['models.json: Unrecognized key: "model"'])
+})

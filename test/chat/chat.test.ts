@@ -1,0 +1,39 @@
+import test from 'ava'
+import { startOpenAiEmulator } from '../emulators/openai.ts'
+import { freshStores, type Gateway, startGateway } from '../support/gateway.ts'
+
+let gateway: Gateway
+let upstream: Awaited<ReturnType<typeof startOpenAiEmulator>>
+let stores: Awaited<ReturnType<typeof freshStores>>
+
+test.before(async () => {
+  stores = await freshStores()
+  upstream = await startOpenAiEmulator()
+  gateway = await startGateway(stores, { OPENAI_API_KEY: 'sk-upstream', OPENAI_BASE_URL: `${upstream.url}/v1` })
+})
+test.after.always(async () => {
+  await gateway?.close()
+  await upstream?.close()
+  await stores?.drop()
+})
+
+test.serial('200 with the answer, its cost and the gateway’s headers', async t => {
+  const { live, organisationId } = await gateway.account()
+  const response = await gateway.fetch('/v1/chat/completions', {
+    key: live,
+    body: { model: 'gpt-5.6-luna', messages: [{ role: 'user', content: 'Hello' }] },
+  })
+  const body = (await response.json()) as {
+    usage: { cost: number }
+    provider: string
+    choices: { message: { content: string } }[]
+  }
+  t.is(response.status, 200, JSON.stringify(body))
+  t.is(body.choices[0]!.message.content, 'Echo: Hello')
+  t.is(body.provider, 'openai')
+  t.true(body.usage.cost > 0)
+  t.is(response.headers.get('x-gateway-cost-usd'), String(body.usage.cost))
+  t.deepEqual(await gateway.settled(), [])
+  const view = await gateway.services.accounts.view(organisationId)
+  t.is(Number(view.balanceNano), 25e9 - Math.round(body.usage.cost * 1e9))
+})

@@ -1,0 +1,71 @@
+import test from 'ava'
+import { events, hang } from '../emulators/emulator.ts'
+import {
+  chargedNano,
+  dataOf,
+  expectedNano,
+  generationOf,
+  saying,
+  startWorld,
+  type World,
+} from '../support/chat/gateway.ts'
+
+let world: World
+test.before(async () => {
+  world = await startWorld({ UPSTREAM_FIRST_BYTE_TIMEOUT_MS: '1200', UPSTREAM_IDLE_TIMEOUT_MS: '1200' })
+})
+test.after.always(() => world?.close())
+test.beforeEach(() => {
+  for (const emulator of [world.openai, world.anthropic, world.gemini, world.openrouter]) emulator.reset()
+})
+
+async function ask(key: string, body: object) {
+  const response = await world.gateway.fetch('/v1/chat/completions', { key, body })
+  return { status: response.status, headers: response.headers, text: await response.text() }
+}
+
+for (const stream of [false, true]) {
+  const model = stream ? 'claude-opus-4-6' : 'gpt-5'
+  test.serial(`200 from the second provider when the first never begins (stream: ${stream})`, async t => {
+    for (const emulator of [world.openai, world.anthropic]) emulator.next(hang)
+    const account = await world.gateway.account()
+    const { status, headers, text } = await ask(account.live, saying(model, 'Hello', { stream }))
+    t.is(status, 200, text)
+    t.is(headers.get('x-gateway-provider'), 'openrouter')
+    t.is(headers.get('x-gateway-attempts'), '2')
+    const { usage } = stream ? dataOf(text).at(-2) : JSON.parse(text)
+    t.is(await chargedNano(world, account), expectedNano(model, usage, { provider: 'openrouter' }))
+  })
+
+  test.serial(
+    `504 when no provider begins in time; the aborted upstreams cost nothing (stream: ${stream})`,
+    async t => {
+      for (const emulator of [world.openai, world.anthropic, world.openrouter]) emulator.next(hang)
+      const account = await world.gateway.account()
+      const { status, headers, text } = await ask(account.live, saying(model, 'Hello', { stream }))
+      t.is(status, 504)
+      const { error } = JSON.parse(text)
+      t.like(error, { code: 'upstream_timeout', type: 'upstream_error' })
+      t.deepEqual(
+        error.metadata.attempts.map(({ reason }: { reason: string }) => reason),
+        ['timeout', 'timeout'],
+      )
+      await Promise.all([...world.openai.requests, ...world.anthropic.requests].map(({ aborted }) => aborted))
+      t.is(await chargedNano(world, account), 0)
+      t.like(await generationOf(world, headers.get('x-generation-id')!), { status: 504, errorCode: 'upstream_timeout' })
+    },
+  )
+}
+
+test.serial('200, then an error event of code upstream_timeout, when a stream falls silent', async t => {
+  const choices = [{ index: 0, delta: { role: 'assistant', content: 'Once upon a time' }, finish_reason: null }]
+  const begun = `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', choices })}\n\n`
+  world.openai.next(events([begun], { end: 'hang' }))
+  const account = await world.gateway.account()
+  const { status, text } = await ask(account.live, saying('gpt-4.1', 'Hello', { stream: true }))
+  t.is(status, 200)
+  const data = dataOf(text)
+  t.is(data.length, 2)
+  t.like(data[1], { error: { code: 'upstream_timeout' } })
+  t.true((await chargedNano(world, account)) > 0)
+})

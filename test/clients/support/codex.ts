@@ -1,0 +1,63 @@
+import { spawn } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { text as textOf } from 'node:stream/consumers'
+import { agentSnippets } from '../../../api/dashboard/web/pages/keys/agent-snippets.ts'
+import { dieWithParent, endOf } from '../../../dev/daemon.ts'
+import { loadCatalog } from '../../../shared/catalog/catalog.ts'
+import { endpoints } from '../../../shared/catalog/schema.ts'
+
+const maxRunMs = 45_000
+/** Rust's name of the platform, in the package's folder of programs. */
+const targets: Record<string, string> = {
+  'darwin-arm64': 'aarch64-apple-darwin',
+  'darwin-x64': 'x86_64-apple-darwin',
+  'linux-arm64': 'aarch64-unknown-linux-musl',
+  'linux-x64': 'x86_64-unknown-linux-musl',
+}
+const platform = `${process.platform}-${process.arch}`
+const manifest = createRequire(import.meta.url).resolve(`@openai/codex-${platform}/package.json`)
+const program = join(dirname(manifest), 'vendor', targets[platform]!, 'bin/codex')
+
+/** One line that `--json` prints. */
+type CodexEvent = { type: string; item?: { type: string; text?: string; message?: string }; message?: string }
+export type CodexRun = {
+  exitCode: number | null
+  events: CodexEvent[]
+  /** Everything printed, for failures. */
+  output: string
+}
+
+/** Runs Codex without a terminal in an empty folder, set up as docs/agents.md says, against a server at `url`. */
+export async function runCodex(
+  url: string,
+  { key, model, prompt, settings = [] }: { key: string; model: string; prompt: string; settings?: string[] },
+): Promise<CodexRun> {
+  const home = await mkdtemp(join(tmpdir(), 'headgate-codex-'))
+  try {
+    await writeFile(join(home, 'config.toml'), configFor(url, model))
+    const permissions = ['approval_policy="never"', 'sandbox_mode="danger-full-access"', ...settings]
+    const overrides = permissions.flatMap(setting => ['-c', setting])
+    const child = spawn(program, ['exec', '--json', '--skip-git-repo-check', ...overrides, prompt], {
+      cwd: home,
+      env: { PATH: process.env.PATH, HOME: home, CODEX_HOME: home, TERM: 'dumb', HEADGATE_API_KEY: key },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      timeout: maxRunMs,
+      killSignal: 'SIGKILL',
+    })
+    dieWithParent(child, 'SIGKILL')
+    const [stdout, stderr] = await Promise.all([textOf(child.stdout!), textOf(child.stderr!), endOf(child)])
+    const lines = stdout.split('\n').filter(line => line.startsWith('{'))
+    return { exitCode: child.exitCode, events: lines.map(line => JSON.parse(line)), output: `${stdout}\n${stderr}` }
+  } finally {
+    await rm(home, { recursive: true, force: true })
+  }
+}
+
+function configFor(origin: string, id: string): string {
+  const row = loadCatalog().models.get(id)!
+  const model = { ...row, endpoint: row.endpoint ?? endpoints[row.type] }
+  return agentSnippets({ origin, key: '', model, models: [model] }).find(({ client }) => client === 'Codex')!.code
+}

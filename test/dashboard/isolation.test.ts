@@ -1,0 +1,131 @@
+// Every route of the dashboard against every role that must not use it. New routes are covered by being in the table.
+import test from 'ava'
+import { dashboardEndpoints } from '../../api/dashboard/routes/index.ts'
+import type { Endpoint } from '../../api/endpoint.ts'
+import { errorCode, join, type SignedUp, signUp, Visitor } from '../support/dashboard/dashboard.ts'
+import { type Filled, fill } from '../support/dashboard/fixtures.ts'
+import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+
+let stores: Stores
+let gateway: Gateway
+let owner: SignedUp
+let stranger: SignedUp
+let filled: Filled
+
+test.before(async () => {
+  stores = await freshStores()
+  gateway = await startGateway(stores, { ALLOW_PRIVATE_URLS: 'true' })
+  owner = await signUp(gateway)
+  stranger = await signUp(gateway)
+  filled = await fill(gateway, owner.organisationId)
+})
+test.after.always(async () => {
+  await gateway?.close()
+  await stores?.drop()
+})
+
+const ofOrganisations = dashboardEndpoints.filter(({ access }) => typeof access === 'object' && 'role' in access)
+const ofOperators = dashboardEndpoints.filter(({ access }) => access === 'operator')
+const closed = dashboardEndpoints.filter(({ access }) => access !== 'public')
+const nameOf = ({ method, path }: Endpoint) => `${method.toUpperCase()} ${path}`
+
+/** Calls a route with the ids of what the owner has, and a body that is right. */
+function ask(
+  visitor: Visitor,
+  { method, path }: Endpoint,
+  organisationId: string,
+  headers: Record<string, string> = {},
+) {
+  const { ids, bodies } = filled
+  const named = path
+    .replace('{organisation}', organisationId)
+    .replace(/\{(\w+)\}/g, (_, name: string) => ids.find(([part]) => path.includes(part))?.[1][name] ?? 'none')
+  const body = method === 'get' || method === 'delete' ? undefined : (bodies[`${method.toUpperCase()} ${path}`] ?? {})
+  return visitor.fetch(named, { method: method.toUpperCase(), body, headers })
+}
+
+test.serial('every route of an organisation says in its path which', t => {
+  for (const endpoint of ofOrganisations)
+    t.true(endpoint.path.startsWith('/dashboard/api/organisations/{organisation}'), nameOf(endpoint))
+  t.true(ofOrganisations.length > 20)
+})
+
+test.serial('401 without a session, on every route, and nothing of it is kept by a cache', async t => {
+  for (const endpoint of closed) {
+    const answer = await ask(new Visitor(gateway, ''), endpoint, owner.organisationId)
+    t.is(answer.headers.get('cache-control'), 'no-store', nameOf(endpoint))
+    t.is(answer.headers.get('x-content-type-options'), 'nosniff', nameOf(endpoint))
+    t.is(await errorCode(answer), 'not_signed_in', nameOf(endpoint))
+  }
+})
+
+test.serial('403 from another site’s page, on every route that changes something', async t => {
+  for (const endpoint of closed.filter(({ method }) => method !== 'get')) {
+    const answer = await ask(owner.visitor, endpoint, owner.organisationId, { origin: 'https://evil.example' })
+    t.is(await errorCode(answer), 'origin_not_allowed', nameOf(endpoint))
+  }
+})
+
+test.serial('404 for another organisation’s member, on every route', async t => {
+  for (const endpoint of ofOrganisations) {
+    const answer = await ask(stranger.visitor, endpoint, owner.organisationId)
+    t.is(answer.status, 404, nameOf(endpoint))
+    t.is(await errorCode(answer), 'not_found', nameOf(endpoint))
+  }
+})
+
+test.serial('404 for what another organisation has, asked for under one’s own', async t => {
+  const ofThings = ofOrganisations.filter(({ path }) => path.replace('{organisation}', '').includes('{'))
+  t.true(ofThings.length > 8)
+  for (const endpoint of ofThings) {
+    const answer = await ask(stranger.visitor, endpoint, stranger.organisationId)
+    t.is(await errorCode(answer), 'not_found', nameOf(endpoint))
+    // The same id is there for its owner: the 404 is about whose it is.
+    if (endpoint.method !== 'get') continue
+    t.true((await ask(owner.visitor, endpoint, owner.organisationId)).status < 400, nameOf(endpoint))
+  }
+})
+
+test.serial('no list shows another organisation’s things', async t => {
+  const lists = ofOrganisations.filter(
+    ({ method, path }) => method === 'get' && !path.replace('{organisation}', '').includes('{'),
+  )
+  for (const endpoint of lists) {
+    const [theirs, own] = await Promise.all([
+      ask(stranger.visitor, endpoint, stranger.organisationId).then(answer => answer.text()),
+      ask(owner.visitor, endpoint, owner.organisationId).then(answer => answer.text()),
+    ])
+    for (const secret of filled.marks) t.false(theirs.includes(secret), `${nameOf(endpoint)} shows ${secret}`)
+    t.true(own.length > 0)
+  }
+})
+
+test.serial('403 below the role that a route needs', async t => {
+  const { visitor, userId } = await signUp(gateway)
+  await join(gateway, userId, owner.organisationId, 'member')
+  const needed = (endpoint: Endpoint) => (endpoint.access as { role: string }).role
+  for (const endpoint of ofOrganisations.filter(endpoint => needed(endpoint) !== 'member'))
+    t.is(await errorCode(await ask(visitor, endpoint, owner.organisationId)), 'insufficient_role', nameOf(endpoint))
+  const { membership } = gateway.services.db
+  await membership.updateMany({ where: { userId, organisationId: owner.organisationId }, data: { role: 'admin' } })
+  for (const endpoint of ofOrganisations.filter(endpoint => needed(endpoint) === 'owner'))
+    t.is(await errorCode(await ask(visitor, endpoint, owner.organisationId)), 'insufficient_role', nameOf(endpoint))
+})
+
+test.serial('403 for non-operators, on every route of the operator area', async t => {
+  t.true(ofOperators.length > 5)
+  for (const endpoint of ofOperators)
+    t.is(
+      await errorCode(await ask(owner.visitor, endpoint, owner.organisationId)),
+      'insufficient_role',
+      nameOf(endpoint),
+    )
+})
+
+test.serial('keys open nothing of the dashboard, and cookies nothing of the API', async t => {
+  const key = await gateway.key(owner.organisationId, 'live')
+  const headers = { authorization: `Bearer ${key}` }
+  t.is((await fetch(`${gateway.url}/dashboard/api/me`, { headers })).status, 401)
+  t.is((await owner.visitor.fetch('/v1/balance')).status, 401)
+  t.is((await owner.visitor.fetch('/api/v1/keys')).status, 401)
+})

@@ -1,0 +1,107 @@
+// What serves the dashboard's files: its headers, odd addresses, and readers who leave.
+import { readdirSync } from 'node:fs'
+import { rm, writeFile } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import test from 'ava'
+import { builtPages } from '../../api/dashboard/middleware.ts'
+import { errorCode } from '../support/dashboard/dashboard.ts'
+import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+
+let stores: Stores
+let gateway: Gateway
+
+test.before(async () => {
+  stores = await freshStores()
+  gateway = await startGateway(stores)
+})
+test.after.always(async () => {
+  await gateway?.close()
+  await stores?.drop()
+})
+
+const assets = join(builtPages, 'assets')
+const get = (path: string, headers: Record<string, string> = {}) => fetch(gateway.url + path, { headers })
+
+/** What the gateway answers to bytes that no client of ours would send. */
+function raw(text: string): Promise<string> {
+  const { port, hostname } = new URL(gateway.url)
+  return new Promise((resolve, reject) => {
+    let got = ''
+    const socket = connect(Number(port), hostname, () => socket.write(text))
+    socket.on('data', chunk => (got += chunk))
+    socket.on('close', () => resolve(got))
+    socket.on('error', reject)
+  })
+}
+
+test.serial('200 with the application at every address of a page: not framed, its scripts from here alone', async t => {
+  for (const path of [
+    '',
+    '/',
+    '?x=1',
+    '/sign-in',
+    '/org_x/assets/keys',
+    '/x/assets/y',
+    '/%zz',
+    '/..%2f..%2fpackage.json',
+  ]) {
+    const response = await get(`/dashboard${path}`)
+    t.is(response.status, 200, path)
+    t.is(response.headers.get('content-type'), 'text/html;charset=utf-8', path)
+    t.is(response.headers.get('cache-control'), 'no-cache', path)
+    t.is(response.headers.get('x-frame-options'), 'DENY', path)
+    const policy = response.headers.get('content-security-policy')!
+    t.regex(policy, /(?:^|; )script-src 'self' 'wasm-unsafe-eval'(?:;|$)/, path)
+    t.regex(policy, /frame-ancestors 'none'/, path)
+    t.is(response.headers.get('x-content-type-options'), 'nosniff', path)
+  }
+})
+
+test.serial('200 and kept for good for an asset, 404 for one that is not there, JSON for unknown routes', async t => {
+  const name = readdirSync(assets).find(file => file.endsWith('.js'))
+  t.is((await get(`/dashboard/assets/${name}`)).headers.get('cache-control'), 'public, max-age=31536000, immutable')
+  for (const path of ['gone.js', 'gone', 'x/y']) {
+    const response = await get(`/dashboard/assets/${path}`)
+    t.deepEqual([response.status, response.headers.get('cache-control')], [404, null], path)
+  }
+  for (const path of ['/dashboard/api/unknown', '/dashboard/api/auth', '/dashboard/api/auth/unknown'])
+    t.is(await errorCode(await get(path)), 'not_found', path)
+})
+
+test.serial('200 with the whole page for any range, 400 for a Host that is none', async t => {
+  for (const range of ['bytes=10-5', 'bytes=0-1', 'bytes=x', 'bytes=999999999-']) {
+    const response = await get('/dashboard/', { range })
+    t.is(response.status, 200, range)
+    t.regex(await response.text(), /<\/html>\s*$/, range)
+  }
+  const refused = await raw('GET /dashboard/api/auth/get-session HTTP/1.1\r\nHost: ][\r\nConnection: close\r\n\r\n')
+  t.regex(refused, /^HTTP\/1\.1 400 /)
+})
+
+test.serial('a file that is gone since the start breaks off its answer and nothing else', async t => {
+  const file = join(builtPages, `gone-${process.pid}.txt`)
+  await writeFile(file, 'x')
+  t.teardown(() => rm(file, { force: true }))
+  const later = await startGateway(stores)
+  await rm(file)
+  await t.throwsAsync(fetch(`${later.url}/dashboard/gone-${process.pid}.txt`))
+  t.is((await fetch(`${later.url}/dashboard/`)).status, 200)
+  await later.close()
+})
+
+test.serial('no file stays open after its reader has left', async t => {
+  const { port, hostname } = new URL(gateway.url)
+  const largest = readdirSync(assets).find(file => /^mesh-viewer.*\.js$/.test(file))
+  const open = () => readdirSync('/proc/self/fd').length
+  const before = open()
+  const sockets = Array.from({ length: 5 }, () => {
+    const socket = connect(Number(port), hostname).pause()
+    socket.write(`GET /dashboard/assets/${largest} HTTP/1.1\r\nHost: x\r\n\r\n`.repeat(20))
+    return socket
+  })
+  await eventually(() => open() > before + 50, 'the files are open')
+  for (const socket of sockets) socket.destroy()
+  await eventually(() => open() <= before + 5, 'the files are closed')
+  t.pass()
+})

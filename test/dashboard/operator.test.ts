@@ -1,0 +1,304 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import test from 'ava'
+import type {
+  NewProvisioningKey,
+  OrganisationDetail,
+  OrganisationsPage,
+  PeoplePage,
+  ProvidersAnswer,
+  SystemAnswer,
+} from '../../api/dashboard/wire/operator.ts'
+import type { Me } from '../../api/dashboard/wire/person.ts'
+import { commands } from '../../api/operator/commands.ts'
+import { parseCommand, UsageError } from '../../api/operator/parse.ts'
+import { seedDemo } from '../../dev/seed.ts'
+import { ProviderError } from '../../shared/providers/provider-error.ts'
+import { queues as queueRows } from '../../shared/queues/queues.ts'
+import { type SignedUp, signUp, Visitor } from '../support/dashboard/dashboard.ts'
+import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { startWorkers, type Workers } from '../support/workers.ts'
+
+const base = '/dashboard/api/operator'
+const board = '/dashboard/operator/queues'
+const secret = 'sk-secret-of-the-operator'
+
+let stores: Stores
+let gateway: Gateway
+let workers: Workers
+let operator: SignedUp
+let customer: SignedUp
+
+test.before(async () => {
+  stores = await freshStores()
+  gateway = await startGateway(stores, {
+    OPENAI_API_KEY: `${secret},${secret}-2`,
+    FAL_API_KEY: secret,
+    REDIS_KEY_PREFIX: 'operated:',
+  })
+  workers = startWorkers(gateway.services)
+  ;[operator, customer] = await Promise.all([signUp(gateway, { name: 'Op' }), signUp(gateway, { name: 'Customer' })])
+  await run('user', 'promote', '--email', operator.visitor.email)
+})
+test.after.always(async () => {
+  await workers?.stop()
+  await gateway?.close()
+  await stores?.drop()
+})
+
+/** A command of the operator's command line, in this process. */
+async function run(...argv: string[]): Promise<{ data: unknown; text: string }> {
+  const { command, flags } = parseCommand(argv, commands)
+  return command.run(gateway.services, flags)
+}
+
+test('403 for non-operators, 401 without a session, on every route and the board of the queues', async t => {
+  const { organisationId: id } = customer
+  const routes = [
+    ['GET', `${base}/organisations`],
+    ['POST', `${base}/organisations`, { name: 'Mine' }],
+    ['GET', `${base}/organisations/${id}`],
+    ['POST', `${base}/organisations/${id}/credits`, { amount_usd: 1_000, method: 'grant' }],
+    ['POST', `${base}/organisations/${id}/provisioning-keys`],
+    ['DELETE', `${base}/organisations/${id}/provisioning-keys/key_x`],
+    ['GET', `${base}/people`],
+    ['PATCH', `${base}/people/${customer.userId}`, { operator: true }],
+    ['GET', `${base}/providers`],
+    ['GET', `${base}/system`],
+    ['GET', board],
+    ['GET', `${board}/api/queues`],
+    ['GET', `${board}/static/js/main.js`],
+    ['PUT', `${board}/api/queues/media/pause`],
+  ] as const
+  for (const [method, path, body] of routes) {
+    const refused = await customer.visitor.fetch(path, { method, body })
+    t.is(refused.status, 403, `${method} ${path}`)
+    t.is(((await refused.json()) as { error: { code: string } }).error.code, 'insufficient_role')
+    const headers = { origin: gateway.url }
+    t.is((await fetch(gateway.url + path, { method, headers, redirect: 'manual' })).status, 401, `${method} ${path}`)
+  }
+  const signIn = await fetch(gateway.url + board, { headers: { accept: 'text/html' }, redirect: 'manual' })
+  t.is(signIn.headers.get('location'), `/dashboard/sign-in?next=${encodeURIComponent(board)}`)
+})
+
+test('an operator finds and makes organisations, credits them and issues provisioning keys; all is audited', async t => {
+  const { visitor } = operator
+  const pages: string[] = []
+  for (let after = ''; ; ) {
+    const page = await visitor.json<OrganisationsPage>(`${base}/organisations?limit=1${after}`)
+    pages.push(...page.data.map(({ id }) => id))
+    if (!page.has_more) break
+    after = `&after=${page.last_id}`
+  }
+  t.true(pages.includes(customer.organisationId))
+  t.is(new Set(pages).size, pages.length)
+  for (const [search, found] of [
+    [customer.organisationId, true],
+    ['CUSTOMER', true],
+    [customer.visitor.email, true],
+    ['%', false],
+  ] as const) {
+    const { data } = await visitor.json<OrganisationsPage>(`${base}/organisations?search=${encodeURIComponent(search)}`)
+    t.is(
+      data.some(({ id }) => id === customer.organisationId),
+      found,
+      search,
+    )
+  }
+
+  const owner_email = customer.visitor.email.toUpperCase()
+  const made = await visitor.json<OrganisationDetail>(`${base}/organisations`, { body: { name: 'Acme', owner_email } })
+  t.like(made, { name: 'Acme', balance_usd: 0, members: 1, keys: 0, people: [{ id: customer.userId, role: 'owner' }] })
+  const stranger = await visitor.fetch(`${base}/organisations`, { body: { name: 'X', owner_email: 'no@example.com' } })
+  t.is(stranger.status, 400)
+
+  const path = `${base}/organisations/${made.id}`
+  for (const [body, expected] of [
+    [
+      { amount_usd: 12.5, method: 'grant' },
+      { balance_usd: 12.5, available_usd: 12.5, held_usd: 0 },
+    ],
+    [
+      { amount_usd: 10, method: 'ach' },
+      { balance_usd: 22.5, available_usd: 12.5, held_usd: 10 },
+    ],
+    [
+      { amount_usd: 1, method: 'card', hold_days: 2 },
+      { balance_usd: 23.5, available_usd: 12.5, held_usd: 11 },
+    ],
+  ] as const)
+    t.like(await visitor.json(`${path}/credits`, { body }), expected)
+  for (const amount_usd of [-1, 0, 1e-10])
+    t.is((await visitor.fetch(`${path}/credits`, { body: { amount_usd, method: 'grant' } })).status, 400)
+  t.is((await visitor.fetch(`${path}/credits`, { body: { amount_usd: 5 } })).status, 400)
+
+  const key = await visitor.json<NewProvisioningKey>(`${path}/provisioning-keys`, { method: 'POST' })
+  t.is((await gateway.fetch('/api/v1/keys', { key: key.secret })).status, 200)
+  const shown = await visitor.json<OrganisationDetail>(path)
+  t.like(shown.provisioning_keys, [{ id: key.id, last4: key.last4, revoked_at: null }])
+  t.false(JSON.stringify(shown).includes(key.secret))
+  t.deepEqual(
+    shown.credits.map(({ amount_usd, method }) => [amount_usd, method]),
+    [
+      [1, 'card'],
+      [10, 'ach'],
+      [12.5, 'grant'],
+    ],
+  )
+  const revoke = (id: string, from = path) => visitor.fetch(`${from}/provisioning-keys/${id}`, { method: 'DELETE' })
+  t.is((await revoke(key.id, `${base}/organisations/${customer.organisationId}`)).status, 404)
+  t.is((await revoke(key.id)).status, 200)
+  t.is((await revoke(key.id)).status, 404)
+  t.is((await gateway.fetch('/api/v1/keys', { key: key.secret })).status, 401)
+  for (const rest of ['', '/credits', '/provisioning-keys']) {
+    const body = rest === '/credits' ? { amount_usd: 1, method: 'grant' } : undefined
+    const options = { method: rest === '' ? 'GET' : 'POST', body }
+    t.is((await visitor.fetch(`${base}/organisations/org_unknown${rest}`, options)).status, 404, rest)
+  }
+
+  const audited = await gateway.services.db.auditEvent.findMany({
+    where: { organisationId: made.id },
+    orderBy: { createdAt: 'asc' },
+  })
+  t.deepEqual(
+    audited.map(({ action }) => action),
+    [
+      'organisation.created',
+      'credit.added',
+      'credit.added',
+      'credit.added',
+      'provisioning_key.created',
+      'provisioning_key.revoked',
+    ],
+  )
+  t.true(audited.every(({ actorKind, actorId }) => actorKind === 'operator' && actorId === operator.userId))
+})
+
+test('providers show circuits, error rates and how many credentials they have, and never a secret', async t => {
+  const { health, upstreams, catalog } = gateway.services
+  const target = upstreams
+    .targets(catalog.models.get('gpt-4o-mini')!, 'live')
+    .find(({ provider }) => provider.name === 'openai')!
+  const fault = new ProviderError('overloaded', 'away')
+  const key = upstreams.credential(target).credential
+  for (let i = 0; i < 3; i++) health.recordFailure(target, fault, 60_000, { id: key.id, alone: true })
+  health.recordFailure(target, new ProviderError('auth', 'refused'), 0, { id: key.id, alone: false })
+  await health.sync()
+  const response = await operator.visitor.fetch(`${base}/providers`)
+  const text = await response.text()
+  t.false(text.includes(secret))
+  const { data } = JSON.parse(text) as ProvidersAnswer
+  const found = (name: string) => data.find(provider => provider.name === name)!
+  t.like(found('openai'), { state: 'in_cooldown', credentials: 2, credentials_in_cooldown: 1 })
+  const [deployment] = found('openai').deployments
+  t.like(deployment, { model: 'gpt-4o-mini', circuit: 'open', failed_calls: 3 })
+  t.true(deployment!.cooldown_ms > 50_000)
+  t.like(found('fal'), { state: 'available', credentials: 1, calls: 0, deployments: [] })
+  t.like(found('anthropic'), { state: 'not_configured', credentials: 0 })
+  t.true(found('anthropic').models > 0)
+})
+
+test('the system shows its queues with their workers, the ledger’s lag, processes and open work', async t => {
+  const { db, redis } = gateway.services
+  const shown = await operator.visitor.json<SystemAnswer>(`${base}/system`)
+  t.deepEqual(shown.queues.map(({ name }) => name).sort(), Object.keys(queueRows).sort())
+  // Workers are counted on the whole Redis server, which has those of other tests.
+  t.true(shown.queues.find(({ name }) => name === 'media')!.workers > 0)
+  t.deepEqual(shown.jobs, { queued: await db.job.count({ where: { stage: 'waiting' } }), in_progress: 0 })
+  t.is(shown.instances.length, 1)
+  t.deepEqual(shown.ledger, { waiting: 0, oldest_at: null, refused: 0 })
+  const atMs = Date.now() - 90_000
+  await redis.xadd('usage:dead', '*', 'event', '{}')
+  await redis.zadd('instances', atMs, 'gone')
+  const later = await operator.visitor.json<SystemAnswer>(`${base}/system`)
+  t.is(later.ledger.refused, 1)
+  t.is(later.instances.length, 1)
+})
+
+test('promoted and demoted in force at once, by page and by command', async t => {
+  const { visitor, userId } = await signUp(gateway)
+  const late = await signUp(gateway, { verified: false })
+  const allowed = async () => (await visitor.fetch(`${base}/system`)).status === 200
+  const change = (id: string, isOperator: boolean) =>
+    operator.visitor.fetch(`${base}/people/${id}`, { method: 'PATCH', body: { operator: isOperator } })
+  t.false(await allowed())
+  t.is((await change(userId, true)).status, 200)
+  t.true(await allowed())
+  const { data } = await operator.visitor.json<PeoplePage>(`${base}/people?search=${visitor.email}&operator=true`)
+  t.like(data, [{ id: userId, operator: true, email_verified: true, organisations: [{ role: 'owner' }] }])
+  await run('user', 'promote', '--email', visitor.email.toUpperCase(), '--demote')
+  t.false(await allowed())
+  await run('user', 'promote', '--email', visitor.email)
+  t.true(await allowed())
+  const { text } = await run('user', 'list')
+  t.regex(text, new RegExp(`operator  ${visitor.email}`))
+
+  t.is((await change(operator.userId, false)).status, 400, 'operators cannot lock themselves out')
+  t.is((await change(late.userId, true)).status, 403, 'an address that is not confirmed proves nothing')
+  t.is((await change('user_unknown', true)).status, 404)
+  await t.throwsAsync(run('user', 'promote', '--email', late.visitor.email), { message: /not confirmed/ })
+  await t.throwsAsync(run('user', 'promote', '--email', 'nobody@example.com'), { message: /No such user/ })
+  await t.throwsAsync(run('user', 'promote', '--email'), { instanceOf: UsageError, message: '--email needs a value' })
+  await t.throwsAsync(run('user', 'promote', '--demote', 'x'), { instanceOf: UsageError })
+})
+
+test('the development stack’s operator signs in, and a second start finds the same one', async t => {
+  const dataDir = await mkdtemp(path.join(tmpdir(), 'headgate-demo-'))
+  t.teardown(() => rm(dataDir, { recursive: true, force: true }))
+  const { live: liveKey, test: testKey, organisationId } = await gateway.account()
+  await writeFile(path.join(dataDir, 'demo.json'), JSON.stringify({ liveKey, testKey }))
+  const demo = await seedDemo({ ...stores, dataDir })
+  const visitor = new Visitor(gateway, demo.email)
+  await visitor.json('/dashboard/api/auth/sign-in/email', { body: { email: demo.email, password: demo.password } })
+  const me = await visitor.json<Me>('/dashboard/api/me')
+  t.like(me, { operator: true, email_verified: true, organisations: [{ id: organisationId, role: 'owner' }] })
+  t.is((await visitor.fetch(`${base}/system`)).status, 200)
+  t.deepEqual(await seedDemo({ ...stores, dataDir }), demo)
+  await visitor.json('/dashboard/api/auth/change-password', {
+    body: { currentPassword: demo.password, newPassword: 'one of their own' },
+  })
+  t.is((await seedDemo({ ...stores, dataDir })).password, null)
+})
+
+test.serial(
+  'the board of the queues loads for an operator, works, and takes changes from its own pages alone',
+  async t => {
+    const { visitor } = operator
+    const page = await visitor.fetch(board)
+    t.is(page.status, 200)
+    const html = await page.text()
+    t.regex(html, new RegExp(`<base href="${board}/"`))
+    t.notRegex(html, /(?:href|src)="https?:/, 'nothing is fetched from elsewhere')
+    t.regex(page.headers.get('content-security-policy')!, /default-src 'self'/)
+    const [, script] = /src="(static\/js\/main[^"]+)"/.exec(html)!
+    const asset = await visitor.fetch(`${board}/${script}`)
+    t.is(asset.status, 200)
+    t.regex(asset.headers.get('content-type')!, /javascript/)
+
+    const { media } = gateway.services.queues
+    const pause = `${board}/api/queues/media/pause`
+    for (const origin of ['https://evil.example', 'null', ''])
+      t.is((await visitor.fetch(pause, { method: 'PUT', headers: { origin } })).status, 403, origin)
+    t.false(await media.isPaused())
+    t.is((await visitor.fetch(pause, { method: 'PUT' })).status, 200)
+    t.true(await media.isPaused())
+    t.is((await visitor.fetch(`${board}/api/queues/media/resume`, { method: 'PUT' })).status, 200)
+    t.false(await media.isPaused())
+
+    await media.pause()
+    await media.add('start', { jobId: 'job_unknown' }, { jobId: 'start-job_unknown' })
+    const { queues } = await visitor.json<{ queues: { name: string; jobs: { data: unknown }[] }[] }>(
+      `${board}/api/queues?activeQueue=media&status=waiting`,
+    )
+    t.deepEqual(queues.map(({ name }) => name).sort(), Object.keys(queueRows).sort())
+    const shown = queues.find(({ name }) => name === 'media')!
+    t.deepEqual(
+      shown.jobs.map(({ data }) => data),
+      [{ jobId: 'job_unknown' }],
+    )
+    t.is((await visitor.fetch(`${board}/api/queues/media/start-job_unknown/clean`, { method: 'PUT' })).status, 204)
+    t.falsy(await media.getJob('start-job_unknown'))
+    await media.resume()
+  },
+)

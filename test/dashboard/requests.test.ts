@@ -1,0 +1,195 @@
+import test from 'ava'
+import { runSearch } from '../../api/dashboard/present/run-search.ts'
+import type { RequestDetail, RequestFilters, RequestRow, RequestsPage } from '../../api/dashboard/wire/requests.ts'
+import { newId } from '../../shared/base/ids.ts'
+import { dayMs } from '../../shared/base/time.ts'
+import { hashSecret } from '../../shared/keys/secret.ts'
+import { failure, serverError } from '../emulators/openai.ts'
+import { generationOf, saying, startWorld, upstreamSecret, type World } from '../support/chat/gateway.ts'
+import { errorCode, type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
+import { answerOf, over, submit } from '../support/jobs/gateway.ts'
+import { startWorkers } from '../support/workers.ts'
+
+let world: World
+let owner: SignedUp
+let stranger: SignedUp
+let live: string
+let other: string
+const ids: Record<string, string> = {}
+
+const chat = '/v1/chat/completions'
+
+/** One request of every sort, by two keys. */
+test.before(async () => {
+  world = await startWorld()
+  const { gateway, openai, openrouter } = world
+  ;[owner, stranger] = [await signUp(gateway), await signUp(gateway)]
+  const { organisationId } = owner
+  await gateway.services.accounts.deposit({ organisationId, amountNano: 25_000_000_000n, method: 'grant' })
+  live = await gateway.key(organisationId, 'live', { name: 'Live key' })
+  other = await gateway.key(organisationId, 'test', { name: 'Test key' })
+  const ask = async (name: string, key: string, path: string, body: object) => {
+    const response = await gateway.fetch(path, { key, body })
+    await response.text()
+    ids[name] = response.headers.get('x-generation-id')!
+  }
+  await ask('plain', live, chat, saying('gpt-5', 'Hello'))
+  await ask('auto', live, chat, saying('auto', 'Hello'))
+  openai.next(serverError)
+  await ask('second', live, chat, saying('gpt-5-mini', 'Hello', { stream: true }))
+  openai.next(failure(400, 'That is no prompt.', 'invalid_request_error', null))
+  await ask('refused', live, chat, saying('gpt-5-nano', 'Hello'))
+  for (const emulator of [openai, openrouter]) emulator.next(failure(401, 'No.', 'authentication_error', null))
+  await ask('failed', live, chat, saying('gpt-5.1', 'Hello'))
+  await ask('embedding', live, '/v1/embeddings', { model: 'text-embedding-3-small', input: 'Hello' })
+  await ask('sandbox', other, chat, saying('gpt-5', 'Hello'))
+  const workers = startWorkers(gateway.services)
+  const job = await submit(gateway, '/v1/videos', other, { prompt: 'A heron' })
+  await over(gateway, other, '/v1/videos', job.id)
+  ids.job = job.id
+  await workers.stop()
+  for (const id of Object.values(ids)) await generationOf(world, id)
+})
+test.after.always(() => world?.close())
+
+const nameOf = ({ id }: RequestRow) => Object.keys(ids).find(name => ids[name] === id)
+const list = (query = '', { visitor, base } = owner) => visitor.json<RequestsPage>(`${base}/requests${query}`)
+const read = (name: string) => owner.visitor.json<RequestDetail>(`${owner.base}/requests/${ids[name]}`)
+const rowOf = (name: string) => generationOf(world, ids[name]!)
+
+test('a request is found by every filter, and by the beginning of each of its ids', async t => {
+  const [plain, embedding] = await Promise.all([rowOf('plain'), rowOf('embedding')])
+  const soon = new Date(plain.createdAt.getTime() + 1).toISOString()
+  const cases: [query: string, found: string[]][] = [
+    ['?status=ok', ['auto', 'embedding', 'job', 'plain', 'sandbox', 'second']],
+    ['?status=error', ['failed', 'refused']],
+    ['?status=502', ['failed']],
+    ['?status=invalid_request', ['refused']],
+    ['?model=gpt-5', ['plain', 'sandbox']],
+    ['?model=gpt-5&environment=live', ['plain']],
+    ['?provider=openrouter&model=gpt-5-mini', ['second']],
+    [`?key=${hashSecret(other)}`, ['job', 'sandbox']],
+    [`?key=${plain.keyId}&type=embedding`, ['embedding']],
+    ['?type=video', ['job']],
+    [`?q=${ids.plain}`, ['plain']],
+    [`?q=${ids.plain!.slice(0, -3)}`, ['plain']],
+    [`?q=${plain.requestId}`, ['plain']],
+    [`?q=${plain.upstreamId!}&model=gpt-5&environment=live`, ['plain']],
+    [`?q=${ids.plain}&from=${soon}`, []],
+    [`?q=${newId('req')}`, []],
+    [`?to=${plain.createdAt.toISOString()}`, ['plain']],
+    [`?from=${embedding.createdAt.toISOString()}&type=embedding`, ['embedding']],
+    [`?from=${new Date(Date.now() + dayMs).toISOString()}`, []],
+    ['?from=0000-01-01T00:00:00Z&type=video', ['job']],
+    ['?to=0000-01-01T00:00:00Z', []],
+  ]
+  for (const [query, found] of cases) {
+    const { data } = await list(query)
+    t.deepEqual(data.map(nameOf).sort(), found, query)
+  }
+  const { models, types, providers } = await owner.visitor.json<RequestFilters>(`${owner.base}/request-filters`)
+  t.true(['gpt-5', 'gpt-5-mini', 'text-embedding-3-small'].every(model => models.includes(model)))
+  t.deepEqual(types, ['chat', 'embedding', 'video'])
+  t.true(providers.includes('openrouter'))
+})
+
+test('pages follow each other without a gap, also where times are the same', async t => {
+  const { db } = world.gateway.services
+  const account = await signUp(world.gateway)
+  const base = await rowOf('plain')
+  const at = Math.floor(Date.now() / 1_000) * 1_000 - 3_600_000
+  const { routing: _, ...row } = base
+  const data = Array.from({ length: 25 }, (_, i) => ({
+    ...{ ...row, id: newId('chatcmpl'), organisationId: account.organisationId },
+    createdAt: new Date(at + Math.floor(i / 4) * 1_000),
+  }))
+  await db.generation.createMany({ data })
+  const seen: RequestRow[] = []
+  for (let after = ''; ; ) {
+    const page = await list(`?limit=3${after}`, account)
+    seen.push(...page.data)
+    t.is(page.has_more, seen.length < 25)
+    if (!page.has_more) break
+    after = `&after=${page.last_id}`
+  }
+  const newest = [...data].sort((a, b) => +b.createdAt - +a.createdAt || (a.id < b.id ? 1 : -1))
+  t.deepEqual(
+    seen.map(({ id }) => id),
+    newest.map(({ id }) => id),
+  )
+})
+
+test('a request is shown with its calls, its decision, what it belongs to and what its tokens cost', async t => {
+  const plain = await read('plain')
+  t.like(plain, { status: 200, model: 'gpt-5', provider: 'openai', mode: 'balanced', routing: null, job_id: null })
+  t.like(plain.key, { name: 'Live key', last4: live.slice(-4) })
+  t.like(plain.calls, [
+    { provider: 'openai', model: 'gpt-5', status: 200, fault: null, duration_ms: plain.duration_ms },
+  ])
+  const sum = plain.cost_parts!.reduce((usd, { cost_usd }) => usd + cost_usd, 0)
+  t.is(Number(sum.toFixed(9)), plain.cost_usd)
+  t.deepEqual(
+    plain.cost_parts!.map(({ part, tokens }) => [part, tokens]),
+    [
+      ['input', plain.usage.prompt_tokens],
+      ['output', plain.usage.completion_tokens],
+      ['margin', null],
+    ],
+  )
+  const public_ = await answerOf(await world.gateway.fetch(`/v1/generation?id=${ids.plain}`, { key: live }))
+  t.like(plain, { ...public_, object: undefined, attempts: public_.attempts })
+
+  const auto = await read('auto')
+  t.regex(auto.routing!.reason, /^auto, mode balanced/)
+  t.like(auto.routing!.candidates[0], { model: auto.model, provider: auto.provider, excluded: null })
+  t.deepEqual(
+    (await read('second')).calls.map(({ provider, status, fault }) => [provider, status, fault]),
+    [
+      ['openai', 500, 'server_error'],
+      ['openrouter', 200, null],
+    ],
+  )
+  const failed = await read('failed')
+  t.like(failed, { status: 502, error_code: 'upstream_error', cost_usd: 0, cost_parts: null })
+  t.false(JSON.stringify(failed).includes(upstreamSecret))
+  t.like(await read('job'), { job_id: ids.job, batch_id: null, type: 'video', environment: 'test' })
+})
+
+test('400 and 404 for what cannot be asked, and for what another organisation has', async t => {
+  const { visitor, base } = stranger
+  t.deepEqual((await list('', stranger)).data, [])
+  t.deepEqual((await list(`?q=${ids.plain}`, stranger)).data, [])
+  t.deepEqual(await visitor.json(`${base}/request-filters`).then(it => (it as RequestFilters).models), [])
+  const row = await rowOf('plain')
+  const cases: [path: string, status: number, code: string][] = [
+    [`/requests/${ids.plain}`, 404, 'not_found'],
+    [`/requests?after=${ids.plain}`, 404, 'not_found'],
+    [`/requests?key=${row.keyId}`, 404, 'not_found'],
+    ['/requests?from=yesterday', 400, 'invalid_request'],
+    ['/requests?limit=101', 400, 'invalid_request'],
+    ['/requests?colour=red', 400, 'unknown_field'],
+  ]
+  for (const [path, status, code] of cases) {
+    const answer = await visitor.fetch(base + path)
+    t.is(answer.status, status, path)
+    t.is(await errorCode(answer), code, path)
+  }
+  await t.throwsAsync(
+    runSearch(world.gateway.services.db, { ms: 5, param: 'from' }, tx => tx.$queryRaw`SELECT pg_sleep(5)::text`),
+    { code: 'invalid_request', message: /shorter time/ },
+  )
+})
+
+test('searches leave connections to others, however many there are at once', async t => {
+  const { db } = world.gateway.services
+  let running = 0
+  let max = 0
+  const search = () =>
+    runSearch(db, { ms: 5_000, param: 'from' }, async tx => {
+      max = Math.max(max, ++running)
+      await tx.$queryRaw`SELECT pg_sleep(0.1)::text`
+      running--
+    })
+  await Promise.all(Array.from({ length: 12 }, search))
+  t.true(max <= 3, `${max} at once`)
+})

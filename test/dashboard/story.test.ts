@@ -1,0 +1,243 @@
+// The dashboard as a newcomer walks through it, in a real browser against a whole gateway.
+import anyTest from 'ava'
+import OpenAI from 'openai'
+import type { Browser, Page } from 'playwright-core'
+import { nanoFromUsd } from '../../shared/base/money.ts'
+import { chatLine } from '../support/batches/gateway.ts'
+import { startWorld, type World } from '../support/chat/gateway.ts'
+import { eventually } from '../support/gateway.ts'
+import { startBrowser } from '../support/io/chromium.ts'
+import { Receiver, status } from '../support/webhooks/receiver.ts'
+import { startWorkers, type Workers } from '../support/workers.ts'
+
+const test = anyTest.serial
+const person = { name: 'Ada', email: 'ada@example.com', password: 'correct horse battery' }
+
+let world: World
+let workers: Workers
+let receiver: Receiver
+let browser: Browser
+let page: Page
+const problems: string[] = []
+/** The secret of the key that the story makes. */
+let secret = ''
+let organisationId = ''
+
+test.before(async () => {
+  const starting = Promise.all([
+    startWorld({ DEV_OUTBOX: 'true', ALLOW_PRIVATE_URLS: 'true' }),
+    startBrowser(),
+    Receiver.start(),
+  ])
+  const started = await starting
+  world = started[0]
+  browser = started[1]
+  receiver = started[2]
+  workers = startWorkers(world.gateway.services)
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 } })
+  page = await context.newPage()
+  page.setDefaultTimeout(20_000)
+  page.on('pageerror', error => problems.push(error.message))
+  page.on('console', message => {
+    // A refused request is part of the story; a broken page or policy is not.
+    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource'))
+      problems.push(message.text())
+  })
+})
+test.afterEach.always(async t => {
+  if (!t.passed) t.log(page.url(), ...problems)
+})
+test.after.always(async () => {
+  await browser?.close()
+  await workers?.stop()
+  await world?.close()
+  await receiver?.close()
+})
+
+const open = (path: string) => page.goto(`${world.gateway.url}/dashboard${path}`)
+const goTo = (name: string) =>
+  page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name, exact: true }).click()
+const heading = (name: string | RegExp) => page.getByRole('heading', { level: 1, name }).waitFor()
+const sdk = (apiKey: string) => new OpenAI({ apiKey, baseURL: `${world.gateway.url}/v1`, maxRetries: 0 })
+const ask = (apiKey: string, content: string) =>
+  sdk(apiKey).chat.completions.create({ model: 'gpt-5-mini', messages: [{ role: 'user', content }] })
+
+test('a visitor signs up and names an organisation', async t => {
+  await open('/')
+  await heading('Sign in')
+  await page.getByRole('link', { name: 'Create an account' }).click()
+  await page.getByLabel('Name').fill(person.name)
+  await page.getByLabel('Email').fill(person.email)
+  await page.locator('input[type=password]').fill(person.password)
+  await page.getByRole('button', { name: 'Create account' }).click()
+  await page.getByLabel('Organisation name').fill('Analytical Engines')
+  await page.getByRole('button', { name: 'Create organisation' }).click()
+  await heading('Overview')
+  organisationId = new URL(page.url()).pathname.split('/')[2]!
+  t.regex(organisationId, /^org_/)
+})
+
+test('a key is refused until the address is confirmed', async t => {
+  await goTo('API keys')
+  await page.getByRole('button', { name: 'Create key' }).first().click()
+  const form = page.getByRole('dialog')
+  await form.getByRole('alert', { name: 'Confirm your email address', exact: true }).waitFor()
+  await form.getByRole('button', { name: 'Create key' }).click()
+  await form.getByText('Confirm your email address first').waitFor()
+  t.is(await world.gateway.services.db.apiKey.count({ where: { organisationId } }), 0)
+  await open('/outbox')
+  await page.getByRole('link', { name: 'Confirm address' }).click()
+  await page.getByText('Your email address is confirmed').waitFor()
+  await page.getByRole('link', { name: 'Go to the dashboard' }).click()
+  await heading('Overview')
+})
+
+test('a live key is created, shown once, and works with the official SDK', async t => {
+  const amountNano = nanoFromUsd('25')
+  await world.gateway.services.accounts.deposit({ organisationId, amountNano, method: 'grant' })
+  await goTo('API keys')
+  await page.getByRole('button', { name: 'Create key' }).first().click()
+  const form = page.getByRole('dialog')
+  await form.getByLabel('Live').check()
+  await form.getByLabel('Name', { exact: true }).fill('Production')
+  await form.getByLabel('Monthly spend cap (USD)').fill('5')
+  await form.getByRole('button', { name: 'Create key' }).click()
+  const shown = page.getByRole('dialog', { name: 'Secret of “Production”' })
+  secret = (await shown.getByRole('region', { name: 'Secret' }).innerText()).trim()
+  t.regex(secret, /^svc_sk_live_[0-9A-Za-z]{40}$/)
+  t.true((await shown.innerText()).includes(world.gateway.url))
+  const agent = (name: string) => shown.getByRole('region', { name: `${name} example` }).innerText()
+  const claudeCode = await agent('Claude Code')
+  t.true(claudeCode.includes(`export ANTHROPIC_BASE_URL=${world.gateway.url}\n`), claudeCode)
+  t.true(claudeCode.includes(`export ANTHROPIC_AUTH_TOKEN=${secret}\n`))
+  await shown.getByRole('tab', { name: 'opencode' }).click()
+  t.is(JSON.parse(await agent('opencode')).provider.headgate.options.baseURL, `${world.gateway.url}/v1`)
+  await shown.getByRole('button', { name: 'I have copied it' }).click()
+  await page.getByRole('button', { name: 'Production' }).waitFor()
+  t.false((await page.content()).includes(secret))
+  const answer = await ask(secret, 'Hello')
+  t.truthy(answer.choices[0]!.message.content)
+  t.deepEqual(await world.gateway.settled(), [])
+})
+
+test('the request, its spend and the chart are there to see', async t => {
+  await goTo('Requests')
+  await page.getByRole('link', { name: 'Chat', exact: true }).first().click()
+  await heading('Chat request')
+  const text = await page.getByRole('main').innerText()
+  for (const part of ['gpt-5-mini', 'Production', 'openai', '$0.0']) t.true(text.includes(part), part)
+  await goTo('Overview')
+  await page
+    .getByRole('region', { name: 'Spend today' })
+    .getByText(/\$0\.00\d/)
+    .waitFor()
+  await page.getByRole('img', { name: /^Bar chart of 30 days, \$0\.00\d/ }).waitFor()
+})
+
+test('the key is edited, rolled and revoked, each in force at once', async t => {
+  const statusOf = async (key: string) => (await world.gateway.fetch('/v1/models', { key })).status
+  await goTo('API keys')
+  await page.getByRole('button', { name: 'Production' }).click()
+  const drawer = page.getByRole('dialog', { name: 'Production' })
+  await drawer.getByLabel('Requests per minute').fill('1')
+  await drawer.getByRole('button', { name: 'Save changes' }).click()
+  await page.getByText('API key saved').waitFor()
+  t.deepEqual([await statusOf(secret), await statusOf(secret)], [200, 429])
+  await drawer.getByRole('button', { name: 'Roll secret' }).click()
+  await page
+    .getByRole('dialog', { name: /^Roll the secret/ })
+    .getByRole('button', { name: 'Roll secret' })
+    .click()
+  const shown = page.getByRole('dialog', { name: 'Secret of “Production”' })
+  const rolled = (await shown.getByRole('region', { name: 'Secret' }).innerText()).trim()
+  await shown.getByRole('button', { name: 'I have copied it' }).click()
+  t.is(await statusOf(secret), 401)
+  t.not(await statusOf(rolled), 401)
+  await page.getByRole('button', { name: 'Production' }).click()
+  await drawer.getByRole('button', { name: 'Revoke' }).click()
+  await page
+    .getByRole('dialog', { name: /^Revoke/ })
+    .getByRole('button', { name: 'Revoke key' })
+    .click()
+  await page.getByText('No API keys yet').waitFor()
+  t.is(await statusOf(rolled), 401)
+  await goTo('Audit log')
+  for (const action of ['created the API key', 'changed the API key', 'rolled the secret of', 'revoked the API key'])
+    await page.getByRole('main').getByText(action).first().waitFor()
+  t.pass()
+})
+
+test('the playground’s chat streams', async t => {
+  await goTo('API keys')
+  await page.getByRole('button', { name: 'Create key' }).first().click()
+  const form = page.getByRole('dialog')
+  await form.getByLabel('Name', { exact: true }).fill('Staging')
+  await form.getByRole('button', { name: 'Create key' }).click()
+  const shown = page.getByRole('dialog', { name: 'Secret of “Staging”' })
+  secret = (await shown.getByRole('region', { name: 'Secret' }).innerText()).trim()
+  await shown.getByRole('button', { name: 'I have copied it' }).click()
+  await goTo('Playground')
+  await page.getByLabel('Message').fill('Let the water in')
+  const asked = page.waitForRequest(request => request.url().endsWith('/v1/chat/completions'))
+  await page.getByRole('button', { name: 'Send' }).click()
+  const answered = await (await asked).response()
+  t.is(answered?.headers()['content-type'], 'text/event-stream; charset=utf-8')
+  const conversation = page.getByRole('region', { name: 'Conversation' })
+  await conversation.getByText('Completed').waitFor()
+  t.true((await conversation.innerText()).split('Let the water in').length > 2)
+})
+
+test('a video is submitted, followed and played', async t => {
+  await page.getByRole('tab', { name: 'Video' }).click()
+  await page.getByLabel('Prompt', { exact: true }).fill('A lock gate opens at dawn')
+  await page.getByRole('button', { name: 'Generate' }).click()
+  await page.getByRole('progressbar', { name: 'Progress of the job' }).waitFor({ state: 'attached' })
+  const id = await page.getByRole('link', { name: /^job_/ }).innerText()
+  const player = page.locator('video')
+  await player.waitFor()
+  type Film = { play(): Promise<void>; currentTime: number }
+  await player.evaluate(film => (film as unknown as Film).play())
+  await eventually(() => player.evaluate(film => (film as unknown as Film).currentTime > 0), 'the film runs')
+  await goTo('Jobs')
+  await page.locator(`a[href$="/jobs/${id}"]`).click()
+  await page.getByText('completed').first().waitFor()
+  await page.locator('video').waitFor()
+  t.is(new URL(page.url()).pathname.split('/').at(-1), id)
+})
+
+test('a batch shows its progress, and what failed', async t => {
+  const requests = Array.from({ length: 30 }, (_, i) =>
+    chatLine(`line-${i}`, 'auto', i === 7 ? 'sandbox:fail' : `Line ${i}`),
+  )
+  const body = { endpoint: '/v1/chat/completions', completion_window: '24h', requests }
+  const created = await world.gateway.fetch('/v1/batches', { key: secret, body })
+  const { id } = (await created.json()) as { id: string }
+  await goTo('Batches')
+  await page.locator(`a[href$="/batches/${id}"]`).click()
+  await page.getByRole('progressbar', { name: 'Progress of the batch' }).first().waitFor({ state: 'attached' })
+  await page.getByText('completed', { exact: true }).first().waitFor()
+  await page.getByText('line-7').waitFor()
+  const output = page.waitForEvent('download')
+  await page.getByRole('link', { name: 'Download the output file' }).click()
+  const lines = (await (await (await output).createReadStream()).toArray()).join('').trim().split('\n')
+  t.is(lines.length, 29)
+})
+
+test('a webhook is sent again by hand, under the same id', async t => {
+  receiver.once(status(500))
+  const body = { prompt: 'A boat passes', webhook_url: receiver.url }
+  t.is((await world.gateway.fetch('/v1/videos', { key: secret, body })).status, 202)
+  await eventually(() => receiver.received.length === 1, 'the first delivery is refused')
+  await goTo('Webhooks')
+  await page.getByRole('button', { name: 'job.completed' }).first().click()
+  const drawer = page.getByRole('dialog', { name: 'job.completed' })
+  await drawer.getByRole('button', { name: 'Send now' }).click()
+  await drawer.getByText('delivered').first().waitFor()
+  t.is(receiver.received.length, 2)
+  t.is(receiver.received[0]!.headers['webhook-id'], receiver.received[1]!.headers['webhook-id'])
+})
+
+test('nothing broke on the way, and the books are right', async t => {
+  t.deepEqual(problems, [])
+  t.deepEqual(await world.gateway.settled(), [])
+})

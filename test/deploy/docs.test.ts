@@ -1,0 +1,218 @@
+import { execFile } from 'node:child_process'
+import { existsSync, readFileSync, statSync } from 'node:fs'
+import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { stripTypeScriptTypes } from 'node:module'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import test, { type ExecutionContext } from 'ava'
+import { agentSections, withSnippets } from '../../docs/agent-snippets.ts'
+import { variables } from '../../shared/base/variables.ts'
+import { png } from '../../shared/providers/sandbox/media/media.ts'
+import { videoFile } from '../../shared/providers/sandbox/media/mp4.ts'
+import { soundFile } from '../../shared/providers/sandbox/media/sounds.ts'
+import { type CodeBlock, findAnchors, findLinks, type Page, readPages } from '../support/api/doc-examples.ts'
+import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { storesEnv } from '../support/operator.ts'
+import { inherited, shortLived } from '../support/stack.ts'
+import { startWorkers, type Workers } from '../support/workers.ts'
+
+const run = promisify(execFile)
+const root = join(import.meta.dirname, '../..')
+const pages = readPages()
+const blocks = pages.flatMap(page => page.blocks)
+const maxRunMs = 60_000
+const encryptionKey = 'a key of at least thirty-two characters'
+
+let stores: Stores
+let gateway: Gateway
+let workers: Workers
+let account: Account
+let polls: NodeJS.Timeout
+/** The working directory of all examples: what one writes, a later one reads. */
+let folder: string
+
+test.before(async () => {
+  stores = await freshStores()
+  gateway = await startGateway(stores, { ENCRYPTION_KEY: encryptionKey })
+  workers = startWorkers(gateway.services)
+  account = await gateway.account()
+  polls = setInterval(() => void pollRunningJobs(), 50)
+  folder = await mkdtemp(join(tmpdir(), 'headgate-docs-'))
+  await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
+  await symlink(join(root, 'package.json'), join(folder, 'package.json'))
+  const lines = blocks.find(({ language, code }) => language === 'jsonl' && code.includes('custom_id'))
+  await writeFile(join(folder, 'requests.jsonl'), lines!.code)
+  await writeFile(join(folder, 'face.png'), await png(512))
+  await writeFile(join(folder, 'clip.mp4'), await videoFile({ seconds: 1, width: 320, height: 240 }))
+  await writeFile(join(folder, 'speech.wav'), await soundFile('wav', 2))
+  const user = { id: 'user_docs', name: 'Operator', email: 'you@example.com', emailVerified: true }
+  await gateway.services.db.user.create({ data: user })
+})
+test.after.always(async () => {
+  clearInterval(polls)
+  await workers?.stop()
+  await gateway?.close()
+  await stores?.drop()
+  if (folder) await rm(folder, { recursive: true, force: true })
+})
+
+/** Polls media jobs ahead of schedule, so that examples with `Prefer: wait` take milliseconds. */
+async function pollRunningJobs(): Promise<void> {
+  const jobs = await gateway.services.db.job.findMany({ where: { stage: 'running' }, select: { id: true } })
+  await Promise.all(jobs.map(({ id }) => gateway.services.pollSchedule.wake(id, 0)))
+}
+
+type Check = (t: ExecutionContext, block: CodeBlock) => Promise<unknown>
+
+/** How a block is checked, by its language. A block in any other language fails. */
+const checks: Record<string, Check> = {
+  sh: (t, block) => (runsHere(block) ? runShell(t, block) : parseShell(t, block)),
+  bash: (t, block) => (runsHere(block) ? runShell(t, block) : parseShell(t, block)),
+  js: (t, block) => (/from 'openai'|new WebSocket\(/.test(block.code) ? runScript(t, block) : parseScript(t, block)),
+  ts: async (t, { code }) => t.notThrows(() => stripTypeScriptTypes(code)),
+  python: parsePython,
+  json: async (t, { code }) => t.notThrows(() => JSON.parse(code)),
+  jsonl: async (t, { code }) =>
+    t.notThrows(() =>
+      code
+        .trim()
+        .split('\n')
+        .map(line => JSON.parse(line)),
+    ),
+  yaml: isAgentSnippet,
+  toml: isAgentSnippet,
+  // Diagrams and pieces of event streams.
+  text: async (t, { code }) => t.regex(code, /\S/),
+}
+
+/** There is no parser of the language here: the block has to be one of the snippets that are written for agents. */
+async function isAgentSnippet(t: ExecutionContext, { code, language }: CodeBlock): Promise<void> {
+  t.true(agentSections().includes(`\`\`\`${language}\n${code}\`\`\``))
+}
+
+for (const block of blocks) {
+  const language = block.language || (block.where.startsWith('docs/ARCHITECTURE.md') ? 'text' : '')
+  test.serial(`ok: ${block.where}, ${language}`, async t => {
+    t.timeout(2 * maxRunMs)
+    const check = checks[language]
+    if (check) await check(t, block)
+    else t.fail(`${block.where}: no check for the language "${language}"`)
+  })
+}
+
+/** Whether a block needs nothing but the gateway and the operator's command line. The rest installs, deploys or starts something. */
+function runsHere({ code }: CodeBlock): boolean {
+  return /\bcurl\b[^\n]*http:\/\/localhost:3000\//.test(code) || code.includes('npm run -s operator -- ')
+}
+
+/** The code with the placeholders and addresses of the test's own gateway. */
+function localise(code: string): string {
+  return code
+    .replaceAll('http://localhost:3000', gateway.url)
+    .replaceAll('ws://localhost:3000', gateway.url.replace('http', 'ws'))
+    .replaceAll('svc_sk_test_…', account.test)
+    .replaceAll('org_…', account.organisationId)
+    .replaceAll('npm run -s operator --', [process.execPath, ...shortLived, join(root, 'api/operator.ts')].join(' '))
+}
+
+function environment(): NodeJS.ProcessEnv {
+  const examples = { KEY: account.test, HEADGATE_URL: `${gateway.url}/v1` }
+  return { ...inherited, ...storesEnv(stores), ENCRYPTION_KEY: encryptionKey, ...examples }
+}
+
+async function runShell(t: ExecutionContext, { code, options }: CodeBlock): Promise<void> {
+  // Without an expected status, every response has to be a success.
+  const flags = options.status ? `-w ' status=%{http_code}'` : '--fail-with-body'
+  const script = `set -euo pipefail\ncurl() { command curl -sS ${flags} "$@"; }\n${localise(code)}`
+  const { failure, stdout } = await execute('bash', ['-c', script])
+  t.is(failure, null)
+  if (options.status) t.true(stdout.endsWith(` status=${options.status}`), stdout)
+}
+
+async function parseShell(t: ExecutionContext, { code }: CodeBlock): Promise<void> {
+  t.is((await execute('bash', ['-n', '-c', code])).failure, null)
+}
+
+async function runScript(t: ExecutionContext, block: CodeBlock): Promise<void> {
+  const { failure, stdout } = await execute(process.execPath, [await fileOf(block, 'mjs', localise(block.code))])
+  t.is(failure, null)
+  t.regex(stdout, /\S/)
+}
+
+async function parseScript(t: ExecutionContext, block: CodeBlock): Promise<void> {
+  const file = await fileOf(block, 'mjs', block.code)
+  t.is((await execute(process.execPath, ['--check', file])).failure, null)
+}
+
+async function parsePython(t: ExecutionContext, block: CodeBlock): Promise<void> {
+  const { failure: missing } = await execute('python3', ['--version'])
+  if (missing) t.log('not checked: there is no python3')
+  const file = await fileOf(block, 'py', block.code)
+  t.is(missing ? null : (await execute('python3', ['-m', 'py_compile', file])).failure, null)
+}
+
+async function fileOf({ where }: CodeBlock, extension: string, code: string): Promise<string> {
+  const file = join(folder, `${where.replace(/\W+/g, '-')}.${extension}`)
+  await writeFile(file, code)
+  return file
+}
+
+/** Runs a program in the folder of the examples. `failure` is null after exit code 0, else everything it printed. */
+async function execute(program: string, args: string[]): Promise<{ failure: string | null; stdout: string }> {
+  const options = { cwd: folder, env: environment(), timeout: maxRunMs, maxBuffer: 64 * 1024 * 1024 }
+  try {
+    const { stdout } = await run(program, args, options)
+    return { failure: null, stdout }
+  } catch (error) {
+    const { message, stdout = '', stderr = '' } = error as Error & { stdout?: string; stderr?: string }
+    return { failure: `${message}\n${stdout.slice(-2_000)}\n${stderr.slice(-2_000)}`, stdout }
+  }
+}
+
+test('ok: the examples that run against a gateway are found', t => {
+  const count = (language: string, rule: (block: CodeBlock) => boolean) =>
+    blocks.filter(block => block.language === language && rule(block)).length
+  t.true(count('sh', runsHere) >= 30)
+  t.true(count('js', ({ code }) => /from 'openai'/.test(code)) >= 3)
+})
+
+for (const page of pages) {
+  test(`ok: ${page.path} links to files and headings that exist`, t => {
+    t.deepEqual(brokenLinks(page), [])
+  })
+}
+
+function brokenLinks(page: Page): string[] {
+  return findLinks(page).flatMap(({ target, anchor }) => {
+    const file = join(root, target)
+    if (!existsSync(file)) return [target]
+    if (anchor === null || statSync(file).isDirectory()) return []
+    return findAnchors(readFileSync(file, 'utf8')).has(anchor) ? [] : [`${target}#${anchor}`]
+  })
+}
+
+test('ok: docs/configuration.md and .env.example have every environment variable, and no other', t => {
+  const page = pages.find(({ path }) => path === 'docs/configuration.md')!.text
+  const rows = page.split('\n').filter(line => line.startsWith('| `'))
+  const documented = rows.flatMap(row =>
+    [...row.split('|')[1]!.matchAll(/`([A-Z][A-Z0-9_]+)`/g)].map(([, name]) => name!),
+  )
+  const known = Object.keys(variables.shape)
+  // PostgreSQL's client and the migrations read these themselves.
+  t.deepEqual(documented.toSorted(), [...known, 'PGSSLMODE', 'DIRECT_DATABASE_URL'].toSorted())
+  const template = readFileSync(join(root, '.env.example'), 'utf8')
+  t.deepEqual(
+    known.filter(name => !template.includes(`# ${name}=`)),
+    [],
+  )
+})
+
+test('ok: docs/agents.md has the snippets that the dashboard shows', t => {
+  const { text } = pages.find(({ path }) => path === 'docs/agents.md')!
+  t.true(text === withSnippets(text), 'run `node docs/agent-snippets.ts`')
+})
+
+test('ok: README.md has at most 150 lines', t => {
+  t.true(pages[0]!.text.split('\n').length <= 151)
+})

@@ -1,0 +1,219 @@
+import { setImmediate as turn } from 'node:timers/promises'
+import { fakeInstance } from '../../shared/providers/sandbox/chat/schema-faker.ts'
+import { json, type Reply } from './emulator.ts'
+
+// biome-ignore lint/suspicious/noExplicitAny: request bodies of every shape, as they came over the wire
+type Body = any
+
+const tokensIn = (text: string) => Math.ceil(text.length / 4)
+const reasoningTokens = 16
+/** The state of the emulator's reasoning; it refuses any other. */
+export const reasoningState = 'gAAAAemulated'
+
+/** Departures of a streamed response from the ordinary one. */
+export type ResponsesReplyOptions = {
+  /** Break the connection after this many events. */
+  cutAfter?: number
+  /** End with `response.failed` after this many events. */
+  failAfter?: number
+  /** The error of `response.failed`. */
+  error?: { code: string; message: string }
+  /** Leave out the usage. */
+  usage?: false
+  /** The items of the answer. */
+  output?: Body[]
+  /** Members of the response's usage that replace the emulator's. */
+  details?: object
+}
+
+const knownFields = new Set(
+  `model input instructions stream stream_options max_output_tokens max_tool_calls temperature top_p top_logprobs tools
+   tool_choice parallel_tool_calls reasoning text include truncation metadata prompt_cache_key safety_identifier user
+   store service_tier background`.split(/\s+/),
+)
+const knownTools = new Set(['function', 'custom', 'namespace'])
+
+/** Answers `POST /v1/responses`; without options as OpenAI does. */
+export function responsesReply(options: ResponsesReplyOptions = {}): Reply {
+  return async (request, response) => {
+    const refusal = refusalOf(request.body)
+    if (refusal) return refusal(request, response)
+    const answer = answerTo(request.body, options)
+    if (!request.body.stream) return json(200, answer)(request, response)
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    const write = async (event: Body) => {
+      const text = `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
+      await new Promise(resolve => response.write(text, resolve))
+      await turn()
+    }
+    for (const [number, event] of eventsOf(answer).entries()) {
+      if (number === options.cutAfter) return void response.destroy()
+      if (number === options.failAfter) {
+        const error = options.error ?? { code: 'server_error', message: 'The model had an error.' }
+        const failed = { ...answer, status: 'failed', error, output: [] }
+        await write({ type: 'response.failed', sequence_number: number, response: failed })
+        return void response.end()
+      }
+      if (response.destroyed) return
+      await write({ ...event, sequence_number: number })
+    }
+    response.end()
+  }
+}
+
+function refusalOf(body: Body): Reply | null {
+  const invalid = (message: string, param: string, code: string | null = null) =>
+    json(400, { error: { message, type: 'invalid_request_error', param, code } })
+  const unknown = Object.keys(body).find(name => !knownFields.has(name))
+  if (unknown) return invalid(`Unknown parameter: '${unknown}'.`, unknown, 'unknown_parameter')
+  if (body.store !== false) return invalid('This organization stores nothing.', 'store')
+  const tool = (body.tools ?? []).findIndex((one: Body) => !knownTools.has(one.type))
+  if (tool >= 0) return invalid(`Unsupported tool in tools[${tool}].`, `tools[${tool}].type`)
+  const items = Array.isArray(body.input) ? body.input : []
+  for (const [index, { type, encrypted_content: state, id }] of items.entries()) {
+    if (type !== 'reasoning') continue
+    if (!state)
+      return json(404, { error: { message: `Item with id '${id}' not found.`, type: 'invalid_request_error' } })
+    if (state !== reasoningState)
+      return invalid('The encrypted content could not be verified.', `input[${index}]`, 'invalid_encrypted_content')
+  }
+  if (JSON.stringify(body.input).includes('too long'))
+    return invalid('Your input exceeds the context window of this model.', 'input', 'context_length_exceeded')
+  return null
+}
+
+function textOf(content: Body): string {
+  if (typeof content === 'string') return content
+  return (content ?? []).map((part: Body) => part.text ?? (part.type ? ` [${part.type}]` : '')).join('')
+}
+
+function promptOf({ instructions, input }: Body): string {
+  if (typeof input === 'string') return (instructions ?? '') + input
+  const texts = input.map((item: Body) => textOf(item.content ?? item.output ?? item.arguments ?? item.input))
+  return (instructions ?? '') + texts.join('')
+}
+
+/** One call for each capitalised word after "in" or "and", when the weather is asked for and a tool is offered. */
+function callsFor({ input, tools = [] }: Body): Body[] {
+  const last = typeof input === 'string' ? { role: 'user', content: input } : input.at(-1)
+  const text = last.role === 'user' ? textOf(last.content) : ''
+  const tool = tools[0]
+  if (!tool || !/weather/i.test(text)) return []
+  return [...text.matchAll(/\b(?:in|and) ([A-Z]\w+)/g)].map(([, city], index) => {
+    const head = { id: `fc_${index}`, call_id: `call_${index}`, name: tool.name, status: 'completed' }
+    return tool.type === 'custom'
+      ? { type: 'custom_tool_call', ...head, id: `ctc_${index}`, input: city }
+      : { type: 'function_call', ...head, arguments: JSON.stringify({ city }) }
+  })
+}
+
+function echoOf({ input }: Body): string {
+  if (typeof input === 'string') return `Echo: ${input}`
+  const last = input.findLast((item: Body) => item.role === 'user' || /_output$/.test(item.type ?? ''))
+  return `Echo: ${textOf(last?.content ?? last?.output)}`
+}
+
+/** The output items of an answer, and whether its text was cut at the limit. */
+function outputOf(body: Body): { output: Body[]; isCut: boolean } {
+  const calls = callsFor(body)
+  const schema = body.text?.format?.schema
+  const whole = schema ? JSON.stringify(fakeInstance(schema)) : echoOf(body)
+  const text = body.max_output_tokens ? whole.slice(0, body.max_output_tokens * 4) : whole
+  const isCut = calls.length === 0 && text.length < whole.length
+  const message = {
+    type: 'message',
+    id: 'msg_emulated',
+    role: 'assistant',
+    status: isCut ? 'incomplete' : 'completed',
+    content: [{ type: 'output_text', text, annotations: [], logprobs: [] }],
+  }
+  const encrypted_content = body.include?.includes('reasoning.encrypted_content') ? reasoningState : null
+  const thought = { type: 'reasoning', id: 'rs_emulated', summary: [], encrypted_content }
+  const isReasoning = /^(o|gpt-5|gpt-6)/.test(body.model)
+  return { output: [...(isReasoning ? [thought] : []), ...(calls.length > 0 ? calls : [message])], isCut }
+}
+
+function answerTo(body: Body, { usage: hasUsage, details, output: given }: ResponsesReplyOptions): Body {
+  const { output, isCut } = given ? { output: given, isCut: false } : outputOf(body)
+  const written = output.map(item => item.arguments ?? item.input ?? item.content?.[0].text ?? '').join('')
+  const reasoning = output.some(({ type }) => type === 'reasoning') ? reasoningTokens : 0
+  const [input, completion] = [tokensIn(promptOf(body)), tokensIn(written) + reasoning]
+  const usage = {
+    input_tokens: input,
+    input_tokens_details: { cached_tokens: 0, cache_write_tokens: 0 },
+    output_tokens: completion,
+    output_tokens_details: { reasoning_tokens: reasoning },
+    total_tokens: input + completion,
+    ...details,
+  }
+  return {
+    id: 'resp_emulated',
+    object: 'response',
+    created_at: 1_795_132_800,
+    completed_at: 1_795_132_801,
+    status: isCut ? 'incomplete' : 'completed',
+    background: false,
+    error: null,
+    incomplete_details: isCut ? { reason: 'max_output_tokens' } : null,
+    instructions: body.instructions ?? null,
+    max_output_tokens: body.max_output_tokens ?? null,
+    max_tool_calls: null,
+    model: `${body.model}-2026-01-01`,
+    output,
+    parallel_tool_calls: body.parallel_tool_calls ?? true,
+    previous_response_id: null,
+    prompt_cache_key: body.prompt_cache_key ?? null,
+    reasoning: { effort: null, summary: null },
+    safety_identifier: null,
+    service_tier: 'default',
+    store: false,
+    temperature: 1,
+    text: { format: body.text?.format ?? { type: 'text' }, verbosity: 'medium' },
+    tool_choice: body.tool_choice ?? 'auto',
+    tools: body.tools ?? [],
+    top_logprobs: 0,
+    top_p: 1,
+    truncation: 'disabled',
+    usage: hasUsage === false ? null : usage,
+    metadata: body.metadata ?? {},
+  }
+}
+
+function eventsOf(answer: Body): Body[] {
+  const begun = { ...answer, status: 'in_progress', completed_at: null, output: [], usage: null }
+  return [
+    { type: 'response.created', response: begun },
+    { type: 'response.in_progress', response: begun },
+    ...answer.output.flatMap(eventsOfItem),
+    { type: `response.${answer.status}`, response: answer },
+  ]
+}
+
+function eventsOfItem(item: Body, output_index: number): Body[] {
+  const at = { output_index, item_id: item.id }
+  const pieces = (text: string) => text.match(/.{1,5}/gsu) ?? []
+  const around = (started: Body, events: Body[]) => [
+    { type: 'response.output_item.added', output_index, item: { ...item, status: 'in_progress', ...started } },
+    ...events,
+    { type: 'response.output_item.done', output_index, item },
+  ]
+  if (item.type === 'function_call')
+    return around({ arguments: '' }, [
+      ...pieces(item.arguments).map(delta => ({ type: 'response.function_call_arguments.delta', ...at, delta })),
+      { type: 'response.function_call_arguments.done', ...at, name: item.name, arguments: item.arguments },
+    ])
+  if (item.type === 'custom_tool_call')
+    return around({ input: '' }, [
+      ...pieces(item.input).map(delta => ({ type: 'response.custom_tool_call_input.delta', ...at, delta })),
+      { type: 'response.custom_tool_call_input.done', ...at, input: item.input },
+    ])
+  if (item.type !== 'message') return around({}, [])
+  const place = { ...at, content_index: 0 }
+  const part = item.content[0]
+  return around({ content: [] }, [
+    { type: 'response.content_part.added', ...place, part: { ...part, text: '' } },
+    ...pieces(part.text).map(delta => ({ type: 'response.output_text.delta', ...place, delta, logprobs: [] })),
+    { type: 'response.output_text.done', ...place, text: part.text, logprobs: [] },
+    { type: 'response.content_part.done', ...place, part },
+  ])
+}

@@ -1,0 +1,73 @@
+import test from 'ava'
+import { Redis } from 'ioredis'
+import { defineScript } from '../../shared/io/lua-script.ts'
+import { freshStores, type Stores } from '../support/gateway.ts'
+
+let stores: Stores
+let redis: Redis
+
+test.before(async () => {
+  stores = await freshStores()
+  redis = new Redis(stores.redisUrl)
+})
+test.after.always(async () => {
+  redis?.disconnect()
+  await stores?.drop()
+})
+
+const addPoints = defineScript({
+  name: 'test:add-points',
+  lua: `
+    for _, player in ipairs(players) do
+      redis.call('ZINCRBY', score_key, player.extra_points + bonus_points, player.name)
+      redis.call('SET', player_prefix .. player.name, label)
+    end
+    return { redis.call('HINCRBY', total_key, 'calls', 1), type(bonus_points), type(label), #players }`,
+  keys: ['scoreKey'],
+  fixedKeys: { totalKey: 'test:total' },
+  keyPrefixes: { playerPrefix: 'test:player:' },
+  args: { bonusPoints: 'number', label: 'text', players: { name: 'text', extraPoints: 'number' } },
+})
+const values = { scoreKey: 'test:score', bonusPoints: 2, label: '7' }
+
+test.serial('keys, prefixes, arguments and fields of records have their names in the script', async t => {
+  const players = [
+    { name: 'ada', extraPoints: 1 },
+    { name: '', extraPoints: 10n },
+  ]
+  t.deepEqual(await addPoints(redis, { ...values, players }), [1, 'number', 'string', 2])
+  t.deepEqual(await redis.zrange('test:score', '0', '-1', 'WITHSCORES'), ['ada', '3', '', '12'])
+  t.is(await redis.get('test:player:ada'), '7')
+  t.deepEqual(await addPoints(redis, { ...values, players: [] }), [2, 'number', 'string', 0])
+})
+
+test.serial('TypeError for a name that is missing or unknown, in types and at run time', async t => {
+  const players = [{ name: 'ada', extraPoints: 1 }]
+  const throws = (run: Promise<unknown>, message: RegExp) => t.throwsAsync(run, { instanceOf: TypeError, message })
+  // @ts-expect-error: no scoreKey
+  await throws(addPoints(redis, { bonusPoints: 2, label: '7', players }), /needs the argument scoreKey/)
+  // @ts-expect-error: no bonusPoints
+  await throws(addPoints(redis, { scoreKey: 'test:score', label: '7', players }), /needs the argument bonusPoints/)
+  // @ts-expect-error: no players
+  await throws(addPoints(redis, values), /needs the list players/)
+  // @ts-expect-error: unknown argument
+  await throws(addPoints(redis, { ...values, players, points: 1 }), /has no argument points/)
+  // @ts-expect-error: no extraPoints
+  await throws(addPoints(redis, { ...values, players: [{ name: 'ada' }] }), /needs the field extraPoints in players/)
+  // @ts-expect-error: a text for a number
+  await addPoints(redis, { ...values, bonusPoints: '2', players: [] })
+})
+
+test.serial('TypeError for a field with the separator of fields', async t => {
+  const players = [{ name: 'a\x1f99', extraPoints: 1 }]
+  await t.throwsAsync(addPoints(redis, { ...values, players }), { instanceOf: TypeError, message: /contains U\+001F/ })
+})
+
+test.serial('runs after Redis lost its scripts, and on another connection', async t => {
+  await addPoints(redis, { ...values, players: [] })
+  await redis.script('FLUSH')
+  const [calls] = (await addPoints(redis, { ...values, players: [] })) as number[]
+  const other = redis.duplicate()
+  t.deepEqual(await addPoints(other, { ...values, players: [] }), [calls! + 1, 'number', 'string', 0])
+  other.disconnect()
+})

@@ -1,0 +1,258 @@
+import test from 'ava'
+import type { RangeFile } from '../../shared/io/media/media-file.ts'
+import { measureMedia } from '../../shared/io/media/media-processes.ts'
+import {
+  adts,
+  adtsFrameS,
+  flac,
+  flacFrameS,
+  movie,
+  mp3,
+  mp3FrameS,
+  mp4Of,
+  png,
+  wav,
+} from '../support/media/media-files.ts'
+
+const timeoutMs = 20_000
+
+function fileOf(bytes: Buffer): RangeFile {
+  return { bytes: bytes.length, read: async (start, end) => bytes.subarray(start, end) }
+}
+const measure = (bytes: Buffer) => measureMedia(fileOf(bytes), timeoutMs, 'org')
+
+const files: [name: string, file: () => Promise<Buffer> | Buffer, seconds: number, video: boolean, audio: boolean][] = [
+  ['an MP4 video, its sound shorter', () => movie('mp4', { videoS: 3, audioS: 2 }), 3, true, true],
+  ['an MP4 video, its sound longer', () => movie('mp4', { videoS: 1, audioS: 2 }), 2, true, true],
+  ['a silent QuickTime video', () => movie('mov', { videoS: 2 }), 2, true, false],
+  ['a WebM video', () => movie('webm', { videoS: 3, audioS: 1 }), 3, true, true],
+  ['a Matroska video', () => movie('mkv', { videoS: 1.2 }), 1.2, true, false],
+  ['sound in MP4', () => movie('mp4', { audioS: 2.5 }), 2.5, false, true],
+  ['sound in WebM', () => movie('webm', { audioS: 2.5 }), 2.5, false, true],
+  ['Opus in Ogg', () => movie('ogg', { audioS: 2.5 }), 2.5, false, true],
+  ['MP3 of one bitrate', () => mp3(100), 100 * mp3FrameS, false, true],
+  ['MP3 of several bitrates', () => mp3(100, [128, 320, 64]), 100 * mp3FrameS, false, true],
+  ['MP3 of several bitrates with a Xing header', () => mp3(100, [128, 320], 100), 100 * mp3FrameS, false, true],
+  ['AAC in ADTS', () => adts(100), 100 * adtsFrameS, false, true],
+  ['FLAC', () => flac(50), 50 * flacFrameS, false, true],
+  ['WAV', () => wav(2), 2, false, true],
+]
+for (const [name, file, seconds, hasVideo, hasAudio] of files) {
+  test(`measured: ${name}`, async t => {
+    const length = await measure(await file())
+    t.is(length?.seconds, Math.round(seconds * 1e6) / 1e6)
+    t.like(length, { hasVideo, hasAudio })
+  })
+}
+
+/** Overwrites what follows a mark in a file. */
+function patched(file: Buffer, mark: string | Buffer, offset: number, bytes: number[]): Buffer {
+  const at = file.indexOf(mark)
+  if (at < 0) throw new Error('the file has no such mark')
+  file.set(bytes, at + Buffer.byteLength(mark) + offset)
+  return file
+}
+const oneTick = [0, 0, 0, 1]
+const liars: [name: string, file: () => Promise<Buffer> | Buffer, seconds: number][] = [
+  ['the Xing header counts 5 frames', () => mp3(100, [128], 5), 100 * mp3FrameS],
+  ['the FLAC header counts one frame', () => flac(50, 4096), 50 * flacFrameS],
+  ['the FLAC header counts a thousand frames', () => flac(50, 4_096_000), 50 * flacFrameS],
+  ['the WAV header states a rate and a block that are not', () => wav(2, { byteRate: 1e6, blockAlign: 200 }), 2],
+  ['the WAV header states a smaller file', () => wav(2, { riffBytes: 100 }), 2],
+  ['the WAV header was written before the length was known', () => wav(2, { dataBytes: 0xffffffff }), 2],
+  ['the WAV header states no bytes', () => wav(2, { dataBytes: 0 }), 2],
+  ['the WAV file has a second chunk of samples', () => twoParts(wav(2), 4), 2 + 4 / 16_000],
+  ['the WAV file has other chunks between its samples', () => twoParts(wav(2), 4, chunk('LIST', 40)), 2 + 4 / 16_000],
+  ['the WAV file has an odd first chunk of samples', () => oddPart(wav(2)), 2 + 9 / 16_000],
+  ['the WAV file has no more chunks behind its samples', () => Buffer.concat([wav(2), Buffer.alloc(16_000)]), 3],
+  ['the WAV file is an RF64 file', () => rf64(wav(2)), 2],
+  ['the WAV file has a second, slower format', () => Buffer.concat([wav(2), format(8_000, 8)]), 4],
+  ['the WAV file states fewer valid bits', () => validBits(wav(2), 8), 4],
+  ['its MP3 frames have other bytes behind each', () => between(mp3(100), 417, 1), 100 * mp3FrameS],
+  ['two MP3 files follow each other', () => Buffer.concat([mp3(50, [128], 50), mp3(50, [64], 50)]), 101 * mp3FrameS],
+  ['its AAC frames have other bytes between them', () => between(adts(100), 1_000, 50), 100 * adtsFrameS],
+  ['its AAC frames hold several blocks each', () => blocks(adts(100), 4), 400 * adtsFrameS],
+  ['the first AAC frame states another rate', () => fasterFirst(adts(100)), 99 * adtsFrameS + 1_024 / 96_000],
+  ['the MP4 sound plays one tick a packet', async () => ticking(await movie('mp4', { audioS: 2 })), 2],
+  ['the MP4 header states one tick', async () => patched(await movie('mp4', { videoS: 3 }), 'mvhd', 16, oneTick), 3],
+  ['the MP4 track states one tick', async () => patched(await movie('mp4', { videoS: 3 }), 'mdhd', 16, oneTick), 3],
+  [
+    'the WebM header states an hour',
+    async () => {
+      const hour = Buffer.alloc(8)
+      hour.writeDoubleBE(3_600_000)
+      return patched(await movie('webm', { videoS: 3 }), Buffer.from([0x44, 0x89, 0x88]), 0, [...hour])
+    },
+    3,
+  ],
+]
+
+function chunk(name: string, bytes: number): Buffer {
+  const made = Buffer.alloc(8 + bytes)
+  made.write(name)
+  made.writeUInt32LE(bytes, 4)
+  return made
+}
+
+/** A first `data` chunk of so many bytes before the file's own. */
+function twoParts(file: Buffer, bytes: number, between: Buffer = Buffer.alloc(0)): Buffer {
+  return Buffer.concat([file.subarray(0, 36), chunk('data', bytes), between, file.subarray(36)])
+}
+
+/** One byte of sound, and no padding: everything behind it may be played, the header of the next chunk as well. */
+function oddPart(file: Buffer): Buffer {
+  return Buffer.concat([file.subarray(0, 36), chunk('data', 1), file.subarray(36)])
+}
+
+/** So many bytes after every so many of a file. */
+function between(file: Buffer, every: number, bytes: number): Buffer {
+  const parts: Buffer[] = []
+  for (let at = 0; at < file.length; at += every) parts.push(file.subarray(at, at + every), Buffer.alloc(bytes, 0x11))
+  return Buffer.concat(parts)
+}
+
+function blocks(file: Buffer, count: number): Buffer {
+  for (let at = 6; at < file.length; at += 100) file[at] = 0xfc | (count - 1)
+  return file
+}
+
+function fasterFirst(file: Buffer): Buffer {
+  file[2] = file[2]! & 0xc3
+  return file
+}
+
+/** All packets of an MP4 file's only track play for one tick. */
+function ticking(file: Buffer): Buffer {
+  const at = file.indexOf('stts') + 8
+  for (let i = 0; i < file.readUInt32BE(at); i++) file.writeUInt32BE(1, at + 8 + i * 8)
+  return file
+}
+
+function rf64(file: Buffer): Buffer {
+  const sizes = chunk('ds64', 28)
+  const long = Buffer.concat([file.subarray(0, 12), sizes, file.subarray(12)])
+  long.write('RF64')
+  long.writeUInt32LE(0xffff_ffff, 36 + sizes.length + 4)
+  return long
+}
+
+function format(rateHz: number, bits: number): Buffer {
+  const made = chunk('fmt ', 16)
+  for (const [value, at] of [
+    [1, 8],
+    [1, 10],
+    [rateHz, 12],
+    [bits, 22],
+  ] as const)
+    made.writeUInt16LE(value, at)
+  return made
+}
+
+function validBits(file: Buffer, bits: number): Buffer {
+  const made = Buffer.alloc(48)
+  chunk('fmt ', 40).copy(made)
+  file.copy(made, 8, 20, 36)
+  made.writeUInt16LE(0xfffe, 8)
+  made.writeUInt16LE(22, 24)
+  made.writeUInt16LE(bits, 26)
+  made.writeUInt16LE(1, 32)
+  return Buffer.concat([file.subarray(0, 12), made, file.subarray(36)])
+}
+for (const [name, file, seconds] of liars) {
+  test(`measured by its packets when ${name}`, async t => {
+    t.is((await measure(await file()))?.seconds, Math.round(seconds * 1e6) / 1e6)
+  })
+}
+
+const broken: [name: string, file: () => Promise<Buffer> | Buffer][] = [
+  ['nothing', () => Buffer.alloc(0)],
+  ['text', () => Buffer.from('no media at all '.repeat(100))],
+  ['a picture', () => png()],
+  ['an MP4 file with nothing in it', () => mp4Of(1000)],
+  ['an MP4 video that was cut off', async () => (await movie('mp4', { videoS: 3 })).subarray(0, -3000)],
+  ['a WAV file without samples', () => wav(0)],
+  ['a WAV file of an unknown codec', () => patched(wav(1), 'fmt ', 4, [0x55, 0])],
+  ['a WAV header alone', () => wav(1).subarray(0, 20)],
+  [
+    'an Ogg file behind another',
+    async () => Buffer.concat([await movie('ogg', { audioS: 1 }), await movie('ogg', { audioS: 1 })]),
+  ],
+  ['a FLAC file that states too large frames', () => patched(flac(200), 'fLaC', 8, [0xff, 0xff, 0xff])],
+  ['a playlist', () => Buffer.from('#EXTM3U\n#EXTINF:10,\nhttp://127.0.0.1:9/a.ts\n#EXT-X-ENDLIST\n')],
+]
+for (const [name, file] of broken) {
+  test(`null for ${name}`, async t => {
+    t.is(await measure(await file()), null)
+  })
+}
+
+test('null when time is up', async t => {
+  const never: RangeFile = { bytes: 1000, read: () => new Promise(() => {}) }
+  const mp4 = await movie('mp4', { videoS: 1 })
+  const slow: RangeFile = {
+    ...never,
+    read: async (start, end) => (start < 12 ? mp4.subarray(start, end) : never.read(0, 1)),
+  }
+  t.is(await measureMedia(slow, 50, 'org'), null)
+  t.is(await measureMedia(never, 50, 'org'), null)
+})
+
+test('the error of the storage when reading fails', async t => {
+  const away = { bytes: 1000, read: () => Promise.reject(new Error('storage is away')) }
+  await t.throwsAsync(measureMedia(away, timeoutMs, 'org'), { message: 'storage is away' })
+})
+
+test('no more than a part of a large file is read for its tables', async t => {
+  const file = await movie('mp4', { videoS: 2 })
+  // The tables are in front; what follows them is free space.
+  const free = Buffer.alloc(30_000_000)
+  free.writeUInt32BE(free.length, 0)
+  free.write('free', 4)
+  const large = Buffer.concat([file, free])
+  let bytesRead = 0
+  const read = async (start: number, end: number) => {
+    bytesRead += end - start
+    return large.subarray(start, end)
+  }
+  t.is((await measureMedia({ bytes: large.length, read }, timeoutMs, 'org'))?.seconds, 2)
+  t.true(bytesRead < 5_000_000, `${bytesRead} bytes read`)
+})
+
+test('measured on another thread when it is large: the same length', async t => {
+  t.is((await measure(mp3(5_000)))?.seconds, Math.round(5_000 * mp3FrameS * 1e6) / 1e6)
+  const lengths = await Promise.all(Array.from({ length: 6 }, (_, i) => measure(mp3(1_000 + i))))
+  t.deepEqual(
+    lengths.map(length => length?.seconds),
+    lengths.map((_, i) => Math.round((1_000 + i) * mp3FrameS * 1e6) / 1e6),
+  )
+  const away = { bytes: 1_000_000, read: () => Promise.reject(new Error('storage is away')) }
+  await t.throwsAsync(measureMedia(away, timeoutMs, 'org'), { message: 'storage is away' })
+})
+
+test('null for a file that was made to take forever, while everything else goes on', async t => {
+  const film = await movie('mp4', { videoS: 1 })
+  const endless = measureMedia(fileOf(withTimes(film, 500_000)), 2_000, 'org')
+  let turns = 0
+  const turning = setInterval(() => turns++, 10)
+  t.is(await endless, null)
+  clearInterval(turning)
+  t.true(turns > 50, `${turns} turns`)
+  t.is((await measure(mp3(2_000)))?.seconds, Math.round(2_000 * mp3FrameS * 1e6) / 1e6)
+})
+
+/** An MP4 file whose one table of times has so many entries. */
+function withTimes(file: Buffer, entries: number): Buffer {
+  const at = file.indexOf('stts') - 4
+  const table = Buffer.alloc(16 + entries * 8, Buffer.from([0, 0, 0, 1]))
+  table.writeUInt32BE(table.length, 0)
+  table.write('stts', 4)
+  table.writeUInt32BE(0, 8)
+  table.writeUInt32BE(entries, 12)
+  const added = table.length - file.readUInt32BE(at)
+  const longer = Buffer.concat([file.subarray(0, at), table, file.subarray(at + file.readUInt32BE(at))])
+  for (const box of ['moov', 'trak', 'mdia', 'minf', 'stbl']) {
+    const start = longer.indexOf(box) - 4
+    longer.writeUInt32BE(longer.readUInt32BE(start) + added, start)
+  }
+  return longer
+}

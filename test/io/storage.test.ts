@@ -1,0 +1,208 @@
+import { once } from 'node:events'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import test, { type ExecutionContext } from 'ava'
+import type { Blobs } from '../../shared/io/storage/blobs.ts'
+import { openBlobs } from '../../shared/io/storage/open-blobs.ts'
+import { type S3Server, startS3 } from '../support/io/s3.ts'
+
+/** One suite for every kind of storage. */
+
+let nowMs = Date.now()
+const clock = { now: () => nowMs }
+const secret = async () => 'a secret of at least thirty-two characters'
+const publicUrl = 'http://gateway.test/base'
+const contentType = 'video/mp4'
+
+type Storage = { blobs: Blobs; stored(): Promise<string[]>; serves: boolean }
+const storages: Record<string, () => Promise<Storage>> = { file: openFolder, s3: openBucket }
+const closing: (() => Promise<unknown> | undefined)[] = []
+test.after.always(async () => {
+  for (const close of closing.reverse()) await close()
+})
+
+async function openFolder(): Promise<Storage> {
+  const folder = await mkdtemp(join(tmpdir(), 'headgate-blobs-'))
+  closing.push(() => rm(folder, { recursive: true, force: true }))
+  const blobs = await openBlobs({ storageUrl: `file:${folder}`, publicUrl }, secret, clock)
+  const stored = async () => {
+    const entries = await readdir(folder, { recursive: true, withFileTypes: true })
+    return entries
+      .filter(entry => entry.isFile())
+      .map(entry => join(entry.parentPath, entry.name).slice(folder.length + 1))
+  }
+  return { blobs, stored, serves: false }
+}
+
+let server: Promise<S3Server> | null = null
+let prefixes = 0
+
+async function openBucket(): Promise<Storage> {
+  server ??= startS3('headgate-test')
+  const s3 = await server
+  if (prefixes === 0) closing.push(() => s3.close())
+  const prefix = `tests/${++prefixes}`
+  const blobs = await openBlobs({ storageUrl: s3.storageUrl(prefix), publicUrl }, secret, clock)
+  closing.push(async () => blobs.close())
+  const stored = async () =>
+    (await s3.keys()).filter(key => key.startsWith(`${prefix}/`)).map(key => key.slice(prefix.length + 1))
+  return { blobs, stored, serves: true }
+}
+
+function conformance(title: string, body: (t: ExecutionContext, storage: Storage) => Promise<void>) {
+  for (const [name, open] of Object.entries(storages)) test(`${title} (${name})`, async t => body(t, await open()))
+}
+
+async function* parts(...texts: string[]) {
+  for (const text of texts) yield Buffer.from(text)
+}
+async function text(blob: { stream: Readable } | null): Promise<string | undefined> {
+  return blob ? (await buffer(blob.stream)).toString() : undefined
+}
+
+conformance('stored: what is written is read back, with its length', async (t, { blobs, stored }) => {
+  t.is(await blobs.write('uploads/org_1/a.mp4', parts('0123', '4567', '89'), contentType), 10)
+  const blob = await blobs.read('uploads/org_1/a.mp4')
+  t.is(blob?.bytes, 10)
+  t.is(await text(blob), '0123456789')
+  t.deepEqual(await stored(), ['uploads/org_1/a.mp4'])
+})
+
+conformance('stored: writing again replaces', async (t, { blobs }) => {
+  await blobs.write('a.bin', parts('first'), contentType)
+  await blobs.write('a.bin', parts('second one'), contentType)
+  t.is(await text(await blobs.read('a.bin')), 'second one')
+})
+
+conformance('stored: a large blob, in parts of any size', async (t, { blobs }) => {
+  const whole = Buffer.alloc(6_000_001, 'headgate ')
+  const pieces = async function* () {
+    for (let at = 0; at < whole.length; at += 99_991) yield whole.subarray(at, at + 99_991)
+  }
+  t.is(await blobs.write('large.bin', pieces(), contentType), whole.length)
+  const blob = await blobs.read('large.bin')
+  t.true((await buffer(blob!.stream)).equals(whole))
+})
+
+conformance('stored: a body that uses the memory of a part again for the next one', async (t, { blobs }) => {
+  const part = Buffer.alloc(70_000)
+  const again = async function* () {
+    for (let i = 0; i < 20; i++) yield part.fill(i)
+  }
+  t.is(await blobs.write('again.bin', again(), contentType), 20 * part.length)
+  const stored = await buffer((await blobs.read('again.bin'))!.stream)
+  for (let i = 0; i < 20; i++) t.true(stored.subarray(i * part.length, (i + 1) * part.length).equals(part.fill(i)))
+})
+
+conformance('a part of a blob, both ends included', async (t, { blobs }) => {
+  await blobs.write('a.bin', parts('0123456789'), contentType)
+  const part = await blobs.read('a.bin', { start: 2, end: 5 })
+  t.is(part?.bytes, 10)
+  t.is(await text(part), '2345')
+  t.is(await text(await blobs.read('a.bin', { start: 9, end: 9 })), '9')
+})
+
+conformance('null for a blob that is not there', async (t, { blobs }) => {
+  t.is(await blobs.read('nothing/here.bin'), null)
+  t.is(await blobs.read('nothing/here.bin', { start: 0, end: 1 }), null)
+})
+
+conformance('not stored: a body that fails half-way leaves nothing behind', async (t, { blobs, stored }) => {
+  const failing = async function* () {
+    yield Buffer.alloc(300_000)
+    throw new Error('the client left')
+  }
+  await t.throwsAsync(blobs.write('a.bin', failing(), contentType), { message: 'the client left' })
+  t.deepEqual(await stored(), [])
+  await blobs.write('b.bin', parts('before'), contentType)
+  await t.throwsAsync(blobs.write('b.bin', failing(), contentType))
+  t.is(await text(await blobs.read('b.bin')), 'before')
+})
+
+conformance('removed: those named, and those that are not there are fine', async (t, { blobs, stored }) => {
+  for (const key of ['a.bin', 'b/c.bin', 'b/d.bin']) await blobs.write(key, parts(key), contentType)
+  await blobs.remove(['a.bin', 'b/c.bin', 'never.bin'])
+  t.deepEqual(await stored(), ['b/d.bin'])
+  await blobs.remove([])
+})
+
+conformance('key of its own address, and of no other', async (t, { blobs }) => {
+  await blobs.write('uploads/org_1/a.mp4', parts('bytes'), contentType)
+  const url = await blobs.signedUrl(
+    { key: 'uploads/org_1/a.mp4', contentType, filename: 'My "film" é.mp4' },
+    nowMs + 60_000,
+  )
+  t.is(await blobs.keyOf(url), 'uploads/org_1/a.mp4')
+  t.is(await blobs.keyOf('https://elsewhere.test/uploads/org_1/a.mp4'), null)
+  t.is(await blobs.keyOf('not a url'), null)
+})
+
+conformance('url_not_allowed for an address that was changed or is unsigned', async (t, { blobs }) => {
+  for (const key of ['uploads/org_1/a.mp4', 'uploads/org_2/a.mp4']) await blobs.write(key, parts('bytes'), contentType)
+  const url = await blobs.signedUrl({ key: 'uploads/org_1/a.mp4', contentType }, nowMs + 60_000)
+  const changed = [
+    url.replace('org_1', 'org_2'),
+    url.replace(/ignature=(.)/, (_, first) => `ignature=${first === '0' ? '1' : '0'}`),
+    url.slice(0, url.indexOf('?')),
+  ]
+  for (const address of changed)
+    await t.throwsAsync(blobs.keyOf(address), { message: /expired or was changed/ }, address)
+})
+
+conformance('url_not_allowed for an address that has expired', async (t, { blobs }) => {
+  await blobs.write('a.bin', parts('bytes'), contentType)
+  const realMs = nowMs
+  nowMs = realMs - 3_600_000
+  const url = await blobs.signedUrl({ key: 'a.bin', contentType }, nowMs + 60_000)
+  nowMs = realMs
+  await t.throwsAsync(blobs.keyOf(url), { code: 'url_not_allowed' })
+})
+
+conformance('reachable: the check passes', async (t, { blobs }) => {
+  await t.notThrowsAsync(blobs.check())
+})
+
+test('200 with its type and name from an address that S3 itself serves, in parts too (s3)', async t => {
+  const { blobs } = await openBucket()
+  await blobs.write('a.mp4', parts('0123456789'), contentType)
+  const url = await blobs.signedUrl({ key: 'a.mp4', contentType, filename: 'film.mp4' }, nowMs + 60_000)
+  const whole = await fetch(url)
+  t.is(whole.status, 200)
+  t.is(whole.headers.get('content-type'), contentType)
+  t.regex(whole.headers.get('content-disposition')!, /film\.mp4/)
+  t.is(await whole.text(), '0123456789')
+  const part = await fetch(url, { headers: { range: 'bytes=3-4' } })
+  t.is(part.status, 206)
+  t.is(await part.text(), '34')
+})
+
+test('not reachable: the check and writing fail (s3)', async t => {
+  const storageUrl = 's3://key:secret@bucket?endpoint=http%3A%2F%2F127.0.0.1%3A9&path_style=true'
+  const blobs = await openBlobs({ storageUrl, publicUrl }, secret, clock)
+  await t.throwsAsync(blobs.check())
+  await t.throwsAsync(blobs.write('a', parts('a'), contentType))
+  blobs.close()
+})
+
+test('refused: a key that would lead out of the folder (file)', async t => {
+  const { blobs } = await openFolder()
+  for (const key of ['../a', 'a/../../b', '/etc/passwd', 'a//b', '', '.hidden', 'a/.b', 'a\0b'])
+    await t.throwsAsync(blobs.read(key), { message: /not a key/ }, key)
+})
+
+test('not reachable: the check fails where the folder cannot be (file)', async t => {
+  const blobs = await openBlobs({ storageUrl: 'file:/dev/null/storage', publicUrl }, secret, clock)
+  await t.throwsAsync(blobs.check())
+})
+
+test('closed: a stream that is left open lets go of its file (file)', async t => {
+  const { blobs } = await openFolder()
+  await blobs.write('a.bin', [Buffer.alloc(1_000_000)] as never, contentType)
+  const blob = await blobs.read('a.bin')
+  blob!.stream.destroy()
+  await once(blob!.stream, 'close')
+  t.true(blob!.stream.destroyed)
+})

@@ -1,0 +1,124 @@
+import { once } from 'node:events'
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import test from 'ava'
+import { type Emulator, json } from '../emulators/emulator.ts'
+import { startFal } from '../emulators/fal.ts'
+import { klingError, startKling } from '../emulators/kling.ts'
+import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { over, rowOf, running, submit } from '../support/jobs/gateway.ts'
+import { startWorkers, type Workers } from '../support/workers.ts'
+
+let stores: Stores
+let gateway: Gateway
+let workers: Workers
+let kling: Awaited<ReturnType<typeof startKling>>
+let losing = false
+let fal: Awaited<ReturnType<typeof startFal>>
+
+const path = '/v1/videos'
+const body = { model: 'kling-v3-pro', prompt: 'A lighthouse at dusk', seconds: 5 }
+const alone = { ...body, model: 'kling-v3-standard' }
+
+test.before(async () => {
+  ;[stores, kling, fal] = await Promise.all([
+    freshStores(),
+    startKling({ accounts: { access: 'secret' }, losesAnswer: () => losing }),
+    startFal(),
+  ])
+  gateway = await startGateway(stores, {
+    KLING_API_KEY: 'access:secret',
+    KLING_BASE_URL: `${kling.url}/v1`,
+    FAL_API_KEY: 'key:secret',
+    FAL_BASE_URL: fal.url,
+    UPSTREAM_CONNECT_TIMEOUT_MS: '1000',
+  })
+  workers = startWorkers(gateway.services)
+})
+test.beforeEach(() => {
+  kling.emulator.reset()
+  fal.emulator.reset()
+})
+test.after.always(async () => {
+  await workers?.stop()
+  await gateway?.close()
+  await Promise.all([kling?.close(), fal?.close()])
+  await stores?.drop()
+})
+
+const creates = ({ emulator }: { emulator: Emulator }) =>
+  emulator.requests.filter(({ method }) => method === 'POST').length
+
+test.serial('completed at the second provider when the first one has no money left: the price stays', async t => {
+  const account = await gateway.account()
+  kling.emulator.next(klingError(429, 1102, 'Account balance not enough'))
+  const job = await submit(gateway, path, account.live, body)
+  await running(gateway, job.id)
+  t.deepEqual([creates(kling), creates(fal)], [1, 1])
+  fal.finish()
+  const done = await over(gateway, account.live, path, job.id)
+  t.like(done, { status: 'completed', provider: 'fal', cost_usd: job.cost_usd })
+  t.deepEqual(await gateway.settled(), [])
+})
+
+test.serial('failed without a fallback when the provider rejects the request', async t => {
+  const account = await gateway.account()
+  kling.emulator.next(klingError(400, 1301, 'The prompt violates the content policy'))
+  const job = await submit(gateway, path, account.live, body)
+  const done = await over(gateway, account.live, path, job.id)
+  t.like(done, { status: 'failed', cost_usd: 0, error: { code: 'invalid_request' } })
+  t.is(creates(fal), 0)
+})
+
+test.serial('completed: an operation whose start was not answered is found by the job’s own id', async t => {
+  const account = await gateway.account()
+  losing = true
+  const job = await submit(gateway, path, account.live, alone)
+  await eventually(async () => (await rowOf(gateway, job.id)).stage === 'running', 'it is found')
+  losing = false
+  t.is(creates(kling), 1)
+  kling.finish()
+  t.like(await over(gateway, account.live, path, job.id), { status: 'completed', cost_usd: job.cost_usd })
+  t.deepEqual(await gateway.settled(), [])
+})
+
+test.serial('completed: work that the provider never got is started again under the same id', async t => {
+  const account = await gateway.account()
+  kling.emulator.next(json(500, { code: 5000, message: 'Internal' }))
+  const job = await submit(gateway, path, account.live, alone)
+  await running(gateway, job.id)
+  const ids = kling.emulator.requests.filter(({ method }) => method === 'POST').map(({ body }) => body.external_task_id)
+  t.deepEqual(ids, [job.id, job.id])
+  kling.finish()
+  t.like(await over(gateway, account.live, path, job.id), { status: 'completed' })
+  t.deepEqual(await gateway.settled(), [])
+})
+
+test.serial('failed: a result on a private address is never fetched, and the job refunded', async t => {
+  const account = await gateway.account()
+  let asked = 0
+  const inside = http.createServer((_request, response) => {
+    asked++
+    response.end('a secret of the inner network')
+  })
+  inside.listen(0, '127.0.0.1')
+  await once(inside, 'listening')
+  t.teardown(() => inside.close())
+  const address = `http://127.0.0.1:${(inside.address() as AddressInfo).port}/video.mp4`
+  const job = await submit(gateway, path, account.live, alone)
+  await running(gateway, job.id)
+  const finished = (at: string) =>
+    json(200, {
+      code: 0,
+      message: 'SUCCEED',
+      request_id: 'r',
+      data: { task_id: '1', task_status: 'succeed', task_result: { videos: [{ id: 'v', url: at, duration: '5' }] } },
+    })
+  // The look, and each attempt to take the result in.
+  kling.emulator.next(...Array.from({ length: 20 }, () => finished(address)))
+  const done = await over(gateway, account.live, path, job.id)
+  t.like(done, { status: 'failed', cost_usd: 0, error: { code: 'upstream_invalid_response' } })
+  t.false(JSON.stringify(done).includes(new URL(address).port))
+  t.is(asked, 0)
+  t.deepEqual(await gateway.settled(), [])
+})

@@ -1,0 +1,119 @@
+import { randomBytes } from 'node:crypto'
+import { setImmediate as turn } from 'node:timers/promises'
+import test from 'ava'
+import sharp from 'sharp'
+import { operatorActor } from '../../shared/keys/audit.ts'
+import { hashSecret } from '../../shared/keys/secret.ts'
+import { png } from '../../shared/providers/sandbox/media/media.ts'
+import { Emulator, json } from '../emulators/emulator.ts'
+import { type Account, eventually, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { connectTo, formOf, formType, headOf, partOf, readAll } from '../support/io/raw-requests.ts'
+import { answerOf } from '../support/jobs/gateway.ts'
+import { wav } from '../support/media/sounds.ts'
+import { instantEnvironment } from '../support/media/world.ts'
+
+let stores: Stores
+let emulator: Emulator
+let gateway: Gateway
+let account: Account
+const images = json(200, { created: 1, data: [{ b64_json: png(8).toString('base64') }] })
+
+test.before(async () => {
+  stores = await freshStores()
+  emulator = await Emulator.start(images)
+  gateway = await startGateway(stores, await instantEnvironment(emulator.url))
+})
+test.beforeEach(async () => {
+  emulator.reset()
+  account = await gateway.account()
+})
+test.after.always(async () => {
+  await gateway?.close()
+  await emulator?.close()
+  await stores?.drop()
+})
+
+async function countFiles(): Promise<number> {
+  return gateway.services.db.file.count({ where: { organisationId: account.organisationId } })
+}
+
+test.serial(
+  '200 the same edit again, however its form is cut into packets; 409 for the same bytes in other files',
+  async t => {
+    const noisy = await Promise.all([1, 2, 3].map(() => picture()))
+    const form = (files: Buffer[]) => {
+      const parts = files.map(bytes => partOf('image[]', bytes, 'a.png', 'image/png'))
+      const fields = [partOf('model', 'draw'), partOf('prompt', 'Again.')]
+      return formOf(...fields, ...parts)
+    }
+    const send = async (body: Buffer, packetBytes: number) => {
+      const more = { 'content-type': formType, 'content-length': body.length }
+      const socket = await connectTo(gateway.url)
+      socket.write(
+        headOf('/v1/images/edits', account.live, { ...more, 'idempotency-key': 'edit', connection: 'close' }),
+      )
+      for (let at = 0; at < body.length; at += packetBytes) {
+        socket.write(body.subarray(at, at + packetBytes))
+        await turn()
+      }
+      const answer = (await readAll(socket)).toString()
+      return { status: Number(answer.slice(9, 12)), isReplay: answer.includes('idempotent-replayed: true') }
+    }
+    const body = form(noisy)
+    t.deepEqual(await send(body, 1_000_000), { status: 200, isReplay: false })
+    for (const packetBytes of [1_000, 5_000, 17_000, 60_000, 1_000_000])
+      t.deepEqual(await send(body, packetBytes), { status: 200, isReplay: true }, `packets of ${packetBytes}`)
+    const [first, second, third] = noisy
+    const moved = [Buffer.concat([first!, second!.subarray(0, 100)]), second!.subarray(100), third!]
+    t.not((await send(form(moved), 1_000_000)).status, 200)
+    t.is((await send(form([second!, first!, third!]), 1_000_000)).status, 409)
+    t.is(await countFiles(), 0)
+    t.is(emulator.requests.length, 1)
+  },
+)
+
+/** An image that is larger than what is looked at in advance, and whose bytes are nowhere else. */
+async function picture(): Promise<Buffer> {
+  const raw = { width: 100, height: 100, channels: 3 } as const
+  return sharp(randomBytes(30_000), { raw }).png().toBuffer()
+}
+
+const recording = partOf('file', wav(500), 'a.wav', 'audio/wav')
+
+test.serial('400 naming a form’s field by its own name, whatever it is called and whatever is in it', async t => {
+  const cases: [name: string, value: string, code: string, param: string][] = [
+    ['__proto__', 'x', 'unknown_field', '__proto__'],
+    ['constructor', 'x', 'unknown_field', 'constructor'],
+    ['toString', 'x', 'unknown_field', 'toString'],
+    ['audio_url', 'https://example.com/a.wav', 'unknown_field', 'audio_url'],
+    ['temperature', '', 'invalid_request', 'temperature'],
+    ['temperature', '0x1', 'invalid_request', 'temperature'],
+    ['temperature', ' 1', 'invalid_request', 'temperature'],
+    ['stream', '', 'invalid_request', 'stream'],
+    ['prompt', 'x'.repeat(300_000), 'invalid_request', 'prompt'],
+  ]
+  for (const [name, value, code, param] of cases) {
+    const body = formOf(partOf(name, value), recording, partOf('model', 'hear'))
+    const headers = { authorization: `Bearer ${account.live}`, 'content-type': formType }
+    const answer = await fetch(`${gateway.url}/v1/audio/transcriptions`, { method: 'POST', headers, body })
+    t.is(answer.status, 400, name)
+    t.like((await answerOf(answer)).error, { code, param }, `${name}: ${value.slice(0, 20)}`)
+  }
+  t.is(await countFiles(), 0)
+  t.is(emulator.requests.length, 0)
+})
+
+test.serial('401 and no file is left when the key is revoked while a wrong form comes in', async t => {
+  await gateway.fetch('/v1/models', { key: account.live })
+  const body = formOf(recording, partOf('colour', 'red'))
+  const more = { 'content-type': formType, 'content-length': body.length }
+  const socket = await connectTo(gateway.url)
+  socket.write(headOf('/v1/audio/transcriptions', account.live, { ...more, connection: 'close' }))
+  socket.write(body.subarray(0, 20_000))
+  await eventually(async () => (await countFiles()) === 1, 'the file comes in')
+  await gateway.services.keys.revoke(account.organisationId, hashSecret(account.live), operatorActor)
+  socket.write(body.subarray(20_000))
+  const answer = (await readAll(socket)).toString()
+  t.true(answer.startsWith('HTTP/1.1 401'), answer)
+  t.is(await countFiles(), 0)
+})

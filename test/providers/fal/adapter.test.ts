@@ -1,0 +1,139 @@
+import test from 'ava'
+import { fal } from '../../../shared/providers/adapters/fal/protocol.ts'
+import { json } from '../../emulators/emulator.ts'
+import { falError, startFal } from '../../emulators/fal.ts'
+import { falLipsync, falMesh, falVideo } from '../../support/jobs/fal-calls.ts'
+import { queuedConformance } from '../../support/jobs/queued-adapter.ts'
+import { assertFailures, assertReports, bench } from '../../support/jobs/slow-work.ts'
+
+const replies = {
+  invalid: falError(422, [{ loc: ['body', 'prompt'], msg: 'Field required', type: 'missing' }]),
+  rateLimited: falError(429, 'Too many requests', { 'retry-after': '1' }),
+  quota: falError(403, 'User is locked. Reason: Exhausted balance. Top up your balance at fal.ai/dashboard/billing.'),
+}
+const common = { provider: 'fal', protocol: fal, start: startFal, replies }
+queuedConformance(test, { ...common, name: 'fal video', kind: 'video', call: () => falVideo('kling-v3-pro') })
+queuedConformance(test, { ...common, name: 'fal lip sync', kind: 'lipsync', call: () => falLipsync() })
+queuedConformance(test, { ...common, name: 'fal mesh', kind: 'mesh', call: () => falMesh('hunyuan3d-v3') })
+
+const videos = bench('fal', fal, 'video', startFal)
+const operation = { app: 'fal-ai/kling-video', request: 'r1', output: null }
+
+test('reported: every status of the queue', async t => {
+  await assertReports(t, answer => videos.shown(answer, operation), [
+    [{ status: 'IN_QUEUE', queue_position: 2 }, 'pending'],
+    [{ status: 'IN_PROGRESS', logs: [] }, 'pending'],
+    [{ status: 'SLEEPING' }, 'throws invalid_response'],
+    [{ request_id: 'r1' }, 'throws invalid_response'],
+    [[], 'throws invalid_response'],
+  ])
+})
+
+test('reported: completed only means over, the result tells how', async t => {
+  const down = json(503, { detail: 'Service Unavailable' })
+  const runner = json(503, { detail: 'Runner disconnected', error_type: 'runner_disconnected' })
+  const policy = falError(422, [{ loc: ['body', 'prompt'], msg: 'Flagged.', type: 'content_policy_violation' }])
+  const shown = async (reply: ReturnType<typeof json>) =>
+    videos.using(async ({ emulator }, line) => {
+      emulator.next(json(200, { status: 'COMPLETED' }), reply)
+      return videos.adapter.check(operation, line)
+    })
+  const results: [ReturnType<typeof json>, string][] = [
+    [json(200, { video: { url: 'https://v3.fal.media/files/a.mp4' } }), 'completed'],
+    [json(200, { video: 'https://v3.fal.media/files/a.mp4' }), 'completed'],
+    [json(200, { videos: [{ url: 'https://v3.fal.media/files/a.mp4' }] }), 'completed'],
+    [json(200, { images: [] }), 'failed: invalid_response'],
+    [json(200, { video: { url: 'file:///etc/passwd' } }), 'failed: invalid_response'],
+    [json(200, 'cut'), 'throws invalid_response'],
+    [policy, 'failed: content_filter'],
+    [
+      falError(422, [{ loc: ['body', 'image_url'], msg: 'Too small', type: 'image_too_small' }]),
+      'failed: invalid_request',
+    ],
+    [falError(500, 'Internal Server Error'), 'failed: server_error'],
+    [runner, 'failed: overloaded'],
+    [
+      json(504, {}, { 'x-fal-error-type': 'request_timeout', 'x-fal-request-timeout-type': 'user' }),
+      'failed: server_error',
+    ],
+    [down, 'throws overloaded'],
+    [json(500, {}), 'throws server_error'],
+    [json(502, 'Bad Gateway'), 'throws server_error'],
+    [falError(401, 'Authentication is required'), 'throws auth'],
+    [falError(404, 'Request not found'), 'throws model_unavailable'],
+    [falError(429, 'Too many requests'), 'throws rate_limited'],
+  ]
+  await assertReports(t, answer => shown(answer as never), results)
+})
+
+test('reported: files of a mesh by what they are, length and billable units where they are told', async t => {
+  const { adapter, using } = bench('fal', fal, 'mesh', startFal)
+  await using(async ({ finish, url }, line) => {
+    const started = await adapter.start(falMesh('hunyuan3d-v3'), line, null)
+    finish()
+    const report = await adapter.check(started, line)
+    if (report.status !== 'completed') return t.fail(report.status)
+    const files = `${url}/files/${started.request}`
+    t.deepEqual(report.output.files, [
+      { role: 'glb', url: `${files}/model.glb` },
+      { role: 'obj', url: `${files}/model.obj` },
+      { role: 'mtl', url: `${files}/model.mtl` },
+      { role: 'texture', url: `${files}/texture.png` },
+      { role: 'thumbnail', url: `${files}/thumbnail.png` },
+    ])
+    t.deepEqual(report.invoice, { seconds: null, credits: 0.79 })
+  })
+  const lipsyncs = bench('fal', fal, 'lipsync', startFal)
+  await lipsyncs.using(async ({ finish }, line) => {
+    const started = await lipsyncs.adapter.start(falLipsync(), line, null)
+    finish()
+    const report = await lipsyncs.adapter.check(started, line)
+    if (report.status === 'completed') t.is(report.output.durationS, 3.2)
+    else t.fail(report.status)
+  })
+})
+
+test('404 right after the start: the look failed, nothing else', async t => {
+  await videos.using(async ({ emulator, finish }, line) => {
+    const started = await videos.adapter.start(falVideo('kling-v3-pro'), line, null)
+    emulator.next(falError(404, 'Request not found'))
+    const error = await t.throwsAsync(videos.adapter.check(started, line))
+    t.is((error as { reason?: string }).reason, 'model_unavailable')
+    finish()
+    t.is((await videos.adapter.check(started, line)).status, 'completed')
+  })
+})
+
+test('cancelled: work that is over or gone needs no stop', async t => {
+  await videos.using(async ({ emulator, finish }, line) => {
+    const started = await videos.adapter.start(falVideo('kling-v3-pro'), line, null)
+    finish()
+    await videos.adapter.cancel!(started, line)
+    t.is(emulator.requests.at(-1)!.method, 'PUT')
+    await t.notThrowsAsync(async () => videos.adapter.cancel!({ ...started, request: 'gone' }, line))
+  })
+})
+
+test('failures of every form', t => {
+  const secret = `https://storage.example/${'a'.repeat(20)}?signature=abc`
+  assertFailures(t, fal, [
+    [400, { detail: 'Bad request' }, 'invalid_request', 'Bad request'],
+    [401, { detail: 'Invalid key secret' }, 'auth', "The provider refused the gateway's credentials."],
+    [402, {}, 'quota', "The gateway's account at the provider has no credit left."],
+    [403, { detail: 'Not allowed' }, 'auth'],
+    [403, { detail: 'User is locked. Reason: Exhausted balance.' }, 'quota'],
+    [404, { detail: 'Application x not found' }, 'model_unavailable'],
+    [408, {}, 'server_error'],
+    [422, { detail: [{ loc: ['body', 'a', 0], msg: 'no', type: 'x' }] }, 'invalid_request', 'a.0: no'],
+    [422, { detail: [{ msg: 'bad', type: 'content_policy_violation' }] }, 'content_filter', 'bad'],
+    [422, { detail: [{ msg: `Cannot load ${secret}` }] }, 'invalid_request', `Cannot load ${secret.split('?')[0]}`],
+    // The address was ours.
+    [422, { detail: [{ msg: 'unreachable', type: 'file_download_error' }] }, 'server_error', 'unreachable'],
+    [400, { detail: [{ msg: 'elsewhere', type: 'downstream_service_error' }] }, 'server_error', 'elsewhere'],
+    [422, { detail: 'x'.repeat(5_000) }, 'invalid_request', 'x'.repeat(1_000)],
+    [429, 'slow down', 'rate_limited', 'The provider answered with status 429.'],
+    [500, '<html>', 'server_error'],
+    [503, {}, 'overloaded'],
+    [504, { detail: 'late', error_type: 'request_timeout' }, 'timeout'],
+  ])
+})

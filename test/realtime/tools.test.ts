@@ -1,0 +1,224 @@
+import test from 'ava'
+import { type Account, eventually, freshStores, type Stores } from '../support/gateway.ts'
+import { type SessionWorld, spentNano, startSessions, type Talk, talk } from '../support/realtime/sessions.ts'
+import { openSession } from '../support/realtime/sockets.ts'
+import { minutesNano } from '../support/realtime/talks.ts'
+
+const openai = 'gpt-realtime-2.1'
+const live = 'gpt-live-1'
+const xai = 'grok-voice'
+
+let stores: Stores
+let world: SessionWorld
+let account: Account
+
+test.before(async () => {
+  stores = await freshStores()
+  world = await startSessions(stores)
+  account = await world.gateway.account()
+})
+test.after.always(async () => {
+  await world?.close()
+  await stores?.drop()
+})
+
+const json = JSON.stringify
+const update = (session: object) => json({ type: 'session.update', session })
+const respond = (response: object) => json({ type: 'response.create', response })
+const delegating = (tools: unknown, more: object = {}) => ({
+  delegation: { type: 'responses', responses: { model: 'gpt-5-mini', tools, ...more } },
+})
+/** A function whose parameters have the names of what is looked for. */
+const call = {
+  ...{ type: 'function', name: 'look_up', description: '"tools"' },
+  parameters: { properties: { tools: { type: 'web_search' }, prompt: { id: 'string' } } },
+}
+const search = '{"type":"web_search"}'
+
+type Case = [frame: string | Buffer, code: string, param: string | null, message: RegExp]
+const hosted = 'unsupported_capability'
+const unreadable = 'invalid_json'
+
+/** However it is written, for every model. */
+const anyModel: Case[] = [
+  [`{"type":"session.update","session":{"t\\u006fols":[${search}]}}`, unreadable, null, /escapes/],
+  [`{"type":"session.update","session":{"\\u0054OOLS":[${search}]}}`, unreadable, null, /escapes/],
+  [`{"session":{"tools":[${search}]},"session":{}}`, unreadable, 'session', /twice/],
+  [`{"type":"input_audio_buffer.append","type":"session.update","tools":[]}`, unreadable, 'type', /twice/],
+  [`{"type":"session.update","session":{"temperature":NaN,"tools":[${search}]}}`, unreadable, null, /not valid JSON/],
+  [`\ufeff{"type":"session.update","session":{"tools":[${search}]}}`, unreadable, null, /not valid JSON/],
+  [Buffer.from(`{"session":{"tools":[${search}]}}\xff`, 'latin1'), unreadable, null, /UTF-8/],
+  [Buffer.from(update({ tools: [{ type: 'web_search' }] })), hosted, 'session.tools', /web_search/],
+  [update({ Tools: [{ type: 'web_search' }] }), hosted, 'session.Tools', /web_search/],
+  [`{"session":{"tools":[{"type":"web\\u005fsearch"}]}}`, hosted, 'session.tools', /web_search/],
+  [update({ tools: { type: 'web_search' } }), hosted, 'session.tools', /web_search/],
+  [update({ tools: [call, 'web_search'] }), hosted, 'session.tools', /function/],
+  [update({ tools: [null] }), hosted, 'session.tools', /function/],
+  [update({ tools: [{ type: ['function'] }] }), hosted, 'session.tools', /function/],
+  [json({ type: 'response.create', tools: [{ type: 'x_search' }] }), hosted, 'tools', /x_search/],
+  [update({ prompt: { id: 'pmpt_1' } }), hosted, 'session.prompt', /stored prompt/],
+]
+
+const refused: Record<string, Case[]> = {
+  [openai]: [
+    [update({ tools: [call, { type: 'mcp', server_url: 'https://x.example' }] }), hosted, 'session.tools', /mcp/],
+    [respond({ tools: [{ type: 'mcp', connector_id: 'connector_gmail' }] }), hosted, 'response.tools', /mcp/],
+    [respond({ prompt: { id: 'pmpt_1', version: '2' } }), hosted, 'response.prompt', /stored prompt/],
+  ],
+  [live]: [
+    ...['file_search', 'code_interpreter', 'shell', 'mcp', 'image_generation', 'namespace'].map((type): Case => {
+      const session = { model: live, ...delegating([call, { type, vector_store_ids: ['vs_1'] }]) }
+      const param = 'session.delegation.responses.tools'
+      return [json({ type: 'session.start', session }), hosted, param, new RegExp(type)]
+    }),
+    [update(delegating([{ type: 'web_search' }])), hosted, 'session.delegation.responses.tools', /web_search/],
+    [
+      update(delegating([], { tool_choice: { type: 'allowed_tools', tools: [{ type: 'file_search' }] } })),
+      hosted,
+      'session.delegation.responses.tool_choice.tools',
+      /file_search/,
+    ],
+    [
+      json({ type: 'response.item.create', item: { type: 'additional_tools', tools: [{ type: 'shell' }] } }),
+      hosted,
+      'item.tools',
+      /shell/,
+    ],
+    [respond({ input: [{ tools: [{ type: 'mcp' }] }] }), hosted, 'response.input.0.tools', /mcp/],
+  ],
+  [xai]: ['x_search', 'file_search', 'collections_search', 'mcp'].map((type): Case => {
+    const tools = [{ type, vector_store_ids: ['collection_1'] }]
+    return [update({ tools }), hosted, 'session.tools', new RegExp(type)]
+  }),
+}
+
+for (const [model, own] of Object.entries(refused)) {
+  const cases = [...anyModel, ...own]
+  test.serial(
+    `400 for every frame of ${model} that names tools of the provider’s, which hears nothing of it`,
+    async t => {
+      const session = await talk(world, account.live, model)
+      for (const [frame] of cases) session.socket.send(frame)
+      await pass(session, '{"type":"input_audio_buffer.commit"}')
+      t.deepEqual(
+        session.provider.events.map(({ type }) => type),
+        ['mark', 'input_audio_buffer.commit'],
+      )
+      t.is(session.events.length, cases.length)
+      for (const [index, [frame, code, param, message]] of cases.entries()) {
+        const { type, event_id: eventId, error } = session.events[index]
+        t.is(type, 'error')
+        t.is(typeof eventId, 'string')
+        t.like(error, { type: 'invalid_request_error', code }, String(frame))
+        t.is(error.param ?? null, param, String(frame))
+        t.regex(error.message, message)
+      }
+      t.is(session.closed, null)
+      session.socket.terminate()
+    },
+  )
+}
+
+/** Sends a frame and waits until the provider has it. */
+async function pass({ socket, provider }: Talk, frame: string | Buffer): Promise<void> {
+  const count = provider.frames.length + 1
+  socket.send(frame)
+  await eventually(() => provider.frames.length === count, `${String(frame).slice(0, 200)} came`)
+}
+
+const taken: Record<string, (string | Buffer)[]> = {
+  [openai]: [
+    update({ type: 'realtime', tools: [call, { ...call, name: 'tools' }], tool_choice: 'auto' }),
+    respond({ tools: [], tool_choice: { type: 'function', name: 'look_up' }, prompt: null, metadata: { tools: '1' } }),
+    update({ type: 'transcription', audio: { input: { transcription: { model: 'whisper-1', prompt: 'Names.' } } } }),
+    json({ type: 'conversation.item.create', item: { type: 'mcp_approval_response', approve: true } }),
+    '{"type":"conversation.item.create","item":{"content":[{"text":"caf\\u00e9, \\\\u0074ools, \\"tools\\": \\u0041"}]}}',
+    '{"type":"input_audio_buffer.append","audio":"\\/\\/8="}',
+    '{"type":"session.update",',
+  ],
+  [live]: [
+    json({ type: 'session.start', session: { model: live, ...delegating([call]) } }),
+    update({ delegation: { type: 'responses', responses: { tools: null, tool_choice: 'none' } } }),
+    json({ type: 'response.item.create', item: { type: 'function_call_output', output: '{"tools":["web_search"]}' } }),
+  ],
+  [xai]: [
+    update({ tools: [call], replace: { tools: 'tulz' } }),
+    Buffer.from([0xff, 0x7b, 0x22, 0x5c, 0x75, 0x00, 0x22]),
+  ],
+}
+
+for (const [model, frames] of Object.entries(taken)) {
+  test.serial(
+    `101: frames of ${model} with functions, or with the same words elsewhere, pass byte for byte`,
+    async t => {
+      const session = await talk(world, account.live, model)
+      await session.tell({ type: 'session.started' })
+      for (const frame of frames) await pass(session, frame)
+      t.deepEqual(
+        session.provider.frames.slice(1).map(({ data }) => data.toString()),
+        frames.map(String),
+      )
+      t.is(session.error, undefined)
+      session.socket.terminate()
+    },
+  )
+}
+
+test.serial('400 in a session that only writes down, and with a test key', async t => {
+  for (const [key, query] of [
+    [account.live, 'intent=transcription'],
+    [account.test, `model=${live}`],
+  ] as const) {
+    const { client } = await openSession({ gateway: world.gateway, provider: world.provider, live: key }, { query })
+    client.socket.send(update({ type: 'transcription', tools: [{ type: 'mcp' }] }))
+    const error = () => client.events.find(({ type }) => type === 'error')?.error
+    await eventually(() => error() !== undefined, 'it is refused')
+    t.like(error(), { code: hosted, param: 'session.tools' })
+    client.socket.terminate()
+  }
+  t.deepEqual(world.provider.last.frames, [])
+})
+
+test.serial('4400 for more of such frames at once than may be parsed; a refused one counts as a kilobyte', async t => {
+  const large = await talk(world, account.live, openai)
+  const filler = update({ tools: [], instructions: 'x'.repeat(1_500_000) })
+  for (let i = 0; i < 3; i++) large.socket.send(filler)
+  t.deepEqual(await large.end(), { code: 4400, error: 'invalid_request' })
+  t.regex(large.error.message, /4 MiB/)
+
+  const many = await talk(world, account.live, openai)
+  for (let i = 0; i < 5_000; i++) many.socket.send('{"tools":[1]}')
+  t.deepEqual(await many.end(), { code: 4400, error: 'invalid_request' })
+  t.true(many.events.length < 4_200)
+})
+
+const secrets: [what: string, session: object, param: string | null][] = [
+  ['a search', { model: openai, tools: [call, { type: 'web_search' }] }, 'session.tools'],
+  ['an MCP server, without a model', { tools: [{ type: 'mcp', server_url: 'https://x.example' }] }, 'session.tools'],
+  ['a stored prompt', { type: 'transcription', prompt: { id: 'pmpt_1' } }, 'session.prompt'],
+  ['functions', { model: openai, tools: [call] }, null],
+]
+
+for (const [what, session, param] of secrets) {
+  test.serial(`${param ? 400 : 200} for a client secret whose settings name ${what}`, async t => {
+    const body = { session }
+    const response = await world.gateway.fetch('/v1/realtime/client_secrets', { key: account.live, body })
+    t.is(response.status, param ? 400 : 200)
+    const { error } = (await response.json()) as { error?: object }
+    if (param) t.like(error, { code: hosted, param })
+  })
+}
+
+test.serial('what the models of sessions alone write down is charged at their own price by length', async t => {
+  const speaker = await world.gateway.account()
+  const session = await talk(world, speaker.live, openai)
+  for (const model of ['gpt-live-transcribe', 'gpt-realtime-whisper', 'gpt-transcribe']) {
+    const input = { transcription: { model } }
+    await session.tell({ type: 'session.updated', session: { type: 'realtime', audio: { input } } })
+    await session.tell({ type: 'input_audio_buffer.committed', item_id: model })
+    const usage = { type: 'duration', seconds: 60 }
+    await session.tell({ type: 'conversation.item.input_audio_transcription.completed', item_id: model, usage })
+  }
+  await session.leave()
+  t.is(await spentNano(world, speaker), 2 * minutesNano(60, '0.017') + minutesNano(60, '0.0045'))
+})

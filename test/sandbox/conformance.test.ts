@@ -1,0 +1,76 @@
+import test from 'ava'
+import { systemClock } from '../../shared/base/time.ts'
+import { loadCatalog } from '../../shared/catalog/catalog.ts'
+import { type InstantKind, instantKinds } from '../../shared/kinds/index.ts'
+import type { InstantKindRow } from '../../shared/kinds/instant.ts'
+import type { References } from '../../shared/kinds/media.ts'
+import type { SoundFormat } from '../../shared/kinds/sound.ts'
+import { servesMedia } from '../../shared/media/run.ts'
+import type { InstantAdapter, InstantCall, ProviderLine } from '../../shared/providers/contract.ts'
+import { createSandboxProtocol } from '../../shared/providers/sandbox/media/protocol.ts'
+import { providerFault } from '../support/jobs/queued-adapter.ts'
+import { audioSource, imageSource } from '../support/jobs/sources.ts'
+import { type InstantOutput, taken } from '../support/media/output.ts'
+
+/** What every adapter of media that is waited for must give, of the sandbox, for every model that it stands for. */
+
+const catalog = loadCatalog()
+const { instant } = createSandboxProtocol(systemClock, 60_000)
+const line = {} as ProviderLine
+const sources = new Map([
+  ['audio_url', audioSource],
+  ['input_references.0', imageSource],
+])
+const references: References = {
+  audio_url: { storageKey: 'a', contentType: 'audio/mpeg', bytes: 5, filename: 'voice.mp3', durationS: 8 },
+  'input_references.0': { storageKey: 'b', contentType: 'image/png', bytes: 5, filename: 'face.png', durationS: null },
+}
+const bodies: Record<InstantKind, object> = {
+  image: { prompt: 'A fox' },
+  speech: { input: 'Good day.' },
+  transcription: { audio_url: 'https://files.example/voice.mp3' },
+  music: { prompt: 'A waltz' },
+  sfx: { prompt: 'A door' },
+}
+
+type Made = { make(call: InstantCall<InstantKind>, line: ProviderLine): Promise<InstantOutput> }
+
+/** The sandbox's answer for one model, and the format that sound must have. */
+function ask(kind: InstantKind, id: string, more: object = {}, signal = new AbortController().signal) {
+  const model = catalog.models.get(id)!
+  const row = instantKinds[kind] as unknown as InstantKindRow<unknown, InstantCall<InstantKind>['input']>
+  const needs = model.kind?.references_required ? { input_references: ['https://files.example/face.png'] } : {}
+  const input = row.input(row.request.parse({ ...bodies[kind], ...needs, ...more }), model, references)
+  const target = { model, ...catalog.targets(model)[0]! }
+  const call = { target, jobId: 'x_sandbox0', input, sources, callbackUrl: null, signal }
+  const adapter = instant![kind] as InstantAdapter<InstantKind> as Made
+  const format =
+    kind === 'speech' || kind === 'music' || kind === 'sfx' ? (input as { format: SoundFormat }).format : null
+  return { output: adapter.make(call as InstantCall<InstantKind>, line), format }
+}
+
+for (const kind of Object.keys(instantKinds) as InstantKind[]) {
+  const models = [...catalog.models.values()].filter(model => servesMedia(kind, model) && !model.disabled)
+  test(`completed: ${kind} of every model, as any adapter gives it`, async t => {
+    t.true(models.length > 0)
+    for (const { id } of models) {
+      const { output, format } = ask(kind, id)
+      t.true((await taken(await output, format)).amount > 0, id)
+    }
+  })
+
+  const text = { image: 'prompt', speech: 'input', transcription: 'prompt', music: 'prompt', sfx: 'prompt' }[kind]
+  const id = models.find(model => model.kind?.prompt !== false)!.id
+
+  test(`server_error and rate_limited: ${kind}, as the input asks`, async t => {
+    t.is((await providerFault(ask(kind, id, { [text]: 'sandbox:fail' }).output)).reason, 'server_error')
+    t.is((await providerFault(ask(kind, id, { [text]: 'sandbox:rate_limit' }).output)).reason, 'rate_limited')
+  })
+
+  test(`ends when its client has disconnected: ${kind}`, async t => {
+    const left = new AbortController()
+    const { output } = ask(kind, id, { [text]: 'sandbox:timeout' }, left.signal)
+    left.abort()
+    await t.throwsAsync(output)
+  })
+}

@@ -1,0 +1,188 @@
+// Every page of the dashboard as it is loaded, seen and read out: weight, accessibility, narrow screens, both colour schemes.
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
+import { AxeBuilder } from '@axe-core/playwright'
+import test from 'ava'
+import type { Browser, BrowserContext, Page } from 'playwright-core'
+import { builtPages } from '../../../api/dashboard/middleware.ts'
+import { type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
+import { type Filled, fill } from '../../support/dashboard/fixtures.ts'
+import { freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
+import { startBrowser } from '../../support/io/chromium.ts'
+
+const maxGzippedBytes = 300_000
+
+let stores: Stores
+let gateway: Gateway
+let browser: Browser
+let owner: SignedUp
+let filled: Filled
+
+test.before(async () => {
+  stores = await freshStores()
+  gateway = await startGateway(stores, { ALLOW_PRIVATE_URLS: 'true', DEV_OUTBOX: 'true' })
+  owner = await signUp(gateway)
+  await gateway.services.db.user.update({ where: { id: owner.userId }, data: { operator: true } })
+  filled = await fill(gateway, owner.organisationId)
+  browser = await startBrowser()
+})
+test.after.always(async () => {
+  await browser?.close()
+  await gateway?.close()
+  await stores?.drop()
+})
+
+/** Every page, visitors' and members', with one thing opened where pages show one. */
+function addresses(): string[] {
+  const { organisationId } = owner
+  const id = (part: string) => Object.values(filled.ids.find(([sort]) => sort === part)![1])[0]!
+  const pages = [
+    'overview',
+    'models?q=gpt',
+    'keys',
+    'requests',
+    'jobs',
+    'batches',
+    'webhooks',
+    'billing',
+    'members',
+    'audit',
+  ]
+  const tabs = ['chat', 'image', 'speech', 'transcription', 'video', 'mesh', 'realtime']
+  return [
+    ...pages.map(page => `/${organisationId}/${page}`),
+    ...tabs.map(tab => `/${organisationId}/playground/${tab}`),
+    `/${organisationId}/keys?key=new`,
+    `/${organisationId}/keys?key=connect`,
+    `/${organisationId}/requests/${id('/requests/')}`,
+    `/${organisationId}/jobs/${id('/jobs/')}`,
+    `/${organisationId}/batches/${id('/batches/')}`,
+    '/account',
+    '/operator',
+    '/welcome?new',
+  ]
+}
+const forVisitors = [
+  '/sign-in',
+  '/sign-up',
+  '/forgot-password',
+  '/reset-password?token=x',
+  '/verify-email?token=x',
+  '/outbox',
+]
+
+/** A browser window with the owner's session, or without one. */
+async function window(signedIn: boolean, options: Parameters<Browser['newContext']>[0] = {}): Promise<BrowserContext> {
+  const context = await browser.newContext({ reducedMotion: 'reduce', ...options })
+  if (signedIn)
+    await context.addCookies(owner.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
+  return context
+}
+
+async function settled(page: Page): Promise<void> {
+  await page.getByRole('heading', { level: 1 }).first().waitFor()
+  await page.locator('[aria-busy="true"]').first().waitFor({ state: 'detached' })
+}
+
+/** Goes to a page as its link does, without loading the application again. */
+async function visit(page: Page, path: string): Promise<void> {
+  const url = `${gateway.url}/dashboard${path}`
+  if (page.url() === 'about:blank') await page.goto(url)
+  // Two frames later the page that was left is gone.
+  else
+    await page.evaluate(
+      `history.pushState(null, '', ${JSON.stringify(url)}), new Promise(resolve => requestAnimationFrame(() => requestAnimationFrame(resolve)))`,
+    )
+  await settled(page)
+}
+
+test.serial('a first visit loads less than 300 kB, compressed: the sign-in, and the overview', async t => {
+  for (const [path, signedIn] of [
+    ['/sign-in', false],
+    [`/${owner.organisationId}/overview`, true],
+  ] as const) {
+    const context = await window(signedIn)
+    const page = await context.newPage()
+    const files = new Set<string>()
+    page.on('request', request => {
+      const { pathname, origin } = new URL(request.url())
+      t.is(origin, gateway.url, request.url())
+      if (!pathname.startsWith('/dashboard/api/')) files.add(pathname.replace(/^\/dashboard\/?/, ''))
+    })
+    await visit(page, path)
+    await page.waitForLoadState('networkidle')
+    let bytes = 0
+    for (const file of files) {
+      const name = /\.\w+$/.test(file) ? file : 'index.html'
+      const compressed = statSync(join(builtPages, `${name}.gz`), { throwIfNoEntry: false })
+      bytes += (compressed ?? statSync(join(builtPages, name))).size
+    }
+    t.true(files.size > 3 && bytes < maxGzippedBytes, `${path}: ${bytes} bytes in ${[...files].join(' ')}`)
+    t.log(path, bytes)
+    await context.close()
+  }
+})
+
+/** Visits every page in one window, the visitors' first. `watch` gets each window before it shows anything. */
+async function everyPage(
+  options: Parameters<Browser['newContext']>[0],
+  look: (page: Page, path: string) => Promise<void>,
+  watch: (page: Page) => void = () => {},
+) {
+  for (const [signedIn, paths] of [
+    [false, forVisitors],
+    [true, addresses()],
+  ] as const) {
+    const context = await window(signedIn, options)
+    const page = await context.newPage()
+    watch(page)
+    for (const path of paths) {
+      await visit(page, path)
+      await look(page, path)
+    }
+    await context.close()
+  }
+}
+
+/** Accessibility faults of a page: axe's serious and critical findings. */
+async function barriers(scan: AxeBuilder): Promise<string[]> {
+  // All on the page itself: what axe opens besides costs as much as a page of ours.
+  const { violations } = await scan.setLegacyMode().analyze()
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 120)).join(' | ')}`)
+}
+
+test.serial('no page has a serious barrier', async t => {
+  await everyPage({ colorScheme: 'light' }, async (page, path) => {
+    const scan = new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'])
+    t.deepEqual(await barriers(scan), [], path)
+  })
+})
+
+test.serial(
+  'on a dark phone no page is hard to read, scrolls sideways, breaks, or asks another origin for anything',
+  async t => {
+    const problems: string[] = []
+    const watch = (page: Page) => {
+      page.on('pageerror', error => problems.push(error.message))
+      page.on('console', message => {
+        const text = message.text()
+        if (message.type() === 'error' && !text.startsWith('Failed to load resource')) problems.push(text)
+      })
+      page.on('request', request => {
+        const url = request.url()
+        if (!/^(?:data|blob):/.test(url) && new URL(url).origin !== gateway.url) problems.push(url)
+      })
+    }
+    const look = async (page: Page, path: string) => {
+      const excess = await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
+      t.is(excess, 0, `${path} is too wide`)
+      // What a colour scheme can change; the rest is the same in both.
+      const scan = new AxeBuilder({ page }).withRules(['color-contrast', 'link-in-text-block'])
+      t.deepEqual(await barriers(scan), [], path)
+    }
+    await everyPage({ colorScheme: 'dark', viewport: { width: 360, height: 740 } }, look, watch)
+    t.deepEqual(problems, [])
+  },
+)

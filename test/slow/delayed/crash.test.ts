@@ -1,0 +1,74 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import test from 'ava'
+import type { Reply } from '../../emulators/emulator.ts'
+import { hang } from '../../emulators/emulator.ts'
+import { ledgerCheck } from '../../support/chaos.ts'
+import {
+  type DelayedWorld,
+  delayed,
+  delayedEnvironment,
+  path,
+  startDelayedWorld,
+  submitDelayed,
+} from '../../support/delayed/jobs.ts'
+import { eventually, type Process, startProcess } from '../../support/gateway.ts'
+import { booked, over, rowOf, wallet } from '../../support/jobs/gateway.ts'
+
+const count = 8
+
+let world: DelayedWorld
+let storage: string
+const workers: Process[] = []
+
+test.before(async () => {
+  storage = await mkdtemp(join(tmpdir(), 'headgate-async-'))
+  world = await startDelayedWorld({ STORAGE_URL: `file:${storage}` })
+})
+test.after.always(async () => {
+  await Promise.all(workers.map(({ kill }) => kill()))
+  await world?.close()
+  await rm(storage, { recursive: true, force: true })
+})
+
+async function startWorker(): Promise<Process> {
+  const env = { ...(await delayedEnvironment(world.upstream)), STORAGE_URL: `file:${storage}` }
+  const worker = await startProcess('worker', world.stores, env)
+  workers.push(worker)
+  return worker
+}
+
+test.serial(
+  'completed once, with one charge each: jobs whose worker was killed in the middle of their calls',
+  async t => {
+    t.timeout(120_000)
+    const { gateway, upstream } = world
+    const account = await gateway.account()
+    upstream.next(...Array<Reply>(count).fill(hang))
+    const first = await startWorker()
+    const ids: string[] = []
+    for (let i = 0; i < count; i++) ids.push((await submitDelayed(world, account.live, delayed(`Job ${i}`))).id)
+    await eventually(() => upstream.requests.length === count, 'all are asked')
+    await startWorker()
+    await first.kill()
+    await eventually(
+      async () => (await Promise.all(ids.map(id => rowOf(gateway, id)))).every(({ stage }) => stage === 'over'),
+      'another worker has run them',
+      60_000,
+    )
+    let spent = 0
+    for (const [i, id] of ids.entries()) {
+      const { status, cost_usd, result } = await over(gateway, account.live, path, id)
+      t.is(status, 'completed')
+      t.true(result.choices[0].message.content.includes(`Job ${i}`))
+      t.deepEqual(await booked(gateway, id), [-cost_usd])
+      spent += cost_usd
+    }
+    t.is(upstream.requests.length, 2 * count)
+    const { organisationId } = account
+    t.is(await gateway.services.db.file.count({ where: { organisationId, purpose: 'result' } }), count)
+    t.like(await wallet(gateway, account), { balance_usd: Number((25 - spent).toFixed(9)), reserved_usd: 0 })
+    t.is((await ledgerCheck(world.stores)).exitCode, 0)
+  },
+)

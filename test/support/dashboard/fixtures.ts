@@ -1,0 +1,64 @@
+import { newId } from '../../../shared/base/ids.ts'
+import { hashSecret } from '../../../shared/keys/secret.ts'
+import { chatLine } from '../batches/gateway.ts'
+import { eventually, type Gateway } from '../gateway.ts'
+import { startWorkers } from '../workers.ts'
+
+export type Filled = {
+  /** The ids of one thing of every sort: those of a path are found by the part of it that names the sort. */
+  ids: [part: string, values: Record<string, string>][]
+  /** A right body for every route that wants one. */
+  bodies: Record<string, unknown>
+  /** Texts that no member of another organisation may ever read. */
+  marks: string[]
+}
+
+/** An address without a listener. */
+const url = 'http://127.0.0.1:9/'
+const root = '/dashboard/api/organisations/{organisation}'
+
+/** Gives an organisation one thing of every sort, made through the API by a test key and run by real workers. */
+export async function fill(gateway: Gateway, organisationId: string): Promise<Filled> {
+  const { db, clock } = gateway.services
+  const mark = `mark-${newId('req')}`
+  const secret = await gateway.key(organisationId, 'test', { name: mark })
+  const workers = startWorkers(gateway.services)
+  const post = async (path: string, body: unknown) => {
+    const answer = await gateway.fetch(path, { key: secret, body })
+    return (await answer.json()) as { id: string }
+  }
+  const chat = { model: 'auto', messages: [{ role: 'user', content: mark }] }
+  await post('/v1/chat/completions', chat)
+  const video = await post('/v1/videos', { prompt: mark, webhook_url: url })
+  const requests = [chatLine('good', 'auto', mark), chatLine('bad', 'auto', 'sandbox:fail')]
+  const batch = await post('/v1/batches', { endpoint: '/v1/chat/completions', completion_window: '24h', requests })
+  await eventually(async () => {
+    const { status } = await db.batch.findUniqueOrThrow({ where: { id: batch.id } })
+    return status === 'completed' && (await db.webhookDelivery.count({ where: { organisationId } })) > 0
+  }, 'the video and the batch are over')
+  await gateway.settled()
+  await workers.stop()
+  const generation = await db.generation.findFirstOrThrow({ where: { organisationId, kind: 'chat' } })
+  const delivery = await db.webhookDelivery.findFirstOrThrow({ where: { organisationId } })
+  const topUp = newId('top')
+  const paid = { amountNano: 10_000_000_000n, method: 'card', status: 'paid', checkoutSessionId: mark } as const
+  await db.topUp.create({ data: { id: topUp, organisationId, createdAt: new Date(clock.now()), ...paid } })
+  return {
+    ids: [
+      ['/keys/', { hash: hashSecret(secret) }],
+      ['/jobs/', { id: video.id }],
+      ['/batches/', { id: batch.id, file: 'errors' }],
+      ['/deliveries/', { delivery: delivery.id }],
+      ['/requests/', { id: generation.id }],
+      ['/top-ups/', { id: topUp }],
+    ],
+    bodies: {
+      [`POST ${root}/keys`]: { name: 'theirs' },
+      [`POST ${root}/top-ups`]: { amount_usd: 10 },
+      [`POST ${root}/webhooks/test`]: { url },
+      'POST /dashboard/api/operator/organisations': { name: 'theirs' },
+      'POST /dashboard/api/operator/organisations/{organisation}/credits': { amount_usd: 5, method: 'grant' },
+    },
+    marks: [mark, video.id, batch.id, generation.id, delivery.id, topUp],
+  }
+}

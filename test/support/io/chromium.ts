@@ -1,0 +1,81 @@
+import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { type Browser, chromium } from 'playwright-core'
+import { libraryEnvironment, missingPackages, unpacked } from '../../../dev/debian.ts'
+
+const run = promisify(execFile)
+
+type Program = { file: string; env: NodeJS.ProcessEnv }
+
+const directory = join(import.meta.dirname, '../../../.data/chromium')
+const names = ['chromium', 'chromium-browser', 'google-chrome']
+const debianPackages = ['chromium', 'fonts-liberation']
+const versionTimeoutMs = 20_000
+const flags = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+]
+
+/**
+ * Starts a headless Chromium: the one installed, else Debian's, downloaded once into the repository's `.data`. To be closed
+ * by the test that started it; it also ends with the test's process. Throws an Error where there is neither.
+ */
+export async function startBrowser(): Promise<Browser> {
+  const { file, env } = (await installed()) ?? (await downloaded())
+  return chromium.launch({ executablePath: file, args: flags, env })
+}
+
+async function installed(): Promise<Program | null> {
+  const folders = ['/usr/bin', ...(process.env.PATH ?? '').split(':')]
+  const files = names.flatMap(name => folders.map(folder => join(folder, name)))
+  for (const file of files) {
+    const program = { file, env: process.env }
+    if (existsSync(file) && (await runs(program))) return program
+  }
+  return null
+}
+
+function downloaded(): Promise<Program> {
+  return unpacked({
+    directory,
+    packages: () => missingPackages(debianPackages),
+    prepare: folder => writeFile(join(folder, fontsFile), fonts),
+    find: unpackedIn,
+  }).catch(cause => {
+    throw new Error('No Chromium found. Install one (for example: apt-get install chromium).', { cause })
+  })
+}
+
+const fontsFile = 'fonts.conf'
+const fonts = `<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">
+<fontconfig>
+  <dir prefix="relative">usr/share/fonts</dir>
+  <dir>/usr/share/fonts</dir>
+  <cachedir prefix="xdg">fontconfig</cachedir>
+  <alias><family>sans-serif</family><prefer><family>Liberation Sans</family></prefer></alias>
+  <alias><family>serif</family><prefer><family>Liberation Serif</family></prefer></alias>
+  <alias><family>monospace</family><prefer><family>Liberation Mono</family></prefer></alias>
+</fontconfig>
+`
+
+async function unpackedIn(folder: string): Promise<Program | null> {
+  const env = { ...(await libraryEnvironment(folder)), FONTCONFIG_FILE: join(folder, fontsFile) }
+  // Beside it lies a script of the same name, which looks for it in the system's folders.
+  const program = { file: join(folder, 'usr/lib/chromium/chromium'), env }
+  return (await runs(program)) ? program : null
+}
+
+async function runs({ file, env }: Program): Promise<boolean> {
+  return run(file, ['--version'], { env, timeout: versionTimeoutMs }).then(
+    ({ stdout }) => /^(Chromium|Google Chrome) \d/.test(stdout),
+    () => false,
+  )
+}

@@ -1,0 +1,49 @@
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
+import { SMTPServer } from 'smtp-server'
+
+export type ReceivedMail = { to: string[]; subject: string; raw: string }
+
+/** A mail server on loopback that accepts everything until it is set to refuse. */
+export class MailServer {
+  readonly received: ReceivedMail[] = []
+  refusing = false
+  /** How often it was asked to take an email. */
+  asked = 0
+  /** It says what becomes of an email after this. */
+  until: Promise<void> = Promise.resolve()
+  readonly #server: SMTPServer
+
+  private constructor() {
+    this.#server = new SMTPServer({
+      authOptional: true,
+      disabledCommands: ['STARTTLS', 'AUTH'],
+      onData: (stream, { envelope }, done) => {
+        this.asked++
+        void text(stream).then(async raw => {
+          await this.until
+          if (this.refusing) return done(Object.assign(new Error('Try again later'), { responseCode: 451 }))
+          const to = envelope.rcptTo.map(({ address }) => address)
+          const header = raw.slice(0, raw.indexOf('\r\n\r\n')).replace(/\r\n[ \t]+/g, ' ')
+          this.received.push({ to, subject: /^Subject: (.*)$/m.exec(header)?.[1] ?? '', raw })
+          done()
+        })
+      },
+    })
+  }
+
+  static async start(): Promise<MailServer> {
+    const server = new MailServer()
+    await once(server.#server.listen(0, '127.0.0.1'), 'listening')
+    return server
+  }
+
+  get url(): string {
+    return `smtp://127.0.0.1:${(this.#server.server.address() as AddressInfo).port}`
+  }
+
+  async close(): Promise<void> {
+    await new Promise<void>(resolve => this.#server.close(resolve))
+  }
+}

@@ -1,0 +1,33 @@
+import type { Deployment } from '../../../shared/catalog/schema.ts'
+import { openai } from '../../../shared/providers/adapters/openai/protocol.ts'
+import type { Protocol, ProviderLine, QueuedCall, Source } from '../../../shared/providers/contract.ts'
+import { falVideo } from './fal-calls.ts'
+
+const traits: Deployment['traits'] = {}
+
+/** A video call of a model that an operator describes: the shipped catalog has none at OpenAI-shaped servers. */
+export function shapedCall(
+  more: object = {},
+  sources: Record<string, Source> = {},
+  callbackUrl: string | null = null,
+): QueuedCall<'video'> {
+  const call = falVideo('seedance-1.5-pro', { seconds: 8, resolution: '720p', ...more }, sources, callbackUrl)
+  const deployment = { ...call.target.deployment, upstream_model: 'acme/films', traits }
+  return { ...call, target: { ...call.target, deployment } }
+}
+
+/** The protocol as a provider whose quirk `videos` is this one gets it. */
+export function shapedProtocol(videos: string): Protocol {
+  const adapter = openai.queued!.video!
+  const shaped = (line: ProviderLine): ProviderLine => ({ ...line, provider: { ...line.provider, quirks: { videos } } })
+  return {
+    ...openai,
+    queued: {
+      video: {
+        ...adapter,
+        start: (call, line, after) => adapter.start(call, shaped(line), after),
+        check: (operation, line) => adapter.check(operation, shaped(line)),
+      },
+    },
+  }
+}

@@ -1,0 +1,45 @@
+import { loadCatalog } from '../../../shared/catalog/catalog.ts'
+import type { Deployment, ModelRow } from '../../../shared/catalog/schema.ts'
+import { type InstantKind, instantKinds } from '../../../shared/kinds/index.ts'
+import { described } from '../jobs/operator-models.ts'
+import { operatorSounds } from '../jobs/operator-sounds.ts'
+
+/** Every model of the catalog that makes images or sound while the caller waits, at every provider that it has. */
+
+export type Offer = { kind: InstantKind; row: ModelRow; deployment: Deployment }
+
+const shipped = [...loadCatalog().models.values()].filter(({ disabled }) => !disabled)
+
+function kindOf({ type, kind }: ModelRow): InstantKind | null {
+  const { endpoints } = kind ?? {}
+  if (Array.isArray(endpoints) && endpoints.includes(instantKinds.image.path)) return 'image'
+  return Object.hasOwn(instantKinds, type) ? (type as InstantKind) : null
+}
+
+const openrouterRow = described('openrouter-image', 'openrouter', 'acme/pictures', {
+  type: 'image',
+  kind: { max_n: 4, qualities: ['low', 'high'] },
+  price: { unit: 'token', input: '0.3', output: '2.5', image_output: '30' },
+})
+const operatorRows = [{ ...openrouterRow, input_modalities: ['text', 'image'] } as ModelRow, ...operatorSounds]
+
+/** Of a model with several providers a row for each, since a request cannot say whom it is for. */
+const copies = shipped
+  .filter(row => kindOf(row) !== null && row.providers.length > 1)
+  .flatMap(row =>
+    row.providers.map(deployment => ({ ...row, id: `${row.id}.${deployment.provider}`, providers: [deployment] })),
+  )
+
+/** What a gateway must have as its `MODEL_CATALOG`. */
+export const operatorCatalog = { models: [...operatorRows, ...copies] }
+
+/** Enabled models that no provider has. */
+export const unserved = shipped.filter(row => kindOf(row) !== null && row.providers.length === 0).map(({ id }) => id)
+
+export const offers: Offer[] = [
+  ...shipped.filter(({ providers }) => providers.length === 1),
+  ...operatorCatalog.models,
+].flatMap(row => {
+  const kind = kindOf(row)
+  return kind === null ? [] : [{ kind, row, deployment: row.providers[0]! }]
+})

@@ -1,0 +1,94 @@
+import { loadConfig } from '../../../shared/base/config.ts'
+import { systemClock } from '../../../shared/base/time.ts'
+import { type Catalog, loadCatalog } from '../../../shared/catalog/catalog.ts'
+import type { Redis } from '../../../shared/io/redis.ts'
+import type { Policy } from '../../../shared/keys/policy.ts'
+import { type ChatRequest, chatRequest } from '../../../shared/kinds/chat.ts'
+import { type Figures, Health, unknownFigures } from '../../../shared/providers/health.ts'
+import { createSandbox } from '../../../shared/providers/sandbox/upstream.ts'
+import { Upstreams } from '../../../shared/providers/upstreams.ts'
+import { chatFeatures, type Features } from '../../../shared/routing/features.ts'
+import type { RoutingRequest, RoutingWorld } from '../../../shared/routing/options.ts'
+import { type Decision, route, type StickyTarget, worldOf } from '../../../shared/routing/router.ts'
+
+export const catalog = loadCatalog()
+/** Every provider of chat models that takes a key. */
+export const names = [
+  'openai',
+  'anthropic',
+  'gemini',
+  'openrouter',
+  'groq',
+  'together',
+  'mistral',
+  'deepseek',
+  'xai',
+  'fireworks',
+]
+
+/** A world in which these providers are configured and nothing is known of how they do. */
+export function worldWith(providers = names, from: Catalog = catalog, env: Record<string, string> = {}): RoutingWorld {
+  const keys = Object.fromEntries(providers.map(name => [`${name.toUpperCase()}_API_KEY`, 'k']))
+  const config = loadConfig({ DATABASE_URL: 'postgres://x/x', REDIS_URL: 'redis://x', ...keys, ...env })
+  // No calls are made here: the only live figures are those a test sets.
+  const health = new Health({ defineCommand() {} } as unknown as Redis, { now: () => 0 })
+  const upstreams = new Upstreams({ catalog: from, config, health, sandbox: createSandbox(), clock: systemClock })
+  return worldOf({ catalog: from, upstreams, config }, config.marginPpm)
+}
+
+/** A world in which some deployments, by `model@provider`, have these live figures. */
+export function livingWorld(figures: Record<string, Partial<Figures>>, world = worldWith()): RoutingWorld {
+  return {
+    ...world,
+    figures: ({ model, provider }) => ({ ...unknownFigures, ...figures[`${model.id}@${provider.name}`] }),
+  }
+}
+
+export function policyOf(more: Partial<Policy> = {}): Policy {
+  const limits = { rpmLimit: null, tpmLimit: null, capNano: null, allowlist: null, expiresAtMs: null }
+  const key = { hash: 'h', version: 1, keyId: 'k', organisationId: 'o', scopes: new Set(['*']), revoked: false }
+  return { ...key, ...limits, environment: 'live', mode: 'balanced', ...more }
+}
+
+export type Circumstances = {
+  world?: RoutingWorld
+  policy?: Policy
+  features?: Partial<Features>
+  explain?: boolean
+  sticky?: StickyTarget | null
+}
+
+/** Decides on a chat request; without a model it is `auto`. */
+export function decide(
+  body: object,
+  { world = worldWith(), policy = policyOf(), features = {}, explain = false, sticky = null }: Circumstances = {},
+): Decision {
+  const request = chatRequest.parse({ messages: [{ role: 'user', content: 'Hi' }], model: 'auto', ...body })
+  const own = chatFeatures(request as ChatRequest, JSON.stringify(request).length)
+  const asking = {
+    policy,
+    kind: 'chat',
+    request: request as RoutingRequest,
+    features: {
+      ...own,
+      maxPromptEstimate: features.promptTokensEstimate ?? own.maxPromptEstimate,
+      ...features,
+    },
+    sticky,
+  } as const
+  return route(world, asking, explain ? Number.POSITIVE_INFINITY : 0)
+}
+
+export const idsOf = ({ targets }: Decision) => targets.map(({ model, provider }) => `${model.id}@${provider.name}`)
+
+export const image = { role: 'user', content: [{ type: 'image_url', image_url: { url: 'https://example.com/a.png' } }] }
+export const audio = {
+  role: 'user',
+  content: [{ type: 'input_audio', input_audio: { data: 'AAAA', format: 'wav' } }],
+}
+export const file = {
+  role: 'user',
+  content: [{ type: 'file', file: { file_data: 'data:application/pdf;base64,AAAA' } }],
+}
+export const tools = [{ type: 'function', function: { name: 'f' } }]
+export const schema = { type: 'json_schema', json_schema: { name: 's', schema: { type: 'object' } } }

@@ -1,0 +1,239 @@
+import { lookup } from 'node:dns/promises'
+import { presentBatch } from '../../shared/batches/present.ts'
+import { presentDelayed } from '../../shared/delayed/present.ts'
+import type { Batch, Job } from '../../shared/generated/prisma/client.ts'
+import { PinnedPools } from '../../shared/io/pinned-pools.ts'
+import { assertPublicUrl, type CheckedUrl, type Resolver, type UrlPolicy } from '../../shared/io/safe-url.ts'
+import { presentJob } from '../../shared/jobs/present.ts'
+import { listSigningSecrets } from '../../shared/keys/webhook-secrets.ts'
+import type { Services } from '../../shared/services.ts'
+import { delayedKind } from '../../shared/store/jobs.ts'
+import { maxOpenStarts, poisonError } from '../../shared/store/suspects.ts'
+import type { AttemptResult, Claim } from '../../shared/store/webhooks.ts'
+import { done, type Outcome, retryIn, slotsOf } from '../run.ts'
+import { type Owner, WorkerSlots } from '../worker-slots.ts'
+import { Batcher } from './batcher.ts'
+import { failedReply, type Post, postWebhook, type Reply } from './post.ts'
+import { nextPauseMs, retryAfterMs } from './schedule.ts'
+import { webhookSignature } from './signature.ts'
+import { SlowReceivers } from './slow-receivers.ts'
+
+/** Lease time beyond the timeout, for recording the attempt before another worker may claim the delivery. */
+const leaseMarginMs = 15_000
+const connectTimeoutMs = 5_000
+const maxBatched = 500
+/** How much of a request body is stored in the log. */
+const maxLoggedBytes = 16 * 1_024
+
+type Loaded =
+  | Exclude<Claim, { state: 'claimed' }>
+  | (Extract<Claim, { state: 'claimed' }> & { subject: Subject; secrets: readonly string[] })
+/** The subject of an event. */
+type Subject = { job: Job } | { batch: Batch } | { data: object }
+type Ready = Extract<Loaded, { state: 'claimed' }>
+
+/** The outcome of an attempt; `message` is null if nothing was sent. */
+type Attempt = { message: Post | null; reply: Reply; isLast: boolean }
+
+export type DeliveryOptions = {
+  /** Total timeout of one attempt. */
+  timeoutMs?: number
+}
+
+/** Delivers webhooks (contract §8): one queue entry is one attempt. Database reads and writes are batched. */
+export class WebhookDeliveries {
+  readonly #services: Services
+  readonly #timeoutMs: number
+  readonly #rules: UrlPolicy
+  readonly #pools = new PinnedPools(connectTimeoutMs)
+  readonly #slots: WorkerSlots
+  readonly #receivers: SlowReceivers
+  readonly #loading: Batcher<string, Loaded>
+  readonly #recording: Batcher<AttemptResult, true>
+
+  constructor(services: Services, { timeoutMs = 15_000 }: DeliveryOptions = {}) {
+    this.#services = services
+    this.#timeoutMs = timeoutMs
+    const slots = slotsOf('webhooks', services.config)
+    this.#slots = new WorkerSlots(slots)
+    this.#receivers = new SlowReceivers(slots)
+    this.#rules = { resolve: sharedLookup(), ...services.urlPolicy }
+    this.#loading = new Batcher(ids => this.#load(ids), maxBatched)
+    this.#recording = new Batcher(async results => {
+      await services.webhooks.record(results)
+      return results.map(() => true)
+    }, maxBatched)
+  }
+
+  /** Makes the next attempt of a delivery if it is due and not claimed elsewhere. */
+  async attempt(id: string): Promise<Outcome> {
+    const loaded = await this.#loading.add(id)
+    if (loaded.state === 'over') return done
+    if (loaded.state === 'waiting') return retryIn(loaded.delayMs)
+    const { delivery } = loaded
+    const { suspects, clock } = this.#services
+    const owner = ownerOf(loaded)
+    const isSuspect = delivery.openStarts > 0
+    if (!this.#slots.hasRoom(owner) || (isSuspect && suspects.isBusy))
+      return this.#releaseFor(loaded, this.#slots.pauseMs(clock.now()))
+    const uncount = () => this.#services.webhooks.release(delivery, this.#leaseMs)
+    const outcome = await suspects.run(
+      delivery.openStarts,
+      () => this.#slots.run(owner, () => this.#countAndSend(loaded)),
+      uncount,
+    )
+    // The random delay spreads deliveries that wait for a slow receiver.
+    return outcome ?? this.#releaseFor(loaded, this.#leaseMs * (1 + Math.random()))
+  }
+
+  async #releaseFor({ delivery }: Ready, delayMs: number): Promise<Outcome> {
+    await this.#services.webhooks.release(delivery, delayMs)
+    return retryIn(delayMs)
+  }
+
+  /** Makes the attempt, counting it first for a suspect; null when the receiver's limit is reached. */
+  async #countAndSend(loaded: Ready): Promise<Outcome | null> {
+    const { delivery } = loaded
+    const { clock, webhooks } = this.#services
+    const at = new Date(clock.now())
+    if (delivery.openStarts >= maxOpenStarts)
+      return this.#record(loaded, at, {
+        message: null,
+        reply: failedReply(new Error(poisonError.message)),
+        isLast: true,
+      })
+    if (delivery.openStarts > 0) await webhooks.begin(delivery)
+    const sent = await this.#send(loaded, at)
+    return sent && this.#record(loaded, at, { ...sent, isLast: false })
+  }
+
+  async #send(loaded: Ready, at: Date): Promise<{ message: Post; reply: Reply } | null> {
+    const { organisationId, url } = loaded.delivery
+    const { clock } = this.#services
+    const entered = this.#receivers.ofOrganisation(organisationId)
+    if (!this.#receivers.enter(entered, clock.now())) return null
+    const startedMs = performance.now()
+    try {
+      const message = await this.#message(loaded, at)
+      const target = await assertPublicUrl(url, this.#rules).catch(failedReply)
+      if ('error' in target) return { message, reply: target }
+      const addresses = target.addresses.map(({ address }) => address)
+      const limits = this.#receivers.ofAddresses(organisationId, addresses)
+      if (!this.#receivers.enter(limits, clock.now())) return null
+      entered.push(...limits)
+      return { message, reply: await this.#post(message, target, startedMs) }
+    } finally {
+      this.#receivers.leave(entered, clock.now(), clock.now() - at.getTime())
+    }
+  }
+
+  #post(message: Post, target: CheckedUrl, startedMs: number): Promise<Reply> {
+    const passedMs = performance.now() - startedMs
+    return postWebhook(message, target, this.#pools, { timeoutMs: this.#timeoutMs, passedMs })
+  }
+
+  async #record({ delivery }: Ready, at: Date, { message, reply, isLast }: Attempt): Promise<Outcome> {
+    const { clock } = this.#services
+    const decision = decideNext(reply, delivery.attempts + 1, clock.now())
+    const { outcome, delayMs } = isLast ? { outcome: 'failed' as const, delayMs: 0 } : decision
+    const { status, error, response } = reply
+    const nextAttemptAt = new Date(clock.now() + delayMs)
+    const durationMs = Math.max(0, clock.now() - at.getTime())
+    const result = { durationMs, status, error, response, outcome, nextAttemptAt }
+    await this.#recording.add({ deliveryId: delivery.id, at, ...redact(message), ...result })
+    return outcome === 'pending' ? retryIn(delayMs) : done
+  }
+
+  /** Closes the connections to receivers; attempts under way fail and are retried. */
+  close(): Promise<void> {
+    return this.#pools.close()
+  }
+
+  get #leaseMs(): number {
+    return this.#timeoutMs + leaseMarginMs
+  }
+
+  async #load(ids: string[]): Promise<Loaded[]> {
+    const { db, webhooks, clock } = this.#services
+    const claims = await webhooks.claim(ids, this.#leaseMs)
+    const claimed = claims.flatMap(claim => (claim.state === 'claimed' ? [claim.delivery] : []))
+    const organisationIds = [...new Set(claimed.map(({ organisationId }) => organisationId))]
+    const [jobs, batches, secrets] = await Promise.all([
+      db.job.findMany({ where: { id: { in: claimed.flatMap(({ jobId }) => jobId ?? []) } } }),
+      db.batch.findMany({ where: { id: { in: claimed.flatMap(({ batchId }) => batchId ?? []) } } }),
+      listSigningSecrets(this.#services, organisationIds, clock.now()),
+    ])
+    const subjects = new Map<string, Subject>([
+      ...jobs.map(job => [job.id, { job }] as const),
+      ...batches.map(batch => [batch.id, { batch }] as const),
+    ])
+    return claims.map(claim => {
+      if (claim.state !== 'claimed') return claim
+      const { jobId, batchId, data, organisationId } = claim.delivery
+      const subject = subjects.get((jobId ?? batchId)!) ?? { data: data as object }
+      return { ...claim, subject, secrets: secrets.get(organisationId)! }
+    })
+  }
+
+  async #present(subject: Subject): Promise<object> {
+    if ('data' in subject) return subject.data
+    if ('batch' in subject) return presentBatch(this.#services, subject.batch, 'pending')
+    const { job } = subject
+    return (job.kind === delayedKind ? presentDelayed : presentJob)(this.#services, job, 'pending')
+  }
+
+  async #message({ delivery, subject, secrets }: Ready, at: Date): Promise<Post> {
+    const { id, type, createdAt, url } = delivery
+    const data = await this.#present(subject)
+    const body = JSON.stringify({ type, timestamp: createdAt.toISOString(), data })
+    const timestampS = Math.floor(at.getTime() / 1_000)
+    const headers = {
+      'content-type': 'application/json',
+      'user-agent': 'headgate',
+      'webhook-id': id,
+      'webhook-timestamp': String(timestampS),
+      'webhook-signature': webhookSignature(secrets, id, timestampS, body),
+    }
+    return { url, headers, body }
+  }
+}
+
+/** The logged part of a message, with a shortened signature, so that it cannot be replayed. */
+function redact(message: Post | null): Pick<AttemptResult, 'headers' | 'body'> {
+  if (!message) return { headers: null, body: null }
+  const { headers, body } = message
+  const shortened = headers['webhook-signature']!.replace(/(v1,.{6})\S*/g, '$1…')
+  return {
+    headers: { ...headers, 'webhook-signature': shortened },
+    body: Buffer.from(body.slice(0, maxLoggedBytes)).subarray(0, maxLoggedBytes).toString(),
+  }
+}
+
+/** The next state of a delivery after a reply: delivered, failed for good (410 or no attempts left), or retried. */
+function decideNext(
+  { status, retryAfter }: Reply,
+  attempts: number,
+  nowMs: number,
+): { outcome: AttemptResult['outcome']; delayMs: number } {
+  if (status !== null && status >= 200 && status < 300) return { outcome: 'delivered', delayMs: 0 }
+  const delayMs =
+    status === 410 ? null : nextPauseMs(attempts, retryAfter === null ? 0 : retryAfterMs(retryAfter, nowMs))
+  return delayMs === null ? { outcome: 'failed', delayMs: 0 } : { outcome: 'pending', delayMs }
+}
+
+function ownerOf({ delivery: { organisationId }, subject }: Ready): Owner {
+  const of = 'job' in subject ? subject.job : 'batch' in subject ? subject.batch : null
+  return { organisationId, environment: of?.environment ?? 'live' }
+}
+
+/** The system's resolver; concurrent lookups of the same name share one query. */
+function sharedLookup(): Resolver {
+  const pending = new Map<string, ReturnType<Resolver>>()
+  return hostname => {
+    const shared = pending.get(hostname)
+    if (shared) return shared
+    const query = lookup(hostname, { all: true, verbatim: true }).finally(() => pending.delete(hostname))
+    pending.set(hostname, query)
+    return query
+  }
+}
