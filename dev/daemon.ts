@@ -43,7 +43,8 @@ export async function startDaemon(options: DaemonOptions): Promise<Daemon> {
   const end = (signal: NodeJS.Signals) => endDaemon(child, exited, signal)
   const daemon: Daemon = { pid: child.pid, exited, stop: () => end(options.stopSignal), kill: () => end('SIGKILL') }
   for (let waitedMs = 0; waitedMs < readyWithinMs && isRunning(child); waitedMs += pollMs) {
-    if (await options.isReady()) return daemon
+    // A server of another process may answer at the same address.
+    if ((await options.isReady()) && isRunning(child)) return daemon
     await sleep(pollMs)
   }
   await daemon.stop()

@@ -8,6 +8,7 @@ import { networkInterfaces } from 'node:os'
 const firstPort = 20_000
 const lastPort = 29_999
 const maxTries = 100
+const maxStarts = 3
 
 /** The loopback address: ::1 where there is no IPv4. */
 export function loopback(): '127.0.0.1' | '::1' {
@@ -42,6 +43,22 @@ export async function freePort(preferred?: number): Promise<number> {
     if (await portIsFree(port)) return port
   }
   throw new Error(`no free port between ${firstPort} and ${lastPort}`)
+}
+
+/**
+ * Starts a server on a free loopback port: `preferred` when it is free. Another process may take a port between the check
+ * and the start; then the start is tried again on another port. Throws what `start` throws.
+ */
+export async function onFreePort<T>(preferred: number | undefined, start: (port: number) => Promise<T>): Promise<T> {
+  let port = await freePort(preferred)
+  for (let starts = 1; ; starts++) {
+    try {
+      return await start(port)
+    } catch (error) {
+      if (starts === maxStarts || !/address already in use/i.test(String(error))) throw error
+      port = await freePort()
+    }
+  }
 }
 
 /** The first free port of a host from `first` on. Throws an Error when none of 100 is free. */

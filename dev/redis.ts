@@ -3,7 +3,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join, resolve } from 'node:path'
 import { startDaemon } from './daemon.ts'
-import { freePort, inUrl, loopback } from './ports.ts'
+import { inUrl, loopback, onFreePort } from './ports.ts'
 import { stopOrphan } from './processes.ts'
 import { findRedis } from './redis-binary.ts'
 
@@ -38,18 +38,19 @@ export async function startRedis({ dataDir, binaryDir, flags = [] }: RedisOption
   const earlier = await readState(stateFile)
   if (earlier?.pid)
     await stopOrphan(earlier.pid, 'SIGTERM', line => line.includes(`-server ${loopback()}:${earlier.port}`))
-  const port = await freePort(earlier?.port)
-  const daemon = await startDaemon({
-    name: 'Redis',
-    command: binary.file,
-    args: [...serverFlags(port, directory), ...flags],
-    spawn: { env: binary.env },
-    logFile: join(root, 'redis.log'),
-    stopSignal: 'SIGTERM',
-    isReady: () => answersPing(port),
+  return onFreePort(earlier?.port, async port => {
+    const { pid, exited, stop, kill } = await startDaemon({
+      name: 'Redis',
+      command: binary.file,
+      args: [...serverFlags(port, directory), ...flags],
+      spawn: { env: binary.env },
+      logFile: join(root, 'redis.log'),
+      stopSignal: 'SIGTERM',
+      isReady: () => answersPing(port),
+    })
+    await writeFile(stateFile, JSON.stringify({ port, pid }), { mode: 0o600 })
+    return { url: `redis://${inUrl(loopback())}:${port}`, exited, stop, kill }
   })
-  await writeFile(stateFile, JSON.stringify({ port, pid: daemon.pid }), { mode: 0o600 })
-  return { url: `redis://${inUrl(loopback())}:${port}`, exited: daemon.exited, stop: daemon.stop, kill: daemon.kill }
 }
 
 function serverFlags(port: number, directory: string): string[] {

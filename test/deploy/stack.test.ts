@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -8,6 +9,7 @@ import test from 'ava'
 import { Redis } from 'ioredis'
 import pg from 'pg'
 import { dieWithParent } from '../../dev/daemon.ts'
+import { loopback, onFreePort } from '../../dev/ports.ts'
 import { startPostgres } from '../../dev/postgres.ts'
 import { startRedis } from '../../dev/redis.ts'
 import { freshDatabase, freshRedis, privatePostgres, privateRedis, redisBinaryDir } from '../support/stack.ts'
@@ -110,6 +112,27 @@ test('private: the servers listen on loopback only, want a password, and never e
   await t.throwsAsync(query(stranger.href, 'SELECT 1'), { message: /password authentication failed/ })
   t.deepEqual(await redis(cache.url, 'CONFIG', 'GET', 'maxmemory-policy'), ['maxmemory-policy', 'noeviction'])
   t.deepEqual(await redis(cache.url, 'CONFIG', 'GET', 'bind'), ['bind', '127.0.0.1'])
+})
+
+test('started on another port: the free one was taken by another process before the server could listen', async t => {
+  const ports: number[] = []
+  const listenOn = async (port: number) => {
+    const server = createServer().listen(port, loopback())
+    await once(server, 'listening')
+    t.teardown(() => server.close())
+  }
+  const chosen = await onFreePort(undefined, async port => {
+    ports.push(port)
+    if (ports.length === 1) await listenOn(port)
+    await listenOn(port)
+    return port
+  })
+  t.is(ports.length, 2)
+  t.is(ports[1], chosen)
+  const broken = async (): Promise<number> => {
+    throw new Error('no such file')
+  }
+  await t.throwsAsync(onFreePort(undefined, broken), { message: 'no such file' })
 })
 
 // A process that starts both servers, prints their URLs and the PostgreSQL server's process id, and never stops them.
