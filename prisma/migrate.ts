@@ -3,11 +3,14 @@
 // on standard error when a migration cannot be applied.
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { readVariableFiles } from '../shared/base/variable-files.ts'
 import { applyMigrations, MigrationError, markRolledBack } from '../shared/io/migrations.ts'
 
 try {
   const { values } = parseArgs({ options: { 'rolled-back': { type: 'string' } } })
-  await migrate(process.env.DIRECT_DATABASE_URL || process.env.DATABASE_URL, values['rolled-back'])
+  const { env, faults } = readVariableFiles(process.env)
+  if (faults.length > 0) throw new MigrationError(faults.join('\n'))
+  await migrate(env.DIRECT_DATABASE_URL || env.DATABASE_URL, values['rolled-back'])
 } catch (error) {
   console.error(error instanceof MigrationError ? error.message : `The database cannot be migrated: ${reasonOf(error)}`)
   process.exitCode = 1

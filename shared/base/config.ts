@@ -5,6 +5,7 @@ import { type LoadLimits, loadLimits } from './load-limits.ts'
 import { nanoFromUsd } from './money.ts'
 import { type Quotas, quotasOf } from './quotas.ts'
 import { dayMs } from './time.ts'
+import { providerVariable, readVariableFiles } from './variable-files.ts'
 import { variables } from './variables.ts'
 
 /** `webhookSecret` verifies the provider's webhooks, for providers that sign with an account-wide secret. */
@@ -112,15 +113,16 @@ export class ConfigError extends Error {
 }
 
 /**
- * Reads the configuration from environment variables (contract §10). If DATABASE_URL or REDIS_URL is not set, a
+ * Reads the configuration from environment variables (contract §10) and from the files that `<NAME>_FILE` variables name. If DATABASE_URL or REDIS_URL is not set, a
  * development stack running on the same DATA_DIR is used. Throws a ConfigError that lists every fault.
  */
 export function loadConfig(env: Record<string, string | undefined> = process.env): Config {
-  const dataDir = env.DATA_DIR || '.data'
-  const present = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''))
+  const { env: present, faults: fileFaults } = readVariableFiles(env)
+  const dataDir = present.DATA_DIR ?? '.data'
   const parsed = variables.safeParse({ ...readDevStack(dataDir), ...present }, { reportInput: true })
-  const providers = providerSettings(present as Record<string, string>)
+  const providers = providerSettings(present)
   const faults = [
+    ...fileFaults,
     ...(parsed.success ? [] : parsed.error.issues.map(describe)),
     ...requireTogether(present, ['OIDC_ISSUER', 'OIDC_CLIENT_ID', 'OIDC_CLIENT_SECRET']),
     ...requireTogether(present, ['STRIPE_SECRET_KEY', 'STRIPE_WEBHOOK_SECRET']),
@@ -254,7 +256,7 @@ function providerSettings(env: Record<string, string>): { settings: Map<string, 
   const settings = new Map<string, ProviderSettings>()
   const faults: string[] = []
   for (const [variable, value] of Object.entries(env)) {
-    const [, name, what] = /^([A-Z][A-Z0-9_]*?)_(API_KEY|BASE_URL|WEBHOOK_SECRET)$/.exec(variable) ?? []
+    const [, name, what] = providerVariable.exec(variable) ?? []
     if (!name || name === 'STRIPE') continue
     const provider = settings.get(name.toLowerCase()) ?? { apiKeys: [], baseUrl: null, webhookSecret: null }
     settings.set(name.toLowerCase(), provider)

@@ -300,6 +300,37 @@ test('providers: several keys are a list, a base URL has no trailing slash', t =
   for (const key of ['ключ', 'a b', 'a\tb']) t.is(faults({ ...stores, GROQ_API_KEY: key }).length, 1, key)
 })
 
+test('a variable is read from the file that its name with _FILE names', async t => {
+  const file = join(dataDir, 'secret')
+  await writeFile(file, 'sk-first,sk-second\n')
+  const [url, empty, large] = ['url', 'empty', 'large'].map(name => join(dataDir, name)) as [string, string, string]
+  await writeFile(url, `${stores.DATABASE_URL}\r\n`)
+  await writeFile(empty, '\n')
+  await writeFile(large, 'x'.repeat(64 * 1024 + 1))
+
+  const config = load({ REDIS_URL: stores.REDIS_URL, DATABASE_URL_FILE: url, OPENAI_API_KEY_FILE: file })
+  t.is(config.databaseUrl, stores.DATABASE_URL)
+  t.deepEqual(config.providers.get('openai')?.apiKeys, ['sk-first', 'sk-second'])
+
+  const absent = join(dataDir, 'absent')
+  const given = {
+    SIGNING_SECRET_FILE: absent,
+    SMTP_URL_FILE: empty,
+    ENCRYPTION_KEY_FILE: large,
+    GROQ_API_KEY_FILE: dataDir,
+  }
+  const found = faults({ ...stores, ...given, PORT: '80', PORT_FILE: file })
+  t.deepEqual(found.sort(), [
+    `ENCRYPTION_KEY_FILE: the file ${large} is larger than 64 kB`,
+    `GROQ_API_KEY_FILE: ${dataDir} is not a file`,
+    'PORT_FILE: PORT is set, too; set one of them',
+    `SIGNING_SECRET_FILE: ENOENT: no such file or directory, stat '${absent}'`,
+    `SMTP_URL_FILE: the file ${empty} is empty`,
+  ])
+  t.deepEqual(faults({ ...stores, SSL_CERT_FILE: absent, NODE_FILE: absent }), [])
+  t.true(load({ ...stores, PORT: '8000', PORT_FILE: '' }).port === 8000)
+})
+
 test('one fault per wrong value', t => {
   const wrong: [string, string[]][] = [
     ['PORT', ['-1', '65536', 'http', '1.5']],

@@ -1,0 +1,55 @@
+import { readFileSync, statSync } from 'node:fs'
+import { variables } from './variables.ts'
+
+/** Variables of providers: `<PROVIDER>_API_KEY`, `_BASE_URL` and `_WEBHOOK_SECRET`. Groups: provider, suffix. */
+export const providerVariable = /^([A-Z][A-Z0-9_]*?)_(API_KEY|BASE_URL|WEBHOOK_SECRET)$/
+
+const suffix = '_FILE'
+const maxBytes = 64 * 1024
+
+export type VariableFiles = {
+  /** The environment with the contents of the files under the names of their variables. */
+  env: Record<string, string>
+  /** One line for each file that cannot be used. */
+  faults: string[]
+}
+
+/**
+ * Reads the variables that are given as files, as secrets of Docker and Kubernetes are: `<NAME>_FILE` has the path of a
+ * file with the value of `<NAME>`, for every variable of the gateway. A trailing line break is removed. Variables of
+ * other programs, such as `SSL_CERT_FILE`, stay as they are.
+ */
+export function readVariableFiles(given: Record<string, string | undefined>): VariableFiles {
+  const present = Object.entries(given).filter((entry): entry is [string, string] => Boolean(entry[1]))
+  const env = Object.fromEntries(present)
+  const faults: string[] = []
+  for (const [name, path] of present) {
+    const variable = name.slice(0, -suffix.length)
+    if (!name.endsWith(suffix) || !isOurs(variable)) continue
+    if (env[variable]) {
+      faults.push(`${name}: ${variable} is set, too; set one of them`)
+      continue
+    }
+    try {
+      const value = readValue(path)
+      if (value === '') faults.push(`${name}: the file ${path} is empty`)
+      else env[variable] = value
+    } catch (error) {
+      faults.push(`${name}: ${(error as Error).message}`)
+    }
+  }
+  return { env, faults }
+}
+
+function isOurs(variable: string): boolean {
+  return (
+    Object.hasOwn(variables.shape, variable) || variable === 'DIRECT_DATABASE_URL' || providerVariable.test(variable)
+  )
+}
+
+function readValue(path: string): string {
+  const file = statSync(path)
+  if (!file.isFile()) throw new Error(`${path} is not a file`)
+  if (file.size > maxBytes) throw new Error(`the file ${path} is larger than ${maxBytes / 1024} kB`)
+  return readFileSync(path, 'utf8').replace(/\r?\n$/, '')
+}
