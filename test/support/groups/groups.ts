@@ -28,7 +28,7 @@ const patterns = {
     'base/*.test.ts',
     'catalog/*.test.ts',
     'chat/{messages-over-chat*,responses-over-chat*,reasoning-envelope}.test.ts',
-    'deploy/{architecture,bench}.test.ts',
+    'deploy/{architecture,bench,packaging}.test.ts',
     'io/{lines,log,lua-script,mp3,safe-url,ssrf}.test.ts',
     'jobs/prices.test.ts',
     'media/{answers,kinds,subtitles}.test.ts',

@@ -1,0 +1,11 @@
+#!/bin/sh
+# Runs a process of the gateway: web (default), worker, migrate, or operator with its arguments. Any other command, such as
+# sh, is run as it is.
+set -eu
+case ${1:-web} in
+  web) exec node --max-semi-space-size=32 --no-allocation-site-pretenuring api/server.ts ;;
+  worker) exec node --max-semi-space-size=16 --no-allocation-site-pretenuring --max-old-space-size=1024 workers/main.ts ;;
+  migrate) shift && exec node prisma/migrate.ts "$@" ;;
+  operator) shift && exec node api/operator.ts "$@" ;;
+  *) exec "$@" ;;
+esac
