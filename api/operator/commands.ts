@@ -9,8 +9,9 @@ import type { Services } from '../../shared/services.ts'
 import { checkLedger, type Invariant } from '../../shared/wallet/check.ts'
 import { presentKey, presentKeys } from '../routes/present-key.ts'
 import { addCredit } from './credit.ts'
+import { doctor } from './doctor.ts'
 import { findOrganisation, number, org } from './flags.ts'
-import { type Command, command } from './parse.ts'
+import { type Command, command, type EnvironmentCommand } from './parse.ts'
 import { secrets } from './secrets.ts'
 import { users } from './users.ts'
 import { webhooks } from './webhooks.ts'
@@ -249,9 +250,12 @@ export const commands: readonly Command[] = [
   ...secrets,
 ]
 
+export const environmentCommands: readonly EnvironmentCommand[] = [doctor]
+
 /** The help text: one line per command. */
 export function usage(): string {
-  return ['Commands (each takes --json):', ...commands.map(({ name, help }) => `  ${name} ${help}`.trimEnd())].join(
-    '\n',
-  )
+  return [
+    'Commands (each takes --json):',
+    ...[...commands, ...environmentCommands].map(({ name, help }) => `  ${name} ${help}`.trimEnd()),
+  ].join('\n')
 }

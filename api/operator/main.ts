@@ -2,8 +2,8 @@ import { ConfigError, loadConfig } from '../../shared/base/config.ts'
 import { systemClock } from '../../shared/base/time.ts'
 import { createLog } from '../../shared/io/log.ts'
 import { backgroundStatementMs, openServices } from '../../shared/services.ts'
-import { commands, usage } from './commands.ts'
-import { parseCommand, UsageError } from './parse.ts'
+import { commands, environmentCommands, usage } from './commands.ts'
+import { type Environment, parseCommand, type Result, UsageError } from './parse.ts'
 
 /** What a command ends with: its exit code, and the texts it writes, each a whole number of lines. */
 export type Outcome = { exitCode: number; stdout: string; stderr: string }
@@ -23,7 +23,7 @@ export async function main(argv: string[]): Promise<void> {
  * Runs one command under the configuration of `env`, by default the process’s own. Never throws: an error becomes exit
  * code 1 and its text.
  */
-export async function runCommand(argv: string[], env?: Record<string, string | undefined>): Promise<Outcome> {
+export async function runCommand(argv: string[], env?: Environment): Promise<Outcome> {
   return run(argv, env).then(
     ({ output, exitCode }) => ({ exitCode, stdout: `${output}\n`, stderr: '' }),
     error => ({ exitCode: 1, stdout: '', stderr: `${describe(error)}\n` }),
@@ -31,12 +31,10 @@ export async function runCommand(argv: string[], env?: Record<string, string | u
 }
 
 /** Runs a command. Returns the output and the exit code. */
-async function run(
-  argv: string[],
-  env?: Record<string, string | undefined>,
-): Promise<{ output: string; exitCode: number }> {
+async function run(argv: string[], env?: Environment): Promise<{ output: string; exitCode: number }> {
   if (argv.length === 1 && (argv[0] === 'help' || argv[0] === '--help')) return { output: usage(), exitCode: 0 }
-  const { command, flags, json } = parseCommand(argv, commands)
+  const { command, flags, json } = parseCommand(argv, [...commands, ...environmentCommands])
+  if ('runAlone' in command) return written(await command.runAlone(env), json)
   const services = await openServices(
     { ...loadConfig(env), databasePool: 2 },
     createLog('silent'),
@@ -44,11 +42,14 @@ async function run(
     backgroundStatementMs,
   )
   try {
-    const { data, text, exitCode = 0 } = await command.run(services, flags)
-    return { output: json ? JSON.stringify(data) : text, exitCode }
+    return written(await command.run(services, flags), json)
   } finally {
     await services.close()
   }
+}
+
+function written({ data, text, exitCode = 0 }: Result, json: boolean): { output: string; exitCode: number } {
+  return { output: json ? JSON.stringify(data) : text, exitCode }
 }
 
 function describe(error: unknown): string {

@@ -2,20 +2,26 @@ import type { z } from 'zod'
 import type { Services } from '../../shared/services.ts'
 
 export type Result = { data: unknown; text: string; exitCode?: number }
-export type Command = {
+type Declaration<F extends z.ZodObject> = {
   /** The words of the command, e.g. `key create`. */
   name: string
   /** Its flags, as the help shows them. */
   help: string
-  flags: z.ZodObject
-  // biome-ignore lint/suspicious/noExplicitAny: each command's flags are typed by its own schema, see `command`
-  run(services: Services, flags: any): Promise<Result>
+  flags: F
 }
+/** Runs with everything open. */
+type ServicesCommand<F extends z.ZodObject> = Declaration<F> & {
+  run(services: Services, flags: z.output<F>): Promise<Result>
+}
+/** Runs with the environment alone, because it examines what may not be usable. */
+export type EnvironmentCommand = Declaration<z.ZodObject> & { runAlone(env?: Environment): Promise<Result> }
+
+export type Environment = Record<string, string | undefined>
+// biome-ignore lint/suspicious/noExplicitAny: each command's flags are typed by its own schema, see `command`
+export type Command = ServicesCommand<any>
 
 /** Declares a command whose flags are typed by its schema. */
-export function command<F extends z.ZodObject>(
-  declared: Omit<Command, 'flags' | 'run'> & { flags: F; run(services: Services, flags: z.output<F>): Promise<Result> },
-): Command {
+export function command<F extends z.ZodObject>(declared: ServicesCommand<F>): Command {
   return declared
 }
 
@@ -25,10 +31,10 @@ export class UsageError extends Error {
 }
 
 /** Parses a command and validates its flags (kebab-case names of the schema's fields). Throws a UsageError. */
-export function parseCommand(
+export function parseCommand<C extends Declaration<z.ZodObject>>(
   argv: string[],
-  commands: readonly Command[],
-): { command: Command; flags: unknown; json: boolean } {
+  commands: readonly C[],
+): { command: C; flags: unknown; json: boolean } {
   const words: string[] = []
   const raw: Record<string, string | true> = {}
   let json = false

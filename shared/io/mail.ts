@@ -39,9 +39,17 @@ export class Mailer {
   /** Opens a mailer. The SMTP client is loaded only if it is used. */
   static async open(settings: Config['email'], redis: Redis, log: Logger): Promise<Mailer> {
     if (!settings.smtpUrl) return new Mailer(null, settings, redis, log)
-    const { createTransport } = await import('nodemailer')
-    const timeouts = { connectionTimeout: timeoutMs, greetingTimeout: timeoutMs, socketTimeout: timeoutMs }
-    return new Mailer(createTransport({ url: settings.smtpUrl, pool: true, ...timeouts }), settings, redis, log)
+    return new Mailer(await openTransport(settings.smtpUrl, timeoutMs), settings, redis, log)
+  }
+
+  /** Connects to a mail server and signs in, without sending an email. Throws what fails. */
+  static async verify(smtpUrl: string, timeoutMs: number): Promise<void> {
+    const transport = await openTransport(smtpUrl, timeoutMs)
+    try {
+      await transport.verify()
+    } finally {
+      transport.close({ force: true })
+    }
   }
 
   /** Sends an email to the mail server. Throws connection errors and rejections. */
@@ -93,6 +101,12 @@ export class Mailer {
       await Promise.race([Promise.all(this.#sending), sleep(closeTimeoutMs, undefined, { ref: false })])
     this.#transport?.close({ force: true })
   }
+}
+
+async function openTransport(url: string, timeoutMs: number) {
+  const { createTransport } = await import('nodemailer')
+  const timeouts = { connectionTimeout: timeoutMs, greetingTimeout: timeoutMs, socketTimeout: timeoutMs }
+  return createTransport({ url, pool: true, ...timeouts })
 }
 
 function bodies({ text, link }: Mail): { text: string; html: string } {

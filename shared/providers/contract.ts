@@ -287,6 +287,8 @@ export type Protocol = {
   /** For providers that report to one URL per account: the job of a report's JSON, as the `jobId` sent to them. */
   callbackJobId?(json: unknown): string | null
   catalog?: AvatarCatalog
+  /** A free GET request that fails without a valid API key. Absent: the provider has none. */
+  credentialCheck?(provider: ProviderRow): { path: string; headers?: Record<string, string> }
   /** Classifies a response outside 2xx. `body` holds at most its first 64 kB. */
   failure(status: number, headers: Record<string, string | string[] | undefined>, body: string): ProviderError
 }

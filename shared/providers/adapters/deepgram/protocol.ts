@@ -32,7 +32,12 @@ const transcription: InstantAdapter<'transcription'> = {
 }
 
 /** Deepgram's API for recorded speech. */
-export const deepgram: Protocol = { direct: {}, instant: { transcription }, failure }
+export const deepgram: Protocol = {
+  direct: {},
+  instant: { transcription },
+  credentialCheck: () => ({ path: '/v1/projects' }),
+  failure,
+}
 
 function queryOf({ model, deployment, provider }: Target, input: TranscriptionInput): URLSearchParams {
   if (input.prompt !== null) throw unsupported(model, 'prompt', 'takes no `prompt` at this provider')

@@ -9,5 +9,6 @@ export const elevenlabs: Protocol = {
   direct: {},
   instant: { speech, transcription, music, sfx },
   realtime: ({ traits }) => (traits?.dialect === 'elevenlabs' ? conversation : null),
+  credentialCheck: () => ({ path: '/v1/models' }),
   failure,
 }

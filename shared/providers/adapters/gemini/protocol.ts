@@ -27,5 +27,6 @@ export const gemini: Protocol = {
   queued: { video },
   instant: { image, speech, music },
   realtime: ({ traits }) => (traits?.dialect === 'gemini' ? live : null),
+  credentialCheck: () => ({ path: '/v1beta/models?pageSize=1' }),
   failure,
 }

@@ -12,7 +12,15 @@ import { avatar, lipsync } from './videos.ts'
  * is the engine (`avatar_iv`, `avatar_iii`); it is omitted with a custom picture, which has no choice of engine. A
  * lip-sync deployment's trait `mode` is `speed` or `precision`.
  */
-export const heygen: Protocol = { direct: {}, queued: { avatar, lipsync }, verify, callbackJobId, catalog, failure }
+export const heygen: Protocol = {
+  direct: {},
+  queued: { avatar, lipsync },
+  verify,
+  callbackJobId,
+  catalog,
+  credentialCheck: () => ({ path: '/v2/user/remaining_quota' }),
+  failure,
+}
 
 const notFound = 404
 

@@ -23,7 +23,12 @@ const mesh: QueuedAdapter<'mesh'> = { poll: { firstMs: 5_000, maxMs: 30_000 }, s
  * Meshy (docs.meshy.ai). The upstream model is its `ai_model`. A textured mesh from text takes two tasks, `preview` and
  * `refine`; everything else takes one. Its callbacks are not signed, so the work is only polled.
  */
-export const meshy: Protocol = { direct: {}, queued: { mesh }, failure }
+export const meshy: Protocol = {
+  direct: {},
+  queued: { mesh },
+  credentialCheck: () => ({ path: '/v1/balance' }),
+  failure,
+}
 
 const maxText = 600
 const paths = { text: '/v2/text-to-3d', image: '/v1/image-to-3d', multi_image: '/v1/multi-image-to-3d' } as const

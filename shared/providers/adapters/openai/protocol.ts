@@ -21,7 +21,7 @@ const sessions = new Map<unknown, RealtimeAdapter>([
 /**
  * OpenAI's dialect, which many providers and local servers support. Their differences are quirks of the provider's row:
  * `max_tokens_field`, `seed_field`, `stream_usage`, `request_fields`, `metadata`, `responses` (it has the endpoint of that name; also a trait of deployments), `namespace_tools`, `videos`, `images`, `audio` (it has
- * the endpoints for speech and transcriptions) and `batches` (it has those for files and batches); the deployment trait
+ * the endpoints for speech and transcriptions) `batches` (it has those for files and batches) and `credential_path` (what is requested to check a key; default `/models`); the deployment trait
  * `reasoning` marks models that reject sampling fields, `diarizes` models that identify speakers.
  */
 export const openai: Protocol = {
@@ -32,5 +32,7 @@ export const openai: Protocol = {
   batch,
   verify,
   verifiesBySecret: true,
+  // OpenRouter lists its models without a key.
+  credentialCheck: ({ quirks }) => ({ path: String(quirks?.credential_path ?? '/models') }),
   failure,
 }

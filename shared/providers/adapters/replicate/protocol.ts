@@ -31,6 +31,7 @@ export const replicate: Protocol = {
   direct: {},
   ...adapters,
   verify,
+  credentialCheck: () => ({ path: '/account' }),
   failure,
 }
 

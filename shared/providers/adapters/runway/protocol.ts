@@ -27,6 +27,7 @@ export const runway: Protocol = {
   instant: {
     image: { ...adapter(imageRequest, json => imageOutput(json, 'output'), instantPolling), maxPieces: () => 1 },
   },
+  credentialCheck: provider => ({ path: '/organization', headers: versionOf({ provider }) }),
   failure,
 }
 
@@ -53,7 +54,7 @@ function adapter<K extends WorkKind>(
   }
 }
 
-function versionOf({ provider }: ProviderLine): Record<string, string> {
+function versionOf({ provider }: Pick<ProviderLine, 'provider'>): Record<string, string> {
   return { 'x-runway-version': String(provider.quirks?.api_version ?? '2024-11-06') }
 }
 

@@ -20,7 +20,12 @@ const lipsync: QueuedAdapter<'lipsync'> = { poll: { firstMs: 5_000, maxMs: 10_00
  * Sync's API v2 (as in the npm package @sync.so/sdk). The trait `sync_mode` handles audio and video of different
  * durations, `loop` by default. The signature of its callbacks is not documented, so none are requested.
  */
-export const sync: Protocol = { direct: {}, queued: { lipsync }, failure }
+export const sync: Protocol = {
+  direct: {},
+  queued: { lipsync },
+  credentialCheck: () => ({ path: '/v2/models' }),
+  failure,
+}
 
 async function start(call: QueuedCall<'lipsync'>, line: ProviderLine): Promise<Operation> {
   const { json } = await line.send({ method: 'POST', path: '/v2/generate', json: await generation(call) })

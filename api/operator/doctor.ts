@@ -1,0 +1,208 @@
+import { join } from 'node:path'
+import { z } from 'zod'
+import { type Config, ConfigError, loadConfig } from '../../shared/base/config.ts'
+import { type Clock, systemClock } from '../../shared/base/time.ts'
+import { type Catalog, CatalogError, loadCatalog } from '../../shared/catalog/catalog.ts'
+import { openDatabase } from '../../shared/io/db.ts'
+import { Mailer } from '../../shared/io/mail.ts'
+import { listMigrations } from '../../shared/io/migrations.ts'
+import { openRequestRedis, type Redis, waitUntilReady } from '../../shared/io/redis.ts'
+import { listRedisWarnings, rejectOnAuthFailure } from '../../shared/io/redis-start.ts'
+import { withDeadline } from '../../shared/io/retry.ts'
+import { openBlobs } from '../../shared/io/storage/open-blobs.ts'
+import { checkCredentials } from '../../shared/providers/credential-check.ts'
+import { openQueue, queueAddress } from '../../shared/queues/queues.ts'
+import { startWarnings } from '../start-warnings.ts'
+import type { EnvironmentCommand } from './parse.ts'
+
+/** One line of the report. A `warning` works but needs attention. */
+export type Finding = { state: 'ok' | 'warning' | 'failed'; check: string; detail: string }
+type Check = (config: Config, clock: Clock, catalog: Catalog) => Promise<Finding[]>
+
+/** Redis and PostgreSQL decide when leases and reservations end; clients see the clocks of the processes. */
+const maxClockSkewMs = 2_000
+const checkTimeoutMs = 15_000
+const connectTimeoutMs = 5_000
+/** Deliveries that wait longer than this are not retries of a short outage. */
+const maxDeliveryWaitMs = 15 * 60_000
+
+export const doctor: EnvironmentCommand = {
+  name: 'doctor',
+  help: '',
+  flags: z.strictObject({}),
+  async runAlone(env) {
+    const findings = await examine(env)
+    const ok = findings.every(({ state }) => state !== 'failed')
+    const width = Math.max(...findings.map(({ check }) => check.length))
+    const lines = findings.map(({ state, check, detail }) => `${state.padEnd(7)} ${check.padEnd(width)}  ${detail}`)
+    return { data: { ok, findings }, text: lines.join('\n'), exitCode: ok ? 0 : 1 }
+  },
+}
+
+/**
+ * Examines an installation: configuration, stores, migrations, clocks, storage, workers, emails, the public address,
+ * webhooks and the providers' API keys (one free request each). Never throws: whatever fails is a finding.
+ */
+export async function examine(
+  env: Record<string, string | undefined> = process.env,
+  clock: Clock = systemClock,
+): Promise<Finding[]> {
+  let config: Config
+  let catalog: Catalog
+  try {
+    config = loadConfig(env)
+    catalog = loadCatalog(config.modelCatalog ?? undefined)
+  } catch (error) {
+    if (!(error instanceof ConfigError || error instanceof CatalogError)) throw error
+    return error.faults.map(detail => ({ state: 'failed', check: 'configuration', detail }))
+  }
+  const warnings = startWarnings(config, catalog).map(detail => warning('configuration', detail))
+  const configuration = warnings.length > 0 ? warnings : [ok('configuration', `${config.variables.length} variables`)]
+  const findings = await Promise.all(
+    Object.entries(checks).map(([name, check]) =>
+      withDeadline(check(config, clock, catalog), checkTimeoutMs).catch(error => [failed(name, reasonOf(error))]),
+    ),
+  )
+  return [...configuration, ...findings.flat()]
+}
+
+const ok = (check: string, detail: string): Finding => ({ state: 'ok', check, detail })
+const warning = (check: string, detail: string): Finding => ({ state: 'warning', check, detail })
+const failed = (check: string, detail: string): Finding => ({ state: 'failed', check, detail })
+
+const checks: Record<string, Check> = {
+  postgresql: checkPostgres,
+  redis: checkRedis,
+  storage: checkStorage,
+  'public address': checkPublicUrl,
+  email: checkEmail,
+  providers: checkProviders,
+}
+
+async function checkPostgres({ databaseUrl }: Config, clock: Clock): Promise<Finding[]> {
+  const db = openDatabase(databaseUrl, { connections: 1, statementTimeoutMs: 10_000 })
+  try {
+    const sentMs = clock.now()
+    const [server] = await db.$queryRaw<{ version: string; nowMs: number; readonly: boolean; migrated: boolean }[]>`
+      SELECT current_setting('server_version') AS version, extract(epoch FROM clock_timestamp())::float8 * 1000 AS "nowMs",
+        current_setting('transaction_read_only') = 'on' AS readonly, to_regclass('_prisma_migrations') IS NOT NULL AS migrated`
+    const skew = skewFinding('postgresql', server!.nowMs, sentMs, clock.now())
+    if (server!.readonly) return [failed('postgresql', 'the server is read-only'), skew]
+    const names = await listMigrations(join(import.meta.dirname, '../../prisma/migrations'))
+    const applied = server!.migrated
+      ? await db.$queryRaw<{ name: string }[]>`
+          SELECT migration_name AS name FROM _prisma_migrations WHERE finished_at IS NOT NULL AND rolled_back_at IS NULL`
+      : []
+    const isApplied = new Set(applied.map(({ name }) => name))
+    const pending = names.filter(name => !isApplied.has(name))
+    if (pending.length > 0)
+      return [
+        failed('postgresql', `${pending.length} of ${names.length} migrations are pending: npm run migrate`),
+        skew,
+      ]
+    const [webhooks] = await db.$queryRaw<{ pending: number; oldestMs: number | null }[]>`
+      SELECT count(*)::int AS pending, extract(epoch FROM now() - min(created_at))::float8 * 1000 AS "oldestMs"
+      FROM webhook_deliveries WHERE status = 'pending'`
+    return [
+      ok('postgresql', `version ${server!.version}, ${names.length} migrations`),
+      skew,
+      webhooksFinding(webhooks!.pending, webhooks!.oldestMs ?? 0),
+    ]
+  } finally {
+    await db.$disconnect()
+  }
+}
+
+function webhooksFinding(pending: number, oldestMs: number): Finding {
+  if (pending === 0) return ok('webhooks', 'no delivery is pending')
+  const detail = `${pending} deliveries are pending, the oldest for ${Math.ceil(oldestMs / 60_000)} min`
+  return oldestMs > maxDeliveryWaitMs ? warning('webhooks', detail) : ok('webhooks', detail)
+}
+
+async function checkRedis(config: Config, clock: Clock): Promise<Finding[]> {
+  const redis = openRequestRedis(config)
+  redis.on('error', () => {}) // The command under way fails with it.
+  try {
+    await Promise.race([waitUntilReady(redis, connectTimeoutMs), rejectOnAuthFailure(redis)])
+    const sentMs = clock.now()
+    const [seconds, micros] = await redis.time()
+    const skew = skewFinding('redis', Number(seconds) * 1_000 + Number(micros) / 1_000, sentMs, clock.now())
+    const version = /^redis_version:(\S+)/m.exec(await redis.info('server').catch(() => ''))?.[1] ?? 'unknown'
+    const warnings = (await listRedisWarnings(redis)).map(detail => warning('redis', detail))
+    return [
+      ...(warnings.length > 0 ? warnings : [ok('redis', `version ${version}, evicts nothing`)]),
+      skew,
+      await workersFinding(redis, config),
+    ]
+  } finally {
+    redis.disconnect()
+  }
+}
+
+async function workersFinding(redis: Redis, config: Config): Promise<Finding> {
+  const backlog = `${await redis.xlen('usage')} usage events are waiting to be booked`
+  const connection = openRequestRedis(queueAddress(config))
+  connection.on('error', () => {})
+  try {
+    await waitUntilReady(connection, connectTimeoutMs)
+    const workers = await openQueue('maintenance', connection, config.redisKeyPrefix).getWorkersCount()
+    return workers === 0
+      ? failed('workers', `no worker is running: nothing is booked and no job runs; ${backlog}`)
+      : ok('workers', `${workers} running, ${backlog}`)
+  } finally {
+    connection.disconnect()
+  }
+}
+
+/** `theirMs` was read between `sentMs` and `receivedMs` of our clock. */
+function skewFinding(store: string, theirMs: number, sentMs: number, receivedMs: number): Finding {
+  const skewMs = Math.round(Math.max(sentMs - theirMs, theirMs - receivedMs, 0))
+  const detail = `${skewMs} ms between this machine and ${store}`
+  return skewMs > maxClockSkewMs ? warning('clocks', `${detail}: synchronise them by NTP`) : ok('clocks', detail)
+}
+
+async function checkStorage(config: Config, clock: Clock): Promise<Finding[]> {
+  const blobs = await openBlobs(config, async () => '', clock)
+  try {
+    await blobs.check()
+    const isFolder = config.storageUrl.startsWith('file:')
+    return [ok('storage', isFolder ? 'a folder: web and worker processes must share it' : 'the bucket is accessible')]
+  } finally {
+    blobs.close()
+  }
+}
+
+async function checkPublicUrl({ publicUrl, publicUrlIsSet }: Config): Promise<Finding[]> {
+  if (!publicUrlIsSet) return []
+  const response = await fetch(`${publicUrl}/healthz`, {
+    signal: AbortSignal.timeout(checkTimeoutMs),
+    redirect: 'manual',
+  })
+  const body = await response.json().catch(() => null)
+  return response.ok && (body as { status?: unknown } | null)?.status === 'ok'
+    ? [ok('public address', `${publicUrl} leads to a gateway`)]
+    : [failed('public address', `${publicUrl}/healthz answers HTTP ${response.status}, and not as a gateway does`)]
+}
+
+async function checkEmail(config: Config): Promise<Finding[]> {
+  if (config.email.smtpUrl === null) return []
+  await Mailer.verify(config.email.smtpUrl, checkTimeoutMs)
+  return [ok('email', 'the mail server accepts the sender')]
+}
+
+async function checkProviders(config: Config, clock: Clock, catalog: Catalog): Promise<Finding[]> {
+  const reports = await checkCredentials(catalog, config, clock)
+  if (reports.length === 0) return [failed('providers', 'no provider has a key: set OPENAI_API_KEY, for example')]
+  return reports.map(({ provider, credential, outcome, reason }) => {
+    const check = `provider ${provider}`
+    if (outcome === 'accepted') return ok(check, `key ${credential} is accepted`)
+    if (outcome === 'unknown') return ok(check, `key ${credential} is set; there is no free request to check it with`)
+    return failed(check, `key ${credential}: ${reason}`)
+  })
+}
+
+function reasonOf(error: unknown): string {
+  const { message, errors, cause } = error as AggregateError
+  const inner = errors?.map(({ message }) => message).join('; ') || (cause as Error | undefined)?.message
+  return [message, inner].filter(Boolean).join(': ').split('\n').at(-1)!.trim()
+}

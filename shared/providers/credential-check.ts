@@ -1,0 +1,65 @@
+import type { Config } from '../base/config.ts'
+import type { Clock } from '../base/time.ts'
+import type { Catalog } from '../catalog/catalog.ts'
+import type { ProviderRow } from '../catalog/schema.ts'
+import { authHeader } from './auth.ts'
+import { type Connection, Connections, type Credential } from './connections.ts'
+import { openLine } from './line.ts'
+import { protocols } from './protocols.ts'
+import { ProviderError } from './provider-error.ts'
+
+/**
+ * What a provider answers to one API key. `credential` identifies the key without revealing it. `unknown`: no free request
+ * of this provider needs a key.
+ */
+export type CredentialReport = {
+  provider: string
+  credential: string
+  outcome: 'accepted' | 'failed' | 'unknown'
+  /** Why it failed, in the provider's words. */
+  reason: string | null
+}
+
+const timeoutMs = 10_000
+const maxReasonLength = 200
+
+/** Asks every configured provider, with one request per API key that costs nothing, whether it accepts the key. */
+export async function checkCredentials(catalog: Catalog, config: Config, clock: Clock): Promise<CredentialReport[]> {
+  const connections = new Connections(catalog, config)
+  try {
+    const checks = [...catalog.providers.values()].flatMap(provider => {
+      const connection = connections.find(provider.name)
+      return (connection?.credentials ?? []).map(key => checkCredential(provider, connection!, key, config, clock))
+    })
+    return await Promise.all(checks)
+  } finally {
+    await connections.close()
+  }
+}
+
+async function checkCredential(
+  provider: ProviderRow,
+  { pool, baseUrl, prefix, auth }: Connection,
+  { id, secret }: Credential,
+  config: Config,
+  clock: Clock,
+): Promise<CredentialReport> {
+  const report = { provider: provider.name, credential: id }
+  const protocol = protocols[provider.protocol]!
+  const request = protocol.credentialCheck?.(provider)
+  if (!request) return { ...report, outcome: 'unknown', reason: null }
+  const line = openLine({
+    ...{ provider, protocol, pool, baseUrl, prefix },
+    timeouts: { ...config.upstream, firstByteTimeoutMs: timeoutMs, totalTimeoutMs: timeoutMs },
+    auth: () => authHeader(auth, secret, clock.now()),
+  })
+  try {
+    await line.send({ method: 'GET', ...request })
+    return { ...report, outcome: 'accepted', reason: null }
+  } catch (error) {
+    if (!(error instanceof ProviderError)) throw error
+    const status = error.status === null ? error.reason : `HTTP ${error.status}`
+    const text = error.message.replaceAll(secret || '\0', '…').slice(0, maxReasonLength)
+    return { ...report, outcome: 'failed', reason: text ? `${status}: ${text}` : status }
+  }
+}

@@ -1,0 +1,166 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import test from 'ava'
+import { Worker } from 'bullmq'
+import { examine, type Finding } from '../../api/operator/doctor.ts'
+import { systemClock } from '../../shared/base/time.ts'
+import { openDatabase } from '../../shared/io/db.ts'
+import { queueAddress, queuePrefix } from '../../shared/queues/queues.ts'
+import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+import { MailServer } from '../support/io/mail-server.ts'
+import { runOperator, storesEnv } from '../support/operator.ts'
+import { freshDatabase, privateRedis } from '../support/stack.ts'
+
+let stores: Stores
+let gateway: Gateway
+let providers: Server
+let providersUrl: string
+const requests: IncomingMessage[] = []
+const secret = 'sk-doctor-secret'
+
+test.before(async () => {
+  stores = await freshStores()
+  gateway = await startGateway(stores)
+  providers = createServer((request, response) => {
+    requests.push(request)
+    const isRefused = JSON.stringify(request.headers).includes('refused')
+    const body = isRefused ? { error: { message: `Incorrect API key: ${secret}-refused`, type: 'auth' } } : { data: [] }
+    response.writeHead(isRefused ? 401 : 200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+  }).listen(0, '127.0.0.1')
+  await once(providers, 'listening')
+  providersUrl = `http://127.0.0.1:${(providers.address() as AddressInfo).port}`
+})
+test.after.always(async () => {
+  providers?.close()
+  await gateway?.close()
+  await stores?.drop()
+})
+
+const env = (more: Record<string, string> = {}) => ({
+  ...storesEnv(stores),
+  ENCRYPTION_KEY: 'x'.repeat(32),
+  ALLOW_PRIVATE_URLS: 'true',
+  PUBLIC_URL: gateway.url,
+  ...more,
+})
+
+/** The findings of one check. */
+async function findings(check: string, more: Record<string, string> = {}, clock = systemClock): Promise<Finding[]> {
+  return (await examine(env(more), clock)).filter(finding => finding.check === check)
+}
+
+test('stores, storage and the public address of a working gateway are ok, and a worker is missed until one runs', async t => {
+  const found = await examine(env())
+  const states = Object.fromEntries(found.map(({ check, state }) => [check, state]))
+  t.like(states, { postgresql: 'ok', redis: 'ok', clocks: 'ok', storage: 'ok', webhooks: 'ok', 'public address': 'ok' })
+  t.like(
+    found.find(({ check }) => check === 'workers'),
+    { state: 'failed' },
+  )
+  t.like(
+    found.find(({ check }) => check === 'providers'),
+    { state: 'failed' },
+  )
+
+  const url = new URL(queueAddress(gateway.services.config).redisUrl)
+  const connection = { host: url.hostname, port: Number(url.port), db: Number(url.pathname.slice(1)) }
+  const prefix = queuePrefix(gateway.services.config.redisKeyPrefix)
+  const worker = new Worker('maintenance', async () => {}, { connection, prefix })
+  t.teardown(() => worker.close())
+  await worker.waitUntilReady()
+  const [workers] = await findings('workers')
+  t.deepEqual(workers, { state: 'ok', check: 'workers', detail: '1 running, 0 usage events are waiting to be booked' })
+})
+
+test('every key of every provider is asked about in one free request, and no key is shown', async t => {
+  const names = ['openai', 'openrouter', 'anthropic', 'gemini', 'elevenlabs', 'replicate', 'runway', 'heygen', 'meshy', 'sync', 'deepgram', 'fal'] // biome-ignore format: a list
+  const variables = names.flatMap(name => [
+    [`${name.toUpperCase()}_API_KEY`, name === 'openai' ? `${secret},${secret}-refused` : secret],
+    [`${name.toUpperCase()}_BASE_URL`, `${providersUrl}/${name}`],
+  ])
+  const found = await examine(env(Object.fromEntries(variables)))
+  const about = (name: string) => found.filter(({ check }) => check === `provider ${name}`)
+  t.deepEqual(
+    about('openai').map(({ state }) => state),
+    ['ok', 'failed'],
+  )
+  t.regex(about('openai')[1]!.detail, /^key [0-9a-f]{12}: HTTP 401: /)
+  for (const name of names.slice(1, -1))
+    t.deepEqual(
+      about(name).map(({ state }) => state),
+      ['ok'],
+      name,
+    )
+  t.regex(about('fal')[0]!.detail, /no free request/)
+  t.false(JSON.stringify(found).includes(secret))
+
+  const paths = requests.map(({ method, url }) => `${method} ${url}`).sort()
+  t.deepEqual(paths, [
+    'GET /anthropic/v1/models?limit=1',
+    'GET /deepgram/v1/projects',
+    'GET /elevenlabs/v1/models',
+    'GET /gemini/v1beta/models?pageSize=1',
+    'GET /heygen/v2/user/remaining_quota',
+    'GET /meshy/v1/balance',
+    'GET /openai/models',
+    'GET /openai/models',
+    'GET /openrouter/key',
+    'GET /replicate/account',
+    'GET /runway/organization',
+    'GET /sync/v2/models',
+  ])
+  const headersOf = (name: string) => requests.find(({ url }) => url!.startsWith(`/${name}/`))!.headers
+  t.is(headersOf('anthropic')['x-api-key'], secret)
+  t.truthy(headersOf('anthropic')['anthropic-version'])
+  t.truthy(headersOf('runway')['x-runway-version'])
+  t.is(headersOf('deepgram').authorization, `Token ${secret}`)
+})
+
+test('a clock that is off, pending migrations, and an address that leads elsewhere', async t => {
+  const ahead = { ...systemClock, now: () => systemClock.now() + 60_000 }
+  const clocks = await findings('clocks', {}, ahead)
+  t.deepEqual(
+    clocks.map(({ state }) => state),
+    ['warning', 'warning'],
+  )
+  t.regex(clocks[0]!.detail, /^(59|60)\d{3} ms between this machine and postgresql: synchronise/)
+
+  const database = await freshDatabase()
+  t.teardown(database.drop)
+  const behind = { ...env(), DATABASE_URL: database.url }
+  const db = openDatabase(database.url, { connections: 1, statementTimeoutMs: 5_000 })
+  await db.$executeRaw`DELETE FROM _prisma_migrations WHERE migration_name = (SELECT max(migration_name) FROM _prisma_migrations)`
+  await db.$disconnect()
+  const postgres = (await examine(behind)).filter(({ check }) => check === 'postgresql')
+  t.like(postgres, [{ state: 'failed' }])
+  t.regex(postgres[0]!.detail, /^1 of \d+ migrations are pending/)
+
+  t.like(await findings('public address', { PUBLIC_URL: providersUrl }), [{ state: 'failed' }])
+})
+
+test('a Redis that evicts, and stores that are not there: one line each, and exit code 1', async t => {
+  const evicting = await privateRedis(['--maxmemory-policy', 'allkeys-lru'])
+  t.teardown(evicting.stop)
+  t.like(await findings('redis', { REDIS_URL: evicting.url }), [{ state: 'warning' }])
+
+  const away = { DATABASE_URL: 'postgresql://u:hunter2@127.0.0.1:9/x', REDIS_URL: 'redis://127.0.0.1:9' }
+  const { exitCode, stdout, stderr } = await runOperator({ ...env(), ...away }, 'doctor')
+  t.deepEqual({ exitCode, stderr }, { exitCode: 1, stderr: '' })
+  t.regex(stdout, /^failed +postgresql +/m)
+  t.regex(stdout, /^failed +redis +/m)
+  t.regex(stdout, /^ok +storage +/m)
+  t.false(stdout.includes('hunter2'))
+
+  const wrong = await runOperator({ ...env(), PORT: 'x' }, 'doctor', '--json')
+  t.is(wrong.exitCode, 1)
+  t.like(JSON.parse(wrong.stdout), { ok: false, findings: [{ state: 'failed', check: 'configuration' }] })
+})
+
+test('a mail server is signed in to, and no email is sent', async t => {
+  const server = await MailServer.start()
+  t.teardown(() => server.close())
+  t.like(await findings('email', { SMTP_URL: server.url }), [{ state: 'ok' }])
+  t.deepEqual(server.received, [])
+  t.like(await findings('email', { SMTP_URL: 'smtp://127.0.0.1:9' }), [{ state: 'failed' }])
+})
