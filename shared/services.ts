@@ -113,8 +113,9 @@ export async function openServices(
   statementTimeoutMs = requestStatementMs,
 ): Promise<Services> {
   const catalog = catalogOf(config)
-  const db = openDatabase(config.databaseUrl, { connections: config.databasePool, statementTimeoutMs })
-  const rawPool = new RawPool(config.databaseUrl)
+  const { databaseUrl, databasePool, databasePooler } = config
+  const db = openDatabase(databaseUrl, { connections: databasePool, statementTimeoutMs, pooler: databasePooler })
+  const rawPool = new RawPool(databaseUrl, databasePooler)
   const redis = openRequestRedis(config)
   // The queues need a connection without a key prefix: the same one, if it has none.
   const queueRedis = config.redisKeyPrefix === '' ? redis : openRequestRedis(queueAddress(config))

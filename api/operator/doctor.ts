@@ -79,8 +79,8 @@ const checks: Record<string, Check> = {
   providers: checkProviders,
 }
 
-async function checkPostgres({ databaseUrl }: Config, clock: Clock): Promise<Finding[]> {
-  const db = openDatabase(databaseUrl, { connections: 1, statementTimeoutMs: 10_000 })
+async function checkPostgres({ databaseUrl, databasePooler }: Config, clock: Clock): Promise<Finding[]> {
+  const db = openDatabase(databaseUrl, { connections: 1, statementTimeoutMs: 10_000, pooler: databasePooler })
   try {
     const sentMs = clock.now()
     const [server] = await db.$queryRaw<{ version: string; nowMs: number; readonly: boolean; migrated: boolean }[]>`
@@ -204,5 +204,8 @@ async function checkProviders(config: Config, clock: Clock, catalog: Catalog): P
 function reasonOf(error: unknown): string {
   const { message, errors, cause } = error as AggregateError
   const inner = errors?.map(({ message }) => message).join('; ') || (cause as Error | undefined)?.message
-  return [message, inner].filter(Boolean).join(': ').split('\n').at(-1)!.trim()
+  const reason = [message, inner].filter(Boolean).join(': ').split('\n').at(-1)!.trim()
+  return /unsupported startup parameter/.test(reason)
+    ? `${reason}. DATABASE_URL leads to a pooler: set DATABASE_POOLER=true`
+    : reason
 }

@@ -32,6 +32,8 @@ export type Config = LoadLimits & {
   webConcurrency: number
   workerConcurrency: number
   databasePool: number
+  /** True if DATABASE_URL is the address of a pooler in transaction mode. */
+  databasePooler: boolean
   /** Idle timeout of client connections; must exceed the idle timeout of load balancers. */
   keepAliveTimeoutMs: number
   /** Measured from SIGTERM: how long new connections are accepted, and when requests still running are aborted. */
@@ -144,6 +146,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     webConcurrency: v.WEB_CONCURRENCY,
     workerConcurrency: v.WORKER_CONCURRENCY,
     databasePool: v.DATABASE_POOL,
+    databasePooler: v.DATABASE_POOLER,
     keepAliveTimeoutMs: v.KEEP_ALIVE_TIMEOUT_MS,
     shutdown: { drainMs: Math.min(v.SHUTDOWN_DRAIN_MS, v.SHUTDOWN_GRACE_MS), graceMs: v.SHUTDOWN_GRACE_MS },
     logLevel: v.LOG_LEVEL,

@@ -37,6 +37,7 @@ export const variables = z.object({
   WEB_CONCURRENCY: positive(64).default(1),
   WORKER_CONCURRENCY: positive(1000).default(50),
   DATABASE_POOL: positive(100).default(10),
+  DATABASE_POOLER: flag.default(false),
   KEEP_ALIVE_TIMEOUT_MS: positive(3_600_000).default(95_000),
   SHUTDOWN_DRAIN_MS: z.coerce.number().int().min(0).max(600_000).default(5_000),
   SHUTDOWN_GRACE_MS: positive(3_600_000).default(25_000),

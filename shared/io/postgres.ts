@@ -5,6 +5,11 @@ export type PoolOptions = {
   connections: number
   /** Default statement timeout. */
   statementTimeoutMs: number
+  /**
+   * Whether the server is a pooler in transaction mode, which refuses start-up parameters: then the statement timeout is
+   * applied on our side alone, by closing the connection.
+   */
+  pooler?: boolean
 }
 
 /** After a statement timeout the server still replies; if it stays silent for this much longer, it is dead. */
@@ -19,13 +24,13 @@ const keepAliveAfterMs = 10_000
  * server notifies all connections at any time, even between two users of a connection, and a frozen or vanished server
  * sends nothing at all. Close it with `end`.
  */
-export function openPool(url: string, { connections, statementTimeoutMs }: PoolOptions): pg.Pool {
+export function openPool(url: string, { connections, statementTimeoutMs, pooler = false }: PoolOptions): pg.Pool {
   const pool = new pg.Pool({
     connectionString: url,
     max: connections,
     connectionTimeoutMillis: connectTimeoutMs,
     idleTimeoutMillis: idleTimeoutMs,
-    statement_timeout: statementTimeoutMs,
+    ...(!pooler && { statement_timeout: statementTimeoutMs }),
     keepAlive: true,
     keepAliveInitialDelayMillis: keepAliveAfterMs,
   })

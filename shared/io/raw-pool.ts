@@ -16,8 +16,8 @@ const statementTimeoutMs = 30_000
 export class RawPool {
   readonly #pool: Pool
 
-  constructor(url: string) {
-    this.#pool = openPool(url, { connections: maxConnections, statementTimeoutMs })
+  constructor(url: string, pooler = false) {
+    this.#pool = openPool(url, { connections: maxConnections, statementTimeoutMs, pooler })
   }
 
   /**

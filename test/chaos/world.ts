@@ -85,8 +85,17 @@ export type World = {
   close(): Promise<void>
 }
 
+type WorldOptions = {
+  startRedis?: () => Promise<PrivateServer>
+  /** Starts a pooler in front of PostgreSQL, which the processes connect to. */
+  startPooler?: (databaseUrl: string) => Promise<{ url: string; stop(): Promise<void> }>
+}
+
 /** Starts everything and waits until it serves. `env` is the gateway's configuration beside the stores. */
-export async function openWorld(env: Record<string, string>, startRedis = () => privateRedis()): Promise<World> {
+export async function openWorld(
+  env: Record<string, string>,
+  { startRedis = () => privateRedis(), startPooler }: WorldOptions = {},
+): Promise<World> {
   const storage = await mkdtemp(join(tmpdir(), 'headgate-chaos-'))
   const closings: (() => Promise<unknown>)[] = [() => rm(storage, { recursive: true, force: true })]
   const close = async () => {
@@ -104,7 +113,13 @@ export async function openWorld(env: Record<string, string>, startRedis = () => 
     const all = { ...env, STORAGE_URL: `file:${storage}`, DATABASE_POOL: '10' }
     const ports = [await freePort(), await freePort()]
     const webUrls = ports.map(port => `http://127.0.0.1:${port}`)
-    const own = { ...all, PUBLIC_URL: webUrls[0]! }
+    const pooler = await startPooler?.(postgres.url)
+    if (pooler) closings.push(() => pooler.stop())
+    const own = {
+      ...all,
+      PUBLIC_URL: webUrls[0]!,
+      ...(pooler && { DATABASE_URL: pooler.url, DATABASE_POOLER: 'true' }),
+    }
     const webs = ports.map(
       port => new Supervised('web', () => startProcess('web', stores, { ...own, PORT: String(port) })),
     )

@@ -49,7 +49,7 @@ test.before(async () => {
     JOB_HOLD_BACK_1H_SECONDS: '0',
     REDIS_KEY_PREFIX: prefix,
   }
-  world = await openWorld(env, privateCluster)
+  world = await openWorld(env, { startRedis: privateCluster })
   await world.allUp()
 })
 test.after.always(async () => {

@@ -1,0 +1,63 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import test from 'ava'
+import { Load } from '../../chaos/load.ts'
+import { type Providers, startProviders } from '../../chaos/providers.ts'
+import { seededRandom } from '../../chaos/random.ts'
+import { findBreaches, rest, summarise } from '../../chaos/verdict.ts'
+import { openWorld, type World } from '../../chaos/world.ts'
+import { createAccount } from '../../support/gateway.ts'
+import { type Pooler, startPgBouncer } from '../../support/io/pgbouncer.ts'
+import { runOperator } from '../../support/operator.ts'
+import { Receiver } from '../../support/webhooks/receiver.ts'
+
+const loadMs = 8_000
+const restWithinMs = 60_000
+
+let providers: Providers
+let receiver: Receiver
+let pooler: Pooler
+let world: World
+
+test.before(async () => {
+  ;[providers, receiver] = await Promise.all([startProviders(seededRandom(1)), Receiver.start()])
+  const env = {
+    ...providers.env,
+    ALLOW_PRIVATE_URLS: 'true',
+    SIGNING_SECRET: 'a signing secret of the pooler run, long enough',
+    JOB_HOLD_BACK_1H_SECONDS: '0',
+  }
+  const startPooler = async (url: string) => {
+    pooler = await startPgBouncer(url)
+    return pooler
+  }
+  world = await openWorld(env, { startPooler })
+  await world.allUp()
+})
+test.after.always(async () => {
+  await world?.close()
+  await Promise.all([providers?.close(), receiver?.close()])
+})
+
+test.serial('chat, streams, embeddings, images, videos, delayed jobs, batches and webhooks work', async t => {
+  t.timeout(180_000)
+  const account = await createAccount(world.services, { usd: '5000' })
+  const agents = await createAccount(world.services, { usd: '5000' })
+  const load = new Load(world.webUrls, { key: account.live, agentKey: agents.live }, receiver.url, seededRandom(2))
+  await sleep(loadMs)
+  await load.stop()
+  const { left } = await rest(world.services, restWithinMs)
+  t.deepEqual(left, { jobs: 0, batches: 0, webhooks: 0, reservations: 0, usageEvents: 0 })
+  t.log(summarise(load).join(', '))
+  for (const kind of ['chat', 'stream', 'embedding', 'image'])
+    t.true(load.directs.filter(direct => direct.kind === kind && direct.outcome === 'whole').length > 0, kind)
+  t.deepEqual([...new Set(load.submissions.map(({ kind }) => kind))].sort(), ['batch', 'job', 'video'])
+  t.deepEqual(await findBreaches(world, { account, agents }, load, receiver, providers), [])
+})
+
+test.serial('the operator’s commands work through the pooler; without DATABASE_POOLER the reason is named', async t => {
+  const env = { DATABASE_URL: pooler.url, REDIS_URL: world.redis.url }
+  const checked = await runOperator({ ...env, DATABASE_POOLER: 'true' }, 'ledger', 'check')
+  t.deepEqual({ exitCode: checked.exitCode, stderr: checked.stderr }, { exitCode: 0, stderr: '' })
+  const doctor = await runOperator(env, 'doctor')
+  t.regex(doctor.stdout, /^failed +postgresql +.*DATABASE_POOLER/m)
+})
