@@ -82,11 +82,14 @@ const checks: Record<string, Check> = {
 async function checkPostgres({ databaseUrl, databasePooler }: Config, clock: Clock): Promise<Finding[]> {
   const db = openDatabase(databaseUrl, { connections: 1, statementTimeoutMs: 10_000, pooler: databasePooler })
   try {
+    const [server] = await db.$queryRaw<{ version: string; readonly: boolean; migrated: boolean }[]>`
+      SELECT current_setting('server_version') AS version, current_setting('transaction_read_only') = 'on' AS readonly,
+        to_regclass('_prisma_migrations') IS NOT NULL AS migrated`
+    // After the first statement, which had to connect.
     const sentMs = clock.now()
-    const [server] = await db.$queryRaw<{ version: string; nowMs: number; readonly: boolean; migrated: boolean }[]>`
-      SELECT current_setting('server_version') AS version, extract(epoch FROM clock_timestamp())::float8 * 1000 AS "nowMs",
-        current_setting('transaction_read_only') = 'on' AS readonly, to_regclass('_prisma_migrations') IS NOT NULL AS migrated`
-    const skew = skewFinding('postgresql', server!.nowMs, sentMs, clock.now())
+    const [time] = await db.$queryRaw<{ ms: number }[]>`
+      SELECT extract(epoch FROM clock_timestamp())::float8 * 1000 AS ms`
+    const skew = skewFinding('postgresql', time!.ms, sentMs, clock.now())
     if (server!.readonly) return [failed('postgresql', 'the server is read-only'), skew]
     const names = await listMigrations(join(import.meta.dirname, '../../prisma/migrations'))
     const applied = server!.migrated
