@@ -10,7 +10,7 @@ import { runDirect } from './run-direct.ts'
 import { sessionHeaders } from './session-name.ts'
 
 /** Every turn has the whole conversation, with its images and documents. */
-const maxBodyBytes = 32 * 1024 * 1024
+export const maxResponsesBytes = 32 * 1024 * 1024
 
 export const createResponse = direct({
   method: 'post',
@@ -23,7 +23,7 @@ export const createResponse = direct({
   access: { scope: 'chat' },
   headers: sessionHeaders,
   body: directKinds.responses,
-  maxBodyBytes,
+  maxBodyBytes: maxResponsesBytes,
   example: { model: 'auto', instructions: 'You are a helpful assistant.', input: 'Hello!' },
   answers: {
     200: {
@@ -46,7 +46,7 @@ export const createResponse = direct({
 })
 
 /** Refuses what needs stored responses, rather than answering without the earlier conversation. Throws a 400. */
-function refuseStored(body: ResponsesRequest): void {
+export function refuseStored(body: ResponsesRequest): void {
   const refusals = [
     ['previous_response_id', body.previous_response_id, 'send the whole conversation as `input`'],
     ['conversation', body.conversation, 'send the whole conversation as `input`'],
