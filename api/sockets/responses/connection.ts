@@ -62,7 +62,7 @@ export class ResponsesConnection {
     this.#connection = connection
     this.#openedMs = services.clock.now()
     this.#idleSinceMs = this.#openedMs
-    this.#recentBytes = services.budgets.bodies.open(organisationId)
+    this.#recentBytes = services.budgets.conversations.open(organisationId)
     this.#recent = new RecentResponses(this.#recentBytes)
     this.#readingBytes = services.budgets.bodies.open(organisationId)
   }
@@ -74,8 +74,10 @@ export class ResponsesConnection {
     // Before the WebSocket itself reads them.
     this.#connection.prependListener('data', (part: Buffer) => this.#count(part.length))
     socket.on('message', (frame: Buffer, isBinary) => this.#receive(frame, isBinary))
-    // The subsequent close event ends the connection.
-    socket.on('error', () => {})
+    // Invalid frames; the subsequent close event ends the connection.
+    socket.on('error', () => {
+      this.#isClosing = true
+    })
     socket.on('close', () => this.#end())
   }
 

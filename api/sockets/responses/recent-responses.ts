@@ -17,8 +17,8 @@ type Turn = { before: Turn | null; items: Buffer }
 
 /**
  * The latest responses of one connection, so that a later turn can continue them although nothing is stored. Turns of
- * one conversation share the turns before them. Bounded by number and by bytes, which count against the memory budget
- * of request bodies; what exceeds a bound is forgotten, oldest first.
+ * one conversation share the turns before them. Bounded by number and by bytes, which count against a memory
+ * budget; what exceeds a bound is forgotten, oldest first.
  */
 export class RecentResponses {
   readonly #turns = new Map<string, Turn>()
