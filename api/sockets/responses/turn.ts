@@ -92,7 +92,9 @@ async function readTurn({ recent }: TurnContext, frame: Buffer, writer: TurnWrit
   const previousId = created.previous_response_id ?? null
   refuseStored({ ...created, previous_response_id: null })
   const turn = asRequest(created, raw)
-  const whole = previousId === null ? turn : withContext(turn, findEarlier(recent, previousId))
+  const earlier = previousId === null ? null : findEarlier(recent, previousId)
+  if (earlier) await setImmediate()
+  const whole = earlier ? withContext(turn, earlier) : turn
   const generate = created.generate !== false
   checkInput(whole, generate)
   const input = { previousId, fresh: inputItems(turn.body), whole: inputItems(whole.body) }
@@ -107,7 +109,7 @@ function asRequest(created: ResponseCreate, raw: Buffer): ResponsesTurn {
   return { body: { ...body, stream: true }, raw: Buffer.from(edited) }
 }
 
-/** The items of the conversation up to an earlier response of this connection. Throws 400. */
+/** The items of the conversation up to an earlier response, which only this connection has. Throws 400. */
 function findEarlier(recent: RecentResponses, id: string): ResponsesItem[] {
   const earlier = recent.find(id)
   if (earlier) return earlier
