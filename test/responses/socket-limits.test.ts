@@ -199,6 +199,26 @@ test.serial('turns run one after another; sixteen may wait', async t => {
   await client.close()
 })
 
+test.serial('a connection keeps its 16 latest responses, with the turns that they continue', async t => {
+  const { live: key } = await live()
+  const client = await open(key)
+  const warm = async (input: string, previous_response_id: string | null) => {
+    const events = await client.turn({ model, generate: false, input, previous_response_id })
+    return events.at(-1)
+  }
+  const ids: string[] = []
+  for (let i = 0; i < 18; i++) ids.push((await warm(`turn ${i}`, ids.at(-1) ?? null)).response.id)
+  for (const id of ids.slice(0, 2))
+    t.like(await warm('more', id), { status: 400, error: { code: 'previous_response_not_found' } })
+  const events = await client.turn({ model, input: 'Hello', previous_response_id: ids[2] })
+  t.is(textOf(events), 'Echo: Hello')
+  const sent = world.openai.requests[0]!.body.input.map(({ content }: { content: string }) => content)
+  t.deepEqual(sent, ['turn 0', 'turn 1', 'turn 2', 'Hello'])
+  await client.close()
+  const { conversations } = world.gateway.services.budgets
+  await eventually(() => conversations.bytes === 0, 'the memory is released')
+})
+
 test.serial('a connection lasts 60 minutes, a running turn may end', async t => {
   const { live: key } = await live()
   const [idle, busy] = await Promise.all([open(key), open(key)])
