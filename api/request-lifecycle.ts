@@ -24,7 +24,7 @@ import { State } from './state.ts'
 // query, parameters, cookies or files, otherwise through the lane (lane.ts), which bypasses it.
 
 /** Larger bodies take milliseconds to parse and validate. */
-const largeBytes = 256 * 1024
+export const largeBytes = 256 * 1024
 
 /** The request id: a valid inbound one, otherwise a new one. */
 export function requestIdOf(inbound: unknown): string {
@@ -64,13 +64,7 @@ export function openRequest(
  */
 export function failRequest(state: State, error: unknown): void {
   const { services, client, response, requestId, wide, path } = state
-  const { log } = services
-  const failure = publicError(error)
-  if (failure.status >= 500)
-    log[failure.code === 'internal_error' ? 'error' : 'warn'](
-      { requestId, code: failure.code, err: failure.cause ?? error },
-      failure.message,
-    )
+  const failure = logFailure(services, requestId, error)
   wide.errorCode = failure.code
   if (client.isComplete) return
   if (response.headersSent) response.destroy()
@@ -78,6 +72,17 @@ export function failRequest(state: State, error: unknown): void {
     const { status, headers, body } = errorResponse(failure, path, requestId)
     client.reply(status, headers, body)
   }
+}
+
+/** Logs an error that is not the client's; returns its public form. */
+export function logFailure({ log }: Services, requestId: string, error: unknown): GatewayError {
+  const failure = publicError(error)
+  if (failure.status >= 500)
+    log[failure.code === 'internal_error' ? 'error' : 'warn'](
+      { requestId, code: failure.code, err: failure.cause ?? error },
+      failure.message,
+    )
+  return failure
 }
 
 /** The public form of an error: gateway errors as they are, anything else as an internal error. */
@@ -208,7 +213,7 @@ async function identifyOrganisation(state: State, authorization: string | undefi
 }
 
 /** Throws 401 or 403 if a cached standard key no longer allows the request. */
-async function confirmKey({ apiKey, services }: State): Promise<void> {
+export async function confirmKey({ apiKey, services }: Pick<State, 'apiKey' | 'services'>): Promise<void> {
   if (!apiKey?.isCached) return
   const { policy, scope } = await services.policies.confirm(apiKey)
   authorise(policy, scope, services.clock.now())

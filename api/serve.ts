@@ -8,7 +8,8 @@ import { openServices } from '../shared/services.ts'
 import { createApp } from './app.ts'
 import { Connections } from './connections.ts'
 import { withLane } from './lane.ts'
-import { isWebSocketUpgrade, RealtimeServer } from './realtime/upgrade.ts'
+import { isWebSocketUpgrade } from './sockets/handshake.ts'
+import { UpgradeServer } from './sockets/upgrade.ts'
 import { startWarnings } from './start-warnings.ts'
 
 /** Part of the grace period: sessions are closed, then terminated, before it ends. */
@@ -33,8 +34,8 @@ export async function serve(config: Config): Promise<void> {
     const connections = new Connections(server)
     server.on('request', withLane(services, createApp(services).callback()))
     server.maxConnections = config.maxConnections
-    const realtime = new RealtimeServer(services)
-    server.on('upgrade', (request, socket, head) => void realtime.upgrade(request, socket, head))
+    const upgrades = new UpgradeServer(services)
+    server.on('upgrade', (request, socket, head) => void upgrades.upgrade(request, socket, head))
     await listen(server, config)
     log.info({ port: config.port }, 'listening')
     for (const warning of startWarnings(config, services.catalog)) log.warn(warning)
@@ -46,7 +47,7 @@ export async function serve(config: Config): Promise<void> {
         setTimeout(() => shutdown.abortRunning(), graceMs),
         setTimeout(() => {
           server.closeAllConnections()
-          realtime.close()
+          upgrades.close()
         }, graceMs + finalResponseMs),
       ]
       shutdown.startDraining()
@@ -54,8 +55,8 @@ export async function serve(config: Config): Promise<void> {
       await sleep(drainMs)
       await connections.closeListener()
       const sessionMs = Math.max(0, graceMs - sessionReserveMs - drainMs)
-      await Promise.all([connections.closeIdle(drainMs), realtime.drain(sessionMs)])
-      realtime.close()
+      await Promise.all([connections.closeIdle(drainMs), upgrades.drain(sessionMs)])
+      upgrades.close()
       for (const timer of timers) clearTimeout(timer)
       await services.close()
     }

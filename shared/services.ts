@@ -70,10 +70,10 @@ export type Services = {
   disconnectedCalls: DisconnectedCalls
   shutdown: Shutdown
   /**
-   * Memory budgets of requests: bodies of authenticated callers, bodies of unauthenticated callers, and buffered
-   * responses.
+   * Memory budgets of requests: bodies of authenticated callers, bodies of unauthenticated callers, buffered responses,
+   * and conversations that open connections can continue.
    */
-  budgets: { bodies: ByteBudget; publicBodies: ByteBudget; answers: ByteBudget }
+  budgets: { bodies: ByteBudget; publicBodies: ByteBudget; answers: ByteBudget; conversations: ByteBudget }
   /** The policy for URLs that callers send. */
   urlPolicy: UrlPolicy
   sealer: Sealer
@@ -186,6 +186,7 @@ export async function openServices(
       bodies: new ByteBudget(config.maxBodyBytes, 'request bodies'),
       publicBodies: new ByteBudget(maxPublicBodyBytes, 'request bodies'),
       answers: new ByteBudget(config.maxResponseBytes, 'answers'),
+      conversations: new ByteBudget(config.maxBodyBytes, 'conversations'),
     },
     urlPolicy: { allowPrivate: config.allowPrivateUrls },
     sealer,

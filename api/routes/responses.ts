@@ -10,7 +10,7 @@ import { runDirect } from './run-direct.ts'
 import { sessionHeaders } from './session-name.ts'
 
 /** Every turn has the whole conversation, with its images and documents. */
-const maxBodyBytes = 32 * 1024 * 1024
+export const maxResponsesBytes = 32 * 1024 * 1024
 
 export const createResponse = direct({
   method: 'post',
@@ -19,11 +19,11 @@ export const createResponse = direct({
   tag: 'Responses',
   summary: 'Create a response',
   description:
-    'Accepts and returns OpenAI’s Responses format, and takes any chat model. Providers that have this format receive the request as you sent it, apart from what is not offered or has no price; for all others it is translated to a chat completion. Nothing is stored: send the whole conversation as `input`. Tools that the provider would run are left out, unless `tool_choice` names them. With `stream: true` the response is a stream of server-sent events, terminated by `data: [DONE]`.',
+    'Accepts and returns OpenAI’s Responses format, and takes any chat model. Providers that have this format receive the request as you sent it, apart from what is not offered or has no price; for all others it is translated to a chat completion. Nothing is stored: send the whole conversation as `input`. Tools that the provider would run are left out, unless `tool_choice` names them. With `stream: true` the response is a stream of server-sent events, terminated by `data: [DONE]`.\n\n**WebSocket.** The same path accepts a WebSocket for many turns: each text frame `{"type":"response.create", …}` has the fields of this body and is answered with the events of the stream, one JSON object per frame. `previous_response_id` names an earlier response of the connection. A refused turn is a frame `{"type":"error","status":…,"error":{…},"headers":{…}}`, and the connection stays open.',
   access: { scope: 'chat' },
   headers: sessionHeaders,
   body: directKinds.responses,
-  maxBodyBytes,
+  maxBodyBytes: maxResponsesBytes,
   example: { model: 'auto', instructions: 'You are a helpful assistant.', input: 'Hello!' },
   answers: {
     200: {
@@ -46,7 +46,7 @@ export const createResponse = direct({
 })
 
 /** Refuses what needs stored responses, rather than answering without the earlier conversation. Throws a 400. */
-function refuseStored(body: ResponsesRequest): void {
+export function refuseStored(body: ResponsesRequest): void {
   const refusals = [
     ['previous_response_id', body.previous_response_id, 'send the whole conversation as `input`'],
     ['conversation', body.conversation, 'send the whole conversation as `input`'],

@@ -1,5 +1,6 @@
 import { run } from '../../shared/chat/run.ts'
 import type { ChatRunInput } from '../../shared/chat/run-input.ts'
+import type { ResponseWriter } from '../../shared/engine/response-writer.ts'
 import type { DirectKind, DirectKinds } from '../../shared/kinds/index.ts'
 import type { Features } from '../../shared/routing/features.ts'
 import type { NamingBody } from '../../shared/routing/session-in-metadata.ts'
@@ -17,10 +18,16 @@ type OwnInput<K extends DirectKind> = {
   forwarded?: ChatRunInput<K>['forwarded']
 }
 
+/** What a run needs of its request. */
+type RunRequest<Body> = Pick<
+  DirectRequest<Body>,
+  'services' | 'apiKey' | 'body' | 'raw' | 'requestId' | 'headers' | 'wide'
+> & { client: ResponseWriter }
+
 /** Runs a validated request; the run responds through the request's own client. */
 export async function runDirect<K extends DirectKind>(
   kind: K,
-  { services, apiKey, body, raw, requestId, client, headers, wide }: DirectRequest<DirectKinds[K]['request']>,
+  { services, apiKey, body, raw, requestId, client, headers, wide }: RunRequest<DirectKinds[K]['request']>,
   features: Features,
   { naming = body as NamingBody, forwarded }: OwnInput<K> = {},
 ): Promise<void> {

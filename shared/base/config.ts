@@ -84,6 +84,8 @@ export type Config = LoadLimits & {
    * null = any.
    */
   realtime: { maxMs: number; maxNano: number; maxSessions: number; origins: readonly string[] | null }
+  /** Maximum concurrent WebSocket connections at /v1/responses per organisation; 0 = none are accepted. */
+  responses: { maxConnections: number }
   quotas: Quotas
   /**
    * Email delivery. Without `smtpUrl`, links are logged at `debug`; `outbox` shows sent emails on a page (never in
@@ -184,6 +186,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
       maxSessions: v.REALTIME_MAX_SESSIONS,
       origins: v.REALTIME_ORIGINS ?? null,
     },
+    responses: { maxConnections: v.RESPONSES_MAX_CONNECTIONS },
     quotas: quotasOf(v),
     ...accountSettings(v, publicUrl),
     ...loadLimits(v),

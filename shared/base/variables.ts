@@ -79,6 +79,7 @@ export const variables = z.object({
   REALTIME_MAX_USD: z.coerce.number().positive().max(10_000).default(10),
   REALTIME_MAX_SESSIONS: positive(100_000).default(20),
   REALTIME_ORIGINS: origins.optional(),
+  RESPONSES_MAX_CONNECTIONS: z.coerce.number().int().min(0).max(100_000).default(100),
   ...quotaVariables,
   SMTP_URL: url('smtp:', 'smtps:').optional(),
   EMAIL_FROM: z.string().min(3).max(200).optional(),

@@ -106,3 +106,15 @@ async function refusalOf(response: IncomingMessage): Promise<SocketRefused> {
   }
   return new SocketRefused(response.statusCode ?? 0, response.headers, body.slice(0, maxRefusalBytes))
 }
+
+const maxReasonBytes = 123
+
+/** Truncates a reason to the size limit of a close frame. */
+export function truncateReason(reason: string): Buffer {
+  const bytes = Buffer.from(reason)
+  if (bytes.length <= maxReasonBytes) return bytes
+  // A truncated UTF-8 character would invalidate the whole frame.
+  let end = maxReasonBytes
+  while ((bytes[end]! & 0xc0) === 0x80) end--
+  return bytes.subarray(0, end)
+}

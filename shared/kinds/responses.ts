@@ -218,6 +218,8 @@ export const responsesRequest = z.looseObject({
 })
 export type ResponsesRequest = z.infer<typeof responsesRequest>
 
+/** An item of a conversation. */
+export const responsesItem = item
 export type ResponsesItem = z.infer<typeof item>
 export type ResponsesMessage = z.infer<typeof message> | z.infer<typeof untypedMessage>
 export type KnownResponsesItem = Exclude<z.infer<typeof knownItem>, { type: 'message' }>

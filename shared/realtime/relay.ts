@@ -1,5 +1,6 @@
 import type { Clock } from '../base/time.ts'
-import { trafficOf, type WebSocket } from '../io/socket.ts'
+import { truncateReason, type WebSocket } from '../io/socket.ts'
+import { SocketLiveness } from '../io/socket-liveness.ts'
 
 /**
  * Reading from one side pauses above the high-water mark of bytes buffered for the other, and resumes below the low
@@ -7,9 +8,6 @@ import { trafficOf, type WebSocket } from '../io/socket.ts'
  */
 const highWaterBytes = 1024 * 1024
 const lowWaterBytes = 256 * 1024
-const pingEveryMs = 25_000
-/** Write-stall timeout per `highWaterBytes`; a side that accepts nothing for longer is terminated. */
-const stalledMs = 60_000
 const binary = { binary: true }
 const text = { binary: false }
 
@@ -31,18 +29,13 @@ export type RelayEvents = {
 
 class Leg {
   readonly socket: WebSocket
-  /** Bytes received at the last ping, and the number of consecutive pings without new bytes. */
-  readBytes = -1
-  missed = 0
-  /** Bytes written when progress was last observed or the buffer was empty. */
-  takenBytes = 0
-  takenMs: number
+  readonly liveness: SocketLiveness
   isClosed = false
   /** Close code of a protocol error in its frames; null = none. */
   fault: number | null = null
   constructor(socket: WebSocket, nowMs: number) {
     this.socket = socket
-    this.takenMs = nowMs
+    this.liveness = new SocketLiveness(socket, nowMs)
   }
 }
 
@@ -54,13 +47,12 @@ export class SocketRelay {
   readonly #client: Leg
   readonly #upstream: Leg
   readonly #events: RelayEvents
-  #lastPingMs: number
 
   /** `upstream` must be paused. */
   constructor(client: WebSocket, upstream: WebSocket, events: RelayEvents, clock: Clock) {
-    this.#lastPingMs = clock.now()
-    this.#client = new Leg(client, this.#lastPingMs)
-    this.#upstream = new Leg(upstream, this.#lastPingMs)
+    const nowMs = clock.now()
+    this.#client = new Leg(client, nowMs)
+    this.#upstream = new Leg(upstream, nowMs)
     this.#events = events
     this.#listen(this.#client, 'client')
     this.#listen(this.#upstream, 'upstream')
@@ -81,13 +73,7 @@ export class SocketRelay {
 
   /** Must be called about every second: sends pings, and terminates dead or stalled sides. */
   checkLiveness(nowMs: number): void {
-    const pings = nowMs - this.#lastPingMs >= pingEveryMs
-    if (pings) this.#lastPingMs = nowMs
-    for (const leg of [this.#client, this.#upstream]) {
-      if (leg.isClosed) continue
-      if (hasStalled(leg, nowMs)) leg.socket.terminate()
-      else if (pings) ping(leg)
-    }
+    for (const leg of [this.#client, this.#upstream]) if (!leg.isClosed) leg.liveness.check(nowMs)
   }
 
   /** Sends a frame of ours to one side, after all buffered frames. */
@@ -158,31 +144,6 @@ export class SocketRelay {
   }
 }
 
-/** Whether a side has stopped accepting its buffered bytes. */
-function hasStalled(leg: Leg, nowMs: number): boolean {
-  const { bufferedAmount } = leg.socket
-  const traffic = trafficOf(leg.socket)
-  if (!traffic) return false
-  if (bufferedAmount === 0 || traffic.takenBytes !== leg.takenBytes) {
-    leg.takenBytes = traffic.takenBytes
-    leg.takenMs = nowMs
-  }
-  // A large message reports progress only when all of it was written.
-  return nowMs - leg.takenMs >= stalledMs * Math.max(1, Math.floor(bufferedAmount / highWaterBytes))
-}
-
-/** Pings a side; terminates it after two unanswered pings. */
-function ping(leg: Leg): void {
-  const { socket } = leg
-  const readBytes = trafficOf(socket)?.readBytes
-  // Inconclusive while it sends a large message, while our ping is still buffered, or while reading is paused.
-  const isSilent = readBytes === leg.readBytes && socket.bufferedAmount === 0 && !socket.isPaused
-  leg.missed = isSilent ? leg.missed + 1 : 0
-  leg.readBytes = readBytes ?? -1
-  if (leg.missed >= 2) socket.terminate()
-  else if (socket.readyState === socket.OPEN) socket.ping()
-}
-
 const faults: Record<string, number> = {
   WS_ERR_UNSUPPORTED_MESSAGE_LENGTH: 1009,
   WS_ERR_UNSUPPORTED_DATA_PAYLOAD_LENGTH: 1009,
@@ -202,16 +163,4 @@ function closeCodeFor(code: number): number | null {
   if (code === noStatus) return null
   const isForwardable = code === 1000 || code === 1001 || code === 1003 || (code >= 1007 && code <= 1014)
   return isForwardable || (code >= 3000 && code <= 4999) ? code : 1011
-}
-
-const maxReasonBytes = 123
-
-/** Truncates a reason to the size limit of a close frame. */
-function truncateReason(reason: string): Buffer {
-  const bytes = Buffer.from(reason)
-  if (bytes.length <= maxReasonBytes) return bytes
-  // A truncated UTF-8 character would invalidate the whole frame.
-  let end = maxReasonBytes
-  while ((bytes[end]! & 0xc0) === 0x80) end--
-  return bytes.subarray(0, end)
 }

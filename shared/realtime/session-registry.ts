@@ -33,7 +33,7 @@ export class SessionRegistry {
   constructor(services: Services) {
     const { redis, clock, config } = services
     this.#services = services
-    this.#slots = new SessionSlots(redis, clock, config.realtime.maxSessions)
+    this.#slots = new SessionSlots(redis, clock, 'realtime', config.realtime.maxSessions)
     this.#timer = setInterval(() => this.#tick(), turnMs)
     this.#timer.unref()
   }
@@ -48,7 +48,7 @@ export class SessionRegistry {
     const startedMs = this.#services.clock.now()
     const id = newId('rt')
     const slot = { organisationId: input.key.policy.organisationId, id, turn: this.#openedCount++ % turns }
-    await this.#slots.acquire(slot)
+    if (!(await this.#slots.acquire(slot))) throw tooManySessionsError(this.#slots.max)
     try {
       const session = new Session(this.#services, await this.#start(id, input, client), startedMs)
       this.#open.set(session, slot)
@@ -158,6 +158,14 @@ export class SessionRegistry {
 /** Whether periodic work is due; the absolute value, so that a clock set back delays nothing. */
 function isDue(lastMs: number, everyMs: number, nowMs: number): boolean {
   return Math.abs(nowMs - lastMs) >= everyMs
+}
+
+function tooManySessionsError(max: number): GatewayError {
+  return new GatewayError(
+    'rate_limit_exceeded',
+    `This organisation has ${max} realtime sessions open, as many as it may have at a time. Close one first.`,
+    { headers: { 'retry-after': '10' } },
+  )
 }
 
 function drainingError(): GatewayError {

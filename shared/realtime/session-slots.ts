@@ -1,4 +1,3 @@
-import { GatewayError } from '../base/errors.ts'
 import type { Clock } from '../base/time.ts'
 import { defineScript } from '../io/lua-script.ts'
 import { storeUnavailable } from '../io/outage.ts'
@@ -10,7 +9,6 @@ export const renewSlotsEveryMs = 10_000
 
 export type SessionSlot = { organisationId: string; id: string }
 
-const slotsKey = (organisationId: string) => `realtime:${organisationId}`
 const acquireSlot = defineScript({
   name: 'acquire-slot',
   lua: [new URL('./session-slots.lua', import.meta.url)],
@@ -18,31 +16,29 @@ const acquireSlot = defineScript({
   args: { id: 'text', nowMs: 'number', expiresAtMs: 'number', maxSlots: 'number' },
 })
 
-/** Limits the open sessions of an organisation, over all processes. */
+/** Limits the open sessions of one kind of an organisation, over all processes. */
 export class SessionSlots {
+  readonly max: number
   readonly #redis: Redis
   readonly #clock: Clock
-  readonly #max: number
+  readonly #kind: 'realtime' | 'responses'
 
-  constructor(redis: Redis, clock: Clock, max: number) {
+  constructor(redis: Redis, clock: Clock, kind: 'realtime' | 'responses', max: number) {
+    this.max = max
     this.#redis = redis
     this.#clock = clock
-    this.#max = max
+    this.#kind = kind
   }
 
-  /** Throws 429 when the organisation has its maximum of sessions, 503. */
-  async acquire({ organisationId, id }: SessionSlot): Promise<void> {
+  /** Whether the organisation had a free slot, which is now taken. Throws 503. */
+  async acquire({ organisationId, id }: SessionSlot): Promise<boolean> {
     const nowMs = this.#clock.now()
-    const slot = { slotsKey: slotsKey(organisationId), id, nowMs, expiresAtMs: nowMs + keptMs, maxSlots: this.#max }
+    const slotsKey = this.#keyOf(organisationId)
+    const slot = { slotsKey, id, nowMs, expiresAtMs: nowMs + keptMs, maxSlots: this.max }
     const acquired = await acquireSlot(this.#redis, slot).catch(error => {
       throw storeUnavailable(error)
     })
-    if (acquired === 1) return
-    throw new GatewayError(
-      'rate_limit_exceeded',
-      `This organisation has ${this.#max} realtime sessions open, as many as it may have at a time. Close one first.`,
-      { headers: { 'retry-after': '10' } },
-    )
+    return acquired === 1
   }
 
   /** Throws errors of Redis. */
@@ -50,14 +46,18 @@ export class SessionSlots {
     const untilMs = this.#clock.now() + keptMs
     const pipeline = this.#redis.pipeline()
     for (const [organisationId, ownSlots] of Map.groupBy(slots, slot => slot.organisationId)) {
-      pipeline.zadd(slotsKey(organisationId), ...ownSlots.flatMap(({ id }) => [untilMs, id]))
-      pipeline.pexpire(slotsKey(organisationId), keptMs)
+      pipeline.zadd(this.#keyOf(organisationId), ...ownSlots.flatMap(({ id }) => [untilMs, id]))
+      pipeline.pexpire(this.#keyOf(organisationId), keptMs)
     }
     await pipeline.exec()
   }
 
   /** Never throws: a slot that cannot be released expires after 30 seconds. */
   async release({ organisationId, id }: SessionSlot): Promise<void> {
-    await this.#redis.zrem(slotsKey(organisationId), id).catch(() => {})
+    await this.#redis.zrem(this.#keyOf(organisationId), id).catch(() => {})
+  }
+
+  #keyOf(organisationId: string): string {
+    return `${this.#kind}:${organisationId}`
   }
 }

@@ -40,6 +40,11 @@ const ofSessions: typeof table = [
   [403, 'permission_error', ['origin_not_allowed']],
   [408, 'invalid_request_error', ['request_timeout', 'session_expired']],
 ]
+/** What only WebSocket connections say (docs/decisions/responses-websocket.md). */
+const ofConnections: typeof table = [
+  [400, 'invalid_request_error', ['previous_response_not_found', 'websocket_connection_limit_reached']],
+  [499, 'invalid_request_error', ['response_cancelled']],
+]
 /** What quotas say (docs/decisions/quotas.md). */
 const ofQuotas: typeof table = [[403, 'permission_error', ['quota_exceeded']]]
 /** What only the dashboard’s routes say (docs/decisions/accounts.md). */
@@ -50,7 +55,7 @@ const ofDashboard: typeof table = [
 
 test('every error code has the status and type of the contract', t => {
   const known = new Set<string>(errorCodes)
-  for (const [status, type, codes] of [...table, ...ofSessions, ...ofQuotas, ...ofDashboard]) {
+  for (const [status, type, codes] of [...table, ...ofSessions, ...ofConnections, ...ofQuotas, ...ofDashboard]) {
     for (const code of codes) {
       t.true(known.delete(code), code)
       const error = new GatewayError(code as (typeof errorCodes)[number], 'Do this.', { metadata: { a: 1 } })

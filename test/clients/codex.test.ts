@@ -7,12 +7,18 @@ import { marker } from './support/samples.ts'
 type Session = CodexRun & { word: string; responses: Exchange[]; exchanges: Exchange[] }
 
 /** Runs Codex through a recording proxy with a prompt for one scenario of the emulated providers. */
-async function session(t: ExecutionContext, scenario: string, model: string, key = liveKey): Promise<Session> {
+async function session(
+  t: ExecutionContext,
+  scenario: string,
+  model: string,
+  key = liveKey,
+  settings: string[] = [],
+): Promise<Session> {
   t.timeout(60_000)
   const word = marker()
   const proxy = await RecordingProxy.start(origin)
   try {
-    const run = await runCodex(proxy.url, { key, model, prompt: `agent:${scenario} ${word}` })
+    const run = await runCodex(proxy.url, { key, model, settings, prompt: `agent:${scenario} ${word}` })
     const { exchanges } = proxy
     return { ...run, word, exchanges, responses: exchanges.filter(({ path }) => path.startsWith('/v1/responses')) }
   } finally {
@@ -75,4 +81,37 @@ test.serial('a stream that the provider cuts: the client asks again', async t =>
   t.is(exitCode, 0, output)
   t.is(responses.length, 3)
   t.regex(responses[0]!.answer, /"type":"response.failed"/)
+})
+
+/** As docs/agents.md says. */
+const overWebSocket = ['model_providers.headgate.supports_websockets=true']
+
+for (const [provider, model] of [
+  ['openai', 'gpt-5.6-luna'],
+  ['anthropic', 'claude-sonnet-4-5'],
+] as const)
+  test.serial(`ok: ${model} over a WebSocket: a tool round trip on one connection`, async t => {
+    const { exitCode, output, word, responses, events } = await session(t, 'run', model, liveKey, overWebSocket)
+    t.is(exitCode, 0, output)
+    const said = events.filter(({ item }) => item?.type === 'agent_message').map(({ item }) => item!.text)
+    t.is(said.at(-1), `The command printed ${word}.`, output)
+    t.deepEqual(
+      responses.map(({ method, status }) => [method, status]),
+      [['GET', 101]],
+      output,
+    )
+    const seen = await requestsTo(provider, word)
+    t.is(seen.length, 2)
+    t.true(seen[1]!.raw.includes(`echo ${word}`))
+  })
+
+test.serial('without credits over a WebSocket: the client asks once and says why', async t => {
+  const { exitCode, responses, output } = await session(t, 'run', 'gpt-5.6-luna', emptyKey, overWebSocket)
+  t.is(exitCode, 1, output)
+  t.regex(output, /quota/i)
+  t.deepEqual(
+    responses.map(({ method, status }) => [method, status]),
+    [['GET', 101]],
+    output,
+  )
 })

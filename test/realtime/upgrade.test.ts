@@ -85,7 +85,7 @@ test.serial('401 without a key, and with one that is no key', async t => {
 
 test.serial('426 for a WebSocket at any other path, with and without a key', async t => {
   const { live: key } = await world.account()
-  for (const path of ['/v1/responses', '/v1/chat/completions', '/v1/realtime/', '/', '/dashboard']) {
+  for (const path of ['/v1/responses/', '/v1/chat/completions', '/v1/realtime/', '/', '/dashboard']) {
     await refused(t, { key, path }, [426, 'upgrade_required'])
     await refused(t, { path }, [426, 'upgrade_required'])
   }

@@ -9,7 +9,8 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createApp } from '../../api/app.ts'
 import { withLane } from '../../api/lane.ts'
-import { isWebSocketUpgrade, RealtimeServer } from '../../api/realtime/upgrade.ts'
+import { isWebSocketUpgrade } from '../../api/sockets/handshake.ts'
+import { UpgradeServer } from '../../api/sockets/upgrade.ts'
 import { loadConfig } from '../../shared/base/config.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { nanoFromUsd } from '../../shared/base/money.ts'
@@ -55,7 +56,7 @@ export type Account = { organisationId: string; live: string; test: string }
 export type Gateway = {
   url: string
   services: Services
-  door: RealtimeServer
+  door: UpgradeServer
   /** Creates an organisation with credits and its first live and test key. */
   account(options?: KeyOptions & { usd?: string }): Promise<Account>
   key(organisationId: string, environment: 'live' | 'test', options?: KeyOptions): Promise<string>
@@ -108,7 +109,7 @@ export async function startGateway(
   const ledger = new LedgerWorker(services, blocking)
   ledger.start()
   server.on('request', withLane(services, createApp(services).callback()))
-  const door = new RealtimeServer(services)
+  const door = new UpgradeServer(services)
   server.on('upgrade', (request, socket, head) => void door.upgrade(request, socket, head))
   return {
     url,

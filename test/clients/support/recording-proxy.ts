@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 
 /** One request through the proxy and its answer. */
@@ -30,6 +31,9 @@ export class RecordingProxy {
     let proxy: RecordingProxy | undefined
     const server = http.createServer((request, response) => {
       if (proxy) void proxy.#forward(origin, request, response)
+    })
+    server.on('upgrade', (request, socket) => {
+      if (proxy) proxy.#upgrade(origin, request, socket)
     })
     server.listen(0, '127.0.0.1')
     await once(server, 'listening')
@@ -67,6 +71,36 @@ export class RecordingProxy {
       answer.pipe(response)
     })
     upstream.end(raw)
+  }
+
+  /** Forwards a WebSocket; its frames are not kept. */
+  #upgrade(origin: string, { method = '', url = '/', headers }: http.IncomingMessage, socket: Duplex): void {
+    const exchange: Exchange = { method, path: url, headers, body: null, status: 0, answer: '' }
+    this.exchanges.push(exchange)
+    const upstream = http.request(origin + url, { method, headers })
+    const forwardHead = ({ statusCode, statusMessage, rawHeaders }: http.IncomingMessage) => {
+      exchange.status = statusCode!
+      const lines = Array.from({ length: rawHeaders.length / 2 }, (_, i) =>
+        rawHeaders.slice(2 * i, 2 * i + 2).join(': '),
+      )
+      socket.write(`HTTP/1.1 ${statusCode} ${statusMessage}\r\n${lines.join('\r\n')}\r\n\r\n`)
+    }
+    upstream.on('error', () => socket.destroy())
+    upstream.on('response', answer => {
+      forwardHead(answer)
+      answer.pipe(socket)
+    })
+    upstream.on('upgrade', (answer, other) => {
+      forwardHead(answer)
+      for (const [from, to] of [
+        [socket, other],
+        [other, socket],
+      ] as const) {
+        from.on('error', () => to.destroy())
+        from.pipe(to)
+      }
+    })
+    upstream.end()
   }
 }
 

@@ -319,18 +319,3 @@ test.serial('Codex: the session header keeps a conversation with one API key', a
   t.is(sent().body.prompt_cache_key, 'thread-1')
   t.is(sent().headers['session-id'], undefined)
 })
-
-test.serial('a WebSocket upgrade is 426 at once', async t => {
-  const { default: http } = await import('node:http')
-  const headers = {
-    connection: 'Upgrade',
-    upgrade: 'websocket',
-    'sec-websocket-version': '13',
-    'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==',
-    'openai-beta': 'responses_websockets=2026-02-06',
-  }
-  const status = await new Promise(resolve => {
-    http.get(`${world.gateway.url}/v1/responses`, { headers }, response => resolve(response.resume().statusCode))
-  })
-  t.is(status, 426)
-})

@@ -1,0 +1,233 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { GatewayError } from '../../../shared/base/errors.ts'
+import { newId } from '../../../shared/base/ids.ts'
+import type { HeldBytes } from '../../../shared/io/byte-budget.ts'
+import { truncateReason, type WebSocket } from '../../../shared/io/socket.ts'
+import { SocketLiveness } from '../../../shared/io/socket-liveness.ts'
+import { closeCodeOf } from '../../../shared/realtime/closing.ts'
+import type { Services } from '../../../shared/services.ts'
+import { publicError } from '../../request-lifecycle.ts'
+import { FrameSender } from './frame-sender.ts'
+import { RecentResponses } from './recent-responses.ts'
+import { errorFrame, serveTurn } from './turn.ts'
+import { TurnWriter } from './turn-writer.ts'
+
+/** As OpenAI's. */
+export const maxConnectionMs = 60 * 60_000
+export const idleMs = 15 * 60_000
+const maxWaitingTurns = 16
+const maxCancelBytes = 4_096
+/** Leaves room for the number of the turn within the length of a request id. */
+const maxRequestIdLength = 120
+
+export type ConnectionInput = {
+  services: Services
+  organisationId: string
+  authorization: string | undefined
+  headers: IncomingHttpHeaders
+  requestId: string
+}
+
+type WaitingTurn = { frame: Buffer; held: HeldBytes }
+
+/** One WebSocket at /v1/responses: its frames, one turn after another, and its end. */
+export class ResponsesConnection {
+  /** Headers of the upgrade response beside those of every response. */
+  readonly headers = {}
+  /** Resolves with fields for the log once the connection is closed. */
+  readonly over: Promise<Record<string, unknown>>
+  readonly #input: ConnectionInput
+  readonly #connection: Duplex
+  readonly #openedMs: number
+  readonly #recentBytes: HeldBytes
+  readonly #recent: RecentResponses
+  /** The bytes of a frame that has not arrived completely. */
+  readonly #readingBytes: HeldBytes
+  readonly #waiting: WaitingTurn[] = []
+  readonly #resolveOver: (fields: Record<string, unknown>) => void
+  #client: { socket: WebSocket; sender: FrameSender; liveness: SocketLiveness } | null = null
+  #turn: TurnWriter | null = null
+  #turns = 0
+  #idleSinceMs: number
+  #isDraining = false
+  #isClosing = false
+
+  constructor(input: ConnectionInput, connection: Duplex) {
+    const { services, organisationId } = input
+    const { promise, resolve } = Promise.withResolvers<Record<string, unknown>>()
+    this.over = promise
+    this.#resolveOver = resolve
+    this.#input = input
+    this.#connection = connection
+    this.#openedMs = services.clock.now()
+    this.#idleSinceMs = this.#openedMs
+    this.#recentBytes = services.budgets.conversations.open(organisationId)
+    this.#recent = new RecentResponses(this.#recentBytes)
+    this.#readingBytes = services.budgets.bodies.open(organisationId)
+  }
+
+  /** Serves the client, whose upgrade was answered. */
+  start(socket: WebSocket): void {
+    const sender = new FrameSender(socket, this.#connection)
+    this.#client = { socket, sender, liveness: new SocketLiveness(socket, this.#openedMs) }
+    // Before the WebSocket itself reads them.
+    this.#connection.prependListener('data', (part: Buffer) => this.#count(part.length))
+    socket.on('message', (frame: Buffer, isBinary) => this.#receive(frame, isBinary))
+    // Invalid frames; the subsequent close event ends the connection.
+    socket.on('error', () => {
+      this.#isClosing = true
+    })
+    socket.on('close', () => this.#end())
+  }
+
+  /** Ends a connection whose client disconnected before it started. */
+  abandon(): void {
+    this.#end()
+  }
+
+  /** Must be called about every second: detects dead peers, and closes the connection at its limits. */
+  tick(nowMs: number): void {
+    if (!this.#client) return
+    this.#client.liveness.check(nowMs)
+    if (this.#turn) return
+    if (this.#isExpired(nowMs)) this.#close(4408, 'A connection may last 60 minutes. Open another one.')
+    else if (nowMs - this.#idleSinceMs >= idleMs) this.#close(1000, 'No turn for 15 minutes.')
+  }
+
+  /** Closes the connection as soon as no turn is running. */
+  drain(): void {
+    this.#isDraining = true
+    if (!this.#turn) this.#closeForRestart()
+  }
+
+  /** Destroys the connection. */
+  terminate(): void {
+    this.#client?.socket.terminate()
+  }
+
+  /** Counts bytes that arrive against the memory budget, before they are a frame. */
+  #count(bytes: number): void {
+    if (this.#isClosing) return
+    try {
+      this.#readingBytes.take(bytes)
+    } catch (error) {
+      this.#fail(publicError(error))
+      // What it still sends must not be kept.
+      this.#client!.socket.pause()
+    }
+  }
+
+  #receive(frame: Buffer, isBinary: boolean): void {
+    this.#readingBytes.hold(-this.#readingBytes.bytes)
+    if (this.#isClosing) return
+    const cancel = cancelOf(frame)
+    if (isBinary) this.#refuse(new GatewayError('invalid_request', 'Send text frames with one JSON object each.'))
+    else if (cancel) this.#cancel(cancel.response_id)
+    else if (this.#waiting.length >= maxWaitingTurns) this.#refuse(tooManyTurnsError())
+    else this.#enqueue(frame)
+  }
+
+  #enqueue(frame: Buffer): void {
+    const { services, organisationId } = this.#input
+    const held = services.budgets.bodies.open(organisationId)
+    held.hold(frame.length)
+    this.#waiting.push({ frame, held })
+    if (!this.#turn) void this.#serveWaiting()
+  }
+
+  /** Serves the waiting turns one after another. */
+  async #serveWaiting(): Promise<void> {
+    for (let next = this.#next(); next; next = this.#next()) {
+      const { frame, held } = next
+      const { services } = this.#input
+      if (this.#isExpired(services.clock.now())) {
+        held.release()
+        return this.#fail(connectionLimitError(), 4408)
+      }
+      const writer = new TurnWriter(this.#client!.sender, this.#nextRequestId())
+      this.#turn = writer
+      const served = serveTurn({ ...this.#input, recent: this.#recent }, frame, writer)
+      void served.finally(() => held.release())
+      const failure = await Promise.race([served, writer.left])
+      if (failure?.status === 401) return this.#close(closeCodeOf(failure), failure.message)
+    }
+    this.#turn = null
+    this.#idleSinceMs = this.#input.services.clock.now()
+    if (this.#isDraining) this.#closeForRestart()
+  }
+
+  #next(): WaitingTurn | undefined {
+    return this.#isDraining || this.#isClosing ? undefined : this.#waiting.shift()
+  }
+
+  /** Each turn has a request id of its own, which its client can derive. */
+  #nextRequestId(): string {
+    const { requestId } = this.#input
+    this.#turns++
+    return requestId.length > maxRequestIdLength ? newId('req') : `${requestId}.${this.#turns}`
+  }
+
+  /** Ends the running turn; none, if it is another than the client names. */
+  #cancel(responseId: unknown): void {
+    const turn = this.#turn
+    if (!turn || turn.gone || (responseId !== undefined && responseId !== turn.responseId)) return
+    const cancelled = new GatewayError('response_cancelled', 'The response was cancelled.')
+    turn.writeObject(errorFrame(cancelled, turn.requestId))
+    turn.leave()
+  }
+
+  #isExpired(nowMs: number): boolean {
+    return nowMs - this.#openedMs >= maxConnectionMs
+  }
+
+  #refuse(failure: GatewayError): void {
+    this.#client!.sender.send(JSON.stringify(errorFrame(failure, this.#input.requestId)))
+  }
+
+  #fail(failure: GatewayError, code = closeCodeOf(failure)): void {
+    this.#refuse(failure)
+    this.#close(code, failure.message)
+  }
+
+  #closeForRestart(): void {
+    this.#close(1012, 'The gateway restarts. Open another connection.')
+  }
+
+  #close(code: number, reason: string): void {
+    this.#isClosing = true
+    this.#client?.socket.close(code, truncateReason(reason))
+  }
+
+  #end(): void {
+    this.#isClosing = true
+    this.#turn?.leave()
+    for (const { held } of this.#waiting.splice(0)) held.release()
+    this.#recentBytes.release()
+    this.#readingBytes.release()
+    this.#resolveOver({ turns: this.#turns })
+  }
+}
+
+/** The frame `response.cancel`; null for any other, which begins a turn. */
+function cancelOf(frame: Buffer): { response_id?: unknown } | null {
+  if (frame.length > maxCancelBytes) return null
+  try {
+    const value = JSON.parse(frame.toString())
+    return value?.type === 'response.cancel' ? value : null
+  } catch {
+    return null
+  }
+}
+
+function tooManyTurnsError(): GatewayError {
+  const message = `At most ${maxWaitingTurns} turns of a connection may wait. Wait for one to end, or open another connection.`
+  return new GatewayError('rate_limit_exceeded', message)
+}
+
+/** In the words of OpenAI's API. */
+function connectionLimitError(): GatewayError {
+  const message =
+    'Responses websocket connection limit reached (60 minutes). Create a new websocket connection to continue.'
+  return new GatewayError('websocket_connection_limit_reached', message)
+}

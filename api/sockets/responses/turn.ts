@@ -1,0 +1,167 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import { setImmediate } from 'node:timers/promises'
+import { GatewayError } from '../../../shared/base/errors.ts'
+import { newId } from '../../../shared/base/ids.ts'
+import { parseJson } from '../../../shared/base/json.ts'
+import { editBody, memberText } from '../../../shared/base/json-member.ts'
+import { validate } from '../../../shared/base/validate.ts'
+import { requestLogger } from '../../../shared/io/log.ts'
+import type { ResolvedKey } from '../../../shared/keys/policies.ts'
+import { newResponse } from '../../../shared/kinds/response-object.ts'
+import type { ResponsesItem } from '../../../shared/kinds/responses.ts'
+import { maxStreamIdLength, type ResponseCreate, responseCreate } from '../../../shared/kinds/responses-turn.ts'
+import { inputItems, type ResponsesTurn, withContext } from '../../../shared/responses/context.ts'
+import { responsesFeatures } from '../../../shared/routing/responses-features.ts'
+import type { Services } from '../../../shared/services.ts'
+import { errorResponse } from '../../error-response.ts'
+import { admitFree, resolveStandardKey } from '../../middleware/key.ts'
+import { confirmKey, largeBytes, logFailure } from '../../request-lifecycle.ts'
+import { maxResponsesBytes, refuseStored } from '../../routes/responses.ts'
+import { runDirect } from '../../routes/run-direct.ts'
+import type { Input, RecentResponses } from './recent-responses.ts'
+import type { TurnWriter } from './turn-writer.ts'
+
+export const responsesPath = '/v1/responses'
+const maxItems = 100_000
+
+/** What the turns of a connection have in common. */
+export type TurnContext = {
+  services: Services
+  /** The header with the key, which every turn resolves again. */
+  authorization: string | undefined
+  /** The headers of the upgrade. */
+  headers: IncomingHttpHeaders
+  recent: RecentResponses
+}
+
+/** A turn as the client asked for it: a request with the whole conversation. */
+type AskedTurn = ResponsesTurn & { generate: boolean; input: Input }
+
+/**
+ * Serves one `response.create` frame as a request of its own: from its key to its log line. Errors are sent as a frame.
+ * Returns the error, null if there is none. Never rejects.
+ */
+export async function serveTurn(context: TurnContext, frame: Buffer, writer: TurnWriter): Promise<GatewayError | null> {
+  const { services, authorization } = context
+  const { requestId } = writer
+  const startedMs = services.clock.now()
+  const wide: Record<string, unknown> = {}
+  let failure: GatewayError | null = null
+  try {
+    const apiKey = await resolveStandardKey(services, authorization, 'chat')
+    wide.organisation = apiKey.policy.organisationId
+    wide.key = apiKey.policy.keyId
+    const asked = await readTurn(context, frame, writer).catch(async error => {
+      // A revoked key is reported before any fault of the request.
+      await confirmKey({ services, apiKey })
+      throw error
+    })
+    if (asked.generate) await answerTurn(context, asked, { apiKey, writer, wide })
+    else await warmUp(context, asked, apiKey, writer)
+  } catch (error) {
+    failure = logFailure(services, requestId, error)
+    wide.errorCode = failure.code
+    writer.writeObject(errorFrame(failure, requestId))
+  }
+  const status = failure?.status ?? 200
+  const durationMs = services.clock.now() - startedMs
+  requestLogger(services.log)({ requestId, method: 'WS', path: responsesPath, status, durationMs, ...wide })
+  return failure
+}
+
+/** An error as a frame: what the HTTP route would answer. */
+export function errorFrame(failure: GatewayError, requestId: string): object {
+  const { status, headers, body } = errorResponse(failure, responsesPath, requestId)
+  return { type: 'error', status, ...JSON.parse(body), headers: { 'x-request-id': requestId, ...headers } }
+}
+
+/** Parses and validates a frame, and adds the conversation that it continues. Throws 400, 413. */
+async function readTurn({ recent }: TurnContext, frame: Buffer, writer: TurnWriter): Promise<AskedTurn> {
+  let raw = frame
+  let value = parseJson(raw, 'The frame', maxResponsesBytes)
+  const { type, response, model, stream_id } = Object(value)
+  if (typeof stream_id === 'string' && stream_id.length <= maxStreamIdLength) writer.streamId = stream_id
+  // Some clients wrap the request, as they do in realtime sessions.
+  if (model === undefined && response !== null && typeof response === 'object') {
+    raw = Buffer.from(memberText(raw.toString('latin1'), 'response')!, 'latin1')
+    value = { type, ...response }
+  }
+  if (raw.length > largeBytes) await setImmediate()
+  const created = validate(responseCreate, value, 'The frame')
+  if (raw.length > largeBytes) await setImmediate()
+  const previousId = created.previous_response_id ?? null
+  refuseStored({ ...created, previous_response_id: null })
+  const turn = asRequest(created, raw)
+  const earlier = previousId === null ? null : findEarlier(recent, previousId)
+  if (earlier) await setImmediate()
+  const whole = earlier ? withContext(turn, earlier) : turn
+  const generate = created.generate !== false
+  checkInput(whole, generate)
+  const input = { previousId, fresh: inputItems(turn.body), whole: inputItems(whole.body) }
+  return { ...whole, generate, input }
+}
+
+/** The frame as the body of a request for a stream. */
+function asRequest(created: ResponseCreate, raw: Buffer): ResponsesTurn {
+  const { type: _, generate: __, stream_id: ___, ...body } = created
+  const removed = { type: undefined, generate: undefined, stream_id: undefined }
+  const edited = editBody(raw, created, { ...removed, stream: true })
+  return { body: { ...body, stream: true }, raw: Buffer.from(edited) }
+}
+
+/** The items of the conversation up to an earlier response, which only this connection has. Throws 400. */
+function findEarlier(recent: RecentResponses, id: string): ResponsesItem[] {
+  const earlier = recent.find(id)
+  if (earlier) return earlier
+  const message = `Previous response with id '${id.slice(0, 200)}' not found. Send the whole conversation as \`input\`.`
+  throw new GatewayError('previous_response_not_found', message, { param: 'previous_response_id' })
+}
+
+function checkInput({ body: { input }, raw }: ResponsesTurn, generate: boolean): void {
+  if (raw.length > maxResponsesBytes)
+    throw new GatewayError('request_too_large', 'The conversation is larger than 32 MiB.')
+  if (generate && input.length === 0)
+    throw new GatewayError('invalid_request', '`input`: the conversation has no items.', { param: 'input' })
+  if (typeof input !== 'string' && input.length > maxItems)
+    throw new GatewayError('invalid_request', '`input`: the conversation has more than 100,000 items.', {
+      param: 'input',
+    })
+}
+
+type RunningTurn = { apiKey: ResolvedKey; writer: TurnWriter; wide: Record<string, unknown> }
+
+async function answerTurn(
+  { services, headers, recent }: TurnContext,
+  { body, raw, input }: AskedTurn,
+  { apiKey, writer, wide }: RunningTurn,
+): Promise<void> {
+  const { requestId } = writer
+  const request = { services, apiKey, body, raw, requestId, client: writer, headers, wide }
+  await runDirect('responses', request, responsesFeatures(body, raw.length))
+  const { ended } = writer
+  if (ended) recent.add(ended.id, input, ended.output)
+}
+
+/** Adds the input of a turn with `generate: false` to the conversation, without an answer and without charge. */
+async function warmUp(
+  { services, recent }: TurnContext,
+  { body, input }: AskedTurn,
+  apiKey: ResolvedKey,
+  writer: TurnWriter,
+): Promise<void> {
+  await admitFree(services, apiKey)
+  const createdAt = Math.floor(services.clock.now() / 1000)
+  const response = newResponse({ id: newId('resp'), model: body.model, createdAt }, body)
+  recent.add(response.id, input, [])
+  writer.writeObject({ type: 'response.created', sequence_number: 0, response })
+  const completed = { ...response, status: 'completed', completed_at: createdAt, usage: noUsage }
+  writer.writeObject({ type: 'response.completed', sequence_number: 1, response: completed })
+}
+
+const noUsage = {
+  input_tokens: 0,
+  input_tokens_details: { cached_tokens: 0 },
+  output_tokens: 0,
+  output_tokens_details: { reasoning_tokens: 0 },
+  total_tokens: 0,
+}

@@ -1,0 +1,173 @@
+import type { IncomingMessage } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { type WebSocket, WebSocketServer } from 'ws'
+import { GatewayError } from '../../shared/base/errors.ts'
+import { validate } from '../../shared/base/validate.ts'
+import { ClientGone } from '../../shared/engine/failures.ts'
+import type { ClientPresence } from '../../shared/engine/response-writer.ts'
+import { sessionSockets } from '../../shared/io/socket.ts'
+import { realtimeQuery } from '../../shared/kinds/realtime.ts'
+import { SessionRegistry } from '../../shared/realtime/session-registry.ts'
+import { parseSessionRequest } from '../../shared/realtime/settings.ts'
+import type { Services } from '../../shared/services.ts'
+import { resolveSessionKey } from '../middleware/key.ts'
+import { baseHeaders, publicError, requestIdOf } from '../request-lifecycle.ts'
+import { maxResponsesBytes } from '../routes/responses.ts'
+import { assertHandshake, authorizationOf, rejectUpgrade, trackPresence } from './handshake.ts'
+import { ResponsesConnections } from './responses/connections.ts'
+import { responsesPath } from './responses/turn.ts'
+
+const realtimePath = '/v1/realtime'
+const subprotocol = 'realtime'
+
+/** What an upgrade opens: started once the upgrade is answered, or abandoned if its client has disconnected. */
+type Opened = {
+  readonly headers: Record<string, string>
+  /** Resolves with fields for the log when it is over. */
+  readonly over: Promise<object>
+  start(socket: WebSocket): void
+  abandon(): void
+}
+
+type Upgrade = { request: IncomingMessage; socket: Duplex; head: Buffer; path: string; requestId: string }
+
+/** Handles a server's `upgrade` events: opens realtime sessions and connections for responses. */
+export class UpgradeServer {
+  readonly #services: Services
+  readonly #sessions: SessionRegistry
+  readonly #connections: ResponsesConnections
+  readonly #sockets: Record<string, WebSocketServer> = {
+    [realtimePath]: createSockets(sessionSockets.maxPayload),
+    [responsesPath]: createSockets(maxResponsesBytes),
+  }
+
+  /** The connections with an unanswered upgrade, and every upgrade until its session is over. */
+  readonly #pending = new Set<Duplex>()
+  readonly #upgrades = new Set<Promise<void>>()
+
+  constructor(services: Services) {
+    this.#services = services
+    this.#sessions = new SessionRegistry(services)
+    this.#connections = new ResponsesConnections(services)
+  }
+
+  /**
+   * Answers an upgrade with a session, or with the status and error of an ordinary request. Resolves once the session
+   * is over. Never rejects.
+   */
+  async upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    const upgrade = this.#serve(request, socket, head)
+    this.#upgrades.add(upgrade)
+    await upgrade
+    this.#upgrades.delete(upgrade)
+  }
+
+  /**
+   * Accepts no more upgrades. Notifies the open sessions, and closes the rest after `withinMs`; connections for
+   * responses close as soon as they run no turn.
+   */
+  async drain(withinMs: number): Promise<void> {
+    const timer = setTimeout(() => this.#destroyPending(), withinMs)
+    await Promise.all([this.#sessions.drain(withinMs), this.#connections.drain()])
+    await Promise.all(this.#upgrades)
+    clearTimeout(timer)
+  }
+
+  /** Closes the remaining connections. */
+  close(): void {
+    this.#destroyPending()
+    this.#sessions.close()
+    this.#connections.close()
+  }
+
+  #destroyPending(): void {
+    for (const socket of this.#pending) socket.destroy()
+  }
+
+  async #serve(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    const { clock, log } = this.#services
+    const startedMs = clock.now()
+    const requestId = requestIdOf(request.headers['x-request-id'])
+    const path = request.url?.split('?', 1)[0] ?? '/'
+    const upgrade = { request, socket, head, path, requestId }
+    const wide: Record<string, unknown> = {}
+    const client = trackPresence(socket)
+    let status = 101
+    this.#pending.add(socket)
+    try {
+      const opened = await this.#open(upgrade, client, wide).finally(() => {
+        this.#pending.delete(socket)
+        client.answered()
+      })
+      this.#start(opened, upgrade)
+      Object.assign(wide, await opened.over)
+    } catch (error) {
+      if (error instanceof ClientGone) {
+        status = 499
+        socket.destroy()
+      } else {
+        const failure = publicError(error)
+        status = failure.status
+        wide.errorCode = failure.code
+        if (status >= 500) log.error({ requestId, code: failure.code, err: failure.cause ?? error }, failure.message)
+        rejectUpgrade(socket, failure, path, requestId)
+      }
+    }
+    log.info(
+      { requestId, method: request.method, path, ...wide, status, durationMs: clock.now() - startedMs },
+      'request',
+    )
+  }
+
+  async #open(
+    { request, socket, path, requestId }: Upgrade,
+    client: ClientPresence,
+    wide: Record<string, unknown>,
+  ): Promise<Opened> {
+    const { headers } = request
+    // Clients that try a WebSocket first fall back to plain HTTP immediately on 426, and only on that status.
+    if (!Object.hasOwn(this.#sockets, path))
+      throw new GatewayError('upgrade_required', `There is no WebSocket at ${path}: send a plain HTTP request.`)
+    const { origins } = this.#services.config.realtime
+    if (path === realtimePath && origins && headers.origin !== undefined && !origins.includes(headers.origin))
+      throw new GatewayError('origin_not_allowed', `Pages of ${headers.origin} may not open sessions here.`)
+    assertHandshake(request)
+    const query = Object.fromEntries(new URLSearchParams(request.url!.slice(path.length)))
+    const authorization = authorizationOf(request, query)
+    if (path === responsesPath)
+      return this.#connections.open({ authorization, headers, requestId }, socket, client, wide)
+    const { apiKey, secret } = await resolveSessionKey(this.#services, authorization)
+    wide.organisation = apiKey.policy.organisationId
+    wide.key = apiKey.policy.keyId
+    const asked = parseSessionRequest(this.#services.catalog, validate(realtimeQuery, query), secret)
+    return this.#sessions.open({ ...asked, key: apiKey, requestId }, client)
+  }
+
+  #start(opened: Opened, { request, socket, head, path, requestId }: Upgrade): void {
+    const sockets = this.#sockets[path]!
+    const own = { ...baseHeaders(requestId, true), ...opened.headers }
+    const addHeaders = (lines: string[]) => {
+      for (const [name, value] of Object.entries(own)) lines.push(`${name}: ${value}`)
+    }
+    // The upgrade is answered synchronously within this call.
+    sockets.once('headers', addHeaders)
+    let isUpgraded = false
+    sockets.handleUpgrade(request, socket, head, webSocket => {
+      isUpgraded = true
+      opened.start(webSocket)
+    })
+    sockets.off('headers', addHeaders)
+    if (!isUpgraded) opened.abandon()
+  }
+}
+
+function createSockets(maxPayload: number): WebSocketServer {
+  return new WebSocketServer({
+    ...sessionSockets,
+    noServer: true,
+    clientTracking: false,
+    maxPayload,
+    // The key that a page sends as a subprotocol must not be echoed.
+    handleProtocols: offered => (offered.has(subprotocol) ? subprotocol : false),
+  })
+}

@@ -1,0 +1,57 @@
+import { trafficOf, type WebSocket } from './socket.ts'
+
+const pingEveryMs = 25_000
+/** Write-stall timeout per MiB that is buffered; a peer that accepts nothing for longer is terminated. */
+const stalledMs = 60_000
+const stallUnitBytes = 1024 * 1024
+
+/** Detects a peer that has stopped reading or no longer answers pings, and terminates its socket. */
+export class SocketLiveness {
+  readonly #socket: WebSocket
+  #lastPingMs: number
+  /** Bytes received at the last ping, and the number of consecutive pings without new bytes. */
+  #readBytes = -1
+  #missed = 0
+  /** Bytes written when progress was last observed or the buffer was empty. */
+  #takenBytes = 0
+  #takenMs: number
+
+  constructor(socket: WebSocket, nowMs: number) {
+    this.#socket = socket
+    this.#lastPingMs = nowMs
+    this.#takenMs = nowMs
+  }
+
+  /** Must be called about every second while the socket is open. */
+  check(nowMs: number): void {
+    const pings = nowMs - this.#lastPingMs >= pingEveryMs
+    if (pings) this.#lastPingMs = nowMs
+    if (this.#hasStalled(nowMs)) this.#socket.terminate()
+    else if (pings) this.#ping()
+  }
+
+  /** Whether the peer has stopped accepting its buffered bytes. */
+  #hasStalled(nowMs: number): boolean {
+    const { bufferedAmount } = this.#socket
+    const traffic = trafficOf(this.#socket)
+    if (!traffic) return false
+    if (bufferedAmount === 0 || traffic.takenBytes !== this.#takenBytes) {
+      this.#takenBytes = traffic.takenBytes
+      this.#takenMs = nowMs
+    }
+    // A large message reports progress only when all of it was written.
+    return nowMs - this.#takenMs >= stalledMs * Math.max(1, Math.floor(bufferedAmount / stallUnitBytes))
+  }
+
+  /** Pings the peer; terminates it after two unanswered pings. */
+  #ping(): void {
+    const socket = this.#socket
+    const readBytes = trafficOf(socket)?.readBytes
+    // Inconclusive while it sends a large message, while our ping is still buffered, or while reading is paused.
+    const isSilent = readBytes === this.#readBytes && socket.bufferedAmount === 0 && !socket.isPaused
+    this.#missed = isSilent ? this.#missed + 1 : 0
+    this.#readBytes = readBytes ?? -1
+    if (this.#missed >= 2) socket.terminate()
+    else if (socket.readyState === socket.OPEN) socket.ping()
+  }
+}
