@@ -193,7 +193,7 @@ test.serial('what Codex sends reaches the provider as a plain chat request', asy
   }
   const response = await world.gateway.fetch('/v1/responses', { key: account.live, body })
   t.is(response.status, 200)
-  t.is(response.headers.get('x-gateway-dropped'), 'tools')
+  t.is(response.headers.get('x-gateway-dropped'), 'tools.web_search')
   const { messages, tools, ...sent } = together.requests.at(-1)!.body
   t.deepEqual(messages, [
     { role: 'system', content: 'You are Codex.' },
@@ -249,7 +249,7 @@ test.serial('400 that names the item or field in Responses, without a charge', a
     return ((await response.json()) as { error: { param: string } }).error.param
   }
   t.is(await refused({ input: [{ type: 'item_reference', id: 'msg_1' }] }), 'input.0.type')
-  t.is(await refused({ tools: [weather], tool_choice: { type: 'web_search' } }), 'tool_choice.type')
+  t.is(await refused({ tools: [weather], tool_choice: { type: 'web_search' } }), 'tool_choice')
   const orphan = { type: 'function_call_output', call_id: 'a', output: '' }
   t.is(await refused({ input: [orphan] }), 'input')
   t.is(await chargedNano(world, account), 0)

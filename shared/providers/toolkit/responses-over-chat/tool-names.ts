@@ -38,10 +38,10 @@ export function clientTools(tools: readonly ResponsesTool[] | null | undefined):
   return named
 }
 
-/** Whether a request has tools that its provider would run. */
-export function hasHostedTools(tools: readonly { type: string; tools?: readonly { type: string }[] }[]): boolean {
-  return tools.some(({ type, tools: inner }) =>
-    type === 'namespace' ? hasHostedTools(inner ?? []) : type !== 'function' && type !== 'custom',
+/** The types of a request's tools that its provider would run. */
+export function hostedTypes(tools: readonly { type: string; tools?: readonly { type: string }[] }[]): string[] {
+  return tools.flatMap(({ type, tools: inner }) =>
+    type === 'namespace' ? hostedTypes(inner ?? []) : type === 'function' || type === 'custom' ? [] : type,
   )
 }
 
