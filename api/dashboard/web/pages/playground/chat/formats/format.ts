@@ -1,0 +1,44 @@
+import type { Piece, Turn } from '../turns.ts'
+
+/** What is asked of a model, apart from an API format. */
+export type Prompt = {
+  model: string
+  /** Of the model, where it is known. */
+  maxOutputTokens: number | null
+  system: string
+  turns: Turn[]
+  /** As chat completions take them; each format writes its own form of functions. */
+  tools: object[]
+  mode: string
+  temperature: number | string
+  maxTokens: number | string
+  asksForPictures: boolean
+}
+
+/** A format in which the API takes a conversation and streams the response. */
+export type Format = {
+  label: string
+  path: string
+  /** The body of a streamed request. */
+  body: (prompt: Prompt) => object
+  /** The part of a response in one event of its stream. */
+  read: (event: never) => Piece
+  /** Code of the format's official SDK that prints the text as it arrives. */
+  javascript: (origin: string, body: object) => string
+  python: (origin: string, body: object) => string
+}
+
+type ChatFunction = { name: string; description?: string; parameters?: object; strict?: boolean }
+
+/** Writes the functions of a list of tools in another form; other tools stay as they are. */
+export function mapFunctions(tools: object[], write: (called: ChatFunction) => object): object[] {
+  return tools.map(tool => ('function' in tool ? write(tool.function as ChatFunction) : tool))
+}
+
+const dataUri = /^data:([^;,]+);base64,(.*)$/s
+
+/** The parts of an image’s data URI. */
+export function imageOf(url: string): { type: string; data: string } {
+  const [, type = '', data = ''] = dataUri.exec(url) ?? []
+  return { type, data }
+}
