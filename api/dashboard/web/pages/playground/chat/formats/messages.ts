@@ -21,7 +21,8 @@ type Event = {
   usage?: Usage
   error?: { type: string; message: string; code?: string; param?: string | null }
 }
-type Message = { role: 'user' | 'assistant'; content: object[] }
+type Block = { type: string; text?: string; [field: string]: unknown }
+type Message = { role: 'user' | 'assistant'; content: string | Block[] }
 
 export const messages: Format = {
   label: 'Messages',
@@ -96,7 +97,7 @@ function tokensOf(usage: Usage = {}): NonNullable<Piece['tokens']> {
 
 /** The roles alternate: the results of tools and what the user says after them are one message. */
 function messagesOf(turns: Turn[]): Message[] {
-  const all: Message[] = []
+  const all: { role: Message['role']; content: Block[] }[] = []
   for (const turn of turns) {
     const role = turn.role === 'assistant' ? 'assistant' : 'user'
     const content = blocksOf(turn)
@@ -104,10 +105,13 @@ function messagesOf(turns: Turn[]): Message[] {
     if (all.at(-1)?.role === role) all.at(-1)!.content.push(...content)
     else all.push({ role, content })
   }
-  return all
+  return all.map(({ role, content }) => {
+    const [first] = content
+    return { role, content: content.length === 1 && first?.text ? first.text : content }
+  })
 }
 
-function blocksOf(turn: Turn): object[] {
+function blocksOf(turn: Turn): Block[] {
   if (turn.role === 'tool') return [{ type: 'tool_result', tool_use_id: turn.callId, content: turn.text }]
   if (turn.role === 'user') {
     const images = turn.pictures.map(({ url }) => {
@@ -123,7 +127,7 @@ function blocksOf(turn: Turn): object[] {
   return [...textBlocks(text), ...calls]
 }
 
-function textBlocks(text: string): object[] {
+function textBlocks(text: string): Block[] {
   return text === '' ? [] : [{ type: 'text', text }]
 }
 
