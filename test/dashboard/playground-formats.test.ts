@@ -120,6 +120,12 @@ for (const [name, format] of Object.entries(formats))
   }
 
 for (const [name, format] of Object.entries(formats)) {
+  test.serial(`${name}: tools that are none are sent as they were entered`, t => {
+    const tools = [1, null, { function: null }, { type: 'web_search' }]
+    const body = format.body(promptOf('gpt-4.1', [says('Hi')], { tools }))
+    t.deepEqual((body as { tools: unknown }).tools, tools)
+  })
+
   test.serial(`${name}: a stream that breaks, and one that is cut off, are not a whole answer`, async t => {
     const prompt = promptOf('gpt-4.1', [says('Hello gateway')])
     world.openai.next(name === 'responses' ? responsesReply({ cutAfter: 5 }) : chatReply({ cutAfter: 3 }))

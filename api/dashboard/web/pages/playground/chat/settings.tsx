@@ -35,7 +35,7 @@ export function useSettings() {
 }
 
 /** Parses the tools for the API; null if the text is empty or invalid. */
-export function toolsOf({ tools }: Settings): { tools: object[] | null; problem: string | null } {
+export function toolsOf({ tools }: Settings): { tools: unknown[] | null; problem: string | null } {
   if (tools.trim() === '') return { tools: [], problem: null }
   try {
     const parsed: unknown = JSON.parse(tools)

@@ -8,7 +8,7 @@ export type Prompt = {
   system: string
   turns: Turn[]
   /** As chat completions take them; each format writes its own form of functions. */
-  tools: object[]
+  tools: unknown[]
   mode: string
   temperature: number | string
   maxTokens: number | string
@@ -30,9 +30,16 @@ export type Format = {
 
 type ChatFunction = { name: string; description?: string; parameters?: object; strict?: boolean }
 
-/** Writes the functions of a list of tools in another form; other tools stay as they are. */
-export function mapFunctions(tools: object[], write: (called: ChatFunction) => object): object[] {
-  return tools.map(tool => ('function' in tool ? write(tool.function as ChatFunction) : tool))
+/** Writes the functions of a list of tools in another form; everything else that a user entered stays as it is. */
+export function mapFunctions(tools: unknown[], write: (called: ChatFunction) => object): unknown[] {
+  return tools.map(tool => {
+    const called = isObject(tool) && tool.function
+    return isObject(called) ? write(called as ChatFunction) : tool
+  })
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null
 }
 
 const dataUri = /^data:([^;,]+);base64,(.*)$/s
