@@ -10,7 +10,7 @@ import {
   type Dialect,
   paths,
   requestIn,
-} from '../support/chat/dialects.ts'
+} from '../support/chat/conversations.ts'
 import { chargedNano, startWorld, type World } from '../support/chat/gateway.ts'
 
 /** One conversation costs the same in every dialect, and its provider gets the same request. */

@@ -16,7 +16,7 @@ import { withDropped } from '../request-fields.ts'
 import { toResponse } from './answer.ts'
 import { toChatRequest } from './request.ts'
 import { type EncoderOptions, ResponseEventEncoder } from './stream.ts'
-import { hostedTypes } from './tool-names.ts'
+import { hostedTools } from './tool-names.ts'
 
 /** Serves Responses by a chat adapter: the request is translated to a chat request, and the answer back. */
 export function responsesOverChat(chat: DirectAdapter<'chat'>): DirectAdapter<'responses'> {
@@ -28,8 +28,8 @@ export function responsesOverChat(chat: DirectAdapter<'chat'>): DirectAdapter<'r
     native: false,
     request(call) {
       const request = nameFieldsAsResponses(() => chat.request(asChat(call)))
-      const hosted = hostedTypes(call.body.tools ?? []).map(type => `tools.${type.slice(0, 100)}`)
-      return withDropped(request, [...(request.dropped ?? []), ...hosted])
+      const hosted = hostedTools(call.body.tools ?? [])
+      return hosted.length > 0 ? withDropped(request, [...(request.dropped ?? []), ...hosted]) : request
     },
     remoteMedia: body => remoteMedia(chat, body),
     usage: (json, call) => chat.answer(json, asChat(call)).usage ?? undefined,
