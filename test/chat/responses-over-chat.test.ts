@@ -151,7 +151,7 @@ test('tool choices; a hosted tool may be listed but not required; allowed tools 
   const limited = translate({ tools, tool_choice: allowed })
   t.is(limited.tool_choice, 'required')
   t.is(limited.tools!.length, 1)
-  refuses(t, { tools, tool_choice: { type: 'web_search' } }, 'tool_choice.type', /no tool of the type web_search/)
+  refuses(t, { tools, tool_choice: { type: 'web_search' } }, 'tool_choice', /no tool of the type web_search/)
   refuses(t, { tools, tool_choice: { type: 'function', name: 'x' } }, 'tool_choice.name', /'x' not found in 'tools'/)
   refuses(t, { tools, tool_choice: { type: 'custom', name: 'get_weather' } }, 'tool_choice.name', /not found/)
   const unknown = { ...allowed, tools: [{ type: 'function', name: 'x' }] }
@@ -358,7 +358,7 @@ test('fields that the provider does not get, and fields of its refusals, have th
     'max_output_tokens',
     'text.verbosity',
     'top_p',
-    'tools',
+    'tools.web_search',
   ])
   t.is(adapterOf(() => request).request(call({ tools: [weather, agents] })).dropped, undefined)
   const refusing = (param: string) =>

@@ -37,6 +37,12 @@ function succeeded(t: ExecutionContext, { exitCode, events, output, word, respon
   )
 }
 
+/** The error of the `response.failed` that ends a stream. */
+function failureIn({ answer }: Exchange): object {
+  const [, data] = /^event: response\.failed\ndata: (.*)$/m.exec(answer) ?? []
+  return JSON.parse(data!).response.error
+}
+
 test.serial('ok: gpt-5.6-luna, native: a tool round trip with reasoning', async t => {
   const run = await session(t, 'run', 'gpt-5.6-luna')
   succeeded(t, run)
@@ -74,6 +80,51 @@ test.serial('429 without credits: the client asks once and says why', async t =>
     [429],
   )
   t.regex(output, /quota/i)
+})
+
+for (const [fault, scenario] of [
+  ['a 429 with retry-after', 'busy'],
+  ['a 503', 'down'],
+] as const)
+  test.serial(`ok: ${fault} of the provider is retried, unseen by the client`, async t => {
+    const run = await session(t, scenario, 'gpt-5.6-luna')
+    succeeded(t, run)
+    t.is((await requestsTo('openai', run.word)).length, 3)
+  })
+
+for (const [code, scenario] of [
+  ['server_error', 'failed'],
+  ['rate_limit_exceeded', 'limited'],
+] as const)
+  test.serial(`ok: after \`response.failed\` with \`${code}\` the client asks again`, async t => {
+    const { exitCode, output, responses } = await session(t, scenario, 'gpt-5.6-luna')
+    t.is(exitCode, 0, output)
+    t.is(responses.length, 3)
+    t.like(failureIn(responses[0]!), { code })
+  })
+
+for (const [provider, model] of [
+  ['openai', 'gpt-5.6-luna'],
+  ['anthropic', 'claude-sonnet-4-5'],
+  ['gemini', 'gemini-3.5-flash'],
+] as const)
+  test.serial(`400 for a conversation that is too long for ${model}: the client stops and says so`, async t => {
+    const { exitCode, output, responses, word } = await session(t, 'long', model)
+    t.is(exitCode, 1, output)
+    t.deepEqual(
+      responses.map(({ status, answer }) => [status, JSON.parse(answer).error.code]),
+      [[400, 'context_length_exceeded']],
+    )
+    t.regex(output, /ran out of room/)
+    t.is((await requestsTo(provider, word)).length, 1)
+  })
+
+test.serial('`response.failed` for a conversation that grew too long: the client stops and says so', async t => {
+  const { exitCode, output, responses } = await session(t, 'grown', 'gpt-5.6-luna')
+  t.is(exitCode, 1, output)
+  t.is(responses.length, 1)
+  t.like(failureIn(responses[0]!), { code: 'context_length_exceeded' })
+  t.regex(output, /ran out of room/)
 })
 
 test.serial('a stream that the provider cuts: the client asks again', async t => {

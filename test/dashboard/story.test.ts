@@ -177,7 +177,7 @@ test('the playground’s chat streams', async t => {
   secret = (await shown.getByRole('region', { name: 'Secret' }).innerText()).trim()
   await shown.getByRole('button', { name: 'I have copied it' }).click()
   await goTo('Playground')
-  await page.getByLabel('Message').fill('Let the water in')
+  await page.getByRole('textbox', { name: 'Message' }).fill('Let the water in')
   const asked = page.waitForRequest(request => request.url().endsWith('/v1/chat/completions'))
   await page.getByRole('button', { name: 'Send' }).click()
   const answered = await (await asked).response()

@@ -154,12 +154,14 @@ function answerTo(body: Body, { usage: hasUsage, details, output: given }: Respo
     status: isCut ? 'incomplete' : 'completed',
     background: false,
     error: null,
+    frequency_penalty: 0,
     incomplete_details: isCut ? { reason: 'max_output_tokens' } : null,
     instructions: body.instructions ?? null,
     max_output_tokens: body.max_output_tokens ?? null,
     max_tool_calls: null,
     model: `${body.model}-2026-01-01`,
     output,
+    presence_penalty: 0,
     parallel_tool_calls: body.parallel_tool_calls ?? true,
     previous_response_id: null,
     prompt_cache_key: body.prompt_cache_key ?? null,
@@ -170,13 +172,18 @@ function answerTo(body: Body, { usage: hasUsage, details, output: given }: Respo
     temperature: 1,
     text: { format: body.text?.format ?? { type: 'text' }, verbosity: 'medium' },
     tool_choice: body.tool_choice ?? 'auto',
-    tools: body.tools ?? [],
+    tools: (body.tools ?? []).map(echoOfTool),
     top_logprobs: 0,
     top_p: 1,
     truncation: 'disabled',
     usage: hasUsage === false ? null : usage,
     metadata: body.metadata ?? {},
   }
+}
+
+/** A tool as the answer names it: with its defaults. */
+function echoOfTool(tool: Body): Body {
+  return tool.type === 'function' ? { description: null, parameters: null, strict: true, ...tool } : tool
 }
 
 function eventsOf(answer: Body): Body[] {

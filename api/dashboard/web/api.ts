@@ -56,5 +56,7 @@ export async function errorOf(response: Response): Promise<ApiError> {
 /** Formats query parameters, without the empty ones. */
 export function queryText(values: Record<string, string | number | boolean | null | undefined>): string {
   const given = Object.entries(values).filter(([, value]) => value !== null && value !== undefined && value !== '')
-  return given.length === 0 ? '' : `?${new URLSearchParams(given.map(([name, value]) => [name, String(value)]))}`
+  return given.length === 0
+    ? ''
+    : `?${new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)]))}`
 }

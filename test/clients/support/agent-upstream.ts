@@ -2,7 +2,7 @@ import { anthropicReply, failed, messageReply, sse } from '../../emulators/anthr
 import { events, framed, json, type Recorded, type Reply } from '../../emulators/emulator.ts'
 import { geminiReply } from '../../emulators/gemini.ts'
 import { generateFault, isSigning, signaturePrefix } from '../../emulators/gemini-rules.ts'
-import { chatChunk } from '../../emulators/openai.ts'
+import { chatChunk, rateLimited } from '../../emulators/openai.ts'
 import { reasoningState, responsesReply } from '../../emulators/openai-responses.ts'
 
 /**
@@ -77,6 +77,7 @@ const refusals: Record<string, (body: Body) => Reply | null> = {
     max_tokens > maxTokensBeforeOverflow
       ? badRequest(`input length and \`max_tokens\` exceed context limit: 190000 + ${max_tokens} > 200000`)
       : null,
+  long: () => badRequest('prompt is too long: 210000 tokens > 200000 maximum'),
   effort: ({ output_config }) =>
     output_config?.effort
       ? badRequest('This model does not support the effort parameter. (capability_rejected: effort_unsupported)')
@@ -111,10 +112,12 @@ export const openAiAgent = (fallback: Reply) =>
 /** What OpenAI answers natively: reasoning with its state, which comes back, and a call; then what the tool printed. */
 function responsesAgent(turn: Turn): Reply {
   const { scenario, word, hasResult, shell } = turn
-  if (scenario === 'cut' && !hasResult && !cutWords.has(word)) {
-    cutWords.add(word)
-    return responsesReply({ cutAfter: 5 })
+  const fault = firstFaults[scenario]
+  if (fault && !faultedWords.has(word)) {
+    faultedWords.add(word)
+    return fault
   }
+  if (lastingFaults[scenario]) return lastingFaults[scenario]
   const thought = { type: 'reasoning', id: `rs_${word}`, summary: [], encrypted_content: reasoningState }
   const call = { type: 'function_call', id: `fc_${word}`, call_id: 'call_agent', name: shell, status: 'completed' }
   const text = { type: 'output_text', text: saidOf(word), annotations: [], logprobs: [] }
@@ -123,8 +126,29 @@ function responsesAgent(turn: Turn): Reply {
   return responsesReply({ output })
 }
 
-/** The words of `agent:cut` whose first answer broke off. */
-const cutWords = new Set<string>()
+const failedAfterItem = (code: string, message: string) => responsesReply({ failAfter: 5, error: { code, message } })
+/** How OpenAI fails the first request of a scenario. */
+const firstFaults: Record<string, Reply> = {
+  cut: responsesReply({ cutAfter: 5 }),
+  busy: rateLimited('1'),
+  down: json(503, { error: { message: 'The server is overloaded.', type: 'server_error', code: null, param: null } }),
+  failed: failedAfterItem('server_error', 'The server had an error.'),
+  limited: failedAfterItem('rate_limit_exceeded', 'Rate limit reached. Please try again in 1s.'),
+}
+/** How OpenAI fails every request of a scenario. */
+const lastingFaults: Record<string, Reply> = {
+  long: json(400, {
+    error: {
+      message: 'Your input exceeds the context window of this model. Please adjust your input and try again.',
+      type: 'invalid_request_error',
+      param: 'input',
+      code: 'context_length_exceeded',
+    },
+  }),
+  grown: failedAfterItem('context_length_exceeded', 'Your input exceeds the context window of this model.'),
+}
+/** The words whose first request failed. */
+const faultedWords = new Set<string>()
 
 /** The words with which OpenAI refuses a request that exceeds the context window together with its output. */
 const tooLong = json(400, {
@@ -143,7 +167,9 @@ function halves(text: string): [string, string] {
 }
 
 export const geminiAgent = withAgent(geminiReply, '"functionResponse"', (turn, request) => {
-  const { word, hasResult, shell } = turn
+  const { scenario, word, hasResult, shell } = turn
+  if (scenario === 'long')
+    return geminiBadRequest('The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).')
   const [, model = ''] = /\/models\/([^/:]+):/.exec(request.path) ?? []
   const fault = generateFault(model, request.body)
   if (fault) return geminiBadRequest(fault)

@@ -1,5 +1,7 @@
 import { createAnthropic as createAnthropic4 } from '@ai-sdk/anthropic'
 import { createAnthropic as createAnthropic3 } from '@ai-sdk/anthropic-3'
+import { createOpenResponses as createOpenResponses2 } from '@ai-sdk/open-responses'
+import { createOpenResponses as createOpenResponses1 } from '@ai-sdk/open-responses-1'
 import { createOpenAI as createOpenAi4 } from '@ai-sdk/openai'
 import { createOpenAI as createOpenAi3 } from '@ai-sdk/openai-3'
 import { createOpenAICompatible as createCompatible3 } from '@ai-sdk/openai-compatible'
@@ -22,6 +24,7 @@ const generations = {
     createAnthropic: createAnthropic3 as unknown as typeof createAnthropic4,
     createOpenAi: createOpenAi3 as unknown as typeof createOpenAi4,
     createCompatible: createCompatible2 as unknown as typeof createCompatible3,
+    createOpenResponses: createOpenResponses1 as unknown as typeof createOpenResponses2,
     createOpenRouter: createOpenRouter2 as unknown as typeof createOpenRouter3,
   },
   'ai 7': {
@@ -29,6 +32,7 @@ const generations = {
     createAnthropic: createAnthropic4,
     createOpenAi: createOpenAi4,
     createCompatible: createCompatible3,
+    createOpenResponses: createOpenResponses2,
     createOpenRouter: createOpenRouter3,
   },
 }
@@ -39,7 +43,8 @@ type Fetch = typeof fetch
 
 /** One major of the AI SDK and its providers, with a key of the gateway. */
 export function aiSdk(generation: Generation, apiKey: string, fetch?: Fetch) {
-  const { ai, createAnthropic, createOpenAi, createCompatible, createOpenRouter } = generations[generation]
+  const { ai, createAnthropic, createOpenAi, createCompatible, createOpenResponses, createOpenRouter } =
+    generations[generation]
   const settings = { apiKey, baseURL: baseUrl, ...(fetch && { fetch }) }
   const compatible = createCompatible({
     ...settings,
@@ -52,16 +57,26 @@ export function aiSdk(generation: Generation, apiKey: string, fetch?: Fetch) {
     anthropic: createAnthropic(settings),
     openai: createOpenAi(settings),
     compatible,
+    openResponses: createOpenResponses({ ...settings, name: 'headgate', url: `${baseUrl}/responses` }),
     openrouter: createOpenRouter(settings),
   }
 }
 
 type Sdk = ReturnType<typeof aiSdk>
 
+/** What docs/clients.md says for the default model of OpenAI's package: otherwise it refers to items as stored ones. */
+export const storingNothing = { openai: { store: false } }
+
 /** The chat model of each provider package. */
 export const chatModels: Record<string, (sdk: Sdk, model: string) => ai7.LanguageModel> = {
   anthropic: ({ anthropic }, model) => anthropic(model),
+  openai: ({ ai, openai }, model) =>
+    ai.wrapLanguageModel({
+      model: openai(model),
+      middleware: ai.defaultSettingsMiddleware({ settings: { providerOptions: storingNothing } }),
+    }),
   'openai.chat': ({ openai }, model) => openai.chat(model),
+  'open-responses': ({ openResponses }, model) => openResponses(model),
   'openai-compatible': ({ compatible }, model) => compatible(model),
   openrouter: ({ openrouter }, model) => openrouter.chat(model),
 }

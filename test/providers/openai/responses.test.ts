@@ -241,8 +241,8 @@ test.serial('what needs storage, or the operator’s account, is 400 and names i
     [{ conversation: 'conv_1' }, 'conversation'],
     [{ background: true }, 'background'],
     [{ prompt: { id: 'pmpt_1' } }, 'prompt'],
-    [{ input: [{ type: 'item_reference', id: 'msg_1' }] }, 'input.0'],
-    [{ input: [{ type: 'additional_tools', tools: [{ type: 'web_search' }] }] }, 'input.0'],
+    [{ input: [{ type: 'item_reference', id: 'msg_1' }] }, 'input.0.type'],
+    [{ input: [{ type: 'additional_tools', tools: [{ type: 'web_search' }] }] }, 'input.0.type'],
     [{ input: [user], model: 'gpt-5-mini' }, 'input.0.content.0.file_id'],
   ] as const) {
     const { status, text } = await post(key, { ...hi, ...body })

@@ -289,7 +289,7 @@ test('on a page of http, and with the network away, organisations are made and s
 test('a chat that was left in the middle of an answer goes on', async t => {
   await gateway.key(owner.organisationId, 'test')
   const page = await open(t, ofOrganisation('playground/chat'))
-  await page.getByLabel('Message').fill('sandbox:slow=60000 Hello')
+  await page.getByRole('textbox', { name: 'Message' }).fill('sandbox:slow=60000 Hello')
   const asked = page.waitForRequest('**/v1/chat/completions')
   await page.getByRole('button', { name: 'Send' }).click()
   const request = await asked
@@ -298,7 +298,7 @@ test('a chat that was left in the middle of an answer goes on', async t => {
   await broken
   await page.getByRole('tab', { name: 'Chat' }).click()
   await page.getByText('Stopped').first().waitFor({ state: 'attached' })
-  await page.getByLabel('Message').fill('Once more')
+  await page.getByRole('textbox', { name: 'Message' }).fill('Once more')
   await page.getByRole('button', { name: 'Send' }).click()
   await page.getByText('Completed').first().waitFor({ state: 'attached' })
   t.pass()
@@ -400,7 +400,7 @@ test('the commands beside the playground say what the page sends, whatever is wr
   await gateway.key(owner.organisationId, 'test')
   const text = `It's "$HOME" \`id\` \\ <b>\n; rm -rf / #`
   const page = await open(t, ofOrganisation('playground/chat'))
-  await page.getByLabel('Message').fill(text)
+  await page.getByRole('textbox', { name: 'Message' }).fill(text)
   const chat = await wordsOf(page)
   t.is(JSON.parse(chat[chat.indexOf('-d') + 1]!).messages[0].content, text)
 

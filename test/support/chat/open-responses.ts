@@ -39,7 +39,8 @@ const item = z.discriminatedUnion('type', [
   z.strictObject({
     type: z.literal('reasoning'),
     id: z.string().startsWith('rs_'),
-    status,
+    // The specification has none; OpenAI leaves it out, and the gateway sends it.
+    status: status.optional(),
     summary: z.array(summaryPart),
     content: z.array(reasoningPart).optional(),
     encrypted_content: z.string().nullable(),

@@ -35,7 +35,7 @@ export function inputFor({ input }: ResponsesRequest): SentInput {
   let shortensCache = false
   for (const [index, item] of input.entries()) {
     const path = `input.${index}`
-    if (!isMessageItem(item) && !knownItems.has(item.type)) throw refused(path, `items of the type \`${item.type}\``)
+    if (!isMessageItem(item) && !knownItems.has(item.type)) throw refusedItem(`${path}.type`, item.type)
     if (isItem(item, 'reasoning') && !isReadable(item.encrypted_content)) {
       reasoningDropped ||= Boolean(item.encrypted_content)
       continue
@@ -64,12 +64,18 @@ function cleanItem(item: ResponsesItem, path: string): ResponsesItem {
 
 function cleanPart(part: ResponsesPart, path: string): ResponsesPart {
   if ((isPart(part, 'input_image') || isPart(part, 'input_file')) && part.file_id)
-    throw refused(`${path}.file_id`, 'files by id')
+    throw refused(`${path}.file_id`, 'Files by id are not supported here.')
   const { prompt_cache_breakpoint: mark } = part as { prompt_cache_breakpoint?: { ttl?: unknown } | null }
   if (mark?.ttl == null) return part
   return { ...part, prompt_cache_breakpoint: { ...mark, ttl: undefined } }
 }
 
-function refused(param: string, what: string): GatewayError {
-  return new GatewayError('unsupported_capability', `\`${param}\`: ${what} are not supported here.`, { param })
+function refusedItem(param: string, type: string): GatewayError {
+  if (type === 'item_reference')
+    return refused(param, 'Items are not stored: send the item itself instead of a reference.')
+  return refused(param, `Items of the type ${type.slice(0, 100)} are not supported here.`)
+}
+
+function refused(param: string, message: string): GatewayError {
+  return new GatewayError('unsupported_capability', message, { param })
 }

@@ -41,7 +41,7 @@ function chosen(choice: ResponsesRequest['tool_choice'], named: Named): Chosen {
     case 'allowed_tools':
       return allowed(choice, named)
     default:
-      throw unsupported('tool_choice.type', `This model has no tool of the type ${choice.type.slice(0, 100)}.`)
+      throw unsupported('tool_choice', `This model has no tool of the type ${choice.type.slice(0, 100)}.`)
   }
 }
 

@@ -34,10 +34,3 @@ function quotedName(name: string): string {
 function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`
 }
-
-/** Removes the unset fields of an object. */
-export function given<T extends object>(fields: T): Partial<T> {
-  return Object.fromEntries(
-    Object.entries(fields).filter(([, value]) => value !== undefined && value !== null && value !== ''),
-  ) as Partial<T>
-}

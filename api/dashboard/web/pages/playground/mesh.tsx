@@ -1,7 +1,7 @@
 import { Input, NumberInput, SegmentedControl, Select, SimpleGrid, Stack, Switch } from '@mantine/core'
 import type { CatalogModel } from '../../../wire/models.ts'
-import { given } from './curl.ts'
 import { listOf, numberOf, PromptField, SeedField, TabForm } from './fields.tsx'
+import { given } from './given.ts'
 import { JobPanel, useJobRun } from './job.tsx'
 import { useKept } from './kept.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'

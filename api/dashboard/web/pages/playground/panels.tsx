@@ -1,6 +1,6 @@
 import { Accordion, Box, Grid, Paper, Stack } from '@mantine/core'
 import type { ReactNode } from 'react'
-import { CodeBox } from '../../components/copy.tsx'
+import { CodeBox, Snippets } from '../../components/copy.tsx'
 import { type CurlRequest, curlOf } from './curl.ts'
 
 const maxHeight = 380
@@ -31,12 +31,29 @@ type CurlProps = { request: CurlRequest } | { code: string; label: string }
 export function Curl(props: CurlProps) {
   const { code, label } = 'request' in props ? { code: curlOf(props.request), label: 'Equivalent curl request' } : props
   return (
-    <Accordion variant="contained" defaultValue="curl">
-      <Accordion.Item value="curl">
+    <Shown label={label}>
+      <CodeBox code={code} label="command" />
+    </Shown>
+  )
+}
+
+/** The equivalent request in several languages. */
+export function Equivalent(props: Parameters<typeof Snippets>[0]) {
+  return (
+    <Shown label="Equivalent request">
+      <Snippets {...props} />
+    </Shown>
+  )
+}
+
+function Shown({ label, children }: { label: string; children: ReactNode }) {
+  return (
+    <Accordion variant="contained" defaultValue="code">
+      <Accordion.Item value="code">
         <Accordion.Control>{label}</Accordion.Control>
         <Accordion.Panel>
           <Box mah={maxHeight} style={{ overflowY: 'auto' }}>
-            <CodeBox code={code} label="command" />
+            {children}
           </Box>
         </Accordion.Panel>
       </Accordion.Item>

@@ -1,7 +1,7 @@
 import { NumberInput, Select, SimpleGrid, Switch } from '@mantine/core'
 import type { CatalogModel } from '../../../wire/models.ts'
-import { given } from './curl.ts'
 import { listOf, numberOf, Offered, PromptField, SeedField, stillOffered, TabForm } from './fields.tsx'
+import { given } from './given.ts'
 import { JobPanel, useJobRun } from './job.tsx'
 import { useKept } from './kept.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'

@@ -1,14 +1,15 @@
 import { Button, Code, Grid, Paper, Stack } from '@mantine/core'
 import { IconTrash } from '@tabler/icons-react'
 import { Empty } from '../../../components/states.tsx'
-import { given } from '../curl.ts'
+import { curlOf } from '../curl.ts'
 import { useKept } from '../kept.ts'
 import { ModelPicker, useChoice } from '../model-picker.tsx'
-import { Curl } from '../panels.tsx'
+import { Equivalent } from '../panels.tsx'
 import { Composer } from './composer.tsx'
 import { CallResults, Conversation } from './conversation.tsx'
-import { type Settings, SettingsForm, toolsOf, useSettings } from './settings.tsx'
-import { messagesOf, openCalls, type Picture, type Turn } from './turns.ts'
+import type { Format } from './formats/format.ts'
+import { formats, SettingsForm, toolsOf, useSettings } from './settings.tsx'
+import { openCalls, type Picture, type Turn } from './turns.ts'
 import { useChat } from './use-chat.ts'
 
 const noDraft = { text: '', pictures: [] as Picture[] }
@@ -23,12 +24,18 @@ export default function ChatTab() {
   const [draft, setDraft] = useKept('chat.draft', noDraft)
   const { tools, problem } = toolsOf(settings)
   const takesPictures = choice.model?.input_modalities.includes('image') ?? true
-  const gives = choice.model?.output_modalities ?? []
-  const bodyOf = (turns: Turn[]) => ({
-    ...requestOf(choice.slug, settings, tools ?? [], gives),
-    messages: messagesOf(settings.system, turns),
-  })
-  const chat = useChat(bodyOf)
+  const format = formats[settings.format]
+  const bodyOf = (turns: Turn[]) =>
+    format.body({
+      ...settings,
+      model: choice.slug,
+      maxOutputTokens: choice.model?.max_output_tokens ?? null,
+      turns,
+      tools: tools ?? [],
+      mode: choice.slug === 'auto' ? settings.mode : '',
+      asksForPictures: settings.pictures && choice.model?.output_modalities.includes('image') === true,
+    })
+  const chat = useChat(format, bodyOf)
   const calls = openCalls(chat.turns)
   const request = bodyOf(asked(chat.turns, draft).map(withoutPictures))
 
@@ -67,7 +74,7 @@ export default function ChatTab() {
               onStop={chat.stop}
             />
           )}
-          <Curl request={{ path: '/v1/chat/completions', body: request, stream: true }} />
+          <Equivalent snippets={snippetsOf(format, request)} />
         </Stack>
       </Grid.Col>
       <Grid.Col span={{ base: 12, md: 4 }}>
@@ -89,23 +96,19 @@ export default function ChatTab() {
   )
 }
 
-/** The request of the curl command: the conversation with the draft, otherwise the last request, otherwise an example. */
+/** The request of the examples: the conversation with the draft, otherwise the last request, otherwise an example. */
 function asked(turns: Turn[], { text, pictures }: typeof noDraft): Turn[] {
   if (text !== '' || turns.length === 0) return [...turns, { id: 0, role: 'user', text: text || 'Hello', pictures }]
   return turns.slice(0, turns.findLastIndex(({ role }) => role !== 'assistant') + 1)
 }
 
-/** A request without its messages, from the values of the form. */
-function requestOf(model: string, settings: Settings, tools: object[], gives: string[]): object {
-  const { mode, temperature, maxTokens, pictures } = settings
-  return {
-    model,
-    stream: true,
-    stream_options: { include_usage: true },
-    ...given({ mode: model === 'auto' ? mode : '', temperature, max_tokens: maxTokens }),
-    ...(tools.length > 0 && { tools }),
-    ...(pictures && gives.includes('image') && { modalities: ['image', 'text'] }),
-  }
+/** The request in curl, and by the format's official SDKs. */
+function snippetsOf({ path, javascript, python }: Format, body: object) {
+  return [
+    { language: 'curl', code: curlOf({ path, body, stream: true }) },
+    { language: 'Node.js', code: javascript(location.origin, body) },
+    { language: 'Python', code: python(location.origin, body) },
+  ]
 }
 
 /** Replaces images by a placeholder in the command: they have megabytes, and this runs at every keystroke. */

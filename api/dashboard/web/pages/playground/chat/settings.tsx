@@ -1,26 +1,41 @@
 import { Input, NumberInput, SegmentedControl, Select, Stack, Switch, Textarea } from '@mantine/core'
 import type { CatalogModel } from '../../../../wire/models.ts'
 import { useKept } from '../kept.ts'
+import { chat } from './formats/chat.ts'
+import { messages, usualMaxTokens } from './formats/messages.ts'
+import { responses } from './formats/responses.ts'
+
+export const formats = { chat, responses, messages }
+export type FormatName = keyof typeof formats
 
 export type Settings = {
+  format: FormatName
   system: string
   /** '' = the key's setting. */
   mode: string
   temperature: number | string
   maxTokens: number | string
-  /** A JSON array, as the API takes `tools`; '' = none. */
+  /** A JSON array, as chat completions take `tools`; '' = none. */
   tools: string
   pictures: boolean
 }
 
-const usual: Settings = { system: '', mode: '', temperature: '', maxTokens: '', tools: '', pictures: false }
+const usual: Settings = {
+  format: 'chat',
+  system: '',
+  mode: '',
+  temperature: '',
+  maxTokens: '',
+  tools: '',
+  pictures: false,
+}
 
 export function useSettings() {
   return useKept<Settings>('chat.settings', usual)
 }
 
 /** Parses the tools for the API; null if the text is empty or invalid. */
-export function toolsOf({ tools }: Settings): { tools: object[] | null; problem: string | null } {
+export function toolsOf({ tools }: Settings): { tools: unknown[] | null; problem: string | null } {
   if (tools.trim() === '') return { tools: [], problem: null }
   try {
     const parsed: unknown = JSON.parse(tools)
@@ -46,6 +61,7 @@ const exampleTools = `[
   }
 ]`
 
+const formatOptions = Object.entries(formats).map(([value, { label }]) => ({ value, label }))
 const lacking = (name: string) => `This model does not support ${name}.`
 
 /** The settings of every request of the conversation. */
@@ -63,7 +79,22 @@ export function SettingsForm({
   const takes = (parameter: string) => !model || model.supported_parameters.includes(parameter)
   return (
     <Stack gap="sm">
-      {!model && <ModeField mode={settings.mode} onChange={mode => set({ mode })} />}
+      <Choice
+        id="api-format"
+        label="API format"
+        options={formatOptions}
+        value={settings.format}
+        onChange={format => set({ format: format as FormatName })}
+      />
+      {!model && (
+        <Choice
+          id="routing-mode"
+          label="Routing mode"
+          options={modes}
+          value={settings.mode}
+          onChange={mode => set({ mode })}
+        />
+      )}
       <Textarea
         label="System prompt"
         autosize
@@ -85,14 +116,14 @@ export function SettingsForm({
       />
       <NumberInput
         label="Max tokens"
-        description={model?.max_output_tokens ? `Up to ${model.max_output_tokens}` : 'Per response'}
+        description={maxTokensHelp(settings, model)}
         min={1}
         max={model?.max_output_tokens ?? undefined}
         allowDecimal={false}
         value={settings.maxTokens}
         onChange={maxTokens => set({ maxTokens })}
       />
-      {model?.output_modalities.includes('image') && (
+      {settings.format === 'chat' && model?.output_modalities.includes('image') && (
         <Switch
           label="Request images"
           checked={settings.pictures}
@@ -104,26 +135,37 @@ export function SettingsForm({
   )
 }
 
-function ModeField({ mode, onChange }: { mode: string; onChange: (mode: string) => void }) {
-  const modes = [
-    { value: '', label: 'Key’s' },
-    { value: 'cost', label: 'Cost' },
-    { value: 'balanced', label: 'Balanced' },
-    { value: 'quality', label: 'Quality' },
-  ]
+function maxTokensHelp({ format }: Settings, model: CatalogModel | undefined): string {
+  const range = model?.max_output_tokens ? `Up to ${model.max_output_tokens}` : 'Per response'
+  return format === 'messages' ? `${range}. This format requires it; ${usualMaxTokens} if empty.` : range
+}
+
+const modes = [
+  { value: '', label: 'Key’s' },
+  { value: 'cost', label: 'Cost' },
+  { value: 'balanced', label: 'Balanced' },
+  { value: 'quality', label: 'Quality' },
+]
+
+function Choice({
+  id,
+  label,
+  options,
+  value,
+  onChange,
+}: {
+  id: string
+  label: string
+  options: { value: string; label: string }[]
+  value: string
+  onChange: (value: string) => void
+}) {
   return (
     <div>
-      <Input.Label labelElement="div" id="routing-mode">
-        Routing mode
+      <Input.Label labelElement="div" id={id}>
+        {label}
       </Input.Label>
-      <SegmentedControl
-        fullWidth
-        size="xs"
-        aria-labelledby="routing-mode"
-        data={modes}
-        value={mode}
-        onChange={onChange}
-      />
+      <SegmentedControl fullWidth size="xs" aria-labelledby={id} data={options} value={value} onChange={onChange} />
     </div>
   )
 }
@@ -141,7 +183,9 @@ function ToolsField({
     <Stack gap={6}>
       <Textarea
         label="Tools (JSON)"
-        description={lacks ? lacking('tools') : 'You enter the results of tool calls yourself.'}
+        description={
+          lacks ? lacking('tools') : 'As chat completions take them. You enter the results of tool calls yourself.'
+        }
         disabled={lacks}
         autosize
         minRows={2}

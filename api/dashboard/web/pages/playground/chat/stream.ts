@@ -1,11 +1,12 @@
 import { ApiError } from '../../../api.ts'
-import type { Chunk } from './turns.ts'
+import type { Format } from './formats/format.ts'
+import type { Piece } from './turns.ts'
 
 /**
- * Yields the events of a streamed response (server-sent events) as they arrive. Throws an ApiError for an error inside the stream, and
- * for a stream that ends without its `[DONE]`: that answer is not whole.
+ * Yields the pieces of a streamed response (server-sent events) as they arrive. Throws an ApiError for an error inside
+ * the stream, and for a stream that ends without its last event: that answer is not whole.
  */
-export async function* chunksOf(response: Response): AsyncGenerator<Chunk> {
+export async function* piecesOf(response: Response, { read }: Format): AsyncGenerator<Piece> {
   const requestId = response.headers.get('x-request-id')
   let rest = ''
   let isWhole = false
@@ -17,9 +18,10 @@ export async function* chunksOf(response: Response): AsyncGenerator<Chunk> {
       // The rest is read too, so that the connection is not aborted.
       if (data === '[DONE]') isWhole = true
       if (data === '' || isWhole) continue
-      const chunk = JSON.parse(data) as Chunk
-      if (chunk.error) throw new ApiError(200, chunk.error.code, chunk.error.message, chunk.error.param, requestId)
-      yield chunk
+      const piece = read(JSON.parse(data) as never)
+      if (piece.error) throw new ApiError(200, piece.error.code, piece.error.message, piece.error.param, requestId)
+      isWhole = piece.isLast === true
+      yield piece
     }
   }
   if (!isWhole)

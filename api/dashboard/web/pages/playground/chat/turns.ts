@@ -1,7 +1,8 @@
-import type { Facts } from '../outcome.tsx'
+import type { Facts } from '../response-facts.ts'
 
 export type Picture = { name: string; url: string }
-export type ToolCall = { id: string; name: string; arguments: string }
+/** `key`: its position in the stream of its response. */
+export type ToolCall = { key: number; id: string; name: string; arguments: string }
 export type Answer = {
   text: string
   reasoning: string
@@ -26,49 +27,41 @@ export type AssistantTurn = Extract<Turn, { role: 'assistant' }>
 
 export const noAnswer: Answer = { text: '', reasoning: '', toolCalls: [], pictures: [], finishReason: null }
 
-type Delta = {
-  content?: string | null
-  reasoning?: string | null
-  reasoning_content?: string | null
-  images?: { image_url: { url: string } }[]
-  tool_calls?: { index: number; id?: string; function?: { name?: string; arguments?: string } }[]
-}
-
-/** The parts of a stream event that are shown. */
-export type Chunk = {
+/** The part of a response that one event of its stream has, in any format. */
+export type Piece = {
   id?: string
   model?: string
   provider?: string
-  choices?: { delta?: Delta; finish_reason?: string | null }[]
-  usage?: { prompt_tokens: number; completion_tokens: number; cost?: number } | null
+  text?: string
+  reasoning?: string
+  pictures?: string[]
+  calls?: (Partial<ToolCall> & { key: number })[]
+  finishReason?: string | null
+  tokens?: { prompt?: number; completion?: number }
+  costUsd?: number
   error?: { code: string; message: string; param: string | null }
+  /** Whether the response is complete; a format without such an event ends with `[DONE]`. */
+  isLast?: boolean
 }
 
-/** Adds an event to a response. */
-export function extended(answer: Answer, { choices }: Chunk): Answer {
-  const [choice] = choices ?? []
-  if (!choice) return answer
-  const { content, reasoning, reasoning_content, images, tool_calls } = choice.delta ?? {}
+/** Adds a piece to a response. */
+export function extended(answer: Answer, { text, reasoning, pictures, calls, finishReason }: Piece): Answer {
   return {
-    text: answer.text + (content ?? ''),
-    reasoning: answer.reasoning + (reasoning ?? reasoning_content ?? ''),
-    pictures: images ? [...answer.pictures, ...images.map(({ image_url }) => image_url.url)] : answer.pictures,
-    toolCalls: tool_calls ? withCalls(answer.toolCalls, tool_calls) : answer.toolCalls,
-    finishReason: choice.finish_reason ?? answer.finishReason,
+    text: answer.text + (text ?? ''),
+    reasoning: answer.reasoning + (reasoning ?? ''),
+    pictures: pictures ? [...answer.pictures, ...pictures] : answer.pictures,
+    toolCalls: calls ? withCalls(answer.toolCalls, calls) : answer.toolCalls,
+    finishReason: finishReason ?? answer.finishReason,
   }
 }
 
-function withCalls(calls: ToolCall[], parts: NonNullable<Delta['tool_calls']>): ToolCall[] {
-  const extended = [...calls]
-  for (const { index, id, function: called } of parts) {
-    const call = extended[index] ?? { id: '', name: '', arguments: '' }
-    extended[index] = {
-      id: call.id || (id ?? ''),
-      name: call.name + (called?.name ?? ''),
-      arguments: call.arguments + (called?.arguments ?? ''),
-    }
+function withCalls(calls: ToolCall[], parts: NonNullable<Piece['calls']>): ToolCall[] {
+  const byKey = new Map(calls.map(call => [call.key, call]))
+  for (const { key, id = '', name = '', arguments: json = '' } of parts) {
+    const call = byKey.get(key) ?? { id: '', name: '', arguments: '' }
+    byKey.set(key, { key, id: call.id || id, name: call.name + name, arguments: call.arguments + json })
   }
-  return extended
+  return [...byKey.values()]
 }
 
 /** The tool calls of the last response that have no result yet. */
@@ -79,29 +72,7 @@ export function openCalls(turns: Turn[]): ToolCall[] {
   return last.answer.toolCalls.filter(({ id }) => !answered.has(id))
 }
 
-/** Converts a conversation to API messages. Of incomplete responses only the text is kept, because their tool calls have no results. */
-export function messagesOf(system: string, turns: Turn[]): object[] {
-  const messages = turns.flatMap(turn => messageOf(turn) ?? [])
-  return system.trim() === '' ? messages : [{ role: 'system', content: system }, ...messages]
-}
-
-function messageOf(turn: Turn): object | null {
-  if (turn.role === 'tool') return { role: 'tool', tool_call_id: turn.callId, content: turn.text }
-  if (turn.role === 'user') {
-    const { text, pictures } = turn
-    const parts = pictures.map(({ url }) => ({ type: 'image_url', image_url: { url } }))
-    return {
-      role: 'user',
-      content: parts.length === 0 ? text : [...(text === '' ? [] : [{ type: 'text', text }]), ...parts],
-    }
-  }
-  const { text } = turn.answer
-  const toolCalls = turn.state === 'done' ? turn.answer.toolCalls : []
-  if (text === '' && toolCalls.length === 0) return null
-  const calls = toolCalls.map(call => ({
-    id: call.id,
-    type: 'function',
-    function: { name: call.name, arguments: call.arguments },
-  }))
-  return { role: 'assistant', content: text || null, ...(calls.length > 0 && { tool_calls: calls }) }
+/** What of a response is sent back. Of incomplete ones only the text is kept, because their tool calls have no results. */
+export function keptAnswer({ answer, state }: AssistantTurn): Pick<Answer, 'text' | 'toolCalls'> {
+  return { text: answer.text, toolCalls: state === 'done' ? answer.toolCalls : [] }
 }

@@ -1,9 +1,10 @@
 import { type Dispatch, type SetStateAction, useEffect, useRef } from 'react'
 import { useBench } from '../bench.ts'
 import { useKept } from '../kept.ts'
-import { type Facts, factsOf } from '../outcome.tsx'
-import { chunksOf } from './stream.ts'
-import { type AssistantTurn, type Chunk, extended, noAnswer, type Turn } from './turns.ts'
+import { type Facts, factsOf } from '../response-facts.ts'
+import type { Format } from './formats/format.ts'
+import { piecesOf } from './stream.ts'
+import { type AssistantTurn, extended, noAnswer, type Piece, type Turn } from './turns.ts'
 
 type NewTurn = Turn extends infer T ? (T extends Turn ? Omit<T, 'id'> : never) : never
 let lastId = 0
@@ -19,8 +20,8 @@ export type Chat = {
   clear: () => void
 }
 
-/** A conversation over the chat route. `bodyOf` builds the request from the turns so far. */
-export function useChat(bodyOf: (turns: Turn[]) => object): Chat {
+/** A conversation in one of the formats. `bodyOf` builds the request from the turns so far. */
+export function useChat(format: Format, bodyOf: (turns: Turn[]) => object): Chat {
   const { client } = useBench()
   const [turns, setTurns] = useKept<Turn[]>('chat.turns', [])
   const running = useRef<AbortController | null>(null)
@@ -46,11 +47,11 @@ export function useChat(bodyOf: (turns: Turn[]) => object): Chat {
     const update = updater(setTurns, turn.id)
     try {
       const init = { body: bodyOf(asked), signal: aborted.signal }
-      const response = await client.request('/v1/chat/completions', init)
+      const response = await client.request(format.path, init)
       let facts = factsOf(response, startedMs)
-      for await (const chunk of chunksOf(response)) {
-        facts = { ...withUsage(facts, chunk), durationMs: performance.now() - startedMs }
-        update(last => ({ answer: extended(last.answer, chunk), facts }))
+      for await (const piece of piecesOf(response, format)) {
+        facts = { ...withPiece(facts, piece), durationMs: performance.now() - startedMs }
+        update(last => ({ answer: extended(last.answer, piece), facts }))
       }
       update(() => ({ state: 'done' }))
     } catch (error) {
@@ -90,15 +91,13 @@ function updater(setTurns: Dispatch<SetStateAction<Turn[]>>, id: number) {
     )
 }
 
-function withUsage(facts: Facts, { id, model, provider, usage }: Chunk): Facts {
+function withPiece(facts: Facts, { id, model, provider, costUsd, tokens }: Piece): Facts {
   return {
     ...facts,
     generationId: facts.generationId ?? id ?? null,
     model: facts.model ?? model ?? null,
     provider: facts.provider ?? provider ?? null,
-    ...(usage && {
-      costUsd: usage.cost ?? facts.costUsd,
-      tokens: { prompt: usage.prompt_tokens, completion: usage.completion_tokens },
-    }),
+    costUsd: costUsd ?? facts.costUsd,
+    ...(tokens && { tokens: { prompt: 0, completion: 0, ...facts.tokens, ...tokens } }),
   }
 }

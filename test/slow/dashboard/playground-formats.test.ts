@@ -1,0 +1,68 @@
+import { AxeBuilder } from '@axe-core/playwright'
+import test from 'ava'
+import type { Browser } from 'playwright-core'
+import { type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
+import { freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
+import { startBrowser } from '../../support/io/chromium.ts'
+
+/** The playground's chat in a real browser, in each format of the API. */
+let stores: Stores
+let gateway: Gateway
+let browser: Browser
+let owner: SignedUp
+
+test.before(async () => {
+  stores = await freshStores()
+  gateway = await startGateway(stores)
+  owner = await signUp(gateway)
+  await gateway.key(owner.organisationId, 'test')
+  browser = await startBrowser()
+})
+test.after.always(async () => {
+  await browser?.close()
+  await gateway?.close()
+  await stores?.drop()
+})
+
+test('a conversation goes on in every format, and the code follows', async t => {
+  const context = await browser.newContext({ reducedMotion: 'reduce' })
+  t.teardown(() => context.close())
+  await context.addCookies(owner.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
+  const page = await context.newPage()
+  page.setDefaultTimeout(20_000)
+  page.on('pageerror', error => t.fail(error.message))
+  await page.goto(`${gateway.url}/dashboard/${owner.organisationId}/playground/chat`)
+
+  const formats = [
+    ['Chat', '/v1/chat/completions', 'client.chat.completions.create('],
+    ['Responses', '/v1/responses', 'client.responses.create('],
+    ['Messages', '/v1/messages', 'client.messages.stream('],
+  ] as const
+  for (const [index, [format, path, call]] of formats.entries()) {
+    await page.getByRole('radiogroup', { name: 'API format' }).getByText(format, { exact: true }).click()
+    await page.getByRole('tab', { name: 'curl' }).click()
+    await page.getByRole('region', { name: 'curl example' }).getByText(path).waitFor()
+    for (const language of ['Node.js', 'Python']) {
+      await page.getByRole('tab', { name: language }).click()
+      await page
+        .getByRole('region', { name: `${language} example` })
+        .getByText(call)
+        .waitFor()
+    }
+    await page.getByRole('textbox', { name: 'Message' }).fill(`Hello by ${format}`)
+    const asked = page.waitForRequest(`**${path}`)
+    await page.getByRole('button', { name: 'Send' }).click()
+    const body = (await asked).postData()!
+    for (const [earlier] of formats.slice(0, index)) t.true(body.includes(`Hello by ${earlier}`))
+    const conversation = page.getByRole('region', { name: 'Conversation' })
+    await conversation.getByText('Completed').nth(index).waitFor({ state: 'attached' })
+    // The sandbox echoes.
+    t.is(await conversation.getByText(`Hello by ${format}`, { exact: true }).count(), 2)
+    t.is(await page.getByRole('alert').count(), 0)
+  }
+  const { violations } = await new AxeBuilder({ page }).analyze()
+  t.deepEqual(
+    violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]),
+    [],
+  )
+})
