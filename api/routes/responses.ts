@@ -1,6 +1,5 @@
-import { GatewayError } from '../../shared/base/errors.ts'
 import { directKinds } from '../../shared/kinds/index.ts'
-import type { ResponsesRequest } from '../../shared/kinds/responses.ts'
+import { refuseStored } from '../../shared/kinds/stored-responses.ts'
 import { responsesFeatures } from '../../shared/routing/responses-features.ts'
 import { direct } from '../endpoint.ts'
 import { generationHeaders } from '../schemas/headers.ts'
@@ -44,19 +43,3 @@ export const createResponse = direct({
     await runDirect('responses', request, responsesFeatures(request.body, request.raw.length))
   },
 })
-
-/** Refuses what needs stored responses, rather than answering without the earlier conversation. Throws a 400. */
-function refuseStored(body: ResponsesRequest): void {
-  const refusals = [
-    ['previous_response_id', body.previous_response_id, 'send the whole conversation as `input`'],
-    ['conversation', body.conversation, 'send the whole conversation as `input`'],
-    ['background', body.background, 'use a delayed job instead'],
-    ['store', body.store, 'leave it out, or set it to false'],
-    ['prompt', body.prompt, 'send its text as `instructions` and `input`'],
-  ] as const
-  for (const [param, value, advice] of refusals) {
-    if (value == null || value === false) continue
-    const message = `\`${param}\`: responses are not stored here; ${advice}.`
-    throw new GatewayError('unsupported_capability', message, { param })
-  }
-}
