@@ -37,7 +37,7 @@ export type DelayedSubmission = {
 export function submissionOf(request: DelayedRequest): DelayedSubmission {
   const { endpoint = '/v1/chat/completions', body, completion_window: window, webhook_url, metadata } = request
   const kind = delayedEndpoints[endpoint]
-  if (kind === 'responses') inBody(() => refuseStored(body as ResponsesRequest))
+  if (kind === 'responses') refuseStored(body as ResponsesRequest, 'body.')
   return { kind, body, window, webhookUrl: webhook_url ?? null, metadata: metadata ?? {} }
 }
 
