@@ -358,7 +358,7 @@ test('fields that the provider does not get, and fields of its refusals, have th
     'max_output_tokens',
     'text.verbosity',
     'top_p',
-    'tools',
+    'tools.web_search',
   ])
   t.is(adapterOf(() => request).request(call({ tools: [weather, agents] })).dropped, undefined)
   const refusing = (param: string) =>

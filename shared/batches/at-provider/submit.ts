@@ -14,6 +14,7 @@ import { ProviderError } from '../../providers/provider-error.ts'
 import { hasFunctions } from '../../providers/toolkit/functions-over-tools.ts'
 import type { Features } from '../../routing/features.ts'
 import { marginOf, maxCostOf } from '../../routing/pricing.ts'
+import { mayExtendPrompt } from '../../routing/web-searches.ts'
 import type { Services } from '../../services.ts'
 import type { Batch } from '../../store/batches.ts'
 import type { StoredFile } from '../../store/files.ts'
@@ -175,7 +176,7 @@ async function* readCalls(services: Services, batch: Batch, target: ProviderBatc
         throw cannot(`line ${number} refers to files by URL`)
       const call: Call<DirectKind> = { target, body, raw: null, maxTokens: null, media: noMedia }
       const features = await measuredFeatures(services, kind, body, bytes!.length, batch.organisationId)
-      if (features.extendsPrompt) throw cannot(`line ${number} lets the provider read more than the request`)
+      if (mayExtendPrompt(target, features)) throw cannot(`line ${number} lets the provider read more than the request`)
       yield { number, features, call }
     }
   }

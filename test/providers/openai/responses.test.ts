@@ -252,7 +252,7 @@ test.serial('what needs storage, or the operator’s account, is 400 and names i
   t.is(world.openai.requests.length, 0)
 })
 
-test.serial('hosted tools are left out, unless `tool_choice` names them; namespaces pass', async t => {
+test.serial('hosted tools without a price are left out, unless `tool_choice` names them; namespaces pass', async t => {
   const { live: key } = await live()
   const inner = { type: 'function', name: 'spawn', parameters: {}, strict: false }
   const kept = [
@@ -260,21 +260,21 @@ test.serial('hosted tools are left out, unless `tool_choice` names them; namespa
     { type: 'custom', name: 'apply_patch', format: { type: 'grammar', syntax: 'lark', definition: 'x' } },
     { type: 'namespace', name: 'agents', description: 'd', tools: [inner] },
   ]
-  const hosted = ['web_search', 'image_generation', 'code_interpreter', 'mcp', 'tool_search', 'local_shell']
+  const hosted = ['web_search_preview', 'image_generation', 'code_interpreter', 'mcp', 'tool_search', 'local_shell']
   const tools = [...kept, ...hosted.map(type => ({ type }))]
   const answer = await post(key, { ...hi, tools, tool_choice: 'auto' })
   t.is(answer.status, 200, answer.text)
   t.deepEqual(sent().body.tools, kept)
   t.is(answer.headers.get('x-gateway-dropped'), hosted.map(type => `tools.${type}`).join(','))
   for (const tool_choice of [
-    { type: 'web_search' },
+    { type: 'web_search_preview' },
     { type: 'allowed_tools', mode: 'auto', tools: [{ type: 'mcp', server_label: 's' }] },
   ]) {
     const refused = await post(key, { ...hi, tools, tool_choice })
     t.is(refused.status, 400)
     t.like(JSON.parse(refused.text).error, { code: 'unsupported_capability', param: 'tool_choice' })
   }
-  const none = await post(key, { ...hi, tools: [{ type: 'web_search' }], tool_choice: 'required' })
+  const none = await post(key, { ...hi, tools: [{ type: 'web_search_preview' }], tool_choice: 'required' })
   t.is(none.status, 400)
 })
 

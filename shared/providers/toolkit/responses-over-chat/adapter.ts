@@ -12,10 +12,11 @@ import { OverChatDecoder } from '../over-chat/decoder.ts'
 import { estimateTokens } from '../over-chat/estimate.ts'
 import { chatCalls, remoteImages } from '../over-chat/translation.ts'
 import { inlineDocuments } from '../over-chat/user-parts.ts'
+import { withDropped } from '../request-fields.ts'
 import { toResponse } from './answer.ts'
 import { toChatRequest } from './request.ts'
 import { type EncoderOptions, ResponseEventEncoder } from './stream.ts'
-import { hasHostedTools } from './tool-names.ts'
+import { hostedTools } from './tool-names.ts'
 
 /** Serves Responses by a chat adapter: the request is translated to a chat request, and the answer back. */
 export function responsesOverChat(chat: DirectAdapter<'chat'>): DirectAdapter<'responses'> {
@@ -27,9 +28,8 @@ export function responsesOverChat(chat: DirectAdapter<'chat'>): DirectAdapter<'r
     native: false,
     request(call) {
       const request = nameFieldsAsResponses(() => chat.request(asChat(call)))
-      return hasHostedTools(call.body.tools ?? [])
-        ? { ...request, dropped: [...(request.dropped ?? []), 'tools'] }
-        : request
+      const hosted = hostedTools(call.body.tools ?? [])
+      return hosted.length > 0 ? withDropped(request, [...(request.dropped ?? []), ...hosted]) : request
     },
     remoteMedia: body => remoteMedia(chat, body),
     usage: (json, call) => chat.answer(json, asChat(call)).usage ?? undefined,

@@ -10,6 +10,7 @@ export type ClientTool = { tool: ResponsesTool; identity: ToolIdentity; param: s
 /** The longest name of a tool in the chat format. */
 const maxNameCharacters = 64
 const digestCharacters = 8
+const maxTypeCharacters = 100
 
 /** The name of a tool in chat, which has no namespaces: `namespace__name`, shortened if it is too long. */
 export function chatName({ name, namespace }: Pick<ToolIdentity, 'name' | 'namespace'>): string {
@@ -38,11 +39,12 @@ export function clientTools(tools: readonly ResponsesTool[] | null | undefined):
   return named
 }
 
-/** Whether a request has tools that its provider would run. */
-export function hasHostedTools(tools: readonly { type: string; tools?: readonly { type: string }[] }[]): boolean {
-  return tools.some(({ type, tools: inner }) =>
-    type === 'namespace' ? hasHostedTools(inner ?? []) : type !== 'function' && type !== 'custom',
-  )
+/** The tools that the provider would run, as fields that are left out: `tools.web_search`. */
+export function hostedTools(tools: readonly { type: string; tools?: readonly { type: string }[] }[]): string[] {
+  return tools.flatMap(({ type, tools: inner }) => {
+    if (type === 'namespace') return hostedTools(inner ?? [])
+    return type === 'function' || type === 'custom' ? [] : `tools.${type.slice(0, maxTypeCharacters)}`
+  })
 }
 
 function add(named: Map<string, ClientTool>, tool: ResponsesTool, param: string, namespace?: string): void {
