@@ -5,6 +5,7 @@ import { direct } from '../endpoint.ts'
 import { generationHeaders } from '../schemas/headers.ts'
 import { responseEvent, responseObject } from '../schemas/responses.ts'
 import { modelErrors } from './model-errors.ts'
+import { codexEtag } from './models.ts'
 import { runDirect } from './run-direct.ts'
 import { sessionHeaders } from './session-name.ts'
 
@@ -34,12 +35,16 @@ export const createResponse = direct({
         'x-gateway-max-tokens-clamped',
         'x-gateway-dropped',
         'x-gateway-reasoning-dropped',
+        'x-models-etag',
       ],
     },
   },
   errors: ['context_length_exceeded', 'url_not_allowed', ...modelErrors],
   async handle(request) {
     refuseStored(request.body)
+    const { services, apiKey, client } = request
+    const etag = codexEtag(services, apiKey.policy)
+    if (etag !== null) client.baseHeaders['x-models-etag'] = etag
     await runDirect('responses', request, responsesFeatures(request.body, request.raw.length))
   },
 })

@@ -1,6 +1,5 @@
 import { sellsWebSearches, servesResponses } from '../catalog/traits.ts'
 import type { Target } from '../providers/contract.ts'
-import type { Features } from './features.ts'
 
 /** The web searches that a request asks for. */
 export type WebSearches = {
@@ -12,15 +11,13 @@ export type WebSearches = {
   format: 'messages' | 'responses'
 }
 
+type Asked = { webSearches?: WebSearches }
+
 /** Tokens that the results of one search usually add to the prompt. */
 const resultTokens = 5_000
 
 /** The searches of a request, whose prompt is read again after each as `promptTokens`; null for none. */
-export function webSearchesOf(
-  max: number,
-  promptTokens: number,
-  format: WebSearches['format'],
-): Pick<Features, 'webSearches'> | null {
+export function webSearchesOf(max: number, promptTokens: number, format: WebSearches['format']): Asked | null {
   if (max === 0) return null
   return { webSearches: { max, promptTokens: promptTokens * max + (resultTokens * max * (max + 1)) / 2, format } }
 }
@@ -32,6 +29,9 @@ export function webSearchesAt(target: Target, asked: WebSearches | undefined): W
 }
 
 /** Whether a target may read more than the request, so that no bound covers its prompt. */
-export function mayExtendPrompt(target: Target, features: Features): boolean {
-  return features.extendsPrompt === true || webSearchesAt(target, features.webSearches) !== null
+export function mayExtendPrompt(
+  target: Target,
+  { extendsPrompt, webSearches }: Asked & { extendsPrompt?: boolean },
+): boolean {
+  return extendsPrompt === true || webSearchesAt(target, webSearches) !== null
 }

@@ -19,6 +19,21 @@ test.before(async () => {
 test.after.always(() => world?.close())
 test.beforeEach(() => world.openai.reset())
 
+/** With OpenRouter as a second provider. */
+let both: World
+test.before(async () => {
+  both = await startWorld()
+})
+test.after.always(() => both?.close())
+const answered = {
+  id: 'resp_1',
+  object: 'response',
+  model: 'm',
+  status: 'completed',
+  output: [{ type: 'message', content: [{ type: 'output_text', text: 'Hi' }] }],
+  usage: { input_tokens: 1, output_tokens: 1, total_tokens: 2 },
+}
+
 const model = 'gpt-4o-mini'
 const hi = { model, input: 'Hello' }
 const live = () => world.gateway.account({ usd: '100' })
@@ -333,4 +348,20 @@ test.serial('a WebSocket upgrade is 426 at once', async t => {
     http.get(`${world.gateway.url}/v1/responses`, { headers }, response => resolve(response.resume().statusCode))
   })
   t.is(status, 426)
+})
+
+test.serial('penalties go to the provider that takes them', async t => {
+  const { live: key } = await both.gateway.account()
+  const body = { model: 'gpt-5-mini', input: 'Hello', presence_penalty: 0.5, frequency_penalty: 0 }
+  for (const [name, expected, dropped] of [
+    ['openrouter', [0.5, 0], null],
+    ['openai', [undefined, undefined], 'presence_penalty,frequency_penalty'],
+  ] as const) {
+    both[name].next(json(200, answered))
+    const response = await both.gateway.fetch('/v1/responses', { key, body: { ...body, provider: { only: [name] } } })
+    t.is(response.status, 200, await response.text())
+    const { presence_penalty, frequency_penalty } = both[name].requests.at(-1)!.body
+    t.deepEqual([presence_penalty, frequency_penalty], expected)
+    t.is(response.headers.get('x-gateway-dropped'), dropped)
+  }
 })

@@ -35,8 +35,9 @@ export function requestOf(call: Call<'responses'>): UpstreamRequest {
   const set = (name: string, value: unknown) => {
     if (fields[name] !== value) changes[name] = value
   }
+  const { responses_fields: own } = target.provider.quirks ?? {}
   for (const [name, value] of Object.entries(fields)) {
-    if (allowedFields.has(name)) continue
+    if (allowedFields.has(name) || (Array.isArray(own) && own.includes(name))) continue
     changes[name] = undefined
     if (isNoticeable(name, value) && !silentFields.has(name)) dropped.push(name)
   }
