@@ -13,7 +13,7 @@ import { openBlobs } from '../../shared/io/storage/open-blobs.ts'
 import { checkCredentials } from '../../shared/providers/credential-check.ts'
 import { openQueue, queueAddress } from '../../shared/queues/queues.ts'
 import { startWarnings } from '../start-warnings.ts'
-import type { EnvironmentCommand } from './parse.ts'
+import type { Environment, EnvironmentCommand } from './parse.ts'
 
 /** One line of the report. A `warning` works but needs attention. */
 export type Finding = { state: 'ok' | 'warning' | 'failed'; check: string; detail: string }
@@ -43,10 +43,7 @@ export const doctor: EnvironmentCommand = {
  * Examines an installation: configuration, stores, migrations, clocks, storage, workers, emails, the public address,
  * webhooks and the providers' API keys (one free request each). Never throws: whatever fails is a finding.
  */
-export async function examine(
-  env: Record<string, string | undefined> = process.env,
-  clock: Clock = systemClock,
-): Promise<Finding[]> {
+export async function examine(env?: Environment, clock: Clock = systemClock): Promise<Finding[]> {
   let config: Config
   let catalog: Catalog
   try {

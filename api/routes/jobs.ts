@@ -3,7 +3,7 @@ import { GatewayError } from '../../shared/base/errors.ts'
 import { cancelDelayed } from '../../shared/delayed/cancel.ts'
 import { presentDelayed, presentListed } from '../../shared/delayed/present.ts'
 import { delayedRequest } from '../../shared/delayed/request.ts'
-import { submitDelayed } from '../../shared/delayed/submit.ts'
+import { submissionOf, submitDelayed } from '../../shared/delayed/submit.ts'
 import { answerHeaders } from '../../shared/engine/report.ts'
 import type { ResolvedKey } from '../../shared/keys/policies.ts'
 import type { Services } from '../../shared/services.ts'
@@ -52,7 +52,7 @@ const submit = endpoint({
     const { job } = await submitDelayed(
       services,
       apiKey,
-      body,
+      submissionOf(body),
       requestId,
       async (tx, { job, target, mode, reservation }) => {
         ctx.set(answerHeaders({ id: job.id, target, mode, reservation, attempts: 0, test: job.environment === 'test' }))

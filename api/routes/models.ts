@@ -65,15 +65,35 @@ export const listModels = endpoint({
     ctx.set(await admitFree(services, apiKey))
     const rows = visibleModels(services, apiKey.policy, query.type)
     if (isAnthropic(headers)) return replyWithEtag(ctx, anthropicPage(chatRows(rows), query))
-    const models = query.client_version !== undefined && codexModels(rows)
-    replyWithEtag(ctx, { object: 'list', data: rows, ...(models && { models }) })
+    replyWithEtag(ctx, query.client_version === undefined ? { object: 'list', data: rows } : codexList(rows))
   },
 })
+
+function codexList(rows: ReturnType<typeof visibleModels>) {
+  return { object: 'list', data: rows, models: codexModels(rows) }
+}
+
+const codexEtags = new WeakMap<Services, Partial<Record<Policy['environment'], string>>>()
+
+/**
+ * The version of the list that Codex reads, which is computed once for all keys of an environment. Null for keys with an
+ * allowlist, whose lists differ.
+ */
+export function codexEtag(services: Services, policy: Policy): string | null {
+  if (policy.allowlist) return null
+  let etags = codexEtags.get(services)
+  if (!etags) codexEtags.set(services, (etags = {}))
+  return (etags[policy.environment] ??= etagOf(JSON.stringify(codexList(visibleModels(services, policy, undefined)))))
+}
+
+function etagOf(text: string): string {
+  return `"${createHash('sha256').update(text).digest('base64url').slice(0, etagCharacters)}"`
+}
 
 /** Responds with JSON and its version, or with 304 to a client that has this version. */
 function replyWithEtag(ctx: Context, body: object): void {
   const text = JSON.stringify(body)
-  const etag = `"${createHash('sha256').update(text).digest('base64url').slice(0, etagCharacters)}"`
+  const etag = etagOf(text)
   ctx.set({ etag, 'x-models-etag': etag, vary: `authorization, x-api-key, ${anthropicVersion.name}` })
   ctx.status = 200
   ctx.type = 'application/json'

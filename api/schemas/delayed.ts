@@ -1,6 +1,8 @@
 import { z } from 'zod'
 import { chatCompletion } from './core.ts'
 import { jobError, jobWebhook } from './jobs.ts'
+import { message } from './messages.ts'
+import { responseObject } from './responses.ts'
 
 const seconds = z.int().nullable().describe('Unix seconds.')
 
@@ -15,7 +17,10 @@ export const delayedJob = z
     expires_at: z.int().describe('The end of the window; for a completed job, when its result is deleted.'),
     started_at: seconds,
     completed_at: seconds.describe('When the job ended, whatever its outcome.'),
-    result: chatCompletion.nullable().describe('The response of a completed job; always null in lists.'),
+    result: z
+      .union([chatCompletion, responseObject, message])
+      .nullable()
+      .describe('The answer of a completed job, in the format of its endpoint; always null in lists.'),
     error: jobError.nullable(),
     cost_usd: z.number().nullable().describe('USD charged; null until the job is over.'),
     metadata: z.record(z.string(), z.string()),

@@ -102,7 +102,8 @@ export const answerHeaders = {
     example: '"q83vEjRWeJCrze8SNFZ4kA"',
   },
   'x-models-etag': {
-    description: 'The same version. Codex reloads its model list when it changes.',
+    description:
+      'The version of the model list that Codex reads. It reloads the list when this changes. Absent from responses to keys with an allowlist.',
     schema: text,
     example: '"q83vEjRWeJCrze8SNFZ4kA"',
   },

@@ -88,4 +88,10 @@ export class GatewayError extends Error {
     const { message, code, param, metadata } = this
     return { error: { message, type: table[code][1], code, param, ...(metadata && { metadata }) } }
   }
+
+  /** The same error with another name for its field. */
+  withParam(param: string): GatewayError {
+    const { code, message, metadata, headers, cause } = this
+    return new GatewayError(code, message, { param, headers, cause, ...(metadata && { metadata }) })
+  }
 }

@@ -1,6 +1,6 @@
 import { GatewayError } from '../base/errors.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
-import type { DirectKinds, OpenAiKind } from '../kinds/index.ts'
+import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Services } from '../services.ts'
 import { scopes } from './line.ts'
 
@@ -12,11 +12,11 @@ type Named = { model: string; models?: string[] | undefined }
 export class BatchKey {
   readonly #services: Services
   readonly #keyId: string
-  readonly #kind: OpenAiKind
+  readonly #kind: DirectKind
   #hash: string | null = null
   #environment: 'live' | 'test' = 'live'
 
-  constructor(services: Services, keyId: string, kind: OpenAiKind) {
+  constructor(services: Services, keyId: string, kind: DirectKind) {
     this.#services = services
     this.#keyId = keyId
     this.#kind = kind
@@ -48,7 +48,7 @@ export class BatchKey {
   }
 
   /** Whether any configured provider serves one of the models that a line names. */
-  isServed(body: DirectKinds[OpenAiKind]['request']): boolean {
+  isServed(body: DirectKinds[DirectKind]['request']): boolean {
     const { model, models = [] } = body as Named
     const { catalog, upstreams } = this.#services
     return [model, ...models].some(slug => {

@@ -2,7 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import { isBusy } from '../engine/failures.ts'
-import type { OpenAiKind } from '../kinds/index.ts'
+import type { DirectKind } from '../kinds/index.ts'
+import { featuresOf } from '../routing/kind-features.ts'
 import type { Services } from '../services.ts'
 import type { Batch } from '../store/batches.ts'
 import type { BatchKey, KeyVerdict } from './batch-key.ts'
@@ -11,9 +12,9 @@ import {
   cutOffLine,
   endErrors,
   type FinishedLine,
-  featuresOf,
   type LineCalls,
   type LineOutcome,
+  refusalOf,
   runLine,
   unansweredLine,
 } from './line.ts'
@@ -26,7 +27,7 @@ import type { RunControl } from './run-control.ts'
 export type NumberedRequest = { number: number; bytes: number; request: BatchRequestLine }
 
 type Options = {
-  kind: OpenAiKind
+  kind: DirectKind
   key: BatchKey
   calls: LineCalls
   starts: LineStarts
@@ -37,7 +38,7 @@ type Options = {
 export class LineAttempts {
   readonly #services: Services
   readonly #batch: Batch
-  readonly #kind: OpenAiKind
+  readonly #kind: DirectKind
   readonly #key: BatchKey
   readonly #calls: LineCalls
   readonly #starts: LineStarts
@@ -79,7 +80,7 @@ export class LineAttempts {
       const { error, event } = outcome
       if (error.status >= 500 && !isBusy(error) && error.status !== 503) failures++
       if (await this.#waitForRetry(error, verdict, request, failures)) continue
-      const refused = { status: error.status, body: JSON.stringify(error.body), event, reservation: null }
+      const refused = { ...refusalOf(this.#kind, error), event, reservation: null }
       return answeredLine(number, request.customId, requestId, refused)
     }
     return null

@@ -1,15 +1,18 @@
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import { Slab } from '../base/slab.ts'
-import { measureInline } from '../chat/measure-request.ts'
+import { measureInline, measureRequest } from '../chat/measure-request.ts'
 import { run } from '../chat/run.ts'
 import type { ChatRunInput } from '../chat/run-input.ts'
 import { BufferedResponse } from '../engine/buffered-response.ts'
 import { internalError } from '../engine/failures.ts'
+import { receivedError } from '../engine/messages-error.ts'
 import type { Scope } from '../keys/policy.ts'
 import type { ChatRequest } from '../kinds/chat.ts'
-import type { DirectKinds, OpenAiKind } from '../kinds/index.ts'
-import { chatFeatures, completionFeatures, embeddingFeatures, type Features } from '../routing/features.ts'
+import type { DirectKind, DirectKinds } from '../kinds/index.ts'
+import type { MessagesRequest } from '../kinds/messages.ts'
+import type { Features } from '../routing/features.ts'
+import { featuresOf } from '../routing/kind-features.ts'
 import type { Services } from '../services.ts'
 import type { LineResult } from '../store/batch-journal.ts'
 import type { Admission, AdmissionGate, BillingContext, Reservation } from '../wallet/admission.ts'
@@ -28,7 +31,7 @@ export type LineOutcome = { reservation: LineReservation | null; event: UsageEve
   | { cut: true }
 )
 
-type LineInput = Omit<ChatRunInput<OpenAiKind>, 'raw' | 'session' | 'stream' | 'includeUsage'>
+type LineInput = Omit<ChatRunInput<DirectKind>, 'raw' | 'session' | 'stream' | 'includeUsage'>
 
 /** Runs one line like a request, but returns its reservation and usage to the caller instead of settling them. */
 export async function runLine(services: Services, input: LineInput, calls: LineCalls): Promise<LineOutcome> {
@@ -145,32 +148,37 @@ export class LineCalls {
   }
 }
 
-export const scopes = { chat: 'chat', embedding: 'embeddings', completion: 'completions' } as const satisfies Record<
-  OpenAiKind,
-  Scope
->
+export const scopes = {
+  chat: 'chat',
+  embedding: 'embeddings',
+  completion: 'completions',
+  messages: 'chat',
+  responses: 'chat',
+} as const satisfies Record<DirectKind, Scope>
 
-/** The features of a line's request; `bytes` is the length of the whole line, which exceeds its body's. */
-export function featuresOf<K extends OpenAiKind>(kind: K, body: DirectKinds[K]['request'], bytes: number): Features {
-  if (kind === 'chat') return chatFeatures(body as DirectKinds['chat']['request'], bytes)
-  if (kind === 'embedding') return embeddingFeatures(body as DirectKinds['embedding']['request'], bytes)
-  return completionFeatures(body as DirectKinds['completion']['request'], bytes)
-}
-
-/** The same with the measured sizes of its audio and documents, for a provider's own batch. `owner`: the organisation. */
-export async function measuredFeatures<K extends OpenAiKind>(
+/** The features of a line with the measured sizes of its audio and documents, for a provider's own batch. `owner`: the organisation. */
+export async function measuredFeatures<K extends DirectKind>(
+  services: Services,
   kind: K,
   body: DirectKinds[K]['request'],
   bytes: number,
   owner: string,
 ): Promise<Features> {
+  // The length of the whole line, which exceeds its body's.
   const features = featuresOf(kind, body, bytes)
-  if (features.inputs.audio || features.inputs.file) await measureInline(body as ChatRequest, features, owner)
+  const hasMedia = features.inputs.audio || features.inputs.file
+  if (hasMedia && kind === 'chat') await measureInline(body as ChatRequest, features, owner)
+  if (hasMedia && kind === 'messages')
+    await measureRequest(services, 'messages', body as MessagesRequest, features, owner)
   return features
 }
 
-/** Formats an answer as a line of the output or error file (contract §7). `body` is JSON text. */
-export function answeredText(customId: string, requestId: string, statusCode: number, body: string): string {
+/** In JSON they occur between values only. */
+const lineEnds = /[\r\n]+/g
+
+/** Formats an answer as a line of the output or error file (contract §7). `text` is JSON, with or without line ends. */
+export function answeredText(customId: string, requestId: string, statusCode: number, text: string): string {
+  const body = text.replace(lineEnds, ' ')
   const [id, custom_id, request_id] = [newId('batch_req'), customId, requestId].map(text => JSON.stringify(text))
   return `{"id":${id},"custom_id":${custom_id},"response":{"status_code":${statusCode},"request_id":${request_id},"body":${body}},"error":null}`
 }
@@ -187,6 +195,12 @@ type LineError = { code: string; message: string; request_id?: string }
 /** Formats the error-file line of a request without an answer. */
 export function unansweredText(customId: string, error: LineError): string {
   return JSON.stringify({ id: newId('batch_req'), custom_id: customId, response: null, error })
+}
+
+/** The status and the body of a line that failed: the provider's own refusal where it speaks the line's format. */
+export function refusalOf(kind: DirectKind, error: GatewayError): { status: number; body: string } {
+  const received = kind === 'messages' ? receivedError(error) : null
+  return received ?? { status: error.status, body: JSON.stringify(error.body) }
 }
 
 type Answered = Pick<FinishedLine, 'event' | 'reservation'> & { status: number; body: string }

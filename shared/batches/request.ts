@@ -2,19 +2,23 @@ import { z } from 'zod'
 import { type ErrorCode, GatewayError } from '../base/errors.ts'
 import { parseJson } from '../base/json.ts'
 import { validate } from '../base/validate.ts'
-import { type DirectKinds, directKinds, type OpenAiKind } from '../kinds/index.ts'
+import { type DirectKind, type DirectKinds, directKinds } from '../kinds/index.ts'
+import type { ResponsesRequest } from '../kinds/responses.ts'
+import { refuseStored } from '../kinds/stored-responses.ts'
 
 /** The endpoints that batches support, and the kind of each. */
 export const batchEndpoints = {
   '/v1/chat/completions': 'chat',
   '/v1/embeddings': 'embedding',
   '/v1/completions': 'completion',
-} as const
+  '/v1/responses': 'responses',
+  '/v1/messages': 'messages',
+} as const satisfies Record<string, DirectKind>
 export type BatchEndpoint = keyof typeof batchEndpoints
 
 const maxShownCharacters = 100
 
-export type BatchRequestLine = { customId: string; body: DirectKinds[OpenAiKind]['request'] }
+export type BatchRequestLine = { customId: string; body: DirectKinds[DirectKind]['request'] }
 
 /** What is wrong with a line, as the batch's `errors` show it. */
 export type LineFault = { code: ErrorCode; line: number | null; message: string; param: string | null }
@@ -28,8 +32,8 @@ export function readRequest(bytes: Buffer): BatchRequestLine {
 }
 
 /**
- * Parses and checks a line (contract §7). Throws a GatewayError: `invalid_json`, `unknown_field`, `missing_field` or
- * `invalid_request`, with the field in `param`, such as `body.messages.0.content`.
+ * Parses and checks a line (contract §7). Throws a GatewayError: `invalid_json`, `unknown_field`, `missing_field`,
+ * `invalid_request` or `unsupported_capability`, with the field in `param`, such as `body.messages.0.content`.
  */
 export function parseRequest(bytes: Buffer, endpoint: BatchEndpoint): BatchRequestLine {
   const { custom_id, body } = validate(lineSchemas[endpoint], parseJson(bytes, 'The line'), 'The line')
@@ -37,14 +41,13 @@ export function parseRequest(bytes: Buffer, endpoint: BatchEndpoint): BatchReque
     throw new GatewayError('invalid_request', 'A batch cannot stream: leave out `stream`.', {
       param: 'body.stream',
     })
+  if (batchEndpoints[endpoint] === 'responses') refuseStored(body as ResponsesRequest, 'body.')
   return { customId: custom_id, body }
 }
 
-const lineSchemas: Record<BatchEndpoint, z.ZodType<LineShape>> = {
-  '/v1/chat/completions': lineSchema('/v1/chat/completions'),
-  '/v1/embeddings': lineSchema('/v1/embeddings'),
-  '/v1/completions': lineSchema('/v1/completions'),
-}
+const lineSchemas = Object.fromEntries(
+  (Object.keys(batchEndpoints) as BatchEndpoint[]).map(endpoint => [endpoint, lineSchema(endpoint)]),
+) as Record<BatchEndpoint, z.ZodType<LineShape>>
 
 function lineSchema(endpoint: BatchEndpoint): z.ZodType<LineShape> {
   const body: z.ZodType<LineShape['body']> = directKinds[batchEndpoints[endpoint]]

@@ -66,6 +66,11 @@ export function servesResponses(served: ServedModel): boolean {
   return traitOf(served, 'responses') === true
 }
 
+/** Whether searches of the web by the provider's own tool have a price. Without one, the tool is not offered. */
+export function sellsWebSearches({ price }: Deployment): boolean {
+  return price.unit === 'token' && price.web_search !== undefined
+}
+
 /** Whether its Responses format has tools of the type `namespace`. */
 export function takesNamespaces(served: ServedModel): boolean {
   return traitOf(served, 'namespace_tools') === true

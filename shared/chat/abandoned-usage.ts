@@ -64,12 +64,13 @@ export async function estimateAbandonedUsage<K extends DirectKind>(abandoned: Ab
     reported?.completion_tokens ?? 0,
     hiddenTokens(abandoned),
   )
-  const { completion_tokens_details } = estimate
+  const { completion_tokens_details, web_searches } = estimate
   return {
     ...prompt,
     completion_tokens,
     total_tokens: prompt.prompt_tokens + completion_tokens,
     ...(completion_tokens_details && { completion_tokens_details }),
+    ...(web_searches && { web_searches }),
     estimated: true,
   }
 }

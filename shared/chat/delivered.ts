@@ -13,6 +13,8 @@ export type Delivered = {
   images: number
   /** Undecodable images. */
   lostImages: number
+  /** Searches of the web by the provider's own tool; absent = none. */
+  webSearches?: number
 }
 
 /** Speech has about 15 characters and 20 tokens per second. */
@@ -22,7 +24,8 @@ const tokensPerSpokenCharacter = 20 / 15
 export function deliveredByStream(tally: Tally, verdicts: readonly boolean[]): Delivered {
   const images = verdicts.filter(Boolean).length
   const lostImages = verdicts.length - images
-  return { text: () => tally.text(), audioTokens: tally.audioTokens, images, lostImages }
+  const { audioTokens, webSearches } = tally
+  return { text: () => tally.text(), audioTokens, images, lostImages, webSearches }
 }
 
 export type AnswerChoice = { finish_reason?: string | null; text?: string; message?: Record<string, unknown> }
@@ -92,7 +95,7 @@ export async function subtractLostMedia(usage: Usage, delivered: Delivered): Pro
 export async function countUsage<K extends DirectKind>(
   kind: K,
   body: DirectKinds[K]['request'],
-  { text, audioTokens, images }: Delivered,
+  { text, audioTokens, images, webSearches = 0 }: Delivered,
 ): Promise<Usage> {
   const [prompt, textTokens] = await Promise.all([countPrompt(kind, body), countTokens(text())])
   const image_tokens = images * imageTokens.outputEstimate
@@ -104,6 +107,7 @@ export async function countUsage<K extends DirectKind>(
     ...((audioTokens > 0 || image_tokens > 0) && {
       completion_tokens_details: { audio_tokens: audioTokens, image_tokens },
     }),
+    ...(webSearches > 0 && { web_searches: webSearches }),
     estimated: true,
   }
 }

@@ -41,6 +41,11 @@ export async function measureMessages(
   return { ...body, messages } as MessagesRequest
 }
 
+/** Whether a request has documents behind a URL. */
+export function hasRemoteDocuments(body: MessagesRequest): boolean {
+  return documentsIn(body).some(({ document }) => document.source.type === 'url')
+}
+
 /** The documents that are files, with their places; those of text are counted as text. */
 function documentsIn({ messages }: MessagesRequest): { document: Document; param: string }[] {
   const found: { document: Document; param: string }[] = []

@@ -3,7 +3,7 @@ import type { RunServices } from '../engine/base-run.ts'
 import { measureDocument, measureSound } from '../io/media/measure.ts'
 import type { DocumentSize } from '../io/media/pdf.ts'
 import type { ChatMessage, ChatRequest } from '../kinds/chat.ts'
-import type { DirectKind } from '../kinds/index.ts'
+import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { MessagesRequest } from '../kinds/messages.ts'
 import type { Features } from '../routing/features.ts'
 import { route, worldOf } from '../routing/router.ts'
@@ -18,17 +18,30 @@ type UserPart = Exclude<Extract<ChatMessage, { role: 'user' }>['content'], strin
 type LocatedPart = { part: UserPart; param: string }
 
 /**
- * Measures the audio and the documents of a chat request, so that its `features` reflect their cost, and returns the
- * request to send: documents behind a URL are fetched and inlined, so that the provider receives what was measured.
- * `owner`: the organisation. Throws 400 `url_not_allowed`, `invalid_request`, 413.
+ * Measures the audio and the documents of a request, so that its `features` reflect their cost, and returns the request
+ * to send: documents behind a URL are fetched and inlined, so that the provider receives what was measured. Those of
+ * other kinds than chat and Messages keep an unknown size. `owner`: the organisation. Throws 400 `url_not_allowed`,
+ * `invalid_request`, 413.
  */
-export async function measureRequest(
+export async function measureRequest<K extends DirectKind>(
+  services: Pick<Services, 'urlPolicy'>,
+  kind: K,
+  body: DirectKinds[K]['request'],
+  features: Features,
+  owner: string,
+): Promise<DirectKinds[K]['request']> {
+  if (!hasMeasured(kind, features)) return body
+  return kind === 'messages'
+    ? measureMessages(services, body as MessagesRequest, features, owner)
+    : measureChat(services, body as ChatRequest, features, owner)
+}
+
+async function measureChat(
   services: Pick<Services, 'urlPolicy'>,
   body: ChatRequest,
   features: Features,
   owner: string,
 ): Promise<ChatRequest> {
-  if (!features.inputs.audio && !features.inputs.file) return body
   const inlined = features.inputs.file ? await inlineDocuments(services, body) : body
   await measureInline(inlined, features, owner)
   return inlined
@@ -36,8 +49,11 @@ export async function measureRequest(
 
 /** Whether a live chat or Messages request has content that has to be measured. */
 export function needsMeasuring<K extends DirectKind>({ key, kind, features }: ChatRunInput<K>): boolean {
-  const hasMedia = features.inputs.audio || features.inputs.file
-  return (kind === 'chat' || kind === 'messages') && hasMedia && key.policy.environment === 'live'
+  return hasMeasured(kind, features) && key.policy.environment === 'live'
+}
+
+function hasMeasured(kind: DirectKind, { inputs }: Features): boolean {
+  return (kind === 'chat' || kind === 'messages') && (inputs.audio || inputs.file)
 }
 
 /**
@@ -52,11 +68,7 @@ export async function measureIfAllowed<K extends DirectKind>(
   const { key, kind, body, features } = input
   const world = worldOf(services, marginPpm)
   await decideUnderPolicy(services, key, policy => route(world, { policy, kind, request: body, features }, 0))
-  const owner = key.policy.organisationId
-  const measured =
-    kind === 'messages'
-      ? await measureMessages(services, body as MessagesRequest, features, owner)
-      : await measureRequest(services, body as ChatRequest, features, owner)
+  const measured = await measureRequest(services, kind, body, features, key.policy.organisationId)
   // Measuring takes time, so the cached policy may be outdated.
   key.forget()
   return measured === body ? input : { ...input, body: measured as typeof body, raw: null }

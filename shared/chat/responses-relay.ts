@@ -6,6 +6,7 @@ import { newResponse } from '../kinds/response-object.ts'
 import type { ResponsesRequest } from '../kinds/responses.ts'
 import type { ResponsesEvent, ResponsesObject } from '../kinds/responses-answer.ts'
 import { finishReasonOfResponse, itemTexts, usageOfResponses } from '../kinds/responses-usage.ts'
+import { isBilledSearch } from '../kinds/web-search.ts'
 import type { Call, DirectAdapter } from '../providers/contract.ts'
 import type { StreamDecoder } from '../providers/stream-decoder.ts'
 import { EventRelay, formatTypedEvent } from './event-relay.ts'
@@ -91,6 +92,7 @@ abstract class ResponsesRelay extends EventRelay {
         return
       case 'response.output_item.done':
         this.hasOutput = true
+        if (isBilledSearch(event.item)) this.tally.webSearches++
         if (!this.#told.has(event.output_index)) this.#addItem(event.item)
         this.#told.add(event.output_index)
         return

@@ -8,6 +8,7 @@ import type { ResolvedKey } from '../keys/policies.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
 import { maxPicoPerOutputToken, reasoningStretchTokens } from '../routing/pricing.ts'
+import { mayExtendPrompt } from '../routing/web-searches.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { billingContextOf } from '../wallet/billing-context.ts'
 import type { ChatRunInput } from './run-input.ts'
@@ -54,7 +55,7 @@ export function openStretches(
 ): Stretches | null {
   const { reservedTokens, outputTokens } = ends.reservation
   const unlimited = reasonsBesideLimit(target)
-  const coversAll = features.extendsPrompt === true
+  const coversAll = mayExtendPrompt(target, features)
   if (!unlimited && !coversAll && reservedTokens === outputTokens) return null
   return new Stretches({
     ...ends,

@@ -19,6 +19,8 @@ type CountedChunk = { choices: { text?: unknown; delta?: Delta }[] }
 export class Tally {
   /** For each delivered image, whether it can be decoded; null = none. */
   images: Promise<boolean>[] | null = null
+  /** Searches of the web by the provider's own tool. */
+  webSearches = 0
   #text = ''
   #parts: string[] = []
   #length = 0

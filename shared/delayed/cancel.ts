@@ -1,12 +1,11 @@
 import { GatewayError } from '../base/errors.ts'
 import { estimateAbandonedUsage, readDelivered } from '../chat/abandoned-usage.ts'
 import { endJob } from '../jobs/end.ts'
-import type { ChatRequest } from '../kinds/chat.ts'
-import { chatFeatures } from '../routing/features.ts'
 import { chargeNano, marginOf } from '../routing/pricing.ts'
 import type { Services } from '../services.ts'
 import { callOf, type DelayedInput, type DelayedJob } from '../store/delayed-jobs.ts'
 import type { End, Job } from '../store/jobs.ts'
+import { readWork } from './input.ts'
 
 const maxTries = 10
 /** The end of a job for which no provider was called. */
@@ -33,18 +32,17 @@ async function endOf({ catalog, upstreams, clock, config }: Services, job: Job):
   const offer = model && catalog.targets(model).find(({ provider }) => provider.name === call.provider)
   if (!offer) return uncharged
   const target = { model, ...offer }
-  const { body: text, discountPpm, outputTokens } = job.input as DelayedInput
-  const body = JSON.parse(text) as ChatRequest
-  const features = chatFeatures(body, Buffer.byteLength(text))
+  const { discountPpm, outputTokens } = job.input as DelayedInput
+  const { kind, body, features } = readWork(job)
   const usage = await estimateAbandonedUsage({
-    ...({ kind: 'chat', body, features, target } as const),
+    ...{ kind, body, features, target },
     elapsedMs: Math.max(0, clock.now() - call.atMs),
     tokensPerSecond: upstreams.figures(target).tokensPerSecond,
     maxOutputTokens: outputTokens * features.choices,
     ...(await readDelivered(null)),
     hidesOutput: true,
   })
-  const costNano = BigInt(chargeNano(target.deployment, usage, marginOf(config, 'chat', BigInt(discountPpm))))
+  const costNano = BigInt(chargeNano(target.deployment, usage, marginOf(config, kind, BigInt(discountPpm))))
   const { prompt_tokens: promptTokens, completion_tokens: completionTokens } = usage
   return {
     ...({ status: 'cancelled', logStatus: 499, refund: false } as const),

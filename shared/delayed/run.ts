@@ -5,14 +5,13 @@ import { run } from '../chat/run.ts'
 import { internalError } from '../engine/failures.ts'
 import { bytesOf } from '../io/bytes.ts'
 import { endJob, expiredEnd, failedEnd } from '../jobs/end.ts'
-import type { ChatRequest } from '../kinds/chat.ts'
-import { chatFeatures } from '../routing/features.ts'
-import { sessionInMetadata } from '../routing/session-in-metadata.ts'
+import { type NamingBody, sessionInMetadata } from '../routing/session-in-metadata.ts'
 import type { Services } from '../services.ts'
 import { type DelayedInput, failuresOf } from '../store/delayed-jobs.ts'
 import type { StoredFile } from '../store/files.ts'
 import type { End, Job } from '../store/jobs.ts'
 import { HoldAdmission } from './hold-admission.ts'
+import { readWork } from './input.ts'
 import { Lease } from './lease.ts'
 import { retryDecisionFor } from './retry.ts'
 
@@ -74,15 +73,13 @@ async function runCall(
   admission: HoldAdmission,
   { client }: Lease,
 ): Promise<GatewayError> {
-  const { body: text, discountPpm } = job.input as DelayedInput
-  const body = JSON.parse(text) as ChatRequest
-  const raw = Buffer.from(text)
+  const { discountPpm } = job.input as DelayedInput
+  const work = readWork(job)
   try {
     const key = await services.policies.findByKeyId(job.keyId, '*')
     const input = {
-      ...({ kind: 'chat', key, body, raw, requestId: job.requestId } as const),
-      features: chatFeatures(body, raw.length),
-      session: body.prompt_cache_key || sessionInMetadata(body),
+      ...{ ...work, key, requestId: job.requestId },
+      session: sessionIn(work.body as NamingBody),
       ...{ stream: false, includeUsage: false },
       bulk: { owner: job.organisationId, discountPpm: BigInt(discountPpm), deadlineMs: job.deadlineAt.getTime() },
     }
@@ -93,6 +90,11 @@ async function runCall(
     services.log.error({ err: error, job: job.id }, 'a delayed job could not be run')
     return internalError(error)
   }
+}
+
+/** The caller's name of the conversation. Messages have no `prompt_cache_key`, so there its type is not checked. */
+function sessionIn({ prompt_cache_key: key, metadata }: NamingBody): string | null {
+  return (typeof key === 'string' && key) || sessionInMetadata({ metadata })
 }
 
 /** Stores the answer and ends the job with it. Throws what the stores throw after the last retry. */

@@ -2,22 +2,44 @@ import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import { measureRequest } from '../chat/measure-request.ts'
 import { admitRequest, decideUnderPolicy } from '../engine/admit-request.ts'
+import { inResponsesTerms } from '../engine/responses-error.ts'
 import type { TransactionStep } from '../io/db.ts'
 import { assertPublicUrl } from '../io/safe-url.ts'
 import { createJob } from '../jobs/create.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import type { Policy } from '../keys/policy.ts'
+import type { DirectKinds } from '../kinds/index.ts'
+import type { ResponsesRequest } from '../kinds/responses.ts'
+import { refuseStored } from '../kinds/stored-responses.ts'
 import type { Target } from '../providers/contract.ts'
-import { chatFeatures, type Features } from '../routing/features.ts'
+import type { Features } from '../routing/features.ts'
+import { featuresOf } from '../routing/kind-features.ts'
 import { marginOf, maxCostOf } from '../routing/pricing.ts'
 import { type Decision, route, worldOf } from '../routing/router.ts'
 import type { Services } from '../services.ts'
-import type { DelayedInput } from '../store/delayed-jobs.ts'
+import type { DelayedInput, DelayedKind } from '../store/delayed-jobs.ts'
 import { delayedKind, type Job, type NewJob } from '../store/jobs.ts'
 import type { Reservation } from '../wallet/admission.ts'
-import { type DelayedRequest, windowsMs } from './request.ts'
+import { type CompletionWindow, type DelayedRequest, delayedEndpoints, windowsMs } from './request.ts'
 
 export type SubmittedDelayed = { job: Job; reservation: Reservation; target: Target; mode: string }
+
+/** What a delayed job runs, within which window, and whom it tells. */
+export type DelayedSubmission = {
+  kind: DelayedKind
+  body: DirectKinds[DelayedKind]['request']
+  window: CompletionWindow
+  webhookUrl: string | null
+  metadata: Record<string, string>
+}
+
+/** The submission of a validated `POST /v1/jobs`. Throws a GatewayError 400 for a response that would be stored. */
+export function submissionOf(request: DelayedRequest): DelayedSubmission {
+  const { endpoint = '/v1/chat/completions', body, completion_window: window, webhook_url, metadata } = request
+  const kind = delayedEndpoints[endpoint]
+  if (kind === 'responses') refuseStored(body as ResponsesRequest, 'body.')
+  return { kind, body, window, webhookUrl: webhook_url ?? null, metadata: metadata ?? {} }
+}
 
 /**
  * Creates a delayed job: routes the request, reserves its maximum cost at the window's price, and inserts the job with its
@@ -27,22 +49,22 @@ export type SubmittedDelayed = { job: Job; reservation: Reservation; target: Tar
 export async function submitDelayed(
   services: Services,
   key: ResolvedKey,
-  request: DelayedRequest,
+  submission: DelayedSubmission,
   requestId: string,
   beside?: TransactionStep<SubmittedDelayed>,
 ): Promise<SubmittedDelayed> {
   const { config, urlPolicy } = services
-  const text = JSON.stringify(request.body)
-  const features = chatFeatures(request.body, Buffer.byteLength(text))
-  const discountPpm = config.discountsPpm[request.completion_window]
-  const marginPpm = marginOf(config, 'chat', discountPpm)
-  const decide = (policy: Policy) => decisionOn(services, policy, request.body, features, marginPpm)
+  const { kind, body, window, webhookUrl } = submission
+  const text = JSON.stringify(body)
+  const features = featuresOf(kind, body, Buffer.byteLength(text))
+  const discountPpm = config.discountsPpm[window]
+  const marginPpm = marginOf(config, kind, discountPpm)
+  const decide = (policy: Policy) => decisionOn(services, policy, submission, features, marginPpm)
   await decideUnderPolicy(services, key, decide)
-  const { webhook_url } = request
-  if (webhook_url !== undefined) await assertPublicUrl(webhook_url, { ...urlPolicy, param: 'webhook_url' })
+  if (webhookUrl !== null) await assertPublicUrl(webhookUrl, { ...urlPolicy, param: 'webhook_url' })
   await services.files.quota.assertRoom(key.policy)
   if (key.policy.environment === 'live') {
-    await measureRequest(services, request.body, features, key.policy.organisationId)
+    await inBody(() => measureRequest(services, kind, body, features, key.policy.organisationId))
     key.forget()
   }
   const id = newId('ajob')
@@ -51,10 +73,10 @@ export async function submitDelayed(
     return { decision, maxCost: maxCostOf(decision.targets, features, marginPpm) }
   })
   const { outputTokens, clamped } = reservation
-  const input = { body: text, discountPpm: Number(discountPpm), outputTokens, clamped } satisfies DelayedInput
+  const input = { kind, body: text, discountPpm: Number(discountPpm), outputTokens, clamped } satisfies DelayedInput
   const [target] = decision.targets
   const submitted = (job: Job) => ({ job, reservation, target: target!, mode: decision.mode })
-  const admitted = { requestId, request, input, target: target!, reservation }
+  const admitted = { requestId, submission, input, target: target!, reservation }
   return submitted(await insertJob(services, key.policy, admitted, (tx, job) => beside?.(tx, submitted(job))))
 }
 
@@ -62,25 +84,37 @@ export async function submitDelayed(
 function decisionOn(
   services: Services,
   policy: Policy,
-  body: DelayedRequest['body'],
+  { kind, body }: DelayedSubmission,
   features: Features,
   marginPpm: bigint,
 ): Decision {
   const { figures, ...world } = worldOf(services, marginPpm)
   const withoutCooldowns = { ...world, figures: (target: Target) => ({ ...figures(target), cooldownMs: 0 }) }
+  return inBody(() => {
+    try {
+      return route(withoutCooldowns, { policy, kind, request: body, features })
+    } catch (error) {
+      throw kind === 'responses' && error instanceof GatewayError ? inResponsesTerms(error) : error
+    }
+  })
+}
+
+/** Runs a step whose errors name fields of the request's body: in them, `body.` precedes the name. */
+function inBody<T>(step: () => T): T {
+  const rename = (error: unknown): never => {
+    throw error instanceof GatewayError && error.param !== null ? error.withParam(`body.${error.param}`) : error
+  }
   try {
-    return route(withoutCooldowns, { policy, kind: 'chat', request: body, features })
+    const result = step()
+    return result instanceof Promise ? (result.catch(rename) as T) : result
   } catch (error) {
-    if (!(error instanceof GatewayError) || error.param === null) throw error
-    const { code, message, metadata, headers, cause } = error
-    const param = `body.${error.param}`
-    throw new GatewayError(code, message, { param, headers, cause, ...(metadata && { metadata }) })
+    return rename(error)
   }
 }
 
 type Admitted = {
   requestId: string
-  request: DelayedRequest
+  submission: DelayedSubmission
   input: DelayedInput
   target: Target
   reservation: Reservation
@@ -93,11 +127,12 @@ async function insertJob(
   admitted: Admitted,
   beside: TransactionStep<Job>,
 ): Promise<Job> {
-  const { requestId, request, input, target, reservation } = admitted
+  const { requestId, submission, input, target, reservation } = admitted
+  const { window, webhookUrl, metadata } = submission
   const { id, month, reservedNano } = reservation
   const { organisationId, keyId, environment, capNano } = policy
   const nowMs = services.clock.now()
-  const holdBackMs = environment === 'live' ? services.config.minDelaysMs[request.completion_window] : 0
+  const holdBackMs = environment === 'live' ? services.config.minDelaysMs[window] : 0
   const newJob: NewJob = {
     ...{ id, requestId, organisationId, keyId, environment, month, input },
     kind: delayedKind,
@@ -105,11 +140,11 @@ async function insertJob(
     capNano: capNano === null ? null : BigInt(capNano),
     chargeNano: null,
     holdNano: BigInt(reservedNano),
-    webhookUrl: request.webhook_url ?? null,
-    metadata: request.metadata ?? {},
+    webhookUrl,
+    metadata,
     createdAt: new Date(nowMs),
     claimedUntil: holdBackMs > 0 ? new Date(nowMs + holdBackMs) : null,
-    deadlineAt: new Date(nowMs + windowsMs[request.completion_window]),
+    deadlineAt: new Date(nowMs + windowsMs[window]),
   }
   const job = await createJob(services, reservation, newJob, beside)
   await services.delayedTasks

@@ -1,4 +1,4 @@
-import { type ErrorBody, GatewayError } from '../base/errors.ts'
+import type { ErrorBody, GatewayError } from '../base/errors.ts'
 import { nameInResponses } from '../kinds/responses.ts'
 import type { ResponsesEvent, ResponsesObject } from '../kinds/responses-answer.ts'
 import { isBusy } from './failures.ts'
@@ -47,9 +47,7 @@ export function failedEvent(response: ResponsesObject, failure: GatewayError, nu
 
 /** The error with the name that its field has in a Responses request. */
 export function inResponsesTerms(failure: GatewayError): GatewayError {
-  const { code, message, param, metadata, headers, cause } = failure
-  if (param === null) return failure
-  const name = nameInResponses(param)
-  if (name === param) return failure
-  return new GatewayError(code, message, { param: name, headers, cause, ...(metadata && { metadata }) })
+  if (failure.param === null) return failure
+  const name = nameInResponses(failure.param)
+  return name === failure.param ? failure : failure.withParam(name)
 }

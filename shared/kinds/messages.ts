@@ -159,9 +159,6 @@ export const countTokensRequest = z.looseObject({
   max_tokens: messagesRequest.shape.max_tokens.nullish(),
 })
 
-/** The most searches of the web in one request: each is paid for, and the prompt is read again after each. */
-export const maxWebSearches = 20
-
 export type MessagesMessage = MessagesRequest['messages'][number]
 export type MessagesTool = z.infer<typeof tool>
 export type MessagesBlock = z.infer<typeof block>

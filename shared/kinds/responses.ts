@@ -147,7 +147,13 @@ export const responsesRequest = z.looseObject({
   instructions: z.string().nullish().describe('The system prompt.'),
   stream: chatRequest.shape.stream,
   max_output_tokens: chatRequest.shape.max_completion_tokens,
-  max_tool_calls: z.int().min(1).nullish().describe('The most calls of tools that the provider runs.'),
+  max_tool_calls: z
+    .int()
+    .min(1)
+    .nullish()
+    .describe(
+      'The most calls of tools that the provider runs. With web searches, which are charged each: 5 by default, 20 at the most.',
+    ),
   temperature: chatRequest.shape.temperature,
   top_p: chatRequest.shape.top_p,
   presence_penalty: chatRequest.shape.presence_penalty,

@@ -2,15 +2,7 @@ import type { Readable } from 'node:stream'
 import type { Usage } from '../base/usage.ts'
 import type { Deployment, ModelRow, ProviderRow } from '../catalog/schema.ts'
 import type { OnPreview } from '../kinds/image.ts'
-import type {
-  DirectKind,
-  DirectKinds,
-  InstantKind,
-  OpenAiKind,
-  QueuedKind,
-  WorkKind,
-  WorkKinds,
-} from '../kinds/index.ts'
+import type { DirectKind, DirectKinds, InstantKind, QueuedKind, WorkKind, WorkKinds } from '../kinds/index.ts'
 import type { Invoice } from '../kinds/media.ts'
 import type { Avatar, CatalogPage, CatalogQuery, Voice } from './avatar-catalog.ts'
 import type { ProviderError } from './provider-error.ts'
@@ -253,9 +245,9 @@ export type BatchAdapter = {
    * The text of one request; its result refers to it by `id`. Throws a GatewayError 400 when it cannot be expressed
    * there.
    */
-  entry<K extends OpenAiKind>(kind: K, id: string, call: Call<K>): string
+  entry<K extends DirectKind>(kind: K, id: string, call: Call<K>): string
   /** Starts a batch from such a file. Throws a ProviderError as a job's `start` does. */
-  start(file: Source, about: { kind: OpenAiKind; batchId: string }, line: ProviderLine): Promise<Operation>
+  start(file: Source, about: { kind: DirectKind; batchId: string }, line: ProviderLine): Promise<Operation>
   /**
    * Finds the batch of a start whose response was lost; null = there is none. Absent where the provider has no such
    * lookup.

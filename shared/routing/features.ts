@@ -5,6 +5,7 @@ import type { ChatRequest } from '../kinds/chat.ts'
 import type { CompletionRequest } from '../kinds/completion.ts'
 import type { EmbeddingRequest } from '../kinds/embedding.ts'
 import { difficultyOf } from './difficulty.ts'
+import type { WebSearches } from './web-searches.ts'
 
 /** Images, audio and documents of a prompt. Null = not measured yet, or size unknown. */
 export type PromptMedia = {
@@ -43,8 +44,8 @@ export type Features = {
   jsonSchema: boolean
   jsonObject: boolean
   logprobs: boolean
-  /** The most searches of the web that the provider's own tool may make; absent = it is not asked for. */
-  webSearches?: number
+  /** The searches of the web by the provider's own tool; absent = it is not asked for. */
+  webSearches?: WebSearches
   /**
    * Whether the provider may read more than the request, so that no bound covers its prompt: results of tools that it
    * runs, or the conversation again for a summary. Absent = it may not.

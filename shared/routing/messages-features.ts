@@ -5,12 +5,13 @@ import {
   type MessagesBlock,
   type MessagesRequest,
   type MessagesResultBlock,
-  maxWebSearches,
   visitBlocks,
 } from '../kinds/messages.ts'
+import { maxWebSearches } from '../kinds/web-search.ts'
 import { isEnvelope } from '../providers/toolkit/reasoning-envelope.ts'
 import { difficultyOf } from './difficulty.ts'
 import { estimateMediaTokens, type Features, messageOverhead, noMedia, toolOverhead } from './features.ts'
+import { webSearchesOf } from './web-searches.ts'
 
 type Found = {
   images: number
@@ -27,11 +28,10 @@ export function messagesFeatures(body: MessagesRequest, bodyBytes: number): Feat
   const mediaEstimate = estimateMediaTokens(found.images, 0, found.documentCharacters)
   const promptTokensEstimate = Math.ceil(textBytes / 4) + mediaEstimate
   const tools = (body.tools?.length ?? 0) > 0
-  const webSearches = webSearchesOf(body)
   const firstPrompt = textBytes + messageOverhead + (tools ? toolOverhead : 0)
-  const prompts = 1 + webSearches + (compacts(body) ? 1 : 0)
+  const prompts = compacts(body) ? 2 : 1
   return {
-    textTokensBound: firstPrompt * prompts + (resultTokens * webSearches * (webSearches + 1)) / 2,
+    textTokensBound: firstPrompt * prompts,
     media: { ...noMedia, images: found.images, documents: found.documents ? null : noMedia.documents },
     prompts,
     promptTokensEstimate,
@@ -46,21 +46,18 @@ export function messagesFeatures(body: MessagesRequest, bodyBytes: number): Feat
     jsonSchema: body.output_config?.format?.type === 'json_schema',
     jsonObject: false,
     logprobs: false,
-    ...(webSearches > 0 && { webSearches }),
+    ...webSearchesOf(webSearchLimit(body), firstPrompt, 'messages'),
     ...(extendsPrompt(body) && { extendsPrompt: true }),
     signedThinking: found.signedThinking,
     difficulty: () => difficultyOf(asChat(body)),
   }
 }
 
-/** Tokens that the results of one search usually add to the prompt. */
-const resultTokens = 5_000
-
 /**
- * The most searches of the web that the request permits. After each, the provider reads the prompt again, with the
- * results. A tool without `max_uses` counts as none: the adapter refuses it.
+ * The most searches of the web that the request permits. A tool without `max_uses` counts as none: the adapter refuses
+ * it.
  */
-function webSearchesOf({ tools }: MessagesRequest): number {
+function webSearchLimit({ tools }: MessagesRequest): number {
   const uses = (tools ?? []).map(({ type, max_uses: max }) => (type?.startsWith('web_search_') ? (max ?? 0) : 0))
   return Math.min(
     uses.reduce((sum, one) => sum + one, 0),

@@ -10,6 +10,7 @@ import type { Target } from '../providers/contract.ts'
 import type { MaxCost } from '../wallet/admission.ts'
 import type { Features } from './features.ts'
 import { promptTokensBound } from './prompt-bound.ts'
+import { webSearchesAt } from './web-searches.ts'
 
 const million = 1_000_000n
 /** Assumed output when the request sets no limit, and the maximum assumed output when it does. */
@@ -84,8 +85,10 @@ export function maxCostOf(targets: readonly Target[], features: Features, margin
 }
 
 /** The maximum provider cost of a request's web searches at a target, in pico-dollars. */
-function searchPico({ deployment: { price } }: Target, { webSearches = 0 }: Features): bigint {
-  return price.unit === 'token' ? webSearchCost(price, webSearches) : 0n
+function searchPico(target: Target, features: Features): bigint {
+  const { price } = target.deployment
+  const { max } = webSearchesAt(target, features.webSearches) ?? { max: 0 }
+  return price.unit === 'token' ? webSearchCost(price, max) : 0n
 }
 
 /** Estimated output tokens per choice. */

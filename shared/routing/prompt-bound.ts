@@ -7,6 +7,9 @@ import {
 } from '../catalog/traits.ts'
 import type { Target } from '../providers/contract.ts'
 import type { Features, PromptMedia } from './features.ts'
+import { webSearchesAt } from './web-searches.ts'
+
+type Bounded = Pick<Features, 'textTokensBound' | 'media' | 'prompts' | 'webSearches'>
 
 /** Used for models of unknown context length. */
 const maxContextTokens = 2_000_000
@@ -37,13 +40,15 @@ export function withinContext(tokens: number, target: Target, prompts = 1): numb
  * The maximum prompt tokens that a target can bill for a request. Text has at most as many tokens as bytes; what
  * neither the limits of `shared/catalog/traits.ts` nor the measured sizes bound is bounded by the model's context.
  * Images may be billed as more tokens than they occupy in the context (the model's image price is then expressed in
- * tokens).
+ * tokens). The results of web searches have no bound; counted is what they usually add.
  */
-export function promptTokensBound(
-  { textTokensBound, media, prompts }: Pick<Features, 'textTokensBound' | 'media' | 'prompts'>,
-  target: Target,
-): number {
+export function promptTokensBound({ textTokensBound, media, prompts, webSearches }: Bounded, target: Target): number {
+  const searches = webSearchesAt(target, webSearches)
   const { images, sound, documents } = maxMediaTokens(media, target)
-  const others = withinContext(textTokensBound + sound + documents, target, prompts)
+  const others = withinContext(
+    textTokensBound + sound + documents + (searches?.promptTokens ?? 0),
+    target,
+    prompts + (searches?.max ?? 0),
+  )
   return Number.isFinite(images) ? others + images : withinContext(images, target)
 }

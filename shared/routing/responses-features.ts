@@ -1,7 +1,9 @@
 import type { ChatMessage, ChatRequest } from '../kinds/chat.ts'
 import { isItem, isMessageItem, isPart, type ResponsesPart, type ResponsesRequest } from '../kinds/responses.ts'
+import { webSearchLimit } from '../kinds/web-search.ts'
 import { difficultyOf } from './difficulty.ts'
 import { estimateMediaTokens, type Features, messageOverhead, noMedia, toolOverhead } from './features.ts'
+import { webSearchesOf } from './web-searches.ts'
 
 type Found = {
   images: number
@@ -42,13 +44,14 @@ export function responsesFeatures(body: ResponsesRequest, bodyBytes: number): Fe
     cache1h: false,
     jsonSchema: format === 'json_schema',
     jsonObject: format === 'json_object',
+    ...webSearchesOf(webSearchLimit(body), promptTokensEstimate + toolOverhead, 'responses'),
     logprobs: (body.top_logprobs ?? 0) > 0 || (body.include?.includes('message.output_text.logprobs') ?? false),
     signedThinking: false,
     difficulty: () => difficultyOf(asChat(body)),
   }
 }
 
-/** Tools that need a model with tool calls; hosted ones are dropped. */
+/** Tools that need a model with tool calls; hosted ones do not. */
 const callableTools: ReadonlySet<string> = new Set(['function', 'custom', 'namespace'])
 
 function findIn({ input }: ResponsesRequest): Found {

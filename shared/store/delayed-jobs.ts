@@ -9,8 +9,13 @@ import { maxOpenStarts } from './suspects.ts'
 /** A delayed job without its request, which may be long and only its run needs. */
 export type DelayedJob = Omit<Job, 'input'>
 
+/** The kinds of requests that can be delayed. */
+export type DelayedKind = 'chat' | 'responses' | 'messages'
+
 /** The request of a delayed job, as stored in its row until the end. */
 export type DelayedInput = {
+  /** Absent in rows of earlier releases, which are chat completions. */
+  kind?: DelayedKind
   /** The body as JSON text: Postgres' own JSON cannot hold every text. */
   body: string
   /** Parts per million off the price. */

@@ -165,6 +165,23 @@ test.serial('304 for the version that a client has; each format and each key’s
   t.is(versions.size, 4)
 })
 
+test.serial(
+  'responses name the version of the list that Codex reads, unless the key has a list of its own',
+  async t => {
+    const listed = await gateway.fetch('/v1/models?client_version=0.169.0', { key: account.test })
+    const body = { model: 'gpt-4o', input: 'Hello' }
+    const etagOf = async (key: string, more: object = {}) => {
+      const response = await gateway.fetch('/v1/responses', { key, body: { ...body, ...more } })
+      t.is(response.status, 200, await response.text())
+      return response.headers.get('x-models-etag')
+    }
+    t.is(await etagOf(account.test), listed.headers.get('etag'))
+    t.is(await etagOf(account.test, { stream: true }), listed.headers.get('etag'))
+    const narrow = await gateway.key(account.organisationId, 'test', { model_allowlist: ['gpt-4o'] })
+    t.is(await etagOf(narrow), null)
+  },
+)
+
 test.serial('200 with one row, by every name that its model has', async t => {
   const sdk = new OpenAI({ apiKey: account.test, baseURL: `${gateway.url}/v1`, maxRetries: 0 })
   const rows = await list(account.test)

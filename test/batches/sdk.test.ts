@@ -17,7 +17,7 @@ test.after.always(async () => {
   await world?.close()
 })
 
-type Endpoint = '/v1/chat/completions' | '/v1/embeddings' | '/v1/completions'
+type Endpoint = '/v1/chat/completions' | '/v1/embeddings' | '/v1/completions' | '/v1/responses'
 
 const lineOf: Record<Endpoint, object> = {
   '/v1/chat/completions': chatLine('one', 'gpt-4o-mini', 'Hello'),
@@ -32,6 +32,12 @@ const lineOf: Record<Endpoint, object> = {
     method: 'POST',
     url: '/v1/completions',
     body: { model: 'gpt-4o-mini', prompt: 'Hello' },
+  },
+  '/v1/responses': {
+    custom_id: 'one',
+    method: 'POST',
+    url: '/v1/responses',
+    body: { model: 'gpt-4o-mini', input: 'Hello' },
   },
 }
 

@@ -54,7 +54,8 @@ test.serial('ok: gpt-5.6-luna, native: a tool round trip with reasoning', async 
   const { body } = seen[1]!
   t.is(body.store, false)
   t.is(body.client_metadata, undefined)
-  t.false(body.tools.some(({ type }: { type: string }) => type === 'web_search'))
+  t.true(body.tools.some(({ type }: { type: string }) => type === 'web_search'))
+  t.is(body.max_tool_calls, 5)
   const sent = run.responses[1]!.body
   t.deepEqual(body.input, sent.input)
   t.is(body.input.filter(({ type }: { type: string }) => type === 'reasoning').length, 1)

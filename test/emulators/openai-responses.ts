@@ -22,6 +22,8 @@ export type ResponsesReplyOptions = {
   usage?: false
   /** The items of the answer. */
   output?: Body[]
+  /** The use of the provider's own tools that the response reports. */
+  toolUsage?: object
   /** Members of the response's usage that replace the emulator's. */
   details?: object
 }
@@ -31,7 +33,7 @@ const knownFields = new Set(
    tool_choice parallel_tool_calls reasoning text include truncation metadata prompt_cache_key safety_identifier user
    store service_tier background`.split(/\s+/),
 )
-const knownTools = new Set(['function', 'custom', 'namespace'])
+const knownTools = new Set(['function', 'custom', 'namespace', 'web_search', 'web_search_2025_08_26'])
 
 /** Answers `POST /v1/responses`; without options as OpenAI does. */
 export function responsesReply(options: ResponsesReplyOptions = {}): Reply {
@@ -133,7 +135,7 @@ function outputOf(body: Body): { output: Body[]; isCut: boolean } {
   return { output: [...(isReasoning ? [thought] : []), ...(calls.length > 0 ? calls : [message])], isCut }
 }
 
-function answerTo(body: Body, { usage: hasUsage, details, output: given }: ResponsesReplyOptions): Body {
+function answerTo(body: Body, { usage: hasUsage, details, output: given, toolUsage }: ResponsesReplyOptions): Body {
   const { output, isCut } = given ? { output: given, isCut: false } : outputOf(body)
   const written = output.map(item => item.arguments ?? item.input ?? item.content?.[0].text ?? '').join('')
   const reasoning = output.some(({ type }) => type === 'reasoning') ? reasoningTokens : 0
@@ -177,6 +179,7 @@ function answerTo(body: Body, { usage: hasUsage, details, output: given }: Respo
     top_p: 1,
     truncation: 'disabled',
     usage: hasUsage === false ? null : usage,
+    ...(toolUsage && { tool_usage: toolUsage }),
     metadata: body.metadata ?? {},
   }
 }

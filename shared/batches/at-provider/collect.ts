@@ -14,7 +14,7 @@ import type { Batch } from '../../store/batches.ts'
 import type { Reservation } from '../../wallet/admission.ts'
 import { billingContextOf } from '../../wallet/billing-context.ts'
 import { readLines } from '../input.ts'
-import { answeredText, type FinishedLine, measuredFeatures } from '../line.ts'
+import { answeredText, type FinishedLine, measuredFeatures, refusalOf } from '../line.ts'
 import { readRequest } from '../request.ts'
 import { ResultWriter } from '../writer.ts'
 import type { ProviderBatch } from './offer.ts'
@@ -111,13 +111,14 @@ class Collector {
     const result = { line, customId, reservation: null }
     const refused = (error: ProviderError): FinishedLine => {
       const failure = failureOf([{ target, error }], error)
-      const text = answeredText(customId, requestId, failure.status, JSON.stringify(failure.body))
+      const { status, body } = refusalOf(kind, failure)
+      const text = answeredText(customId, requestId, status, body)
       return { ...result, failed: true, text, event: null }
     }
     if ('error' in answer) return refused(answer.error)
     const id = newId(idPrefix[kind])
     const call = { target, body, raw: null, maxTokens: null, media: noMedia }
-    const features = await measuredFeatures(kind, body, bytes.length, this.#batch.organisationId)
+    const features = await measuredFeatures(this.#services, kind, body, bytes.length, this.#batch.organisationId)
     const reservation = await this.#reservationFor(
       line,
       Number(maxLineNano(this.#services, this.#batch, target, features)),

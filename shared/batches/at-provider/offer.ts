@@ -1,4 +1,4 @@
-import type { OpenAiKind } from '../../kinds/index.ts'
+import type { DirectKind } from '../../kinds/index.ts'
 import type { BatchAdapter, DirectAdapter, Operation, ProviderLine, Target } from '../../providers/contract.ts'
 import type { Services } from '../../services.ts'
 import type { Batch } from '../../store/batches.ts'
@@ -7,9 +7,9 @@ import { type BatchEndpoint, batchEndpoints } from '../request.ts'
 
 /** The provider that runs a batch: its batch adapter and client, and the adapter that reads its answers. */
 export type ProviderBatch = {
-  kind: OpenAiKind
+  kind: DirectKind
   target: Target
-  direct: DirectAdapter<OpenAiKind>
+  direct: DirectAdapter<DirectKind>
   adapter: BatchAdapter
   line: ProviderLine
 }
@@ -37,7 +37,7 @@ export function offersOf({ upstreams, catalog }: Services, batch: Batch): Omit<P
     const adapter = target.provider.quirks?.batches === true ? served?.protocol.batch : undefined
     // The provider's own batch cannot run a completion that we translate to chat.
     if (!served || !adapter || served.adapter !== served.protocol.direct[kind]) return []
-    return { kind, target, adapter, direct: served.adapter as DirectAdapter<OpenAiKind> }
+    return { kind, target, adapter, direct: served.adapter as DirectAdapter<DirectKind> }
   })
 }
 

@@ -1,4 +1,5 @@
 import { GatewayError } from '../../base/errors.ts'
+import { hasRemoteDocuments } from '../../chat/measure-messages.ts'
 import { noMedia } from '../../chat/remote-media.ts'
 import { admitRequest } from '../../engine/admit-request.ts'
 import { sourceOf } from '../../files/sources.ts'
@@ -6,12 +7,14 @@ import { hadNoEffect } from '../../jobs/start.ts'
 import { allowedModels } from '../../keys/allowlist.ts'
 import type { ResolvedKey } from '../../keys/policies.ts'
 import type { ChatRequest } from '../../kinds/chat.ts'
-import type { OpenAiKind } from '../../kinds/index.ts'
+import type { DirectKind } from '../../kinds/index.ts'
+import type { MessagesRequest } from '../../kinds/messages.ts'
 import type { Call } from '../../providers/contract.ts'
 import { ProviderError } from '../../providers/provider-error.ts'
 import { hasFunctions } from '../../providers/toolkit/functions-over-tools.ts'
 import type { Features } from '../../routing/features.ts'
 import { marginOf, maxCostOf } from '../../routing/pricing.ts'
+import { mayExtendPrompt } from '../../routing/web-searches.ts'
 import type { Services } from '../../services.ts'
 import type { Batch } from '../../store/batches.ts'
 import type { StoredFile } from '../../store/files.ts'
@@ -162,15 +165,18 @@ async function writeProviderInput(
   return { file, holdNano }
 }
 
-async function* readCalls(services: Services, batch: Batch, target: ProviderBatch['target'], kind: OpenAiKind) {
+async function* readCalls(services: Services, batch: Batch, target: ProviderBatch['target'], kind: DirectKind) {
   for await (const group of readLines(services.blobs, batch, { line: 1, byte: 0 })) {
     for (const { bytes, number } of group) {
       if (isBlank(bytes!)) continue
       const { body } = readRequest(bytes!)
       if ('models' in body || 'provider' in body) throw cannot(`line ${number} has a choice of providers or models`)
       if (kind === 'chat' && hasFunctions(body as ChatRequest)) throw cannot(`line ${number} has functions, not tools`)
-      const call: Call<OpenAiKind> = { target, body, raw: null, maxTokens: null, media: noMedia }
-      const features = await measuredFeatures(kind, body, bytes!.length, batch.organisationId)
+      if (kind === 'messages' && hasRemoteDocuments(body as MessagesRequest))
+        throw cannot(`line ${number} refers to files by URL`)
+      const call: Call<DirectKind> = { target, body, raw: null, maxTokens: null, media: noMedia }
+      const features = await measuredFeatures(services, kind, body, bytes!.length, batch.organisationId)
+      if (mayExtendPrompt(target, features)) throw cannot(`line ${number} lets the provider read more than the request`)
       yield { number, features, call }
     }
   }

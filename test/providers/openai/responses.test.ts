@@ -19,6 +19,21 @@ test.before(async () => {
 test.after.always(() => world?.close())
 test.beforeEach(() => world.openai.reset())
 
+/** With OpenRouter as a second provider. */
+let both: World
+test.before(async () => {
+  both = await startWorld()
+})
+test.after.always(() => both?.close())
+const answered = {
+  id: 'resp_1',
+  object: 'response',
+  model: 'm',
+  status: 'completed',
+  output: [{ type: 'message', content: [{ type: 'output_text', text: 'Hi' }] }],
+  usage: { input_tokens: 1, output_tokens: 1, total_tokens: 2 },
+}
+
 const model = 'gpt-4o-mini'
 const hi = { model, input: 'Hello' }
 const live = () => world.gateway.account({ usd: '100' })
@@ -252,7 +267,7 @@ test.serial('what needs storage, or the operator’s account, is 400 and names i
   t.is(world.openai.requests.length, 0)
 })
 
-test.serial('hosted tools are left out, unless `tool_choice` names them; namespaces pass', async t => {
+test.serial('hosted tools without a price are left out, unless `tool_choice` names them; namespaces pass', async t => {
   const { live: key } = await live()
   const inner = { type: 'function', name: 'spawn', parameters: {}, strict: false }
   const kept = [
@@ -260,21 +275,21 @@ test.serial('hosted tools are left out, unless `tool_choice` names them; namespa
     { type: 'custom', name: 'apply_patch', format: { type: 'grammar', syntax: 'lark', definition: 'x' } },
     { type: 'namespace', name: 'agents', description: 'd', tools: [inner] },
   ]
-  const hosted = ['web_search', 'image_generation', 'code_interpreter', 'mcp', 'tool_search', 'local_shell']
+  const hosted = ['web_search_preview', 'image_generation', 'code_interpreter', 'mcp', 'tool_search', 'local_shell']
   const tools = [...kept, ...hosted.map(type => ({ type }))]
   const answer = await post(key, { ...hi, tools, tool_choice: 'auto' })
   t.is(answer.status, 200, answer.text)
   t.deepEqual(sent().body.tools, kept)
   t.is(answer.headers.get('x-gateway-dropped'), hosted.map(type => `tools.${type}`).join(','))
   for (const tool_choice of [
-    { type: 'web_search' },
+    { type: 'web_search_preview' },
     { type: 'allowed_tools', mode: 'auto', tools: [{ type: 'mcp', server_label: 's' }] },
   ]) {
     const refused = await post(key, { ...hi, tools, tool_choice })
     t.is(refused.status, 400)
     t.like(JSON.parse(refused.text).error, { code: 'unsupported_capability', param: 'tool_choice' })
   }
-  const none = await post(key, { ...hi, tools: [{ type: 'web_search' }], tool_choice: 'required' })
+  const none = await post(key, { ...hi, tools: [{ type: 'web_search_preview' }], tool_choice: 'required' })
   t.is(none.status, 400)
 })
 
@@ -318,4 +333,20 @@ test.serial('Codex: the session header keeps a conversation with one API key', a
   t.is(dataOf(text).at(-2).type, 'response.completed', text)
   t.is(sent().body.prompt_cache_key, 'thread-1')
   t.is(sent().headers['session-id'], undefined)
+})
+
+test.serial('penalties go to the provider that takes them', async t => {
+  const { live: key } = await both.gateway.account()
+  const body = { model: 'gpt-5-mini', input: 'Hello', presence_penalty: 0.5, frequency_penalty: 0 }
+  for (const [name, expected, dropped] of [
+    ['openrouter', [0.5, 0], null],
+    ['openai', [undefined, undefined], 'presence_penalty,frequency_penalty'],
+  ] as const) {
+    both[name].next(json(200, answered))
+    const response = await both.gateway.fetch('/v1/responses', { key, body: { ...body, provider: { only: [name] } } })
+    t.is(response.status, 200, await response.text())
+    const { presence_penalty, frequency_penalty } = both[name].requests.at(-1)!.body
+    t.deepEqual([presence_penalty, frequency_penalty], expected)
+    t.is(response.headers.get('x-gateway-dropped'), dropped)
+  }
 })

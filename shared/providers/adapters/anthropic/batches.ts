@@ -1,13 +1,14 @@
-import type { OpenAiKind } from '../../../kinds/index.ts'
+import type { DirectKind } from '../../../kinds/index.ts'
 import type { BatchAdapter, DirectAdapter, ProviderLine } from '../../contract.ts'
 import { type BatchOutcome, batchAnswers, batchCancelled, batchExpired } from '../../toolkit/batch-answers.ts'
 import { invalidResponse, readHandle, readOptionalAmount, readText, valueAt } from '../../toolkit/json-fields.ts'
 import { chat, version } from './chat.ts'
 import { unsupported } from './content.ts'
-import { errorFrom } from './failure.ts'
+import { batchFailure } from './failure.ts'
+import { messages } from './messages.ts'
 
 const path = '/v1/messages/batches'
-const adapters: { [K in OpenAiKind]?: DirectAdapter<K> } = { chat }
+const adapters: { [K in DirectKind]?: DirectAdapter<K> } = { chat, messages }
 
 /** The server reads the whole file before it responds. */
 const firstByteMs = 5 * 60_000
@@ -79,7 +80,7 @@ function outcomeOf(line: unknown): BatchOutcome {
   const result = valueAt(line, 'result')
   const type = valueAt(result, 'type')
   if (type === 'succeeded') return { json: valueAt(result, 'message') }
-  if (type === 'errored') return { error: errorFrom(valueAt(result, 'error.error')) }
+  if (type === 'errored') return { error: batchFailure(valueAt(result, 'error')) }
   if (type === 'expired') return { error: batchExpired() }
   if (type === 'canceled') return { error: batchCancelled() }
   return { error: invalidResponse('a result has an unknown `type`') }

@@ -80,6 +80,13 @@ function receivedError(
   }
 }
 
+/** The failure of one request of a batch, whose error body has no status. */
+export function batchFailure(body: unknown): ProviderError {
+  const { error } = Object(body) as { error?: unknown }
+  const received = error === undefined ? undefined : receivedError(400, {}, JSON.stringify(body))
+  return errorFrom(error, undefined, undefined, received)
+}
+
 /** Classifies the error of an error body, or of an `error` event, whose status is unknown. */
 export function errorFrom(
   error: unknown,

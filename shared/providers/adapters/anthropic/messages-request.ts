@@ -1,13 +1,9 @@
 import { GatewayError } from '../../../base/errors.ts'
 import { editBody, memberText } from '../../../base/json-member.ts'
+import { sellsWebSearches } from '../../../catalog/traits.ts'
 import { asksFor1hCache } from '../../../kinds/cache-marks.ts'
-import {
-  type MessagesBlock,
-  type MessagesRequest,
-  type MessagesResultBlock,
-  type MessagesTool,
-  maxWebSearches,
-} from '../../../kinds/messages.ts'
+import type { MessagesBlock, MessagesRequest, MessagesResultBlock, MessagesTool } from '../../../kinds/messages.ts'
+import { maxWebSearches } from '../../../kinds/web-search.ts'
 import type { Call, Target } from '../../contract.ts'
 import { maxCacheTtl } from '../../toolkit/request-fields.ts'
 import { continuesWithoutThinking, cutOwnThinking, type OwnThinking, withoutOwnThinking } from './own-thinking.ts'
@@ -93,9 +89,9 @@ const usualValues: readonly [field: string, allowed: readonly string[]][] = [
   ['fallbacks', []],
 ]
 
-function checkTool({ type, max_uses: max }: MessagesTool, index: number, { deployment: { price } }: Target): void {
+function checkTool({ type, max_uses: max }: MessagesTool, index: number, { deployment }: Target): void {
   if (!type || freeTools.test(type)) return
-  if (webSearch.test(type) && price.unit === 'token' && price.web_search !== undefined) {
+  if (webSearch.test(type) && sellsWebSearches(deployment)) {
     if (max != null && max <= maxWebSearches) return
     const param = `tools.${index}.max_uses`
     const message = `${param}: each web search is charged, so set the most that may be made, from 1 to ${maxWebSearches}.`

@@ -1,4 +1,5 @@
-import type { OpenAiKind } from '../../../kinds/index.ts'
+import { GatewayError } from '../../../base/errors.ts'
+import type { DirectKind } from '../../../kinds/index.ts'
 import type { BatchAdapter, DirectAdapter, ProviderLine, Source, Target } from '../../contract.ts'
 import { ProviderError } from '../../provider-error.ts'
 import { type BatchOutcome, batchAnswers, batchCancelled, batchExpired } from '../../toolkit/batch-answers.ts'
@@ -17,12 +18,14 @@ import { chat } from './chat.ts'
 import { completion } from './completion.ts'
 import { embedding } from './embedding.ts'
 import { failure, reportedFailure } from './failure.ts'
+import { responses } from './responses.ts'
 
-const adapters: { [K in OpenAiKind]: DirectAdapter<K> } = { chat, completion, embedding }
-const endpoints: Record<OpenAiKind, string> = {
+const adapters: { [K in DirectKind]?: DirectAdapter<K> } = { chat, completion, embedding, responses }
+const endpoints: { [K in DirectKind]?: string } = {
   chat: '/v1/chat/completions',
   completion: '/v1/completions',
   embedding: '/v1/embeddings',
+  responses: '/v1/responses',
 }
 
 /** Retention of our files at OpenAI: a batch takes a day, and this gateway may be down for some. */
@@ -52,6 +55,9 @@ export const batch: BatchAdapter = {
   max: { requests: 50_000, bytes: 200_000_000 },
   file: { contentType: 'application/jsonl', before: '', between: '\n', after: '\n' },
   entry(kind, id, call) {
+    const adapter = adapters[kind]
+    if (!adapter)
+      throw new GatewayError('unsupported_capability', 'The provider has no batches of this kind.', { param: 'model' })
     // Without the caller's own bytes, which may contain line breaks between fields.
     const whole = {
       ...call,
@@ -59,7 +65,7 @@ export const batch: BatchAdapter = {
       raw: null,
       body: { ...call.body, stream: undefined },
     }
-    const { body } = adapters[kind].request(whole)
+    const { body } = adapter.request(whole)
     return `{"custom_id":${JSON.stringify(id)},"method":"POST","url":"${endpoints[kind]}","body":${body}}`
   },
   async start(file, { kind, batchId }, line) {

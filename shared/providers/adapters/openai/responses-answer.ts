@@ -1,9 +1,10 @@
 import type { Usage } from '../../../base/usage.ts'
 import type { ProviderRow } from '../../../catalog/schema.ts'
+import { isBilledSearch } from '../../../kinds/web-search.ts'
 import type { ProviderError } from '../../provider-error.ts'
 import { reportedFailure } from './failure.ts'
 import { invalidResponse, isObject, type Json } from './json.ts'
-import { extrasOf, normaliseUsage } from './usage.ts'
+import { count, extrasOf, normaliseUsage } from './usage.ts'
 
 /** A response object with what the gateway reads. Throws a ProviderError `invalid_response`. */
 export function responseFrom(json: unknown): Json & { id: string; output: Json[] } {
@@ -39,5 +40,15 @@ export function usageOf(response: Json, provider: ProviderRow): Usage | undefine
     completion_tokens_details: usage.output_tokens_details,
   }
   const own = normaliseUsage(counts)
-  return own && { ...own, ...extrasOf({ usage, service_tier }, provider) }
+  const searches = webSearchesIn(response)
+  return (
+    own && { ...own, ...(searches > 0 && { web_searches: searches }), ...extrasOf({ usage, service_tier }, provider) }
+  )
+}
+
+/** The billed searches of a response: the provider's own count, else the calls that searched. */
+function webSearchesIn({ tool_usage, output }: Json): number {
+  const reported =
+    isObject(tool_usage) && isObject(tool_usage.web_search) ? count(tool_usage.web_search.num_requests) : undefined
+  return reported ?? (Array.isArray(output) ? output.filter(isBilledSearch).length : 0)
 }

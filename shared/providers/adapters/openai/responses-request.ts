@@ -1,6 +1,7 @@
 import { editBody } from '../../../base/json-member.ts'
 import { canReason } from '../../../catalog/traits.ts'
 import type { ResponsesRequest } from '../../../kinds/responses.ts'
+import { webSearchLimit } from '../../../kinds/web-search.ts'
 import type { Call, UpstreamRequest } from '../../contract.ts'
 import { isNoticeable, withDropped } from '../../toolkit/request-fields.ts'
 import { inputFor } from './responses-input.ts'
@@ -34,8 +35,9 @@ export function requestOf(call: Call<'responses'>): UpstreamRequest {
   const set = (name: string, value: unknown) => {
     if (fields[name] !== value) changes[name] = value
   }
+  const { responses_fields: own } = target.provider.quirks ?? {}
   for (const [name, value] of Object.entries(fields)) {
-    if (allowedFields.has(name)) continue
+    if (allowedFields.has(name) || (Array.isArray(own) && own.includes(name))) continue
     changes[name] = undefined
     if (isNoticeable(name, value) && !silentFields.has(name)) dropped.push(name)
   }
@@ -43,6 +45,9 @@ export function requestOf(call: Call<'responses'>): UpstreamRequest {
   const { input, dropped: droppedParts, reasoningDropped } = inputFor(body)
   set('tools', tools)
   set('input', input)
+  // Each search is charged, so their number has a bound, which is reserved.
+  const searches = webSearchLimit({ tools, max_tool_calls: body.max_tool_calls })
+  if (searches > 0) set('max_tool_calls', searches)
   set('reasoning', onlyKnown(body.reasoning, dropped))
   set('include', includesOf(call))
   set('model', target.deployment.upstream_model)

@@ -1,12 +1,13 @@
 import { GatewayError } from '../../../base/errors.ts'
-import { takesNamespaces } from '../../../catalog/traits.ts'
+import { sellsWebSearches, takesNamespaces } from '../../../catalog/traits.ts'
 import type { ResponsesRequest, ResponsesTool } from '../../../kinds/responses.ts'
+import { isWebSearch } from '../../../kinds/web-search.ts'
 import type { Target } from '../../contract.ts'
 
 /** The tools that a provider receives, the same list if all may be sent, and the types of those that may not. */
 export type SentTools = { tools: readonly ResponsesTool[] | null | undefined; dropped: string[] }
 
-/** Tools that the client runs. The provider runs all others, at a price that the catalog does not have. */
+/** Tools that the client runs. The provider runs all others; of these the catalog has a price for web searches only. */
 const clientTools: ReadonlySet<string> = new Set(['function', 'custom', 'apply_patch'])
 
 /**
@@ -16,6 +17,7 @@ const clientTools: ReadonlySet<string> = new Set(['function', 'custom', 'apply_p
 export function toolsFor({ tools, tool_choice: choice }: ResponsesRequest, target: Target): SentTools {
   const isSent = ({ type, tools: inner }: Pick<ResponsesTool, 'type' | 'tools'>) =>
     clientTools.has(type) ||
+    (isWebSearch({ type }) && sellsWebSearches(target.deployment)) ||
     (type === 'namespace' && takesNamespaces(target) && (inner ?? []).every(one => clientTools.has(one.type)))
   if (typeof choice === 'object' && choice !== null) {
     const named = choice.type === 'allowed_tools' ? (choice.tools ?? []) : [choice]
