@@ -2,6 +2,7 @@ import type { ChatMessage, ChatRequest } from '../kinds/chat.ts'
 import { isItem, isMessageItem, isPart, type ResponsesPart, type ResponsesRequest } from '../kinds/responses.ts'
 import { difficultyOf } from './difficulty.ts'
 import { estimateMediaTokens, type Features, messageOverhead, noMedia, toolOverhead } from './features.ts'
+import { lastTextOf } from './last-text.ts'
 
 type Found = {
   images: number
@@ -45,6 +46,7 @@ export function responsesFeatures(body: ResponsesRequest, bodyBytes: number): Fe
     logprobs: (body.top_logprobs ?? 0) > 0 || (body.include?.includes('message.output_text.logprobs') ?? false),
     signedThinking: false,
     difficulty: () => difficultyOf(asChat(body)),
+    lastText: () => lastTextOf(asChat(body).messages),
   }
 }
 

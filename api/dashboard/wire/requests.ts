@@ -37,6 +37,8 @@ export type RoutingCandidate = {
   provider: string | null
   score: number | null
   quality: number | null
+  /** What feedback added to the quality. */
+  learned: number
   estimated_cost_usd: number | null
   latency_ms: number | null
   /** Why it was excluded; null for eligible candidates. */

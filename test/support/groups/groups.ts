@@ -39,7 +39,7 @@ const patterns = {
   ],
   realtime: ['realtime/{close,deaths,funds,gemini,hostile,live,money,openai}.test.ts'],
   'realtime-rules': ['realtime/!(close|deaths|funds|gemini|hostile|live|meters|money|openai).test.ts'],
-  routing: ['limiter/*.test.ts', 'routing/!(output-history|retry-plan|router|routing-mode|tokenizer).test.ts'],
+  routing: ['limiter/*.test.ts', 'routing/!(output-history|retry-plan|router|routing-mode|task|tokenizer).test.ts'],
   streams: ['chat/[s-z]*.test.ts'],
   wallet: ['wallet/*.test.ts', 'io/redis-key-prefix.test.ts'],
   webhooks: ['webhooks/!(schedule|workers).test.ts'],

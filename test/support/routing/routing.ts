@@ -9,6 +9,7 @@ import { createSandbox } from '../../../shared/providers/sandbox/upstream.ts'
 import { Upstreams } from '../../../shared/providers/upstreams.ts'
 import { chatFeatures, type Features } from '../../../shared/routing/features.ts'
 import type { RoutingRequest, RoutingWorld } from '../../../shared/routing/options.ts'
+import type { QualityOffsets } from '../../../shared/routing/quality.ts'
 import { type Decision, route, type StickyTarget, worldOf } from '../../../shared/routing/router.ts'
 
 export const catalog = loadCatalog()
@@ -56,12 +57,20 @@ export type Circumstances = {
   features?: Partial<Features>
   explain?: boolean
   sticky?: StickyTarget | null
+  learned?: QualityOffsets | null
 }
 
 /** Decides on a chat request; without a model it is `auto`. */
 export function decide(
   body: object,
-  { world = worldWith(), policy = policyOf(), features = {}, explain = false, sticky = null }: Circumstances = {},
+  {
+    world = worldWith(),
+    policy = policyOf(),
+    features = {},
+    explain = false,
+    sticky = null,
+    learned = null,
+  }: Circumstances = {},
 ): Decision {
   const request = chatRequest.parse({ messages: [{ role: 'user', content: 'Hi' }], model: 'auto', ...body })
   const own = chatFeatures(request as ChatRequest, JSON.stringify(request).length)
@@ -75,6 +84,7 @@ export function decide(
       ...features,
     },
     sticky,
+    learned,
   } as const
   return route(world, asking, explain ? Number.POSITIVE_INFINITY : 0)
 }
