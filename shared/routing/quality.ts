@@ -1,8 +1,6 @@
 import type { ModelRow } from '../catalog/schema.ts'
+import type { QualityOffsets } from '../feedback/offsets.ts'
 import type { Task } from './task.ts'
-
-/** Offsets of models' qualities that were learned from feedback, by model id. */
-export type QualityOffsets = ReadonlyMap<string, number>
 
 /**
  * The quality of a model for a task: the catalog's figure for the class of the task, else its general one, from 0 to 100,

@@ -2,6 +2,7 @@ import type { Config } from '../base/config.ts'
 import { GatewayError } from '../base/errors.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { ModelRow } from '../catalog/schema.ts'
+import type { QualityOffsets } from '../feedback/offsets.ts'
 import { allowedModels } from '../keys/allowlist.ts'
 import type { Mode, Policy } from '../keys/policy.ts'
 import type { DirectKind } from '../kinds/index.ts'
@@ -29,7 +30,6 @@ import {
   type Sort,
   unsupportedError,
 } from './options.ts'
-import type { QualityOffsets } from './quality.ts'
 import { unmetError, unmetRequirement } from './requirements.ts'
 import { chooseBest, scaleOf } from './score.ts'
 import { taskOf } from './task.ts'

@@ -1,6 +1,7 @@
 import { loadConfig } from '../../../shared/base/config.ts'
 import { systemClock } from '../../../shared/base/time.ts'
 import { type Catalog, loadCatalog } from '../../../shared/catalog/catalog.ts'
+import type { QualityOffsets } from '../../../shared/feedback/offsets.ts'
 import type { Redis } from '../../../shared/io/redis.ts'
 import type { Policy } from '../../../shared/keys/policy.ts'
 import { type ChatRequest, chatRequest } from '../../../shared/kinds/chat.ts'
@@ -9,7 +10,6 @@ import { createSandbox } from '../../../shared/providers/sandbox/upstream.ts'
 import { Upstreams } from '../../../shared/providers/upstreams.ts'
 import { chatFeatures, type Features } from '../../../shared/routing/features.ts'
 import type { RoutingRequest, RoutingWorld } from '../../../shared/routing/options.ts'
-import type { QualityOffsets } from '../../../shared/routing/quality.ts'
 import { type Decision, route, type StickyTarget, worldOf } from '../../../shared/routing/router.ts'
 
 export const catalog = loadCatalog()
@@ -47,7 +47,15 @@ export function livingWorld(figures: Record<string, Partial<Figures>>, world = w
 
 export function policyOf(more: Partial<Policy> = {}): Policy {
   const limits = { rpmLimit: null, tpmLimit: null, capNano: null, allowlist: null, expiresAtMs: null }
-  const key = { hash: 'h', version: 1, keyId: 'k', organisationId: 'o', scopes: new Set(['*']), revoked: false }
+  const key = {
+    hash: 'h',
+    version: 1,
+    keyId: 'k',
+    organisationId: 'o',
+    scopes: new Set(['*']),
+    learning: true,
+    revoked: false,
+  }
   return { ...key, ...limits, environment: 'live', mode: 'balanced', ...more }
 }
 
