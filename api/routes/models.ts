@@ -141,7 +141,7 @@ const auto = {
   pricing: {},
   providers: [] as string[],
   quality: null,
-  qualities: {},
+  task_qualities: {},
   expires_on: null,
 }
 
@@ -173,7 +173,7 @@ function presentModel(config: Config, targets: Target[]) {
     pricing: publicPricing(deployment.price, marginOf(config, model.type)),
     providers: targets.map(({ provider }) => provider.name),
     quality: model.quality,
-    qualities: model.qualities ?? {},
+    task_qualities: model.task_qualities ?? {},
     expires_on: model.expires_on,
     ...model.kind,
   }

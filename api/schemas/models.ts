@@ -27,7 +27,7 @@ export const modelRow = z
       .describe('USD per unit as decimal strings, including the service’s margin.'),
     providers: z.array(z.string()),
     quality: z.number().nullable(),
-    qualities: z
+    task_qualities: z
       .partialRecord(z.enum(ratedTasks), z.number())
       .describe('Qualities for classes of tasks, which `auto` uses in place of `quality`.'),
     expires_on: z.string().nullable(),

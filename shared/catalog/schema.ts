@@ -103,7 +103,7 @@ export const modelRow = z.strictObject({
   /** 0–100, relative to the rows of one type; null if there is no comparison. */
   quality: z.number().min(0).max(100).nullable(),
   /** On the same scale, by class of tasks. */
-  qualities: z.partialRecord(z.enum(ratedTasks), z.number().min(0).max(100)).optional(),
+  task_qualities: z.partialRecord(z.enum(ratedTasks), z.number().min(0).max(100)).optional(),
   expires_on: z.iso.date().nullable(),
   /** A model without a known public price is shipped disabled until an operator sets one. */
   disabled: z.boolean().default(false),
@@ -126,7 +126,7 @@ export const providerRow = z.strictObject({
 })
 export type ProviderRow = z.infer<typeof providerRow>
 
-/** The origin of the `qualities` of a catalog file: per class of tasks, the benchmark and the date of its figures. */
+/** The origin of the `task_qualities` of a catalog file: per class of tasks, the benchmark and the date of its figures. */
 export const qualitySources = z.partialRecord(
   z.enum(ratedTasks),
   z.strictObject({ source: z.string().min(1), as_of: z.iso.date() }),

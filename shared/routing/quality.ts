@@ -11,6 +11,6 @@ export function qualityOf(
   task: Task,
   offsets: QualityOffsets | null,
 ): { listedQuality: number; learned: number } {
-  const ofTask = task === 'general' ? undefined : model.qualities?.[task]
+  const ofTask = task === 'general' ? undefined : model.task_qualities?.[task]
   return { listedQuality: ofTask ?? model.quality ?? 0, learned: offsets?.get(model.id) ?? 0 }
 }

@@ -11,7 +11,7 @@ export const setPoints: Record<Mode, number> = { cost: 0.875, balanced: 0.71, qu
  * most prompts, only hard ones differentiate them. With many models, a mode's choice moves up gradually around its set
  * point, and a trivial prompt gets a better model only if that costs hardly more.
  */
-const steepness = 3.5
+export const steepness = 3.5
 /** Weight of the whole price range: that of quality at the set point. */
 const priceWeight: Record<Mode, number> = {
   cost: weightOf(setPoints.cost),

@@ -28,7 +28,7 @@ export type CatalogModel = {
   supported_parameters: string[]
   quality: number | null
   /** By class of tasks, where they differ: code, maths, vision … */
-  qualities: Record<string, number>
+  task_qualities: Record<string, number>
   expires_on: string | null
   /** Whether a live key can use it: a provider that serves it is configured. */
   available: boolean

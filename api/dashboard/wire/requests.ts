@@ -86,4 +86,9 @@ export type RequestDetail = RequestRow & {
   cost_parts: CostPart[] | null
   job_id: string | null
   batch_id: string | null
+  /** Scores of the response by keys of the organisation. */
+  feedback: RequestFeedback[]
 }
+
+/** A score from -1 (bad) to 1 (good). */
+export type RequestFeedback = { key: WorkKey | null; score: number; comment: string | null; updated_at: string }

@@ -29,7 +29,7 @@ const rowFields = {
   output_modalities: mostly(['image', 'audio']).map(more => ['text', ...more]),
   supported_parameters: mostly(['tools', 'structured_outputs', 'response_format', 'logprobs']),
   quality: fc.integer({ min: 7, max: 20 }).map(steps => (steps === 7 ? null : steps * 5)),
-  qualities: fc.oneof(
+  task_qualities: fc.oneof(
     fc.constant(undefined),
     fc.record(Object.fromEntries(ratedTasks.map(task => [task, fc.integer({ min: 0, max: 100 })])), {
       requiredKeys: [],

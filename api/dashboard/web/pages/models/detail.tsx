@@ -65,7 +65,7 @@ function Section({ title, children }: { title: string; children: React.ReactNode
 }
 
 function Facts({ model }: { model: CatalogModel }) {
-  const { context_length, max_output_tokens, supported_parameters, quality, qualities, expires_on } = model
+  const { context_length, max_output_tokens, supported_parameters, quality, task_qualities, expires_on } = model
   const facts: [string, React.ReactNode][] = [
     [
       'Slug',
@@ -86,7 +86,7 @@ function Facts({ model }: { model: CatalogModel }) {
     ['Quality', quality !== null && `${quality} of 100, among models of its type`],
     [
       'Quality by task',
-      Object.entries(qualities)
+      Object.entries(task_qualities)
         .map(([task, value]) => `${wordsOf(task)} ${value}`)
         .join(', '),
     ],
