@@ -10,6 +10,10 @@ import { findGeneration } from './account.ts'
 
 const maxComment = 2_000
 
+/** PostgreSQL stores no null character. */
+const isStorable = (text: string) => !text.includes('\u0000')
+const unstorable = 'must not contain a null character'
+
 const newFeedback = z
   .strictObject({
     generation_id: z.string().min(1).max(200).describe('The `x-generation-id` header, or the `id`, of a response.'),
