@@ -10,15 +10,18 @@ import { findGeneration } from './account.ts'
 
 const maxComment = 2_000
 
-/** PostgreSQL stores no null character. */
-const isStorable = (text: string) => !text.includes('\u0000')
-const unstorable = 'must not contain a null character'
+/** PostgreSQL stores no NUL. */
+const storable = (maxLength: number) =>
+  z
+    .string()
+    .max(maxLength)
+    .refine(text => !text.includes('\0'), 'contains a NUL character')
 
 const newFeedback = z
   .strictObject({
-    generation_id: z.string().min(1).max(200).describe('The `x-generation-id` header, or the `id`, of a response.'),
+    generation_id: storable(200).min(1).describe('The `x-generation-id` header, or the `id`, of a response.'),
     score: z.number().min(-1).max(1).describe('From -1 (bad) to 1 (good).'),
-    comment: z.string().max(maxComment).nullish().describe('Stored and shown in the dashboard; not interpreted.'),
+    comment: storable(maxComment).nullish().describe('Stored and shown in the dashboard; not interpreted.'),
   })
   .meta({ id: 'CreateFeedbackRequest' })
 

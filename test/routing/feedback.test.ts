@@ -140,7 +140,8 @@ test.serial('400 names the field; the scope of chat is needed', async t => {
   }
   t.is((await score(id, 1, { comment: 'x'.repeat(2_000) })).status, 200)
   t.is((await score(id, 0, { comment: 'Half a pair: \ud800' })).status, 400)
-  t.is((await score(id, 0, { comment: 'Null: \u0000' })).status, 400)
+  for (const more of [{ comment: 'Null: \u0000' }, { generation_id: '\u0000' }])
+    t.is((await score(id, 0, more)).json.error!.param, Object.keys(more)[0]!)
   const narrow = await world.gateway.key(account.organisationId, 'live', { scopes: 'embeddings' })
   t.is((await score(id, 1, {}, narrow)).status, 403)
 })
