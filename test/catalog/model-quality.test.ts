@@ -30,7 +30,9 @@ test('the qualities of the shipped catalog are those of the ranks in the decisio
     }
   }
   for (const { id, quality } of rows) t.is(models.get(id)?.quality, quality, id)
-  const given = [...models.values()].flatMap(({ id, task_qualities: qualities }) => (qualities ? [[id, qualities] as const] : []))
+  const given = [...models.values()].flatMap(({ id, task_qualities: qualities }) =>
+    qualities ? [[id, qualities] as const] : [],
+  )
   t.deepEqual(Object.fromEntries(given.sort(byId)), Object.fromEntries([...expected].sort(byId)))
 })
 
@@ -39,7 +41,10 @@ test('each class that has figures is cited, with a date', t => {
     JSON.parse(readFileSync(join(import.meta.dirname, '../../shared/catalog/data/chat.json'), 'utf8')),
   )
   const cited = Object.keys(sources).sort()
-  t.deepEqual(cited, [...new Set(shipped.flatMap(({ task_qualities: qualities = {} }) => Object.keys(qualities)))].sort())
+  t.deepEqual(
+    cited,
+    [...new Set(shipped.flatMap(({ task_qualities: qualities = {} }) => Object.keys(qualities)))].sort(),
+  )
 })
 
 test('only models that take images have a quality for vision', t => {
