@@ -71,7 +71,7 @@ const requests: [title: string, content: unknown, more?: object][] = [
 ]
 
 const policy: Policy = {
-  ...{ hash: '', version: 1, keyId: '', organisationId: '', scopes: new Set(['*']), revoked: false },
+  ...{ hash: '', version: 1, keyId: '', organisationId: '', scopes: new Set(['*']), learning: true, revoked: false },
   ...{ rpmLimit: null, tpmLimit: null, capNano: null, allowlist: null, expiresAtMs: null },
   environment: 'live',
   mode: 'balanced',
@@ -103,7 +103,7 @@ export function routingTable(): string {
   return ['| Request | Difficulty | `cost` | `balanced` | `quality` |', '|---|---|---|---|---|', ...rows].join('\n')
 }
 
-/** What a request is given: the model, its quality, and USD for 1,000 such requests. */
+/** What a request is given: the model, its quality for the task, and USD for 1,000 such requests. */
 function cell(world: RoutingWorld, body: object): { difficulty: string; text: string } {
   const request = chatRequest.parse(body) as ChatRequest
   const features = chatFeatures(request, Buffer.byteLength(JSON.stringify(body)))
@@ -112,7 +112,7 @@ function cell(world: RoutingWorld, body: object): { difficulty: string; text: st
   const candidate = decision.candidates.find(one => one.model === model.id && one.provider === provider.name)!
   const usd = (candidate.estimatedCostNano! / 1e6).toPrecision(2)
   const place = model.owned_by === provider.name ? model.id : `${model.id} at ${provider.name}`
-  return { difficulty: features.difficulty().toFixed(2), text: `${place} (${model.quality}) $${Number(usd)}` }
+  return { difficulty: features.difficulty().toFixed(2), text: `${place} (${candidate.quality}) $${Number(usd)}` }
 }
 
 /** The page with the table in its place. Throws where it has no place for one. */

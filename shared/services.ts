@@ -2,6 +2,8 @@ import { type Config, ConfigError } from './base/config.ts'
 import { Shutdown } from './base/shutdown.ts'
 import { type Clock, systemClock } from './base/time.ts'
 import { type Catalog, CatalogError, loadCatalog } from './catalog/catalog.ts'
+import { Feedback } from './feedback/feedback.ts'
+import { LearnedQualities } from './feedback/learned-qualities.ts'
 import { ByteBudget } from './io/byte-budget.ts'
 import { type Database, openDatabase } from './io/db.ts'
 import { DisconnectedCalls } from './io/disconnected-calls.ts'
@@ -66,6 +68,8 @@ export type Services = {
   limiter: ConcurrencyLimiter
   stickySessions: StickySessions
   outputHistory: OutputHistory
+  feedback: Feedback
+  learnedQualities: LearnedQualities
   keepAlive: KeepAlive
   disconnectedCalls: DisconnectedCalls
   shutdown: Shutdown
@@ -134,6 +138,7 @@ export async function openServices(
   const health = new Health(redis, clock)
   const upstreams = new Upstreams({ catalog, config, health, sandbox: createSandbox(), clock })
   const disconnectedCalls = new DisconnectedCalls()
+  const learnedQualities = new LearnedQualities({ db, clock, log, isOn: config.routingLearning })
   const limiter = new ConcurrencyLimiter({ redis, clock, max: config.bulkConcurrency })
   const sealer = new Sealer(config.encryptionKeys)
   const signingSecret = new SigningSecret(db, config.signingSecret, sealer)
@@ -148,6 +153,7 @@ export async function openServices(
     disconnectedCalls.close()
     keyWatch.close()
     health.close()
+    learnedQualities.close()
     limiter.close()
     completionSignals.close()
     await admission.close()
@@ -179,6 +185,8 @@ export async function openServices(
     limiter,
     stickySessions: new StickySessions(redis),
     outputHistory: new OutputHistory(),
+    feedback: new Feedback(db, clock),
+    learnedQualities,
     keepAlive: new KeepAlive(),
     disconnectedCalls,
     shutdown: new Shutdown(),

@@ -1,6 +1,7 @@
 import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { blockExceededKeys } from '../shared/alerts/excesses.ts'
+import { learnFromUsage } from '../shared/feedback/signals.ts'
 import type { Redis } from '../shared/io/redis.ts'
 import type { Services } from '../shared/services.ts'
 import {
@@ -111,6 +112,8 @@ export class LedgerWorker {
     const { scripts, clock, log } = this.#services
     try {
       await postUsage(this.#services, batch, clock.now())
+      const events = batch.map(({ event }) => event)
+      await learnFromUsage(this.#services, events).catch(error => log.warn({ err: error }, 'signals are not counted'))
       // The maintenance task retries what fails here.
       if (batch.some(({ event }) => event.excess))
         await blockExceededKeys(this.#services).catch(error => log.warn({ err: error }, 'a key is blocked later'))

@@ -3,6 +3,8 @@ import { raiseCapAlerts } from '../shared/alerts/caps.ts'
 import { blockExceededKeys } from '../shared/alerts/excesses.ts'
 import { dayMs } from '../shared/base/time.ts'
 import { requeueDelayed, sweepDelayed } from '../shared/delayed/sweep.ts'
+import { forgetCounters } from '../shared/feedback/counters.ts'
+import { forgetFeedback } from '../shared/feedback/feedback.ts'
 import type { Database } from '../shared/io/db.ts'
 import { requeueJobs, sweepJobs } from '../shared/jobs/sweep.ts'
 import type { MaintenanceTask } from '../shared/queues/queues.ts'
@@ -48,9 +50,13 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
     await files.expire(clock.now())
     await forgetJobs(db, new Date(clock.now() - config.resultRetentionDays * dayMs), clock.now())
     await webhooks.expire(clock.now())
+    await forgetFeedback(db, new Date(clock.now() - config.generationRetentionMonths * monthMs))
+    await forgetCounters(db, clock.now())
     await expireAccounts(db, clock.now())
   },
 }
+
+const monthMs = 31 * dayMs
 
 /** Retention of expired invitations. */
 const invitationRetentionMs = 90 * dayMs

@@ -3,6 +3,8 @@ import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { usdFromNano } from '../../shared/base/money.ts'
 import type { Generation } from '../../shared/generated/prisma/client.ts'
+import type { Policy } from '../../shared/keys/policy.ts'
+import type { Services } from '../../shared/services.ts'
 import type { WalletView } from '../../shared/wallet/accounts.ts'
 import { endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
@@ -57,16 +59,34 @@ export const readGeneration = endpoint({
   errors: ['not_found'],
   async handle({ services, apiKey, query, ctx }) {
     ctx.set(await admitFree(services, apiKey))
-    const { organisationId, environment } = apiKey.policy
-    const where = { organisationId, environment, OR: [{ id: query.id }, { upstreamId: query.id }] }
-    for (let lookups = 0; lookups < maxLookups; lookups++) {
-      const row = await services.db.generation.findFirst({ where, orderBy: { createdAt: 'desc' } })
-      if (row) return presentGeneration(row)
-      await sleep(lookupIntervalMs)
-    }
+    const row = await findGeneration(services, apiKey.policy, query)
+    if (row) return presentGeneration(row)
     throw new GatewayError('not_found', 'No such generation.', { param: 'id' })
   },
 })
+
+/**
+ * Finds a request of a key's organisation and environment by its own id or its provider's, the newest of several; null if
+ * there is none. Waits for one that is not logged yet.
+ */
+export async function findGeneration(
+  { db }: Pick<Services, 'db'>,
+  { organisationId, environment }: Policy,
+  { id, since }: { id: string; since?: Date },
+): Promise<Generation | null> {
+  const where = {
+    organisationId,
+    environment,
+    OR: [{ id }, { upstreamId: id }],
+    ...(since && { createdAt: { gte: since } }),
+  }
+  for (let lookups = 0; lookups < maxLookups; lookups++) {
+    const row = await db.generation.findFirst({ where, orderBy: { createdAt: 'desc' } })
+    if (row) return row
+    await sleep(lookupIntervalMs)
+  }
+  return null
+}
 
 /** Presents a record of the request log, for every route that shows one. */
 export function presentGeneration(row: Generation) {

@@ -113,7 +113,8 @@ export const routeDecision = endpoint({
     const session = sessionOf(headers, body)
     const { sticky } = await findStickyTarget(services, policy, { kind: 'chat', body, session })
     const world = worldOf(services, services.config.marginPpm)
-    const asking = { policy, kind: 'chat', request: body, features, sticky } as const
+    const learned = await services.learnedQualities.read(policy)
+    const asking = { policy, kind: 'chat', request: body, features, sticky, learned } as const
     const { mode, reason, targets, candidates } = route(world, asking, Number.POSITIVE_INFINITY)
     const [first, ...rest] = targets
     const chosen = candidates.find(
@@ -140,6 +141,7 @@ export function presentCandidate({
   provider,
   score,
   quality,
+  learned = 0,
   estimatedCostNano,
   latencyMs,
   excluded,
@@ -149,6 +151,7 @@ export function presentCandidate({
     provider,
     score,
     quality,
+    learned,
     estimated_cost_usd: estimatedCostNano === null ? null : estimatedCostNano / 1e9,
     latency_ms: latencyMs === null ? null : Math.round(latencyMs),
     excluded,

@@ -6,6 +6,7 @@ import { batchRoutes } from './batches.ts'
 import { accountCallback, jobCallback } from './callbacks.ts'
 import { chatCompletions, completions, createEmbeddings, routeDecision } from './chat.ts'
 import { docsAsset, docsPage, openApi } from './docs.ts'
+import { createFeedback } from './feedback.ts'
 import { fileRoutes } from './files.ts'
 import { imageRoutes } from './images.ts'
 import { jobRoutes } from './jobs.ts'
@@ -29,6 +30,7 @@ export const endpoints: readonly Endpoint[] = [
   createResponse,
   createEmbeddings,
   routeDecision,
+  createFeedback,
   listModels,
   readModel,
   ...imageRoutes,

@@ -161,6 +161,7 @@ const auto = {
   pricing: {},
   providers: [] as string[],
   quality: null,
+  task_qualities: {},
   expires_on: null,
 }
 
@@ -192,6 +193,7 @@ function presentModel(config: Config, targets: Target[]) {
     pricing: publicPricing(deployment.price, marginOf(config, model.type)),
     providers: targets.map(({ provider }) => provider.name),
     quality: model.quality,
+    task_qualities: model.task_qualities ?? {},
     expires_on: model.expires_on,
     ...model.kind,
   }

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-/** Response schemas of the wallet and of keys. */
+/** Response schemas of the wallet, of feedback and of keys. */
 
 const usd = z.number()
 
@@ -15,6 +15,19 @@ export const wallet = z
   })
   .meta({ id: 'Wallet' })
 
+export const feedback = z
+  .strictObject({
+    object: z.literal('feedback'),
+    generation_id: z.string(),
+    model: z.string(),
+    provider: z.string().nullable(),
+    score: z.number(),
+    comment: z.string().nullable(),
+    created_at: z.iso.datetime(),
+    updated_at: z.iso.datetime(),
+  })
+  .meta({ id: 'Feedback' })
+
 export const key = z
   .strictObject({
     hash: z.string(),
@@ -26,6 +39,7 @@ export const key = z
     monthly_spend_cap_usd: usd.nullable(),
     model_allowlist: z.array(z.string()).nullable(),
     scopes: z.string(),
+    learning: z.boolean(),
     expires_at: z.iso.datetime().nullable(),
     prefix: z.string(),
     last4: z.string(),

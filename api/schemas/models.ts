@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { ratedTasks } from '../../shared/catalog/schema.ts'
 import { codexModel } from './codex.ts'
 
 /** Responses with models in the gateway's own format. */
@@ -26,6 +27,9 @@ export const modelRow = z
       .describe('USD per unit as decimal strings, including the service’s margin.'),
     providers: z.array(z.string()),
     quality: z.number().nullable(),
+    task_qualities: z
+      .partialRecord(z.enum(ratedTasks), z.number())
+      .describe('Qualities for classes of tasks, which `auto` uses in place of `quality`.'),
     expires_on: z.string().nullable(),
   })
   .meta({ id: 'Model' })

@@ -1,5 +1,6 @@
 import type { Catalog } from '../../shared/catalog/catalog.ts'
 import { modelRow, providerRow } from '../../shared/catalog/schema.ts'
+import type { QualityOffsets } from '../../shared/feedback/offsets.ts'
 import type { Mode, Policy } from '../../shared/keys/policy.ts'
 import type { Target } from '../../shared/providers/contract.ts'
 import { unknownFigures } from '../../shared/providers/health.ts'
@@ -22,7 +23,7 @@ export type Pair = {
 const prices = { weak: { input: '0.6', output: '0.6' }, strong: { input: '10', output: '30' } }
 const protocol = protocols.openai!
 const policy: Policy = {
-  ...{ hash: 'h', version: 1, keyId: 'k', organisationId: 'o', scopes: new Set(['*']), revoked: false },
+  ...{ hash: 'h', version: 1, keyId: 'k', organisationId: 'o', scopes: new Set(['*']), learning: true, revoked: false },
   ...{ rpmLimit: null, tpmLimit: null, capNano: null, allowlist: null, expiresAtMs: null },
   environment: 'live',
   mode: 'balanced',
@@ -57,13 +58,20 @@ export function pairOf(rows: Row[], qualities = accuraciesOf(rows), strongPrice 
 }
 
 /** Which of the two the router sends a prompt to. */
-export function send({ world, features }: Pair, row: Row, mode: Mode, difficulty: number): Name {
+export function send(
+  { world, features }: Pair,
+  row: Row,
+  mode: Mode,
+  difficulty: number,
+  learned: QualityOffsets | null = null,
+): Name {
   const request = { ...requestOf(row.prompt), mode }
   const asking = {
     policy,
     kind: 'chat',
     request,
     features: { ...features.get(row)!, difficulty: () => difficulty },
+    learned,
   } as const
   return route(world, asking).targets[0]!.model.id as Name
 }

@@ -59,6 +59,8 @@ export type Config = LoadLimits & {
   retry: { attempts: number; budgetMs: number; pauseMs: number }
   /** How long a call continues after its client disconnects, so that the provider can still report usage. */
   readOnMs: number
+  /** Whether feedback moves what `auto` chooses. */
+  routingLearning: boolean
   generationRetentionMonths: number
   /** Storage of uploads and results: `file:<folder>` or `s3://bucket/prefix?endpoint=…&region=…&path_style=true`. */
   storageUrl: string
@@ -170,6 +172,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
       pauseMs: v.UPSTREAM_MAX_PAUSE_MS,
     },
     readOnMs: v.UPSTREAM_READ_ON_MS,
+    routingLearning: v.ROUTING_LEARNING,
     generationRetentionMonths: v.GENERATION_RETENTION_MONTHS,
     storageUrl: v.STORAGE_URL ?? `file:${resolve(dataDir, 'storage')}`,
     signingSecret: v.SIGNING_SECRET ?? null,

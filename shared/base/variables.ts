@@ -58,6 +58,7 @@ export const variables = z.object({
   UPSTREAM_RETRY_BUDGET_MS: positive(3_600_000).default(90_000),
   UPSTREAM_MAX_PAUSE_MS: positive(600_000).default(10_000),
   UPSTREAM_READ_ON_MS: z.coerce.number().int().min(0).max(600_000).default(10_000),
+  ROUTING_LEARNING: flag.default(true),
   GENERATION_RETENTION_MONTHS: positive(120).default(13),
   STORAGE_URL: url('file:', 's3:').optional(),
   SIGNING_SECRET: z.string().min(32, 'must have at least 32 characters').optional(),

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { z } from 'zod'
 import { aliasFaults, dropTakenAliases, namesOf } from './aliases.ts'
-import { type Deployment, type ModelRow, modelRow, type ProviderRow, providerRow } from './schema.ts'
+import { type Deployment, type ModelRow, modelRow, type ProviderRow, providerRow, qualitySources } from './schema.ts'
 
 /** All faults of the catalog files, one line each. */
 export class CatalogError extends Error {
@@ -29,6 +29,7 @@ export type Catalog = {
 const outerShape = z.strictObject({
   providers: z.array(z.unknown()).default([]),
   models: z.array(z.unknown()).default([]),
+  quality_sources: qualitySources.default({}),
 })
 
 const shippedFolder = join(import.meta.dirname, 'data')

@@ -75,6 +75,10 @@ export const deployment = z.strictObject({
 })
 export type Deployment = z.infer<typeof deployment>
 
+/** The classes of tasks for which a model may have a quality of its own; for all others its `quality` counts. */
+export const ratedTasks = ['code', 'maths', 'vision', 'long_context', 'multilingual'] as const
+export type RatedTask = (typeof ratedTasks)[number]
+
 /** A row of the catalog: one model, its inputs and outputs, and its providers with prices. */
 export const modelRow = z.strictObject({
   id: slug,
@@ -98,6 +102,8 @@ export const modelRow = z.strictObject({
   supported_parameters: z.array(z.string()),
   /** 0–100, relative to the rows of one type; null if there is no comparison. */
   quality: z.number().min(0).max(100).nullable(),
+  /** On the same scale, by class of tasks. */
+  task_qualities: z.partialRecord(z.enum(ratedTasks), z.number().min(0).max(100)).optional(),
   expires_on: z.iso.date().nullable(),
   /** A model without a known public price is shipped disabled until an operator sets one. */
   disabled: z.boolean().default(false),
@@ -120,8 +126,15 @@ export const providerRow = z.strictObject({
 })
 export type ProviderRow = z.infer<typeof providerRow>
 
+/** The origin of the `task_qualities` of a catalog file: per class of tasks, the benchmark and the date of its figures. */
+export const qualitySources = z.partialRecord(
+  z.enum(ratedTasks),
+  z.strictObject({ source: z.string().min(1), as_of: z.iso.date() }),
+)
+
 /** The shape of a catalog file, both shipped and the operator's own (`MODEL_CATALOG`). */
 export const catalogFile = z.strictObject({
   providers: z.array(providerRow).default([]),
   models: z.array(modelRow).default([]),
+  quality_sources: qualitySources.default({}),
 })

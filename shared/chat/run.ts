@@ -30,6 +30,7 @@ import { prepareCall } from './prepare-call.ts'
 import { withoutRefusedState } from './refused-state.ts'
 import { type ChatRunInput, idPrefix } from './run-input.ts'
 import { type ReceivedAnswer, serializeAnswer } from './serialize-answer.ts'
+import { hasUnusableCalls, signalsOf } from './signals.ts'
 import { findStickyTarget } from './sticky-target.ts'
 import { createRelay, failureEvent, keepAliveFrames, type StreamInfo } from './stream-formats.ts'
 import type { AnswerRelay } from './stream-relay.ts'
@@ -99,7 +100,8 @@ class Run<K extends DirectKind> extends BaseRun {
 
   protected override settle(reservation: Reservation, plan: RoutingPlan, outcome: RunOutcome): Report {
     reservation.extraNano = (reservation.extraNano ?? 0) + (this.#stretches?.reservedNano ?? 0)
-    return super.settle(reservation, plan, outcome)
+    const signals = plan.reason ? signalsOf(this.services.config, this.policy, this.#input, outcome) : null
+    return super.settle(reservation, signals ? { ...plan, signals } : plan, outcome)
   }
 
   async #admit(sticky: StickyTarget | null): Promise<{ decision: Decision; reservation: Reservation }> {
@@ -109,7 +111,8 @@ class Run<K extends DirectKind> extends BaseRun {
     // A named model needs no explanation.
     const maxListed = parseModelSelector(services.catalog, body.model, kind).auto ? maxCandidates : 0
     const admitted = await admitRequest(services, key, this.id, policy => {
-      const decision = route(world, { policy, kind, request: body, features, sticky }, maxListed)
+      const learned = maxListed > 0 ? services.learnedQualities.of(policy) : null
+      const decision = route(world, { policy, kind, request: body, features, sticky, learned }, maxListed)
       return { decision, maxCost: maxCostOfRun(services, policy, this.#input, decision.targets, this.#marginPpm) }
     })
     this.policy = key.policy
@@ -196,6 +199,7 @@ class Run<K extends DirectKind> extends BaseRun {
     const { billed: uncovered, shown, upstreamModel } = await billAnswer(providerAnswer, this.#billing)
     const billed = await this.#cover(uncovered)
     this.upstreamModel = upstreamModel
+    if (decision.reason) billed.unusableCalls = hasUnusableCalls(billed, shown)
     const headers = this.headers(call.target, decision, reservation, this.failedAttempts.length + 1)
     headers['x-gateway-cost-usd'] = formatUsd(billed.costNano)
     this.client.answer(headers, serializeAnswer(shown, received))
@@ -268,11 +272,7 @@ class Run<K extends DirectKind> extends BaseRun {
   }
 
   /** Ends a stream whose provider failed in the middle. */
-  #endBroken(
-    monitor: CallMonitor,
-    relay: AnswerRelay,
-    error: Error,
-  ): Pick<Bill, 'status' | 'errorCode' | 'finishReason'> {
+  #endBroken(monitor: CallMonitor, relay: AnswerRelay, error: Error): Partial<Bill> {
     if (error instanceof ProviderError) monitor.recordFailure(error)
     else monitor.recordAbandonment()
     const failure = this.toPublicError(error, monitor.route)

@@ -10,7 +10,7 @@ import { ProviderError } from '../providers/provider-error.ts'
 import type { Route } from '../providers/upstreams.ts'
 import type { Services } from '../services.ts'
 import type { AdmissionGate, Reservation } from '../wallet/admission.ts'
-import type { UsageEvent } from '../wallet/usage-event.ts'
+import type { UsageEvent, UsageSignals } from '../wallet/usage-event.ts'
 import type { CallMonitor } from './call-monitor.ts'
 import { ClientGone, type FailedAttempt, failureOf, internalError } from './failures.ts'
 import { answerHeaders, type Report, type RunOutcome, reportOf, usageEvent } from './report.ts'
@@ -20,8 +20,12 @@ import { type Explanation, routingRecord } from './routing-record.ts'
 /** The services that a run depends on. */
 export type RunServices = Omit<Services, 'admission'> & { admission: AdmissionGate }
 
-/** The targets of a run in order of attempt, and optionally the reason for the choice. */
-export type RoutingPlan = { mode: Mode; targets: readonly Target[] } & Partial<Explanation>
+/** The targets of a run in order of attempt, and optionally the reason for the choice and what its answer says about it. */
+export type RoutingPlan = {
+  mode: Mode
+  targets: readonly Target[]
+  signals?: UsageSignals | undefined
+} & Partial<Explanation>
 
 /** The fields of a run that its usage event records. */
 type RunInfo = { kind: string; requestId: string; stream: boolean }
@@ -168,6 +172,7 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
       startedMs: this.startedMs,
       firstByteMs: this.firstByteMs === null ? null : this.firstByteMs - this.startedMs,
       durationMs: this.services.clock.now() - this.startedMs,
+      signals: plan.signals,
       routing: routingRecord(plan, this.failedAttempts, outcome, this.monitor?.elapsedMs ?? 0),
     }
     const { usage, costNano } = outcome

@@ -4,7 +4,7 @@ import type { Target } from '../providers/contract.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { rateHeaders } from '../wallet/rates.ts'
 import type { RoutingRecord } from '../wallet/routing-record.ts'
-import type { UsageEvent, Waiver } from '../wallet/usage-event.ts'
+import type { UsageEvent, UsageSignals, Waiver } from '../wallet/usage-event.ts'
 
 /** Summary of a finished run for the request log. */
 export type Report = {
@@ -30,6 +30,8 @@ export type Bill = {
   errorCode: string | null
   finishReason: string | null
   upstreamId: string | null
+  /** Whether the answer calls a function with arguments that are not JSON; known for whole answers to `auto`. */
+  unusableCalls?: boolean
 }
 
 /** Outcome of a run, with or without a bill. */
@@ -49,6 +51,7 @@ type FinishedRun = {
   firstByteMs: number | null
   durationMs: number
   routing: RoutingRecord | null
+  signals?: UsageSignals | undefined
 }
 
 export function reportOf(
@@ -97,6 +100,7 @@ export function usageEvent(run: FinishedRun, reservation: Reservation, outcome: 
   const excess = excessNano(reservation, outcome.costNano)
   if (excess > 0) event.excess = excess
   if (outcome.waiver) event.waiver = outcome.waiver
+  if (run.signals) event.signals = run.signals
   if (run.routing) event.routing = run.routing
   return event
 }

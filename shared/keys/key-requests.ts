@@ -34,6 +34,10 @@ export const keyPolicy = z.strictObject({
     })
     .optional()
     .describe('Comma-separated: chat, embeddings, completions, or *.'),
+  learning: z
+    .boolean()
+    .optional()
+    .describe('Whether feedback on the requests of the organisation moves what `auto` chooses; true by default.'),
   expires_at: z.iso.datetime({ offset: true }).nullish().describe('Null = never.'),
 })
 

@@ -40,6 +40,7 @@ function settings(row: ApiKey) {
     monthly_spend_cap_usd: row.monthlySpendCapNano === null ? null : usdFromNano(row.monthlySpendCapNano),
     model_allowlist: row.modelAllowlist.length > 0 ? row.modelAllowlist : null,
     scopes: row.scopes.join(','),
+    learning: row.learning,
     expires_at: row.expiresAt?.toISOString() ?? null,
   }
 }
@@ -54,6 +55,7 @@ function columns(policy: KeyPolicy) {
     ...(cap !== undefined && { monthlySpendCapNano: cap === null ? null : nanoFromUsd(cap) }),
     ...(policy.model_allowlist !== undefined && { modelAllowlist: policy.model_allowlist ?? [] }),
     ...(policy.scopes !== undefined && { scopes: policy.scopes }),
+    ...(policy.learning !== undefined && { learning: policy.learning }),
     ...(policy.expires_at !== undefined && { expiresAt: policy.expires_at ? new Date(policy.expires_at) : null }),
   }
 }

@@ -21,6 +21,8 @@ export type Policy = {
   /** Null = all models. */
   allowlist: ReadonlySet<string> | null
   scopes: ReadonlySet<string>
+  /** Whether `auto` uses what feedback taught. */
+  learning: boolean
   expiresAtMs: number | null
   revoked: boolean
 }
@@ -44,6 +46,7 @@ export function policyOf(row: ApiKey, testLimits: Limits = unlimited): Policy {
     capNano: row.monthlySpendCapNano === null ? null : Number(row.monthlySpendCapNano),
     allowlist: row.modelAllowlist.length > 0 ? new Set(row.modelAllowlist) : null,
     scopes: new Set(row.scopes),
+    learning: row.learning,
     expiresAtMs: row.expiresAt?.getTime() ?? null,
     revoked: row.revokedAt !== null || row.disabled,
   }

@@ -13,7 +13,10 @@ const difficulty = 0.5
 
 /** Ranks targets by quality, price and live figures, weighted by the mode. Ties keep the catalog's order. */
 export function rankOffers({ upstreams }: Services, mode: Mode, offers: readonly Offer[]): Offer[] {
-  const priced = offers.map(offer => ({ offer, quality: offer.target.model.quality ?? 0, costNano: offer.maxNano }))
+  const priced = offers.map(offer => {
+    const quality = offer.target.model.quality ?? 0
+    return { offer, quality, listedQuality: quality, costNano: offer.maxNano }
+  })
   const scale = scaleOf(priced, difficulty)
   const rated = priced.map(one => {
     const rating = rate(one, upstreams.figures(one.offer.target), scale)

@@ -1,3 +1,4 @@
+import type { RatedTask } from '../catalog/schema.ts'
 import type { Candidate } from '../wallet/routing-record.ts'
 import { formatSeconds, type ModelSelector, type Option, type RoutingContext, type Sort } from './options.ts'
 import { setPoints } from './score.ts'
@@ -8,11 +9,19 @@ const sortDescriptions: Record<Sort, string> = {
   speed: 'the fastest',
 }
 
+const taskNames: Record<RatedTask, string> = {
+  code: 'code',
+  maths: 'maths',
+  vision: 'images',
+  long_context: 'long prompts',
+  multilingual: 'other languages',
+}
+
 /** A sentence that explains the first target of a routing decision. */
 export function reasonOf(
-  { mode, features, candidates, request, overflow }: RoutingContext,
+  { mode, features, task, candidates, request, overflow }: RoutingContext,
   { auto, slug, sort }: ModelSelector,
-  { target, quality, costNano, figures }: Option,
+  { target, quality, listedQuality, costNano, figures }: Option,
   sticky: { model: string; provider: string; madeState?: true } | null,
 ): string {
   const { model, provider } = target
@@ -37,7 +46,13 @@ export function reasonOf(
       sort === 'score'
         ? `; estimated difficulty ${features.difficulty().toFixed(2)} of 1, set point ${setPoints[mode]}`
         : ''
-    return `${prefix}auto, mode ${mode}: ${place} is ${rank} of ${eligible} candidates (quality ${quality}, about ${usd}${difficulty}).${cooldownSuffix}`
+    const learned = quality - listedQuality
+    const rated = [
+      `quality ${listedQuality}`,
+      task !== 'general' && ` for ${taskNames[task]}`,
+      learned !== 0 && ` ${learned < 0 ? '−' : '+'} ${Math.abs(learned).toFixed(1)} learned from feedback`,
+    ]
+    return `${prefix}auto, mode ${mode}: ${place} is ${rank} of ${eligible} candidates (${rated.filter(Boolean).join('')}, about ${usd}${difficulty}).${cooldownSuffix}`
   }
   const order = request.provider?.order?.includes(provider.name) ? 'the first provider of the request’s order' : rank
   return `${prefix}pinned: the request names ${slug}; ${provider.name} is ${order} of its providers (about ${usd}).${cooldownSuffix}`

@@ -5,6 +5,7 @@ import type { ChatRequest } from '../kinds/chat.ts'
 import type { CompletionRequest } from '../kinds/completion.ts'
 import type { EmbeddingRequest } from '../kinds/embedding.ts'
 import { difficultyOf } from './difficulty.ts'
+import { lastTextOf } from './last-text.ts'
 import type { WebSearches } from './web-searches.ts'
 
 /** Images, audio and documents of a prompt. Null = not measured yet, or size unknown. */
@@ -55,6 +56,8 @@ export type Features = {
   signedThinking: boolean
   /** 0 (trivial) to 1 (hard): the estimated gain of a strong model over a weak one. */
   difficulty(): number
+  /** The beginning and the end of the last user message that has text; '' without one. */
+  lastText(): string
 }
 
 /** Hidden system text that providers add for tools. */
@@ -111,6 +114,7 @@ export function chatFeatures(body: ChatRequest, bodyBytes: number): Features {
     signedThinking: false,
     // Only `auto` reads it. Not a getter: V8 creates and keeps a hidden class for each object literal with a getter.
     difficulty: () => difficultyOf(body),
+    lastText: () => lastTextOf(body.messages),
   }
 }
 
@@ -162,6 +166,7 @@ function plain(bodyBytes: number, prompts: readonly Prompt[]): Features {
     logprobs: false,
     signedThinking: false,
     difficulty: () => 0,
+    lastText: () => '',
   }
 }
 

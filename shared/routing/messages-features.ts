@@ -11,6 +11,7 @@ import { maxWebSearches } from '../kinds/web-search.ts'
 import { isEnvelope } from '../providers/toolkit/reasoning-envelope.ts'
 import { difficultyOf } from './difficulty.ts'
 import { estimateMediaTokens, type Features, messageOverhead, noMedia, toolOverhead } from './features.ts'
+import { lastTextOf } from './last-text.ts'
 import { webSearchesOf } from './web-searches.ts'
 
 type Found = {
@@ -50,6 +51,7 @@ export function messagesFeatures(body: MessagesRequest, bodyBytes: number): Feat
     ...(extendsPrompt(body) && { extendsPrompt: true }),
     signedThinking: found.signedThinking,
     difficulty: () => difficultyOf(asChat(body)),
+    lastText: () => lastTextOf(asChat(body).messages),
   }
 }
 

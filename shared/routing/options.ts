@@ -1,6 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { ModelRow } from '../catalog/schema.ts'
+import type { QualityOffsets } from '../feedback/offsets.ts'
 import type { Mode, Policy } from '../keys/policy.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
@@ -9,7 +10,9 @@ import type { Upstreams } from '../providers/upstreams.ts'
 import type { Candidate } from '../wallet/routing-record.ts'
 import type { Features } from './features.ts'
 import { estimateNano, expectedOutputTokens } from './pricing.ts'
+import { qualityOf } from './quality.ts'
 import { type Rated, rate, type Scale, scoreOf, secondsOf } from './score.ts'
+import type { Task } from './task.ts'
 
 /** A request body, of which the router reads the model and the routing fields. */
 export type RoutingRequest = DirectKinds[DirectKind]['request'] & {
@@ -35,6 +38,10 @@ export type RoutingContext = {
   mode: Mode
   request: RoutingRequest
   features: Features
+  /** The class of the request's task; `general` unless the router chooses the model. */
+  task: Task
+  /** What feedback taught about models, for `auto`; null = nothing. */
+  learned: QualityOffsets | null
   candidates: Candidate[] | null
   /** The error of a request that exceeds the context of the model it names; null otherwise. */
   overflow: GatewayError | null
@@ -53,6 +60,8 @@ export type Sort = 'score' | 'price' | 'speed'
 /** A model at a provider that may serve the request. */
 export type Option = Rated & {
   target: Target
+  /** The catalog's quality; `quality` has what was learned from feedback as well. */
+  listedQuality: number
   costNano: number
   figures: Figures
   /** Index in the request's `provider.order`. */
@@ -71,6 +80,7 @@ export function listOptions(context: RoutingContext, model: ModelRow, isAutomati
   const { world, request, features } = context
   const order = request.provider?.order
   const options: Option[] = []
+  const { listedQuality, learned } = qualityOf(model, context.task, isAutomatic ? context.learned : null)
   context.considered.push(model)
   for (const { deployment, provider } of world.catalog.targets(model)) {
     const target = { model, deployment, provider }
@@ -81,7 +91,8 @@ export function listOptions(context: RoutingContext, model: ModelRow, isAutomati
       model: model.id,
       provider: provider.name,
       score: null,
-      quality: model.quality,
+      quality: model.quality === null ? null : listedQuality,
+      learned,
       estimatedCostNano: costNano,
       latencyMs: figures.firstByteMs,
       // A provider in cooldown may still serve when all are in cooldown.
@@ -92,10 +103,10 @@ export function listOptions(context: RoutingContext, model: ModelRow, isAutomati
     const rank = order?.indexOf(provider.name) ?? -1
     const preference = rank < 0 ? unlistedRank : rank
     const seconds = secondsOf(figures, expectedOutputTokens(features))
-    const quality = model.quality ?? 0
     options.push({
       target,
-      quality,
+      quality: listedQuality + learned,
+      listedQuality,
       costNano,
       figures,
       preference,

@@ -3,6 +3,7 @@ import { isItem, isMessageItem, isPart, type ResponsesPart, type ResponsesReques
 import { webSearchLimit } from '../kinds/web-search.ts'
 import { difficultyOf } from './difficulty.ts'
 import { estimateMediaTokens, type Features, messageOverhead, noMedia, toolOverhead } from './features.ts'
+import { lastTextOf } from './last-text.ts'
 import { webSearchesOf } from './web-searches.ts'
 
 type Found = {
@@ -48,6 +49,7 @@ export function responsesFeatures(body: ResponsesRequest, bodyBytes: number): Fe
     logprobs: (body.top_logprobs ?? 0) > 0 || (body.include?.includes('message.output_text.logprobs') ?? false),
     signedThinking: false,
     difficulty: () => difficultyOf(asChat(body)),
+    lastText: () => lastTextOf(asChat(body).messages),
   }
 }
 

@@ -2,6 +2,7 @@ import type { Config } from '../base/config.ts'
 import { GatewayError } from '../base/errors.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { ModelRow } from '../catalog/schema.ts'
+import type { QualityOffsets } from '../feedback/offsets.ts'
 import { allowedModels } from '../keys/allowlist.ts'
 import type { Mode, Policy } from '../keys/policy.ts'
 import type { DirectKind } from '../kinds/index.ts'
@@ -31,6 +32,7 @@ import {
 } from './options.ts'
 import { unmetError, unmetRequirement } from './requirements.ts'
 import { chooseBest, scaleOf } from './score.ts'
+import { taskOf } from './task.ts'
 
 /**
  * The target that last served a session and may hold its prompt in cache. `madeState`: it made the reasoning state in the
@@ -63,6 +65,8 @@ type RoutingQuery = {
   request: RoutingRequest
   features: Features
   sticky?: StickyTarget | null
+  /** What the feedback of the key taught; used for `auto` only. */
+  learned?: QualityOffsets | null
 }
 
 type SnapshotSources = { catalog: Catalog; upstreams: Upstreams; config: Pick<Config, 'retry'> }
@@ -74,7 +78,7 @@ type SnapshotSources = { catalog: Catalog; upstreams: Upstreams; config: Pick<Co
  * an unknown model, 503 when no configured provider can serve it now.
  */
 export function route(world: RoutingWorld, query: RoutingQuery, maxListed = 0): Decision {
-  const { policy, kind, request, features, sticky = null } = query
+  const { policy, kind, request, features, sticky = null, learned = null } = query
   const mode = request.mode ?? policy.mode
   const only = maxListed === 0 ? onlyTarget(world, query) : null
   if (only) return { mode, reason: '', targets: [only], candidates: [], overflow: null }
@@ -86,6 +90,8 @@ export function route(world: RoutingWorld, query: RoutingQuery, maxListed = 0): 
     mode,
     request,
     features,
+    task: 'general',
+    learned,
     candidates: maxListed > 0 ? candidates : null,
     overflow: null,
     considered: [],
@@ -205,6 +211,7 @@ function selectAutomatically(
 ): readonly Option[] {
   const { features, request } = context
   const able = (option: Option) => !markIfUnsupported(context, option)
+  context.task = taskOf(features)
   const listed = listEligibleModels(context).map(model => listOptions(context, model, true))
   const options = listed.flat()
   const scale = scaleOf(options, features.difficulty())

@@ -11,7 +11,7 @@ export const setPoints: Record<Mode, number> = { cost: 0.875, balanced: 0.71, qu
  * most prompts, only hard ones differentiate them. With many models, a mode's choice moves up gradually around its set
  * point, and a trivial prompt gets a better model only if that costs hardly more.
  */
-const steepness = 3.5
+export const steepness = 3.5
 /** Weight of the whole price range: that of quality at the set point. */
 const priceWeight: Record<Mode, number> = {
   cost: weightOf(setPoints.cost),
@@ -50,27 +50,31 @@ const maxBeyond = 0.25
 /** Differences of price below this are negligible, so that a free model does not stretch the range: $0.0001. */
 const negligibleNano = 100_000
 
-type Offer = { quality: number; costNano: number }
+/** What a model at a provider offers. `quality` is the catalog's, `listedQuality`, with what feedback taught. */
+type Offer = { quality: number; listedQuality: number; costNano: number }
 
-/** The scale of some candidates, if any, for a prompt of a difficulty from 0 to 1. */
+/**
+ * The scale of some candidates, if any, for a prompt of a difficulty from 0 to 1. It depends on the qualities of the catalog:
+ * what was learned moves a candidate within the scale, even if there are only two.
+ */
 export function scaleOf(offers: readonly Offer[], difficulty: number): Scale {
   let [cheapest, best] = [offers[0], offers[0]]
   for (const offer of offers) {
     if (
       offer.costNano < cheapest!.costNano ||
-      (offer.costNano === cheapest!.costNano && offer.quality > cheapest!.quality)
+      (offer.costNano === cheapest!.costNano && offer.listedQuality > cheapest!.listedQuality)
     )
       cheapest = offer
-    if (offer.quality > best!.quality || (offer.quality === best!.quality && offer.costNano < best!.costNano))
-      best = offer
+    const lead = offer.listedQuality - best!.listedQuality
+    if (lead > 0 || (lead === 0 && offer.costNano < best!.costNano)) best = offer
   }
-  const minQuality = cheapest?.quality ?? 0
+  const minQuality = cheapest?.listedQuality ?? 0
   const minPriceLog = priceLogOf(cheapest?.costNano ?? 0)
   return {
     minPriceLog,
     priceRange: priceLogOf(best?.costNano ?? 0) - minPriceLog || usualRange.price,
     minQuality,
-    qualityRange: (best?.quality ?? 0) - minQuality || usualRange.quality,
+    qualityRange: (best?.listedQuality ?? 0) - minQuality || usualRange.quality,
     qualityWeight: weightOf(difficulty),
   }
 }

@@ -3,7 +3,10 @@ export type Candidate = {
   model: string
   provider: string | null
   score: number | null
+  /** The catalog's quality for the class of the request's task. */
   quality: number | null
+  /** What feedback added to it; absent in older records. */
+  learned?: number
   estimatedCostNano: number | null
   latencyMs: number | null
   excluded: string | null

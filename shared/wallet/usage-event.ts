@@ -13,6 +13,12 @@ export type SessionPart = { part: number; chargedAt: number }
  */
 export type Waiver = 'nothing_produced' | 'no_price' | 'beyond_reservation'
 
+/**
+ * Signals of a request in its usage event, which are not logged. `prompt`: a digest of its prompt and key, by which a retry is
+ * recognised. `unusableCalls`: it calls a function with arguments that are not JSON.
+ */
+export type UsageSignals = { prompt?: string; unusableCalls?: true }
+
 /** A column of the request log: its Postgres type, and how the figures of a session's later part are merged into its row. */
 export type LoggedColumn = {
   type: 'text' | 'environment' | 'int' | 'boolean' | 'jsonb'
@@ -76,6 +82,8 @@ export type UsageEvent = Partial<SessionPart> &
     cap: number | null
     /** Why used tokens are not charged; absent otherwise. */
     waiver?: Waiver
+    /** What the request says about the model that `auto` chose; absent for others, and where learning is off. */
+    signals?: UsageSignals
     /** Absent for most events: a single successful call to the requested model. */
     routing?: RoutingRecord
   }

@@ -122,6 +122,7 @@ const key: Wrong = {
   monthly_spend_cap_usd: [-0.01, '5', 1_000_001, true],
   model_allowlist: ['gpt-4o', [''], [5], [null], {}],
   scopes: ['', 'chat,root', 5, ['chat'], null],
+  learning: ['true', 1, null],
   expires_at: ['tomorrow', 5, '2026-13-01T00:00:00Z', '2026-12-01'],
   expires_in_days: [0, -1, 1.5, '5', 36_501],
 }

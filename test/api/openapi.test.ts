@@ -174,6 +174,14 @@ const calls: Record<string, Documented> = {
     ],
   },
   'GET /v1/balance': { success: () => [{ key: account.live }], errors: () => [{}, { key: provisioning }] },
+  'POST /v1/feedback': {
+    success: async () => [{ key: account.test, body: { generation_id: await madeGeneration(), score: 1 } }],
+    errors: () => [
+      {},
+      { key: account.test, body: { generation_id: 'nope', score: 1 } },
+      { key: account.test, body: {} },
+    ],
+  },
   'GET /v1/generation': {
     success: async () => [{ key: account.test, path: await generationPath() }],
     errors: () => [{}, { key: account.test }, { key: account.test, path: '/v1/generation?id=nope' }],
@@ -274,12 +282,21 @@ for (const endpoint of endpoints) {
   })
 }
 
+/** The id of a request that was answered. */
+async function madeGeneration(): Promise<string> {
+  const body = { model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'Hello' }] }
+  const response = await gateway.fetch('/v1/chat/completions', { key: account.test, body })
+  await response.text()
+  return response.headers.get('x-generation-id')!
+}
+
 test.serial('200 with every body that the document has as an example', async t => {
   for (const { name, path, method, operation } of operationsIn(document))
     for (const [type, { example }] of Object.entries(operation.requestBody?.content ?? {})) {
       const key = 'provisioning' in operation.security[0]! ? provisioning : account.test
       const address = path.includes('{hash}') ? path.replace('/api/v1/keys/{hash}', await madeKey()) : path
-      const { body, headers } = await exampleRequest(type, example)
+      const real = path === '/v1/feedback' ? { ...(example as object), generation_id: await madeGeneration() } : example
+      const { body, headers } = await exampleRequest(type, real)
       const sent = {
         method: method.toUpperCase(),
         body: body!,

@@ -17,6 +17,7 @@ const layers: Record<string, number> = {
   'shared/providers': 4,
   'shared/store': 4,
   'shared/payments': 4,
+  'shared/feedback': 4,
   'shared/routing': 5,
   'shared/services.ts': 6,
   'shared/engine': 7,

@@ -76,6 +76,7 @@ test('201 with the defaults of every field, and the secret this once', async t =
     monthly_spend_cap_usd: null,
     model_allowlist: null,
     scopes: '*',
+    learning: true,
     expires_at: null,
     prefix: key.slice(0, 16),
     last4: key.slice(-4),

@@ -13,10 +13,10 @@ import { decide, idsOf, policyOf, worldWith } from '../support/routing/routing.t
 type Outcome = Decision | { code: string }
 
 /** The decision on a request, or the code of its refusal. Anything else that is thrown is a fault of the router. */
-function outcomeOf({ world, allowlist, features, body }: Case, more: object = {}, explain = true): Outcome {
+function outcomeOf({ world, allowlist, features, body, learned }: Case, more: object = {}, explain = true): Outcome {
   const policy = policyOf({ allowlist: allowlist && new Set(allowlist) })
   try {
-    return decide({ ...body, ...more }, { world, policy, features, explain })
+    return decide({ ...body, ...more }, { world, policy, features, explain, learned })
   } catch (error) {
     if (error instanceof GatewayError) return { code: error.code }
     throw error
@@ -145,10 +145,12 @@ test('auto: what cost chooses is neither dearer nor better than what balanced, n
 function firstOf(decision: Decision | null): { nano: number; quality: number } | null {
   if (!decision) return null
   const { model, provider } = decision.targets[0]!
-  const { estimatedCostNano } = decision.candidates.find(
-    one => one.model === model.id && one.provider === provider.name,
-  )!
-  return { nano: estimatedCostNano!, quality: model.quality! }
+  const {
+    estimatedCostNano,
+    quality,
+    learned = 0,
+  } = decision.candidates.find(one => one.model === model.id && one.provider === provider.name)!
+  return { nano: estimatedCostNano!, quality: quality! + learned }
 }
 
 /** A model at one provider, at a price in USD for a million tokens. */
@@ -182,6 +184,21 @@ test('auto: of a cheap and a strong model, a mode takes the strong one from its 
     }),
     { numRuns: 200 },
   )
+})
+
+test('auto: what feedback taught moves the set point of a mode, also between two models', t => {
+  const models = [modelAt('cheap', 60, 0.5), modelAt('strong', 80, 8)]
+  const chosenWith = (learned: Map<string, number> | null, difficulty: number) => {
+    const world = { ...shipped, catalog: catalogOf(models) }
+    const features = { difficulty: () => difficulty }
+    return decide({ mode: 'balanced' }, { world, features, learned }).targets[0]!.model.id
+  }
+  const [below, above] = [setPoints.balanced - 0.02, setPoints.balanced + 0.02]
+  t.is(chosenWith(null, below), 'cheap')
+  t.is(chosenWith(new Map([['strong', 3]]), below), 'strong')
+  t.is(chosenWith(new Map([['cheap', -3]]), below), 'strong')
+  t.is(chosenWith(null, above), 'strong')
+  t.is(chosenWith(new Map([['strong', -3]]), above), 'cheap')
 })
 
 test('auto: of many models, the most trivial prompt gets a cheap one in every mode, and the hardest no worse one', t => {
@@ -310,8 +327,11 @@ test('auto stays where a session was served, unless something is much better', t
       const sticky = { model, provider: provider!, credentialId: null }
       const first = decide({ ...given.body, mode }, { ...given, policy, sticky }).targets[0]!
       const best = free.targets[0]!
-      const qualityOf = (id: string) => given.models.find(row => row.id === id)!.quality!
-      const moves = best.model.quality! >= qualityOf(model) + 10
+      const qualityOf = (id: string) => {
+        const { quality, learned = 0 } = free.candidates.find(one => one.model === id && one.score !== null)!
+        return quality! + learned
+      }
+      const moves = qualityOf(best.model.id) >= qualityOf(model) + 10
       const refused = decisionOf(given, { model, provider: { only: [provider] } }) === null
       t.deepEqual(
         [first.model.id, first.provider.name],

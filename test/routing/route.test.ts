@@ -83,7 +83,7 @@ test.serial('200 with the fields of the contract, and no others', async t => {
     'fallbacks',
   ])
   t.like(decision, { object: 'routing.decision', mode: 'balanced' })
-  const fields = ['model', 'provider', 'score', 'quality', 'estimated_cost_usd', 'latency_ms', 'excluded']
+  const fields = ['model', 'provider', 'score', 'quality', 'learned', 'estimated_cost_usd', 'latency_ms', 'excluded']
   for (const candidate of decision.candidates) t.deepEqual(Object.keys(candidate), fields)
   t.is(headers.get('x-gateway-model'), decision.model)
   t.is(headers.get('x-gateway-provider'), decision.provider)

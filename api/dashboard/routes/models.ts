@@ -36,6 +36,7 @@ function presentModel(services: Services, model: ModelRow): CatalogModel {
     output_modalities: model.output_modalities,
     supported_parameters: model.supported_parameters,
     quality: model.quality,
+    task_qualities: model.task_qualities ?? {},
     expires_on: model.expires_on,
     available: providers.some(({ status }) => status !== 'not_configured'),
     providers,

@@ -3,7 +3,7 @@ import { GatewayError } from '../../../shared/base/errors.ts'
 import { createdAtMs } from '../../../shared/base/ids.ts'
 import { usdFromNano } from '../../../shared/base/money.ts'
 import { dayMs } from '../../../shared/base/time.ts'
-import type { Generation, Prisma } from '../../../shared/generated/prisma/client.ts'
+import type { Feedback, Generation, Prisma } from '../../../shared/generated/prisma/client.ts'
 import type { Services } from '../../../shared/services.ts'
 import type { RoutingRecord } from '../../../shared/wallet/routing-record.ts'
 import { endpoint } from '../../endpoint.ts'
@@ -13,7 +13,14 @@ import { paging, readPage } from '../../routes/paging.ts'
 import { costParts } from '../present/request-cost.ts'
 import { runSearch } from '../present/run-search.ts'
 import { findKeyId, type Keys, presentWorkKey, readWorkKeys } from '../present/work.ts'
-import type { RequestCall, RequestDetail, RequestFilters, RequestRow, RequestsPage } from '../wire/requests.ts'
+import type {
+  RequestCall,
+  RequestDetail,
+  RequestFeedback,
+  RequestFilters,
+  RequestRow,
+  RequestsPage,
+} from '../wire/requests.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
 const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
@@ -168,17 +175,29 @@ const read = endpoint({
     const { reason, candidates = [], batch: batchId = null } = record
     const job = await db.job.findFirst({ where: { id: row.id, organisationId }, select: { id: true } })
     const { object: _, ...generation } = presentGeneration(row)
+    const scores = await services.feedback.listOf(organisationId, row.id)
+    const keys = await readWorkKeys(services, [row, ...scores])
     return {
       ...generation,
-      ...present(row, await readWorkKeys(services, [row])),
+      ...present(row, keys),
       calls: callsOf(row, record),
       routing: reason === undefined ? null : { reason, candidates: candidates.map(presentCandidate) },
       cost_parts: costParts(services, row, batchId !== null),
       job_id: job?.id ?? null,
       batch_id: batchId,
+      feedback: scores.map(score => presentScore(score, keys)),
     }
   },
 })
+
+function presentScore(score: Feedback, keys: Keys): RequestFeedback {
+  return {
+    key: presentWorkKey(keys, score),
+    score: score.score,
+    comment: score.comment,
+    updated_at: score.updatedAt.toISOString(),
+  }
+}
 
 /** The recorded provider calls; a single call is derived from the figures of the request. */
 function callsOf(row: Generation, { attempts }: RoutingRecord): RequestCall[] {

@@ -15,6 +15,8 @@ export type DashboardKey = {
   /** Null = all models. */
   model_allowlist: string[] | null
   scopes: string
+  /** Whether feedback moves what `auto` chooses. */
+  learning: boolean
   expires_at: string | null
   prefix: string
   last4: string
@@ -55,6 +57,7 @@ export type KeyFields = {
   monthly_spend_cap_usd?: number | null
   model_allowlist?: string[] | null
   scopes?: string
+  learning?: boolean
   expires_at?: string | null
   disabled?: boolean
   environment?: Environment

@@ -27,6 +27,8 @@ export type CatalogModel = {
   output_modalities: string[]
   supported_parameters: string[]
   quality: number | null
+  /** By class of tasks, where they differ: code, maths, vision … */
+  task_qualities: Record<string, number>
   expires_on: string | null
   /** Whether a live key can use it: a provider that serves it is configured. */
   available: boolean

@@ -37,6 +37,8 @@ export type RoutingCandidate = {
   provider: string | null
   score: number | null
   quality: number | null
+  /** What feedback added to the quality. */
+  learned: number
   estimated_cost_usd: number | null
   latency_ms: number | null
   /** Why it was excluded; null for eligible candidates. */
@@ -84,4 +86,9 @@ export type RequestDetail = RequestRow & {
   cost_parts: CostPart[] | null
   job_id: string | null
   batch_id: string | null
+  /** Scores of the response by keys of the organisation. */
+  feedback: RequestFeedback[]
 }
+
+/** A score from -1 (bad) to 1 (good). */
+export type RequestFeedback = { key: WorkKey | null; score: number; comment: string | null; updated_at: string }

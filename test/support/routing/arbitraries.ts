@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { buildCatalog, type Catalog } from '../../../shared/catalog/catalog.ts'
-import { type ModelRow, modelRow } from '../../../shared/catalog/schema.ts'
+import { type ModelRow, modelRow, ratedTasks } from '../../../shared/catalog/schema.ts'
 import type { Figures } from '../../../shared/providers/health.ts'
 import type { Features } from '../../../shared/routing/features.ts'
 import type { RoutingWorld } from '../../../shared/routing/options.ts'
@@ -29,6 +29,12 @@ const rowFields = {
   output_modalities: mostly(['image', 'audio']).map(more => ['text', ...more]),
   supported_parameters: mostly(['tools', 'structured_outputs', 'response_format', 'logprobs']),
   quality: fc.integer({ min: 7, max: 20 }).map(steps => (steps === 7 ? null : steps * 5)),
+  task_qualities: fc.oneof(
+    fc.constant(undefined),
+    fc.record(Object.fromEntries(ratedTasks.map(task => [task, fc.integer({ min: 0, max: 100 })])), {
+      requiredKeys: [],
+    }),
+  ),
   providers: offers,
 }
 function rarely<T>(rare: T, usual: T) {
@@ -100,7 +106,10 @@ const anyFigures: fc.Arbitrary<Figures> = fc.record({
 })
 
 export const anyDifficulty = fc.oneof(fc.constantFrom(0, 1), fc.double({ min: 0, max: 1, noNaN: true }))
+/** Texts of different classes of tasks. */
+const lastText = fc.constantFrom('Hi', 'Fix the bug in this script.', 'Prove it.', 'Как называется столица?')
 const measures = fc.record({
+  lastText: lastText.map(text => () => text),
   promptTokensEstimate: fc.constantFrom(10, 10, 900, 900, 7_000, 7_000, 150_000, 900_000),
   difficulty: anyDifficulty.map(difficulty => () => difficulty),
 })
@@ -113,6 +122,8 @@ export type Case = {
   allowlist: string[] | null
   preferences: Preferences | undefined
   features: Partial<Features>
+  /** What feedback taught about some of the models. */
+  learned: Map<string, number> | null
   body: object
 }
 
@@ -145,13 +156,15 @@ export function anyCase({ cooldowns = true } = {}): fc.Arbitrary<Case> {
         ),
         preferences,
         features: measures,
+        offsets: fc.option(fc.array(fc.constantFrom(0, 0, -6, -1.5, 0.25, 3, 6), lengthOf(models))),
       })
-      .map(({ configured, known, ...rest }) => {
+      .map(({ configured, known, offsets, ...rest }) => {
         const deployments = models.flatMap(({ id, providers }) => providers.map(({ provider }) => `${id}@${provider}`))
         const figures = Object.fromEntries(deployments.map((name, index) => [name, known[index] ?? {}]))
         const world = { ...livingWorld(figures, worldFor(configured)), catalog: catalogOf(models) }
         const body = { ...bodyOf(rest.needs), ...(rest.preferences && { provider: rest.preferences }) }
-        return { ...rest, models, world, body }
+        const learned = offsets && new Map(models.map(({ id }, index) => [id, offsets[index]!]))
+        return { ...rest, models, world, body, learned }
       }),
   )
 }

@@ -1,6 +1,7 @@
 import { loadConfig } from '../../../shared/base/config.ts'
 import { systemClock } from '../../../shared/base/time.ts'
 import { type Catalog, loadCatalog } from '../../../shared/catalog/catalog.ts'
+import type { QualityOffsets } from '../../../shared/feedback/offsets.ts'
 import type { Redis } from '../../../shared/io/redis.ts'
 import type { Policy } from '../../../shared/keys/policy.ts'
 import { type ChatRequest, chatRequest } from '../../../shared/kinds/chat.ts'
@@ -46,7 +47,15 @@ export function livingWorld(figures: Record<string, Partial<Figures>>, world = w
 
 export function policyOf(more: Partial<Policy> = {}): Policy {
   const limits = { rpmLimit: null, tpmLimit: null, capNano: null, allowlist: null, expiresAtMs: null }
-  const key = { hash: 'h', version: 1, keyId: 'k', organisationId: 'o', scopes: new Set(['*']), revoked: false }
+  const key = {
+    hash: 'h',
+    version: 1,
+    keyId: 'k',
+    organisationId: 'o',
+    scopes: new Set(['*']),
+    learning: true,
+    revoked: false,
+  }
   return { ...key, ...limits, environment: 'live', mode: 'balanced', ...more }
 }
 
@@ -56,12 +65,20 @@ export type Circumstances = {
   features?: Partial<Features>
   explain?: boolean
   sticky?: StickyTarget | null
+  learned?: QualityOffsets | null
 }
 
 /** Decides on a chat request; without a model it is `auto`. */
 export function decide(
   body: object,
-  { world = worldWith(), policy = policyOf(), features = {}, explain = false, sticky = null }: Circumstances = {},
+  {
+    world = worldWith(),
+    policy = policyOf(),
+    features = {},
+    explain = false,
+    sticky = null,
+    learned = null,
+  }: Circumstances = {},
 ): Decision {
   const request = chatRequest.parse({ messages: [{ role: 'user', content: 'Hi' }], model: 'auto', ...body })
   const own = chatFeatures(request as ChatRequest, JSON.stringify(request).length)
@@ -75,6 +92,7 @@ export function decide(
       ...features,
     },
     sticky,
+    learned,
   } as const
   return route(world, asking, explain ? Number.POSITIVE_INFINITY : 0)
 }

@@ -12,6 +12,7 @@ export type Draft = {
   models: string[]
   /** Empty = all endpoints. */
   scopes: string[]
+  learning: boolean
   /** A `datetime-local` value in the browser's time zone; '' = never. */
   expires: string
 }
@@ -24,6 +25,7 @@ export const emptyDraft: Draft = {
   capUsd: '',
   models: [],
   scopes: [],
+  learning: true,
   expires: '',
 }
 
@@ -36,6 +38,7 @@ export function draftOf(key: DashboardKey): Draft {
     capUsd: key.monthly_spend_cap_usd ?? '',
     models: key.model_allowlist ?? [],
     scopes: key.scopes.split(',').includes('*') ? [] : key.scopes.split(','),
+    learning: key.learning,
     expires: key.expires_at === null ? '' : localTime(new Date(key.expires_at)),
   }
 }
@@ -52,6 +55,7 @@ export function fieldsOf(draft: Draft): KeyFields {
     monthly_spend_cap_usd: limit(draft.capUsd),
     model_allowlist: draft.models.length === 0 ? null : draft.models,
     scopes: draft.scopes.length === 0 ? '*' : draft.scopes.join(','),
+    learning: draft.learning,
     expires_at: draft.expires === '' ? null : utcTime(draft.expires),
   }
 }

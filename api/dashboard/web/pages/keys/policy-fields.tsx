@@ -137,6 +137,12 @@ function Access({ draft, onChange, disabled }: Fields) {
             <Checkbox value="completions" label="Completions" />
           </Group>
         </Checkbox.Group>
+        <Checkbox
+          label="Learn from feedback"
+          description="“auto” prefers models whose responses were scored higher."
+          checked={draft.learning}
+          onChange={event => onChange({ ...draft, learning: event.currentTarget.checked })}
+        />
       </Stack>
     </Fieldset>
   )

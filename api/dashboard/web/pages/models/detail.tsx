@@ -65,7 +65,7 @@ function Section({ title, children }: { title: string; children: React.ReactNode
 }
 
 function Facts({ model }: { model: CatalogModel }) {
-  const { context_length, max_output_tokens, supported_parameters, quality, expires_on } = model
+  const { context_length, max_output_tokens, supported_parameters, quality, task_qualities, expires_on } = model
   const facts: [string, React.ReactNode][] = [
     [
       'Slug',
@@ -84,6 +84,12 @@ function Facts({ model }: { model: CatalogModel }) {
     ['Context', context_length && `${count(context_length)} tokens`],
     ['Max output tokens', max_output_tokens && `${count(max_output_tokens)} tokens`],
     ['Quality', quality !== null && `${quality} of 100, among models of its type`],
+    [
+      'Quality by task',
+      Object.entries(task_qualities)
+        .map(([task, value]) => `${wordsOf(task)} ${value}`)
+        .join(', '),
+    ],
     ['Parameters', supported_parameters.join(', ')],
     ...Object.entries(model.kind).map(([name, value]): [string, string] => [wordsOf(name), textOf(value)]),
     ['Withdrawn on', expires_on && day(expires_on)],

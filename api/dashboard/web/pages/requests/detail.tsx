@@ -13,6 +13,7 @@ import { Cost } from './cost.tsx'
 import { Outcome } from './outcome.tsx'
 import { useRequest } from './queries.ts'
 import { Routing } from './routing.tsx'
+import { Scores } from './scores.tsx'
 import { typeName } from './types.ts'
 
 /** One entry of the request log. */
@@ -56,6 +57,7 @@ function Request({ request }: { request: RequestDetail }) {
         <Cost request={request} />
       </SimpleGrid>
       <Routing request={request} />
+      <Scores request={request} />
     </Stack>
   )
 }

@@ -43,7 +43,7 @@ const columns = (request: RequestDetail): Column<RoutingCandidate>[] => [
     ),
   },
   { header: 'Score', kind: 'number', cell: ({ score }) => (score === null ? '–' : score.toFixed(3)) },
-  { header: 'Quality', kind: 'number', cell: ({ quality }) => quality ?? '–' },
+  { header: 'Quality', kind: 'number', cell: ({ quality, learned }) => withLearned(quality, learned) },
   {
     header: 'Estimated cost',
     kind: 'number',
@@ -52,6 +52,12 @@ const columns = (request: RequestDetail): Column<RoutingCandidate>[] => [
   { header: 'First byte', kind: 'number', cell: ({ latency_ms: ms }) => (ms === null ? 'unknown' : duration(ms)) },
   { header: 'Outcome', cell: candidate => <CandidateOutcome candidate={candidate} request={request} /> },
 ]
+
+/** A quality with what feedback added to it: "84 + 1.2". */
+function withLearned(quality: number | null, learned: number): string {
+  if (quality === null) return '–'
+  return learned === 0 ? String(quality) : `${quality} ${learned < 0 ? '−' : '+'} ${Math.abs(learned).toFixed(1)}`
+}
 
 function CandidateOutcome({ candidate, request }: { candidate: RoutingCandidate; request: RequestDetail }) {
   const { model, provider, excluded } = candidate

@@ -1,0 +1,45 @@
+import type { Config } from '../base/config.ts'
+import type { Bill, RunOutcome } from '../engine/report.ts'
+import type { Policy } from '../keys/policy.ts'
+import { promptDigest } from '../routing/prompt-digest.ts'
+import type { UsageSignals } from '../wallet/usage-event.ts'
+import type { ChatRunInput } from './run-input.ts'
+
+/** What a run with automatic routing says about the model; null where nothing is learned from it. */
+export function signalsOf(
+  { routingLearning }: Config,
+  { keyId, learning }: Policy,
+  { bulk, session, features }: Pick<ChatRunInput<'chat'>, 'bulk' | 'session' | 'features'>,
+  { status, unusableCalls }: RunOutcome,
+): UsageSignals | null {
+  if (status >= 400 || bulk !== null || !routingLearning || !learning) return null
+  const prompt = promptDigest(keyId, session, features)
+  return { ...(prompt && { prompt }), ...(unusableCalls && { unusableCalls: true }) }
+}
+
+/** Longer arguments are not checked. */
+const maxCharacters = 100_000
+
+type Call = { arguments?: unknown }
+type Answer = {
+  choices?: readonly { message?: { tool_calls?: readonly { function?: Call }[] | null } }[]
+  output?: readonly (Call & { type?: string })[]
+}
+
+/** Whether a complete answer of Chat Completions or Responses calls a function with arguments that are not JSON. */
+export function hasUnusableCalls({ finishReason }: Bill, { choices = [], output = [] }: Answer): boolean {
+  if (finishReason !== 'tool_calls') return false
+  const calls = choices.flatMap(({ message }) => message?.tool_calls ?? []).map(call => call.function)
+  calls.push(...output.filter(({ type }) => type === 'function_call'))
+  return calls.some(call => !isJson(call?.arguments))
+}
+
+function isJson(text: unknown): boolean {
+  if (typeof text !== 'string' || text === '' || text.length > maxCharacters) return true
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
