@@ -28,6 +28,7 @@ const layers: Record<string, number> = {
   'shared/jobs': 8,
   'shared/batches': 9,
   'shared/delayed': 9,
+  'shared/responses': 9,
   api: 10,
   workers: 10,
 }
