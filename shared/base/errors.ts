@@ -6,6 +6,7 @@ const table = {
   missing_field: [400, 'invalid_request_error'],
   consent_required: [400, 'invalid_request_error'],
   context_length_exceeded: [400, 'invalid_request_error'],
+  previous_response_not_found: [400, 'invalid_request_error'],
   unsupported_capability: [400, 'invalid_request_error'],
   url_not_allowed: [400, 'invalid_request_error'],
   missing_api_key: [401, 'authentication_error'],
