@@ -63,7 +63,11 @@ const organisations: Command[] = [
   command({
     name: 'org responses',
     help: '--org ID [--keep on|off] [--retention-days 30]',
-    flags: z.strictObject({ org, keep: z.enum(['on', 'off']).optional(), retention_days: number.pipe(z.int().min(1).max(365)).optional() }),
+    flags: z.strictObject({
+      org,
+      keep: z.enum(['on', 'off']).optional(),
+      retention_days: number.pipe(z.int().min(1).max(365)).optional(),
+    }),
     async run(services, { org, keep, retention_days }) {
       await findOrganisation(services, org)
       const fields = await updateResponseSettings(

@@ -62,6 +62,11 @@ export class Sealer {
     return sealed.exec(text)?.[1] === this.#keys[0]?.id
   }
 
+  /** Whether stored bytes are sealed with the current key, or plain when none is configured. */
+  isCurrentBytes(bytes: Buffer): boolean {
+    return sealedHead.exec(bytes.toString('latin1', 0, headBytes))?.[1] === this.#keys[0]?.id
+  }
+
   /**
    * Derives keys for a library that does its own encryption, one from each configured key, the encrypting key first. `version`
    * is the key's numeric id.

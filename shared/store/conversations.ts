@@ -182,6 +182,35 @@ export class Conversations {
     return deleted
   }
 
+  /** Encrypts all items with the current key; returns the number of those that were not. */
+  async reseal(): Promise<number> {
+    let changed = 0
+    for (let after = 0n; ; ) {
+      const rows = await this.#db.conversationItem.findMany({
+        where: { number: { gt: after } },
+        include: { conversation: { select: { expiresAt: true } } },
+        orderBy: { number: 'asc' },
+        take: pageSize,
+      })
+      for (const { conversation, ...row } of rows) if (await this.#resealItem(row, conversation.expiresAt)) changed++
+      if (rows.length < pageSize) return changed
+      after = rows.at(-1)!.number
+    }
+  }
+
+  async #resealItem(row: ConversationItem, expiresAt: Date): Promise<boolean> {
+    const before = { bytes: row.item, fileId: row.itemFileId }
+    const at = { place: itemPlace(row), expiresAtMs: expiresAt.getTime() }
+    const after = await this.#payloads.reseal(row, before, at)
+    if (!after) return false
+    const { count } = await this.#db.conversationItem.updateMany({
+      where: { number: row.number },
+      data: { item: after.bytes, itemFileId: after.fileId, storedBytes: after.bytes?.length ?? 0 },
+    })
+    await this.#payloads.remove([(count === 1 ? before : after).fileId])
+    return count === 1
+  }
+
   #findItem(conversationId: string, id: string): Promise<ItemRow | null> {
     return this.#db.conversationItem.findFirst({ where: { conversationId, id }, orderBy: { number: 'asc' } })
   }

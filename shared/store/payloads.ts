@@ -12,6 +12,8 @@ const maxRowBytes = 256 * 1024
 /** Files that are read at a time. */
 const maxReads = 4
 
+const noKeys: ReadonlyMap<string, string> = new Map()
+
 /** JSON values of rows, encrypted where the operator has configured a key (docs/decisions/secrets-at-rest.md). */
 export class Payloads {
   readonly #files: Files
@@ -42,16 +44,31 @@ export class Payloads {
   /** Reads the values of several rows. Throws an Error if the file of one is missing. */
   async read<T>(rows: readonly { payload: Payload; place: string }[]): Promise<T[]> {
     const ids = rows.flatMap(({ payload: { fileId } }) => fileId ?? [])
-    const keys = ids.length > 0 ? await this.#files.storageKeys(ids) : new Map<string, string>()
+    const keys = ids.length > 0 ? await this.#files.storageKeys(ids) : noKeys
     const values: T[] = []
     for (let from = 0; from < rows.length; from += maxReads) {
       const read = rows.slice(from, from + maxReads).map(async ({ payload, place }) => {
-        const bytes = payload.bytes ? Buffer.from(payload.bytes) : await this.#readFile(keys.get(payload.fileId ?? ''))
+        const bytes = await this.#readBytes(payload, keys)
         return JSON.parse(this.#sealer.openBytes(bytes, place).toString()) as T
       })
       values.push(...(await Promise.all(read)))
     }
     return values
+  }
+
+  /**
+   * Encrypts a value with the current key, as `write` does; null if it is already. The caller removes the file of the old
+   * value once its row has the new one.
+   */
+  async reseal(
+    owner: FileOwner,
+    payload: Payload,
+    at: { place: string; expiresAtMs: number },
+  ): Promise<Payload | null> {
+    const keys = payload.fileId === null ? noKeys : await this.#files.storageKeys([payload.fileId])
+    const bytes = await this.#readBytes(payload, keys)
+    if (this.#sealer.isCurrentBytes(bytes)) return null
+    return this.write(owner, this.#sealer.openBytes(bytes, at.place).toString(), at)
   }
 
   /** Removes the files of values whose rows are gone. */
@@ -62,7 +79,9 @@ export class Payloads {
     await this.#files.remove([...keys].map(([fileId, storageKey]) => ({ fileId, storageKey })))
   }
 
-  async #readFile(storageKey: string | undefined): Promise<Buffer> {
+  async #readBytes({ bytes, fileId }: Payload, keys: ReadonlyMap<string, string>): Promise<Buffer> {
+    if (bytes) return Buffer.from(bytes)
+    const storageKey = keys.get(fileId ?? '')
     const blob = storageKey === undefined ? null : await this.#blobs.read(storageKey)
     if (!blob) throw new Error('The file of a stored response is missing.')
     return buffer(blob.stream)

@@ -143,6 +143,40 @@ export class StoredResponses {
     return deleted
   }
 
+  /** Encrypts the content of all responses with the current key; returns the number of those that were not. */
+  async reseal(): Promise<number> {
+    let changed = 0
+    for (let after = ''; ; ) {
+      const where = { id: { gt: after } }
+      const rows = await this.#db.storedResponse.findMany({ where, orderBy: { id: 'asc' }, take: pageSize })
+      for (const row of rows) if (await this.#resealRow(row)) changed++
+      if (rows.length < pageSize) return changed
+      after = rows.at(-1)!.id
+    }
+  }
+
+  async #resealRow(row: StoredResponse): Promise<boolean> {
+    const { id, headFileId, itemsFileId } = row
+    const before = { head: { bytes: row.head, fileId: headFileId }, items: { bytes: row.items, fileId: itemsFileId } }
+    const expiresAtMs = row.expiresAt.getTime()
+    const head = await this.#payloads.reseal(row, before.head, { place: headPlace(id), expiresAtMs })
+    const items = await this.#payloads.reseal(row, before.items, { place: itemsPlace(id), expiresAtMs })
+    if (!head && !items) return false
+    const after = { head: head ?? before.head, items: items ?? before.items }
+    const { count } = await this.#db.storedResponse.updateMany({
+      where: { id },
+      data: {
+        ...{ head: after.head.bytes, headFileId: after.head.fileId },
+        ...{ items: after.items.bytes, itemsFileId: after.items.fileId },
+        storedBytes: (after.head.bytes?.length ?? 0) + (after.items.bytes?.length ?? 0),
+      },
+    })
+    // A row that was deleted meanwhile needs neither.
+    const unused = count === 1 ? before : { head, items }
+    await this.#payloads.remove([head && (unused.head?.fileId ?? null), items && (unused.items?.fileId ?? null)])
+    return count === 1
+  }
+
   #visibleTo({ organisationId, environment }: FileOwner) {
     return { organisationId, environment, expiresAt: { gt: new Date(this.#clock.now()) } }
   }

@@ -1,5 +1,9 @@
 import test from 'ava'
 import { dayMs } from '../../shared/base/time.ts'
+import { Sealer } from '../../shared/keys/sealer.ts'
+import { Conversations } from '../../shared/store/conversations.ts'
+import { Payloads } from '../../shared/store/payloads.ts'
+import { StoredResponses } from '../../shared/store/stored-responses.ts'
 import { runMaintenance } from '../../workers/maintenance.ts'
 import { responsesReply } from '../emulators/openai-responses.ts'
 import { dataOf } from '../support/chat/gateway.ts'
@@ -7,6 +11,8 @@ import { eventually } from '../support/gateway.ts'
 import { keepingAccount, startWorld, type World } from '../support/responses/world.ts'
 
 const secret = 'the lighthouse keeper'
+const encryptionKey = 'k'.repeat(32)
+const large = 'word '.repeat(100_000)
 const hi = { model: 'gpt-4.1', input: secret, instructions: secret }
 let offsetMs = 0
 let world: World
@@ -14,7 +20,7 @@ test.before(async () => {
   const clock = { now: () => Date.now() + offsetMs }
   const env = {
     OPENROUTER_API_KEY: '',
-    ENCRYPTION_KEY: 'k'.repeat(32),
+    ENCRYPTION_KEY: encryptionKey,
     RESPONSE_RETENTION_DAYS: '20',
     UPSTREAM_READ_ON_MS: '0',
   }
@@ -60,12 +66,45 @@ test.serial('content is encrypted at rest, and bound to its row', async t => {
   await db.storedResponse.update({ where: { id: second.id }, data: { items: items! } })
   const response = await world.gateway.fetch(`/v1/responses/${second.id}`, { key: account.live })
   t.is(response.status, 500)
+  await client.responses.delete(second.id)
+})
+
+test.serial('content is encrypted with a new key, in rows and in storage', async t => {
+  const account = await keepingAccount(world)
+  const client = world.sdk(account.live)
+  const message = (content: string) => ({ type: 'message' as const, role: 'user' as const, content })
+  const responses = [await client.responses.create(hi), await client.responses.create({ ...hi, input: large })]
+  const { id } = await client.conversations.create({ items: [message('small'), message(large)] })
+  const { db, clock, files, blobs } = services()
+  const readers = (keys: string[]) => {
+    const payloads = new Payloads({ files, blobs, sealer: new Sealer(keys) })
+    return {
+      responses: new StoredResponses({ db, clock, payloads }),
+      conversations: new Conversations({ db, clock, payloads }),
+    }
+  }
+  const [oldKey, newKey] = [encryptionKey, 'n'.repeat(32)]
+  const both = readers([newKey, oldKey])
+  t.true((await both.responses.reseal()) >= 2)
+  t.true((await both.conversations.reseal()) >= 2)
+  t.is((await both.responses.reseal()) + (await both.conversations.reseal()), 0)
+  const alone = readers([newKey])
+  const items = await alone.responses.readItems(responses.map(response => response.id))
+  t.deepEqual(
+    items.map(([item]) => item),
+    [message(secret), message(large)],
+  )
+  t.deepEqual(await alone.conversations.items(id), [message('small'), message(large)])
+  t.deepEqual(await world.gateway.settled(), [])
+  t.like(await countsOf(account.organisationId), { files: 2 })
+  const back = readers([oldKey, newKey])
+  t.true((await back.responses.reseal()) + (await back.conversations.reseal()) >= 4)
+  t.is((await client.responses.retrieve(responses[0]!.id)).id, responses[0]!.id)
 })
 
 test.serial('large content goes to storage, and leaves it with the response', async t => {
   const account = await keepingAccount(world)
   const client = world.sdk(account.live)
-  const large = 'word '.repeat(100_000)
   const first = await client.responses.create({ ...hi, instructions: large, input: large, max_output_tokens: 16 })
   t.like(await countsOf(account.organisationId), { responses: 1, files: 2 })
   const second = await client.responses.create({ ...hi, previous_response_id: first.id })
@@ -86,7 +125,6 @@ test.serial('large content goes to storage, and leaves it with the response', as
 test.serial('responses expire by their age, conversations since their last use', async t => {
   const account = await keepingAccount(world, { retentionDays: 3 })
   const client = world.sdk(account.live)
-  const large = 'word '.repeat(100_000)
   const { id } = await client.conversations.create({ items: [{ type: 'message', role: 'user', content: large }] })
   const old = await client.responses.create(hi)
   offsetMs = 2 * dayMs
