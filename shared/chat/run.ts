@@ -199,7 +199,8 @@ class Run<K extends DirectKind> extends BaseRun {
     const headers = this.headers(call.target, decision, reservation, this.failedAttempts.length + 1)
     headers['x-gateway-cost-usd'] = formatUsd(billed.costNano)
     const { storage } = this.#input
-    const answer = storage && !this.client.gone ? await storeAnswer(storage, this.id, shown) : shown
+    const answer =
+      storage && (!this.client.gone || this.client.hold) ? await storeAnswer(storage, this.id, shown) : shown
     this.client.answer(headers, serializeAnswer(answer, received))
     return this.client.gone ? { ...billed, ...clientLeft } : billed
   }

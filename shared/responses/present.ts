@@ -1,5 +1,6 @@
 import type { ResponsesItem } from '../kinds/responses.ts'
 import type { Services } from '../services.ts'
+import { ownId } from '../store/conversations.ts'
 import type { ResponseRow } from '../store/stored-responses.ts'
 
 /** A stored response as its client received it. */
@@ -9,21 +10,26 @@ export async function presentResponse({ storedResponses }: Services, { id, input
   return { ...head, output: items!.slice(inputCount) }
 }
 
-/** The input items of a stored response, each with an id: its own, or one by its position. */
+/** The input items of a stored response, each with an id: its own, or one by its position if it has none of its own. */
 export async function presentInput(
   { storedResponses }: Services,
   { id, inputCount }: ResponseRow,
 ): Promise<(ResponsesItem & { id: string })[]> {
   const [items] = (await storedResponses.readItems([id])) as ResponsesItem[][]
   const suffix = id.slice(id.indexOf('_') + 1)
-  return items!.slice(0, inputCount).map((item, index) => shownItem(item, `item_${suffix}_${index}`))
+  const used = new Set<string>()
+  return items!.slice(0, inputCount).map((item, index) => {
+    const own = ownId(item)
+    const shownId = own === null || used.has(own) ? `item_${suffix}_${index}` : own
+    used.add(shownId)
+    return shownItem(item, shownId)
+  })
 }
 
-/** An item of a list: with an id, and with the type and the parts of a message, which requests may leave out. */
+/** An item of a list: with its id there, and with the type and the parts of a message, which requests may leave out. */
 export function shownItem(item: object, id: string): ResponsesItem & { id: string } {
   const { type = 'message', content, role } = item as { type?: string; content?: unknown; role?: string }
-  const own = (item as { id?: unknown }).id
-  const shown = { ...item, type, id: typeof own === 'string' && own !== '' ? own : id }
+  const shown = { ...item, type, id }
   if (type !== 'message' || typeof content !== 'string') return shown as ResponsesItem & { id: string }
   const part =
     role === 'assistant'

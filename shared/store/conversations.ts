@@ -124,16 +124,19 @@ export class Conversations {
   }
 
   /**
-   * Prepares items for their rows: the result inserts them in a transaction, or drops what was written for them. Items
-   * without an id get one. Throws 403 `quota_exceeded`.
+   * Prepares items for their rows: the result inserts them in a transaction, or drops what was written for them. An item
+   * without an id, or with that of another one, is listed by a new id. Throws 403 `quota_exceeded`.
    */
   async prepareItems(conversationId: string, owner: FileOwner, items: readonly object[], expiresAtMs: number) {
     const { organisationId, environment } = owner
     const rows: (Prisma.ConversationItemCreateManyInput & { id: string })[] = []
     const drop = () => this.#payloads.remove(rows.map(({ itemFileId }) => itemFileId ?? null))
+    const used = await this.#usedIds(conversationId, items)
     try {
       for (const item of items) {
-        const id = idOf(item) ?? newId('item')
+        const own = ownId(item)
+        const id = own === null || used.has(own) ? newId('item') : own
+        used.add(id)
         const text = JSON.stringify(item)
         const place = itemPlace({ conversationId, id })
         const { bytes, fileId } = await this.#payloads.write(owner, text, { place, expiresAtMs })
@@ -211,6 +214,15 @@ export class Conversations {
     return count === 1
   }
 
+  /** The ids of these items that the conversation has already. */
+  async #usedIds(conversationId: string, items: readonly object[]): Promise<Set<string>> {
+    const ids = items.flatMap(item => ownId(item) ?? [])
+    if (ids.length === 0) return new Set()
+    const rows = await this.#db.$queryRaw<{ id: string }[]>`
+      SELECT DISTINCT id FROM conversation_items WHERE conversation_id = ${conversationId} AND id = ANY(${ids})`
+    return new Set(rows.map(({ id }) => id))
+  }
+
   #findItem(conversationId: string, id: string): Promise<ItemRow | null> {
     return this.#db.conversationItem.findFirst({ where: { conversationId, id }, orderBy: { number: 'asc' } })
   }
@@ -249,7 +261,8 @@ export async function dropOnFailure<T>(prepared: { drop(): Promise<void> }, work
   }
 }
 
-function idOf(item: object): string | null {
+/** The id that an item has of its own, if it can serve in a list. */
+export function ownId(item: object): string | null {
   const { id } = item as { id?: unknown }
   return typeof id === 'string' && id !== '' && id.length <= 100 && !id.includes('\0') ? id : null
 }

@@ -33,6 +33,11 @@ test.serial('a conversation is created, read, updated, listed and deleted by Ope
   for await (const item of conversations.items.list(created.id, { order: 'asc', limit: 1 })) listed.push(item)
   t.deepEqual(textsOf(listed), ['One', 'Two', 'Three', 'Four'])
   t.deepEqual(textsOf((await conversations.items.list(created.id)).data), ['Four', 'Three', 'Two', 'One'])
+  const twice = await conversations.items.create(created.id, {
+    items: [{ ...user('Five'), id: 'msg_4' } as never, { ...user('Six'), id: 'msg_4' } as never],
+  })
+  t.is(new Set(['msg_4', ...twice.data.map(item => (item as Listed).id)]).size, 3)
+  for (const { id } of twice.data as Listed[]) await conversations.items.delete(id, { conversation_id: created.id })
   const [, second] = listed as Listed[]
   t.deepEqual(await conversations.items.retrieve(second!.id, { conversation_id: created.id }), second as never)
   t.is((await conversations.items.delete(second!.id, { conversation_id: created.id })).id, created.id)

@@ -64,7 +64,7 @@ test.serial('what a client received is what it retrieves, with the input, until 
   const client = world.sdk(live)
   for (const model of models)
     for (const streamed of [false, true]) {
-      const items = ['One', 'Two', 'Three'].map(content => ({ role: 'user' as const, content }))
+      const items = ['One', 'Two', 'Three'].map(content => ({ role: 'user' as const, content, id: 'msg_same' }))
       const response = await respond(client, { model, input: items, metadata: { a: 'b' } }, streamed)
       const stored = await client.responses.retrieve(response.id, { include: ['reasoning.encrypted_content'] })
       t.deepEqual(withoutSdk([plain(stored)]), withoutSdk([plain(response)]), model)
