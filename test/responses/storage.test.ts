@@ -238,3 +238,18 @@ test.serial('an answer is stored before its last event is sent', async t => {
         t.is((await client.responses.retrieve(event.response.id)).status, 'completed')
   }
 })
+
+test.serial('the requests of a chain have one session, which a request may name', async t => {
+  const account = await keepingAccount(world)
+  const client = world.sdk(account.live)
+  const sessionOf = async (id: string) =>
+    (await services().db.storedResponse.findUniqueOrThrow({ where: { id } })).session
+  const first = await client.responses.create(hi)
+  const second = await client.responses.create({ ...hi, previous_response_id: first.id })
+  t.is(await sessionOf(second.id), await sessionOf(first.id))
+  const named = await client.responses.create({ ...hi, previous_response_id: second.id, prompt_cache_key: 'mine' })
+  t.is(await sessionOf(named.id), 'mine')
+  const last = await client.responses.create({ ...hi, previous_response_id: named.id })
+  t.is(await sessionOf(last.id), 'mine')
+  t.not(await sessionOf((await client.responses.create(hi)).id), await sessionOf(first.id))
+})
