@@ -9,7 +9,7 @@ import type { ChainLink } from '../store/stored-responses.ts'
 export type Earlier = { items: ResponsesItem[]; session: string }
 
 /** Limits of the conversation that a request continues, together with its own input. */
-export const limits = { responses: 1_000, items: 100_000, bytes: 32 * 1024 * 1024 }
+const limits = { responses: 1_000, items: 100_000, bytes: 32 * 1024 * 1024 }
 
 /** Responses that may be continued. */
 const finished: ReadonlySet<string> = new Set(['completed', 'incomplete'])

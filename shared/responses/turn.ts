@@ -77,12 +77,12 @@ export async function expandTurn(
 }
 
 /** The id of the conversation that a request names. */
-export function conversationOf({ conversation }: Named): string | null {
+function conversationOf({ conversation }: Named): string | null {
   return typeof conversation === 'object' ? (conversation?.id ?? null) : (conversation ?? null)
 }
 
 /** Reads the items that precede those of a request; null if it continues nothing. */
-export function readEarlier(
+function readEarlier(
   services: Services,
   owner: FileOwner,
   { body, raw }: ResponsesTurn,

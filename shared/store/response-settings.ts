@@ -1,5 +1,5 @@
 import type { Clock } from '../base/time.ts'
-import type { Connection, Database } from '../io/db.ts'
+import type { Database } from '../io/db.ts'
 
 /** Whether an organisation's responses are stored, and for how many days. */
 export type ResponseSettings = { keeps: boolean; retentionDays: number }
@@ -28,8 +28,8 @@ export class ResponseSettingsReader {
   }
 
   /** Reads the settings from PostgreSQL. */
-  async read(organisationId: string, db: Connection = this.#db): Promise<ResponseSettings> {
-    const row = await db.organisation.findUnique({
+  async read(organisationId: string): Promise<ResponseSettings> {
+    const row = await this.#db.organisation.findUnique({
       where: { id: organisationId },
       select: { keepResponses: true, responseRetentionDays: true },
     })

@@ -4,8 +4,6 @@ import type { Connection, Database } from '../io/db.ts'
 import type { FileOwner } from './files.ts'
 import type { Payload, Payloads } from './payloads.ts'
 
-export type ResponseStatus = StoredResponse['status']
-
 /** A stored response, without its content. */
 export type ResponseRow = Omit<StoredResponse, 'head' | 'items'>
 
