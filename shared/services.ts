@@ -35,9 +35,13 @@ import { OutputHistory } from './routing/output-history.ts'
 import { StickySessions } from './routing/sticky-sessions.ts'
 import { BatchJournal } from './store/batch-journal.ts'
 import { Batches } from './store/batches.ts'
+import { Conversations } from './store/conversations.ts'
 import { DelayedJobs } from './store/delayed-jobs.ts'
 import { Files } from './store/files.ts'
 import { Jobs } from './store/jobs.ts'
+import { Payloads } from './store/payloads.ts'
+import { ResponseSettingsReader } from './store/response-settings.ts'
+import { StoredResponses } from './store/stored-responses.ts'
 import { Suspects } from './store/suspects.ts'
 import { Webhooks } from './store/webhooks.ts'
 import { Accounts } from './wallet/accounts.ts'
@@ -95,6 +99,9 @@ export type Services = {
   batches: Batches
   batchJournal: BatchJournal
   batchWakes: BatchWakes
+  responseSettings: ResponseSettingsReader
+  storedResponses: StoredResponses
+  conversations: Conversations
   completionSignals: CompletionSignals
   suspects: Suspects
   /** Settles open reservations and closes every connection; idempotent. */
@@ -143,6 +150,8 @@ export async function openServices(
   const sealer = new Sealer(config.encryptionKeys)
   const signingSecret = new SigningSecret(db, config.signingSecret, sealer)
   const blobs = await openBlobs(config, () => signingSecret.get(), clock)
+  const files = new Files({ db, blobs, clock, quotas: config.quotas })
+  const payloads = new Payloads({ files, blobs, sealer })
   const queues = openQueues(queueRedis, config.redisKeyPrefix)
   for (const queue of Object.values(queues)) queue.on('error', error => log.warn({ err: error }, 'queue connection'))
   const webhooks = new Webhooks({ db, queue: queues.webhooks, clock })
@@ -200,7 +209,7 @@ export async function openServices(
     sealer,
     signingSecret,
     blobs,
-    files: new Files({ db, blobs, clock, quotas: config.quotas }),
+    files,
     queues,
     jobs: new Jobs({ db, webhooks, clock, startLeaseMs: startLeaseOf(config), quotas: config.quotas }),
     mediaTasks: new Tasks(queues.media, queueRedis),
@@ -212,6 +221,9 @@ export async function openServices(
     batches: new Batches({ db, webhooks, clock, quotas: config.quotas }),
     batchJournal: new BatchJournal({ db, rawPool }),
     batchWakes: new BatchWakes(queues.batches),
+    responseSettings: new ResponseSettingsReader({ db, clock, maxDays: config.responseRetentionDays }),
+    storedResponses: new StoredResponses({ db, clock, payloads }),
+    conversations: new Conversations({ db, clock, payloads }),
     completionSignals,
     suspects: new Suspects(),
     close: () => (closing ??= close()),

@@ -90,6 +90,10 @@ const examples: { [code in ErrorCode]?: [message: string, details?: ErrorDetails
   model_not_found: ['There is no model `gpt-9`. GET /v1/models lists the available models.', { param: 'model' }],
   not_found: ['No such object.', { param: 'id' }],
   context_length_exceeded: ['The input exceeds the model’s context length.', { param: 'messages' }],
+  previous_response_not_found: [
+    "Previous response with id 'resp_01k9h2t5v8' not found.",
+    { param: 'previous_response_id' },
+  ],
   unsupported_capability: ['gpt-4o-mini does not accept audio input.', { param: 'messages' }],
   url_not_allowed: ['This URL cannot be fetched.', { param: 'webhook_url' }],
   consent_required: [

@@ -94,6 +94,7 @@ const inPath: Record<string, string> = {
   token: 'The secret token of the URL.',
   provider: 'The name of the provider.',
   asset: 'The name of the file.',
+  item: 'The id of the item.',
 }
 
 function pathParameters({ path }: Endpoint): Json[] {

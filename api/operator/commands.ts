@@ -5,6 +5,7 @@ import { nanoFromUsd, usdFromNano } from '../../shared/base/money.ts'
 import { audit, operatorActor } from '../../shared/keys/audit.ts'
 import { newKey } from '../../shared/keys/key-requests.ts'
 import type { KeyRecord } from '../../shared/keys/keys.ts'
+import { updateResponseSettings } from '../../shared/responses/settings.ts'
 import type { Services } from '../../shared/services.ts'
 import { checkLedger, type Invariant } from '../../shared/wallet/check.ts'
 import { presentKey, presentKeys } from '../routes/present-key.ts'
@@ -58,6 +59,27 @@ const organisations: Command[] = [
         data: { data },
         text: data.map(row => `${row.id}  $${row.balance_usd}  ${row.name}`).join('\n') || 'No organisations yet.',
       }
+    },
+  }),
+  command({
+    name: 'org responses',
+    help: '--org ID [--keep on|off] [--retention-days 30]',
+    flags: z.strictObject({
+      org,
+      keep: z.enum(['on', 'off']).optional(),
+      retention_days: number.pipe(z.int().min(1).max(365)).optional(),
+    }),
+    async run(services, { org, keep, retention_days }) {
+      await findOrganisation(services, org)
+      const fields = await updateResponseSettings(
+        services,
+        org,
+        { keep_responses: keep && keep === 'on', response_retention_days: retention_days },
+        operatorActor,
+      )
+      const days = fields.response_retention_days ?? services.config.responseRetentionDays
+      const text = `responses are ${fields.keep_responses ? `kept for ${days} days` : 'not kept'}`
+      return { data: { org, ...fields }, text }
     },
   }),
   command({

@@ -27,8 +27,10 @@ export const secrets: Command[] = [
         webhook_secrets: await encryptWebhookSecrets(services),
         signing_secret,
         authenticator_apps: await reencryptTwoFactors(services.db, key),
+        stored_responses: await services.storedResponses.reseal(),
+        conversation_items: await services.conversations.reseal(),
       }
-      const text = `encrypted with the current key: webhook secrets of ${data.webhook_secrets} organisations, ${data.signing_secret} signing secret, ${data.authenticator_apps} authenticator apps`
+      const text = `encrypted with the current key: webhook secrets of ${data.webhook_secrets} organisations, ${data.signing_secret} signing secret, ${data.authenticator_apps} authenticator apps, ${data.stored_responses} stored responses, ${data.conversation_items} items of conversations`
       return { data: { data }, text }
     },
   }),

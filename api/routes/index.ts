@@ -5,6 +5,7 @@ import { listAvatars, listVoices } from './avatars.ts'
 import { batchRoutes } from './batches.ts'
 import { accountCallback, jobCallback } from './callbacks.ts'
 import { chatCompletions, completions, createEmbeddings, routeDecision } from './chat.ts'
+import { conversationRoutes } from './conversations.ts'
 import { docsAsset, docsPage, openApi } from './docs.ts'
 import { createFeedback } from './feedback.ts'
 import { fileRoutes } from './files.ts'
@@ -15,9 +16,10 @@ import { mediaRoutes } from './media.ts'
 import { countTokens, createMessage } from './messages.ts'
 import { listModels, readModel } from './models.ts'
 import { realtimeRoutes } from './realtime.ts'
-import { createResponse } from './responses.ts'
+import { countInputTokens, createResponse } from './responses.ts'
 import { health, readiness } from './service.ts'
 import { readStoredFile } from './stored-files.ts'
+import { storedResponseRoutes } from './stored-responses.ts'
 import { stripeWebhook } from './stripe.ts'
 import { createUpload } from './uploads.ts'
 
@@ -28,6 +30,9 @@ export const endpoints: readonly Endpoint[] = [
   createMessage,
   countTokens,
   createResponse,
+  countInputTokens,
+  ...storedResponseRoutes,
+  ...conversationRoutes,
   createEmbeddings,
   routeDecision,
   createFeedback,

@@ -1,30 +1,40 @@
+import { countResponseTokens } from '../../shared/chat/count-tokens.ts'
+import type { HeldBytes } from '../../shared/io/byte-budget.ts'
 import { directKinds } from '../../shared/kinds/index.ts'
-import { refuseStored } from '../../shared/kinds/stored-responses.ts'
+import { countInputRequest } from '../../shared/kinds/responses.ts'
+import { refuseUnsupported } from '../../shared/kinds/stored-responses.ts'
+import { expandTurn, isStateless, openTurn } from '../../shared/responses/turn.ts'
 import { responsesFeatures } from '../../shared/routing/responses-features.ts'
-import { direct } from '../endpoint.ts'
+import { type DirectRequest, direct } from '../endpoint.ts'
+import { admitFree } from '../middleware/key.ts'
 import { generationHeaders } from '../schemas/headers.ts'
-import { responseEvent, responseObject } from '../schemas/responses.ts'
+import { inputTokens, responseEvent, responseObject } from '../schemas/responses.ts'
 import { modelErrors } from './model-errors.ts'
 import { codexEtag } from './models.ts'
 import { runDirect } from './run-direct.ts'
-import { sessionHeaders } from './session-name.ts'
+import { runResponse } from './run-response.ts'
+import { sessionHeaders, sessionOf } from './session-name.ts'
 
-/** Every turn has the whole conversation, with its images and documents. */
+/** Every turn may have the whole conversation, with its images and documents. */
 export const maxResponsesBytes = 32 * 1024 * 1024
 
+const shared = { method: 'post', tag: 'Responses', access: { scope: 'chat' }, maxBodyBytes: maxResponsesBytes } as const
+const example = { model: 'auto', instructions: 'You are a helpful assistant.', input: 'Hello!' }
+const errors = [
+  ...(['context_length_exceeded', 'url_not_allowed', 'previous_response_not_found', 'not_found'] as const),
+  ...modelErrors,
+] as const
+
 export const createResponse = direct({
-  method: 'post',
+  ...shared,
   path: '/v1/responses',
   operationId: 'createResponse',
-  tag: 'Responses',
   summary: 'Create a response',
   description:
-    'Accepts and returns OpenAI’s Responses format, and takes any chat model. Providers that have this format receive the request as you sent it, apart from what is not offered or has no price; for all others it is translated to a chat completion. Nothing is stored: send the whole conversation as `input`. Web searches by the provider’s tool are charged each, and are at most `max_tool_calls`; other tools that the provider would run are left out, unless `tool_choice` names them. With `stream: true` the response is a stream of server-sent events, terminated by `data: [DONE]`.\n\n**WebSocket.** The same path accepts a WebSocket for many turns: each text frame `{"type":"response.create", …}` has the fields of this body and is answered with the events of the stream, one JSON object per frame. `previous_response_id` names an earlier response of the connection. A refused turn is a frame `{"type":"error","status":…,"error":{…},"headers":{…}}`, and the connection stays open.',
-  access: { scope: 'chat' },
+    'Accepts and returns OpenAI’s Responses format, and takes any chat model. Providers that have this format receive the request as you sent it, apart from what is not offered or has no price; for all others it is translated to a chat completion. Where the organisation keeps responses, they are stored, so that `previous_response_id` and `conversation` continue them with any model; otherwise send the whole conversation as `input`. Web searches by the provider’s tool are charged each, and are at most `max_tool_calls`; other tools that the provider would run are left out, unless `tool_choice` names them. With `stream: true` the response is a stream of server-sent events, terminated by `data: [DONE]`.\n\n**WebSocket.** The same path accepts a WebSocket for many turns: each text frame `{"type":"response.create", …}` has the fields of this body and is answered with the events of the stream, one JSON object per frame. `previous_response_id` names an earlier response of the connection, or a stored one. A refused turn is a frame `{"type":"error","status":…,"error":{…},"headers":{…}}`, and the connection stays open.',
   headers: sessionHeaders,
   body: directKinds.responses,
-  maxBodyBytes: maxResponsesBytes,
-  example: { model: 'auto', instructions: 'You are a helpful assistant.', input: 'Hello!' },
+  example,
   answers: {
     200: {
       description: 'The response, or its event stream.',
@@ -39,12 +49,52 @@ export const createResponse = direct({
       ],
     },
   },
-  errors: ['context_length_exceeded', 'url_not_allowed', ...modelErrors],
+  errors: [...errors, 'quota_exceeded'],
   async handle(request) {
-    refuseStored(request.body)
-    const { services, apiKey, client } = request
+    const { services, apiKey, body, raw, headers, client } = request
+    refuseUnsupported(body)
     const etag = codexEtag(services, apiKey.policy)
     if (etag !== null) client.baseHeaders['x-models-etag'] = etag
-    await runDirect('responses', request, responsesFeatures(request.body, request.raw.length))
+    if (isStateless(services, apiKey, body)) return runDirect('responses', request, responsesFeatures(body, raw.length))
+    await withMemory(request, async held => {
+      const session = sessionOf(headers, body)
+      await runResponse(request, await openTurn(services, apiKey, { body, raw }, { held, session }))
+    })
   },
 })
+
+export const countInputTokens = direct({
+  ...shared,
+  path: '/v1/responses/input_tokens',
+  operationId: 'countResponseInputTokens',
+  summary: 'Count the input tokens of a response',
+  description:
+    'Counts the tokens that the request would have as a prompt, including those of what `previous_response_id` or `conversation` adds. Free of charge; counts as a request against the key’s limits. For models with another tokenizer than the gateway’s the result is an estimate that is rather too high.',
+  body: countInputRequest.meta({ id: 'CountResponseInputTokensRequest' }),
+  example,
+  answers: { 200: { description: 'The number of tokens.', schema: inputTokens } },
+  errors: [...errors],
+  async handle(request) {
+    const { services, apiKey, body, raw, client } = request
+    const rates = await admitFree(services, apiKey)
+    await withMemory(request, async held => {
+      const turn = await expandTurn(services, apiKey, { body: { ...body, input: body.input ?? [] }, raw }, held)
+      const features = responsesFeatures(turn.body, turn.raw.length)
+      const tokens = await countResponseTokens(services, { key: apiKey, body: turn.body, features })
+      client.answer(rates, JSON.stringify({ object: 'response.input_tokens', input_tokens: tokens }))
+    })
+  },
+})
+
+/** Runs work on stored items, which count towards the organisation's memory budget meanwhile. */
+async function withMemory(
+  { services, apiKey }: Pick<DirectRequest<unknown>, 'services' | 'apiKey'>,
+  work: (held: HeldBytes) => Promise<void>,
+): Promise<void> {
+  const held = services.budgets.bodies.open(apiKey.policy.organisationId)
+  try {
+    await work(held)
+  } finally {
+    held.release()
+  }
+}

@@ -16,10 +16,13 @@ type OwnInput<K extends DirectKind> = {
   /** The fields that may name the conversation; the body itself by default. */
   naming?: NamingBody
   forwarded?: ChatRunInput<K>['forwarded']
+  /** What runs instead of the request as the client sent it. */
+  turn?: { body: DirectKinds[K]['request']; raw: Buffer }
+  storage?: ChatRunInput<K>['storage']
 }
 
 /** What a run needs of its request. */
-type RunRequest<Body> = Pick<
+export type RunRequest<Body> = Pick<
   DirectRequest<Body>,
   'services' | 'apiKey' | 'body' | 'raw' | 'requestId' | 'headers' | 'wide'
 > & { client: ResponseWriter }
@@ -27,24 +30,24 @@ type RunRequest<Body> = Pick<
 /** Runs a validated request; the run responds through the request's own client. */
 export async function runDirect<K extends DirectKind>(
   kind: K,
-  { services, apiKey, body, raw, requestId, client, headers, wide }: RunRequest<DirectKinds[K]['request']>,
+  { services, apiKey, body: sent, raw, requestId, client, headers, wide }: RunRequest<DirectKinds[K]['request']>,
   features: Features,
-  { naming = body as NamingBody, forwarded }: OwnInput<K> = {},
+  { naming = sent as NamingBody, forwarded, turn = { body: sent, raw }, storage }: OwnInput<K> = {},
 ): Promise<void> {
-  const { stream, stream_options } = body as Streamable
+  const { stream, stream_options } = sent as Streamable
   const report = await run(
     services,
     {
       kind,
       key: apiKey,
-      body,
-      raw,
+      ...turn,
       features,
       requestId,
       session: sessionOf(headers, naming),
       stream: stream === true,
       includeUsage: stream_options?.include_usage === true,
       ...(forwarded && { forwarded }),
+      ...(storage && { storage }),
       bulk: null,
     },
     client,

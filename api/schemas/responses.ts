@@ -31,6 +31,27 @@ const usage = z
   })
   .meta({ id: 'ResponseUsage' })
 
+/** An item of a conversation: its fields depend on its type. */
+export const responseItem = z
+  .looseObject({
+    id: z.string(),
+    type: z.string().describe('`message`, `reasoning`, `function_call`, `function_call_output` and others.'),
+  })
+  .meta({ id: 'ResponseItem' })
+
+export const conversation = z
+  .strictObject({
+    id: z.string(),
+    object: z.literal('conversation'),
+    created_at: z.int().describe('Unix time in seconds.'),
+    metadata: z.record(z.string(), z.string()),
+  })
+  .meta({ id: 'Conversation' })
+
+export const inputTokens = z
+  .strictObject({ object: z.literal('response.input_tokens'), input_tokens: z.int().min(0) })
+  .meta({ id: 'ResponseInputTokens' })
+
 export const responseObject = z
   .looseObject({
     id: z.string(),
@@ -44,6 +65,9 @@ export const responseObject = z
     incomplete_details: z.looseObject({ reason: z.string().optional() }).nullish(),
     error: z.looseObject({ code: z.string().nullish(), message: z.string() }).nullish(),
     usage: usage.nullish(),
+    store: z.boolean().nullish().describe('Whether the response is stored.'),
+    previous_response_id: z.string().nullish(),
+    conversation: z.looseObject({ id: z.string() }).nullish(),
   })
   .meta({ id: 'Response' })
 

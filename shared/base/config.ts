@@ -75,6 +75,8 @@ export type Config = LoadLimits & {
   jobDeadlineMs: number
   /** Retention of batch files. */
   fileRetentionDays: number
+  /** The longest retention of stored responses that an organisation may choose, and the default. */
+  responseRetentionDays: number
   /** Maximum calls of delayed jobs and batch lines in flight per provider, across all workers. */
   bulkConcurrency: number
   /** Discount on the synchronous price, in parts per million. */
@@ -180,6 +182,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     resultRetentionDays: v.RESULT_RETENTION_DAYS,
     jobDeadlineMs: v.JOB_DEADLINE_MINUTES * 60_000,
     fileRetentionDays: v.FILE_RETENTION_DAYS,
+    responseRetentionDays: v.RESPONSE_RETENTION_DAYS,
     bulkConcurrency: v.BULK_CONCURRENCY,
     discountsPpm: { '1h': v.JOB_DISCOUNT_1H_PERCENT, '6h': v.JOB_DISCOUNT_6H_PERCENT, batch: v.BATCH_DISCOUNT_PERCENT },
     minDelaysMs: { '1h': v.JOB_HOLD_BACK_1H_SECONDS * 1_000, '6h': v.JOB_HOLD_BACK_6H_SECONDS * 1_000 },

@@ -49,6 +49,8 @@ export type IdPrefix =
   | 'emb'
   | 'msg'
   | 'resp'
+  | 'conv'
+  | 'item'
   | 'img'
   | 'speech'
   | 'trs'

@@ -70,6 +70,7 @@ export const variables = z.object({
   RESULT_RETENTION_DAYS: positive(365).default(7),
   JOB_DEADLINE_MINUTES: positive(1_440).default(120),
   FILE_RETENTION_DAYS: positive(365).default(30),
+  RESPONSE_RETENTION_DAYS: positive(365).default(30),
   BULK_CONCURRENCY: positive(10_000).default(128),
   JOB_DISCOUNT_1H_PERCENT: discount.prefault('25'),
   JOB_DISCOUNT_6H_PERCENT: discount.prefault('50'),

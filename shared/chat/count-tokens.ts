@@ -3,7 +3,9 @@ import type { RunServices } from '../engine/base-run.ts'
 import { failureOf } from '../engine/failures.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
+import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { MessagesRequest } from '../kinds/messages.ts'
+import type { ResponsesRequest } from '../kinds/responses.ts'
 import type { Call, Forwarded, Target } from '../providers/contract.ts'
 import { isRequestFault, ProviderError } from '../providers/provider-error.ts'
 import type { Features } from '../routing/features.ts'
@@ -36,8 +38,26 @@ export async function countMessageTokens(services: RunServices, input: CountInpu
   const [target] = targets
   const counted = policy.environment === 'live' ? await countAtProvider(services, input, target!) : null
   if (counted !== null) return counted
-  const { prompt_tokens } = await countPrompt('messages', body)
-  return hasOurTokenizer(target!) ? prompt_tokens : Math.ceil(prompt_tokens * tokenizerMargin)
+  return countLocally('messages', body, target!)
+}
+
+/** Counts the input tokens of a Responses request by our tokenizer, as above. Throws a GatewayError as routing does. */
+export async function countResponseTokens(
+  services: RunServices,
+  { key: { policy }, body, features }: { key: ResolvedKey; body: ResponsesRequest; features: Features },
+): Promise<number> {
+  const world = worldOf(services, services.config.marginPpm)
+  const { targets } = route(world, { policy, kind: 'responses', request: body, features })
+  return countLocally('responses', body, targets[0]!)
+}
+
+async function countLocally<K extends DirectKind>(
+  kind: K,
+  body: DirectKinds[K]['request'],
+  target: Target,
+): Promise<number> {
+  const { prompt_tokens } = await countPrompt(kind, body)
+  return hasOurTokenizer(target) ? prompt_tokens : Math.ceil(prompt_tokens * tokenizerMargin)
 }
 
 /** The provider's own count; null where it has none, or fails. */

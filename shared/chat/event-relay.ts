@@ -1,8 +1,8 @@
 import type { GatewayError } from '../base/errors.ts'
 import type { Usage } from '../base/usage.ts'
 import type { MessageEvent } from '../kinds/messages.ts'
-import type { ResponsesEvent } from '../kinds/responses-answer.ts'
-import { type AnswerRelay, maxOpeningCharacters } from './stream-relay.ts'
+import type { ResponsesEvent, ResponsesObject } from '../kinds/responses-answer.ts'
+import { type AnswerRelay, maxOpeningCharacters, type StreamEnding } from './stream-relay.ts'
 import { Tally } from './tally.ts'
 
 /**
@@ -23,8 +23,8 @@ export abstract class EventRelay implements AnswerRelay {
 
   abstract feed(bytes: Buffer, part?: number): void
   abstract close(part?: number): void
-  abstract formatEnding(): string
-  abstract formatFailure(failure: GatewayError): string
+  abstract formatEnding(ending: StreamEnding): string
+  abstract formatFailure(failure: GatewayError, response?: ResponsesObject): string
 
   flush(): string {
     if (!this.hasOutput) return ''

@@ -1,6 +1,6 @@
 import type { GatewayError } from '../base/errors.ts'
 import type { Usage } from '../base/usage.ts'
-import { failedEvent } from '../engine/responses-error.ts'
+import { failedResponse } from '../engine/responses-error.ts'
 import { EventCutter, parseEvent, type ServerSentEvent, SseParser, splitEvents } from '../io/sse.ts'
 import { newResponse } from '../kinds/response-object.ts'
 import type { ResponsesRequest } from '../kinds/responses.ts'
@@ -15,7 +15,14 @@ import { type AnswerRelay, invalidResponse, truncatedError } from './stream-rela
 import { ignoreIncomplete, parseOrThrow } from './stream-relays.ts'
 
 /** The answer as the run knows it: its id, our name of its model, when it began (Unix time in seconds), its request. */
-export type ResponseInfo = { id: string; model: string; created: number; request: ResponsesRequest }
+export type ResponseInfo = {
+  id: string
+  model: string
+  created: number
+  request: ResponsesRequest
+  /** Fields that replace those of the provider's response; with them, the response has our id. */
+  fields?: Partial<ResponsesObject>
+}
 
 /** Creates the relay of one streamed response. */
 export function responsesRelayFor(
@@ -28,9 +35,10 @@ export function responsesRelayFor(
 
 /** The whole stream of a response that failed before anything was written. */
 export function failedStream(info: ResponseInfo, failure: GatewayError): string {
-  const response = newResponse({ ...info, createdAt: info.created }, info.request)
+  const response = { ...newResponse({ ...info, createdAt: info.created }, info.request), ...info.fields, store: false }
   return (
-    formatTypedEvent({ type: 'response.created', sequence_number: 0, response }) + formatFailed(response, failure, 1)
+    formatTypedEvent({ type: 'response.created', sequence_number: 0, response }) +
+    formatFailed(failedResponse(response, failure), 1)
   )
 }
 
@@ -41,8 +49,8 @@ export function failedStream(info: ResponseInfo, failure: GatewayError): string 
 abstract class ResponsesRelay extends EventRelay {
   protected readonly decoder: StreamDecoder<ResponsesEvent>
   protected readonly info: ResponseInfo
-  /** The text of the last event. */
-  protected ending = ''
+  /** The last event and its text. */
+  protected ending: { event: ResponsesEvent; text: string } | null = null
   #response: ResponsesObject | null = null
   #number = 0
   /** The items whose text came in deltas. */
@@ -66,12 +74,23 @@ abstract class ResponsesRelay extends EventRelay {
     return this.usage
   }
 
-  formatEnding(): string {
-    return `${this.ending}data: [DONE]\n\n`
+  response(failure?: GatewayError): ResponsesObject | null {
+    if (!failure || !this.#response) return this.#response
+    return failedResponse(this.#response, failure)
   }
 
-  formatFailure(failure: GatewayError): string {
-    const text = this.#response ? formatFailed(this.#response, failure, this.#number) : failedStream(this.info, failure)
+  formatEnding({ response }: { response?: ResponsesObject }): string {
+    const { event, text } = this.ending!
+    const shown = response ? this.encode(formatTypedEvent({ ...event, response } as ResponsesEvent)) : text
+    return `${shown}data: [DONE]\n\n`
+  }
+
+  formatFailure(failure: GatewayError, response = this.response(failure)): string {
+    return this.encode(response ? formatFailed(response, this.#number) : failedStream(this.info, failure))
+  }
+
+  /** Text as the relay writes it. */
+  protected encode(text: string): string {
     return this.encoding === 'latin1' ? asBytes(text) : text
   }
 
@@ -140,7 +159,8 @@ class PassingResponsesRelay extends ResponsesRelay {
   }
 
   protected present(response: ResponsesObject): ResponsesObject {
-    return response
+    const { id, fields } = this.info
+    return fields ? { ...response, id, ...fields } : response
   }
 
   /** `events`: complete events as latin1 text of their bytes. */
@@ -150,9 +170,16 @@ class PassingResponsesRelay extends ResponsesRelay {
       const event = parseEvent(Buffer.from(raw, 'latin1').toString())
       const decoded = event ? this.decoder.push(event) : []
       for (const one of decoded) this.record(one)
-      if (this.over) this.ending = raw
-      else if (event?.data.trim() !== '[DONE]') this.pass(raw)
+      const text = this.info.fields ? this.#format(raw, decoded[0]) : raw
+      if (this.over) this.ending = { event: decoded[0]!, text }
+      else if (event?.data.trim() !== '[DONE]') this.pass(text)
     }
+  }
+
+  /** The bytes of an event, with the fields of the response that differ. */
+  #format(raw: string, event: ResponsesEvent | undefined): string {
+    if (!event || !('response' in event)) return raw
+    return asBytes(formatTypedEvent({ ...event, response: this.present(event.response) }))
   }
 }
 
@@ -179,8 +206,8 @@ class TranslatingResponsesRelay extends ResponsesRelay {
   }
 
   protected present(response: ResponsesObject): ResponsesObject {
-    const { id, model } = this.info
-    return { ...response, id, model }
+    const { id, model, fields } = this.info
+    return { ...response, id, model, ...fields }
   }
 
   /** Writes what remains of an answer whose last event came. */
@@ -197,11 +224,11 @@ class TranslatingResponsesRelay extends ResponsesRelay {
   #write(event: ResponsesEvent): void {
     this.record(event)
     const text = formatTypedEvent('response' in event ? { ...event, response: this.present(event.response) } : event)
-    if (this.over) this.ending = text
+    if (this.over) this.ending = { event, text }
     else this.pass(text)
   }
 }
 
-function formatFailed(response: ResponsesObject, failure: GatewayError, number: number): string {
-  return `${formatTypedEvent(failedEvent(response, failure, number))}data: [DONE]\n\n`
+function formatFailed(response: ResponsesObject, number: number): string {
+  return `${formatTypedEvent({ type: 'response.failed', sequence_number: number, response })}data: [DONE]\n\n`
 }

@@ -1,8 +1,17 @@
 import type { BulkContext } from '../engine/failover.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
+import type { ResponsesObject } from '../kinds/responses-answer.ts'
 import type { Forwarded } from '../providers/contract.ts'
 import type { Features } from '../routing/features.ts'
+
+/** Stores the response of a run, before its client receives the end of it. */
+export type ResponseStorage = {
+  /** Fields of the response that the client sees in place of the provider's. */
+  readonly fields: Partial<ResponsesObject>
+  /** Stores a response that has ended, and returns it as the client is to see it. Never rejects. */
+  store(response: ResponsesObject): Promise<ResponsesObject>
+}
 
 /** One validated request for an answer. */
 export type ChatRunInput<K extends DirectKind> = {
@@ -18,6 +27,8 @@ export type ChatRunInput<K extends DirectKind> = {
   includeUsage: boolean
   /** For `messages`: what the client sent beside the body. */
   forwarded?: Forwarded
+  /** For `responses` that are stored, or that continue a stored one. */
+  storage?: ResponseStorage
   /** Context of delayed work; null for interactive requests. */
   bulk: BulkContext | null
 }

@@ -7,7 +7,6 @@ import { failover } from '../engine/failover.ts'
 import { ClientGone } from '../engine/failures.ts'
 import { type Bill, formatUsd, type Report, type RunOutcome } from '../engine/report.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
-import { inResponsesTerms } from '../engine/responses-error.ts'
 import type { Heartbeat } from '../io/keep-alive.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
@@ -25,14 +24,15 @@ import { billAnswer } from './complete-answer.ts'
 import { firstTokenTimeout } from './first-token.ts'
 import { maxCostOfRun, recordOutput } from './max-cost.ts'
 import { measureIfAllowed, needsMeasuring } from './measure-request.ts'
-import { restateOverflow } from './messages-overflow.ts'
 import { prepareCall } from './prepare-call.ts'
 import { withoutRefusedState } from './refused-state.ts'
+import { restateFailure } from './restate-failure.ts'
 import { type ChatRunInput, idPrefix } from './run-input.ts'
 import { type ReceivedAnswer, serializeAnswer } from './serialize-answer.ts'
 import { hasUnusableCalls, signalsOf } from './signals.ts'
 import { findStickyTarget } from './sticky-target.ts'
-import { createRelay, failureEvent, keepAliveFrames, type StreamInfo } from './stream-formats.ts'
+import { storeAnswer, storeStreamed } from './store-response.ts'
+import { createRelay, failureEvent, keepAliveFrames, type StreamInfo, streamInfo } from './stream-formats.ts'
 import type { AnswerRelay } from './stream-relay.ts'
 import { openStretches, type Stretches } from './stretches.ts'
 
@@ -202,14 +202,17 @@ class Run<K extends DirectKind> extends BaseRun {
     if (decision.reason) billed.unusableCalls = hasUnusableCalls(billed, shown)
     const headers = this.headers(call.target, decision, reservation, this.failedAttempts.length + 1)
     headers['x-gateway-cost-usd'] = formatUsd(billed.costNano)
-    this.client.answer(headers, serializeAnswer(shown, received))
+    const { storage } = this.#input
+    const answer =
+      storage && (!this.client.gone || this.client.hold) ? await storeAnswer(storage, this.id, shown) : shown
+    this.client.answer(headers, serializeAnswer(answer, received))
     return this.client.gone ? { ...billed, ...clientLeft } : billed
   }
 
   async #stream(attempt: RunAttempt<K>, heartbeat: Heartbeat): Promise<Bill> {
     const { call, adapter, monitor, decision, reservation } = attempt
     const { target } = call
-    const { kind, body } = this.#input
+    const { kind, body, storage } = this.#input
     const relay = createRelay(attempt, this.#info(target))
     const open = () => this.openStream(target, decision, reservation, relay.upstreamModel)
     const onFirstByte = () => monitor.recordFirstByte({ streamed: true })
@@ -226,9 +229,11 @@ class Run<K extends DirectKind> extends BaseRun {
       monitor.recordAbandonment()
       return { ...billed, ...clientLeft }
     }
-    if (error) return { ...billed, ...this.#endBroken(monitor, relay, error) }
+    if (error) return { ...billed, ...(await this.#endBroken(monitor, relay, error)) }
     open()
-    this.client.write(relay.formatEnding({ usage: billed.shownUsage, provider: target.provider.name }), relay.encoding)
+    const ending = { usage: billed.shownUsage, provider: target.provider.name }
+    const stored = storage && (await storeStreamed(storage, relay))
+    this.client.write(relay.formatEnding({ ...ending, ...stored }), relay.encoding)
     this.client.end()
     return billed
   }
@@ -272,29 +277,23 @@ class Run<K extends DirectKind> extends BaseRun {
   }
 
   /** Ends a stream whose provider failed in the middle. */
-  #endBroken(monitor: CallMonitor, relay: AnswerRelay, error: Error): Partial<Bill> {
+  async #endBroken(monitor: CallMonitor, relay: AnswerRelay, error: Error): Promise<Partial<Bill>> {
     if (error instanceof ProviderError) monitor.recordFailure(error)
     else monitor.recordAbandonment()
     const failure = this.toPublicError(error, monitor.route)
-    this.client.write(relay.formatFailure(failure), relay.encoding)
+    const { storage } = this.#input
+    const stored = storage && (await storeStreamed(storage, relay, failure))
+    this.client.write(relay.formatFailure(failure, stored?.response), relay.encoding)
     this.client.end()
     return { status: failure.status, errorCode: failure.code, finishReason: 'error' }
   }
 
   #info({ model }: Target): StreamInfo {
-    const { kind, features, includeUsage, requestId, body: request } = this.#input
-    const created = Math.floor(this.startedMs / 1000)
-    return { kind, id: this.id, created, model: model.id, choices: features.choices, includeUsage, requestId, request }
+    return streamInfo(this.#input, { id: this.id, created: Math.floor(this.startedMs / 1000), model: model.id })
   }
 
-  /** Says what is wrong with a Messages or Responses request in the terms of its format. */
   protected override toPublicError(error: unknown, brokenRoute?: Route): GatewayError {
     const failure = super.toPublicError(error, brokenRoute)
-    const { kind, body, features } = this.#input
-    const { catalog } = this.services
-    if (kind === 'responses') return inResponsesTerms(failure)
-    return kind === 'messages'
-      ? restateOverflow(failure, { body, features, failed: this.failedAttempts, catalog })
-      : failure
+    return restateFailure(failure, this.#input, this.failedAttempts, this.services.catalog)
   }
 }

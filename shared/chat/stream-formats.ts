@@ -2,9 +2,11 @@ import type { GatewayError } from '../base/errors.ts'
 import { messagesErrorEvent } from '../engine/messages-error.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { ResponsesRequest } from '../kinds/responses.ts'
+import type { ResponsesObject } from '../kinds/responses-answer.ts'
 import type { Call, DirectAdapter } from '../providers/contract.ts'
 import { messagesRelayFor } from './messages-relay.ts'
 import { failedStream, type ResponseInfo, responsesRelayFor } from './responses-relay.ts'
+import type { ChatRunInput } from './run-input.ts'
 import { type AnswerRelay, type ChunkHead, errorEvent } from './stream-relay.ts'
 import { relayFor } from './stream-relays.ts'
 
@@ -19,6 +21,17 @@ export type StreamInfo = {
   includeUsage: boolean
   requestId: string
   request: DirectKinds[DirectKind]['request']
+  /** Fields of a response that replace those of the provider. */
+  fields?: Partial<ResponsesObject>
+}
+
+/** What the format of an answer to a request depends on. */
+export function streamInfo<K extends DirectKind>(
+  { kind, features, includeUsage, requestId, body: request, storage }: ChatRunInput<K>,
+  identity: Pick<StreamInfo, 'id' | 'created' | 'model'>,
+): StreamInfo {
+  const { choices } = features
+  return { kind, ...identity, choices, includeUsage, requestId, request, ...(storage && { fields: storage.fields }) }
 }
 
 const comment = ': keep-alive\n\n'
@@ -50,8 +63,8 @@ export function failureEvent(info: StreamInfo, failure: GatewayError): string {
   return info.kind === 'messages' ? messagesErrorEvent(failure, info.requestId) : errorEvent(headOf(info), failure)
 }
 
-function asResponse({ id, model, created, request }: StreamInfo): ResponseInfo {
-  return { id, model, created, request: request as ResponsesRequest }
+function asResponse({ id, model, created, request, fields }: StreamInfo): ResponseInfo {
+  return { id, model, created, request: request as ResponsesRequest, ...(fields && { fields }) }
 }
 
 function headOf({ kind, id, created, model }: StreamInfo): ChunkHead {

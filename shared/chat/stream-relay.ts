@@ -2,6 +2,7 @@ import type { GatewayError } from '../base/errors.ts'
 import type { ShownUsage, Usage } from '../base/usage.ts'
 import type { Encoding } from '../engine/response-writer.ts'
 import type { ServerSentEvent } from '../io/sse.ts'
+import type { ResponsesObject } from '../kinds/responses-answer.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import { Choices, type ChunkChoice, emptyChoice, onlyFinish, withoutFinish } from './choices.ts'
 import { SkippedEvents } from './skipped-events.ts'
@@ -13,8 +14,8 @@ export type ChunkHead = { id: string; object: string; created: number; model: st
 /** One chunk of a streamed answer, chat or completion. */
 export type Chunk = ChunkHead & { choices: ChunkChoice[]; usage?: Usage | null; provider?: string }
 
-/** The end of an answer: `usage` is what is shown and billed. */
-export type StreamEnding = { usage: ShownUsage; provider: string }
+/** The end of an answer: `usage` is what is shown and billed, `response` a response that differs from the relayed one. */
+export type StreamEnding = { usage: ShownUsage; provider: string; response?: ResponsesObject }
 
 /** Requested number of choices, and whether the usage comes in a separate chunk. */
 export type StreamOptions = { choices: number; includeUsage: boolean }
@@ -35,8 +36,12 @@ export type AnswerRelay = Pick<
   | 'hasOutput'
   | 'flush'
   | 'formatEnding'
-  | 'formatFailure'
->
+> & {
+  /** `response`: the failed response, if it differs from the relayed one. */
+  formatFailure(failure: GatewayError, response?: ResponsesObject): string
+  /** The response as the client sees it: complete or, with a failure, as it failed. Null for other kinds, and before it began. */
+  response?(failure?: GatewayError): ResponsesObject | null
+}
 
 /** Maximum characters buffered before the first output. */
 export const maxOpeningCharacters = 16 * 1024

@@ -1,6 +1,6 @@
 import type { ErrorBody, GatewayError } from '../base/errors.ts'
 import { nameInResponses } from '../kinds/responses.ts'
-import type { ResponsesEvent, ResponsesObject } from '../kinds/responses-answer.ts'
+import type { ResponsesObject } from '../kinds/responses-answer.ts'
 import { isBusy } from './failures.ts'
 
 /** Errors of the Responses routes: OpenAI's shape, with the codes upon which its clients stop. */
@@ -32,8 +32,8 @@ function codeOf(failure: GatewayError): string {
   return failure.status < 500 ? 'invalid_prompt' : 'server_error'
 }
 
-/** The event that ends a stream that failed: the response so far, with the error. `number`: of the event. */
-export function failedEvent(response: ResponsesObject, failure: GatewayError, number: number): ResponsesEvent {
+/** A response that failed after it had begun, with the error. */
+export function failedResponse(response: ResponsesObject, failure: GatewayError): ResponsesObject {
   const waitS = Number(failure.headers['retry-after'])
   const advice = waitS > 0 ? ` Please try again in ${waitS}s.` : ''
   const error = {
@@ -41,8 +41,7 @@ export function failedEvent(response: ResponsesObject, failure: GatewayError, nu
     message: failure.message + advice,
     metadata: { ...failure.metadata, code: failure.code },
   }
-  const ended: ResponsesObject = { ...response, status: 'failed', error, output: [], usage: null }
-  return { type: 'response.failed', sequence_number: number, response: ended }
+  return { ...response, status: 'failed', error, output: [], usage: null }
 }
 
 /** The error with the name that its field has in a Responses request. */

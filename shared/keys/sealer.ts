@@ -4,6 +4,9 @@ const cipher = 'aes-256-gcm'
 const nonceBytes = 12
 const tagBytes = 16
 const sealed = /^sealed:1:([0-9a-f]{8}):([\w-]+)$/
+/** The head of sealed bytes: `sealed:1:<key id>:`. */
+const headBytes = 'sealed:1:'.length + 9
+const sealedHead = /^sealed:1:([0-9a-f]{8}):$/
 
 type Key = { id: string; derive(purpose: string): Buffer }
 
@@ -32,31 +35,36 @@ export class Sealer {
   seal(text: string, place: string): string {
     const [key] = this.#keys
     if (!key) return text
-    const nonce = randomBytes(nonceBytes)
-    const encryption = createCipheriv(cipher, key.derive('secrets at rest'), nonce).setAAD(Buffer.from(place))
-    const encrypted = Buffer.concat([encryption.update(text, 'utf8'), encryption.final()])
-    return `sealed:1:${key.id}:${Buffer.concat([nonce, encryption.getAuthTag(), encrypted]).toString('base64url')}`
+    return `sealed:1:${key.id}:${Buffer.concat(encrypt(key, Buffer.from(text), place)).toString('base64url')}`
+  }
+
+  /** Encrypts bytes, as `seal` does a text, without encoding them as text. */
+  sealBytes(bytes: Buffer, place: string): Buffer {
+    const [key] = this.#keys
+    return key ? Buffer.concat([Buffer.from(`sealed:1:${key.id}:`), ...encrypt(key, bytes, place)]) : bytes
+  }
+
+  /** Decrypts bytes that were sealed for `place`; returns unsealed bytes unchanged. Throws an Error when their key is not configured. */
+  openBytes(bytes: Buffer, place: string): Buffer {
+    const [, id] = sealedHead.exec(bytes.toString('latin1', 0, headBytes)) ?? []
+    return id === undefined ? bytes : decrypt(this.#keyOf(id, place), bytes.subarray(headBytes), place)
   }
 
   /** Decrypts a text that was sealed for `place`; returns an unsealed text unchanged. Throws an Error when its key is not configured. */
   open(text: string, place: string): string {
     const [, id, encoded] = sealed.exec(text) ?? []
     if (encoded === undefined) return text
-    const key = this.#keys.find(candidate => candidate.id === id)
-    if (!key)
-      throw new Error(`${place} is encrypted with key ${id}, which is not configured: add it to ENCRYPTION_KEY.`)
-    const bytes = Buffer.from(encoded, 'base64url')
-    const decryption = createDecipheriv(cipher, key.derive('secrets at rest'), bytes.subarray(0, nonceBytes))
-      .setAAD(Buffer.from(place))
-      .setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes))
-    return Buffer.concat([decryption.update(bytes.subarray(nonceBytes + tagBytes)), decryption.final()]).toString(
-      'utf8',
-    )
+    return decrypt(this.#keyOf(id!, place), Buffer.from(encoded, 'base64url'), place).toString()
   }
 
   /** Whether a stored text is sealed with the current key, or plain when none is configured. */
   isCurrent(text: string): boolean {
     return sealed.exec(text)?.[1] === this.#keys[0]?.id
+  }
+
+  /** Whether stored bytes are sealed with the current key, or plain when none is configured. */
+  isCurrentBytes(bytes: Buffer): boolean {
+    return sealedHead.exec(bytes.toString('latin1', 0, headBytes))?.[1] === this.#keys[0]?.id
   }
 
   /**
@@ -69,4 +77,25 @@ export class Sealer {
       value: derive(purpose).toString('base64url'),
     }))
   }
+
+  #keyOf(id: string, place: string): Key {
+    const key = this.#keys.find(candidate => candidate.id === id)
+    if (key) return key
+    throw new Error(`${place} is encrypted with key ${id}, which is not configured: add it to ENCRYPTION_KEY.`)
+  }
+}
+
+/** Nonce, tag and ciphertext. */
+function encrypt(key: Key, bytes: Buffer, place: string): Buffer[] {
+  const nonce = randomBytes(nonceBytes)
+  const encryption = createCipheriv(cipher, key.derive('secrets at rest'), nonce).setAAD(Buffer.from(place))
+  const encrypted = [encryption.update(bytes), encryption.final()]
+  return [nonce, encryption.getAuthTag(), ...encrypted]
+}
+
+function decrypt(key: Key, bytes: Buffer, place: string): Buffer {
+  const decryption = createDecipheriv(cipher, key.derive('secrets at rest'), bytes.subarray(0, nonceBytes))
+    .setAAD(Buffer.from(place))
+    .setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes))
+  return Buffer.concat([decryption.update(bytes.subarray(nonceBytes + tagBytes)), decryption.final()])
 }

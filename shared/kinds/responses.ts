@@ -110,7 +110,7 @@ const knownItems = [
   reasoningItem,
 ] as const
 const knownItem = z.discriminatedUnion('type', knownItems)
-const item = z.union([
+export const responsesItem = z.union([
   knownItem,
   untypedMessage,
   otherThan(
@@ -142,7 +142,7 @@ const tool = z
 export const responsesRequest = z.looseObject({
   model: chatRequest.shape.model,
   input: z
-    .union([z.string().min(1), z.array(item).min(1).max(100_000)])
+    .union([z.string().min(1), z.array(responsesItem).min(1).max(100_000)])
     .describe('A prompt, or the items of the conversation so far, oldest first.'),
   instructions: z.string().nullish().describe('The system prompt.'),
   stream: chatRequest.shape.stream,
@@ -203,13 +203,21 @@ export const responsesRequest = z.looseObject({
     .describe('The form of the text: `text`, `json_object`, or `json_schema` with a schema.'),
   include: z.array(z.string()).max(64).nullish().describe('What else to return, e.g. `reasoning.encrypted_content`.'),
   truncation: z.enum(['auto', 'disabled']).nullish().describe('Whether a conversation that is too long is shortened.'),
-  store: z.boolean().nullish().describe('Responses are not stored: absent or `false`.'),
+  store: z
+    .boolean()
+    .nullish()
+    .describe('Whether the response is stored; by default if the organisation keeps responses.'),
   background: z.boolean().nullish().describe('Not supported: absent or `false`.'),
-  previous_response_id: z.string().nullish().describe('Not supported: send the whole conversation as `input`.'),
+  previous_response_id: z
+    .string()
+    .nullish()
+    .describe(
+      'The stored response that this one continues: its input and output, and those before it, precede `input`.',
+    ),
   conversation: z
     .union([z.string(), z.looseObject({ id: z.string() })])
     .nullish()
-    .describe('Not supported: send the whole conversation as `input`.'),
+    .describe('The conversation whose items precede `input`; input and output are added to it.'),
   stream_options: z
     .looseObject({ include_obfuscation: z.boolean().nullish() })
     .nullish()
@@ -222,11 +230,12 @@ export const responsesRequest = z.looseObject({
   models: chatRequest.shape.models,
   provider: chatRequest.shape.provider,
 })
+/** `POST /v1/responses/input_tokens`. */
+export const countInputRequest = responsesRequest.extend({ input: responsesRequest.shape.input.nullish() })
+
 export type ResponsesRequest = z.infer<typeof responsesRequest>
 
-/** An item of a conversation. */
-export const responsesItem = item
-export type ResponsesItem = z.infer<typeof item>
+export type ResponsesItem = z.infer<typeof responsesItem>
 export type ResponsesMessage = z.infer<typeof message> | z.infer<typeof untypedMessage>
 export type KnownResponsesItem = Exclude<z.infer<typeof knownItem>, { type: 'message' }>
 export type ResponsesPart = z.infer<typeof part>

@@ -19,3 +19,15 @@ export function refuseStored(body: ResponsesRequest, at = ''): void {
     throw new GatewayError('unsupported_capability', message, { param: at + param })
   }
 }
+
+/** Refuses what no route for responses offers. Throws a GatewayError `unsupported_capability`. */
+export function refuseUnsupported({ background, prompt }: ResponsesRequest): void {
+  const refusals = [
+    ['background', background, 'responses in the background are not offered; use a delayed job instead'],
+    ['prompt', prompt, 'prompts are not stored here; send its text as `instructions` and `input`'],
+  ] as const
+  for (const [param, value, reason] of refusals) {
+    if (value == null || value === false) continue
+    throw new GatewayError('unsupported_capability', `\`${param}\`: ${reason}.`, { param })
+  }
+}

@@ -16,6 +16,7 @@ const folders = {
   batch_output: 'batches',
   batch_part: 'batches',
   answer: 'answers',
+  response: 'responses',
 } as const
 export type FilePurpose = keyof typeof folders
 /** The purposes that are visible to keys under `/v1/files`. */
@@ -25,7 +26,7 @@ type PublicPurpose = (typeof publicPurposes)[number]
 export type { File, FileOwner }
 
 /** Purposes that are refused beyond the quota. Results are paid for, so they are always stored. */
-const refusable: ReadonlySet<FilePurpose> = new Set(['upload', 'reference', 'batch', 'answer'])
+const refusable: ReadonlySet<FilePurpose> = new Set(['upload', 'reference', 'batch', 'answer', 'response'])
 
 export type NewFile = {
   organisationId: string
@@ -172,6 +173,15 @@ export class Files {
     await tx.$queryRaw`SELECT 1 FROM files WHERE id = ${id} FOR SHARE`
     const expiresAt = { gt: new Date(this.#clock.now() + tooLateMs) }
     return tx.file.findFirst({ where: { ...this.#visibleTo(owner), id, purpose: 'batch', expiresAt } })
+  }
+
+  /** The storage keys of files by id; files that are gone are absent. */
+  async storageKeys(ids: readonly string[]): Promise<Map<string, string>> {
+    const rows = await this.#db.file.findMany({
+      where: { id: { in: [...ids] } },
+      select: { id: true, storageKey: true },
+    })
+    return new Map(rows.map(({ id, storageKey }) => [id, storageKey]))
   }
 
   /** Removes the input of a batch that is over, if the file has expired or was deleted. */

@@ -114,5 +114,10 @@ export const STORAGE = report(`
       SELECT organisation_id, environment, 1 AS files, bytes FROM files
       UNION ALL
       SELECT organisation_id, (CASE WHEN key LIKE 'test:%' THEN 'test' ELSE 'live' END)::environment, 0, octet_length(body)
-      FROM idempotency_keys WHERE body IS NOT NULL) stored
+      FROM idempotency_keys WHERE body IS NOT NULL
+      UNION ALL
+      SELECT organisation_id, environment, 0, coalesce(octet_length(head), 0) + coalesce(octet_length(items), 0)
+      FROM stored_responses
+      UNION ALL
+      SELECT organisation_id, environment, 0, coalesce(octet_length(item), 0) FROM conversation_items) stored
     GROUP BY 1, 2) s USING (organisation_id, environment)`)

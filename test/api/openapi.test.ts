@@ -15,6 +15,8 @@ import { type Account, freshStores, type Gateway, startGateway } from '../suppor
 import { mediaCalls } from '../support/jobs/calls.ts'
 import { instantCalls } from '../support/media/calls.ts'
 import { realtimeCalls } from '../support/realtime/calls.ts'
+import { conversationPath, storedResponseCalls } from '../support/responses/calls.ts'
+import { keepingAccount } from '../support/responses/world.ts'
 import { paymentCalls, paymentEnvironment } from '../support/wallet/payments.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: a JSON document whose shape is what these tests check
@@ -30,7 +32,7 @@ let ajv: Ajv2020.default
 test.before(async () => {
   stores = await freshStores()
   gateway = await startGateway(stores, paymentEnvironment({ url: 'http://127.0.0.1:9' }))
-  account = await gateway.account()
+  account = await keepingAccount({ gateway }, { usd: '25' })
   provisioning = await provisioningKey(gateway, account.organisationId)
   document = (await (await gateway.fetch('/openapi.json')).json()) as OpenApi
   ajv = new Ajv2020.default({ strict: false, validateFormats: false, allErrors: true })
@@ -200,6 +202,7 @@ const calls: Record<string, Documented> = {
     success: async () => [{ path: await filePath() }],
     errors: () => [{ path: '/files/a/b.png' }, { path: '/files/a/b.png?type=image/png&name=&expires=1&signature=x' }],
   },
+  ...storedResponseCalls(() => ({ gateway, account, provisioning })),
   ...batchCalls(() => ({ gateway, account, provisioning })),
   ...delayedCalls(() => ({ gateway, account, provisioning })),
   ...fileCalls(() => ({ gateway, account, provisioning })),
@@ -294,7 +297,9 @@ test.serial('200 with every body that the document has as an example', async t =
   for (const { name, path, method, operation } of operationsIn(document))
     for (const [type, { example }] of Object.entries(operation.requestBody?.content ?? {})) {
       const key = 'provisioning' in operation.security[0]! ? provisioning : account.test
-      const address = path.includes('{hash}') ? path.replace('/api/v1/keys/{hash}', await madeKey()) : path
+      const address = path
+        .replace('/api/v1/keys/{hash}', path.includes('{hash}') ? await madeKey() : '')
+        .replace('/v1/conversations/{id}', path.includes('{id}') ? await conversationPath(gateway, key) : '')
       const real = path === '/v1/feedback' ? { ...(example as object), generation_id: await madeGeneration() } : example
       const { body, headers } = await exampleRequest(type, real)
       const sent = {

@@ -12,6 +12,7 @@ import { operatorServiceRoutes } from './operator-service.ts'
 import { personRoutes } from './person.ts'
 import { playgroundRoutes } from './playground.ts'
 import { requestsRoutes } from './requests.ts'
+import { responsesRoutes } from './responses.ts'
 import { securityRoutes } from './security.ts'
 import { usageRoutes } from './usage.ts'
 import { webhooksRoutes } from './webhooks.ts'
@@ -27,6 +28,7 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...webhooksRoutes,
   ...alertsRoutes,
   ...securityRoutes,
+  ...responsesRoutes,
   ...requestsRoutes,
   ...usageRoutes,
   ...jobRoutes,

@@ -12,8 +12,8 @@ export type Input = {
   whole: readonly ResponsesItem[]
 }
 
-/** A turn: the JSON of its new items and of its output, after the turns before it. */
-type Turn = { before: Turn | null; items: Buffer }
+/** A turn: the JSON of its new items and of its output, after the turns before it; `isStored`: beyond the connection. */
+type Turn = { before: Turn | null; items: Buffer; isStored: boolean }
 
 /**
  * The latest responses of one connection, so that a later turn can continue them although nothing is stored. Turns of
@@ -37,12 +37,17 @@ export class RecentResponses {
     return turns.flatMap(({ items }) => JSON.parse(items.toString()) as ResponsesItem[])
   }
 
+  /** Whether a response is known here and nowhere else. */
+  isOnlyHere(id: string): boolean {
+    return this.#turns.get(id)?.isStored === false
+  }
+
   /** Remembers a response that was given to an input. */
-  add(id: string, { previousId, fresh, whole }: Input, output: readonly object[]): void {
+  add(id: string, { previousId, fresh, whole }: Input, output: readonly object[], isStored: boolean): void {
     const before = previousId === null ? null : (this.#turns.get(previousId) ?? null)
     const items = [...(before ? fresh : whole), ...output]
     this.#turns.delete(id)
-    this.#turns.set(id, { before, items: Buffer.from(JSON.stringify(items)) })
+    this.#turns.set(id, { before, items: Buffer.from(JSON.stringify(items)), isStored })
     while (this.#turns.size > maxResponses || this.#bytes() > maxBytes) this.#forgetOldest()
     while (this.#turns.size > 0 && !this.#hold()) this.#forgetOldest()
   }

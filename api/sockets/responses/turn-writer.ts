@@ -4,7 +4,7 @@ import type { ResponsesEvent, ResponsesOutputItem } from '../../../shared/kinds/
 import type { FrameSender } from './frame-sender.ts'
 
 /** A response that ended and can be continued. */
-export type EndedResponse = { id: string; output: readonly ResponsesOutputItem[] }
+export type EndedResponse = { id: string; output: readonly ResponsesOutputItem[]; isStored: boolean }
 
 /** The events that are read here; most of a stream is passed on unread. */
 const readEvents = /"type":\s*"response\.(?:created|output_item\.done|completed|incomplete)"/
@@ -80,9 +80,9 @@ export class TurnWriter implements ResponseWriter {
         return
       case 'response.completed':
       case 'response.incomplete': {
-        const { id, output } = event.response
+        const { id, output, store } = event.response
         // Some providers do not repeat the items here.
-        this.ended = { id, output: output?.length ? output : this.#items.filter(Boolean) }
+        this.ended = { id, output: output?.length ? output : this.#items.filter(Boolean), isStored: store === true }
       }
     }
   }

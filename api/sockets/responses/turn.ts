@@ -5,20 +5,21 @@ import { newId } from '../../../shared/base/ids.ts'
 import { parseJson } from '../../../shared/base/json.ts'
 import { editBody, memberText } from '../../../shared/base/json-member.ts'
 import { validate } from '../../../shared/base/validate.ts'
+import type { HeldBytes } from '../../../shared/io/byte-budget.ts'
 import { requestLogger } from '../../../shared/io/log.ts'
 import type { ResolvedKey } from '../../../shared/keys/policies.ts'
 import { newResponse } from '../../../shared/kinds/response-object.ts'
-import type { ResponsesItem } from '../../../shared/kinds/responses.ts'
 import { maxStreamIdLength, type ResponseCreate, responseCreate } from '../../../shared/kinds/responses-turn.ts'
-import { refuseStored } from '../../../shared/kinds/stored-responses.ts'
+import { refuseUnsupported } from '../../../shared/kinds/stored-responses.ts'
 import { inputItems, type ResponsesTurn, withContext } from '../../../shared/responses/context.ts'
-import { responsesFeatures } from '../../../shared/routing/responses-features.ts'
+import { expandTurn, isStateless, type OpenTurn, openTurn } from '../../../shared/responses/turn.ts'
 import type { Services } from '../../../shared/services.ts'
 import { errorResponse } from '../../error-response.ts'
 import { admitFree, resolveStandardKey } from '../../middleware/key.ts'
 import { confirmKey, largeBytes, logFailure } from '../../request-lifecycle.ts'
 import { maxResponsesBytes } from '../../routes/responses.ts'
-import { runDirect } from '../../routes/run-direct.ts'
+import { runResponse } from '../../routes/run-response.ts'
+import { sessionOf } from '../../routes/session-name.ts'
 import type { Input, RecentResponses } from './recent-responses.ts'
 import type { TurnWriter } from './turn-writer.ts'
 
@@ -35,8 +36,11 @@ export type TurnContext = {
   recent: RecentResponses
 }
 
-/** A turn as the client asked for it: a request with the whole conversation. */
-type AskedTurn = ResponsesTurn & { generate: boolean; input: Input }
+/** What reading a turn needs besides; `held` accounts for stored items. */
+type ReadContext = TurnContext & { apiKey: ResolvedKey; held: HeldBytes }
+
+/** A turn as the client asked for it; `continued`: with the whole conversation. */
+type AskedTurn = ResponsesTurn & { generate: boolean; continued: OpenTurn; input: Input }
 
 /**
  * Serves one `response.create` frame as a request of its own: from its key to its log line. Errors are sent as a frame.
@@ -48,11 +52,13 @@ export async function serveTurn(context: TurnContext, frame: Buffer, writer: Tur
   const startedMs = services.clock.now()
   const wide: Record<string, unknown> = {}
   let failure: GatewayError | null = null
+  let held: HeldBytes | null = null
   try {
     const apiKey = await resolveStandardKey(services, authorization, 'chat')
     wide.organisation = apiKey.policy.organisationId
     wide.key = apiKey.policy.keyId
-    const asked = await readTurn(context, frame, writer).catch(async error => {
+    held = services.budgets.bodies.open(apiKey.policy.organisationId)
+    const asked = await readTurn({ ...context, apiKey, held }, frame, writer).catch(async error => {
       // A revoked key is reported before any fault of the request.
       await confirmKey({ services, apiKey })
       throw error
@@ -63,6 +69,8 @@ export async function serveTurn(context: TurnContext, frame: Buffer, writer: Tur
     failure = logFailure(services, requestId, error)
     wide.errorCode = failure.code
     writer.writeObject(errorFrame(failure, requestId))
+  } finally {
+    held?.release()
   }
   const status = failure?.status ?? 200
   const durationMs = services.clock.now() - startedMs
@@ -77,7 +85,7 @@ export function errorFrame(failure: GatewayError, requestId: string): object {
 }
 
 /** Parses and validates a frame, and adds the conversation that it continues. Throws 400, 413. */
-async function readTurn({ recent }: TurnContext, frame: Buffer, writer: TurnWriter): Promise<AskedTurn> {
+async function readTurn(context: ReadContext, frame: Buffer, writer: TurnWriter): Promise<AskedTurn> {
   let raw = frame
   let value = parseJson(raw, 'The frame', maxResponsesBytes)
   const { type, response, model, stream_id } = Object(value)
@@ -90,16 +98,18 @@ async function readTurn({ recent }: TurnContext, frame: Buffer, writer: TurnWrit
   if (raw.length > largeBytes) await setImmediate()
   const created = validate(responseCreate, value, 'The frame')
   if (raw.length > largeBytes) await setImmediate()
-  const previousId = created.previous_response_id ?? null
-  refuseStored({ ...created, previous_response_id: null })
+  refuseUnsupported(created)
   const turn = asRequest(created, raw)
-  const earlier = previousId === null ? null : findEarlier(recent, previousId)
-  if (earlier) await setImmediate()
-  const whole = earlier ? withContext(turn, earlier) : turn
   const generate = created.generate !== false
-  checkInput(whole, generate)
-  const input = { previousId, fresh: inputItems(turn.body), whole: inputItems(whole.body) }
-  return { ...whole, generate, input }
+  const continued = await continueTurn(context, turn, generate)
+  checkInput(continued, generate)
+  const previousId = created.previous_response_id ?? null
+  return {
+    ...turn,
+    generate,
+    continued,
+    input: { previousId, fresh: inputItems(turn.body), whole: inputItems(continued.body) },
+  }
 }
 
 /** The frame as the body of a request for a stream. */
@@ -110,12 +120,42 @@ function asRequest(created: ResponseCreate, raw: Buffer): ResponsesTurn {
   return { body: { ...body, stream: true }, raw: Buffer.from(edited) }
 }
 
-/** The items of the conversation up to an earlier response, which only this connection has. Throws 400. */
-function findEarlier(recent: RecentResponses, id: string): ResponsesItem[] {
-  const earlier = recent.find(id)
-  if (earlier) return earlier
+/**
+ * Adds what a turn continues: an earlier response of the connection, or what is stored. Throws as `openTurn` does, and 400 if
+ * neither has the response.
+ */
+async function continueTurn(
+  { services, headers, recent, apiKey, held }: ReadContext,
+  turn: ResponsesTurn,
+  generate: boolean,
+): Promise<OpenTurn> {
+  const { body } = turn
+  const previousId = body.previous_response_id ?? null
+  const isOnlyHere = previousId !== null && recent.isOnlyHere(previousId) && body.store !== true
+  if (isOnlyHere && body.conversation == null) {
+    const earlier = recent.find(previousId)!
+    await setImmediate()
+    return { ...withContext(turn, earlier), storage: null, session: null }
+  }
+  if (isStateless(services, apiKey, body)) return { ...turn, storage: null, session: null }
+  try {
+    if (!generate) return { ...(await expandTurn(services, apiKey, turn, held)), storage: null, session: null }
+    return await openTurn(services, apiKey, turn, { held, session: sessionOf(headers, body) })
+  } catch (error) {
+    throw isNotKept(error) ? unknownResponseError(previousId!) : error
+  }
+}
+
+/** Whether the organisation stores no responses, so that only the connection could have the one that a turn continues. */
+function isNotKept(error: unknown): boolean {
+  return (
+    error instanceof GatewayError && error.code === 'unsupported_capability' && error.param === 'previous_response_id'
+  )
+}
+
+function unknownResponseError(id: string): GatewayError {
   const message = `Previous response with id '${id.slice(0, 200)}' not found. Send the whole conversation as \`input\`.`
-  throw new GatewayError('previous_response_not_found', message, { param: 'previous_response_id' })
+  return new GatewayError('previous_response_not_found', message, { param: 'previous_response_id' })
 }
 
 function checkInput({ body: { input }, raw }: ResponsesTurn, generate: boolean): void {
@@ -133,14 +173,13 @@ type RunningTurn = { apiKey: ResolvedKey; writer: TurnWriter; wide: Record<strin
 
 async function answerTurn(
   { services, headers, recent }: TurnContext,
-  { body, raw, input }: AskedTurn,
+  { body, raw, continued, input }: AskedTurn,
   { apiKey, writer, wide }: RunningTurn,
 ): Promise<void> {
   const { requestId } = writer
-  const request = { services, apiKey, body, raw, requestId, client: writer, headers, wide }
-  await runDirect('responses', request, responsesFeatures(body, raw.length))
+  await runResponse({ services, apiKey, body, raw, requestId, client: writer, headers, wide }, continued)
   const { ended } = writer
-  if (ended) recent.add(ended.id, input, ended.output)
+  if (ended) recent.add(ended.id, input, ended.output, ended.isStored)
 }
 
 /** Adds the input of a turn with `generate: false` to the conversation, without an answer and without charge. */
@@ -153,7 +192,7 @@ async function warmUp(
   await admitFree(services, apiKey)
   const createdAt = Math.floor(services.clock.now() / 1000)
   const response = newResponse({ id: newId('resp'), model: body.model, createdAt }, body)
-  recent.add(response.id, input, [])
+  recent.add(response.id, input, [], false)
   writer.writeObject({ type: 'response.created', sequence_number: 0, response })
   const completed = { ...response, status: 'completed', completed_at: createdAt, usage: noUsage }
   writer.writeObject({ type: 'response.completed', sequence_number: 1, response: completed })

@@ -39,11 +39,12 @@ const patterns = {
   ],
   realtime: ['realtime/{close,deaths,funds,gemini,hostile,live,money,openai}.test.ts'],
   'realtime-rules': ['realtime/!(close|deaths|funds|gemini|hostile|live|meters|money|openai).test.ts'],
+  responses: ['responses/*.test.ts'],
   routing: [
     'limiter/*.test.ts',
     'routing/!(learned-offsets|output-history|retry-plan|router|routing-mode|task|tokenizer).test.ts',
   ],
-  streams: ['chat/[s-z]*.test.ts', 'responses/socket*.test.ts'],
+  streams: ['chat/[s-z]*.test.ts'],
   wallet: ['wallet/*.test.ts', 'io/redis-key-prefix.test.ts'],
   webhooks: ['webhooks/!(schedule|workers).test.ts'],
 }

@@ -23,6 +23,7 @@ const texts: Record<string, string> = {
   'member.passkey_removed': 'removed a passkey of',
   'webhook_secret.rotated': 'rotated the webhook secret',
   'alert_settings.changed': 'changed the alert settings',
+  'response_settings.changed': 'changed the storage of responses',
   'top_up.started': 'started the top-up',
   'credit.added': 'added credits',
 }
@@ -47,6 +48,7 @@ export const things = [
   { value: 'top_up', label: 'Top-ups' },
   { value: 'webhook_secret', label: 'Webhook secret' },
   { value: 'alert_settings', label: 'Alert settings' },
+  { value: 'response_settings', label: 'Stored responses' },
   { value: 'organisation', label: 'Organisation' },
 ]
 

@@ -13,6 +13,7 @@ import { type Place, usePlace } from '../../session.tsx'
 import { InviteForm, RenameForm } from './forms.tsx'
 import type { Member } from './member.ts'
 import { Removal } from './removal.tsx'
+import { StoredResponses } from './stored-responses.tsx'
 import { TwoFactorSwitch } from './two-factor-switch.tsx'
 
 type Invitation = { id: string; email: string; role: string; status: string; expiresAt: string }
@@ -44,6 +45,7 @@ export default function Members() {
           <Title order={2}>Organisation</Title>
           <RenameForm />
           <TwoFactorSwitch />
+          <StoredResponses />
         </>
       )}
     </Page>

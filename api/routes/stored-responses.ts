@@ -1,0 +1,119 @@
+import { z } from 'zod'
+import { GatewayError } from '../../shared/base/errors.ts'
+import { presentInput, presentResponse } from '../../shared/responses/present.ts'
+import type { Services } from '../../shared/services.ts'
+import type { FileOwner } from '../../shared/store/files.ts'
+import type { ResponseRow } from '../../shared/store/stored-responses.ts'
+import { type Endpoint, endpoint } from '../endpoint.ts'
+import { admitFree } from '../middleware/key.ts'
+import { page } from '../schemas/core.ts'
+import { responseItem, responseObject } from '../schemas/responses.ts'
+import { paging, readPage } from './paging.ts'
+
+const shared = { tag: 'Responses', access: { scope: 'chat' } } as const
+
+/** Clients ask for more by `include`, and some add parameters to every request: both are ignored. */
+const include = { include: z.unknown().optional().describe('Ignored: everything that is stored is returned.') }
+
+/** Finds a response visible to the key. Throws 404. */
+async function find({ storedResponses }: Services, id: string, owner: FileOwner): Promise<ResponseRow> {
+  const row = await storedResponses.find(id, owner)
+  if (!row) throw missing(id)
+  return row
+}
+
+function missing(id: string): GatewayError {
+  return new GatewayError('not_found', `Response with id '${id.slice(0, 100)}' not found.`, { param: 'id' })
+}
+
+const readResponse = endpoint({
+  ...shared,
+  method: 'get',
+  path: '/v1/responses/{id}',
+  operationId: 'getResponse',
+  summary: 'Retrieve a stored response',
+  query: z.object({ ...include, stream: z.enum(['true', 'false']).optional().describe('Only `false` is supported.') }),
+  answers: { 200: { description: 'The response.', schema: responseObject } },
+  errors: ['not_found', 'unsupported_capability'],
+  async handle({ services, apiKey, params, query, ctx }) {
+    ctx.set(await admitFree(services, apiKey))
+    const row = await find(services, params.id!, apiKey.policy)
+    if (query.stream === 'true')
+      throw new GatewayError('unsupported_capability', '`stream`: only responses in the background can be streamed.', {
+        param: 'stream',
+      })
+    return presentResponse(services, row)
+  },
+})
+
+const listInputItems = endpoint({
+  ...shared,
+  method: 'get',
+  path: '/v1/responses/{id}/input_items',
+  operationId: 'listResponseInputItems',
+  summary: 'List the input items of a stored response',
+  description:
+    'Lists the input of the request itself, without that of the responses and conversations that it continues.',
+  query: z.object({ ...paging, ...include }),
+  answers: { 200: { description: 'A page of items.', schema: page(responseItem, 'ResponseItemList') } },
+  errors: ['not_found'],
+  async handle({ services, apiKey, params, query, ctx }) {
+    ctx.set(await admitFree(services, apiKey))
+    const items = await presentInput(services, await find(services, params.id!, apiKey.policy))
+    const ordered = query.order === 'asc' ? items : items.toReversed()
+    return readPage(
+      query,
+      async ({ limit, after }) => {
+        const from = after === undefined ? 0 : ordered.findIndex(({ id }) => id === after) + 1
+        if (after !== undefined && from === 0)
+          throw new GatewayError('not_found', 'There is no item of that id to list after.', { param: 'after' })
+        return ordered.slice(from, from + limit)
+      },
+      async page => page,
+    )
+  },
+})
+
+const deleteResponse = endpoint({
+  ...shared,
+  method: 'delete',
+  path: '/v1/responses/{id}',
+  operationId: 'deleteResponse',
+  summary: 'Delete a stored response',
+  description:
+    'Deletes the response and its input immediately. Responses that continue it remain, but cannot be continued.',
+  answers: {
+    200: {
+      description: 'The response is deleted.',
+      schema: z
+        .strictObject({ id: z.string(), object: z.literal('response'), deleted: z.literal(true) })
+        .meta({ id: 'DeletedResponse' }),
+    },
+  },
+  errors: ['not_found'],
+  async handle({ services, apiKey, params, ctx }) {
+    ctx.set(await admitFree(services, apiKey))
+    const id = params.id!
+    if (!(await services.storedResponses.delete(id, apiKey.policy))) throw missing(id)
+    return { id, object: 'response', deleted: true }
+  },
+})
+
+const cancelResponse = endpoint({
+  ...shared,
+  method: 'post',
+  path: '/v1/responses/{id}/cancel',
+  operationId: 'cancelResponse',
+  summary: 'Cancel a response',
+  description: 'Only responses that run in the background can be cancelled; to end any other, close its connection.',
+  answers: { 200: { description: 'The cancelled response.', schema: responseObject } },
+  errors: ['not_found', 'invalid_request'],
+  async handle({ services, apiKey, params, ctx }) {
+    ctx.set(await admitFree(services, apiKey))
+    const { background } = await find(services, params.id!, apiKey.policy)
+    if (!background) throw new GatewayError('invalid_request', 'Cannot cancel a synchronous response.', { param: 'id' })
+    return presentResponse(services, await find(services, params.id!, apiKey.policy))
+  },
+})
+
+export const storedResponseRoutes: Endpoint[] = [readResponse, deleteResponse, cancelResponse, listInputItems]

@@ -1,0 +1,82 @@
+import { GatewayError } from '../base/errors.ts'
+import type { HeldBytes } from '../io/byte-budget.ts'
+import type { ResponsesItem } from '../kinds/responses.ts'
+import type { Services } from '../services.ts'
+import type { FileOwner } from '../store/files.ts'
+import type { ChainLink } from '../store/stored-responses.ts'
+
+/** The items that precede the input of a request, and the session of their conversation for routing. */
+export type Earlier = { items: ResponsesItem[]; session: string }
+
+/** Limits of the conversation that a request continues, together with its own input. */
+const limits = { responses: 1_000, items: 100_000, bytes: 32 * 1024 * 1024 }
+
+/** Responses that may be continued. */
+const finished: ReadonlySet<string> = new Set(['completed', 'incomplete'])
+const maxIdCharacters = 100
+
+type Room = { held: HeldBytes; ownBytes: number }
+
+/**
+ * Reads the items of a response and of those that it continues, oldest first, which count towards `held`. Throws 400
+ * `previous_response_not_found` if one is gone, 400 if it cannot be continued or is too long.
+ */
+export async function readChain(services: Services, id: string, owner: FileOwner, room: Room): Promise<Earlier> {
+  const { storedResponses } = services
+  const links = isId(id) ? await storedResponses.chain(id, owner, limits.responses) : []
+  const [newest] = links
+  if (!newest) throw notFound(`Previous response with id '${id.slice(0, maxIdCharacters)}' not found.`)
+  assertContinuable(newest)
+  const missing = links.at(-1)!.previousId
+  if (missing !== null && links.length < limits.responses)
+    throw notFound(`Previous response with id '${missing}' not found: it is an earlier turn of '${id}'.`)
+  const bytes = links.reduce((sum, { itemsBytes }) => sum + itemsBytes, 0)
+  assertRoom('previous_response_id', bytes, missing === null, room)
+  const turns = await storedResponses.readItems(links.map(link => link.id).reverse())
+  return { items: turns.flat() as ResponsesItem[], session: newest.session }
+}
+
+/** Reads the items of a conversation, which count towards `held`. Throws 404 if there is none, 400 if it is too long. */
+export async function readConversation(services: Services, id: string, owner: FileOwner, room: Room): Promise<Earlier> {
+  const { conversations } = services
+  const conversation = isId(id) ? await conversations.find(id, owner) : null
+  if (!conversation) throw conversationNotFound(id)
+  const { count, bytes } = await conversations.size(id)
+  assertRoom('conversation', bytes, count <= limits.items, room)
+  return { items: (await conversations.items(id)) as ResponsesItem[], session: id }
+}
+
+/** The 404 of a conversation that the key cannot see. */
+export function conversationNotFound(id: string, param = 'conversation'): GatewayError {
+  const message = `Conversation with id '${id.slice(0, maxIdCharacters)}' not found.`
+  return new GatewayError('not_found', message, { param })
+}
+
+function notFound(message: string): GatewayError {
+  return new GatewayError('previous_response_not_found', message, { param: 'previous_response_id' })
+}
+
+function assertContinuable({ id, status, conversationId }: ChainLink): void {
+  const param = 'previous_response_id'
+  if (!finished.has(status))
+    throw new GatewayError('invalid_request', `\`${param}\`: response '${id}' is ${status}, so it has no end.`, {
+      param,
+    })
+  if (conversationId === null) return
+  const message = `\`${param}\`: response '${id}' belongs to a conversation: send \`conversation: "${conversationId}"\` instead.`
+  throw new GatewayError('invalid_request', message, { param })
+}
+
+/** Acquires the memory of the items. */
+function assertRoom(param: string, bytes: number, isComplete: boolean, { held, ownBytes }: Room): void {
+  if (!isComplete || bytes + ownBytes > limits.bytes) {
+    const message = `\`${param}\`: the conversation is too long: ${limits.responses} responses and ${limits.bytes / 1024 / 1024} MiB at most. Begin another one with a summary.`
+    throw new GatewayError('context_length_exceeded', message, { param })
+  }
+  held.take(bytes)
+}
+
+/** PostgreSQL takes no text with NUL characters. */
+function isId(id: string): boolean {
+  return id.length <= maxIdCharacters && !id.includes('\0')
+}

@@ -1,0 +1,39 @@
+import type { ResponsesItem } from '../kinds/responses.ts'
+import type { Services } from '../services.ts'
+import { ownId } from '../store/conversations.ts'
+import type { ResponseRow } from '../store/stored-responses.ts'
+
+/** A stored response as its client received it. */
+export async function presentResponse({ storedResponses }: Services, { id, inputCount }: ResponseRow): Promise<object> {
+  const head = await storedResponses.readHead(id)
+  const [items] = await storedResponses.readItems([id])
+  return { ...head, output: items!.slice(inputCount) }
+}
+
+/** The input items of a stored response, each with an id: its own, or one by its position if it has none of its own. */
+export async function presentInput(
+  { storedResponses }: Services,
+  { id, inputCount }: ResponseRow,
+): Promise<(ResponsesItem & { id: string })[]> {
+  const [items] = (await storedResponses.readItems([id])) as ResponsesItem[][]
+  const suffix = id.slice(id.indexOf('_') + 1)
+  const used = new Set<string>()
+  return items!.slice(0, inputCount).map((item, index) => {
+    const own = ownId(item)
+    const shownId = own === null || used.has(own) ? `item_${suffix}_${index}` : own
+    used.add(shownId)
+    return shownItem(item, shownId)
+  })
+}
+
+/** An item of a list: with its id there, and with the type and the parts of a message, which requests may leave out. */
+export function shownItem(item: object, id: string): ResponsesItem & { id: string } {
+  const { type = 'message', content, role } = item as { type?: string; content?: unknown; role?: string }
+  const shown = { ...item, type, id }
+  if (type !== 'message' || typeof content !== 'string') return shown as ResponsesItem & { id: string }
+  const part =
+    role === 'assistant'
+      ? { type: 'output_text', text: content, annotations: [], logprobs: [] }
+      : { type: 'input_text', text: content }
+  return { ...shown, content: [part] } as ResponsesItem & { id: string }
+}

@@ -1,0 +1,136 @@
+import { GatewayError } from '../base/errors.ts'
+import { newId } from '../base/ids.ts'
+import { editBody } from '../base/json-member.ts'
+import { validate } from '../base/validate.ts'
+import type { ResponseStorage } from '../chat/run-input.ts'
+import type { HeldBytes } from '../io/byte-budget.ts'
+import { isOutage } from '../io/outage.ts'
+import type { ResolvedKey } from '../keys/policies.ts'
+import { directKinds } from '../kinds/index.ts'
+import type { ResponsesRequest } from '../kinds/responses.ts'
+import type { Services } from '../services.ts'
+import type { FileOwner } from '../store/files.ts'
+import { inputItems, type ResponsesTurn, withContext } from './context.ts'
+import { type Earlier, readChain, readConversation } from './earlier.ts'
+import { TurnStorage } from './storage.ts'
+
+/** A request with its earlier items; `storage` is null if nothing is stored. */
+export type OpenTurn = ResponsesTurn & {
+  storage: ResponseStorage | null
+  /** The session of the conversation for routing, if the request names none. */
+  session: string | null
+}
+
+type Named = Pick<ResponsesRequest, 'store' | 'previous_response_id' | 'conversation'>
+
+/** Whether a request needs nothing that is stored, as far as this process can tell without PostgreSQL. */
+export function isStateless(
+  { responseSettings }: Services,
+  { policy }: ResolvedKey,
+  { store, previous_response_id: previous, conversation }: Named,
+): boolean {
+  if (previous != null || conversation != null || store === true) return false
+  return store === false || responseSettings.cached(policy.organisationId) === false
+}
+
+/**
+ * Reads what a request continues, and prepares the storage of its response. The earlier items count towards `held`;
+ * `session`: the one that the request names. Throws a GatewayError: 400 if nothing is stored for the organisation or the conversation is too long, 400 and 404 for what does
+ * not exist, 403 `quota_exceeded` if the request asks for storage.
+ */
+export async function openTurn(
+  services: Services,
+  { policy }: ResolvedKey,
+  turn: ResponsesTurn,
+  { held, session: named }: { held: HeldBytes; session: string | null },
+): Promise<OpenTurn> {
+  const { organisationId, environment, keyId } = policy
+  const owner = { organisationId, environment }
+  const { body } = turn
+  const isStored = (await storesResponses(services, organisationId, body)) && body.store !== false
+  const previousId = body.previous_response_id ?? null
+  const conversationId = conversationOf(body)
+  if (!isStored && previousId === null && conversationId === null) return { ...turn, storage: null, session: null }
+  if (body.store === true || conversationId !== null) await services.files.quota.assertRoom(owner)
+  const earlier = await readEarlier(services, owner, turn, held)
+  const session = (named ?? earlier?.session ?? newId('sess')).replaceAll('\0', '')
+  const input = inputItems(body)
+  const links = { previousId, conversationId, session }
+  return {
+    ...(earlier ? combined(turn, earlier) : turn),
+    storage: new TurnStorage(services, { owner, keyId, isStored, ...links, input }),
+    session,
+  }
+}
+
+/** Returns a request with what it continues, of which nothing is stored. Throws as `openTurn` does. */
+export async function expandTurn(
+  services: Services,
+  { policy: { organisationId, environment } }: ResolvedKey,
+  turn: ResponsesTurn,
+  held: HeldBytes,
+): Promise<ResponsesTurn> {
+  if (neededField({ ...turn.body, store: null }) === null) return turn
+  await storesResponses(services, organisationId, turn.body)
+  const earlier = await readEarlier(services, { organisationId, environment }, turn, held)
+  return earlier ? combined(turn, earlier) : turn
+}
+
+/** The id of the conversation that a request names. */
+function conversationOf({ conversation }: Named): string | null {
+  return typeof conversation === 'object' ? (conversation?.id ?? null) : (conversation ?? null)
+}
+
+/** Reads the items that precede those of a request; null if it continues nothing. */
+function readEarlier(
+  services: Services,
+  owner: FileOwner,
+  { body, raw }: ResponsesTurn,
+  held: HeldBytes,
+): Promise<Earlier> | null {
+  const previousId = body.previous_response_id ?? null
+  const conversationId = conversationOf(body)
+  const room = { held, ownBytes: raw.length }
+  if (previousId !== null && conversationId !== null) {
+    const message = "Mutually exclusive parameters: 'previous_response_id' and 'conversation'. Send one of them."
+    throw new GatewayError('invalid_request', message, { param: 'conversation' })
+  }
+  if (previousId !== null) return readChain(services, previousId, owner, room)
+  return conversationId === null ? null : readConversation(services, conversationId, owner, room)
+}
+
+/** The whole conversation as one request, which must be valid as if the client had sent it. */
+function combined(turn: ResponsesTurn, { items }: Earlier): ResponsesTurn {
+  const isKept = conversationOf(turn.body) !== null && turn.body.store === false
+  const { body, raw } = withContext(isKept ? withoutStore(turn) : turn, items)
+  return { body: validate(directKinds.responses, body), raw }
+}
+
+/** Without `store: false`, as answers have the state of their reasoning, which the conversation needs. */
+function withoutStore({ body, raw }: ResponsesTurn): ResponsesTurn {
+  const { store: _, ...rest } = body
+  const edited = editBody(raw, body, { store: undefined })
+  return { body: rest, raw: Buffer.from(edited) }
+}
+
+/** Whether the organisation stores responses. Throws 400 if it does not and the request needs that. */
+async function storesResponses(services: Services, organisationId: string, body: ResponsesRequest): Promise<boolean> {
+  const param = neededField(body)
+  try {
+    const { keeps } = await services.responseSettings.read(organisationId)
+    if (keeps || param === null) return keeps
+  } catch (error) {
+    if (param !== null || !isOutage(error)) throw error
+    // PostgreSQL is not needed to answer a request that does not ask for storage.
+    return false
+  }
+  const advice = param === 'store' ? 'Leave it out or set it to false' : 'Send the whole conversation as `input`'
+  const message = `\`${param}\`: responses are not stored for this organisation. ${advice}, or turn on "Keep responses" in the dashboard.`
+  throw new GatewayError('unsupported_capability', message, { param })
+}
+
+function neededField({ store, previous_response_id: previous, conversation }: Named): string | null {
+  if (previous != null) return 'previous_response_id'
+  if (conversation != null) return 'conversation'
+  return store === true ? 'store' : null
+}

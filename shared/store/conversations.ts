@@ -1,0 +1,272 @@
+import { newId } from '../base/ids.ts'
+import type { Clock } from '../base/time.ts'
+import { dayMs } from '../base/time.ts'
+import type { Conversation, ConversationItem, Prisma } from '../generated/prisma/client.ts'
+import type { Connection, Database, TransactionStep } from '../io/db.ts'
+import type { FileOwner } from './files.ts'
+import type { Payloads } from './payloads.ts'
+
+export type { Conversation }
+export type Metadata = Record<string, string>
+/** An item with the id by which the conversation lists it. */
+export type ListedItem = { id: string; item: object }
+
+type Page = { limit: number; after?: string; order: 'asc' | 'desc' }
+type ItemRow = Pick<ConversationItem, 'number' | 'conversationId' | 'id' | 'item' | 'itemFileId'>
+
+const pageSize = 100
+const maxPages = 500
+/** Items are read in pages, as each may have megabytes. */
+const itemsPerRead = 1_000
+
+/** The rows of conversations and their items, and their only writer. */
+export class Conversations {
+  readonly #db: Database
+  readonly #clock: Clock
+  readonly #payloads: Payloads
+
+  constructor({ db, clock, payloads }: { db: Database; clock: Clock; payloads: Payloads }) {
+    this.#db = db
+    this.#clock = clock
+    this.#payloads = payloads
+  }
+
+  /** Creates an empty conversation, in a transaction with its items and what `beside` writes. */
+  async create(
+    { organisationId, environment }: FileOwner,
+    { metadata, items, retentionDays }: { metadata: Metadata; items: readonly object[]; retentionDays: number },
+    beside: TransactionStep<Conversation>,
+  ): Promise<Conversation> {
+    const id = newId('conv')
+    const expiresAt = new Date(this.#clock.now() + retentionDays * dayMs)
+    const owner = { organisationId, environment }
+    const prepared = await this.prepareItems(id, owner, items, expiresAt.getTime())
+    return dropOnFailure(prepared, () =>
+      this.#db.$transaction(async tx => {
+        const data = { id, ...owner, metadata, createdAt: new Date(this.#clock.now()), expiresAt }
+        const created = await tx.conversation.create({ data })
+        await prepared.insert(tx)
+        await beside(tx, created)
+        return created
+      }),
+    )
+  }
+
+  /** An owner's conversation; null also for another's, and once it has expired. */
+  find(id: string, owner: FileOwner): Promise<Conversation | null> {
+    return this.#db.conversation.findFirst({ where: this.#visibleTo(owner, id) })
+  }
+
+  /** Replaces the metadata of an owner's conversation; null if there is none. */
+  async update(id: string, owner: FileOwner, metadata: Metadata): Promise<Conversation | null> {
+    const { count } = await this.#db.conversation.updateMany({ where: this.#visibleTo(owner, id), data: { metadata } })
+    return count === 1 ? this.find(id, owner) : null
+  }
+
+  /** Deletes an owner's conversation with its items; false if there is none. */
+  async delete(id: string, owner: FileOwner): Promise<boolean> {
+    const fileIds = await this.#fileIds([id])
+    const { count } = await this.#db.conversation.deleteMany({ where: this.#visibleTo(owner, id) })
+    if (count === 1) await this.#payloads.remove(fileIds)
+    return count === 1
+  }
+
+  /** How many items a conversation has, and their length as JSON. */
+  async size(id: string): Promise<{ count: number; bytes: number }> {
+    const { _count, _sum } = await this.#db.conversationItem.aggregate({
+      where: { conversationId: id },
+      _count: true,
+      _sum: { itemBytes: true },
+    })
+    return { count: _count, bytes: _sum.itemBytes ?? 0 }
+  }
+
+  /** All items in their order. */
+  async items(id: string): Promise<object[]> {
+    const items: object[] = []
+    for (let after = 0n; ; ) {
+      const rows = await this.#db.conversationItem.findMany({
+        where: { conversationId: id, number: { gt: after } },
+        orderBy: { number: 'asc' },
+        take: itemsPerRead,
+      })
+      items.push(...(await this.#read(rows)))
+      if (rows.length < itemsPerRead) return items
+      after = rows.at(-1)!.number
+    }
+  }
+
+  /** A page of a conversation's items; one that follows an unknown id is null. */
+  async listItems(id: string, { limit, after, order }: Page): Promise<ListedItem[] | null> {
+    const last = after === undefined ? null : await this.#findItem(id, after)
+    if (after !== undefined && !last) return null
+    const rows = await this.#db.conversationItem.findMany({
+      where: { conversationId: id, ...(last && { number: { [order === 'desc' ? 'lt' : 'gt']: last.number } }) },
+      orderBy: { number: order },
+      take: limit,
+    })
+    return this.#listed(rows)
+  }
+
+  /** One item; the first of that id. Null if there is none. */
+  async item(id: string, itemId: string): Promise<ListedItem | null> {
+    const row = await this.#findItem(id, itemId)
+    return row && (await this.#listed([row]))[0]!
+  }
+
+  /** Deletes the first item of that id; false if there is none. */
+  async deleteItem(id: string, itemId: string): Promise<boolean> {
+    const row = await this.#findItem(id, itemId)
+    if (!row) return false
+    const { count } = await this.#db.conversationItem.deleteMany({ where: { number: row.number } })
+    await this.#payloads.remove([row.itemFileId])
+    return count === 1
+  }
+
+  /**
+   * Prepares items for their rows: the result inserts them in a transaction, or drops what was written for them. An item
+   * without an id, or with that of another one, is listed by a new id. Throws 403 `quota_exceeded`.
+   */
+  async prepareItems(conversationId: string, owner: FileOwner, items: readonly object[], expiresAtMs: number) {
+    const { organisationId, environment } = owner
+    const rows: (Prisma.ConversationItemCreateManyInput & { id: string })[] = []
+    const drop = () => this.#payloads.remove(rows.map(({ itemFileId }) => itemFileId ?? null))
+    const used = await this.#usedIds(conversationId, items)
+    try {
+      for (const item of items) {
+        const own = ownId(item)
+        const id = own === null || used.has(own) ? newId('item') : own
+        used.add(id)
+        const text = JSON.stringify(item)
+        const place = itemPlace({ conversationId, id })
+        const { bytes, fileId } = await this.#payloads.write(owner, text, { place, expiresAtMs })
+        const sizes = { itemBytes: Buffer.byteLength(text), storedBytes: bytes?.length ?? 0 }
+        rows.push({ conversationId, organisationId, environment, id, item: bytes, itemFileId: fileId, ...sizes })
+      }
+    } catch (error) {
+      await drop()
+      throw error
+    }
+    return {
+      listed: rows.map(({ id }, index): ListedItem => ({ id, item: items[index]! })),
+      insert: async (tx: Connection) => void (await tx.conversationItem.createMany({ data: rows })),
+      drop,
+    }
+  }
+
+  /**
+   * Locks an owner's conversation for a transaction that adds items, and postpones its expiry with that of its files; false
+   * if there is none.
+   */
+  async touch(tx: Connection, id: string, owner: FileOwner, expiresAtMs: number): Promise<boolean> {
+    const expiresAt = new Date(expiresAtMs)
+    const { count } = await tx.conversation.updateMany({ where: this.#visibleTo(owner, id), data: { expiresAt } })
+    if (count === 0) return false
+    await tx.$executeRaw`
+      UPDATE files SET expires_at = ${expiresAt} WHERE id IN (
+        SELECT item_file_id FROM conversation_items WHERE conversation_id = ${id} AND item_file_id IS NOT NULL)`
+    return true
+  }
+
+  /** Deletes conversations that were not used for their retention; returns their number. */
+  async expire(nowMs: number): Promise<number> {
+    let deleted = 0
+    for (let page = 0; page < maxPages; page++) {
+      const expired = { expiresAt: { lte: new Date(nowMs) } }
+      const rows = await this.#db.conversation.findMany({ where: expired, select: { id: true }, take: pageSize })
+      const ids = rows.map(({ id }) => id)
+      const fileIds = await this.#fileIds(ids)
+      const { count } = await this.#db.conversation.deleteMany({ where: { ...expired, id: { in: ids } } })
+      // One that was used meanwhile keeps its files: they expire later, too.
+      if (count === ids.length) await this.#payloads.remove(fileIds)
+      deleted += count
+      if (rows.length < pageSize) break
+    }
+    return deleted
+  }
+
+  /** Encrypts all items with the current key; returns the number of those that were not. */
+  async reseal(): Promise<number> {
+    let changed = 0
+    for (let after = 0n; ; ) {
+      const rows = await this.#db.conversationItem.findMany({
+        where: { number: { gt: after } },
+        include: { conversation: { select: { expiresAt: true } } },
+        orderBy: { number: 'asc' },
+        take: pageSize,
+      })
+      for (const { conversation, ...row } of rows) if (await this.#resealItem(row, conversation.expiresAt)) changed++
+      if (rows.length < pageSize) return changed
+      after = rows.at(-1)!.number
+    }
+  }
+
+  async #resealItem(row: ConversationItem, expiresAt: Date): Promise<boolean> {
+    const before = { bytes: row.item, fileId: row.itemFileId }
+    const at = { place: itemPlace(row), expiresAtMs: expiresAt.getTime() }
+    const after = await this.#payloads.reseal(row, before, at)
+    if (!after) return false
+    const { count } = await this.#db.conversationItem.updateMany({
+      where: { number: row.number },
+      data: { item: after.bytes, itemFileId: after.fileId, storedBytes: after.bytes?.length ?? 0 },
+    })
+    await this.#payloads.remove([(count === 1 ? before : after).fileId])
+    return count === 1
+  }
+
+  /** The ids of these items that the conversation has already. */
+  async #usedIds(conversationId: string, items: readonly object[]): Promise<Set<string>> {
+    const ids = items.flatMap(item => ownId(item) ?? [])
+    if (ids.length === 0) return new Set()
+    const rows = await this.#db.$queryRaw<{ id: string }[]>`
+      SELECT DISTINCT id FROM conversation_items WHERE conversation_id = ${conversationId} AND id = ANY(${ids})`
+    return new Set(rows.map(({ id }) => id))
+  }
+
+  #findItem(conversationId: string, id: string): Promise<ItemRow | null> {
+    return this.#db.conversationItem.findFirst({ where: { conversationId, id }, orderBy: { number: 'asc' } })
+  }
+
+  async #fileIds(ids: readonly string[]): Promise<(string | null)[]> {
+    const rows = await this.#db.conversationItem.findMany({
+      where: { conversationId: { in: [...ids] }, itemFileId: { not: null } },
+      select: { itemFileId: true },
+    })
+    return rows.map(({ itemFileId }) => itemFileId)
+  }
+
+  async #listed(rows: readonly ItemRow[]): Promise<ListedItem[]> {
+    const items = await this.#read(rows)
+    return rows.map(({ id }, index) => ({ id, item: items[index]! }))
+  }
+
+  #read(rows: readonly ItemRow[]): Promise<object[]> {
+    return this.#payloads.read(
+      rows.map(row => ({ payload: { bytes: row.item, fileId: row.itemFileId }, place: itemPlace(row) })),
+    )
+  }
+
+  #visibleTo({ organisationId, environment }: FileOwner, id: string) {
+    return { id, organisationId, environment, expiresAt: { gt: new Date(this.#clock.now()) } }
+  }
+}
+
+/** Runs a transaction; when it fails, drops what was prepared for it. */
+export async function dropOnFailure<T>(prepared: { drop(): Promise<void> }, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    await prepared.drop().catch(() => {}) // The files expire.
+    throw error
+  }
+}
+
+/** The id that an item has of its own, if it can serve in a list. */
+export function ownId(item: object): string | null {
+  const { id } = item as { id?: unknown }
+  return typeof id === 'string' && id !== '' && id.length <= 100 && !id.includes('\0') ? id : null
+}
+
+function itemPlace({ conversationId, id }: { conversationId: string; id: string }): string {
+  return `conversation_items.item ${conversationId} ${id}`
+}

@@ -1,0 +1,89 @@
+import { buffer } from 'node:stream/consumers'
+import { bytesOf } from '../io/bytes.ts'
+import type { Blobs } from '../io/storage/blobs.ts'
+import type { Sealer } from '../keys/sealer.ts'
+import type { FileOwner, Files } from './files.ts'
+
+/** Where a JSON value is: in its row, or in a file if it is large. Both null = it was removed. */
+export type Payload = { bytes: Uint8Array<ArrayBuffer> | null; fileId: string | null }
+
+/** Larger values go to storage. */
+const maxRowBytes = 256 * 1024
+/** Files that are read at a time. */
+const maxReads = 4
+
+const noKeys: ReadonlyMap<string, string> = new Map()
+
+/** JSON values of rows, encrypted where the operator has configured a key (docs/decisions/secrets-at-rest.md). */
+export class Payloads {
+  readonly #files: Files
+  readonly #blobs: Blobs
+  readonly #sealer: Sealer
+
+  constructor({ files, blobs, sealer }: { files: Files; blobs: Blobs; sealer: Sealer }) {
+    this.#files = files
+    this.#blobs = blobs
+    this.#sealer = sealer
+  }
+
+  /**
+   * Prepares JSON text for a row; a file of a large one is written at once. `place` names the column and the row, which
+   * encrypted values are bound to. Throws 403 `quota_exceeded`.
+   */
+  async write(owner: FileOwner, text: string, { place, expiresAtMs }: { place: string; expiresAtMs: number }) {
+    const bytes = this.#sealer.sealBytes(Buffer.from(text), place)
+    if (bytes.length <= maxRowBytes) return { bytes: new Uint8Array(bytes), fileId: null } satisfies Payload
+    const { organisationId, environment } = owner
+    const { fileId } = await this.#files.store(bytesOf(bytes), {
+      ...{ organisationId, environment, expiresAtMs },
+      ...{ purpose: 'response', filename: 'response', contentType: 'application/octet-stream' },
+    })
+    return { bytes: null, fileId } satisfies Payload
+  }
+
+  /** Reads the values of several rows. Throws an Error if the file of one is missing. */
+  async read<T>(rows: readonly { payload: Payload; place: string }[]): Promise<T[]> {
+    const ids = rows.flatMap(({ payload: { fileId } }) => fileId ?? [])
+    const keys = ids.length > 0 ? await this.#files.storageKeys(ids) : noKeys
+    const values: T[] = []
+    for (let from = 0; from < rows.length; from += maxReads) {
+      const read = rows.slice(from, from + maxReads).map(async ({ payload, place }) => {
+        const bytes = await this.#readBytes(payload, keys)
+        return JSON.parse(this.#sealer.openBytes(bytes, place).toString()) as T
+      })
+      values.push(...(await Promise.all(read)))
+    }
+    return values
+  }
+
+  /**
+   * Encrypts a value with the current key, as `write` does; null if it is already. The caller removes the file of the old
+   * value once its row has the new one.
+   */
+  async reseal(
+    owner: FileOwner,
+    payload: Payload,
+    at: { place: string; expiresAtMs: number },
+  ): Promise<Payload | null> {
+    const keys = payload.fileId === null ? noKeys : await this.#files.storageKeys([payload.fileId])
+    const bytes = await this.#readBytes(payload, keys)
+    if (this.#sealer.isCurrentBytes(bytes)) return null
+    return this.write(owner, this.#sealer.openBytes(bytes, at.place).toString(), at)
+  }
+
+  /** Removes the files of values whose rows are gone. */
+  async remove(fileIds: readonly (string | null)[]): Promise<void> {
+    const ids = fileIds.filter(id => id !== null)
+    if (ids.length === 0) return
+    const keys = await this.#files.storageKeys(ids)
+    await this.#files.remove([...keys].map(([fileId, storageKey]) => ({ fileId, storageKey })))
+  }
+
+  async #readBytes({ bytes, fileId }: Payload, keys: ReadonlyMap<string, string>): Promise<Buffer> {
+    if (bytes) return Buffer.from(bytes)
+    const storageKey = keys.get(fileId ?? '')
+    const blob = storageKey === undefined ? null : await this.#blobs.read(storageKey)
+    if (!blob) throw new Error('The file of a stored response is missing.')
+    return buffer(blob.stream)
+  }
+}

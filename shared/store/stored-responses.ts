@@ -1,0 +1,191 @@
+import type { Clock } from '../base/time.ts'
+import { Prisma, type StoredResponse } from '../generated/prisma/client.ts'
+import type { Connection, Database } from '../io/db.ts'
+import type { FileOwner } from './files.ts'
+import type { Payload, Payloads } from './payloads.ts'
+
+/** A stored response, without its content. */
+export type ResponseRow = Omit<StoredResponse, 'head' | 'items'>
+
+/** A response to store: `head` is the response object without its output, `items` its input and its output. */
+export type NewStoredResponse = Pick<
+  StoredResponse,
+  'id' | 'organisationId' | 'environment' | 'keyId' | 'status' | 'previousId' | 'conversationId' | 'session'
+> & { head: object; input: readonly object[]; output: readonly object[]; expiresAtMs: number }
+
+/** A turn of a chain of responses. */
+export type ChainLink = Pick<
+  StoredResponse,
+  'id' | 'previousId' | 'status' | 'conversationId' | 'session' | 'itemsBytes'
+>
+
+const pageSize = 200
+const maxPages = 500
+const withoutContent = { head: true, items: true } as const
+
+/** The rows of stored responses, and their only writer. */
+export class StoredResponses {
+  readonly #db: Database
+  readonly #clock: Clock
+  readonly #payloads: Payloads
+
+  constructor({ db, clock, payloads }: { db: Database; clock: Clock; payloads: Payloads }) {
+    this.#db = db
+    this.#clock = clock
+    this.#payloads = payloads
+  }
+
+  /**
+   * Prepares a response for its row: the result inserts it in a transaction, or drops what was written for it. Throws 403
+   * `quota_exceeded`.
+   */
+  async prepare(
+    response: NewStoredResponse,
+  ): Promise<{ insert(tx: Connection): Promise<void>; drop(): Promise<void> }> {
+    const { head, input, output, expiresAtMs, ...fields } = response
+    const [headText, itemsText] = [JSON.stringify(head), JSON.stringify([...input, ...output])]
+    const storedHead = await this.#payloads.write(response, headText, { place: headPlace(response.id), expiresAtMs })
+    const storedItems = await this.#payloads
+      .write(response, itemsText, { place: itemsPlace(response.id), expiresAtMs })
+      .catch(async error => {
+        await this.#payloads.remove([storedHead.fileId])
+        throw error
+      })
+    const data = {
+      ...fields,
+      ...{ head: storedHead.bytes, headFileId: storedHead.fileId },
+      ...{ items: storedItems.bytes, itemsFileId: storedItems.fileId },
+      inputCount: input.length,
+      itemsBytes: Buffer.byteLength(itemsText),
+      storedBytes: (storedHead.bytes?.length ?? 0) + (storedItems.bytes?.length ?? 0),
+      createdAt: new Date(this.#clock.now()),
+      expiresAt: new Date(expiresAtMs),
+    }
+    return {
+      insert: async tx => void (await tx.storedResponse.create({ data, select: { id: true } })),
+      drop: () => this.#payloads.remove([data.headFileId, data.itemsFileId]),
+    }
+  }
+
+  /** An owner's response; null also for another's, and once it has expired. */
+  find(id: string, owner: FileOwner): Promise<ResponseRow | null> {
+    return this.#db.storedResponse.findFirst({ where: { ...this.#visibleTo(owner), id }, omit: withoutContent })
+  }
+
+  /** The response object without its output. */
+  async readHead(id: string): Promise<object> {
+    const { head, headFileId } = await this.#db.storedResponse.findUniqueOrThrow({
+      where: { id },
+      select: { head: true, headFileId: true },
+    })
+    const [read] = await this.#payloads.read<object>([
+      { payload: { bytes: head, fileId: headFileId }, place: headPlace(id) },
+    ])
+    return read!
+  }
+
+  /** The input and output items of responses, in the order of the ids. Throws if one is gone. */
+  async readItems(ids: readonly string[]): Promise<object[][]> {
+    const rows = await this.#db.storedResponse.findMany({
+      where: { id: { in: [...ids] } },
+      select: { id: true, items: true, itemsFileId: true },
+    })
+    const payloads = new Map<string, Payload>(
+      rows.map(({ id, items, itemsFileId }) => [id, { bytes: items, fileId: itemsFileId }]),
+    )
+    return this.#payloads.read(ids.map(id => ({ payload: payloads.get(id) ?? gone, place: itemsPlace(id) })))
+  }
+
+  /**
+   * The response and those that it continues, newest first, without their content: `maxLength` of them at most. The last
+   * one has a `previousId` if that response is gone, or if there are more.
+   */
+  chain(id: string, { organisationId, environment }: FileOwner, maxLength: number): Promise<ChainLink[]> {
+    return this.#db.$queryRaw`
+      WITH RECURSIVE chain AS (
+        SELECT id, previous_id, status, conversation_id, session, items_bytes, 1 AS length FROM stored_responses
+        WHERE id = ${id} AND organisation_id = ${organisationId} AND environment = ${environment}::environment
+          AND expires_at > ${new Date(this.#clock.now())}
+        UNION ALL
+        SELECT r.id, r.previous_id, r.status, r.conversation_id, r.session, r.items_bytes, chain.length + 1
+        FROM chain JOIN stored_responses r ON r.id = chain.previous_id
+        WHERE chain.length < ${maxLength} AND r.organisation_id = ${organisationId}
+          AND r.environment = ${environment}::environment AND r.expires_at > ${new Date(this.#clock.now())}
+      )
+      SELECT id, previous_id AS "previousId", status, conversation_id AS "conversationId", session, items_bytes AS "itemsBytes"
+      FROM chain ORDER BY length`
+  }
+
+  /** Deletes an owner's response with its content; false if there is none. */
+  async delete(id: string, owner: FileOwner): Promise<boolean> {
+    const row = await this.find(id, owner)
+    if (!row) return false
+    const { count } = await this.#db.storedResponse.deleteMany({ where: { id } })
+    await this.#payloads.remove([row.headFileId, row.itemsFileId])
+    return count === 1
+  }
+
+  /** Deletes expired responses; returns their number. */
+  async expire(nowMs: number): Promise<number> {
+    let deleted = 0
+    for (let page = 0; page < maxPages; page++) {
+      const rows = await this.#db.$queryRaw<{ headFileId: string | null; itemsFileId: string | null }[]>(Prisma.sql`
+        DELETE FROM stored_responses WHERE id IN (
+          SELECT id FROM stored_responses WHERE expires_at <= ${new Date(nowMs)}
+          ORDER BY expires_at LIMIT ${pageSize} FOR UPDATE SKIP LOCKED)
+        RETURNING head_file_id AS "headFileId", items_file_id AS "itemsFileId"`)
+      await this.#payloads.remove(rows.flatMap(({ headFileId, itemsFileId }) => [headFileId, itemsFileId]))
+      deleted += rows.length
+      if (rows.length < pageSize) break
+    }
+    return deleted
+  }
+
+  /** Encrypts the content of all responses with the current key; returns the number of those that were not. */
+  async reseal(): Promise<number> {
+    let changed = 0
+    for (let after = ''; ; ) {
+      const where = { id: { gt: after } }
+      const rows = await this.#db.storedResponse.findMany({ where, orderBy: { id: 'asc' }, take: pageSize })
+      for (const row of rows) if (await this.#resealRow(row)) changed++
+      if (rows.length < pageSize) return changed
+      after = rows.at(-1)!.id
+    }
+  }
+
+  async #resealRow(row: StoredResponse): Promise<boolean> {
+    const { id, headFileId, itemsFileId } = row
+    const before = { head: { bytes: row.head, fileId: headFileId }, items: { bytes: row.items, fileId: itemsFileId } }
+    const expiresAtMs = row.expiresAt.getTime()
+    const head = await this.#payloads.reseal(row, before.head, { place: headPlace(id), expiresAtMs })
+    const items = await this.#payloads.reseal(row, before.items, { place: itemsPlace(id), expiresAtMs })
+    if (!head && !items) return false
+    const after = { head: head ?? before.head, items: items ?? before.items }
+    const { count } = await this.#db.storedResponse.updateMany({
+      where: { id },
+      data: {
+        ...{ head: after.head.bytes, headFileId: after.head.fileId },
+        ...{ items: after.items.bytes, itemsFileId: after.items.fileId },
+        storedBytes: (after.head.bytes?.length ?? 0) + (after.items.bytes?.length ?? 0),
+      },
+    })
+    // A row that was deleted meanwhile needs neither.
+    const unused = count === 1 ? before : { head, items }
+    await this.#payloads.remove([head && (unused.head?.fileId ?? null), items && (unused.items?.fileId ?? null)])
+    return count === 1
+  }
+
+  #visibleTo({ organisationId, environment }: FileOwner) {
+    return { organisationId, environment, expiresAt: { gt: new Date(this.#clock.now()) } }
+  }
+}
+
+const gone: Payload = { bytes: null, fileId: null }
+
+function headPlace(id: string): string {
+  return `stored_responses.head ${id}`
+}
+
+function itemsPlace(id: string): string {
+  return `stored_responses.items ${id}`
+}

@@ -1,0 +1,206 @@
+import test from 'ava'
+import { responsesReply } from '../emulators/openai-responses.ts'
+import { chargedNano } from '../support/chat/gateway.ts'
+import { keepingAccount, models, respond, startWorld, type World } from '../support/responses/world.ts'
+
+let world: World
+test.before(async () => {
+  world = await startWorld({ OPENROUTER_API_KEY: '' })
+})
+test.after.always(() => world?.close())
+test.beforeEach(() => {
+  for (const emulator of [world.openai, world.anthropic, world.gemini]) emulator.reset()
+})
+
+const user = (content: string) => ({ type: 'message' as const, role: 'user' as const, content })
+const assistant = (content: string) => ({ type: 'message' as const, role: 'assistant' as const, content })
+type Listed = { id: string; content?: { text: string }[] }
+const textsOf = (items: readonly unknown[]) => (items as Listed[]).map(({ content }) => content?.[0]?.text)
+
+test.serial('a conversation is created, read, updated, listed and deleted by OpenAI’s SDK', async t => {
+  const { live } = await keepingAccount(world)
+  const { conversations } = world.sdk(live)
+  const created = await conversations.create({ metadata: { topic: 'a' }, items: [user('One'), user('Two')] })
+  t.like(created, { object: 'conversation', metadata: { topic: 'a' } })
+  t.deepEqual(await conversations.retrieve(created.id), created)
+  t.deepEqual((await conversations.update(created.id, { metadata: { topic: 'b' } })).metadata, { topic: 'b' })
+  const added = await conversations.items.create(created.id, {
+    items: [user('Three'), { ...user('Four'), id: 'msg_4' } as never],
+  })
+  t.deepEqual(textsOf(added.data), ['Three', 'Four'])
+  t.is(added.last_id, 'msg_4')
+  const listed: unknown[] = []
+  for await (const item of conversations.items.list(created.id, { order: 'asc', limit: 1 })) listed.push(item)
+  t.deepEqual(textsOf(listed), ['One', 'Two', 'Three', 'Four'])
+  t.deepEqual(textsOf((await conversations.items.list(created.id)).data), ['Four', 'Three', 'Two', 'One'])
+  const twice = await conversations.items.create(created.id, {
+    items: [{ ...user('Five'), id: 'msg_4' } as never, { ...user('Six'), id: 'msg_4' } as never],
+  })
+  t.is(new Set(['msg_4', ...twice.data.map(item => (item as Listed).id)]).size, 3)
+  for (const { id } of twice.data as Listed[]) await conversations.items.delete(id, { conversation_id: created.id })
+  const [, second] = listed as Listed[]
+  t.deepEqual(await conversations.items.retrieve(second!.id, { conversation_id: created.id }), second as never)
+  t.is((await conversations.items.delete(second!.id, { conversation_id: created.id })).id, created.id)
+  await t.throwsAsync(conversations.items.retrieve(second!.id, { conversation_id: created.id }), { message: /404/ })
+  await t.throwsAsync(conversations.items.list(created.id, { after: second!.id }), { message: /404/ })
+  t.deepEqual(await conversations.delete(created.id), {
+    id: created.id,
+    object: 'conversation.deleted',
+    deleted: true,
+  })
+  await t.throwsAsync(conversations.retrieve(created.id), { message: /not found/ })
+})
+
+for (const model of models)
+  for (const streamed of [false, true])
+    test.serial(`responses continue a conversation and extend it: ${model}, streamed ${streamed}`, async t => {
+      const account = await keepingAccount(world)
+      const client = world.sdk(account.live)
+      const { id } = await client.conversations.create({ items: [user('Be kind.'), assistant('Yes.')] })
+      for (const store of [true, false]) {
+        const response = await respond(
+          client,
+          { model, conversation: { id }, input: `store ${store}`, store },
+          streamed,
+        )
+        t.like(response, { store, conversation: { id } })
+      }
+      const items = await client.conversations.items.list(id, { order: 'asc' })
+      const messages = items.data.filter(({ type }) => type === 'message')
+      t.deepEqual(textsOf(messages), [
+        'Be kind.',
+        'Yes.',
+        'store true',
+        ...['Echo: store true', 'store false', 'Echo: store false'],
+      ])
+      const thoughts = items.data.filter(({ type }) => type === 'reasoning')
+      t.true(thoughts.every(item => (item as { encrypted_content?: string }).encrypted_content))
+      t.is(thoughts.length, model === 'gpt-5-mini' ? 2 : 0)
+      t.true((await chargedNano(world, account)) > 0)
+    })
+
+test.serial('a response of a conversation is continued by the conversation', async t => {
+  const { live } = await keepingAccount(world)
+  const client = world.sdk(live)
+  const { id } = await client.conversations.create({})
+  const hi = { model: 'gpt-4o-mini', input: 'Hi' }
+  const first = await client.responses.create({ ...hi, conversation: id })
+  await t.throwsAsync(client.responses.create({ ...hi, previous_response_id: first.id }), {
+    message: /belongs to a conversation/,
+  })
+  const error = await t.throwsAsync<Error & { status: number; param: string }>(
+    client.responses.create({ ...hi, previous_response_id: first.id, conversation: id }),
+  )
+  t.like(error, { status: 400, param: 'conversation' })
+})
+
+test.serial('a failed response adds nothing', async t => {
+  const { live: key } = await keepingAccount(world)
+  const client = world.sdk(key)
+  const { id } = await client.conversations.create({ items: [user('One')] })
+  const body = { model: 'gpt-4o-mini', input: 'this is too long', conversation: id }
+  await t.throwsAsync(client.responses.create(body), { message: /context window/ })
+  t.is((await client.conversations.items.list(id)).data.length, 1)
+})
+
+test.serial('a conversation that is deleted during its response loses the turn, not the answer', async t => {
+  const { live: key, organisationId } = await keepingAccount(world)
+  const client = world.sdk(key)
+  const { id } = await client.conversations.create({})
+  world.openai.next(async (request, response) => {
+    await client.conversations.delete(id)
+    return responsesReply()(request, response)
+  })
+  const response = await client.responses.create({ model: 'gpt-4o-mini', input: 'Hi', conversation: id })
+  t.like(response, { status: 'completed', store: false, output_text: 'Echo: Hi' })
+  await t.throwsAsync(client.responses.retrieve(response.id), { message: /not found/ })
+  const { db } = world.gateway.services
+  t.is(await db.conversationItem.count({ where: { organisationId } }), 0)
+})
+
+test.serial('isolation: another organisation and another environment see no conversation', async t => {
+  const { live, test: sandbox } = await keepingAccount(world)
+  const other = await keepingAccount(world)
+  const { id } = await world.sdk(live).conversations.create({ items: [user('Secret')] })
+  const [item] = (await world.sdk(live).conversations.items.list(id)).data
+  for (const key of [sandbox, other.live, other.test]) {
+    for (const [method, path, body] of [
+      ['GET', ''],
+      ['DELETE', ''],
+      ['POST', '', { metadata: {} }],
+      ['GET', '/items'],
+      ['POST', '/items', { items: [user('Mine')] }],
+      ['GET', `/items/${item!.id}`],
+      ['DELETE', `/items/${item!.id}`],
+    ] as const) {
+      const response = await world.gateway.fetch(`/v1/conversations/${id}${path}`, { key, method, body })
+      t.is(response.status, 404, `${method} ${path}`)
+    }
+    const body = { model: 'gpt-4o-mini', input: 'Hi', conversation: id }
+    t.is((await world.gateway.fetch('/v1/responses', { key, body })).status, 404)
+  }
+  t.is((await world.sdk(live).conversations.items.list(id)).data.length, 1)
+})
+
+test.serial('an Idempotency-Key creates a conversation, its items and a turn once', async t => {
+  const { live: key, organisationId } = await keepingAccount(world)
+  const send = async (path: string, body: object) => {
+    const headers = { 'idempotency-key': path }
+    const [first, second] = [
+      await world.gateway.fetch(path, { key, body, headers }),
+      await world.gateway.fetch(path, { key, body, headers }),
+    ]
+    t.is(second.headers.get('idempotent-replayed'), 'true')
+    const answer = await first.json()
+    t.deepEqual(await second.json(), answer)
+    return answer as { id: string }
+  }
+  const { id } = await send('/v1/conversations', { items: [user('One')] })
+  await send(`/v1/conversations/${id}/items`, { items: [user('Two')] })
+  const response = await send('/v1/responses', { model: 'gpt-4o-mini', input: 'Three', conversation: id })
+  const { db } = world.gateway.services
+  t.is(await db.conversation.count({ where: { organisationId } }), 1)
+  t.is(await db.conversationItem.count({ where: { organisationId } }), 4)
+  t.is((await world.sdk(key).responses.retrieve(response.id)).id, response.id)
+  t.deepEqual(await world.gateway.settled(), [])
+})
+
+test.serial('bad input names its field, and nothing is created', async t => {
+  const { live: key, organisationId } = await keepingAccount(world)
+  const off = await world.gateway.account()
+  for (const [path, body, param] of [
+    ['/v1/conversations', { items: [{ type: 'message' }] }, 'items.0.role'],
+    ['/v1/conversations', { items: [{ type: 'item_reference', id: 'msg_1' }] }, 'items.0'],
+    ['/v1/conversations', { metadata: { a: 1 } }, 'metadata.a'],
+    ['/v1/conversations', { metadata: { a: 'x\0' } }, 'metadata.a'],
+    ['/v1/conversations/conv_1', {}, 'metadata'],
+    ['/v1/conversations/conv_1/items', { items: [] }, 'items'],
+  ] as const) {
+    const response = await world.gateway.fetch(path, { key, body })
+    t.is(response.status, 400, JSON.stringify(body))
+    const { error } = (await response.json()) as { error: { param: string } }
+    t.is(error.param, param)
+  }
+  t.is((await world.gateway.fetch('/v1/conversations', { key: off.live, body: {} })).status, 400)
+  t.is(await world.gateway.services.db.conversation.count({ where: { organisationId } }), 0)
+})
+
+test.serial('input_tokens counts the whole conversation, without charge', async t => {
+  const account = await keepingAccount(world)
+  const { live: key } = account
+  const client = world.sdk(key)
+  const count = async (body: object) => {
+    const response = await world.gateway.fetch('/v1/responses/input_tokens', { key, body })
+    t.is(response.status, 200)
+    return ((await response.json()) as { input_tokens: number }).input_tokens
+  }
+  for (const model of models) {
+    const input = 'Tell me a story about a lighthouse.'
+    const alone = await count({ model, input })
+    t.true(alone > 8)
+    const { id } = await client.conversations.create({ items: [user(input)] })
+    t.true((await count({ model, input, conversation: id })) > 2 * alone - 8)
+    t.true((await count({ model, conversation: id })) >= alone - 4)
+  }
+  t.is(await chargedNano(world, account), 0)
+})
