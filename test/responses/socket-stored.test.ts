@@ -1,0 +1,87 @@
+import test from 'ava'
+import { dataOf } from '../support/chat/gateway.ts'
+import { openResponses } from '../support/chat/responses-socket.ts'
+import { keepingAccount, startWorld, type World } from '../support/responses/world.ts'
+
+/** Turns on a WebSocket of an organisation that keeps responses. */
+
+let world: World
+test.before(async () => {
+  world = await startWorld({ OPENROUTER_API_KEY: '' })
+})
+test.after.always(() => world?.close())
+test.beforeEach(() => world.openai.reset())
+
+const model = 'gpt-4o-mini'
+const open = (key: string) => openResponses(world.gateway.url, { key })
+/** The items that the provider received last. */
+const lastInput = () => JSON.stringify(world.openai.requests.at(-1)!.body.input)
+
+test.serial('a turn is stored, and is continued over HTTP and on another connection', async t => {
+  const { live: key } = await keepingAccount(world)
+  const first = await open(key)
+  const { response } = (await first.turn({ model, input: 'My name is Alice.' })).at(-1)
+  t.is(response.store, true)
+  await first.close()
+  const kept = await world.gateway.fetch(`/v1/responses/${response.id}`, { key })
+  t.deepEqual(await kept.json(), response)
+
+  const body = { model, input: 'And over HTTP?', previous_response_id: response.id, stream: true }
+  const events = dataOf(await (await world.gateway.fetch('/v1/responses', { key, body })).text())
+  t.is(events.at(-2).type, 'response.completed')
+  t.regex(lastInput(), /My name is Alice.*And over HTTP/)
+
+  const second = await open(key)
+  const events2 = await second.turn({
+    model,
+    input: 'What is my name?',
+    previous_response_id: events.at(-2).response.id,
+  })
+  t.like(events2.at(-1), {
+    type: 'response.completed',
+    response: { store: true, previous_response_id: events.at(-2).response.id },
+  })
+  t.regex(lastInput(), /My name is Alice.*And over HTTP.*What is my name/)
+  await second.close()
+})
+
+test.serial('what is not stored is continued on its connection only', async t => {
+  const { live: key } = await keepingAccount(world)
+  const client = await open(key)
+  const { response } = (await client.turn({ model, input: 'A secret', store: false })).at(-1)
+  t.is(response.store, false)
+  const continued = (await client.turn({ model, input: 'Go on', previous_response_id: response.id })).at(-1)
+  t.like(continued, { type: 'response.completed', response: { store: false } })
+  t.regex(lastInput(), /A secret.*Go on/)
+  const refused = await client.refused({ model, input: 'Store', previous_response_id: response.id, store: true })
+  t.like(refused, { status: 400, error: { code: 'previous_response_not_found', param: 'previous_response_id' } })
+  await client.close()
+  const elsewhere = await open(key)
+  const unknown = await elsewhere.refused({ model, input: 'Go on', previous_response_id: response.id })
+  t.like(unknown, { status: 400, error: { code: 'previous_response_not_found' } })
+  await elsewhere.close()
+})
+
+test.serial(
+  'a conversation takes turns, and a turn without an answer adds a stored response to the connection',
+  async t => {
+    const { live: key } = await keepingAccount(world)
+    const made = await world.gateway.fetch('/v1/conversations', { key, body: {} })
+    const { id } = (await made.json()) as { id: string }
+    const client = await open(key)
+    await client.turn({ model, input: 'First', conversation: id })
+    const { response } = (await client.turn({ model, input: 'Second', conversation: id })).at(-1)
+    t.regex(lastInput(), /First.*Second/)
+    t.like(response, { conversation: { id } })
+
+    const { response: stored } = (await client.turn({ model, input: 'Remember the number 7' })).at(-1)
+    await client.close()
+    const other = await open(key)
+    const warm = { model, input: [], previous_response_id: stored.id, generate: false }
+    const { response: warmed } = (await other.turn(warm)).at(-1)
+    await other.turn({ model, input: 'Which number?', previous_response_id: warmed.id })
+    t.regex(lastInput(), /Remember the number 7.*Which number/)
+    await other.close()
+    t.deepEqual(await world.gateway.settled(), [])
+  },
+)
