@@ -8,12 +8,14 @@ import { ClientGone } from '../../shared/engine/failures.ts'
 import type { ClientPresence } from '../../shared/engine/response-writer.ts'
 import { sessionSockets } from '../../shared/io/socket.ts'
 import { realtimeQuery } from '../../shared/kinds/realtime.ts'
+import type { Environment } from '../../shared/providers/upstreams.ts'
 import type { Session } from '../../shared/realtime/session.ts'
 import { SessionRegistry } from '../../shared/realtime/session-registry.ts'
 import { parseSessionRequest } from '../../shared/realtime/settings.ts'
 import type { Services } from '../../shared/services.ts'
 import { keyHeader, resolveSessionKey } from '../middleware/key.ts'
 import { baseHeaders, publicError, requestIdOf } from '../request-lifecycle.ts'
+import { recordSession } from '../request-metrics.ts'
 
 export const realtimePath = '/v1/realtime'
 const subprotocol = 'realtime'
@@ -82,19 +84,21 @@ export class RealtimeServer {
   }
 
   async #serve(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
-    const { clock, log } = this.#services
+    const { clock, log, metrics } = this.#services
     const startedMs = clock.now()
     const requestId = requestIdOf(request.headers['x-request-id'])
     const path = request.url?.split('?', 1)[0] ?? '/'
     const wide: Record<string, unknown> = {}
     const client = trackPresence(socket)
     let status = 101
+    let environment: Environment | '' = ''
     this.#pending.add(socket)
     try {
       const session = await this.#open(request, path, requestId, client, wide).finally(() => {
         this.#pending.delete(socket)
         client.answered()
       })
+      environment = session.input.key.policy.environment
       this.#start(session, request, socket, head, requestId)
       Object.assign(wide, await session.over)
     } catch (error) {
@@ -109,10 +113,9 @@ export class RealtimeServer {
         rejectUpgrade(socket, failure, requestId)
       }
     }
-    log.info(
-      { requestId, method: request.method, path, ...wide, status, durationMs: clock.now() - startedMs },
-      'request',
-    )
+    const durationMs = clock.now() - startedMs
+    if (metrics) recordSession(metrics, wide, { status, environment, durationMs })
+    log.info({ requestId, method: request.method, path, ...wide, status, durationMs }, 'request')
   }
 
   async #open(
