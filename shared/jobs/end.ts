@@ -3,8 +3,7 @@ import { GatewayError } from '../base/errors.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { FailureReason, ProviderError } from '../providers/provider-error.ts'
 import type { Services } from '../services.ts'
-import type { DelayedInput } from '../store/delayed-jobs.ts'
-import { delayedKind, type End, type Job } from '../store/jobs.ts'
+import type { End, Job } from '../store/jobs.ts'
 import { poisonError } from '../store/suspects.ts'
 import { releaseHolds } from '../wallet/holds.ts'
 
@@ -44,10 +43,9 @@ export async function endJob(services: EndServices, id: string, end: End, stage?
 }
 
 /** Counts a finished job, and what it used and was charged. */
-function recordEnd(metrics: Metrics, job: Job, { call }: End): void {
-  const { kind, environment, model, provider, costNano, input } = job
+function recordEnd(metrics: Metrics, job: Job, { call, discountPpm = 0 }: End): void {
+  const { kind, environment, model, provider, costNano } = job
   metrics.recordJobEnd(kind, job.status)
-  const discountPpm = kind === delayedKind ? (input as DelayedInput).discountPpm : 0
   metrics.recordUsage({ model, provider, ...call, kind, environment, cost: Number(costNano ?? 0n) }, discountPpm)
 }
 
