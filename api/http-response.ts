@@ -103,7 +103,9 @@ export class HttpResponse implements ResponseWriter {
   }
 
   beginWait(): void {
-    this.time?.beginWait()
+    if (!this.time) return
+    this.time.hasCalls = true
+    this.time.beginWait()
   }
 
   endWait(): void {

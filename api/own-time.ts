@@ -3,6 +3,8 @@ export class OwnTime {
   readonly #startedMs = performance.now()
   #waitedMs = 0
   #waitingSinceMs = 0
+  /** Whether its waits for providers are measured: those of media requests are not. */
+  hasCalls = false
 
   beginWait(): void {
     this.#waitingSinceMs = performance.now()

@@ -128,9 +128,9 @@ export async function serveRequest(endpoint: Endpoint, state: State): Promise<un
       else await confirmKey(state)
       await receiveForm(endpoint, form, state)
     } else if (endpoint.body) {
-      state.client.beginWait()
+      state.client.time?.beginWait()
       state.raw = await readJsonBody(state, endpoint.maxBodyBytes)
-      state.client.endWait()
+      state.client.time?.endWait()
       const value = parseJson(state.raw, 'The body', endpoint.maxBodyBytes)
       // Yields to other requests between the steps of large work.
       if (state.raw.length > largeBytes) await setImmediate()

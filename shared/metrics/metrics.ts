@@ -9,6 +9,7 @@ import {
   histogramValues,
   type MetricValues,
   readValues,
+  renderMetrics,
   type Value,
 } from './registry.ts'
 import { Count, Histogram, type Label, SeriesTree } from './series.ts'
@@ -200,7 +201,7 @@ export class Metrics {
 
   /** All metrics in the text format of Prometheus. */
   render(): Promise<string> {
-    return this.registry.metrics()
+    return renderMetrics(this.registry)
   }
 
   #addAll(): void {

@@ -1,9 +1,19 @@
+import { setImmediate } from 'node:timers/promises'
 import { AggregatorRegistry, collectDefaultMetrics, type Metric, type Registry } from 'prom-client'
 import type { Definition } from './definitions.ts'
 import type { Count, Histogram, SeriesTree } from './series.ts'
 
-/** One value of a metric; `metricName` is that of a histogram's part. */
-export type Value = { value: number; labels: Record<string, string | number>; metricName?: string }
+type Labels = Record<string, string | number>
+
+/** One value of a metric. */
+export type Value = {
+  value: number
+  labels: Labels
+  /** Further labels, which several values share: their text is built once. */
+  sharedLabels?: Labels
+  /** The name of a histogram's part. */
+  metricName?: string
+}
 
 /** The values of one metric at one moment; can be sent to another process. */
 export type MetricValues = Definition & { values: Value[] }
@@ -20,11 +30,32 @@ const expensive = [
 
 /**
  * Adds a metric whose values are read at each scrape. The metrics of prom-client look up their labels at every change,
- * which costs more than the rest of a request's metrics; a registry only needs the name and `get`.
+ * which costs more than the rest of a request's metrics; a registry only needs the name, `get`, and for the text
+ * `getForPromString`.
  */
 export function addMetric(registry: Registry, definition: Definition, read: () => Value[] | Promise<Value[]>): void {
-  const get = async (): Promise<MetricValues> => ({ aggregator: 'sum', ...definition, values: await read() })
-  registry.registerMetric({ ...definition, get } as unknown as Metric)
+  const getForPromString = async (): Promise<MetricValues> => {
+    return { aggregator: 'sum', ...definition, values: await read() }
+  }
+  const get = async (): Promise<MetricValues> => {
+    const metric = await getForPromString()
+    return { ...metric, values: metric.values.map(withAllLabels) }
+  }
+  registry.registerMetric({ ...definition, get, getForPromString } as unknown as Metric)
+}
+
+function withAllLabels({ labels, sharedLabels, ...rest }: Value): Value {
+  return { ...rest, labels: { ...sharedLabels, ...labels } }
+}
+
+/** All metrics in the text format of Prometheus. Lets other work run between two of them, as one may have many series. */
+export async function renderMetrics(registry: Registry): Promise<string> {
+  const parts: string[] = []
+  for (const { name } of registry.getMetricsAsArray()) {
+    parts.push(await registry.getSingleMetricAsString(name))
+    await setImmediate()
+  }
+  return `${parts.join('\n\n')}\n`
 }
 
 /** Adds the metrics of the process and of Node.js. */
@@ -61,11 +92,11 @@ export function histogramValues(
     let count = 0
     for (const [i, bound] of [...leaf.bounds, '+Inf'].entries()) {
       count += leaf.counts[i]!
-      values.push({ metricName: `${name}_bucket`, labels: { ...labels, le: bound }, value: count })
+      values.push({ metricName: `${name}_bucket`, labels: { le: bound }, sharedLabels: labels, value: count })
     }
     values.push(
-      { metricName: `${name}_sum`, labels, value: leaf.sum },
-      { metricName: `${name}_count`, labels, value: count },
+      { metricName: `${name}_sum`, labels: {}, sharedLabels: labels, value: leaf.sum },
+      { metricName: `${name}_count`, labels: {}, sharedLabels: labels, value: count },
     )
   }
   return values
