@@ -8,7 +8,7 @@ import { storeUnavailable } from '../io/outage.ts'
 import type { Accounts } from './accounts.ts'
 import { holdMember } from './holds.ts'
 import { rateLimited } from './rates.ts'
-import { capReached, insufficientCredits } from './refusals.ts'
+import { backlogError, capReached, insufficientCredits } from './refusals.ts'
 import {
   type BillingContext,
   createReservation,
@@ -288,11 +288,6 @@ export class Admission {
         throw backlogError(reply[0])
     }
   }
-}
-
-function backlogError(verdict: unknown): GatewayError {
-  const message = `Accounting is behind (${verdict}). Try again shortly.`
-  return new GatewayError('service_unavailable', message, { headers: { 'retry-after': '5' } })
 }
 
 /** The script arguments of one request. */
