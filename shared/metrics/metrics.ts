@@ -139,9 +139,10 @@ export class Metrics {
 
   /** Counts what a request used and was charged. `discountPpm`: that on delayed work. */
   recordUsage(usage: ChargedUsage, discountPpm = 0): void {
-    if (usage.environment === 'test') return
-    const { kind, model, provider, cost, waiver } = usage
-    const figures = this.#targets.child(provider ?? '').child(model).leaf
+    const { environment, kind, model, provider, cost, waiver } = usage
+    // Without a provider nothing was used.
+    if (environment === 'test' || provider === null) return
+    const figures = this.#targets.child(provider).child(model).leaf
     if (cost > 0) {
       figures.spendNano += cost
       const factor = this.#factors[kind === 'embedding' ? 'embedding' : 'others']
@@ -153,8 +154,9 @@ export class Metrics {
 
   /** Counts the tokens of a request, or of a whole session. */
   recordTokens(usage: ChargedUsage): void {
-    if (usage.environment === 'test') return
-    const figures = this.#targets.child(usage.provider ?? '').child(usage.model).leaf
+    const { environment, model, provider } = usage
+    if (environment === 'test' || provider === null) return
+    const figures = this.#targets.child(provider).child(model).leaf
     figures.inputTokens += usage.promptTokens ?? 0
     figures.outputTokens += usage.completionTokens ?? 0
     figures.cacheReadTokens += usage.cachedTokens ?? 0
