@@ -36,9 +36,10 @@ test('a scrape is valid in format, names and types', async t => {
   t.is((await promtool(['check', 'metrics'], scrape.replace('le="+Inf"', 'le="none'))).exitCode, 1)
 })
 
-test('the alerts are valid and fire when they should', async t => {
+test('the configuration and the alerts are valid, and the alerts fire when they should', async t => {
   for (const args of [
     ['check', 'rules', join(rules, 'alerts.yml')],
+    ['check', 'config', join(rules, 'prometheus.yml')],
     ['test', 'rules', join(rules, 'alerts.test.yml')],
   ]) {
     const { exitCode, output } = await promtool(args)
