@@ -3,6 +3,7 @@ import type { Socket } from 'node:net'
 import type { Encoding, ResponseWriter } from '../shared/engine/response-writer.ts'
 import type { HeldBytes } from '../shared/io/byte-budget.ts'
 import { WriteBurst } from '../shared/io/write-burst.ts'
+import type { OwnTime } from './own-time.ts'
 
 /** Larger files are streamed and not kept for their Idempotency-Key. */
 const maxKeptBytes = 32 * 1024 * 1024
@@ -45,6 +46,8 @@ export class HttpResponse implements ResponseWriter {
   /** Receives a complete response instead of sending it: the idempotency guard stores it first. */
   onAnswer: ((status: number, headers: Record<string, string>, body: string | Buffer) => void) | null = null
   hold: ResponseWriter['hold'] = null
+  /** Measures the gateway's own time; null = not measured. */
+  time: OwnTime | null = null
   readonly #response: ServerResponse
   readonly baseHeaders: Record<string, string>
   #socket: Socket | null = null
@@ -97,6 +100,16 @@ export class HttpResponse implements ResponseWriter {
   /** Charges the unsent bytes of this response to its organisation's budget from now on. */
   chargeTo(held: HeldBytes): void {
     this.#held = held
+  }
+
+  beginWait(): void {
+    if (!this.time) return
+    this.time.hasCalls = true
+    this.time.beginWait()
+  }
+
+  endWait(): void {
+    this.time?.endWait()
   }
 
   collect(bytes: number): void {

@@ -18,6 +18,7 @@ import { type IdempotentRequest, idempotencyKeyOf, runOnce } from './middleware/
 import { admitFree, keyHeader, parseBearer, resolveProvisioningKey, resolveStandardKey } from './middleware/key.ts'
 import { authenticateSession, type SessionAccess } from './middleware/session.ts'
 import type { StoredAnswer } from './middleware/stored-answer.ts'
+import { recordRequest } from './request-metrics.ts'
 import { State } from './state.ts'
 
 // The lifecycle of every request: opened, served or failed, closed. Requests enter through Koa (app.ts) if they need a
@@ -66,6 +67,7 @@ export function failRequest(state: State, error: unknown): void {
   const { services, client, response, requestId, wide, path } = state
   const failure = logFailure(services, requestId, error)
   wide.errorCode = failure.code
+  state.failure = failure
   if (client.isComplete) return
   if (response.headersSent) response.destroy()
   else if (!client.gone) {
@@ -102,14 +104,10 @@ export function closeRequest(state: State, status: number): void {
   releaseWhenSent(client, held)
   if (path === '/healthz' || path === '/readyz') return
   const sent = response.headersSent ? response.statusCode : status
-  requestLogger(services.log)({
-    requestId,
-    method,
-    path,
-    status: client.gone && !response.writableEnded ? 499 : sent,
-    durationMs: services.clock.now() - startedMs,
-    ...wide,
-  })
+  const received = client.gone && !response.writableEnded ? 499 : sent
+  const durationMs = services.clock.now() - startedMs
+  if (services.metrics) recordRequest(state, received, durationMs)
+  requestLogger(services.log)({ requestId, method, path, status: received, durationMs, ...wide })
 }
 
 /**
@@ -118,6 +116,7 @@ export function closeRequest(state: State, status: number): void {
  */
 export async function serveRequest(endpoint: Endpoint, state: State): Promise<unknown> {
   const { services, request, ctx } = state
+  state.endpoint = endpoint
   const identified = identify(endpoint, state)
   if (identified) await identified
   const organisationId = state.apiKey?.policy.organisationId ?? state.organisationId
@@ -134,7 +133,9 @@ export async function serveRequest(endpoint: Endpoint, state: State): Promise<un
       else await confirmKey(state)
       await receiveForm(endpoint, form, state)
     } else if (endpoint.body) {
+      state.client.time?.beginWait()
       state.raw = await readJsonBody(state, endpoint.maxBodyBytes)
+      state.client.time?.endWait()
       const value = parseJson(state.raw, 'The body', endpoint.maxBodyBytes)
       // Yields to other requests between the steps of large work.
       if (state.raw.length > largeBytes) await setImmediate()

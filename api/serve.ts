@@ -1,11 +1,15 @@
+import cluster from 'node:cluster'
 import { once } from 'node:events'
 import http from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Config, ConfigError } from '../shared/base/config.ts'
 import { startProcess } from '../shared/io/process.ts'
 import { startWithRetry } from '../shared/io/retry.ts'
+import type { Metrics } from '../shared/metrics/metrics.ts'
+import { openScrapeServer, type ScrapeServer } from '../shared/metrics/scrape-server.ts'
 import { openServices } from '../shared/services.ts'
 import { createApp } from './app.ts'
+import { answerPrimary } from './cluster-metrics.ts'
 import { Connections } from './connections.ts'
 import { withLane } from './lane.ts'
 import { isWebSocketUpgrade } from './sockets/handshake.ts'
@@ -36,6 +40,7 @@ export async function serve(config: Config): Promise<void> {
     server.maxConnections = config.maxConnections
     const upgrades = new UpgradeServer(services)
     server.on('upgrade', (request, socket, head) => void upgrades.upgrade(request, socket, head))
+    const scrapes = services.metrics && (await openMetrics(config, services.metrics))
     await listen(server, config)
     log.info({ port: config.port }, 'listening')
     for (const warning of startWarnings(config, services.catalog)) log.warn(warning)
@@ -59,6 +64,7 @@ export async function serve(config: Config): Promise<void> {
       upgrades.close()
       for (const timer of timers) clearTimeout(timer)
       await services.close()
+      scrapes?.close()
     }
     let stopping: Promise<void> | undefined
     // Both a platform that signals every process and the supervisor of this one may send it.
@@ -66,6 +72,14 @@ export async function serve(config: Config): Promise<void> {
     // Interrupted from a terminal: no load balancer has to notice.
     process.on('SIGINT', () => void (stopping ??= end(() => close(0))))
   })
+}
+
+/** Makes the metrics available: through the primary process where there is one. */
+async function openMetrics(config: Config, metrics: Metrics): Promise<ScrapeServer | null> {
+  metrics.addProcessMetrics()
+  if (cluster.isPrimary) return openScrapeServer(config.metrics!, () => metrics.render())
+  answerPrimary(metrics)
+  return null
 }
 
 /** Throws a ConfigError if the address cannot be listened on. */

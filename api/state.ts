@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import type { ParameterizedContext } from 'koa'
+import type { GatewayError } from '../shared/base/errors.ts'
 import type { HeldBytes } from '../shared/io/byte-budget.ts'
 import type { Connection } from '../shared/io/db.ts'
 import type { Actor } from '../shared/keys/audit.ts'
@@ -9,6 +10,7 @@ import type { StoredFile } from '../shared/store/files.ts'
 import type { Auth, Person } from './auth/accounts.ts'
 import type { Role } from './auth/roles.ts'
 import { HttpResponse } from './http-response.ts'
+import { OwnTime } from './own-time.ts'
 
 export type Context = ParameterizedContext<State>
 
@@ -20,6 +22,9 @@ export type Upload = { name: string; file: StoredFile }
  * headers set until then: for endpoints that create something.
  */
 export type Keep = (tx: Connection, answer: object) => Promise<void>
+
+/** The endpoint that serves a request. */
+export type ServedEndpoint = { readonly method: string; readonly path: string }
 
 /** What the entry points know of a request. */
 type Arrival = {
@@ -47,6 +52,9 @@ export class State {
   readonly held: HeldBytes[] = []
   /** Fields for the one log line of this request. */
   readonly wide: Record<string, unknown> = {}
+  /** The endpoint that serves it, and the error that it failed with. */
+  endpoint: ServedEndpoint | null = null
+  failure: GatewayError | null = null
   /** Koa's context of the request; null if it bypassed Koa. */
   ctx: Context | null = null
   /** Opens the accounts of people, for dashboard routes. */
@@ -78,6 +86,7 @@ export class State {
     this.requestId = requestId
     this.startedMs = services.clock.now()
     this.client = new HttpResponse(response, headers)
+    if (services.metrics) this.client.time = new OwnTime()
   }
 
   /** Parameters of the path; a direct endpoint has none. */

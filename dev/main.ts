@@ -57,12 +57,17 @@ async function start(): Promise<void> {
     ['worker', 'workers/main.ts'],
   ] as const) {
     if (stopping) return
-    const app = startApp(name, file, env)
+    const app = startApp(name, file, { ...env, ...metricsPort(name, process.env.METRICS_PORT) })
     apps.push(app)
     void app.ended.then(how => stopAfterDeath(`${name} ended unexpectedly (${how})`))
   }
   await waitUntilReady(`http://${addressOf(host)}:${port}`)
   if (!stopping) welcome(address, demo)
+}
+
+/** The worker's METRICS_PORT follows that of the web process, with which it shares the machine. */
+function metricsPort(name: 'web' | 'worker', port: string | undefined): NodeJS.ProcessEnv {
+  return port && name === 'worker' ? { METRICS_PORT: String(Number(port) + 1) } : {}
 }
 
 /** ENCRYPTION_KEY, else a key stored in this data directory, generated at the first start. */

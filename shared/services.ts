@@ -22,6 +22,8 @@ import { Policies } from './keys/policies.ts'
 import { Sealer } from './keys/sealer.ts'
 import { SigningSecret } from './keys/signing-secret.ts'
 import { ConcurrencyLimiter } from './limiter/concurrency-limiter.ts'
+import { definitions } from './metrics/definitions.ts'
+import { Metrics } from './metrics/metrics.ts'
 import { TopUps } from './payments/top-ups.ts'
 import { Health } from './providers/health.ts'
 import { createSandbox } from './providers/sandbox/upstream.ts'
@@ -47,6 +49,7 @@ import { Webhooks } from './store/webhooks.ts'
 import { Accounts } from './wallet/accounts.ts'
 import { Admission } from './wallet/admission.ts'
 import { loadScripts, type Scripts } from './wallet/scripts.ts'
+import type { UsageEvent } from './wallet/usage-event.ts'
 
 /** Provider webhooks and sign-ins have kilobytes, and their senders are unauthenticated. */
 const maxPublicBodyBytes = 16 * 1024 * 1024
@@ -56,6 +59,8 @@ export type Services = {
   config: Config
   clock: Clock
   log: Logger
+  /** Null = no metrics are collected. */
+  metrics: Metrics | null
   catalog: Catalog
   db: Database
   rawPool: RawPool
@@ -139,7 +144,9 @@ export async function openServices(
   for (const warning of await listRedisWarnings(redis)) log.error(warning)
   const scripts = loadScripts(redis)
   const accounts = new Accounts({ db, redis, scripts, clock })
-  const admission = new Admission({ scripts, accounts, clock, log, deadlineMs: deadlineOf(config) })
+  const metrics = config.metrics && new Metrics({ catalog, ...config })
+  const onSettled = metrics ? (event: UsageEvent) => metrics.recordUsage(event) : undefined
+  const admission = new Admission({ scripts, accounts, clock, log, deadlineMs: deadlineOf(config), onSettled })
   const policies = new Policies(db, redis, config.quotas.testKey)
   const keyWatch = new KeyWatch({ policies, clock, log })
   const health = new Health(redis, clock)
@@ -156,6 +163,8 @@ export async function openServices(
   for (const queue of Object.values(queues)) queue.on('error', error => log.warn({ err: error }, 'queue connection'))
   const webhooks = new Webhooks({ db, queue: queues.webhooks, clock })
   const completionSignals = new CompletionSignals(redis)
+  const keepAlive = new KeepAlive()
+  if (metrics) addServiceGauges(metrics, { admission, health, keepAlive, catalog })
   const mailer = await Mailer.open(config.email, redis, log)
   let closing: Promise<void> | null = null
   const close = async () => {
@@ -178,6 +187,7 @@ export async function openServices(
     config,
     clock,
     log,
+    metrics,
     catalog,
     db,
     rawPool,
@@ -196,7 +206,7 @@ export async function openServices(
     outputHistory: new OutputHistory(),
     feedback: new Feedback(db, clock),
     learnedQualities,
-    keepAlive: new KeepAlive(),
+    keepAlive,
     disconnectedCalls,
     shutdown: new Shutdown(),
     budgets: {
@@ -219,7 +229,7 @@ export async function openServices(
     webhooks,
     mailer,
     batches: new Batches({ db, webhooks, clock, quotas: config.quotas }),
-    batchJournal: new BatchJournal({ db, rawPool }),
+    batchJournal: new BatchJournal({ db, rawPool, onBooked: metrics && recordLines(metrics, config) }),
     batchWakes: new BatchWakes(queues.batches),
     responseSettings: new ResponseSettingsReader({ db, clock, maxDays: config.responseRetentionDays }),
     storedResponses: new StoredResponses({ db, clock, payloads }),
@@ -227,6 +237,30 @@ export async function openServices(
     completionSignals,
     suspects: new Suspects(),
     close: () => (closing ??= close()),
+  }
+}
+
+type Measured = Pick<Services, 'admission' | 'health' | 'keepAlive' | 'catalog'>
+
+/** Adds the gauges of what a process holds in memory. */
+function addServiceGauges(metrics: Metrics, { admission, health, keepAlive, catalog }: Measured): void {
+  metrics.addGauge(definitions.reservedUsd, () => admission.reservedNano / 1e9)
+  metrics.addGauge(definitions.openStreams, () => keepAlive.size)
+  metrics.add(definitions.circuitOpen, () =>
+    Array.from(metrics.calledTargets(), labels => {
+      const model = catalog.models.get(labels.model)
+      const row = model && catalog.targets(model).find(({ provider }) => provider.name === labels.provider)
+      const isOpen = row && health.figures({ model, ...row }).circuit !== 'closed'
+      return { labels, value: isOpen ? 1 : 0 }
+    }),
+  )
+}
+
+/** Counts the lines of batches once they are charged. */
+function recordLines(metrics: Metrics, { discountsPpm }: Config): (events: readonly UsageEvent[]) => void {
+  const discountPpm = Number(discountsPpm.batch)
+  return events => {
+    for (const event of events) metrics.recordUsage(event, discountPpm)
   }
 }
 

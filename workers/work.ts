@@ -3,8 +3,9 @@ import { systemClock } from '../shared/base/time.ts'
 import { startProcess } from '../shared/io/process.ts'
 import { openWorkerRedis } from '../shared/io/redis.ts'
 import { startWithRetry } from '../shared/io/retry.ts'
+import { openScrapeServer, type ScrapeServer } from '../shared/metrics/scrape-server.ts'
 import { openQueue, queueAddress, scheduleRepeating } from '../shared/queues/queues.ts'
-import { backgroundStatementMs, openServices } from '../shared/services.ts'
+import { backgroundStatementMs, openServices, type Services } from '../shared/services.ts'
 import { delayedProcessor } from './async.ts'
 import { batchProcessor } from './batches.ts'
 import { sendEmails } from './emails.ts'
@@ -13,6 +14,7 @@ import { runMaintenance } from './maintenance.ts'
 import { mediaProcessor } from './media.ts'
 import { PollLoop } from './poll-loop.ts'
 import { type QueueWork, runQueue } from './run.ts'
+import { StoreMetrics } from './store-metrics.ts'
 import { WebhookDeliveries } from './webhooks/deliveries.ts'
 
 /** At this share of the grace period, work still under way is taken off the counts of unfinished starts. */
@@ -26,6 +28,7 @@ export async function startWorker(config: Config): Promise<void> {
     const blocking = openWorkerRedis(config)
     const waiting = openWorkerRedis(queueAddress(config))
     for (const redis of [blocking, waiting]) redis.on('error', error => log.warn({ err: error }, 'Redis connection'))
+    const scrapes = await openMetrics(services)
     // This month's partitions must exist before the first event is booked.
     await startWithRetry(() => runMaintenance('partitions', null, services))
     // Registers this process, so that its reservations are swept if it dies.
@@ -68,7 +71,17 @@ export async function startWorker(config: Config): Promise<void> {
       await Promise.all(repeating.map(({ queue }) => queue.close()))
       await services.close()
       for (const redis of [blocking, waiting]) redis.disconnect()
+      scrapes?.close()
     }
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => void end(close))
   })
+}
+
+/** Makes the metrics available, if there are any. */
+async function openMetrics(services: Services): Promise<ScrapeServer | null> {
+  const { config, metrics } = services
+  if (!config.metrics || !metrics) return null
+  metrics.addProcessMetrics()
+  new StoreMetrics(services)
+  return openScrapeServer(config.metrics, () => metrics.render())
 }

@@ -7,11 +7,13 @@ import { ClientGone } from '../../shared/engine/failures.ts'
 import type { ClientPresence } from '../../shared/engine/response-writer.ts'
 import { sessionSockets } from '../../shared/io/socket.ts'
 import { realtimeQuery } from '../../shared/kinds/realtime.ts'
+import type { Environment } from '../../shared/providers/upstreams.ts'
 import { SessionRegistry } from '../../shared/realtime/session-registry.ts'
 import { parseSessionRequest } from '../../shared/realtime/settings.ts'
 import type { Services } from '../../shared/services.ts'
 import { resolveSessionKey } from '../middleware/key.ts'
 import { baseHeaders, publicError, requestIdOf } from '../request-lifecycle.ts'
+import { recordOnSocket } from '../request-metrics.ts'
 import { maxResponsesBytes } from '../routes/responses.ts'
 import { assertHandshake, authorizationOf, rejectUpgrade, trackPresence } from './handshake.ts'
 import { ResponsesConnections } from './responses/connections.ts'
@@ -29,7 +31,15 @@ type Opened = {
   abandon(): void
 }
 
-type Upgrade = { request: IncomingMessage; socket: Duplex; head: Buffer; path: string; requestId: string }
+type Upgrade = {
+  request: IncomingMessage
+  socket: Duplex
+  head: Buffer
+  path: string
+  requestId: string
+  /** That of the key, once a realtime session is asked for with one. */
+  environment: Environment | ''
+}
 
 /** Handles a server's `upgrade` events: opens realtime sessions and connections for responses. */
 export class UpgradeServer {
@@ -85,11 +95,11 @@ export class UpgradeServer {
   }
 
   async #serve(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
-    const { clock, log } = this.#services
+    const { clock, log, metrics } = this.#services
     const startedMs = clock.now()
     const requestId = requestIdOf(request.headers['x-request-id'])
     const path = request.url?.split('?', 1)[0] ?? '/'
-    const upgrade = { request, socket, head, path, requestId }
+    const upgrade: Upgrade = { request, socket, head, path, requestId, environment: '' }
     const wide: Record<string, unknown> = {}
     const client = trackPresence(socket)
     let status = 101
@@ -113,17 +123,15 @@ export class UpgradeServer {
         rejectUpgrade(socket, failure, path, requestId)
       }
     }
-    log.info(
-      { requestId, method: request.method, path, ...wide, status, durationMs: clock.now() - startedMs },
-      'request',
-    )
+    const durationMs = clock.now() - startedMs
+    // The turns of a connection for responses are counted one by one.
+    if (metrics && (path === realtimePath || status !== 101))
+      recordOnSocket(metrics, wide, { path, status, environment: upgrade.environment, durationMs })
+    log.info({ requestId, method: request.method, path, ...wide, status, durationMs }, 'request')
   }
 
-  async #open(
-    { request, socket, path, requestId }: Upgrade,
-    client: ClientPresence,
-    wide: Record<string, unknown>,
-  ): Promise<Opened> {
+  async #open(upgrade: Upgrade, client: ClientPresence, wide: Record<string, unknown>): Promise<Opened> {
+    const { request, socket, path, requestId } = upgrade
     const { headers } = request
     // Clients that try a WebSocket first fall back to plain HTTP immediately on 426, and only on that status.
     if (!Object.hasOwn(this.#sockets, path))
@@ -139,6 +147,7 @@ export class UpgradeServer {
     const { apiKey, secret } = await resolveSessionKey(this.#services, authorization)
     wide.organisation = apiKey.policy.organisationId
     wide.key = apiKey.policy.keyId
+    upgrade.environment = apiKey.policy.environment
     const asked = parseSessionRequest(this.#services.catalog, validate(realtimeQuery, query), secret)
     return this.#sessions.open({ ...asked, key: apiKey, requestId }, client)
   }

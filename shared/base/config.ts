@@ -11,6 +11,9 @@ import { variables } from './variables.ts'
 /** `webhookSecret` verifies the provider's webhooks, for providers that sign with an account-wide secret. */
 export type ProviderSettings = { apiKeys: string[]; baseUrl: string | null; webhookSecret: string | null }
 
+/** Where Prometheus scrapes a process. */
+export type MetricsAddress = { host: string; port: number }
+
 export type Config = LoadLimits & {
   port: number
   host: string
@@ -29,6 +32,8 @@ export type Config = LoadLimits & {
   redisTlsVerify: boolean
   /** Put before every key and channel in Redis; '' = none. */
   redisKeyPrefix: string
+  /** Null = no metrics are collected. */
+  metrics: MetricsAddress | null
   webConcurrency: number
   workerConcurrency: number
   databasePool: number
@@ -149,6 +154,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     redisUrl: v.REDIS_URL,
     redisTlsVerify: v.REDIS_TLS_VERIFY,
     redisKeyPrefix: v.REDIS_KEY_PREFIX,
+    metrics: v.METRICS_PORT === undefined ? null : { host: v.METRICS_HOST, port: v.METRICS_PORT },
     webConcurrency: v.WEB_CONCURRENCY,
     workerConcurrency: v.WORKER_CONCURRENCY,
     databasePool: v.DATABASE_POOL,

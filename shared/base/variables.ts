@@ -34,6 +34,8 @@ export const variables = z.object({
   PUBLIC_URL: url('http:', 'https:').optional(),
   DATABASE_URL: url('postgres:', 'postgresql:'),
   REDIS_URL: url('redis:', 'rediss:'),
+  METRICS_PORT: positive(65_535).optional(),
+  METRICS_HOST: z.string().min(1).default('127.0.0.1'),
   WEB_CONCURRENCY: positive(64).default(1),
   WORKER_CONCURRENCY: positive(1000).default(50),
   DATABASE_POOL: positive(100).default(10),

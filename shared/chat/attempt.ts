@@ -89,6 +89,7 @@ class AnswerReceiver implements PartsSink {
   start(): void {
     const { upstreams, route, requests, client, departures, readOnMs, signal } = this.#attempt
     client.collect(0)
+    client.beginWait?.()
     const exchange = sendParts<UpstreamRequest>((request, sink) => upstreams.send(route, request, sink), requests, this)
     this.#exchange = exchange
     abortOnSignal(signal, exchange)
@@ -146,6 +147,7 @@ class AnswerReceiver implements PartsSink {
   }
 
   #finish(): void {
+    if (!this.#finished) this.#attempt.client.endWait?.()
     this.#finished = true
     this.#unwatch?.()
   }
@@ -187,6 +189,7 @@ export function streamAnswer<K extends DirectKind>(
     let paused = false
     let finished = false
     const finish = (error: Error | null) => {
+      if (!finished) client.endWait?.()
       finished = true
       clearTimeout(tokenTimer)
       resolve({ answered, error })
@@ -230,6 +233,7 @@ export function streamAnswer<K extends DirectKind>(
       }
     }
     const send = (request: UpstreamRequest, sink: ResponseSink) => upstreams.send(route, request, sink)
+    client.beginWait?.()
     const exchange = sendParts(send, requests, {
       onSent,
       onHead(code, head) {

@@ -47,6 +47,7 @@ async function endOf({ catalog, upstreams, clock, config }: Services, job: Job):
   return {
     ...({ status: 'cancelled', logStatus: 499, refund: false } as const),
     costNano: costNano < job.holdNano ? costNano : job.holdNano,
+    discountPpm,
     call: { model: call.model, provider: call.provider, promptTokens, completionTokens, estimated: true },
   }
 }

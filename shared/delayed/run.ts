@@ -145,6 +145,7 @@ async function endWithAnswer(
     result: file,
     costNano: admission.costNano,
     extraNano: BigInt(admission.extraNano),
+    discountPpm: (job.input as DelayedInput).discountPpm,
     refund: false,
     expiresAt: new Date(services.clock.now() + services.config.resultRetentionDays * dayMs),
     ...admission.call(answerId ?? null),

@@ -1,20 +1,25 @@
-import type { ProviderError } from '../providers/provider-error.ts'
+import { type FailureReason, ProviderError } from '../providers/provider-error.ts'
 import type { Route } from '../providers/upstreams.ts'
 import type { Services } from '../services.ts'
 
 /** Answers with fewer tokens are ignored in throughput figures. */
 const minTokens = { streamed: 8, buffered: 128 }
 
-/** Observes one call and reports its result to the health figures. Sandbox calls are not reported. */
+type MonitorServices = Pick<Services, 'health' | 'clock' | 'log' | 'metrics'>
+/** How a call ended; `cancelled`: by the gateway or its client, before the provider had answered. */
+type CallOutcome = 'ok' | 'cancelled' | FailureReason
+
+/** Observes one call and reports its result to the health figures and the metrics. Sandbox calls are not reported. */
 export class CallMonitor {
   readonly route: Route
   firstByteMs: number | null = null
-  readonly #services: Pick<Services, 'health' | 'clock' | 'log'>
+  readonly #services: MonitorServices
   readonly #startedMs: number
+  #outcome: CallOutcome = 'ok'
   /** Whether the client has already received part of the answer. */
   #hasDelivered = false
 
-  constructor(services: Pick<Services, 'health' | 'clock' | 'log'>, route: Route) {
+  constructor(services: MonitorServices, route: Route) {
     this.route = route
     this.#services = services
     this.#startedMs = services.clock.now()
@@ -26,10 +31,12 @@ export class CallMonitor {
 
   /** Records the first byte of the answer. Only streamed answers yield a time to first byte. */
   recordFirstByte({ streamed }: { streamed: boolean }): void {
-    const { health, clock } = this.#services
+    const { health, clock, metrics } = this.#services
     this.firstByteMs = clock.now()
     this.#hasDelivered = streamed
-    if (streamed && this.route.credential) health.recordFirstByte(this.route.target, this.firstByteMs - this.#startedMs)
+    if (!streamed || !this.route.credential) return
+    health.recordFirstByte(this.route.target, this.firstByteMs - this.#startedMs)
+    metrics?.recordFirstChunk(this.route.target, this.firstByteMs - this.#startedMs)
   }
 
   /** Records a complete answer of `tokens` tokens. */
@@ -47,6 +54,7 @@ export class CallMonitor {
     const { health, clock, log } = this.#services
     const { target, credential, alone } = this.route
     const { reason, status, cause: err } = error
+    this.#outcome = reason
     const fields = { provider: target.provider.name, model: target.model.id, key: credential?.id, reason, status, err }
     if (reason === 'auth' || reason === 'quota') log.error(fields, 'the provider refuses our API key')
     else log.warn(fields, 'attempt failed')
@@ -57,6 +65,16 @@ export class CallMonitor {
 
   /** Records a call that says nothing about the provider: the client disconnected, or the request was invalid. */
   recordAbandonment(): void {
+    this.#outcome = 'cancelled'
     if (this.route.credential) this.#services.health.releaseProbe(this.route.target)
+  }
+
+  /** Counts the call in the metrics, once it is over. `error`: what it failed with, unless its answer had started. */
+  end(error: unknown = null): void {
+    const { metrics } = this.#services
+    const { target, credential } = this.route
+    if (!metrics || !credential) return
+    if (error) this.#outcome = error instanceof ProviderError ? error.reason : 'cancelled'
+    metrics.recordCall(target, this.#outcome, this.#outcome === 'ok' ? this.elapsedMs : null)
   }
 }

@@ -77,6 +77,7 @@ export async function failover<T>(
     try {
       const answer = await call(monitor)
       permit?.release('answered')
+      monitor.end()
       return answer
     } catch (error) {
       const isBusy = permit !== null && isOverload(error)
@@ -86,6 +87,7 @@ export async function failover<T>(
         unsupported ??= error // Another provider of the model may have a dialect that can express the request.
         continue
       }
+      monitor.end(error)
       if (!(error instanceof ProviderError)) throw error
       failure = error
       failedAttempts.push({ target, error, durationMs: monitor.elapsedMs })
@@ -165,5 +167,7 @@ function isKeyFault({ reason }: ProviderError): boolean {
 async function pause(ms: number, client: ClientPresence, signal: AbortSignal): Promise<void> {
   const disconnected = new AbortController()
   client.onGone(() => disconnected.abort())
+  client.beginWait?.()
   await sleep(ms, undefined, { signal: AbortSignal.any([disconnected.signal, signal]) }).catch(() => {})
+  client.endWait?.()
 }

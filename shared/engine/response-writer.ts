@@ -13,6 +13,9 @@ export type ClientPresence = {
    * tokens are billed without waiting for the rest. Absent for interactive clients.
    */
   readonly leaving?: 'unbilled' | 'at_once'
+  /** Called around the times in which the gateway waits for a provider, or before a retry. */
+  beginWait?(): void
+  endWait?(): void
 }
 
 /**

@@ -16,6 +16,11 @@ export class KeepAlive {
     this.#tickMs = silenceMs / ticksPerSilence
   }
 
+  /** The number of monitored streams. */
+  get size(): number {
+    return this.#streams.size
+  }
+
   /** Monitors a stream until the returned function is called. */
   monitor(stream: Heartbeat): () => void {
     const key = this.#streams.add(stream)

@@ -1,5 +1,6 @@
 import type { ErrorCode } from '../base/errors.ts'
 import { GatewayError } from '../base/errors.ts'
+import type { Metrics } from '../metrics/metrics.ts'
 import type { FailureReason, ProviderError } from '../providers/provider-error.ts'
 import type { Services } from '../services.ts'
 import type { End, Job } from '../store/jobs.ts'
@@ -8,7 +9,7 @@ import { releaseHolds } from '../wallet/holds.ts'
 
 type EndServices = Pick<
   Services,
-  'jobs' | 'scripts' | 'accounts' | 'pollSchedule' | 'webhooks' | 'completionSignals' | 'log'
+  'jobs' | 'scripts' | 'accounts' | 'pollSchedule' | 'webhooks' | 'completionSignals' | 'log' | 'metrics'
 >
 
 /**
@@ -37,7 +38,15 @@ export async function endJob(services: EndServices, id: string, end: End, stage?
     step().catch(error => log.warn({ err: error, job: id, what }, 'after a job’s end'))
   await Promise.all(steps.map(runStep))
   log.info({ job: id, kind: job.kind, model: job.model, provider: job.provider, status: job.status }, 'job over')
+  if (services.metrics) recordEnd(services.metrics, job, end)
   return job
+}
+
+/** Counts a finished job, and what it used and was charged. */
+function recordEnd(metrics: Metrics, job: Job, { call, discountPpm = 0 }: End): void {
+  const { kind, environment, model, provider, costNano } = job
+  metrics.recordJobEnd(kind, job.status)
+  metrics.recordUsage({ model, provider, ...call, kind, environment, cost: Number(costNano ?? 0n) }, discountPpm)
 }
 
 /** The end of a job whose work failed: nothing is charged. */

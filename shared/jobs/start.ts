@@ -85,6 +85,8 @@ async function attemptStart(services: Services, job: Job, target: Target): Promi
   const startedMs = clock.now()
   const attempt = await tryToStart(services, job, target)
   const error = attempt.outcome === 'started' ? null : attempt.error
+  const isCall = error === null || error instanceof ProviderError
+  if (isCall && job.environment === 'live') services.metrics?.recordCall(target, error?.reason ?? 'ok', null)
   // Nothing to log if the first attempt succeeded, or if no provider was called.
   if (error === undefined || (error === null && job.attempts === 1)) return attempt
   const entry = {

@@ -3,6 +3,7 @@ import { newId } from '../base/ids.ts'
 import { type FailedAttempt, failureOf } from '../engine/failures.ts'
 import type { ClientPresence } from '../engine/response-writer.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
+import { definitions } from '../metrics/definitions.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import type { Services } from '../services.ts'
 import { restartError } from './closing.ts'
@@ -36,6 +37,7 @@ export class SessionRegistry {
     this.#slots = new SessionSlots(redis, clock, 'realtime', config.realtime.maxSessions)
     this.#timer = setInterval(() => this.#tick(), turnMs)
     this.#timer.unref()
+    services.metrics?.addGauge(definitions.realtimeSessions, () => this.#open.size)
   }
 
   /**

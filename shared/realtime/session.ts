@@ -295,5 +295,6 @@ export class Session {
     const event = { ...usageEvent(run, reservation, outcome), part, chargedAt }
     this.#chargedNano += costNano
     this.#services.admission.settle(reservation, costNano, tokens, event)
+    if (isLast) this.#services.metrics?.recordTokens(event)
   }
 }

@@ -46,19 +46,26 @@ export function journalEntry({ line, failed, text, event }: LineResult): Journal
 export class BatchJournal {
   readonly #db: Database
   readonly #rawPool: RawPool
+  readonly #onBooked: ((events: readonly UsageEvent[]) => void) | null
 
-  constructor({ db, rawPool }: { db: Database; rawPool: RawPool }) {
-    this.#db = db
-    this.#rawPool = rawPool
+  /** `onBooked` is called with the usage of lines once they are charged. */
+  constructor(options: {
+    db: Database
+    rawPool: RawPool
+    onBooked: ((events: readonly UsageEvent[]) => void) | null
+  }) {
+    this.#db = options.db
+    this.#rawPool = options.rawPool
+    this.#onBooked = options.onBooked
   }
 
   /** Writes results with their charges; existing rows are left unchanged. Returns the batch's status. Throws Superseded. */
-  record(
+  async record(
     { id, epoch, organisationId }: Owned & Pick<Batch, 'organisationId'>,
     entries: readonly JournalEntry[],
     resume: Resume,
   ): Promise<BatchStatus> {
-    return this.#rawPool.transaction(async run => {
+    const { status, events } = await this.#rawPool.transaction(async run => {
       // One JSON parameter: hundreds of separate ones would cost more than the statement itself.
       const [batch] = await run<{ status: BatchStatus; written: number[] }>(Prisma.sql`
         WITH given AS (
@@ -86,8 +93,10 @@ export class BatchJournal {
       const written = new Set(batch.written)
       const events = entries.flatMap(({ line, event }) => (event !== null && written.has(line) ? event : []))
       if (events.length > 0) await bookUsageJson(run, [organisationId], jsonArrayOf(events))
-      return batch.status
+      return { status: batch.status, events }
     })
+    this.#onBooked?.(events.map(event => JSON.parse(event)))
+    return status
   }
 
   /** Recomputes the counts from the results, replacing a provider's own counts. Throws Superseded. */

@@ -56,6 +56,8 @@ export type End = {
   costNano?: bigint
   /** Reserved for it in addition to its hold. */
   extraNano?: bigint
+  /** The discount in `costNano`, in parts per million, for the metrics. */
+  discountPpm?: number
   refund: boolean
   /** When the results are deleted. */
   expiresAt?: Date

@@ -8,9 +8,16 @@ import { storeUnavailable } from '../io/outage.ts'
 import type { Accounts } from './accounts.ts'
 import { holdMember } from './holds.ts'
 import { rateLimited } from './rates.ts'
-import { capReached, insufficientCredits } from './refusals.ts'
-import { type BillingContext, createReservation, flatCost, type MaxCost, type Reservation } from './reservation.ts'
-import { fieldSeparator, type ScriptArguments, type Scripts } from './scripts.ts'
+import { backlogError, capReached, insufficientCredits } from './refusals.ts'
+import {
+  type BillingContext,
+  createReservation,
+  flatCost,
+  type MaxCost,
+  packKey,
+  type Reservation,
+} from './reservation.ts'
+import type { ScriptArguments, Scripts } from './scripts.ts'
 import { lostSettlement, Settlements } from './settlement.ts'
 import type { UsageEvent } from './usage-event.ts'
 
@@ -60,8 +67,10 @@ export class Admission {
   readonly #log: Logger
   readonly #deadlineMs: number
   readonly #settlements: Settlements
-  /** The number of unsettled reservations of money. */
+  readonly #onSettled: ((event: UsageEvent) => void) | undefined
+  /** The number of unsettled reservations of money, and their sum in nano-dollars. */
   #openReservations = 0
+  #reservedNano = 0
   #pending: PendingAdmission[] = []
   #heartbeat: NodeJS.Timeout | null = null
 
@@ -72,13 +81,21 @@ export class Admission {
     log: Logger
     /** Longer than the longest request: an older reservation is leaked and gets swept. */
     deadlineMs: number
+    /** Called with the usage of each settled request. */
+    onSettled?: ((event: UsageEvent) => void) | undefined
   }) {
     this.#scripts = options.scripts
     this.#accounts = options.accounts
     this.#clock = options.clock
     this.#log = options.log
     this.#deadlineMs = options.deadlineMs
+    this.#onSettled = options.onSettled
     this.#settlements = new Settlements(options.scripts, this.instance, options.log)
+  }
+
+  /** The sum of the unsettled reservations of this process, in nano-dollars. */
+  get reservedNano(): number {
+    return this.#reservedNano
   }
 
   /** Registers this process, so that the sweeper releases its reservations if it dies. */
@@ -153,6 +170,7 @@ export class Admission {
       tokenDifference,
       event: isValid ? event : null,
     })
+    if (isValid && event) this.#onSettled?.(event)
   }
 
   /** Settles a finished request whose settlement may have been lost with its process. Idempotent: it is booked once. */
@@ -183,6 +201,7 @@ export class Admission {
     if (!reservation.isOpen) return false
     reservation.isOpen = false
     this.#openReservations--
+    this.#reservedNano -= reservation.reservedNano
     return true
   }
 
@@ -219,7 +238,10 @@ export class Admission {
     try {
       if (typeof reply === 'string') {
         const reservation = createReservation(reply, request)
-        if (reservation.isOpen) this.#openReservations++
+        if (reservation.isOpen) {
+          this.#openReservations++
+          this.#reservedNano += reservation.reservedNano
+        }
         request.resolve(reservation)
       } else if (reply[0] === 'load') void this.#loadWallet(request)
       else request.resolve(this.#refuse(reply, request))
@@ -268,26 +290,8 @@ export class Admission {
   }
 }
 
-function backlogError(verdict: unknown): GatewayError {
-  const message = `Accounting is behind (${verdict}). Try again shortly.`
-  return new GatewayError('service_unavailable', message, { headers: { 'retry-after': '5' } })
-}
-
 /** The script arguments of one request. */
 function argumentsOf(request: PendingAdmission): ScriptArguments['admit']['requests'][number] {
   const { billing, generation, month, id, maxCost } = request
   return { key: packKey(billing), generation, month, id, ...maxCost, explicit: maxCost.explicit ? 1 : 0 }
-}
-
-const packedKeys = new WeakMap<BillingContext, string>()
-
-/** The script arguments shared by all requests of a key, packed and cached. */
-function packKey(b: BillingContext): string {
-  let text = packedKeys.get(b)
-  if (text === undefined) {
-    const key = [b.hash, b.version, b.keyId, b.organisationId, b.expiresAtMs ?? '', b.rpmLimit ?? 0, b.tpmLimit ?? 0]
-    text = [...key, b.capNano ?? '', b.spendsMoney ? 1 : 0, b.rateKey, ''].join(fieldSeparator)
-    packedKeys.set(b, text)
-  }
-  return text
 }

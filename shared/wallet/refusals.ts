@@ -31,3 +31,9 @@ export function insufficientCredits(
     { metadata },
   )
 }
+
+/** The 503 while too many usage events wait to be booked. */
+export function backlogError(verdict: unknown): GatewayError {
+  const message = `Accounting is behind (${verdict}). Try again shortly.`
+  return new GatewayError('service_unavailable', message, { headers: { 'retry-after': '5' } })
+}

@@ -1,4 +1,5 @@
 import { type RateFigures, rateFigures } from './rates.ts'
+import { fieldSeparator } from './scripts.ts'
 
 /** The policy fields that admission and settlement use. */
 export type BillingContext = Readonly<{
@@ -87,4 +88,17 @@ export function createReservation(figures: string, { billing, id, month, maxCost
     rates: rateFigures(billing, reply, 6),
     isOpen: billing.spendsMoney,
   }
+}
+
+const packedKeys = new WeakMap<BillingContext, string>()
+
+/** The script arguments shared by all requests of a key, packed and cached. */
+export function packKey(b: BillingContext): string {
+  let text = packedKeys.get(b)
+  if (text === undefined) {
+    const key = [b.hash, b.version, b.keyId, b.organisationId, b.expiresAtMs ?? '', b.rpmLimit ?? 0, b.tpmLimit ?? 0]
+    text = [...key, b.capNano ?? '', b.spendsMoney ? 1 : 0, b.rateKey, ''].join(fieldSeparator)
+    packedKeys.set(b, text)
+  }
+  return text
 }

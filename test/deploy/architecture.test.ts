@@ -14,6 +14,7 @@ const layers: Record<string, number> = {
   'shared/wallet': 3,
   'shared/limiter': 3,
   'shared/queues': 3,
+  'shared/metrics': 3,
   'shared/providers': 4,
   'shared/store': 4,
   'shared/payments': 4,

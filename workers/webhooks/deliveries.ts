@@ -133,7 +133,7 @@ export class WebhookDeliveries {
   }
 
   async #record({ delivery }: Ready, at: Date, { message, reply, isLast }: Attempt): Promise<Outcome> {
-    const { clock } = this.#services
+    const { clock, metrics } = this.#services
     const decision = decideNext(reply, delivery.attempts + 1, clock.now())
     const { outcome, delayMs } = isLast ? { outcome: 'failed' as const, delayMs: 0 } : decision
     const { status, error, response } = reply
@@ -141,6 +141,7 @@ export class WebhookDeliveries {
     const durationMs = Math.max(0, clock.now() - at.getTime())
     const result = { durationMs, status, error, response, outcome, nextAttemptAt }
     await this.#recording.add({ deliveryId: delivery.id, at, ...redact(message), ...result })
+    metrics?.recordDelivery(outcome === 'pending' ? 'retried' : outcome)
     return outcome === 'pending' ? retryIn(delayMs) : done
   }
 

@@ -11,12 +11,14 @@ import type { ResolvedKey } from '../../../shared/keys/policies.ts'
 import { newResponse } from '../../../shared/kinds/response-object.ts'
 import { maxStreamIdLength, type ResponseCreate, responseCreate } from '../../../shared/kinds/responses-turn.ts'
 import { refuseUnsupported } from '../../../shared/kinds/stored-responses.ts'
+import type { Environment } from '../../../shared/providers/upstreams.ts'
 import { inputItems, type ResponsesTurn, withContext } from '../../../shared/responses/context.ts'
 import { expandTurn, isStateless, type OpenTurn, openTurn } from '../../../shared/responses/turn.ts'
 import type { Services } from '../../../shared/services.ts'
 import { errorResponse } from '../../error-response.ts'
 import { admitFree, resolveStandardKey } from '../../middleware/key.ts'
 import { confirmKey, largeBytes, logFailure } from '../../request-lifecycle.ts'
+import { recordOnSocket } from '../../request-metrics.ts'
 import { maxResponsesBytes } from '../../routes/responses.ts'
 import { runResponse } from '../../routes/run-response.ts'
 import { sessionOf } from '../../routes/session-name.ts'
@@ -53,10 +55,12 @@ export async function serveTurn(context: TurnContext, frame: Buffer, writer: Tur
   const wide: Record<string, unknown> = {}
   let failure: GatewayError | null = null
   let held: HeldBytes | null = null
+  let environment: Environment | '' = ''
   try {
     const apiKey = await resolveStandardKey(services, authorization, 'chat')
     wide.organisation = apiKey.policy.organisationId
     wide.key = apiKey.policy.keyId
+    environment = apiKey.policy.environment
     held = services.budgets.bodies.open(apiKey.policy.organisationId)
     const asked = await readTurn({ ...context, apiKey, held }, frame, writer).catch(async error => {
       // A revoked key is reported before any fault of the request.
@@ -74,6 +78,7 @@ export async function serveTurn(context: TurnContext, frame: Buffer, writer: Tur
   }
   const status = failure?.status ?? 200
   const durationMs = services.clock.now() - startedMs
+  if (services.metrics) recordOnSocket(services.metrics, wide, { path: responsesPath, status, environment, durationMs })
   requestLogger(services.log)({ requestId, method: 'WS', path: responsesPath, status, durationMs, ...wide })
   return failure
 }

@@ -188,6 +188,7 @@ export class JobWorld {
     const install = crash === 'after the commit' ? dies : accounts.install.bind(accounts)
     const services = {
       ...this.#services,
+      metrics: null,
       accounts: Object.assign(Object.create(accounts), { install }),
       scripts: crash === 'before the hold goes' ? { ...scripts, hold: dies } : scripts,
     }

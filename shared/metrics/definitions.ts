@@ -1,0 +1,136 @@
+/** The name, type and meaning of a metric. `aggregator`: how the values of several web processes become one; default sum. */
+export type Definition = {
+  name: string
+  type: 'counter' | 'gauge' | 'histogram'
+  help: string
+  aggregator?: 'sum' | 'max'
+}
+
+/** Upper bounds of durations in seconds, as OpenTelemetry recommends for calls to models. */
+export const durationBounds = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92]
+
+/** Upper bounds of the gateway's own time in seconds. */
+export const overheadBounds = [
+  0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
+]
+
+/** The prefix of OpenTelemetry's metrics of calls to models. */
+const genAi = 'gen_ai_client_inference'
+
+/** Metrics of web and worker processes. */
+export const definitions = {
+  requests: { name: 'headgate_requests_total', type: 'counter', help: 'Finished HTTP requests and realtime sessions.' },
+  requestSeconds: {
+    name: 'headgate_request_duration_seconds',
+    type: 'histogram',
+    help: 'Time from the request to the end of its response.',
+  },
+  overheadSeconds: {
+    name: 'headgate_overhead_seconds',
+    type: 'histogram',
+    help: 'Duration of answered requests without the time waiting for the body, for providers and for retries.',
+  },
+  calls: {
+    name: 'headgate_upstream_attempts_total',
+    type: 'counter',
+    help: 'Calls to providers, by their outcome.',
+  },
+  callSeconds: {
+    name: `${genAi}_duration_seconds`,
+    type: 'histogram',
+    help: 'Duration of successful calls to providers.',
+  },
+  firstChunkSeconds: {
+    name: `${genAi}_time_to_first_chunk_seconds`,
+    type: 'histogram',
+    help: 'Time from a streaming call to its first output.',
+  },
+  inputTokens: {
+    name: `${genAi}_usage_input_tokens_total`,
+    type: 'counter',
+    help: 'Input tokens, including cached ones.',
+  },
+  outputTokens: {
+    name: `${genAi}_usage_output_tokens_total`,
+    type: 'counter',
+    help: 'Output tokens, including reasoning.',
+  },
+  cacheReadTokens: {
+    name: `${genAi}_usage_cache_read_input_tokens_total`,
+    type: 'counter',
+    help: 'Input tokens read from the cache of the provider.',
+  },
+  cacheWriteTokens: {
+    name: `${genAi}_usage_cache_write_input_tokens_total`,
+    type: 'counter',
+    help: 'Input tokens written to the cache of the provider.',
+  },
+  reasoningTokens: {
+    name: `${genAi}_usage_reasoning_output_tokens_total`,
+    type: 'counter',
+    help: 'Output tokens used for reasoning.',
+  },
+  spendUsd: { name: 'headgate_spend_usd_total', type: 'counter', help: 'USD charged to organisations.' },
+  providerCostUsd: {
+    name: 'headgate_provider_cost_usd_total',
+    type: 'counter',
+    help: 'The charged usage at the prices of the providers, in USD.',
+  },
+  waived: {
+    name: 'headgate_waived_requests_total',
+    type: 'counter',
+    help: 'Requests that used tokens and were not charged, or not in full.',
+  },
+  jobsFinished: { name: 'headgate_jobs_finished_total', type: 'counter', help: 'Finished media and delayed jobs.' },
+  deliveries: {
+    name: 'headgate_webhook_deliveries_total',
+    type: 'counter',
+    help: 'Attempts to deliver a webhook, by their outcome.',
+  },
+  scrapeErrors: {
+    name: 'headgate_scrape_errors_total',
+    type: 'counter',
+    help: 'Stores that could not be read for a scrape.',
+  },
+  reservedUsd: {
+    name: 'headgate_reserved_usd',
+    type: 'gauge',
+    help: 'USD reserved by running requests of the process.',
+  },
+  circuitOpen: {
+    name: 'headgate_circuit_open',
+    type: 'gauge',
+    help: '1 while the circuit of a model at a provider is not closed, for those that were called.',
+    aggregator: 'max',
+  },
+  openStreams: { name: 'headgate_open_streams', type: 'gauge', help: 'Streamed responses in progress.' },
+  realtimeSessions: { name: 'headgate_realtime_sessions', type: 'gauge', help: 'Open realtime sessions.' },
+} as const satisfies Record<string, Definition>
+
+/** Metrics of worker processes only, read from PostgreSQL and Redis: every worker reports the same values. */
+export const storeDefinitions = {
+  jobs: { name: 'headgate_jobs', type: 'gauge', help: 'Unfinished jobs and batches.' },
+  jobAge: { name: 'headgate_job_age_seconds', type: 'gauge', help: 'Age of the oldest unfinished job or batch.' },
+  heldUsd: { name: 'headgate_held_usd', type: 'gauge', help: 'USD held for unfinished delayed jobs and batches.' },
+  queueJobs: { name: 'headgate_queue_jobs', type: 'gauge', help: 'Entries of the queues.' },
+  unbookedEvents: {
+    name: 'headgate_unbooked_events',
+    type: 'gauge',
+    help: 'Usage events that are not in the ledger yet.',
+  },
+  refusedEvents: {
+    name: 'headgate_refused_events',
+    type: 'gauge',
+    help: 'Usage events that PostgreSQL refused and an operator must look at.',
+  },
+  webhookBacklog: {
+    name: 'headgate_webhook_backlog',
+    type: 'gauge',
+    help: 'Webhook deliveries that are due or wait for a retry.',
+  },
+  webhookLag: {
+    name: 'headgate_webhook_lag_seconds',
+    type: 'gauge',
+    help: 'How long the oldest due webhook delivery has been due.',
+  },
+} as const satisfies Record<string, Definition>

@@ -1,0 +1,116 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { storeDefinitions } from '../shared/metrics/definitions.ts'
+import type { Value } from '../shared/metrics/registry.ts'
+import type { Services } from '../shared/services.ts'
+import { deadStream, usageStream } from '../shared/wallet/ledger.ts'
+
+/** Several Prometheus servers, and the gauges of one scrape, share a reading. */
+const maxAgeMs = 5_000
+/** Shorter than Prometheus' own timeout, so that a store that hangs does not fail the scrape. */
+const readTimeoutMs = 3_000
+
+type Gauge = keyof typeof storeDefinitions
+type Reading = Partial<Record<Gauge, Value[]>>
+
+/**
+ * Gauges of what PostgreSQL and Redis hold for all processes: jobs, queues, webhooks, events to be booked. They are read at
+ * a scrape; those of a store that cannot be read are missing from it.
+ */
+export class StoreMetrics {
+  readonly #services: Services
+  readonly #stores: Record<string, () => Promise<Reading>>
+  #reading: Promise<Reading> | null = null
+  #readAtMs = 0
+  /** The stores that have not answered an earlier reading yet: they are not asked again. */
+  readonly #pending = new Set<string>()
+
+  constructor(services: Services) {
+    this.#services = services
+    this.#stores = { postgres: () => readPostgres(services), redis: () => readRedis(services) }
+    for (const [gauge, definition] of Object.entries(storeDefinitions))
+      services.metrics?.add({ ...definition }, async () => (await this.#read())[gauge as Gauge] ?? [])
+  }
+
+  #read(): Promise<Reading> {
+    const nowMs = performance.now()
+    if (!this.#reading || nowMs - this.#readAtMs >= maxAgeMs) {
+      this.#readAtMs = nowMs
+      this.#reading = this.#readAll()
+    }
+    return this.#reading
+  }
+
+  async #readAll(): Promise<Reading> {
+    const readings = Object.entries(this.#stores).map(([store, read]) => this.#readStore(store, read))
+    return Object.assign({}, ...(await Promise.all(readings)))
+  }
+
+  async #readStore(store: string, read: () => Promise<Reading>): Promise<Reading> {
+    const { metrics, log } = this.#services
+    const timeout = new AbortController()
+    try {
+      if (this.#pending.has(store)) throw new Error('an earlier reading has not ended')
+      this.#pending.add(store)
+      const reading = read().finally(() => this.#pending.delete(store))
+      return await Promise.race([reading, fail(readTimeoutMs, timeout.signal)])
+    } catch (error) {
+      metrics?.recordScrapeError(store)
+      log.warn({ err: error, store }, 'cannot read a store for the metrics')
+      return {}
+    } finally {
+      timeout.abort()
+    }
+  }
+}
+
+/** Rejects after a time, or once `signal` is aborted. */
+async function fail(ms: number, signal: AbortSignal): Promise<never> {
+  await sleep(ms, undefined, { signal })
+  throw new Error(`no answer within ${ms} ms`)
+}
+
+type Work = { kind: string; stage: string; count: number; ageSeconds: number; heldNano: number }
+
+async function readPostgres({ db, clock }: Services): Promise<Reading> {
+  const now = new Date(clock.now())
+  const work = await db.$queryRaw<Work[]>`
+    SELECT kind, stage::text AS stage, count(*)::float8 AS count, sum(hold_nano)::float8 AS "heldNano",
+      extract(epoch FROM ${now} - min(created_at))::float8 AS "ageSeconds"
+    FROM jobs WHERE stage IN ('waiting', 'starting', 'running') GROUP BY 1, 2
+    UNION ALL
+    SELECT 'batch', status::text, count(*)::float8, sum(hold_nano)::float8,
+      extract(epoch FROM ${now} - min(created_at))::float8
+    FROM batches WHERE status IN ('validating', 'in_progress', 'finalizing', 'cancelling') GROUP BY 2`
+  const [webhooks] = await db.$queryRaw<{ pending: number; lagSeconds: number | null }[]>`
+    SELECT count(*)::float8 AS pending, extract(epoch FROM ${now} - min(next_attempt_at))::float8 AS "lagSeconds"
+    FROM webhook_deliveries WHERE status = 'pending'`
+  const byStage = (figure: (row: Work) => number) =>
+    work.map(row => ({ labels: { kind: row.kind, stage: row.stage }, value: Math.max(0, figure(row)) }))
+  const heldNano = work.reduce((sum, row) => sum + row.heldNano, 0)
+  return {
+    jobs: byStage(({ count }) => count),
+    jobAge: byStage(({ ageSeconds }) => ageSeconds),
+    heldUsd: single(heldNano / 1e9),
+    webhookBacklog: single(webhooks!.pending),
+    webhookLag: single(Math.max(0, webhooks!.lagSeconds ?? 0)),
+  }
+}
+
+const queueStates = ['waiting', 'prioritized', 'active', 'delayed'] as const
+
+async function readRedis({ redis, queues }: Services): Promise<Reading> {
+  const depths = Object.entries(queues).map(async ([name, queue]) => {
+    const counts = await queue.getJobCounts(...queueStates)
+    return queueStates.map(state => ({ labels: { queue: name, state }, value: counts[state] ?? 0 }))
+  })
+  const [unbooked, refused, ...queueJobs] = await Promise.all([
+    redis.xlen(usageStream),
+    redis.xlen(deadStream),
+    ...depths,
+  ])
+  return { queueJobs: queueJobs.flat(), unbookedEvents: single(unbooked), refusedEvents: single(refused) }
+}
+
+function single(value: number): Value[] {
+  return [{ labels: {}, value }]
+}
