@@ -4,9 +4,10 @@ import { allowedModels, noAllowedModelError } from '../keys/allowlist.ts'
 import { serves } from './model-selector.ts'
 import type { RoutingContext } from './options.ts'
 import { type UnmetRequirement, unmetAutoRequirement } from './requirements.ts'
+import { qualityOf } from './score.ts'
 
 /** The models `auto` may choose from. Throws 400 when none of them can accept the request. */
-export function listEligibleModels({ world, policy, features, candidates }: RoutingContext): ModelRow[] {
+export function listEligibleModels({ world, policy, features, excluded: listed }: RoutingContext): ModelRow[] {
   const models: ModelRow[] = []
   const allowed = allowedModels(world.catalog, policy)
   const unmetRequirements: UnmetRequirement[] = []
@@ -17,9 +18,9 @@ export function listEligibleModels({ world, policy, features, candidates }: Rout
     if (missing) unmetRequirements.push(missing)
     const excluded = isDisallowed
       ? 'not in the key’s allowlist'
-      : (missing?.why ?? (model.quality === null ? 'has no quality figure' : null))
+      : (missing?.why ?? (qualityOf(model) === null ? 'has no quality figure' : null))
     if (!excluded) models.push(model)
-    else candidates?.push({ ...unknown, model: model.id, quality: model.quality, excluded })
+    else listed?.push({ ...unknown, model: model.id, quality: qualityOf(model), excluded })
   }
   if (models.length === 0 && unmetRequirements.length === 0 && policy.allowlist)
     throw noAllowedModelError(policy.allowlist)

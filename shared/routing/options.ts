@@ -9,7 +9,7 @@ import type { Upstreams } from '../providers/upstreams.ts'
 import type { Candidate } from '../wallet/routing-record.ts'
 import type { Features } from './features.ts'
 import { estimateNano, expectedOutputTokens } from './pricing.ts'
-import { type Rated, rate, type Scale, scoreOf, secondsOf } from './score.ts'
+import { qualityOf, type Rated, rate, type Scale, scoreOf, secondsOf } from './score.ts'
 
 /** A request body, of which the router reads the model and the routing fields. */
 export type RoutingRequest = DirectKinds[DirectKind]['request'] & {
@@ -27,7 +27,7 @@ export type RoutingWorld = {
   maxPauseMs: number
 }
 
-/** The state of one routing decision. `candidates` records what was considered; null when not requested. */
+/** The state of one routing decision. */
 export type RoutingContext = {
   world: RoutingWorld
   policy: Policy
@@ -35,7 +35,12 @@ export type RoutingContext = {
   mode: Mode
   request: RoutingRequest
   features: Features
-  candidates: Candidate[] | null
+  /** Whether the decision is explained, by the options that were compared. */
+  explains: boolean
+  /** The options that were compared, if the decision is explained. */
+  compared: Option[]
+  /** What was excluded before; null when not requested. */
+  excluded: Candidate[] | null
   /** The error of a request that exceeds the context of the model it names; null otherwise. */
   overflow: GatewayError | null
   /** The models whose providers were considered. */
@@ -59,7 +64,10 @@ export type Option = Rated & {
   preference: number
   score: number
   seconds: number
-  candidate: Candidate | null
+  /** Whether the router chose the model, so that its score is compared to those of other models. */
+  isAutomatic: boolean
+  /** Why the provider's dialect cannot express the request; null as far as known. */
+  refusal: string | null
 }
 
 const unlistedRank = Number.MAX_SAFE_INTEGER
@@ -68,45 +76,44 @@ const unlistedRank = Number.MAX_SAFE_INTEGER
  * The providers that may serve a model, not rated yet and in catalog order. `isAutomatic`: the router chooses the model.
  */
 export function listOptions(context: RoutingContext, model: ModelRow, isAutomatic: boolean): Option[] {
-  const { world, request, features } = context
-  const order = request.provider?.order
+  const { world, features, excluded } = context
   const options: Option[] = []
   context.considered.push(model)
   for (const { deployment, provider } of world.catalog.targets(model)) {
     const target = { model, deployment, provider }
-    const figures = world.figures(target)
-    const costNano = estimateNano(target, features, world.marginPpm)
-    const excluded = exclusionReason(world, context, target, isAutomatic)
-    const candidate = context.candidates && {
-      model: model.id,
-      provider: provider.name,
-      score: null,
-      quality: model.quality,
-      estimatedCostNano: costNano,
-      latencyMs: figures.firstByteMs,
-      // A provider in cooldown may still serve when all are in cooldown.
-      excluded: excluded ?? (figures.cooldownMs > 0 ? cooldownReason(figures) : null),
-    }
-    if (candidate) context.candidates!.push(candidate)
-    if (excluded) continue
-    const rank = order?.indexOf(provider.name) ?? -1
-    const preference = rank < 0 ? unlistedRank : rank
-    const seconds = secondsOf(figures, expectedOutputTokens(features))
-    const quality = model.quality ?? 0
-    options.push({
-      target,
-      quality,
-      costNano,
-      figures,
-      preference,
-      seconds,
-      candidate,
-      merit: 0,
-      pricePlace: 0,
-      score: 0,
-    })
+    const reason = exclusionReason(world, context, target, isAutomatic)
+    if (!reason) options.push(optionOf(context, target, isAutomatic))
+    else
+      excluded?.push({
+        model: model.id,
+        provider: provider.name,
+        score: null,
+        quality: qualityOf(model),
+        estimatedCostNano: estimateNano(target, features, world.marginPpm),
+        latencyMs: world.figures(target).firstByteMs,
+        excluded: reason,
+      })
   }
   return options
+}
+
+/** A model at a provider, not rated yet. */
+export function optionOf({ world, request, features }: RoutingContext, target: Target, isAutomatic: boolean): Option {
+  const figures = world.figures(target)
+  const rank = request.provider?.order?.indexOf(target.provider.name) ?? -1
+  return {
+    target,
+    quality: qualityOf(target.model) ?? 0,
+    costNano: estimateNano(target, features, world.marginPpm),
+    figures,
+    preference: rank < 0 ? unlistedRank : rank,
+    seconds: secondsOf(figures, expectedOutputTokens(features)),
+    isAutomatic,
+    refusal: null,
+    merit: 0,
+    pricePlace: 0,
+    score: 0,
+  }
 }
 
 /** Rates the providers of one model and returns them best first, those in cooldown last. */
@@ -184,12 +191,12 @@ function nameOf({ target }: Option): string {
   return `${target.model.id}@${target.provider.name}`
 }
 
-/** Returns true, and notes the reason in the candidate, when the provider's dialect cannot express the request. */
-export function markIfUnsupported(context: RoutingContext, { target, candidate }: Option): boolean {
+/** Returns true, and notes the reason in the option, when the provider's dialect cannot express the request. */
+export function markIfUnsupported(context: RoutingContext, option: Option): boolean {
   const { world, kind, request } = context
   context.outline ??= isLong(context.features) ? (outlineOf(request) as RoutingRequest) : request
-  const refusal = unsupportedError(world.upstreams, kind, target, context.outline)
-  if (refusal && candidate) Object.assign(candidate, { excluded: refusal.message, score: null })
+  const refusal = unsupportedError(world.upstreams, kind, option.target, context.outline)
+  option.refusal = refusal?.message ?? null
   return refusal !== null
 }
 
@@ -238,15 +245,4 @@ export function dryRunRequest(
     if (error instanceof GatewayError && error.code === 'unsupported_capability') return error
     return null // Other errors surface when the request is sent.
   }
-}
-
-/** Why a target was skipped although it could serve the request. */
-function cooldownReason({ circuit, cooldownMs }: Figures): string {
-  if (circuit === 'half_open') return 'another request is probing whether it has recovered'
-  const why = circuit === 'open' ? 'its circuit is open after repeated failures' : 'the provider requested a pause'
-  return `${why}; available in ${formatSeconds(cooldownMs)}`
-}
-
-export function formatSeconds(ms: number): string {
-  return `${(Math.ceil(ms / 100) / 10).toFixed(1)} s`
 }

@@ -8,6 +8,7 @@ import type { DirectKind } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
 import type { Upstreams } from '../providers/upstreams.ts'
 import type { Candidate } from '../wallet/routing-record.ts'
+import { listAvailableOptions } from './available-options.ts'
 import { listEligibleModels } from './eligible-models.ts'
 import { reasonOf, topCandidates } from './explain.ts'
 import type { Features } from './features.ts'
@@ -69,7 +70,8 @@ type SnapshotSources = { catalog: Catalog; upstreams: Upstreams; config: Pick<Co
 
 /**
  * Routes a request: hard requirements first, then a score. Pure: equal inputs give equal decisions. Returns the reason
- * and up to `maxListed` candidates, neither when that is 0. Throws a GatewayError: 400 when the named model cannot
+ * and up to `maxListed` candidates, neither when that is 0; only when it is infinite also those that cannot serve the
+ * request. Throws a GatewayError: 400 when the named model cannot
  * accept the request, or when its preferences or the allowlist exclude all targets, 403 outside the allowlist, 404 for
  * an unknown model, 503 when no configured provider can serve it now.
  */
@@ -78,7 +80,6 @@ export function route(world: RoutingWorld, query: RoutingQuery, maxListed = 0): 
   const mode = request.mode ?? policy.mode
   const only = maxListed === 0 ? onlyTarget(world, query) : null
   if (only) return { mode, reason: '', targets: [only], candidates: [], overflow: null }
-  const candidates: Candidate[] = []
   const context: RoutingContext = {
     world,
     policy,
@@ -86,7 +87,9 @@ export function route(world: RoutingWorld, query: RoutingQuery, maxListed = 0): 
     mode,
     request,
     features,
-    candidates: maxListed > 0 ? candidates : null,
+    explains: maxListed > 0,
+    compared: [],
+    excluded: maxListed === Number.POSITIVE_INFINITY ? [] : null,
     overflow: null,
     considered: [],
   }
@@ -113,9 +116,9 @@ export function route(world: RoutingWorld, query: RoutingQuery, maxListed = 0): 
   if (options.length === 0) throw overflow ?? noTargetError(context)
   const chosen = excludeCoolingDown(context, options).slice(0, maxTargets)
   const targets = chosen.map(({ target }) => target)
-  if (maxListed === 0) return { mode, reason: '', targets, candidates, overflow }
-  const reason = reasonOf(context, selectors.get(targets[0]!.model)!, chosen[0]!, sticky)
-  return { mode, reason, targets, candidates: topCandidates(chosen, candidates, maxListed), overflow }
+  if (maxListed === 0) return { mode, reason: '', targets, candidates: [], overflow }
+  const reason = reasonOf(context, selectors.get(targets[0]!.model)!, chosen, sticky)
+  return { mode, reason, targets, candidates: topCandidates(context, chosen, maxListed), overflow }
 }
 
 /**
@@ -157,7 +160,6 @@ function excludeCoolingDown({ world, policy, overflow }: RoutingContext, options
   const { cooldownMs } = first.figures
   if (cooldownMs > world.maxPauseMs && policy.environment === 'live')
     throw overflow ?? noTargetNowError(cooldownMs, options.length)
-  for (const { candidate } of chosen) if (candidate) candidate.excluded = null
   return chosen
 }
 
@@ -166,7 +168,7 @@ function selectPinned(
   { slug, model, sort }: ModelSelector,
   sticky: StickyTarget | null,
 ): Option[] {
-  const { world, policy, kind, request, features, candidates } = context
+  const { world, policy, kind, request, features } = context
   if (!model || model.disabled || !serves(model, kind)) {
     throw new GatewayError(
       'model_not_found',
@@ -180,13 +182,14 @@ function selectPinned(
   const missing = unmetRequirement(model, features)
   if (missing) throw unmetError(model, missing, kind, features)
   const listed = listOptions(context, model, false)
+  if (context.explains) context.compared.push(...listed)
   const options = rankProviders(context, listed, sort, scaleOf(listed, 0))
   const stickyOption =
     staysFor(sort, sticky) && options.find(option => isSticky(option, sticky) && isPreferred(option, options))
   if (stickyOption) options.sort((a, b) => Number(b === stickyOption) - Number(a === stickyOption))
   // With a single target, skip the check: the call itself will fail the same way.
   const [only] = options
-  const isOnlyOption = !candidates && !request.models && options.length === 1 && only!.figures.cooldownMs === 0
+  const isOnlyOption = !context.explains && !request.models && options.length === 1 && only!.figures.cooldownMs === 0
   const able = isOnlyOption ? options : options.filter(option => !markIfUnsupported(context, option))
   if (only && able.length === 0) throw unsupportedError(world.upstreams, kind, only.target, request)!
   return able.slice(0, fallsBack(request) ? maxPerModel : 1)
@@ -197,23 +200,35 @@ function fallsBack({ provider }: RoutingRequest): boolean {
   return provider?.allow_fallbacks !== false || provider.order !== undefined
 }
 
-/** The options of an `auto` request: the best model's first two providers, then the next best models. */
+/** The options of an `auto` request. Throws 400 when no model can accept it. */
 function selectAutomatically(
   context: RoutingContext,
   { sort }: ModelSelector,
   sticky: StickyTarget | null,
 ): readonly Option[] {
+  const chosen = context.excluded ? [] : chooseAmong(context, listAvailableOptions(context), sort, sticky)
+  if (chosen.length > 0) return chosen
+  const listed = listEligibleModels(context).map(model => listOptions(context, model, true))
+  return chooseAmong(context, listed, sort, sticky)
+}
+
+/** Of options by model: the best model's first two providers, then the next best models. */
+function chooseAmong(
+  context: RoutingContext,
+  listed: Option[][],
+  sort: Sort,
+  sticky: StickyTarget | null,
+): readonly Option[] {
   const { features, request } = context
   const able = (option: Option) => !markIfUnsupported(context, option)
-  const listed = listEligibleModels(context).map(model => listOptions(context, model, true))
   const options = listed.flat()
+  if (context.explains) context.compared.push(...options)
   const scale = scaleOf(options, features.difficulty())
   const groups = listed
     .map(options => rankProviders(context, options, sort, scale))
     // A provider that cannot express the request must not precede others in the caller's order.
     .map(group => (request.provider?.order ? group.filter(able) : group))
     .filter(group => group.length > 0)
-  for (const { candidate, score } of options) if (candidate) candidate.score = Math.round(score * 1e6) / 1e6
   const compare = compareBy(sort)
   groups.sort(([a], [b]) => compare(a!, b!))
   const winner = winnerOf(context, groups, sort, sticky)

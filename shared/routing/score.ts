@@ -1,3 +1,4 @@
+import type { ModelRow } from '../catalog/schema.ts'
 import { type Mode, modes } from '../keys/policy.ts'
 import type { Figures } from '../providers/health.ts'
 
@@ -49,6 +50,11 @@ const usualRange = { price: 3, quality: 50 }
 const maxBeyond = 0.25
 /** Differences of price below this are negligible, so that a free model does not stretch the range: $0.0001. */
 const negligibleNano = 100_000
+
+/** The quality that a decision reads of a model, 0 to 100; null = none, and `auto` does not choose the model. */
+export function qualityOf({ quality }: ModelRow): number | null {
+  return quality
+}
 
 type Offer = { quality: number; costNano: number }
 
