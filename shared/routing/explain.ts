@@ -11,7 +11,7 @@ const sortDescriptions: Record<Sort, string> = {
 
 /** A sentence that explains the first target of a routing decision. */
 export function reasonOf(
-  { mode, features, compared, request, overflow }: RoutingContext,
+  { mode, difficulty, compared, request, overflow }: RoutingContext,
   { auto, slug, sort }: ModelSelector,
   chosen: readonly Option[],
   sticky: { model: string; provider: string; madeState?: true } | null,
@@ -37,11 +37,9 @@ export function reasonOf(
     const isEligible = (option: Option) =>
       option.refusal === null && (option.figures.cooldownMs === 0 || chosen.includes(option))
     const eligible = compared.filter(isEligible).length
-    const difficulty =
-      sort === 'score'
-        ? `; estimated difficulty ${features.difficulty().toFixed(2)} of 1, set point ${setPoints[mode]}`
-        : ''
-    return `${prefix}auto, mode ${mode}: ${place} is ${rank} of ${eligible} candidates (quality ${quality}, about ${usd}${difficulty}).${cooldownSuffix}`
+    const estimate =
+      sort === 'score' ? `; estimated difficulty ${difficulty!.toFixed(2)} of 1, set point ${setPoints[mode]}` : ''
+    return `${prefix}auto, mode ${mode}: ${place} is ${rank} of ${eligible} candidates (quality ${quality}, about ${usd}${estimate}).${cooldownSuffix}`
   }
   const order = request.provider?.order?.includes(provider.name) ? 'the first provider of the request’s order' : rank
   return `${prefix}pinned: the request names ${slug}; ${provider.name} is ${order} of its providers (about ${usd}).${cooldownSuffix}`

@@ -41,6 +41,8 @@ export type RoutingContext = {
   compared: Option[]
   /** What was excluded before; null when not requested. */
   excluded: Candidate[] | null
+  /** The estimated difficulty, once read. */
+  difficulty: number | null
   /** The error of a request that exceeds the context of the model it names; null otherwise. */
   overflow: GatewayError | null
   /** The models whose providers were considered. */
@@ -165,7 +167,8 @@ const bySort: Record<Sort, (a: Option, b: Option) => number> = {
 
 /** Orders options of different models: shortest cooldown first, then by `sort`. */
 export function compareBy(sort: Sort): (a: Option, b: Option) => number {
-  return (a, b) => cooldownMsOf(a) - cooldownMsOf(b) || bySort[sort](a, b) || breakTie(a, b)
+  const compare = bySort[sort]
+  return (a, b) => cooldownMsOf(a) - cooldownMsOf(b) || compare(a, b) || breakTie(a, b)
 }
 
 /** Orders the providers of one model: the caller's order takes precedence over `sort`. */

@@ -90,6 +90,7 @@ export function route(world: RoutingWorld, query: RoutingQuery, maxListed = 0): 
     explains: maxListed > 0,
     compared: [],
     excluded: maxListed === Number.POSITIVE_INFINITY ? [] : null,
+    difficulty: null,
     overflow: null,
     considered: [],
   }
@@ -221,16 +222,20 @@ function chooseAmong(
 ): readonly Option[] {
   const { features, request } = context
   const able = (option: Option) => !markIfUnsupported(context, option)
-  const options = listed.flat()
+  const options = joined(listed)
   if (context.explains) context.compared.push(...options)
-  const scale = scaleOf(options, features.difficulty())
-  const groups = listed
-    .map(options => rankProviders(context, options, sort, scale))
+  context.difficulty ??= features.difficulty()
+  const scale = scaleOf(options, context.difficulty)
+  const groups: Option[][] = []
+  for (const options of listed) {
+    const ranked = rankProviders(context, options, sort, scale)
     // A provider that cannot express the request must not precede others in the caller's order.
-    .map(group => (request.provider?.order ? group.filter(able) : group))
-    .filter(group => group.length > 0)
+    const group = request.provider?.order ? ranked.filter(able) : ranked
+    if (group.length > 0) groups.push(group)
+  }
   const compare = compareBy(sort)
-  groups.sort(([a], [b]) => compare(a!, b!))
+  const compareGroups = ([a]: Option[], [b]: Option[]) => compare(a!, b!)
+  bringForward(groups, maxTargets + 1, compareGroups)
   const winner = winnerOf(context, groups, sort, sticky)
   const chosen: Option[] = []
   if (winner) {
@@ -240,13 +245,36 @@ function chooseAmong(
     chosen.push(winner, ...others.slice(0, maxOfBestModel - 1))
   }
   const max = request.provider?.allow_fallbacks === false ? 1 : maxTargets
-  for (const group of groups) {
-    if (chosen.length >= max) break
-    const first = group.find(able)
+  for (let rank = 0; rank < groups.length && chosen.length < max; rank++) {
+    // Rarely so many cannot express the request: only then the order of all matters.
+    if (rank === maxTargets) groups.sort(compareGroups)
+    const first = groups[rank]!.find(able)
     if (first) chosen.push(first)
   }
-  const among = (isFit: (option: Option) => boolean) => groups.flat().find(option => isFit(option) && able(option))
+  const among = (isFit: (option: Option) => boolean) =>
+    joined(groups.sort(compareGroups)).find(option => isFit(option) && able(option))
   return withLarger(chosen.slice(0, max), features, among)
+}
+
+/** The same as `flat()`, which takes as long as all that is done with the options. */
+function joined(groups: readonly Option[][]): Option[] {
+  const options: Option[] = []
+  for (const group of groups) for (const option of group) options.push(option)
+  return options
+}
+
+/** Moves the first `count` values of the order by `compare` to the front, in this order. */
+function bringForward<T>(values: T[], count: number, compare: (a: T, b: T) => number): void {
+  for (let i = 1; i < values.length; i++) {
+    const value = values[i]!
+    let at = Math.min(i, count - 1)
+    if (i >= count) {
+      if (compare(value, values[at]!) >= 0) continue
+      values[i] = values[at]!
+    }
+    for (; at > 0 && compare(value, values[at - 1]!) < 0; at--) values[at] = values[at - 1]!
+    values[at] = value
+  }
 }
 
 /** The first option, among those with the shortest cooldown (usually none). Null when none can accept the request. */
@@ -259,10 +287,8 @@ function winnerOf(
   const able = (option: Option) => !markIfUnsupported(context, option)
   const preferred = context.request.provider?.order
     ? groups.flatMap(group => group.filter(option => isPreferred(option, group)))
-    : groups.flat()
-  const cooldowns = new Set(preferred.map(({ figures }) => figures.cooldownMs))
-  for (const cooldownMs of [...cooldowns].sort((a, b) => a - b)) {
-    const eligible = preferred.filter(({ figures }) => figures.cooldownMs === cooldownMs)
+    : joined(groups)
+  for (const eligible of byCooldown(preferred)) {
     const best =
       sort === 'score' ? chooseBest(eligible, context.mode, breakTie, able) : eligible.sort(compareBy(sort)).find(able)
     if (!best) continue
@@ -271,6 +297,13 @@ function winnerOf(
     return sticky?.madeState || best.quality < stickyOption.quality + qualityToMoveFor ? stickyOption : best
   }
   return null
+}
+
+/** The options by cooldown, the shortest first. */
+function byCooldown(options: Option[]): Iterable<Option[]> {
+  if (options.every(({ figures }) => figures.cooldownMs === 0)) return [options]
+  const groups = Map.groupBy(options, ({ figures }) => figures.cooldownMs)
+  return [...groups].sort(([a], [b]) => a - b).map(([, group]) => group)
 }
 
 /** Whether a sticky target precedes those that `sort` puts first. */

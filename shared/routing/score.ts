@@ -126,7 +126,7 @@ export function chooseBest<R extends Rated>(
   let chosen: R | null = null
   for (const step of modes) {
     const minQuality: number = chosen?.quality ?? Number.NEGATIVE_INFINITY
-    eligible = eligible.filter(({ quality }) => quality >= minQuality)
+    if (chosen) eligible = eligible.filter(({ quality }) => quality >= minQuality)
     chosen = bestOf(eligible, step, compare)
     while (chosen && !isEligible(chosen)) {
       eligible = eligible.filter(candidate => candidate !== chosen)
