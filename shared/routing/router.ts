@@ -30,6 +30,7 @@ import {
   type Sort,
   unsupportedError,
 } from './options.ts'
+import { bringForward, byCooldown, joined } from './ordering.ts'
 import { unmetError, unmetRequirement } from './requirements.ts'
 import { chooseBest, scaleOf } from './score.ts'
 
@@ -256,27 +257,6 @@ function chooseAmong(
   return withLarger(chosen.slice(0, max), features, among)
 }
 
-/** The same as `flat()`, which takes as long as all that is done with the options. */
-function joined(groups: readonly Option[][]): Option[] {
-  const options: Option[] = []
-  for (const group of groups) for (const option of group) options.push(option)
-  return options
-}
-
-/** Moves the first `count` values of the order by `compare` to the front, in this order. */
-function bringForward<T>(values: T[], count: number, compare: (a: T, b: T) => number): void {
-  for (let i = 1; i < values.length; i++) {
-    const value = values[i]!
-    let at = Math.min(i, count - 1)
-    if (i >= count) {
-      if (compare(value, values[at]!) >= 0) continue
-      values[i] = values[at]!
-    }
-    for (; at > 0 && compare(value, values[at - 1]!) < 0; at--) values[at] = values[at - 1]!
-    values[at] = value
-  }
-}
-
 /** The first option, among those with the shortest cooldown (usually none). Null when none can accept the request. */
 function winnerOf(
   context: RoutingContext,
@@ -297,13 +277,6 @@ function winnerOf(
     return sticky?.madeState || best.quality < stickyOption.quality + qualityToMoveFor ? stickyOption : best
   }
   return null
-}
-
-/** The options by cooldown, the shortest first. */
-function byCooldown(options: Option[]): Iterable<Option[]> {
-  if (options.every(({ figures }) => figures.cooldownMs === 0)) return [options]
-  const groups = Map.groupBy(options, ({ figures }) => figures.cooldownMs)
-  return [...groups].sort(([a], [b]) => a - b).map(([, group]) => group)
 }
 
 /** Whether a sticky target precedes those that `sort` puts first. */
