@@ -1,7 +1,7 @@
 import { randomOf } from './random.ts'
 
 /** Small steps, and leaves that hold enough prompts to stand for more than themselves. */
-const boosting = { trees: 120, learningRate: 0.05, minLeafRows: 60, shrinkage: 20, cueShare: 0.5 }
+const boosting = { trees: 60, learningRate: 0.05, minLeafRows: 60, shrinkage: 20, cueShare: 0.5 }
 /** Thresholds tried for each cue: its quantiles. */
 const binCount = 24
 /** The threshold of a branch that is not split. */

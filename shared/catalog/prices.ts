@@ -19,7 +19,11 @@ export type Rates = {
   imageOutput: PicoPerUnit
 }
 
-type Tiers = { base: Rates; above: { tokens: number; rates: Rates } | null }
+/** Rates as floating-point numbers, for estimates: what a decision reads of every price in the catalog. */
+export type EstimateRates = { input: number; output: number; imageOutput: number }
+
+type Tier = { rates: Rates; estimate: EstimateRates }
+type Tiers = { base: Tier; above: (Tier & { tokens: number }) | null }
 
 /** Caches parsed decimal strings per price: this runs several times on every call. */
 const tiersByPrice = new WeakMap<TokenPrice, Tiers>()
@@ -46,11 +50,17 @@ function ratesOf(prices: TokenPrices): Rates {
   }
 }
 
+function tierOf(prices: TokenPrices): Tier {
+  const rates = ratesOf(prices)
+  const { input, output, imageOutput } = rates
+  return { rates, estimate: { input: Number(input), output: Number(output), imageOutput: Number(imageOutput) } }
+}
+
 function tiersOf(price: TokenPrice): Tiers {
   let tiers = tiersByPrice.get(price)
   if (!tiers) {
-    const above = price.above && { tokens: price.above.tokens, rates: ratesOf(price.above) }
-    tiers = { base: ratesOf(price), above: above ?? null }
+    const above = price.above && { tokens: price.above.tokens, ...tierOf(price.above) }
+    tiers = { base: tierOf(price), above: above ?? null }
     tiersByPrice.set(price, tiers)
   }
   return tiers
@@ -61,8 +71,17 @@ function tiersOf(price: TokenPrice): Tiers {
  * threshold.
  */
 export function tokenRates(price: TokenPrice, promptTokens: number): Rates {
+  return tierFor(price, promptTokens).rates
+}
+
+/** The same as floating-point numbers, for estimates. */
+export function estimateRates(price: TokenPrice, promptTokens: number): EstimateRates {
+  return tierFor(price, promptTokens).estimate
+}
+
+function tierFor(price: TokenPrice, promptTokens: number): Tier {
   const { base, above } = tiersOf(price)
-  return above && promptTokens > above.tokens ? above.rates : base
+  return above && promptTokens > above.tokens ? above : base
 }
 
 /**
@@ -153,7 +172,7 @@ export function maxTokenRates(
   const { base, above } = tiersOf(price)
   let input = 0n
   let output = 0n
-  for (const rates of above && promptTokens > above.tokens ? [base, above.rates] : [base]) {
+  for (const { rates } of above && promptTokens > above.tokens ? [base, above] : [base]) {
     input = maxOf(input, rates.input, rates.cachedInput, rates.cacheWrite)
     output = maxOf(output, rates.output)
     if (used.cache1h) input = maxOf(input, rates.cacheWrite1h)

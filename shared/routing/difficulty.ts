@@ -89,7 +89,9 @@ const wordsIndex = cueNames.indexOf('words')
 
 /** The cues as numbers in the order of `cueNames`. */
 export function inputOf(cues: Cues, medians: DifficultyWeights['medians']): Float64Array {
-  return Float64Array.from(cueNames, name => cues[name] ?? medians[name])
+  const input = new Float64Array(cueNames.length)
+  for (const [i, name] of cueNames.entries()) input[i] = cues[name] ?? medians[name]
+  return input
 }
 
 /** The sum of what the trees give for an input. */

@@ -6,7 +6,7 @@ import type { RoutingContext } from './options.ts'
 import { type UnmetRequirement, unmetAutoRequirement } from './requirements.ts'
 
 /** The models `auto` may choose from. Throws 400 when none of them can accept the request. */
-export function listEligibleModels({ world, policy, features, candidates }: RoutingContext): ModelRow[] {
+export function listEligibleModels({ world, policy, features, excluded: listed }: RoutingContext): ModelRow[] {
   const models: ModelRow[] = []
   const allowed = allowedModels(world.catalog, policy)
   const unmetRequirements: UnmetRequirement[] = []
@@ -19,7 +19,7 @@ export function listEligibleModels({ world, policy, features, candidates }: Rout
       ? 'not in the key’s allowlist'
       : (missing?.why ?? (model.quality === null ? 'has no quality figure' : null))
     if (!excluded) models.push(model)
-    else candidates?.push({ ...unknown, model: model.id, quality: model.quality, excluded })
+    else listed?.push({ ...unknown, model: model.id, quality: model.quality, excluded })
   }
   if (models.length === 0 && unmetRequirements.length === 0 && policy.allowlist)
     throw noAllowedModelError(policy.allowlist)

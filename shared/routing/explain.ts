@@ -1,6 +1,8 @@
 import type { RatedTask } from '../catalog/schema.ts'
+import type { Figures } from '../providers/health.ts'
 import type { Candidate } from '../wallet/routing-record.ts'
-import { formatSeconds, type ModelSelector, type Option, type RoutingContext, type Sort } from './options.ts'
+import type { ModelSelector, Option, RoutingContext, Sort } from './options.ts'
+import { shownQuality } from './quality.ts'
 import { setPoints } from './score.ts'
 
 const sortDescriptions: Record<Sort, string> = {
@@ -19,11 +21,12 @@ const taskNames: Record<RatedTask, string> = {
 
 /** A sentence that explains the first target of a routing decision. */
 export function reasonOf(
-  { mode, features, task, candidates, request, overflow }: RoutingContext,
+  { mode, task, difficulty, compared, request, overflow }: RoutingContext,
   { auto, slug, sort }: ModelSelector,
-  { target, quality, listedQuality, costNano, figures }: Option,
+  chosen: readonly Option[],
   sticky: { model: string; provider: string; madeState?: true } | null,
 ): string {
+  const [{ target, listedQuality, learned, costNano, figures }] = chosen as [Option]
   const { model, provider } = target
   const isMeasured = figures.firstByteMs !== null || figures.tokensPerSecond !== null
   const rank = sort === 'speed' && !isMeasured ? 'the best guess, as no speed is known yet,' : sortDescriptions[sort]
@@ -41,38 +44,76 @@ export function reasonOf(
   if (isSticky && sort === 'score')
     return `${prefix}the session stays with ${place}, where its prompt may be cached (about ${usd}).${cooldownSuffix}`
   if (auto) {
-    const eligible = candidates!.filter(({ excluded }) => !excluded).length
-    const difficulty =
-      sort === 'score'
-        ? `; estimated difficulty ${features.difficulty().toFixed(2)} of 1, set point ${setPoints[mode]}`
-        : ''
-    const learned = quality - listedQuality
+    const isEligible = (option: Option) =>
+      option.refusal === null && (option.figures.cooldownMs === 0 || chosen.includes(option))
+    const eligible = compared.filter(isEligible).length
+    const estimate =
+      sort === 'score' ? `; estimated difficulty ${difficulty!.toFixed(2)} of 1, set point ${setPoints[mode]}` : ''
     const rated = [
       `quality ${listedQuality}`,
       task !== 'general' && ` for ${taskNames[task]}`,
       learned !== 0 && ` ${learned < 0 ? '−' : '+'} ${Math.abs(learned).toFixed(1)} learned from feedback`,
     ]
-    return `${prefix}auto, mode ${mode}: ${place} is ${rank} of ${eligible} candidates (${rated.filter(Boolean).join('')}, about ${usd}${difficulty}).${cooldownSuffix}`
+    return `${prefix}auto, mode ${mode}: ${place} is ${rank} of ${eligible} candidates (${rated.filter(Boolean).join('')}, about ${usd}${estimate}).${cooldownSuffix}`
   }
   const order = request.provider?.order?.includes(provider.name) ? 'the first provider of the request’s order' : rank
   return `${prefix}pinned: the request names ${slug}; ${provider.name} is ${order} of its providers (about ${usd}).${cooldownSuffix}`
 }
 
 /**
- * The considered candidates without duplicates: the chosen ones in order of attempt, then the best others, at most
+ * The candidates of a decision without duplicates: the chosen ones in order of attempt, then the best others, at most
  * `max`.
  */
-export function topCandidates(chosen: readonly Option[], candidates: readonly Candidate[], max: number): Candidate[] {
-  const list = chosen.slice(0, max).map(({ candidate }) => candidate!)
-  for (const candidate of candidates) {
-    let at = list.length
-    while (at > chosen.length && isBefore(candidate, list[at - 1]!)) at--
-    // Most of the 100 or more candidates end here.
-    if (at >= max || list.some(one => one.model === candidate.model && one.provider === candidate.provider)) continue
-    list.splice(at, 0, candidate)
-    if (list.length > max) list.pop()
+export function topCandidates(
+  { compared, excluded }: RoutingContext,
+  chosen: readonly Option[],
+  max: number,
+): Candidate[] {
+  const list = chosen.slice(0, max).map(option => candidateOf(option, true))
+  for (const option of compared) {
+    // Most of the 100 or more options end here.
+    if (list.length >= max && option.isAutomatic && option.score + scoreUnit < (list.at(-1)!.score ?? -1e9)) continue
+    insert(list, candidateOf(option, false), chosen.length, max)
   }
+  for (const candidate of excluded ?? []) insert(list, candidate, chosen.length, max)
   return list
+}
+
+function insert(list: Candidate[], candidate: Candidate, first: number, max: number): void {
+  let at = list.length
+  while (at > first && isBefore(candidate, list[at - 1]!)) at--
+  if (at >= max || list.some(one => one.model === candidate.model && one.provider === candidate.provider)) return
+  list.splice(at, 0, candidate)
+  if (list.length > max) list.pop()
+}
+
+/** Scores are rounded to this. */
+const scoreUnit = 1e-6
+
+function candidateOf(option: Option, isChosen: boolean): Candidate {
+  const { target, costNano, figures, score, isAutomatic, refusal } = option
+  const { model, provider } = target
+  return {
+    model: model.id,
+    provider: provider.name,
+    score: isAutomatic && refusal === null ? Math.round(score * 1e6) / 1e6 : null,
+    ...shownQuality(model, option),
+    estimatedCostNano: costNano,
+    latencyMs: figures.firstByteMs,
+    // A provider in cooldown serves when all are in cooldown.
+    excluded: refusal ?? (figures.cooldownMs > 0 && !isChosen ? cooldownReason(figures) : null),
+  }
+}
+
+/** Why a target was skipped although it could serve the request. */
+function cooldownReason({ circuit, cooldownMs }: Figures): string {
+  if (circuit === 'half_open') return 'another request is probing whether it has recovered'
+  const why = circuit === 'open' ? 'its circuit is open after repeated failures' : 'the provider requested a pause'
+  return `${why}; available in ${formatSeconds(cooldownMs)}`
+}
+
+function formatSeconds(ms: number): string {
+  return `${(Math.ceil(ms / 100) / 10).toFixed(1)} s`
 }
 
 /** By score, candidates without a score last; then by name. */

@@ -1,3 +1,4 @@
+import type { Config } from '../base/config.ts'
 import { GatewayError } from '../base/errors.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { ModelRow } from '../catalog/schema.ts'
@@ -10,7 +11,7 @@ import type { Upstreams } from '../providers/upstreams.ts'
 import type { Candidate } from '../wallet/routing-record.ts'
 import type { Features } from './features.ts'
 import { estimateNano, expectedOutputTokens } from './pricing.ts'
-import { qualityOf } from './quality.ts'
+import { qualityOf, shownQuality } from './quality.ts'
 import { type Rated, rate, type Scale, scoreOf, secondsOf } from './score.ts'
 import type { Task } from './task.ts'
 
@@ -30,7 +31,15 @@ export type RoutingWorld = {
   maxPauseMs: number
 }
 
-/** The state of one routing decision. `candidates` records what was considered; null when not requested. */
+type SnapshotSources = { catalog: Catalog; upstreams: Upstreams; config: Pick<Config, 'retry'> }
+
+/** The routing inputs as this process currently knows them. */
+export function worldOf({ catalog, upstreams, config }: SnapshotSources, marginPpm: bigint): RoutingWorld {
+  const { pauseMs: maxPauseMs } = config.retry
+  return { catalog, upstreams, figures: target => upstreams.figures(target), marginPpm, maxPauseMs }
+}
+
+/** The state of one routing decision. */
 export type RoutingContext = {
   world: RoutingWorld
   policy: Policy
@@ -42,7 +51,14 @@ export type RoutingContext = {
   task: Task
   /** What feedback taught about models, for `auto`; null = nothing. */
   learned: QualityOffsets | null
-  candidates: Candidate[] | null
+  /** Whether the decision is explained, by the options that were compared. */
+  explains: boolean
+  /** The options that were compared, if the decision is explained. */
+  compared: Option[]
+  /** What was excluded before; null when not requested. */
+  excluded: Candidate[] | null
+  /** The estimated difficulty, once read. */
+  difficulty: number | null
   /** The error of a request that exceeds the context of the model it names; null otherwise. */
   overflow: GatewayError | null
   /** The models whose providers were considered. */
@@ -60,15 +76,19 @@ export type Sort = 'score' | 'price' | 'speed'
 /** A model at a provider that may serve the request. */
 export type Option = Rated & {
   target: Target
-  /** The catalog's quality; `quality` has what was learned from feedback as well. */
+  /** The catalog's quality for the task, and what feedback adds to it; `quality` is their sum. */
   listedQuality: number
+  learned: number
   costNano: number
   figures: Figures
   /** Index in the request's `provider.order`. */
   preference: number
   score: number
   seconds: number
-  candidate: Candidate | null
+  /** Whether the router chose the model, so that its score is compared to those of other models. */
+  isAutomatic: boolean
+  /** Why the provider's dialect cannot express the request; null as far as known. */
+  refusal: string | null
 }
 
 const unlistedRank = Number.MAX_SAFE_INTEGER
@@ -77,47 +97,48 @@ const unlistedRank = Number.MAX_SAFE_INTEGER
  * The providers that may serve a model, not rated yet and in catalog order. `isAutomatic`: the router chooses the model.
  */
 export function listOptions(context: RoutingContext, model: ModelRow, isAutomatic: boolean): Option[] {
-  const { world, request, features } = context
-  const order = request.provider?.order
+  const { world, features, excluded } = context
   const options: Option[] = []
-  const { listedQuality, learned } = qualityOf(model, context.task, isAutomatic ? context.learned : null)
   context.considered.push(model)
   for (const { deployment, provider } of world.catalog.targets(model)) {
     const target = { model, deployment, provider }
-    const figures = world.figures(target)
-    const costNano = estimateNano(target, features, world.marginPpm)
-    const excluded = exclusionReason(world, context, target, isAutomatic)
-    const candidate = context.candidates && {
-      model: model.id,
-      provider: provider.name,
-      score: null,
-      quality: model.quality === null ? null : listedQuality,
-      learned,
-      estimatedCostNano: costNano,
-      latencyMs: figures.firstByteMs,
-      // A provider in cooldown may still serve when all are in cooldown.
-      excluded: excluded ?? (figures.cooldownMs > 0 ? cooldownReason(figures) : null),
-    }
-    if (candidate) context.candidates!.push(candidate)
-    if (excluded) continue
-    const rank = order?.indexOf(provider.name) ?? -1
-    const preference = rank < 0 ? unlistedRank : rank
-    const seconds = secondsOf(figures, expectedOutputTokens(features))
-    options.push({
-      target,
-      quality: listedQuality + learned,
-      listedQuality,
-      costNano,
-      figures,
-      preference,
-      seconds,
-      candidate,
-      merit: 0,
-      pricePlace: 0,
-      score: 0,
-    })
+    const reason = exclusionReason(world, context, target, isAutomatic)
+    if (!reason) options.push(optionOf(context, target, isAutomatic))
+    else
+      excluded?.push({
+        model: model.id,
+        provider: provider.name,
+        score: null,
+        ...shownQuality(model, qualityOf(model, context.task, isAutomatic ? context.learned : null)),
+        estimatedCostNano: estimateNano(target, features, world.marginPpm),
+        latencyMs: world.figures(target).firstByteMs,
+        excluded: reason,
+      })
   }
   return options
+}
+
+/** A model at a provider, not rated yet. */
+export function optionOf(context: RoutingContext, target: Target, isAutomatic: boolean): Option {
+  const { world, request, features } = context
+  const figures = world.figures(target)
+  const { listedQuality, learned } = qualityOf(target.model, context.task, isAutomatic ? context.learned : null)
+  const rank = request.provider?.order?.indexOf(target.provider.name) ?? -1
+  return {
+    target,
+    quality: listedQuality + learned,
+    listedQuality,
+    learned,
+    costNano: estimateNano(target, features, world.marginPpm),
+    figures,
+    preference: rank < 0 ? unlistedRank : rank,
+    seconds: secondsOf(figures, expectedOutputTokens(features)),
+    isAutomatic,
+    refusal: null,
+    merit: 0,
+    pricePlace: 0,
+    score: 0,
+  }
 }
 
 /** Rates the providers of one model and returns them best first, those in cooldown last. */
@@ -169,7 +190,8 @@ const bySort: Record<Sort, (a: Option, b: Option) => number> = {
 
 /** Orders options of different models: shortest cooldown first, then by `sort`. */
 export function compareBy(sort: Sort): (a: Option, b: Option) => number {
-  return (a, b) => cooldownMsOf(a) - cooldownMsOf(b) || bySort[sort](a, b) || breakTie(a, b)
+  const compare = bySort[sort]
+  return (a, b) => cooldownMsOf(a) - cooldownMsOf(b) || compare(a, b) || breakTie(a, b)
 }
 
 /** Orders the providers of one model: the caller's order takes precedence over `sort`. */
@@ -195,12 +217,12 @@ function nameOf({ target }: Option): string {
   return `${target.model.id}@${target.provider.name}`
 }
 
-/** Returns true, and notes the reason in the candidate, when the provider's dialect cannot express the request. */
-export function markIfUnsupported(context: RoutingContext, { target, candidate }: Option): boolean {
+/** Returns true, and notes the reason in the option, when the provider's dialect cannot express the request. */
+export function markIfUnsupported(context: RoutingContext, option: Option): boolean {
   const { world, kind, request } = context
   context.outline ??= isLong(context.features) ? (outlineOf(request) as RoutingRequest) : request
-  const refusal = unsupportedError(world.upstreams, kind, target, context.outline)
-  if (refusal && candidate) Object.assign(candidate, { excluded: refusal.message, score: null })
+  const refusal = unsupportedError(world.upstreams, kind, option.target, context.outline)
+  option.refusal = refusal?.message ?? null
   return refusal !== null
 }
 
@@ -249,15 +271,4 @@ export function dryRunRequest(
     if (error instanceof GatewayError && error.code === 'unsupported_capability') return error
     return null // Other errors surface when the request is sent.
   }
-}
-
-/** Why a target was skipped although it could serve the request. */
-function cooldownReason({ circuit, cooldownMs }: Figures): string {
-  if (circuit === 'half_open') return 'another request is probing whether it has recovered'
-  const why = circuit === 'open' ? 'its circuit is open after repeated failures' : 'the provider requested a pause'
-  return `${why}; available in ${formatSeconds(cooldownMs)}`
-}
-
-export function formatSeconds(ms: number): string {
-  return `${(Math.ceil(ms / 100) / 10).toFixed(1)} s`
 }

@@ -2,7 +2,7 @@ import type { Config } from '../base/config.ts'
 import { nanoCeilFromPico, nanoFromPico, withMargin } from '../base/money.ts'
 import type { Usage } from '../base/usage.ts'
 import { imageTokens } from '../catalog/image-tokens.ts'
-import { maxTokenRates, tokenCost, tokenRates, webSearchCost } from '../catalog/prices.ts'
+import { estimateRates, maxTokenRates, tokenCost, webSearchCost } from '../catalog/prices.ts'
 import type { Deployment } from '../catalog/schema.ts'
 import { reasonsBesideLimit } from '../catalog/traits.ts'
 import type { DirectKind } from '../kinds/index.ts'
@@ -102,11 +102,11 @@ export function expectedOutputTokens({ maxTokens }: Features): number {
  */
 export function estimateNano({ deployment: { price } }: Target, features: Features, marginPpm: bigint): number {
   if (price.unit !== 'token') return 0
-  const rates = tokenRates(price, features.promptTokensEstimate)
+  const rates = estimateRates(price, features.promptTokensEstimate)
   const images = features.outputs.image ? imageTokens.outputEstimate * features.choices : 0
   const pico =
-    features.promptTokensEstimate * Number(rates.input) +
-    expectedOutputTokens(features) * features.choices * Number(rates.output) +
-    images * Number(rates.imageOutput)
+    features.promptTokensEstimate * rates.input +
+    expectedOutputTokens(features) * features.choices * rates.output +
+    images * rates.imageOutput
   return Math.round((pico * (1 + Number(marginPpm) / 1e6)) / 1_000)
 }

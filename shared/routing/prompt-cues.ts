@@ -4,23 +4,15 @@ import { classesOf, unspacedCues, type WordClass } from './prompt-words.ts'
 export const cueNames = [
   'words',
   'sentences',
-  'wordsPerSentence',
   'longWordShare',
   'nameShare',
   'hasNumber',
   'numbers',
   'mathsMarks',
-  'quotation',
   'enumeration',
-  'blank',
-  'questionEnd',
-  'negation',
   'hypothesis',
   'comparison',
   'comparisonShare',
-  'consequence',
-  'time',
-  'thirdPerson',
   'recall',
   'choiceLength',
   'choiceNumberShare',
@@ -65,16 +57,12 @@ export function readPrompt(text: string): Reading {
   const cues: Cues = {
     words: Math.log1p(size * scale),
     sentences: Math.log1p(sentences * scale),
-    wordsPerSentence: Math.log1p(size / (1 + sentences)),
     hasNumber: numbers > 0 ? 1 : 0,
     numbers: Math.log1p(numbers),
     mathsMarks: Math.log1p(mathsMarks),
-    quotation: /["“”«»„「]/.test(stem) ? 1 : 0,
     enumeration: Math.log1p(
       occurrences(stem, /\b(?:[A-Z][a-z]+ \d+ ?[|:.)]|I{1,3}V?[.:)])|\([1-9ivab]\)|\b\d\. [A-Z]/g),
     ),
-    blank: stem.includes('__') ? 1 : 0,
-    questionEnd: /[?？؟]$/.test(stem) ? 1 : 0,
     ...readEnglish(stem, words),
     ...readChoices(choices),
   }
@@ -108,13 +96,9 @@ function readEnglish(text: string, { marks, count, longCount }: Words) {
   return {
     longWordShare: ifEnglish(longCount / count),
     nameShare: ifEnglish(occurrences(text, /[a-z,;] \p{Lu}\p{Ll}/gu) / count),
-    negation: ifEnglish(Math.log1p(countOf('negation'))),
     hypothesis: ifEnglish(Math.log1p(countOf('hypothesis'))),
     comparison: ifEnglish(Math.log1p(countOf('comparison'))),
     comparisonShare: ifEnglish(countOf('comparison') / count),
-    consequence: ifEnglish(Math.log1p(countOf('consequence'))),
-    time: ifEnglish(Math.log1p(countOf('time'))),
-    thirdPerson: ifEnglish(Math.log1p(countOf('thirdPerson'))),
     recall: ifEnglish(Math.log1p(countOf('recall'))),
   }
 }
@@ -170,7 +154,7 @@ function readWords(text: string): Words {
     if (word.length >= 9) longCount++
     for (const name of classesOf(word.toLowerCase()) ?? []) add(name)
   }
-  if (!spaced) for (const [name, pattern] of unspacedCues) if (pattern.test(text)) add(name)
+  if (!spaced) for (const [name, pattern] of unspacedCues) for (const _ of text.match(pattern) ?? []) add(name)
   return { marks, count, size, longCount }
 }
 

@@ -6,15 +6,10 @@ const words = {
   english: `the of to and is are for that which with it this you your what how why who does do have has at by from be as
     we they there these if or`,
 
-  negation: 'not no never neither nor none cannot without except unless incorrect false least isn’t doesn’t don’t',
   hypothesis:
     'if suppose assume assuming consider scenario scenarios imagine given let would could should might whether hypothetical',
   comparison: `than more less fewer greater most least larger smaller higher lower same different difference compare
     compared both either versus equal twice half`,
-  consequence: 'therefore thus hence so since result results due leads implies follows because',
-  time: `before after then while during later next until finally hour hours minute minutes day days week weeks month
-    months year years`,
-  thirdPerson: 'he she his her him hers they their them',
   recall: 'called known name named term refers defined definition define example type types',
 
   proof: `prove proof proofs derive derivation theorem lemma corollary induction contradiction irrational axiom axioms
@@ -39,10 +34,9 @@ const words = {
     berechne berechnen löse lösen gleichung wahrscheinlichkeit ableitung calcula calcular resuelve resolver
     ecuación probabilidad derivada calculez calculer résous résolvez équation probabilité calcola risolvi equazione
     вычисли вычислите реши решите найди уравнение интеграл احسب حل معادلة`,
-  routine: `summarise summarize summary summarised summarized translate translation proofread spelling rephrase paraphrase
-    reword shorten extract classify categorise categorize zusammenfassen zusammenfassung fasse übersetze übersetzen
-    resume resumir resumen traduce traducir résume résumer résumé traduis traduire riassumi riassunto traduci resuma
-    traduza переведи переведите перескажи`,
+  routine: `summarise summarize summary translate proofread rephrase paraphrase reword shorten extract classify categorise
+    categorize zusammenfassen zusammenfassung fasse übersetze übersetzen resume resumir resumen traduce traducir résume
+    résumer résumé traduis traduire riassumi riassunto traduci resuma traduza переведи переведите перескажи`,
   greeting: `hi hello hey hiya howdy yo thanks thank bye goodbye cheers morning evening night welcome ok okay yes yeah yep sure
     hallo moin servus danke tschüss guten hola gracias buenos buenas adiós salut bonjour bonsoir merci ciao grazie
     buongiorno olá oi obrigado obrigada привет здравствуй здравствуйте спасибо مرحبا شكرا नमस्ते धन्यवाद 안녕하세요 안녕
@@ -50,19 +44,19 @@ const words = {
 }
 export type WordClass = keyof typeof words
 
-/** Patterns of the third group for scripts without spaces. */
+/** Patterns of the third group for scripts without spaces; each match counts as a word. */
 export const unspacedCues: [WordClass, RegExp][] = [
-  ['proof', /证明|證明|推导|証明|定理/],
-  ['analysis', /分析|比较|比較|设计|設計|评估|評価|优化|最適化|逐步|架构|権衡|权衡/],
-  ['code', /代码|函数|算法|编程|程序|调试|コード|関数|アルゴリズム|プログラム|バグ/],
-  ['computing', /计算|計算|求解|解方程|方程|积分|積分|概率|確率|导数|微分/],
-  ['routine', /总结|總結|摘要|概括|翻译|翻譯|要約|翻訳/],
-  ['greeting', /你好|您好|谢谢|謝謝|早上好|再见|こんにちは|ありがとう|おはよう|こんばんは|สวัสดี/],
+  ['proof', /证明|證明|推导|証明|定理/g],
+  ['analysis', /分析|比较|比較|设计|設計|评估|評価|优化|最適化|逐步|架构|権衡|权衡/g],
+  ['code', /代码|函数|算法|编程|程序|调试|コード|関数|アルゴリズム|プログラム|バグ/g],
+  ['computing', /计算|計算|求解|解方程|方程|积分|積分|概率|確率|导数|微分/g],
+  ['routine', /总结|總結|摘要|概括|翻译|翻譯|要約|翻訳/g],
+  ['greeting', /你好|您好|谢谢|謝謝|早上好|再见|こんにちは|ありがとう|おはよう|こんばんは|สวัสดี/g],
 ]
 
 const table = tableOf()
 
-/** The classes of a lower-case word, with straight or typographic apostrophes; undefined = none. */
+/** The classes of a lower-case word; undefined = none. */
 export function classesOf(word: string): readonly WordClass[] | undefined {
   return table.get(word)
 }
@@ -70,9 +64,6 @@ export function classesOf(word: string): readonly WordClass[] | undefined {
 function tableOf(): Map<string, WordClass[]> {
   const classes = new Map<string, WordClass[]>()
   for (const [name, list] of Object.entries(words) as [WordClass, string][])
-    for (const word of new Set(list.split(/\s+/))) {
-      for (const form of new Set([word, word.replaceAll('’', "'")]))
-        classes.set(form, [...(classes.get(form) ?? []), name])
-    }
+    for (const word of new Set(list.split(/\s+/))) classes.set(word, [...(classes.get(word) ?? []), name])
   return classes
 }

@@ -14,3 +14,11 @@ export function qualityOf(
   const ofTask = task === 'general' ? undefined : model.task_qualities?.[task]
   return { listedQuality: ofTask ?? model.quality ?? 0, learned: offsets?.get(model.id) ?? 0 }
 }
+
+/** A model's quality as candidates show it; null for a model without a figure. */
+export function shownQuality(
+  { quality }: ModelRow,
+  { listedQuality, learned }: { listedQuality: number; learned: number },
+): { quality: number | null; learned: number } {
+  return { quality: quality === null ? null : listedQuality, learned }
+}

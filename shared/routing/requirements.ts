@@ -29,6 +29,11 @@ export function unmetError(
 
 /** The first requirement that a model does not meet; null when it meets all. */
 export function unmetRequirement(model: ModelRow, features: Features): UnmetRequirement | null {
+  return unmetCapability(model, features) ?? unmetContext(model, features)
+}
+
+/** The first capability that a model lacks; null when it has all. It depends on what `capabilitiesOf` distinguishes. */
+export function unmetCapability(model: ModelRow, features: Features): UnmetRequirement | null {
   const unsupported = (why: string, param: string, rejected?: UnmetRequirement['rejected']): UnmetRequirement => ({
     code: 'unsupported_capability',
     why,
@@ -54,6 +59,27 @@ export function unmetRequirement(model: ModelRow, features: Features): UnmetRequ
     return unsupported('has no JSON mode', 'response_format')
   if (features.logprobs && model.type === 'chat' && !model.endpoint && !supports.includes('logprobs'))
     return unsupported('gives no logprobs', 'logprobs')
+  return null
+}
+
+/** The capabilities that a request needs, as bits: requests with equal bits lack the same of any model. */
+export function capabilitiesOf({ inputs, outputs, voice, tools, jsonSchema, jsonObject, logprobs }: Features): number {
+  return (
+    (inputs.image ? 1 : 0) |
+    (inputs.audio ? 2 : 0) |
+    (inputs.file ? 4 : 0) |
+    (outputs.image ? 8 : 0) |
+    (outputs.audio ? 16 : 0) |
+    (voice ? 32 : 0) |
+    (tools ? 64 : 0) |
+    (jsonSchema ? 128 : 0) |
+    (jsonObject ? 256 : 0) |
+    (logprobs ? 512 : 0)
+  )
+}
+
+/** The context that a prompt exceeds; null when it fits. */
+function unmetContext(model: ModelRow, features: Features): UnmetRequirement | null {
   if (model.context_length !== null && features.maxPromptEstimate > model.context_length) {
     return {
       code: 'context_length_exceeded',
@@ -67,7 +93,12 @@ export function unmetRequirement(model: ModelRow, features: Features): UnmetRequ
 
 /** The same for a model chosen by the router: its output limit must also cover the requested `max_tokens`. */
 export function unmetAutoRequirement(model: ModelRow, features: Features): UnmetRequirement | null {
-  const missing = unmetRequirement(model, features)
+  return unmetCapability(model, features) ?? unmetLimit(model, features)
+}
+
+/** The first limit of a model chosen by the router that a request exceeds: its context or its output. */
+export function unmetLimit(model: ModelRow, features: Features): UnmetRequirement | null {
+  const missing = unmetContext(model, features)
   const { maxTokens } = features
   if (missing || maxTokens === null || model.max_output_tokens === null || maxTokens <= model.max_output_tokens)
     return missing

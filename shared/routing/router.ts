@@ -1,14 +1,12 @@
-import type { Config } from '../base/config.ts'
 import { GatewayError } from '../base/errors.ts'
-import type { Catalog } from '../catalog/catalog.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import type { QualityOffsets } from '../feedback/offsets.ts'
 import { allowedModels } from '../keys/allowlist.ts'
 import type { Mode, Policy } from '../keys/policy.ts'
 import type { DirectKind } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
-import type { Upstreams } from '../providers/upstreams.ts'
 import type { Candidate } from '../wallet/routing-record.ts'
+import { listAvailableOptions } from './available-options.ts'
 import { listEligibleModels } from './eligible-models.ts'
 import { reasonOf, topCandidates } from './explain.ts'
 import type { Features } from './features.ts'
@@ -30,6 +28,7 @@ import {
   type Sort,
   unsupportedError,
 } from './options.ts'
+import { bringForward, byCooldown, joined } from './ordering.ts'
 import { unmetError, unmetRequirement } from './requirements.ts'
 import { chooseBest, scaleOf } from './score.ts'
 import { taskOf } from './task.ts'
@@ -69,20 +68,18 @@ type RoutingQuery = {
   learned?: QualityOffsets | null
 }
 
-type SnapshotSources = { catalog: Catalog; upstreams: Upstreams; config: Pick<Config, 'retry'> }
-
 /**
  * Routes a request: hard requirements first, then a score. Pure: equal inputs give equal decisions. Returns the reason
- * and up to `maxListed` candidates, neither when that is 0. Throws a GatewayError: 400 when the named model cannot
- * accept the request, or when its preferences or the allowlist exclude all targets, 403 outside the allowlist, 404 for
- * an unknown model, 503 when no configured provider can serve it now.
+ * and up to `maxListed` candidates, neither when that is 0; only when it is infinite also those that cannot serve the
+ * request. Throws a GatewayError: 400 when the named model cannot accept the request, or when its preferences or the
+ * allowlist exclude all targets, 403 outside the allowlist, 404 for an unknown model, 503 when no configured provider
+ * can serve it now.
  */
 export function route(world: RoutingWorld, query: RoutingQuery, maxListed = 0): Decision {
   const { policy, kind, request, features, sticky = null, learned = null } = query
   const mode = request.mode ?? policy.mode
   const only = maxListed === 0 ? onlyTarget(world, query) : null
   if (only) return { mode, reason: '', targets: [only], candidates: [], overflow: null }
-  const candidates: Candidate[] = []
   const context: RoutingContext = {
     world,
     policy,
@@ -92,7 +89,10 @@ export function route(world: RoutingWorld, query: RoutingQuery, maxListed = 0): 
     features,
     task: 'general',
     learned,
-    candidates: maxListed > 0 ? candidates : null,
+    explains: maxListed > 0,
+    compared: [],
+    excluded: maxListed === Number.POSITIVE_INFINITY ? [] : null,
+    difficulty: null,
     overflow: null,
     considered: [],
   }
@@ -119,9 +119,9 @@ export function route(world: RoutingWorld, query: RoutingQuery, maxListed = 0): 
   if (options.length === 0) throw overflow ?? noTargetError(context)
   const chosen = excludeCoolingDown(context, options).slice(0, maxTargets)
   const targets = chosen.map(({ target }) => target)
-  if (maxListed === 0) return { mode, reason: '', targets, candidates, overflow }
-  const reason = reasonOf(context, selectors.get(targets[0]!.model)!, chosen[0]!, sticky)
-  return { mode, reason, targets, candidates: topCandidates(chosen, candidates, maxListed), overflow }
+  if (maxListed === 0) return { mode, reason: '', targets, candidates: [], overflow }
+  const reason = reasonOf(context, selectors.get(targets[0]!.model)!, chosen, sticky)
+  return { mode, reason, targets, candidates: topCandidates(context, chosen, maxListed), overflow }
 }
 
 /**
@@ -145,12 +145,6 @@ function onlyTarget(world: RoutingWorld, query: RoutingQuery): Target | null {
   return target
 }
 
-/** The routing inputs as this process currently knows them. */
-export function worldOf({ catalog, upstreams, config }: SnapshotSources, marginPpm: bigint): RoutingWorld {
-  const { pauseMs: maxPauseMs } = config.retry
-  return { catalog, upstreams, figures: target => upstreams.figures(target), marginPpm, maxPauseMs }
-}
-
 /**
  * The options without cooldown; if there are none, those whose cooldown ends soonest. Throws 503 when that is too late.
  */
@@ -163,7 +157,6 @@ function excludeCoolingDown({ world, policy, overflow }: RoutingContext, options
   const { cooldownMs } = first.figures
   if (cooldownMs > world.maxPauseMs && policy.environment === 'live')
     throw overflow ?? noTargetNowError(cooldownMs, options.length)
-  for (const { candidate } of chosen) if (candidate) candidate.excluded = null
   return chosen
 }
 
@@ -172,7 +165,7 @@ function selectPinned(
   { slug, model, sort }: ModelSelector,
   sticky: StickyTarget | null,
 ): Option[] {
-  const { world, policy, kind, request, features, candidates } = context
+  const { world, policy, kind, request, features } = context
   if (!model || model.disabled || !serves(model, kind)) {
     throw new GatewayError(
       'model_not_found',
@@ -186,13 +179,14 @@ function selectPinned(
   const missing = unmetRequirement(model, features)
   if (missing) throw unmetError(model, missing, kind, features)
   const listed = listOptions(context, model, false)
+  if (context.explains) context.compared.push(...listed)
   const options = rankProviders(context, listed, sort, scaleOf(listed, 0))
   const stickyOption =
     staysFor(sort, sticky) && options.find(option => isSticky(option, sticky) && isPreferred(option, options))
   if (stickyOption) options.sort((a, b) => Number(b === stickyOption) - Number(a === stickyOption))
   // With a single target, skip the check: the call itself will fail the same way.
   const [only] = options
-  const isOnlyOption = !candidates && !request.models && options.length === 1 && only!.figures.cooldownMs === 0
+  const isOnlyOption = !context.explains && !request.models && options.length === 1 && only!.figures.cooldownMs === 0
   const able = isOnlyOption ? options : options.filter(option => !markIfUnsupported(context, option))
   if (only && able.length === 0) throw unsupportedError(world.upstreams, kind, only.target, request)!
   return able.slice(0, fallsBack(request) ? maxPerModel : 1)
@@ -203,26 +197,42 @@ function fallsBack({ provider }: RoutingRequest): boolean {
   return provider?.allow_fallbacks !== false || provider.order !== undefined
 }
 
-/** The options of an `auto` request: the best model's first two providers, then the next best models. */
+/** The options of an `auto` request. Throws 400 when no model can accept it. */
 function selectAutomatically(
   context: RoutingContext,
   { sort }: ModelSelector,
   sticky: StickyTarget | null,
 ): readonly Option[] {
+  context.task = taskOf(context.features)
+  const chosen = context.excluded ? [] : chooseAmong(context, listAvailableOptions(context), sort, sticky)
+  if (chosen.length > 0) return chosen
+  const listed = listEligibleModels(context).map(model => listOptions(context, model, true))
+  return chooseAmong(context, listed, sort, sticky)
+}
+
+/** Of options by model: the best model's first two providers, then the next best models. */
+function chooseAmong(
+  context: RoutingContext,
+  listed: Option[][],
+  sort: Sort,
+  sticky: StickyTarget | null,
+): readonly Option[] {
   const { features, request } = context
   const able = (option: Option) => !markIfUnsupported(context, option)
-  context.task = taskOf(features)
-  const listed = listEligibleModels(context).map(model => listOptions(context, model, true))
-  const options = listed.flat()
-  const scale = scaleOf(options, features.difficulty())
-  const groups = listed
-    .map(options => rankProviders(context, options, sort, scale))
+  const options = joined(listed)
+  if (context.explains) context.compared.push(...options)
+  context.difficulty ??= features.difficulty()
+  const scale = scaleOf(options, context.difficulty)
+  const groups: Option[][] = []
+  for (const options of listed) {
+    const ranked = rankProviders(context, options, sort, scale)
     // A provider that cannot express the request must not precede others in the caller's order.
-    .map(group => (request.provider?.order ? group.filter(able) : group))
-    .filter(group => group.length > 0)
-  for (const { candidate, score } of options) if (candidate) candidate.score = Math.round(score * 1e6) / 1e6
+    const group = request.provider?.order ? ranked.filter(able) : ranked
+    if (group.length > 0) groups.push(group)
+  }
   const compare = compareBy(sort)
-  groups.sort(([a], [b]) => compare(a!, b!))
+  const compareGroups = ([a]: Option[], [b]: Option[]) => compare(a!, b!)
+  bringForward(groups, maxTargets + 1, compareGroups)
   const winner = winnerOf(context, groups, sort, sticky)
   const chosen: Option[] = []
   if (winner) {
@@ -232,12 +242,14 @@ function selectAutomatically(
     chosen.push(winner, ...others.slice(0, maxOfBestModel - 1))
   }
   const max = request.provider?.allow_fallbacks === false ? 1 : maxTargets
-  for (const group of groups) {
-    if (chosen.length >= max) break
-    const first = group.find(able)
+  for (let rank = 0; rank < groups.length && chosen.length < max; rank++) {
+    // Rarely so many cannot express the request: only then the order of all matters.
+    if (rank === maxTargets) groups.sort(compareGroups)
+    const first = groups[rank]!.find(able)
     if (first) chosen.push(first)
   }
-  const among = (isFit: (option: Option) => boolean) => groups.flat().find(option => isFit(option) && able(option))
+  const among = (isFit: (option: Option) => boolean) =>
+    joined(groups.sort(compareGroups)).find(option => isFit(option) && able(option))
   return withLarger(chosen.slice(0, max), features, among)
 }
 
@@ -251,10 +263,8 @@ function winnerOf(
   const able = (option: Option) => !markIfUnsupported(context, option)
   const preferred = context.request.provider?.order
     ? groups.flatMap(group => group.filter(option => isPreferred(option, group)))
-    : groups.flat()
-  const cooldowns = new Set(preferred.map(({ figures }) => figures.cooldownMs))
-  for (const cooldownMs of [...cooldowns].sort((a, b) => a - b)) {
-    const eligible = preferred.filter(({ figures }) => figures.cooldownMs === cooldownMs)
+    : joined(groups)
+  for (const eligible of byCooldown(preferred)) {
     const best =
       sort === 'score' ? chooseBest(eligible, context.mode, breakTie, able) : eligible.sort(compareBy(sort)).find(able)
     if (!best) continue

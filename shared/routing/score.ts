@@ -3,7 +3,7 @@ import type { Figures } from '../providers/health.ts'
 
 /**
  * Set points: of one cheap and one strong model, a mode chooses the strong one for prompts of at least this difficulty.
- * About 10, 35 and 70 of 100 prompts of a broad mix are that hard (`bench/routing/README.md`).
+ * About 10, 31 and 70 of 100 prompts of a broad mix are that hard (`bench/routing/README.md`).
  */
 export const setPoints: Record<Mode, number> = { cost: 0.875, balanced: 0.71, quality: 0.33 }
 /**
@@ -124,7 +124,7 @@ export function chooseBest<R extends Rated>(
   let chosen: R | null = null
   for (const step of modes) {
     const minQuality: number = chosen?.quality ?? Number.NEGATIVE_INFINITY
-    eligible = eligible.filter(({ quality }) => quality >= minQuality)
+    if (chosen) eligible = eligible.filter(({ quality }) => quality >= minQuality)
     chosen = bestOf(eligible, step, compare)
     while (chosen && !isEligible(chosen)) {
       eligible = eligible.filter(candidate => candidate !== chosen)

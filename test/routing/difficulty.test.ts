@@ -254,7 +254,7 @@ test('the weights are small, complete and usable', t => {
   t.deepEqual(Object.keys(readPrompt('').cues).sort(), [...cueNames].sort())
   t.is(weights.rankings.length, 2)
   for (const { trees } of weights.rankings) {
-    t.true(trees.length >= 100)
+    t.true(trees.length >= 50)
     for (const tree of trees) {
       t.is(tree.length, 10)
       t.true(tree.every(Number.isFinite))

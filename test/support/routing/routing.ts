@@ -9,8 +9,8 @@ import { type Figures, Health, unknownFigures } from '../../../shared/providers/
 import { createSandbox } from '../../../shared/providers/sandbox/upstream.ts'
 import { Upstreams } from '../../../shared/providers/upstreams.ts'
 import { chatFeatures, type Features } from '../../../shared/routing/features.ts'
-import type { RoutingRequest, RoutingWorld } from '../../../shared/routing/options.ts'
-import { type Decision, route, type StickyTarget, worldOf } from '../../../shared/routing/router.ts'
+import { type RoutingRequest, type RoutingWorld, worldOf } from '../../../shared/routing/options.ts'
+import { type Decision, route, type StickyTarget } from '../../../shared/routing/router.ts'
 
 export const catalog = loadCatalog()
 /** Every provider of chat models that takes a key. */
