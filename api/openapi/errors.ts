@@ -206,7 +206,7 @@ const responsesFormat: ErrorFormat = {
   statusOf: responsesErrorStatus,
   bodyOf: responsesErrorBody,
   prefix: 'responses_',
-  headers: [],
+  headers: ['x-models-etag'],
   headersOf402: ['x-should-retry'],
 }
 

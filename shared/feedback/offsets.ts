@@ -17,40 +17,52 @@ const maxImplicit = 1
  */
 const pseudoCounts = { explicit: 10, implicit: 200 }
 
+type Kind = 'explicit' | 'implicit'
 const none: Counters = { explicitSum: 0, explicitCount: 0, implicitSum: 0, implicitCount: 0 }
 
 /**
  * The offsets for a key, by its own counters and those of its organisation. Means of few scores are drawn to the mean of the
- * organisation's scores of the same model, and that to zero.
+ * organisation's scores of the same model, and that to the usual score.
  */
 export function offsetsOf(key: CountersByModel, organisation: CountersByModel): QualityOffsets {
-  const usual = usualSignal(organisation)
+  const total = totalOf(organisation)
+  const baseline = usualScore(total)
+  const usualSignal = meanOf(total.implicitSum, total.implicitCount)
   const offsets = new Map<string, number>()
   for (const [model, shared] of organisation) {
     const own = key.get(model) ?? none
-    const explicit = shrunkMean(own, shared, 'explicit', 0)
-    const implicit = clamp(points.implicit * shrunkMean(own, shared, 'implicit', usual), maxImplicit)
+    const explicit = shrunkMean(own, shared, 'explicit', baseline)
+    const implicit = clamp(points.implicit * shrunkMean(own, shared, 'implicit', usualSignal), maxImplicit)
     const offset = Math.round(clamp(points.explicit * explicit + implicit, maxOffset) * 100) / 100
     if (offset !== 0) offsets.set(model, offset)
   }
   return offsets
 }
 
+/**
+ * The mean of an organisation's scores, whatever the model, as far as it is above zero: kind scores, and prompts that any
+ * model answers, say nothing about one model. Bad scores do, even if one model has all of them.
+ */
+function usualScore({ explicitSum, explicitCount }: Counters): number {
+  return Math.max(0, explicitSum / (explicitCount + pseudoCounts.explicit))
+}
+
 /** The mean of a key's scores above a baseline, drawn to that of its organisation, which is drawn to zero. */
-function shrunkMean(own: Counters, shared: Counters, kind: 'explicit' | 'implicit', baseline: number): number {
+function shrunkMean(own: Counters, shared: Counters, kind: Kind, baseline: number): number {
   const pseudo = pseudoCounts[kind]
   const above = (counters: Counters) => counters[`${kind}Sum`] - baseline * counters[`${kind}Count`]
   const prior = above(shared) / (shared[`${kind}Count`] + pseudo)
   return (above(own) + pseudo * prior) / (own[`${kind}Count`] + pseudo)
 }
 
-/** The mean signal of an organisation's requests: some prompts are repeated whatever the model. */
-function usualSignal(organisation: CountersByModel): number {
-  let [sum, count] = [0, 0]
-  for (const { implicitSum, implicitCount } of organisation.values()) {
-    sum += implicitSum
-    count += implicitCount
-  }
+function totalOf(organisation: CountersByModel): Counters {
+  const total = { ...none }
+  for (const counters of organisation.values())
+    for (const name of Object.keys(total) as (keyof Counters)[]) total[name] += counters[name]
+  return total
+}
+
+function meanOf(sum: number, count: number): number {
   return count === 0 ? 0 : sum / count
 }
 

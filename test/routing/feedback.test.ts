@@ -151,20 +151,20 @@ test.serial(
   async t => {
     const [{ organisationId }, { model }] = [account, await chat()]
     const colleague = await world.gateway.key(organisationId, 'live')
-    for (let i = 0; i < 10; i++) await score((await chat()).id, 1)
+    for (let i = 0; i < 10; i++) await score((await chat()).id, -1)
     const own = await candidateOf(model)
     const shared = await candidateOf(model, colleague)
-    t.true(own.learned > 3 && own.learned < 6, String(own.learned))
-    t.true(shared.learned > 1 && shared.learned < own.learned, String(shared.learned))
+    t.true(own.learned < -3 && own.learned > -6, String(own.learned))
+    t.true(shared.learned < -1 && shared.learned > own.learned, String(shared.learned))
     const stranger = await world.gateway.account()
     t.is((await candidateOf(model, stranger.live)).learned, 0)
     t.is((await candidateOf(model, account.test)).learned, 0)
     t.is(own.quality, shared.quality)
-    t.true(own.score! > shared.score!)
+    t.true(own.score! < shared.score!)
     // A month later they weigh half.
     aheadMs = 30 * dayMs
     const later = await candidateOf(model)
-    t.true(later.learned > 0 && later.learned < own.learned)
+    t.true(later.learned < 0 && later.learned > own.learned)
   },
 )
 
@@ -196,17 +196,17 @@ test.serial('a request of auto uses what was learned, and the reason says so', a
 test.serial('a key’s first request of auto has no offsets; they are read in the background', async t => {
   const { learnedQualities, policies } = world.gateway.services
   const { id, model } = await chat()
-  await score(id, 1)
+  await score(id, -1)
   const { keyId } = await world.gateway.services.db.generation.findFirstOrThrow({ where: { id } })
   const { policy } = await policies.findByKeyId(keyId, null)
   t.is(learnedQualities.of(policy), null)
   await eventually(() => learnedQualities.of(policy) !== null, 'the offsets are read')
   const before = learnedQualities.of(policy)!.get(model)!
-  t.true(before > 0)
-  for (let i = 0; i < 3; i++) await score((await chat()).id, 1)
+  t.true(before < 0)
+  for (let i = 0; i < 3; i++) await score((await chat()).id, -1)
   t.is(learnedQualities.of(policy)!.get(model), before, 'they are read once a minute')
   aheadMs = 61_000
-  await eventually(() => learnedQualities.of(policy)!.get(model)! > before, 'they are read again')
+  await eventually(() => learnedQualities.of(policy)!.get(model)! < before, 'they are read again')
 })
 
 const prompt = 'Explain in two sentences why the sky is blue at noon.'

@@ -13,17 +13,28 @@ const signals = (sum: number, count: number): Counters => ({
 const offsetOf = (own: Counters | null, shared: Counters) =>
   offsetsOf(new Map(own ? [['m', own]] : []), new Map([['m', shared]])).get('m') ?? 0
 
-test('few scores move little, many come near the bound, and none nothing', t => {
+test('few bad scores move little, many come near the bound, and none nothing', t => {
   t.is(offsetOf(null, scores(0, 0)), 0)
-  const [one, ten, thousand] = [1, 10, 1_000].map(count => offsetOf(scores(count, count), scores(count, count)))
-  t.true(one! > 0.4 && one! < 1.5, String(one))
-  t.true(ten! > one! && ten! < 5)
-  t.true(thousand! > 5.8 && thousand! <= maxOffset)
+  const [one, ten, thousand] = [1, 10, 1_000].map(count => offsetOf(scores(-count, count), scores(-count, count)))
+  t.true(one! < -0.4 && one! > -1.5, String(one))
+  t.true(ten! < one! && ten! > -5)
+  t.true(thousand! < -5.8 && thousand! >= -maxOffset)
 })
 
-test('a key without scores has half of its organisation’s trust; its own scores prevail', t => {
-  t.true(offsetOf(null, scores(10, 10)) > 0)
-  t.true(offsetOf(null, scores(10, 10)) < offsetOf(scores(10, 10), scores(10, 10)))
+test('good scores count as far as they are better than usual', t => {
+  t.true(offsetOf(scores(1_000, 1_000), scores(1_000, 1_000)) < 0.1, 'there is nothing to compare with')
+  const both = new Map([
+    ['m', scores(90, 100)],
+    ['other', scores(30, 100)],
+  ])
+  const offsets = offsetsOf(both, both)
+  t.true(offsets.get('m')! > 1 && offsets.get('other')! < -1)
+  t.true(Math.abs(offsets.get('m')! + offsets.get('other')!) < 0.5)
+})
+
+test('a key without scores has half of its organisation’s mistrust; its own scores prevail', t => {
+  t.true(offsetOf(null, scores(-10, 10)) < 0)
+  t.true(offsetOf(null, scores(-10, 10)) > offsetOf(scores(-10, 10), scores(-10, 10)))
   t.true(offsetOf(scores(-40, 40), scores(60, 140)) < 0)
 })
 
