@@ -42,7 +42,7 @@ function StoredResponsesForm({ settings }: { settings: ResponseSettings }) {
   })
   return (
     <Stack maw={520}>
-      <Form mutation={save} submit="Save storage" disabled={Object.keys(body).length === 0} w="fit-content">
+      <Form mutation={save} submit="Save" disabled={Object.keys(body).length === 0} w="fit-content">
         <Switch
           label="Keep responses"
           description="Stores responses of /v1/responses and conversations, so that requests can continue them by id. Off: nothing is stored, and what is stored already expires."

@@ -2,6 +2,8 @@ import { kindNames } from '../jobs/queries.ts'
 
 const names: Record<string, string> = {
   chat: 'Chat',
+  messages: 'Messages',
+  responses: 'Responses',
   completion: 'Completion',
   embedding: 'Embeddings',
   image: 'Image',

@@ -1,0 +1,11 @@
+import test from 'ava'
+import { typeName } from '../../api/dashboard/web/pages/requests/types.ts'
+import { directKinds, instantKinds, queuedKinds } from '../../shared/kinds/index.ts'
+
+test('every kind of request has a name on the pages', t => {
+  const kinds = [...Object.keys({ ...directKinds, ...instantKinds, ...queuedKinds }), 'realtime']
+  t.deepEqual(
+    kinds.filter(kind => typeName(kind) === kind),
+    [],
+  )
+})
