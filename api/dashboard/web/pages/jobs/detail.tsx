@@ -13,8 +13,9 @@ import { Cancel } from '../../components/work/cancel.tsx'
 import { Id, KeyName, RawJson, Trail, Webhook } from '../../components/work/parts.tsx'
 import { usePlace } from '../../session.tsx'
 import { Inputs } from './inputs.tsx'
+import { kindNames } from './kind-names.ts'
 import { Cost } from './list.tsx'
-import { isOver, kindNames, useJob } from './queries.ts'
+import { isOver, useJob } from './queries.ts'
 import { Results } from './results.tsx'
 
 /** One job, polled until it has ended. */

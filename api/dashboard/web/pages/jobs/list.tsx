@@ -12,7 +12,8 @@ import { ChoiceFilter, environments, KeyFilter } from '../../components/work/fil
 import { keyCell, modelCell } from '../../components/work/parts.tsx'
 import { usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
-import { isOver, kindNames, useJobs } from './queries.ts'
+import { kindNames } from './kind-names.ts'
+import { isOver, useJobs } from './queries.ts'
 
 const kinds = Object.entries(kindNames).map(([value, label]) => ({ value, label }))
 const statuses: { value: JobStatus | 'unfinished'; label: string }[] = [

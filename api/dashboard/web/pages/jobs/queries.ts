@@ -1,5 +1,5 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
-import type { JobDetail, JobKind, JobRow, JobsPage } from '../../../wire/jobs.ts'
+import type { JobDetail, JobRow, JobsPage } from '../../../wire/jobs.ts'
 import { call, queryText } from '../../api.ts'
 import { usePlace } from '../../session.tsx'
 
@@ -10,15 +10,6 @@ const busyMs = 2_000
 const afterwardsMs = 30_000
 /** How long file URLs are reused: they are valid for an hour. */
 const addressesMs = 50 * 60_000
-
-export const kindNames: Record<JobKind, string> = {
-  video: 'Video',
-  lipsync: 'Lip sync',
-  face_swap: 'Face swap',
-  avatar: 'Avatar video',
-  mesh: '3D mesh',
-  async: 'Delayed chat',
-}
 
 export const isOver = ({ status }: Pick<JobRow, 'status'>) => status !== 'queued' && status !== 'in_progress'
 

@@ -5,7 +5,7 @@ import { CodeBox } from '../../components/copy.tsx'
 import { Section } from '../../components/facts.tsx'
 import { MediaPreview } from '../../components/media-preview.tsx'
 import { bytes } from '../../format.ts'
-import { kindNames } from './queries.ts'
+import { kindNames } from './kind-names.ts'
 
 /** The result of a completed job: a preview of its main file and downloads of the others; or the response of a delayed chat. */
 export function Results({ job }: { job: JobDetail }) {

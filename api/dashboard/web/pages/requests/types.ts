@@ -1,4 +1,4 @@
-import { kindNames } from '../jobs/queries.ts'
+import { kindNames } from '../jobs/kind-names.ts'
 
 const names: Record<string, string> = {
   chat: 'Chat',
