@@ -59,9 +59,13 @@ function notFound(message: string): GatewayError {
 function assertContinuable({ id, status, conversationId }: ChainLink): void {
   const param = 'previous_response_id'
   if (!finished.has(status))
-    throw new GatewayError('invalid_request', `\`${param}\`: response '${id}' is ${status}, so it has no end.`, {
-      param,
-    })
+    throw new GatewayError(
+      'invalid_request',
+      `\`${param}\`: response '${id}' has not completed, so it cannot be continued.`,
+      {
+        param,
+      },
+    )
   if (conversationId === null) return
   const message = `\`${param}\`: response '${id}' belongs to a conversation: send \`conversation: "${conversationId}"\` instead.`
   throw new GatewayError('invalid_request', message, { param })
