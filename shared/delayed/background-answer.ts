@@ -134,12 +134,11 @@ export class BackgroundAnswer implements JobAnswer {
 }
 
 function endOf(response: ResponsesObject, admission: HoldAdmission): End {
-  const charge = {
-    ...{ refund: false, costNano: admission.costNano, extraNano: BigInt(admission.extraNano) },
-    ...admission.call(null),
-  }
-  if (response.status !== 'failed') return { status: 'completed', logStatus: 200, ...charge }
-  return { ...failedEnd(errorOf(response)), ...charge }
+  const call = admission.call(null)
+  // As delayed jobs, a failed one costs nothing, also if its provider failed in the middle.
+  if (response.status === 'failed') return { ...failedEnd(errorOf(response)), ...call }
+  const charge = { refund: false, costNano: admission.costNano, extraNano: BigInt(admission.extraNano) }
+  return { status: 'completed', logStatus: 200, ...charge, ...call }
 }
 
 function errorOf({ error }: ResponsesObject): GatewayError {
