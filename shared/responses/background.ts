@@ -1,5 +1,4 @@
-import type { ErrorCode } from '../base/errors.ts'
-import { GatewayError } from '../base/errors.ts'
+import { type ErrorCode, GatewayError } from '../base/errors.ts'
 import { unixSeconds } from '../base/time.ts'
 import { failedResponse } from '../engine/responses-error.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
@@ -20,7 +19,8 @@ export async function presentBackground(services: Services, row: ResponseRow): P
     const current = await services.storedResponses.find(row.id, row)
     if (current && current.status !== 'queued') return presentStored(services, current)
   }
-  const response = await presentStored(services, row)
+  const head = (await services.storedResponses.readHead(row.id)) as ResponsesObject
+  const response = { ...head, output: [] }
   return job ? withStatusOf(job, response) : response
 }
 
@@ -28,11 +28,14 @@ async function presentStored(services: Services, row: ResponseRow): Promise<Resp
   return (await presentResponse(services, row)) as ResponsesObject
 }
 
+/** Of a job that a worker of an earlier release has run, which stores no responses. */
+const lost = { code: 'internal_error', message: 'The response could not be stored. Create it again.' }
+
 /** A response that is not stored yet, or that ended without an answer. */
 function withStatusOf(job: DelayedJob, response: ResponsesObject): ResponsesObject {
   if (job.stage !== 'over') return { ...response, status: job.stage === 'running' ? 'in_progress' : 'queued' }
   const ended = { ...response, completed_at: unixSeconds(job.completedAt) }
   if (job.status === 'cancelled') return { ...ended, status: 'cancelled' }
-  const { code, message } = job.error as { code: ErrorCode; message: string }
+  const { code, message } = (job.error ?? lost) as { code: ErrorCode; message: string }
   return failedResponse(ended, new GatewayError(code, message))
 }

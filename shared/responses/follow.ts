@@ -72,6 +72,8 @@ class Follower {
   async advance(): Promise<boolean> {
     const isQuiet = await this.#writeKept()
     if (!isQuiet || this.#signal.aborted) return false
+    const job = await this.#services.delayedJobs.read(this.#row.id)
+    if (job && job.stage !== 'over') return false
     const response = await presentBackground(this.#services, this.#row)
     const type = lastEvents[response.status]
     if (!type) return false
