@@ -3,15 +3,19 @@ import { submitBackground } from '../../shared/delayed/background.ts'
 import { answerHeaders } from '../../shared/engine/report.ts'
 import type { HeldBytes } from '../../shared/io/byte-budget.ts'
 import type { ResponsesRequest } from '../../shared/kinds/responses.ts'
+import type { ResponsesObject } from '../../shared/kinds/responses-answer.ts'
 import { followResponse } from '../../shared/responses/follow.ts'
 import { openBackground } from '../../shared/responses/turn.ts'
 import type { ResponseRow } from '../../shared/store/stored-responses.ts'
 import type { DirectRequest } from '../endpoint.ts'
 import { sessionOf } from './session-name.ts'
 
-/** Creates a response in the background, and answers with it or with its events. What it continues counts towards `held`. */
-export async function createBackground(request: DirectRequest<ResponsesRequest>, held: HeldBytes): Promise<void> {
-  const { services, apiKey, body: sent, raw, requestId, headers: sentHeaders, keep, client, wide } = request
+/** A response in the background that was created, with the headers of its answer. */
+type Created = { response: ResponsesObject; headers: Record<string, string> }
+
+/** Creates a response in the background. What it continues counts towards `held`. */
+export async function createBackground(request: DirectRequest<ResponsesRequest>, held: HeldBytes): Promise<Created> {
+  const { services, apiKey, body: sent, raw, requestId, headers: sentHeaders, keep, wide } = request
   const session = sessionOf(sentHeaders, sent)
   const { raw: _, ...turn } = await openBackground(services, apiKey, { body: sent, raw }, { held, session })
   const id = newId('resp')
@@ -27,9 +31,18 @@ export async function createBackground(request: DirectRequest<ResponsesRequest>,
     },
   )
   Object.assign(wide, { generationId: id })
-  if (sent.stream !== true) return client.answer(headers, JSON.stringify(response))
-  const row = await services.storedResponses.find(id, apiKey.policy)
+  return { response, headers }
+}
+
+/** Answers with a response that was created, or with its events. */
+export async function answerBackground(
+  request: DirectRequest<ResponsesRequest>,
+  { response, headers }: Created,
+): Promise<void> {
+  const { services, apiKey, body, client } = request
+  const row = body.stream === true ? await services.storedResponses.find(response.id, apiKey.policy) : null
   if (row) await streamEvents(request, row, { after: -1, headers })
+  else client.answer(headers, JSON.stringify(response))
 }
 
 /** Streams the events of a response in the background until its end, or until the client, its key or this process is gone. */

@@ -9,7 +9,7 @@ import { type DirectRequest, direct } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
 import { generationHeaders } from '../schemas/headers.ts'
 import { inputTokens, responseEvent, responseObject } from '../schemas/responses.ts'
-import { createBackground } from './background-response.ts'
+import { answerBackground, createBackground } from './background-response.ts'
 import { modelErrors } from './model-errors.ts'
 import { codexEtag } from './models.ts'
 import { runDirect } from './run-direct.ts'
@@ -56,7 +56,10 @@ export const createResponse = direct({
     refusePrompt(body)
     const etag = codexEtag(services, apiKey.policy)
     if (etag !== null) client.baseHeaders['x-models-etag'] = etag
-    if (body.background === true) return withMemory(request, held => createBackground(request, held))
+    if (body.background === true) {
+      const created = await withMemory(request, held => createBackground(request, held))
+      return answerBackground(request, created)
+    }
     if (isStateless(services, apiKey, body)) return runDirect('responses', request, responsesFeatures(body, raw.length))
     await withMemory(request, async held => {
       const session = sessionOf(headers, body)
@@ -89,13 +92,13 @@ export const countInputTokens = direct({
 })
 
 /** Runs work on stored items, which count towards the organisation's memory budget meanwhile. */
-async function withMemory(
+async function withMemory<T>(
   { services, apiKey }: Pick<DirectRequest<unknown>, 'services' | 'apiKey'>,
-  work: (held: HeldBytes) => Promise<void>,
-): Promise<void> {
+  work: (held: HeldBytes) => Promise<T>,
+): Promise<T> {
   const held = services.budgets.bodies.open(apiKey.policy.organisationId)
   try {
-    await work(held)
+    return await work(held)
   } finally {
     held.release()
   }
