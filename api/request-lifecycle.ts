@@ -240,7 +240,10 @@ async function handleOnce(endpoint: Endpoint, state: State, key: string): Promis
   }
   const { answer, replayed } = await runOnce(services, request, (lease, hold) => {
     client.hold = hold
-    state.keep = (tx, body) => lease.storeInTransaction(tx, jsonAnswer(state, statusOf(endpoint), body))
+    state.keep = (tx, body, headers) => {
+      const answer = jsonAnswer(state, statusOf(endpoint), body)
+      return lease.storeInTransaction(tx, { ...answer, headers: { ...answer.headers, ...headers } })
+    }
     return recordAnswer(endpoint, state)
   })
   if (!answer) return

@@ -19,9 +19,9 @@ export type Upload = { name: string; file: StoredFile }
 
 /**
  * Stores the response to a request with an `Idempotency-Key` in the transaction that creates its object, with the
- * headers set until then: for endpoints that create something.
+ * headers set until then and `headers`: for endpoints that create something.
  */
-export type Keep = (tx: Connection, answer: object) => Promise<void>
+export type Keep = (tx: Connection, answer: object, headers?: Record<string, string>) => Promise<void>
 
 /** The endpoint that serves a request. */
 export type ServedEndpoint = { readonly method: string; readonly path: string }

@@ -42,6 +42,7 @@ import { DelayedJobs } from './store/delayed-jobs.ts'
 import { Files } from './store/files.ts'
 import { Jobs } from './store/jobs.ts'
 import { Payloads } from './store/payloads.ts'
+import { ResponseEvents } from './store/response-events.ts'
 import { ResponseSettingsReader } from './store/response-settings.ts'
 import { StoredResponses } from './store/stored-responses.ts'
 import { Suspects } from './store/suspects.ts'
@@ -106,6 +107,7 @@ export type Services = {
   batchWakes: BatchWakes
   responseSettings: ResponseSettingsReader
   storedResponses: StoredResponses
+  responseEvents: ResponseEvents
   conversations: Conversations
   completionSignals: CompletionSignals
   suspects: Suspects
@@ -233,6 +235,7 @@ export async function openServices(
     batchWakes: new BatchWakes(queues.batches),
     responseSettings: new ResponseSettingsReader({ db, clock, maxDays: config.responseRetentionDays }),
     storedResponses: new StoredResponses({ db, clock, payloads }),
+    responseEvents: new ResponseEvents(redis, completionSignals),
     conversations: new Conversations({ db, clock, payloads }),
     completionSignals,
     suspects: new Suspects(),

@@ -52,7 +52,7 @@ const submit = endpoint({
     const { job } = await submitDelayed(
       services,
       apiKey,
-      submissionOf(body),
+      submissionOf(services, body),
       requestId,
       async (tx, { job, target, mode, reservation }) => {
         ctx.set(answerHeaders({ id: job.id, target, mode, reservation, attempts: 0, test: job.environment === 'test' }))

@@ -2,13 +2,14 @@ import { countResponseTokens } from '../../shared/chat/count-tokens.ts'
 import type { HeldBytes } from '../../shared/io/byte-budget.ts'
 import { directKinds } from '../../shared/kinds/index.ts'
 import { countInputRequest } from '../../shared/kinds/responses.ts'
-import { refuseUnsupported } from '../../shared/kinds/stored-responses.ts'
+import { refusePrompt } from '../../shared/kinds/stored-responses.ts'
 import { expandTurn, isStateless, openTurn } from '../../shared/responses/turn.ts'
 import { responsesFeatures } from '../../shared/routing/responses-features.ts'
 import { type DirectRequest, direct } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
 import { generationHeaders } from '../schemas/headers.ts'
 import { inputTokens, responseEvent, responseObject } from '../schemas/responses.ts'
+import { answerBackground, createBackground } from './background-response.ts'
 import { modelErrors } from './model-errors.ts'
 import { codexEtag } from './models.ts'
 import { runDirect } from './run-direct.ts'
@@ -31,7 +32,7 @@ export const createResponse = direct({
   operationId: 'createResponse',
   summary: 'Create a response',
   description:
-    'Accepts and returns OpenAI’s Responses format, and takes any chat model. Providers that have this format receive the request as you sent it, apart from what is not offered or has no price; for all others it is translated to a chat completion. Where the organisation keeps responses, they are stored, so that `previous_response_id` and `conversation` continue them with any model; otherwise send the whole conversation as `input`. Web searches by the provider’s tool are charged each, and are at most `max_tool_calls`; other tools that the provider would run are left out, unless `tool_choice` names them. With `stream: true` the response is a stream of server-sent events, terminated by `data: [DONE]`.\n\n**WebSocket.** The same path accepts a WebSocket for many turns: each text frame `{"type":"response.create", …}` has the fields of this body and is answered with the events of the stream, one JSON object per frame. `previous_response_id` names an earlier response of the connection, or a stored one. A refused turn is a frame `{"type":"error","status":…,"error":{…},"headers":{…}}`, and the connection stays open.',
+    'Accepts and returns OpenAI’s Responses format, and takes any chat model. Providers that have this format receive the request as you sent it, apart from what is not offered or has no price; for all others it is translated to a chat completion. Where the organisation keeps responses, they are stored, so that `previous_response_id` and `conversation` continue them with any model; otherwise send the whole conversation as `input`. Web searches by the provider’s tool are charged each, and are at most `max_tool_calls`; other tools that the provider would run are left out, unless `tool_choice` names them. With `stream: true` the response is a stream of server-sent events, terminated by `data: [DONE]`.\n\n**Background.** With `background: true` the answer is a response with the status `queued`, which is made within an hour whether its client waits or not: retrieve it until its status is `completed`, `incomplete`, `failed` or `cancelled`. With `stream: true` its events can be resumed.\n\n**WebSocket.** The same path accepts a WebSocket for many turns: each text frame `{"type":"response.create", …}` has the fields of this body and is answered with the events of the stream, one JSON object per frame. `previous_response_id` names an earlier response of the connection, or a stored one. A refused turn is a frame `{"type":"error","status":…,"error":{…},"headers":{…}}`, and the connection stays open.',
   headers: sessionHeaders,
   body: directKinds.responses,
   example,
@@ -52,9 +53,13 @@ export const createResponse = direct({
   errors: [...errors, 'quota_exceeded'],
   async handle(request) {
     const { services, apiKey, body, raw, headers, client } = request
-    refuseUnsupported(body)
+    refusePrompt(body)
     const etag = codexEtag(services, apiKey.policy)
     if (etag !== null) client.baseHeaders['x-models-etag'] = etag
+    if (body.background === true) {
+      const created = await withMemory(request, held => createBackground(request, held))
+      return answerBackground(request, created)
+    }
     if (isStateless(services, apiKey, body)) return runDirect('responses', request, responsesFeatures(body, raw.length))
     await withMemory(request, async held => {
       const session = sessionOf(headers, body)
@@ -87,13 +92,13 @@ export const countInputTokens = direct({
 })
 
 /** Runs work on stored items, which count towards the organisation's memory budget meanwhile. */
-async function withMemory(
+async function withMemory<T>(
   { services, apiKey }: Pick<DirectRequest<unknown>, 'services' | 'apiKey'>,
-  work: (held: HeldBytes) => Promise<void>,
-): Promise<void> {
+  work: (held: HeldBytes) => Promise<T>,
+): Promise<T> {
   const held = services.budgets.bodies.open(apiKey.policy.organisationId)
   try {
-    await work(held)
+    return await work(held)
   } finally {
     held.release()
   }

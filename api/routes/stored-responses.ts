@@ -1,5 +1,7 @@
 import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
+import { cancelDelayed } from '../../shared/delayed/cancel.ts'
+import { presentBackground } from '../../shared/responses/background.ts'
 import { presentInput, presentResponse } from '../../shared/responses/present.ts'
 import type { Services } from '../../shared/services.ts'
 import type { FileOwner } from '../../shared/store/files.ts'
@@ -7,8 +9,11 @@ import type { ResponseRow } from '../../shared/store/stored-responses.ts'
 import { type Endpoint, endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
 import { page } from '../schemas/core.ts'
-import { responseItem, responseObject } from '../schemas/responses.ts'
+import { responseEvent, responseItem, responseObject } from '../schemas/responses.ts'
+import { streamEvents } from './background-response.ts'
 import { paging, readPage } from './paging.ts'
+
+const maxEventNumber = 1_000_000_000
 
 const shared = { tag: 'Responses', access: { scope: 'chat' } } as const
 
@@ -32,19 +37,49 @@ const readResponse = endpoint({
   path: '/v1/responses/{id}',
   operationId: 'getResponse',
   summary: 'Retrieve a stored response',
-  query: z.object({ ...include, stream: z.enum(['true', 'false']).optional().describe('Only `false` is supported.') }),
-  answers: { 200: { description: 'The response.', schema: responseObject } },
-  errors: ['not_found', 'unsupported_capability'],
-  async handle({ services, apiKey, params, query, ctx }) {
-    ctx.set(await admitFree(services, apiKey))
+  description: 'A response in the background that was created with `stream: true` can be streamed, also repeatedly.',
+  query: z.object({
+    ...include,
+    stream: z.enum(['true', 'false']).optional().describe('`true`: the answer is the event stream of the response.'),
+    starting_after: z.coerce
+      .number()
+      .int()
+      .min(0)
+      .max(maxEventNumber)
+      .optional()
+      .describe('With `stream`: the `sequence_number` after which the events begin.'),
+  }),
+  answers: {
+    200: { description: 'The response, or its event stream.', schema: responseObject, events: responseEvent },
+  },
+  errors: ['not_found', 'invalid_request'],
+  async handle(request) {
+    const { services, apiKey, params, query, ctx } = request
+    const rates = await admitFree(services, apiKey)
     const row = await find(services, params.id!, apiKey.policy)
-    if (query.stream === 'true')
-      throw new GatewayError('unsupported_capability', '`stream`: only responses in the background can be streamed.', {
-        param: 'stream',
-      })
-    return presentResponse(services, row)
+    if (query.stream === 'true') {
+      assertStreamed(row)
+      return streamEvents(request, row, { after: query.starting_after ?? -1, headers: rates })
+    }
+    ctx.set(rates)
+    return row.background ? presentBackground(services, row) : presentResponse(services, row)
   },
 })
+
+function assertStreamed({ background, streamed }: ResponseRow): void {
+  if (background && streamed) return
+  const message = '`stream`: only a response that was created with `background` and `stream` can be streamed.'
+  throw new GatewayError('invalid_request', message, { param: 'stream' })
+}
+
+/** Cancels a response that is not over yet, and ends its streams. */
+async function cancelUnfinished(services: Services, { id, status }: ResponseRow): Promise<void> {
+  if (status !== 'queued') return
+  await cancelDelayed(services, id).catch(error => {
+    if (!(error instanceof GatewayError && error.code === 'not_cancellable')) throw error
+  })
+  await services.responseEvents.close(id)
+}
 
 const listInputItems = endpoint({
   ...shared,
@@ -81,7 +116,7 @@ const deleteResponse = endpoint({
   operationId: 'deleteResponse',
   summary: 'Delete a stored response',
   description:
-    'Deletes the response and its input immediately. Responses that continue it remain, but cannot be continued.',
+    'Deletes the response and its input immediately; in the background, it is cancelled first. Responses that continue it remain, but cannot be continued.',
   answers: {
     200: {
       description: 'The response is deleted.',
@@ -94,7 +129,10 @@ const deleteResponse = endpoint({
   async handle({ services, apiKey, params, ctx }) {
     ctx.set(await admitFree(services, apiKey))
     const id = params.id!
+    const row = await find(services, id, apiKey.policy)
+    if (row.background) await cancelUnfinished(services, row)
     if (!(await services.storedResponses.delete(id, apiKey.policy))) throw missing(id)
+    if (row.streamed) await services.responseEvents.remove(id)
     return { id, object: 'response', deleted: true }
   },
 })
@@ -105,14 +143,17 @@ const cancelResponse = endpoint({
   path: '/v1/responses/{id}/cancel',
   operationId: 'cancelResponse',
   summary: 'Cancel a response',
-  description: 'Only responses that run in the background can be cancelled; to end any other, close its connection.',
+  description:
+    'Only responses in the background can be cancelled; to end any other, close its connection. What was used until then is charged. A response that has ended remains as it is.',
   answers: { 200: { description: 'The cancelled response.', schema: responseObject } },
   errors: ['not_found', 'invalid_request'],
   async handle({ services, apiKey, params, ctx }) {
     ctx.set(await admitFree(services, apiKey))
-    const { background } = await find(services, params.id!, apiKey.policy)
-    if (!background) throw new GatewayError('invalid_request', 'Cannot cancel a synchronous response.', { param: 'id' })
-    return presentResponse(services, await find(services, params.id!, apiKey.policy))
+    const row = await find(services, params.id!, apiKey.policy)
+    if (!row.background)
+      throw new GatewayError('invalid_request', 'Cannot cancel a synchronous response.', { param: 'id' })
+    await cancelUnfinished(services, row)
+    return presentBackground(services, row)
   },
 })
 

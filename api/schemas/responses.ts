@@ -57,7 +57,11 @@ export const responseObject = z
     id: z.string(),
     object: z.literal('response'),
     created_at: z.number().describe('Unix time in seconds.'),
-    status: z.string().describe('`completed`, or `incomplete` where a limit or a filter ended the answer.'),
+    status: z
+      .string()
+      .describe(
+        '`completed`, or `incomplete` where a limit or a filter ended the answer. In the background also `queued`, `in_progress`, `failed` and `cancelled`.',
+      ),
     model: z.string(),
     output: z
       .array(z.looseObject({ type: z.string().describe('`message`, `reasoning`, `function_call` and others.') }))

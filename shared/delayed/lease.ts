@@ -1,4 +1,4 @@
-import { BufferedResponse } from '../engine/buffered-response.ts'
+import type { BufferedResponse } from '../engine/buffered-response.ts'
 import type { Services } from '../services.ts'
 import type { Job } from '../store/jobs.ts'
 
@@ -6,11 +6,11 @@ import type { Job } from '../store/jobs.ts'
 export type CutReason = 'lost' | 'expired' | 'stopped'
 
 /**
- * The lease of a claimed job: it is renewed every two seconds, and the run is aborted once the lease is lost, the deadline
+ * The lease of a claimed job, whose call answers `client`: it is renewed every two seconds, and the run is aborted once the lease is lost, the deadline
  * passes or the process stops. Call `end` when the run is over.
  */
 export class Lease {
-  readonly client = new BufferedResponse()
+  readonly client: BufferedResponse
   /** The reason why the run was aborted; null while it may go on. */
   cut: CutReason | null = null
   readonly #over = new AbortController()
@@ -19,7 +19,9 @@ export class Lease {
     services: Pick<Services, 'delayedJobs' | 'completionSignals' | 'clock'>,
     job: Job,
     stopping: AbortSignal,
+    client: BufferedResponse,
   ) {
+    this.client = client
     const stop = () => this.#cutOff('stopped')
     stopping.addEventListener('abort', stop, { once: true, signal: this.#over.signal })
     if (stopping.aborted) stop()

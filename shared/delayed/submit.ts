@@ -21,30 +21,41 @@ import type { Services } from '../services.ts'
 import type { DelayedInput, DelayedKind } from '../store/delayed-jobs.ts'
 import { delayedKind, type Job, type NewJob } from '../store/jobs.ts'
 import type { Reservation } from '../wallet/admission.ts'
-import { type CompletionWindow, type DelayedRequest, delayedEndpoints, windowsMs } from './request.ts'
+import { type DelayedRequest, delayedEndpoints, windowsMs } from './request.ts'
 
 export type SubmittedDelayed = { job: Job; reservation: Reservation; target: Target; mode: string }
 
-/** What a delayed job runs, within which window, and whom it tells. */
+/** The price of a delayed job, and when it runs: not before `holdBackMs`, and no longer than `windowMs`. */
+export type DelayedTerms = { discountPpm: bigint; holdBackMs: number; windowMs: number }
+
+/** What a delayed job runs, on which terms, and whom it tells. `at` precedes the names of the body's fields in errors. */
 export type DelayedSubmission = {
+  id: string
   kind: DelayedKind
   body: DirectKinds[DelayedKind]['request']
-  window: CompletionWindow
+  at: string
+  terms: DelayedTerms
   webhookUrl: string | null
   metadata: Record<string, string>
 }
 
 /** The submission of a validated `POST /v1/jobs`. Throws a GatewayError 400 for a response that would be stored. */
-export function submissionOf(request: DelayedRequest): DelayedSubmission {
+export function submissionOf({ config }: Pick<Services, 'config'>, request: DelayedRequest): DelayedSubmission {
   const { endpoint = '/v1/chat/completions', body, completion_window: window, webhook_url, metadata } = request
   const kind = delayedEndpoints[endpoint]
   if (kind === 'responses') refuseStored(body as ResponsesRequest, 'body.')
-  return { kind, body, window, webhookUrl: webhook_url ?? null, metadata: metadata ?? {} }
+  const terms = {
+    discountPpm: config.discountsPpm[window],
+    holdBackMs: config.minDelaysMs[window],
+    windowMs: windowsMs[window],
+  }
+  const tells = { webhookUrl: webhook_url ?? null, metadata: metadata ?? {} }
+  return { id: newId('ajob'), kind, body, at: 'body.', terms, ...tells }
 }
 
 /**
- * Creates a delayed job: routes the request, reserves its maximum cost at the window's price, and inserts the job with its
- * hold and what `beside` writes. Throws GatewayErrors: those of a direct request (fields named `body.…`), 400
+ * Creates a delayed job: routes the request, reserves its maximum cost at the price of its terms, and inserts the job with
+ * its hold and what `beside` writes. Throws GatewayErrors: those of a direct request, 400
  * `url_not_allowed`, 429, 503.
  */
 export async function submitDelayed(
@@ -55,20 +66,19 @@ export async function submitDelayed(
   beside?: TransactionStep<SubmittedDelayed>,
 ): Promise<SubmittedDelayed> {
   const { config, urlPolicy } = services
-  const { kind, body, window, webhookUrl } = submission
+  const { id, kind, body, at, webhookUrl } = submission
   const text = JSON.stringify(body)
   const features = featuresOf(kind, body, Buffer.byteLength(text))
-  const discountPpm = config.discountsPpm[window]
+  const { discountPpm } = submission.terms
   const marginPpm = marginOf(config, kind, discountPpm)
   const decide = (policy: Policy) => decisionOn(services, policy, submission, features, marginPpm)
   await decideUnderPolicy(services, key, decide)
   if (webhookUrl !== null) await assertPublicUrl(webhookUrl, { ...urlPolicy, param: 'webhook_url' })
   await services.files.quota.assertRoom(key.policy)
   if (key.policy.environment === 'live') {
-    await inBody(() => measureRequest(services, kind, body, features, key.policy.organisationId))
+    await inBody(at, () => measureRequest(services, kind, body, features, key.policy.organisationId))
     key.forget()
   }
-  const id = newId('ajob')
   const { decision, reservation } = await admitRequest(services, key, id, policy => {
     const decision = decide(policy)
     return { decision, maxCost: maxCostOf(decision.targets, features, marginPpm) }
@@ -85,13 +95,13 @@ export async function submitDelayed(
 function decisionOn(
   services: Services,
   policy: Policy,
-  { kind, body }: DelayedSubmission,
+  { kind, body, at }: DelayedSubmission,
   features: Features,
   marginPpm: bigint,
 ): Decision {
   const { figures, ...world } = worldOf(services, marginPpm)
   const withoutCooldowns = { ...world, figures: (target: Target) => ({ ...figures(target), cooldownMs: 0 }) }
-  return inBody(() => {
+  return inBody(at, () => {
     try {
       return route(withoutCooldowns, { policy, kind, request: body, features })
     } catch (error) {
@@ -100,10 +110,10 @@ function decisionOn(
   })
 }
 
-/** Runs a step whose errors name fields of the request's body: in them, `body.` precedes the name. */
-function inBody<T>(step: () => T): T {
+/** Runs a step whose errors name fields of the request's body: in them, `at` precedes the name. */
+function inBody<T>(at: string, step: () => T): T {
   const rename = (error: unknown): never => {
-    throw error instanceof GatewayError && error.param !== null ? error.withParam(`body.${error.param}`) : error
+    throw error instanceof GatewayError && error.param !== null ? error.withParam(at + error.param) : error
   }
   try {
     const result = step()
@@ -129,11 +139,11 @@ async function insertJob(
   beside: TransactionStep<Job>,
 ): Promise<Job> {
   const { requestId, submission, input, target, reservation } = admitted
-  const { window, webhookUrl, metadata } = submission
+  const { terms, webhookUrl, metadata } = submission
   const { id, month, reservedNano } = reservation
   const { organisationId, keyId, environment, capNano } = policy
   const nowMs = services.clock.now()
-  const holdBackMs = environment === 'live' ? services.config.minDelaysMs[window] : 0
+  const holdBackMs = environment === 'live' ? terms.holdBackMs : 0
   const newJob: NewJob = {
     ...{ id, requestId, organisationId, keyId, environment, month, input },
     kind: delayedKind,
@@ -145,7 +155,7 @@ async function insertJob(
     metadata,
     createdAt: new Date(nowMs),
     claimedUntil: holdBackMs > 0 ? new Date(nowMs + holdBackMs) : null,
-    deadlineAt: new Date(nowMs + windowsMs[window]),
+    deadlineAt: new Date(nowMs + terms.windowMs),
   }
   const job = await createJob(services, reservation, newJob, beside)
   await services.delayedTasks

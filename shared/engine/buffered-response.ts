@@ -1,6 +1,6 @@
-import type { ResponseWriter } from './response-writer.ts'
+import type { Encoding, ResponseWriter } from './response-writer.ts'
 
-/** Response writer of a delayed request: buffers the complete answer in memory. */
+/** Response writer of a delayed request: buffers the complete answer in memory, and ignores a stream. */
 export class BufferedResponse implements ResponseWriter {
   gone = false
   leaving: 'unbilled' | 'at_once' = 'unbilled'
@@ -29,9 +29,8 @@ export class BufferedResponse implements ResponseWriter {
     this.body = body
   }
 
-  // Streaming methods, which a buffered response never uses.
   open(): void {}
-  write(): boolean {
+  write(_text: string, _encoding: Encoding): boolean {
     return true
   }
   send(): boolean {

@@ -1,5 +1,6 @@
 import type { ErrorCode } from '../base/errors.ts'
 import { GatewayError } from '../base/errors.ts'
+import type { TransactionStep } from '../io/db.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { FailureReason, ProviderError } from '../providers/provider-error.ts'
 import type { Services } from '../services.ts'
@@ -13,12 +14,18 @@ type EndServices = Pick<
 >
 
 /**
- * Ends a job, then updates Redis balances, the poll schedule, its webhook and waiting requests. Null when it was over
+ * Ends a job with what `beside` writes, then updates Redis balances, the poll schedule, its webhook and waiting requests. Null when it was over
  * already. Sweeps repeat whatever fails or is interrupted after the transaction.
  */
-export async function endJob(services: EndServices, id: string, end: End, stage?: Job['stage']): Promise<Job | null> {
+export async function endJob(
+  services: EndServices,
+  id: string,
+  end: End,
+  stage?: Job['stage'],
+  beside?: TransactionStep<Job>,
+): Promise<Job | null> {
   const { jobs, scripts, accounts, pollSchedule, webhooks, completionSignals, log } = services
-  const ended = await jobs.end(id, end, stage)
+  const ended = await jobs.end(id, end, stage, beside)
   if (!ended) return null
   const { job, deliveryId } = ended
   const { organisationId, keyId, month } = job

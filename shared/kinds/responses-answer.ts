@@ -105,6 +105,7 @@ export type UnnumberedResponsesEvent =
   | {
       type:
         | 'response.created'
+        | 'response.queued'
         | 'response.in_progress'
         | 'response.completed'
         | 'response.incomplete'

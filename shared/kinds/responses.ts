@@ -207,7 +207,10 @@ export const responsesRequest = z.looseObject({
     .boolean()
     .nullish()
     .describe('Whether the response is stored; by default if the organisation keeps responses.'),
-  background: z.boolean().nullish().describe('Not supported: absent or `false`.'),
+  background: z
+    .boolean()
+    .nullish()
+    .describe('True: the answer is a response with the status `queued`, to be retrieved until it ends; needs storage.'),
   previous_response_id: z
     .string()
     .nullish()

@@ -20,14 +20,16 @@ export function refuseStored(body: ResponsesRequest, at = ''): void {
   }
 }
 
-/** Refuses what no route for responses offers. Throws a GatewayError `unsupported_capability`. */
-export function refuseUnsupported({ background, prompt }: ResponsesRequest): void {
-  const refusals = [
-    ['background', background, 'responses in the background are not offered; use a delayed job instead'],
-    ['prompt', prompt, 'prompts are not stored here; send its text as `instructions` and `input`'],
-  ] as const
-  for (const [param, value, reason] of refusals) {
-    if (value == null || value === false) continue
-    throw new GatewayError('unsupported_capability', `\`${param}\`: ${reason}.`, { param })
-  }
+/** Refuses prompts by their ids. Throws a GatewayError `unsupported_capability`. */
+export function refusePrompt({ prompt }: ResponsesRequest): void {
+  if (prompt == null) return
+  const message = '`prompt`: prompts are not stored here; send its text as `instructions` and `input`.'
+  throw new GatewayError('unsupported_capability', message, { param: 'prompt' })
+}
+
+/** Refuses a response in the background on a WebSocket. Throws a GatewayError `unsupported_capability`. */
+export function refuseBackground({ background }: ResponsesRequest): void {
+  if (background !== true) return
+  const message = '`background`: a connection shows its responses itself; send the request by HTTP instead.'
+  throw new GatewayError('unsupported_capability', message, { param: 'background' })
 }

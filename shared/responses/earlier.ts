@@ -58,10 +58,11 @@ function notFound(message: string): GatewayError {
 
 function assertContinuable({ id, status, conversationId }: ChainLink): void {
   const param = 'previous_response_id'
-  if (!finished.has(status))
-    throw new GatewayError('invalid_request', `\`${param}\`: response '${id}' is ${status}, so it has no end.`, {
-      param,
-    })
+  if (!finished.has(status)) {
+    const state = status === 'queued' ? 'has not completed' : `is ${status}`
+    const message = `\`${param}\`: response '${id}' ${state}, so it cannot be continued.`
+    throw new GatewayError('invalid_request', message, { param })
+  }
   if (conversationId === null) return
   const message = `\`${param}\`: response '${id}' belongs to a conversation: send \`conversation: "${conversationId}"\` instead.`
   throw new GatewayError('invalid_request', message, { param })

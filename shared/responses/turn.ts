@@ -12,7 +12,7 @@ import type { Services } from '../services.ts'
 import type { FileOwner } from '../store/files.ts'
 import { inputItems, type ResponsesTurn, withContext } from './context.ts'
 import { type Earlier, readChain, readConversation } from './earlier.ts'
-import { TurnStorage } from './storage.ts'
+import { type StoredTurn, TurnStorage } from './storage.ts'
 
 /** A request with its earlier items; `storage` is null if nothing is stored. */
 export type OpenTurn = ResponsesTurn & {
@@ -21,7 +21,7 @@ export type OpenTurn = ResponsesTurn & {
   session: string | null
 }
 
-type Named = Pick<ResponsesRequest, 'store' | 'previous_response_id' | 'conversation'>
+type Named = Pick<ResponsesRequest, 'store' | 'previous_response_id' | 'conversation' | 'background'>
 
 /** Whether a request needs nothing that is stored, as far as this process can tell without PostgreSQL. */
 export function isStateless(
@@ -53,7 +53,7 @@ export async function openTurn(
   if (!isStored && previousId === null && conversationId === null) return { ...turn, storage: null, session: null }
   if (body.store === true || conversationId !== null) await services.files.quota.assertRoom(owner)
   const earlier = await readEarlier(services, owner, turn, held)
-  const session = (named ?? earlier?.session ?? newId('sess')).replaceAll('\0', '')
+  const session = sessionFor(named, earlier)
   const input = inputItems(body)
   const links = { previousId, conversationId, session }
   return {
@@ -63,6 +63,37 @@ export async function openTurn(
   }
 }
 
+/** A request for a response in the background, with its earlier items and what is stored with it. */
+export type BackgroundTurn = ResponsesTurn & Pick<StoredTurn, 'previousId' | 'conversationId' | 'session' | 'input'>
+
+/** Reads what a request for a response in the background continues. Throws as `openTurn` does, and 400 without storage. */
+export async function openBackground(
+  services: Services,
+  { policy: { organisationId, environment } }: ResolvedKey,
+  turn: ResponsesTurn,
+  { held, session: named }: { held: HeldBytes; session: string | null },
+): Promise<BackgroundTurn> {
+  const { body } = turn
+  await storesResponses(services, organisationId, body)
+  if (body.store === false) {
+    const message = '`background`: only a stored response can be retrieved later. Leave out `store`, or set it to true.'
+    throw new GatewayError('invalid_request', message, { param: 'background' })
+  }
+  const earlier = await readEarlier(services, { organisationId, environment }, turn, held)
+  return {
+    ...(earlier ? combined(turn, earlier) : turn),
+    previousId: body.previous_response_id ?? null,
+    conversationId: conversationOf(body),
+    session: sessionFor(named, earlier),
+    input: inputItems(body),
+  }
+}
+
+/** The session of a conversation for routing: as named by the request, that of the earlier turns, or a new one. */
+function sessionFor(named: string | null, earlier: Earlier | null): string {
+  return (named ?? earlier?.session ?? newId('sess')).replaceAll('\0', '')
+}
+
 /** Returns a request with what it continues, of which nothing is stored. Throws as `openTurn` does. */
 export async function expandTurn(
   services: Services,
@@ -70,7 +101,7 @@ export async function expandTurn(
   turn: ResponsesTurn,
   held: HeldBytes,
 ): Promise<ResponsesTurn> {
-  if (neededField({ ...turn.body, store: null }) === null) return turn
+  if (neededField({ ...turn.body, store: null, background: null }) === null) return turn
   await storesResponses(services, organisationId, turn.body)
   const earlier = await readEarlier(services, { organisationId, environment }, turn, held)
   return earlier ? combined(turn, earlier) : turn
@@ -124,12 +155,14 @@ async function storesResponses(services: Services, organisationId: string, body:
     // PostgreSQL is not needed to answer a request that does not ask for storage.
     return false
   }
-  const advice = param === 'store' ? 'Leave it out or set it to false' : 'Send the whole conversation as `input`'
+  const isOptional = param === 'store' || param === 'background'
+  const advice = isOptional ? 'Leave it out or set it to false' : 'Send the whole conversation as `input`'
   const message = `\`${param}\`: responses are not stored for this organisation. ${advice}, or turn on "Keep responses" in the dashboard.`
   throw new GatewayError('unsupported_capability', message, { param })
 }
 
-function neededField({ store, previous_response_id: previous, conversation }: Named): string | null {
+function neededField({ store, previous_response_id: previous, conversation, background }: Named): string | null {
+  if (background === true) return 'background'
   if (previous != null) return 'previous_response_id'
   if (conversation != null) return 'conversation'
   return store === true ? 'store' : null

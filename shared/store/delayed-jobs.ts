@@ -25,6 +25,13 @@ export type DelayedInput = {
   clamped: boolean
 }
 
+/** Whether a job makes the stored response of its id, in the background: only that response shows it. */
+export function isBackground({ id }: Pick<Job, 'id'>): boolean {
+  return id.startsWith(responsePrefix)
+}
+
+const responsePrefix = 'resp_'
+
 type Owner = Pick<Job, 'organisationId' | 'environment'>
 type Page = { limit: number; after?: string; order: 'asc' | 'desc' }
 /** A claimed job: `attempts` numbers its claims, and acts as the fencing token. */
@@ -54,7 +61,8 @@ export class DelayedJobs {
   }
 
   /** An organisation's job; null also for another organisation's. Test keys see test jobs, live keys live ones. */
-  find(id: string, { organisationId, environment }: Owner): Promise<DelayedJob | null> {
+  async find(id: string, { organisationId, environment }: Owner): Promise<DelayedJob | null> {
+    if (isBackground({ id })) return null
     const where = { id, organisationId, environment, kind: delayedKind }
     return this.#db.job.findFirst({ where, omit: withoutInput })
   }
@@ -75,6 +83,7 @@ export class DelayedJobs {
         organisationId,
         environment,
         kind: delayedKind,
+        NOT: { id: { startsWith: responsePrefix } },
         ...(last && {
           OR: [{ createdAt: { [beyond]: last.createdAt } }, { createdAt: last.createdAt, id: { [beyond]: last.id } }],
         }),

@@ -219,10 +219,10 @@ export class Jobs {
   }
 
   /**
-   * Ends a job: its final status, settlement, request log row and webhook outbox row in one transaction. Null when it is
-   * over already, or no longer at the expected `stage`.
+   * Ends a job: its final status, settlement, request log row, webhook outbox row and what `beside` writes in one
+   * transaction. Null when it is over already, or no longer at the expected `stage`.
    */
-  end(id: string, end: End, stage?: Job['stage']): Promise<Ended | null> {
+  end(id: string, end: End, stage?: Job['stage'], beside?: TransactionStep<Job>): Promise<Ended | null> {
     const nowMs = this.#clock.now()
     return this.#db.$transaction(async tx => {
       const [job] = await tx.job.updateManyAndReturn({
@@ -244,6 +244,7 @@ export class Jobs {
       // A request may be long and is private: it is dropped as soon as it is no longer needed.
       const droppedInput = job.kind === delayedKind && { input: {} }
       const ended = await tx.job.update({ where: { id }, data: { costNano, ...droppedInput } })
+      await beside?.(tx, ended)
       const { logStatus: status, error, call } = end
       const { provider, attempts, organisationId, webhookUrl: url } = job
       const errorCode = error?.code ?? null

@@ -11,7 +11,10 @@ export type ResponseRow = Omit<StoredResponse, 'head' | 'items'>
 export type NewStoredResponse = Pick<
   StoredResponse,
   'id' | 'organisationId' | 'environment' | 'keyId' | 'status' | 'previousId' | 'conversationId' | 'session'
-> & { head: object; input: readonly object[]; output: readonly object[]; expiresAtMs: number }
+> & { background?: boolean; streamed?: boolean; expiresAtMs: number } & ResponseContent
+
+/** The response object without its output, and the items of its turn. */
+export type ResponseContent = { head: object; input: readonly object[]; output: readonly object[] }
 
 /** A turn of a chain of responses. */
 export type ChainLink = Pick<
@@ -43,27 +46,55 @@ export class StoredResponses {
     response: NewStoredResponse,
   ): Promise<{ insert(tx: Connection): Promise<void>; drop(): Promise<void> }> {
     const { head, input, output, expiresAtMs, ...fields } = response
-    const [headText, itemsText] = [JSON.stringify(head), JSON.stringify([...input, ...output])]
-    const storedHead = await this.#payloads.write(response, headText, { place: headPlace(response.id), expiresAtMs })
-    const storedItems = await this.#payloads
-      .write(response, itemsText, { place: itemsPlace(response.id), expiresAtMs })
-      .catch(async error => {
-        await this.#payloads.remove([storedHead.fileId])
-        throw error
-      })
     const data = {
       ...fields,
-      ...{ head: storedHead.bytes, headFileId: storedHead.fileId },
-      ...{ items: storedItems.bytes, itemsFileId: storedItems.fileId },
-      inputCount: input.length,
-      itemsBytes: Buffer.byteLength(itemsText),
-      storedBytes: (storedHead.bytes?.length ?? 0) + (storedItems.bytes?.length ?? 0),
+      ...(await this.#writeContent(response, { head, input, output }, expiresAtMs)),
       createdAt: new Date(this.#clock.now()),
       expiresAt: new Date(expiresAtMs),
     }
     return {
       insert: async tx => void (await tx.storedResponse.create({ data, select: { id: true } })),
       drop: () => this.#payloads.remove([data.headFileId, data.itemsFileId]),
+    }
+  }
+
+  /**
+   * Prepares the end of a response in the background, as `prepare` does: `update` replaces the content of its row in a
+   * transaction, after which `clean` drops what the row had before.
+   */
+  async prepareEnd(
+    row: ResponseRow,
+    { status, ...content }: ResponseContent & Pick<StoredResponse, 'status'>,
+  ): Promise<{ update(tx: Connection): Promise<void>; drop(): Promise<void>; clean(): Promise<void> }> {
+    const { id, headFileId, itemsFileId, expiresAt } = row
+    const data = { status, ...(await this.#writeContent(row, content, expiresAt.getTime())) }
+    return {
+      update: async tx => void (await tx.storedResponse.updateMany({ where: { id }, data })),
+      drop: () => this.#payloads.remove([data.headFileId, data.itemsFileId]),
+      clean: () => this.#payloads.remove([headFileId, itemsFileId]),
+    }
+  }
+
+  /** The columns of a response's content, of which large parts are written to storage at once. */
+  async #writeContent(
+    owner: FileOwner & { id: string },
+    { head, input, output }: ResponseContent,
+    expiresAtMs: number,
+  ) {
+    const [headText, itemsText] = [JSON.stringify(head), JSON.stringify([...input, ...output])]
+    const storedHead = await this.#payloads.write(owner, headText, { place: headPlace(owner.id), expiresAtMs })
+    const storedItems = await this.#payloads
+      .write(owner, itemsText, { place: itemsPlace(owner.id), expiresAtMs })
+      .catch(async error => {
+        await this.#payloads.remove([storedHead.fileId])
+        throw error
+      })
+    return {
+      ...{ head: storedHead.bytes, headFileId: storedHead.fileId },
+      ...{ items: storedItems.bytes, itemsFileId: storedItems.fileId },
+      inputCount: input.length,
+      itemsBytes: Buffer.byteLength(itemsText),
+      storedBytes: (storedHead.bytes?.length ?? 0) + (storedItems.bytes?.length ?? 0),
     }
   }
 

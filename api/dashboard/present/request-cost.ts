@@ -28,7 +28,7 @@ export function costParts({ catalog, config }: Services, row: Generation, isOfBa
     web_searches: row.webSearches ?? 0,
   }
   const { '1h': hour, '6h': sixHours, batch } = config.discountsPpm
-  const discounts = kind === delayedKind ? [hour, sixHours] : [isOfBatch ? batch : 0n]
+  const discounts = kind === delayedKind ? [hour, sixHours, 0n] : [isOfBatch ? batch : 0n]
   const margins = discounts.map(discountPpm => marginOf(config, direct, discountPpm))
   if (!margins.some(marginPpm => BigInt(chargeNano(deployment, usage, marginPpm)) === row.costNano)) return null
   const rates = tokenRates(deployment.price, promptTokens)

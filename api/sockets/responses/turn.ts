@@ -10,7 +10,7 @@ import { requestLogger } from '../../../shared/io/log.ts'
 import type { ResolvedKey } from '../../../shared/keys/policies.ts'
 import { newResponse } from '../../../shared/kinds/response-object.ts'
 import { maxStreamIdLength, type ResponseCreate, responseCreate } from '../../../shared/kinds/responses-turn.ts'
-import { refuseUnsupported } from '../../../shared/kinds/stored-responses.ts'
+import { refuseBackground, refusePrompt } from '../../../shared/kinds/stored-responses.ts'
 import type { Environment } from '../../../shared/providers/upstreams.ts'
 import { inputItems, type ResponsesTurn, withContext } from '../../../shared/responses/context.ts'
 import { expandTurn, isStateless, type OpenTurn, openTurn } from '../../../shared/responses/turn.ts'
@@ -103,7 +103,8 @@ async function readTurn(context: ReadContext, frame: Buffer, writer: TurnWriter)
   if (raw.length > largeBytes) await setImmediate()
   const created = validate(responseCreate, value, 'The frame')
   if (raw.length > largeBytes) await setImmediate()
-  refuseUnsupported(created)
+  refuseBackground(created)
+  refusePrompt(created)
   const turn = asRequest(created, raw)
   const generate = created.generate !== false
   const continued = await continueTurn(context, turn, generate)

@@ -22,9 +22,9 @@ export function storedResponseCalls(
     { key: world().provisioning, path, ...more },
     asTest({ path, ...more }),
   ]
-  const responsePath = async (suffix = '') => {
+  const responsePath = async (suffix = '', more: object = {}) => {
     const { gateway, account } = world()
-    const answer = await gateway.fetch('/v1/responses', { key: account.test, body: { ...body, store: true } })
+    const answer = await gateway.fetch('/v1/responses', { key: account.test, body: { ...body, store: true, ...more } })
     return `/v1/responses/${((await answer.json()) as { id: string }).id}${suffix}`
   }
   const onResponse = (suffix: string): Documented => ({
@@ -58,7 +58,7 @@ export function storedResponseCalls(
     'GET /v1/responses/{id}': onResponse(''),
     'DELETE /v1/responses/{id}': onResponse(''),
     'POST /v1/responses/{id}/cancel': {
-      success: () => [],
+      success: async () => [asTest({ path: await responsePath('/cancel', { background: true }) })],
       errors: () => refusedAt('/v1/responses/resp_nothing/cancel'),
     },
     'GET /v1/responses/{id}/input_items': onResponse('/input_items'),

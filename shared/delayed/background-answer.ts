@@ -1,0 +1,148 @@
+import { type ErrorCode, GatewayError } from '../base/errors.ts'
+import type { ResponseStorage } from '../chat/run-input.ts'
+import { BufferedResponse } from '../engine/buffered-response.ts'
+import { endJob, failedEnd } from '../jobs/end.ts'
+import type { ResponsesObject } from '../kinds/responses-answer.ts'
+import type { Services } from '../services.ts'
+import { dropOnFailure } from '../store/conversations.ts'
+import type { End, Job } from '../store/jobs.ts'
+import type { ResponseRow } from '../store/stored-responses.ts'
+import type { JobAnswer } from './answer.ts'
+import { EventRecorder } from './event-recorder.ts'
+import type { HoldAdmission } from './hold-admission.ts'
+
+type Prepared = {
+  content: Awaited<ReturnType<Services['storedResponses']['prepareEnd']>>
+  added: Awaited<ReturnType<Services['conversations']['prepareItems']>> | null
+}
+
+/** The answer of a job that makes a stored response in the background. */
+export class BackgroundAnswer implements JobAnswer {
+  readonly client: BufferedResponse
+  readonly run: JobAnswer['run']
+  readonly #services: Services
+  readonly #row: ResponseRow
+  readonly #wasShown: boolean
+  readonly #recorder: EventRecorder | null
+  #response: ResponsesObject | null = null
+  #prepared: Prepared | null = null
+
+  /** `wasShown`: whether an earlier call of the job, whose worker died, has shown events. */
+  private constructor(services: Services, row: ResponseRow, head: Partial<ResponsesObject>, wasShown: boolean) {
+    this.#services = services
+    this.#row = row
+    this.#wasShown = wasShown
+    const { id, session, streamed, createdAt } = row
+    const { responseEvents, log } = services
+    this.#recorder = streamed
+      ? new EventRecorder(
+          events => responseEvents.append(id, events),
+          error => log.warn({ err: error, response: id }, 'the events of a response are kept no longer'),
+        )
+      : null
+    this.client = this.#recorder ?? new BufferedResponse()
+    const { previous_response_id, conversation } = head
+    const storage: ResponseStorage = {
+      fields: {
+        ...{ id, created_at: Math.floor(createdAt.getTime() / 1000), background: true, store: true },
+        previous_response_id: previous_response_id ?? null,
+        ...(conversation !== undefined && { conversation }),
+      },
+      store: async response => {
+        this.#response = response
+        return response
+      },
+    }
+    this.run = { session, stream: streamed, storage }
+  }
+
+  /** Opens the answer of a job; null if its response was deleted. Throws what the stores throw. */
+  static async open(services: Services, job: Job): Promise<BackgroundAnswer | null> {
+    const { storedResponses, responseEvents } = services
+    const row = await storedResponses.find(job.id, job)
+    if (!row) return null
+    const wasShown = row.streamed && (await responseEvents.isBegun(row.id))
+    return new BackgroundAnswer(services, row, await storedResponses.readHead(row.id), wasShown)
+  }
+
+  get isComplete(): boolean {
+    return this.#response !== null
+  }
+
+  get isShown(): boolean {
+    return this.#wasShown || (this.#recorder?.isShown ?? false)
+  }
+
+  get failure(): GatewayError | null {
+    const failed = this.#recorder?.failed ?? null
+    return failed && errorOf(failed)
+  }
+
+  async save(admission: HoldAdmission): Promise<void> {
+    await this.#recorder?.flush()
+    try {
+      await this.#store(admission)
+    } catch (error) {
+      // No room for the answer: waiting would not help.
+      if (!(error instanceof GatewayError)) throw error
+      await endJob(this.#services, this.#row.id, failedEnd(error))
+    }
+    await this.close()
+  }
+
+  async close(): Promise<void> {
+    const { responseEvents, log } = this.#services
+    await this.#recorder?.flush()
+    // Readers find the end of the response within seconds without it.
+    await responseEvents.close(this.#row.id).catch(error => log.debug({ err: error }, 'a response is not announced'))
+  }
+
+  /** Stores the response and adds its items to its conversation, in the transaction that ends the job. */
+  async #store(admission: HoldAdmission): Promise<void> {
+    const { storedResponses, conversations } = this.#services
+    const row = this.#row
+    const { id, conversationId } = row
+    this.#prepared ??= await this.#prepare(this.#response!)
+    const { content, added } = this.#prepared
+    const ended = await endJob(this.#services, id, endOf(this.#response!, admission), undefined, async tx => {
+      await content.update(tx)
+      if (added && (await conversations.touch(tx, conversationId!, row, row.expiresAt.getTime())))
+        await added.insert(tx)
+    })
+    if (ended) return content.clean()
+    // Over already: by our own earlier try whose reply was lost, or without an answer.
+    const current = await storedResponses.find(id, row)
+    if (!current || current.status === 'queued') await Promise.all([content.drop(), added?.drop()])
+  }
+
+  async #prepare({ output, ...head }: ResponsesObject): Promise<Prepared> {
+    const { storedResponses, conversations } = this.#services
+    const row = this.#row
+    const { id, conversationId, inputCount, expiresAt } = row
+    const { status } = head
+    const [items] = await storedResponses.readItems([id])
+    const input = items!.slice(0, inputCount)
+    const content = await storedResponses.prepareEnd(row, { status, head, input, output })
+    // A conversation that was deleted meanwhile is not extended.
+    if (conversationId === null || status === 'failed' || !(await conversations.find(conversationId, row)))
+      return { content, added: null }
+    const added = await dropOnFailure(content, () =>
+      conversations.prepareItems(conversationId, row, [...input, ...output], expiresAt.getTime()),
+    )
+    return { content, added }
+  }
+}
+
+function endOf(response: ResponsesObject, admission: HoldAdmission): End {
+  const call = admission.call(null)
+  // As delayed jobs, a failed one costs nothing, also if its provider failed in the middle.
+  if (response.status === 'failed') return { ...failedEnd(errorOf(response)), ...call }
+  const charge = { refund: false, costNano: admission.costNano, extraNano: BigInt(admission.extraNano) }
+  return { status: 'completed', logStatus: 200, ...charge, ...call }
+}
+
+function errorOf({ error }: ResponsesObject): GatewayError {
+  const { metadata } = (error ?? {}) as { metadata?: { code?: ErrorCode } }
+  const code = metadata?.code ?? 'upstream_error'
+  return new GatewayError(code, error?.message ?? 'The response failed.')
+}

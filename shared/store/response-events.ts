@@ -1,0 +1,78 @@
+import type { Redis } from '../io/redis.ts'
+import type { CompletionSignals } from '../queues/completion-signals.ts'
+
+/** An event of a response: its sequence number, and its text as it is sent. */
+export type NumberedEvent = { number: number; text: string }
+
+/** From the last event on: longer than any response may take. */
+const openTtlMs = 70 * 60_000
+/** From the end of the response on. */
+const closedTtlMs = 10 * 60_000
+const maxRead = 200
+/** Their ids in the Redis stream begin with this; the end has an id of the server, which is greater. */
+const epoch = '1-'
+
+/**
+ * The events of streamed responses in the background, in a Redis stream per response, until some time after its end. Events
+ * are appended in the order of their numbers.
+ */
+export class ResponseEvents {
+  readonly #redis: Redis
+  readonly #signals: CompletionSignals
+
+  constructor(redis: Redis, signals: CompletionSignals) {
+    this.#redis = redis
+    this.#signals = signals
+  }
+
+  /** Appends events and wakes their readers. Throws once the response is closed, and what Redis throws. */
+  async append(id: string, events: readonly NumberedEvent[]): Promise<void> {
+    const pipeline = this.#redis.pipeline()
+    for (const { number, text } of events) pipeline.xadd(keyOf(id), epoch + number, 'event', text)
+    pipeline.pexpire(keyOf(id), openTtlMs)
+    const replies = (await pipeline.exec()) ?? []
+    for (const [error] of replies) if (error) throw error
+    await this.#signals.announce(signalOf(id))
+  }
+
+  /** Ends the events of a response: nothing can be appended, and its readers look for its end. Throws what Redis throws. */
+  async close(id: string): Promise<void> {
+    const pipeline = this.#redis.pipeline()
+    pipeline.xadd(keyOf(id), 'NOMKSTREAM', '*', 'end', '')
+    pipeline.pexpire(keyOf(id), closedTtlMs)
+    await pipeline.exec()
+    await this.#signals.announce(signalOf(id))
+  }
+
+  /** Whether any event was appended. Throws what Redis throws. */
+  async isBegun(id: string): Promise<boolean> {
+    return (await this.#redis.exists(keyOf(id))) === 1
+  }
+
+  /** The next events after a number, and whether none follow them. Throws what Redis throws. */
+  async read(id: string, after: number): Promise<{ events: NumberedEvent[]; isClosed: boolean }> {
+    const entries = await this.#redis.xrange(keyOf(id), `(${epoch}${after}`, '+', 'COUNT', maxRead)
+    const events = entries
+      .filter(([, [field]]) => field === 'event')
+      .map(([entryId, [, text]]) => ({ number: Number(entryId.slice(epoch.length)), text: text! }))
+    return { events, isClosed: events.length < entries.length }
+  }
+
+  /** Calls `isOver` as `CompletionSignals.wait` does, whenever there may be more events. */
+  wait(id: string, withinMs: number, isOver: () => Promise<boolean>, signal: AbortSignal): Promise<void> {
+    return this.#signals.wait(signalOf(id), withinMs, isOver, signal)
+  }
+
+  /** Deletes the events of a response. Throws what Redis throws. */
+  async remove(id: string): Promise<void> {
+    await this.#redis.del(keyOf(id))
+  }
+}
+
+function keyOf(id: string): string {
+  return `response-events:${id}`
+}
+
+function signalOf(id: string): string {
+  return `${id}:events`
+}

@@ -1,0 +1,242 @@
+import test from 'ava'
+import { responseObject } from '../../api/schemas/responses.ts'
+import { operatorActor } from '../../shared/keys/audit.ts'
+import { hashSecret } from '../../shared/keys/secret.ts'
+import { readAnswer } from '../support/chat/dialects.ts'
+import { chargedNano, expectedNano } from '../support/chat/gateway.ts'
+import { gated } from '../support/delayed/jobs.ts'
+import { eventually } from '../support/gateway.ts'
+import { collect, type Event, stalling, untilOver } from '../support/responses/background.ts'
+import { keepingAccount, models, type Response, startWorld, type World } from '../support/responses/world.ts'
+import { startWorkers, type Workers } from '../support/workers.ts'
+
+let world: World
+let workers: Workers
+
+test.before(async () => {
+  world = await startWorld({ OPENROUTER_API_KEY: '' })
+  workers = startWorkers(world.gateway.services)
+})
+test.beforeEach(() => {
+  for (const emulator of [world.openai, world.anthropic, world.gemini]) emulator.reset()
+})
+test.after.always(async () => {
+  await workers?.stop()
+  await world?.close()
+})
+
+const background = { model: 'gpt-4o-mini', input: 'Hello', background: true } as const
+
+for (const model of models)
+  test.serial(`a response in the background is queued, made, stored and charged as a direct one: ${model}`, async t => {
+    const account = await keepingAccount(world)
+    const client = world.sdk(account.live)
+    const queued = (await client.responses.create({ ...background, model, metadata: { a: 'b' } })) as Response
+    t.like(queued, { status: 'queued', background: true, store: true, output: [], metadata: { a: 'b' }, usage: null })
+    const done = await untilOver(client, queued.id)
+    t.like(done, { id: queued.id, status: 'completed', background: true, store: true, error: null })
+    t.is(done.created_at, queued.created_at)
+    t.deepEqual(responseObject.parse(done), done)
+    t.true(done.output_text.includes('Hello'))
+    t.is(await chargedNano(world, account), expectedNano(model, readAnswer(done).usage))
+    const { data: items } = await client.responses.inputItems.list(queued.id)
+    t.is(items.length, 1)
+    const next = await client.responses.create({ model, input: 'And then?', previous_response_id: queued.id })
+    t.is(next.previous_response_id, queued.id)
+    const { organisationId } = account
+    const log = await world.gateway.services.db.generation.findFirst({ where: { organisationId, id: queued.id } })
+    t.like(log, { status: 200 })
+  })
+
+for (const model of models)
+  test.serial(`the events of a streamed one come while it is made, and again after each of them: ${model}`, async t => {
+    const account = await keepingAccount(world)
+    const client = world.sdk(account.live)
+    const events = await collect(await client.responses.create({ ...background, model, stream: true }))
+    assertSequence(t, events)
+    t.like(events[0], { type: 'response.created', response: { status: 'queued', background: true } })
+    t.is(events[1]!.type as string, 'response.queued')
+    const last = events.at(-1)!
+    t.like(last, { type: 'response.completed', response: { status: 'completed', background: true } })
+    const deltas = events.flatMap(event => (event.type === 'response.output_text.delta' ? event.delta : []))
+    const { id, output_text } = await client.responses.retrieve(last.response!.id)
+    t.is(deltas.join(''), output_text)
+    for (const after of [1, 2, events.length - 3, events.length - 2]) {
+      const rest = await collect(await client.responses.retrieve(id, { stream: true, starting_after: after }))
+      t.deepEqual(rest, events.slice(after + 1), `after ${after}`)
+    }
+    const again = await collect(await client.responses.retrieve(id, { stream: true }))
+    t.deepEqual(again.slice(2), events.slice(2))
+    t.deepEqual(again.slice(0, 2).map(outline), events.slice(0, 2).map(outline))
+    const afterFirst = await collect(await client.responses.retrieve(id, { stream: true, starting_after: 0 }))
+    t.deepEqual(afterFirst.map(outline), events.slice(1).map(outline))
+    // Without the kept events, the last one has the whole response.
+    await world.gateway.services.responseEvents.remove(id)
+    const rebuilt = await collect(await client.responses.retrieve(id, { stream: true }))
+    t.deepEqual(
+      rebuilt.map(({ type }) => type as string),
+      ['response.created', 'response.queued', 'response.completed'],
+    )
+    t.deepEqual(rebuilt.at(-1)!.response!.output, last.response!.output)
+    t.true((await chargedNano(world, account)) > 0)
+  })
+
+function outline({ type, sequence_number, response }: Event) {
+  return { type, sequence_number, id: response?.id, status: response?.status }
+}
+
+function assertSequence(t: { deepEqual(a: unknown, b: unknown): unknown }, events: readonly Event[], from = 0): void {
+  t.deepEqual(
+    events.map(event => event.sequence_number),
+    events.map((_, index) => from + index),
+  )
+}
+
+test.serial('a client that disconnects does not end it, and resumes where it was, while it is made', async t => {
+  const account = await keepingAccount(world)
+  const client = world.sdk(account.live)
+  const stalled = stalling(6)
+  world.openai.next(stalled.reply)
+  const seen: Event[] = []
+  const stream = await client.responses.create({ ...background, stream: true })
+  for await (const event of stream) {
+    seen.push(event as Event)
+    if (event.type === 'response.output_text.delta') break
+  }
+  stream.controller.abort()
+  const { id } = seen[0]!.response!
+  t.is((await client.responses.retrieve(id)).status, 'in_progress')
+  const after = seen.at(-1)!.sequence_number
+  const rest = collect(await client.responses.retrieve(id, { stream: true, starting_after: after }))
+  const whole = collect(await client.responses.retrieve(id, { stream: true }))
+  stalled.go()
+  assertSequence(t, [...seen, ...(await rest)])
+  t.deepEqual((await whole).map(outline), [...seen, ...(await rest)].map(outline))
+  t.is((await rest).at(-1)!.type, 'response.completed')
+  t.is(world.openai.requests.length, 1)
+  t.true((await chargedNano(world, account)) > 0)
+})
+
+test.serial('it continues and extends a conversation', async t => {
+  const client = world.sdk((await keepingAccount(world)).live)
+  const conversation = await client.conversations.create({})
+  const first = await client.responses.create({ ...background, conversation: conversation.id })
+  t.like(await untilOver(client, first.id), { status: 'completed', conversation: { id: conversation.id } })
+  const { data } = await client.conversations.items.list(conversation.id)
+  t.is(data.length, 2)
+  const second = await client.responses.create({ ...background, input: 'More', conversation: conversation.id })
+  await untilOver(client, second.id)
+  t.is(world.openai.requests.at(-1)!.body.input.length, 3)
+  t.is((await client.conversations.items.list(conversation.id)).data.length, 4)
+})
+
+test.serial('it cannot be continued before it has completed', async t => {
+  const client = world.sdk((await keepingAccount(world)).live)
+  const gate = gated(stalling(100).reply)
+  world.openai.next(gate.reply)
+  const { id } = await client.responses.create(background)
+  const error = await t.throwsAsync(client.responses.create({ ...background, previous_response_id: id }))
+  t.like(error, { status: 400, param: 'previous_response_id' })
+  gate.go()
+  await untilOver(client, id)
+})
+
+test.serial('only a response in the background that was streamed can be streamed', async t => {
+  const client = world.sdk((await keepingAccount(world)).live)
+  const direct = await client.responses.create({ model: 'gpt-4o-mini', input: 'Hello' })
+  const unstreamed = await client.responses.create(background)
+  for (const { id } of [direct, unstreamed]) {
+    const error = await t.throwsAsync(Promise.resolve(client.responses.retrieve(id, { stream: true })))
+    t.like(error, { status: 400, param: 'stream' })
+  }
+  await untilOver(client, unstreamed.id)
+})
+
+test.serial('it needs storage, and a request that could run', async t => {
+  const { gateway } = world
+  const none = await gateway.account({ usd: '10' })
+  const keeping = await keepingAccount(world)
+  const refusals: [key: string, more: object, param: string, code: string][] = [
+    [none.live, {}, 'background', 'unsupported_capability'],
+    [keeping.live, { store: false }, 'background', 'invalid_request'],
+    [keeping.live, { model: 'no-such-model' }, 'model', 'model_not_found'],
+    [keeping.live, { previous_response_id: 'resp_0' }, 'previous_response_id', 'previous_response_not_found'],
+    [keeping.live, { prompt: { id: 'pmpt_1' } }, 'prompt', 'unsupported_capability'],
+  ]
+  for (const [key, more, param, code] of refusals)
+    for (const stream of [false, true]) {
+      const answer = await gateway.fetch('/v1/responses', { key, body: { ...background, ...more, stream } })
+      const { error } = (await answer.json()) as { error: object }
+      t.like(error, { param, code }, JSON.stringify(more))
+      t.true(answer.status === 400 || answer.status === 404)
+    }
+  const { db } = gateway.services
+  const where = { organisationId: { in: [none.organisationId, keeping.organisationId] } }
+  t.deepEqual([await db.job.count({ where }), await db.storedResponse.count({ where })], [0, 0])
+  t.is(await chargedNano(world, keeping), 0)
+})
+
+test.serial('a repeated request with an Idempotency-Key is one response', async t => {
+  const account = await keepingAccount(world)
+  const post = () =>
+    world.gateway.fetch('/v1/responses', {
+      key: account.live,
+      body: background,
+      headers: { 'idempotency-key': 'once' },
+    })
+  const [first, second] = [await post(), await post()]
+  t.is(second.headers.get('idempotent-replayed'), 'true')
+  t.is(second.headers.get('x-gateway-model'), first.headers.get('x-gateway-model'))
+  const response = (await first.json()) as Response
+  t.deepEqual(await second.json(), response)
+  await untilOver(world.sdk(account.live), response.id)
+  t.is(world.openai.requests.length, 1)
+})
+
+test.serial('only its owner sees it, and it is no delayed job', async t => {
+  const { gateway } = world
+  const account = await keepingAccount(world)
+  const client = world.sdk(account.live)
+  const stranger = await keepingAccount(world)
+  const events = await collect(await client.responses.create({ ...background, stream: true }))
+  const { id } = events[0]!.response!
+  for (const key of [stranger.live, account.test])
+    for (const path of [`/v1/responses/${id}`, `/v1/responses/${id}?stream=true`])
+      t.is((await gateway.fetch(path, { key })).status, 404)
+  for (const key of [stranger.live, account.test])
+    t.is((await gateway.fetch(`/v1/responses/${id}/cancel`, { key, method: 'POST' })).status, 404)
+  t.is((await gateway.fetch(`/v1/jobs/${id}`, { key: account.live })).status, 404)
+  t.is((await gateway.fetch(`/v1/jobs/${id}/cancel`, { key: account.live, method: 'POST' })).status, 404)
+  const jobs = (await (await gateway.fetch('/v1/jobs', { key: account.live })).json()) as { data: object[] }
+  t.deepEqual(jobs.data, [])
+})
+
+test.serial('test keys have it from the sandbox, at no cost', async t => {
+  const account = await keepingAccount(world)
+  const client = world.sdk(account.test)
+  const streamed = await collect(await client.responses.create({ ...background, stream: true }))
+  assertSequence(t, streamed)
+  t.is(streamed.at(-1)!.type, 'response.completed')
+  const { id } = await client.responses.create(background)
+  t.is((await untilOver(client, id)).status, 'completed')
+  t.is(await chargedNano(world, account), 0)
+})
+
+test.serial('a stream is cut off when its key is revoked, and the response goes on', async t => {
+  const { gateway } = world
+  const account = await keepingAccount(world)
+  const other = await gateway.key(account.organisationId, 'live')
+  const stalled = stalling(6)
+  world.openai.next(stalled.reply)
+  const client = world.sdk(account.live)
+  const whole = collect(await client.responses.create({ ...background, stream: true }))
+  await eventually(() => world.openai.requests.length === 1, 'it is made')
+  const { id } = await gateway.services.db.storedResponse.findFirstOrThrow({
+    where: { organisationId: account.organisationId },
+  })
+  const cut = await gateway.fetch(`/v1/responses/${id}?stream=true`, { key: other })
+  await gateway.services.keys.revoke(account.organisationId, hashSecret(other), operatorActor)
+  await t.throwsAsync(cut.text())
+  stalled.go()
+  t.is((await whole).at(-1)!.type, 'response.completed')
+})
