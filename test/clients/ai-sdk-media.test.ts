@@ -7,6 +7,9 @@ import { image, marker, wav } from './support/samples.ts'
 
 const isPng = (bytes: Uint8Array) => Buffer.from(bytes).toString('latin1', 1, 4) === 'PNG'
 
+/** The packages that use the Responses API. */
+const ofResponses = new Set(['openai', 'open-responses'])
+
 for (const generation of generationNames) {
   const sdk = aiSdk(generation, liveKey)
   const { ai, openai, compatible, openrouter } = sdk
@@ -69,17 +72,31 @@ for (const generation of generationNames) {
   for (const [title, key, model, status] of refusals)
     test.serial(`${status} ${generation}: ${title} is an APICallError that is not asked again`, async t => {
       const apiKey = typeof key === 'string' ? key : await key()
-      for (const modelOf of Object.values(chatModels)) {
+      for (const [packageName, modelOf] of Object.entries(chatModels)) {
+        // Codex stops at once on 429 `insufficient_quota`, which this client asks again.
+        if (status === 402 && ofResponses.has(packageName)) continue
         const attempts = new Attempts()
         const sdk = aiSdk(generation, apiKey, attempts.fetch)
         const asked = ai.generateText({ model: modelOf(sdk, model), prompt: 'Hello', maxRetries: 2 })
         const error = await asked.catch(error => error)
         t.true(ai.APICallError.isInstance(error), String(error))
         t.like(error, { statusCode: status, isRetryable: false })
-        t.regex(error.message, /\w{3}.* .*\w{3}/)
+        // This package reads no error whose `param` is null, as it is at OpenAI.
+        if (packageName !== 'open-responses') t.regex(error.message, /\w{3}.* .*\w{3}/)
         t.is(attempts.count, 1)
       }
     })
+
+  test.serial(`429 ${generation}: an empty wallet is a RetryError where the Responses API is used`, async t => {
+    for (const packageName of ofResponses) {
+      const attempts = new Attempts()
+      const model = chatModels[packageName]!(aiSdk(generation, emptyKey, attempts.fetch), 'gpt-5.6-luna')
+      const error = await ai.generateText({ model, prompt: 'Hello', maxRetries: 1 }).catch(error => error)
+      t.true(ai.RetryError.isInstance(error), String(error))
+      t.is((error.lastError as { statusCode?: number }).statusCode, 429)
+      t.is(attempts.count, 2)
+    }
+  })
 
   test.serial(`429 ${generation}: the rate limit of a key can be asked again`, async t => {
     const sdk = aiSdk(generation, await createKey({ environment: 'test', rpm_limit: 1 }))
@@ -113,8 +130,11 @@ for (const generation of generationNames) {
             if (part.type === 'error') seen.push('error')
             if (part.type === 'finish') seen.push(`finish: ${part.finishReason}`)
           }
-          // OpenAI's package drops the `error` of an event that has `choices` too.
-          t.deepEqual(seen, packageName === 'openai.chat' ? ['finish: other'] : ['error', 'finish: error'], prompt)
+          // OpenAI's package drops the `error` of an event that has `choices` too, an older one that of `response.failed`.
+          const isDropped = packageName === 'open-responses' && generation === 'ai 6'
+          const found = isDropped ? seen.filter(part => part !== 'error') : seen
+          const expected = isDropped ? ['finish: error'] : ['error', 'finish: error']
+          t.deepEqual(found, packageName === 'openai.chat' ? ['finish: other'] : expected, prompt)
         }
       },
     )

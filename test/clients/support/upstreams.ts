@@ -6,6 +6,7 @@ import { Emulator, events, framed, type Recorded, type Reply } from '../../emula
 import { chatChunk, chatReply, reply as openAiReply, rateLimited } from '../../emulators/openai.ts'
 import { openAiAudio } from '../../emulators/openai-audio.ts'
 import { openAiImages } from '../../emulators/openai-images.ts'
+import { responsesReply } from '../../emulators/openai-responses.ts'
 import { anthropicAgent, geminiAgent, openAiAgent } from './agent-upstream.ts'
 
 /** The emulated providers of the matrix, and an address that tells what they were asked. */
@@ -38,9 +39,17 @@ const faults: Record<string, Reply> = {
   'upstream:hang': events([framed([chatChunk({ role: 'assistant', content: 'And' })])], { end: 'hang' }),
 }
 
+/** The same in the Responses format. */
+const responsesFaults: Record<string, Reply> = {
+  ...faults,
+  'upstream:cut': responsesReply({ cutAfter: 6 }),
+  'upstream:error': responsesReply({ failAfter: 6 }),
+}
+
 const answer: Reply = (request, response) => {
-  const fault = Object.keys(faults).find(word => request.raw.includes(word))
-  if (fault) return faults[fault]!(request, response)
+  const replies = request.path.startsWith('/v1/responses') ? responsesFaults : faults
+  const fault = Object.keys(replies).find(word => request.raw.includes(word))
+  if (fault) return replies[fault]!(request, response)
   if (request.path.startsWith('/v1/audio/')) return openAiAudio(request, response)
   if (request.path.startsWith('/v1/images/')) return openAiImages(request, response)
   return openAiReply(request, response)
