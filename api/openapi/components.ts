@@ -109,6 +109,7 @@ function simplify(schema: z.core.JSONSchema.BaseSchema): void {
   if (schema.properties && schema.default && typeof schema.default === 'object')
     schema.default = { ...defaultsIn(schema.properties), ...schema.default }
   mergeNull(schema)
+  relaxUnion(schema)
 }
 
 function defaultsIn(properties: Record<string, unknown>): Json {
@@ -124,6 +125,20 @@ function mergeNull(schema: z.core.JSONSchema.BaseSchema): void {
   delete schema.anyOf
   const values = whole.enum && { enum: [...whole.enum, null] }
   Object.assign(schema, { ...whole, ...schema, type: [whole.type, 'null'], ...values })
+}
+
+/** Makes `oneOf` of objects that an optional constant distinguishes `anyOf`: without it, an object may match several. */
+function relaxUnion(schema: z.core.JSONSchema.BaseSchema): void {
+  const branches = schema.oneOf as Json[] | undefined
+  const first = branches?.[0]?.properties as Json | undefined
+  if (!branches || !first) return
+  const isOptional = (field: string) =>
+    branches.every(
+      ({ properties }) => ((properties as Json | undefined)?.[field] as Json | undefined)?.const !== undefined,
+    ) && branches.some(({ required }) => !(required as string[] | undefined)?.includes(field))
+  if (!Object.keys(first).some(isOptional)) return
+  schema.anyOf = schema.oneOf!
+  delete schema.oneOf
 }
 
 /** Adds the `discriminator` to a union of named objects that differ in the constants of one field. */
