@@ -10,7 +10,7 @@ export async function presentResponse({ storedResponses }: Services, { id, input
   return { ...head, output: items!.slice(inputCount) }
 }
 
-/** The input items of a stored response, each with an id: its own, or one by its position if it has none of its own. */
+/** The input items of a stored response, each with its id, or with one by its position if it has none. */
 export async function presentInput(
   { storedResponses }: Services,
   { id, inputCount }: ResponseRow,

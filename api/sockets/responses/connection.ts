@@ -161,7 +161,7 @@ export class ResponsesConnection {
     return this.#isDraining || this.#isClosing ? undefined : this.#waiting.shift()
   }
 
-  /** Each turn has a request id of its own, which its client can derive. */
+  /** The request id of the next turn, which its client can derive. */
   #nextRequestId(): string {
     const { requestId } = this.#input
     this.#turns++

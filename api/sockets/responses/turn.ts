@@ -45,7 +45,7 @@ type ReadContext = TurnContext & { apiKey: ResolvedKey; held: HeldBytes }
 type AskedTurn = ResponsesTurn & { generate: boolean; continued: OpenTurn; input: Input }
 
 /**
- * Serves one `response.create` frame as a request of its own: from its key to its log line. Errors are sent as a frame.
+ * Serves one `response.create` frame as a separate request: from its key to its log line. Errors are sent as a frame.
  * Returns the error, null if there is none. Never rejects.
  */
 export async function serveTurn(context: TurnContext, frame: Buffer, writer: TurnWriter): Promise<GatewayError | null> {
