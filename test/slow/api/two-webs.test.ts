@@ -196,5 +196,10 @@ test.serial('429 beyond rpm over two processes: 100 of 300 at once, none later w
 
 test.serial('0 from the ledger check after all of it', async t => {
   await here.settled()
-  t.is((await ledgerCheck(stores)).exitCode, 0)
+  const { exitCode, report } = await ledgerCheck(stores)
+  t.deepEqual(
+    report.invariants.flatMap(({ name, breaches }) => breaches.map(breach => `${name}: ${breach}`)),
+    [],
+  )
+  t.is(exitCode, 0)
 })
