@@ -7,6 +7,7 @@ import { assertOrdered } from '../support/chat/responses.ts'
 import type { Account } from '../support/gateway.ts'
 import { pdfOfPages } from '../support/media/documents.ts'
 import { png } from '../support/media/media-files.ts'
+import { keepingAccount } from '../support/responses/world.ts'
 
 /**
  * The requests of the compliance suite of Open Responses (version 2026-04-24), by its names of them, to a native provider
@@ -173,4 +174,21 @@ for (const model of Object.keys(models))
       const refused = await send({ model, ...body, tool_choice: { type: tools[0].type } })
       await answersError(t, refused, 'unsupported_capability', 'tool_choice')
     }
+  })
+
+for (const [model, upstream] of Object.entries(models))
+  test.serial(`200 ${model}, previous-response-id: whole and streamed`, async t => {
+    const { live: key } = await keepingAccount(world)
+    const post = (body: object) => world.gateway.fetch('/v1/responses', { key, body: { model, ...body } })
+    const first = (await (
+      await post({ input: [said('user', 'My name is Alice.')], store: true })
+    ).json()) as ResponsesObject
+    openResponse.parse(first)
+    const next = { previous_response_id: first.id, input: [said('user', 'What is my name?')] }
+    const events = dataOf(await (await post({ ...next, stream: true })).text()).slice(0, -1)
+    for (const answer of [await (await post(next)).json(), events.at(-1).response]) {
+      openResponse.parse(answer)
+      t.like(answer, { status: 'completed', previous_response_id: first.id })
+    }
+    for (const one of upstream().requests.slice(-2)) t.regex(one.raw.toString(), /My name is Alice.*What is my name/s)
   })
