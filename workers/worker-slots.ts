@@ -36,7 +36,7 @@ export class WorkerSlots {
     return (this.#taken.get(organisationId) ?? 0) < this.#maxPerOrganisation
   }
 
-  /** Runs work in a slot of its owner. */
+  /** Runs work in one of the owner's slots. */
   async run<T>({ organisationId, environment }: Owner, work: () => Promise<T>): Promise<T> {
     this.#taken.set(organisationId, (this.#taken.get(organisationId) ?? 0) + 1)
     if (environment === 'test') this.#takenByTest++

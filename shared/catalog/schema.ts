@@ -75,7 +75,7 @@ export const deployment = z.strictObject({
 })
 export type Deployment = z.infer<typeof deployment>
 
-/** The classes of tasks for which a model may have a quality of its own; for all others its `quality` counts. */
+/** The classes of tasks that `task_qualities` can rate; all other tasks count by `quality`. */
 export const ratedTasks = ['code', 'maths', 'vision', 'long_context', 'multilingual'] as const
 export type RatedTask = (typeof ratedTasks)[number]
 

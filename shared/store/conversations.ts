@@ -261,7 +261,7 @@ export async function dropOnFailure<T>(prepared: { drop(): Promise<void> }, work
   }
 }
 
-/** The id that an item has of its own, if it can serve in a list. */
+/** The `id` field of an item, if it is usable as the item's id in a list; else null. */
 export function ownId(item: object): string | null {
   const { id } = item as { id?: unknown }
   return typeof id === 'string' && id !== '' && id.length <= 100 && !id.includes('\0') ? id : null

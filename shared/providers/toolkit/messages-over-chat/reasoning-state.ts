@@ -18,7 +18,7 @@ export function thinkingOf(delta: Thoughts): string {
   return signed || (delta.reasoning_content ?? '')
 }
 
-/** The thinking blocks of a complete answer. Encrypted reasoning signs the text before it, or is a block of its own. */
+/** The thinking blocks of a complete answer. Encrypted reasoning becomes the signature of the text before it; without such text, it becomes a separate block. */
 export function thinkingBlocks(message: Thoughts): MessagesAnswerBlock[] {
   const details = message.reasoning_details ?? []
   const blocks: MessagesAnswerBlock[] = []

@@ -67,7 +67,7 @@ export class OutputItems {
     ]
   }
 
-  /** Ends the reasoning with its sealed state; state without text before it is an item of its own. */
+  /** Ends the reasoning with its sealed state; state without text before it becomes a separate item. */
   addState(envelope: string): Events {
     const { events, open } = this.#openReasoning()
     open.item.encrypted_content = envelope
