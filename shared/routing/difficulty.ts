@@ -108,15 +108,25 @@ export function sumOf(trees: Ranking['trees'], input: Float64Array): number {
 /** The share of the labelled prompts, 0 to 1, that are below a value; half of those equal to it count. */
 function quantileOf(value: number, quantiles: number[]): number {
   const last = quantiles.length - 1
-  let lower = 0
-  while (lower <= last && quantiles[lower]! < value) lower++
+  const lower = firstIndex(quantiles, quantile => quantile >= value)
   if (lower > last) return 1
-  let upper = lower
-  while (upper <= last && quantiles[upper]! <= value) upper++
+  const upper = quantiles[lower]! > value ? lower : firstIndex(quantiles, quantile => quantile > value)
   if (upper > lower) return (lower + upper - 1) / 2 / last
   if (lower === 0) return 0
   const [low, high] = [quantiles[lower - 1]!, quantiles[lower]!]
   return (lower - 1 + (value - low) / (high - low)) / last
+}
+
+/** The first index of ascending values from which a condition holds; their number if it never does. */
+function firstIndex(values: number[], holds: (value: number) => boolean): number {
+  let low = 0
+  let high = values.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (holds(values[middle]!)) high = middle
+    else low = middle + 1
+  }
+  return low
 }
 
 /** Effort indicated by the words and marks of the prompt; not negative. */

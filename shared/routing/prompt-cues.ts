@@ -1,4 +1,4 @@
-import { classesOf, unspacedCues, type WordClass } from './prompt-words.ts'
+import { unspacedCues, visitWords, type WordClass } from './prompt-words.ts'
 
 /** The cues with learned weights, each a small number computed from a prompt's text. */
 export const cueNames = [
@@ -143,17 +143,17 @@ function readWords(text: string): Words {
   let size = 0
   let longCount = 0
   let spaced = true
-  for (const [word] of text.matchAll(/[\p{L}\p{M}][\p{L}\p{M}'’]*/gu)) {
+  visitWords(text, (start, end, known, isPlain) => {
     count++
-    if (unspaced.test(word)) {
-      size += word.length / 2
+    if (!isPlain && unspaced.test(text.slice(start, end))) {
+      size += (end - start) / 2
       spaced = false
-      continue
+      return
     }
     size++
-    if (word.length >= 9) longCount++
-    for (const name of classesOf(word.toLowerCase()) ?? []) add(name)
-  }
+    if (end - start >= 9) longCount++
+    if (known) for (const name of known.classes) add(name)
+  })
   if (!spaced) for (const [name, pattern] of unspacedCues) for (const _ of text.match(pattern) ?? []) add(name)
   return { marks, count, size, longCount }
 }

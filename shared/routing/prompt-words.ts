@@ -54,16 +54,105 @@ export const unspacedCues: [WordClass, RegExp][] = [
   ['greeting', /你好|您好|谢谢|謝謝|早上好|再见|こんにちは|ありがとう|おはよう|こんばんは|สวัสดี/g],
 ]
 
-const table = tableOf()
+/** A word that has classes, in lower case. */
+export type KnownWord = { word: string; classes: readonly WordClass[] }
 
-/** The classes of a lower-case word; undefined = none. */
-export function classesOf(word: string): readonly WordClass[] | undefined {
-  return table.get(word)
+/**
+ * A word of a text, from `start` to before `end`; `known` if it has classes. `isPlain`: of ASCII characters only.
+ */
+type Visit = (start: number, end: number, known: KnownWord | undefined, isPlain: boolean) => void
+
+/**
+ * Visits each word of a text: a letter, then letters and apostrophes. Without regular expressions and substrings, since
+ * every request to `auto` passes here.
+ */
+export function visitWords(text: string, visit: Visit): void {
+  const { length } = text
+  for (let index = 0; index < length; ) {
+    const start = index
+    let hash = 0
+    let isPlain = true
+    while (index < length) {
+      const unit = text.charCodeAt(index)
+      if (unit < 0x80) {
+        const kind = asciiKinds[unit]!
+        if (kind === 0 || (kind === apostrophe && index === start)) break
+        hash = nextHash(hash, unit | 0x20)
+        index++
+      } else {
+        const width = unit === rightQuote ? (index === start ? 0 : 1) : letterWidth(text, index)
+        if (width === 0) break
+        isPlain = false
+        index += width
+      }
+    }
+    if (index === start) index++
+    else
+      visit(
+        start,
+        index,
+        isPlain ? plainWord(text, start, index, hash) : table.get(lowerCase(text, start, index)),
+        isPlain,
+      )
+  }
 }
 
-function tableOf(): Map<string, WordClass[]> {
-  const classes = new Map<string, WordClass[]>()
+const letter = 1
+const apostrophe = 2
+const rightQuote = 0x2019
+const asciiKinds = Uint8Array.from({ length: 0x80 }, (_, unit) => {
+  const character = String.fromCharCode(unit)
+  return /[A-Za-z]/.test(character) ? letter : character === "'" ? apostrophe : 0
+})
+
+/** Code units of the letter or mark at an index; 0 = there is none. */
+function letterWidth(text: string, index: number): number {
+  const point = text.codePointAt(index)!
+  if (point > 0xffff) return isLetter(point) ? 2 : 0
+  letters[point] ||= isLetter(point) ? 1 : 2
+  return letters[point] === 1 ? 1 : 0
+}
+
+const isLetter = (point: number) => /[\p{L}\p{M}]/u.test(String.fromCodePoint(point))
+/** By code unit: 1 = a letter or mark, 2 = another character, 0 = not known yet. */
+const letters = new Uint8Array(0x10000)
+
+const lowerCase = (text: string, start: number, end: number) => text.slice(start, end).toLowerCase()
+
+const nextHash = (hash: number, unit: number) => (Math.imul(hash, 31) + unit) | 0
+
+/** The known word that a word of ASCII characters with this hash is. */
+function plainWord(text: string, start: number, end: number, hash: number): KnownWord | undefined {
+  const known = byHash.get(hash)
+  if (!known || known.word.length !== end - start) return
+  for (let index = start; index < end; index++)
+    if ((text.charCodeAt(index) | 0x20) !== known.word.charCodeAt(index - start)) return
+  return known
+}
+
+const table = tableOf()
+const byHash = hashesOf(table)
+
+function tableOf(): Map<string, KnownWord> {
+  const table = new Map<string, KnownWord & { classes: WordClass[] }>()
   for (const [name, list] of Object.entries(words) as [WordClass, string][])
-    for (const word of new Set(list.split(/\s+/))) classes.set(word, [...(classes.get(word) ?? []), name])
-  return classes
+    for (const word of new Set(list.split(/\s+/))) {
+      const known = table.get(word)
+      if (known) known.classes.push(name)
+      else table.set(word, { word, classes: [name] })
+    }
+  return table
+}
+
+/** The known words of ASCII characters by their hash. Throws if two have the same one: then choose another multiplier. */
+function hashesOf(table: ReadonlyMap<string, KnownWord>): Map<number, KnownWord> {
+  const hashes = new Map<number, KnownWord>()
+  for (const known of table.values()) {
+    if (!/^[a-z]+$/.test(known.word)) continue
+    let hash = 0
+    for (let index = 0; index < known.word.length; index++) hash = nextHash(hash, known.word.charCodeAt(index))
+    if (hashes.has(hash)) throw new Error(`Two words have the same hash: ${known.word}, ${hashes.get(hash)!.word}`)
+    hashes.set(hash, known)
+  }
+  return hashes
 }

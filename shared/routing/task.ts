@@ -1,6 +1,6 @@
 import type { RatedTask } from '../catalog/schema.ts'
 import type { Features } from './features.ts'
-import { classesOf, unspacedCues, type WordClass } from './prompt-words.ts'
+import { type KnownWord, unspacedCues, visitWords, type WordClass } from './prompt-words.ts'
 
 /** The class of a request's task: it decides which of a model's qualities counts. */
 export type Task = RatedTask | 'general'
@@ -37,7 +37,7 @@ const equation = /\$\$|\\(?:frac|sqrt|int|sum|begin)\b|[\d)a-z²³] ?[=≤≥<>]
 const minWords = 2
 
 function subjectOf(text: string, { classes }: Words): 'code' | 'maths' | null {
-  const countOf = (name: WordClass) => classes.get(name)?.size ?? 0
+  const countOf = (name: SubjectClass) => classes.get(name)?.size ?? 0
   const code = countOf('code')
   if (codeSample.test(text) || codeOrder.test(text)) return 'code'
   const maths = countOf('computing') + (equation.test(text) ? 1 : 0) + (countOf('proof') > 0 ? minWords : 0)
@@ -54,9 +54,14 @@ function isForeign(text: string, { count, english, letters, latinLetters }: Word
   return text !== '' && count >= minLanguageWords && english < count / wordsPerEnglishWord
 }
 
+/** The classes whose different words make a subject clear. */
+const subjectClasses = ['code', 'computing', 'proof'] as const satisfies WordClass[]
+type SubjectClass = (typeof subjectClasses)[number]
+const isSubjectClass = (name: WordClass): name is SubjectClass => subjectClasses.includes(name as SubjectClass)
+
 type Words = {
   /** The different words of each class. */
-  classes: Map<WordClass, Set<string>>
+  classes: Map<SubjectClass, Set<KnownWord | SubjectClass>>
   count: number
   english: number
   letters: number
@@ -65,23 +70,23 @@ type Words = {
 
 function readWords(text: string): Words {
   const words: Words = { classes: new Map(), count: 0, english: 0, letters: 0, latinLetters: 0 }
-  const add = (name: WordClass, word: string) => {
+  const add = (name: SubjectClass, word: KnownWord | SubjectClass) => {
     const found = words.classes.get(name)
     if (found) found.add(word)
     else words.classes.set(name, new Set([word]))
   }
-  for (const [match] of text.matchAll(/[\p{L}\p{M}][\p{L}\p{M}'’]*/gu)) {
-    const word = match.toLowerCase()
+  visitWords(text, (start, end, known) => {
     words.count++
-    words.letters += word.length
-    if (word.charCodeAt(0) < firstNonLatin) words.latinLetters += word.length
-    for (const name of classesOf(word) ?? []) {
+    words.letters += end - start
+    if (text.charCodeAt(start) < firstNonLatin) words.latinLetters += end - start
+    if (!known) return
+    for (const name of known.classes) {
       if (name === 'english') words.english++
-      else add(name, word)
+      else if (isSubjectClass(name)) add(name, known)
     }
-  }
+  })
   if (words.latinLetters < words.letters)
-    for (const [name, pattern] of unspacedCues) if (pattern.test(text)) add(name, name)
+    for (const [name, pattern] of unspacedCues) if (isSubjectClass(name) && text.search(pattern) >= 0) add(name, name)
   return words
 }
 

@@ -82,6 +82,11 @@ test('Messages and Responses are classified alike; results of tools are not the 
   t.is(taskOf(responsesFeatures(responses, 200)), 'maths')
 })
 
+test('a text has the same class every time', t => {
+  const text = '证明：根号二是无理数。'
+  t.deepEqual([taskOfText(text), taskOfText(text), taskOfText(text)], ['maths', 'maths', 'maths'])
+})
+
 test('hostile texts are classified in milliseconds', t => {
   const hostile = ['at a(', ' at', 'write ', '`', 'x = ', '\n', 'a'.repeat(9), '(((', 'é'].map(text =>
     text.repeat(300_000),
