@@ -2,7 +2,7 @@ import { drive } from '../drive.ts'
 import { makeManyKeys } from '../lib/many-keys.ts'
 import { chatBody } from '../lib/request.ts'
 import type { Row } from '../report.ts'
-import type { Mode } from '../rounds.ts'
+import type { Mode, Slice } from '../rounds.ts'
 import { modelOf } from '../stores.ts'
 import { closedColumns } from './chat.ts'
 import { type Bench, divided, type Measurement, paired, plain, rowOf } from './measurement.ts'
@@ -49,10 +49,25 @@ export const bodies: Measurement = closed('bodies', async () =>
   })),
 )
 
-/** The choice among four models instead of a named one. */
-export const auto: Measurement = closed('auto', async () => [
-  { name: '`auto`', body: chatBody(plain, false, undefined, { model: 'auto' }), plainBody: usualBody },
-])
+const pinnedCase = 'a named model'
+const autoCase = '`auto`'
+
+/** The choice among four models instead of a named one, and beside it. */
+export const auto: Measurement = closed(
+  'auto',
+  async () => [
+    { name: pinnedCase, body: usualBody },
+    { name: autoCase, body: chatBody(plain, false, undefined, { model: 'auto' }), plainBody: usualBody },
+  ],
+  (slices, subject) => {
+    const mine = slices.filter(slice => slice.subject === subject)
+    const cpuUs = (which: string) =>
+      mine.filter(slice => slice.which === which).map(slice => divided('cpuUsPerRequest')(slice.own, slice.reference))
+    const pinned = cpuUs(pinnedCase)
+    const values = cpuUs(autoCase).map((value, round) => value / pinned[round]!)
+    return [{ work: '`auto`: CPU per request ÷ a named model', unit: '', decimals: 2, target: { max: 1.15 }, values }]
+  },
+)
 
 /** Images in a request: their bytes, or an address, which goes to OpenAI's dialect as it is. */
 export const images: Measurement = closed('images', async () => {
@@ -85,8 +100,12 @@ export const dialects: Measurement = {
   },
 }
 
-/** A measurement of cases by a closed loop. */
-function closed(title: string, casesOf: (bench: Bench) => Promise<Case[]>): Measurement {
+/** A measurement of cases by a closed loop, with rows of its own beside those of each case. */
+function closed(
+  title: string,
+  casesOf: (bench: Bench) => Promise<Case[]>,
+  moreRows: (slices: Slice[], subject: string) => Row[] = () => [],
+): Measurement {
   const measure = async (bench: Bench) => {
     const { rig } = bench
     const cases = await casesOf(bench)
@@ -106,10 +125,11 @@ function closed(title: string, casesOf: (bench: Bench) => Promise<Case[]>): Meas
         return drive(rig, await rig.subject(subject), 'closed', each, options)
       },
     }
-    return rowsOf(bench, title, mode, [
+    const figures: [string, string][] = [
       ['requests/s', 'requestsPerSecond'],
       ['CPU per request', 'cpuUsPerRequest'],
-    ])
+    ]
+    return rowsOf(bench, title, mode, figures, moreRows)
   }
   return { behaviours: [plain], measure }
 }
@@ -134,10 +154,16 @@ function streamed(bench: Bench): Promise<Row[]> {
   return rowsOf(bench, 'streams of other dialects', mode, [['CPU per chunk', 'cpuUsPerChunk']])
 }
 
-async function rowsOf(bench: Bench, title: string, mode: Mode, figures: [string, string][]): Promise<Row[]> {
+async function rowsOf(
+  bench: Bench,
+  title: string,
+  mode: Mode,
+  figures: [string, string][],
+  moreRows: (slices: Slice[], subject: string) => Row[] = () => [],
+): Promise<Row[]> {
   const subjects = bench.subjects
   const slices = await paired(bench, title, mode, subjects)
-  return mode.cases.flatMap(which => {
+  const rows = mode.cases.flatMap(which => {
     const mine = slices.filter(slice => slice.which === which)
     return figures.map(([work, name]) =>
       rowOf(mine, subjects[0]!, divided(name), {
@@ -146,4 +172,5 @@ async function rowsOf(bench: Bench, title: string, mode: Mode, figures: [string,
       }),
     )
   })
+  return [...rows, ...moreRows(slices, subjects[0]!)]
 }

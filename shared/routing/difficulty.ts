@@ -90,7 +90,10 @@ const wordsIndex = cueNames.indexOf('words')
 /** The cues as numbers in the order of `cueNames`. */
 export function inputOf(cues: Cues, medians: DifficultyWeights['medians']): Float64Array {
   const input = new Float64Array(cueNames.length)
-  for (const [i, name] of cueNames.entries()) input[i] = cues[name] ?? medians[name]
+  for (let index = 0; index < cueNames.length; index++) {
+    const name = cueNames[index]!
+    input[index] = cues[name] ?? medians[name]
+  }
   return input
 }
 

@@ -1,4 +1,5 @@
-import { unspacedCues, visitWords, type WordClass } from './prompt-words.ts'
+import type { WordClass } from './prompt-words.ts'
+import { takeWords, type WordReading } from './read-words.ts'
 
 /** The cues with learned weights, each a small number computed from a prompt's text. */
 export const cueNames = [
@@ -47,22 +48,31 @@ export function readPrompt(text: string): Reading {
   const isSampled = text.length > 2 * window
   const sampled = isSampled ? `${text.slice(0, window)}\n${text.slice(-window)}` : text
   const { stem, choices } = splitChoices(sampled.trimEnd())
-  const words = readWords(stem)
+  const words = takeWords(stem)
   const { marks, size } = words
   const scale = isSampled ? text.length / sampled.length : 1
   const sentences = occurrences(stem, /[.!?](?=[\s"”»]|$)|[。！？।؟]/g)
-  const mathsMarks = occurrences(stem, /[=+*^<>≤≥≠≈∑∏∫√∞∈∉⊂∀∃∂→⇒⊃∨∧¬~·×÷±π\\]|\d ?[-/] ?\d/g)
-  const codeMarks = occurrences(stem, /```|[{}]|;[ \t]*$|\(\)|\w{3}\(|\[\w{0,20}\]|[a-z][A-Z]|:=|←/gm)
-  const numbers = occurrences(stem, /\d+(?:[.,]\d+)*/g)
+  // Most prompts have no such characters, and are searched only for these.
+  const hasDigit = /\d/.test(stem)
+  const hasSymbol = /[`{};([:=+*^<>~\\\u0080-\uffff]/.test(stem)
+  const mathsMarks =
+    hasDigit || hasSymbol ? occurrences(stem, /[=+*^<>≤≥≠≈∑∏∫√∞∈∉⊂∀∃∂→⇒⊃∨∧¬~·×÷±π\\]|\d ?[-/] ?\d/g) : 0
+  const codeMarks =
+    hasSymbol || /[a-z][A-Z]/.test(stem)
+      ? occurrences(stem, /```|[{}]|;[ \t]*$|\(\)|\w{3}\(|\[\w{0,20}\]|[a-z][A-Z]|:=|←/gm)
+      : 0
+  const numbers = hasDigit ? occurrences(stem, /\d+(?:[.,]\d+)*/g) : 0
+  const enumeration =
+    hasDigit || hasSymbol || /I[IV.:)]/.test(stem)
+      ? occurrences(stem, /\b(?:[A-Z][a-z]+ \d+ ?[|:.)]|I{1,3}V?[.:)])|\([1-9ivab]\)|\b\d\. [A-Z]/g)
+      : 0
   const cues: Cues = {
     words: Math.log1p(size * scale),
     sentences: Math.log1p(sentences * scale),
     hasNumber: numbers > 0 ? 1 : 0,
     numbers: Math.log1p(numbers),
     mathsMarks: Math.log1p(mathsMarks),
-    enumeration: Math.log1p(
-      occurrences(stem, /\b(?:[A-Z][a-z]+ \d+ ?[|:.)]|I{1,3}V?[.:)])|\([1-9ivab]\)|\b\d\. [A-Z]/g),
-    ),
+    enumeration: Math.log1p(enumeration),
     ...readEnglish(stem, words),
     ...readChoices(choices),
   }
@@ -71,6 +81,7 @@ export function readPrompt(text: string): Reading {
 
 /** Splits a question from its choices, lettered A to J ("A. …", "B) …"), if any. */
 function splitChoices(text: string): { stem: string; choices: string[] } {
+  if (!text.includes('\n')) return { stem: text, choices: [] }
   const mark = /\n[ \t]{0,8}\(?([A-J])[.)][ \t]/g
   const starts = [...text.matchAll(mark)].filter(([, letter], i) => letter === String.fromCharCode(65 + i))
   const [first] = starts
@@ -89,7 +100,7 @@ function splitChoices(text: string): { stem: string; choices: string[] } {
 }
 
 /** Cues based on English words; null for other languages, where their absence means nothing. */
-function readEnglish(text: string, { marks, count, longCount }: Words) {
+function readEnglish(text: string, { marks, count, longCount }: Readonly<WordReading>) {
   const countOf = (name: WordClass) => marks.get(name) ?? 0
   const isEnglish = countOf('english') > count / wordsPerEnglishWord
   const ifEnglish = (value: number) => (isEnglish ? value : null)
@@ -129,33 +140,6 @@ function overlapOf(choices: string[]): number {
     }
   }
   return sum / pairs
-}
-
-/** Scripts from Thai on are mostly written without spaces. */
-const unspaced = /[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]/
-
-type Words = { marks: Map<WordClass, number>; count: number; size: number; longCount: number }
-
-function readWords(text: string): Words {
-  const marks = new Map<WordClass, number>()
-  const add = (name: WordClass) => marks.set(name, (marks.get(name) ?? 0) + 1)
-  let count = 0
-  let size = 0
-  let longCount = 0
-  let spaced = true
-  visitWords(text, (start, end, known, isPlain) => {
-    count++
-    if (!isPlain && unspaced.test(text.slice(start, end))) {
-      size += (end - start) / 2
-      spaced = false
-      return
-    }
-    size++
-    if (end - start >= 9) longCount++
-    if (known) for (const name of known.classes) add(name)
-  })
-  if (!spaced) for (const [name, pattern] of unspacedCues) for (const _ of text.match(pattern) ?? []) add(name)
-  return { marks, count, size, longCount }
 }
 
 function occurrences(text: string, pattern: RegExp): number {

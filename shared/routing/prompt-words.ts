@@ -37,6 +37,9 @@ const words = {
   routine: `summarise summarize summary translate proofread rephrase paraphrase reword shorten extract classify categorise
     categorize zusammenfassen zusammenfassung fasse übersetze übersetzen resume resumir resumen traduce traducir résume
     résumer résumé traduis traduire riassumi riassunto traduci resuma traduza переведи переведите перескажи`,
+  codeVerb: 'write implement fix debug refactor optimise optimize review test',
+  codeObject:
+    'function functions method methods class script scripts program programs query queries code bug bugs regex unit',
   greeting: `hi hello hey hiya howdy yo thanks thank bye goodbye cheers morning evening night welcome ok okay yes yeah yep sure
     hallo moin servus danke tschüss guten hola gracias buenos buenas adiós salut bonjour bonsoir merci ciao grazie
     buongiorno olá oi obrigado obrigada привет здравствуй здравствуйте спасибо مرحبا شكرا नमस्ते धन्यवाद 안녕하세요 안녕

@@ -1,6 +1,6 @@
 import type { RatedTask } from '../catalog/schema.ts'
 import type { Features } from './features.ts'
-import { type KnownWord, unspacedCues, visitWords, type WordClass } from './prompt-words.ts'
+import { differentWords, readWords, type WordReading } from './read-words.ts'
 
 /** The class of a request's task: it decides which of a model's qualities counts. */
 export type Task = RatedTask | 'general'
@@ -36,11 +36,14 @@ const equation = /\$\$|\\(?:frac|sqrt|int|sum|begin)\b|[\d)a-z²³] ?[=≤≥<>]
 /** Different words of a class that make a subject clear. */
 const minWords = 2
 
-function subjectOf(text: string, { classes }: Words): 'code' | 'maths' | null {
-  const countOf = (name: SubjectClass) => classes.get(name)?.size ?? 0
-  const code = countOf('code')
-  if (codeSample.test(text) || codeOrder.test(text)) return 'code'
-  const maths = countOf('computing') + (equation.test(text) ? 1 : 0) + (countOf('proof') > 0 ? minWords : 0)
+function subjectOf(text: string, words: WordReading): 'code' | 'maths' | null {
+  const { marks } = words
+  const hasCodeOrder = marks.has('codeVerb') && marks.has('codeObject') && codeOrder.test(text)
+  if (hasCodeOrder || codeSample.test(text)) return 'code'
+  const code = differentWords(words, 'code')
+  const mathsWords = differentWords(words, 'computing') + (marks.has('proof') ? minWords : 0)
+  // An equation alone does not make the subject clear.
+  const maths = mathsWords > 0 && equation.test(text) ? mathsWords + 1 : mathsWords
   if (Math.max(code, maths) < minWords) return null
   return code >= maths ? 'code' : 'maths'
 }
@@ -49,46 +52,7 @@ function subjectOf(text: string, { classes }: Words): 'code' | 'maths' | null {
 const wordsPerEnglishWord = 10
 const minLanguageWords = 6
 
-function isForeign(text: string, { count, english, letters, latinLetters }: Words): boolean {
+function isForeign(text: string, { marks, count, letters, latinLetters }: WordReading): boolean {
   if (letters > 0 && latinLetters < letters / 2) return true
-  return text !== '' && count >= minLanguageWords && english < count / wordsPerEnglishWord
+  return text !== '' && count >= minLanguageWords && (marks.get('english') ?? 0) < count / wordsPerEnglishWord
 }
-
-/** The classes whose different words make a subject clear. */
-const subjectClasses = ['code', 'computing', 'proof'] as const satisfies WordClass[]
-type SubjectClass = (typeof subjectClasses)[number]
-const isSubjectClass = (name: WordClass): name is SubjectClass => subjectClasses.includes(name as SubjectClass)
-
-type Words = {
-  /** The different words of each class. */
-  classes: Map<SubjectClass, Set<KnownWord | SubjectClass>>
-  count: number
-  english: number
-  letters: number
-  latinLetters: number
-}
-
-function readWords(text: string): Words {
-  const words: Words = { classes: new Map(), count: 0, english: 0, letters: 0, latinLetters: 0 }
-  const add = (name: SubjectClass, word: KnownWord | SubjectClass) => {
-    const found = words.classes.get(name)
-    if (found) found.add(word)
-    else words.classes.set(name, new Set([word]))
-  }
-  visitWords(text, (start, end, known) => {
-    words.count++
-    words.letters += end - start
-    if (text.charCodeAt(start) < firstNonLatin) words.latinLetters += end - start
-    if (!known) return
-    for (const name of known.classes) {
-      if (name === 'english') words.english++
-      else if (isSubjectClass(name)) add(name, known)
-    }
-  })
-  if (words.latinLetters < words.letters)
-    for (const [name, pattern] of unspacedCues) if (isSubjectClass(name) && text.search(pattern) >= 0) add(name, name)
-  return words
-}
-
-/** Greek is the first script after Latin. */
-const firstNonLatin = 0x370
