@@ -131,13 +131,17 @@ const keyFlags = z.strictObject({
   monthly_spend_cap_usd: number.pipe(set(nullable.monthly_spend_cap_usd)).optional(),
   model_allowlist: slugs.pipe(set(nullable.model_allowlist)).optional(),
   scopes,
+  learning: z
+    .enum(['true', 'false'])
+    .transform(text => text === 'true')
+    .optional(),
   expires_in_days: number.pipe(set(nullable.expires_in_days)).optional(),
 })
 
 const keys: Command[] = [
   command({
     name: 'key create',
-    help: '--org ID --env live|test [--name N] [--mode M] [--rpm-limit N] [--tpm-limit N] [--monthly-spend-cap-usd N] [--model-allowlist a,b] [--scopes chat] [--expires-in-days N]',
+    help: '--org ID --env live|test [--name N] [--mode M] [--rpm-limit N] [--tpm-limit N] [--monthly-spend-cap-usd N] [--model-allowlist a,b] [--scopes chat] [--learning true|false] [--expires-in-days N]',
     flags: keyFlags,
     async run(services, { org, env, ...policy }) {
       await findOrganisation(services, org)

@@ -120,12 +120,16 @@ test('a live key is created, shown once, and works with the official SDK', async
   t.deepEqual(await world.gateway.settled(), [])
 })
 
-test('the request, its spend and the chart are there to see', async t => {
+test('the request, its score, its spend and the chart are there to see', async t => {
+  const { id } = await world.gateway.services.db.generation.findFirstOrThrow({ where: { organisationId } })
+  const score = { generation_id: id, score: -0.5, comment: 'Too long' }
+  t.is((await world.gateway.fetch('/v1/feedback', { key: secret, body: score })).status, 200)
   await goTo('Requests')
   await page.getByRole('link', { name: 'Chat', exact: true }).first().click()
   await heading('Chat request')
   const text = await page.getByRole('main').innerText()
-  for (const part of ['gpt-5-mini', 'Production', 'openai', '$0.0']) t.true(text.includes(part), part)
+  for (const part of ['gpt-5-mini', 'Production', 'openai', '$0.0', '−0.5', 'Too long'])
+    t.true(text.includes(part), part)
   await goTo('Overview')
   await page
     .getByRole('region', { name: 'Spend today' })
@@ -140,9 +144,12 @@ test('the key is edited, rolled and revoked, each in force at once', async t => 
   await page.getByRole('button', { name: 'Production' }).click()
   const drawer = page.getByRole('dialog', { name: 'Production' })
   await drawer.getByLabel('Requests per minute').fill('1')
+  await drawer.getByLabel('Learn from feedback').uncheck()
   await drawer.getByRole('button', { name: 'Save changes' }).click()
   await page.getByText('API key saved').waitFor()
   t.deepEqual([await statusOf(secret), await statusOf(secret)], [200, 429])
+  const key = await world.gateway.services.db.apiKey.findFirstOrThrow({ where: { organisationId } })
+  t.deepEqual([key.rpmLimit, key.learning], [1, false])
   await drawer.getByRole('button', { name: 'Roll secret' }).click()
   await page
     .getByRole('dialog', { name: /^Roll the secret/ })

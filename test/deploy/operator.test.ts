@@ -106,6 +106,7 @@ const policyFlags = [
   ['--monthly-spend-cap-usd', '5.5'],
   ['--model-allowlist', 'gpt-4o, gpt-4o-mini'],
   ['--scopes', 'chat,embeddings'],
+  ['--learning', 'false'],
   ['--expires-in-days', '30'],
 ].flat()
 
@@ -124,6 +125,7 @@ test.serial(
       monthly_spend_cap_usd: 5.5,
       model_allowlist: ['gpt-4o', 'gpt-4o-mini'],
       scopes: 'chat,embeddings',
+      learning: false,
       status: 'active',
     })
     t.true(Math.abs(Date.parse(data.expires_at!) - Date.now() - 30 * 86_400_000) < 60_000)
