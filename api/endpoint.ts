@@ -6,6 +6,7 @@ import type { ResolvedKey } from '../shared/keys/policies.ts'
 import type { Scope } from '../shared/keys/policy.ts'
 import type { Services } from '../shared/services.ts'
 import type { StoredFile } from '../shared/store/files.ts'
+import type { Origin } from '../shared/traces/work.ts'
 import type { Person } from './auth/accounts.ts'
 import type { Role } from './auth/roles.ts'
 import type { HttpResponse } from './http-response.ts'
@@ -93,6 +94,8 @@ export type Validated<Body, Query> = {
   search: string
   client: HttpResponse
   requestId: string
+  /** What queued work that it creates keeps of it. */
+  origin: Origin
   wide: Record<string, unknown>
   keep: Keep
   ctx: Context

@@ -3,6 +3,7 @@ import type { Socket } from 'node:net'
 import type { Encoding, ResponseWriter } from '../shared/engine/response-writer.ts'
 import type { HeldBytes } from '../shared/io/byte-budget.ts'
 import { WriteBurst } from '../shared/io/write-burst.ts'
+import type { Trace } from '../shared/traces/trace.ts'
 import type { OwnTime } from './own-time.ts'
 
 /** Larger files are streamed and not kept for their Idempotency-Key. */
@@ -48,6 +49,8 @@ export class HttpResponse implements ResponseWriter {
   hold: ResponseWriter['hold'] = null
   /** Measures the gateway's own time; null = not measured. */
   time: OwnTime | null = null
+  /** The trace of the request; null = none. */
+  trace: Trace | null = null
   readonly #response: ServerResponse
   readonly baseHeaders: Record<string, string>
   #socket: Socket | null = null

@@ -19,6 +19,7 @@ import { admitFree, keyHeader, parseBearer, resolveProvisioningKey, resolveStand
 import { authenticateSession, type SessionAccess } from './middleware/session.ts'
 import type { StoredAnswer } from './middleware/stored-answer.ts'
 import { recordRequest } from './request-metrics.ts'
+import { beginTrace, endTrace } from './request-trace.ts'
 import { State } from './state.ts'
 
 // The lifecycle of every request: opened, served or failed, closed. Requests enter through Koa (app.ts) if they need a
@@ -56,7 +57,9 @@ export function openRequest(
   // /v1 accepts keys, never the dashboard's cookies.
   const headers = baseHeaders(requestId, path.startsWith('/v1/'))
   if (isMessagesPath(path)) headers['request-id'] = requestId
-  return new State({ services, request, response, method, path, requestId, headers })
+  const state = new State({ services, request, response, method, path, requestId, headers })
+  if (services.tracing) beginTrace(state, services.tracing)
+  return state
 }
 
 /**
@@ -107,6 +110,7 @@ export function closeRequest(state: State, status: number): void {
   const received = client.gone && !response.writableEnded ? 499 : sent
   const durationMs = services.clock.now() - startedMs
   if (services.metrics) recordRequest(state, received, durationMs)
+  if (client.trace) endTrace(state, client.trace, received)
   requestLogger(services.log)({ requestId, method, path, status: received, durationMs, ...wide })
 }
 

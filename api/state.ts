@@ -7,6 +7,7 @@ import type { Actor } from '../shared/keys/audit.ts'
 import type { ResolvedKey } from '../shared/keys/policies.ts'
 import type { Services } from '../shared/services.ts'
 import type { StoredFile } from '../shared/store/files.ts'
+import type { Origin } from '../shared/traces/work.ts'
 import type { Auth, Person } from './auth/accounts.ts'
 import type { Role } from './auth/roles.ts'
 import { HttpResponse } from './http-response.ts'
@@ -99,6 +100,11 @@ export class State {
     const url = this.request.url ?? ''
     const start = url.indexOf('?')
     return start < 0 ? '' : url.slice(start)
+  }
+
+  /** What queued work that it creates keeps of it. */
+  get origin(): Origin {
+    return { requestId: this.requestId, trace: this.client.trace }
   }
 
   get headers(): IncomingHttpHeaders {

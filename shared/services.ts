@@ -47,6 +47,8 @@ import { ResponseSettingsReader } from './store/response-settings.ts'
 import { StoredResponses } from './store/stored-responses.ts'
 import { Suspects } from './store/suspects.ts'
 import { Webhooks } from './store/webhooks.ts'
+import { openTracing } from './traces/open-tracing.ts'
+import type { Tracing } from './traces/tracing.ts'
 import { Accounts } from './wallet/accounts.ts'
 import { Admission } from './wallet/admission.ts'
 import { loadScripts, type Scripts } from './wallet/scripts.ts'
@@ -60,8 +62,9 @@ export type Services = {
   config: Config
   clock: Clock
   log: Logger
-  /** Null = no metrics are collected. */
+  /** Null = none are collected. */
   metrics: Metrics | null
+  tracing: Tracing | null
   catalog: Catalog
   db: Database
   rawPool: RawPool
@@ -132,6 +135,7 @@ export async function openServices(
 ): Promise<Services> {
   const catalog = catalogOf(config)
   const { databaseUrl, databasePool, databasePooler } = config
+  const tracing = await openTracing(config.tracing)
   const db = openDatabase(databaseUrl, { connections: databasePool, statementTimeoutMs, pooler: databasePooler })
   const rawPool = new RawPool(databaseUrl, databasePooler)
   const redis = openRequestRedis(config)
@@ -180,6 +184,7 @@ export async function openServices(
     await upstreams.close()
     await Promise.all(Object.values(queues).map(queue => queue.close()))
     await mailer.close()
+    await tracing?.close()
     blobs.close()
     await Promise.all([db.$disconnect(), rawPool.close()])
     redis.disconnect()
@@ -190,6 +195,7 @@ export async function openServices(
     clock,
     log,
     metrics,
+    tracing,
     catalog,
     db,
     rawPool,

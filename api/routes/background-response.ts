@@ -15,7 +15,7 @@ type Created = { response: ResponsesObject; headers: Record<string, string> }
 
 /** Creates a response in the background. What it continues counts towards `held`. */
 export async function createBackground(request: DirectRequest<ResponsesRequest>, held: HeldBytes): Promise<Created> {
-  const { services, apiKey, body: sent, raw, requestId, headers: sentHeaders, keep, wide } = request
+  const { services, apiKey, body: sent, raw, origin, headers: sentHeaders, keep, wide } = request
   const session = sessionOf(sentHeaders, sent)
   const { raw: _, ...turn } = await openBackground(services, apiKey, { body: sent, raw }, { held, session })
   const id = newId('resp')
@@ -24,7 +24,7 @@ export async function createBackground(request: DirectRequest<ResponsesRequest>,
     services,
     apiKey,
     { id, sent, ...turn },
-    requestId,
+    origin,
     async (tx, queued, { target, mode, reservation, job }) => {
       headers = answerHeaders({ id, target, mode, reservation, attempts: 0, test: job.environment === 'test' })
       await keep(tx, queued, headers)

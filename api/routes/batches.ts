@@ -110,7 +110,7 @@ export const batchRoutes: Endpoint[] = [
     },
     answers: { 200: { description: 'The batch, whose input is being validated.', schema: batchAnswer } },
     errors: ['not_found', 'url_not_allowed', 'quota_exceeded'],
-    async handle({ services, apiKey, body, requestId, keep, ctx }) {
+    async handle({ services, apiKey, body, origin, keep, ctx }) {
       ctx.set(await admitFree(services, apiKey))
       const { requests, input_file_id: fileId, batch_routing: routing, output_expires_after: life } = body
       const batch = await createBatch(
@@ -124,7 +124,7 @@ export const batchRoutes: Endpoint[] = [
           webhookUrl: body.webhook_url ?? null,
           outputLifeSeconds: life?.seconds ?? null,
         },
-        requestId,
+        origin,
         async (tx, batch) => keep(tx, await presentBatch(services, batch)),
       )
       return presentBatch(services, batch)

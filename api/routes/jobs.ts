@@ -47,13 +47,13 @@ const submit = endpoint({
     'quota_exceeded',
     'no_provider_available',
   ],
-  async handle({ services, apiKey, body, requestId, keep, ctx }) {
+  async handle({ services, apiKey, body, origin, keep, ctx }) {
     const seconds = parseWait(ctx)
     const { job } = await submitDelayed(
       services,
       apiKey,
       submissionOf(services, body),
-      requestId,
+      origin,
       async (tx, { job, target, mode, reservation }) => {
         ctx.set(answerHeaders({ id: job.id, target, mode, reservation, attempts: 0, test: job.environment === 'test' }))
         await keep(tx, await presentDelayed(services, job))

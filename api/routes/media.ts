@@ -192,10 +192,10 @@ function modelsPath(kind: QueuedKind): string {
 /** Creates a job and responds with it, with the headers of every response that used a model. */
 async function createJob(
   kind: QueuedKind,
-  { services, apiKey, body, requestId, keep, ctx }: Validated<{ model?: string }, unknown>,
+  { services, apiKey, body, origin, keep, ctx }: Validated<{ model?: string }, unknown>,
 ): Promise<object> {
   const seconds = parseWait(ctx)
-  const { job } = await submitJob(services, apiKey, kind, body, requestId, async (tx, { job, reservation, target }) => {
+  const { job } = await submitJob(services, apiKey, kind, body, origin, async (tx, { job, reservation, target }) => {
     const { mode } = apiKey.policy
     ctx.set(answerHeaders({ id: job.id, target, mode, reservation, attempts: 0, test: job.environment === 'test' }))
     if (job.costNano !== null) ctx.set('x-gateway-cost-usd', formatUsd(Number(job.costNano)))

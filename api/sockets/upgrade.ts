@@ -11,9 +11,11 @@ import type { Environment } from '../../shared/providers/upstreams.ts'
 import { SessionRegistry } from '../../shared/realtime/session-registry.ts'
 import { parseSessionRequest } from '../../shared/realtime/settings.ts'
 import type { Services } from '../../shared/services.ts'
+import { SpanKind } from '../../shared/traces/trace.ts'
 import { resolveSessionKey } from '../middleware/key.ts'
 import { baseHeaders, publicError, requestIdOf } from '../request-lifecycle.ts'
 import { recordOnSocket } from '../request-metrics.ts'
+import { endSocketTrace } from '../request-trace.ts'
 import { maxResponsesBytes } from '../routes/responses.ts'
 import { assertHandshake, authorizationOf, rejectUpgrade, trackPresence } from './handshake.ts'
 import { ResponsesConnections } from './responses/connections.ts'
@@ -95,13 +97,15 @@ export class UpgradeServer {
   }
 
   async #serve(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
-    const { clock, log, metrics } = this.#services
+    const { clock, log, metrics, tracing } = this.#services
     const startedMs = clock.now()
     const requestId = requestIdOf(request.headers['x-request-id'])
     const path = request.url?.split('?', 1)[0] ?? '/'
     const upgrade: Upgrade = { request, socket, head, path, requestId, environment: '' }
     const wide: Record<string, unknown> = {}
     const client = trackPresence(socket)
+    // The turns of a connection for responses have traces of their own.
+    const trace = path === realtimePath ? tracing?.begin(request.headers, `GET ${path}`, SpanKind.SERVER) : null
     let status = 101
     this.#pending.add(socket)
     try {
@@ -127,6 +131,7 @@ export class UpgradeServer {
     // The turns of a connection for responses are counted one by one.
     if (metrics && (path === realtimePath || status !== 101))
       recordOnSocket(metrics, wide, { path, status, environment: upgrade.environment, durationMs })
+    if (trace) endSocketTrace(trace, wide, { requestId, path, status })
     log.info({ requestId, method: request.method, path, ...wide, status, durationMs }, 'request')
   }
 

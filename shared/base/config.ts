@@ -4,6 +4,7 @@ import { readDevStack } from './dev-stack.ts'
 import { type LoadLimits, loadLimits } from './load-limits.ts'
 import { nanoFromUsd } from './money.ts'
 import { type Quotas, quotasOf } from './quotas.ts'
+import { type MetricsAddress, type TracingConfig, telemetryOf } from './telemetry-config.ts'
 import { dayMs } from './time.ts'
 import { providerVariable, readVariableFiles } from './variable-files.ts'
 import { variables } from './variables.ts'
@@ -12,7 +13,6 @@ import { variables } from './variables.ts'
 export type ProviderSettings = { apiKeys: string[]; baseUrl: string | null; webhookSecret: string | null }
 
 /** Where Prometheus scrapes a process. */
-export type MetricsAddress = { host: string; port: number }
 
 export type Config = LoadLimits & {
   port: number
@@ -34,6 +34,8 @@ export type Config = LoadLimits & {
   redisKeyPrefix: string
   /** Null = no metrics are collected. */
   metrics: MetricsAddress | null
+  /** Null = no traces are sent. */
+  tracing: TracingConfig | null
   webConcurrency: number
   workerConcurrency: number
   databasePool: number
@@ -154,7 +156,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     redisUrl: v.REDIS_URL,
     redisTlsVerify: v.REDIS_TLS_VERIFY,
     redisKeyPrefix: v.REDIS_KEY_PREFIX,
-    metrics: v.METRICS_PORT === undefined ? null : { host: v.METRICS_HOST, port: v.METRICS_PORT },
+    ...telemetryOf(v),
     webConcurrency: v.WEB_CONCURRENCY,
     workerConcurrency: v.WORKER_CONCURRENCY,
     databasePool: v.DATABASE_POOL,

@@ -36,6 +36,18 @@ export const variables = z.object({
   REDIS_URL: url('redis:', 'rediss:'),
   METRICS_PORT: positive(65_535).optional(),
   METRICS_HOST: z.string().min(1).default('127.0.0.1'),
+  OTEL_EXPORTER_OTLP_ENDPOINT: url('http:', 'https:').optional(),
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: url('http:', 'https:').optional(),
+  OTEL_EXPORTER_OTLP_HEADERS: z
+    .string()
+    .regex(
+      /^[^=,%]+=([^,%]|%[0-9A-Fa-f]{2})*(,[^=,%]+=([^,%]|%[0-9A-Fa-f]{2})*)*$/,
+      'must be a list such as name=value,name=value',
+    )
+    .optional(),
+  OTEL_SERVICE_NAME: z.string().min(1).max(100).default('headgate'),
+  OTEL_TRACES_SAMPLER: z.enum(['parentbased_traceidratio', 'traceidratio']).default('parentbased_traceidratio'),
+  OTEL_TRACES_SAMPLER_ARG: z.coerce.number().min(0).max(1).default(1),
   WEB_CONCURRENCY: positive(64).default(1),
   WORKER_CONCURRENCY: positive(1000).default(50),
   DATABASE_POOL: positive(100).default(10),

@@ -5,6 +5,7 @@ import { assertPublicUrl } from '../io/safe-url.ts'
 import type { Policy } from '../keys/policy.ts'
 import type { Services } from '../services.ts'
 import type { Batch } from '../store/batches.ts'
+import { type Origin, traceEnqueued } from '../traces/work.ts'
 import type { BatchEndpoint } from './request.ts'
 
 /** The parameters of a new batch. Its requests are in a file, or inline in the request itself. */
@@ -26,7 +27,7 @@ export async function createBatch(
   services: Services,
   policy: Policy,
   params: BatchParams,
-  requestId: string,
+  origin: Origin,
   beside?: TransactionStep<Batch>,
 ): Promise<Batch> {
   const { batches, batchWakes, clock, urlPolicy, files, log } = services
@@ -42,7 +43,8 @@ export async function createBatch(
     .create(
       {
         ...fields,
-        requestId,
+        requestId: origin.requestId,
+        traceparent: traceEnqueued(origin.trace, 'batches', 'batch'),
         month: monthOf(nowMs),
         capNano: capNano === null ? null : BigInt(capNano),
         deadlineAt: new Date(nowMs + windowMs),

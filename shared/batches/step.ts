@@ -2,6 +2,7 @@ import { GatewayError } from '../base/errors.ts'
 import type { Services } from '../services.ts'
 import type { Batch } from '../store/batches.ts'
 import { maxOpenStarts, poisonError } from '../store/suspects.ts'
+import { traceStep } from '../traces/work.ts'
 import { stepProviderBatch } from './at-provider/step.ts'
 import { endBatch } from './end.ts'
 import { finalizeFiles } from './finalize.ts'
@@ -22,7 +23,9 @@ export async function stepBatch(services: Services, id: string, stopping: AbortS
   const claimed = await services.batches.claim(id)
   if (!claimed) return null
   try {
-    if (claimed.openStarts < maxOpenStarts) return await advance(services, claimed, stopping)
+    const step = { traceparent: claimed.traceparent, queue: 'batches', name: 'process batch', id }
+    if (claimed.openStarts < maxOpenStarts)
+      return await traceStep(services.tracing, step, () => advance(services, claimed, stopping))
     await runPhase(services, claimed, () => failPoisoned(services, claimed))
     return null
   } finally {

@@ -7,6 +7,7 @@ import type { ResponsesItem, ResponsesRequest } from '../kinds/responses.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
 import type { Services } from '../services.ts'
 import { dropOnFailure } from '../store/conversations.ts'
+import type { Origin } from '../traces/work.ts'
 import { type SubmittedDelayed, submitDelayed } from './submit.ts'
 
 /** At the price of a direct request, and at once. */
@@ -27,7 +28,7 @@ export async function submitBackground(
   services: Services,
   key: ResolvedKey,
   { sent, body, input, ...links }: BackgroundSubmission,
-  requestId: string,
+  origin: Origin,
   beside: (tx: Connection, response: ResponsesObject, submitted: SubmittedDelayed) => Promise<void>,
 ): Promise<ResponsesObject> {
   const { storedResponses, responseSettings, clock } = services
@@ -52,7 +53,7 @@ export async function submitBackground(
     metadata: {},
   } as const
   await dropOnFailure(prepared, () =>
-    submitDelayed(services, key, submission, requestId, async (tx, submitted) => {
+    submitDelayed(services, key, submission, origin, async (tx, submitted) => {
       await prepared.insert(tx)
       await beside(tx, response, submitted)
     }),

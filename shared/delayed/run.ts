@@ -6,6 +6,7 @@ import { endJob, expiredEnd, failedEnd } from '../jobs/end.ts'
 import type { Services } from '../services.ts'
 import { type DelayedInput, failuresOf, isBackground } from '../store/delayed-jobs.ts'
 import type { End, Job } from '../store/jobs.ts'
+import { traceStep } from '../traces/work.ts'
 import type { JobAnswer } from './answer.ts'
 import { BackgroundAnswer } from './background-answer.ts'
 import { FileAnswer } from './file-answer.ts'
@@ -106,7 +107,11 @@ async function runCall(
       ...{ ...answer.run, includeUsage: false },
       bulk: { owner: job.organisationId, discountPpm: BigInt(discountPpm), deadlineMs: job.deadlineAt.getTime() },
     }
-    await run({ ...services, admission }, input, answer.client)
+    const step = { traceparent: job.traceparent, queue: 'async', name: `process ${job.kind}`, id: job.id }
+    await traceStep(services.tracing, step, async trace => {
+      answer.client.trace = trace
+      await run({ ...services, admission }, input, answer.client)
+    })
     return answer.failure ?? internalError(new Error('the run ended without an answer'))
   } catch (error) {
     if (error instanceof GatewayError) return error

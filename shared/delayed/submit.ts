@@ -20,6 +20,7 @@ import { type Decision, route } from '../routing/router.ts'
 import type { Services } from '../services.ts'
 import type { DelayedInput, DelayedKind } from '../store/delayed-jobs.ts'
 import { delayedKind, type Job, type NewJob } from '../store/jobs.ts'
+import { type Origin, traceEnqueued } from '../traces/work.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { type DelayedRequest, delayedEndpoints, windowsMs } from './request.ts'
 
@@ -62,7 +63,7 @@ export async function submitDelayed(
   services: Services,
   key: ResolvedKey,
   submission: DelayedSubmission,
-  requestId: string,
+  origin: Origin,
   beside?: TransactionStep<SubmittedDelayed>,
 ): Promise<SubmittedDelayed> {
   const { config, urlPolicy } = services
@@ -87,7 +88,7 @@ export async function submitDelayed(
   const input = { kind, body: text, discountPpm: Number(discountPpm), outputTokens, clamped } satisfies DelayedInput
   const [target] = decision.targets
   const submitted = (job: Job) => ({ job, reservation, target: target!, mode: decision.mode })
-  const admitted = { requestId, submission, input, target: target!, reservation }
+  const admitted = { origin, submission, input, target: target!, reservation }
   return submitted(await insertJob(services, key.policy, admitted, (tx, job) => beside?.(tx, submitted(job))))
 }
 
@@ -124,7 +125,7 @@ function inBody<T>(at: string, step: () => T): T {
 }
 
 type Admitted = {
-  requestId: string
+  origin: Origin
   submission: DelayedSubmission
   input: DelayedInput
   target: Target
@@ -138,14 +139,15 @@ async function insertJob(
   admitted: Admitted,
   beside: TransactionStep<Job>,
 ): Promise<Job> {
-  const { requestId, submission, input, target, reservation } = admitted
+  const { origin, submission, input, target, reservation } = admitted
   const { terms, webhookUrl, metadata } = submission
   const { id, month, reservedNano } = reservation
   const { organisationId, keyId, environment, capNano } = policy
   const nowMs = services.clock.now()
   const holdBackMs = environment === 'live' ? terms.holdBackMs : 0
   const newJob: NewJob = {
-    ...{ id, requestId, organisationId, keyId, environment, month, input },
+    ...{ id, requestId: origin.requestId, organisationId, keyId, environment, month, input },
+    traceparent: traceEnqueued(origin.trace, 'async', delayedKind, id),
     kind: delayedKind,
     model: target.model.id,
     capNano: capNano === null ? null : BigInt(capNano),

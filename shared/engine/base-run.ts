@@ -9,6 +9,7 @@ import type { Target } from '../providers/contract.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 import type { Route } from '../providers/upstreams.ts'
 import type { Services } from '../services.ts'
+import { recordRun } from '../traces/calls.ts'
 import type { AdmissionGate, Reservation } from '../wallet/admission.ts'
 import type { UsageEvent, UsageSignals } from '../wallet/usage-event.ts'
 import type { CallMonitor } from './call-monitor.ts'
@@ -59,6 +60,7 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
     this.startedMs = services.clock.now()
     this.policy = policy
     this.#info = info
+    if (client.trace) client.trace.kind = info.kind
   }
 
   /** Runs work and aborts it if the process shuts down first. */
@@ -183,6 +185,7 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
         'a provider did work that has no price here',
       )
     const event = usageEvent(run, reservation, outcome)
+    if (this.client.trace) recordRun(this.client.trace, event, outcome.target !== null)
     if (this.client.hold) this.client.hold(this.#heldSettlement(reservation, costNano, tokens, event))
     else this.services.admission.settle(reservation, costNano, tokens, event)
     return reportOf(run, outcome)

@@ -3,6 +3,7 @@ import type { Encoding, ResponseWriter } from './response-writer.ts'
 /** Response writer of a delayed request: buffers the complete answer in memory, and ignores a stream. */
 export class BufferedResponse implements ResponseWriter {
   gone = false
+  trace: ResponseWriter['trace'] = null
   leaving: 'unbilled' | 'at_once' = 'unbilled'
   readonly keeps = false
   /** The answer's JSON text; null until it is complete. */

@@ -1,6 +1,9 @@
 import { type FailureReason, ProviderError } from '../providers/provider-error.ts'
 import type { Route } from '../providers/upstreams.ts'
 import type { Services } from '../services.ts'
+import { firstChunkAttributes } from '../traces/attributes.ts'
+import { startCall } from '../traces/calls.ts'
+import type { Span, Trace } from '../traces/trace.ts'
 
 /** Answers with fewer tokens are ignored in throughput figures. */
 const minTokens = { streamed: 8, buffered: 128 }
@@ -18,11 +21,14 @@ export class CallMonitor {
   #outcome: CallOutcome = 'ok'
   /** Whether the client has already received part of the answer. */
   #hasDelivered = false
+  readonly #span: Span | null
 
-  constructor(services: MonitorServices, route: Route) {
+  /** `trace`: the trace that the call belongs to, if any. */
+  constructor(services: MonitorServices, route: Route, trace: Trace | null = null) {
     this.route = route
     this.#services = services
     this.#startedMs = services.clock.now()
+    this.#span = trace && startCall(trace, route)
   }
 
   get elapsedMs(): number {
@@ -34,6 +40,7 @@ export class CallMonitor {
     const { health, clock, metrics } = this.#services
     this.firstByteMs = clock.now()
     this.#hasDelivered = streamed
+    if (streamed) this.#span?.set(firstChunkAttributes(this.firstByteMs - this.#startedMs))
     if (!streamed || !this.route.credential) return
     health.recordFirstByte(this.route.target, this.firstByteMs - this.#startedMs)
     metrics?.recordFirstChunk(this.route.target, this.firstByteMs - this.#startedMs)
@@ -73,8 +80,9 @@ export class CallMonitor {
   end(error: unknown = null): void {
     const { metrics } = this.#services
     const { target, credential } = this.route
-    if (!metrics || !credential) return
     if (error) this.#outcome = error instanceof ProviderError ? error.reason : 'cancelled'
+    this.#span?.end(this.#outcome === 'ok' ? null : this.#outcome)
+    if (!metrics || !credential) return
     metrics.recordCall(target, this.#outcome, this.#outcome === 'ok' ? this.elapsedMs : null)
   }
 }

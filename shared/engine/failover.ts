@@ -73,7 +73,7 @@ export async function failover<T>(
     const permit = options.bulk && live ? await acquirePermit(services, options, options.bulk, plan, target) : null
     plan.startAttempt(target, clock.now())
     const route = routeTo(services, options, target, plan)
-    const monitor = new CallMonitor(services, route)
+    const monitor = new CallMonitor(services, route, client.trace)
     try {
       const answer = await call(monitor)
       permit?.release('answered')

@@ -1,3 +1,4 @@
+import type { Trace } from '../traces/trace.ts'
 import type { UsageEvent } from '../wallet/usage-event.ts'
 
 /** Encoding of written text; `latin1` characters stand for raw bytes. */
@@ -14,6 +15,8 @@ export type ClientPresence = {
    */
   readonly leaving?: 'unbilled' | 'at_once'
   /** Called around the times in which the gateway waits for a provider, or before a retry. */
+  /** The trace of the request; absent = none. */
+  readonly trace?: Trace | null
   beginWait?(): void
   endWait?(): void
 }

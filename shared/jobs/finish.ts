@@ -7,6 +7,7 @@ import { ProviderError } from '../providers/provider-error.ts'
 import type { Services } from '../services.ts'
 import type { Job } from '../store/jobs.ts'
 import { maxOpenStarts } from '../store/suspects.ts'
+import { traceStep } from '../traces/work.ts'
 import { type Connection, connectionOf } from './connection.ts'
 import { endJob, failedEnd, poisonedEnd } from './end.ts'
 import type { JobResult, Output } from './present.ts'
@@ -30,7 +31,8 @@ export async function finishJob(services: Services, jobId: string): Promise<numb
   const end = () => services.jobs.endStart(jobId)
   const finish = async () => {
     if (!(await services.jobs.beginFinish(jobId))) return null
-    const delayMs = await importOrFail(services, jobId)
+    const step = { traceparent: job.traceparent, queue: 'media', name: `import ${job.kind}`, id: jobId }
+    const delayMs = await traceStep(services.tracing, step, () => importOrFail(services, jobId))
     await end()
     return delayMs
   }

@@ -8,6 +8,8 @@ import { trackLine } from '../providers/tracked-line.ts'
 import type { Services } from '../services.ts'
 import type { Job } from '../store/jobs.ts'
 import { maxOpenStarts } from '../store/suspects.ts'
+import { startCall } from '../traces/calls.ts'
+import { traceStep } from '../traces/work.ts'
 import { cancelIfRequested } from './cancel.ts'
 import { type Connection, callbackUrl, connectionOf, reportsBack } from './connection.ts'
 import { endJob, failedEnd, poisonedEnd } from './end.ts'
@@ -83,7 +85,7 @@ function credentialFor({ upstreams }: Services, job: Job, target: Target): strin
 async function attemptStart(services: Services, job: Job, target: Target): Promise<Attempt> {
   const { clock, jobs, log } = services
   const startedMs = clock.now()
-  const attempt = await tryToStart(services, job, target)
+  const attempt = await traceStart(services, job, target)
   const error = attempt.outcome === 'started' ? null : attempt.error
   const isCall = error === null || error instanceof ProviderError
   if (isCall && job.environment === 'live') services.metrics?.recordCall(target, error?.reason ?? 'ok', null)
@@ -98,6 +100,20 @@ async function attemptStart(services: Services, job: Job, target: Target): Promi
   }
   await jobs.noteAttempt(job, entry).catch(err => log.warn({ err, job: job.id }, 'an attempt is missing in the log'))
   return attempt
+}
+
+/** Tries to start a job at a provider, in its trace. */
+function traceStart(services: Services, job: Job, target: Target): Promise<Attempt> {
+  const { id, kind, traceparent } = job
+  const step = { traceparent, queue: 'media', name: `process ${kind}`, id }
+  return traceStep(services.tracing, step, async trace => {
+    if (trace) trace.kind = kind
+    const call = trace && startCall(trace, { target })
+    const attempt = await tryToStart(services, job, target)
+    const error = attempt.outcome === 'started' ? null : attempt.error
+    call?.end(error ? (error instanceof ProviderError ? error.reason : error.code) : null)
+    return attempt
+  })
 }
 
 async function tryToStart(services: Services, job: Job, target: Target): Promise<Attempt> {

@@ -12,6 +12,7 @@ import type { Target } from '../providers/contract.ts'
 import { chooseTargets } from '../routing/choose-targets.ts'
 import type { Services } from '../services.ts'
 import type { Job, NewJob } from '../store/jobs.ts'
+import { type Origin, traceEnqueued } from '../traces/work.ts'
 import type { Reservation } from '../wallet/admission.ts'
 import { flatCost, type MaxCost } from '../wallet/reservation.ts'
 import { createJob } from './create.ts'
@@ -33,7 +34,7 @@ export async function submitJob(
   key: ResolvedKey,
   kind: QueuedKind,
   body: Common,
-  requestId: string,
+  origin: Origin,
   beside?: TransactionStep<Submitted>,
 ): Promise<Submitted> {
   const row = queuedKinds[kind] as unknown as QueuedKindRow<Common, object>
@@ -63,7 +64,7 @@ export async function submitJob(
     throw error
   })
   const submitted = (job: Job) => ({ job, reservation, target })
-  const admitted = { id, requestId, body, input, references, target, quote, reservation }
+  const admitted = { id, origin, body, input, references, target, quote, reservation }
   return submitted(await insertJob(services, key.policy, kind, admitted, (tx, job) => beside?.(tx, submitted(job))))
 }
 
@@ -91,7 +92,7 @@ function maxCostOf(quote: Quote): MaxCost {
 
 type Admitted = {
   id: string
-  requestId: string
+  origin: Origin
   body: Common
   input: object
   references: References
@@ -109,16 +110,17 @@ async function insertJob(
   beside: TransactionStep<Job>,
 ): Promise<Job> {
   const { clock, config } = services
-  const { id, requestId, body, target, quote, reservation } = admitted
+  const { id, origin, body, target, quote, reservation } = admitted
   const { organisationId, keyId, environment, capNano } = policy
   const free = environment === 'test'
   const chargeNano = 'chargeNano' in quote ? (free ? 0n : quote.chargeNano) : null
   const newJob: NewJob = {
-    ...{ id, requestId, organisationId, keyId, environment, kind, chargeNano },
+    ...{ id, requestId: origin.requestId, organisationId, keyId, environment, kind, chargeNano },
     model: target.model.id,
     month: reservation.month,
     capNano: capNano === null ? null : BigInt(capNano),
     holdNano: 'holdNano' in quote && !free ? quote.holdNano : 0n,
+    traceparent: traceEnqueued(origin.trace, 'media', kind, id),
     webhookUrl: body.webhook_url ?? null,
     metadata: body.metadata ?? {},
     input: { input: admitted.input, references: admitted.references } satisfies JobInput,

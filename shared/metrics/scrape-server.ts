@@ -1,7 +1,8 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import { Registry } from 'prom-client'
-import { ConfigError, type MetricsAddress } from '../base/config.ts'
+import { ConfigError } from '../base/config.ts'
+import type { MetricsAddress } from '../base/telemetry-config.ts'
 
 /** A scrape takes milliseconds: more connections are a mistake, and one that idles is closed. */
 const limits = { maxConnections: 32, keepAliveTimeoutMs: 65_000, requestTimeoutMs: 10_000 }

@@ -41,6 +41,8 @@ export type Route = {
   alone: boolean
   withinMs: number
   tokenWithinMs: number
+  /** The trace context that the provider receives; absent = none. */
+  traceparent?: string
 }
 
 /** One provider's current avatars and voices. */
@@ -156,7 +158,7 @@ export class Upstreams {
    * Sends a request to a target. A live one carries one of its API keys, and only to that provider's own origin.
    * `withinMs` shortens the first-byte timeout.
    */
-  send({ target, credential, withinMs }: Route, request: UpstreamRequest, sink: ResponseSink): Exchange {
+  send({ target, credential, withinMs, traceparent }: Route, request: UpstreamRequest, sink: ResponseSink): Exchange {
     const timeouts =
       withinMs < this.#timeouts.firstByteTimeoutMs
         ? { ...this.#timeouts, firstByteTimeoutMs: withinMs }
@@ -164,6 +166,7 @@ export class Upstreams {
     if (!credential) return exchange(this.#sandbox, { ...request, path: sandboxPrefix + request.path }, timeouts, sink)
     const { pool, prefix, auth } = this.#connections.get(target.provider.name)
     const headers = { ...request.headers, ...authHeader(auth, credential.secret, this.#clock.now()) }
+    if (traceparent) headers.traceparent = traceparent
     const sent = { method: request.method, path: prefix + request.path, headers, body: request.body }
     return exchange(pool, sent, timeouts, sink)
   }

@@ -27,7 +27,7 @@ export type NewBatch = Pick<
   | 'webhookUrl'
   | 'outputLifeSeconds'
   | 'deadlineAt'
-> & { metadata: object | null }
+> & { metadata: object | null; traceparent?: string | null }
 
 type Input = { id: string; storageKey: string; bytes: bigint }
 

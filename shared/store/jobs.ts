@@ -37,6 +37,7 @@ export type NewJob = Pick<
   | 'holdNano'
   | 'webhookUrl'
 > & {
+  traceparent?: string | null
   input: object
   metadata: object
   chargeNano: bigint | null

@@ -15,6 +15,7 @@ const layers: Record<string, number> = {
   'shared/limiter': 3,
   'shared/queues': 3,
   'shared/metrics': 3,
+  'shared/traces': 4,
   'shared/providers': 4,
   'shared/store': 4,
   'shared/payments': 4,

@@ -10,6 +10,8 @@ import type { Services } from '../../shared/services.ts'
 import { delayedKind } from '../../shared/store/jobs.ts'
 import { maxOpenStarts, poisonError } from '../../shared/store/suspects.ts'
 import type { AttemptResult, Claim } from '../../shared/store/webhooks.ts'
+import { deliveryAttributes } from '../../shared/traces/attributes.ts'
+import { SpanKind } from '../../shared/traces/trace.ts'
 import { done, type Outcome, retryIn, slotsOf } from '../run.ts'
 import { type Owner, WorkerSlots } from '../worker-slots.ts'
 import { Batcher } from './batcher.ts'
@@ -31,6 +33,11 @@ type Loaded =
 /** The subject of an event. */
 type Subject = { job: Job } | { batch: Batch } | { data: object }
 type Ready = Extract<Loaded, { state: 'claimed' }>
+
+function traceparentOf(subject: Subject): string | null {
+  if ('job' in subject) return subject.job.traceparent
+  return 'batch' in subject ? subject.batch.traceparent : null
+}
 
 /** The outcome of an attempt; `message` is null if nothing was sent. */
 type Attempt = { message: Post | null; reply: Reply; isLast: boolean }
@@ -121,10 +128,24 @@ export class WebhookDeliveries {
       const limits = this.#receivers.ofAddresses(organisationId, addresses)
       if (!this.#receivers.enter(limits, clock.now())) return null
       entered.push(...limits)
-      return { message, reply: await this.#post(message, target, startedMs) }
+      return { message, reply: await this.#tracePost(loaded, message, target, startedMs) }
     } finally {
       this.#receivers.leave(entered, clock.now(), clock.now() - at.getTime())
     }
+  }
+
+  /** Posts in the trace of the job or batch. */
+  async #tracePost({ delivery, subject }: Ready, message: Post, target: CheckedUrl, startedMs: number): Promise<Reply> {
+    const { id, type, attempts } = delivery
+    const traceparent = traceparentOf(subject)
+    const attributes = deliveryAttributes(id, type, target.url.hostname, attempts + 1)
+    const trace = this.#services.tracing?.resume(traceparent, `POST ${type}`, SpanKind.CLIENT, attributes)
+    if (!trace) return this.#post(message, target, startedMs)
+    const headers = { ...message.headers, traceparent: trace.root.traceparent }
+    const reply = await this.#post({ ...message, headers }, target, startedMs)
+    if (reply.status !== null) trace.root.set({ 'http.response.status_code': reply.status })
+    trace.end(reply.error ? 'connection' : (reply.status ?? 0) >= 400 ? String(reply.status) : null)
+    return reply
   }
 
   #post(message: Post, target: CheckedUrl, startedMs: number): Promise<Reply> {

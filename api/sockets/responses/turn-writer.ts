@@ -1,6 +1,7 @@
 import type { Encoding, ResponseWriter } from '../../../shared/engine/response-writer.ts'
 import { parseEvent, splitEvents } from '../../../shared/io/sse.ts'
 import type { ResponsesEvent, ResponsesOutputItem } from '../../../shared/kinds/responses-answer.ts'
+import type { Trace } from '../../../shared/traces/trace.ts'
 import type { FrameSender } from './frame-sender.ts'
 
 /** A response that ended and can be continued. */
@@ -12,6 +13,8 @@ const readEvents = /"type":\s*"response\.(?:created|output_item\.done|completed|
 /** Response writer of one turn on a WebSocket: sends each event of the stream as a text frame. */
 export class TurnWriter implements ResponseWriter {
   gone = false
+  /** The trace of the turn; null = none. */
+  trace: Trace | null = null
   readonly keeps = false
   readonly requestId: string
   /** The client's name of the turn, which is added to each of its events. */

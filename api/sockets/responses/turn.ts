@@ -15,10 +15,12 @@ import type { Environment } from '../../../shared/providers/upstreams.ts'
 import { inputItems, type ResponsesTurn, withContext } from '../../../shared/responses/context.ts'
 import { expandTurn, isStateless, type OpenTurn, openTurn } from '../../../shared/responses/turn.ts'
 import type { Services } from '../../../shared/services.ts'
+import { SpanKind } from '../../../shared/traces/trace.ts'
 import { errorResponse } from '../../error-response.ts'
 import { admitFree, resolveStandardKey } from '../../middleware/key.ts'
 import { confirmKey, largeBytes, logFailure } from '../../request-lifecycle.ts'
 import { recordOnSocket } from '../../request-metrics.ts'
+import { endSocketTrace } from '../../request-trace.ts'
 import { maxResponsesBytes } from '../../routes/responses.ts'
 import { runResponse } from '../../routes/run-response.ts'
 import { sessionOf } from '../../routes/session-name.ts'
@@ -53,6 +55,7 @@ export async function serveTurn(context: TurnContext, frame: Buffer, writer: Tur
   const { requestId } = writer
   const startedMs = services.clock.now()
   const wide: Record<string, unknown> = {}
+  writer.trace = services.tracing?.begin(context.headers, `WS ${responsesPath}`, SpanKind.SERVER) ?? null
   let failure: GatewayError | null = null
   let held: HeldBytes | null = null
   let environment: Environment | '' = ''
@@ -79,6 +82,7 @@ export async function serveTurn(context: TurnContext, frame: Buffer, writer: Tur
   const status = failure?.status ?? 200
   const durationMs = services.clock.now() - startedMs
   if (services.metrics) recordOnSocket(services.metrics, wide, { path: responsesPath, status, environment, durationMs })
+  if (writer.trace) endSocketTrace(writer.trace, wide, { requestId, path: responsesPath, status })
   requestLogger(services.log)({ requestId, method: 'WS', path: responsesPath, status, durationMs, ...wide })
   return failure
 }

@@ -22,7 +22,7 @@ const patterns = {
   'media-providers': [
     'providers/{akool,deepgram,elevenlabs,fal,heygen,kling,magic-hour,meshy,replicate,runway,sync}/*.test.ts',
   ],
-  metrics: ['metrics/*.test.ts'],
+  metrics: ['metrics/*.test.ts', 'traces/*.test.ts'],
   openai: ['providers/{openai,openrouter}/*.test.ts'],
   pure: [
     'api/{multipart,openapi-document}.test.ts',
