@@ -77,14 +77,41 @@ test('a visitor signs up and names an organisation', async t => {
   t.regex(organisationId, /^org_/)
 })
 
-test('a key is refused until the address is confirmed', async t => {
+test('the first test key is shown once, and the first request appears while the page waits for it', async t => {
+  const steps = page.getByRole('region', { name: 'Getting started' })
+  const firstKey = (await steps.getByRole('region', { name: 'Secret' }).innerText()).trim()
+  t.regex(firstKey, /^svc_sk_test_[0-9A-Za-z]{40}$/)
+  for (const language of ['curl', 'Node.js', 'Python']) {
+    await steps.getByRole('tab', { name: language }).click()
+    const example = await steps.getByRole('region', { name: `${language} example` }).innerText()
+    t.true(example.includes(world.gateway.url) && example.includes('HEADGATE_API_KEY'), language)
+  }
+  await steps.getByText('Waiting for your first request…').waitFor()
+  const answer = await sdk(firstKey).chat.completions.create({
+    model: 'auto',
+    messages: [{ role: 'user', content: 'Hello' }],
+  })
+  t.truthy(answer.choices[0]!.message.content)
+  await steps.getByRole('link', { name: 'see what happened to it' }).click()
+  await heading('Chat request')
+  await goTo('Overview')
+  await steps.getByRole('button', { name: 'I have copied it' }).click()
+  t.false((await page.content()).includes(firstKey))
+  await open(`/${organisationId}/overview`)
+  await steps.waitFor()
+  t.is(await steps.getByRole('region', { name: 'Secret' }).count(), 0)
+  await goTo('Playground')
+  await page.getByRole('textbox', { name: 'Message' }).waitFor()
+})
+
+test('another key is refused until the address is confirmed', async t => {
   await goTo('API keys')
   await page.getByRole('button', { name: 'Create key' }).first().click()
   const form = page.getByRole('dialog')
   await form.getByRole('alert', { name: 'Confirm your email address', exact: true }).waitFor()
   await form.getByRole('button', { name: 'Create key' }).click()
   await form.getByText('Confirm your email address first').waitFor()
-  t.is(await world.gateway.services.db.apiKey.count({ where: { organisationId } }), 0)
+  t.is(await world.gateway.services.db.apiKey.count({ where: { organisationId } }), 1)
   await open('/outbox')
   await page.getByRole('link', { name: 'Confirm address' }).click()
   await page.getByText('Your email address is confirmed').waitFor()
@@ -126,7 +153,7 @@ test('the request, its spend and the chart are there to see', async t => {
   await heading('Chat request')
   const text = await page.getByRole('main').innerText()
   for (const part of ['gpt-5-mini', 'Production', 'openai', '$0.0']) t.true(text.includes(part), part)
-  await goTo('Overview')
+  await open(`/${organisationId}/overview`)
   await page
     .getByRole('region', { name: 'Spend today' })
     .getByText(/\$0\.00\d/)
@@ -159,7 +186,7 @@ test('the key is edited, rolled and revoked, each in force at once', async t => 
     .getByRole('dialog', { name: /^Revoke/ })
     .getByRole('button', { name: 'Revoke key' })
     .click()
-  await page.getByText('No API keys yet').waitFor()
+  await page.getByRole('button', { name: 'Production' }).waitFor({ state: 'detached' })
   t.is(await statusOf(rolled), 401)
   await goTo('Audit log')
   for (const action of ['created the API key', 'changed the API key', 'rolled the secret of', 'revoked the API key'])
