@@ -161,6 +161,37 @@ test('the request, its spend and the chart are there to see', async t => {
   await page.getByRole('img', { name: /^Bar chart of 30 days, \$0\.00\d/ }).waitFor()
 })
 
+test('search finds pages and ids, a way back keeps the filters, and times can be in UTC', async t => {
+  await open(`/${organisationId}/requests?status=ok`)
+  await page.getByRole('link', { name: 'Chat', exact: true }).first().click()
+  await heading('Chat request')
+  const id = new URL(page.url()).pathname.split('/').at(-1)!
+  await page.waitForFunction(`document.title === 'Chat request ${id} · Headgate'`)
+  await page.getByRole('main').getByRole('link', { name: 'Requests', exact: true }).click()
+  await heading('Requests')
+  t.is(new URL(page.url()).search, '?status=ok')
+
+  const search = async (text: string, option: string | RegExp) => {
+    await page.keyboard.press('Control+k')
+    await page.getByRole('combobox', { name: 'Search pages, API keys, models and IDs' }).fill(text)
+    await page.getByRole('option', { name: option, selected: true }).waitFor()
+    await page.keyboard.press('Enter')
+  }
+  await search('production', /^Production API key/)
+  await page.getByRole('dialog', { name: 'Production' }).waitFor()
+  await page.keyboard.press('Escape')
+  await search('gpt-5-mini', /gpt-5-mini/)
+  await page.waitForURL(/\/models\/gpt-5-mini/)
+  await search(id, `Open ${id} ID`)
+  await heading('Chat request')
+
+  await page.getByRole('button', { name: `Account of ${person.name}` }).click()
+  await page.getByRole('menuitem', { name: 'Show times in UTC' }).click()
+  const time = /\d{1,2} \w{3,4} \d{4}, \d\d:\d\d:\d\d UTC/
+  await page.getByRole('main').getByText(time).first().waitFor()
+  await page.keyboard.press('Escape')
+})
+
 test('the key is edited, rolled and revoked, each in force at once', async t => {
   const statusOf = async (key: string) => (await world.gateway.fetch('/v1/models', { key })).status
   await goTo('API keys')

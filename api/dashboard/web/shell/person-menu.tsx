@@ -1,14 +1,16 @@
 import { Avatar, Button, Menu, Text } from '@mantine/core'
 import { notifications } from '@mantine/notifications'
-import { IconChevronDown, IconLogout, IconSettings, IconShieldCog, IconUserCircle } from '@tabler/icons-react'
+import { IconChevronDown, IconClock, IconLogout, IconSettings, IconShieldCog } from '@tabler/icons-react'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { Link, useLocation } from 'wouter'
 import type { Me } from '../../wire/person.ts'
 import { callAuth } from '../api.ts'
+import { chooseZone, localZoneName, useZone } from '../time-zone.ts'
 
 /** The menu of the signed-in user: account, operator area (for operators), sign out. */
 export function PersonMenu({ me }: { me: Me }) {
   const queries = useQueryClient()
+  const zone = useZone()
   const [, navigate] = useLocation()
   const signOut = useMutation({
     mutationFn: () => callAuth('sign-out', {}),
@@ -28,9 +30,7 @@ export function PersonMenu({ me }: { me: Me }) {
           aria-label={`Account of ${me.name}`}
           rightSection={<IconChevronDown size={14} aria-hidden />}
         >
-          <Avatar size={26} name={me.name} color="initials" aria-hidden>
-            <IconUserCircle size={18} />
-          </Avatar>
+          <Avatar size={26} name={me.name} aria-hidden />
         </Button>
       </Menu.Target>
       <Menu.Dropdown>
@@ -51,6 +51,13 @@ export function PersonMenu({ me }: { me: Me }) {
             Operator area
           </Menu.Item>
         )}
+        <Menu.Item
+          closeMenuOnClick={false}
+          onClick={() => chooseZone(zone === 'utc' ? 'local' : 'utc')}
+          leftSection={<IconClock size={16} aria-hidden />}
+        >
+          Show times in {zone === 'utc' ? localZoneName() : 'UTC'}
+        </Menu.Item>
         <Menu.Item onClick={() => signOut.mutate()} leftSection={<IconLogout size={16} aria-hidden />}>
           Sign out
         </Menu.Item>
