@@ -23,14 +23,9 @@ export function PersonMenu({ me }: { me: Me }) {
   return (
     <Menu position="bottom-end" withArrow>
       <Menu.Target>
-        <Button
-          variant="subtle"
-          color="gray"
-          px={6}
-          aria-label={`Account of ${me.name}`}
-          rightSection={<IconChevronDown size={14} aria-hidden />}
-        >
+        <Button variant="subtle" color="gray" px={6} rightSection={<IconChevronDown size={14} aria-hidden />}>
           <Avatar size={26} name={me.name} aria-hidden />
+          <span className="visually-hidden">Account of {me.name}</span>
         </Button>
       </Menu.Target>
       <Menu.Dropdown>

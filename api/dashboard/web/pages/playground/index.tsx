@@ -1,6 +1,6 @@
 import { Button, ScrollArea, Tabs } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
-import { lazy, Suspense, useMemo, useState } from 'react'
+import { lazy, Suspense, useEffect, useMemo, useRef, useState } from 'react'
 import { Link, Redirect, Route, Switch, useLocation } from 'wouter'
 import type { DashboardKey, KeysAnswer } from '../../../wire/keys.ts'
 import type { CatalogModel } from '../../../wire/models.ts'
@@ -86,13 +86,18 @@ function Tab({ apiKey, models }: { apiKey: DashboardKey; models: CatalogModel[] 
   const bench = useMemo(() => ({ apiKey, models, client }), [apiKey, models, client])
   const here = `${home}/playground`
   const current = location.slice(here.length + 1)
+  const list = useRef<HTMLDivElement>(null)
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the selected tab changes with the address
+  useEffect(() => {
+    list.current?.querySelector('[data-active]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
+  }, [current])
   if (!tabs.some(({ path }) => path === current)) return <Redirect to={`${here}/${tabs[0]!.path}`} replace />
   return (
     <BenchContext value={bench}>
       <KeptContext value={kept}>
         <Tabs value={current} onChange={path => navigate(`${here}/${path}`)} activateTabWithKeyboard={false}>
           <ScrollArea type="auto" offsetScrollbars="x" scrollbarSize={6}>
-            <Tabs.List style={{ flexWrap: 'nowrap' }}>
+            <Tabs.List ref={list} style={{ flexWrap: 'nowrap' }}>
               {tabs.map(({ path, label }) => (
                 <Tabs.Tab key={path} value={path}>
                   {label}
