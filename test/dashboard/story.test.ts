@@ -245,6 +245,24 @@ test('the playground’s chat streams', async t => {
   t.true((await conversation.innerText()).split('Let the water in').length > 2)
 })
 
+test('text and sound of the other tabs are made, each with its place in the request log', async t => {
+  const logged = page.getByRole('link', { name: 'view in request log' })
+  const run = async (tab: string, field: RegExp, button: string) => {
+    await page.getByRole('tab', { name: tab, exact: true }).click()
+    await page.getByLabel(field).fill('A door that creaks')
+    await page.getByRole('button', { name: button, exact: true }).click()
+    await logged.waitFor()
+  }
+  await run('Completions', /^Prompt/, 'Complete')
+  await run('Embeddings', /^Texts/, 'Create embeddings')
+  await page.getByText(/^Text 1: [\d,]+ dimensions/).waitFor()
+  for (const tab of ['Music', 'Sound effects']) {
+    await run(tab, /^Prompt/, 'Generate')
+    await page.locator('audio').waitFor()
+  }
+  t.pass()
+})
+
 test('a video is submitted, followed and played', async t => {
   await page.getByRole('tab', { name: 'Video' }).click()
   await page.getByLabel('Prompt', { exact: true }).fill('A lock gate opens at dawn')

@@ -18,7 +18,7 @@ type Written = { text: string; facts: Facts }
 
 export default function CompletionsTab() {
   const { client } = useBench()
-  const choice = useChoice('completions', ({ type }) => type === 'chat', 'auto')
+  const choice = useChoice('completions', ({ type }) => type === 'chat')
   const { slug } = choice
   const [fields, setFields] = useKept('completions.fields', usual)
   const set = (change: Partial<typeof usual>) => setFields(kept => ({ ...kept, ...change }))
@@ -44,7 +44,7 @@ export default function CompletionsTab() {
       disabled={slug === '' || fields.prompt.trim() === ''}
       onSubmit={() => write.start()}
     >
-      <ModelPicker choice={choice} auto />
+      <ModelPicker choice={choice} />
       <PromptField value={fields.prompt} onChange={prompt => set({ prompt })} placeholder={example} />
       <SimpleGrid cols={2} spacing="sm">
         <NumberInput
