@@ -77,14 +77,41 @@ test('a visitor signs up and names an organisation', async t => {
   t.regex(organisationId, /^org_/)
 })
 
-test('a key is refused until the address is confirmed', async t => {
+test('the first test key is shown once, and the first request appears while the page waits for it', async t => {
+  const steps = page.getByRole('region', { name: 'Getting started' })
+  const firstKey = (await steps.getByRole('region', { name: 'Secret' }).innerText()).trim()
+  t.regex(firstKey, /^svc_sk_test_[0-9A-Za-z]{40}$/)
+  for (const language of ['curl', 'Node.js', 'Python']) {
+    await steps.getByRole('tab', { name: language }).click()
+    const example = await steps.getByRole('region', { name: `${language} example` }).innerText()
+    t.true(example.includes(world.gateway.url) && example.includes('HEADGATE_API_KEY'), language)
+  }
+  await steps.getByText('Waiting for your first request…').waitFor()
+  const answer = await sdk(firstKey).chat.completions.create({
+    model: 'auto',
+    messages: [{ role: 'user', content: 'Hello' }],
+  })
+  t.truthy(answer.choices[0]!.message.content)
+  await steps.getByRole('link', { name: 'see what happened to it' }).click()
+  await heading('Chat request')
+  await goTo('Overview')
+  await steps.getByRole('button', { name: 'I have copied it' }).click()
+  t.false((await page.content()).includes(firstKey))
+  await open(`/${organisationId}/overview`)
+  await steps.waitFor()
+  t.is(await steps.getByRole('region', { name: 'Secret' }).count(), 0)
+  await goTo('Playground')
+  await page.getByRole('textbox', { name: 'Message' }).waitFor()
+})
+
+test('another key is refused until the address is confirmed', async t => {
   await goTo('API keys')
   await page.getByRole('button', { name: 'Create key' }).first().click()
   const form = page.getByRole('dialog')
   await form.getByRole('alert', { name: 'Confirm your email address', exact: true }).waitFor()
   await form.getByRole('button', { name: 'Create key' }).click()
   await form.getByText('Confirm your email address first').waitFor()
-  t.is(await world.gateway.services.db.apiKey.count({ where: { organisationId } }), 0)
+  t.is(await world.gateway.services.db.apiKey.count({ where: { organisationId } }), 1)
   await open('/outbox')
   await page.getByRole('link', { name: 'Confirm address' }).click()
   await page.getByText('Your email address is confirmed').waitFor()
@@ -130,12 +157,43 @@ test('the request, its score, its spend and the chart are there to see', async t
   const text = await page.getByRole('main').innerText()
   for (const part of ['gpt-5-mini', 'Production', 'openai', '$0.0', '−0.5', 'Too long'])
     t.true(text.includes(part), part)
-  await goTo('Overview')
+  await open(`/${organisationId}/overview`)
   await page
     .getByRole('region', { name: 'Spend today' })
     .getByText(/\$0\.00\d/)
     .waitFor()
   await page.getByRole('img', { name: /^Bar chart of 30 days, \$0\.00\d/ }).waitFor()
+})
+
+test('search finds pages and ids, a way back keeps the filters, and times can be in UTC', async t => {
+  await open(`/${organisationId}/requests?status=ok`)
+  await page.getByRole('link', { name: 'Chat', exact: true }).first().click()
+  await heading('Chat request')
+  const id = new URL(page.url()).pathname.split('/').at(-1)!
+  await page.waitForFunction(`document.title === 'Chat request ${id} · Headgate'`)
+  await page.getByRole('main').getByRole('link', { name: 'Requests', exact: true }).click()
+  await heading('Requests')
+  t.is(new URL(page.url()).search, '?status=ok')
+
+  const search = async (text: string, option: string | RegExp) => {
+    await page.keyboard.press('Control+k')
+    await page.getByRole('combobox', { name: 'Search pages, API keys, models and IDs' }).fill(text)
+    await page.getByRole('option', { name: option, selected: true }).waitFor()
+    await page.keyboard.press('Enter')
+  }
+  await search('production', /^Production API key/)
+  await page.getByRole('dialog', { name: 'Production' }).waitFor()
+  await page.keyboard.press('Escape')
+  await search('gpt-5-mini', /gpt-5-mini/)
+  await page.waitForURL(/\/models\/gpt-5-mini/)
+  await search(id, `Open ${id} ID`)
+  await heading('Chat request')
+
+  await page.getByRole('button', { name: `Account of ${person.name}` }).click()
+  await page.getByRole('menuitem', { name: 'Show times in UTC' }).click()
+  const time = /\d{1,2} \w{3,4} \d{4}, \d\d:\d\d:\d\d UTC/
+  await page.getByRole('main').getByText(time).first().waitFor()
+  await page.keyboard.press('Escape')
 })
 
 test('the key is edited, rolled and revoked, each in force at once', async t => {
@@ -166,7 +224,7 @@ test('the key is edited, rolled and revoked, each in force at once', async t => 
     .getByRole('dialog', { name: /^Revoke/ })
     .getByRole('button', { name: 'Revoke key' })
     .click()
-  await page.getByText('No API keys yet').waitFor()
+  await page.getByRole('button', { name: 'Production' }).waitFor({ state: 'detached' })
   t.is(await statusOf(rolled), 401)
   await goTo('Audit log')
   for (const action of ['created the API key', 'changed the API key', 'rolled the secret of', 'revoked the API key'])
@@ -192,6 +250,24 @@ test('the playground’s chat streams', async t => {
   const conversation = page.getByRole('region', { name: 'Conversation' })
   await conversation.getByText('Completed').waitFor()
   t.true((await conversation.innerText()).split('Let the water in').length > 2)
+})
+
+test('text and sound of the other tabs are made, each with its place in the request log', async t => {
+  const logged = page.getByRole('link', { name: 'view in request log' })
+  const run = async (tab: string, field: RegExp, button: string) => {
+    await page.getByRole('tab', { name: tab, exact: true }).click()
+    await page.getByLabel(field).fill('A door that creaks')
+    await page.getByRole('button', { name: button, exact: true }).click()
+    await logged.waitFor()
+  }
+  await run('Completions', /^Prompt/, 'Complete')
+  await run('Embeddings', /^Texts/, 'Create embeddings')
+  await page.getByText(/^Text 1: [\d,]+ dimensions/).waitFor()
+  for (const tab of ['Music', 'Sound effects']) {
+    await run(tab, /^Prompt/, 'Generate')
+    await page.locator('audio').waitFor()
+  }
+  t.pass()
 })
 
 test('a video is submitted, followed and played', async t => {

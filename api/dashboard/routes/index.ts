@@ -3,6 +3,7 @@ import { alertsRoutes } from './alerts.ts'
 import { auditRoutes } from './audit.ts'
 import { batchRoutes } from './batches.ts'
 import { billingRoutes } from './billing.ts'
+import { firstStepsRoutes } from './first-steps.ts'
 import { jobRoutes } from './jobs.ts'
 import { keysRoutes } from './keys.ts'
 import { modelsRoutes } from './models.ts'
@@ -21,6 +22,7 @@ import { webhooksRoutes } from './webhooks.ts'
 export const dashboardEndpoints: readonly Endpoint[] = [
   ...personRoutes,
   ...keysRoutes,
+  ...firstStepsRoutes,
   ...auditRoutes,
   ...billingRoutes,
   ...modelsRoutes,

@@ -88,6 +88,22 @@ const listKeys = endpoint({
   },
 })
 
+/** Creates a key for a person of the organisation. Throws 404 if they were removed in the meantime. */
+export async function createFor(
+  request: Request & Pick<Validated<unknown, unknown>, 'actor'>,
+  policy: z.output<typeof newKey>,
+): Promise<KeySecretAnswer> {
+  const { services, organisationId, person, actor } = request
+  const { row, secret } = await services.keys.create(organisationId, policy, actor)
+  // A member who was removed in the meantime must leave no key behind.
+  const where = { organisationId_userId: { organisationId, userId: person.id } }
+  if (!(await services.db.membership.findUnique({ where }))) {
+    await services.keys.revoke(organisationId, row.hash, actor)
+    throw new GatewayError('not_found', 'No such organisation.')
+  }
+  return { data: await presentOne(request, row), key: secret }
+}
+
 const createKey = endpoint({
   ...shared,
   method: 'post',
@@ -97,17 +113,10 @@ const createKey = endpoint({
   answers: { 201: { description: secretOnce } },
   errors: ['email_not_verified'],
   async handle(request): Promise<KeySecretAnswer> {
-    const { services, organisationId, person, actor, body } = request
+    const { person, body } = request
     if (!person.emailVerified)
       throw new GatewayError('email_not_verified', 'Confirm your email address first: we sent you a link.')
-    const { row, secret } = await services.keys.create(organisationId, body, actor)
-    // A member who was removed in the meantime must leave no key behind.
-    const where = { organisationId_userId: { organisationId, userId: person.id } }
-    if (!(await services.db.membership.findUnique({ where }))) {
-      await services.keys.revoke(organisationId, row.hash, actor)
-      throw new GatewayError('not_found', 'No such organisation.')
-    }
-    return { data: await presentOne(request, row), key: secret }
+    return createFor(request, body)
   },
 })
 
@@ -130,8 +139,12 @@ const patchKey = endpoint({
   summary: 'Update a key',
   body: keyPatch,
   answers: { 200: { description: 'The updated key.' } },
+  errors: ['email_not_verified'],
   async handle(request): Promise<KeyAnswer> {
-    const { services, organisationId, actor, params, body } = request
+    const { services, organisationId, person, actor, params, body } = request
+    // The limits of the first test key are what bounds an unconfirmed account.
+    if (!person.emailVerified)
+      throw new GatewayError('email_not_verified', 'Confirm your email address to change keys: we sent you a link.')
     await assertMayManage(request)
     return { data: await presentOne(request, await services.keys.patch(organisationId, params.hash!, body, actor)) }
   },

@@ -7,8 +7,19 @@ export class ApiError extends Error {
   readonly param: string | null
   readonly requestId: string | null
 
-  constructor(status: number, code: string, message: string, param: string | null, requestId: string | null) {
+  /** The entry of the request log, if the request has one. */
+  readonly generationId: string | null
+
+  constructor(
+    status: number,
+    code: string,
+    message: string,
+    param: string | null,
+    requestId: string | null,
+    generationId: string | null = null,
+  ) {
     super(message)
+    this.generationId = generationId
     this.status = status
     this.code = code
     this.param = param
@@ -50,6 +61,7 @@ export async function errorOf(response: Response): Promise<ApiError> {
     message ?? `The gateway answered ${response.status}.`,
     param ?? null,
     requestId,
+    response.headers.get('x-generation-id'),
   )
 }
 

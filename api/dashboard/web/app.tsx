@@ -4,6 +4,7 @@ import { Boundary } from './components/boundary.tsx'
 import { Loading } from './components/states.tsx'
 import { OrganisationShell } from './shell/organisation-shell.tsx'
 import { VisitorShell } from './shell/visitor-shell.tsx'
+import { useZone } from './time-zone.ts'
 
 const Welcome = lazy(() => import('./pages/sign-in/welcome.tsx'))
 const Account = lazy(() => import('./pages/account/index.tsx'))
@@ -20,6 +21,8 @@ const visitorPages = [
 ]
 
 export function App() {
+  // All times are rendered again when the zone changes.
+  useZone()
   return (
     <Switch>
       {visitorPages.map(({ path, page: VisitorPage }) => (

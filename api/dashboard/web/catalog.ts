@@ -117,8 +117,11 @@ function priceText(amount: number): string {
   return amount === 0 ? '$0' : prices.format(Number(amount.toPrecision(6)))
 }
 
+/** The types of models without a tab of their own in the playground. */
+const untried = ['live_video']
+
 /** The playground route for a model; null if there is none. */
-export function playgroundOf({ type }: Pick<CatalogModel, 'type'>): string | null {
-  const tried = ['chat', 'image', 'speech', 'transcription', 'video', 'mesh', 'realtime']
-  return tried.includes(type) ? type : null
+export function playgroundOf({ type, endpoint }: Pick<CatalogModel, 'type' | 'endpoint'>): string | null {
+  if (endpoint === '/v1/completions') return 'completions'
+  return untried.includes(type) ? null : type
 }

@@ -1,15 +1,39 @@
+import { type ZoneChoice, zoneChoice } from './time-zone.ts'
+
 const dollars = new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD' })
 const counts = new Intl.NumberFormat('en-US')
 const shortCounts = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 })
-const moments = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'short' })
-const days = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium' })
+const date = { day: 'numeric', month: 'short', year: 'numeric' } as const
+const time = { hour: '2-digit', minute: '2-digit', second: '2-digit', timeZoneName: 'short' } as const
+const moments = inBothZones({ ...date, ...time })
+const days = inBothZones(date)
 const shortDays = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' })
+
+function inBothZones(options: Intl.DateTimeFormatOptions): Record<ZoneChoice, Intl.DateTimeFormat> {
+  const format = (timeZone?: string) => new Intl.DateTimeFormat('en-GB', { ...options, ...(timeZone && { timeZone }) })
+  return { local: format(), utc: format('UTC') }
+}
 
 /** "$1,234.50"; amounts below a cent keep their significant digits: "$0.00042". */
 export function usd(amount: number): string {
   if (amount === 0 || Math.abs(amount) >= 0.01) return dollars.format(amount)
   const digits = Math.min(9, 1 - Math.floor(Math.log10(Math.abs(amount))))
   return `${amount < 0 ? '-' : ''}$${Math.abs(amount).toFixed(digits)}`
+}
+
+const maxColumnDigits = 6
+
+/** Formats the amounts of a column with equal decimals, as many as its smallest amount needs for two significant digits. */
+export function usdColumn(amounts: number[]): (amount: number) => string {
+  const digits = amounts
+    .filter(amount => amount !== 0)
+    .map(amount => Math.min(maxColumnDigits, 1 - Math.floor(Math.log10(Math.abs(amount)))))
+  const format = new Intl.NumberFormat('en-US', {
+    style: 'currency',
+    currency: 'USD',
+    minimumFractionDigits: Math.max(2, ...digits),
+  })
+  return amount => format.format(amount === 0 ? 0 : amount)
 }
 
 export function count(value: number): string {
@@ -26,12 +50,14 @@ export function percent(share: number): string {
   return `${(100 * share).toFixed(1)} %`
 }
 
-export function moment(iso: string | number): string {
-  return moments.format(new Date(iso))
+/** "22 Nov 2026, 14:25:31 GMT+1", in the chosen time zone unless `zone` names one. */
+export function moment(iso: string | number, zone = zoneChoice()): string {
+  return moments[zone].format(new Date(iso))
 }
 
-export function day(iso: string | number): string {
-  return days.format(new Date(iso))
+/** "22 Nov 2026", in the chosen time zone unless `zone` names one. */
+export function day(iso: string | number, zone = zoneChoice()): string {
+  return days[zone].format(new Date(iso))
 }
 
 /** "18 Nov", of a UTC day. */

@@ -14,6 +14,9 @@ const water: MantineColorsTuple = [
   '#044451',
 ]
 
+/** The header of a dialog is no banner of the page. */
+const plainHeader = { header: { role: 'presentation' } }
+
 /** A title of one long word breaks, so that the button beside it keeps its place. */
 const wrappedTitle = { title: { minWidth: 0 } }
 
@@ -37,13 +40,16 @@ export const theme = createTheme({
     Button: { defaultProps: { size: 'sm' } },
     // A lone point or sign is not a number: a form with one is not submitted.
     NumberInput: { defaultProps: { pattern: '.*[0-9].*' } },
-    Modal: { defaultProps: { closeButtonProps: { 'aria-label': 'Close' }, styles: wrappedTitle } },
+    Modal: {
+      defaultProps: { closeButtonProps: { 'aria-label': 'Close' }, styles: wrappedTitle, attributes: plainHeader },
+    },
     Drawer: {
       defaultProps: {
         position: 'right',
         size: 'lg',
         closeButtonProps: { 'aria-label': 'Close' },
         styles: wrappedTitle,
+        attributes: plainHeader,
       },
     },
     Fieldset: { defaultProps: { mx: 0 } },

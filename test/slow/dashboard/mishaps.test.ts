@@ -389,8 +389,8 @@ test('a job of a key with few requests per minute is followed to its end', async
 })
 
 /** The words that a command of the page hands to curl. */
-async function wordsOf(page: Page, name = 'command'): Promise<string[]> {
-  const command = await page.getByRole('region', { name, exact: true }).innerText()
+async function wordsOf(page: Page): Promise<string[]> {
+  const command = await page.getByRole('region', { name: 'curl example', exact: true }).innerText()
   const script = `curl() { printf '%s\\0' "$@"; }\n${command}`
   const { stdout } = await run('sh', ['-c', script], { env: { HEADGATE_API_KEY: 'key' } })
   return stdout.split('\0').slice(0, -1)
@@ -401,7 +401,7 @@ test('the commands beside the playground say what the page sends, whatever is wr
   const text = `It's "$HOME" \`id\` \\ <b>\n; rm -rf / #`
   const page = await open(t, ofOrganisation('playground/chat'))
   await page.getByRole('textbox', { name: 'Message' }).fill(text)
-  const chat = await wordsOf(page, 'curl example')
+  const chat = await wordsOf(page)
   t.is(JSON.parse(chat[chat.indexOf('-d') + 1]!).messages[0].content, text)
 
   await page.getByRole('tab', { name: 'Transcription' }).click()
@@ -415,7 +415,7 @@ test('the commands beside the playground say what the page sends, whatever is wr
 
   await page.getByRole('tab', { name: 'Realtime' }).click()
   await page.getByLabel('Instructions').fill(text)
-  const lines = (await page.getByRole('region', { name: 'command', exact: true }).innerText()).split('\n')
+  const lines = (await page.getByRole('region', { name: 'Shell example', exact: true }).innerText()).split('\n')
   t.is(JSON.parse(lines.find(line => line.startsWith('{'))!).session.instructions, text)
 })
 

@@ -48,7 +48,10 @@ function addresses(): string[] {
     'members',
     'audit',
   ]
-  const tabs = ['chat', 'image', 'speech', 'transcription', 'video', 'mesh', 'realtime']
+  const tabs = [
+    ...['chat', 'completions', 'embeddings', 'image', 'speech', 'transcription', 'music', 'sfx', 'video'],
+    ...['lipsync', 'face_swap', 'avatar', 'mesh', 'realtime'],
+  ]
   return [
     ...pages.map(page => `/${organisationId}/${page}`),
     ...tabs.map(tab => `/${organisationId}/playground/${tab}`),

@@ -5,16 +5,19 @@ import { useTitle } from './title.ts'
 /** A page's heading, description and main actions; sets the document title. */
 export function Page({
   title,
+  id,
   description,
   actions,
   children,
 }: {
   title: string
+  /** The id of what the page is about, for the document title. */
+  id?: string
   description?: ReactNode
   actions?: ReactNode
   children: ReactNode
 }) {
-  useTitle(title)
+  useTitle(id === undefined ? title : `${title} ${id}`)
   return (
     <Stack gap="lg">
       <Group justify="space-between" align="flex-start" gap="sm">

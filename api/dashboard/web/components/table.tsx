@@ -55,8 +55,8 @@ export function DataTable<Row>({ rows, empty = null, ...table }: TableProps<Row>
       >
         <Table.Thead role="rowgroup" className={hiddenHeader ? 'visually-hidden' : undefined}>
           <Table.Tr role="row">
-            {columns.map(({ header, key = header, kind, width }) => (
-              <Table.Th key={key} role="columnheader" scope="col" data-kind={kind} w={width}>
+            {columns.map(({ header, key = header, kind, width, maxWidth: longest }) => (
+              <Table.Th key={key} role="columnheader" scope="col" data-kind={kind} w={width} style={wrapped(longest)}>
                 {kind === 'actions' ? <span className="visually-hidden">{header}</span> : header}
               </Table.Th>
             ))}
@@ -80,7 +80,7 @@ export function DataTable<Row>({ rows, empty = null, ...table }: TableProps<Row>
 function Cell<Row>({ column: { header, kind, cell, nowrap, maxWidth }, row }: { column: Column<Row>; row: Row }) {
   const style: CSSProperties = {
     ...(nowrap && { whiteSpace: 'nowrap' }),
-    ...(maxWidth && { overflowWrap: 'anywhere', ...cssLength('--max-width', maxWidth) }),
+    ...wrapped(maxWidth),
   }
   const props = {
     'data-kind': kind,
@@ -113,6 +113,11 @@ function Footer<Row>({ columns }: { columns: Column<Row>[] }) {
       </Table.Tr>
     </Table.Tfoot>
   )
+}
+
+/** Breaks the words of a column that has a maximum width. */
+function wrapped(maxWidth: number | undefined): CSSProperties {
+  return maxWidth === undefined ? {} : { overflowWrap: 'anywhere', ...cssLength('--max-width', maxWidth) }
 }
 
 /** A length as a CSS variable, which the style sheet overrides on narrow screens. */

@@ -1,14 +1,16 @@
 import { AppShell, Box, Burger, Group, NavLink, ScrollArea, Select, Stack, Text } from '@mantine/core'
 import { useDisclosure } from '@mantine/hooks'
-import { IconBook, IconShieldCog } from '@tabler/icons-react'
-import { type ReactNode, Suspense, useEffect, useState } from 'react'
+import { IconArrowLeft, IconBook, IconShieldCog } from '@tabler/icons-react'
+import { type ReactNode, Suspense, useEffect, useMemo, useState } from 'react'
 import { Link, Redirect, Route, Switch, useLocation } from 'wouter'
 import type { Me } from '../../wire/person.ts'
 import { Boundary } from '../components/boundary.tsx'
+import { useRememberedList } from '../components/list-address.ts'
 import { Empty, Loading, Pending } from '../components/states.tsx'
 import { type Place, PlaceContext, placeOf, useMe } from '../session.tsx'
 import { Brand } from './brand.tsx'
 import { type NavEntry, navEntries, navGroups } from './nav.ts'
+import { Palette } from './palette.tsx'
 import { PersonMenu } from './person-menu.tsx'
 import { RequiredSetUp } from './required-set-up.tsx'
 import { SchemeSwitch } from './scheme-switch.tsx'
@@ -38,6 +40,10 @@ export function OrganisationShell({
 function Frame({ me, place, page }: { me: Me; place: Place | null; page: ReactNode }) {
   const [opened, { toggle, close }] = useDisclosure()
   const [location, navigate] = useLocation()
+  // The operator area is about all organisations: the shell shows none of them.
+  const isOperatorArea = location.startsWith('/operator')
+  const lists = useMemo(() => listPaths(place), [place])
+  useRememberedList(location, lists)
   useEffect(() => {
     if (place) localStorage.setItem(lastPlaceName, place.id)
   }, [place])
@@ -65,7 +71,12 @@ function Frame({ me, place, page }: { me: Me; place: Place | null; page: ReactNo
             <Box visibleFrom="xs">
               <Brand />
             </Box>
-            {me.organisations.length > 0 && (
+            {isOperatorArea && (
+              <Text size="sm" fw={600}>
+                Operator area
+              </Text>
+            )}
+            {!isOperatorArea && me.organisations.length > 0 && (
               <Select
                 aria-label="Organisation"
                 size="xs"
@@ -78,13 +89,18 @@ function Frame({ me, place, page }: { me: Me; place: Place | null; page: ReactNo
             )}
           </Group>
           <Group gap={4} wrap="nowrap">
+            {place && (
+              <PlaceContext value={place}>
+                <Palette me={me} place={place} />
+              </PlaceContext>
+            )}
             <SchemeSwitch />
             <PersonMenu me={me} />
           </Group>
         </Group>
       </AppShell.Header>
       <AppShell.Navbar p="xs" aria-label="Pages">
-        <Navigation me={me} place={place} location={location} />
+        <Navigation me={me} place={isOperatorArea ? null : place} location={location} />
       </AppShell.Navbar>
       <AppShell.Main id="content" tabIndex={-1}>
         <Box maw={1180} mx="auto">
@@ -100,6 +116,11 @@ function Frame({ me, place, page }: { me: Me; place: Place | null; page: ReactNo
       </AppShell.Main>
     </AppShell>
   )
+}
+
+/** The paths of the pages that have a list, whose filters are kept. */
+function listPaths(place: Place | null): string[] {
+  return ['/operator', ...(place ? navEntries.map(({ path }) => `${place.home}/${path}`) : [])]
 }
 
 function OrganisationPages({ place }: { place: Place | null }) {
@@ -161,6 +182,15 @@ function Navigation({ me, place, location }: { me: Me; place: Place | null; loca
           ))}
       </AppShell.Section>
       <AppShell.Section>
+        {location.startsWith('/operator') && (
+          <NavLink
+            component={Link}
+            href="/"
+            label="Back to the dashboard"
+            leftSection={<IconArrowLeft size={17} stroke={1.7} aria-hidden />}
+            py={6}
+          />
+        )}
         {me.operator && (
           <NavLink
             component={Link}

@@ -1,14 +1,16 @@
 import { Avatar, Button, Menu, Text } from '@mantine/core'
 import { notifications } from '@mantine/notifications'
-import { IconChevronDown, IconLogout, IconSettings, IconShieldCog, IconUserCircle } from '@tabler/icons-react'
+import { IconChevronDown, IconClock, IconLogout, IconSettings, IconShieldCog } from '@tabler/icons-react'
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { Link, useLocation } from 'wouter'
 import type { Me } from '../../wire/person.ts'
 import { callAuth } from '../api.ts'
+import { chooseZone, localZoneName, useZone } from '../time-zone.ts'
 
 /** The menu of the signed-in user: account, operator area (for operators), sign out. */
 export function PersonMenu({ me }: { me: Me }) {
   const queries = useQueryClient()
+  const zone = useZone()
   const [, navigate] = useLocation()
   const signOut = useMutation({
     mutationFn: () => callAuth('sign-out', {}),
@@ -21,16 +23,9 @@ export function PersonMenu({ me }: { me: Me }) {
   return (
     <Menu position="bottom-end" withArrow>
       <Menu.Target>
-        <Button
-          variant="subtle"
-          color="gray"
-          px={6}
-          aria-label={`Account of ${me.name}`}
-          rightSection={<IconChevronDown size={14} aria-hidden />}
-        >
-          <Avatar size={26} name={me.name} color="initials" aria-hidden>
-            <IconUserCircle size={18} />
-          </Avatar>
+        <Button variant="subtle" color="gray" px={6} rightSection={<IconChevronDown size={14} aria-hidden />}>
+          <Avatar size={26} name={me.name} aria-hidden />
+          <span className="visually-hidden">Account of {me.name}</span>
         </Button>
       </Menu.Target>
       <Menu.Dropdown>
@@ -51,6 +46,13 @@ export function PersonMenu({ me }: { me: Me }) {
             Operator area
           </Menu.Item>
         )}
+        <Menu.Item
+          closeMenuOnClick={false}
+          onClick={() => chooseZone(zone === 'utc' ? 'local' : 'utc')}
+          leftSection={<IconClock size={16} aria-hidden />}
+        >
+          Show times in {zone === 'utc' ? localZoneName() : 'UTC'}
+        </Menu.Item>
         <Menu.Item onClick={() => signOut.mutate()} leftSection={<IconLogout size={16} aria-hidden />}>
           Sign out
         </Menu.Item>

@@ -12,7 +12,9 @@ export function VerifyNotice({ me }: { me: Me }) {
   return (
     <Alert color="yellow" variant="light" icon={<IconMailExclamation aria-hidden />} title="Confirm your email address">
       <Group gap="sm">
-        <Text size="sm">We sent a link to {me.email}. Confirm your address to create API keys.</Text>
+        <Text size="sm">
+          We sent a link to {me.email}. Confirm it to create live keys, add credits and invite members.
+        </Text>
         <Button
           size="compact-sm"
           variant="default"

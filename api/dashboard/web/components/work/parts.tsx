@@ -3,16 +3,18 @@ import { Link } from 'wouter'
 import type { WorkDelivery, WorkKey } from '../../../wire/jobs.ts'
 import { usePlace } from '../../session.tsx'
 import { CodeBox, Copy } from '../copy.tsx'
+import { listAddress } from '../list-address.ts'
 import { Status } from '../status.tsx'
 
-/** A link back to a list. */
+/** A link back to a list, with the filters it had. */
 export function Trail({ href, list, children }: { href: string; list: string; children: string }) {
   return (
     <Breadcrumbs>
-      <Anchor component={Link} href={href} size="sm">
+      <Anchor component={Link} href={listAddress(href)} size="sm">
         {list}
       </Anchor>
-      <Text size="sm" ff="monospace" truncate maw={{ base: 180, xs: 400 }}>
+      {/* The kit's line height of 1 would cut off underscores and descenders. */}
+      <Text size="sm" ff="monospace" lh={1.6} truncate maw={{ base: 180, xs: 400 }}>
         {children}
       </Text>
     </Breadcrumbs>

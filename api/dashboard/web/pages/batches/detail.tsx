@@ -25,6 +25,7 @@ export function BatchPage({ id }: { id: string }) {
         {id}
       </Trail>
       <Page
+        id={id}
         title="Batch"
         description={
           batch.data && (

@@ -2,18 +2,20 @@ import { Anchor, Text } from '@mantine/core'
 import { Link } from 'wouter'
 import type { LedgerLine } from '../../../wire/billing.ts'
 import type { Column } from '../../components/table.tsx'
-import { count, moment, usd } from '../../format.ts'
+import { count, day, moment, usdColumn } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 
-const days = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeZone: 'UTC' })
 const methods = { card: 'card', ach: 'ACH', grant: 'grant' }
 
-export function ledgerColumns(byDay: boolean): Column<LedgerLine>[] {
+/** The columns of the ledger; `amounts` are all that are shown. */
+export function ledgerColumns(byDay: boolean, amounts: number[]): Column<LedgerLine>[] {
+  const text = usdColumn(amounts)
   return [
     {
-      header: 'Time',
+      // Usage is summed by UTC day, so its neighbours are in UTC as well.
+      header: byDay ? 'Time (UTC)' : 'Time',
       width: 190,
-      cell: ({ kind, at }) => (byDay && kind === 'charge' ? days.format(new Date(at)) : moment(at)),
+      cell: ({ kind, at }) => (byDay && kind === 'charge' ? day(at, 'utc') : moment(at, byDay ? 'utc' : undefined)),
     },
     {
       header: 'Entry',
@@ -26,7 +28,7 @@ export function ledgerColumns(byDay: boolean): Column<LedgerLine>[] {
       ),
     },
     { header: 'API key or reference', maxWidth: 320, cell: line => <About line={line} /> },
-    { header: 'Amount', kind: 'number', cell: ({ amount_usd }) => `${amount_usd > 0 ? '+' : ''}${usd(amount_usd)}` },
+    { header: 'Amount', kind: 'number', cell: ({ amount_usd }) => `${amount_usd > 0 ? '+' : ''}${text(amount_usd)}` },
   ]
 }
 

@@ -160,11 +160,12 @@ function Lines(filters: Filters) {
     getNextPageParam: ({ has_more, last_id }) => (has_more ? last_id : null),
     placeholderData: keepPreviousData,
   })
+  const amounts = lines.data?.pages.flatMap(({ data }) => data.map(({ amount_usd }) => amount_usd)) ?? []
   return (
     <PagedTable
       label="Ledger"
       query={lines}
-      columns={ledgerColumns(filters.detail === 'days')}
+      columns={ledgerColumns(filters.detail === 'days', amounts)}
       rowKey={({ id }) => id}
       minWidth={560}
       more="Show more"

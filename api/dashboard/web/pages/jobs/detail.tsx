@@ -28,6 +28,7 @@ export function JobPage({ id }: { id: string }) {
         {id}
       </Trail>
       <Page
+        id={id}
         title={job.data ? kindNames[job.data.kind] : 'Job'}
         description={
           job.data && (

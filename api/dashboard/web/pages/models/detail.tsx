@@ -4,6 +4,7 @@ import { Link } from 'wouter'
 import type { CatalogModel, ModelProvider } from '../../../wire/models.ts'
 import { type PriceLine, playgroundOf, priceLines, typeNames } from '../../catalog.ts'
 import { CodeBox, Copy } from '../../components/copy.tsx'
+import { listAddress } from '../../components/list-address.ts'
 import { Page } from '../../components/page.tsx'
 import { type Column, DataTable } from '../../components/table.tsx'
 import { count, day } from '../../format.ts'
@@ -17,7 +18,7 @@ export function ModelDetail({ model }: { model: CatalogModel }) {
   return (
     <Stack gap="sm">
       <Breadcrumbs>
-        <Anchor component={Link} href={`${home}/models`} size="sm">
+        <Anchor component={Link} href={listAddress(`${home}/models`)} size="sm">
           Models
         </Anchor>
         <Text size="sm">{model.name}</Text>
@@ -92,7 +93,7 @@ function Facts({ model }: { model: CatalogModel }) {
     ],
     ['Parameters', supported_parameters.join(', ')],
     ...Object.entries(model.kind).map(([name, value]): [string, string] => [wordsOf(name), textOf(value)]),
-    ['Withdrawn on', expires_on && day(expires_on)],
+    ['Retires on', expires_on && day(expires_on)],
   ]
   return (
     <Section title="Details">

@@ -1,5 +1,6 @@
 import type { CatalogModel } from '../../../wire/models.ts'
-import { type CurlRequest, curlOf } from '../playground/curl.ts'
+import { curlOf } from '../playground/curl.ts'
+import type { PlainRequest } from '../playground/plain-request.ts'
 
 const image = 'https://example.com/photo.jpg'
 const video = 'https://example.com/clip.mp4'
@@ -9,7 +10,7 @@ const sound = 'https://example.com/speech.mp3'
 export function exampleOf(model: CatalogModel): string {
   if (model.endpoint === '/v1/realtime') return sessionOf(model)
   const { file, output, ...body } = examples[model.type]?.(model) ?? ({} as Example)
-  const request: CurlRequest = { path: model.endpoint }
+  const request: PlainRequest = { path: model.endpoint }
   if (file) request.form = { file, fields: { model: model.id } }
   else request.body = { model: model.id, ...body }
   if (output) request.output = output

@@ -7,6 +7,7 @@ import type { Credit, CreditMethod, OrganisationDetail } from '../../../wire/ope
 import { OpenModal } from '../../components/dialogs.tsx'
 import { Facts, Section } from '../../components/facts.tsx'
 import { Form } from '../../components/form.tsx'
+import { listAddress } from '../../components/list-address.ts'
 import { Page } from '../../components/page.tsx'
 import { Empty, Show } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
@@ -25,10 +26,10 @@ export function OrganisationPage({ id }: { id: string }) {
   return (
     <Stack gap="sm">
       <Breadcrumbs>
-        <Anchor component={Link} href="/operator" size="sm">
+        <Anchor component={Link} href={listAddress('/operator')} size="sm">
           Operator area
         </Anchor>
-        <Text size="sm" truncate maw={{ base: 200, xs: 480 }}>
+        <Text size="sm" lh={1.6} truncate maw={{ base: 200, xs: 480 }}>
           {name}
         </Text>
       </Breadcrumbs>

@@ -1,16 +1,22 @@
 import { Anchor, Box, Group, Paper, Stack, Text, ThemeIcon, Title } from '@mantine/core'
 import { IconCheck } from '@tabler/icons-react'
-import type { ReactNode } from 'react'
+import { type ReactNode, useState } from 'react'
 import { Link } from 'wouter'
 import type { Overview } from '../../../wire/usage.ts'
 import { CodeBox } from '../../components/copy.tsx'
 import { usePlace } from '../../session.tsx'
 import { curlOf } from '../playground/curl.ts'
+import { FirstKeyStep, useFirstKey } from './first-key-step.tsx'
+import { FirstRequest } from './first-request.tsx'
 
 /** The first steps of a new organisation, until all are done. */
 export function FirstSteps({ steps }: { steps: Overview['first_steps'] }) {
   const { home, may } = usePlace()
-  if (Object.values(steps).every(Boolean)) return null
+  const firstKey = useFirstKey()
+  // The link to the first request stays until the page is left, although the step is done by then.
+  const [wasWaiting] = useState(!steps.request_made)
+  const isSecretShown = firstKey.answer !== null
+  if (Object.values(steps).every(Boolean) && !isSecretShown) return null
   const body = { model: 'auto', messages: [{ role: 'user', content: 'Say hello in one word.' }] }
   return (
     <Paper component="section" aria-labelledby="first-steps" withBorder p="md">
@@ -18,23 +24,33 @@ export function FirstSteps({ steps }: { steps: Overview['first_steps'] }) {
         Getting started
       </Title>
       <Stack component="ol" gap="md" m={0} p={0} style={{ listStyle: 'none' }}>
-        <Step number={1} title="Confirm your email address" done={steps.email_verified}>
-          Open the link in the email that we sent you.
+        <Step number={1} title="Create an organisation" done />
+        <Step number={2} title="Copy your test key" done={steps.key_created && !isSecretShown}>
+          <FirstKeyStep firstKey={firstKey} />
         </Step>
-        <Step number={2} title="Create an API key" done={steps.key_created}>
-          <Anchor component={Link} href={`${home}/keys`} inherit underline="always">
-            Create one
+        <Step number={3} title="Send a first request" done={steps.request_made && !wasWaiting}>
+          {!isSecretShown && (
+            <>
+              Set <code>HEADGATE_API_KEY</code> to your key, then run:
+              <Box my="xs">
+                <CodeBox code={curlOf({ path: '/v1/chat/completions', body })} label="first request" />
+              </Box>
+            </>
+          )}
+          Run an example from your computer, or{' '}
+          <Anchor component={Link} href={`${home}/playground`} inherit underline="always">
+            open the playground
           </Anchor>
-          . Test keys use the sandbox and are free; live keys call the providers.
-        </Step>
-        <Step number={3} title="Send a first request" done={steps.request_made}>
-          Set <code>HEADGATE_API_KEY</code> to your key, then run:
+          .
           <Box mt="xs">
-            <CodeBox code={curlOf({ path: '/v1/chat/completions', body })} label="first request" />
+            <FirstRequest />
           </Box>
         </Step>
-        <Step number={4} title="Add credits" done={steps.credits_added}>
-          Requests with live keys are paid from credits.{' '}
+        <Step number={4} title="Confirm your email address" done={steps.email_verified}>
+          Open the link in the email that we sent you. Live keys, credits and invitations need it.
+        </Step>
+        <Step number={5} title="Add credits and create a live key" done={steps.credits_added}>
+          Live keys call the providers and are paid from credits.{' '}
           {may('owner') ? (
             <Anchor component={Link} href={`${home}/billing`} inherit underline="always">
               Open Billing
@@ -57,7 +73,7 @@ function Step({
   number: number
   title: string
   done: boolean
-  children: ReactNode
+  children?: ReactNode
 }) {
   return (
     <Group component="li" wrap="nowrap" align="flex-start" gap="sm">

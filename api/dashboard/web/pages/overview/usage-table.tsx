@@ -15,6 +15,7 @@ export function UsageTable({ usage, text }: { usage: UsageChart; text: (value: n
       key: id ?? 'other',
       header: name,
       kind: 'number' as const,
+      maxWidth: 160,
       cell: ({ values }: (typeof rows)[number]) => (values[n] === 0 ? '–' : text(values[n]!)),
       footer: text(own),
     })),

@@ -4,7 +4,7 @@ import type { UsageChart, UsageMeasure, UsageSeries } from '../../../wire/usage.
 import { useFilter } from '../../components/filters.tsx'
 import { Empty, Loading, Show } from '../../components/states.tsx'
 import { type Column, DataTable } from '../../components/table.tsx'
-import { count, usd } from '../../format.ts'
+import { count, usdColumn } from '../../format.ts'
 import { typeName } from '../requests/types.ts'
 import { colorsOf } from './colors.ts'
 import { useUsage } from './queries.ts'
@@ -66,7 +66,7 @@ export function Usage({ environment }: { environment: string }) {
             if (data.series.length === 0)
               return <Empty title="No usage in this period">Requests appear here when they end.</Empty>
             const named = by === 'type' ? withTypeNames(data) : data
-            const text = textOf(measure as UsageMeasure)
+            const text = textOf(measure as UsageMeasure, named)
             if (view === 'table') return <UsageTable usage={named} text={text} />
             return (
               <>
@@ -95,8 +95,8 @@ function withTypeNames(usage: UsageChart): UsageChart {
   return { ...usage, series: usage.series.map(named) }
 }
 
-function textOf(measure: UsageMeasure): (value: number) => string {
-  return measure === 'cost' ? usd : count
+function textOf(measure: UsageMeasure, { series, total }: UsageChart): (value: number) => string {
+  return measure === 'cost' ? usdColumn([total, ...series.map(({ total: own }) => own)]) : count
 }
 
 /** The series with their totals and percentages. */

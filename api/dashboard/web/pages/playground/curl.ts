@@ -1,18 +1,7 @@
-/** A playground request, for the equivalent curl command. */
-export type CurlRequest = {
-  path: string
-  /** Sent as JSON. */
-  body?: object
-  /** Sent as a multipart form: a file by its name, and the other fields. */
-  form?: { file: string; fields: Record<string, string> }
-  /** Prints the response as it arrives. */
-  stream?: boolean
-  /** File name for a binary response. */
-  output?: string
-}
+import type { PlainRequest } from './plain-request.ts'
 
 /** Formats the equivalent curl command; it reads the key from `$HEADGATE_API_KEY`. */
-export function curlOf({ path, body, form, stream, output }: CurlRequest): string {
+export function curlOf({ path, body, form, stream, output }: PlainRequest): string {
   const lines = [
     `curl ${stream ? '-N ' : ''}${location.origin}${path}`,
     '-H "Authorization: Bearer $HEADGATE_API_KEY"',

@@ -1,6 +1,6 @@
 import { Button, ScrollArea, Tabs } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
-import { lazy, Suspense, useMemo, useState } from 'react'
+import { lazy, Suspense, useEffect, useMemo, useRef, useState } from 'react'
 import { Link, Redirect, Route, Switch, useLocation } from 'wouter'
 import type { DashboardKey, KeysAnswer } from '../../../wire/keys.ts'
 import type { CatalogModel } from '../../../wire/models.ts'
@@ -16,10 +16,17 @@ import { isUsable, KeyPicker, preferredKey, rememberKey } from './key-picker.tsx
 
 const tabs = [
   { path: 'chat', label: 'Chat', tab: lazy(() => import('./chat/index.tsx')) },
+  { path: 'completions', label: 'Completions', tab: lazy(() => import('./completions.tsx')) },
+  { path: 'embeddings', label: 'Embeddings', tab: lazy(() => import('./embeddings.tsx')) },
   { path: 'image', label: 'Image', tab: lazy(() => import('./image.tsx')) },
   { path: 'speech', label: 'Speech', tab: lazy(() => import('./speech.tsx')) },
   { path: 'transcription', label: 'Transcription', tab: lazy(() => import('./transcription.tsx')) },
+  { path: 'music', label: 'Music', tab: lazy(() => import('./music.tsx')) },
+  { path: 'sfx', label: 'Sound effects', tab: lazy(() => import('./sound-effects.tsx')) },
   { path: 'video', label: 'Video', tab: lazy(() => import('./video.tsx')) },
+  { path: 'lipsync', label: 'Lip sync', tab: lazy(() => import('./lip-sync.tsx')) },
+  { path: 'face_swap', label: 'Face swap', tab: lazy(() => import('./face-swap.tsx')) },
+  { path: 'avatar', label: 'Talking avatar', tab: lazy(() => import('./avatar.tsx')) },
   { path: 'mesh', label: '3D mesh', tab: lazy(() => import('./mesh.tsx')) },
   { path: 'realtime', label: 'Realtime', tab: lazy(() => import('./realtime/index.tsx')) },
 ]
@@ -79,13 +86,18 @@ function Tab({ apiKey, models }: { apiKey: DashboardKey; models: CatalogModel[] 
   const bench = useMemo(() => ({ apiKey, models, client }), [apiKey, models, client])
   const here = `${home}/playground`
   const current = location.slice(here.length + 1)
+  const list = useRef<HTMLDivElement>(null)
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the selected tab changes with the address
+  useEffect(() => {
+    list.current?.querySelector('[data-active]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
+  }, [current])
   if (!tabs.some(({ path }) => path === current)) return <Redirect to={`${here}/${tabs[0]!.path}`} replace />
   return (
     <BenchContext value={bench}>
       <KeptContext value={kept}>
         <Tabs value={current} onChange={path => navigate(`${here}/${path}`)} activateTabWithKeyboard={false}>
-          <ScrollArea type="never">
-            <Tabs.List style={{ flexWrap: 'nowrap' }}>
+          <ScrollArea type="auto" offsetScrollbars="x" scrollbarSize={6}>
+            <Tabs.List ref={list} style={{ flexWrap: 'nowrap' }}>
               {tabs.map(({ path, label }) => (
                 <Tabs.Tab key={path} value={path}>
                   {label}

@@ -54,7 +54,9 @@ export function FactsLine({ facts }: { facts: Facts }) {
 
 /** An API error with its code, the invalid field and the request ID. */
 export function ApiFailure({ error }: { error: Error }) {
-  const { code, param, requestId } = error instanceof ApiError ? error : { code: null, param: null, requestId: null }
+  const { home } = usePlace()
+  const { code, param, requestId, generationId } =
+    error instanceof ApiError ? error : { code: null, param: null, requestId: null, generationId: null }
   const words = [code, param && `field ${param}`, requestId && `request ${requestId}`]
   return (
     <Alert role="alert" color="red" variant="light" icon={<IconAlertTriangle aria-hidden />} title={error.message}>
@@ -63,6 +65,11 @@ export function ApiFailure({ error }: { error: Error }) {
           {words.filter(Boolean).join(' · ')}
         </Text>
         {requestId && <Copy value={requestId} label="request ID" />}
+        {generationId && (
+          <Anchor component={Link} href={`${home}/requests/${generationId}`} underline="always" size="xs">
+            view in request log
+          </Anchor>
+        )}
       </Group>
     </Alert>
   )

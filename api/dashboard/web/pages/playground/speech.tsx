@@ -1,16 +1,15 @@
-import { NumberInput, Paper, SimpleGrid, Stack } from '@mantine/core'
-import { useEffect, useState } from 'react'
+import { NumberInput, SimpleGrid } from '@mantine/core'
 import type { CatalogModel } from '../../../wire/models.ts'
-import { MediaPreview } from '../../components/media-preview.tsx'
 import { Empty } from '../../components/states.tsx'
 import { useBench } from './bench.ts'
 import { listOf, numberOf, Offered, PromptField, stillOffered, TabForm, WordField } from './fields.tsx'
 import { given } from './given.ts'
 import { useKept } from './kept.ts'
 import { ModelPicker, useChoice } from './model-picker.tsx'
-import { ApiFailure, FactsLine } from './outcome.tsx'
+import { ApiFailure } from './outcome.tsx'
 import { Panels } from './panels.tsx'
 import { type Facts, factsOf } from './response-facts.ts'
+import { SoundPlayer } from './sound-player.tsx'
 import { type TabRun, useTabRun } from './tab-run.ts'
 import { Waiting } from './waiting.tsx'
 
@@ -110,22 +109,6 @@ function Result({ speak }: { speak: TabRun<Spoken> }) {
   if (speak.isPending) return <Waiting label="Generating" height={80} />
   if (speak.error) return <ApiFailure error={speak.error} />
   if (!speak.data) return <Empty title="Your audio appears here">Enter a text and click Generate speech.</Empty>
-  return <Sound spoken={speak.data} />
-}
-
-function Sound({ spoken: { sound, contentType, text, facts } }: { spoken: Spoken }) {
-  const [url, setUrl] = useState<string | null>(null)
-  useEffect(() => {
-    const address = URL.createObjectURL(sound)
-    setUrl(address)
-    return () => URL.revokeObjectURL(address)
-  }, [sound])
-  return (
-    <Paper withBorder p="md">
-      <Stack gap="sm">
-        {url && <MediaPreview url={url} contentType={contentType} title={`Speech: ${text}`} />}
-        <FactsLine facts={facts} />
-      </Stack>
-    </Paper>
-  )
+  const { text, ...sound } = speak.data
+  return <SoundPlayer {...sound} title={`Speech: ${text}`} />
 }

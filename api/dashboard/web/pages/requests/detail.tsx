@@ -26,6 +26,7 @@ export function RequestPage({ id }: { id: string }) {
         {id}
       </Trail>
       <Page
+        id={id}
         title={request.data ? `${typeName(request.data.type)} request` : 'Request'}
         description={
           request.data && (
@@ -73,7 +74,7 @@ function factsOf(request: RequestDetail): (Fact | null)[] {
     ['Cost', usd(request.cost_usd)],
     ['Duration', duration(request.duration_ms)],
     request.first_byte_ms === null ? null : ['First byte', duration(request.first_byte_ms)],
-    ['Response', request.streamed ? 'streamed' : 'whole'],
+    ['Streaming', request.streamed ? 'yes' : 'no'],
     request.finish_reason === null ? null : ['Finish reason', request.finish_reason],
     request.job_id === null ? null : ['Job', <Work key="job" sort="jobs" id={request.job_id} />],
     request.batch_id === null ? null : ['Batch', <Work key="batch" sort="batches" id={request.batch_id} />],

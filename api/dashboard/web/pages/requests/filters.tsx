@@ -7,7 +7,10 @@ import { typeChoices } from './types.ts'
 const statuses = [
   { value: 'ok', label: 'Ok' },
   { value: 'error', label: 'Any error' },
-  ...[400, 402, 429, 499, 502, 503, 504].map(status => ({ value: String(status), label: String(status) })),
+  ...[400, 401, 402, 403, 404, 408, 409, 413, 429, 499, 500, 502, 503, 504].map(status => ({
+    value: String(status),
+    label: String(status),
+  })),
 ]
 const usualSpan = '30d'
 

@@ -2,12 +2,19 @@ import { Anchor, PasswordInput, Stack, Text, TextInput, Title } from '@mantine/c
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Link, useLocation, useSearchParams } from 'wouter'
-import { callAuth } from '../../api.ts'
+import { ApiError, callAuth } from '../../api.ts'
 import { Form } from '../../components/form.tsx'
 import { useTitle } from '../../components/title.ts'
 import { usePublicSettings } from '../../session.tsx'
 
 const minPassword = 10
+
+/** Rethrows an error; that of a known address says what to do, and has no request to report. */
+function explainTaken(error: Error): never {
+  if (!(error instanceof ApiError) || !error.code.startsWith('USER_ALREADY_EXISTS')) throw error
+  const message = 'There is already an account with this email address. Sign in below, or reset your password there.'
+  throw new ApiError(error.status, error.code, message, 'email', null)
+}
 
 export default function SignUp() {
   useTitle('Create an account')
@@ -20,7 +27,7 @@ export default function SignUp() {
   const [email, setEmail] = useState('')
   const [password, setPassword] = useState('')
   const signUp = useMutation({
-    mutationFn: () => callAuth('sign-up/email', { name, email, password }),
+    mutationFn: () => callAuth('sign-up/email', { name, email, password }).catch(explainTaken),
     onSuccess: () => {
       queries.clear()
       if (next?.startsWith('/dashboard/')) location.assign(next)

@@ -6,6 +6,7 @@ import { callAuth } from '../../api.ts'
 import { Form } from '../../components/form.tsx'
 import { Pending } from '../../components/states.tsx'
 import { useTitle } from '../../components/title.ts'
+import { createFirstKey } from '../../first-key.ts'
 import { useMe } from '../../session.tsx'
 
 /** The first page of a new account: accept an invitation, or create an organisation. */
@@ -18,8 +19,13 @@ export default function Welcome() {
   const wanted = new URLSearchParams(location.search).has('new')
   const create = useMutation({
     // The gateway assigns the slug; the one that must be sent is ignored.
-    mutationFn: () => callAuth<{ id: string }>('organization/create', { name: name.trim(), slug: 'new' }),
-    onSuccess: async ({ id }) => {
+    mutationFn: async () => {
+      const { id } = await callAuth<{ id: string }>('organization/create', { name: name.trim(), slug: 'new' })
+      // Without the key the organisation is complete as well: its first steps offer to create one.
+      await createFirstKey(id).catch(() => null)
+      return id
+    },
+    onSuccess: async id => {
       await queries.invalidateQueries({ queryKey: ['me'] })
       navigate(`/${id}/overview`)
     },

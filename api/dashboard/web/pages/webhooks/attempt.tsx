@@ -1,4 +1,4 @@
-import { Badge, Code, Group, Stack, Table, Text, Title } from '@mantine/core'
+import { Badge, Group, Stack, Table, Text, Title } from '@mantine/core'
 import type { DeliveryAttempt } from '../../../wire/webhooks.ts'
 import { CodeBox } from '../../components/copy.tsx'
 import { Time } from '../../components/time.tsx'
@@ -80,8 +80,10 @@ function Request({ request: { headers, body } }: { request: NonNullable<Delivery
                       {name}
                     </Text>
                   </Table.Th>
-                  <Table.Td style={{ overflowWrap: 'anywhere' }}>
-                    <Code>{value}</Code>
+                  <Table.Td>
+                    <Text size="xs" ff="monospace" style={{ overflowWrap: 'anywhere' }}>
+                      {value}
+                    </Text>
                   </Table.Td>
                 </Table.Tr>
               ))}

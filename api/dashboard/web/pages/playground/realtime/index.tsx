@@ -63,7 +63,9 @@ export default function RealtimeTab() {
     </Stack>
   )
   const result = <SessionPanel state={talk.state} />
-  return <Panels form={form} result={result} code={commandOf(choice.slug, settings)} label="Run in a terminal" />
+  return (
+    <Panels form={form} result={result} snippets={[{ language: 'Shell', code: commandOf(choice.slug, settings) }]} />
+  )
 }
 
 function settingsOf({ instructions, voice, transcribes }: Fields): object {

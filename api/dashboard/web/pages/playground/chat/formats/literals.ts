@@ -14,7 +14,8 @@ export function pythonArguments(body: object): string {
     .join('')
 }
 
-function pythonOf(value: unknown, indent: string): string {
+/** A Python literal of a JSON value; lines after the first begin with `indent`. */
+export function pythonOf(value: unknown, indent: string): string {
   if (value === null) return 'None'
   if (typeof value === 'boolean') return value ? 'True' : 'False'
   if (typeof value !== 'object') return JSON.stringify(value)

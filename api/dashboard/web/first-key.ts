@@ -1,0 +1,23 @@
+import type { KeySecretAnswer } from '../wire/keys.ts'
+import { call } from './api.ts'
+
+/** The new first key of an organisation, in the memory of this page only, until it was copied. */
+let shown: { organisationId: string; answer: KeySecretAnswer } | null = null
+
+/** Creates the first test key of an organisation. Throws an ApiError. */
+export async function createFirstKey(organisationId: string): Promise<KeySecretAnswer> {
+  const answer = await call<KeySecretAnswer>(`/dashboard/api/organisations/${organisationId}/first-key`, {
+    method: 'POST',
+  })
+  shown = { organisationId, answer }
+  return answer
+}
+
+/** The first key of an organisation with its secret, if it was created in this page and is not yet copied. */
+export function readFirstKey(organisationId: string): KeySecretAnswer | null {
+  return shown?.organisationId === organisationId ? shown.answer : null
+}
+
+export function forgetFirstKey(): void {
+  shown = null
+}
