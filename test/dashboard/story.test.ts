@@ -148,7 +148,9 @@ test('a live key is created, shown once, and works with the official SDK', async
 })
 
 test('the request, its score, its spend and the chart are there to see', async t => {
-  const { id } = await world.gateway.services.db.generation.findFirstOrThrow({ where: { organisationId } })
+  const { id } = await world.gateway.services.db.generation.findFirstOrThrow({
+    where: { organisationId, environment: 'live' },
+  })
   const score = { generation_id: id, score: -0.5, comment: 'Too long' }
   t.is((await world.gateway.fetch('/v1/feedback', { key: secret, body: score })).status, 200)
   await goTo('Requests')
@@ -206,7 +208,7 @@ test('the key is edited, rolled and revoked, each in force at once', async t => 
   await drawer.getByRole('button', { name: 'Save changes' }).click()
   await page.getByText('API key saved').waitFor()
   t.deepEqual([await statusOf(secret), await statusOf(secret)], [200, 429])
-  const key = await world.gateway.services.db.apiKey.findFirstOrThrow({ where: { organisationId } })
+  const key = await world.gateway.services.db.apiKey.findFirstOrThrow({ where: { organisationId, name: 'Production' } })
   t.deepEqual([key.rpmLimit, key.learning], [1, false])
   await drawer.getByRole('button', { name: 'Roll secret' }).click()
   await page
