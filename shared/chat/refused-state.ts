@@ -1,4 +1,4 @@
-import type { CallMonitor } from '../engine/call-monitor.ts'
+import { type CallMonitor, timingOf } from '../engine/call-monitor.ts'
 import type { FailedAttempt } from '../engine/failures.ts'
 import { ProviderError } from '../providers/provider-error.ts'
 
@@ -24,7 +24,7 @@ export async function withoutRefusedState<T>(
     const isRefusal =
       error instanceof ProviderError && error.reason === 'invalid_request' && refusal.test(error.message)
     if (!isRefusal || !isSent()) throw error
-    failedAttempts.push({ target: monitor.route.target, error, durationMs: monitor.elapsedMs })
+    failedAttempts.push({ target: monitor.route.target, error, durationMs: monitor.elapsedMs, ...timingOf(monitor) })
     return call(true)
   }
 }

@@ -5,7 +5,7 @@ import { BaseRun, clientLeft, type RoutingPlan, type RunServices } from '../engi
 import type { CallMonitor } from '../engine/call-monitor.ts'
 import { failover } from '../engine/failover.ts'
 import { ClientGone } from '../engine/failures.ts'
-import { type Bill, formatUsd, type Report, type RunOutcome } from '../engine/report.ts'
+import { type Bill, failureOutcome, formatUsd, type Report, type RunOutcome } from '../engine/report.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
 import type { Heartbeat } from '../io/keep-alive.ts'
 import type { DirectKind } from '../kinds/index.ts'
@@ -286,7 +286,7 @@ class Run<K extends DirectKind> extends BaseRun {
     const stored = storage && (await storeStreamed(storage, relay, failure))
     this.client.write(relay.formatFailure(failure, stored?.response), relay.encoding)
     this.client.end()
-    return { status: failure.status, errorCode: failure.code, finishReason: 'error' }
+    return { ...failureOutcome(failure), finishReason: 'error' }
   }
 
   #info({ model }: Target): StreamInfo {

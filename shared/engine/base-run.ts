@@ -14,7 +14,7 @@ import type { AdmissionGate, Reservation } from '../wallet/admission.ts'
 import type { UsageEvent, UsageSignals } from '../wallet/usage-event.ts'
 import type { CallMonitor } from './call-monitor.ts'
 import { ClientGone, type FailedAttempt, failureOf, internalError } from './failures.ts'
-import { answerHeaders, type Report, type RunOutcome, reportOf, usageEvent } from './report.ts'
+import { answerHeaders, failureOutcome, type Report, type RunOutcome, reportOf, usageEvent } from './report.ts'
 import type { HeldSettlement, ResponseWriter } from './response-writer.ts'
 import { type Explanation, routingRecord } from './routing-record.ts'
 
@@ -145,7 +145,7 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   ): Report {
     if (error instanceof ClientGone) return this.settle(reservation, plan, outcome)
     const failure = this.toPublicError(error)
-    const report = this.settle(reservation, plan, { ...outcome, status: failure.status, errorCode: failure.code })
+    const report = this.settle(reservation, plan, { ...outcome, ...failureOutcome(failure) })
     const target = this.failedAttempts.at(-1)?.target ?? plan.targets[0]!
     if (!this.#opened) {
       Object.assign(failure.headers, this.headers(target, plan, reservation, this.failedAttempts.length))
@@ -175,7 +175,7 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
       firstByteMs: this.firstByteMs === null ? null : this.firstByteMs - this.startedMs,
       durationMs: this.services.clock.now() - this.startedMs,
       signals: plan.signals,
-      routing: routingRecord(plan, this.failedAttempts, outcome, this.monitor?.elapsedMs ?? 0),
+      routing: routingRecord(plan, this.failedAttempts, outcome, this.monitor, this.startedMs),
     }
     const { usage, costNano } = outcome
     const tokens = usage.prompt_tokens + usage.completion_tokens

@@ -4,6 +4,8 @@ import type { Services } from '../services.ts'
 import { firstChunkAttributes } from '../traces/attributes.ts'
 import { startCall } from '../traces/calls.ts'
 import type { Span, Trace } from '../traces/trace.ts'
+import type { Pause } from '../wallet/routing-record.ts'
+import type { CallTiming } from './failures.ts'
 
 /** Answers with fewer tokens are ignored in throughput figures. */
 const minTokens = { streamed: 8, buffered: 128 }
@@ -12,27 +14,31 @@ type MonitorServices = Pick<Services, 'health' | 'clock' | 'log' | 'metrics'>
 /** How a call ended; `cancelled`: by the gateway or its client, before the provider had answered. */
 type CallOutcome = 'ok' | 'cancelled' | FailureReason
 
+/** `trace`: the trace that the call belongs to; `pause`: the wait before it. */
+type CallContext = { trace?: Trace | null | undefined; pause?: Pause | null }
+
 /** Observes one call and reports its result to the health figures and the metrics. Sandbox calls are not reported. */
 export class CallMonitor {
   readonly route: Route
   firstByteMs: number | null = null
   readonly #services: MonitorServices
-  readonly #startedMs: number
+  readonly startedMs: number
+  readonly pause: Pause | null
   #outcome: CallOutcome = 'ok'
   /** Whether the client has already received part of the answer. */
   #hasDelivered = false
   readonly #span: Span | null
 
-  /** `trace`: the trace that the call belongs to, if any. */
-  constructor(services: MonitorServices, route: Route, trace: Trace | null = null) {
+  constructor(services: MonitorServices, route: Route, { trace = null, pause = null }: CallContext = {}) {
     this.route = route
     this.#services = services
-    this.#startedMs = services.clock.now()
+    this.pause = pause
+    this.startedMs = services.clock.now()
     this.#span = trace && startCall(trace, route)
   }
 
   get elapsedMs(): number {
-    return this.#services.clock.now() - this.#startedMs
+    return this.#services.clock.now() - this.startedMs
   }
 
   /** Records the first byte of the answer. Only streamed answers yield a time to first byte. */
@@ -40,10 +46,10 @@ export class CallMonitor {
     const { health, clock, metrics } = this.#services
     this.firstByteMs = clock.now()
     this.#hasDelivered = streamed
-    if (streamed) this.#span?.set(firstChunkAttributes(this.firstByteMs - this.#startedMs))
+    if (streamed) this.#span?.set(firstChunkAttributes(this.firstByteMs - this.startedMs))
     if (!streamed || !this.route.credential) return
-    health.recordFirstByte(this.route.target, this.firstByteMs - this.#startedMs)
-    metrics?.recordFirstChunk(this.route.target, this.firstByteMs - this.#startedMs)
+    health.recordFirstByte(this.route.target, this.firstByteMs - this.startedMs)
+    metrics?.recordFirstChunk(this.route.target, this.firstByteMs - this.startedMs)
   }
 
   /** Records a complete answer of `tokens` tokens. */
@@ -52,7 +58,7 @@ export class CallMonitor {
     const { target, credential } = this.route
     if (!credential) return
     const enough = tokens >= (streamed ? minTokens.streamed : minTokens.buffered)
-    const fromMs = (streamed ? this.firstByteMs : null) ?? this.#startedMs
+    const fromMs = (streamed ? this.firstByteMs : null) ?? this.startedMs
     health.recordSuccess(target, enough ? (tokens * 1_000) / Math.max(1, clock.now() - fromMs) : null)
   }
 
@@ -67,7 +73,7 @@ export class CallMonitor {
     else log.warn(fields, 'attempt failed')
     if (!credential) return
     const isWasted = reason === 'timeout' || !this.#hasDelivered
-    health.recordFailure(target, error, isWasted ? clock.now() - this.#startedMs : 0, { id: credential.id, alone })
+    health.recordFailure(target, error, isWasted ? clock.now() - this.startedMs : 0, { id: credential.id, alone })
   }
 
   /** Records a call that says nothing about the provider: the client disconnected, or the request was invalid. */
@@ -85,4 +91,9 @@ export class CallMonitor {
     if (!metrics || !credential) return
     metrics.recordCall(target, this.#outcome, this.#outcome === 'ok' ? this.elapsedMs : null)
   }
+}
+
+/** When a call began, and the wait before it. */
+export function timingOf({ startedMs, pause }: CallMonitor): CallTiming {
+  return { startedMs, pause }
 }

@@ -7,8 +7,9 @@ import type { Route } from '../providers/upstreams.ts'
 import { mayTakeLonger } from '../routing/larger-context.ts'
 import { noTargetNowError } from '../routing/no-target-errors.ts'
 import type { StickyTarget } from '../routing/router.ts'
+import type { Pause } from '../wallet/routing-record.ts'
 import type { RunServices } from './base-run.ts'
-import { CallMonitor } from './call-monitor.ts'
+import { CallMonitor, timingOf } from './call-monitor.ts'
 import type { FailedAttempt } from './failures.ts'
 import { ClientGone } from './failures.ts'
 import type { ClientPresence } from './response-writer.ts'
@@ -59,21 +60,31 @@ export async function failover<T>(
   let overflow: unknown = options.overflow
   let failure: unknown = null
   let unsupported: GatewayError | null = null
+  let pause: Pause | null = null
+  let reason: Pause['reason'] = 'backoff'
   for (let step = plan.next(clock.now()); step; step = plan.next(clock.now())) {
     const { target } = step
-    if (step.pauseMs > 0) await pause(step.pauseMs, client, signal)
+    if (step.pauseMs > 0) {
+      await waitFor(step.pauseMs, client, signal)
+      pause = longer(pause, step.pauseMs, reason)
+    }
     signal.throwIfAborted()
     if (client.gone) throw new ClientGone('the client went away')
     const cooldown = live ? cooldownMsOf(services, target) : 0
     const cooldownMs = typeof cooldown === 'number' ? cooldown : await cooldown
     if (cooldownMs > 0) {
       plan.deferTarget(target, cooldownMs, clock.now())
+      reason = 'cooldown'
       continue
     }
+    const askedMs = clock.now()
     const permit = options.bulk && live ? await acquirePermit(services, options, options.bulk, plan, target) : null
+    if (clock.now() > askedMs) pause = longer(pause, clock.now() - askedMs, 'concurrency')
     plan.startAttempt(target, clock.now())
     const route = routeTo(services, options, target, plan)
-    const monitor = new CallMonitor(services, route, client.trace)
+    const monitor = new CallMonitor(services, route, { trace: client.trace, pause })
+    pause = null
+    reason = 'backoff'
     try {
       const answer = await call(monitor)
       permit?.release('answered')
@@ -90,7 +101,7 @@ export async function failover<T>(
       monitor.end(error)
       if (!(error instanceof ProviderError)) throw error
       failure = error
-      failedAttempts.push({ target, error, durationMs: monitor.elapsedMs })
+      failedAttempts.push({ target, error, durationMs: monitor.elapsedMs, ...timingOf(monitor) })
       if (isRequestFault(error)) {
         if (error.reason !== 'context_length') throw overflow ?? error
         overflow ??= error
@@ -163,8 +174,13 @@ function isKeyFault({ reason }: ProviderError): boolean {
   return reason === 'rate_limited' || reason === 'auth' || reason === 'quota'
 }
 
+/** A wait that follows another one before the same call. */
+function longer(earlier: Pause | null, ms: number, reason: Pause['reason']): Pause {
+  return { ms: (earlier?.ms ?? 0) + Math.round(ms), reason }
+}
+
 /** Sleeps until the delay ends, the client disconnects or `signal` aborts. */
-async function pause(ms: number, client: ClientPresence, signal: AbortSignal): Promise<void> {
+async function waitFor(ms: number, client: ClientPresence, signal: AbortSignal): Promise<void> {
   const disconnected = new AbortController()
   client.onGone(() => disconnected.abort())
   client.beginWait?.()

@@ -1,14 +1,18 @@
 import { GatewayError } from '../base/errors.ts'
 import type { Target } from '../providers/contract.ts'
 import { type FailureReason, isRequestFault, type ProviderError } from '../providers/provider-error.ts'
+import type { Pause } from '../wallet/routing-record.ts'
 
 /** The client disconnected while the provider was working. */
 export class ClientGone extends Error {
   override name = 'ClientGone'
 }
 
+/** When a call began, by the services' clock, and how long the gateway waited before it; null = not at all. */
+export type CallTiming = { startedMs: number; pause: Pause | null }
+
 /** A failed call. */
-export type FailedAttempt = { target: Target; error: ProviderError; durationMs: number }
+export type FailedAttempt = CallTiming & { target: Target; error: ProviderError; durationMs: number }
 
 type FailedCall = Pick<FailedAttempt, 'target' | 'error'>
 

@@ -1,3 +1,4 @@
+import type { GatewayError } from '../base/errors.ts'
 import type { ShownUsage, Usage } from '../base/usage.ts'
 import type { Policy } from '../keys/policy.ts'
 import type { Target } from '../providers/contract.ts'
@@ -28,6 +29,9 @@ export type Bill = {
   waiver?: Waiver | undefined
   status: number
   errorCode: string | null
+  /** What the client was told, and the parameter it named. */
+  errorMessage?: string
+  errorParam?: string | null
   finishReason: string | null
   upstreamId: string | null
   /** Whether the answer calls a function with arguments that are not JSON; known for whole answers to `auto`. */
@@ -99,10 +103,17 @@ export function usageEvent(run: FinishedRun, reservation: Reservation, outcome: 
   if (usage.web_searches) event.webSearches = usage.web_searches
   const excess = excessNano(reservation, outcome.costNano)
   if (excess > 0) event.excess = excess
+  if (outcome.errorMessage) event.errorMessage = outcome.errorMessage
+  if (outcome.errorParam) event.errorParam = outcome.errorParam
   if (outcome.waiver) event.waiver = outcome.waiver
   if (run.signals) event.signals = run.signals
   if (run.routing) event.routing = run.routing
   return event
+}
+
+/** The part of a run's outcome that its error determines. */
+export function failureOutcome({ status, code, message, param }: GatewayError) {
+  return { status, errorCode: code, errorMessage: message, errorParam: param }
 }
 
 /** The part of a cost that exceeds the run's reservations, in nano-dollars. */

@@ -4,7 +4,7 @@ import { BaseRun, clientLeft, noOutcome, type RoutingPlan } from '../engine/base
 import type { CallMonitor } from '../engine/call-monitor.ts'
 import { failover } from '../engine/failover.ts'
 import { ClientGone } from '../engine/failures.ts'
-import { formatUsd, type Report, type RunOutcome } from '../engine/report.ts'
+import { failureOutcome, formatUsd, type Report, type RunOutcome } from '../engine/report.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
 import { dropReferences, stageReferences } from '../files/references.ts'
 import { sourcesOf } from '../files/sources.ts'
@@ -241,7 +241,7 @@ class MediaRun<K extends InstantKind> extends BaseRun<Services> {
     }
     const failure = this.toPublicError(error, monitor.route)
     monitor.recordFailure(error)
-    return { ...outcome, status: failure.status, errorCode: failure.code, finishReason: 'error' }
+    return { ...outcome, ...failureOutcome(failure), finishReason: 'error' }
   }
 
   #work({ route }: CallMonitor, references: References, signal: AbortSignal, onSend: () => void): Work<K> {

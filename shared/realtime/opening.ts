@@ -124,7 +124,12 @@ export function sessionRoutingRecord(
   opened: OpenedSession | null,
 ): RoutingRecord | null {
   const outcome = { target: opened?.target ?? null, status: 101, errorCode: null }
-  return routingRecord({}, failedAttempts, outcome, opened?.durationMs ?? 0)
+  const last = opened && {
+    startedMs: opened.openedMs - opened.durationMs,
+    pause: null,
+    elapsedMs: opened.durationMs,
+  }
+  return routingRecord({}, failedAttempts, outcome, last, failedAttempts[0]?.startedMs ?? 0)
 }
 
 /** Why a key may no longer hold its session; null = it may, or the check is unavailable. */

@@ -248,8 +248,8 @@ export class Jobs {
       await beside?.(tx, ended)
       const { logStatus: status, error, call } = end
       const { provider, attempts, organisationId, webhookUrl: url } = job
-      const errorCode = error?.code ?? null
-      await logJobEnd(tx, job, { provider, status, errorCode, costNano, nowMs, attempts, call })
+      const [errorCode, errorMessage] = [error?.code ?? null, error?.message ?? null]
+      await logJobEnd(tx, job, { provider, status, errorCode, errorMessage, costNano, nowMs, attempts, call })
       const type = `job.${end.status}`
       const deliveryId = url && (await this.#webhooks.insert(tx, { organisationId, jobId: id, type, url, nowMs }))
       return { job: ended, deliveryId }

@@ -102,6 +102,8 @@ const jobFields = [
   'environment',
   'status',
   'errorCode',
+  'errorMessage',
+  'errorParam',
   'streamed',
   'durationMs',
   'waiver',
@@ -121,6 +123,7 @@ export type JobOutcome = {
   provider: string | null
   status: number
   errorCode: string | null
+  errorMessage: string | null
   costNano: bigint
   nowMs: number
   attempts: number
@@ -155,12 +158,21 @@ export async function logJobAttempt(
 
 /** Updates a job's request log entry at its end. */
 export async function logJobEnd(tx: Connection, { id, createdAt }: JobLine, end: JobOutcome): Promise<void> {
-  const { provider, status, errorCode, costNano, nowMs, attempts, call } = end
+  const { provider, status, errorCode, errorMessage, costNano, nowMs, attempts, call } = end
   // The clocks of two machines may differ.
   const durationMs = Math.min(Math.max(nowMs - createdAt.getTime(), 0), maxInt)
   await tx.generation.updateMany({
     where: { id, createdAt },
-    data: { provider, status, errorCode, costNano, attempts, durationMs, ...(call && storableCall(call)) },
+    data: {
+      provider,
+      status,
+      errorCode,
+      errorMessage,
+      costNano,
+      attempts,
+      durationMs,
+      ...(call && storableCall(call)),
+    },
   })
 }
 

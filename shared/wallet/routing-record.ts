@@ -19,7 +19,18 @@ export type RoutedAttempt = {
   status: number | null
   fault: string | null
   durationMs: number
+  /** When it began, in milliseconds after the run; absent in older records and for jobs. */
+  startedMs?: number
+  /** How long the gateway waited before it, and why; absent = not at all. */
+  pause?: Pause
+  /** What the provider answered, without anything that looks like a credential. */
+  message?: string
 }
+
+/**
+ * A wait before a call: a backoff after a failure, the cooldown of a provider, or the limit of concurrent delayed work.
+ */
+export type Pause = { ms: number; reason: 'backoff' | 'cooldown' | 'concurrency' }
 
 /**
  * The routing details of a request in the log: the reason and the candidates (automatic routing only), the first attempts (only

@@ -40,6 +40,8 @@ export const loggedColumns = {
   mode: { type: 'text' },
   status: { type: 'int', merge: 'latest' },
   errorCode: { type: 'text', merge: 'latest' },
+  errorMessage: { type: 'text', merge: 'latest' },
+  errorParam: { type: 'text', merge: 'latest' },
   finishReason: { type: 'text', merge: 'latest' },
   streamed: { type: 'boolean' },
   attempts: { type: 'int' },
@@ -59,12 +61,22 @@ export const loggedColumns = {
 
 export type LoggedField = keyof typeof loggedColumns
 
+/** What the caller of a failed request was told, and the parameter it named; absent otherwise. */
+export type ErrorDetails = {
+  errorMessage?: string
+  errorParam?: string
+}
+
 /** One finished request, or a part of a session, in the `usage` stream from Redis to Postgres. Money is in nano-dollars. */
 export type UsageEvent = Partial<SessionPart> &
   Pick<
     Generation,
-    Exclude<LoggedField, 'waiver' | 'routing' | 'cacheWriteTokens' | 'cacheWrite1hTokens' | 'webSearches'>
-  > & {
+    Exclude<
+      LoggedField,
+      'waiver' | 'routing' | 'cacheWriteTokens' | 'cacheWrite1hTokens' | 'webSearches' | keyof ErrorDetails
+    >
+  > &
+  ErrorDetails & {
     id: string
     at: number
     org: string

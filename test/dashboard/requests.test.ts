@@ -150,7 +150,26 @@ test('a request is shown with its calls, its decision, what it belongs to and wh
     ],
   )
   const failed = await read('failed')
-  t.like(failed, { status: 502, error_code: 'upstream_error', cost_usd: 0, cost_parts: null })
+  t.like(failed, { status: 502, error_code: 'upstream_error', error_param: null, cost_usd: 0, cost_parts: null })
+  t.regex(failed.error_message!, /^(The provider failed|Every provider that was asked failed)/)
+  // What a provider says about the gateway's own account there is nothing for its callers.
+  t.deepEqual(
+    failed.calls.map(({ message }) => message),
+    [null],
+  )
+  const { calls, duration_ms: durationMs } = await read('second')
+  t.regex(calls[0]!.message!, /\w/)
+  t.is(calls[1]!.message, null)
+  let endMs = 0
+  for (const { started_ms, pause, duration_ms } of calls) {
+    // Clocks count whole milliseconds.
+    t.true(started_ms! >= endMs + (pause?.ms ?? 0) - 2, JSON.stringify(calls))
+    endMs = started_ms! + duration_ms
+  }
+  t.true(endMs <= durationMs + 1)
+  const byRequestId = `/requests/${failed.request_id}`
+  t.is((await owner.visitor.json<RequestDetail>(owner.base + byRequestId)).id, failed.id)
+  t.is((await stranger.visitor.fetch(stranger.base + byRequestId)).status, 404)
   t.false(JSON.stringify(failed).includes(upstreamSecret))
   t.like(await read('job'), { job_id: ids.job, batch_id: null, type: 'video', environment: 'test' })
 })

@@ -207,7 +207,16 @@ test.serial(
       },
     }
     await logJob(db, job, 0n)
-    const end = { provider: 'openai', status: 200, errorCode: null, costNano: 0n, nowMs: Date.now(), attempts: 1, call }
+    const end = {
+      provider: 'openai',
+      status: 200,
+      errorCode: null,
+      errorMessage: null,
+      costNano: 0n,
+      nowMs: Date.now(),
+      attempts: 1,
+      call,
+    }
     await logJobEnd(db, job, end)
     const row = await db.generation.findFirstOrThrow({ where: { id: job.id } })
     t.is(row.promptTokens, 2 ** 31 - 1)

@@ -5,7 +5,7 @@ import { usdFromNano } from '../../../shared/base/money.ts'
 import { dayMs } from '../../../shared/base/time.ts'
 import type { Feedback, Generation, Prisma } from '../../../shared/generated/prisma/client.ts'
 import type { Services } from '../../../shared/services.ts'
-import type { RoutingRecord } from '../../../shared/wallet/routing-record.ts'
+import type { RoutedAttempt, RoutingRecord } from '../../../shared/wallet/routing-record.ts'
 import { endpoint } from '../../endpoint.ts'
 import { presentGeneration } from '../../routes/account.ts'
 import { presentCandidate } from '../../routes/chat.ts'
@@ -27,6 +27,7 @@ const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
 /** Default time range: of filter choices, and of searches without a time. */
 const usualDays = 30
 const maxChoices = 200
+const maxIdLength = 200
 /** Timeout: a search with few matches may scan millions of rows. */
 const bound = { ms: 5_000, param: 'from' }
 
@@ -164,12 +165,12 @@ const read = endpoint({
   method: 'get',
   path: `${base}/requests/{id}`,
   summary: 'Retrieve a request with its routing decision',
-  description: 'The `x-generation-id` of its response.',
+  description: 'By the `x-generation-id` or `x-request-id` of its response, or the id that the provider gave it.',
   answers: { 200: { description: 'The request log’s record.' } },
   errors: ['not_found'],
   async handle({ services, organisationId, params }): Promise<RequestDetail> {
     const { db } = services
-    const row = await db.generation.findFirst({ where: { id: params.id!, organisationId } })
+    const row = await findRequest(services, organisationId, params.id!)
     if (!row) throw new GatewayError('not_found', 'No such request.', { param: 'id' })
     const record = (row.routing ?? {}) as RoutingRecord
     const { reason, candidates = [], batch: batchId = null } = record
@@ -180,6 +181,8 @@ const read = endpoint({
     return {
       ...generation,
       ...present(row, keys),
+      error_message: row.errorMessage,
+      error_param: row.errorParam,
       calls: callsOf(row, record),
       routing: reason === undefined ? null : { reason, candidates: candidates.map(presentCandidate) },
       cost_parts: costParts(services, row, batchId !== null),
@@ -189,6 +192,18 @@ const read = endpoint({
     }
   },
 })
+
+/** The latest request with an id: its own, that of the HTTP request, or the provider's. */
+async function findRequest(services: Services, organisationId: string, id: string): Promise<Generation | null> {
+  const { db } = services
+  const own = await db.generation.findFirst({ where: { id, organisationId } })
+  if (own || id.length > maxIdLength) return own
+  const { from: gte, to: lte } = spanOf(services, {}, id)
+  const where = { organisationId, createdAt: { gte, lte }, OR: [{ requestId: id }, { upstreamId: id }] }
+  return runSearch(db, { ms: bound.ms, param: 'id' }, tx =>
+    tx.generation.findFirst({ where, orderBy: { createdAt: 'desc' } }),
+  )
+}
 
 function presentScore(score: Feedback, keys: Keys): RequestFeedback {
   return {
@@ -201,10 +216,21 @@ function presentScore(score: Feedback, keys: Keys): RequestFeedback {
 
 /** The recorded provider calls; a single call is derived from the figures of the request. */
 function callsOf(row: Generation, { attempts }: RoutingRecord): RequestCall[] {
-  if (attempts) return attempts.map(({ durationMs, ...call }) => ({ ...call, duration_ms: durationMs }))
+  if (attempts) return attempts.map(presentCall)
   const { provider, model, attempts: made, status, errorCode, durationMs } = row
   if (provider === null || made === 0) return []
-  return [{ provider, model, status: errorCode === null ? status : null, fault: errorCode, duration_ms: durationMs }]
+  const call = { provider, model, status: errorCode === null ? status : null, fault: errorCode, durationMs }
+  return [presentCall(call)]
+}
+
+function presentCall({ durationMs, startedMs, pause, message, ...call }: RoutedAttempt): RequestCall {
+  return {
+    ...call,
+    duration_ms: durationMs,
+    started_ms: startedMs ?? null,
+    pause: pause ?? null,
+    message: message ?? null,
+  }
 }
 
 const readFilters = endpoint({

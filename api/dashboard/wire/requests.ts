@@ -52,6 +52,12 @@ export type RequestCall = {
   status: number | null
   fault: string | null
   duration_ms: number
+  /** Milliseconds after the request began; null if unknown, as for jobs. */
+  started_ms: number | null
+  /** How long the gateway waited before it, and why; null = not at all. */
+  pause: { ms: number; reason: 'backoff' | 'cooldown' | 'concurrency' } | null
+  /** What the provider answered; null if it said nothing, or nothing that may be shown. */
+  message: string | null
 }
 
 /** Tokens of one class and the provider's price for them; margin and discount have no tokens. */
@@ -68,6 +74,9 @@ export type RequestDetail = RequestRow & {
   request_id: string
   mode: string | null
   finish_reason: string | null
+  /** What the caller of a failed request was told, and the parameter it named. */
+  error_message: string | null
+  error_param: string | null
   usage: {
     prompt_tokens: number
     completion_tokens: number

@@ -29,8 +29,10 @@ export function Calls({ request: { calls, attempts } }: { request: RequestDetail
               }
             >
               <Text size="xs" c="dimmed">
+                {startOf(call)}
                 {resultOf(call)}, {duration(call.duration_ms)}
               </Text>
+              {call.message !== null && <Text size="xs">{call.message}</Text>}
             </Timeline.Item>
           ))}
         </Timeline>
@@ -42,6 +44,19 @@ export function Calls({ request: { calls, attempts } }: { request: RequestDetail
       )}
     </Section>
   )
+}
+
+const waits: Record<NonNullable<RequestCall['pause']>['reason'], string> = {
+  backoff: 'before the retry',
+  cooldown: 'until the provider could be called again',
+  concurrency: 'for other delayed work',
+}
+
+/** When a call began, and the wait before it: "at 1.2 s, after waiting 250 ms before the retry: ". */
+function startOf({ started_ms: startedMs, pause }: RequestCall): string {
+  if (startedMs === null) return ''
+  const wait = pause ? `, after waiting ${duration(pause.ms)} ${waits[pause.reason]}` : ''
+  return `at ${duration(startedMs)}${wait}: `
 }
 
 function resultOf({ status, fault }: RequestCall): string {

@@ -1,4 +1,4 @@
-import { Anchor, Group, SimpleGrid, Stack, Text } from '@mantine/core'
+import { Alert, Anchor, Code, Group, SimpleGrid, Stack, Text } from '@mantine/core'
 import { Link } from 'wouter'
 import type { RequestDetail } from '../../../wire/requests.ts'
 import { type Fact, Facts, Section } from '../../components/facts.tsx'
@@ -47,6 +47,7 @@ export function RequestPage({ id }: { id: string }) {
 function Request({ request }: { request: RequestDetail }) {
   return (
     <Stack>
+      <Failure request={request} />
       <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="md">
         <Section title="Details">
           <Facts facts={factsOf(request)} />
@@ -60,6 +61,29 @@ function Request({ request }: { request: RequestDetail }) {
       <Routing request={request} />
       <Scores request={request} />
     </Stack>
+  )
+}
+
+/** What the caller of a failed request was told. */
+function Failure({
+  request: { error_code: code, error_message: message, error_param: param },
+}: {
+  request: RequestDetail
+}) {
+  if (message === null) return null
+  return (
+    <Alert color="red" title="What went wrong">
+      {message}
+      <Text size="xs" mt={4}>
+        <Code>{code}</Code>
+        {param !== null && (
+          <>
+            {' '}
+            at <Code>{param}</Code>
+          </>
+        )}
+      </Text>
+    </Alert>
   )
 }
 
