@@ -98,7 +98,7 @@ test('pages follow each other without a gap, also where times are the same', asy
   const account = await signUp(world.gateway)
   const base = await rowOf('plain')
   const at = Math.floor(Date.now() / 1_000) * 1_000 - 3_600_000
-  const { routing: _r, metadata: _m, parameters: _p, ...row } = base
+  const { routing: _, ...row } = base
   const data = Array.from({ length: 25 }, (_, i) => ({
     ...{ ...row, id: newId('chatcmpl'), organisationId: account.organisationId },
     createdAt: new Date(at + Math.floor(i / 4) * 1_000),
