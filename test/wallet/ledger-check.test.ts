@@ -1,5 +1,6 @@
 import test, { type ExecutionContext } from 'ava'
 import type { Batch } from '../../shared/store/batches.ts'
+import { holdMember, type JobHold } from '../../shared/wallet/holds.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
 import { ledgerCheck, shoot } from '../support/chaos.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
@@ -64,6 +65,13 @@ function batch({ gateway, organisationId, keyId, month }: Scene, of: Partial<Bat
   const { errors: _errors, operation: _operation, metadata: _metadata, ...rest } = of
   const data = { ...about, ...input, status: 'in_progress' as const, deadlineAt: new Date(), ...rest }
   return gateway.services.db.batch.create({ data })
+}
+
+/** A delayed job that waits, holds 7 nano-dollars, and of which Redis knows nothing. */
+function jobInFlight({ gateway, organisationId, keyId, month }: Scene): Promise<JobHold> {
+  const about = { id: 'ajob_x', organisationId, keyId, month, requestId: 'req_x', environment: 'live' as const }
+  const work = { kind: 'async', model: 'coin', input: {}, stage: 'waiting' as const, holdNano: 7n }
+  return gateway.services.db.job.create({ data: { ...about, ...work, deadlineAt: new Date() } })
 }
 
 const tamperings: [what: string, tamper: (scene: Scene) => Promise<unknown>, breached: (keyof typeof names)[]][] = [
@@ -216,6 +224,7 @@ const tamperings: [what: string, tamper: (scene: Scene) => Promise<unknown>, bre
     },
     ['holds'],
   ],
+  ['nothing is held for a job in flight', scene => jobInFlight(scene), ['holds']],
   [
     'what an organisation stores was miscounted',
     ({ gateway, organisationId }) =>
@@ -239,6 +248,17 @@ for (const [what, tamper, breached] of tamperings) {
     )
   })
 }
+
+test('exit code 0 while the process that admitted a job has not yet made its reservation the hold of the job', async t => {
+  const { gateway, ...rest } = await scene(t)
+  const { redis } = gateway.services
+  const member = holdMember(await jobInFlight({ gateway, ...rest }))
+  const [instance] = await redis.zrange('instances', '0', '0')
+  await redis.zadd(`reservations:${instance}`, Date.now(), member)
+  await redis.hincrby(`wallet:${rest.organisationId}`, 'reserved', 7)
+  await redis.hincrby(`spend:${rest.keyId}:${rest.month}`, 'reserved', 7)
+  t.deepEqual(await broken(t, gateway), [])
+})
 
 test('exit code 0 when all is well, 1 when not, from the command line', async t => {
   const { gateway, stores, organisationId } = await scene(t)

@@ -186,8 +186,9 @@ test('saving a key takes back nothing that a colleague changed meanwhile', async
 test('a session that has ended leads to the sign-in and back, on the pages of the accounts too', async t => {
   const who = await signUp(gateway)
   const path = `/${who.organisationId}/members`
-  const page = await open(t, `/${who.organisationId}/overview`, { who })
-  await page.getByRole('heading', { name: 'Overview' }).waitFor()
+  // A page that does not refresh by itself: the click is the first call after the end of the session.
+  const page = await open(t, `/${who.organisationId}/models`, { who })
+  await page.getByRole('heading', { name: 'Models', exact: true }).waitFor()
   await gateway.services.db.session.deleteMany({ where: { userId: who.userId } })
   await goTo(page, 'Members')
   await page.getByRole('heading', { name: 'Sign in' }).waitFor()
