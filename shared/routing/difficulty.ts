@@ -1,7 +1,7 @@
 import type { ChatRequest } from '../kinds/chat.ts'
 import trained from './difficulty-weights.json' with { type: 'json' }
 import { type CueName, type Cues, cueNames, type Reading, readPrompt } from './prompt-cues.ts'
-import type { WordClass } from './prompt-words.ts'
+import { countOf, type WordClass } from './prompt-words.ts'
 
 /**
  * A sum of boosted regression trees over the cues, and the quantiles of that sum among the labelled prompts. A tree of
@@ -136,7 +136,7 @@ function firstIndex(values: number[], holds: (value: number) => boolean): number
 function effortOf({ marks, codeMarks }: Reading): number {
   let sum = 0
   for (const { name, weight, saturation } of manualWeights.marks) {
-    const matches = (marks.get(name) ?? 0) + (name === 'code' ? codeMarks : 0)
+    const matches = countOf(marks, name) + (name === 'code' ? codeMarks : 0)
     sum += weight * Math.min(1, matches / saturation)
   }
   return sum
@@ -147,8 +147,8 @@ function brevityOf({ marks, size, mathsMarks }: Reading, media: number, effort: 
   const words = size + mathsMarks + media * manualWeights.wordsPerMedium
   const shortness = Math.max(0, 1 - words / manualWeights.fewWords)
   const brevity = (manualWeights.brevity * shortness) / (messages.length > 2 ? 2 : 1)
-  const greeting = marks.has('greeting') && shortness > 0 ? manualWeights.greeting : 0
-  const routine = marks.has('routine') ? manualWeights.routine : 0
+  const greeting = countOf(marks, 'greeting') > 0 && shortness > 0 ? manualWeights.greeting : 0
+  const routine = countOf(marks, 'routine') > 0 ? manualWeights.routine : 0
   return (brevity + greeting + routine) * Math.max(0, 1 - effort)
 }
 

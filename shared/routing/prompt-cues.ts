@@ -1,4 +1,4 @@
-import type { WordClass } from './prompt-words.ts'
+import { type ClassCounts, countOf } from './prompt-words.ts'
 import { takeWords, type WordReading } from './read-words.ts'
 
 /** The cues with learned weights, each a small number computed from a prompt's text. */
@@ -27,7 +27,7 @@ export type Cues = Record<CueName, number | null>
 export type Reading = {
   cues: Cues
   /** Occurrences of words of each class. */
-  marks: Map<WordClass, number>
+  marks: ClassCounts
   /** Length in words; scripts without spaces count two characters per word. */
   size: number
   codeMarks: number
@@ -52,18 +52,17 @@ export function readPrompt(text: string): Reading {
   const { marks, size } = words
   const scale = isSampled ? text.length / sampled.length : 1
   const sentences = occurrences(stem, /[.!?](?=[\s"”»]|$)|[。！？।؟]/g)
-  // Most prompts have no such characters, and are searched only for these.
-  const hasDigit = /\d/.test(stem)
-  const hasSymbol = /[`{};([:=+*^<>~\\\u0080-\uffff]/.test(stem)
+  // Most prompts have no such characters.
+  const { hasDigit, hasSymbol, hasInnerCapital } = words.flags
   const mathsMarks =
     hasDigit || hasSymbol ? occurrences(stem, /[=+*^<>≤≥≠≈∑∏∫√∞∈∉⊂∀∃∂→⇒⊃∨∧¬~·×÷±π\\]|\d ?[-/] ?\d/g) : 0
   const codeMarks =
-    hasSymbol || /[a-z][A-Z]/.test(stem)
+    hasSymbol || hasInnerCapital
       ? occurrences(stem, /```|[{}]|;[ \t]*$|\(\)|\w{3}\(|\[\w{0,20}\]|[a-z][A-Z]|:=|←/gm)
       : 0
   const numbers = hasDigit ? occurrences(stem, /\d+(?:[.,]\d+)*/g) : 0
   const enumeration =
-    hasDigit || hasSymbol || /I[IV.:)]/.test(stem)
+    hasDigit || hasSymbol || hasInnerCapital || stem.includes('I.') || stem.includes('I)')
       ? occurrences(stem, /\b(?:[A-Z][a-z]+ \d+ ?[|:.)]|I{1,3}V?[.:)])|\([1-9ivab]\)|\b\d\. [A-Z]/g)
       : 0
   const cues: Cues = {
@@ -101,16 +100,16 @@ function splitChoices(text: string): { stem: string; choices: string[] } {
 
 /** Cues based on English words; null for other languages, where their absence means nothing. */
 function readEnglish(text: string, { marks, count, longCount }: Readonly<WordReading>) {
-  const countOf = (name: WordClass) => marks.get(name) ?? 0
-  const isEnglish = countOf('english') > count / wordsPerEnglishWord
+  const comparison = countOf(marks, 'comparison')
+  const isEnglish = countOf(marks, 'english') > count / wordsPerEnglishWord
   const ifEnglish = (value: number) => (isEnglish ? value : null)
   return {
     longWordShare: ifEnglish(longCount / count),
     nameShare: ifEnglish(occurrences(text, /[a-z,;] \p{Lu}\p{Ll}/gu) / count),
-    hypothesis: ifEnglish(Math.log1p(countOf('hypothesis'))),
-    comparison: ifEnglish(Math.log1p(countOf('comparison'))),
-    comparisonShare: ifEnglish(countOf('comparison') / count),
-    recall: ifEnglish(Math.log1p(countOf('recall'))),
+    hypothesis: ifEnglish(Math.log1p(countOf(marks, 'hypothesis'))),
+    comparison: ifEnglish(Math.log1p(comparison)),
+    comparisonShare: ifEnglish(comparison / count),
+    recall: ifEnglish(Math.log1p(countOf(marks, 'recall'))),
   }
 }
 

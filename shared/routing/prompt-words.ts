@@ -57,32 +57,60 @@ export const unspacedCues: [WordClass, RegExp][] = [
   ['greeting', /你好|您好|谢谢|謝謝|早上好|再见|こんにちは|ありがとう|おはよう|こんばんは|สวัสดี/g],
 ]
 
-/** A word that has classes, in lower case. */
-export type KnownWord = { word: string; classes: readonly WordClass[] }
+export const wordClasses = Object.keys(words) as WordClass[]
+
+/** How often words of each class occur, by the index of the class in `wordClasses`. */
+export type ClassCounts = number[]
+
+const indexes = Object.fromEntries(wordClasses.map((name, index) => [name, index])) as Record<WordClass, number>
+
+export function countOf(counts: Readonly<ClassCounts>, name: WordClass): number {
+  return counts[indexes[name]]!
+}
+
+export function addTo(counts: ClassCounts, name: WordClass): void {
+  counts[indexes[name]]!++
+}
+
+/** A word that has classes, in lower case. `classes` are indexes in `wordClasses`. */
+export type KnownWord = { word: string; classes: readonly number[] }
 
 /**
  * A word of a text, from `start` to before `end`; `known` if it has classes. `isPlain`: of ASCII characters only.
  */
 type Visit = (start: number, end: number, known: KnownWord | undefined, isPlain: boolean) => void
 
+/** Which characters a text has at all, so that few texts are searched for patterns of them. */
+export type CharacterFlags = {
+  hasDigit: boolean
+  /** A mark of code or mathematics, or a character beyond ASCII. */
+  hasSymbol: boolean
+  /** A capital letter that follows another letter. */
+  hasInnerCapital: boolean
+}
+
 /**
- * Visits each word of a text: a letter, then letters and apostrophes. Without regular expressions and substrings, since
- * every request to `auto` passes here.
+ * Visits each word of a text: a letter, then letters and apostrophes. Without regular expressions and substrings, and on a
+ * copy in an array, since every request to `auto` passes here.
  */
-export function visitWords(text: string, visit: Visit): void {
+export function visitWords(text: string, visit: Visit): CharacterFlags {
   const { length } = text
+  const units = unitsOf(text)
+  let flags = 0
   for (let index = 0; index < length; ) {
     const start = index
     let hash = 0
     let isPlain = true
     while (index < length) {
-      const unit = text.charCodeAt(index)
+      const unit = units[index]!
       if (unit < 0x80) {
         const kind = asciiKinds[unit]!
-        if (kind === 0 || (kind === apostrophe && index === start)) break
+        flags |= index > start ? kind & innerCapital : kind & (digit | symbol)
+        if ((kind & letter) === 0 && (kind !== apostrophe || index === start)) break
         hash = nextHash(hash, unit | 0x20)
         index++
       } else {
+        flags |= symbol
         const width = unit === rightQuote ? (index === start ? 0 : 1) : letterWidth(text, index)
         if (width === 0) break
         isPlain = false
@@ -94,18 +122,41 @@ export function visitWords(text: string, visit: Visit): void {
       visit(
         start,
         index,
-        isPlain ? plainWord(text, start, index, hash) : table.get(lowerCase(text, start, index)),
+        isPlain ? plainWord(units, start, index, hash) : table.get(lowerCase(text, start, index)),
         isPlain,
       )
   }
+  return {
+    hasDigit: (flags & digit) !== 0,
+    hasSymbol: (flags & symbol) !== 0,
+    hasInnerCapital: (flags & innerCapital) !== 0,
+  }
+}
+
+const usualLength = 8_256
+const usualBytes = Buffer.alloc(2 * usualLength)
+const usualUnits = new Uint16Array(usualBytes.buffer, usualBytes.byteOffset, usualLength)
+
+/** The code units of a text, until the next call. */
+function unitsOf(text: string): Uint16Array {
+  if (text.length > usualLength) return Uint16Array.from(text, (_, index) => text.charCodeAt(index))
+  usualBytes.write(text, 'utf16le')
+  return usualUnits
 }
 
 const letter = 1
-const apostrophe = 2
+const innerCapital = 2
+const apostrophe = 4
+const digit = 8
+const symbol = 16
 const rightQuote = 0x2019
 const asciiKinds = Uint8Array.from({ length: 0x80 }, (_, unit) => {
   const character = String.fromCharCode(unit)
-  return /[A-Za-z]/.test(character) ? letter : character === "'" ? apostrophe : 0
+  if (/[A-Z]/.test(character)) return letter | innerCapital
+  if (/[a-z]/.test(character)) return letter
+  if (/[0-9]/.test(character)) return digit
+  if (/[`{};([:=+*^<>~\\]/.test(character)) return symbol
+  return character === "'" ? apostrophe : 0
 })
 
 /** Code units of the letter or mark at an index; 0 = there is none. */
@@ -122,40 +173,45 @@ const letters = new Uint8Array(0x10000)
 
 const lowerCase = (text: string, start: number, end: number) => text.slice(start, end).toLowerCase()
 
-const nextHash = (hash: number, unit: number) => (Math.imul(hash, 31) + unit) | 0
+const nextHash = (hash: number, unit: number) => (Math.imul(hash, 39) + unit) | 0
+const hashBits = 13
+const placeOf = (hash: number) => (hash ^ (hash >>> hashBits)) & ((1 << hashBits) - 1)
 
 /** The known word that a word of ASCII characters with this hash is. */
-function plainWord(text: string, start: number, end: number, hash: number): KnownWord | undefined {
-  const known = byHash.get(hash)
+function plainWord(units: Uint16Array, start: number, end: number, hash: number): KnownWord | undefined {
+  const known = plainWords[places[placeOf(hash)]!]
   if (!known || known.word.length !== end - start) return
   for (let index = start; index < end; index++)
-    if ((text.charCodeAt(index) | 0x20) !== known.word.charCodeAt(index - start)) return
+    if ((units[index]! | 0x20) !== known.word.charCodeAt(index - start)) return
   return known
 }
 
 const table = tableOf()
-const byHash = hashesOf(table)
+const plainWords = [undefined, ...[...table.values()].filter(({ word }) => /^[a-z]+$/.test(word))]
+/** The index of a known word of ASCII characters, by the place of its hash; 0 = none. */
+const places = placesOf(plainWords)
 
 function tableOf(): Map<string, KnownWord> {
-  const table = new Map<string, KnownWord & { classes: WordClass[] }>()
-  for (const [name, list] of Object.entries(words) as [WordClass, string][])
-    for (const word of new Set(list.split(/\s+/))) {
+  const table = new Map<string, KnownWord & { classes: number[] }>()
+  for (const [index, name] of wordClasses.entries())
+    for (const word of new Set(words[name].split(/\s+/))) {
       const known = table.get(word)
-      if (known) known.classes.push(name)
-      else table.set(word, { word, classes: [name] })
+      if (known) known.classes.push(index)
+      else table.set(word, { word, classes: [index] })
     }
   return table
 }
 
-/** The known words of ASCII characters by their hash. Throws if two have the same one: then choose another multiplier. */
-function hashesOf(table: ReadonlyMap<string, KnownWord>): Map<number, KnownWord> {
-  const hashes = new Map<number, KnownWord>()
-  for (const known of table.values()) {
-    if (!/^[a-z]+$/.test(known.word)) continue
+/** Throws if two words have the same place: then choose another multiplier. */
+function placesOf(words: typeof plainWords): Uint16Array {
+  const places = new Uint16Array(1 << hashBits)
+  for (const [index, known] of words.entries()) {
+    if (!known) continue
     let hash = 0
-    for (let index = 0; index < known.word.length; index++) hash = nextHash(hash, known.word.charCodeAt(index))
-    if (hashes.has(hash)) throw new Error(`Two words have the same hash: ${known.word}, ${hashes.get(hash)!.word}`)
-    hashes.set(hash, known)
+    for (let at = 0; at < known.word.length; at++) hash = nextHash(hash, known.word.charCodeAt(at))
+    const place = placeOf(hash)
+    if (places[place]) throw new Error(`Two words have the same place: ${known.word}, ${words[places[place]]!.word}`)
+    places[place] = index
   }
-  return hashes
+  return places
 }

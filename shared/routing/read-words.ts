@@ -1,13 +1,23 @@
-import { type KnownWord, unspacedCues, visitWords, type WordClass } from './prompt-words.ts'
+import {
+  addTo,
+  type CharacterFlags,
+  type ClassCounts,
+  type KnownWord,
+  unspacedCues,
+  visitWords,
+  type WordClass,
+  wordClasses,
+} from './prompt-words.ts'
 
 /** The words of a text. */
 export type WordReading = {
   /** Occurrences of words of each class. */
-  marks: Map<WordClass, number>
-  /** The different words that have a class; those that only mark English text are left out. */
-  known: Set<KnownWord>
+  marks: ClassCounts
+  /** The different words of the classes that may be a subject. */
+  subjectWords: Set<KnownWord>
   /** Classes that cues in a script without spaces belong to. */
-  unspacedClasses: Set<WordClass>
+  unspacedClasses: ReadonlySet<WordClass>
+  flags: CharacterFlags
   count: number
   /** Length in words; scripts without spaces count two characters per word. */
   size: number
@@ -38,40 +48,58 @@ export function takeWords(text: string): Readonly<WordReading> {
   return reading
 }
 
-/** The number of different words of a class. */
-export function differentWords({ known, unspacedClasses }: WordReading, name: WordClass): number {
+/** Classes whose different words are counted. */
+const subjects = ['code', 'computing'] as const satisfies WordClass[]
+const [code, computing] = subjects.map(name => wordClasses.indexOf(name))
+
+/** The number of different words of a subject. */
+export function differentWords(
+  { subjectWords, unspacedClasses }: WordReading,
+  name: (typeof subjects)[number],
+): number {
   let count = unspacedClasses.has(name) ? 1 : 0
-  for (const { classes } of known) if (classes.includes(name)) count++
+  for (const { classes } of subjectWords) if (classes.includes(wordClasses.indexOf(name))) count++
   return count
 }
 
 function read(text: string): WordReading {
-  const marks = new Map<WordClass, number>()
-  const known = new Set<KnownWord>()
-  const unspacedClasses = new Set<WordClass>()
-  const reading = { marks, known, unspacedClasses, count: 0, size: 0, longCount: 0, letters: 0, latinLetters: 0 }
-  const add = (name: WordClass) => marks.set(name, (marks.get(name) ?? 0) + 1)
+  const marks: ClassCounts = wordClasses.map(() => 0)
+  const subjectWords = new Set<KnownWord>()
+  let [count, size, longCount, letters, latinLetters] = [0, 0, 0, 0, 0]
   let isSpaced = true
-  visitWords(text, (start, end, word, isPlain) => {
-    reading.count++
-    reading.letters += end - start
-    if (isPlain || text.charCodeAt(start) < firstNonLatin) reading.latinLetters += end - start
+  const flags = visitWords(text, (start, end, word, isPlain) => {
+    const length = end - start
+    count++
+    letters += length
+    if (isPlain || text.charCodeAt(start) < firstNonLatin) latinLetters += length
     if (!isPlain && unspaced.test(text.slice(start, end))) {
-      reading.size += (end - start) / 2
+      size += length / 2
       isSpaced = false
       return
     }
-    reading.size++
-    if (end - start >= longLength) reading.longCount++
+    size++
+    if (length >= longLength) longCount++
     if (!word) return
-    for (const name of word.classes) add(name)
-    if (word.classes[0] !== 'english') known.add(word)
+    const { classes } = word
+    for (let index = 0; index < classes.length; index++) {
+      const name = classes[index]!
+      marks[name]!++
+      if (name === code || name === computing) subjectWords.add(word)
+    }
   })
-  if (!isSpaced)
-    for (const [name, pattern] of unspacedCues)
-      for (const _ of text.match(pattern) ?? []) {
-        add(name)
-        unspacedClasses.add(name)
-      }
-  return reading
+  const unspacedClasses = isSpaced ? noClasses : addUnspaced(text, marks)
+  return { marks, subjectWords, unspacedClasses, flags, count, size, longCount, letters, latinLetters }
+}
+
+const noClasses: ReadonlySet<WordClass> = new Set()
+
+/** Counts the cues in scripts without spaces; returns their classes. */
+function addUnspaced(text: string, marks: ClassCounts): Set<WordClass> {
+  const classes = new Set<WordClass>()
+  for (const [name, pattern] of unspacedCues)
+    for (const _ of text.match(pattern) ?? []) {
+      addTo(marks, name)
+      classes.add(name)
+    }
+  return classes
 }

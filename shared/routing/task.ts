@@ -1,5 +1,6 @@
 import type { RatedTask } from '../catalog/schema.ts'
 import type { Features } from './features.ts'
+import { countOf } from './prompt-words.ts'
 import { differentWords, readWords, type WordReading } from './read-words.ts'
 
 /** The class of a request's task: it decides which of a model's qualities counts. */
@@ -38,10 +39,10 @@ const minWords = 2
 
 function subjectOf(text: string, words: WordReading): 'code' | 'maths' | null {
   const { marks } = words
-  const hasCodeOrder = marks.has('codeVerb') && marks.has('codeObject') && codeOrder.test(text)
+  const hasCodeOrder = countOf(marks, 'codeVerb') > 0 && countOf(marks, 'codeObject') > 0 && codeOrder.test(text)
   if (hasCodeOrder || codeSample.test(text)) return 'code'
   const code = differentWords(words, 'code')
-  const mathsWords = differentWords(words, 'computing') + (marks.has('proof') ? minWords : 0)
+  const mathsWords = differentWords(words, 'computing') + (countOf(marks, 'proof') > 0 ? minWords : 0)
   // An equation alone does not make the subject clear.
   const maths = mathsWords > 0 && equation.test(text) ? mathsWords + 1 : mathsWords
   if (Math.max(code, maths) < minWords) return null
@@ -54,5 +55,5 @@ const minLanguageWords = 6
 
 function isForeign(text: string, { marks, count, letters, latinLetters }: WordReading): boolean {
   if (letters > 0 && latinLetters < letters / 2) return true
-  return text !== '' && count >= minLanguageWords && (marks.get('english') ?? 0) < count / wordsPerEnglishWord
+  return text !== '' && count >= minLanguageWords && countOf(marks, 'english') < count / wordsPerEnglishWord
 }

@@ -181,10 +181,12 @@ test('the classes of a usage add up to its total, whatever the provider reports'
 })
 
 const pieces = fc.array(fc.string({ minLength: 1, maxLength: 6 }), { maxLength: 4 })
+// Validation drops the key `__proto__`, so no tool can have an argument of that name.
+const argumentNames = fc.string().filter(name => name !== '__proto__')
 const calls = fc.array(
   fc.record({
     name: fc.constantFrom('Read', 'Write'),
-    input: fc.dictionary(fc.string(), fc.jsonValue()),
+    input: fc.dictionary(argumentNames, fc.jsonValue()),
     cut: fc.nat(40),
   }),
   { maxLength: 3 },
