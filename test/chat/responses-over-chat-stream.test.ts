@@ -5,6 +5,7 @@ import type { ChatChunk, ChatDelta, FinishReason } from '../../shared/kinds/chat
 import type { ResponsesEvent, ResponsesObject } from '../../shared/kinds/responses-answer.ts'
 import { OverChatDecoder } from '../../shared/providers/toolkit/over-chat/decoder.ts'
 import { ResponseEventEncoder } from '../../shared/providers/toolkit/responses-over-chat/stream.ts'
+import { toolArguments } from '../support/chat/arbitraries.ts'
 import { toolDelta } from '../support/chat/messages.ts'
 import { openResponse } from '../support/chat/open-responses.ts'
 import {
@@ -262,7 +263,7 @@ const answers = fc.record({
   calls: fc.array(
     fc.record({
       name: fc.constantFrom('get', 'apply_patch', 'agents__spawn'),
-      input: fc.dictionary(fc.string(), fc.jsonValue()),
+      input: toolArguments,
       cut: fc.nat(40),
     }),
     { maxLength: 3 },

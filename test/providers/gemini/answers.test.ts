@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import type { ChatChunk, ChatCompletion, ToolCall } from '../../../shared/kinds/chat.ts'
 import { gemini } from '../../../shared/providers/adapters/gemini/protocol.ts'
 import type { ProviderError } from '../../../shared/providers/provider-error.ts'
+import { toolArguments } from '../../support/chat/arbitraries.ts'
 import { chatCall } from '../../support/providers/gemini-calls.ts'
 
 const chat = gemini.direct.chat!
@@ -243,7 +244,7 @@ const callPart = fc.record({
   functionCall: fc.record({
     id: fc.stringMatching(/^[a-z0-9]{1,9}$/),
     name: fc.stringMatching(/^[a-z]{1,9}$/),
-    args: fc.dictionary(fc.string(), fc.jsonValue()),
+    args: toolArguments,
   }),
   thoughtSignature: fc.uint8Array({ minLength: 1, maxLength: 40 }).map(bytes => Buffer.from(bytes).toString('base64')),
 })
