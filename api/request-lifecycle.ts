@@ -12,6 +12,7 @@ import { authorise, type Scope } from '../shared/keys/policy.ts'
 import type { Services } from '../shared/services.ts'
 import type { Access, Context, Endpoint, Validated } from './endpoint.ts'
 import { errorResponse, isMessagesPath } from './error-response.ts'
+import { logRefusedRequest } from './log-refusal.ts'
 import { readJsonBody, releaseWhenSent } from './middleware/body.ts'
 import { deleteUploads, isForm, receiveForm, withFormNames } from './middleware/form.ts'
 import { type IdempotentRequest, idempotencyKeyOf, runOnce } from './middleware/idempotency.ts'
@@ -109,6 +110,7 @@ export function closeRequest(state: State, status: number): void {
   const sent = response.headersSent ? response.statusCode : status
   const received = client.gone && !response.writableEnded ? 499 : sent
   const durationMs = services.clock.now() - startedMs
+  if (state.failure) logRefusedRequest(state, state.failure, received, durationMs)
   if (services.metrics) recordRequest(state, received, durationMs)
   if (client.trace) endTrace(state, client.trace, received)
   requestLogger(services.log)({ requestId, method, path, status: received, durationMs, ...wide })
@@ -143,6 +145,8 @@ export async function serveRequest(endpoint: Endpoint, state: State): Promise<un
       const value = parseJson(state.raw, 'The body', endpoint.maxBodyBytes)
       // Yields to other requests between the steps of large work.
       if (state.raw.length > largeBytes) await setImmediate()
+      // Until it is valid, only logs read it.
+      state.body = value
       state.body = validate(endpoint.body, value)
       if (state.raw.length > largeBytes) await setImmediate()
     }

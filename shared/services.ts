@@ -1,4 +1,5 @@
 import { type Config, ConfigError } from './base/config.ts'
+import { requestDeadlineMs, startLeaseMs } from './base/deadlines.ts'
 import { Shutdown } from './base/shutdown.ts'
 import { type Clock, systemClock } from './base/time.ts'
 import { type Catalog, CatalogError, loadCatalog } from './catalog/catalog.ts'
@@ -51,6 +52,7 @@ import { openTracing } from './traces/open-tracing.ts'
 import type { Tracing } from './traces/tracing.ts'
 import { Accounts } from './wallet/accounts.ts'
 import { Admission } from './wallet/admission.ts'
+import { RefusalLog } from './wallet/refusal-log.ts'
 import { loadScripts, type Scripts } from './wallet/scripts.ts'
 import type { UsageEvent } from './wallet/usage-event.ts'
 
@@ -73,6 +75,7 @@ export type Services = {
   accounts: Accounts
   topUps: TopUps
   admission: Admission
+  refusalLog: RefusalLog
   policies: Policies
   keyWatch: KeyWatch
   keys: Keys
@@ -152,7 +155,8 @@ export async function openServices(
   const accounts = new Accounts({ db, redis, scripts, clock })
   const metrics = config.metrics && new Metrics({ catalog, ...config })
   const onSettled = metrics ? (event: UsageEvent) => metrics.recordUsage(event) : undefined
-  const admission = new Admission({ scripts, accounts, clock, log, deadlineMs: deadlineOf(config), onSettled })
+  const admission = new Admission({ scripts, accounts, clock, log, deadlineMs: requestDeadlineMs(config), onSettled })
+  const refusalLog = new RefusalLog({ rawPool, clock, log })
   const policies = new Policies(db, redis, config.quotas.testKey)
   const keyWatch = new KeyWatch({ policies, clock, log })
   const health = new Health(redis, clock)
@@ -180,7 +184,7 @@ export async function openServices(
     learnedQualities.close()
     limiter.close()
     completionSignals.close()
-    await admission.close()
+    await Promise.all([admission.close(), refusalLog.close()])
     await upstreams.close()
     await Promise.all(Object.values(queues).map(queue => queue.close()))
     await mailer.close()
@@ -204,6 +208,7 @@ export async function openServices(
     accounts,
     topUps: new TopUps({ db, accounts, clock, log, config }),
     admission,
+    refusalLog,
     policies,
     keyWatch,
     keys: new Keys(db, policies, clock),
@@ -229,7 +234,7 @@ export async function openServices(
     blobs,
     files,
     queues,
-    jobs: new Jobs({ db, webhooks, clock, startLeaseMs: startLeaseOf(config), quotas: config.quotas }),
+    jobs: new Jobs({ db, webhooks, clock, startLeaseMs: startLeaseMs(config), quotas: config.quotas }),
     mediaTasks: new Tasks(queues.media, queueRedis),
     pollSchedule: new PollSchedule(redis),
     delayedJobs: new DelayedJobs({ db, clock }),
@@ -271,23 +276,6 @@ function recordLines(metrics: Metrics, { discountsPpm }: Config): (events: reado
   return events => {
     for (const event of events) metrics.recordUsage(event, discountPpm)
   }
-}
-
-const leewayMs = 5 * 60_000
-
-/**
- * Longer than the slowest request can take: its last call starts at the end of the retry budget and uses the whole
- * timeout.
- */
-function deadlineOf({ upstream, retry }: Config): number {
-  return retry.budgetMs + upstream.totalTimeoutMs + leewayMs
-}
-
-const startLeewayMs = 15_000
-
-/** Longer than the single start request can take, including reading its files and saving the response. */
-function startLeaseOf({ upstream }: Config): number {
-  return upstream.connectTimeoutMs + upstream.firstByteTimeoutMs + upstream.idleTimeoutMs + startLeewayMs
 }
 
 function catalogOf(config: Config): Catalog {

@@ -111,7 +111,19 @@ function findCachedKey({ policies, clock }: Services, hash: string, scope: Scope
 
 async function findAllowedKey(services: Services, hash: string, scope: Scope | null): Promise<ResolvedKey> {
   const apiKey = await services.policies.find(hash, scope)
-  return decideUnderPolicy(services, apiKey, () => apiKey)
+  try {
+    return await decideUnderPolicy(services, apiKey, () => apiKey)
+  } catch (error) {
+    if (error instanceof GatewayError) refusedKeys.set(error, apiKey)
+    throw error
+  }
+}
+
+const refusedKeys = new WeakMap<GatewayError, ResolvedKey>()
+
+/** The key that does not allow the request that failed with an error: for the request log. */
+export function refusedKeyOf(error: GatewayError): ResolvedKey | undefined {
+  return refusedKeys.get(error)
 }
 
 function clientSecretError(): GatewayError {

@@ -6,12 +6,13 @@ import { validate } from '../../shared/base/validate.ts'
 import { ClientGone } from '../../shared/engine/failures.ts'
 import type { ClientPresence } from '../../shared/engine/response-writer.ts'
 import { sessionSockets } from '../../shared/io/socket.ts'
+import type { ResolvedKey } from '../../shared/keys/policies.ts'
 import { realtimeQuery } from '../../shared/kinds/realtime.ts'
-import type { Environment } from '../../shared/providers/upstreams.ts'
 import { SessionRegistry } from '../../shared/realtime/session-registry.ts'
 import { parseSessionRequest } from '../../shared/realtime/settings.ts'
 import type { Services } from '../../shared/services.ts'
 import { SpanKind } from '../../shared/traces/trace.ts'
+import { logRefusal } from '../log-refusal.ts'
 import { resolveSessionKey } from '../middleware/key.ts'
 import { baseHeaders, publicError, requestIdOf } from '../request-lifecycle.ts'
 import { recordOnSocket } from '../request-metrics.ts'
@@ -39,8 +40,9 @@ type Upgrade = {
   head: Buffer
   path: string
   requestId: string
-  /** That of the key, once a realtime session is asked for with one. */
-  environment: Environment | ''
+  /** Once a realtime session is asked for with one. */
+  key: ResolvedKey | undefined
+  model: unknown
 }
 
 /** Handles a server's `upgrade` events: opens realtime sessions and connections for responses. */
@@ -101,12 +103,13 @@ export class UpgradeServer {
     const startedMs = clock.now()
     const requestId = requestIdOf(request.headers['x-request-id'])
     const path = request.url?.split('?', 1)[0] ?? '/'
-    const upgrade: Upgrade = { request, socket, head, path, requestId, environment: '' }
+    const upgrade: Upgrade = { request, socket, head, path, requestId, key: undefined, model: undefined }
     const wide: Record<string, unknown> = {}
     const client = trackPresence(socket)
     // The turns of a connection for responses have traces of their own.
     const trace = path === realtimePath ? tracing?.begin(request.headers, `GET ${path}`, SpanKind.SERVER) : null
     let status = 101
+    let failure: GatewayError | null = null
     this.#pending.add(socket)
     try {
       const opened = await this.#open(upgrade, client, wide).finally(() => {
@@ -120,7 +123,7 @@ export class UpgradeServer {
         status = 499
         socket.destroy()
       } else {
-        const failure = publicError(error)
+        failure = publicError(error)
         status = failure.status
         wide.errorCode = failure.code
         if (status >= 500) log.error({ requestId, code: failure.code, err: failure.cause ?? error }, failure.message)
@@ -128,9 +131,15 @@ export class UpgradeServer {
       }
     }
     const durationMs = clock.now() - startedMs
+    if (failure && Object.hasOwn(this.#sockets, path)) {
+      const kind = path === realtimePath ? 'realtime' : 'responses'
+      const refusal = { kind, failure, requestId, startedMs, status, durationMs }
+      logRefusal(this.#services, { ...upgrade, streamed: true }, refusal)
+    }
     // The turns of a connection for responses are counted one by one.
+    const environment = upgrade.key?.policy.environment ?? ''
     if (metrics && (path === realtimePath || status !== 101))
-      recordOnSocket(metrics, wide, { path, status, environment: upgrade.environment, durationMs })
+      recordOnSocket(metrics, wide, { path, status, environment, durationMs })
     if (trace) endSocketTrace(trace, wide, { requestId, path, status })
     log.info({ requestId, method: request.method, path, ...wide, status, durationMs }, 'request')
   }
@@ -152,7 +161,8 @@ export class UpgradeServer {
     const { apiKey, secret } = await resolveSessionKey(this.#services, authorization)
     wide.organisation = apiKey.policy.organisationId
     wide.key = apiKey.policy.keyId
-    upgrade.environment = apiKey.policy.environment
+    upgrade.key = apiKey
+    upgrade.model = query.model
     const asked = parseSessionRequest(this.#services.catalog, validate(realtimeQuery, query), secret)
     return this.#sessions.open({ ...asked, key: apiKey, requestId }, client)
   }

@@ -31,6 +31,7 @@ function refill(): void {
 const separators = { chatcmpl: '-', cmpl: '-', file: '-' } as const
 export type IdPrefix =
   | keyof typeof separators
+  | 'call'
   | 'job'
   | 'mesh'
   | 'ajob'

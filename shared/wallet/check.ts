@@ -28,6 +28,7 @@ export async function checkLedger(db: Database, redis: Redis, nowMs = Date.now()
     await checkRows(db, 'a top-up’s entries are what was paid and did not go back', invariants.TOP_UPS),
     await checkRows(db, 'every request is logged once', invariants.ONCE),
     await checkRows(db, 'the days of usage add up to the request log', invariants.DAYS),
+    await checkRows(db, 'the hours of usage add up to the request log', invariants.HOURS),
     await recheck(() => checkRows(db, 'a batch counts each of its lines once', invariants.BATCH_LINES)),
     await checkRows(db, 'a batch costs what its lines were charged', invariants.BATCH_COSTS),
     await checkRows(db, 'what organisations store is counted', invariants.STORAGE),

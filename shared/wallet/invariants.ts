@@ -80,11 +80,24 @@ export const DAYS = report(`
     SELECT organisation_id, day, ROW(sum(requests), sum(errors), sum(cost_nano), sum(prompt_tokens + completion_tokens))::text AS sums
     FROM usage_days GROUP BY 1, 2
   ) d FULL JOIN (
-    SELECT organisation_id, (created_at AT TIME ZONE 'UTC')::date AS day, ROW(count(*), count(*) FILTER (WHERE status >= 400
-      AND status <> 499), sum(cost_nano), sum(prompt_tokens::bigint + completion_tokens))::text AS sums
+    SELECT organisation_id, (created_at AT TIME ZONE 'UTC')::date AS day, ROW(sum(calls), coalesce(sum(calls) FILTER (WHERE status >= 400
+      AND status <> 499), 0), sum(cost_nano), sum(prompt_tokens::bigint + completion_tokens))::text AS sums
     FROM generations GROUP BY 1, 2
   ) g USING (organisation_id, day)
   WHERE g.sums IS NOT NULL OR day::timestamp AT TIME ZONE 'UTC' >= ${oldestMonth}`)
+
+// Hours are deleted with the months of the request log. Those that are empty belong to rows that moved to another hour or class.
+export const HOURS = report(`
+  SELECT organisation_id || ' ' || hour || ' ' || outcome AS subject, h.sums AS found, g.sums AS expected
+  FROM (
+    SELECT organisation_id, hour, outcome, ROW(sum(requests), sum(cost_nano), sum(prompt_tokens + completion_tokens))::text AS sums
+    FROM usage_hours GROUP BY 1, 2, 3 HAVING sum(requests) <> 0
+  ) h FULL JOIN (
+    SELECT organisation_id, date_trunc('hour', created_at, 'UTC') AS hour, outcome_of(status) AS outcome,
+      ROW(sum(calls), sum(cost_nano), sum(prompt_tokens::bigint + completion_tokens))::text AS sums
+    FROM generations GROUP BY 1, 2, 3
+  ) g USING (organisation_id, hour, outcome)
+  WHERE g.sums IS NOT NULL OR hour >= ${oldestMonth}`)
 
 // While a provider's batch runs, the counts come from the provider; after the end of a batch, its lines are in its files.
 export const BATCH_LINES = report(`

@@ -6,7 +6,7 @@ const monthsAhead = 3
 const lockId = 4_121_986
 
 /**
- * Creates the partitions of the coming months and drops those older than the retention. Rows in the default partition (from a
+ * Creates the partitions of the coming months and drops those older than the retention, with the hours of usage. Rows in the default partition (from a
  * month without a partition) move into the new partition, or are deleted when too old. Safe to call concurrently.
  */
 export async function maintainPartitions(db: Database, nowMs: number, retentionMonths: number): Promise<void> {
@@ -24,6 +24,19 @@ export async function maintainPartitions(db: Database, nowMs: number, retentionM
     for (const name of existing) if (name < nameOf(oldest)) await tx.$executeRawUnsafe(`DROP TABLE partitions.${name}`)
     await tx.$executeRaw`DELETE FROM partitions.generations_other WHERE created_at < ${oldest}`
   })
+  await deleteHours(db, month(-retentionMonths))
+}
+
+const maxHoursPerDelete = 10_000
+const maxDeletes = 500
+
+/** Deletes the hours of usage before a time; what is left after the maximum number of deletes is deleted next time. */
+async function deleteHours(db: Database, before: Date): Promise<void> {
+  for (let i = 0; i < maxDeletes; i++) {
+    const deleted = await db.$executeRaw`
+      DELETE FROM usage_hours WHERE ctid IN (SELECT ctid FROM usage_hours WHERE hour < ${before} LIMIT ${maxHoursPerDelete})`
+    if (deleted < maxHoursPerDelete) return
+  }
 }
 
 function nameOf(month: Date): string {

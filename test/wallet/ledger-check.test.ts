@@ -22,6 +22,7 @@ const names = {
   topUps: 'a top-up’s entries are what was paid and did not go back',
   once: 'every request is logged once',
   days: 'the days of usage add up to the request log',
+  hours: 'the hours of usage add up to the request log',
   batchLines: 'a batch counts each of its lines once',
   batchCosts: 'a batch costs what its lines were charged',
   storage: 'what organisations store is counted',
@@ -130,7 +131,7 @@ const tamperings: [what: string, tamper: (scene: Scene) => Promise<unknown>, bre
   [
     'a charge has no request',
     ({ gateway, keyId }) => gateway.services.db.$executeRaw`DELETE FROM generations WHERE key_id = ${keyId}`,
-    ['charges', 'days'],
+    ['charges', 'days', 'hours'],
   ],
   [
     'a request is logged with another cost than it was charged',
@@ -143,6 +144,12 @@ const tamperings: [what: string, tamper: (scene: Scene) => Promise<unknown>, bre
     ({ gateway, keyId }) =>
       gateway.services.db.$executeRaw`UPDATE usage_days SET cost_nano = cost_nano + 1 WHERE key_id = ${keyId}`,
     ['days'],
+  ],
+  [
+    'an hour has other requests than the log',
+    ({ gateway, keyId }) =>
+      gateway.services.db.$executeRaw`UPDATE usage_hours SET requests = requests + 1 WHERE key_id = ${keyId}`,
+    ['hours'],
   ],
   [
     'a charge is gone',

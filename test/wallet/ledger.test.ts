@@ -186,6 +186,8 @@ test.serial('partitioned: months are made ahead, by several workers at once, and
   await keep('2027-02-01T00:00:00Z', 2)
   t.deepEqual((await partitions()).slice(0, 2), ['2026_12', '2027_01'])
   t.deepEqual(await services.db.generation.findMany({ select: { id: true } }), [{ id: january.id }])
+  const hours = await services.db.usageHour.findMany({ select: { hour: true, outcome: true } })
+  t.deepEqual(hours, [{ hour: new Date('2027-01-05T00:00:00Z'), outcome: 'ok' }])
   // The charge outlives its request's log.
   t.is(await balance(), 25e9 - 2_000)
   t.deepEqual(await breaches(services), [])

@@ -59,7 +59,7 @@ const listed = {
     provider: true,
   },
   ...{ keyId: true, streamed: true, attempts: true, promptTokens: true, completionTokens: true, costNano: true },
-  ...{ firstByteMs: true, durationMs: true },
+  ...{ firstByteMs: true, durationMs: true, calls: true },
 } satisfies Prisma.GenerationSelect
 type Listed = Pick<Generation, keyof typeof listed>
 
@@ -157,6 +157,7 @@ function present(row: Listed, keys: Keys): RequestRow {
     cost_usd: usdFromNano(row.costNano),
     first_byte_ms: row.firstByteMs,
     duration_ms: row.durationMs,
+    count: row.calls,
   }
 }
 

@@ -24,6 +24,8 @@ export type RequestRow = {
   cost_usd: number
   first_byte_ms: number | null
   duration_ms: number
+  /** How many refused calls of the same minute the row stands for; otherwise 1. */
+  count: number
 }
 
 /** GET /dashboard/api/organisations/{organisation}/requests */

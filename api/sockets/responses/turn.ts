@@ -11,12 +11,12 @@ import type { ResolvedKey } from '../../../shared/keys/policies.ts'
 import { newResponse } from '../../../shared/kinds/response-object.ts'
 import { maxStreamIdLength, type ResponseCreate, responseCreate } from '../../../shared/kinds/responses-turn.ts'
 import { refuseBackground, refusePrompt } from '../../../shared/kinds/stored-responses.ts'
-import type { Environment } from '../../../shared/providers/upstreams.ts'
 import { inputItems, type ResponsesTurn, withContext } from '../../../shared/responses/context.ts'
 import { expandTurn, isStateless, type OpenTurn, openTurn } from '../../../shared/responses/turn.ts'
 import type { Services } from '../../../shared/services.ts'
 import { SpanKind } from '../../../shared/traces/trace.ts'
 import { errorResponse } from '../../error-response.ts'
+import { logRefusal } from '../../log-refusal.ts'
 import { admitFree, resolveStandardKey } from '../../middleware/key.ts'
 import { confirmKey, largeBytes, logFailure } from '../../request-lifecycle.ts'
 import { recordOnSocket } from '../../request-metrics.ts'
@@ -58,14 +58,15 @@ export async function serveTurn(context: TurnContext, frame: Buffer, writer: Tur
   writer.trace = services.tracing?.begin(context.headers, `WS ${responsesPath}`, SpanKind.SERVER) ?? null
   let failure: GatewayError | null = null
   let held: HeldBytes | null = null
-  let environment: Environment | '' = ''
+  let key: ResolvedKey | undefined
+  let asked: AskedTurn | undefined
   try {
     const apiKey = await resolveStandardKey(services, authorization, 'chat')
     wide.organisation = apiKey.policy.organisationId
     wide.key = apiKey.policy.keyId
-    environment = apiKey.policy.environment
+    key = apiKey
     held = services.budgets.bodies.open(apiKey.policy.organisationId)
-    const asked = await readTurn({ ...context, apiKey, held }, frame, writer).catch(async error => {
+    asked = await readTurn({ ...context, apiKey, held }, frame, writer).catch(async error => {
       // A revoked key is reported before any fault of the request.
       await confirmKey({ services, apiKey })
       throw error
@@ -81,6 +82,13 @@ export async function serveTurn(context: TurnContext, frame: Buffer, writer: Tur
   }
   const status = failure?.status ?? 200
   const durationMs = services.clock.now() - startedMs
+  const environment = key?.policy.environment ?? ''
+  if (failure)
+    logRefusal(
+      services,
+      { key, model: asked?.body.model, streamed: true },
+      { kind: 'responses', failure, requestId, startedMs, status, durationMs },
+    )
   if (services.metrics) recordOnSocket(services.metrics, wide, { path: responsesPath, status, environment, durationMs })
   if (writer.trace) endSocketTrace(writer.trace, wide, { requestId, path: responsesPath, status })
   requestLogger(services.log)({ requestId, method: 'WS', path: responsesPath, status, durationMs, ...wide })

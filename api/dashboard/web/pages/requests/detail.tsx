@@ -6,7 +6,7 @@ import { Page } from '../../components/page.tsx'
 import { Show } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
 import { Id, KeyName, Trail } from '../../components/work/parts.tsx'
-import { duration, moment, usd } from '../../format.ts'
+import { count, duration, moment, usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { Calls } from './calls.tsx'
 import { Cost } from './cost.tsx'
@@ -33,7 +33,7 @@ export function RequestPage({ id }: { id: string }) {
             <Group gap="xs">
               <Outcome status={request.data.status} />
               <Status value={request.data.environment} />
-              {request.data.model}
+              {request.data.model || 'no model'}
             </Group>
           )
         }
@@ -66,7 +66,7 @@ function Request({ request }: { request: RequestDetail }) {
 
 /** What the caller of a failed request was told. */
 function Failure({
-  request: { error_code: code, error_message: message, error_param: param },
+  request: { error_code: code, error_message: message, error_param: param, count: calls },
 }: {
   request: RequestDetail
 }) {
@@ -74,6 +74,11 @@ function Failure({
   return (
     <Alert color="red" title="What went wrong">
       {message}
+      {calls > 1 && (
+        <Text size="sm" mt={4}>
+          {count(calls)} calls of this key were refused for this reason within a minute. This is the first.
+        </Text>
+      )}
       <Text size="xs" mt={4}>
         <Code>{code}</Code>
         {param !== null && (
@@ -90,7 +95,7 @@ function Failure({
 function factsOf(request: RequestDetail): (Fact | null)[] {
   return [
     ['Time', moment(request.created_at)],
-    ['Model', request.model],
+    ['Model', request.model || 'none'],
     ['Provider', request.provider ?? 'none'],
     ['Key', <KeyName key="key" value={request.key} />],
     request.error_code === null ? null : ['Error', request.error_code],

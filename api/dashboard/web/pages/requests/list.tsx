@@ -80,9 +80,14 @@ const columns = (home: string): Column<RequestRow>[] => [
   },
   {
     header: 'Status',
-    cell: ({ status, error_code }) => (
+    cell: ({ status, error_code, count: calls }) => (
       <>
         <Outcome status={status} />
+        {calls > 1 && (
+          <Text span size="xs" ml={6}>
+            × {count(calls)}
+          </Text>
+        )}
         {error_code && (
           <Text size="xs" c="dimmed">
             {error_code}

@@ -12,6 +12,7 @@ const names: Record<string, string> = {
   music: 'Music',
   sfx: 'Sound effect',
   realtime: 'Realtime session',
+  batch: 'Batch',
   ...kindNames,
 }
 

@@ -1,0 +1,46 @@
+import type { GatewayError } from '../shared/base/errors.ts'
+import type { ResolvedKey } from '../shared/keys/policies.ts'
+import { instantKinds, queuedKinds } from '../shared/kinds/index.ts'
+import type { Services } from '../shared/services.ts'
+import type { Refusal } from '../shared/wallet/refusal-log.ts'
+import { refusedKeyOf } from './middleware/key.ts'
+import type { State } from './state.ts'
+
+/** The kind of work of each endpoint that runs a model or accepts work, by its path. */
+const kinds = new Map<string, string>([
+  ['/v1/chat/completions', 'chat'],
+  ['/v1/completions', 'completion'],
+  ['/v1/messages', 'messages'],
+  ['/v1/responses', 'responses'],
+  ['/v1/embeddings', 'embedding'],
+  ['/v1/images/generations', 'image'],
+  ['/v1/images/edits', 'image'],
+  ['/v1/audio/translations', 'transcription'],
+  ['/v1/jobs', 'async'],
+  ['/v1/batches', 'batch'],
+  ...Object.entries({ ...instantKinds, ...queuedKinds }).map(([kind, { path }]) => [path, kind] as const),
+])
+
+/** Logs a request that failed before it ran, if its key is known and its endpoint runs a model or accepts work. */
+export function logRefusedRequest(state: State, failure: GatewayError, status: number, durationMs: number): void {
+  const { services, endpoint, body, headers, requestId, startedMs, apiKey } = state
+  const kind = endpoint?.method === 'post' ? kinds.get(endpoint.path) : undefined
+  if (kind === undefined) return
+  const { model = headers['x-gateway-model'], stream } = Object(body) as { model?: unknown; stream?: unknown }
+  const asked = { key: apiKey, model, streamed: stream === true }
+  logRefusal(services, asked, { kind, failure, requestId, startedMs, status, durationMs })
+}
+
+type Asked = { key: ResolvedKey | undefined; model: unknown; streamed: boolean }
+
+/** Logs a call that failed before it ran, if its key is known. */
+export function logRefusal(
+  { refusalLog, catalog }: Services,
+  { key, model: asked, streamed }: Asked,
+  refusal: Omit<Refusal, 'policy' | 'model' | 'streamed'>,
+): void {
+  const known = key ?? refusedKeyOf(refusal.failure)
+  if (!known) return
+  const model = (typeof asked === 'string' && catalog.find(asked)?.id) || ''
+  refusalLog.add({ ...refusal, policy: known.policy, model, streamed })
+}
