@@ -23,7 +23,7 @@ export const tags = [
   { name: 'Files', description: 'Input and output files of batches.' },
   { name: 'Batches', description: 'Run up to 50,000 requests within 24 hours at half the price.' },
   { name: 'Wallet', description: 'The prepaid balance, and the cost of each request.' },
-  { name: 'Provisioning', description: 'Manage API keys with a provisioning key.' },
+  { name: 'Provisioning', description: 'Manage API keys, and retrieve usage, with a provisioning key.' },
   { name: 'Webhooks', description: 'Events sent to your `webhook_url`, signed as specified by Standard Webhooks.' },
   { name: 'Service', description: 'Health checks, this document, and provider callbacks.' },
 ]

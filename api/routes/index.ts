@@ -22,6 +22,7 @@ import { readStoredFile } from './stored-files.ts'
 import { storedResponseRoutes } from './stored-responses.ts'
 import { stripeWebhook } from './stripe.ts'
 import { createUpload } from './uploads.ts'
+import { readUsage } from './usage.ts'
 
 /** Every route of the service: served by the router and described by the OpenAPI document. */
 export const endpoints: readonly Endpoint[] = [
@@ -57,6 +58,7 @@ export const endpoints: readonly Endpoint[] = [
   patchKey,
   rollKey,
   deleteKey,
+  readUsage,
   health,
   readiness,
   jobCallback,

@@ -210,6 +210,18 @@ const calls: Record<string, Documented> = {
   ...mediaCalls(() => ({ gateway, account, provisioning })),
   ...realtimeCalls(() => ({ account, provisioning })),
   ...paymentCalls,
+  'GET /api/v1/usage': {
+    success: () => [
+      { key: provisioning },
+      { key: provisioning, path: '/api/v1/usage?granularity=total&group_by=key,model' },
+      { key: provisioning, path: '/api/v1/usage?format=csv' },
+    ],
+    errors: () => [
+      ...strangers(),
+      { key: provisioning, path: '/api/v1/usage?group_by=colour' },
+      { key: provisioning, path: '/api/v1/usage?key=none' },
+    ],
+  },
   'GET /api/v1/keys': {
     success: () => [{ key: provisioning }, { key: provisioning, path: '/api/v1/keys?limit=1&include_revoked=true' }],
     errors: () => [...strangers(), { key: provisioning, path: '/api/v1/keys?limit=0' }],

@@ -71,10 +71,11 @@ test.serial('what days and charts add up to is what the ledger charged, less wha
 
   const charged = await chargedNano(world, { organisationId, live: first, test: sandbox })
   t.true(charged > 0)
-  for (const by of ['model', 'key', 'type']) {
-    const { days, series, total } = await chart(`?days=90&by=${by}`)
-    t.is(days.length, 90)
-    t.is(days.at(-1), '2026-11-18')
+  for (const by of ['model', 'key', 'type', 'member', 'provider', 'environment', 'outcome']) {
+    const { times, step_ms, series, total } = await chart(`?span=90d&by=${by}&environment=live`)
+    t.is(times.length, 90)
+    t.is(step_ms, dayMs)
+    t.is(times.at(-1), '2026-11-18T00:00:00.000Z')
     t.is(total, usdFromNano(BigInt(charged)), by)
     const values = series.flatMap(({ values }) => values.map(value => Math.round(value * 1e9)))
     t.is(
@@ -86,22 +87,22 @@ test.serial('what days and charts add up to is what the ledger charged, less wha
       series,
     )
   }
-  const byKey = await chart('?days=7&by=key&measure=requests')
+  const byKey = await chart('?span=7d&by=key&measure=requests')
   t.deepEqual(
-    byKey.series.map(({ name, values }) => [name, values]),
+    byKey.series.map(({ name, total }) => [name, total]),
     [
-      ['Second', [0, 0, 0, 0, 0, 0, 3]],
-      ['First', [0, 0, 0, 1, 0, 0, 1]],
+      ['Second', 3],
+      ['First', 2],
     ],
   )
-  const byType = await chart('?days=30&by=type&measure=requests')
+  const byType = await chart('?span=30d&by=type&measure=requests')
   t.deepEqual(Object.fromEntries(byType.series.map(({ id, total }) => [id, total])), {
     chat: 4,
     embedding: 1,
     async: 1,
   })
   t.deepEqual(
-    (await chart('?environment=test&measure=requests&by=type')).series.map(({ id, total }) => [id, total]),
+    (await chart('?environment=test&measure=requests&by=type&span=1h')).series.map(({ id, total }) => [id, total]),
     [
       ['chat', 1],
       ['video', 1],
@@ -124,25 +125,37 @@ test.serial('the largest series are shown, the others as one, and none of anothe
   const { db } = world.gateway.services
   const other = await signUp(world.gateway)
   const { organisationId } = other
-  const day = new Date('2026-11-18')
-  const counts = { requests: 1n, errors: 0n, promptTokens: 1n, completionTokens: 0n }
+  const hour = new Date('2026-11-18T08:00:00Z')
+  const counts = { requests: 1n, promptTokens: 1n, completionTokens: 0n, cachedTokens: 0n, reasoningTokens: 0n }
   const data = Array.from({ length: 12 }, (_, i) => ({
-    ...{ organisationId, day, keyId: 'key_x', model: `m${i}`, kind: 'chat', environment: 'live' as const, ...counts },
-    costNano: BigInt((i + 1) * 1_000_000_000),
+    ...{
+      organisationId,
+      hour,
+      keyId: 'key_x',
+      model: `m${i}`,
+      provider: '',
+      kind: 'chat',
+      environment: 'live' as const,
+    },
+    ...{ ...counts, latency: [], firstByte: [], outcome: 'ok', costNano: BigInt((i + 1) * 1_000_000_000) },
   }))
-  await db.usageDay.createMany({ data })
-  const { series, total } = await chart('?days=7', other)
+  await db.usageHour.createMany({ data })
+  const { series, total } = await chart('?span=7d', other)
   t.deepEqual(
     series.map(({ id, total }) => [id, total]),
     [...[11, 10, 9, 8, 7, 6, 5, 4].map(i => [`m${i}`, i + 1]), [null, 1 + 2 + 3 + 4]],
   )
   t.is(total, 78)
-  t.false((await chart('?days=7')).series.some(({ name }) => name === 'm1'))
-  for (const query of ['?days=8', '?by=colour', '?measure=weight', '?since=2020']) {
+  t.false((await chart('?span=7d')).series.some(({ name }) => name === 'm1'))
+  const wrong = [
+    ...['?span=8d', '?by=colour', '?measure=weight', '?since=2020', '?to=2026-11-18T00:00:00Z'],
+    ...['?span=7d&from=2026-11-18T00:00:00Z', '?from=2020-01-01T00:00:00Z', '?from=2026-11-19T00:00:00Z'],
+  ]
+  for (const query of wrong) {
     const answer = await owner.visitor.fetch(`${owner.base}/usage${query}`)
     t.is(answer.status, 400, query)
   }
-  // The days were made up.
-  await db.usageDay.deleteMany({ where: { organisationId } })
+  // The hours were made up.
+  await db.usageHour.deleteMany({ where: { organisationId } })
   t.deepEqual(await world.gateway.settled(), [])
 })

@@ -1,5 +1,7 @@
 import type { Endpoint } from '../../endpoint.ts'
+import { activityRoutes } from './activity.ts'
 import { alertsRoutes } from './alerts.ts'
+import { attentionRoutes } from './attention.ts'
 import { auditRoutes } from './audit.ts'
 import { batchRoutes } from './batches.ts'
 import { billingRoutes } from './billing.ts'
@@ -33,6 +35,8 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...responsesRoutes,
   ...requestsRoutes,
   ...usageRoutes,
+  ...activityRoutes,
+  ...attentionRoutes,
   ...jobRoutes,
   ...batchRoutes,
   ...operatorOrganisationRoutes,

@@ -1,17 +1,25 @@
 import { z } from 'zod'
+import { GatewayError } from '../../../shared/base/errors.ts'
 import { usdFromNano } from '../../../shared/base/money.ts'
-import { dayMs } from '../../../shared/base/time.ts'
-import { Prisma } from '../../../shared/generated/prisma/client.ts'
 import type { Services } from '../../../shared/services.ts'
+import { type Dimension, dimensions, measures, sumSeries, sumUsage } from '../../../shared/wallet/usage-query.ts'
 import { endpoint } from '../../endpoint.ts'
 import { presentWallet } from '../../routes/account.ts'
+import { presentSums, usageCsv } from '../../routes/usage.ts'
+import { runSearch } from '../present/run-search.ts'
+import { readSpan, type Span } from '../present/span.ts'
+import { readUsageFilter, usageBound, usageFields } from '../present/usage-filter.ts'
 import { readWorkKeys } from '../present/work.ts'
-import type { Overview, UsageBy, UsageChart, UsageFigures, UsageMeasure, UsageSeries } from '../wire/usage.ts'
+import type { Environment } from '../wire/keys.ts'
+import type { Overview, UsageChart, UsageFigures, UsageGroups, UsageSeries } from '../wire/usage.ts'
+import { nothing, presentPeriods } from './activity.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
 const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
 const environment = z.enum(['live', 'test']).default('live').describe('The environment whose requests are counted.')
 const maxSeries = 8
+const maxGroups = 200
+const maxExported = 10_000
 
 const overview = endpoint({
   ...shared,
@@ -75,83 +83,139 @@ function sumOf(rows: readonly Sums[]): UsageFigures {
   return { spend_usd: usdFromNano(sum('cost')), requests, errors, tokens }
 }
 
-const chartQuery = z.strictObject({
-  environment,
-  days: z.coerce
-    .number()
-    .pipe(z.literal([7, 30, 90]))
-    .default(30)
-    .describe('Number of days up to today.'),
-  by: z.enum(['model', 'key', 'type']).default('model'),
-  measure: z.enum(['cost', 'requests', 'tokens']).default('cost'),
-})
-
 const chart = endpoint({
   ...shared,
   method: 'get',
   path: `${base}/usage`,
-  summary: 'Retrieve usage by day and by model, key or type',
-  query: chartQuery,
+  summary: 'Retrieve usage by period and by model, key, member, provider or type',
+  query: z.strictObject({
+    ...usageFields,
+    by: z.enum(dimensions).default('model'),
+    measure: z.enum(measures).default('cost'),
+  }),
   answers: { 200: { description: 'The largest series, and the sum of all others.' } },
+  errors: ['not_found'],
   async handle({ services, organisationId, query }): Promise<UsageChart> {
     const { by, measure } = query
-    const untilMs = services.clock.now()
-    const days = Array.from({ length: query.days }, (_, i) => dayOf(untilMs - (query.days - 1 - i) * dayMs))
-    const rows = await sumsByDay(services, organisationId, { ...query, from: days[0]!, to: days.at(-1)! })
+    const span = readSpan(query, services.clock.now())
+    const filter = await readUsageFilter(services, organisationId, query, span)
+    const wanted = { step: span.step, source: span.source, by, measure, maxSeries }
+    const rows = await runSearch(services.db, usageBound, tx => sumSeries(tx, filter, wanted))
     const shown = measure === 'cost' ? usdFromNano : Number
     const bySeries = Map.groupBy(rows, ({ id }) => id)
-    const names =
-      by === 'key'
-        ? await readWorkKeys(
-            services,
-            [...bySeries.keys()].flatMap(id => (id ? { keyId: id } : [])),
-          )
-        : null
+    const nameOf = await namesOf(services, by, [...bySeries.keys()])
     const totals = new Map([...bySeries].map(([id, own]) => [id, own.reduce((sum, { amount }) => sum + amount, 0n)]))
     const series = [...bySeries].map(([id, own]): UsageSeries => {
-      const amounts = new Map(own.map(({ day, amount }) => [day, amount]))
-      const name = id === null ? 'Other' : (names?.get(id)?.name ?? id)
-      return { id, name, values: days.map(day => shown(amounts.get(day) ?? 0n)), total: shown(totals.get(id)!) }
+      const amounts = new Map(own.map(({ start, amount }) => [start.getTime(), amount]))
+      const values = span.times.map(time => shown(amounts.get(time) ?? 0n))
+      return { id, name: id === null ? 'Other' : nameOf(id), values, total: shown(totals.get(id)!) }
     })
-    series.sort((a, b) => Number(a.id === null) - Number(b.id === null) || b.total - a.total)
-    return { days, series, total: shown([...totals.values()].reduce((sum, total) => sum + total, 0n)) }
+    series.sort(
+      (a, b) => Number(a.id === null) - Number(b.id === null) || b.total - a.total || a.name.localeCompare(b.name),
+    )
+    const total = shown([...totals.values()].reduce((sum, total) => sum + total, 0n))
+    return { ...presentPeriods(span, filter.environment), series, total }
   },
 })
 
-const columns: Record<UsageBy, Prisma.Sql> = {
-  model: Prisma.sql`model`,
-  key: Prisma.sql`key_id`,
-  type: Prisma.sql`kind`,
-}
-const measures: Record<UsageMeasure, Prisma.Sql> = {
-  cost: Prisma.sql`cost_nano`,
-  requests: Prisma.sql`requests`,
-  tokens: Prisma.sql`(prompt_tokens + completion_tokens)`,
-}
-type Amount = { day: string; id: string | null; amount: bigint }
-type Span = Pick<z.output<typeof chartQuery>, 'environment' | 'by' | 'measure'> & { from: string; to: string }
+const groupsQuery = z.strictObject({
+  ...usageFields,
+  by: z.enum(dimensions).default('key'),
+  then_by: z.enum(dimensions).optional(),
+})
 
-/** Sums by day and series; those beyond the largest series have no id. Days without usage are omitted. */
-function sumsByDay(
-  { db }: Services,
+const groups = endpoint({
+  ...shared,
+  method: 'get',
+  path: `${base}/usage/groups`,
+  summary: 'Retrieve usage by up to two properties',
+  query: groupsQuery,
+  answers: { 200: { description: 'One row per group, the most expensive first.' } },
+  errors: ['not_found'],
+  async handle({ services, organisationId, query }): Promise<UsageGroups> {
+    const { span, filter, rows, total } = await readGroups(services, organisationId, query, maxGroups)
+    const { from, to, environment } = presentPeriods(span, filter.environment)
+    return { from, to, environment, rows: rows.slice(0, maxGroups), total, has_more: rows.length > maxGroups }
+  },
+})
+
+const groupsFile = endpoint({
+  ...shared,
+  method: 'get',
+  path: `${base}/usage/groups.csv`,
+  summary: 'Export usage by up to two properties as CSV',
+  query: groupsQuery,
+  answers: { 200: { description: 'One line per group, the most expensive first.', contentType: 'text/csv' } },
+  errors: ['not_found'],
+  async handle({ services, organisationId, query, ctx }) {
+    const { by, then_by } = query
+    const { rows } = await readGroups(services, organisationId, query, maxExported)
+    const names = then_by === undefined ? [by] : [by, then_by]
+    const lines = rows.map(({ groups, ...sums }) => ({
+      start: null,
+      ...Object.fromEntries(names.map((name, i) => [name, groups[i]!.name])),
+      ...sums,
+    }))
+    ctx.set({ 'content-type': 'text/csv; charset=utf-8', 'content-disposition': 'attachment; filename="usage.csv"' })
+    ctx.body = usageCsv(lines, names)
+  },
+})
+
+/** Reads the groups of a query, one more than `max` if there are more, and their total. Throws 400, 404. */
+async function readGroups(
+  services: Services,
   organisationId: string,
-  { environment, by, measure, from, to }: Span,
-): Promise<Amount[]> {
-  return db.$queryRaw<Amount[]>`
-    WITH used AS (
-      SELECT day, ${columns[by]} AS id, sum(${measures[measure]}) AS amount FROM usage_days
-      WHERE organisation_id = ${organisationId} AND day BETWEEN ${from}::date AND ${to}::date
-        AND environment = ${environment}::environment
-      GROUP BY 1, 2
-    ), largest AS (
-      SELECT id FROM used GROUP BY id HAVING sum(amount) <> 0 ORDER BY sum(amount) DESC, id LIMIT ${maxSeries}
-    )
-    SELECT day::text, largest.id, sum(amount)::bigint AS amount FROM used LEFT JOIN largest USING (id)
-    GROUP BY 1, 2 HAVING sum(amount) <> 0`
+  query: z.output<typeof groupsQuery>,
+  max: number,
+): Promise<{ span: Span; filter: { environment: Environment } } & Pick<UsageGroups, 'rows' | 'total'>> {
+  const { by, then_by: thenBy } = query
+  if (by === thenBy) throw new GatewayError('invalid_request', '`then_by` must differ from `by`.', { param: 'then_by' })
+  const span = readSpan(query, services.clock.now())
+  const filter = await readUsageFilter(services, organisationId, query, span)
+  const { source } = span
+  const dimensions = thenBy === undefined ? [by] : [by, thenBy]
+  const grouping = { step: null, source, by: dimensions, order: 'cost', limit: max + 1 } as const
+  const { rows: sums, total } = await runSearch(services.db, usageBound, tx => sumUsage(tx, filter, grouping))
+  const names = await Promise.all(
+    dimensions.map((dimension, i) => namesOf(services, dimension, [...new Set(sums.map(({ groups }) => groups[i]!))])),
+  )
+  const rows = sums.map(sum => ({
+    groups: sum.groups.map((id, i) => ({ id, name: names[i]!(id) })),
+    ...presentSums(sum),
+  }))
+  return { span, filter, rows, total: presentSums(total ?? nothing) }
+}
+
+/** What pages show for a group without a value. */
+const unnamed: Partial<Record<Dimension, string>> = {
+  member: 'API or operator',
+  provider: 'No provider',
+  model: 'No known model',
+}
+
+/** The display names of groups. */
+async function namesOf(
+  services: Services,
+  by: Dimension,
+  ids: readonly (string | null)[],
+): Promise<(id: string) => string> {
+  const known = ids.filter(id => id !== null && id !== '') as string[]
+  const names = new Map<string, string>()
+  if (by === 'key') {
+    for (const [id, { name }] of await readWorkKeys(
+      services,
+      known.map(keyId => ({ keyId })),
+    ))
+      names.set(id, name)
+  } else if (by === 'member') {
+    const people = await services.db.user.findMany({ where: { id: { in: known } }, select: { id: true, name: true } })
+    for (const { id, name } of people) names.set(id, name)
+  }
+  return id => names.get(id) ?? (id === '' ? (unnamed[by] ?? 'None') : id)
 }
 
 function dayOf(ms: number): string {
   return new Date(ms).toISOString().slice(0, 10)
 }
 
-export const usageRoutes = [overview, chart]
+export const usageRoutes = [overview, chart, groups, groupsFile]

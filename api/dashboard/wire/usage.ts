@@ -1,4 +1,6 @@
-/** Types shared by the Overview page and its routes. Days are UTC. */
+import type { Environment } from './keys.ts'
+
+/** Types shared by the Overview and Usage pages and their routes. Days are UTC. */
 
 /** Requests counted on the days so far. */
 export type UsageFigures = { spend_usd: number; requests: number; errors: number; tokens: number }
@@ -24,11 +26,64 @@ export type Overview = {
   first_steps: { email_verified: boolean; key_created: boolean; request_made: boolean; credits_added: boolean }
 }
 
-export type UsageBy = 'model' | 'key' | 'type'
-export type UsageMeasure = 'cost' | 'requests' | 'tokens'
+/** The periods of a chart: their starts, and their length. */
+export type Periods = { from: string; to: string; times: string[]; step_ms: number; environment: Environment }
 
-/** One model, key or type over the days of the chart; `id` is null for the sum of all others. */
+export type OutcomeCounts = {
+  ok: number
+  cancelled: number
+  rate_limited: number
+  refused: number
+  invalid: number
+  failed: number
+}
+
+/** The figures of some time. Durations are those of successful requests, without queued work and sessions. */
+export type Sums = OutcomeCounts & {
+  requests: number
+  cost_usd: number
+  prompt_tokens: number
+  cached_tokens: number
+  completion_tokens: number
+  reasoning_tokens: number
+  latency_p50_ms: number | null
+  latency_p95_ms: number | null
+  first_byte_p50_ms: number | null
+  first_byte_p95_ms: number | null
+}
+
+/** GET …/activity: `values` has one entry per period, null without requests; `before`: the time of the same length before. */
+export type Activity = Periods & { values: (Sums | null)[]; total: Sums; before: Sums }
+
+export type UsageBy = 'model' | 'key' | 'member' | 'provider' | 'type' | 'environment' | 'outcome'
+export type UsageMeasure = 'cost' | 'requests' | 'errors' | 'tokens'
+
+/** The amounts of one model, key … by period; `id` is null for the sum of all others. */
 export type UsageSeries = { id: string | null; name: string; values: number[]; total: number }
 
-/** GET …/usage: USD, requests or tokens by day, the largest series first. */
-export type UsageChart = { days: string[]; series: UsageSeries[]; total: number }
+/** GET …/usage: USD, requests or tokens by period, the largest series first. */
+export type UsageChart = Periods & { series: UsageSeries[]; total: number }
+
+/** The value of a group: its id for filters ('' = none), and its name. */
+export type UsageGroup = { id: string; name: string }
+
+/** GET …/usage/groups: one row per group, the most expensive first. */
+export type UsageGroups = Pick<Periods, 'from' | 'to' | 'environment'> & {
+  rows: (Sums & { groups: UsageGroup[] })[]
+  total: Sums
+  /** Whether there are more groups than rows. */
+  has_more: boolean
+}
+
+/** Something that somebody should look at. */
+export type Notice =
+  /** Calls failed for some time: `provider` is '' if none was available. */
+  | { kind: 'failing'; provider: string; from: string; to: string; failed: number; requests: number }
+  | { kind: 'rate_limited'; key: UsageGroup; refused: number; requests: number }
+  | { kind: 'key_cap'; key: UsageGroup & { hash: string }; spent_usd: number; cap_usd: number }
+  | { kind: 'key_expiry'; key: UsageGroup & { hash: string }; at: string }
+  | { kind: 'webhook'; url: string; failed: number; since: string }
+  | { kind: 'runway'; days: number; per_day_usd: number }
+
+/** GET …/attention */
+export type Attention = { notices: Notice[] }

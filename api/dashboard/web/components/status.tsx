@@ -19,6 +19,7 @@ const colours: Record<string, string> = {
   cancelling: 'yellow',
   failed: 'red',
   revoked: 'red',
+  cap_reached: 'red',
   refunded: 'yellow',
   live: 'water',
   test: 'grape',

@@ -2,6 +2,7 @@ import {
   type Icon,
   IconActivity,
   IconBox,
+  IconChartBar,
   IconCreditCard,
   IconHistory,
   IconKey,
@@ -55,6 +56,7 @@ export const navGroups: { label: string; entries: NavEntry[] }[] = [
         icon: IconActivity,
         page: lazy(() => import('../pages/requests/index.tsx')),
       },
+      { path: 'usage', label: 'Usage', icon: IconChartBar, page: lazy(() => import('../pages/usage/index.tsx')) },
       { path: 'jobs', label: 'Jobs', icon: IconListDetails, page: lazy(() => import('../pages/jobs/index.tsx')) },
       { path: 'batches', label: 'Batches', icon: IconStack2, page: lazy(() => import('../pages/batches/index.tsx')) },
       {

@@ -31,8 +31,7 @@ export function usePaletteItems(me: Me, place: Place, typed: string): PaletteIte
   return [
     ...pages,
     ...(keys.data ?? []).map(({ name, last4, hash }): PaletteItem => {
-      const query = queryText({ key: hash })
-      return { kind: 'API key', label: name, note: `…${last4}`, href: `${home}/keys${query}` }
+      return { kind: 'API key', label: name, note: `…${last4}`, href: `${home}/keys/${hash}` }
     }),
     ...models
       .filter(({ id, name }) => has(id, name))

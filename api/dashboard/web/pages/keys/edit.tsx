@@ -9,10 +9,10 @@ import { Status } from '../../components/status.tsx'
 import { Time } from '../../components/time.tsx'
 import { percent } from '../../format.ts'
 import { changedFields, draftOf } from './draft.ts'
+import { KeyState } from './key-state.tsx'
 import { PolicyFields } from './policy-fields.tsx'
 import { useKey, usePatch, useRevoke, useRoll } from './queries.ts'
 import { Spend } from './spend.tsx'
-import { stateOf } from './table.tsx'
 
 type Handlers = { onRolled: (answer: KeySecretAnswer) => void; onClose: () => void }
 
@@ -44,7 +44,7 @@ function Facts({ apiKey }: { apiKey: DashboardKey }) {
   return (
     <Stack gap="xs">
       <Group gap="xs">
-        <Status value={stateOf(apiKey)} />
+        <KeyState apiKey={apiKey} />
         <Status value={apiKey.environment} />
         <Text size="xs" ff="monospace">
           {apiKey.prefix}…{apiKey.last4}

@@ -1,20 +1,33 @@
 import { Button, Checkbox, Group } from '@mantine/core'
 import { IconPlugConnected, IconPlus, IconSearch } from '@tabler/icons-react'
 import { useState } from 'react'
-import { useSearchParams } from 'wouter'
+import { Route, Switch, useSearchParams } from 'wouter'
 import type { KeySecretAnswer } from '../../../wire/keys.ts'
 import { TextFilter, useFilter } from '../../components/filters.tsx'
 import { Page } from '../../components/page.tsx'
 import { Empty } from '../../components/states.tsx'
 import { PagedTable } from '../../components/table.tsx'
+import { usePlace } from '../../session.tsx'
 import { ConnectDialog } from './connect.tsx'
 import { CreateDrawer } from './create.tsx'
 import { KeyDrawer } from './edit.tsx'
+import { KeyPage } from './page.tsx'
 import { useKeys, withoutSecret } from './queries.ts'
 import { SecretDialog } from './secret.tsx'
 import { keyColumns } from './table.tsx'
 
 export default function Keys() {
+  return (
+    <Switch>
+      <Route path="/:organisation/keys/:hash">{({ hash }) => <KeyPage key={hash} hash={hash} />}</Route>
+      <Route>
+        <KeysPage />
+      </Route>
+    </Switch>
+  )
+}
+
+function KeysPage() {
   const [address, setAddress] = useSearchParams()
   const [created, setCreated] = useState<KeySecretAnswer | null>(null)
   const opened = address.get('key') || null
@@ -46,7 +59,7 @@ export default function Keys() {
         </>
       }
     >
-      <KeyList onOpen={open} />
+      <KeyList />
       {opened === 'new' && <CreateDrawer onCreated={setCreated} onClose={close} />}
       {opened === 'connect' && <ConnectDialog onClose={close} />}
       {opened !== null && opened !== 'new' && opened !== 'connect' && (
@@ -57,7 +70,8 @@ export default function Keys() {
   )
 }
 
-function KeyList({ onOpen }: { onOpen: (hash: string) => void }) {
+function KeyList() {
+  const { home } = usePlace()
   const [search] = useFilter('search')
   const [revoked, setRevoked] = useFilter('revoked')
   const keys = useKeys({ search, revoked: revoked === 'true' })
@@ -81,7 +95,7 @@ function KeyList({ onOpen }: { onOpen: (hash: string) => void }) {
       <PagedTable
         label="API keys"
         query={keys}
-        columns={keyColumns(onOpen)}
+        columns={keyColumns(home)}
         rowKey={({ id }) => id}
         minWidth={880}
         empty={

@@ -1,24 +1,21 @@
 import { Anchor, Group, Stack, Text } from '@mantine/core'
+import { Link } from 'wouter'
 import type { DashboardKey } from '../../../wire/keys.ts'
 import { Status } from '../../components/status.tsx'
 import type { Column } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
 import { count, day, shortCount } from '../../format.ts'
+import { KeyState } from './key-state.tsx'
 import { Spend } from './spend.tsx'
 
-/** A key's status: unlike the API, the dashboard distinguishes disabled from revoked keys. */
-export function stateOf({ disabled, status }: DashboardKey): string {
-  return disabled ? 'disabled' : status
-}
-
-export function keyColumns(onOpen: (hash: string) => void): Column<DashboardKey>[] {
+export function keyColumns(home: string): Column<DashboardKey>[] {
   return [
     {
       header: 'Name',
       kind: 'rowHeader',
       maxWidth: 240,
       cell: ({ name, hash }) => (
-        <Anchor component="button" type="button" size="sm" fw={500} ta="left" onClick={() => onOpen(hash)}>
+        <Anchor component={Link} href={`${home}/keys/${hash}`} size="sm" fw={500}>
           {name}
         </Anchor>
       ),
@@ -34,7 +31,7 @@ export function keyColumns(onOpen: (hash: string) => void): Column<DashboardKey>
         </Stack>
       ),
     },
-    { header: 'Status', cell: key => <Status value={stateOf(key)} /> },
+    { header: 'Status', cell: key => <KeyState apiKey={key} /> },
     { header: 'Spend this month', cell: key => <Spend {...key} /> },
     { header: 'Limits', cell: key => <Limits {...key} /> },
     { header: 'Last used', cell: ({ last_used_at }) => <Time at={last_used_at} /> },

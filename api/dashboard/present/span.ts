@@ -1,0 +1,82 @@
+import { z } from 'zod'
+import { GatewayError } from '../../../shared/base/errors.ts'
+import { dayMs } from '../../../shared/base/time.ts'
+import type { Step, UsageSource } from '../../../shared/wallet/usage-query.ts'
+
+const minuteMs = 60_000
+const hourMs = 60 * minuteMs
+const stepMs = { '5m': 5 * minuteMs, hour: hourMs, '4h': 4 * hourMs, day: dayMs } as const
+type ChartStep = keyof typeof stepMs & Step
+
+const lengths = {
+  '1h': [hourMs, '5m'],
+  '24h': [dayMs, 'hour'],
+  '7d': [7 * dayMs, '4h'],
+  '30d': [30 * dayMs, 'day'],
+  '90d': [90 * dayMs, 'day'],
+} as const
+/** The longest time of each step in a chart. */
+const maxLengths: [step: ChartStep, maxMs: number][] = [
+  ['5m', 6 * hourMs],
+  ['hour', 3 * dayMs],
+  ['4h', 14 * dayMs],
+  ['day', 400 * dayMs],
+]
+
+/** The query fields of the time picker: a span up to now, or two times. */
+export const spanFields = {
+  span: z.enum(['1h', '24h', '7d', '30d', '90d']).optional().describe('The time up to now. Default: `24h`.'),
+  from: z.iso.datetime({ offset: true }).optional().describe('The beginning, instead of `span`.'),
+  to: z.iso.datetime({ offset: true }).optional().describe('The end. Default: now.'),
+}
+type SpanQuery = z.output<z.ZodObject<typeof spanFields>>
+
+/** A time to chart, in periods of equal length. */
+export type Span = {
+  from: Date
+  to: Date
+  step: ChartStep
+  stepMs: number
+  source: UsageSource
+  /** The starts of the periods. */
+  times: number[]
+  /** The time of the same length before it. */
+  before: { from: Date; to: Date }
+}
+
+/** The span that a query asks for. Throws 400. */
+export function readSpan({ span, from, to }: SpanQuery, nowMs: number): Span {
+  if (from === undefined) {
+    if (to !== undefined) throw new GatewayError('invalid_request', '`to` requires `from`.', { param: 'to' })
+    const [lengthMs, step] = lengths[span ?? '24h']
+    const firstMs = floor(nowMs, stepMs[step]) + stepMs[step] - lengthMs
+    return spanBetween(firstMs, nowMs + 1, step)
+  }
+  if (span !== undefined) throw new GatewayError('invalid_request', 'Send either `span` or `from`.', { param: 'span' })
+  const fromMs = Date.parse(from)
+  const toMs = to === undefined ? nowMs + 1 : Date.parse(to)
+  const lengthMs = toMs - fromMs
+  const step = maxLengths.find(([, maxMs]) => lengthMs <= maxMs)?.[0]
+  if (!(lengthMs > 0) || !step || fromMs < 0)
+    throw new GatewayError('invalid_request', '`to` must be after `from`, by at most 400 days.', { param: 'to' })
+  return spanBetween(floor(fromMs, stepMs[step]), toMs, step)
+}
+
+function floor(ms: number, unitMs: number): number {
+  return Math.floor(ms / unitMs) * unitMs
+}
+
+function spanBetween(fromMs: number, toMs: number, step: ChartStep): Span {
+  const unitMs = stepMs[step]
+  const count = Math.ceil((toMs - fromMs) / unitMs)
+  const backMs = count * unitMs
+  return {
+    from: new Date(fromMs),
+    to: new Date(toMs),
+    step,
+    stepMs: unitMs,
+    source: step === '5m' ? 'log' : 'hours',
+    times: Array.from({ length: count }, (_, i) => fromMs + i * unitMs),
+    before: { from: new Date(Math.max(0, fromMs - backMs)), to: new Date(Math.max(1, toMs - backMs)) },
+  }
+}

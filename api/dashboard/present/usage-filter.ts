@@ -1,0 +1,49 @@
+import { z } from 'zod'
+import type { Services } from '../../../shared/services.ts'
+import { outcomes } from '../../../shared/wallet/usage-hours.ts'
+import type { UsageFilter } from '../../../shared/wallet/usage-query.ts'
+import { type Span, spanFields } from './span.ts'
+import { findKeyId } from './work.ts'
+
+const word = z.string().trim().min(1).max(200).optional()
+
+/** The query fields of every route that sums usage. */
+export const usageFields = {
+  ...spanFields,
+  environment: z
+    .enum(['live', 'test'])
+    .optional()
+    .describe('Default: `live`, or `test` while there are no live requests.'),
+  key: word.describe('A key’s id or hash.'),
+  model: word,
+  provider: word,
+  type: word.describe('"chat", "image", "video" …'),
+  outcome: z.enum(outcomes).optional(),
+}
+type UsageFields = z.output<z.ZodObject<typeof usageFields>>
+
+/** The filter that a query describes. Throws 404 for a key of others. */
+export async function readUsageFilter(
+  services: Services,
+  organisationId: string,
+  { environment, key, model, provider, type, outcome }: UsageFields,
+  { from, to }: Span,
+): Promise<UsageFilter & { environment: 'live' | 'test' }> {
+  const [chosen, keyId] = await Promise.all([
+    environment ?? usualEnvironment(services, organisationId, from),
+    key === undefined ? undefined : findKeyId(services, organisationId, key),
+  ])
+  return { organisationId, from, to, environment: chosen, keyId, model, provider, type, outcome }
+}
+
+/** The environment to show by default: test if only that was used since a time. */
+async function usualEnvironment({ db }: Services, organisationId: string, since: Date): Promise<'live' | 'test'> {
+  const day = { gte: new Date(since.toISOString().slice(0, 10)) }
+  const isUsed = (environment: 'live' | 'test') =>
+    db.usageDay.findFirst({ where: { organisationId, environment, day }, select: { day: true } })
+  if (await isUsed('live')) return 'live'
+  return (await isUsed('test')) ? 'test' : 'live'
+}
+
+/** Timeout: organisations with thousands of keys have millions of hours. */
+export const usageBound = { ms: 5_000, param: 'from' }

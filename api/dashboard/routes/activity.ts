@@ -1,0 +1,60 @@
+import { z } from 'zod'
+import { sumUsage, type UsageSum } from '../../../shared/wallet/usage-query.ts'
+import { endpoint } from '../../endpoint.ts'
+import { presentSums } from '../../routes/usage.ts'
+import { runSearch } from '../present/run-search.ts'
+import { readSpan, type Span } from '../present/span.ts'
+import { readUsageFilter, usageBound, usageFields } from '../present/usage-filter.ts'
+import type { Environment } from '../wire/keys.ts'
+import type { Activity, Periods } from '../wire/usage.ts'
+
+const base = '/dashboard/api/organisations/{organisation}'
+const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
+const maxPeriods = 1_000
+
+const activity = endpoint({
+  ...shared,
+  method: 'get',
+  path: `${base}/activity`,
+  summary: 'Retrieve requests by outcome, durations, tokens and cost over time',
+  query: z.strictObject(usageFields),
+  answers: { 200: { description: 'The figures by period, in total and of the time before.' } },
+  errors: ['not_found'],
+  async handle({ services, organisationId, query }): Promise<Activity> {
+    const span = readSpan(query, services.clock.now())
+    const filter = await readUsageFilter(services, organisationId, query, span)
+    const { step, source, before } = span
+    return runSearch(services.db, usageBound, async tx => {
+      const shared = { source, by: [], order: 'time' } as const
+      const { rows, total } = await sumUsage(tx, filter, { ...shared, step, limit: maxPeriods })
+      const earlier = await sumUsage(tx, { ...filter, ...before }, { ...shared, step: null, limit: 1 })
+      const byStart = new Map(rows.map(sum => [sum.start!.getTime(), sum]))
+      const values = span.times.map(time => {
+        const sum = byStart.get(time)
+        return sum ? presentSums(sum) : null
+      })
+      const shown = { values, total: presentSums(total ?? nothing), before: presentSums(earlier.total ?? nothing) }
+      return { ...presentPeriods(span, filter.environment), ...shown }
+    })
+  },
+})
+
+export function presentPeriods({ from, to, times, stepMs }: Span, environment: Environment): Periods {
+  return {
+    from: from.toISOString(),
+    to: to.toISOString(),
+    times: times.map(time => new Date(time).toISOString()),
+    step_ms: stepMs,
+    environment,
+  }
+}
+
+const none = { p50Ms: null, p95Ms: null }
+/** The sum of no requests. */
+export const nothing: UsageSum = {
+  ...{ start: null, groups: [], requests: 0, costNano: 0n, latency: none, firstByte: none },
+  outcomes: { ok: 0, cancelled: 0, rate_limited: 0, refused: 0, invalid: 0, failed: 0 },
+  ...{ promptTokens: 0, completionTokens: 0, cachedTokens: 0, reasoningTokens: 0 },
+}
+
+export const activityRoutes = [activity]

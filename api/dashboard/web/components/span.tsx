@@ -1,0 +1,107 @@
+import { Button, Group, Popover, SegmentedControl, Stack, TextInput } from '@mantine/core'
+import { IconCalendar } from '@tabler/icons-react'
+import { useState } from 'react'
+import { useSearchParams } from 'wouter'
+import { moment } from '../format.ts'
+
+const choices = ['1h', '24h', '7d', '30d', '90d']
+const labels = choices.map(value => ({ value, label: value }))
+
+/** The time that a page shows, as the routes take it: a span up to now, or two times. */
+export type TimeQuery = { span?: string; from?: string; to?: string }
+
+/** The time in the URL, or the page's default. */
+export function useTime(usual: string): [time: TimeQuery, set: (time: TimeQuery) => void] {
+  const [address, setAddress] = useSearchParams()
+  const [span, from, to] = ['span', 'from', 'to'].map(name => address.get(name) ?? '') as [string, string, string]
+  const set = (time: TimeQuery) =>
+    setAddress(
+      params => {
+        const next = new URLSearchParams(params)
+        for (const name of ['span', 'from', 'to'] as const) {
+          const value = time[name]
+          if (value === undefined || (name === 'span' && value === usual)) next.delete(name)
+          else next.set(name, value)
+        }
+        return next
+      },
+      { replace: true },
+    )
+  if (isTime(from)) return [{ from, ...(isTime(to) && { to }) }, set]
+  return [{ span: choices.includes(span) ? span : usual }, set]
+}
+
+function isTime(text: string): boolean {
+  return text !== '' && !Number.isNaN(Date.parse(text))
+}
+
+/** The time picker of a page: spans up to now, and a range. */
+export function SpanPicker({ time, onChange }: { time: TimeQuery; onChange: (time: TimeQuery) => void }) {
+  return (
+    <Group gap="xs">
+      <SegmentedControl
+        size="xs"
+        aria-label="Time"
+        data={labels}
+        value={time.span ?? ''}
+        onChange={span => onChange({ span })}
+      />
+      <RangePicker time={time} onChange={onChange} />
+    </Group>
+  )
+}
+
+function RangePicker({ time, onChange }: { time: TimeQuery; onChange: (time: TimeQuery) => void }) {
+  const [opened, setOpened] = useState(false)
+  const [from, setFrom] = useState('')
+  const [to, setTo] = useState('')
+  const open = () => {
+    const endMs = time.to === undefined ? Date.now() : Date.parse(time.to)
+    setFrom(inputText(time.from === undefined ? endMs - 86_400_000 : Date.parse(time.from)))
+    setTo(inputText(endMs))
+    setOpened(true)
+  }
+  const isValid = isTime(from) && isTime(to) && Date.parse(from) < Date.parse(to)
+  const apply = () => {
+    onChange({ from: new Date(from).toISOString(), to: new Date(to).toISOString() })
+    setOpened(false)
+  }
+  return (
+    <Popover opened={opened} onChange={setOpened} trapFocus position="bottom-end" withinPortal>
+      <Popover.Target>
+        <Button
+          size="xs"
+          variant={time.from === undefined ? 'default' : 'light'}
+          leftSection={<IconCalendar size={14} aria-hidden />}
+          onClick={() => (opened ? setOpened(false) : open())}
+        >
+          {time.from === undefined ? 'Custom' : `${shortMoment(time.from)} – ${time.to ? shortMoment(time.to) : 'now'}`}
+        </Button>
+      </Popover.Target>
+      <Popover.Dropdown>
+        <Stack gap="xs">
+          <TextInput
+            type="datetime-local"
+            label="From"
+            value={from}
+            onChange={event => setFrom(event.currentTarget.value)}
+          />
+          <TextInput type="datetime-local" label="To" value={to} onChange={event => setTo(event.currentTarget.value)} />
+          <Button size="xs" disabled={!isValid} onClick={apply}>
+            Apply
+          </Button>
+        </Stack>
+      </Popover.Dropdown>
+    </Popover>
+  )
+}
+
+/** The local time as inputs have it: "2026-11-18T14:05". */
+function inputText(ms: number): string {
+  return new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
+}
+
+/** "18 Nov 2026, 14:05" */
+function shortMoment(iso: string): string {
+  return moment(iso).replace(/:\d\d [^:]*$/, '')
+}

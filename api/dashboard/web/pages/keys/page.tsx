@@ -1,0 +1,177 @@
+import { Anchor, Button, Group, Stack, Tabs, Text } from '@mantine/core'
+import { useState } from 'react'
+import { Link, useLocation } from 'wouter'
+import type { DashboardKey, KeySecretAnswer } from '../../../wire/keys.ts'
+import { type Fact, Facts, Section } from '../../components/facts.tsx'
+import { useFilter } from '../../components/filters.tsx'
+import { Page } from '../../components/page.tsx'
+import { SpanPicker, useTime } from '../../components/span.tsx'
+import { Empty, Show } from '../../components/states.tsx'
+import { Status } from '../../components/status.tsx'
+import { PagedTable } from '../../components/table.tsx'
+import { Time } from '../../components/time.tsx'
+import { Trail } from '../../components/work/parts.tsx'
+import { count, moment, percent, usd } from '../../format.ts'
+import { usePlace } from '../../session.tsx'
+import { auditColumns, useAudit } from '../audit/list.tsx'
+import { Health } from '../overview/health.tsx'
+import { Tiles } from '../overview/tiles.tsx'
+import { requestsHref, useActivity } from '../usage/queries.ts'
+import { SeriesChart } from '../usage/series-chart.tsx'
+import { KeyDrawer } from './edit.tsx'
+import { KeyState } from './key-state.tsx'
+import { useKey } from './queries.ts'
+import { SecretDialog } from './secret.tsx'
+import { Spend } from './spend.tsx'
+
+/** One API key: what it was used for, what it may do, and its history. */
+export function KeyPage({ hash }: { hash: string }) {
+  const { home } = usePlace()
+  const [, go] = useLocation()
+  const key = useKey(hash)
+  const [isEditing, setEditing] = useState(false)
+  const [rolled, setRolled] = useState<KeySecretAnswer | null>(null)
+  const close = () => {
+    setEditing(false)
+    // A roll replaces the hash.
+    if (rolled) go(`${home}/keys/${rolled.data.hash}`, { replace: true })
+  }
+  return (
+    <Stack gap="sm">
+      <Trail href={`${home}/keys`} list="API keys">
+        {key.data ? `${key.data.prefix}…${key.data.last4}` : hash.slice(0, 8)}
+      </Trail>
+      <Page
+        title={key.data?.name ?? 'API key'}
+        description={
+          key.data && (
+            <Group gap="xs">
+              <KeyState apiKey={key.data} />
+              <Status value={key.data.environment} />
+            </Group>
+          )
+        }
+        actions={
+          key.data && (
+            <>
+              <Button
+                component={Link}
+                variant="default"
+                href={requestsHref(home, { key: key.data.id, environment: key.data.environment })}
+              >
+                Requests
+              </Button>
+              <Button onClick={() => setEditing(true)}>{key.data.may_manage ? 'Edit' : 'Policy'}</Button>
+            </>
+          )
+        }
+      >
+        <Show query={key}>{data => <KeyTabs apiKey={data} />}</Show>
+      </Page>
+      {isEditing && <KeyDrawer hash={hash} onRolled={setRolled} onClose={() => setEditing(false)} />}
+      {rolled && <SecretDialog answer={rolled} onClose={close} />}
+    </Stack>
+  )
+}
+
+function KeyTabs({ apiKey }: { apiKey: DashboardKey }) {
+  const { home, may } = usePlace()
+  const [tab, setTab] = useFilter('tab')
+  return (
+    <Tabs value={tab || 'usage'} onChange={value => setTab(value === 'usage' ? '' : (value ?? ''))} keepMounted={false}>
+      <Tabs.List mb="md">
+        <Tabs.Tab value="usage">Usage</Tabs.Tab>
+        <Tabs.Tab value="policy">Policy</Tabs.Tab>
+        {may('admin') && <Tabs.Tab value="history">History</Tabs.Tab>}
+      </Tabs.List>
+      <Tabs.Panel value="usage">
+        <KeyUsage apiKey={apiKey} />
+      </Tabs.Panel>
+      <Tabs.Panel value="policy">
+        <Section title="Policy">
+          <Facts facts={policyOf(apiKey, home)} />
+        </Section>
+      </Tabs.Panel>
+      {may('admin') && (
+        <Tabs.Panel value="history">
+          <History apiKey={apiKey} />
+        </Tabs.Panel>
+      )}
+    </Tabs>
+  )
+}
+
+function KeyUsage({ apiKey: { id, environment } }: { apiKey: DashboardKey }) {
+  const [time, setTime] = useTime('7d')
+  const choice = { ...time, environment, key: id }
+  const activity = useActivity(choice)
+  return (
+    <Stack>
+      <Group justify="flex-end">
+        <SpanPicker time={time} onChange={setTime} />
+      </Group>
+      <Show query={activity} rows={4}>
+        {data =>
+          data.total.requests === 0 ? (
+            <Empty title="No usage in this period">Requests appear here when they end.</Empty>
+          ) : (
+            <>
+              <Tiles activity={data} keyId={id} />
+              <Health activity={data} keyId={id} />
+              <SeriesChart choice={choice} />
+            </>
+          )
+        }
+      </Show>
+    </Stack>
+  )
+}
+
+function policyOf(key: DashboardKey, home: string): (Fact | null)[] {
+  return [
+    ['Routing mode', key.mode],
+    ['Spend this month', <Spend key="spend" {...key} />],
+    ['Monthly cap', key.monthly_spend_cap_usd === null ? 'none' : usd(key.monthly_spend_cap_usd)],
+    ['Requests per minute', key.rpm_limit === null ? 'no limit' : count(key.rpm_limit)],
+    ['Tokens per minute', key.tpm_limit === null ? 'no limit' : count(key.tpm_limit)],
+    ['Scopes', key.scopes === '*' ? 'all' : key.scopes.replaceAll(',', ', ')],
+    ['Learns from feedback', key.learning ? 'yes' : 'no'],
+    ['Expires', key.expires_at === null ? 'never' : moment(key.expires_at)],
+    key.cache_hit_share === null ? null : ['Cache hits this month', `${percent(key.cache_hit_share)} of input tokens`],
+    ['Last used', <Time key="used" at={key.last_used_at} />],
+    ['Created', `${moment(key.created_at)}${key.created_by === null ? '' : ` by ${key.created_by}`}`],
+    ['Models', <Models key="models" models={key.model_allowlist} home={home} />, 'wide'],
+  ]
+}
+
+function Models({ models, home }: { models: string[] | null; home: string }) {
+  if (models === null) return 'all'
+  return (
+    <Group gap="xs">
+      {models.map(model => (
+        <Anchor key={model} component={Link} href={`${home}/models/${model}`} size="sm">
+          {model}
+        </Anchor>
+      ))}
+    </Group>
+  )
+}
+
+/** The audit log's entries of a key. */
+function History({ apiKey: { id } }: { apiKey: DashboardKey }) {
+  const events = useAudit({ target: id })
+  return (
+    <PagedTable
+      label="History"
+      query={events}
+      columns={auditColumns}
+      rowKey={event => event.id}
+      minWidth={760}
+      empty={
+        <Text size="sm" c="dimmed">
+          There are no entries about this key.
+        </Text>
+      }
+    />
+  )
+}

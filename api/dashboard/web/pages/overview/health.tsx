@@ -1,0 +1,126 @@
+import { Paper, SimpleGrid, Stack, Title } from '@mantine/core'
+import type { ReactNode } from 'react'
+import { useLocation } from 'wouter'
+import type { Activity, OutcomeCounts, Sums } from '../../../wire/usage.ts'
+import { Legend } from '../../components/charts/legend.tsx'
+import { TimeChart } from '../../components/charts/time-chart.tsx'
+import { count, duration, shortCount } from '../../format.ts'
+import { usePlace } from '../../session.tsx'
+import { requestsHref } from '../usage/queries.ts'
+
+/** `status`: the filter of the request log that finds them. */
+const outcomes: { name: keyof OutcomeCounts; label: string; color: string; status?: string }[] = [
+  { name: 'ok', label: 'Ok', color: 'teal.5', status: 'ok' },
+  { name: 'cancelled', label: 'Client disconnected', color: 'gray.5', status: '499' },
+  { name: 'invalid', label: 'Invalid', color: 'yellow.4' },
+  { name: 'refused', label: 'Not allowed', color: 'orange.4' },
+  { name: 'rate_limited', label: 'Rate limited', color: 'violet.5', status: '429' },
+  { name: 'failed', label: 'Failed', color: 'red.6' },
+]
+
+/** Outcomes, durations and tokens over time. A click on a period opens its requests. */
+export function Health({ activity, keyId }: { activity: Activity; keyId?: string }) {
+  const { home } = usePlace()
+  const [, go] = useLocation()
+  const { times, step_ms: stepMs, values, total, environment, from, to } = activity
+  const course = (of: (sums: Sums) => number | null) => values.map(sums => sums && of(sums))
+  const pick = (period: number, status?: string) => {
+    const start = times[period]!
+    go(
+      requestsHref(home, {
+        environment,
+        key: keyId,
+        status,
+        from: start,
+        to: new Date(Date.parse(start) + stepMs).toISOString(),
+      }),
+    )
+  }
+  const shared = { times, stepMs }
+  const used = outcomes.filter(({ name }) => total[name] > 0)
+  const lines = [
+    { name: 'p50', color: 'water.5', values: course(({ latency_p50_ms: ms }) => ms), ms: total.latency_p50_ms },
+    { name: 'p95', color: 'violet.5', values: course(({ latency_p95_ms: ms }) => ms), ms: total.latency_p95_ms },
+    {
+      name: 'First byte, p50',
+      color: 'orange.5',
+      values: course(({ first_byte_p50_ms: ms }) => ms),
+      ms: total.first_byte_p50_ms,
+    },
+  ].filter(({ ms }) => ms !== null)
+  const tokens = [
+    {
+      name: 'Input',
+      color: 'water.5',
+      values: course(({ prompt_tokens: prompt, cached_tokens: cached }) => prompt - cached),
+      total: total.prompt_tokens - total.cached_tokens,
+    },
+    {
+      name: 'Cached input',
+      color: 'lime.6',
+      values: course(({ cached_tokens: cached }) => cached),
+      total: total.cached_tokens,
+    },
+    {
+      name: 'Output',
+      color: 'violet.5',
+      values: course(({ completion_tokens: completion }) => completion),
+      total: total.completion_tokens,
+    },
+  ].filter(line => line.total > 0)
+  return (
+    <SimpleGrid cols={{ base: 1, lg: 3 }} spacing="md">
+      <Card id="outcomes" title="Requests by outcome">
+        <TimeChart
+          {...shared}
+          kind="bars"
+          label={`Requests over time: ${used.map(({ name, label }) => `${count(total[name])} ${label}`).join(', ')}`}
+          series={used.map(({ name, label, color }) => ({ name: label, color, values: course(sums => sums[name]) }))}
+          text={shortCount}
+          onPick={pick}
+        />
+        <Legend
+          entries={used.map(({ name, label, color, status }) => ({
+            ...{ name: label, color, value: shortCount(total[name]) },
+            href: requestsHref(home, { environment, key: keyId, from, to, status: status ?? 'error' }),
+          }))}
+        />
+      </Card>
+      <Card id="latency" title="Latency of successful requests">
+        <TimeChart
+          {...shared}
+          kind="lines"
+          label={`Latency over time: ${lines.map(({ name, ms }) => `${name} ${duration(ms!)}`).join(', ')}`}
+          series={lines}
+          text={duration}
+          onPick={period => pick(period, 'ok')}
+        />
+        <Legend entries={lines.map(({ name, color, ms }) => ({ name, color, value: duration(ms!) }))} />
+      </Card>
+      <Card id="tokens" title="Tokens">
+        <TimeChart
+          {...shared}
+          kind="bars"
+          label={`Tokens over time: ${tokens.map(line => `${shortCount(line.total)} ${line.name}`).join(', ')}`}
+          series={tokens}
+          text={shortCount}
+          onPick={pick}
+        />
+        <Legend entries={tokens.map(({ name, color, total: own }) => ({ name, color, value: shortCount(own) }))} />
+      </Card>
+    </SimpleGrid>
+  )
+}
+
+function Card({ id, title, children }: { id: string; title: string; children: ReactNode }) {
+  return (
+    <Paper component="section" aria-labelledby={id} withBorder p="md" style={{ minWidth: 0 }}>
+      <Stack gap="xs">
+        <Title order={2} id={id} size="h3">
+          {title}
+        </Title>
+        {children}
+      </Stack>
+    </Paper>
+  )
+}

@@ -1,0 +1,139 @@
+import { Group, Paper, SegmentedControl, Select, Stack, Title } from '@mantine/core'
+import { useLocation } from 'wouter'
+import type { UsageChart, UsageMeasure } from '../../../wire/usage.ts'
+import { Legend } from '../../components/charts/legend.tsx'
+import { TimeChart } from '../../components/charts/time-chart.tsx'
+import { useFilter } from '../../components/filters.tsx'
+import { Empty, Show } from '../../components/states.tsx'
+import { count, shortCount, usd, usdColumn } from '../../format.ts'
+import { usePlace } from '../../session.tsx'
+import { typeName } from '../requests/types.ts'
+import { requestsHref, type UsageChoice, useUsage } from './queries.ts'
+
+const measures = [
+  { value: 'cost', label: 'Cost' },
+  { value: 'requests', label: 'Requests' },
+  { value: 'errors', label: 'Errors' },
+  { value: 'tokens', label: 'Tokens' },
+]
+export const dimensions = [
+  { value: 'model', label: 'Model' },
+  { value: 'key', label: 'API key' },
+  { value: 'member', label: 'Member' },
+  { value: 'provider', label: 'Provider' },
+  { value: 'type', label: 'Endpoint' },
+  { value: 'outcome', label: 'Outcome' },
+]
+/** The dimensions that the request log can be filtered by, and the name of the filter. */
+const filters: Record<string, string> = { model: 'model', key: 'key', provider: 'provider', type: 'type' }
+
+/** Distinguishable side by side, in both colour schemes. */
+const palette = ['water.5', 'orange.5', 'violet.5', 'lime.6', 'pink.5', 'blue.6', 'yellow.5', 'red.7']
+const others = 'gray.5'
+
+/** A choice that is kept in the URL unless it is the default. */
+export function useChoice(
+  name: string,
+  choices: { value: string }[],
+  usual: string,
+): [string, (value: string) => void] {
+  const [value, set] = useFilter(name)
+  const isKnown = choices.some(choice => choice.value === value)
+  return [isKnown ? value : usual, chosen => set(chosen === usual ? '' : chosen)]
+}
+
+/** One measure over time, by model, key, member … */
+export function SeriesChart({ choice, usualBy = 'model' }: { choice: UsageChoice; usualBy?: string }) {
+  const [measure, setMeasure] = useChoice('measure', measures, 'cost')
+  const [by, setBy] = useChoice('by', dimensions, usualBy)
+  const usage = useUsage({ ...choice, by, measure })
+  return (
+    <Paper component="section" aria-labelledby="usage" withBorder p="md" style={{ minWidth: 0 }}>
+      <Stack gap="sm">
+        <Group justify="space-between" gap="sm">
+          <Title order={2} id="usage">
+            Usage
+          </Title>
+          <Group gap="xs">
+            <SegmentedControl size="xs" aria-label="Measure" data={measures} value={measure} onChange={setMeasure} />
+            <Select
+              size="xs"
+              w={120}
+              aria-label="Group by"
+              data={dimensions}
+              value={by}
+              allowDeselect={false}
+              onChange={value => setBy(value!)}
+            />
+          </Group>
+        </Group>
+        <Show query={usage} rows={6}>
+          {data => <Series usage={data} keyId={choice.key} by={by} measure={measure as UsageMeasure} />}
+        </Show>
+      </Stack>
+    </Paper>
+  )
+}
+
+function Series({
+  usage,
+  keyId,
+  by,
+  measure,
+}: {
+  usage: UsageChart
+  keyId: string | undefined
+  by: string
+  measure: UsageMeasure
+}) {
+  const { home } = usePlace()
+  const [, go] = useLocation()
+  const { times, step_ms: stepMs, series, total, environment, from, to } = usage
+  if (series.length === 0) return <Empty title="No usage in this period">Requests appear here when they end.</Empty>
+  const nameOf = (id: string | null, name: string) => (by === 'type' && id !== null ? typeName(id) : name)
+  const text = measure === 'cost' ? usdColumn([total, ...series.map(({ total: own }) => own)]) : count
+  const drawn = series.map(({ id, name, values }, i) => ({
+    name: nameOf(id, name),
+    color: id === null ? others : palette[i % palette.length]!,
+    values,
+  }))
+  const filter = filters[by]
+  const pick = (period: number) => {
+    const start = times[period]!
+    go(
+      requestsHref(home, {
+        environment,
+        key: keyId,
+        from: start,
+        to: new Date(Date.parse(start) + stepMs).toISOString(),
+      }),
+    )
+  }
+  return (
+    <>
+      <TimeChart
+        kind="bars"
+        label={`${measures.find(({ value }) => value === measure)!.label} over time, ${text(total)} in total`}
+        times={times}
+        stepMs={stepMs}
+        series={drawn}
+        text={measure === 'cost' ? axisUsd : shortCount}
+        height={240}
+        onPick={pick}
+      />
+      <Legend
+        entries={series.map(({ id, total: own }, i) => ({
+          name: drawn[i]!.name,
+          color: drawn[i]!.color,
+          value: `${text(own)}${total > 0 ? ` · ${((100 * own) / total).toFixed(1)} %` : ''}`,
+          ...(filter !== undefined &&
+            id && { href: requestsHref(home, { environment, key: keyId, from, to, [filter]: id }) }),
+        }))}
+      />
+    </>
+  )
+}
+
+function axisUsd(amount: number): string {
+  return amount >= 10_000 ? `$${shortCount(amount)}` : usd(amount)
+}

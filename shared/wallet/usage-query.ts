@@ -1,0 +1,256 @@
+import { Prisma } from '../generated/prisma/client.ts'
+import type { Connection } from '../io/db.ts'
+import { bucketCount, type Outcome, outcomes, percentileMs } from './usage-hours.ts'
+
+export const dimensions = ['key', 'member', 'model', 'provider', 'type', 'environment', 'outcome'] as const
+export type Dimension = (typeof dimensions)[number]
+export const steps = ['5m', 'hour', '4h', 'day', 'week', 'month'] as const
+/** The length of a period. Days, weeks (from Monday) and months are UTC. */
+export type Step = (typeof steps)[number]
+
+/** `log`: the request log itself, which knows more than hours but is slow to sum up over long times. */
+export type UsageSource = 'hours' | 'log'
+
+export type UsageFilter = {
+  organisationId: string
+  /** The first period is the one that contains it. */
+  from: Date
+  /** Exclusive. */
+  to: Date
+  environment?: 'live' | 'test' | undefined
+  keyId?: string | undefined
+  model?: string | undefined
+  provider?: string | undefined
+  type?: string | undefined
+  outcome?: Outcome | undefined
+}
+
+export type UsageGrouping = {
+  /** Null: the whole time is one period. */
+  step: Step | null
+  source: UsageSource
+  by: readonly Dimension[]
+  order: 'time' | 'cost'
+  /** Whether to sum up the histograms, which takes most of the time. Default: true. */
+  durations?: boolean
+  limit: number
+  offset?: number
+}
+
+/** The sums of one period and group. Durations are those of successful requests, without queued work and sessions. */
+export type UsageSum = {
+  start: Date | null
+  /** The values of `by`; '' = none. */
+  groups: string[]
+  requests: number
+  outcomes: Record<Outcome, number>
+  costNano: bigint
+  promptTokens: number
+  completionTokens: number
+  cachedTokens: number
+  reasoningTokens: number
+  latency: Percentiles
+  firstByte: Percentiles
+}
+
+export type Percentiles = { p50Ms: number | null; p95Ms: number | null }
+
+type Row = Record<Outcome, bigint> & {
+  start: Date | null
+  groups: (string | null)[] | null
+  is_total: boolean
+  requests: bigint
+  cost: bigint
+  prompt: bigint
+  completion: bigint
+  cached: bigint
+  reasoning: bigint
+  latency: (bigint | null)[]
+  first_byte: (bigint | null)[]
+}
+
+const columns: Record<Dimension, Prisma.Sql> = {
+  key: Prisma.sql`u.key_id`,
+  member: Prisma.sql`k.created_by_id`,
+  model: Prisma.sql`u.model`,
+  provider: Prisma.sql`u.provider`,
+  type: Prisma.sql`u.kind`,
+  environment: Prisma.sql`u.environment::text`,
+  outcome: Prisma.sql`u.outcome`,
+}
+
+const starts: Record<Step, Prisma.Sql> = {
+  '5m': binned('5 minutes'),
+  hour: truncated('hour'),
+  '4h': binned('4 hours'),
+  day: truncated('day'),
+  week: truncated('week'),
+  month: truncated('month'),
+}
+
+function binned(length: string): Prisma.Sql {
+  return Prisma.sql`date_bin(${Prisma.raw(`'${length}'`)}::interval, u.hour, '2000-01-01 00:00Z')`
+}
+
+function truncated(unit: string): Prisma.Sql {
+  return Prisma.sql`date_trunc(${Prisma.raw(`'${unit}'`)}, u.hour, 'UTC')`
+}
+
+/** The kinds whose duration is that of queued work or of a session. */
+const slowKinds = ['video', 'lipsync', 'face_swap', 'avatar', 'mesh', 'async', 'realtime', 'batch']
+
+/** The request log, in the shape of `usage_hours`. */
+const log = Prisma.sql`(
+  SELECT organisation_id, created_at AS hour, key_id, model, coalesce(provider, '') AS provider, kind, environment,
+    outcome_of(status) AS outcome, calls::bigint AS requests, cost_nano, prompt_tokens::bigint AS prompt_tokens,
+    completion_tokens::bigint AS completion_tokens, cached_tokens::bigint AS cached_tokens,
+    reasoning_tokens::bigint AS reasoning_tokens, CASE WHEN status < 400 THEN duration_bucket(duration_ms) END AS latency,
+    CASE WHEN status < 400 THEN duration_bucket(first_byte_ms) END AS first_byte
+  FROM generations)`
+
+const noBuckets = Prisma.sql`'{}'::bigint[]`
+
+function sumsOfBuckets(column: 'latency' | 'first_byte', source: UsageSource): Prisma.Sql {
+  const quick = Prisma.sql`u.kind <> ALL(${slowKinds})`
+  const name = Prisma.raw(`u.${column}`)
+  const sums = Array.from({ length: bucketCount }, (_, i) => {
+    const bucket = Prisma.raw(String(i + 1))
+    return source === 'log'
+      ? Prisma.sql`sum(u.requests) FILTER (WHERE ${name} = ${bucket} AND ${quick})`
+      : Prisma.sql`sum(${name}[${bucket}]) FILTER (WHERE ${quick})`
+  })
+  return Prisma.sql`ARRAY[${Prisma.join(sums)}]::bigint[]`
+}
+
+function tableOf(source: UsageSource, by: readonly Dimension[]): Prisma.Sql {
+  const table = source === 'log' ? log : Prisma.sql`usage_hours`
+  return by.includes('member') ? Prisma.sql`${table} u LEFT JOIN api_keys k ON k.id = u.key_id` : Prisma.sql`${table} u`
+}
+
+function whereOf({ organisationId, from, to, ...wanted }: UsageFilter, start: Prisma.Sql | null): Prisma.Sql {
+  const { environment, keyId, model, provider, type, outcome } = wanted
+  const first = start ? Prisma.sql`(SELECT ${start} FROM (SELECT ${from}::timestamptz AS hour) u)` : Prisma.sql`${from}`
+  const parts = [Prisma.sql`u.organisation_id = ${organisationId} AND u.hour >= ${first} AND u.hour < ${to}`]
+  if (environment !== undefined) parts.push(Prisma.sql`u.environment = ${environment}::environment`)
+  if (keyId !== undefined) parts.push(Prisma.sql`u.key_id = ${keyId}`)
+  if (model !== undefined) parts.push(Prisma.sql`u.model = ${model}`)
+  if (provider !== undefined) parts.push(Prisma.sql`u.provider = ${provider}`)
+  if (type !== undefined) parts.push(Prisma.sql`u.kind = ${type}`)
+  if (outcome !== undefined) parts.push(Prisma.sql`u.outcome = ${outcome}`)
+  return Prisma.join(parts, ' AND ')
+}
+
+/**
+ * Sums the usage of an organisation by period and group, and in total. Periods and groups without requests are omitted; the
+ * total is not limited, and is null without requests.
+ */
+export async function sumUsage(
+  db: Connection,
+  filter: UsageFilter,
+  { step, source, by, order, durations = true, limit, offset = 0 }: UsageGrouping,
+): Promise<{ rows: UsageSum[]; total: UsageSum | null }> {
+  const start = step === null ? null : starts[step]
+  const groups =
+    by.length > 0 ? Prisma.sql`ARRAY[${Prisma.join(by.map(name => columns[name]))}]` : Prisma.sql`'{}'::text[]`
+  const counts = outcomes.map(
+    name => Prisma.sql`coalesce(sum(u.requests) FILTER (WHERE u.outcome = ${name}), 0)::bigint AS ${Prisma.raw(name)}`,
+  )
+  const found = await db.$queryRaw<Row[]>`
+    SELECT * FROM (
+      SELECT start, groups, GROUPING(groups) = 1 AS is_total, sum(requests)::bigint AS requests, ${Prisma.join(counts)},
+        sum(cost_nano)::bigint AS cost, sum(prompt_tokens)::bigint AS prompt, sum(completion_tokens)::bigint AS completion,
+        sum(cached_tokens)::bigint AS cached, sum(reasoning_tokens)::bigint AS reasoning,
+        ${durations ? sumsOfBuckets('latency', source) : noBuckets} AS latency,
+        ${durations ? sumsOfBuckets('first_byte', source) : noBuckets} AS first_byte
+      FROM (
+        SELECT u.*, ${start ?? Prisma.sql`NULL::timestamptz`} AS start, ${groups} AS groups
+        FROM ${tableOf(source, by)}
+        WHERE ${whereOf(filter, start)}
+      ) u
+      GROUP BY GROUPING SETS ((start, groups), ()) HAVING sum(requests) <> 0 OR sum(cost_nano) <> 0
+    ) sums
+    ORDER BY is_total DESC, ${order === 'time' ? Prisma.sql`start, groups` : Prisma.sql`cost DESC, requests DESC, groups`}
+    LIMIT ${limit + 1} OFFSET ${offset === 0 ? 0 : offset + 1}`
+  const total = found.find(row => row.is_total)
+  return {
+    rows: found
+      .filter(row => !row.is_total)
+      .slice(0, limit)
+      .map(sumOf),
+    total: total ? sumOf(total) : null,
+  }
+}
+
+function sumOf({ start, groups, requests, cost, ...row }: Row): UsageSum {
+  return {
+    start,
+    groups: (groups ?? []).map(name => name ?? ''),
+    requests: Number(requests),
+    outcomes: Object.fromEntries(outcomes.map(name => [name, Number(row[name])])) as Record<Outcome, number>,
+    costNano: cost,
+    promptTokens: Number(row.prompt),
+    completionTokens: Number(row.completion),
+    cachedTokens: Number(row.cached),
+    reasoningTokens: Number(row.reasoning),
+    latency: percentilesOf(row.latency),
+    firstByte: percentilesOf(row.first_byte),
+  }
+}
+
+function percentilesOf(buckets: (bigint | null)[]): Percentiles {
+  const counts = buckets.map(Number)
+  return { p50Ms: percentileMs(counts, 0.5), p95Ms: percentileMs(counts, 0.95) }
+}
+
+export const measures = ['cost', 'requests', 'errors', 'tokens'] as const
+export type Measure = (typeof measures)[number]
+
+const amounts: Record<Measure, Prisma.Sql> = {
+  cost: Prisma.sql`u.cost_nano`,
+  requests: Prisma.sql`u.requests`,
+  errors: Prisma.sql`CASE WHEN u.outcome IN ('ok', 'cancelled') THEN 0 ELSE u.requests END`,
+  tokens: Prisma.sql`u.prompt_tokens + u.completion_tokens`,
+}
+
+/** An amount of one period and series; those of all but the largest series have no id. */
+export type SeriesAmount = { start: Date; id: string | null; amount: bigint }
+
+/** Sums one measure by period for the largest values of a dimension, and for all others together. Periods without usage are omitted. */
+export function sumSeries(
+  db: Connection,
+  filter: UsageFilter,
+  wanted: { step: Step; source: UsageSource; by: Dimension; measure: Measure; maxSeries: number },
+): Promise<SeriesAmount[]> {
+  const { step, source, by, measure, maxSeries } = wanted
+  const start = starts[step]
+  return db.$queryRaw<SeriesAmount[]>`
+    WITH used AS (
+      SELECT ${start} AS start, coalesce(${columns[by]}, '') AS id, sum(${amounts[measure]}) AS amount
+      FROM ${tableOf(source, [by])}
+      WHERE ${whereOf(filter, start)}
+      GROUP BY 1, 2
+    ), largest AS (
+      SELECT id FROM used GROUP BY id HAVING sum(amount) <> 0 ORDER BY sum(amount) DESC, id LIMIT ${maxSeries}
+    )
+    SELECT start, largest.id, sum(amount)::bigint AS amount FROM used LEFT JOIN largest USING (id)
+    GROUP BY 1, 2 HAVING sum(amount) <> 0`
+}
+
+const minFailed = 5
+/** An hour is listed if at least this part of its requests failed: one in so many. */
+const maxRequestsPerFailure = 4
+const maxFailingHours = 1_000
+
+export type FailingHour = { provider: string; hour: Date; failed: bigint; requests: bigint }
+
+/** The hours in which at least five requests, and a quarter of a provider's, ended with 5xx; oldest first. */
+export function listFailingHours(db: Connection, filter: UsageFilter): Promise<FailingHour[]> {
+  const failed = Prisma.sql`coalesce(sum(requests) FILTER (WHERE outcome = 'failed'), 0)::bigint`
+  return db.$queryRaw<FailingHour[]>`
+    SELECT * FROM (
+      SELECT provider, hour, ${failed} AS failed, sum(requests)::bigint AS requests FROM usage_hours u
+      WHERE ${whereOf(filter, starts.hour)}
+      GROUP BY 1, 2 HAVING ${failed} >= ${minFailed} AND ${failed} * ${maxRequestsPerFailure} >= sum(requests)
+      ORDER BY hour DESC LIMIT ${maxFailingHours}
+    ) h ORDER BY hour, provider`
+}

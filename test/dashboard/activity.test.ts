@@ -1,0 +1,172 @@
+import test from 'ava'
+import type { Activity, Attention, Notice, UsageGroups } from '../../api/dashboard/wire/usage.ts'
+import { newId } from '../../shared/base/ids.ts'
+import { dayMs } from '../../shared/base/time.ts'
+import type { Prisma } from '../../shared/generated/prisma/client.ts'
+import { hashSecret } from '../../shared/keys/secret.ts'
+import { percentileMs } from '../../shared/wallet/usage-hours.ts'
+import { generationOf, saying, startWorld, type World } from '../support/chat/gateway.ts'
+import { type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
+
+/** What the Overview and Usage pages show of the hours of usage. */
+
+const nowMs = Date.parse('2026-11-21T14:20:00Z')
+const hourMs = 3_600_000
+let world: World
+let owner: SignedUp
+let keyId: string
+let key: string
+
+test.before(async () => {
+  world = await startWorld({}, { now: () => nowMs })
+  owner = await signUp(world.gateway)
+  key = await world.gateway.key(owner.organisationId, 'live', { name: 'Shop', monthly_spend_cap_usd: 1 })
+  keyId = await idOf(key)
+  await log({ at: '2026-11-21T13:10:00Z', durationMs: 300, firstByteMs: 60 }, 90)
+  await log({ at: '2026-11-21T13:20:00Z', durationMs: 5_000, firstByteMs: 3_000, cachedTokens: 8 }, 10)
+  await log({ at: '2026-11-21T14:15:00Z', status: 429, errorCode: 'rate_limit_exceeded', provider: null, calls: 40 }, 1)
+  // An outage of three hours, a day ago.
+  for (const hour of ['07', '08', '09'])
+    await log({ at: `2026-11-20T${hour}:30:00Z`, status: 502, provider: 'anthropic', model: 'claude-haiku-4-5' }, 10)
+  await log({ at: '2026-11-20T08:40:00Z', provider: 'anthropic', model: 'claude-haiku-4-5' }, 5)
+})
+test.after.always(() => world?.close())
+
+const idOf = async (secret: string) =>
+  (await world.gateway.services.db.apiKey.findFirstOrThrow({ where: { hash: hashSecret(secret) } })).id
+const get = <T>(path: string, { visitor, base } = owner) => visitor.json<T>(base + path)
+
+/** Writes rows of the request log that cost a cent each. */
+async function log({ at, ...fields }: { at: string } & Partial<Prisma.GenerationCreateManyInput>, count: number) {
+  const row = {
+    ...{ createdAt: new Date(at), organisationId: owner.organisationId, keyId, requestId: 'req_x', kind: 'chat' },
+    ...{ environment: 'live' as const, model: 'gpt-5', provider: 'openai', status: 200, streamed: false, attempts: 1 },
+    ...{ promptTokens: 10, completionTokens: 5, cachedTokens: 0, reasoningTokens: 0, estimated: false },
+    ...{ costNano: 10_000_000n, durationMs: 100, ...fields },
+  }
+  await world.gateway.services.db.generation.createMany({
+    data: Array.from({ length: count }, () => ({ ...row, id: newId('chatcmpl') })),
+  })
+}
+
+test('outcomes, durations, tokens and cost by period, and the same time before', async t => {
+  const { times, values, step_ms, total, before, environment } = await get<Activity>('/activity?span=24h')
+  t.is(environment, 'live')
+  t.is(step_ms, hourMs)
+  t.is(times.length, 24)
+  t.deepEqual([times[0], times.at(-1)], ['2026-11-20T15:00:00.000Z', '2026-11-21T14:00:00.000Z'])
+  t.like(total, { requests: 140, ok: 100, rate_limited: 40, failed: 0, cached_tokens: 80, prompt_tokens: 1_010 })
+  t.is(total.cost_usd, 1.01)
+  t.true(total.latency_p50_ms! > 200 && total.latency_p50_ms! <= 400)
+  t.true(total.latency_p95_ms! > 3_200 && total.latency_p95_ms! <= 6_400)
+  t.true(total.first_byte_p50_ms! > 50 && total.first_byte_p50_ms! <= 100)
+  t.like(values[22], { requests: 100, ok: 100 })
+  t.like(values[23], { requests: 40, rate_limited: 40, latency_p50_ms: null })
+  t.is(values[21], null)
+  t.like(before, { requests: 35, failed: 30, ok: 5 })
+
+  const week = await get<Activity>('/activity?span=7d')
+  t.is(week.times.length, 42)
+  t.like(week.total, { requests: 175, failed: 30 })
+  const hour = await get<Activity>('/activity?span=1h')
+  t.is(hour.step_ms, 300_000)
+  t.is(hour.times.length, 12)
+  // 13:25 to now, from the log: without what began at 13:20.
+  t.like(hour.total, { requests: 40, rate_limited: 40 })
+  const custom = await get<Activity>('/activity?from=2026-11-20T07:00:00Z&to=2026-11-20T10:00:00Z&provider=anthropic')
+  t.like(custom.total, { requests: 35, failed: 30 })
+  t.like((await get<Activity>(`/activity?span=7d&key=${keyId}&model=gpt-5&outcome=ok`)).total, { requests: 100 })
+})
+
+test('an organisation that only used test keys sees their requests', async t => {
+  const other = await signUp(world.gateway)
+  const secret = await world.gateway.key(other.organisationId, 'test')
+  t.is((await get<Activity>('/activity', other)).environment, 'live')
+  const answer = await world.gateway.fetch('/v1/chat/completions', { key: secret, body: saying('gpt-5') })
+  await answer.text()
+  await generationOf(world, answer.headers.get('x-generation-id')!)
+  const { environment, total } = await get<Activity>('/activity', other)
+  t.is(environment, 'test')
+  t.is(total.requests, 1)
+  t.is((await get<Activity>('/activity?environment=live', other)).total.requests, 0)
+})
+
+test('usage by two properties adds up, as rows and as CSV', async t => {
+  const { rows, total } = await get<UsageGroups>('/usage/groups?span=7d&by=provider&then_by=outcome')
+  t.deepEqual(
+    rows.map(({ groups, requests }) => [...groups.map(({ name }) => name), requests]),
+    [
+      ['openai', 'ok', 100],
+      ['anthropic', 'failed', 30],
+      ['anthropic', 'ok', 5],
+      ['No provider', 'rate_limited', 40],
+    ],
+  )
+  t.is(
+    rows.reduce((sum, row) => sum + row.requests, 0),
+    total.requests,
+  )
+  const members = await get<UsageGroups>('/usage/groups?span=7d&by=member')
+  t.deepEqual(
+    members.rows.map(({ groups }) => groups[0]!.name),
+    ['API or operator'],
+  )
+  const file = await owner.visitor.fetch(`${owner.base}/usage/groups.csv?span=7d&by=key&then_by=model`)
+  const [head, first] = (await file.text()).split('\r\n')
+  t.regex(head!, /^start,key,model,requests,ok,/)
+  t.regex(first!, /^,Shop,gpt-5,140,100,/)
+  t.is((await owner.visitor.fetch(`${owner.base}/usage/groups?by=key&then_by=key`)).status, 400)
+})
+
+test('an outage, a key at its cap, rate limits and credits that run out need attention', async t => {
+  const { services } = world.gateway
+  const { organisationId } = owner
+  await services.db.keySpend.create({ data: { keyId, month: '2026-11', spentNano: 1_000_000_000n } })
+  await world.gateway.key(organisationId, 'live', { name: 'Old', expires_in_days: 3 })
+  for (let i = 0; i < 3; i++) {
+    const url = 'https://hooks.example/failing'
+    const at = new Date(nowMs - hourMs)
+    const delivery = { id: newId('evt'), organisationId, type: 'job.completed', url, data: {} }
+    await services.db.webhookDelivery.create({
+      data: { ...delivery, status: 'failed', nextAttemptAt: at, createdAt: at },
+    })
+  }
+  const { notices } = await get<Attention>('/attention?span=7d')
+  const of = <K extends Notice['kind']>(kind: K) => notices.filter(notice => notice.kind === kind)
+  t.deepEqual(of('failing'), [
+    {
+      kind: 'failing',
+      provider: 'anthropic',
+      from: '2026-11-20T07:00:00.000Z',
+      to: '2026-11-20T10:00:00.000Z',
+      failed: 30,
+      requests: 35,
+    },
+  ])
+  t.like(of('key_cap')[0], { key: { name: 'Shop' }, spent_usd: 1, cap_usd: 1 })
+  t.like(of('key_expiry')[0], { key: { name: 'Old' } })
+  t.like(of('rate_limited')[0], { key: { name: 'Shop' }, refused: 40, requests: 175 })
+  t.like(of('webhook')[0], { url: 'https://hooks.example/failing', failed: 3 })
+  t.like(of('runway')[0], { days: 0 })
+  t.is((await get<Attention>('/attention?span=1h')).notices.filter(({ kind }) => kind === 'failing').length, 0)
+  const stranger = await signUp(world.gateway)
+  t.deepEqual((await get<Attention>('/attention?span=90d', stranger)).notices, [])
+  await services.db.keySpend.deleteMany({ where: { keyId } })
+})
+
+test('a percentile lies in the bucket of its duration', t => {
+  t.is(percentileMs([], 0.5), null)
+  t.is(percentileMs([0, 0, 0], 0.5), null)
+  t.is(percentileMs([10], 0.5), 25)
+  t.is(percentileMs([0, 10], 0.5), 75)
+  t.is(percentileMs([5, 5], 0.95), 95)
+  const counts = Array.from({ length: 13 }, () => 0)
+  counts[12] = 1
+  t.is(percentileMs(counts, 1), 204_800)
+})
+
+test('times are whole periods, however odd the clock', async t => {
+  const { from, times } = await get<Activity>('/activity?span=90d')
+  t.is(times.length, 90)
+  t.is(from, new Date(Date.parse('2026-11-21') - 89 * dayMs).toISOString())
+})
