@@ -115,6 +115,11 @@ export class HttpResponse implements ResponseWriter {
     this.time?.endWait()
   }
 
+  /** The gateway's own part of the request so far; null before the first call to a provider. */
+  get ownMs(): number | null {
+    return this.time?.hasCalls ? this.time.ms : null
+  }
+
   collect(bytes: number): void {
     this.#held?.take(bytes)
   }

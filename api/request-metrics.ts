@@ -29,7 +29,7 @@ export function recordRequest(state: State, status: number, durationMs: number):
     environment: apiKey?.policy.environment ?? '',
     streamed: (body as { stream?: unknown } | undefined)?.stream === true,
     durationMs,
-    ownMs: run.model !== undefined && client.time?.hasCalls ? client.time.ms : null,
+    ownMs: run.model === undefined ? null : client.ownMs,
   })
 }
 

@@ -87,7 +87,7 @@ export class State {
     this.requestId = requestId
     this.startedMs = services.clock.now()
     this.client = new HttpResponse(response, headers)
-    if (services.metrics) this.client.time = new OwnTime()
+    this.client.time = new OwnTime()
   }
 
   /** Parameters of the path; a direct endpoint has none. */

@@ -15,6 +15,7 @@ import type { UsageEvent, UsageSignals } from '../wallet/usage-event.ts'
 import type { CallMonitor } from './call-monitor.ts'
 import { ClientGone, type FailedAttempt, failureOf, internalError } from './failures.ts'
 import { answerHeaders, failureOutcome, type Report, type RunOutcome, reportOf, usageEvent } from './report.ts'
+import { factsOf } from './request-facts.ts'
 import type { HeldSettlement, ResponseWriter } from './response-writer.ts'
 import { type Explanation, routingRecord } from './routing-record.ts'
 
@@ -29,7 +30,7 @@ export type RoutingPlan = {
 } & Partial<Explanation>
 
 /** The fields of a run that its usage event records. */
-type RunInfo = { kind: string; requestId: string; stream: boolean }
+type RunInfo = { kind: string; requestId: string; stream: boolean; body: object; session?: string | null }
 
 /** Shared base of all runs: failed attempts, response headers, public errors and settlement. */
 export abstract class BaseRun<S extends RunServices = RunServices> {
@@ -160,7 +161,8 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   protected settle(reservation: Reservation, plan: RoutingPlan, outcome: RunOutcome): Report {
     const { mode, targets } = plan
     const target = outcome.target ?? this.failedAttempts.at(-1)?.target ?? null
-    const { kind, requestId, stream } = this.#info
+    const { kind, requestId, stream, body, session = null } = this.#info
+    const { ownMs = null } = this.client
     const run = {
       id: this.id,
       kind,
@@ -175,6 +177,8 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
       firstByteMs: this.firstByteMs === null ? null : this.firstByteMs - this.startedMs,
       durationMs: this.services.clock.now() - this.startedMs,
       signals: plan.signals,
+      facts: factsOf(body, session),
+      overheadMs: ownMs === null ? null : Math.round(ownMs),
       routing: routingRecord(plan, this.failedAttempts, outcome, this.monitor, this.startedMs),
     }
     const { usage, costNano } = outcome

@@ -6,6 +6,7 @@ import type { Reservation } from '../wallet/admission.ts'
 import { rateHeaders } from '../wallet/rates.ts'
 import type { RoutingRecord } from '../wallet/routing-record.ts'
 import type { UsageEvent, UsageSignals, Waiver } from '../wallet/usage-event.ts'
+import type { RequestFacts } from './request-facts.ts'
 
 /** Summary of a finished run for the request log. */
 export type Report = {
@@ -56,6 +57,8 @@ type FinishedRun = {
   durationMs: number
   routing: RoutingRecord | null
   signals?: UsageSignals | undefined
+  facts?: RequestFacts
+  overheadMs?: number | null
 }
 
 export function reportOf(
@@ -108,7 +111,8 @@ export function usageEvent(run: FinishedRun, reservation: Reservation, outcome: 
   if (outcome.waiver) event.waiver = outcome.waiver
   if (run.signals) event.signals = run.signals
   if (run.routing) event.routing = run.routing
-  return event
+  if (run.overheadMs != null) event.overheadMs = run.overheadMs
+  return Object.assign(event, run.facts)
 }
 
 /** The part of a run's outcome that its error determines. */

@@ -29,6 +29,8 @@ export type HeldSettlement = { event: UsageEvent | null; settle(): void; release
 
 /** Destination of an answer: an HTTP response, a delayed job or a batch line. */
 export type ResponseWriter = ClientPresence & {
+  /** The gateway's own part of the request so far, in milliseconds; null or absent if it is not measured. */
+  readonly ownMs?: number | null
   /** Receives settlements instead of executing them, so that the caller can persist the answer first. */
   readonly hold?: ((settlement: HeldSettlement) => void) | null
   /**

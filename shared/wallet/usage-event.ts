@@ -57,6 +57,11 @@ export const loggedColumns = {
   firstByteMs: { type: 'int' },
   durationMs: { type: 'int', merge: 'greatest' },
   routing: { type: 'jsonb' },
+  parameters: { type: 'jsonb' },
+  metadata: { type: 'jsonb' },
+  endUser: { type: 'text' },
+  session: { type: 'text' },
+  overheadMs: { type: 'int' },
 } satisfies Partial<Record<keyof Generation, LoggedColumn>>
 
 export type LoggedField = keyof typeof loggedColumns
@@ -67,16 +72,32 @@ export type ErrorDetails = {
   errorParam?: string
 }
 
+/** What a request asked for, and the gateway's own part of its duration; absent if it was not sent or not measured. */
+export type FactsOfRequest = {
+  parameters?: Record<string, string | number | boolean>
+  metadata?: Record<string, string>
+  endUser?: string
+  session?: string
+  overheadMs?: number
+}
+
 /** One finished request, or a part of a session, in the `usage` stream from Redis to Postgres. Money is in nano-dollars. */
 export type UsageEvent = Partial<SessionPart> &
   Pick<
     Generation,
     Exclude<
       LoggedField,
-      'waiver' | 'routing' | 'cacheWriteTokens' | 'cacheWrite1hTokens' | 'webSearches' | keyof ErrorDetails
+      | 'waiver'
+      | 'routing'
+      | 'cacheWriteTokens'
+      | 'cacheWrite1hTokens'
+      | 'webSearches'
+      | keyof ErrorDetails
+      | keyof FactsOfRequest
     >
   > &
-  ErrorDetails & {
+  ErrorDetails &
+  FactsOfRequest & {
     id: string
     at: number
     org: string

@@ -147,7 +147,7 @@ test('an outage, a key at its cap, rate limits and credits that run out need att
   t.like(of('key_expiry')[0], { key: { name: 'Old' } })
   t.like(of('rate_limited')[0], { key: { name: 'Shop' }, refused: 40, requests: 175 })
   t.like(of('webhook')[0], { url: 'https://hooks.example/failing', failed: 3 })
-  t.like(of('runway')[0], { days: 0 })
+  t.like(of('credits')[0], { days: 0 })
   t.is((await get<Attention>('/attention?span=1h')).notices.filter(({ kind }) => kind === 'failing').length, 0)
   const stranger = await signUp(world.gateway)
   t.deepEqual((await get<Attention>('/attention?span=90d', stranger)).notices, [])

@@ -18,6 +18,7 @@ let other: string
 const ids: Record<string, string> = {}
 
 const chat = '/v1/chat/completions'
+const tool = { type: 'function', function: { name: 'weather', parameters: { type: 'object', properties: {} } } }
 
 /** One request of every sort, by two keys. */
 test.before(async () => {
@@ -28,12 +29,13 @@ test.before(async () => {
   await gateway.services.accounts.deposit({ organisationId, amountNano: 25_000_000_000n, method: 'grant' })
   live = await gateway.key(organisationId, 'live', { name: 'Live key' })
   other = await gateway.key(organisationId, 'test', { name: 'Test key' })
-  const ask = async (name: string, key: string, path: string, body: object) => {
-    const response = await gateway.fetch(path, { key, body })
+  const ask = async (name: string, key: string, path: string, body: object, headers: Record<string, string> = {}) => {
+    const response = await gateway.fetch(path, { key, body, headers })
     await response.text()
     ids[name] = response.headers.get('x-generation-id')!
   }
-  await ask('plain', live, chat, saying('gpt-5', 'Hello'))
+  const settings = { temperature: 0.5, max_tokens: 64, tools: [tool], user: 'customer-7', metadata: { team: 'search' } }
+  await ask('plain', live, chat, saying('gpt-5', 'Hello', settings), { 'x-session-id': 'conversation-1' })
   await ask('auto', live, chat, saying('auto', 'Hello'))
   openai.next(serverError)
   await ask('second', live, chat, saying('gpt-5-mini', 'Hello', { stream: true }))
@@ -71,6 +73,14 @@ test('a request is found by every filter, and by the beginning of each of its id
     [`?key=${hashSecret(other)}`, ['job', 'sandbox']],
     [`?key=${plain.keyId}&type=embedding`, ['embedding']],
     ['?type=video', ['job']],
+    ['?end_user=customer-7', ['plain']],
+    ['?session=conversation-1&status=ok', ['plain']],
+    ['?status=failed', ['failed']],
+    ['?status=invalid', ['refused']],
+    ['?status=refused', []],
+    ['?min_duration_ms=86400000', []],
+    ['?min_cost_usd=1000', []],
+    ['?span=1h&type=video', ['job']],
     [`?q=${ids.plain}`, ['plain']],
     [`?q=${ids.plain!.slice(0, -3)}`, ['plain']],
     [`?q=${plain.requestId}`, ['plain']],
@@ -98,7 +108,7 @@ test('pages follow each other without a gap, also where times are the same', asy
   const account = await signUp(world.gateway)
   const base = await rowOf('plain')
   const at = Math.floor(Date.now() / 1_000) * 1_000 - 3_600_000
-  const { routing: _, ...row } = base
+  const { routing: _, parameters: _parameters, metadata: _metadata, ...row } = base
   const data = Array.from({ length: 25 }, (_, i) => ({
     ...{ ...row, id: newId('chatcmpl'), organisationId: account.organisationId },
     createdAt: new Date(at + Math.floor(i / 4) * 1_000),
@@ -122,6 +132,9 @@ test('pages follow each other without a gap, also where times are the same', asy
 test('a request is shown with its calls, its decision, what it belongs to and what its tokens cost', async t => {
   const plain = await read('plain')
   t.like(plain, { status: 200, model: 'gpt-5', provider: 'openai', mode: 'balanced', routing: null, job_id: null })
+  t.deepEqual(plain.parameters, { temperature: 0.5, max_tokens: 64, tools: 1 })
+  t.deepEqual([plain.metadata, plain.end_user, plain.session], [{ team: 'search' }, 'customer-7', 'conversation-1'])
+  t.true(plain.overhead_ms! >= 0 && plain.overhead_ms! <= plain.duration_ms)
   t.like(plain.key, { name: 'Live key', last4: live.slice(-4) })
   t.like(plain.calls, [
     { provider: 'openai', model: 'gpt-5', status: 200, fault: null, duration_ms: plain.duration_ms },
@@ -172,6 +185,19 @@ test('a request is shown with its calls, its decision, what it belongs to and wh
   t.is((await stranger.visitor.fetch(stranger.base + byRequestId)).status, 404)
   t.false(JSON.stringify(failed).includes(upstreamSecret))
   t.like(await read('job'), { job_id: ids.job, batch_id: null, type: 'video', environment: 'test' })
+})
+
+test('what a search finds is exported as CSV', async t => {
+  const { visitor, base } = owner
+  const answer = await visitor.fetch(`${base}/requests.csv?type=chat&model=gpt-5`)
+  t.is(answer.headers.get('content-type'), 'text/csv; charset=utf-8')
+  const [head, ...lines] = (await answer.text()).trimEnd().split('\r\n')
+  t.regex(head!, /^id,created_at,type,environment,status,error_code,/)
+  t.deepEqual(lines.map(line => Object.keys(ids).find(name => line.startsWith(`${ids[name]},`))).sort(), [
+    'plain',
+    'sandbox',
+  ])
+  t.true(lines.some(line => line.includes(',customer-7,conversation-1,')))
 })
 
 test('400 and 404 for what cannot be asked, and for what another organisation has', async t => {

@@ -154,7 +154,10 @@ test('the request, its score, its spend and the chart are there to see', async t
   const score = { generation_id: id, score: -0.5, comment: 'Too long' }
   t.is((await world.gateway.fetch('/v1/feedback', { key: secret, body: score })).status, 200)
   await goTo('Requests')
-  await page.getByRole('link', { name: 'Chat', exact: true }).first().click()
+  await page
+    .getByRole('link', { name: /^Chat request of/ })
+    .first()
+    .click()
   await heading('Chat request')
   const text = await page.getByRole('main').innerText()
   for (const part of ['gpt-5-mini', 'Production', 'openai', '$0.0', '−0.5', 'Too long'])
@@ -172,7 +175,10 @@ test('the request, its score, its spend and the chart are there to see', async t
 
 test('search finds pages and ids, a way back keeps the filters, and times can be in UTC', async t => {
   await open(`/${organisationId}/requests?status=ok`)
-  await page.getByRole('link', { name: 'Chat', exact: true }).first().click()
+  await page
+    .getByRole('link', { name: /^Chat request of/ })
+    .first()
+    .click()
   await heading('Chat request')
   const id = new URL(page.url()).pathname.split('/').at(-1)!
   await page.waitForFunction(`document.title === 'Chat request ${id} · Headgate'`)

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import type { Services } from '../../../shared/services.ts'
 import { outcomes } from '../../../shared/wallet/usage-hours.ts'
 import type { UsageFilter } from '../../../shared/wallet/usage-query.ts'
+import type { UsageEnvironment } from '../wire/usage.ts'
 import { type Span, spanFields } from './span.ts'
 import { findKeyId } from './work.ts'
 
@@ -11,7 +12,7 @@ const word = z.string().trim().min(1).max(200).optional()
 export const usageFields = {
   ...spanFields,
   environment: z
-    .enum(['live', 'test'])
+    .enum(['live', 'test', 'all'])
     .optional()
     .describe('Default: `live`, or `test` while there are no live requests.'),
   key: word.describe('A key’s id or hash.'),
@@ -28,12 +29,14 @@ export async function readUsageFilter(
   organisationId: string,
   { environment, key, model, provider, type, outcome }: UsageFields,
   { from, to }: Span,
-): Promise<UsageFilter & { environment: 'live' | 'test' }> {
+): Promise<{ filter: UsageFilter; environment: UsageEnvironment }> {
   const [chosen, keyId] = await Promise.all([
     environment ?? usualEnvironment(services, organisationId, from),
     key === undefined ? undefined : findKeyId(services, organisationId, key),
   ])
-  return { organisationId, from, to, environment: chosen, keyId, model, provider, type, outcome }
+  const own = chosen === 'all' ? undefined : chosen
+  const filter = { organisationId, from, to, environment: own, keyId, model, provider, type, outcome }
+  return { filter, environment: chosen }
 }
 
 /** The environment to show by default: test if only that was used since a time. */

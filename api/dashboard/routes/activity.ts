@@ -5,8 +5,7 @@ import { presentSums } from '../../routes/usage.ts'
 import { runSearch } from '../present/run-search.ts'
 import { readSpan, type Span } from '../present/span.ts'
 import { readUsageFilter, usageBound, usageFields } from '../present/usage-filter.ts'
-import type { Environment } from '../wire/keys.ts'
-import type { Activity, Periods } from '../wire/usage.ts'
+import type { Activity, Periods, UsageEnvironment } from '../wire/usage.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
 const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
@@ -22,7 +21,7 @@ const activity = endpoint({
   errors: ['not_found'],
   async handle({ services, organisationId, query }): Promise<Activity> {
     const span = readSpan(query, services.clock.now())
-    const filter = await readUsageFilter(services, organisationId, query, span)
+    const { filter, environment } = await readUsageFilter(services, organisationId, query, span)
     const { step, source, before } = span
     return runSearch(services.db, usageBound, async tx => {
       const shared = { source, by: [], order: 'time' } as const
@@ -34,12 +33,12 @@ const activity = endpoint({
         return sum ? presentSums(sum) : null
       })
       const shown = { values, total: presentSums(total ?? nothing), before: presentSums(earlier.total ?? nothing) }
-      return { ...presentPeriods(span, filter.environment), ...shown }
+      return { ...presentPeriods(span, environment), ...shown }
     })
   },
 })
 
-export function presentPeriods({ from, to, times, stepMs }: Span, environment: Environment): Periods {
+export function presentPeriods({ from, to, times, stepMs }: Span, environment: UsageEnvironment): Periods {
   return {
     from: from.toISOString(),
     to: to.toISOString(),

@@ -26,7 +26,7 @@ const webhookMs = dayMs
 const minFailedDeliveries = 3
 /** The average spend of these days is what a day costs. */
 const spendDays = 7
-const maxRunwayDays = 14
+const maxCreditDays = 14
 
 const attention = endpoint({
   ...shared,
@@ -37,10 +37,10 @@ const attention = endpoint({
   answers: { 200: { description: 'Outages, caps, limits, failing webhooks and credits that run out.' } },
   errors: ['not_found'],
   async handle({ services, organisationId, query }): Promise<Attention> {
-    const filter = await readUsageFilter(services, organisationId, query, readSpan(query, services.clock.now()))
+    const { filter } = await readUsageFilter(services, organisationId, query, readSpan(query, services.clock.now()))
     const lists = [
       await listOutages(services, filter),
-      await runwayOf(services, organisationId),
+      await creditsOf(services, organisationId),
       await listKeyNotices(services, organisationId),
       await listRateLimited(services, filter),
       await listFailingWebhooks(services, organisationId),
@@ -155,7 +155,7 @@ async function listFailingWebhooks({ db, clock }: Services, organisationId: stri
 }
 
 /** How long the credits last if the next days cost as much as the last ones. */
-async function runwayOf({ db, clock, accounts }: Services, organisationId: string): Promise<Notice[]> {
+async function creditsOf({ db, clock, accounts }: Services, organisationId: string): Promise<Notice[]> {
   const since = new Date(new Date(clock.now() - spendDays * dayMs).toISOString().slice(0, 10))
   const where = { organisationId, environment: 'live', day: { gte: since } } as const
   const { _sum: sum } = await db.usageDay.aggregate({ where, _sum: { costNano: true } })
@@ -163,7 +163,7 @@ async function runwayOf({ db, clock, accounts }: Services, organisationId: strin
   if (perDayNano <= 0) return []
   const { availableNano } = await accounts.view(organisationId)
   const days = Math.max(0, Number(availableNano) / perDayNano)
-  return days > maxRunwayDays ? [] : [{ kind: 'runway', days, per_day_usd: perDayNano / 1e9 }]
+  return days > maxCreditDays ? [] : [{ kind: 'credits', days, per_day_usd: perDayNano / 1e9 }]
 }
 
 export const attentionRoutes = [attention]

@@ -1,6 +1,5 @@
-import { z } from 'zod'
+import { Readable } from 'node:stream'
 import { GatewayError } from '../../../shared/base/errors.ts'
-import { createdAtMs } from '../../../shared/base/ids.ts'
 import { usdFromNano } from '../../../shared/base/money.ts'
 import { dayMs } from '../../../shared/base/time.ts'
 import type { Feedback, Generation, Prisma } from '../../../shared/generated/prisma/client.ts'
@@ -9,10 +8,12 @@ import type { RoutedAttempt, RoutingRecord } from '../../../shared/wallet/routin
 import { endpoint } from '../../endpoint.ts'
 import { presentGeneration } from '../../routes/account.ts'
 import { presentCandidate } from '../../routes/chat.ts'
-import { paging, readPage } from '../../routes/paging.ts'
+import { readPage } from '../../routes/paging.ts'
 import { costParts } from '../present/request-cost.ts'
+import { requestFilters, searchSpan, usualDays, whereOf } from '../present/request-search.ts'
 import { runSearch } from '../present/run-search.ts'
-import { findKeyId, type Keys, presentWorkKey, readWorkKeys } from '../present/work.ts'
+import { type Keys, presentWorkKey, readWorkKeys } from '../present/work.ts'
+import { requestsCsv } from '../requests-csv.ts'
 import type {
   RequestCall,
   RequestDetail,
@@ -24,28 +25,11 @@ import type {
 
 const base = '/dashboard/api/organisations/{organisation}'
 const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
-/** Default time range: of filter choices, and of searches without a time. */
-const usualDays = 30
 const maxChoices = 200
 const maxIdLength = 200
+const maxExported = 100_000
 /** Timeout: a search with few matches may scan millions of rows. */
 const bound = { ms: 5_000, param: 'from' }
-
-const word = z.string().trim().min(1).max(200).optional()
-const filters = z.strictObject({
-  limit: paging.limit,
-  after: paging.after,
-  q: word.describe('The prefix of a request, generation or provider id.'),
-  status: word.describe('`ok`, `error`, an HTTP status or an error code.'),
-  model: word,
-  provider: word,
-  type: word.describe('"chat", "image", "video" …'),
-  environment: z.enum(['live', 'test']).optional(),
-  key: word.describe('A key’s id or hash.'),
-  from: z.iso.datetime({ offset: true }).optional().describe(`Else ${usualDays} days ago.`),
-  to: z.iso.datetime({ offset: true }).optional(),
-})
-type Filters = z.output<typeof filters>
 
 const listed = {
   ...{
@@ -68,7 +52,7 @@ const list = endpoint({
   method: 'get',
   path: `${base}/requests`,
   summary: 'Search the request log, newest first',
-  query: filters,
+  query: requestFilters,
   answers: { 200: { description: 'A page of requests.' } },
   errors: ['not_found'],
   async handle({ services, organisationId, query }): Promise<RequestsPage> {
@@ -88,56 +72,20 @@ const list = endpoint({
   },
 })
 
-async function whereOf(
-  services: Services,
-  organisationId: string,
-  { q, status, model, provider, type, environment, key, after, ...span }: Filters,
-): Promise<Prisma.GenerationWhereInput> {
-  const last = after === undefined ? null : await readCursor(services, organisationId, after)
-  const { from, to } = spanOf(services, span, q)
-  return {
-    organisationId,
-    // Time bounds that let Postgres prune partitions and seek in their indexes.
-    createdAt: { gte: from, lte: last && last.createdAt < to ? last.createdAt : to },
-    ...(status !== undefined && whereStatus(status)),
-    ...(model !== undefined && { model }),
-    ...(provider !== undefined && { provider }),
-    ...(type !== undefined && { kind: type }),
-    ...(environment && { environment }),
-    ...(key !== undefined && { keyId: await findKeyId(services, organisationId, key) }),
-    AND: [
-      q === undefined
-        ? {}
-        : { OR: [{ id: { startsWith: q } }, { requestId: { startsWith: q } }, { upstreamId: { startsWith: q } }] },
-      last ? { OR: [{ createdAt: { lt: last.createdAt } }, { id: { lt: last.id } }] } : {},
-    ],
-  }
-}
-
-/** The time range to search. Our ids contain their day of creation, which is when the request began. */
-function spanOf({ clock }: Services, { from, to }: Pick<Filters, 'from' | 'to'>, q: string | undefined) {
-  const madeMs = q === undefined ? null : createdAtMs(q)
-  const untilMs = Math.min(to === undefined ? Number.MAX_SAFE_INTEGER : Date.parse(to), clock.now() + dayMs)
-  const sinceMs = from === undefined ? (madeMs ?? untilMs - usualDays * dayMs) - dayMs : Date.parse(from)
-  if (madeMs === null) return { from: dateOf(sinceMs), to: dateOf(untilMs) }
-  return { from: dateOf(Math.max(sinceMs, madeMs - dayMs)), to: dateOf(Math.min(untilMs, madeMs + dayMs)) }
-}
-
-/** Postgres has no year 0, and nothing is older than 1970. */
-const dateOf = (ms: number) => new Date(Math.max(ms, 0))
-
-function whereStatus(status: string): Prisma.GenerationWhereInput {
-  if (status === 'ok') return { status: { lt: 400 } }
-  // A disconnected client is not a failure.
-  if (status === 'error') return { status: { gte: 400, not: 499 } }
-  return /^\d{3}$/.test(status) ? { status: Number(status) } : { errorCode: status }
-}
-
-async function readCursor({ db }: Services, organisationId: string, id: string) {
-  const place = await db.generation.findFirst({ where: { id, organisationId }, select: { id: true, createdAt: true } })
-  if (place) return place
-  throw new GatewayError('not_found', 'No such request to list after.', { param: 'after' })
-}
+const exported = endpoint({
+  ...shared,
+  method: 'get',
+  path: `${base}/requests.csv`,
+  summary: 'Export the requests that match a search as CSV, newest first',
+  query: requestFilters.omit({ limit: true, after: true }),
+  answers: { 200: { description: `At most ${maxExported} requests.`, contentType: 'text/csv' } },
+  errors: ['not_found'],
+  async handle({ services, organisationId, query, ctx }) {
+    const where = await whereOf(services, organisationId, query)
+    ctx.set({ 'content-type': 'text/csv; charset=utf-8', 'content-disposition': 'attachment; filename="requests.csv"' })
+    ctx.body = Readable.from(requestsCsv(services, where, maxExported))
+  },
+})
 
 function present(row: Listed, keys: Keys): RequestRow {
   return {
@@ -184,6 +132,11 @@ const read = endpoint({
       ...present(row, keys),
       error_message: row.errorMessage,
       error_param: row.errorParam,
+      overhead_ms: row.overheadMs,
+      parameters: row.parameters as RequestDetail['parameters'],
+      metadata: row.metadata as RequestDetail['metadata'],
+      end_user: row.endUser,
+      session: row.session,
       calls: callsOf(row, record),
       routing: reason === undefined ? null : { reason, candidates: candidates.map(presentCandidate) },
       cost_parts: costParts(services, row, batchId !== null),
@@ -199,7 +152,7 @@ async function findRequest(services: Services, organisationId: string, id: strin
   const { db } = services
   const own = await db.generation.findFirst({ where: { id, organisationId } })
   if (own || id.length > maxIdLength) return own
-  const { from: gte, to: lte } = spanOf(services, {}, id)
+  const { from: gte, to: lte } = searchSpan(services, {}, id)
   const where = { organisationId, createdAt: { gte, lte }, OR: [{ requestId: id }, { upstreamId: id }] }
   return runSearch(db, { ms: bound.ms, param: 'id' }, tx =>
     tx.generation.findFirst({ where, orderBy: { createdAt: 'desc' } }),
@@ -258,4 +211,4 @@ const readFilters = endpoint({
   },
 })
 
-export const requestsRoutes = [list, read, readFilters]
+export const requestsRoutes = [list, exported, read, readFilters]

@@ -10,7 +10,6 @@ import { runSearch } from '../present/run-search.ts'
 import { readSpan, type Span } from '../present/span.ts'
 import { readUsageFilter, usageBound, usageFields } from '../present/usage-filter.ts'
 import { readWorkKeys } from '../present/work.ts'
-import type { Environment } from '../wire/keys.ts'
 import type { Overview, UsageChart, UsageFigures, UsageGroups, UsageSeries } from '../wire/usage.ts'
 import { nothing, presentPeriods } from './activity.ts'
 
@@ -98,7 +97,7 @@ const chart = endpoint({
   async handle({ services, organisationId, query }): Promise<UsageChart> {
     const { by, measure } = query
     const span = readSpan(query, services.clock.now())
-    const filter = await readUsageFilter(services, organisationId, query, span)
+    const { filter, environment } = await readUsageFilter(services, organisationId, query, span)
     const wanted = { step: span.step, source: span.source, by, measure, maxSeries }
     const rows = await runSearch(services.db, usageBound, tx => sumSeries(tx, filter, wanted))
     const shown = measure === 'cost' ? usdFromNano : Number
@@ -114,7 +113,7 @@ const chart = endpoint({
       (a, b) => Number(a.id === null) - Number(b.id === null) || b.total - a.total || a.name.localeCompare(b.name),
     )
     const total = shown([...totals.values()].reduce((sum, total) => sum + total, 0n))
-    return { ...presentPeriods(span, filter.environment), series, total }
+    return { ...presentPeriods(span, environment), series, total }
   },
 })
 
@@ -133,8 +132,8 @@ const groups = endpoint({
   answers: { 200: { description: 'One row per group, the most expensive first.' } },
   errors: ['not_found'],
   async handle({ services, organisationId, query }): Promise<UsageGroups> {
-    const { span, filter, rows, total } = await readGroups(services, organisationId, query, maxGroups)
-    const { from, to, environment } = presentPeriods(span, filter.environment)
+    const { span, environment, rows, total } = await readGroups(services, organisationId, query, maxGroups)
+    const { from, to } = presentPeriods(span, environment)
     return { from, to, environment, rows: rows.slice(0, maxGroups), total, has_more: rows.length > maxGroups }
   },
 })
@@ -167,11 +166,11 @@ async function readGroups(
   organisationId: string,
   query: z.output<typeof groupsQuery>,
   max: number,
-): Promise<{ span: Span; filter: { environment: Environment } } & Pick<UsageGroups, 'rows' | 'total'>> {
+): Promise<{ span: Span } & Pick<UsageGroups, 'environment' | 'rows' | 'total'>> {
   const { by, then_by: thenBy } = query
   if (by === thenBy) throw new GatewayError('invalid_request', '`then_by` must differ from `by`.', { param: 'then_by' })
   const span = readSpan(query, services.clock.now())
-  const filter = await readUsageFilter(services, organisationId, query, span)
+  const { filter, environment } = await readUsageFilter(services, organisationId, query, span)
   const { source } = span
   const dimensions = thenBy === undefined ? [by] : [by, thenBy]
   const grouping = { step: null, source, by: dimensions, order: 'cost', limit: max + 1 } as const
@@ -183,7 +182,7 @@ async function readGroups(
     groups: sum.groups.map((id, i) => ({ id, name: names[i]!(id) })),
     ...presentSums(sum),
   }))
-  return { span, filter, rows, total: presentSums(total ?? nothing) }
+  return { span, environment, rows, total: presentSums(total ?? nothing) }
 }
 
 /** What pages show for a group without a value. */

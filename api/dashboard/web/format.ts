@@ -7,6 +7,10 @@ const date = { day: 'numeric', month: 'short', year: 'numeric' } as const
 const time = { hour: '2-digit', minute: '2-digit', second: '2-digit', timeZoneName: 'short' } as const
 const moments = inBothZones({ ...date, ...time })
 const days = inBothZones(date)
+const instants = inBothZones({
+  ...{ day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit', second: '2-digit' },
+  fractionalSecondDigits: 3,
+})
 const shortDays = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' })
 
 function inBothZones(options: Intl.DateTimeFormatOptions): Record<ZoneChoice, Intl.DateTimeFormat> {
@@ -53,6 +57,11 @@ export function percent(share: number): string {
 /** "22 Nov 2026, 14:25:31 GMT+1", in the chosen time zone unless `zone` names one. */
 export function moment(iso: string | number, zone = zoneChoice()): string {
   return moments[zone].format(new Date(iso))
+}
+
+/** "22 Nov 14:25:31.402", in the chosen time zone. */
+export function instant(iso: string): string {
+  return instants[zoneChoice()].format(new Date(iso)).replace(',', '')
 }
 
 /** "22 Nov 2026", in the chosen time zone unless `zone` names one. */

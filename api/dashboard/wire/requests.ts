@@ -79,6 +79,14 @@ export type RequestDetail = RequestRow & {
   /** What the caller of a failed request was told, and the parameter it named. */
   error_message: string | null
   error_param: string | null
+  /** The gateway's own part of the duration; null if it was not measured. */
+  overhead_ms: number | null
+  /** Settings that the request named, such as `temperature`, and its number of tools. */
+  parameters: Record<string, string | number | boolean> | null
+  metadata: Record<string, string> | null
+  /** The caller's name of its own user, and of the conversation. */
+  end_user: string | null
+  session: string | null
   usage: {
     prompt_tokens: number
     completion_tokens: number

@@ -27,7 +27,8 @@ export type Overview = {
 }
 
 /** The periods of a chart: their starts, and their length. */
-export type Periods = { from: string; to: string; times: string[]; step_ms: number; environment: Environment }
+export type Periods = { from: string; to: string; times: string[]; step_ms: number; environment: UsageEnvironment }
+export type UsageEnvironment = Environment | 'all'
 
 export type OutcomeCounts = {
   ok: number
@@ -83,7 +84,7 @@ export type Notice =
   | { kind: 'key_cap'; key: UsageGroup & { hash: string }; spent_usd: number; cap_usd: number }
   | { kind: 'key_expiry'; key: UsageGroup & { hash: string }; at: string }
   | { kind: 'webhook'; url: string; failed: number; since: string }
-  | { kind: 'runway'; days: number; per_day_usd: number }
+  | { kind: 'credits'; days: number; per_day_usd: number }
 
 /** GET …/attention */
 export type Attention = { notices: Notice[] }

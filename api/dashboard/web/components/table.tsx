@@ -32,12 +32,16 @@ type TableProps<Row> = {
   dense?: boolean
   /** Shows the header to screen readers only. */
   hiddenHeader?: boolean
+  /** Opens a row that is clicked beside its links; keyboards use the links. */
+  onRow?: (row: Row) => void
+  /** The key of the row that is open. */
+  openedRow?: string
 }
 
 /** A table of loaded rows; `empty` replaces it if there are none. */
 export function DataTable<Row>({ rows, empty = null, ...table }: TableProps<Row> & { rows: Row[]; empty?: ReactNode }) {
   if (rows.length === 0) return empty
-  const { label, columns, rowKey, minWidth, maxWidth, maxHeight, dense, hiddenHeader } = table
+  const { label, columns, rowKey, minWidth, maxWidth, maxHeight, dense, hiddenHeader, onRow, openedRow } = table
   const canScroll = minWidth !== undefined || maxHeight !== undefined
   return (
     <div
@@ -64,7 +68,12 @@ export function DataTable<Row>({ rows, empty = null, ...table }: TableProps<Row>
         </Table.Thead>
         <Table.Tbody role="rowgroup">
           {rows.map(row => (
-            <Table.Tr key={rowKey(row)} role="row">
+            <Table.Tr
+              key={rowKey(row)}
+              role="row"
+              {...(onRow && { className: 'opens', onClick: event => isOwnClick(event) && onRow(row) })}
+              {...(openedRow === rowKey(row) && { 'data-opened': true })}
+            >
               {columns.map(column => (
                 <Cell key={column.key ?? column.header} column={column} row={row} />
               ))}
@@ -75,6 +84,11 @@ export function DataTable<Row>({ rows, empty = null, ...table }: TableProps<Row>
       </Table>
     </div>
   )
+}
+
+/** Whether a click was on the row itself: not on a link or button in it, and not the end of a selection of text. */
+function isOwnClick({ target }: { target: EventTarget }): boolean {
+  return target instanceof Element && !target.closest('a, button') && !getSelection()?.toString()
 }
 
 function Cell<Row>({ column: { header, kind, cell, nowrap, maxWidth }, row }: { column: Column<Row>; row: Row }) {

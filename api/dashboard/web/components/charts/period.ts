@@ -21,7 +21,8 @@ export function tickName(start: string, stepMs: number): string {
 export function labelled(times: readonly string[], stepMs: number): number[] {
   const all = times.map((_, i) => i)
   if (stepMs < manyHoursMs) return all
-  return all.filter(i => i === 0 || tickName(times[i]!, stepMs) !== tickName(times[i - 1]!, stepMs))
+  const earlier = (start: string) => new Date(Date.parse(start) - stepMs).toISOString()
+  return all.filter(i => tickName(times[i]!, stepMs) !== tickName(earlier(times[i]!), stepMs))
 }
 
 /** A period in full: "18 Nov" or "18 Nov, 14:00 – 15:00". */

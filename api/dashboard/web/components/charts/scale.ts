@@ -1,9 +1,10 @@
-/** Round values from 0 to at least `max`, about four of them. */
-export function ticksUpTo(max: number): number[] {
+/** Round values from 0 to at least `max`, about four of them. `isWhole`: no fractions. */
+export function ticksUpTo(max: number, isWhole: boolean): number[] {
   if (!(max > 0)) return [0, 1]
   const roughly = max / 4
   const power = 10 ** Math.floor(Math.log10(roughly))
-  const step = [1, 2, 5, 10].map(factor => factor * power).find(size => size >= roughly)!
+  const round = [1, 2, 5, 10].map(factor => factor * power).find(size => size >= roughly)!
+  const step = isWhole ? Math.max(1, round) : round
   const count = Math.ceil(max / step - 1e-9)
   // Multiplied, as a sum would gather rounding errors.
   return Array.from({ length: count + 1 }, (_, i) => Number((i * step).toPrecision(12)))

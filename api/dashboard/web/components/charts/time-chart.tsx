@@ -37,7 +37,7 @@ export function TimeChart({ label, kind, times, stepMs, series, text, height = 2
     const values = series.map(({ values }) => values[i] ?? 0)
     return kind === 'bars' ? values.reduce((sum, value) => sum + value, 0) : Math.max(0, ...values)
   })
-  const ticks = ticksUpTo(Math.max(0, ...tops))
+  const ticks = ticksUpTo(Math.max(0, ...tops), tops.every(Number.isInteger))
   const y = (value: number) => topSpace + plotHeight * (1 - value / ticks.at(-1)!)
   const x = (period: number) => axisWidth + (period + 0.5) * periodWidth
   const periodAt = ({ clientX, currentTarget }: PointerEvent<SVGRectElement>) => {

@@ -99,7 +99,7 @@ function sentenceOf(notice: Notice, home: string, environment: string): Sentence
         ),
         href: `${home}/webhooks?status=failed`,
       }
-    case 'runway':
+    case 'credits':
       return {
         text: (
           <>

@@ -1,22 +1,13 @@
 import { Paper, SimpleGrid, Stack, Title } from '@mantine/core'
 import type { ReactNode } from 'react'
 import { useLocation } from 'wouter'
-import type { Activity, OutcomeCounts, Sums } from '../../../wire/usage.ts'
+import type { Activity, Sums } from '../../../wire/usage.ts'
 import { Legend } from '../../components/charts/legend.tsx'
 import { TimeChart } from '../../components/charts/time-chart.tsx'
 import { count, duration, shortCount } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { requestsHref } from '../usage/queries.ts'
-
-/** `status`: the filter of the request log that finds them. */
-const outcomes: { name: keyof OutcomeCounts; label: string; color: string; status?: string }[] = [
-  { name: 'ok', label: 'Ok', color: 'teal.5', status: 'ok' },
-  { name: 'cancelled', label: 'Client disconnected', color: 'gray.5', status: '499' },
-  { name: 'invalid', label: 'Invalid', color: 'yellow.4' },
-  { name: 'refused', label: 'Not allowed', color: 'orange.4' },
-  { name: 'rate_limited', label: 'Rate limited', color: 'violet.5', status: '429' },
-  { name: 'failed', label: 'Failed', color: 'red.6' },
-]
+import { outcomes } from './outcomes.ts'
 
 /** Outcomes, durations and tokens over time. A click on a period opens its requests. */
 export function Health({ activity, keyId }: { activity: Activity; keyId?: string }) {
@@ -82,7 +73,7 @@ export function Health({ activity, keyId }: { activity: Activity; keyId?: string
         <Legend
           entries={used.map(({ name, label, color, status }) => ({
             ...{ name: label, color, value: shortCount(total[name]) },
-            href: requestsHref(home, { environment, key: keyId, from, to, status: status ?? 'error' }),
+            href: requestsHref(home, { environment, key: keyId, from, to, status }),
           }))}
         />
       </Card>

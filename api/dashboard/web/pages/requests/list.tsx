@@ -1,39 +1,50 @@
 import { Anchor, Text } from '@mantine/core'
 import { Link, useSearchParams } from 'wouter'
 import type { RequestRow } from '../../../wire/requests.ts'
+import { useFilter } from '../../components/filters.tsx'
 import { Page } from '../../components/page.tsx'
+import { useTime } from '../../components/span.tsx'
 import { Empty } from '../../components/states.tsx'
 import { type Column, PagedTable } from '../../components/table.tsx'
-import { Time } from '../../components/time.tsx'
-import { keyCell, modelCell } from '../../components/work/parts.tsx'
-import { count, duration, usd } from '../../format.ts'
+import { KeyName } from '../../components/work/parts.tsx'
+import { count, duration, instant, moment, shortCount, usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { RequestFilterBar } from './filters.tsx'
+import { Histogram } from './histogram.tsx'
 import { Outcome } from './outcome.tsx'
-import { type Filters, useRequests } from './queries.ts'
+import { type Filters, filterNames, isCharted, useRequests } from './queries.ts'
+import { RequestSheet } from './sheet.tsx'
 import { typeName } from './types.ts'
-
-const names = ['q', 'status', 'type', 'model', 'provider', 'environment', 'key', 'span'] as const
+import { Views } from './views.tsx'
 
 /** The request log, newest first. */
 export function RequestList() {
   const { home } = usePlace()
   const [address] = useSearchParams()
-  const values = names.map(name => [name, address.get(name) ?? ''] as const)
+  const [time, setTime] = useTime('30d')
+  const [opened, setOpened] = useFilter('open')
+  const values = filterNames.map(name => [name, address.get(name) ?? ''] as const)
   const filters = Object.fromEntries(values) as Filters
-  const requests = useRequests(filters, address.get('live') === 'on')
+  const requests = useRequests(filters, time, address.get('live') === 'on')
+  const rows = requests.data?.pages.flatMap(({ data }) => data) ?? []
+  const place = rows.findIndex(({ id }) => id === opened)
   return (
     <Page
       title="Requests"
-      description="The request log of the organisation’s API keys, with cost and provider of each request."
+      description="The request log of the organisation’s API keys: every answered call, with its cost, provider and error."
     >
-      <RequestFilterBar />
+      <Views />
+      <RequestFilterBar filters={filters} time={time} onTime={setTime} />
+      {isCharted(filters) && <Histogram filters={filters} time={time} onPick={setTime} />}
       <PagedTable
         label="Requests"
         query={requests}
         columns={columns(home)}
         rowKey={({ id }) => id}
+        onRow={({ id }) => setOpened(id)}
+        openedRow={opened}
         minWidth={980}
+        dense
         empty={
           values.some(([, value]) => value !== '') ? (
             <Empty title="No requests found">Change the filters or the time range to see other requests.</Empty>
@@ -42,6 +53,14 @@ export function RequestList() {
           )
         }
       />
+      {opened !== '' && (
+        <RequestSheet
+          id={opened}
+          neighbours={[rows[place - 1]?.id ?? null, (place >= 0 && rows[place + 1]?.id) || null]}
+          onOpen={setOpened}
+          onClose={() => setOpened('')}
+        />
+      )}
     </Page>
   )
 }
@@ -64,68 +83,94 @@ function NoRequests({ home }: { home: string }) {
 
 const columns = (home: string): Column<RequestRow>[] => [
   {
-    header: 'Request',
+    header: 'Time',
     kind: 'rowHeader',
     nowrap: true,
-    cell: ({ id, type, created_at }) => (
-      <>
-        <Anchor component={Link} href={`${home}/requests/${id}`} size="sm" fw={500}>
-          {typeName(type)}
-        </Anchor>
-        <Text size="xs" c="dimmed" component="div">
-          <Time at={created_at} />
-        </Text>
-      </>
+    cell: ({ id, type, created_at: at }) => (
+      <Anchor
+        component={Link}
+        href={`${home}/requests/${id}`}
+        size="sm"
+        className="numeric"
+        title={moment(at)}
+        aria-label={`${typeName(type)} request of ${moment(at)}`}
+      >
+        {instant(at)}
+      </Anchor>
     ),
   },
   {
     header: 'Status',
+    nowrap: true,
     cell: ({ status, error_code, count: calls }) => (
       <>
-        <Outcome status={status} />
+        <Outcome status={status} size="sm" />
         {calls > 1 && (
           <Text span size="xs" ml={6}>
             × {count(calls)}
           </Text>
         )}
         {error_code && (
-          <Text size="xs" c="dimmed">
+          <Text span size="xs" c="dimmed" ml={6}>
             {error_code}
           </Text>
         )}
       </>
     ),
   },
-  { header: 'Model', cell: modelCell },
-  { header: 'Key', maxWidth: 260, cell: keyCell },
-  { header: 'Tokens', kind: 'number', nowrap: true, cell: request => <Tokens request={request} /> },
-  { header: 'Cost', kind: 'number', cell: ({ cost_usd }) => usd(cost_usd) },
+  { header: 'Type', nowrap: true, cell: ({ type, environment }) => <Type type={type} environment={environment} /> },
   {
-    header: 'Latency',
-    kind: 'number',
-    nowrap: true,
-    cell: ({ duration_ms, streamed, first_byte_ms }) => (
-      <>
-        <Text size="sm">{duration(duration_ms)}</Text>
-        {streamed && first_byte_ms !== null && (
-          <Text size="xs" c="dimmed">
-            first byte {duration(first_byte_ms)}
+    header: 'Model',
+    maxWidth: 260,
+    cell: ({ model, provider }) => (
+      <Text size="sm">
+        {model || '–'}
+        {provider !== null && (
+          <Text span size="xs" c="dimmed">
+            {' '}
+            → {provider}
           </Text>
         )}
-      </>
+      </Text>
     ),
+  },
+  {
+    header: 'Key',
+    maxWidth: 200,
+    cell: ({ key }) => (
+      <Text size="sm" component="div">
+        <KeyName value={key} />
+      </Text>
+    ),
+  },
+  { header: 'In / out', kind: 'number', nowrap: true, cell: tokensOf },
+  { header: 'Cost', kind: 'number', cell: ({ cost_usd }) => (cost_usd === 0 ? '–' : usd(cost_usd)) },
+  {
+    header: 'First byte / total',
+    kind: 'number',
+    nowrap: true,
+    cell: ({ duration_ms, streamed, first_byte_ms }) =>
+      streamed && first_byte_ms !== null
+        ? `${duration(first_byte_ms)} / ${duration(duration_ms)}`
+        : duration(duration_ms),
   },
   { header: 'Attempts', kind: 'number', cell: ({ attempts }) => attempts },
 ]
 
-function Tokens({ request: { prompt_tokens: prompt, completion_tokens: completion } }: { request: RequestRow }) {
-  if (prompt + completion === 0) return '–'
+function Type({ type, environment }: Pick<RequestRow, 'type' | 'environment'>) {
   return (
-    <>
-      <Text size="sm">{count(prompt + completion)}</Text>
-      <Text size="xs" c="dimmed">
-        {count(prompt)} in, {count(completion)} out
-      </Text>
-    </>
+    <Text size="sm">
+      {typeName(type)}
+      {environment === 'test' && (
+        <Text span size="xs" c="dimmed">
+          {' '}
+          test
+        </Text>
+      )}
+    </Text>
   )
+}
+
+function tokensOf({ prompt_tokens: prompt, completion_tokens: completion }: RequestRow): string {
+  return prompt + completion === 0 ? '–' : `${shortCount(prompt)} / ${shortCount(completion)}`
 }

@@ -1,42 +1,44 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import type { RequestDetail, RequestFilters, RequestsPage } from '../../../wire/requests.ts'
 import { call, queryText } from '../../api.ts'
+import type { TimeQuery } from '../../components/span.tsx'
 import { usePlace } from '../../session.tsx'
 
 const pageSize = 50
 const liveMs = 3_000
 const choicesFreshMs = 60_000
-const hourMs = 3_600_000
 
-/** The time ranges of the list. */
-export const spans = [
-  { value: '1h', label: 'Last hour', ms: hourMs },
-  { value: '24h', label: 'Last 24 hours', ms: 24 * hourMs },
-  { value: '7d', label: 'Last 7 days', ms: 7 * 24 * hourMs },
-  { value: '30d', label: 'Last 30 days', ms: 30 * 24 * hourMs },
-  { value: '90d', label: 'Last 90 days', ms: 90 * 24 * hourMs },
-]
+export const filterNames = [
+  ...['q', 'status', 'type', 'model', 'provider', 'environment', 'key'],
+  ...['min_duration_ms', 'min_cost_usd', 'end_user', 'session'],
+] as const
+export type Filters = Record<
+  | 'q'
+  | 'status'
+  | 'type'
+  | 'model'
+  | 'provider'
+  | 'environment'
+  | 'key'
+  | 'min_duration_ms'
+  | 'min_cost_usd'
+  | 'end_user'
+  | 'session',
+  string
+>
 
-export type Filters = {
-  q: string
-  status: string
-  type: string
-  model: string
-  provider: string
-  environment: string
-  key: string
-  span: string
+/** Whether the sums of usage know all filters. */
+export function isCharted({ q, min_duration_ms, min_cost_usd, end_user, session }: Filters): boolean {
+  return [q, min_duration_ms, min_cost_usd, end_user, session].every(value => value === '')
 }
 
 /** The requests that match a filter, paginated; `live`: polled. */
-export function useRequests({ span, ...filters }: Filters, live: boolean) {
+export function useRequests(filters: Filters, time: TimeQuery, live: boolean) {
   const { id, base } = usePlace()
   return useInfiniteQuery({
-    queryKey: [id, 'requests', 'list', { span, ...filters }],
+    queryKey: [id, 'requests', 'list', { ...time, ...filters }],
     queryFn: ({ pageParam, signal }) => {
-      const ms = spans.find(({ value }) => value === span)?.ms
-      const from = ms === undefined ? null : new Date(Date.now() - ms).toISOString()
-      const query = queryText({ ...filters, from, limit: pageSize, after: pageParam })
+      const query = queryText({ ...filters, ...time, limit: pageSize, after: pageParam })
       return call<RequestsPage>(`${base}/requests${query}`, { signal })
     },
     initialPageParam: '',

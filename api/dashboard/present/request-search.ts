@@ -1,0 +1,106 @@
+import { z } from 'zod'
+import { GatewayError } from '../../../shared/base/errors.ts'
+import { createdAtMs } from '../../../shared/base/ids.ts'
+import { nanoFromUsd } from '../../../shared/base/money.ts'
+import { dayMs } from '../../../shared/base/time.ts'
+import type { Prisma } from '../../../shared/generated/prisma/client.ts'
+import type { Services } from '../../../shared/services.ts'
+import { paging } from '../../routes/paging.ts'
+import { readSpan, spanFields } from './span.ts'
+import { findKeyId } from './work.ts'
+
+/** Default time range: of filter choices, and of searches without a time. */
+export const usualDays = 30
+const maxInt = 2 ** 31 - 1
+
+const word = z.string().trim().min(1).max(200).optional()
+/** The query of a search in the request log. */
+export const requestFilters = z.strictObject({
+  limit: paging.limit,
+  after: paging.after,
+  q: word.describe('The prefix of a request, generation or provider id.'),
+  status: word.describe('`ok`, `error`, an HTTP status or an error code.'),
+  model: word,
+  provider: word,
+  type: word.describe('"chat", "image", "video" …'),
+  environment: z.enum(['live', 'test']).optional(),
+  key: word.describe('A key’s id or hash.'),
+  from: z.iso.datetime({ offset: true }).optional().describe(`Else ${usualDays} days ago.`),
+  to: z.iso.datetime({ offset: true }).optional(),
+  span: spanFields.span,
+  min_duration_ms: z.coerce.number().int().min(0).max(maxInt).optional(),
+  min_cost_usd: z.coerce.number().min(0).max(1_000_000).optional(),
+  end_user: word.describe('The caller’s name of its own user.'),
+  session: word.describe('The caller’s name of the conversation.'),
+})
+export type RequestFilters = Omit<z.output<typeof requestFilters>, 'limit'>
+
+/** The rows that a search finds, bounded in time. Throws 400, 404. */
+export async function whereOf(
+  services: Services,
+  organisationId: string,
+  { q, status, model, provider, type, environment, key, after, ...more }: RequestFilters,
+): Promise<Prisma.GenerationWhereInput> {
+  const last = after === undefined ? null : await readCursor(services, organisationId, after)
+  const { from, to } = searchSpan(services, timeOf(services, more), q)
+  const { min_duration_ms: minMs, min_cost_usd: minUsd, end_user: endUser, session } = more
+  return {
+    organisationId,
+    // Time bounds that let Postgres prune partitions and seek in their indexes.
+    createdAt: { gte: from, lte: last && last.createdAt < to ? last.createdAt : to },
+    ...(status !== undefined && whereStatus(status)),
+    ...(model !== undefined && { model }),
+    ...(provider !== undefined && { provider }),
+    ...(type !== undefined && { kind: type }),
+    ...(environment && { environment }),
+    ...(minMs !== undefined && { durationMs: { gte: minMs } }),
+    ...(minUsd !== undefined && { costNano: { gte: nanoFromUsd(minUsd) } }),
+    ...(endUser !== undefined && { endUser }),
+    ...(session !== undefined && { session }),
+    ...(key !== undefined && { keyId: await findKeyId(services, organisationId, key) }),
+    AND: [
+      q === undefined
+        ? {}
+        : { OR: [{ id: { startsWith: q } }, { requestId: { startsWith: q } }, { upstreamId: { startsWith: q } }] },
+      last ? { OR: [{ createdAt: { lt: last.createdAt } }, { id: { lt: last.id } }] } : {},
+    ],
+  }
+}
+
+/** The time that a query names: its own bounds, or a span up to now. */
+function timeOf({ clock }: Services, { span, from, to }: Pick<RequestFilters, 'span' | 'from' | 'to'>) {
+  if (from !== undefined || span === undefined) return { from, to }
+  return { from: readSpan({ span }, clock.now()).from.toISOString(), to }
+}
+
+/** The time range to search. Our ids contain their day of creation, which is when the request began. */
+export function searchSpan(
+  { clock }: Services,
+  { from, to }: Pick<RequestFilters, 'from' | 'to'>,
+  q: string | undefined,
+) {
+  const madeMs = q === undefined ? null : createdAtMs(q)
+  const untilMs = Math.min(to === undefined ? Number.MAX_SAFE_INTEGER : Date.parse(to), clock.now() + dayMs)
+  const sinceMs = from === undefined ? (madeMs ?? untilMs - usualDays * dayMs) - dayMs : Date.parse(from)
+  if (madeMs === null) return { from: dateOf(sinceMs), to: dateOf(untilMs) }
+  return { from: dateOf(Math.max(sinceMs, madeMs - dayMs)), to: dateOf(Math.min(untilMs, madeMs + dayMs)) }
+}
+
+/** Postgres has no year 0, and nothing is older than 1970. */
+const dateOf = (ms: number) => new Date(Math.max(ms, 0))
+
+function whereStatus(status: string): Prisma.GenerationWhereInput {
+  if (status === 'ok') return { status: { lt: 400 } }
+  // A disconnected client is not a failure.
+  if (status === 'error') return { status: { gte: 400, not: 499 } }
+  if (status === 'refused') return { status: { in: [401, 402, 403] } }
+  if (status === 'invalid') return { status: { gte: 400, lt: 500, notIn: [401, 402, 403, 429, 499] } }
+  if (status === 'failed') return { status: { gte: 500 } }
+  return /^\d{3}$/.test(status) ? { status: Number(status) } : { errorCode: status }
+}
+
+async function readCursor({ db }: Services, organisationId: string, id: string) {
+  const place = await db.generation.findFirst({ where: { id, organisationId }, select: { id: true, createdAt: true } })
+  if (place) return place
+  throw new GatewayError('not_found', 'No such request to list after.', { param: 'after' })
+}

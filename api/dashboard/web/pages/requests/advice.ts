@@ -1,0 +1,29 @@
+/** What to do about an error, by its code (docs/errors.md); `page`: the page of the dashboard that helps. */
+const advice: Record<string, { text: string; page?: string }> = {
+  invalid_json: { text: 'Fix the JSON of the request body.' },
+  invalid_request: { text: 'Fix the field that the message names.' },
+  missing_field: { text: 'Send the field that the message names.' },
+  unknown_field: { text: 'Remove the field that the message names.' },
+  context_length_exceeded: { text: 'Shorten the input, or use a model with a longer context.', page: 'models' },
+  unsupported_capability: { text: 'Use a model that supports this, or `auto`.', page: 'models' },
+  url_not_allowed: { text: 'Use a public URL or a data: URI.' },
+  revoked_api_key: { text: 'Use the new secret of the key, or create a key.', page: 'keys' },
+  expired_api_key: { text: 'Create a key, or change the date on which this one expires.', page: 'keys' },
+  insufficient_credits: { text: 'Add credits, or lower max_tokens.', page: 'billing' },
+  monthly_spend_cap_reached: { text: 'Raise the cap of the key, or wait for the next UTC month.', page: 'keys' },
+  insufficient_scope: { text: 'Widen the scopes of the key, or use another one.', page: 'keys' },
+  model_not_allowed: { text: 'Add the model to the allowlist of the key, or use an allowed one.', page: 'keys' },
+  model_not_found: { text: 'Check the name of the model and the route.', page: 'models' },
+  request_too_large: { text: 'Make the body smaller: refer to large files by URL.' },
+  rate_limit_exceeded: { text: 'Retry after the time in `retry-after`, or raise the limits of the key.', page: 'keys' },
+  upstream_error: { text: 'Retry, or name more models in `models`, so that another one can answer.' },
+  upstream_invalid_response: { text: 'Retry, or name more models in `models`.' },
+  upstream_timeout: { text: 'Retry, or name more models in `models`.' },
+  no_provider_available: { text: 'Retry later, or name more models in `models`.' },
+  service_unavailable: { text: 'Retry after the time in `retry-after`.' },
+  internal_error: { text: 'Report it to the operator with the request id.' },
+}
+
+export function adviceFor(code: string | null): { text: string; page?: string } | null {
+  return code === null ? null : (advice[code] ?? null)
+}

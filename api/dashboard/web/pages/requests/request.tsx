@@ -1,0 +1,157 @@
+import { Alert, Anchor, Code, SimpleGrid, Stack, Text } from '@mantine/core'
+import { Link } from 'wouter'
+import type { RequestDetail } from '../../../wire/requests.ts'
+import { type Fact, Facts, Section } from '../../components/facts.tsx'
+import { Id, KeyName } from '../../components/work/parts.tsx'
+import { count, duration, moment, usd } from '../../format.ts'
+import { usePlace } from '../../session.tsx'
+import { requestsHref } from '../usage/queries.ts'
+import { adviceFor } from './advice.ts'
+import { Calls } from './calls.tsx'
+import { Cost } from './cost.tsx'
+import { Routing } from './routing.tsx'
+import { Scores } from './scores.tsx'
+
+/** Everything about one request. `isNarrow`: one column, as beside a list. */
+export function Request({ request, isNarrow = false }: { request: RequestDetail; isNarrow?: boolean }) {
+  return (
+    <Stack>
+      <Failure request={request} />
+      <SimpleGrid cols={isNarrow ? 1 : { base: 1, lg: 2 }} spacing="md">
+        <Calls request={request} />
+        <Section title="Details">
+          <Details request={request} />
+        </Section>
+        <Cost request={request} />
+        <Section title="IDs">
+          <Ids request={request} />
+        </Section>
+        <Asked request={request} />
+      </SimpleGrid>
+      <Routing request={request} />
+      <Scores request={request} />
+    </Stack>
+  )
+}
+
+/** What the caller of a failed request was told, and what to do. */
+function Failure({ request }: { request: RequestDetail }) {
+  const { home } = usePlace()
+  const { error_code: code, error_message: message, error_param: param, count: calls } = request
+  if (message === null) return null
+  const advice = adviceFor(code)
+  return (
+    <Alert color="red" title="What went wrong">
+      {message}
+      {calls > 1 && (
+        <Text size="sm" mt={4}>
+          {count(calls)} calls of this key were refused for this reason within a minute. This is the first.
+        </Text>
+      )}
+      {advice && (
+        <Text size="sm" mt={4}>
+          <b>What to do:</b> {advice.text}{' '}
+          {advice.page !== undefined && (
+            <Anchor component={Link} href={`${home}/${advice.page}`} inherit>
+              Open {advice.page}
+            </Anchor>
+          )}
+        </Text>
+      )}
+      <Text size="xs" mt={4}>
+        <Code>{code}</Code>
+        {param !== null && (
+          <>
+            {' '}
+            at <Code>{param}</Code>
+          </>
+        )}
+      </Text>
+    </Alert>
+  )
+}
+
+function Details({ request }: { request: RequestDetail }) {
+  const { home } = usePlace()
+  const { end_user: endUser, session, model } = request
+  const facts: (Fact | null)[] = [
+    ['Time', moment(request.created_at)],
+    ['Model', model === '' ? 'none' : <ModelLink key="model" home={home} model={model} />],
+    ['Provider', request.provider ?? 'none'],
+    ['Key', <KeyName key="key" value={request.key} />],
+    request.mode === null ? null : ['Mode', request.mode],
+    ['Cost', usd(request.cost_usd)],
+    ['Duration', duration(request.duration_ms)],
+    request.first_byte_ms === null ? null : ['First byte', duration(request.first_byte_ms)],
+    ['Streaming', request.streamed ? 'yes' : 'no'],
+    request.finish_reason === null ? null : ['Finish reason', request.finish_reason],
+    endUser === null ? null : ['End user', <Same key="user" name="end_user" value={endUser} />],
+    session === null ? null : ['Session', <Same key="session" name="session" value={session} />],
+    request.job_id === null ? null : ['Job', <Work key="job" sort="jobs" id={request.job_id} />],
+    request.batch_id === null ? null : ['Batch', <Work key="batch" sort="batches" id={request.batch_id} />],
+  ]
+  return <Facts facts={facts} />
+}
+
+function ModelLink({ home, model }: { home: string; model: string }) {
+  return (
+    <Anchor component={Link} href={`${home}/models/${model}`} inherit>
+      {model}
+    </Anchor>
+  )
+}
+
+/** A value with a link to the requests that have the same. */
+function Same({ name, value }: { name: string; value: string }) {
+  const { home } = usePlace()
+  return (
+    <Anchor component={Link} href={requestsHref(home, { [name]: value })} inherit>
+      {value}
+    </Anchor>
+  )
+}
+
+/** The settings and metadata that the request named. */
+function Asked({ request: { parameters, metadata } }: { request: RequestDetail }) {
+  const entries = [...Object.entries(parameters ?? {}), ...Object.entries(metadata ?? {}).map(named)]
+  if (entries.length === 0) return null
+  return (
+    <Section title="Parameters">
+      <Facts facts={entries.map(([name, value]) => [name, String(value)])} />
+    </Section>
+  )
+}
+
+const named = ([name, value]: [string, string]) => [`metadata.${name}`, value] as const
+
+function Ids({ request }: { request: RequestDetail }) {
+  const ids = [
+    { name: 'Generation', label: 'generation ID', value: request.id },
+    { name: 'Request', label: 'request ID', value: request.request_id },
+    { name: 'Provider’s ID', label: 'provider’s ID', value: request.upstream_id },
+  ]
+  return (
+    <Stack component="dl" gap="sm" m={0}>
+      {ids.map(({ name, label, value }) => (
+        <div key={name}>
+          <Text component="dt" size="xs" c="dimmed">
+            {name}
+          </Text>
+          <Text component="dd" size="sm" m={0}>
+            {value === null ? '–' : <Id value={value} label={label} />}
+          </Text>
+        </div>
+      ))}
+    </Stack>
+  )
+}
+
+/** A link to the job or batch of a request. */
+function Work({ sort, id }: { sort: 'jobs' | 'batches'; id: string }) {
+  const { home } = usePlace()
+  return (
+    <Anchor component={Link} href={`${home}/${sort}/${id}`} size="sm" ff="monospace">
+      {id}
+    </Anchor>
+  )
+}
