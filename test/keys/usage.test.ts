@@ -36,7 +36,7 @@ test.after.always(() => world?.close())
 
 async function usage(query = '', key = provisioning) {
   const response = await world.gateway.fetch(`/api/v1/usage${query}`, { key })
-  const body = (await response.json()) as any
+  const body = (await response.json()) as { has_more?: boolean; error: { param: string } }
   return { status: response.status, body, ...(response.ok && { rows: usageList.parse(body).data }) }
 }
 const rowsOf = async (query: string) => (await usage(query)).rows!

@@ -17,16 +17,18 @@ export function ChoiceFilter({
   name,
   label,
   data,
+  compact = false,
 }: {
   name: string
   label: string
   data: { value: string; label: string }[]
+  /** Shows the label inside, while nothing is chosen. */
+  compact?: boolean
 }) {
   const [value, set] = useFilter(name)
   return (
     <Select
-      label={label}
-      placeholder="All"
+      {...labelled(label, compact)}
       clearable
       clearButtonProps={{ 'aria-label': `Clear ${label.toLowerCase()}` }}
       w={filterWidth}
@@ -37,13 +39,18 @@ export function ChoiceFilter({
   )
 }
 
+/** The label of a filter, above it or inside it. */
+export function labelled(label: string, compact: boolean) {
+  return compact ? { 'aria-label': label, placeholder: label, size: 'xs' } : { label, placeholder: 'All' }
+}
+
 export const environments = [
   { value: 'live', label: 'Live' },
   { value: 'test', label: 'Test' },
 ]
 
 /** Filters by API key. There may be thousands, so the gateway searches. */
-export function KeyFilter() {
+export function KeyFilter({ compact = false }: { compact?: boolean }) {
   const [value, set] = useFilter('key')
   const [typed, setTyped] = useState('')
   const [search] = useDebouncedValue(typed, typingMs)
@@ -52,8 +59,7 @@ export function KeyFilter() {
   const found = useKeyChoices(isLabel ? '' : withoutSecret(search.trim()))
   return (
     <Select
-      label="API key"
-      placeholder="All"
+      {...labelled('API key', compact)}
       searchable
       onSearchChange={setTyped}
       filter={({ options }) => options}

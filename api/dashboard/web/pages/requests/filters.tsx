@@ -4,7 +4,7 @@ import { useSearchParams } from 'wouter'
 import { queryText } from '../../api.ts'
 import { TextFilter, useFilter } from '../../components/filters.tsx'
 import { SpanPicker, type TimeQuery } from '../../components/span.tsx'
-import { ChoiceFilter, environments, filterWidth, KeyFilter } from '../../components/work/filters.tsx'
+import { ChoiceFilter, environments, filterWidth, KeyFilter, labelled } from '../../components/work/filters.tsx'
 import { usePlace } from '../../session.tsx'
 import { type Filters, useChoices } from './queries.ts'
 import { typeChoices } from './types.ts'
@@ -57,19 +57,20 @@ export function RequestFilterBar({
           </Button>
         </Group>
       </Group>
-      <Group align="flex-end" gap="sm">
+      <Group gap="xs">
         <TextFilter
           name="q"
-          label="Id"
+          size="xs"
+          aria-label="Id"
           placeholder="Request, generation or provider’s ID"
           w={{ base: '100%', xs: 250 }}
         />
-        <ChoiceFilter name="status" label="Status" data={statuses} />
+        <ChoiceFilter compact name="status" label="Status" data={statuses} />
         <SearchFilter name="model" label="Model" choices={choices.data?.models ?? []} />
         <SearchFilter name="provider" label="Provider" choices={choices.data?.providers ?? []} />
-        <KeyFilter />
-        <ChoiceFilter name="type" label="Type" data={typeChoices} />
-        <ChoiceFilter name="environment" label="Environment" data={environments} />
+        <KeyFilter compact />
+        <ChoiceFilter compact name="type" label="Type" data={typeChoices} />
+        <ChoiceFilter compact name="environment" label="Environment" data={environments} />
         <MoreFilters />
       </Group>
     </Stack>
@@ -90,7 +91,11 @@ function MoreFilters() {
   return (
     <Popover position="bottom-start" trapFocus withinPortal>
       <Popover.Target>
-        <Button variant={used > 0 ? 'light' : 'default'} leftSection={<IconAdjustments size={16} aria-hidden />}>
+        <Button
+          size="xs"
+          variant={used > 0 ? 'light' : 'default'}
+          leftSection={<IconAdjustments size={14} aria-hidden />}
+        >
           More{used > 0 && ` (${used})`}
         </Button>
       </Popover.Target>
@@ -110,8 +115,7 @@ function SearchFilter({ name, label, choices }: { name: string; label: string; c
   const [value, set] = useFilter(name)
   return (
     <Select
-      label={label}
-      placeholder="All"
+      {...labelled(label, true)}
       searchable
       clearable
       clearButtonProps={{ 'aria-label': `Clear ${label.toLowerCase()}` }}

@@ -6,7 +6,6 @@ import { Page } from '../../components/page.tsx'
 import { useTime } from '../../components/span.tsx'
 import { Empty } from '../../components/states.tsx'
 import { type Column, PagedTable } from '../../components/table.tsx'
-import { KeyName } from '../../components/work/parts.tsx'
 import { count, duration, instant, moment, shortCount, usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { RequestFilterBar } from './filters.tsx'
@@ -121,9 +120,8 @@ const columns = (home: string): Column<RequestRow>[] => [
   { header: 'Type', nowrap: true, cell: ({ type, environment }) => <Type type={type} environment={environment} /> },
   {
     header: 'Model',
-    maxWidth: 260,
     cell: ({ model, provider }) => (
-      <Text size="sm">
+      <Text size="sm" truncate maw={250}>
         {model || '–'}
         {provider !== null && (
           <Text span size="xs" c="dimmed">
@@ -136,17 +134,16 @@ const columns = (home: string): Column<RequestRow>[] => [
   },
   {
     header: 'Key',
-    maxWidth: 200,
     cell: ({ key }) => (
-      <Text size="sm" component="div">
-        <KeyName value={key} />
+      <Text size="sm" truncate maw={170} title={key ? `${key.name} …${key.last4}` : undefined}>
+        {key?.name ?? '–'}
       </Text>
     ),
   },
   { header: 'In / out', kind: 'number', nowrap: true, cell: tokensOf },
   { header: 'Cost', kind: 'number', cell: ({ cost_usd }) => (cost_usd === 0 ? '–' : usd(cost_usd)) },
   {
-    header: 'First byte / total',
+    header: 'TTFB / total',
     kind: 'number',
     nowrap: true,
     cell: ({ duration_ms, streamed, first_byte_ms }) =>
@@ -154,7 +151,7 @@ const columns = (home: string): Column<RequestRow>[] => [
         ? `${duration(first_byte_ms)} / ${duration(duration_ms)}`
         : duration(duration_ms),
   },
-  { header: 'Attempts', kind: 'number', cell: ({ attempts }) => attempts },
+  { header: 'Tries', kind: 'number', cell: ({ attempts }) => attempts },
 ]
 
 function Type({ type, environment }: Pick<RequestRow, 'type' | 'environment'>) {
