@@ -4,6 +4,7 @@ import type { Services } from '../shared/services.ts'
 import { openAuth } from './auth/open.ts'
 import { dashboard } from './dashboard/middleware.ts'
 import { dashboardEndpoints } from './dashboard/routes/index.ts'
+import { docsSite } from './docs-site/middleware.ts'
 import type { Context, Endpoint } from './endpoint.ts'
 import { edgeMiddleware } from './middleware/edge.ts'
 import { serveRequest, statusOf } from './request-lifecycle.ts'
@@ -32,6 +33,7 @@ export function createApp(services: Services): Koa<State> {
     return endpoint ? serveWithKoa(endpoint, ctx as unknown as Context) : next()
   })
   app.use(dashboard(services))
+  app.use(docsSite(services))
   app.use(router.routes() as Koa.Middleware<State>)
   app.use(rejectUnmatched(router))
   return app

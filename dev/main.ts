@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path'
 import { devStackFile, encryptionKeyFile } from '../shared/base/dev-stack.ts'
 import { markRolledBack } from '../shared/io/migrations.ts'
 import { type AppProcess, addressOf, startApp, waitUntilReady } from './app.ts'
-import { buildDashboard } from './dashboard.ts'
+import { buildPages } from './build-pages.ts'
 import { lockFolder } from './lock.ts'
 import { generateClient, migrate } from './migrate.ts'
 import { freePort, loopback, nextFreePort, portIsFree } from './ports.ts'
@@ -37,7 +37,7 @@ await start().catch(error => {
 async function start(): Promise<void> {
   await mkdir(dataDir, { recursive: true })
   await assertOnlyStart()
-  const [[databaseUrl, redisUrl]] = await Promise.all([startServices(), buildDashboard(), generateClient()])
+  const [[databaseUrl, redisUrl]] = await Promise.all([startServices(), buildPages(), generateClient()])
   // An earlier version's start may have been stopped in the middle of a migration.
   if (!process.env.DATABASE_URL) await markRolledBack(databaseUrl)
   await migrate(databaseUrl)

@@ -31,7 +31,7 @@ const maxWaitMs = 10 * 60_000
 
 function needed(variable: string): string {
   const value = process.env[variable]
-  if (!value) throw new Error(`set ${variable}, see docs/tour.md`)
+  if (!value) throw new Error(`set ${variable}, see docs/media.md`)
   return value
 }
 

@@ -5,8 +5,8 @@ import { spawn } from 'node:child_process'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import pg from 'pg'
+import { buildPages } from '../dev/build-pages.ts'
 import { dieWithParent, endOf } from '../dev/daemon.ts'
-import { buildDashboard } from '../dev/dashboard.ts'
 import { migrate } from '../dev/migrate.ts'
 import { startPostgres } from '../dev/postgres.ts'
 import { startRedis } from '../dev/redis.ts'
@@ -39,7 +39,7 @@ async function runTests(args: string[]): Promise<number> {
   // What the tests leave behind goes with the folder.
   const env = { ...process.env, ...urls, TMPDIR: dataDir, NODE_COMPILE_CACHE: join(dataDir, 'compiled') }
   // Once, before several test files want the pages or the compiled product at the same time.
-  await Promise.all([makeTemplate(postgres.url), buildDashboard(), compileProduct(env)])
+  await Promise.all([makeTemplate(postgres.url), buildPages(), compileProduct(env)])
   const ava = join(root, 'node_modules/ava/entrypoints/cli.mjs')
   return runNode([ava, `--node-arguments=${shortLived.join(' ')}`, ...args], env)
 }

@@ -1,17 +1,16 @@
 import { existsSync } from 'node:fs'
 import type { ServerResponse } from 'node:http'
 import { join } from 'node:path'
-import type { Readable } from 'node:stream'
 import type Koa from 'koa'
 import sirv, { type RequestHandler } from 'sirv'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { parseJson, rejectNul } from '../../shared/base/json.ts'
 import { validate } from '../../shared/base/validate.ts'
-import type { Logger } from '../../shared/io/log.ts'
 import type { Services } from '../../shared/services.ts'
 import { addressHeader, authPath } from '../auth/accounts.ts'
 import { clientAddress } from '../auth/address.ts'
 import { type AuthRoute, authRoutes } from '../auth/routes.ts'
+import { endWithFile } from '../end-with-file.ts'
 import type { Context } from '../endpoint.ts'
 import { readBody } from '../middleware/body.ts'
 import { assertOwnOrigin } from '../middleware/session.ts'
@@ -61,20 +60,6 @@ function openPages(services: Services): RequestHandler {
     brotli: true,
     etag: true,
     setHeaders: (response, path) => setPageHeaders(response, path, services),
-  })
-}
-
-/**
- * Closes the file when its reader disconnects early. A file that was deleted since the start, as after a new build,
- * only aborts its own response.
- */
-function endWithFile(response: ServerResponse, log: Logger): void {
-  response.once('pipe', (file: Readable) => {
-    response.once('close', () => file.destroy())
-    file.once('error', error => {
-      log.error({ err: error }, 'a file of the dashboard cannot be read')
-      response.destroy()
-    })
   })
 }
 

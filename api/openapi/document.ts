@@ -34,7 +34,7 @@ const securitySchemes = {
     type: 'apiKey',
     in: 'header',
     name: 'x-api-key',
-    description: 'The same standard key. If both headers are webhooks, the one with the form of a key is used.',
+    description: 'The same standard key. If both headers are sent, the one with the form of a key is used.',
   },
   provisioning: { type: 'http', scheme: 'bearer', description: 'A provisioning key, `svc_pk_…`.' },
 }

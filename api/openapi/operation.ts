@@ -4,8 +4,10 @@ import { streamed } from '../schemas/core.ts'
 import type { AnswerHeaderName } from '../schemas/headers.ts'
 import type { Components, Json } from './components.ts'
 import { errorResponses, headersTooLargeResponse, unexpectedErrorResponse } from './errors.ts'
+import exampleAnswers from './examples.json' with { type: 'json' }
 import { commonHeaders, headerParameters, headersOf, isRepeatable } from './headers.ts'
 
+const examples: Record<string, unknown> = exampleAnswers
 const bytes = { type: 'string', format: 'binary', contentMediaType: 'application/octet-stream' }
 
 /** The OpenAPI operation of an endpoint. */
@@ -140,7 +142,9 @@ function response(endpoint: Endpoint, answer: ResponseSpec, components: Componen
   const { description, schema, contentType = 'application/json', also = [], headers = [] } = answer
   const events = answer.events ?? (schema && streamed.get(schema))
   const content = {
-    ...(contentType !== null && { [contentType]: { schema: schemaOf(contentType, schema, components) } }),
+    ...(contentType !== null && {
+      [contentType]: { schema: schemaOf(contentType, schema, components), ...exampleOf(endpoint, contentType) },
+    }),
     ...Object.fromEntries(also.map(type => [type, { schema: schemaOf(type, undefined, components) }])),
     ...(events && { 'text/event-stream': { schema: components.schema(events, 'output') } }),
   }
@@ -154,6 +158,12 @@ function response(endpoint: Endpoint, answer: ResponseSpec, components: Componen
     headers: headersOf(names, components),
     ...(Object.keys(content).length > 0 && { content }),
   }
+}
+
+/** An answer of the sandbox to a call of the endpoint, if there is one. */
+function exampleOf({ method, path }: Endpoint, type: string): { example?: unknown } {
+  const name = `${method.toUpperCase()} ${path}`
+  return type === 'application/json' && Object.hasOwn(examples, name) ? { example: examples[name] } : {}
 }
 
 function schemaOf(type: string, schema: z.ZodType | undefined, components: Components): Json {

@@ -6,7 +6,7 @@ import { batchRoutes } from './batches.ts'
 import { accountCallback, jobCallback } from './callbacks.ts'
 import { chatCompletions, completions, createEmbeddings, routeDecision } from './chat.ts'
 import { conversationRoutes } from './conversations.ts'
-import { docsAsset, docsPage, openApi } from './docs.ts'
+import { openApi } from './docs.ts'
 import { createFeedback } from './feedback.ts'
 import { fileRoutes } from './files.ts'
 import { imageRoutes } from './images.ts'
@@ -65,6 +65,4 @@ export const endpoints: readonly Endpoint[] = [
   accountCallback,
   stripeWebhook,
   openApi(() => endpoints),
-  docsPage,
-  docsAsset,
 ]

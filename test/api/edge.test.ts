@@ -118,7 +118,7 @@ test.serial('405 with Allow for another method, 404 for another path', async t =
 })
 
 test.serial('HEAD answers as GET does, without a body', async t => {
-  for (const [path, key] of [['/healthz'], ['/docs'], ['/v1/models', account.live]] as [string, string?][]) {
+  for (const [path, key] of [['/healthz'], ['/docs/'], ['/v1/models', account.live]] as [string, string?][]) {
     const { status, body, headers } = await rawCall(gateway.url, {
       method: 'HEAD',
       path,

@@ -163,6 +163,7 @@ test('only entry points have side effects on import', t => {
     'shared/io/media/media-process.ts',
     'workers/main.ts',
     'api/dashboard/build.ts',
+    'api/docs-site/build.ts',
   ]
   t.deepEqual(
     server.filter(({ path, code }) => !entries.includes(path) && effect.test(code)).map(({ path }) => path),

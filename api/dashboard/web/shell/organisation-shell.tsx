@@ -203,8 +203,8 @@ function Navigation({ me, place, location }: { me: Me; place: Place | null; loca
         )}
         <NavLink
           component="a"
-          href="/docs"
-          label="API reference"
+          href="/docs/"
+          label="Documentation"
           leftSection={<IconBook size={17} stroke={1.7} aria-hidden />}
           py={6}
         />

@@ -1,0 +1,64 @@
+import { existsSync, readFileSync } from 'node:fs'
+import type { ServerResponse } from 'node:http'
+import { join } from 'node:path'
+import type Koa from 'koa'
+import sirv from 'sirv'
+import { GatewayError } from '../../shared/base/errors.ts'
+import type { Services } from '../../shared/services.ts'
+import { endWithFile } from '../end-with-file.ts'
+import type { State } from '../state.ts'
+import { unmatchedRouteError } from '../unmatched-route.ts'
+
+/** The output folder of `npm run build`. */
+export const builtDocs = join(import.meta.dirname, 'dist')
+
+const yearS = 365 * 24 * 3_600
+/** Paths outside /docs where programs look for files of the site. */
+const aliases: Record<string, string> = { '/llms.txt': '/docs/llms.txt', '/llms-full.txt': '/docs/llms-full.txt' }
+
+/** Serves the documentation under /docs, and its lists for language models. */
+export function docsSite(services: Services): Koa.Middleware<State> {
+  const serve = existsSync(join(builtDocs, 'built')) ? openSite() : null
+  return async (ctx, next) => {
+    const path = aliases[ctx.path] ?? ctx.path
+    if ((path !== '/docs' && !path.startsWith('/docs/')) || !['GET', 'HEAD'].includes(ctx.method)) return next()
+    if (!serve) throw new GatewayError('not_found', 'The documentation is not built: run `npm run build`.')
+    // Relative links of the page need the slash.
+    if (path === '/docs' || path === '/docs/api') return ctx.redirect(`${path}/`)
+    ctx.set('x-content-type-options', 'nosniff')
+    ctx.set('x-request-id', ctx.state.requestId)
+    ctx.req.url = path.slice('/docs'.length)
+    // Pages are never requested in ranges, and a range that ends before it begins would abort the response.
+    delete ctx.req.headers.range
+    ctx.respond = false
+    endWithFile(ctx.res, services.log)
+    await new Promise<void>((resolve, reject) => {
+      ctx.res.once('close', resolve)
+      serve(ctx.req, ctx.res, () => {
+        ctx.respond = true
+        reject(unmatchedRouteError(ctx, []))
+      })
+    })
+  }
+}
+
+function openSite() {
+  const hashes: string[] = JSON.parse(readFileSync(join(builtDocs, 'inline-scripts.json'), 'utf8'))
+  const policy = [
+    "default-src 'self'",
+    `script-src 'self' ${hashes.map(hash => `'${hash}'`).join(' ')}`,
+    "style-src 'self' 'unsafe-inline'",
+    "img-src 'self' data: blob:",
+    "font-src 'self' data:",
+    "object-src 'none'",
+    "base-uri 'none'",
+    "frame-ancestors 'none'",
+  ].join('; ')
+  const setHeaders = (response: ServerResponse, path: string) => {
+    const isHashed = path.startsWith('/assets/')
+    response.setHeader('cache-control', isHashed ? `public, max-age=${yearS}, immutable` : 'no-cache')
+    if (!isHashed) response.setHeader('content-security-policy', policy)
+    if (path.endsWith('.md')) response.setHeader('content-type', 'text/markdown; charset=utf-8')
+  }
+  return sirv(builtDocs, { gzip: true, brotli: true, etag: true, extensions: ['html'], setHeaders })
+}

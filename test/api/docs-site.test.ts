@@ -1,0 +1,86 @@
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import test from 'ava'
+import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
+
+/** The documentation as the gateway serves it. */
+
+const docs = join(import.meta.dirname, '../../docs')
+let gateway: Gateway
+let stores: Stores
+
+test.before(async () => {
+  stores = await freshStores()
+  gateway = await startGateway(stores)
+})
+test.after.always(async () => {
+  await gateway?.close()
+  await stores?.drop()
+})
+
+const get = (path: string, headers: Record<string, string> = {}) =>
+  fetch(gateway.url + path, { headers, redirect: 'manual' })
+
+test('every page of docs/ is a page of the site, in its sidebar, and no link within the site is broken', async t => {
+  const names = readdirSync(docs).filter(name => name.endsWith('.md'))
+  const home = await (await get('/docs/')).text()
+  const seen = new Set<string>()
+  const wanted = ['/docs/']
+  for (const name of names) {
+    const path = name === 'index.md' ? '/docs/' : `/docs/${name.slice(0, -3)}`
+    wanted.push(path)
+    t.true(home.includes(`href="${path}"`), `${name} has no place in the sidebar of docs/.vitepress/config.ts`)
+  }
+  while (wanted.length > 0) {
+    const path = wanted.pop()!
+    if (seen.has(path)) continue
+    seen.add(path)
+    const response = await get(path)
+    t.is(response.status, 200, path)
+    const html = await response.text()
+    if (!response.headers.get('content-type')?.startsWith('text/html')) continue
+    t.regex(html, /<title>[^<]+<\/title>/, path)
+    for (const [, href] of html.matchAll(/(?:href|src)="(\/docs\/[^"#]*)/g)) wanted.push(href!)
+  }
+  t.true(seen.size > 80, String(seen.size))
+})
+
+test('pages are compressed, and revalidated; hashed assets are kept for ever', async t => {
+  const page = await get('/docs/routing', { 'accept-encoding': 'br' })
+  t.is(page.headers.get('content-encoding'), 'br')
+  t.is(page.headers.get('cache-control'), 'no-cache')
+  t.regex(page.headers.get('content-security-policy')!, /^default-src 'self'; script-src 'self' 'sha256-/)
+  const html = await page.text()
+  const asset = await get(/src="(\/docs\/assets\/app[^"]+\.js)"/.exec(html)![1]!)
+  t.regex(asset.headers.get('cache-control')!, /immutable/)
+  await asset.arrayBuffer()
+  const again = await get('/docs/routing', { 'accept-encoding': 'br', 'if-none-match': page.headers.get('etag')! })
+  t.is(again.status, 304)
+})
+
+test('lists and texts for language models', async t => {
+  for (const path of ['/llms.txt', '/docs/llms.txt']) {
+    const list = await (await get(path)).text()
+    t.regex(list, /^# Headgate\n\n> /)
+    t.regex(list, /- \[Webhooks\]\(\/docs\/webhooks\.md\): \w/)
+    for (const [, href] of list.matchAll(/\]\((\/[^)]+)\)/g)) t.is((await get(href!)).status, 200, href)
+  }
+  const markdown = await get('/docs/webhooks.md')
+  t.is(markdown.headers.get('content-type'), 'text/markdown; charset=utf-8')
+  t.regex(await markdown.text(), /^# Webhooks/)
+  t.true((await (await get('/llms-full.txt')).text()).includes('# Webhooks'))
+})
+
+test('redirects to the folder, 404 for what is not there', async t => {
+  for (const path of ['/docs', '/docs/api']) {
+    const response = await get(path)
+    t.is(response.status, 302)
+    t.is(response.headers.get('location'), `${path}/`)
+  }
+  for (const path of ['/docs/nowhere', '/docs/../package.json', '/docs/..%2fpackage.json', '/docs/assets/none.js']) {
+    const response = await get(path)
+    t.is(response.status, 404, path)
+    t.is(((await response.json()) as { error: { code: string } }).error.code, 'not_found', path)
+  }
+  t.is((await fetch(`${gateway.url}/docs/`, { method: 'POST' })).status, 404)
+})

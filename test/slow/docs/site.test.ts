@@ -1,0 +1,77 @@
+// The documentation in a browser: accessible, searchable, complete without any other host.
+import { AxeBuilder } from '@axe-core/playwright'
+import test from 'ava'
+import type { Browser, Page } from 'playwright-core'
+import { freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
+import { startBrowser } from '../../support/io/chromium.ts'
+
+let stores: Stores
+let gateway: Gateway
+let browser: Browser
+
+test.before(async () => {
+  stores = await freshStores()
+  gateway = await startGateway(stores)
+  browser = await startBrowser()
+})
+test.after.always(async () => {
+  await browser?.close()
+  await gateway?.close()
+  await stores?.drop()
+})
+
+/** Opens a page in a window of its own; what it must not do is added to `faults`. */
+async function open(path: string, faults: string[], options: Parameters<Browser['newContext']>[0] = {}): Promise<Page> {
+  const context = await browser.newContext({ reducedMotion: 'reduce', ...options })
+  const page = await context.newPage()
+  page.on('request', request => {
+    const { origin, protocol } = new URL(request.url())
+    if (protocol.startsWith('http') && origin !== gateway.url) faults.push(`asks ${request.url()}`)
+  })
+  page.on('console', message => {
+    if (message.type() === 'error') faults.push(message.text())
+  })
+  page.on('pageerror', error => faults.push(error.message))
+  await page.goto(gateway.url + path)
+  return page
+}
+
+async function seriousFindings(page: Page): Promise<string[]> {
+  const { violations } = await new AxeBuilder({ page }).analyze()
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`))
+}
+
+for (const colorScheme of ['light', 'dark'] as const)
+  test(`pages are accessible, fit a phone and load nothing from elsewhere: ${colorScheme}`, async t => {
+    for (const path of ['/docs/', '/docs/routing', '/docs/errors']) {
+      const faults: string[] = []
+      const page = await open(path, faults, { colorScheme, viewport: { width: 390, height: 844 } })
+      await page.getByRole('heading', { level: 1 }).first().waitFor()
+      t.deepEqual(await seriousFindings(page), [], path)
+      t.true(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), path)
+      t.deepEqual(faults, [])
+      await page.context().close()
+    }
+  })
+
+test('search finds a guide', async t => {
+  const faults: string[] = []
+  const page = await open('/docs/', faults)
+  // The page answers keys once its script runs.
+  await page.waitForLoadState('networkidle')
+  await page.keyboard.press('Control+k')
+  await page.getByRole('searchbox').or(page.locator('#localsearch-input')).first().fill('webhook signature')
+  await page.locator('#localsearch-list a[href*="/webhooks"]').first().click()
+  await page.waitForURL(/\/docs\/webhooks/)
+  t.deepEqual(faults, [])
+})
+
+test('the API reference shows every tag, code in three languages, and asks no other host', async t => {
+  const faults: string[] = []
+  const page = await open('/docs/api/', faults, { viewport: { width: 1440, height: 900 } })
+  await page.getByRole('heading', { name: 'Create a chat completion' }).first().waitFor()
+  await page.getByText('Shell').first().waitFor()
+  t.deepEqual(faults, [])
+})
