@@ -163,6 +163,8 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
     const target = outcome.target ?? this.failedAttempts.at(-1)?.target ?? null
     const { kind, requestId, stream, body, session = null } = this.#info
     const { ownMs = null } = this.client
+    // Before the duration is read: the calls end within it.
+    const routing = routingRecord(plan, this.failedAttempts, outcome, this.monitor, this.startedMs)
     const run = {
       id: this.id,
       kind,
@@ -179,7 +181,7 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
       signals: plan.signals,
       facts: factsOf(body, session),
       overheadMs: ownMs === null ? null : Math.round(ownMs),
-      routing: routingRecord(plan, this.failedAttempts, outcome, this.monitor, this.startedMs),
+      routing,
     }
     const { usage, costNano } = outcome
     const tokens = usage.prompt_tokens + usage.completion_tokens

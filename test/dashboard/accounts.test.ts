@@ -463,6 +463,7 @@ test.serial('strangers learn nothing of unconfirmed accounts, and get few emails
 
 test.serial('200 at once, whether the mail server is slow or refuses; the email arrives, also at a stop', async t => {
   const server = await MailServer.start()
+  t.teardown(() => server.close())
   const mailing = await startGateway(stores, { SMTP_URL: server.url })
   const { visitor } = await signUp(gateway, { verified: false })
   const ask = (path: string) => new Visitor(mailing, '').fetch(`${auth}/${path}`, { body: { email: visitor.email } })
@@ -478,7 +479,6 @@ test.serial('200 at once, whether the mail server is slow or refuses; the email 
   answer()
   await closed
   t.like(server.received, [{ to: [visitor.email], subject: 'Reset your password' }])
-  await server.close()
 })
 
 test.serial('200 from a page of the very host that is asked, whatever PUBLIC_URL calls it', async t => {

@@ -134,7 +134,7 @@ test('a request is shown with its calls, its decision, what it belongs to and wh
   t.like(plain, { status: 200, model: 'gpt-5', provider: 'openai', mode: 'balanced', routing: null, job_id: null })
   t.deepEqual(plain.parameters, { temperature: 0.5, max_tokens: 64, tools: 1 })
   t.deepEqual([plain.metadata, plain.end_user, plain.session], [{ team: 'search' }, 'customer-7', 'conversation-1'])
-  t.true(plain.overhead_ms! >= 0 && plain.overhead_ms! <= plain.duration_ms)
+  t.true(Number.isInteger(plain.overhead_ms) && plain.overhead_ms! >= 0)
   t.like(plain.key, { name: 'Live key', last4: live.slice(-4) })
   t.like(plain.calls, [
     { provider: 'openai', model: 'gpt-5', status: 200, fault: null, duration_ms: plain.duration_ms },

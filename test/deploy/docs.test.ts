@@ -8,6 +8,7 @@ import { promisify } from 'node:util'
 import test, { type ExecutionContext } from 'ava'
 import { agentSections, withSnippets } from '../../docs/agent-snippets.ts'
 import { variables } from '../../shared/base/variables.ts'
+import { operatorActor } from '../../shared/keys/audit.ts'
 import { png } from '../../shared/providers/sandbox/media/media.ts'
 import { videoFile } from '../../shared/providers/sandbox/media/mp4.ts'
 import { soundFile } from '../../shared/providers/sandbox/media/sounds.ts'
@@ -28,6 +29,7 @@ let stores: Stores
 let gateway: Gateway
 let workers: Workers
 let account: Account
+let provisioning: string
 let polls: NodeJS.Timeout
 /** The working directory of all examples: what one writes, a later one reads. */
 let folder: string
@@ -37,6 +39,7 @@ test.before(async () => {
   gateway = await startGateway(stores, { ENCRYPTION_KEY: encryptionKey })
   workers = startWorkers(gateway.services)
   account = await gateway.account()
+  provisioning = (await gateway.services.keys.createProvisioning(account.organisationId, operatorActor)).secret
   polls = setInterval(() => void pollRunningJobs(), 50)
   folder = await mkdtemp(join(tmpdir(), 'headgate-docs-'))
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
@@ -117,7 +120,7 @@ function localise(code: string): string {
 }
 
 function environment(): NodeJS.ProcessEnv {
-  const examples = { KEY: account.test, HEADGATE_URL: `${gateway.url}/v1` }
+  const examples = { KEY: account.test, PROVISIONING: provisioning, HEADGATE_URL: `${gateway.url}/v1` }
   return { ...inherited, ...storesEnv(stores), ENCRYPTION_KEY: encryptionKey, ...examples }
 }
 

@@ -117,7 +117,8 @@ async function leftFiles(): Promise<string[]> {
 }
 
 async function quiet(): Promise<void> {
-  const { admission, redis } = gateway.services
+  const { admission, redis, refusalLog } = gateway.services
+  await refusalLog.flush()
   await eventually(() => upstream.open === 0, 'no provider works any more')
   await eventually(async () => {
     await admission.flush()

@@ -11,7 +11,7 @@ export class MailServer {
   refusing = false
   /** How often it was asked to take an email. */
   asked = 0
-  /** It says what becomes of an email after this. */
+  /** It answers an email after this; whether it refuses it is decided before. */
   until: Promise<void> = Promise.resolve()
   readonly #server: SMTPServer
 
@@ -21,9 +21,10 @@ export class MailServer {
       disabledCommands: ['STARTTLS', 'AUTH'],
       onData: (stream, { envelope }, done) => {
         this.asked++
+        const { refusing, until } = this
         void text(stream).then(async raw => {
-          await this.until
-          if (this.refusing) return done(Object.assign(new Error('Try again later'), { responseCode: 451 }))
+          await until
+          if (refusing) return done(Object.assign(new Error('Try again later'), { responseCode: 451 }))
           const to = envelope.rcptTo.map(({ address }) => address)
           const header = raw.slice(0, raw.indexOf('\r\n\r\n')).replace(/\r\n[ \t]+/g, ' ')
           this.received.push({ to, subject: /^Subject: (.*)$/m.exec(header)?.[1] ?? '', raw })
