@@ -4,7 +4,7 @@ import { defineConfig } from 'vitepress'
 
 const docs = join(import.meta.dirname, '..')
 
-/** The sidebar: every page of this folder has its place here (test/deploy/docs-site.test.ts). */
+/** The sidebar: every page of this folder has its place here (test/api/docs-site.test.ts). */
 const sections: [title: string, pages: string[]][] = [
   ['Start', ['index', 'clients', 'agents', 'keys-and-limits', 'models']],
   ['Guides', ['chat', 'routing', 'reasoning', 'responses', 'responses-websocket', 'embeddings', 'images', 'audio']],
@@ -32,6 +32,31 @@ function itemOf(page: string) {
   return { text: titleOf(page), link: `/${page.replace(/index$/, '')}` }
 }
 
+/** The part of VitePress' Markdown reader that is used here. */
+type Token = { type: string; content: string; children: Token[] | null; attrSet(name: string, value: string): void }
+type Markdown = {
+  core: {
+    ruler: { push(name: string, rule: (state: { tokens: Token[]; env: { relativePath?: string } }) => void): void }
+  }
+}
+
+/** Gives each row of the table of errors the code as its id, so that /docs/errors#insufficient_credits leads there. */
+function anchorErrorCodes(markdown: Markdown): void {
+  markdown.core.ruler.push('error-codes', ({ tokens, env }) => {
+    if (env.relativePath !== 'errors.md') return
+    const seen = new Set<string>()
+    let row: Token | undefined
+    for (const token of tokens) {
+      if (token.type === 'tr_open') row = token
+      const [first] = token.type === 'inline' ? (token.children ?? []) : []
+      if (!row || first?.type !== 'code_inline' || seen.has(first.content)) continue
+      row.attrSet('id', first.content)
+      seen.add(first.content)
+      row = undefined
+    }
+  })
+}
+
 export default defineConfig({
   title: 'Headgate',
   description: 'A self-hosted gateway for generative models.',
@@ -41,7 +66,7 @@ export default defineConfig({
   cacheDir: '../.data/vitepress',
   cleanUrls: true,
   // The usual themes have colours below 4.5:1.
-  markdown: { theme: { light: 'github-light-high-contrast', dark: 'github-dark' } },
+  markdown: { theme: { light: 'github-light-high-contrast', dark: 'github-dark' }, config: anchorErrorCodes },
   // The gateway's content policy allows scripts from files only, so that data is one.
   metaChunk: true,
   // Files of the repository, such as ../ops/prometheus/alerts.yml, are not part of the site.

@@ -1,6 +1,7 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import test from 'ava'
+import { errorCodes } from '../../shared/base/errors.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 
 /** The documentation as the gateway serves it. */
@@ -43,6 +44,11 @@ test('every page of docs/ is a page of the site, in its sidebar, and no link wit
     for (const [, href] of html.matchAll(/(?:href|src)="(\/docs\/[^"#]*)/g)) wanted.push(href!)
   }
   t.true(seen.size > 80, String(seen.size))
+})
+
+test('every code of an error is an anchor of the page of errors', async t => {
+  const html = await (await get('/docs/errors')).text()
+  for (const code of errorCodes) t.true(html.includes(`<tr id="${code}"`), code)
 })
 
 test('pages are compressed, and revalidated; hashed assets are kept for ever', async t => {
