@@ -16,13 +16,25 @@ const settings = [
   ...['parallel_tool_calls', 'logprobs', 'top_logprobs', 'truncation', 'background', 'store', 'max_tool_calls'],
   ...['dimensions', 'encoding_format', 'size', 'quality', 'style', 'voice', 'format', 'output_format', 'language'],
   ...['duration', 'aspect_ratio', 'resolution'],
-] as const
-/** Settings inside an object of the body: its name, and the name of the field in it. */
-const nested = [
-  ['response_format', 'type'],
-  ['reasoning', 'effort'],
-  ['thinking', 'type'],
-] as const
+]
+/** Settings inside an object of the body: the field of that object. */
+const nested = { response_format: 'type', reasoning: 'effort', thinking: 'type' }
+/** Lists of which only the length is kept. */
+const lists = ['tools', 'models']
+
+/** What is kept of a member of the body: itself, one field of it, or its length. */
+type Kept = { name: string; valueOf(value: unknown): unknown }
+const keptMembers = new Map<string, Kept>([
+  ...settings.map(name => [name, { name, valueOf: (value: unknown) => value }] as const),
+  ...Object.entries(nested).map(
+    ([name, field]) => [name, { name: `${name}.${field}`, valueOf: (value: unknown) => Object(value)[field] }] as const,
+  ),
+  ...lists.map(
+    name => [name, { name, valueOf: (value: unknown) => (Array.isArray(value) ? value.length : null) }] as const,
+  ),
+])
+/** Members of a body that are read; bodies have a dozen. */
+const maxMembers = 500
 const maxWordLength = 64
 const maxNameLength = 200
 const maxMetadata = 16
@@ -49,19 +61,18 @@ export function factsOf(body: object, session: string | null): RequestFacts {
   return facts
 }
 
+/** Reads the members that the body has: looking up all that it may have takes microseconds. */
 function parametersOf(body: Body): RequestFacts['parameters'] {
   let parameters: RequestFacts['parameters']
-  const keep = (name: string, value: unknown) => {
-    if (typeof value === 'number' || typeof value === 'boolean') (parameters ??= {})[name] = value
-    else if (typeof value === 'string' && value.length <= maxWordLength) (parameters ??= {})[name] = value
+  let members = 0
+  for (const member in body) {
+    if (members++ === maxMembers) break
+    const kept = keptMembers.get(member)
+    if (!kept) continue
+    const value = kept.valueOf(body[member])
+    const isWord = typeof value === 'string' && value.length <= maxWordLength
+    if (typeof value === 'number' || typeof value === 'boolean' || isWord) (parameters ??= {})[kept.name] = value
   }
-  for (const name of settings) if (body[name] !== undefined) keep(name, body[name])
-  for (const [name, field] of nested) {
-    const value = body[name]
-    if (typeof value === 'object' && value !== null) keep(`${name}.${field}`, (value as Body)[field])
-  }
-  if (Array.isArray(body.tools)) keep('tools', body.tools.length)
-  if (Array.isArray(body.models)) keep('models', body.models.length)
   return parameters
 }
 

@@ -27,6 +27,7 @@ export async function checkLedger(db: Database, redis: Redis, nowMs = Date.now()
     await checkRows(db, 'every job costs what was charged for it, and nothing when it failed', invariants.JOBS),
     await checkRows(db, 'a top-up’s entries are what was paid and did not go back', invariants.TOP_UPS),
     await checkRows(db, 'every request is logged once', invariants.ONCE),
+    await checkRows(db, 'the days of the ledger add up to its entries', invariants.LEDGER_DAYS),
     await checkRows(db, 'the days of usage add up to the request log', invariants.DAYS),
     await checkRows(db, 'the hours of usage add up to the request log', invariants.HOURS),
     await recheck(() => checkRows(db, 'a batch counts each of its lines once', invariants.BATCH_LINES)),

@@ -86,6 +86,16 @@ export const DAYS = report(`
   ) g USING (organisation_id, day)
   WHERE g.sums IS NOT NULL OR day::timestamp AT TIME ZONE 'UTC' >= ${oldestMonth}`)
 
+export const LEDGER_DAYS = report(`
+  SELECT organisation_id || ' ' || day || ' ' || kind AS subject, d.sums AS found, l.sums AS expected
+  FROM (
+    SELECT organisation_id, day, kind, key_id, ROW(entries, amount_nano::numeric)::text AS sums FROM ledger_days
+  ) d FULL JOIN (
+    SELECT organisation_id, (created_at AT TIME ZONE 'UTC')::date AS day, kind, coalesce(key_id, '') AS key_id,
+      ROW(count(*), sum(amount_nano))::text AS sums
+    FROM ledger_entries GROUP BY 1, 2, 3, 4
+  ) l USING (organisation_id, day, kind, key_id)`)
+
 // Hours are deleted with the months of the request log. Those that are empty belong to rows that moved to another hour or class.
 export const HOURS = report(`
   SELECT organisation_id || ' ' || hour || ' ' || outcome AS subject, h.sums AS found, g.sums AS expected

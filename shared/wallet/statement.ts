@@ -46,8 +46,9 @@ export async function listStatementLines(db: Connection, page: StatementPage): P
   const { kind, order, limit } = page
   const [, afterAt, afterRef] = cursorShape.exec(page.after ?? '') ?? []
   const { gte, lt } = spanOf(page.month)
-  const own = Prisma.sql`organisation_id = ${page.organisationId} AND created_at >= ${gte} AND created_at < ${lt}
-    ${kind ? Prisma.sql`AND kind = ${kind}::ledger_kind` : Prisma.empty}`
+  const ofKind = kind ? Prisma.sql`AND kind = ${kind}::ledger_kind` : Prisma.empty
+  const own = Prisma.sql`organisation_id = ${page.organisationId} AND created_at >= ${gte} AND created_at < ${lt} ${ofKind}`
+  const days = Prisma.sql`organisation_id = ${page.organisationId} AND day >= ${dayOf(gte)}::date AND day < ${dayOf(lt)}::date ${ofKind}`
   const beyond = order === 'asc' ? Prisma.sql`>` : Prisma.sql`<`
   const direction = order === 'asc' ? Prisma.sql`ASC` : Prisma.sql`DESC`
   const entries = Prisma.sql`
@@ -63,9 +64,9 @@ export async function listStatementLines(db: Connection, page: StatementPage): P
         SELECT * FROM (
           ${entries} AND kind <> 'charge'
           UNION ALL
-          SELECT date_trunc('day', created_at, 'UTC'), coalesce(key_id, 'none'), kind, sum(amount_nano)::bigint, count(*)::int,
-            NULL, key_id, NULL, NULL, NULL
-          FROM ledger_entries WHERE ${own} AND kind = 'charge' GROUP BY 1, key_id, kind
+          SELECT day::timestamp AT TIME ZONE 'UTC', coalesce(nullif(key_id, ''), 'none'), kind, amount_nano, entries::int,
+            NULL, nullif(key_id, ''), NULL, NULL, NULL
+          FROM ledger_days WHERE ${days} AND kind = 'charge'
         ) d ${afterAt ? Prisma.sql`WHERE (at, ref) ${beyond} (${new Date(afterAt)}, ${afterRef})` : Prisma.empty}
         ORDER BY at ${direction}, ref ${direction} LIMIT ${limit}`
   const rows = await db.$queryRaw<(Omit<StatementLine, 'cursor'> & { ref: string })[]>`
@@ -81,14 +82,18 @@ function spanOf(month: string): { gte: Date; lt: Date } {
   return { gte, lt: new Date(nextMonthStart(gte.getTime())) }
 }
 
-/** Sums a month's ledger entries by kind. */
+function dayOf(time: Date): string {
+  return time.toISOString().slice(0, 10)
+}
+
+/** Sums a month of the ledger by kind. */
 export async function getMonthTotals(
   db: Connection,
   organisationId: string,
   month: string,
 ): Promise<Record<LedgerKind, Nano>> {
-  const where = { organisationId, createdAt: spanOf(month) }
-  const sums = await db.ledgerEntry.groupBy({ by: ['kind'], where, _sum: { amountNano: true } })
+  const where = { organisationId, day: spanOf(month) }
+  const sums = await db.ledgerDay.groupBy({ by: ['kind'], where, _sum: { amountNano: true } })
   const total = (kind: LedgerKind) => sums.find(sum => sum.kind === kind)?._sum.amountNano ?? 0n
   return {
     deposit: total('deposit'),

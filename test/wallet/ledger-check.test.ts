@@ -21,6 +21,7 @@ const names = {
   jobs: 'every job costs what was charged for it, and nothing when it failed',
   topUps: 'a top-up’s entries are what was paid and did not go back',
   once: 'every request is logged once',
+  ledgerDays: 'the days of the ledger add up to its entries',
   days: 'the days of usage add up to the request log',
   hours: 'the hours of usage add up to the request log',
   batchLines: 'a batch counts each of its lines once',
@@ -154,7 +155,13 @@ const tamperings: [what: string, tamper: (scene: Scene) => Promise<unknown>, bre
   [
     'a charge is gone',
     ({ gateway, keyId }) => gateway.services.db.$executeRaw`DELETE FROM ledger_entries WHERE key_id = ${keyId}`,
-    ['balances', 'spends', 'charges'],
+    ['balances', 'spends', 'charges', 'ledgerDays'],
+  ],
+  [
+    'a day of the ledger has another sum than its entries',
+    ({ gateway, keyId }) =>
+      gateway.services.db.$executeRaw`UPDATE ledger_days SET amount_nano = amount_nano + 1 WHERE key_id = ${keyId}`,
+    ['ledgerDays'],
   ],
   [
     'a paid top-up was never credited',

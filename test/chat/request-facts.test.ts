@@ -1,0 +1,44 @@
+import test from 'ava'
+import { factsOf } from '../../shared/engine/request-facts.ts'
+
+const parametersOf = (body: object) => factsOf(body, null).parameters
+
+test('the log keeps settings and counts of what was sent, no texts of the prompt', t => {
+  const body = {
+    model: 'auto',
+    messages: [{ role: 'user', content: 'secret' }],
+    prompt: 'secret',
+    temperature: 0,
+    stream: true,
+    logprobs: false,
+    seed: null,
+    service_tier: 'flex',
+    style: 'x'.repeat(65),
+    tool_choice: { type: 'function', function: { name: 'f' } },
+    response_format: { type: 'json_schema', json_schema: { name: 'secret' } },
+    reasoning: { effort: 'high', summary: 'auto' },
+    thinking: null,
+    tools: [{}, {}],
+    models: 'gpt-4o',
+  }
+  t.deepEqual(parametersOf(body), {
+    temperature: 0,
+    logprobs: false,
+    service_tier: 'flex',
+    'response_format.type': 'json_schema',
+    'reasoning.effort': 'high',
+    tools: 2,
+  })
+})
+
+test('nothing is kept of a body without settings, or with values of other types', t => {
+  t.deepEqual(factsOf({ model: 'auto', messages: [] }, null), {})
+  const odd = { temperature: [1], reasoning: 'high', thinking: ['type'], response_format: 7, tools: {}, models: null }
+  t.is(parametersOf(odd), undefined)
+  t.is(parametersOf(JSON.parse('{"__proto__": {"temperature": 1}, "constructor": 1}')), undefined)
+})
+
+test('of a body with many members the first ones are read', t => {
+  const others = Object.fromEntries(Array.from({ length: 20_000 }, (_, i) => [`field_${i}`, i]))
+  t.deepEqual(parametersOf({ temperature: 1, ...others, top_p: 1 }), { temperature: 1 })
+})
