@@ -3,6 +3,7 @@ import type { Socket } from 'node:net'
 import type { Encoding, ResponseWriter } from '../shared/engine/response-writer.ts'
 import type { HeldBytes } from '../shared/io/byte-budget.ts'
 import { WriteBurst } from '../shared/io/write-burst.ts'
+import type { ContentCopy } from '../shared/store/content-copy.ts'
 import type { Trace } from '../shared/traces/trace.ts'
 import type { OwnTime } from './own-time.ts'
 
@@ -51,6 +52,8 @@ export class HttpResponse implements ResponseWriter {
   time: OwnTime | null = null
   /** The trace of the request; null = none. */
   trace: Trace | null = null
+  /** Copies what is sent, for the log of input and output; null = not logged. */
+  copy: ContentCopy | null = null
   readonly #response: ServerResponse
   readonly baseHeaders: Record<string, string>
   #socket: Socket | null = null
@@ -142,6 +145,7 @@ export class HttpResponse implements ResponseWriter {
 
   /** Sends a complete body at once; JSON unless the headers say otherwise. */
   reply(status: number, headers: Record<string, string>, body: string | Buffer): void {
+    this.copy?.answer(body)
     const length = Buffer.byteLength(body)
     // Releases the request's data.
     this.#held?.hold(length - this.#held.bytes)
@@ -198,6 +202,7 @@ export class HttpResponse implements ResponseWriter {
 
   write(text: string, encoding: Encoding): boolean {
     if (this.gone) return true
+    this.copy?.write(text, encoding)
     const socket = this.#socket
     if (!socket) return this.#response.write(text, encoding)
     const length = encoding === 'latin1' ? text.length : Buffer.byteLength(text)

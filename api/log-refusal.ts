@@ -4,7 +4,7 @@ import { instantKinds, queuedKinds } from '../shared/kinds/index.ts'
 import type { Services } from '../shared/services.ts'
 import type { Refusal } from '../shared/wallet/refusal-log.ts'
 import { refusedKeyOf } from './middleware/key.ts'
-import type { State } from './state.ts'
+import type { ServedEndpoint, State } from './state.ts'
 
 /** The kind of work of each endpoint that runs a model or accepts work, by its path. */
 const kinds = new Map<string, string>([
@@ -21,26 +21,39 @@ const kinds = new Map<string, string>([
   ...Object.entries({ ...instantKinds, ...queuedKinds }).map(([kind, { path }]) => [path, kind] as const),
 ])
 
-/** Logs a request that failed before it ran, if its key is known and its endpoint runs a model or accepts work. */
-export function logRefusedRequest(state: State, failure: GatewayError, status: number, durationMs: number): void {
+/** The kind of work of an endpoint; undefined if it runs no model and accepts no work. */
+export function kindOf(endpoint: ServedEndpoint | null): string | undefined {
+  return endpoint?.method === 'post' ? kinds.get(endpoint.path) : undefined
+}
+
+/**
+ * Logs a request that failed before it ran, if its key is known and its endpoint runs a model or accepts work. Returns the
+ * id of its row; null if it has none of its own.
+ */
+export function logRefusedRequest(
+  state: State,
+  failure: GatewayError,
+  status: number,
+  durationMs: number,
+): string | null {
   const { services, endpoint, body, headers, requestId, startedMs, apiKey } = state
-  const kind = endpoint?.method === 'post' ? kinds.get(endpoint.path) : undefined
-  if (kind === undefined) return
+  const kind = kindOf(endpoint)
+  if (kind === undefined) return null
   const { model = headers['x-gateway-model'], stream } = Object(body) as { model?: unknown; stream?: unknown }
   const asked = { key: apiKey, model, streamed: stream === true }
-  logRefusal(services, asked, { kind, failure, requestId, startedMs, status, durationMs })
+  return logRefusal(services, asked, { kind, failure, requestId, startedMs, status, durationMs })
 }
 
 type Asked = { key: ResolvedKey | undefined; model: unknown; streamed: boolean }
 
-/** Logs a call that failed before it ran, if its key is known. */
+/** Logs a call that failed before it ran, if its key is known. Returns the id of its row; null if it has none of its own. */
 export function logRefusal(
   { refusalLog, catalog }: Services,
   { key, model: asked, streamed }: Asked,
   refusal: Omit<Refusal, 'policy' | 'model' | 'streamed'>,
-): void {
+): string | null {
   const known = key ?? refusedKeyOf(refusal.failure)
-  if (!known) return
+  if (!known) return null
   const model = (typeof asked === 'string' && catalog.find(asked)?.id) || ''
-  refusalLog.add({ ...refusal, policy: known.policy, model, streamed })
+  return refusalLog.add({ ...refusal, policy: known.policy, model, streamed })
 }

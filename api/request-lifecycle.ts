@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { setImmediate } from 'node:timers/promises'
 import { GatewayError } from '../shared/base/errors.ts'
-import { newId } from '../shared/base/ids.ts'
 import { parseJson, rejectNul } from '../shared/base/json.ts'
 import { validate } from '../shared/base/validate.ts'
 import { requestLogger } from '../shared/io/log.ts'
@@ -10,6 +9,7 @@ import { allowedModels } from '../shared/keys/allowlist.ts'
 import type { ResolvedKey } from '../shared/keys/policies.ts'
 import { authorise, type Scope } from '../shared/keys/policy.ts'
 import type { Services } from '../shared/services.ts'
+import { copyContent, logContent } from './content-logging.ts'
 import type { Access, Context, Endpoint, Validated } from './endpoint.ts'
 import { errorResponse, isMessagesPath } from './error-response.ts'
 import { logRefusedRequest } from './log-refusal.ts'
@@ -19,6 +19,7 @@ import { type IdempotentRequest, idempotencyKeyOf, runOnce } from './middleware/
 import { admitFree, keyHeader, parseBearer, resolveProvisioningKey, resolveStandardKey } from './middleware/key.ts'
 import { authenticateSession, type SessionAccess } from './middleware/session.ts'
 import type { StoredAnswer } from './middleware/stored-answer.ts'
+import { baseHeaders, requestIdOf } from './request-head.ts'
 import { recordRequest } from './request-metrics.ts'
 import { beginTrace, endTrace } from './request-trace.ts'
 import { State } from './state.ts'
@@ -28,23 +29,6 @@ import { State } from './state.ts'
 
 /** Larger bodies take milliseconds to parse and validate. */
 export const largeBytes = 256 * 1024
-
-/** The request id: a valid inbound one, otherwise a new one. */
-export function requestIdOf(inbound: unknown): string {
-  return typeof inbound === 'string' && validRequestId.test(inbound) ? inbound : newId('req')
-}
-
-const validRequestId = /^[A-Za-z0-9._:-]{1,128}$/
-
-/** The headers of every response; pages of any origin may call /v1 and read every header (contract §1). */
-export function baseHeaders(requestId: string, isPublic: boolean): Record<string, string> {
-  if (!isPublic) return { 'x-request-id': requestId }
-  return {
-    'x-request-id': requestId,
-    'access-control-allow-origin': '*',
-    'access-control-expose-headers': '*',
-  }
-}
 
 /** Starts the lifecycle of a request. */
 export function openRequest(
@@ -110,7 +94,8 @@ export function closeRequest(state: State, status: number): void {
   const sent = response.headersSent ? response.statusCode : status
   const received = client.gone && !response.writableEnded ? 499 : sent
   const durationMs = services.clock.now() - startedMs
-  if (state.failure) logRefusedRequest(state, state.failure, received, durationMs)
+  const refusalId = state.failure ? logRefusedRequest(state, state.failure, received, durationMs) : null
+  if (client.copy) logContent(state, client.copy, received, refusalId)
   if (services.metrics) recordRequest(state, received, durationMs)
   if (client.trace) endTrace(state, client.trace, received)
   requestLogger(services.log)({ requestId, method, path, status: received, durationMs, ...wide })
@@ -212,6 +197,7 @@ function setKey(state: State, apiKey: ResolvedKey): void {
   state.apiKey = apiKey
   state.wide.organisation = apiKey.policy.organisationId
   state.wide.key = apiKey.policy.keyId
+  if (apiKey.policy.contentLogging) copyContent(state)
 }
 
 async function identifyOrganisation(state: State, authorization: string | undefined): Promise<void> {

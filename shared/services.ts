@@ -38,6 +38,8 @@ import { OutputHistory } from './routing/output-history.ts'
 import { StickySessions } from './routing/sticky-sessions.ts'
 import { BatchJournal } from './store/batch-journal.ts'
 import { Batches } from './store/batches.ts'
+import { ContentLog } from './store/content-log.ts'
+import { Contents } from './store/contents.ts'
 import { Conversations } from './store/conversations.ts'
 import { DelayedJobs } from './store/delayed-jobs.ts'
 import { Files } from './store/files.ts'
@@ -115,6 +117,8 @@ export type Services = {
   storedResponses: StoredResponses
   responseEvents: ResponseEvents
   conversations: Conversations
+  contents: Contents
+  contentLog: ContentLog
   completionSignals: CompletionSignals
   suspects: Suspects
   /** Settles open reservations and closes every connection; idempotent. */
@@ -169,6 +173,8 @@ export async function openServices(
   const blobs = await openBlobs(config, () => signingSecret.get(), clock)
   const files = new Files({ db, blobs, clock, quotas: config.quotas })
   const payloads = new Payloads({ files, blobs, sealer })
+  const contents = new Contents({ db, files, blobs, sealer })
+  const contentLog = new ContentLog({ contents, db, clock, log })
   const queues = openQueues(queueRedis, config.redisKeyPrefix)
   for (const queue of Object.values(queues)) queue.on('error', error => log.warn({ err: error }, 'queue connection'))
   const webhooks = new Webhooks({ db, queue: queues.webhooks, clock })
@@ -184,7 +190,7 @@ export async function openServices(
     learnedQualities.close()
     limiter.close()
     completionSignals.close()
-    await Promise.all([admission.close(), refusalLog.close()])
+    await Promise.all([admission.close(), refusalLog.close(), contentLog.flush()])
     await upstreams.close()
     await Promise.all(Object.values(queues).map(queue => queue.close()))
     await mailer.close()
@@ -248,6 +254,8 @@ export async function openServices(
     storedResponses: new StoredResponses({ db, clock, payloads }),
     responseEvents: new ResponseEvents(redis, completionSignals),
     conversations: new Conversations({ db, clock, payloads }),
+    contents,
+    contentLog,
     completionSignals,
     suspects: new Suspects(),
     close: () => (closing ??= close()),

@@ -45,10 +45,11 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
   async partitions({ db, clock, config }) {
     await maintainPartitions(db, clock.now(), config.generationRetentionMonths)
   },
-  async expire({ db, files, storedResponses, conversations, webhooks, clock, config }) {
+  async expire({ db, files, storedResponses, conversations, contents, webhooks, clock, config }) {
     await expireIdempotencyKeys(db, clock.now())
     await storedResponses.expire(clock.now())
     await conversations.expire(clock.now())
+    await contents.expire(clock.now())
     await files.expire(clock.now())
     await forgetJobs(db, new Date(clock.now() - config.resultRetentionDays * dayMs), clock.now())
     await webhooks.expire(clock.now())

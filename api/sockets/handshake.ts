@@ -5,7 +5,7 @@ import { GatewayError } from '../../shared/base/errors.ts'
 import type { ClientPresence } from '../../shared/engine/response-writer.ts'
 import { errorResponse } from '../error-response.ts'
 import { keyHeader } from '../middleware/key.ts'
-import { baseHeaders } from '../request-lifecycle.ts'
+import { baseHeaders } from '../request-head.ts'
 
 /** The handshake of a WebSocket, up to its acceptance or refusal. */
 

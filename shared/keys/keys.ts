@@ -6,6 +6,7 @@ import { type Clock, dayMs, systemClock } from '../base/time.ts'
 import type { ApiKey, Prisma, ProvisioningKey } from '../generated/prisma/client.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import { type Actor, audit, changesBetween } from './audit.ts'
+import { type ContentColumns, presentContentSetting } from './content-logging.ts'
 import type { KeyPolicy, keyPatch, newKey } from './key-requests.ts'
 import type { Policies } from './policies.ts'
 import { hashSecret, newSecret } from './secret.ts'
@@ -77,7 +78,11 @@ function searchFilter(text: string): Prisma.ApiKeyWhereInput {
   }
 }
 
-const patchableFields = (row: ApiKey) => ({ ...settings(row), disabled: row.disabled })
+const patchableFields = (row: ApiKey) => ({
+  ...settings(row),
+  disabled: row.disabled,
+  content_logging: presentContentSetting(row),
+})
 
 type NewKey = z.output<typeof newKey>
 /** A new key with its secret, which is not stored. */
@@ -162,9 +167,24 @@ export class Keys {
     actor: Actor,
   ): Promise<ApiKey> {
     const { disabled, ...policy } = input
+    const data = { ...columns(policy), ...(disabled !== undefined && { disabled }) }
+    return this.#update(organisationId, hash, data, actor)
+  }
+
+  /** Sets which input and output of a key is logged, effective as `patch`. Throws 404 for a permanently revoked key. */
+  setContentLogging(organisationId: string, hash: string, data: ContentColumns, actor: Actor): Promise<ApiKey> {
+    return this.#update(organisationId, hash, data, actor)
+  }
+
+  async #update(
+    organisationId: string | null,
+    hash: string,
+    changed: Prisma.ApiKeyUpdateInput,
+    actor: Actor,
+  ): Promise<ApiKey> {
     const { id, organisationId: owner } = await this.#getUnrevoked(organisationId, hash)
     const where = { id, hash, revokedAt: null }
-    const data = { ...columns(policy), ...(disabled !== undefined && { disabled }), version: { increment: 1 } }
+    const data = { ...changed, version: { increment: 1 } }
     const commit = async (tx: Connection) => {
       // A row lock serialises concurrent patches, so that each audit event has only its own changes.
       await tx.$executeRaw`SELECT 1 FROM api_keys WHERE id = ${id} FOR UPDATE`

@@ -43,6 +43,9 @@ const generationSeconds = 3_600
 const maxCached = 20_000
 const maxCachedSlugs = 500_000
 const maxRounds = 3
+/** Keys whose versions are withdrawn with one command. */
+const keysPerCommand = 500
+const contentFields = { select: { contentMode: true, contentPercent: true, contentUntil: true } } as const
 
 /**
  * Reads policies for requests. Each process caches policies, and uses a cached one only after Redis has confirmed its version
@@ -159,6 +162,25 @@ export class Policies {
     return result
   }
 
+  /**
+   * Commits a change of a setting that keys take from their organisation; `commit` increments their versions and returns their
+   * hashes. Requests that arrive afterwards are served under the new policies.
+   */
+  async applyDefault<T extends { hashes: string[] }>(commit: () => Promise<T>): Promise<T> {
+    const result = await commit()
+    for (let i = 0; i < result.hashes.length; i += keysPerCommand) {
+      const renewal = this.#redis.multi()
+      for (const hash of result.hashes.slice(i, i + keysPerCommand)) {
+        this.#cache.delete(hash)
+        renewal.set(`keygeneration:${hash}`, randomUUID(), 'EX', generationSeconds).del(`keyversion:${hash}`)
+      }
+      await renewal.exec().catch(error => {
+        throw storeUnavailable(error)
+      })
+    }
+    return result
+  }
+
   async #refresh(key: ResolvedKey, generation?: string): Promise<ResolvedKey> {
     const current = await this.#read(key.policy.hash, key.scope, generation)
     key.policy = current.policy
@@ -185,12 +207,12 @@ export class Policies {
   }
 
   async #readRow(hash: string): Promise<Policy> {
-    const row = await this.#db.apiKey.findUnique({ where: { hash } })
+    const row = await this.#db.apiKey.findUnique({ where: { hash }, include: { organisation: contentFields } })
     if (!row) {
       this.#cache.delete(hash)
       throw await this.#unknownSecretError(hash)
     }
-    const policy = policyOf(row, this.#testLimits)
+    const policy = policyOf(row, this.#testLimits, row.organisation)
     this.#cache.set(hash, policy)
     return policy
   }

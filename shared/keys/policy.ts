@@ -1,5 +1,6 @@
 import { GatewayError } from '../base/errors.ts'
 import type { ApiKey } from '../generated/prisma/client.ts'
+import { type ContentColumns, type ContentLogging, contentLoggingOf } from './content-logging.ts'
 
 /** From lowest cost to highest quality. */
 export const modes = ['cost', 'balanced', 'quality'] as const
@@ -23,6 +24,8 @@ export type Policy = {
   scopes: ReadonlySet<string>
   /** Whether `auto` uses what feedback taught. */
   learning: boolean
+  /** Which input and output is logged; null = none. */
+  contentLogging: ContentLogging | null
   expiresAtMs: number | null
   revoked: boolean
 }
@@ -31,8 +34,15 @@ export type Policy = {
 export type Limits = { rpm: number | null; tpm: number | null }
 const unlimited: Limits = { rpm: null, tpm: null }
 
-/** The policy of a key's row. A limit of 0 means none (SPEC, API key); limits of test keys are capped by `testLimits`. */
-export function policyOf(row: ApiKey, testLimits: Limits = unlimited): Policy {
+/**
+ * The policy of a key's row. A limit of 0 means none (SPEC, API key); limits of test keys are capped by `testLimits`.
+ * `organisation`: its settings, which keys without their own follow.
+ */
+export function policyOf(
+  row: ApiKey,
+  testLimits: Limits = unlimited,
+  organisation: ContentColumns | null = null,
+): Policy {
   const bounds = row.environment === 'test' ? testLimits : unlimited
   return {
     hash: row.hash,
@@ -47,6 +57,7 @@ export function policyOf(row: ApiKey, testLimits: Limits = unlimited): Policy {
     allowlist: row.modelAllowlist.length > 0 ? new Set(row.modelAllowlist) : null,
     scopes: new Set(row.scopes),
     learning: row.learning,
+    contentLogging: contentLoggingOf(row, organisation),
     expiresAtMs: row.expiresAt?.getTime() ?? null,
     revoked: row.revokedAt !== null || row.disabled,
   }

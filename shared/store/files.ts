@@ -17,6 +17,7 @@ const folders = {
   batch_part: 'batches',
   answer: 'answers',
   response: 'responses',
+  content: 'contents',
 } as const
 export type FilePurpose = keyof typeof folders
 /** The purposes that are visible to keys under `/v1/files`. */
@@ -26,7 +27,7 @@ type PublicPurpose = (typeof publicPurposes)[number]
 export type { File, FileOwner }
 
 /** Purposes that are refused beyond the quota. Results are paid for, so they are always stored. */
-const refusable: ReadonlySet<FilePurpose> = new Set(['upload', 'reference', 'batch', 'answer', 'response'])
+const refusable: ReadonlySet<FilePurpose> = new Set(['upload', 'reference', 'batch', 'answer', 'response', 'content'])
 
 export type NewFile = {
   organisationId: string

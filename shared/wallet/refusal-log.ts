@@ -59,14 +59,19 @@ export class RefusalLog {
     this.#deps = deps
   }
 
-  /** Adds a refused call, except one that ran: its run is logged. */
-  add(refusal: Refusal): void {
-    if ('x-generation-id' in refusal.failure.headers) return
+  /**
+   * Adds a refused call, except one that ran: its run is logged. Returns the id of the row that is of this call; null for
+   * further calls of a sum.
+   */
+  add(refusal: Refusal): string | null {
+    if ('x-generation-id' in refusal.failure.headers) return null
     const row = this.#rowOf(refusal)
     row.calls++
-    if (!this.#pending.has(row.id) && this.#pending.size >= maxPending) this.#dropped++
-    else this.#pending.set(row.id, row)
+    const isKept = this.#pending.has(row.id) || this.#pending.size < maxPending
+    if (isKept) this.#pending.set(row.id, row)
+    else this.#dropped++
     this.#schedule()
+    return isKept && row.calls === 1 ? row.id : null
   }
 
   /** Writes what is pending. Never rejects: rows that cannot be written are tried again. */

@@ -5,6 +5,7 @@ import { attentionRoutes } from './attention.ts'
 import { auditRoutes } from './audit.ts'
 import { batchRoutes } from './batches.ts'
 import { billingRoutes } from './billing.ts'
+import { contentsRoutes } from './contents.ts'
 import { firstStepsRoutes } from './first-steps.ts'
 import { jobRoutes } from './jobs.ts'
 import { keysRoutes } from './keys.ts'
@@ -34,6 +35,7 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...securityRoutes,
   ...responsesRoutes,
   ...requestsRoutes,
+  ...contentsRoutes,
   ...usageRoutes,
   ...activityRoutes,
   ...attentionRoutes,

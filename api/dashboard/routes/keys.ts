@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { monthOf } from '../../../shared/base/time.ts'
 import type { ApiKey } from '../../../shared/generated/prisma/client.ts'
+import { presentContentSetting } from '../../../shared/keys/content-logging.ts'
 import { keyPatch, newKey } from '../../../shared/keys/key-requests.ts'
 import type { Services } from '../../../shared/services.ts'
 import { hasRole } from '../../auth/roles.ts'
@@ -30,6 +31,7 @@ async function present({ services, person, role }: Request, rows: ApiKey[]): Pro
     disabled: row.disabled && row.revokedAt === null,
     created_by: names.get(row.createdById ?? '') ?? null,
     mine: row.createdById === person.id,
+    content_logging: presentContentSetting(row),
     cache_hit_share: shares.get(row.id) ?? null,
     may_manage: row.createdById === person.id || hasRole(role, 'admin'),
   }))
@@ -51,7 +53,8 @@ async function cacheHitShares({ db, clock }: Services, rows: ApiKey[]): Promise<
   return new Map(sums.map(({ keyId, _sum }) => [keyId, Number(_sum.cachedTokens) / Number(_sum.promptTokens)]))
 }
 
-async function presentOne(request: Request, row: ApiKey): Promise<DashboardKey> {
+/** Presents a key to a person of its organisation. */
+export async function presentOne(request: Request, row: ApiKey): Promise<DashboardKey> {
   const [key] = await present(request, [row])
   return key!
 }

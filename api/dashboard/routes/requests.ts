@@ -2,7 +2,7 @@ import { Readable } from 'node:stream'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { usdFromNano } from '../../../shared/base/money.ts'
 import { dayMs } from '../../../shared/base/time.ts'
-import type { Feedback, Generation, Prisma } from '../../../shared/generated/prisma/client.ts'
+import type { Feedback, Generation, Prisma, RequestContent } from '../../../shared/generated/prisma/client.ts'
 import type { Services } from '../../../shared/services.ts'
 import type { RoutedAttempt, RoutingRecord } from '../../../shared/wallet/routing-record.ts'
 import { endpoint } from '../../endpoint.ts'
@@ -12,13 +12,15 @@ import { readPage } from '../../routes/paging.ts'
 import { costParts } from '../present/request-cost.ts'
 import { requestFilters, searchSpan, usualDays, whereOf } from '../present/request-search.ts'
 import { runSearch } from '../present/run-search.ts'
-import { type Keys, presentWorkKey, readWorkKeys } from '../present/work.ts'
+import { type Keys, presentWorkKey, readDelivery, readWorkKeys } from '../present/work.ts'
 import { requestsCsv } from '../requests-csv.ts'
+import type { ContentFacts } from '../wire/contents.ts'
 import type {
   RequestCall,
   RequestDetail,
   RequestFeedback,
   RequestFilters,
+  RequestNeighbours,
   RequestRow,
   RequestsPage,
 } from '../wire/requests.ts'
@@ -124,6 +126,7 @@ const read = endpoint({
     const record = (row.routing ?? {}) as RoutingRecord
     const { reason, candidates = [], batch: batchId = null } = record
     const job = await db.job.findFirst({ where: { id: row.id, organisationId }, select: { id: true } })
+    const key = await db.apiKey.findFirst({ where: { id: row.keyId, organisationId }, select: { hash: true } })
     const { object: _, ...generation } = presentGeneration(row)
     const scores = await services.feedback.listOf(organisationId, row.id)
     const keys = await readWorkKeys(services, [row, ...scores])
@@ -140,12 +143,25 @@ const read = endpoint({
       calls: callsOf(row, record),
       routing: reason === undefined ? null : { reason, candidates: candidates.map(presentCandidate) },
       cost_parts: costParts(services, row, batchId !== null),
+      content: presentContent(await services.contents.find(organisationId, row.id, services.clock.now())),
+      key_hash: key?.hash ?? null,
+      delivery: job && (await readDelivery(services, organisationId, { jobId: job.id })),
       job_id: job?.id ?? null,
       batch_id: batchId,
       feedback: scores.map(score => presentScore(score, keys)),
     }
   },
 })
+
+function presentContent(row: RequestContent | null): ContentFacts | null {
+  return (
+    row && {
+      ...{ input_bytes: row.inputBytes, output_bytes: row.outputBytes },
+      ...{ input_truncated: row.inputTruncated, output_truncated: row.outputTruncated },
+      ...{ redactions: row.redactions, expires_at: row.expiresAt.toISOString(), deleted: row.fileId === null },
+    }
+  )
+}
 
 /** The latest request with an id: its own, that of the HTTP request, or the provider's. */
 async function findRequest(services: Services, organisationId: string, id: string): Promise<Generation | null> {
@@ -187,6 +203,36 @@ function presentCall({ durationMs, startedMs, pause, message, ...call }: RoutedA
   }
 }
 
+const neighbours = endpoint({
+  ...shared,
+  method: 'get',
+  path: `${base}/requests/{id}/neighbours`,
+  summary: 'Find the next newer and older request of a search',
+  query: requestFilters.omit({ limit: true, after: true }),
+  answers: { 200: { description: 'Their ids.' } },
+  errors: ['not_found'],
+  async handle({ services, organisationId, params, query }): Promise<RequestNeighbours> {
+    const { db } = services
+    const own = { id: params.id!, organisationId }
+    const row = await db.generation.findFirst({ where: own, select: { id: true, createdAt: true } })
+    if (!row) throw new GatewayError('not_found', 'No such request.', { param: 'id' })
+    const where = await whereOf(services, organisationId, query)
+    const { id, createdAt } = row
+    const find = (beyond: 'lt' | 'gt', order: 'asc' | 'desc') =>
+      runSearch(db, bound, tx =>
+        tx.generation.findFirst({
+          where: {
+            AND: [where, { OR: [{ createdAt: { [beyond]: createdAt } }, { createdAt, id: { [beyond]: id } }] }],
+          },
+          select: { id: true },
+          orderBy: [{ createdAt: order }, { id: order }],
+        }),
+      )
+    const [newer, older] = await Promise.all([find('gt', 'asc'), find('lt', 'desc')])
+    return { newer: newer?.id ?? null, older: older?.id ?? null }
+  },
+})
+
 const readFilters = endpoint({
   ...shared,
   method: 'get',
@@ -211,4 +257,4 @@ const readFilters = endpoint({
   },
 })
 
-export const requestsRoutes = [list, exported, read, readFilters]
+export const requestsRoutes = [list, exported, read, neighbours, readFilters]

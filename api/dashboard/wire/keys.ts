@@ -1,5 +1,7 @@
 /** Types shared by the pages that show keys and their routes. */
 
+import type { ContentLogging } from './contents.ts'
+
 export type Environment = 'live' | 'test'
 export type Mode = 'cost' | 'balanced' | 'quality'
 
@@ -35,6 +37,8 @@ export type DashboardKey = {
   mine: boolean
   /** The share of this month's prompt tokens that providers read from their caches; null without prompt tokens. */
   cache_hit_share: number | null
+  /** Which input and output is logged; null = as the organisation says. */
+  content_logging: ContentLogging | null
   /** Whether the viewer may update, roll and revoke it. */
   may_manage: boolean
 }

@@ -1,4 +1,5 @@
-import type { WorkKey } from './jobs.ts'
+import type { ContentFacts } from './contents.ts'
+import type { WorkDelivery, WorkKey } from './jobs.ts'
 
 /** Types shared by the Requests page and its routes. */
 
@@ -30,6 +31,9 @@ export type RequestRow = {
 
 /** GET /dashboard/api/organisations/{organisation}/requests */
 export type RequestsPage = { data: RequestRow[]; has_more: boolean; last_id: string | null }
+
+/** GET …/requests/{id}/neighbours: within a search. */
+export type RequestNeighbours = { newer: string | null; older: string | null }
 
 /** GET …/request-filters: the filter choices. */
 export type RequestFilters = { models: string[]; providers: string[]; types: string[] }
@@ -103,6 +107,12 @@ export type RequestDetail = RequestRow & {
   routing: { reason: string; candidates: RoutingCandidate[] } | null
   /** Null if current prices do not add up to the charge, or nothing was charged. */
   cost_parts: CostPart[] | null
+  /** What is known of its logged input and output; null if none was logged, or it has expired. */
+  content: ContentFacts | null
+  /** The hash of its key, which names the key in addresses; null if there is no such key any more. */
+  key_hash: string | null
+  /** The webhook of its job. */
+  delivery: WorkDelivery | null
   job_id: string | null
   batch_id: string | null
   /** Scores of the response by keys of the organisation. */

@@ -1,6 +1,7 @@
 import type { Encoding, ResponseWriter } from '../../../shared/engine/response-writer.ts'
 import { parseEvent, splitEvents } from '../../../shared/io/sse.ts'
 import type { ResponsesEvent, ResponsesOutputItem } from '../../../shared/kinds/responses-answer.ts'
+import type { ContentCopy } from '../../../shared/store/content-copy.ts'
 import type { Trace } from '../../../shared/traces/trace.ts'
 import type { FrameSender } from './frame-sender.ts'
 
@@ -15,6 +16,8 @@ export class TurnWriter implements ResponseWriter {
   gone = false
   /** The trace of the turn; null = none. */
   trace: Trace | null = null
+  /** Copies the stream, for the log of input and output; null = not logged. */
+  copy: ContentCopy | null = null
   readonly keeps = false
   readonly requestId: string
   /** The client's name of the turn, which is added to each of its events. */
@@ -53,6 +56,7 @@ export class TurnWriter implements ResponseWriter {
 
   write(stream: string, encoding: Encoding): boolean {
     if (this.gone) return true
+    this.copy?.write(stream, encoding)
     const frames: Buffer[] = []
     for (const one of splitEvents(stream)) {
       const data = parseEvent(one)?.data.trim()

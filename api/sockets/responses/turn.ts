@@ -15,6 +15,7 @@ import { inputItems, type ResponsesTurn, withContext } from '../../../shared/res
 import { expandTurn, isStateless, type OpenTurn, openTurn } from '../../../shared/responses/turn.ts'
 import type { Services } from '../../../shared/services.ts'
 import { SpanKind } from '../../../shared/traces/trace.ts'
+import { addContent } from '../../content-logging.ts'
 import { errorResponse } from '../../error-response.ts'
 import { logRefusal } from '../../log-refusal.ts'
 import { admitFree, resolveStandardKey } from '../../middleware/key.ts'
@@ -65,6 +66,8 @@ export async function serveTurn(context: TurnContext, frame: Buffer, writer: Tur
     wide.organisation = apiKey.policy.organisationId
     wide.key = apiKey.policy.keyId
     key = apiKey
+    const { contentLogging } = apiKey.policy
+    writer.copy = contentLogging && services.contentLog.open(contentLogging, { withOutput: true })
     held = services.budgets.bodies.open(apiKey.policy.organisationId)
     asked = await readTurn({ ...context, apiKey, held }, frame, writer).catch(async error => {
       // A revoked key is reported before any fault of the request.
@@ -83,12 +86,14 @@ export async function serveTurn(context: TurnContext, frame: Buffer, writer: Tur
   const status = failure?.status ?? 200
   const durationMs = services.clock.now() - startedMs
   const environment = key?.policy.environment ?? ''
-  if (failure)
-    logRefusal(
-      services,
-      { key, model: asked?.body.model, streamed: true },
-      { kind: 'responses', failure, requestId, startedMs, status, durationMs },
-    )
+  const refused = { key, model: asked?.body.model, streamed: true }
+  const refusal = { kind: 'responses', requestId, startedMs, status, durationMs }
+  const refusalId = failure && logRefusal(services, refused, { ...refusal, failure })
+  if (writer.copy) {
+    const id = wide.generationId ?? failure?.headers['x-generation-id'] ?? refusalId
+    const turn = { apiKey: key!, kind: 'responses', id, failed: wide.errorCode != null, startedMs }
+    addContent(services, writer.copy, { ...turn, input: asked?.raw ?? frame, hasFiles: false })
+  }
   if (services.metrics) recordOnSocket(services.metrics, wide, { path: responsesPath, status, environment, durationMs })
   if (writer.trace) endSocketTrace(writer.trace, wide, { requestId, path: responsesPath, status })
   requestLogger(services.log)({ requestId, method: 'WS', path: responsesPath, status, durationMs, ...wide })

@@ -1,4 +1,5 @@
 import { newId } from '../../../shared/base/ids.ts'
+import { operatorActor } from '../../../shared/keys/audit.ts'
 import { hashSecret } from '../../../shared/keys/secret.ts'
 import { chatLine } from '../batches/gateway.ts'
 import { eventually, type Gateway } from '../gateway.ts'
@@ -19,9 +20,12 @@ const root = '/dashboard/api/organisations/{organisation}'
 
 /** Gives an organisation one thing of every sort, made through the API by a test key and run by real workers. */
 export async function fill(gateway: Gateway, organisationId: string): Promise<Filled> {
-  const { db, clock } = gateway.services
+  const { db, clock, keys, contentLog } = gateway.services
   const mark = `mark-${newId('req')}`
   const secret = await gateway.key(organisationId, 'test', { name: mark })
+  const contentUntil = new Date(clock.now() + 3_600_000)
+  const logged = { contentMode: 'all', contentPercent: null, contentUntil }
+  await keys.setContentLogging(organisationId, hashSecret(secret), logged, operatorActor)
   const workers = startWorkers(gateway.services)
   const post = async (path: string, body: unknown) => {
     const answer = await gateway.fetch(path, { key: secret, body })
@@ -37,6 +41,7 @@ export async function fill(gateway: Gateway, organisationId: string): Promise<Fi
     return status === 'completed' && (await db.webhookDelivery.count({ where: { organisationId } })) > 0
   }, 'the video and the batch are over')
   await gateway.settled()
+  await contentLog.flush()
   await workers.stop()
   const generation = await db.generation.findFirstOrThrow({ where: { organisationId, kind: 'chat' } })
   const delivery = await db.webhookDelivery.findFirstOrThrow({ where: { organisationId } })
@@ -54,6 +59,7 @@ export async function fill(gateway: Gateway, organisationId: string): Promise<Fi
     ],
     bodies: {
       [`POST ${root}/keys`]: { name: 'theirs' },
+      [`PATCH ${root}/keys/{hash}/content-logging`]: { content_logging: null },
       [`POST ${root}/top-ups`]: { amount_usd: 10 },
       [`POST ${root}/webhooks/test`]: { url },
       'POST /dashboard/api/operator/organisations': { name: 'theirs' },

@@ -54,6 +54,7 @@ export function policyOf(more: Partial<Policy> = {}): Policy {
     organisationId: 'o',
     scopes: new Set(['*']),
     learning: true,
+    contentLogging: null,
     revoked: false,
   }
   return { ...key, ...limits, environment: 'live', mode: 'balanced', ...more }

@@ -24,6 +24,9 @@ const texts: Record<string, string> = {
   'webhook_secret.rotated': 'rotated the webhook secret',
   'alert_settings.changed': 'changed the alert settings',
   'response_settings.changed': 'changed the storage of responses',
+  'content_settings.changed': 'changed the logging of input and output',
+  'request_content.viewed': 'viewed the input and output of',
+  'request_content.deleted': 'deleted the input and output of',
   'top_up.started': 'started the top-up',
   'credit.added': 'added credits',
 }
@@ -49,6 +52,8 @@ export const things = [
   { value: 'webhook_secret', label: 'Webhook secret' },
   { value: 'alert_settings', label: 'Alert settings' },
   { value: 'response_settings', label: 'Stored responses' },
+  { value: 'content_settings', label: 'Input and output logging' },
+  { value: 'request_content', label: 'Logged input and output' },
   { value: 'organisation', label: 'Organisation' },
 ]
 

@@ -32,7 +32,14 @@ function valueText(field: string, value: unknown): string {
   if (value === null) return 'none'
   if (typeof value === 'boolean') return value ? 'yes' : 'no'
   if (Array.isArray(value)) return value.join(', ')
+  if (typeof value === 'object') return partsOf(value)
   if (field.endsWith('_usd')) return usd(Number(value))
   if (field.endsWith('_at')) return moment(String(value))
   return String(value)
+}
+
+/** The parts of a setting that are set. */
+function partsOf(setting: object): string {
+  const parts = Object.entries(setting).filter(([, value]) => value !== null)
+  return parts.map(([name, value]) => `${name}: ${valueText(name === 'until' ? 'until_at' : name, value)}`).join(', ')
 }

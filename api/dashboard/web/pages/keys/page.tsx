@@ -20,6 +20,7 @@ import { requestsHref, useActivity } from '../usage/queries.ts'
 import { SeriesChart } from '../usage/series-chart.tsx'
 import { KeyDrawer } from './edit.tsx'
 import { KeyState } from './key-state.tsx'
+import { KeyLogging } from './logging.tsx'
 import { useKey } from './queries.ts'
 import { SecretDialog } from './secret.tsx'
 import { Spend } from './spend.tsx'
@@ -82,6 +83,7 @@ function KeyTabs({ apiKey }: { apiKey: DashboardKey }) {
       <Tabs.List mb="md">
         <Tabs.Tab value="usage">Usage</Tabs.Tab>
         <Tabs.Tab value="policy">Policy</Tabs.Tab>
+        {may('admin') && <Tabs.Tab value="logging">Logging</Tabs.Tab>}
         {may('admin') && <Tabs.Tab value="history">History</Tabs.Tab>}
       </Tabs.List>
       <Tabs.Panel value="usage">
@@ -92,6 +94,11 @@ function KeyTabs({ apiKey }: { apiKey: DashboardKey }) {
           <Facts facts={policyOf(apiKey, home)} />
         </Section>
       </Tabs.Panel>
+      {may('admin') && (
+        <Tabs.Panel value="logging">
+          <KeyLogging apiKey={apiKey} />
+        </Tabs.Panel>
+      )}
       {may('admin') && (
         <Tabs.Panel value="history">
           <History apiKey={apiKey} />
@@ -136,12 +143,22 @@ function policyOf(key: DashboardKey, home: string): (Fact | null)[] {
     ['Tokens per minute', key.tpm_limit === null ? 'no limit' : count(key.tpm_limit)],
     ['Scopes', key.scopes === '*' ? 'all' : key.scopes.replaceAll(',', ', ')],
     ['Learns from feedback', key.learning ? 'yes' : 'no'],
+    ['Input and output', loggingWords(key.content_logging)],
     ['Expires', key.expires_at === null ? 'never' : moment(key.expires_at)],
     key.cache_hit_share === null ? null : ['Cache hits this month', `${percent(key.cache_hit_share)} of input tokens`],
     ['Last used', <Time key="used" at={key.last_used_at} />],
     ['Created', `${moment(key.created_at)}${key.created_by === null ? '' : ` by ${key.created_by}`}`],
     ['Models', <Models key="models" models={key.model_allowlist} home={home} />, 'wide'],
   ]
+}
+
+/** Everybody who uses a key may know what of its requests is logged. */
+function loggingWords(setting: DashboardKey['content_logging']): string {
+  if (setting === null) return 'as the organisation says'
+  const { mode, sample_percent: percentOf, until } = setting
+  if (mode === 'off' || until === null || Date.parse(until) <= Date.now()) return 'not logged'
+  const which = { errors: 'of failed requests', all: 'of all requests', sample: `of ${percentOf} % of requests` }[mode]
+  return `logged ${which} until ${moment(until)}`
 }
 
 function Models({ models, home }: { models: string[] | null; home: string }) {

@@ -71,3 +71,9 @@ export const useRoll = (hash: string, onRolled: OnSecret) =>
   useChange<void, KeySecretAnswer>(base => call(`${base}/keys/${hash}/roll`, { method: 'POST' }), onRolled)
 export const useRevoke = (hash: string) =>
   useChange<void, KeyAnswer>(base => call(`${base}/keys/${hash}`, { method: 'DELETE' }))
+/** Sets which input and output of a key is logged. */
+export const useContentLogging = (hash: string, content_logging: object | null, onSaved: () => void) =>
+  useChange<void, KeyAnswer>(
+    base => call(`${base}/keys/${hash}/content-logging`, { method: 'PATCH', body: { content_logging } }),
+    onSaved,
+  )

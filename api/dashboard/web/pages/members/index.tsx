@@ -11,6 +11,7 @@ import { Time } from '../../components/time.tsx'
 import { day } from '../../format.ts'
 import { type Place, usePlace } from '../../session.tsx'
 import { InviteForm, RenameForm } from './forms.tsx'
+import { InputOutputLogging } from './logging.tsx'
 import type { Member } from './member.ts'
 import { Removal } from './removal.tsx'
 import { StoredResponses } from './stored-responses.tsx'
@@ -46,6 +47,7 @@ export default function Members() {
           <RenameForm />
           <TwoFactorSwitch />
           <StoredResponses />
+          <InputOutputLogging />
         </>
       )}
     </Page>

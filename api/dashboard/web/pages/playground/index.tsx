@@ -11,6 +11,7 @@ import { Empty, Loading, Show } from '../../components/states.tsx'
 import { usePlace } from '../../session.tsx'
 import { BenchContext } from './bench.ts'
 import { Client } from './client.ts'
+import { takeHanded } from './handed.ts'
 import { KeptContext } from './kept.ts'
 import { isUsable, KeyPicker, preferredKey, rememberKey } from './key-picker.tsx'
 
@@ -81,7 +82,7 @@ function WithKeys({ keys, models }: { keys: DashboardKey[]; models: CatalogModel
 function Tab({ apiKey, models }: { apiKey: DashboardKey; models: CatalogModel[] }) {
   const { base, home } = usePlace()
   const [location, navigate] = useLocation()
-  const [kept] = useState(() => new Map<string, unknown>())
+  const [kept] = useState(takeHanded)
   const client = useMemo(() => new Client(base, apiKey.hash), [base, apiKey.hash])
   const bench = useMemo(() => ({ apiKey, models, client }), [apiKey, models, client])
   const here = `${home}/playground`

@@ -46,7 +46,8 @@ export function Equivalent(props: Parameters<typeof Snippets>[0]) {
   )
 }
 
-function requestSnippets(request: PlainRequest) {
+/** The code of a request. */
+export function requestSnippets(request: PlainRequest) {
   return [
     { language: 'curl', code: curlOf(request) },
     { language: 'Node.js', code: nodeCode(location.origin, request) },

@@ -1,17 +1,24 @@
-import { Button, Group, Stack } from '@mantine/core'
-import { Link } from 'wouter'
+import { Box, Group, Stack, Text } from '@mantine/core'
+import { useState } from 'react'
 import type { RequestDetail } from '../../../wire/requests.ts'
+import { Snippets } from '../../components/copy.tsx'
+import { Section } from '../../components/facts.tsx'
 import { Page } from '../../components/page.tsx'
 import { Show } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
 import { Trail } from '../../components/work/parts.tsx'
 import { usePlace } from '../../session.tsx'
+import { requestSnippets } from '../playground/panels.tsx'
+import { Actions } from './actions.tsx'
+import { bodyOf, outlineOf } from './body.ts'
+import { Content, useContent } from './content.tsx'
 import { Outcome } from './outcome.tsx'
+import { paths } from './paths.ts'
 import { useRequest } from './queries.ts'
 import { Request } from './request.tsx'
 import { typeName } from './types.ts'
 
-const chatTypes = ['chat', 'messages', 'responses']
+const maxCodeHeight = 420
 
 /** One entry of the request log. */
 export function RequestPage({ id }: { id: string }) {
@@ -23,27 +30,51 @@ export function RequestPage({ id }: { id: string }) {
       <Trail href={`${home}/requests`} list="Requests">
         {id}
       </Trail>
-      <Page
-        id={id}
-        title={data ? `${typeName(data.type)} request` : 'Request'}
-        description={data && <Verdict request={data} />}
-        actions={
-          data &&
-          chatTypes.includes(data.type) &&
-          data.model !== '' && (
-            <Button
-              component={Link}
-              variant="default"
-              href={`${home}/playground/chat?model=${encodeURIComponent(data.model)}`}
-            >
-              Open in playground
-            </Button>
-          )
-        }
-      >
-        <Show query={request}>{found => <Request request={found} />}</Show>
-      </Page>
+      {data ? (
+        <Found id={id} request={data} />
+      ) : (
+        <Page id={id} title="Request">
+          <Show query={request}>{() => null}</Show>
+        </Page>
+      )}
     </Stack>
+  )
+}
+
+function Found({ id, request }: { id: string; request: RequestDetail }) {
+  const [isShown, setShown] = useState(false)
+  const content = useContent(request, isShown)
+  const body = content.data && !request.content?.input_truncated ? bodyOf(content.data.input) : null
+  return (
+    <Page
+      id={id}
+      title={`${typeName(request.type)} request`}
+      description={<Verdict request={request} />}
+      actions={<Actions request={request} body={body} />}
+    >
+      <Request request={request}>
+        <Content request={request} query={content} isShown={isShown} onShow={() => setShown(true)} />
+        <RequestCode request={request} body={body} />
+      </Request>
+    </Page>
+  )
+}
+
+/** The request as code: with its input if that is at hand, otherwise with a placeholder. */
+function RequestCode({ request, body }: { request: RequestDetail; body: object | null }) {
+  const path = paths[request.type]
+  if (path === undefined || request.model === '') return null
+  return (
+    <Section title="Code">
+      {body === null && (
+        <Text size="sm" c="dimmed" mb="xs">
+          The model and the settings of this request, with a placeholder for its input.
+        </Text>
+      )}
+      <Box mah={maxCodeHeight} style={{ overflowY: 'auto' }}>
+        <Snippets snippets={requestSnippets({ path, body: body ?? outlineOf(request), stream: request.streamed })} />
+      </Box>
+    </Section>
   )
 }
 

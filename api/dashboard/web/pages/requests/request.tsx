@@ -1,5 +1,7 @@
 import { Alert, Anchor, Code, SimpleGrid, Stack, Text } from '@mantine/core'
+import type { ReactNode } from 'react'
 import { Link } from 'wouter'
+import type { WorkDelivery } from '../../../wire/jobs.ts'
 import type { RequestDetail } from '../../../wire/requests.ts'
 import { type Fact, Facts, Section } from '../../components/facts.tsx'
 import { Id, KeyName } from '../../components/work/parts.tsx'
@@ -12,8 +14,16 @@ import { Cost } from './cost.tsx'
 import { Routing } from './routing.tsx'
 import { Scores } from './scores.tsx'
 
-/** Everything about one request. `isNarrow`: one column, as beside a list. */
-export function Request({ request, isNarrow = false }: { request: RequestDetail; isNarrow?: boolean }) {
+/** Everything about one request. `isNarrow`: one column, as beside a list. `children`: what only its page has. */
+export function Request({
+  request,
+  isNarrow = false,
+  children,
+}: {
+  request: RequestDetail
+  isNarrow?: boolean
+  children?: ReactNode
+}) {
   return (
     <Stack>
       <Failure request={request} />
@@ -29,6 +39,7 @@ export function Request({ request, isNarrow = false }: { request: RequestDetail;
         <Asked request={request} />
       </SimpleGrid>
       <Routing request={request} />
+      {children}
       <Scores request={request} />
     </Stack>
   )
@@ -78,7 +89,7 @@ function Details({ request }: { request: RequestDetail }) {
     ['Time', moment(request.created_at)],
     ['Model', model === '' ? 'none' : <ModelLink key="model" home={home} model={model} />],
     ['Provider', request.provider ?? 'none'],
-    ['Key', <KeyName key="key" value={request.key} />],
+    ['Key', <KeyLink key="key" request={request} />],
     request.mode === null ? null : ['Mode', request.mode],
     ['Cost', usd(request.cost_usd)],
     ['Duration', duration(request.duration_ms)],
@@ -88,9 +99,29 @@ function Details({ request }: { request: RequestDetail }) {
     endUser === null ? null : ['End user', <Same key="user" name="end_user" value={endUser} />],
     session === null ? null : ['Session', <Same key="session" name="session" value={session} />],
     request.job_id === null ? null : ['Job', <Work key="job" sort="jobs" id={request.job_id} />],
+    request.delivery === null ? null : ['Webhook', <Delivery key="webhook" delivery={request.delivery} />],
     request.batch_id === null ? null : ['Batch', <Work key="batch" sort="batches" id={request.batch_id} />],
   ]
   return <Facts facts={facts} />
+}
+
+function KeyLink({ request: { key, key_hash: hash } }: { request: RequestDetail }) {
+  const { home } = usePlace()
+  if (hash === null) return <KeyName value={key} />
+  return (
+    <Anchor component={Link} href={`${home}/keys/${hash}`} inherit>
+      <KeyName value={key} />
+    </Anchor>
+  )
+}
+
+function Delivery({ delivery: { id, status, attempts } }: { delivery: WorkDelivery }) {
+  const { home } = usePlace()
+  return (
+    <Anchor component={Link} href={`${home}/webhooks?delivery=${id}`} inherit>
+      {status}, {attempts} {attempts === 1 ? 'attempt' : 'attempts'}
+    </Anchor>
+  )
 }
 
 function ModelLink({ home, model }: { home: string; model: string }) {

@@ -11,7 +11,11 @@ export function Routing({ request }: { request: RequestDetail }) {
     <Section title="Routing decision">
       {routing ? (
         <Stack gap="sm">
-          <Text size="sm">{routing.reason}</Text>
+          {sentencesOf(request).map(sentence => (
+            <Text key={sentence} size="sm">
+              {sentence}
+            </Text>
+          ))}
           <DataTable
             label="Candidates of the routing decision; the first ones in the order in which they are tried"
             rows={routing.candidates}
@@ -27,6 +31,39 @@ export function Routing({ request }: { request: RequestDetail }) {
       )}
     </Section>
   )
+}
+
+/** The decision in words: what was chosen and why, and why what answered is another one. */
+function sentencesOf(request: RequestDetail): string[] {
+  const { routing, model, provider, status, calls } = request
+  const { reason, candidates } = routing!
+  const eligible = candidates.filter(({ excluded }) => excluded === null)
+  const [first] = eligible
+  const sentences = [reason]
+  if (!first) return sentences
+  const chosen = `${first.model} at ${first.provider ?? 'no provider'}`
+  const isFirst = first.model === model && first.provider === provider
+  if (isFirst && status < 400)
+    sentences.push(
+      `${chosen} was first in the order and answered, so the other ${eligible.length - 1} eligible candidates were not tried.`,
+    )
+  else if (calls.length > 0 && status < 400)
+    sentences.push(
+      `${chosen} was first in the order. ${model} at ${provider} answered after ${calls.length - 1} other calls.`,
+    )
+  else if (calls.length > 0)
+    sentences.push(`${chosen} was first in the order. None of the ${calls.length} calls succeeded.`)
+  const isBest = eligible.every(({ score }) => (score ?? -Infinity) <= (first.score ?? -Infinity))
+  if (!isBest)
+    sentences.push(
+      'Another candidate has a higher score: the order also keeps conversations with their model and sets providers aside that are failing.',
+    )
+  const excluded = candidates.length - eligible.length
+  if (excluded > 0)
+    sentences.push(
+      `${excluded} ${excluded === 1 ? 'candidate was' : 'candidates were'} excluded, for the reasons in the table.`,
+    )
+  return sentences
 }
 
 const columns = (request: RequestDetail): Column<RoutingCandidate>[] => [
@@ -67,7 +104,7 @@ function CandidateOutcome({ candidate, request }: { candidate: RoutingCandidate;
   if (request.calls.some(isSame)) return <Badge color="red">failed</Badge>
   return (
     <Text size="xs" c="dimmed">
-      {excluded ? `Excluded: ${excluded}` : 'not tried'}
+      {excluded ? `Excluded: ${excluded}` : 'Not tried'}
     </Text>
   )
 }

@@ -1,0 +1,32 @@
+import type { RequestDetail } from '../../../wire/requests.ts'
+
+/** Parameters that are counts of what was sent, or parts of objects. */
+const isSetting = (name: string) => name !== 'tools' && name !== 'models' && !name.includes('.')
+
+/** A body with the model and the settings of a request, and a placeholder for what is not logged. */
+export function outlineOf({ type, model, streamed, parameters }: RequestDetail): object {
+  const settings = Object.fromEntries(Object.entries(parameters ?? {}).filter(([name]) => isSetting(name)))
+  const named = { model, ...settings, ...(streamed && { stream: true }) }
+  if (type === 'chat' || type === 'messages') return { ...named, messages: [{ role: 'user', content: '…' }] }
+  if (type === 'completion') return { ...named, prompt: '…' }
+  return { ...named, input: '…' }
+}
+
+/** The JSON object in a text; null if it is cut off or none. */
+export function bodyOf(text: string): object | null {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : null
+  } catch {
+    return null
+  }
+}
+
+/** JSON with indentation; other text as it is. */
+export function pretty(text: string): string {
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2)
+  } catch {
+    return text
+  }
+}

@@ -1,0 +1,28 @@
+/** The route of the API that serves each type of request that can be sent again; jobs and sessions have others. */
+export const paths: Record<string, string> = {
+  chat: '/v1/chat/completions',
+  messages: '/v1/messages',
+  responses: '/v1/responses',
+  completion: '/v1/completions',
+  embedding: '/v1/embeddings',
+}
+
+/** The tab of the playground for each type. */
+export const tabs: Record<string, string> = {
+  chat: 'chat',
+  messages: 'chat',
+  responses: 'chat',
+  completion: 'completions',
+  embedding: 'embeddings',
+  image: 'image',
+  speech: 'speech',
+  transcription: 'transcription',
+  music: 'music',
+  sfx: 'sfx',
+  video: 'video',
+  lipsync: 'lipsync',
+  face_swap: 'face_swap',
+  avatar: 'avatar',
+  mesh: 'mesh',
+  realtime: 'realtime',
+}

@@ -1,0 +1,137 @@
+import { buffer } from 'node:stream/consumers'
+import { promisify } from 'node:util'
+import { gunzip, gzip } from 'node:zlib'
+import type { RequestContent } from '../generated/prisma/client.ts'
+import { bytesOf } from '../io/bytes.ts'
+import type { Database } from '../io/db.ts'
+import type { Blobs } from '../io/storage/blobs.ts'
+import { type Actor, audit } from '../keys/audit.ts'
+import type { Sealer } from '../keys/sealer.ts'
+import type { FileOwner, Files } from './files.ts'
+
+const compress = promisify(gzip)
+const decompress = promisify(gunzip)
+
+/** The texts of a request and of its answer. */
+export type Content = { input: string; output: string | null }
+
+/** What is known of a content without reading it. */
+export type ContentFacts = Pick<
+  RequestContent,
+  'id' | 'inputTruncated' | 'outputTruncated' | 'redactions' | 'createdAt' | 'expiresAt'
+>
+
+type Row = Pick<RequestContent, 'id' | 'organisationId'>
+
+const rowsPerExpiry = 1_000
+const maxPages = 200
+/** Unpacked; far more than is ever written. */
+const maxUnpackedBytes = 16 * 1024 * 1024
+
+const placeOf = ({ id, organisationId }: Row) => `request_contents.content ${organisationId} ${id}`
+
+/**
+ * The logged input and output of requests: gzipped and sealed in storage, one file per request, which counts in the storage
+ * quota and expires. PostgreSQL has only which file it is (docs/decisions/input-output-log.md).
+ */
+export class Contents {
+  readonly #db: Database
+  readonly #files: Files
+  readonly #blobs: Blobs
+  readonly #sealer: Sealer
+
+  constructor({ db, files, blobs, sealer }: { db: Database; files: Files; blobs: Blobs; sealer: Sealer }) {
+    this.#db = db
+    this.#files = files
+    this.#blobs = blobs
+    this.#sealer = sealer
+  }
+
+  /** Stores a content, unless the request has one. Throws 403 `quota_exceeded`. */
+  async store(owner: FileOwner, facts: ContentFacts, content: Content): Promise<void> {
+    const { id, expiresAt } = facts
+    const { organisationId } = owner
+    const packed = await compress(JSON.stringify(content))
+    const bytes = this.#sealer.sealBytes(packed, placeOf({ id, organisationId }))
+    const { fileId, storageKey } = await this.#files.store(bytesOf(bytes), {
+      ...{ ...owner, expiresAtMs: expiresAt.getTime() },
+      ...{ purpose: 'content', filename: 'content', contentType: 'application/octet-stream' },
+    })
+    const inputBytes = Buffer.byteLength(content.input)
+    const outputBytes = content.output === null ? 0 : Buffer.byteLength(content.output)
+    const { count } = await this.#db.requestContent.createMany({
+      data: { ...facts, organisationId, fileId, inputBytes, outputBytes },
+      skipDuplicates: true,
+    })
+    if (count === 0) await this.#files.remove([{ fileId, storageKey }])
+  }
+
+  /** What is known of a request's content; null if it has none, or none any more. */
+  find(organisationId: string, id: string, nowMs: number): Promise<RequestContent | null> {
+    return this.#db.requestContent.findFirst({ where: { id, organisationId, expiresAt: { gt: new Date(nowMs) } } })
+  }
+
+  /** Reads a content for someone, which is audited first; null if there is none, or it was deleted. */
+  async view(row: RequestContent, actor: Actor): Promise<Content | null> {
+    const { id, organisationId, fileId } = row
+    if (fileId === null) return null
+    const storageKey = (await this.#files.storageKeys([fileId])).get(fileId)
+    if (storageKey === undefined) return null
+    await audit(this.#db, { organisationId, actor, action: 'request_content.viewed', target: { id, name: id } })
+    const blob = await this.#blobs.read(storageKey)
+    if (!blob) return null
+    const packed = this.#sealer.openBytes(await buffer(blob.stream), placeOf(row))
+    return JSON.parse((await decompress(packed, { maxOutputLength: maxUnpackedBytes })).toString()) as Content
+  }
+
+  /** Deletes a content; that there was one stays known until it would have expired. Idempotent. */
+  async delete({ id, organisationId, fileId }: RequestContent, actor: Actor): Promise<void> {
+    if (fileId === null) return
+    const storageKey = (await this.#files.storageKeys([fileId])).get(fileId)
+    if (storageKey !== undefined) await this.#files.remove([{ fileId, storageKey }])
+    await this.#db.$transaction(async tx => {
+      const { count } = await tx.requestContent.updateMany({ where: { id, fileId }, data: { fileId: null } })
+      const target = { id, name: id }
+      if (count === 1) await audit(tx, { organisationId, actor, action: 'request_content.deleted', target })
+    })
+  }
+
+  /** Forgets contents that have expired; their files expire by themselves. */
+  async expire(nowMs: number): Promise<void> {
+    for (let page = 0; page < maxPages; page++) {
+      const deleted = await this.#db.$executeRaw`
+        DELETE FROM request_contents WHERE id IN (
+          SELECT id FROM request_contents WHERE expires_at <= ${new Date(nowMs)} ORDER BY expires_at LIMIT ${rowsPerExpiry})`
+      if (deleted < rowsPerExpiry) return
+    }
+  }
+
+  /** Encrypts stored contents with the current key; returns how many were not. */
+  async reseal(): Promise<number> {
+    let changed = 0
+    for (let after = ''; ; ) {
+      const rows = await this.#db.requestContent.findMany({
+        where: { id: { gt: after }, fileId: { not: null } },
+        orderBy: { id: 'asc' },
+        take: rowsPerExpiry,
+      })
+      for (const row of rows) if (await this.#reseal(row)) changed++
+      if (rows.length < rowsPerExpiry) return changed
+      after = rows.at(-1)!.id
+    }
+  }
+
+  async #reseal(row: RequestContent): Promise<boolean> {
+    const storageKey = (await this.#files.storageKeys([row.fileId!])).get(row.fileId!)
+    const blob = storageKey === undefined ? null : await this.#blobs.read(storageKey)
+    if (!blob) return false
+    const bytes = await buffer(blob.stream)
+    if (this.#sealer.isCurrentBytes(bytes)) return false
+    const place = placeOf(row)
+    const sealed = this.#sealer.sealBytes(this.#sealer.openBytes(bytes, place), place)
+    await this.#blobs.write(storageKey!, bytesOf(sealed), 'application/octet-stream')
+    const isGone = (await this.#files.storageKeys([row.fileId!])).size === 0
+    if (isGone) await this.#blobs.remove([storageKey!])
+    return !isGone
+  }
+}

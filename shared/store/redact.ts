@@ -1,0 +1,60 @@
+/** Secrets of well-known forms. Each begins with a fixed text, so that a scan of long texts stays linear. */
+const secrets = new RegExp(
+  [
+    // OpenAI, Anthropic, OpenRouter and others; Stripe; this gateway.
+    String.raw`\b(?:sk|rk|pk)[-_](?:live|test|ant|or|proj|svcacct|admin)[-_][\w-]{16,256}`,
+    String.raw`\bsk-[A-Za-z0-9]{20,256}`,
+    String.raw`\bsvc_[a-z]{2,8}_[\w-]{16,256}`,
+    String.raw`\bwhsec_[\w+/=]{16,256}`,
+    // Amazon, Google, GitHub, GitLab, Slack, Hugging Face, npm, Groq, xAI.
+    String.raw`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`,
+    String.raw`\bAIza[\w-]{35}`,
+    String.raw`\b(?:gh[pousr]_[A-Za-z0-9]{30,255}|github_pat_\w{30,255}|glpat-[\w-]{20,64})`,
+    String.raw`\bxox[abeoprs]-[\w-]{10,256}`,
+    String.raw`\b(?:hf|npm|gsk)_[A-Za-z0-9]{30,128}|\bxai-[A-Za-z0-9]{30,128}`,
+    // JSON Web Tokens, and what follows "Bearer".
+    String.raw`\beyJ[\w-]{10,2048}\.eyJ[\w-]{10,4096}\.[\w-]{10,1024}`,
+    String.raw`\bBearer [\w.~+/-]{20,4096}`,
+  ].join('|'),
+  'g',
+)
+const emails = /[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}/g
+const keyBegin = /-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----/g
+const keyEnd = '-----END '
+
+/** Strings that are files: `data:` URIs, and long runs of base64. */
+const files = /"(?:data:[^"]*|[A-Za-z0-9+/=_-]{4096,})"/g
+
+/** Removes secrets, and email addresses if wanted; returns how many. */
+export function redact(text: string, { emails: withEmails }: { emails: boolean }): { text: string; count: number } {
+  let count = 0
+  const replaceBy = (mark: string) => () => {
+    count++
+    return mark
+  }
+  let redacted = withoutPrivateKeys(text, replaceBy('[private key removed]')).replace(
+    secrets,
+    replaceBy('[secret removed]'),
+  )
+  if (withEmails) redacted = redacted.replace(emails, replaceBy('[email removed]'))
+  return { text: redacted, count }
+}
+
+/** Replaces the files inside JSON text by a mark. */
+export function withoutFiles(json: string): string {
+  return json.replace(files, '"[file removed]"')
+}
+
+/** A key without its end is cut off at the end of the text. */
+function withoutPrivateKeys(text: string, replacement: () => string): string {
+  let rest = ''
+  let from = 0
+  for (const { index } of text.matchAll(keyBegin)) {
+    if (index < from) continue
+    const end = text.indexOf(keyEnd, index)
+    const after = end < 0 ? text.length : text.indexOf('-----', end + keyEnd.length)
+    rest += text.slice(from, index) + replacement()
+    from = after < 0 ? text.length : Math.max(after + 5, end)
+  }
+  return from === 0 ? text : rest + text.slice(from)
+}
