@@ -26,6 +26,7 @@ const texts: Record<string, string> = {
   'response_settings.changed': 'changed the storage of responses',
   'top_up.started': 'started the top-up',
   'credit.added': 'added credits',
+  'balance.adjusted': 'adjusted the balance',
 }
 const ownTexts: Record<string, string> = {
   'member.joined': 'joined the organisation',
@@ -45,6 +46,7 @@ export const things = [
   { value: 'member', label: 'Members' },
   { value: 'invitation', label: 'Invitations' },
   { value: 'credit', label: 'Credits' },
+  { value: 'balance', label: 'Adjustments' },
   { value: 'top_up', label: 'Top-ups' },
   { value: 'webhook_secret', label: 'Webhook secret' },
   { value: 'alert_settings', label: 'Alert settings' },
