@@ -9,6 +9,7 @@ import { updateResponseSettings } from '../../shared/responses/settings.ts'
 import type { Services } from '../../shared/services.ts'
 import { checkLedger, type Invariant } from '../../shared/wallet/check.ts'
 import { presentKey, presentKeys } from '../routes/present-key.ts'
+import { adjustments } from './adjustments.ts'
 import { addCredit } from './credit.ts'
 import { doctor } from './doctor.ts'
 import { findOrganisation, number, org } from './flags.ts'
@@ -269,6 +270,7 @@ const maintenance: Command[] = [
 
 export const commands: readonly Command[] = [
   ...organisations,
+  ...adjustments,
   ...keys,
   ...users,
   ...maintenance,

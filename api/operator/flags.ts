@@ -3,6 +3,8 @@ import { GatewayError } from '../../shared/base/errors.ts'
 import type { Services } from '../../shared/services.ts'
 
 export const org = z.string().min(1)
+/** Why an operator does something: shown in the audit log. */
+export const reason = z.string().trim().min(1).max(500)
 export const number = z
   .string()
   .regex(/^\d{1,15}(\.\d{1,9})?$/, 'must be a number')

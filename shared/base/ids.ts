@@ -58,6 +58,7 @@ export type IdPrefix =
   | 'music'
   | 'sfx'
   | 'dep'
+  | 'adj'
   | 'user'
   | 'rt'
   | 'sess'

@@ -109,12 +109,21 @@ export class Accounts {
  * Books a deposit, or a reversal of one (negative, with the deposit's `availableAt`), and adds it to the balance, within the
  * caller's transaction. Returns false, without a change, when its cause is booked already.
  */
-export async function bookDeposit(
-  tx: Connection,
-  { organisationId, amountNano, ...entry }: Deposit & { cause: string; createdAt: Date },
-): Promise<boolean> {
-  const data = { organisationId, kind: 'deposit' as const, amountNano, ...entry }
-  const { count } = await tx.ledgerEntry.createMany({ data, skipDuplicates: true })
+export function bookDeposit(tx: Connection, deposit: Deposit & { cause: string; createdAt: Date }): Promise<boolean> {
+  return bookEntry(tx, { ...deposit, kind: 'deposit' })
+}
+
+type Entry = Omit<Deposit, 'method'> & {
+  kind: 'deposit' | 'adjustment'
+  method?: DepositMethod
+  cause: string
+  createdAt: Date
+}
+
+/** Books a ledger entry and adds it to the balance, within the caller's transaction. Returns false when its cause is booked already. */
+export async function bookEntry(tx: Connection, entry: Entry): Promise<boolean> {
+  const { organisationId, amountNano } = entry
+  const { count } = await tx.ledgerEntry.createMany({ data: entry, skipDuplicates: true })
   if (count === 0) return false
   await tx.wallet.upsert({
     where: { organisationId },

@@ -10,6 +10,7 @@ import { firstStepsRoutes } from './first-steps.ts'
 import { jobRoutes } from './jobs.ts'
 import { keysRoutes } from './keys.ts'
 import { modelsRoutes } from './models.ts'
+import { operatorAdjustmentRoutes } from './operator-adjustments.ts'
 import { operatorOrganisationRoutes } from './operator-organisations.ts'
 import { operatorPeopleRoutes } from './operator-people.ts'
 import { operatorServiceRoutes } from './operator-service.ts'
@@ -42,6 +43,7 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...jobRoutes,
   ...batchRoutes,
   ...operatorOrganisationRoutes,
+  ...operatorAdjustmentRoutes,
   ...operatorPeopleRoutes,
   ...operatorServiceRoutes,
 ]

@@ -27,8 +27,8 @@ const maxHoldDays = 365
 /** One nano-dollar: smaller amounts would be booked as zero. */
 const minUsd = 1e-9
 
-/** The organisation's audit log names the actor as an operator. */
-const asOperator = ({ id, email }: Person): Actor => ({ kind: 'operator', id, name: email })
+/** The audit log names the actor as an operator. */
+export const asOperator = ({ id, email }: Person): Actor => ({ kind: 'operator', id, name: email })
 
 type Row = {
   id: string
@@ -133,7 +133,7 @@ const readOne = endpoint({
 })
 
 /** Throws 404. */
-async function detailOf(services: Services, id: string): Promise<OrganisationDetail> {
+export async function detailOf(services: Services, id: string): Promise<OrganisationDetail> {
   const { db, accounts } = services
   const [row] = await read(services, { id, limit: 1 })
   if (!row) throw new GatewayError('not_found', 'No such organisation.')
@@ -147,7 +147,7 @@ async function detailOf(services: Services, id: string): Promise<OrganisationDet
     }),
     db.provisioningKey.findMany({ where: { organisationId: id }, orderBy: { createdAt: 'desc' }, take: maxListed }),
     db.ledgerEntry.findMany({
-      where: { organisationId: id, kind: 'deposit' },
+      where: { organisationId: id, kind: { in: ['deposit', 'adjustment'] } },
       orderBy: [{ createdAt: 'desc' }, { id: 'desc' }],
       take: latestCredits,
     }),
@@ -169,8 +169,10 @@ async function detailOf(services: Services, id: string): Promise<OrganisationDet
     })),
     credits: credits.map(entry => ({
       id: String(entry.id),
+      kind: entry.kind === 'adjustment' ? ('adjustment' as const) : ('deposit' as const),
       amount_usd: usdFromNano(entry.amountNano),
       method: entry.method,
+      note: entry.note,
       available_at: entry.availableAt?.toISOString() ?? null,
       created_at: entry.createdAt.toISOString(),
     })),

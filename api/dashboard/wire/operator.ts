@@ -29,14 +29,18 @@ export type CreditMethod = 'grant' | 'card' | 'ach'
 
 export type Credit = {
   id: string
+  kind: 'deposit' | 'adjustment'
+  /** Negative for debits and returned payments. */
   amount_usd: number
   method: string | null
+  /** The reason of an adjustment. */
+  note: string | null
   /** Until then it counts towards the balance but is not available. */
   available_at: string | null
   created_at: string
 }
 
-/** GET …/organisations/{organisation}; also the response of POST …/credits. */
+/** GET …/organisations/{organisation}; also the response of POST …/credits and …/adjustments. */
 export type OrganisationDetail = OperatorOrganisation & {
   available_usd: number
   reserved_usd: number
@@ -44,7 +48,7 @@ export type OrganisationDetail = OperatorOrganisation & {
   held_release_at: string | null
   people: { id: string; name: string; email: string; role: Role }[]
   provisioning_keys: ProvisioningKey[]
-  /** The latest deposits. */
+  /** The latest deposits and adjustments. */
   credits: Credit[]
 }
 

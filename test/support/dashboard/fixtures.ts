@@ -64,6 +64,9 @@ export async function fill(gateway: Gateway, organisationId: string): Promise<Fi
       [`POST ${root}/webhooks/test`]: { url },
       'POST /dashboard/api/operator/organisations': { name: 'theirs' },
       'POST /dashboard/api/operator/organisations/{organisation}/credits': { amount_usd: 5, method: 'grant' },
+      'POST /dashboard/api/operator/organisations/{organisation}/adjustments': {
+        ...{ id: 'adjustment-1', amount_usd: 5, reason: 'theirs' },
+      },
     },
     marks: [mark, video.id, batch.id, generation.id, delivery.id, topUp],
   }

@@ -29,6 +29,7 @@ const texts: Record<string, string> = {
   'request_content.deleted': 'deleted the input and output of',
   'top_up.started': 'started the top-up',
   'credit.added': 'added credits',
+  'balance.adjusted': 'adjusted the balance',
 }
 const ownTexts: Record<string, string> = {
   'member.joined': 'joined the organisation',
@@ -48,6 +49,7 @@ export const things = [
   { value: 'member', label: 'Members' },
   { value: 'invitation', label: 'Invitations' },
   { value: 'credit', label: 'Credits' },
+  { value: 'balance', label: 'Adjustments' },
   { value: 'top_up', label: 'Top-ups' },
   { value: 'webhook_secret', label: 'Webhook secret' },
   { value: 'alert_settings', label: 'Alert settings' },

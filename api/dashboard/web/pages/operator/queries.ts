@@ -59,6 +59,10 @@ export type NewCredit = { amount_usd: number; method: string; hold_days?: number
 export const useAddCredit = (id: string, body: NewCredit, onDone: () => void) =>
   useOrganisationChange<void>(() => call(`${base}/organisations/${id}/credits`, { body }), onDone)
 
+export type NewAdjustment = { id: string; amount_usd: number; reason: string; allow_negative?: boolean }
+export const useAdjustBalance = (id: string, body: NewAdjustment, onDone: () => void) =>
+  useOrganisationChange<void>(() => call(`${base}/organisations/${id}/adjustments`, { body }), onDone)
+
 export const useRevokeProvisioning = (id: string, onDone: () => void) =>
   useOrganisationChange<string>(
     key => call(`${base}/organisations/${id}/provisioning-keys/${key}`, { method: 'DELETE' }),

@@ -1,0 +1,109 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { GatewayError } from '../base/errors.ts'
+import { newId } from '../base/ids.ts'
+import { type Nano, usdFromNano } from '../base/money.ts'
+import type { Clock } from '../base/time.ts'
+import type { Connection, Database } from '../io/db.ts'
+import { type Accounts, bookEntry } from './accounts.ts'
+import type { Admission, Reservation } from './admission.ts'
+
+/** A correction of a balance by an operator. `id` is the caller's: a repetition of the same adjustment books nothing. */
+export type Adjustment = {
+  id: string
+  organisationId: string
+  /** Positive for a credit, negative for a debit. */
+  amountNano: Nano
+  reason: string
+  /** Whether a debit may take the available balance below zero. */
+  allowNegative: boolean
+}
+
+const maxReleaseMs = 2_000
+
+type Wallets = { db: Database; accounts: Accounts; admission: Admission; clock: Clock }
+
+/**
+ * Books an adjustment. `alongside` runs in the same transaction. Returns false if this adjustment was booked before. Throws
+ * 402 for a debit that the available balance does not cover, 409 if another adjustment has the id, 503.
+ */
+export async function adjustBalance(
+  wallets: Wallets,
+  adjustment: Adjustment,
+  alongside: (tx: Connection) => Promise<void>,
+): Promise<boolean> {
+  if (await wasBooked(wallets.db, adjustment)) return false
+  const { organisationId, amountNano, allowNegative } = adjustment
+  // Reserved first, as a request would: no request can be admitted on the same money meanwhile.
+  const reservation = amountNano < 0n && !allowNegative ? await reserveDebit(wallets, adjustment) : null
+  try {
+    const isBooked = await wallets.db.$transaction(async tx => {
+      const booked = await bookEntry(tx, entryOf(adjustment, wallets.clock))
+      if (booked) await alongside(tx)
+      return booked
+    })
+    // Committed: if Redis is unavailable, the reconciler copies it later.
+    await wallets.accounts.install(organisationId).catch(() => {})
+    // A concurrent repetition may have been faster; another adjustment with the id is a 409.
+    if (!isBooked) await wasBooked(wallets.db, adjustment)
+    return isBooked
+  } finally {
+    if (reservation) await release(wallets, reservation)
+  }
+}
+
+/** The caller reads the wallet next: waits until the reservation is released, but not for a Redis that is away. */
+async function release({ admission }: Wallets, reservation: Reservation): Promise<void> {
+  admission.release(reservation)
+  await Promise.race([admission.flush(), sleep(maxReleaseMs, undefined, { ref: false })])
+}
+
+const causeOf = ({ id }: Adjustment) => `adjustment:${id}`
+
+function entryOf(adjustment: Adjustment, clock: Clock) {
+  const { organisationId, amountNano, reason } = adjustment
+  const createdAt = new Date(clock.now())
+  return {
+    organisationId,
+    kind: 'adjustment',
+    amountNano,
+    cause: causeOf(adjustment),
+    note: reason,
+    createdAt,
+  } as const
+}
+
+/** Whether this adjustment is in the ledger. Throws 409 if another one has its id. */
+async function wasBooked(db: Database, adjustment: Adjustment): Promise<boolean> {
+  const row = await db.ledgerEntry.findUnique({ where: { cause: causeOf(adjustment) } })
+  if (!row) return false
+  const { organisationId, amountNano, reason } = adjustment
+  if (row.organisationId === organisationId && row.amountNano === amountNano && row.note === reason) return true
+  throw new GatewayError('idempotency_key_reused', 'Another adjustment has this id.', { param: 'id' })
+}
+
+/** Reserves the amount of a debit. Throws 402, 503. */
+async function reserveDebit({ admission }: Wallets, { organisationId, amountNano }: Adjustment): Promise<Reservation> {
+  // It belongs to no key: the organisation's id takes its place, and a cap or a rate limit does not apply.
+  const billing = {
+    hash: organisationId,
+    version: 0,
+    keyId: organisationId,
+    rateKey: organisationId,
+    organisationId,
+    ...{ expiresAtMs: null, rpmLimit: null, tpmLimit: null, capNano: null },
+    spendsMoney: true,
+  }
+  try {
+    // Under an unconfirmed version, so that it is never stale.
+    const reservation = await admission.extend(billing, 'unconfirmed', newId('adj'), Number(-amountNano))
+    return reservation as Reservation
+  } catch (error) {
+    if (!(error instanceof GatewayError) || error.code !== 'insufficient_credits') throw error
+    const { metadata } = error
+    throw new GatewayError(
+      'insufficient_credits',
+      `A debit of $${usdFromNano(-amountNano)} would take the available balance of $${metadata?.available_usd} below zero.`,
+      { param: 'amount_usd', ...(metadata && { metadata }) },
+    )
+  }
+}
