@@ -21,7 +21,9 @@ export function KeyLogging({ apiKey }: { apiKey: DashboardKey }) {
         organisation. Every view is recorded in the audit log, and so is this setting.
       </Text>
       {apiKey.environment === 'live' && (
-        <Alert color="yellow">Prompts may contain personal data. Log no more than you need, and tell who is concerned.</Alert>
+        <Alert color="yellow">
+          Prompts may contain personal data. Log no more than you need, and tell who is concerned.
+        </Alert>
       )}
       <Form mutation={save} submit="Save" disabled={!isComplete(draft, begun)} w="fit-content">
         <LoggingFields
