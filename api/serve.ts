@@ -6,10 +6,9 @@ import { type Config, ConfigError } from '../shared/base/config.ts'
 import { startProcess } from '../shared/io/process.ts'
 import { startWithRetry } from '../shared/io/retry.ts'
 import type { Metrics } from '../shared/metrics/metrics.ts'
-import { openScrapeServer, type ScrapeServer } from '../shared/metrics/scrape-server.ts'
+import type { ScrapeServer } from '../shared/metrics/scrape-server.ts'
 import { openServices } from '../shared/services.ts'
 import { createApp } from './app.ts'
-import { answerPrimary } from './cluster-metrics.ts'
 import { Connections } from './connections.ts'
 import { withLane } from './lane.ts'
 import { isWebSocketUpgrade } from './sockets/handshake.ts'
@@ -77,7 +76,11 @@ export async function serve(config: Config): Promise<void> {
 /** Makes the metrics available: through the primary process where there is one. */
 async function openMetrics(config: Config, metrics: Metrics): Promise<ScrapeServer | null> {
   metrics.addProcessMetrics()
-  if (cluster.isPrimary) return openScrapeServer(config.metrics!, () => metrics.render())
+  if (cluster.isPrimary) {
+    const { openScrapeServer } = await import('../shared/metrics/scrape-server.ts')
+    return openScrapeServer(config.metrics!, () => metrics.render())
+  }
+  const { answerPrimary } = await import('./cluster-metrics.ts')
   answerPrimary(metrics)
   return null
 }

@@ -24,7 +24,8 @@ import { Sealer } from './keys/sealer.ts'
 import { SigningSecret } from './keys/signing-secret.ts'
 import { ConcurrencyLimiter } from './limiter/concurrency-limiter.ts'
 import { definitions } from './metrics/definitions.ts'
-import { Metrics } from './metrics/metrics.ts'
+import type { Metrics } from './metrics/metrics.ts'
+import { openMetrics } from './metrics/open-metrics.ts'
 import { TopUps } from './payments/top-ups.ts'
 import { Health } from './providers/health.ts'
 import { createSandbox } from './providers/sandbox/upstream.ts'
@@ -157,7 +158,7 @@ export async function openServices(
   for (const warning of await listRedisWarnings(redis)) log.error(warning)
   const scripts = loadScripts(redis)
   const accounts = new Accounts({ db, redis, scripts, clock })
-  const metrics = config.metrics && new Metrics({ catalog, ...config })
+  const metrics = await openMetrics(config, catalog)
   const onSettled = metrics ? (event: UsageEvent) => metrics.recordUsage(event) : undefined
   const admission = new Admission({ scripts, accounts, clock, log, deadlineMs: requestDeadlineMs(config), onSettled })
   const refusalLog = new RefusalLog({ rawPool, clock, log })

@@ -3,7 +3,7 @@ import { systemClock } from '../shared/base/time.ts'
 import { startProcess } from '../shared/io/process.ts'
 import { openWorkerRedis } from '../shared/io/redis.ts'
 import { startWithRetry } from '../shared/io/retry.ts'
-import { openScrapeServer, type ScrapeServer } from '../shared/metrics/scrape-server.ts'
+import type { ScrapeServer } from '../shared/metrics/scrape-server.ts'
 import { openQueue, queueAddress, scheduleRepeating } from '../shared/queues/queues.ts'
 import { backgroundStatementMs, openServices, type Services } from '../shared/services.ts'
 import { delayedProcessor } from './async.ts'
@@ -83,5 +83,6 @@ async function openMetrics(services: Services): Promise<ScrapeServer | null> {
   if (!config.metrics || !metrics) return null
   metrics.addProcessMetrics()
   new StoreMetrics(services)
+  const { openScrapeServer } = await import('../shared/metrics/scrape-server.ts')
   return openScrapeServer(config.metrics, () => metrics.render())
 }

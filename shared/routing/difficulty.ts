@@ -1,6 +1,6 @@
 import type { ChatRequest } from '../kinds/chat.ts'
 import trained from './difficulty-weights.json' with { type: 'json' }
-import { type CueName, type Cues, cueNames, type Reading, readPrompt } from './prompt-cues.ts'
+import { type CueName, type Cues, cueNames, cueValues, type Reading, readPrompt } from './prompt-cues.ts'
 import { countOf, type WordClass } from './prompt-words.ts'
 
 /**
@@ -90,10 +90,9 @@ const wordsIndex = cueNames.indexOf('words')
 /** The cues as numbers in the order of `cueNames`. */
 export function inputOf(cues: Cues, medians: DifficultyWeights['medians']): Float64Array {
   const input = new Float64Array(cueNames.length)
-  for (let index = 0; index < cueNames.length; index++) {
-    const name = cueNames[index]!
-    input[index] = cues[name] ?? medians[name]
-  }
+  const values = cueValues(cues)
+  const usual = cueValues(medians)
+  for (let index = 0; index < input.length; index++) input[index] = values[index] ?? usual[index]!
   return input
 }
 

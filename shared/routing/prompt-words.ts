@@ -91,7 +91,7 @@ export type CharacterFlags = {
 
 /**
  * Visits each word of a text: a letter, then letters and apostrophes. Without regular expressions and substrings, and on a
- * copy in an array, since every request to `auto` passes here.
+ * copy in an array, since every request to `auto` passes here. Texts of ASCII are read by `readPlainWords`.
  */
 export function visitWords(text: string, visit: Visit): CharacterFlags {
   const { length } = text
@@ -105,7 +105,7 @@ export function visitWords(text: string, visit: Visit): CharacterFlags {
       const unit = units[index]!
       if (unit < 0x80) {
         const kind = asciiKinds[unit]!
-        flags |= index > start ? kind & innerCapital : kind & (digit | symbol)
+        flags |= index > start ? kind & capital : kind & (digit | symbol)
         if ((kind & letter) === 0 && (kind !== apostrophe || index === start)) break
         hash = nextHash(hash, unit | 0x20)
         index++
@@ -126,10 +126,15 @@ export function visitWords(text: string, visit: Visit): CharacterFlags {
         isPlain,
       )
   }
+  return flagsOf(flags)
+}
+
+/** The flags of a text: of all its characters, but of letters only those within words. */
+export function flagsOf(seen: number): CharacterFlags {
   return {
-    hasDigit: (flags & digit) !== 0,
-    hasSymbol: (flags & symbol) !== 0,
-    hasInnerCapital: (flags & innerCapital) !== 0,
+    hasDigit: (seen & digit) !== 0,
+    hasSymbol: (seen & symbol) !== 0,
+    hasInnerCapital: (seen & capital) !== 0,
   }
 }
 
@@ -144,15 +149,13 @@ function unitsOf(text: string): Uint16Array {
   return usualUnits
 }
 
-const letter = 1
-const innerCapital = 2
-const apostrophe = 4
-const digit = 8
-const symbol = 16
+/** Kinds of ASCII characters, as bits; a capital is also a letter. */
+export const kinds = { letter: 1, capital: 2, apostrophe: 4, digit: 8, symbol: 16 } as const
+const { letter, capital, apostrophe, digit, symbol } = kinds
 const rightQuote = 0x2019
-const asciiKinds = Uint8Array.from({ length: 0x80 }, (_, unit) => {
+export const asciiKinds = Uint8Array.from({ length: 0x80 }, (_, unit) => {
   const character = String.fromCharCode(unit)
-  if (/[A-Z]/.test(character)) return letter | innerCapital
+  if (/[A-Z]/.test(character)) return letter | capital
   if (/[a-z]/.test(character)) return letter
   if (/[0-9]/.test(character)) return digit
   if (/[`{};([:=+*^<>~\\]/.test(character)) return symbol
@@ -173,22 +176,28 @@ const letters = new Uint8Array(0x10000)
 
 const lowerCase = (text: string, start: number, end: number) => text.slice(start, end).toLowerCase()
 
-const nextHash = (hash: number, unit: number) => (Math.imul(hash, 39) + unit) | 0
+export const nextHash = (hash: number, unit: number) => (Math.imul(hash, 39) + unit) | 0
 const hashBits = 13
 const placeOf = (hash: number) => (hash ^ (hash >>> hashBits)) & ((1 << hashBits) - 1)
 
 /** The known word that a word of ASCII characters with this hash is. */
-function plainWord(units: Uint16Array, start: number, end: number, hash: number): KnownWord | undefined {
-  const known = plainWords[places[placeOf(hash)]!]
-  if (!known || known.word.length !== end - start) return
-  for (let index = start; index < end; index++)
-    if ((units[index]! | 0x20) !== known.word.charCodeAt(index - start)) return
-  return known
+export function plainWord(
+  units: Uint16Array | Uint8Array,
+  start: number,
+  end: number,
+  hash: number,
+): KnownWord | undefined {
+  const place = placeOf(hash)
+  if (places.hash[place] !== hash || places.length[place] !== end - start) return
+  let at = places.start[place]!
+  for (let index = start; index < end; index++) if ((units[index]! | 0x20) !== spellings[at++]) return
+  return plainWords[places.index[place]!]
 }
 
 const table = tableOf()
-const plainWords = [undefined, ...[...table.values()].filter(({ word }) => /^[a-z]+$/.test(word))]
-/** The index of a known word of ASCII characters, by the place of its hash; 0 = none. */
+const plainWords = [...table.values()].filter(({ word }) => /^[a-z]+$/.test(word))
+/** The letters of all words of ASCII characters, one after another: comparing bytes is faster than comparing texts. */
+const spellings = new Uint8Array(Buffer.from(plainWords.map(({ word }) => word).join('')))
 const places = placesOf(plainWords)
 
 function tableOf(): Map<string, KnownWord> {
@@ -202,16 +211,25 @@ function tableOf(): Map<string, KnownWord> {
   return table
 }
 
-/** Throws if two words have the same place: then choose another multiplier. */
-function placesOf(words: typeof plainWords): Uint16Array {
-  const places = new Uint16Array(1 << hashBits)
-  for (const [index, known] of words.entries()) {
-    if (!known) continue
+/**
+ * The known words of ASCII characters by the place of their hash: hash, length, index in `plainWords`, start in
+ * `spellings`. Throws if two words have the same place: then choose another multiplier.
+ */
+function placesOf(words: readonly KnownWord[]) {
+  const size = 1 << hashBits
+  const [length, index, start] = [new Uint8Array(size), new Uint16Array(size), new Uint16Array(size)]
+  const places = { hash: new Int32Array(size), length, index, start }
+  let spelled = 0
+  for (const [number, { word }] of words.entries()) {
     let hash = 0
-    for (let at = 0; at < known.word.length; at++) hash = nextHash(hash, known.word.charCodeAt(at))
+    for (let at = 0; at < word.length; at++) hash = nextHash(hash, word.charCodeAt(at))
     const place = placeOf(hash)
-    if (places[place]) throw new Error(`Two words have the same place: ${known.word}, ${words[places[place]]!.word}`)
-    places[place] = index
+    if (length[place]) throw new Error(`Two words have the same place: ${word}, ${words[index[place]!]!.word}`)
+    places.hash[place] = hash
+    length[place] = word.length
+    index[place] = number
+    start[place] = spelled
+    spelled += word.length
   }
   return places
 }

@@ -1,3 +1,4 @@
+import { longLength, readPlainWords } from './plain-words.ts'
 import {
   addTo,
   type CharacterFlags,
@@ -24,9 +25,10 @@ export type WordReading = {
   longCount: number
   letters: number
   latinLetters: number
+  /** Capitalised words within a sentence; null where they were not counted. */
+  names: number | null
 }
 
-const longLength = 9
 /** Greek is the first script after Latin. */
 const firstNonLatin = 0x370
 /** Scripts from Thai on are mostly written without spaces. */
@@ -65,6 +67,22 @@ export function differentWords(
 function read(text: string): WordReading {
   const marks: ClassCounts = wordClasses.map(() => 0)
   const subjectWords = new Set<KnownWord>()
+  const onKnown = (word: KnownWord) => {
+    const { classes } = word
+    for (let index = 0; index < classes.length; index++) {
+      const name = classes[index]!
+      marks[name]!++
+      if (name === code || name === computing) subjectWords.add(word)
+    }
+  }
+  const plain = readPlainWords(text, onKnown)
+  if (!plain) return { marks, subjectWords, ...readAnyWords(text, marks, onKnown) }
+  const { count, letters } = plain
+  return { marks, subjectWords, unspacedClasses: noClasses, ...plain, size: count, latinLetters: letters }
+}
+
+/** Reads the words of a text in any script. */
+function readAnyWords(text: string, marks: ClassCounts, onKnown: (word: KnownWord) => void) {
   let [count, size, longCount, letters, latinLetters] = [0, 0, 0, 0, 0]
   let isSpaced = true
   const flags = visitWords(text, (start, end, word, isPlain) => {
@@ -79,16 +97,10 @@ function read(text: string): WordReading {
     }
     size++
     if (length >= longLength) longCount++
-    if (!word) return
-    const { classes } = word
-    for (let index = 0; index < classes.length; index++) {
-      const name = classes[index]!
-      marks[name]!++
-      if (name === code || name === computing) subjectWords.add(word)
-    }
+    if (word) onKnown(word)
   })
   const unspacedClasses = isSpaced ? noClasses : addUnspaced(text, marks)
-  return { marks, subjectWords, unspacedClasses, flags, count, size, longCount, letters, latinLetters }
+  return { unspacedClasses, flags, count, size, longCount, letters, latinLetters, names: null }
 }
 
 const noClasses: ReadonlySet<WordClass> = new Set()

@@ -1,7 +1,11 @@
-import { type Attributes, SpanKind } from '@opentelemetry/api'
+import type { Attributes, SpanKind as SpanKinds } from '@opentelemetry/api'
 import { formatTraceParent, newSpanId, newTraceId, type TraceParent } from './trace-context.ts'
 
-export { SpanKind } from '@opentelemetry/api'
+/** OpenTelemetry's kinds of spans. Its packages are loaded only where traces are exported (`openTracing`). */
+export const SpanKind = { SERVER: 1, CLIENT: 2, PRODUCER: 3, CONSUMER: 4 } as const satisfies Partial<
+  Record<keyof typeof SpanKinds, SpanKinds>
+>
+export type SpanKind = (typeof SpanKind)[keyof typeof SpanKind]
 
 /** Spans of one trace in one process; further ones are dropped. */
 const maxSpans = 256
