@@ -17,6 +17,7 @@ import { mergeObjectField, parseFields, uploadUrls } from '../middleware/form.ts
 import { generationHeaders } from '../schemas/headers.ts'
 import { speechEvent, transcriptAnswer } from '../schemas/media.ts'
 import { instantModels } from './instant.ts'
+import { labelsOf } from './labels.ts'
 import { modelErrors } from './model-errors.ts'
 
 const tag = 'Audio'
@@ -33,8 +34,8 @@ const soundAnswer = {
 
 /** Generates audio and streams it. */
 async function createSound(kind: SoundKind, request: DirectRequest<Body>, asEvents = false): Promise<void> {
-  const { services, apiKey, body, requestId, client, wide } = request
-  const input = { kind, key: apiKey, requestId, body, stream: true, events: asEvents }
+  const { services, apiKey, body, requestId, client, headers, wide } = request
+  const input = { kind, key: apiKey, requestId, body, labels: labelsOf(headers), stream: true, events: asEvents }
   const report = await runMedia(services, { ...input, deliver: delivery => deliverSound(delivery, asEvents) }, client)
   Object.assign(wide, report)
 }
@@ -143,11 +144,19 @@ const createTranslation = direct({
 
 /** Transcribes audio and responds with the transcript. */
 async function transcribe(
-  { services, apiKey, requestId, client, wide }: DirectRequest<unknown>,
+  { services, apiKey, requestId, client, headers, wide }: DirectRequest<unknown>,
   body: TranscriptionRequest,
 ): Promise<void> {
   const events = body.stream === true
-  const input = { kind: 'transcription' as const, key: apiKey, requestId, body, stream: events, events }
+  const input = {
+    kind: 'transcription' as const,
+    key: apiKey,
+    requestId,
+    body,
+    labels: labelsOf(headers),
+    stream: events,
+    events,
+  }
   const report = await runMedia(services, { ...input, deliver: deliverTranscript }, client)
   Object.assign(wide, report)
 }

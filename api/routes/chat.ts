@@ -8,6 +8,7 @@ import { direct, endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
 import { chatCompletion, completion, embeddings, routingDecision } from '../schemas/core.ts'
 import { type AnswerHeaderName, generationHeaders } from '../schemas/headers.ts'
+import { labelHeaders } from './labels.ts'
 import { modelErrors } from './model-errors.ts'
 import { runDirect } from './run-direct.ts'
 import { sessionHeaders, sessionOf } from './session-name.ts'
@@ -32,7 +33,7 @@ export const chatCompletions = direct({
   description:
     'Accepts and returns the OpenAI chat format. `model: "auto"` lets the gateway choose the model. With `stream: true` the response is a stream of server-sent `chat.completion.chunk` events, terminated by `data: [DONE]`.',
   access: { scope: 'chat' },
-  headers: sessionHeaders,
+  headers: [...sessionHeaders, ...labelHeaders],
   body: directKinds.chat,
   example,
   answers: {
@@ -51,7 +52,7 @@ export const completions = direct({
   description:
     'Served by a completion model, or by a chat model that receives each prompt as one user message (up to 128 text prompts; without logprobs, suffix and best_of). Choices of multiple prompts are numbered consecutively, in the order of the prompts.',
   access: { scope: 'completions' },
-  headers: sessionHeaders,
+  headers: [...sessionHeaders, ...labelHeaders],
   body: directKinds.completion,
   example: { model: 'gpt-4o-mini', prompt: 'Say this is a test', max_tokens: 16 },
   answers: {
@@ -68,6 +69,7 @@ export const createEmbeddings = direct({
   tag: 'Embeddings',
   summary: 'Create embeddings',
   access: { scope: 'embeddings' },
+  headers: labelHeaders,
   body: directKinds.embedding,
   example: { model: 'text-embedding-3-small', input: 'The food was delicious and the waiter was friendly.' },
   answers: {

@@ -6,10 +6,11 @@ import { parseFields, uploadUrls } from '../middleware/form.ts'
 import { generationHeaders } from '../schemas/headers.ts'
 import { imagesAnswer } from '../schemas/media.ts'
 import { instantModels } from './instant.ts'
+import { labelsOf } from './labels.ts'
 import { modelErrors } from './model-errors.ts'
 
 async function createImages(request: DirectRequest<ImageRequest>): Promise<void> {
-  const { services, apiKey, body, requestId, client, wide } = request
+  const { services, apiKey, body, requestId, client, headers, wide } = request
   const report = await runMedia(
     services,
     {
@@ -17,6 +18,7 @@ async function createImages(request: DirectRequest<ImageRequest>): Promise<void>
       key: apiKey,
       requestId,
       body,
+      labels: labelsOf(headers),
       stream: false,
       events: body.stream === true,
       dropped: body.style == null ? [] : ['style'],

@@ -9,6 +9,7 @@ import { admitFree } from '../middleware/key.ts'
 import { generationHeaders } from '../schemas/headers.ts'
 import { message, messageEvent, tokenCount } from '../schemas/messages.ts'
 import { anthropicVersion } from './anthropic-models.ts'
+import { labelHeaders } from './labels.ts'
 import { modelErrors } from './model-errors.ts'
 import { runDirect } from './run-direct.ts'
 import { sessionHeaders } from './session-name.ts'
@@ -42,7 +43,7 @@ export const createMessage = direct({
   description:
     'Accepts and returns Anthropic’s Messages format, and takes any chat model. Providers of this format receive the request as you sent it, apart from `model`, the routing fields, and a `max_tokens` lowered by the key’s spend cap; for all others it is translated to a chat completion. Signed thinking goes back to the model and account that made it. Web searches by the provider’s tool are charged each and need `max_uses`; other tools that the provider charges for are refused. With `stream: true` the response is a stream of server-sent events.',
   access: { scope: 'chat' },
-  headers: [...anthropicHeaders, ...sessionHeaders],
+  headers: [...anthropicHeaders, ...sessionHeaders, ...labelHeaders],
   body: directKinds.messages,
   maxBodyBytes,
   example,

@@ -5,6 +5,7 @@ import type { DirectKind, DirectKinds } from '../../shared/kinds/index.ts'
 import type { Features } from '../../shared/routing/features.ts'
 import type { NamingBody } from '../../shared/routing/session-in-metadata.ts'
 import type { DirectRequest } from '../endpoint.ts'
+import { labelsOf } from './labels.ts'
 import { sessionOf } from './session-name.ts'
 
 type Streamable = {
@@ -44,6 +45,7 @@ export async function runDirect<K extends DirectKind>(
       features,
       requestId,
       session: sessionOf(headers, naming),
+      labels: labelsOf(headers),
       stream: stream === true,
       includeUsage: stream_options?.include_usage === true,
       ...(forwarded && { forwarded }),

@@ -4,12 +4,13 @@ import { GatewayError } from '../../shared/base/errors.ts'
 import { usdFromNano } from '../../shared/base/money.ts'
 import { dayMs } from '../../shared/base/time.ts'
 import type { Services } from '../../shared/services.ts'
-import { type Dimension, sumUsage, type UsageSum } from '../../shared/wallet/usage-query.ts'
+import { type Dimension, dimensions, sumUsage, type UsageSum } from '../../shared/wallet/usage-query.ts'
 import { runSearch } from '../dashboard/present/run-search.ts'
+import { sourceOf } from '../dashboard/present/usage-filter.ts'
 import { endpoint } from '../endpoint.ts'
 import { usageList } from '../schemas/usage.ts'
 
-const groupable = ['key', 'model', 'provider', 'type', 'environment', 'outcome'] as const
+const groupable = dimensions
 const maxGroups = 2
 const maxRows = 10_000
 const maxOffset = 1_000_000
@@ -40,6 +41,7 @@ const query = z.strictObject({
   model: word.describe('Only requests to this model.'),
   provider: word.describe('Only requests that this provider served.'),
   type: word.describe('Only requests of this kind, such as `chat` or `image`.'),
+  tag: word.describe('The name of the tag that `group_by=tag` groups by.'),
   limit: z.coerce.number().int().min(1).max(maxRows).default(1_000).describe('The maximum number of rows.'),
   offset: z.coerce.number().int().min(0).max(maxOffset).default(0).describe('The number of rows to skip.'),
   format: z.enum(['json', 'csv']).default('json').describe('`csv`: the same rows as a CSV file.'),
@@ -52,7 +54,7 @@ export const readUsage = endpoint({
   tag: 'Provisioning',
   summary: 'Retrieve usage',
   description:
-    'Sums requests, tokens and cost by period and by up to two properties, oldest first. A request counts in the period in which it began. Periods and groups without requests are omitted. Hours are kept as long as the request log.',
+    'Sums requests, tokens and cost by period and by up to two properties, oldest first. A request counts in the period in which it began. Periods and groups without requests are omitted. Hours are kept as long as the request log. Sums by end user and tag take at most 31 days at a time.',
   access: 'provisioning',
   query,
   answers: {
@@ -62,11 +64,11 @@ export const readUsage = endpoint({
   async handle({ services, organisationId, query: { granularity, group_by, limit, offset, format, ...wanted }, ctx }) {
     const by = dimensionsOf(group_by)
     const { from, to } = spanOf(services, wanted)
-    const { environment, model, provider, type } = wanted
+    const { environment, model, provider, type, tag } = wanted
     const keyId = wanted.key === undefined ? undefined : (await services.keys.get(organisationId, wanted.key)).id
-    const filter = { organisationId, from, to, environment, keyId, model, provider, type }
+    const filter = { organisationId, from, to, environment, keyId, model, provider, type, tag }
     const step = granularity === 'total' ? null : granularity
-    const grouping = { step, source: 'hours', by, order: 'time', limit: limit + 1, offset } as const
+    const grouping = { step, source: sourceOf(by, filter, tag), by, order: 'time', limit: limit + 1, offset } as const
     const { rows: sums } = await runSearch(services.db, bound, tx => sumUsage(tx, filter, grouping))
     const rows = await presentGroups(services, sums.slice(0, limit), by)
     if (format === 'json') return { object: 'list', data: rows, has_more: sums.length > limit }
@@ -90,7 +92,7 @@ function spanOf({ clock }: Services, { from, to }: { from?: string | undefined; 
   throw new GatewayError('invalid_request', '`to` must be after `from`.', { param: 'to' })
 }
 
-type Groups = Partial<Record<Dimension, string | { hash: string; name: string } | null>>
+type Groups = Partial<Record<Dimension, string | { hash: string; name: string } | { id: string; name: string } | null>>
 
 /** Presents sums with the names of their groups. */
 async function presentGroups({ db }: Services, sums: readonly UsageSum[], by: readonly Dimension[]) {
@@ -98,11 +100,16 @@ async function presentGroups({ db }: Services, sums: readonly UsageSum[], by: re
   const ids = at < 0 ? [] : [...new Set(sums.map(({ groups }) => groups[at]!))]
   const keys = await db.apiKey.findMany({ where: { id: { in: ids } }, select: { id: true, hash: true, name: true } })
   const keyOf = new Map(keys.map(({ id, ...key }) => [id, key]))
+  const memberAt = by.indexOf('member')
+  const makers = memberAt < 0 ? [] : [...new Set(sums.map(({ groups }) => groups[memberAt]!))]
+  const people = await db.user.findMany({ where: { id: { in: makers } }, select: { id: true, name: true } })
+  const memberOf = new Map(people.map(person => [person.id, person]))
   return sums.map(sum => {
     const groups: Groups = {}
     for (const [i, name] of by.entries()) {
       const value = sum.groups[i]!
-      groups[name] = name === 'key' ? (keyOf.get(value) ?? null) : value || null
+      if (name === 'key') groups.key = keyOf.get(value) ?? null
+      else groups[name] = (name === 'member' ? memberOf.get(value) : value) || null
     }
     return { start: sum.start?.toISOString() ?? null, ...groups, ...presentSums(sum) }
   })

@@ -27,6 +27,17 @@ export const usageRow = z
       .describe('With `group_by=model`. Null for refused calls of no known model.'),
     provider: z.string().nullable().optional().describe('With `group_by=provider`. Null if no provider was called.'),
     type: z.string().nullable().optional().describe('With `group_by=type`: `chat`, `image` …'),
+    member: z
+      .strictObject({ id: z.string(), name: z.string() })
+      .nullable()
+      .optional()
+      .describe('With `group_by=member`: who created the key. Null if it was not a person, or the person has left.'),
+    end_user: z.string().nullable().optional().describe('With `group_by=end_user`. Null if the request named none.'),
+    tag: z
+      .string()
+      .nullable()
+      .optional()
+      .describe('With `group_by=tag`: the value of the tag `tag`. Null for requests without it.'),
     environment: z.string().nullable().optional().describe('With `group_by=environment`: `live` or `test`.'),
     outcome: z.string().nullable().optional().describe('With `group_by=outcome`: the name of one of the counts below.'),
     requests: count.describe('All answered requests.'),

@@ -1,4 +1,5 @@
 import type { BulkContext } from '../engine/failover.ts'
+import type { RequestLabels } from '../engine/request-facts.ts'
 import type { ResolvedKey } from '../keys/policies.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { ResponsesObject } from '../kinds/responses-answer.ts'
@@ -23,6 +24,8 @@ export type ChatRunInput<K extends DirectKind> = {
   requestId: string
   /** The caller's name of the conversation; its requests go to the same target. */
   session: string | null
+  /** What the request is attributed to in the request log. */
+  labels?: RequestLabels | null
   stream: boolean
   includeUsage: boolean
   /** For `messages`: what the client sent beside the body. */

@@ -15,7 +15,7 @@ import type { UsageEvent, UsageSignals } from '../wallet/usage-event.ts'
 import type { CallMonitor } from './call-monitor.ts'
 import { ClientGone, type FailedAttempt, failureOf, internalError } from './failures.ts'
 import { answerHeaders, failureOutcome, type Report, type RunOutcome, reportOf, usageEvent } from './report.ts'
-import { factsOf } from './request-facts.ts'
+import { factsOf, type RequestLabels } from './request-facts.ts'
 import type { HeldSettlement, ResponseWriter } from './response-writer.ts'
 import { type Explanation, routingRecord } from './routing-record.ts'
 
@@ -30,7 +30,14 @@ export type RoutingPlan = {
 } & Partial<Explanation>
 
 /** The fields of a run that its usage event records. */
-type RunInfo = { kind: string; requestId: string; stream: boolean; body: object; session?: string | null }
+type RunInfo = {
+  kind: string
+  requestId: string
+  stream: boolean
+  body: object
+  session?: string | null
+  labels?: RequestLabels | null
+}
 
 /** Shared base of all runs: failed attempts, response headers, public errors and settlement. */
 export abstract class BaseRun<S extends RunServices = RunServices> {
@@ -161,7 +168,7 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   protected settle(reservation: Reservation, plan: RoutingPlan, outcome: RunOutcome): Report {
     const { mode, targets } = plan
     const target = outcome.target ?? this.failedAttempts.at(-1)?.target ?? null
-    const { kind, requestId, stream, body, session = null } = this.#info
+    const { kind, requestId, stream, body, session = null, labels = null } = this.#info
     const { ownMs = null } = this.client
     // Before the duration is read: the calls end within it.
     const routing = routingRecord(plan, this.failedAttempts, outcome, this.monitor, this.startedMs)
@@ -179,7 +186,7 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
       firstByteMs: this.firstByteMs === null ? null : this.firstByteMs - this.startedMs,
       durationMs: this.services.clock.now() - this.startedMs,
       signals: plan.signals,
-      facts: factsOf(body, session),
+      facts: factsOf(body, session, labels),
       overheadMs: ownMs === null ? null : Math.round(ownMs),
       routing,
     }

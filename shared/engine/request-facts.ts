@@ -9,6 +9,9 @@ export type RequestFacts = {
   session?: string
 }
 
+/** What the headers of a request attribute it to. */
+export type RequestLabels = { user?: string; tags?: Record<string, string> }
+
 /** The settings that are kept, by their name in the body: numbers, booleans and short words. */
 const settings = [
   ...['temperature', 'top_p', 'top_k', 'max_tokens', 'max_completion_tokens', 'max_output_tokens', 'n', 'seed'],
@@ -42,8 +45,11 @@ const maxMetadataLength = 128
 
 type Body = Record<string, unknown>
 
-/** The facts of a validated body. `session`: the conversation that the request names, if any. */
-export function factsOf(body: object, session: string | null): RequestFacts {
+/**
+ * The facts of a validated body. `session`: the conversation that the request names, if any; `labels`: what its headers add,
+ * which takes precedence.
+ */
+export function factsOf(body: object, session: string | null, labels: RequestLabels | null = null): RequestFacts {
   const given = body as Body
   const facts: RequestFacts = {}
   const parameters = parametersOf(given)
@@ -57,6 +63,8 @@ export function factsOf(body: object, session: string | null): RequestFacts {
   // Coding agents put an object into `user_id`: the session, which is known by then.
   if (typeof endUser === 'string' && endUser !== '' && !endUser.startsWith('{'))
     facts.endUser = endUser.slice(0, maxNameLength)
+  if (labels?.user) facts.endUser = labels.user
+  if (labels?.tags) facts.metadata = { ...facts.metadata, ...labels.tags }
   if (session) facts.session = session.slice(0, maxNameLength)
   return facts
 }

@@ -5,6 +5,7 @@ import type { CallMonitor } from '../engine/call-monitor.ts'
 import { failover } from '../engine/failover.ts'
 import { ClientGone } from '../engine/failures.ts'
 import { failureOutcome, formatUsd, type Report, type RunOutcome } from '../engine/report.ts'
+import type { RequestLabels } from '../engine/request-facts.ts'
 import type { ResponseWriter } from '../engine/response-writer.ts'
 import { dropReferences, stageReferences } from '../files/references.ts'
 import { sourcesOf } from '../files/sources.ts'
@@ -32,6 +33,8 @@ export type MediaRunInput<K extends InstantKind> = {
   key: ResolvedKey
   requestId: string
   body: { model?: string | undefined }
+  /** What the request is attributed to in the request log. */
+  labels?: RequestLabels | null
   /** Whether the answer is streamed, and whether as server-sent events. */
   stream: boolean
   events: boolean

@@ -23,6 +23,8 @@ export type ContentFacts = Pick<
 
 type Row = Pick<RequestContent, 'id' | 'organisationId'>
 
+/** Beyond this part of the storage quota, what is left is for files that requests need. */
+const maxQuotaPart = 0.5
 const rowsPerExpiry = 1_000
 const maxPages = 200
 /** Unpacked; far more than is ever written. */
@@ -47,10 +49,12 @@ export class Contents {
     this.#sealer = sealer
   }
 
-  /** Stores a content, unless the request has one. Throws 403 `quota_exceeded`. */
+  /** Stores a content, unless the request has one. Throws an Error if that would leave too little room for other files. */
   async store(owner: FileOwner, facts: ContentFacts, content: Content): Promise<void> {
     const { id, expiresAt } = facts
     const { organisationId } = owner
+    if (!(await this.#files.quota.isBelow(owner, maxQuotaPart)))
+      throw new Error('Half of the storage quota is used: no input and output is stored.')
     const packed = await compress(JSON.stringify(content))
     const bytes = this.#sealer.sealBytes(packed, placeOf({ id, organisationId }))
     const { fileId, storageKey } = await this.#files.store(bytesOf(bytes), {

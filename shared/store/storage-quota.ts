@@ -35,6 +35,13 @@ export class StorageQuota {
     return (await this.#usage(this.#db, owner)).bytes + bytes <= this.#quotas[owner.environment].storedBytes
   }
 
+  /** Whether less than a part of the quota is used, both of its bytes and of its files. */
+  async isBelow(owner: FileOwner, part: number): Promise<boolean> {
+    const { files, bytes } = await this.#usage(this.#db, owner)
+    const { storedBytes, storedFiles } = this.#quotas[owner.environment]
+    return files < storedFiles * part && bytes < storedBytes * part
+  }
+
   /** Throws 403 `quota_exceeded` when the transaction's writes exceed the quota. */
   async assertWithin(tx: Connection, owner: FileOwner): Promise<void> {
     const { files, bytes } = await this.#usage(tx, owner)

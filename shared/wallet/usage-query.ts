@@ -2,9 +2,17 @@ import { Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
 import { bucketCount, type Outcome, outcomes, percentileMs } from './usage-hours.ts'
 
-export const dimensions = ['key', 'member', 'model', 'provider', 'type', 'environment', 'outcome'] as const
+const ofHours = ['key', 'member', 'model', 'provider', 'type', 'environment', 'outcome'] as const
+/** What only the request log knows: any value that callers send. */
+const ofLog = ['end_user', 'tag'] as const
+export const dimensions = [...ofHours, ...ofLog] as const
 export type Dimension = (typeof dimensions)[number]
 export const steps = ['5m', 'hour', '4h', 'day', 'week', 'month'] as const
+/** Whether usage by a dimension is summed from the request log. */
+export function isOfLog(name: Dimension): boolean {
+  return (ofLog as readonly Dimension[]).includes(name)
+}
+
 /** The length of a period. Days, weeks (from Monday) and months are UTC. */
 export type Step = (typeof steps)[number]
 
@@ -23,6 +31,8 @@ export type UsageFilter = {
   provider?: string | undefined
   type?: string | undefined
   outcome?: Outcome | undefined
+  /** The name of the tag that `tag` groups by. */
+  tag?: string | undefined
 }
 
 export type UsageGrouping = {
@@ -69,7 +79,7 @@ type Row = Record<Outcome, bigint> & {
   first_byte: (bigint | null)[]
 }
 
-const columns: Record<Dimension, Prisma.Sql> = {
+const columns: Record<Exclude<Dimension, 'tag'>, Prisma.Sql> = {
   key: Prisma.sql`u.key_id`,
   member: Prisma.sql`k.created_by_id`,
   model: Prisma.sql`u.model`,
@@ -77,6 +87,11 @@ const columns: Record<Dimension, Prisma.Sql> = {
   type: Prisma.sql`u.kind`,
   environment: Prisma.sql`u.environment::text`,
   outcome: Prisma.sql`u.outcome`,
+  end_user: Prisma.sql`u.end_user`,
+}
+
+function columnOf(name: Dimension, { tag = '' }: UsageFilter): Prisma.Sql {
+  return name === 'tag' ? Prisma.sql`u.metadata ->> ${tag}::text` : columns[name]
 }
 
 const starts: Record<Step, Prisma.Sql> = {
@@ -105,7 +120,7 @@ const log = Prisma.sql`(
     outcome_of(status) AS outcome, calls::bigint AS requests, cost_nano, prompt_tokens::bigint AS prompt_tokens,
     completion_tokens::bigint AS completion_tokens, cached_tokens::bigint AS cached_tokens,
     reasoning_tokens::bigint AS reasoning_tokens, CASE WHEN status < 400 THEN duration_bucket(duration_ms) END AS latency,
-    CASE WHEN status < 400 THEN duration_bucket(first_byte_ms) END AS first_byte
+    CASE WHEN status < 400 THEN duration_bucket(first_byte_ms) END AS first_byte, end_user, metadata
   FROM generations)`
 
 const noBuckets = Prisma.sql`'{}'::bigint[]`
@@ -151,7 +166,7 @@ export async function sumUsage(
 ): Promise<{ rows: UsageSum[]; total: UsageSum | null }> {
   const start = step === null ? null : starts[step]
   const groups =
-    by.length > 0 ? Prisma.sql`ARRAY[${Prisma.join(by.map(name => columns[name]))}]` : Prisma.sql`'{}'::text[]`
+    by.length > 0 ? Prisma.sql`ARRAY[${Prisma.join(by.map(name => columnOf(name, filter)))}]` : Prisma.sql`'{}'::text[]`
   const counts = outcomes.map(
     name => Prisma.sql`coalesce(sum(u.requests) FILTER (WHERE u.outcome = ${name}), 0)::bigint AS ${Prisma.raw(name)}`,
   )
@@ -225,7 +240,7 @@ export function sumSeries(
   const start = starts[step]
   return db.$queryRaw<SeriesAmount[]>`
     WITH used AS (
-      SELECT ${start} AS start, coalesce(${columns[by]}, '') AS id, sum(${amounts[measure]}) AS amount
+      SELECT ${start} AS start, coalesce(${columnOf(by, filter)}, '') AS id, sum(${amounts[measure]}) AS amount
       FROM ${tableOf(source, [by])}
       WHERE ${whereOf(filter, start)}
       GROUP BY 1, 2

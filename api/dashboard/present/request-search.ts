@@ -3,7 +3,7 @@ import { GatewayError } from '../../../shared/base/errors.ts'
 import { createdAtMs } from '../../../shared/base/ids.ts'
 import { nanoFromUsd } from '../../../shared/base/money.ts'
 import { dayMs } from '../../../shared/base/time.ts'
-import type { Prisma } from '../../../shared/generated/prisma/client.ts'
+import { Prisma } from '../../../shared/generated/prisma/client.ts'
 import type { Services } from '../../../shared/services.ts'
 import { paging } from '../../routes/paging.ts'
 import { readSpan, spanFields } from './span.ts'
@@ -32,6 +32,7 @@ export const requestFilters = z.strictObject({
   min_cost_usd: z.coerce.number().min(0).max(1_000_000).optional(),
   end_user: word.describe('The caller’s name of its own user.'),
   session: word.describe('The caller’s name of the conversation.'),
+  tag: word.describe('A tag or metadata entry, such as `project:acme`.'),
 })
 export type RequestFilters = Omit<z.output<typeof requestFilters>, 'limit'>
 
@@ -43,7 +44,7 @@ export async function whereOf(
 ): Promise<Prisma.GenerationWhereInput> {
   const last = after === undefined ? null : await readCursor(services, organisationId, after)
   const { from, to } = searchSpan(services, timeOf(services, more), q)
-  const { min_duration_ms: minMs, min_cost_usd: minUsd, end_user: endUser, session } = more
+  const { min_duration_ms: minMs, min_cost_usd: minUsd, end_user: endUser, session, tag } = more
   return {
     organisationId,
     // Time bounds that let Postgres prune partitions and seek in their indexes.
@@ -57,6 +58,7 @@ export async function whereOf(
     ...(minUsd !== undefined && { costNano: { gte: nanoFromUsd(minUsd) } }),
     ...(endUser !== undefined && { endUser }),
     ...(session !== undefined && { session }),
+    ...(tag !== undefined && { metadata: taggedWith(tag) }),
     ...(key !== undefined && { keyId: await findKeyId(services, organisationId, key) }),
     AND: [
       q === undefined
@@ -65,6 +67,13 @@ export async function whereOf(
       last ? { OR: [{ createdAt: { lt: last.createdAt } }, { id: { lt: last.id } }] } : {},
     ],
   }
+}
+
+/** `name:value`, or without a value any that has the name. */
+function taggedWith(tag: string): Prisma.JsonNullableFilter<'Generation'> {
+  const colon = tag.indexOf(':')
+  if (colon < 0) return { path: [tag], not: Prisma.AnyNull }
+  return { path: [tag.slice(0, colon).trim()], equals: tag.slice(colon + 1).trim() }
 }
 
 /** The time that a query names: its own bounds, or a span up to now. */

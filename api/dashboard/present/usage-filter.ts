@@ -1,7 +1,9 @@
 import { z } from 'zod'
+import { GatewayError } from '../../../shared/base/errors.ts'
+import { dayMs } from '../../../shared/base/time.ts'
 import type { Services } from '../../../shared/services.ts'
 import { outcomes } from '../../../shared/wallet/usage-hours.ts'
-import type { UsageFilter } from '../../../shared/wallet/usage-query.ts'
+import { type Dimension, isOfLog, type UsageFilter, type UsageSource } from '../../../shared/wallet/usage-query.ts'
 import type { UsageEnvironment } from '../wire/usage.ts'
 import { type Span, spanFields } from './span.ts'
 import { findKeyId } from './work.ts'
@@ -20,6 +22,7 @@ export const usageFields = {
   provider: word,
   type: word.describe('"chat", "image", "video" …'),
   outcome: z.enum(outcomes).optional(),
+  tag: word.describe('The name of the tag that `tag` groups by.'),
 }
 type UsageFields = z.output<z.ZodObject<typeof usageFields>>
 
@@ -27,7 +30,7 @@ type UsageFields = z.output<z.ZodObject<typeof usageFields>>
 export async function readUsageFilter(
   services: Services,
   organisationId: string,
-  { environment, key, model, provider, type, outcome }: UsageFields,
+  { environment, key, model, provider, type, outcome, tag }: UsageFields,
   { from, to }: Span,
 ): Promise<{ filter: UsageFilter; environment: UsageEnvironment }> {
   const [chosen, keyId] = await Promise.all([
@@ -35,7 +38,7 @@ export async function readUsageFilter(
     key === undefined ? undefined : findKeyId(services, organisationId, key),
   ])
   const own = chosen === 'all' ? undefined : chosen
-  const filter = { organisationId, from, to, environment: own, keyId, model, provider, type, outcome }
+  const filter = { organisationId, from, to, environment: own, keyId, model, provider, type, outcome, tag }
   return { filter, environment: chosen }
 }
 
@@ -46,6 +49,27 @@ async function usualEnvironment({ db }: Services, organisationId: string, since:
     db.usageDay.findFirst({ where: { organisationId, environment, day }, select: { day: true } })
   if (await isUsed('live')) return 'live'
   return (await isUsed('test')) ? 'test' : 'live'
+}
+
+/** The longest time over which the request log is summed. */
+const maxLogMs = 31 * dayMs
+
+/**
+ * Where usage by these dimensions is summed from. Throws 400 if it is the request log and the time is too long, or if the tag
+ * has no name.
+ */
+export function sourceOf(
+  by: readonly Dimension[],
+  { from, to }: { from: Date; to: Date },
+  tag: string | undefined,
+  usual: UsageSource = 'hours',
+): UsageSource {
+  if (by.includes('tag') && tag === undefined)
+    throw new GatewayError('missing_field', 'Name the `tag` to group by.', { param: 'tag' })
+  if (!by.some(isOfLog)) return usual
+  if (to.getTime() - from.getTime() <= maxLogMs) return 'log'
+  const message = 'Usage by end user or tag is available for at most 31 days at a time.'
+  throw new GatewayError('invalid_request', message, { param: 'from' })
 }
 
 /** Timeout: organisations with thousands of keys have millions of hours. */

@@ -8,7 +8,7 @@ import { presentWallet } from '../../routes/account.ts'
 import { presentSums, usageCsv } from '../../routes/usage.ts'
 import { runSearch } from '../present/run-search.ts'
 import { readSpan, type Span } from '../present/span.ts'
-import { readUsageFilter, usageBound, usageFields } from '../present/usage-filter.ts'
+import { readUsageFilter, sourceOf, usageBound, usageFields } from '../present/usage-filter.ts'
 import { readWorkKeys } from '../present/work.ts'
 import type { Overview, UsageChart, UsageFigures, UsageGroups, UsageSeries } from '../wire/usage.ts'
 import { nothing, presentPeriods } from './activity.ts'
@@ -98,7 +98,8 @@ const chart = endpoint({
     const { by, measure } = query
     const span = readSpan(query, services.clock.now())
     const { filter, environment } = await readUsageFilter(services, organisationId, query, span)
-    const wanted = { step: span.step, source: span.source, by, measure, maxSeries }
+    const source = sourceOf([by], span, query.tag, span.source)
+    const wanted = { step: span.step, source, by, measure, maxSeries }
     const rows = await runSearch(services.db, usageBound, tx => sumSeries(tx, filter, wanted))
     const shown = measure === 'cost' ? usdFromNano : Number
     const bySeries = Map.groupBy(rows, ({ id }) => id)
@@ -171,8 +172,8 @@ async function readGroups(
   if (by === thenBy) throw new GatewayError('invalid_request', '`then_by` must differ from `by`.', { param: 'then_by' })
   const span = readSpan(query, services.clock.now())
   const { filter, environment } = await readUsageFilter(services, organisationId, query, span)
-  const { source } = span
   const dimensions = thenBy === undefined ? [by] : [by, thenBy]
+  const source = sourceOf(dimensions, span, query.tag, span.source)
   const grouping = { step: null, source, by: dimensions, order: 'cost', limit: max + 1 } as const
   const { rows: sums, total } = await runSearch(services.db, usageBound, tx => sumUsage(tx, filter, grouping))
   const names = await Promise.all(
@@ -190,6 +191,8 @@ const unnamed: Partial<Record<Dimension, string>> = {
   member: 'API or operator',
   provider: 'No provider',
   model: 'No known model',
+  end_user: 'No end user',
+  tag: 'Without this tag',
 }
 
 /** The display names of groups. */

@@ -17,6 +17,7 @@ import { isUsable, KeyPicker, preferredKey, rememberKey } from './key-picker.tsx
 
 const tabs = [
   { path: 'chat', label: 'Chat', tab: lazy(() => import('./chat/index.tsx')) },
+  { path: 'compare', label: 'Compare', tab: lazy(() => import('./compare.tsx')) },
   { path: 'completions', label: 'Completions', tab: lazy(() => import('./completions.tsx')) },
   { path: 'embeddings', label: 'Embeddings', tab: lazy(() => import('./embeddings.tsx')) },
   { path: 'image', label: 'Image', tab: lazy(() => import('./image.tsx')) },

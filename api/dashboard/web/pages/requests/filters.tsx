@@ -81,6 +81,7 @@ const more = [
   { name: 'min_duration_ms', label: 'Duration from (ms)', placeholder: '10000' },
   { name: 'min_cost_usd', label: 'Cost from (USD)', placeholder: '0.10' },
   { name: 'end_user', label: 'End user', placeholder: '`user` of the request' },
+  { name: 'tag', label: 'Tag', placeholder: 'project:acme' },
   { name: 'session', label: 'Session', placeholder: '`x-session-id` of the request' },
 ]
 

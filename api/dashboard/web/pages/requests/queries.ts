@@ -10,7 +10,7 @@ const choicesFreshMs = 60_000
 
 export const filterNames = [
   ...['q', 'status', 'type', 'model', 'provider', 'environment', 'key'],
-  ...['min_duration_ms', 'min_cost_usd', 'end_user', 'session'],
+  ...['min_duration_ms', 'min_cost_usd', 'end_user', 'session', 'tag'],
 ] as const
 export type Filters = Record<
   | 'q'
@@ -23,13 +23,14 @@ export type Filters = Record<
   | 'min_duration_ms'
   | 'min_cost_usd'
   | 'end_user'
-  | 'session',
+  | 'session'
+  | 'tag',
   string
 >
 
 /** Whether the sums of usage know all filters. */
-export function isCharted({ q, min_duration_ms, min_cost_usd, end_user, session }: Filters): boolean {
-  return [q, min_duration_ms, min_cost_usd, end_user, session].every(value => value === '')
+export function isCharted({ q, min_duration_ms, min_cost_usd, end_user, session, tag }: Filters): boolean {
+  return [q, min_duration_ms, min_cost_usd, end_user, session, tag].every(value => value === '')
 }
 
 /** The requests that match a filter, paginated; `live`: polled. */

@@ -3,7 +3,7 @@ import { IconDownload } from '@tabler/icons-react'
 import { Link } from 'wouter'
 import type { UsageGroups } from '../../../wire/usage.ts'
 import { queryText } from '../../api.ts'
-import { useFilter } from '../../components/filters.tsx'
+import { TextFilter, useFilter } from '../../components/filters.tsx'
 import { Page } from '../../components/page.tsx'
 import { SpanPicker, useTime } from '../../components/span.tsx'
 import { Empty, Show } from '../../components/states.tsx'
@@ -13,7 +13,7 @@ import { count, duration, percent, shortCount, usdColumn } from '../../format.ts
 import { usePlace } from '../../session.tsx'
 import { typeName } from '../requests/types.ts'
 import { requestsHref, type UsageChoice, useGroups } from './queries.ts'
-import { dimensions, SeriesChart, useChoice } from './series-chart.tsx'
+import { dimensions, isNamed, NoTag, SeriesChart, useChoice } from './series-chart.tsx'
 import { errorsOf } from './sums.ts'
 
 /** Who used what: usage by up to two properties, over any time. */
@@ -21,11 +21,15 @@ export default function Usage() {
   const [time, setTime] = useTime('30d')
   const [environment, setEnvironment] = useFilter('environment')
   const [key] = useFilter('key')
+  const [by] = useFilter('by')
+  const [rows] = useFilter('rows')
+  const [then] = useFilter('then')
+  const usesTag = [by, rows, then].includes('tag')
   const choice = { ...time, environment, key }
   return (
     <Page
       title="Usage"
-      description="Requests, tokens and cost by key, member, model, provider or endpoint. Days are UTC."
+      description="Requests, tokens and cost by key, member, model, provider, endpoint, end user or tag. Days are UTC."
       actions={<SpanPicker time={time} onChange={setTime} />}
     >
       <Group align="flex-end">
@@ -36,6 +40,7 @@ export default function Usage() {
           value={environment}
           onChange={setEnvironment}
         />
+        {usesTag && <TextFilter name="tag" size="xs" label="Tag" placeholder="project" w={{ base: '100%', xs: 180 }} />}
       </Group>
       <SeriesChart choice={choice} />
       <Groups choice={choice} />
@@ -50,8 +55,10 @@ function Groups({ choice }: { choice: UsageChoice }) {
   const [by, setBy] = useChoice('rows', dimensions, 'key')
   const [then, setThen] = useChoice('then', seconds, 'model')
   const thenBy = then === 'none' || then === by ? '' : then
-  const query = { ...choice, by, then_by: thenBy }
-  const groups = useGroups(query)
+  const [tag] = useFilter('tag')
+  const query = { ...choice, by, then_by: thenBy, tag }
+  const isReady = isNamed([by, thenBy], tag)
+  const groups = useGroups(query, isReady)
   return (
     <Paper component="section" aria-labelledby="groups" withBorder p="md" style={{ minWidth: 0 }}>
       <Stack gap="sm">
@@ -74,9 +81,13 @@ function Groups({ choice }: { choice: UsageChoice }) {
             </Button>
           </Group>
         </Group>
-        <Show query={groups} rows={6}>
-          {data => <GroupTable data={data} names={thenBy === '' ? [by] : [by, thenBy]} />}
-        </Show>
+        {isReady ? (
+          <Show query={groups} rows={6}>
+            {data => <GroupTable data={data} names={thenBy === '' ? [by] : [by, thenBy]} tag={tag} />}
+          </Show>
+        ) : (
+          <NoTag />
+        )}
       </Stack>
     </Paper>
   )
@@ -113,7 +124,7 @@ function GroupSelect({
 
 type Row = UsageGroups['rows'][number]
 
-function GroupTable({ data, names }: { data: UsageGroups; names: string[] }) {
+function GroupTable({ data, names, tag }: { data: UsageGroups; names: string[]; tag: string }) {
   const { rows, total, has_more: hasMore } = data
   if (rows.length === 0) return <Empty title="No usage in this period">Requests appear here when they end.</Empty>
   return (
@@ -121,7 +132,7 @@ function GroupTable({ data, names }: { data: UsageGroups; names: string[] }) {
       <DataTable
         label="Usage by group"
         rows={rows}
-        columns={columnsOf(data, names)}
+        columns={columnsOf(data, names, tag)}
         rowKey={({ groups }) => groups.map(({ id }) => id).join(' ')}
         minWidth={860}
         dense
@@ -136,10 +147,10 @@ function GroupTable({ data, names }: { data: UsageGroups; names: string[] }) {
   )
 }
 
-function columnsOf(data: UsageGroups, names: string[]): Column<Row>[] {
+function columnsOf(data: UsageGroups, names: string[], tag: string): Column<Row>[] {
   const { total, rows } = data
   const cost = usdColumn(rows.map(({ cost_usd }) => cost_usd))
-  const labelOf = (name: string) => dimensions.find(({ value }) => value === name)!.label
+  const labelOf = (name: string) => (name === 'tag' ? tag : dimensions.find(({ value }) => value === name)!.label)
   return [
     ...names.map(
       (name, i): Column<Row> => ({
@@ -153,7 +164,7 @@ function columnsOf(data: UsageGroups, names: string[]): Column<Row>[] {
     {
       header: 'Requests',
       kind: 'number',
-      cell: row => <Requests row={row} data={data} names={names} />,
+      cell: row => <Requests row={row} data={data} names={names} tag={tag} />,
       footer: count(total.requests),
     },
     {
@@ -192,14 +203,25 @@ function columnsOf(data: UsageGroups, names: string[]): Column<Row>[] {
 }
 
 /** The number of requests of a group, linked to the requests where the log has such filters. */
-function Requests({ row, data: { from, to, environment }, names }: { row: Row; data: UsageGroups; names: string[] }) {
+function Requests({
+  row,
+  data: { from, to, environment },
+  names,
+  tag,
+}: {
+  row: Row
+  data: UsageGroups
+  names: string[]
+  tag: string
+}) {
   const { home } = usePlace()
   const filters = Object.fromEntries(names.map((name, i) => [name, row.groups[i]!.id]))
-  const { member, outcome, ...known } = filters
+  const { member, outcome, tag: value, ...known } = filters
   const text = count(row.requests)
-  if (member !== undefined || outcome !== undefined || Object.values(known).includes('')) return text
+  if (member !== undefined || outcome !== undefined || value === '' || Object.values(known).includes('')) return text
+  const tagged = value === undefined ? undefined : `${tag}:${value}`
   return (
-    <Anchor component={Link} href={requestsHref(home, { environment, from, to, ...known })} inherit>
+    <Anchor component={Link} href={requestsHref(home, { environment, from, to, ...known, tag: tagged })} inherit>
       {text}
     </Anchor>
   )

@@ -17,7 +17,7 @@ export type UsageChoice = TimeQuery & {
   type?: string
 }
 
-function useUsageQuery<T>(path: string, choice: object, isPolled = true) {
+function useUsageQuery<T>(path: string, choice: object, { isPolled = true, enabled = true } = {}) {
   const { id, base } = usePlace()
   const { span } = choice as TimeQuery
   return useQuery({
@@ -25,6 +25,7 @@ function useUsageQuery<T>(path: string, choice: object, isPolled = true) {
     queryFn: ({ signal }) => call<T>(`${base}/${path}${queryText(choice as Record<string, string>)}`, { signal }),
     refetchInterval: isPolled && (span === '1h' || span === '24h' ? pollMs : slowPollMs),
     placeholderData: keepPreviousData,
+    enabled,
   })
 }
 
@@ -38,12 +39,12 @@ export function useAttention(choice: UsageChoice) {
 }
 
 /** The largest series of one measure. */
-export function useUsage(choice: UsageChoice & { by: string; measure: string }) {
-  return useUsageQuery<UsageChart>('usage', choice)
+export function useUsage(choice: UsageChoice & { by: string; measure: string; tag: string }, enabled: boolean) {
+  return useUsageQuery<UsageChart>('usage', choice, { enabled })
 }
 
-export function useGroups(choice: UsageChoice & { by: string; then_by: string }) {
-  return useUsageQuery<UsageGroups>('usage/groups', choice)
+export function useGroups(choice: UsageChoice & { by: string; then_by: string; tag: string }, enabled: boolean) {
+  return useUsageQuery<UsageGroups>('usage/groups', choice, { enabled })
 }
 
 /** The address of the request log with filters; empty ones are left out. */

@@ -1,4 +1,4 @@
-import { Group, Paper, SegmentedControl, Select, Stack, Title } from '@mantine/core'
+import { Code, Group, Paper, SegmentedControl, Select, Stack, Title } from '@mantine/core'
 import { useLocation } from 'wouter'
 import type { UsageChart, UsageMeasure } from '../../../wire/usage.ts'
 import { Legend } from '../../components/charts/legend.tsx'
@@ -23,9 +23,18 @@ export const dimensions = [
   { value: 'provider', label: 'Provider' },
   { value: 'type', label: 'Endpoint' },
   { value: 'outcome', label: 'Outcome' },
+  { value: 'end_user', label: 'End user' },
+  { value: 'tag', label: 'Tag' },
 ]
 /** The dimensions that the request log can be filtered by, and the name of the filter. */
-const filters: Record<string, string> = { model: 'model', key: 'key', provider: 'provider', type: 'type' }
+const filters: Record<string, string> = {
+  model: 'model',
+  key: 'key',
+  provider: 'provider',
+  type: 'type',
+  end_user: 'end_user',
+  tag: 'tag',
+}
 
 /** Distinguishable side by side, in both colour schemes. */
 const palette = ['water.5', 'orange.5', 'violet.5', 'lime.6', 'pink.5', 'blue.6', 'yellow.5', 'red.7']
@@ -46,7 +55,8 @@ export function useChoice(
 export function SeriesChart({ choice, usualBy = 'model' }: { choice: UsageChoice; usualBy?: string }) {
   const [measure, setMeasure] = useChoice('measure', measures, 'cost')
   const [by, setBy] = useChoice('by', dimensions, usualBy)
-  const usage = useUsage({ ...choice, by, measure })
+  const [tag] = useFilter('tag')
+  const usage = useUsage({ ...choice, by, measure, tag }, isNamed([by], tag))
   return (
     <Paper component="section" aria-labelledby="usage" withBorder p="md" style={{ minWidth: 0 }}>
       <Stack gap="sm">
@@ -67,11 +77,29 @@ export function SeriesChart({ choice, usualBy = 'model' }: { choice: UsageChoice
             />
           </Group>
         </Group>
-        <Show query={usage} rows={6}>
-          {data => <Series usage={data} keyId={choice.key} by={by} measure={measure as UsageMeasure} />}
-        </Show>
+        {isNamed([by], tag) ? (
+          <Show query={usage} rows={6}>
+            {data => <Series usage={data} keyId={choice.key} by={by} tag={tag} measure={measure as UsageMeasure} />}
+          </Show>
+        ) : (
+          <NoTag />
+        )}
       </Stack>
     </Paper>
+  )
+}
+
+/** Whether what is grouped by is known: a tag needs its name. */
+export function isNamed(by: readonly string[], tag: string): boolean {
+  return tag !== '' || !by.includes('tag')
+}
+
+export function NoTag() {
+  return (
+    <Empty title="Name a tag">
+      Enter its name above, such as <Code>project</Code>. Requests are tagged by the header{' '}
+      <Code>x-gateway-tags: project:acme</Code>, or by <Code>metadata</Code>.
+    </Empty>
   )
 }
 
@@ -79,11 +107,13 @@ function Series({
   usage,
   keyId,
   by,
+  tag,
   measure,
 }: {
   usage: UsageChart
   keyId: string | undefined
   by: string
+  tag: string
   measure: UsageMeasure
 }) {
   const { home } = usePlace()
@@ -98,6 +128,7 @@ function Series({
     values,
   }))
   const filter = filters[by]
+  const prefix = by === 'tag' ? `${tag}:` : ''
   const pick = (period: number) => {
     const start = times[period]!
     go(
@@ -127,7 +158,7 @@ function Series({
           color: drawn[i]!.color,
           value: `${text(own)}${total > 0 ? ` · ${((100 * own) / total).toFixed(1)} %` : ''}`,
           ...(filter !== undefined &&
-            id && { href: requestsHref(home, { environment, key: keyId, from, to, [filter]: id }) }),
+            id && { href: requestsHref(home, { environment, key: keyId, from, to, [filter]: `${prefix}${id}` }) }),
         }))}
       />
     </>

@@ -1,10 +1,9 @@
 import { type Dispatch, type SetStateAction, useEffect, useRef } from 'react'
 import { useBench } from '../bench.ts'
 import { useKept } from '../kept.ts'
-import { type Facts, factsOf } from '../response-facts.ts'
+import { answersOf } from './answers.ts'
 import type { Format } from './formats/format.ts'
-import { piecesOf } from './stream.ts'
-import { type AssistantTurn, extended, noAnswer, type Piece, type Turn } from './turns.ts'
+import { type AssistantTurn, noAnswer, type Turn } from './turns.ts'
 
 type NewTurn = Turn extends infer T ? (T extends Turn ? Omit<T, 'id'> : never) : never
 let lastId = 0
@@ -43,19 +42,13 @@ export function useChat(format: Format, bodyOf: (turns: Turn[]) => object): Chat
       error: null,
     }
     setTurns([...asked, turn])
-    const startedMs = performance.now()
     const update = updater(setTurns, turn.id)
     try {
       const init = { body: bodyOf(asked), signal: aborted.signal }
-      const response = await client.request(format.path, init)
-      let facts = factsOf(response, startedMs)
-      for await (const piece of piecesOf(response, format)) {
-        facts = { ...withPiece(facts, piece), durationMs: performance.now() - startedMs }
-        update(last => ({ answer: extended(last.answer, piece), facts }))
-      }
-      update(() => ({ state: 'done' }))
+      for await (const change of answersOf(client, format, init)) update(change)
+      update({ state: 'done' })
     } catch (error) {
-      update(() => (aborted.signal.aborted ? { state: 'stopped' } : { state: 'failed', error: error as Error }))
+      update(aborted.signal.aborted ? { state: 'stopped' } : { state: 'failed', error: error as Error })
     }
     if (running.current === aborted) running.current = null
   }
@@ -85,19 +78,6 @@ function isStreaming(turn: Turn): turn is AssistantTurn {
 
 /** Changes a response if it is still part of the conversation. */
 function updater(setTurns: Dispatch<SetStateAction<Turn[]>>, id: number) {
-  return (change: (turn: AssistantTurn) => Partial<AssistantTurn>) =>
-    setTurns(turns =>
-      turns.map(turn => (turn.id === id && turn.role === 'assistant' ? { ...turn, ...change(turn) } : turn)),
-    )
-}
-
-function withPiece(facts: Facts, { id, model, provider, costUsd, tokens }: Piece): Facts {
-  return {
-    ...facts,
-    generationId: facts.generationId ?? id ?? null,
-    model: facts.model ?? model ?? null,
-    provider: facts.provider ?? provider ?? null,
-    costUsd: costUsd ?? facts.costUsd,
-    ...(tokens && { tokens: { prompt: 0, completion: 0, ...facts.tokens, ...tokens } }),
-  }
+  return (change: Partial<AssistantTurn>) =>
+    setTurns(turns => turns.map(turn => (turn.id === id && turn.role === 'assistant' ? { ...turn, ...change } : turn)))
 }

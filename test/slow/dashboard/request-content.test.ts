@@ -1,0 +1,111 @@
+import { AxeBuilder } from '@axe-core/playwright'
+import test from 'ava'
+import type { Browser, Page } from 'playwright-core'
+import { hashSecret } from '../../../shared/keys/secret.ts'
+import { type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
+import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
+import { startBrowser } from '../../support/io/chromium.ts'
+
+/** The input and output of a request in a real browser: switched on, viewed, replayed, opened in the playground; and models compared. */
+let stores: Stores
+let gateway: Gateway
+let browser: Browser
+let owner: SignedUp
+let key: string
+
+test.before(async () => {
+  stores = await freshStores()
+  gateway = await startGateway(stores, { ENCRYPTION_KEY: 'an operator’s key '.repeat(3) })
+  owner = await signUp(gateway)
+  key = await gateway.key(owner.organisationId, 'test', { name: 'Logged key' })
+  browser = await startBrowser()
+})
+test.after.always(async () => {
+  await browser?.close()
+  await gateway?.close()
+  await stores?.drop()
+})
+
+async function openPage(t: { teardown(run: () => unknown): void; fail(message: string): void }): Promise<Page> {
+  const context = await browser.newContext({ reducedMotion: 'reduce', viewport: { width: 1280, height: 900 } })
+  t.teardown(() => context.close())
+  await context.addCookies(owner.visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
+  const page = await context.newPage()
+  page.setDefaultTimeout(20_000)
+  page.on('pageerror', error => t.fail(error.message))
+  return page
+}
+
+const addressOf = (path: string) => `${gateway.url}/dashboard/${owner.organisationId}/${path}`
+
+async function violationsOf(page: Page) {
+  const { violations } = await new AxeBuilder({ page }).analyze()
+  return violations.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)])
+}
+
+test.serial('an admin logs a key’s requests, views one, replays it and opens it in the playground', async t => {
+  const page = await openPage(t)
+  await page.goto(addressOf(`keys/${hashSecret(key)}?tab=logging`))
+  await page.getByRole('combobox', { name: 'Log input and output' }).click()
+  await page.getByRole('option', { name: 'Of all requests' }).click()
+  await page.getByRole('combobox', { name: 'Ends' }).click()
+  await page.getByRole('option', { name: 'in 24 hours' }).click()
+  await page.getByRole('button', { name: 'Save' }).click()
+  await page.getByText('It applies to the next requests.').waitFor()
+
+  const body = {
+    model: 'gpt-5',
+    temperature: 0.5,
+    messages: [
+      { role: 'system', content: 'Be brief.' },
+      { role: 'user', content: 'Tell me about herons' },
+    ],
+  }
+  const answer = await gateway.fetch('/v1/chat/completions', { key, body })
+  const id = answer.headers.get('x-generation-id')!
+  const { db } = gateway.services
+  await eventually(async () => (await db.requestContent.count({ where: { id } })) === 1, 'the content is stored')
+  await eventually(async () => (await db.generation.count({ where: { id } })) === 1, 'the request is logged')
+
+  await page.goto(addressOf(`requests/${id}`))
+  await page.getByRole('button', { name: 'Show input and output' }).click()
+  const section = page.getByRole('region', { name: 'Input and output' })
+  await section.getByText('Tell me about herons').waitFor()
+  t.deepEqual(await violationsOf(page), [])
+  await page.getByRole('button', { name: 'Replay' }).click()
+  await page.getByRole('dialog').getByText('this is free').waitFor()
+  await page.getByRole('button', { name: 'Send again' }).click()
+  await page.getByText('The request was sent again').waitFor()
+  await eventually(async () => (await db.requestContent.count()) === 2, 'the replay is logged as well')
+
+  await page.getByRole('button', { name: 'Open in playground' }).click()
+  const message = page.getByRole('textbox', { name: 'Message' })
+  await message.waitFor()
+  t.is(await message.inputValue(), 'Tell me about herons')
+  t.is(await page.getByRole('textbox', { name: 'System' }).inputValue(), 'Be brief.')
+
+  await page.goto(addressOf(`requests/${id}`))
+  await page.getByRole('link', { name: 'Newer request' }).click()
+  await page.waitForURL(address => !address.pathname.endsWith(id))
+  await page.getByRole('link', { name: 'Older request' }).click()
+  await page.waitForURL(address => address.pathname.endsWith(id))
+  await page.getByRole('button', { name: 'Show input and output' }).click()
+  await page.getByRole('button', { name: 'Delete input and output' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click()
+  await page.getByText('They were logged, and deleted since.').waitFor()
+})
+
+test.serial('models answer one prompt side by side', async t => {
+  const page = await openPage(t)
+  await page.goto(addressOf('playground/compare?models=auto,gpt-5,claude-haiku-4-5'))
+  await page.getByRole('textbox', { name: 'Prompt' }).fill('Which bird is this?')
+  await page.getByRole('button', { name: 'Compare' }).click()
+  for (const model of ['auto', 'gpt-5', 'claude-haiku-4-5']) {
+    const column = page.getByRole('region', { name: `Answer of ${model}` })
+    await column.getByText('Completed').waitFor()
+    await column.getByText('Which bird is this?').waitFor()
+    await column.getByRole('link', { name: 'view in request log' }).waitFor()
+  }
+  await page.getByRole('link', { name: 'Why this model' }).waitFor()
+  t.deepEqual(await violationsOf(page), [])
+})
