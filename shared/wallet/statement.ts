@@ -1,6 +1,6 @@
 import type { Nano } from '../base/money.ts'
 import { nextMonthStart } from '../base/time.ts'
-import { type LedgerKind, Prisma } from '../generated/prisma/client.ts'
+import { type LedgerEntry, type LedgerKind, Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
 import type { DepositMethod } from './accounts.ts'
 
@@ -102,4 +102,14 @@ export async function getMonthTotals(
     refund: total('refund'),
     adjustment: total('adjustment'),
   }
+}
+
+/** A deposit, or a reversal of one. */
+export type DepositEntry = Pick<LedgerEntry, 'id' | 'amountNano' | 'method' | 'availableAt' | 'createdAt'>
+
+/** Lists the latest deposits of an organisation, newest first; by SQL of which PostgreSQL can tell that it needs no charges. */
+export function listDeposits(db: Connection, organisationId: string, limit: number): Promise<DepositEntry[]> {
+  return db.$queryRaw<DepositEntry[]>`
+    SELECT id, amount_nano AS "amountNano", method, available_at AS "availableAt", created_at AS "createdAt" FROM ledger_entries
+    WHERE organisation_id = ${organisationId} AND kind = 'deposit' ORDER BY created_at DESC, id DESC LIMIT ${limit}`
 }
