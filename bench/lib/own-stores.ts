@@ -9,11 +9,18 @@ import { pinSelf, root } from './processes.ts'
 
 export type OwnStores = { folder: string; databaseUrl: string; redisUrl: string }
 
-/** Runs a measurement over a migrated PostgreSQL and a Redis of its own, beside this process on `processors`. Linux only. */
-export async function withOwnStores(processors: string, measure: (stores: OwnStores) => Promise<void>): Promise<void> {
+/**
+ * Runs a measurement over a migrated PostgreSQL and a Redis of its own, beside this process on `processors`. Their data is in the
+ * folder `kept`, or in one that is removed. Linux only.
+ */
+export async function withOwnStores(
+  processors: string,
+  measure: (stores: OwnStores) => Promise<void>,
+  kept?: string,
+): Promise<void> {
   if (process.platform !== 'linux') throw new Error('it reads /proc and pins processes: it runs on Linux only')
   pinSelf(processors)
-  const folder = await mkdtemp(join(tmpdir(), 'headgate-bench-'))
+  const folder = kept ?? (await mkdtemp(join(tmpdir(), 'headgate-bench-')))
   const [postgres, redis] = await Promise.all([
     startPostgres({ dataDir: folder }),
     startRedis({ dataDir: folder, binaryDir: join(root, '.data/redis-bin') }),
@@ -23,7 +30,7 @@ export async function withOwnStores(processors: string, measure: (stores: OwnSto
     await measure({ folder, databaseUrl: postgres.url, redisUrl: redis.url })
   } finally {
     await Promise.all([postgres.stop(), redis.stop()])
-    await rm(folder, { recursive: true, force: true })
+    if (kept === undefined) await rm(folder, { recursive: true, force: true })
   }
 }
 

@@ -77,3 +77,8 @@ export function createdAtMs(id: string): number | null {
   const [, time] = ours.exec(id) ?? []
   return time === undefined ? null : Number.parseInt(time, 36)
 }
+
+/** Whether one of the gateway's ids may begin with the text. */
+export function mayBeginId(text: string): boolean {
+  return /^[a-z]+(?:_req)?[-_](?:0[0-9a-z]*)?$/.test(text)
+}

@@ -1,6 +1,6 @@
 import type { Nano } from '../base/money.ts'
 import { nextMonthStart } from '../base/time.ts'
-import { type LedgerKind, Prisma } from '../generated/prisma/client.ts'
+import { type LedgerEntry, type LedgerKind, Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
 import type { DepositMethod } from './accounts.ts'
 
@@ -102,4 +102,18 @@ export async function getMonthTotals(
     refund: total('refund'),
     adjustment: total('adjustment'),
   }
+}
+
+/** A deposit, a reversal of one, or an adjustment. */
+export type CreditEntry = Pick<
+  LedgerEntry,
+  'id' | 'kind' | 'amountNano' | 'method' | 'note' | 'availableAt' | 'createdAt'
+>
+
+/** Lists the latest credits of an organisation, newest first; by SQL of which PostgreSQL can tell that it needs no charges. */
+export function listCredits(db: Connection, organisationId: string, limit: number): Promise<CreditEntry[]> {
+  return db.$queryRaw<CreditEntry[]>`
+    SELECT id, kind, amount_nano AS "amountNano", method, note, available_at AS "availableAt", created_at AS "createdAt"
+    FROM ledger_entries WHERE organisation_id = ${organisationId} AND kind IN ('deposit', 'adjustment')
+    ORDER BY created_at DESC, id DESC LIMIT ${limit}`
 }

@@ -137,6 +137,24 @@ function sumsOfBuckets(column: 'latency' | 'first_byte', source: UsageSource): P
   return Prisma.sql`ARRAY[${Prisma.join(sums)}]::bigint[]`
 }
 
+const summed = Prisma.raw(
+  ['requests', 'cost_nano', 'prompt_tokens', 'completion_tokens', 'cached_tokens', 'reasoning_tokens']
+    .map(name => `sum(${name})::bigint AS ${name}`)
+    .join(', '),
+)
+
+/**
+ * Sums hours by period, group, kind and outcome, in the shape of `usage_hours`. What is counted for some kinds or outcomes alone is then
+ * decided for a few sums instead of each of 100,000 rows, which takes a third of the time.
+ */
+function preSummed(used: Prisma.Sql, durations: boolean): Prisma.Sql {
+  const buckets = (name: string) =>
+    `ARRAY[${Array.from({ length: bucketCount }, (_, i) => `sum(${name}[${i + 1}])`).join(', ')}]::bigint[] AS ${name}`
+  const histograms = Prisma.raw(durations ? `, ${buckets('latency')}, ${buckets('first_byte')}` : '')
+  return Prisma.sql`
+    SELECT start, groups, kind, outcome, ${summed}${histograms} FROM (${used}) u GROUP BY start, groups, kind, outcome`
+}
+
 function tableOf(source: UsageSource, by: readonly Dimension[]): Prisma.Sql {
   const table = source === 'log' ? log : Prisma.sql`usage_hours`
   return by.includes('member') ? Prisma.sql`${table} u LEFT JOIN api_keys k ON k.id = u.key_id` : Prisma.sql`${table} u`
@@ -170,6 +188,9 @@ export async function sumUsage(
   const counts = outcomes.map(
     name => Prisma.sql`coalesce(sum(u.requests) FILTER (WHERE u.outcome = ${name}), 0)::bigint AS ${Prisma.raw(name)}`,
   )
+  const used = Prisma.sql`
+    SELECT u.*, ${start ?? Prisma.sql`NULL::timestamptz`} AS start, ${groups} AS groups
+    FROM ${tableOf(source, by)} WHERE ${whereOf(filter, start)}`
   const found = await db.$queryRaw<Row[]>`
     SELECT * FROM (
       SELECT start, groups, GROUPING(groups) = 1 AS is_total, sum(requests)::bigint AS requests, ${Prisma.join(counts)},
@@ -177,11 +198,7 @@ export async function sumUsage(
         sum(cached_tokens)::bigint AS cached, sum(reasoning_tokens)::bigint AS reasoning,
         ${durations ? sumsOfBuckets('latency', source) : noBuckets} AS latency,
         ${durations ? sumsOfBuckets('first_byte', source) : noBuckets} AS first_byte
-      FROM (
-        SELECT u.*, ${start ?? Prisma.sql`NULL::timestamptz`} AS start, ${groups} AS groups
-        FROM ${tableOf(source, by)}
-        WHERE ${whereOf(filter, start)}
-      ) u
+      FROM (${source === 'hours' ? preSummed(used, durations) : used}) u
       GROUP BY GROUPING SETS ((start, groups), ()) HAVING sum(requests) <> 0 OR sum(cost_nano) <> 0
     ) sums
     ORDER BY is_total DESC, ${order === 'time' ? Prisma.sql`start, groups` : Prisma.sql`cost DESC, requests DESC, groups`}
@@ -268,4 +285,21 @@ export function listFailingHours(db: Connection, filter: UsageFilter): Promise<F
       GROUP BY 1, 2 HAVING ${failed} >= ${minFailed} AND ${failed} * ${maxRequestsPerFailure} >= sum(requests)
       ORDER BY hour DESC LIMIT ${maxFailingHours}
     ) h ORDER BY hour, provider`
+}
+
+/**
+ * The latest hours in which a filter finds requests, and one of the outcomes if there are any; newest first. An hour that is listed has
+ * at least one row in the request log.
+ */
+export async function listHours(
+  db: Connection,
+  filter: UsageFilter,
+  among: readonly Outcome[],
+  limit: number,
+): Promise<Date[]> {
+  const ofOutcome = among.length > 0 ? Prisma.sql`AND u.outcome = ANY(${[...among]})` : Prisma.empty
+  const rows = await db.$queryRaw<{ hour: Date }[]>`
+    SELECT DISTINCT hour FROM usage_hours u WHERE ${whereOf(filter, starts.hour)} ${ofOutcome} AND u.requests > 0
+    ORDER BY hour DESC LIMIT ${limit}`
+  return rows.map(({ hour }) => hour)
 }

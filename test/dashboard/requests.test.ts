@@ -60,7 +60,7 @@ const read = (name: string) => owner.visitor.json<RequestDetail>(`${owner.base}/
 const rowOf = (name: string) => generationOf(world, ids[name]!)
 
 test('a request is found by every filter, and by the beginning of each of its ids', async t => {
-  const [plain, embedding] = await Promise.all([rowOf('plain'), rowOf('embedding')])
+  const [plain, embedding, failed] = await Promise.all([rowOf('plain'), rowOf('embedding'), rowOf('failed')])
   const soon = new Date(plain.createdAt.getTime() + 1).toISOString()
   const cases: [query: string, found: string[]][] = [
     ['?status=ok', ['auto', 'embedding', 'job', 'plain', 'sandbox', 'second']],
@@ -73,6 +73,9 @@ test('a request is found by every filter, and by the beginning of each of its id
     [`?key=${hashSecret(other)}`, ['job', 'sandbox']],
     [`?key=${plain.keyId}&type=embedding`, ['embedding']],
     ['?type=video', ['job']],
+    ['?type=video&status=error', []],
+    [`?model=${failed.model}&status=error`, ['failed']],
+    ['?provider=nobody', []],
     ['?end_user=customer-7', ['plain']],
     ['?session=conversation-1&status=ok', ['plain']],
     ['?status=failed', ['failed']],
@@ -111,22 +114,26 @@ test('pages follow each other without a gap, also where times are the same', asy
   const { routing: _, parameters: _parameters, metadata: _metadata, ...row } = base
   const data = Array.from({ length: 25 }, (_, i) => ({
     ...{ ...row, id: newId('chatcmpl'), organisationId: account.organisationId },
-    createdAt: new Date(at + Math.floor(i / 4) * 1_000),
+    createdAt: new Date(at - Math.floor(i / 4) * 1_500_000),
   }))
   await db.generation.createMany({ data })
-  const seen: RequestRow[] = []
-  for (let after = ''; ; ) {
-    const page = await list(`?limit=3${after}`, account)
-    seen.push(...page.data)
-    t.is(page.has_more, seen.length < 25)
-    if (!page.has_more) break
-    after = `&after=${page.last_id}`
-  }
   const newest = [...data].sort((a, b) => +b.createdAt - +a.createdAt || (a.id < b.id ? 1 : -1))
-  t.deepEqual(
-    seen.map(({ id }) => id),
-    newest.map(({ id }) => id),
-  )
+  // The second search reads only hours that have such requests.
+  for (const filter of ['', `&model=${base.model}&status=ok`]) {
+    const seen: RequestRow[] = []
+    for (let after = ''; ; ) {
+      const page = await list(`?limit=3${filter}${after}`, account)
+      seen.push(...page.data)
+      t.is(page.has_more, seen.length < 25)
+      if (!page.has_more) break
+      after = `&after=${page.last_id}`
+    }
+    t.deepEqual(
+      seen.map(({ id }) => id),
+      newest.map(({ id }) => id),
+      filter,
+    )
+  }
 })
 
 test('a request is shown with its calls, its decision, what it belongs to and what its tokens cost', async t => {

@@ -1,10 +1,13 @@
 import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
-import { createdAtMs } from '../../../shared/base/ids.ts'
+import { createdAtMs, mayBeginId } from '../../../shared/base/ids.ts'
 import { nanoFromUsd } from '../../../shared/base/money.ts'
 import { dayMs } from '../../../shared/base/time.ts'
 import { Prisma } from '../../../shared/generated/prisma/client.ts'
+import type { Connection } from '../../../shared/io/db.ts'
 import type { Services } from '../../../shared/services.ts'
+import type { Outcome } from '../../../shared/wallet/usage-hours.ts'
+import { listHours } from '../../../shared/wallet/usage-query.ts'
 import { paging } from '../../routes/paging.ts'
 import { readSpan, spanFields } from './span.ts'
 import { findKeyId } from './work.ts'
@@ -36,12 +39,18 @@ export const requestFilters = z.strictObject({
 })
 export type RequestFilters = Omit<z.output<typeof requestFilters>, 'limit'>
 
+export type RequestWhere = Omit<Prisma.GenerationWhereInput, 'organisationId' | 'createdAt' | 'keyId'> & {
+  organisationId: string
+  createdAt: { gte: Date; lte: Date }
+  keyId?: string
+}
+
 /** The rows that a search finds, bounded in time. Throws 400, 404. */
 export async function whereOf(
   services: Services,
   organisationId: string,
   { q, status, model, provider, type, environment, key, after, ...more }: RequestFilters,
-): Promise<Prisma.GenerationWhereInput> {
+): Promise<RequestWhere> {
   const last = after === undefined ? null : await readCursor(services, organisationId, after)
   const { from, to } = searchSpan(services, timeOf(services, more), q)
   const { min_duration_ms: minMs, min_cost_usd: minUsd, end_user: endUser, session, tag } = more
@@ -61,9 +70,7 @@ export async function whereOf(
     ...(tag !== undefined && { metadata: taggedWith(tag) }),
     ...(key !== undefined && { keyId: await findKeyId(services, organisationId, key) }),
     AND: [
-      q === undefined
-        ? {}
-        : { OR: [{ id: { startsWith: q } }, { requestId: { startsWith: q } }, { upstreamId: { startsWith: q } }] },
+      q === undefined ? {} : whereId({ startsWith: q }, q),
       last ? { OR: [{ createdAt: { lt: last.createdAt } }, { id: { lt: last.id } }] } : {},
     ],
   }
@@ -74,6 +81,57 @@ function taggedWith(tag: string): Prisma.JsonNullableFilter<'Generation'> {
   const colon = tag.indexOf(':')
   if (colon < 0) return { path: [tag], not: Prisma.AnyNull }
   return { path: [tag.slice(0, colon).trim()], equals: tag.slice(colon + 1).trim() }
+}
+
+/** The rows with an id: the gateway's, those of HTTP requests included, or else a provider's. The latter are found by their index. */
+export function whereId(matches: string | { startsWith: string }, id: string): Prisma.GenerationWhereInput {
+  const ofProvider = { upstreamId: matches }
+  return mayBeginId(id) ? { OR: [{ id: matches }, { requestId: matches }, ofProvider] } : ofProvider
+}
+
+/** The classes of responses that a search can name, by their outcomes. */
+const classes: Record<string, readonly Outcome[]> = {
+  ok: ['ok'],
+  error: ['rate_limited', 'refused', 'invalid', 'failed'],
+  refused: ['refused'],
+  invalid: ['invalid'],
+  failed: ['failed'],
+}
+const hourMs = 3_600_000
+
+/**
+ * Narrows a search to the latest hours that have a page of matches, which the sums of usage know: rare requests are found without reading
+ * all others. Null if nothing matches. `where` is from `whereOf`; a search by what the sums do not know stays as it is.
+ */
+export async function narrowToHours(
+  tx: Connection,
+  where: RequestWhere,
+  { q, status, model, provider, type, environment, end_user, session, tag, ...more }: RequestFilters,
+  limit: number,
+): Promise<Prisma.GenerationWhereInput | null> {
+  const among = status === undefined ? [] : classes[status]
+  const isSummed = [model, provider, type, environment, where.keyId].some(value => value !== undefined)
+  const unsummed = [q, end_user, session, tag, more.min_duration_ms, more.min_cost_usd]
+  const isUnsummed = unsummed.some(value => value !== undefined)
+  if (!isSummed || isUnsummed || !among) return where
+  const { organisationId, keyId, createdAt } = where
+  const to = new Date(createdAt.lte.getTime() + 1)
+  const filter = { organisationId, from: createdAt.gte, to, environment, keyId, model, provider, type }
+  // The rows after a cursor may begin within an hour and have none in it.
+  const hours = await listHours(tx, filter, among, limit + 1)
+  const times = mergeHours(hours.map(hour => hour.getTime()))
+  return times.length === 0 ? null : { AND: [where, { OR: times.map(createdAt => ({ createdAt })) }] }
+}
+
+/** The spans that hours cover; newest first. */
+function mergeHours(hours: readonly number[]): { gte: Date; lt: Date }[] {
+  const spans: { fromMs: number; toMs: number }[] = []
+  for (const fromMs of hours) {
+    const last = spans.at(-1)
+    if (last?.fromMs === fromMs + hourMs) last.fromMs = fromMs
+    else spans.push({ fromMs, toMs: fromMs + hourMs })
+  }
+  return spans.map(({ fromMs, toMs }) => ({ gte: new Date(fromMs), lt: new Date(toMs) }))
 }
 
 /** The time that a query names: its own bounds, or a span up to now. */
@@ -98,14 +156,14 @@ export function searchSpan(
 /** Postgres has no year 0, and nothing is older than 1970. */
 const dateOf = (ms: number) => new Date(Math.max(ms, 0))
 
-function whereStatus(status: string): Prisma.GenerationWhereInput {
+function whereStatus(status: string): Pick<Prisma.GenerationWhereInput, 'status' | 'errorCode'> {
   if (status === 'ok') return { status: { lt: 400 } }
   // A disconnected client is not a failure.
   if (status === 'error') return { status: { gte: 400, not: 499 } }
   if (status === 'refused') return { status: { in: [401, 402, 403] } }
   if (status === 'invalid') return { status: { gte: 400, lt: 500, notIn: [401, 402, 403, 429, 499] } }
   if (status === 'failed') return { status: { gte: 500 } }
-  return /^\d{3}$/.test(status) ? { status: Number(status) } : { errorCode: status }
+  return /^\d{3}$/.test(status) ? { status: Number(status) } : { errorCode: status, status: { gte: 400 } }
 }
 
 async function readCursor({ db }: Services, organisationId: string, id: string) {

@@ -5,6 +5,7 @@ import { nanoFromUsd, usdFromNano } from '../../../shared/base/money.ts'
 import { monthOf } from '../../../shared/base/time.ts'
 import { type Actor, audit } from '../../../shared/keys/audit.ts'
 import type { Services } from '../../../shared/services.ts'
+import { listCredits } from '../../../shared/wallet/statement.ts'
 import type { Person } from '../../auth/accounts.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
 import { addCredit } from '../../operator/credit.ts'
@@ -146,11 +147,7 @@ export async function detailOf(services: Services, id: string): Promise<Organisa
       take: maxPeople,
     }),
     db.provisioningKey.findMany({ where: { organisationId: id }, orderBy: { createdAt: 'desc' }, take: maxListed }),
-    db.ledgerEntry.findMany({
-      where: { organisationId: id, kind: { in: ['deposit', 'adjustment'] } },
-      orderBy: [{ createdAt: 'desc' }, { id: 'desc' }],
-      take: latestCredits,
-    }),
+    listCredits(db, id, latestCredits),
   ])
   return {
     ...presentRow(row),

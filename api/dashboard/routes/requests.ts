@@ -10,7 +10,7 @@ import { presentGeneration } from '../../routes/account.ts'
 import { presentCandidate } from '../../routes/chat.ts'
 import { readPage } from '../../routes/paging.ts'
 import { costParts } from '../present/request-cost.ts'
-import { requestFilters, searchSpan, usualDays, whereOf } from '../present/request-search.ts'
+import { narrowToHours, requestFilters, searchSpan, usualDays, whereId, whereOf } from '../present/request-search.ts'
 import { runSearch } from '../present/run-search.ts'
 import { type Keys, presentWorkKey, readDelivery, readWorkKeys } from '../present/work.ts'
 import { requestsCsv } from '../requests-csv.ts'
@@ -62,9 +62,12 @@ const list = endpoint({
     const page = await readPage(
       { limit: query.limit, order: 'desc' },
       ({ limit: take }) =>
-        runSearch(services.db, bound, tx =>
-          tx.generation.findMany({ where, select: listed, orderBy: [{ createdAt: 'desc' }, { id: 'desc' }], take }),
-        ),
+        runSearch(services.db, bound, async tx => {
+          const narrowed = await narrowToHours(tx, where, query, take)
+          if (!narrowed) return []
+          const orderBy = [{ createdAt: 'desc' }, { id: 'desc' }] as const
+          return tx.generation.findMany({ where: narrowed, select: listed, orderBy: [...orderBy], take })
+        }),
       async rows => {
         const keys = await readWorkKeys(services, rows)
         return rows.map(row => present(row, keys))
@@ -169,7 +172,7 @@ async function findRequest(services: Services, organisationId: string, id: strin
   const own = await db.generation.findFirst({ where: { id, organisationId } })
   if (own || id.length > maxIdLength) return own
   const { from: gte, to: lte } = searchSpan(services, {}, id)
-  const where = { organisationId, createdAt: { gte, lte }, OR: [{ requestId: id }, { upstreamId: id }] }
+  const where = { organisationId, createdAt: { gte, lte }, ...whereId(id, id) }
   return runSearch(db, { ms: bound.ms, param: 'id' }, tx =>
     tx.generation.findFirst({ where, orderBy: { createdAt: 'desc' } }),
   )

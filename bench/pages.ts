@@ -1,0 +1,126 @@
+// The dashboard over a month of requests: `node bench/pages.ts [options]`, see README.md. Linux only.
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import pg from 'pg'
+import { freePort } from '../dev/ports.ts'
+import { openDatabase } from '../shared/io/db.ts'
+import { maintainPartitions } from '../shared/wallet/partitions.ts'
+import { BrowserSession } from './lib/browser-session.ts'
+import { fillMonth } from './lib/month.ts'
+import { readOptions } from './lib/options.ts'
+import { keepResults, type OwnStores, withOwnStores } from './lib/own-stores.ts'
+import { type Ids, pageCalls } from './lib/page-calls.ts'
+import { measurePages } from './lib/page-loads.ts'
+import { cpuUse, tree } from './lib/proc.ts'
+import { answersOk, commandOf, start, untilReady } from './lib/processes.ts'
+import { spread } from './lib/statistics.ts'
+
+const { values: options } = readOptions({
+  requests: 1_000_000,
+  calls: 7,
+  loads: 5,
+  keep: '',
+  only: '',
+  cpus: '0-1',
+  'max-ms': 150,
+})
+const dayMs = 86_400_000
+const retentionMonths = 12
+const person = { name: 'Ada', email: 'ada@example.com', password: 'correct horse battery' }
+
+/** `cpu`: milliseconds of processor time of the web process and PostgreSQL, the mean of all calls but the first. */
+type Route = { call: string; status: number; kB: number; cpu: number; min: number; median: number; max: number }
+
+await withOwnStores(
+  options.cpus,
+  async stores => {
+    const url = `http://127.0.0.1:${await freePort()}`
+    const logFile = join(stores.folder, 'web.log')
+    const env = {
+      ...{ PATH: process.env.PATH, HOME: process.env.HOME, NODE_ENV: 'production', HOST: '127.0.0.1' },
+      ...{ PORT: new URL(url).port, PUBLIC_URL: url, DATABASE_URL: stores.databaseUrl, REDIS_URL: stores.redisUrl },
+      ...{ DATA_DIR: stores.folder, LOG_LEVEL: 'warn' },
+    }
+    const web = start(await commandOf('start', null), { logFile, env, processors: null })
+    try {
+      await untilReady(web, logFile, () => answersOk(`${url}/healthz`))
+      const session = new BrowserSession(url)
+      const ids = await openMonth(stores, session)
+      const routes = await measureRoutes(session, pageCalls(ids), () => [
+        ...tree(web.child.pid!),
+        ...tree(Number(readFileSync(join(stores.folder, 'postgres/postmaster.pid'), 'utf8').split('\n')[0])),
+      ])
+      const pages = options.loads > 0 ? await measurePages(session, ids, options.loads) : []
+      keepResults('pages', { options, routes, pages })
+    } finally {
+      await web.stop()
+    }
+  },
+  options.keep === '' ? undefined : resolve(options.keep),
+)
+
+/** The ids of a seeded month, after signing in. The month is made where the stores are new. */
+async function openMonth({ folder, databaseUrl }: OwnStores, session: BrowserSession): Promise<Ids> {
+  const file = join(folder, 'month.json')
+  if (existsSync(file)) {
+    await session.json('/dashboard/api/auth/sign-in/email', { email: person.email, password: person.password })
+    return JSON.parse(readFileSync(file, 'utf8'))
+  }
+  await session.json('/dashboard/api/auth/sign-up/email', person)
+  const { id: organisation } = await session.json<{ id: string }>('/dashboard/api/auth/organization/create', {
+    name: 'Benchmark',
+    slug: 'benchmark',
+  })
+  const nowMs = Date.now()
+  const prisma = openDatabase(databaseUrl, { connections: 2, statementTimeoutMs: 60_000 })
+  // The partitions of the month that has ended, too.
+  for (const at of [nowMs - 31 * dayMs, nowMs]) await maintainPartitions(prisma, at, retentionMonths)
+  await prisma.$disconnect()
+  const db = new pg.Client({ connectionString: databaseUrl })
+  await db.connect()
+  try {
+    const { rows: people } = await db.query('UPDATE users SET operator = true, email_verified = true RETURNING id')
+    await fillMonth(db, organisation, people[0].id, options.requests, nowMs)
+    const { rows } = await db.query(
+      `SELECT id AS request, request_id AS "requestId", upstream_id AS "upstreamId",
+         (SELECT hash FROM api_keys WHERE id = 'key_month0') AS "keyHash",
+         (SELECT to_char(created_at, 'YYYY-MM') FROM ledger_entries GROUP BY 1 ORDER BY count(*) DESC LIMIT 1) AS month
+       FROM generations WHERE organisation_id = $1 AND status >= 500 AND created_at > now() - interval '10 days' ORDER BY created_at LIMIT 1`,
+      [organisation],
+    )
+    const ids: Ids = { organisation, ...rows[0] }
+    writeFileSync(file, JSON.stringify(ids))
+    return ids
+  } finally {
+    await db.end()
+  }
+}
+
+/** Calls each route several times in a row. */
+async function measureRoutes(session: BrowserSession, calls: string[], processes: () => number[]): Promise<Route[]> {
+  const routes: Route[] = []
+  for (const call of calls.filter(path => path.includes(options.only))) {
+    const times: number[] = []
+    let status = 0
+    let bytes = 0
+    let cpuBefore = 0
+    for (let i = 0; i < options.calls; i++) {
+      if (i === 1) cpuBefore = cpuUse(processes()).seconds
+      const startedMs = performance.now()
+      const answer = await session.fetch(call)
+      bytes = (await answer.arrayBuffer()).byteLength
+      times.push(performance.now() - startedMs)
+      status = answer.status
+      if (status >= 500) throw new Error(`${call} answered ${status}`)
+    }
+    const cpu = ((cpuUse(processes()).seconds - cpuBefore) / (options.calls - 1)) * 1_000
+    const route = { call, status, kB: bytes / 1_000, cpu, ...spread(times) }
+    routes.push(route)
+    const { min, median, max } = route
+    const slow = median > options['max-ms'] ? ' !' : ''
+    console.log(
+      `${[min, median, max, cpu].map(ms => ms.toFixed(0).padStart(5)).join(' ')} ms ${route.kB.toFixed(0).padStart(6)} kB ${status} ${call}${slow}`,
+    )
+  }
+  return routes
+}

@@ -1,0 +1,174 @@
+// Four people with a question each, in a real browser over a month of requests with an outage in it: every answer is at most two
+// clicks from the page they are on.
+import { readFile } from 'node:fs/promises'
+import test from 'ava'
+import pg from 'pg'
+import type { Browser, Locator, Page } from 'playwright-core'
+import { fillMonth, outageProvider } from '../../../bench/lib/month.ts'
+import { type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
+import { freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
+import { startBrowser } from '../../support/io/chromium.ts'
+
+/** So many that each hour of the outage has failures enough. */
+const requests = 60_000
+const maxClicks = 2
+
+let stores: Stores
+let gateway: Gateway
+let browser: Browser
+let owner: SignedUp
+let newcomer: SignedUp
+let page: Page
+let clicks = 0
+
+test.before(async () => {
+  stores = await freshStores()
+  gateway = await startGateway(stores)
+  owner = await signUp(gateway)
+  newcomer = await signUp(gateway, { name: 'Grace' })
+  await gateway.services.db.user.update({ where: { id: owner.userId }, data: { operator: true } })
+  const db = new pg.Client({ connectionString: stores.databaseUrl })
+  await db.connect()
+  await fillMonth(db, owner.organisationId, owner.userId, requests, Date.now()).finally(() => db.end())
+  browser = await startBrowser()
+})
+test.after.always(async () => {
+  await browser?.close()
+  await gateway?.close()
+  await stores?.drop()
+})
+test.afterEach.always(async t => {
+  if (!t.passed) t.log(page.url())
+  await page.context().close()
+})
+
+/** A person stands on a page, and has not clicked yet. */
+async function standOn(path: string, { visitor, organisationId }: SignedUp = owner): Promise<void> {
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: 'reduce' })
+  await context.addCookies(visitor.cookies.map(([name, value]) => ({ name, value, url: gateway.url })))
+  page = await context.newPage()
+  page.setDefaultTimeout(60_000)
+  await page.goto(`${gateway.url}/dashboard${path.replace('~', `/${organisationId}`)}`)
+  clicks = 0
+}
+
+async function click(target: Locator): Promise<void> {
+  clicks++
+  await target.first().click()
+}
+
+/** Opens the search by its shortcut, which counts as a click as Enter does. */
+async function searchFor(text: string): Promise<void> {
+  clicks += 2
+  await page.getByRole('main').waitFor()
+  await page.keyboard.press('Control+k')
+  await page.getByRole('combobox', { name: /^Search pages/ }).fill(text)
+  await page.getByRole('option', { selected: true }).waitFor()
+  await page.keyboard.press('Enter')
+}
+
+const link = (name: string | RegExp) => page.getByRole('link', { name, exact: typeof name === 'string' })
+const navigation = (name: string) =>
+  page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name, exact: true })
+const main = () => page.getByRole('main')
+
+test.serial('developer: why did my call fail?', async t => {
+  const key = await gateway.key(owner.organisationId, 'test', { name: 'My first app' })
+  const failed = await gateway.fetch('/v1/chat/completions', { key, body: { model: 'gpt-5-mini', messages: [] } })
+  t.is(failed.status, 400)
+  await gateway.services.refusalLog.flush()
+  await standOn('~/overview')
+  await searchFor(failed.headers.get('x-request-id')!)
+  const why = main().getByRole('alert', { name: 'What went wrong' })
+  await why.getByText('messages').first().waitFor()
+  await why.getByText('What to do:').waitFor()
+  t.true(clicks <= maxClicks)
+})
+
+test.serial('developer: how do I call this model?', async t => {
+  await standOn('~/overview')
+  await click(navigation('Models'))
+  await click(main().getByRole('link', { name: /gpt-5-mini/ }))
+  const example = await main().getByRole('region', { name: 'curl example' }).innerText()
+  t.true(example.includes(`${gateway.url}/v1/chat/completions`) && example.includes('gpt-5-mini'), example)
+  t.true(clicks <= maxClicks)
+})
+
+test.serial('developer: how do I send my first request?', async t => {
+  await standOn('~/overview', newcomer)
+  const steps = main().getByRole('region', { name: 'Getting started' })
+  t.regex(await steps.getByRole('region', { name: 'Secret' }).innerText(), /svc_sk_test_/)
+  t.true((await steps.getByRole('region', { name: 'curl example' }).innerText()).includes(gateway.url))
+  t.is(clicks, 0)
+})
+
+test.serial('lead: who spent it?', async t => {
+  await standOn('~/usage')
+  const table = page.getByRole('table', { name: 'Usage by group' })
+  await table.getByText('Web app').first().waitFor()
+  await click(page.getByRole('combobox', { name: 'Group by', exact: true }))
+  await click(page.getByRole('option', { name: 'Member' }))
+  await table.getByText('Ada').first().waitFor()
+  t.regex(await table.innerText(), /\$\d/)
+  t.true(clicks <= maxClicks)
+})
+
+test.serial('lead: is that more than before?', async t => {
+  await standOn('~/overview')
+  const spend = main().getByRole('region', { name: 'Spend', exact: true })
+  await spend.getByText('against the time before').waitFor({ state: 'attached' })
+  t.regex(await spend.innerText(), /[↑↓] ?\d+(\.\d+)? ?%/)
+  t.is(clicks, 0)
+})
+
+test.serial('lead: can I have that as a file?', async t => {
+  await standOn('~/usage')
+  const [download] = await Promise.all([page.waitForEvent('download'), click(link('CSV'))])
+  const lines = (await readFile(await download.path(), 'utf8')).split('\r\n')
+  t.regex(lines[0]!, /^start,key,model,requests,/)
+  t.true(lines.some(line => line.includes('Web app') && line.includes('gpt-5-mini')))
+  t.true(clicks <= maxClicks)
+})
+
+test.serial('operator: is anything wrong now, and at which provider?', async t => {
+  await standOn('/operator')
+  await click(page.getByRole('tab', { name: 'Providers' }))
+  await main().getByText(outageProvider).first().waitFor()
+  t.true(clicks <= maxClicks)
+})
+
+test.serial('operator: is the ledger behind, is a process gone?', async t => {
+  await standOn('/operator')
+  await click(page.getByRole('tab', { name: 'Queues and system' }))
+  await main().getByText('Pending charges').waitFor()
+  await main().getByText('Last heartbeat').first().waitFor()
+  t.true(clicks <= maxClicks)
+})
+
+test.serial('debugger: an outage is seen on the overview, and leads to what failed', async t => {
+  await standOn('~/overview')
+  const notice = main()
+    .getByRole('region', { name: 'Needs attention' })
+    .getByRole('listitem')
+    .filter({ hasText: `${outageProvider} failed` })
+  t.regex(await notice.innerText(), /\d+ of \d+ requests \(\d+(\.\d)? ?%\) from .* to /)
+  await click(notice.getByRole('link'))
+  await page.waitForURL(new RegExp(`provider=${outageProvider}`))
+  await click(link(/^Chat request of/))
+  await main().getByText('Every provider that could serve this request failed').first().waitFor()
+  t.true(clicks <= maxClicks)
+})
+
+test.serial('debugger: any id leads to the request and its timeline', async t => {
+  const where = { organisationId: owner.organisationId, status: 502, provider: outageProvider }
+  const row = await gateway.services.db.generation.findFirstOrThrow({ where, orderBy: { createdAt: 'desc' } })
+  for (const id of [row.id, row.requestId, row.upstreamId!]) {
+    await standOn('~/requests')
+    await searchFor(id)
+    const timeline = main().getByRole('region', { name: 'Timeline' })
+    await timeline.getByText('server_error').first().waitFor()
+    await main().getByText(row.requestId).first().waitFor()
+    t.true(clicks <= maxClicks, id)
+    if (id !== row.upstreamId) await page.context().close()
+  }
+})
