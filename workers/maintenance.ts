@@ -1,17 +1,12 @@
 import { raiseBalanceAlerts } from '../shared/alerts/balances.ts'
 import { raiseCapAlerts } from '../shared/alerts/caps.ts'
 import { blockExceededKeys } from '../shared/alerts/excesses.ts'
-import { dayMs } from '../shared/base/time.ts'
 import { requeueDelayed, sweepDelayed } from '../shared/delayed/sweep.ts'
-import { forgetCounters } from '../shared/feedback/counters.ts'
-import { forgetFeedback } from '../shared/feedback/feedback.ts'
-import type { Database } from '../shared/io/db.ts'
 import { requeueJobs, sweepJobs } from '../shared/jobs/sweep.ts'
 import type { MaintenanceTask } from '../shared/queues/queues.ts'
+import { hourlyRules, pruneAll, requestLogRules } from '../shared/retention/rules.ts'
 import type { Services } from '../shared/services.ts'
-import { forgetJobs } from '../shared/store/retention.ts'
-import { maintainPartitions } from '../shared/wallet/partitions.ts'
-import { expireIdempotencyKeys, reconcile, reconcileHolds, sweepReservations } from '../shared/wallet/reconcile.ts'
+import { reconcile, reconcileHolds, sweepReservations } from '../shared/wallet/reconcile.ts'
 import { done, type Outcome } from './run.ts'
 
 const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
@@ -42,34 +37,12 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
     await requeueDelayed(services)
     for await (const ids of services.batches.idsUnfinished()) await services.batchWakes.add(...ids)
   },
-  async partitions({ db, clock, config }) {
-    await maintainPartitions(db, clock.now(), config.generationRetentionMonths)
+  async partitions(services) {
+    await pruneAll(services, requestLogRules)
   },
-  async expire({ db, files, storedResponses, conversations, contents, webhooks, clock, config }) {
-    await expireIdempotencyKeys(db, clock.now())
-    await storedResponses.expire(clock.now())
-    await conversations.expire(clock.now())
-    await contents.expire(clock.now())
-    await files.expire(clock.now())
-    await forgetJobs(db, new Date(clock.now() - config.resultRetentionDays * dayMs), clock.now())
-    await webhooks.expire(clock.now())
-    await forgetFeedback(db, new Date(clock.now() - config.generationRetentionMonths * monthMs))
-    await forgetCounters(db, clock.now())
-    await expireAccounts(db, clock.now())
+  async expire(services) {
+    await pruneAll(services, hourlyRules)
   },
-}
-
-const monthMs = 31 * dayMs
-
-/** Retention of expired invitations. */
-const invitationRetentionMs = 90 * dayMs
-
-/** Deletes expired sessions and links; the accounts library leaves most of them. */
-async function expireAccounts(db: Database, nowMs: number): Promise<void> {
-  const ended = { expiresAt: { lt: new Date(nowMs) } }
-  await db.session.deleteMany({ where: ended })
-  await db.verification.deleteMany({ where: ended })
-  await db.invitation.deleteMany({ where: { expiresAt: { lt: new Date(nowMs - invitationRetentionMs) } } })
 }
 
 /** Runs one maintenance task. Logs and ignores an unknown task, which another version of the service may have queued. */

@@ -14,6 +14,7 @@ import { addCredit } from './credit.ts'
 import { doctor } from './doctor.ts'
 import { findOrganisation, number, org } from './flags.ts'
 import { type Command, command, type EnvironmentCommand } from './parse.ts'
+import { prune } from './prune.ts'
 import { secrets } from './secrets.ts'
 import { users } from './users.ts'
 import { webhooks } from './webhooks.ts'
@@ -274,6 +275,7 @@ export const commands: readonly Command[] = [
   ...keys,
   ...users,
   ...maintenance,
+  ...prune,
   ...webhooks,
   ...secrets,
 ]

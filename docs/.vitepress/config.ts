@@ -11,7 +11,10 @@ const sections: [title: string, pages: string[]][] = [
   ['Background work', ['media', 'batches-and-jobs', 'webhooks']],
   ['Realtime', ['realtime']],
   ['Money and errors', ['money', 'errors']],
-  ['Operate', ['deployment', 'configuration', 'providers', 'dashboard', 'metrics', 'traces']],
+  [
+    'Operate',
+    ['deployment', 'configuration', 'providers', 'dashboard', 'metrics', 'traces', 'retention', 'scaling', 'security'],
+  ],
   ['Design', ['ARCHITECTURE', 'decisions/index', 'glossary']],
 ]
 

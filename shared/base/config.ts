@@ -4,6 +4,7 @@ import { readDevStack } from './dev-stack.ts'
 import { type LoadLimits, loadLimits } from './load-limits.ts'
 import { nanoFromUsd } from './money.ts'
 import { type Quotas, quotasOf } from './quotas.ts'
+import { findRetentionFaults, type RetentionPeriods, retentionOf } from './retention-config.ts'
 import { type MetricsAddress, type TracingConfig, telemetryOf } from './telemetry-config.ts'
 import { dayMs } from './time.ts'
 import { providerVariable, readVariableFiles } from './variable-files.ts'
@@ -12,9 +13,9 @@ import { variables } from './variables.ts'
 /** `webhookSecret` verifies the provider's webhooks, for providers that sign with an account-wide secret. */
 export type ProviderSettings = { apiKeys: string[]; baseUrl: string | null; webhookSecret: string | null }
 
-/** Where Prometheus scrapes a process. */
+type Parts = LoadLimits & RetentionPeriods
 
-export type Config = LoadLimits & {
+export type Config = Parts & {
   port: number
   host: string
   /** The base URL under which clients and providers reach the gateway. */
@@ -68,7 +69,6 @@ export type Config = LoadLimits & {
   readOnMs: number
   /** Whether feedback moves what `auto` chooses. */
   routingLearning: boolean
-  generationRetentionMonths: number
   /** Storage of uploads and results: `file:<folder>` or `s3://bucket/prefix?endpoint=…&region=…&path_style=true`. */
   storageUrl: string
   /** Signs URLs of stored files and of provider callbacks; null = use the secret stored in the database. */
@@ -77,13 +77,8 @@ export type Config = LoadLimits & {
    * Keys that encrypt secrets in the database; new values use the first one; none = secrets are stored in plain text.
    */
   encryptionKeys: string[]
-  resultRetentionDays: number
   /** How long a media job may run before it expires. */
   jobDeadlineMs: number
-  /** Retention of batch files. */
-  fileRetentionDays: number
-  /** The longest retention of stored responses that an organisation may choose, and the default. */
-  responseRetentionDays: number
   /** Maximum calls of delayed jobs and batch lines in flight per provider, across all workers. */
   bulkConcurrency: number
   /** Discount on the synchronous price, in parts per million. */
@@ -138,7 +133,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
   const providers = providerSettings(present)
   const faults = [
     ...fileFaults,
-    ...(parsed.success ? [] : parsed.error.issues.map(describe)),
+    ...(parsed.success ? findRetentionFaults(parsed.data) : parsed.error.issues.map(describe)),
     ...requireTogether(present, ['OIDC_ISSUER', 'OIDC_CLIENT_ID', 'OIDC_CLIENT_SECRET']),
     ...requireTogether(present, ['STRIPE_SECRET_KEY', 'STRIPE_WEBHOOK_SECRET']),
     ...providers.faults,
@@ -183,14 +178,10 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     },
     readOnMs: v.UPSTREAM_READ_ON_MS,
     routingLearning: v.ROUTING_LEARNING,
-    generationRetentionMonths: v.GENERATION_RETENTION_MONTHS,
     storageUrl: v.STORAGE_URL ?? `file:${resolve(dataDir, 'storage')}`,
     signingSecret: v.SIGNING_SECRET ?? null,
     encryptionKeys: [...(v.ENCRYPTION_KEY ?? []), ...(v.SIGNING_SECRET ? [v.SIGNING_SECRET] : [])],
-    resultRetentionDays: v.RESULT_RETENTION_DAYS,
     jobDeadlineMs: v.JOB_DEADLINE_MINUTES * 60_000,
-    fileRetentionDays: v.FILE_RETENTION_DAYS,
-    responseRetentionDays: v.RESPONSE_RETENTION_DAYS,
     bulkConcurrency: v.BULK_CONCURRENCY,
     discountsPpm: { '1h': v.JOB_DISCOUNT_1H_PERCENT, '6h': v.JOB_DISCOUNT_6H_PERCENT, batch: v.BATCH_DISCOUNT_PERCENT },
     minDelaysMs: { '1h': v.JOB_HOLD_BACK_1H_SECONDS * 1_000, '6h': v.JOB_HOLD_BACK_6H_SECONDS * 1_000 },
@@ -202,6 +193,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     },
     responses: { maxConnections: v.RESPONSES_MAX_CONNECTIONS },
     quotas: quotasOf(v),
+    ...retentionOf(v),
     ...accountSettings(v, publicUrl),
     ...loadLimits(v),
     providers: providers.settings,

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { loadLimitVariables } from './load-limits.ts'
 import { ppmFromPercent } from './money.ts'
 import { quotaVariables } from './quotas.ts'
+import { retentionVariables } from './retention-config.ts'
 
 const port = z.coerce.number().int().min(0).max(65_535)
 const positive = (max: number) => z.coerce.number().int().min(1).max(max)
@@ -73,7 +74,6 @@ export const variables = z.object({
   UPSTREAM_MAX_PAUSE_MS: positive(600_000).default(10_000),
   UPSTREAM_READ_ON_MS: z.coerce.number().int().min(0).max(600_000).default(10_000),
   ROUTING_LEARNING: flag.default(true),
-  GENERATION_RETENTION_MONTHS: positive(120).default(13),
   STORAGE_URL: url('file:', 's3:').optional(),
   SIGNING_SECRET: z.string().min(32, 'must have at least 32 characters').optional(),
   ENCRYPTION_KEY: z
@@ -81,10 +81,7 @@ export const variables = z.object({
     .transform(text => text.split(',').map(key => key.trim()))
     .refine(keys => keys.every(key => key.length >= 32), 'must be keys of at least 32 characters, separated by commas')
     .optional(),
-  RESULT_RETENTION_DAYS: positive(365).default(7),
   JOB_DEADLINE_MINUTES: positive(1_440).default(120),
-  FILE_RETENTION_DAYS: positive(365).default(30),
-  RESPONSE_RETENTION_DAYS: positive(365).default(30),
   BULK_CONCURRENCY: positive(10_000).default(128),
   JOB_DISCOUNT_1H_PERCENT: discount.prefault('25'),
   JOB_DISCOUNT_6H_PERCENT: discount.prefault('50'),
@@ -97,6 +94,7 @@ export const variables = z.object({
   REALTIME_ORIGINS: origins.optional(),
   RESPONSES_MAX_CONNECTIONS: z.coerce.number().int().min(0).max(100_000).default(100),
   ...quotaVariables,
+  ...retentionVariables,
   SMTP_URL: url('smtp:', 'smtps:').optional(),
   EMAIL_FROM: z.string().min(3).max(200).optional(),
   SIGN_UP: z.enum(['open', 'invitation']).default('open'),

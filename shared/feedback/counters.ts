@@ -6,7 +6,7 @@ import type { Counters, CountersByModel } from './offsets.ts'
 /** After this time a score weighs half. */
 const halfLifeMs = 30 * dayMs
 /** Counters without news for this long weigh less than a fiftieth, and are deleted. */
-const retentionMs = 6 * halfLifeMs
+export const counterRetentionMs = 6 * halfLifeMs
 
 /** What is added to the counters of a key and a model, and to those of its organisation. */
 export type CounterAddition = Counters & {
@@ -90,9 +90,4 @@ function decayed({ explicitSum, explicitCount, implicitSum, implicitCount }: Cou
     implicitSum: implicitSum * kept,
     implicitCount: implicitCount * kept,
   }
-}
-
-/** Deletes counters without news. */
-export async function forgetCounters(db: Connection, nowMs: number): Promise<void> {
-  await db.qualityCounter.deleteMany({ where: { updatedAt: { lt: new Date(nowMs - retentionMs) } } })
 }

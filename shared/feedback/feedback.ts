@@ -60,8 +60,3 @@ async function lockRow(tx: Connection, generationId: string, keyId: string) {
     WHERE generation_id = ${generationId} AND key_id = ${keyId} FOR UPDATE`
   return row ?? null
 }
-
-/** Deletes feedback of before a time. */
-export async function forgetFeedback(db: Connection, before: Date): Promise<void> {
-  await db.feedback.deleteMany({ where: { createdAt: { lt: before } } })
-}

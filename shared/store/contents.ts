@@ -25,8 +25,7 @@ type Row = Pick<RequestContent, 'id' | 'organisationId'>
 
 /** Beyond this part of the storage quota, what is left is for files that requests need. */
 const maxQuotaPart = 0.5
-const rowsPerExpiry = 1_000
-const maxPages = 200
+const rowsPerPage = 1_000
 /** Unpacked; far more than is ever written. */
 const maxUnpackedBytes = 16 * 1024 * 1024
 
@@ -100,16 +99,6 @@ export class Contents {
     })
   }
 
-  /** Forgets contents that have expired; their files expire by themselves. */
-  async expire(nowMs: number): Promise<void> {
-    for (let page = 0; page < maxPages; page++) {
-      const deleted = await this.#db.$executeRaw`
-        DELETE FROM request_contents WHERE id IN (
-          SELECT id FROM request_contents WHERE expires_at <= ${new Date(nowMs)} ORDER BY expires_at LIMIT ${rowsPerExpiry})`
-      if (deleted < rowsPerExpiry) return
-    }
-  }
-
   /** Encrypts stored contents with the current key; returns how many were not. */
   async reseal(): Promise<number> {
     let changed = 0
@@ -117,10 +106,10 @@ export class Contents {
       const rows = await this.#db.requestContent.findMany({
         where: { id: { gt: after }, fileId: { not: null } },
         orderBy: { id: 'asc' },
-        take: rowsPerExpiry,
+        take: rowsPerPage,
       })
       for (const row of rows) if (await this.#reseal(row)) changed++
-      if (rows.length < rowsPerExpiry) return changed
+      if (rows.length < rowsPerPage) return changed
       after = rows.at(-1)!.id
     }
   }

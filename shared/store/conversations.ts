@@ -1,7 +1,7 @@
 import { newId } from '../base/ids.ts'
 import type { Clock } from '../base/time.ts'
 import { dayMs } from '../base/time.ts'
-import type { Conversation, ConversationItem, Prisma } from '../generated/prisma/client.ts'
+import { type Conversation, type ConversationItem, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import type { FileOwner } from './files.ts'
 import type { Payloads } from './payloads.ts'
@@ -18,6 +18,11 @@ const pageSize = 100
 const maxPages = 500
 /** Items are read in pages, as each may have megabytes. */
 const itemsPerRead = 1_000
+
+/** Conversations that were not used for their retention. */
+export function expiredConversations(nowMs: number): Prisma.Sql {
+  return Prisma.sql`expires_at <= ${new Date(nowMs)}`
+}
 
 /** The rows of conversations and their items, and their only writer. */
 export class Conversations {
@@ -172,11 +177,13 @@ export class Conversations {
   async expire(nowMs: number): Promise<number> {
     let deleted = 0
     for (let page = 0; page < maxPages; page++) {
-      const expired = { expiresAt: { lte: new Date(nowMs) } }
-      const rows = await this.#db.conversation.findMany({ where: expired, select: { id: true }, take: pageSize })
+      const rows = await this.#db.$queryRaw<{ id: string }[]>`
+        SELECT id FROM conversations WHERE ${expiredConversations(nowMs)} LIMIT ${pageSize}`
       const ids = rows.map(({ id }) => id)
       const fileIds = await this.#fileIds(ids)
-      const { count } = await this.#db.conversation.deleteMany({ where: { ...expired, id: { in: ids } } })
+      const { count } = await this.#db.conversation.deleteMany({
+        where: { expiresAt: { lte: new Date(nowMs) }, id: { in: ids } },
+      })
       // One that was used meanwhile keeps its files: they expire later, too.
       if (count === ids.length) await this.#payloads.remove(fileIds)
       deleted += count

@@ -1,8 +1,9 @@
 import { newId } from '../base/ids.ts'
 import type { Quotas } from '../base/quotas.ts'
 import type { Clock } from '../base/time.ts'
-import type { File, Prisma } from '../generated/prisma/client.ts'
+import { type File, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
+import type { Removable } from '../io/expired-rows.ts'
 import { extensionOf } from '../io/media/media-type.ts'
 import type { Blobs } from '../io/storage/blobs.ts'
 import { type FileOwner, StorageQuota } from './storage-quota.ts'
@@ -49,6 +50,16 @@ const pageSize = 500
 const maxPages = 200
 /** A file this close to its expiry is no longer retained, as it may already be being deleted. */
 const tooLateMs = 60_000
+
+/** Expired files that no unfinished batch needs as input or output part. */
+function expiredFiles(nowMs: number): Prisma.Sql {
+  return Prisma.sql`expires_at <= ${new Date(nowMs)}
+    AND NOT EXISTS (
+      SELECT 1 FROM batches
+      WHERE input_file_id = files.id AND status IN ('validating', 'in_progress', 'finalizing', 'cancelling')
+    )
+    AND NOT EXISTS (SELECT 1 FROM batch_parts WHERE file_id = files.id)`
+}
 
 /** The files of organisations: their rows, and their bytes in storage. */
 export class Files {
@@ -209,16 +220,19 @@ export class Files {
     return deleted
   }
 
-  /** Expired files that no unfinished batch needs as input or output part: all, or only the one with this id. */
+  /** The files, and the bytes in storage, that `expire` would delete. */
+  async measureExpired(nowMs: number): Promise<Removable> {
+    const [found] = await this.#db.$queryRaw<{ rows: number; bytes: number }[]>`
+      SELECT count(*)::float8 AS rows, coalesce(sum(bytes), 0)::float8 AS bytes FROM files
+      WHERE ${expiredFiles(nowMs)}`
+    return found!
+  }
+
+  /** A page of expired files, or only the one with this id. */
   #ended(nowMs: number, fileId: string | null = null): Promise<{ fileId: string; storageKey: string }[]> {
     return this.#db.$queryRaw`
       SELECT id AS "fileId", storage_key AS "storageKey" FROM files
-      WHERE expires_at <= ${new Date(nowMs)} AND (${fileId}::text IS NULL OR id = ${fileId})
-        AND NOT EXISTS (
-          SELECT 1 FROM batches
-          WHERE input_file_id = files.id AND status IN ('validating', 'in_progress', 'finalizing', 'cancelling')
-        )
-        AND NOT EXISTS (SELECT 1 FROM batch_parts WHERE file_id = files.id)
+      WHERE ${expiredFiles(nowMs)} AND (${fileId}::text IS NULL OR id = ${fileId})
       ORDER BY expires_at LIMIT ${pageSize}`
   }
 

@@ -26,6 +26,10 @@ const pageSize = 200
 const maxPages = 500
 const withoutContent = { head: true, items: true } as const
 
+export function expiredResponses(nowMs: number): Prisma.Sql {
+  return Prisma.sql`expires_at <= ${new Date(nowMs)}`
+}
+
 /** The rows of stored responses, and their only writer. */
 export class StoredResponses {
   readonly #db: Database
@@ -162,7 +166,7 @@ export class StoredResponses {
     for (let page = 0; page < maxPages; page++) {
       const rows = await this.#db.$queryRaw<{ headFileId: string | null; itemsFileId: string | null }[]>(Prisma.sql`
         DELETE FROM stored_responses WHERE id IN (
-          SELECT id FROM stored_responses WHERE expires_at <= ${new Date(nowMs)}
+          SELECT id FROM stored_responses WHERE ${expiredResponses(nowMs)}
           ORDER BY expires_at LIMIT ${pageSize} FOR UPDATE SKIP LOCKED)
         RETURNING head_file_id AS "headFileId", items_file_id AS "itemsFileId"`)
       await this.#payloads.remove(rows.flatMap(({ headFileId, itemsFileId }) => [headFileId, itemsFileId]))

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Queue } from 'bullmq'
 import { GatewayError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
-import { type Clock, dayMs } from '../base/time.ts'
+import type { Clock } from '../base/time.ts'
 import type { DeliveryStatus, Prisma, WebhookAttempt, WebhookDelivery } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
 
@@ -14,9 +14,6 @@ const removeTries = 40
 const removePauseMs = 50
 /** The log shows at most the latest attempts: manual redeliveries are unlimited. */
 const maxAttempts = 100
-const keptMs = 30 * dayMs
-const expiredPerPage = 1_000
-const maxExpiredPages = 200
 
 export type NewDelivery = { organisationId: string; type: string; url: string; nowMs: number } & (
   | { jobId: string }
@@ -218,22 +215,6 @@ export class Webhooks {
       take: maxAttempts,
     })
     return { ...delivery, log: latest.reverse() }
-  }
-
-  /** Deletes deliveries that ended 30 days ago, with their log; returns their number. */
-  async expire(nowMs: number): Promise<number> {
-    // `nextAttemptAt` of an ended delivery is the time of its end.
-    const before = new Date(nowMs - keptMs)
-    let deleted = 0
-    for (let page = 0; page < maxExpiredPages; page++) {
-      const count = await this.#db.$executeRaw`
-        DELETE FROM webhook_deliveries WHERE id IN (
-          SELECT id FROM webhook_deliveries WHERE status IN ('delivered', 'failed') AND next_attempt_at < ${before}
-          LIMIT ${expiredPerPage} FOR UPDATE SKIP LOCKED)`
-      deleted += count
-      if (count < expiredPerPage) break
-    }
-    return deleted
   }
 
   async #find(organisationId: string | null, id: string): Promise<WebhookDelivery> {

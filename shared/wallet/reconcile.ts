@@ -79,11 +79,3 @@ async function releaseEnded(db: Database, scripts: Scripts, members: string[], n
   const releases = members.filter((_, i) => !inFlight.has(parts[i]![0])).map(member => ({ member }))
   return Number(await scripts.hold({ instance: '', additions: [], releases }))
 }
-
-/** Deletes idempotency keys, with their stored responses, older than 24 hours. */
-export async function expireIdempotencyKeys(db: Database, nowMs: number): Promise<number> {
-  const { count } = await db.idempotencyKey.deleteMany({
-    where: { createdAt: { lt: new Date(nowMs - 24 * 3_600_000) } },
-  })
-  return count
-}

@@ -38,6 +38,17 @@ function faults(env: Record<string, string>): string[] {
   }
 }
 
+test('faults: retention periods that end before what depends on them', t => {
+  const stores = { DATABASE_URL: 'postgresql://x@h/x', REDIS_URL: 'redis://h' }
+  t.deepEqual(faults({ ...stores, USAGE_RETENTION_MONTHS: '12' }), [
+    'USAGE_RETENTION_MONTHS: must be at least GENERATION_RETENTION_MONTHS, which is 13',
+  ])
+  t.deepEqual(faults({ ...stores, JOB_RETENTION_DAYS: '30', RESULT_RETENTION_DAYS: '31' }), [
+    'JOB_RETENTION_DAYS: must be at least RESULT_RETENTION_DAYS, which is 31',
+  ])
+  t.deepEqual(faults({ ...stores, USAGE_RETENTION_MONTHS: '13', JOB_RETENTION_DAYS: '7' }), [])
+})
+
 type Ended = { code: number | null; stdout: string; stderr: string }
 
 /** Runs a process to its end, which comes with SIGINT once its output has `last`. */

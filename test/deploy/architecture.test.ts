@@ -24,6 +24,7 @@ const layers: Record<string, number> = {
   'shared/services.ts': 6,
   'shared/engine': 7,
   'shared/files': 7,
+  'shared/retention': 7,
   'shared/alerts': 7,
   'shared/chat': 8,
   'shared/media': 8,

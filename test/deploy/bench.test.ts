@@ -1,4 +1,7 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import test from 'ava'
+import { formatPlan, plan, readModel } from '../../bench/capacity.ts'
 import { answersOf, askedBy, dialects, emptyStamp } from '../../bench/lib/dialects.ts'
 import { secretOf } from '../../bench/lib/many-keys.ts'
 import { chatBody, slugOf } from '../../bench/lib/request.ts'
@@ -108,4 +111,30 @@ test('numbered keys look like keys', t => {
   t.is(secretKind(secretOf(0)), 'standard')
   t.is(secretKind(secretOf(999_999)), 'standard')
   t.not(secretOf(1), secretOf(10))
+})
+
+test('docs/scaling.md has the plan of the load model', t => {
+  const text = readFileSync(join(import.meta.dirname, '../../docs/scaling.md'), 'utf8')
+  const lines = formatPlan(plan(readModel()))
+  t.deepEqual(
+    lines.filter(line => !text.includes(`${line}\n`)),
+    [],
+  )
+})
+
+test('twice the load needs twice of everything', t => {
+  const model = readModel()
+  const twice = (rates: Record<string, number>) =>
+    Object.fromEntries(Object.entries(rates).map(([kind, rate]) => [kind, 2 * rate]))
+  const { requestsPerSecond, unitsPerDay, realtimeSessions } = model.target
+  const target = {
+    requestsPerSecond: twice(requestsPerSecond),
+    unitsPerDay: twice(unitsPerDay),
+    realtimeSessions: 2 * realtimeSessions,
+  }
+  const [one, two] = [plan(model), plan({ ...model, target })]
+  t.is(two.redisCommandsPerSecond, 2 * one.redisCommandsPerSecond)
+  t.is(two.storedGbPerDay, 2 * one.storedGbPerDay)
+  t.true(Math.abs(two.webProcesses - 2 * one.webProcesses) <= 1)
+  t.is(two.webWaitP99Ms, one.webWaitP99Ms)
 })

@@ -3,6 +3,7 @@ import test from 'ava'
 import { newId } from '../../shared/base/ids.ts'
 import { openWorkerRedis, type Redis } from '../../shared/io/redis.ts'
 import { openQueue, queues, scheduleRepeating } from '../../shared/queues/queues.ts'
+import { pruneAll, requestLogRules } from '../../shared/retention/rules.ts'
 import type { Services } from '../../shared/services.ts'
 import { checkLedger } from '../../shared/wallet/check.ts'
 import { ensureLedgerGroup, ledgerGroup, usageStream } from '../../shared/wallet/ledger.ts'
@@ -173,7 +174,11 @@ async function partitions(): Promise<string[]> {
 }
 
 test.serial('partitioned: months are made ahead, by several workers at once, and old ones dropped', async t => {
-  const keep = (iso: string, months: number) => maintainPartitions(services.db, Date.parse(iso), months)
+  const keep = (iso: string, generationRetentionMonths: number) =>
+    pruneAll(
+      { ...services, clock: { now: () => Date.parse(iso) }, config: { ...services.config, generationRetentionMonths } },
+      requestLogRules,
+    )
   await Promise.all([1, 2, 3].map(() => keep('2026-11-30T23:59:59Z', 2)))
   t.deepEqual(await partitions(), ['2026_11', '2026_12', '2027_01', '2027_02', 'other'])
   const november = event({ at: Date.parse('2026-11-05T00:00:00Z') })

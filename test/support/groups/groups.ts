@@ -29,7 +29,7 @@ const patterns = {
     'base/*.test.ts',
     'catalog/*.test.ts',
     'chat/{messages-over-chat*,responses-over-chat*,reasoning-envelope}.test.ts',
-    'deploy/{architecture,bench,packaging}.test.ts',
+    'deploy/{architecture,bench,expand-only,packaging}.test.ts',
     'io/{lines,log,lua-script,mp3,safe-url,ssrf}.test.ts',
     'jobs/prices.test.ts',
     'media/{answers,kinds,subtitles}.test.ts',
