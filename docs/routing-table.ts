@@ -71,7 +71,16 @@ const requests: [title: string, content: unknown, more?: object][] = [
 ]
 
 const policy: Policy = {
-  ...{ hash: '', version: 1, keyId: '', organisationId: '', scopes: new Set(['*']), learning: true, revoked: false },
+  ...{
+    hash: '',
+    version: 1,
+    keyId: '',
+    organisationId: '',
+    scopes: new Set(['*']),
+    learning: true,
+    revoked: false,
+    suspended: false,
+  },
   ...{ rpmLimit: null, tpmLimit: null, capNano: null, allowlist: null, expiresAtMs: null },
   environment: 'live',
   mode: 'balanced',

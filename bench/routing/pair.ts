@@ -23,7 +23,16 @@ export type Pair = {
 const prices = { weak: { input: '0.6', output: '0.6' }, strong: { input: '10', output: '30' } }
 const protocol = protocols.openai!
 const policy: Policy = {
-  ...{ hash: 'h', version: 1, keyId: 'k', organisationId: 'o', scopes: new Set(['*']), learning: true, revoked: false },
+  ...{
+    hash: 'h',
+    version: 1,
+    keyId: 'k',
+    organisationId: 'o',
+    scopes: new Set(['*']),
+    learning: true,
+    revoked: false,
+    suspended: false,
+  },
   ...{ rpmLimit: null, tpmLimit: null, capNano: null, allowlist: null, expiresAtMs: null },
   environment: 'live',
   mode: 'balanced',

@@ -55,6 +55,7 @@ export function policyOf(more: Partial<Policy> = {}): Policy {
     scopes: new Set(['*']),
     learning: true,
     revoked: false,
+    suspended: false,
   }
   return { ...key, ...limits, environment: 'live', mode: 'balanced', ...more }
 }
