@@ -10,6 +10,7 @@ import { jobRoutes } from './jobs.ts'
 import { keysRoutes } from './keys.ts'
 import { modelsRoutes } from './models.ts'
 import { operatorAdjustmentRoutes } from './operator-adjustments.ts'
+import { operatorAuditRoutes } from './operator-audit.ts'
 import { operatorCatalogRoutes } from './operator-catalog.ts'
 import { operatorOrganisationRoutes } from './operator-organisations.ts'
 import { operatorPeopleRoutes } from './operator-people.ts'
@@ -46,6 +47,7 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...operatorAdjustmentRoutes,
   ...operatorSuspensionRoutes,
   ...operatorCatalogRoutes,
+  ...operatorAuditRoutes,
   ...operatorPeopleRoutes,
   ...operatorServiceRoutes,
 ]
