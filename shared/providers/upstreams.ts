@@ -1,6 +1,7 @@
 import type { Config } from '../base/config.ts'
 import type { Clock } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
+import type { Server } from '../catalog/overrides.ts'
 import type { ModelRow, ProviderRow } from '../catalog/schema.ts'
 import { type Dispatcher, type Exchange, exchange, type ResponseSink, type Timeouts } from '../io/http.ts'
 import type { WebSocket } from '../io/socket.ts'
@@ -82,6 +83,11 @@ export class Upstreams {
     this.#adapters = new Adapters(createSandboxProtocol(clock, this.#timeouts.firstByteTimeoutMs))
     this.#sandbox = sandbox
     this.#sandboxSessions = createSandboxSessions()
+  }
+
+  /** Replaces the servers that were added at run time. */
+  setServers(servers: readonly Server[]): void {
+    this.#connections.setServers(servers)
   }
 
   /** Whether a provider is configured for calls. */

@@ -11,9 +11,12 @@ import { jobRoutes } from './jobs.ts'
 import { keysRoutes } from './keys.ts'
 import { modelsRoutes } from './models.ts'
 import { operatorAdjustmentRoutes } from './operator-adjustments.ts'
+import { operatorAuditRoutes } from './operator-audit.ts'
+import { operatorCatalogRoutes } from './operator-catalog.ts'
 import { operatorOrganisationRoutes } from './operator-organisations.ts'
 import { operatorPeopleRoutes } from './operator-people.ts'
 import { operatorServiceRoutes } from './operator-service.ts'
+import { operatorSuspensionRoutes } from './operator-suspensions.ts'
 import { personRoutes } from './person.ts'
 import { playgroundRoutes } from './playground.ts'
 import { requestsRoutes } from './requests.ts'
@@ -44,6 +47,9 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...batchRoutes,
   ...operatorOrganisationRoutes,
   ...operatorAdjustmentRoutes,
+  ...operatorSuspensionRoutes,
+  ...operatorCatalogRoutes,
+  ...operatorAuditRoutes,
   ...operatorPeopleRoutes,
   ...operatorServiceRoutes,
 ]
