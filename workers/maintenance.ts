@@ -1,6 +1,8 @@
 import { raiseBalanceAlerts } from '../shared/alerts/balances.ts'
 import { raiseCapAlerts } from '../shared/alerts/caps.ts'
 import { blockExceededKeys } from '../shared/alerts/excesses.ts'
+import { watchFailures, watchStores } from '../shared/alerts/incident-watch.ts'
+import { forgetIncidents } from '../shared/alerts/incidents.ts'
 import { dayMs } from '../shared/base/time.ts'
 import { requeueDelayed, sweepDelayed } from '../shared/delayed/sweep.ts'
 import { forgetCounters } from '../shared/feedback/counters.ts'
@@ -32,6 +34,8 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
     await raiseCapAlerts(services)
     await raiseBalanceAlerts(services)
   },
+  incidents: watchStores,
+  failures: watchFailures,
   async jobs(services) {
     const { expired, lost: lostStarts } = await sweepJobs(services)
     const lost = lostStarts + (await sweepDelayed(services))
@@ -53,7 +57,9 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
     await files.expire(clock.now())
     await forgetJobs(db, new Date(clock.now() - config.resultRetentionDays * dayMs), clock.now())
     await webhooks.expire(clock.now())
-    await forgetFeedback(db, new Date(clock.now() - config.generationRetentionMonths * monthMs))
+    const logged = new Date(clock.now() - config.generationRetentionMonths * monthMs)
+    await forgetFeedback(db, logged)
+    await forgetIncidents({ db }, logged)
     await forgetCounters(db, clock.now())
     await expireAccounts(db, clock.now())
   },

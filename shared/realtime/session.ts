@@ -288,6 +288,7 @@ export class Session {
       startedMs: this.#startedMs,
       firstByteMs: opened ? opened.openedMs - this.#startedMs : null,
       durationMs: chargedAt - this.#startedMs,
+      marginPpm: this.#services.config.marginPpm,
       routing: sessionRoutingRecord(failedAttempts, opened),
     }
     const { status, errorCode, finishReason } = ending

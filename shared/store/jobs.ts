@@ -77,6 +77,7 @@ export class Jobs {
   readonly #clock: Clock
   readonly #startLeaseMs: number
   readonly #quotas: Pick<Quotas, 'live' | 'test'>
+  readonly #marginPpm: bigint
 
   constructor(options: {
     db: Database
@@ -85,12 +86,15 @@ export class Jobs {
     /** Lease of a start under way; must be longer than a start takes. */
     startLeaseMs: number
     quotas: Pick<Quotas, 'live' | 'test'>
+    /** The margin in the charges of media jobs. */
+    marginPpm: bigint
   }) {
     this.#db = options.db
     this.#webhooks = options.webhooks
     this.#clock = options.clock
     this.#startLeaseMs = options.startLeaseMs
     this.#quotas = options.quotas
+    this.#marginPpm = options.marginPpm
   }
 
   /**
@@ -103,7 +107,7 @@ export class Jobs {
       await this.#assertRoom(tx, fields)
       const job = await tx.job.create({ data: { ...fields, input, metadata, costNano: chargeNano, createdAt } })
       await chargeJob(tx, job, chargeNano ?? 0n, chargeNano ?? 0n, createdAt.getTime())
-      await logJob(tx, job, chargeNano ?? 0n)
+      await logJob(tx, job, chargeNano ?? 0n, this.#marginPpm)
       await beside?.(tx, job)
       return job
     })

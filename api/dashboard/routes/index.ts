@@ -11,8 +11,11 @@ import { jobRoutes } from './jobs.ts'
 import { keysRoutes } from './keys.ts'
 import { modelsRoutes } from './models.ts'
 import { operatorAdjustmentRoutes } from './operator-adjustments.ts'
+import { operatorHomeRoutes } from './operator-home.ts'
 import { operatorOrganisationRoutes } from './operator-organisations.ts'
 import { operatorPeopleRoutes } from './operator-people.ts'
+import { operatorProviderRoutes } from './operator-providers.ts'
+import { operatorQueueRoutes } from './operator-queues.ts'
 import { operatorServiceRoutes } from './operator-service.ts'
 import { personRoutes } from './person.ts'
 import { playgroundRoutes } from './playground.ts'
@@ -45,5 +48,8 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...operatorOrganisationRoutes,
   ...operatorAdjustmentRoutes,
   ...operatorPeopleRoutes,
+  ...operatorHomeRoutes,
+  ...operatorProviderRoutes,
+  ...operatorQueueRoutes,
   ...operatorServiceRoutes,
 ]
