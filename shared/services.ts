@@ -246,7 +246,10 @@ export async function openServices(
     blobs,
     files,
     queues,
-    jobs: new Jobs({ db, webhooks, clock, startLeaseMs: startLeaseMs(config), ...config }),
+    jobs: new Jobs({
+      ...{ db, webhooks, clock, startLeaseMs: startLeaseMs(config) },
+      ...{ quotas: config.quotas, marginPpm: config.marginPpm },
+    }),
     mediaTasks: new Tasks(queues.media, queueRedis),
     pollSchedule: new PollSchedule(redis),
     delayedJobs: new DelayedJobs({ db, clock }),

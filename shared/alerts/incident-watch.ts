@@ -72,7 +72,7 @@ function keyOf({ provider, lastError }: ReportedHealth, nowMs: number): Conditio
 }
 
 /** "HTTP 500: The server had an error." */
-export function textOf({ reason, status, message }: Pick<LastError, 'reason' | 'status' | 'message'>): string {
+function textOf({ reason, status, message }: Pick<LastError, 'reason' | 'status' | 'message'>): string {
   const kind = status === null ? reason.replaceAll('_', ' ') : `HTTP ${status}`
   return message ? `${kind}: ${message}` : kind
 }

@@ -121,7 +121,7 @@ function MoneyTile({ activity: { values, total, before } }: { activity: ServiceA
   const { cost_usd: revenue, provider_cost_usd: cost, known_cost_usd: known } = total
   const margin = known - cost
   return (
-    <Tile label="Revenue" value={usd(revenue)} course={values.map(sums => sums && sums.cost_usd)}>
+    <Tile label="Revenue" value={usd(revenue)} course={values.map(sums => sums?.cost_usd ?? null)}>
       {known > 0 && (
         <>
           {usd(cost)} to providers

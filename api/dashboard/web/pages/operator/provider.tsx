@@ -2,7 +2,7 @@ import { Alert, Anchor, Badge, Breadcrumbs, Button, Group, SimpleGrid, Stack, Te
 import { IconPlayerPause, IconPlayerPlay, IconPlugConnected } from '@tabler/icons-react'
 import { useState } from 'react'
 import { Link } from 'wouter'
-import type { Deployment, Provider, ProviderKey, ProviderTest } from '../../../wire/operator-home.ts'
+import type { Provider, ProviderTest } from '../../../wire/operator-home.ts'
 import { Legend } from '../../components/charts/legend.tsx'
 import { TimeChart } from '../../components/charts/time-chart.tsx'
 import { OpenModal } from '../../components/dialogs.tsx'
@@ -11,7 +11,6 @@ import { Form } from '../../components/form.tsx'
 import { Page } from '../../components/page.tsx'
 import { SpanPicker, type TimeQuery, useTime } from '../../components/span.tsx'
 import { Empty, Failure, Show } from '../../components/states.tsx'
-import { type Column, DataTable } from '../../components/table.tsx'
 import { duration, moment, shortCount } from '../../format.ts'
 import { ActivityCharts } from '../overview/health.tsx'
 import {
@@ -23,7 +22,8 @@ import {
   useServiceUsage,
 } from './home-queries.ts'
 import { Incidents } from './incidents.tsx'
-import { DeploymentBadge, errorText, ProviderBadge } from './provider-state.tsx'
+import { errorText, ProviderBadge } from './provider-state.tsx'
+import { Deployments, Keys } from './provider-tables.tsx'
 
 /** One provider: its history, its API keys, and what an operator can do about it. */
 export function ProviderPage({ name }: { name: string }) {
@@ -213,76 +213,6 @@ function ByModel({ title, query }: { title: string; query: ReturnType<typeof use
           )
         }}
       </Show>
-    </Section>
-  )
-}
-
-const keyStates = {
-  accepted: { label: 'accepted', color: 'green' },
-  rate_limited: { label: 'rate limited', color: 'yellow' },
-  refused: { label: 'refused', color: 'red' },
-}
-
-const keyColumns: Column<ProviderKey>[] = [
-  {
-    header: 'API key',
-    kind: 'rowHeader',
-    cell: ({ id }) => (
-      <Text size="sm" ff="monospace">
-        {id}
-      </Text>
-    ),
-  },
-  {
-    header: 'State',
-    cell: ({ state, retry_in_ms: retryMs }) => (
-      <>
-        <Badge color={keyStates[state].color} miw="max-content">
-          {keyStates[state].label}
-        </Badge>
-        {retryMs > 0 && (
-          <Text size="xs" c="dimmed">
-            retry in {duration(retryMs)}
-          </Text>
-        )}
-      </>
-    ),
-  },
-  { header: 'Last error', maxWidth: 480, cell: ({ last_error: error }) => (error ? errorText(error) : '–') },
-]
-
-function Keys({ keys }: { keys: ProviderKey[] }) {
-  if (keys.length === 0) return null
-  return (
-    <Section title="API keys">
-      <DataTable label="API keys" rows={keys} columns={keyColumns} rowKey={({ id }) => id} minWidth={520} />
-    </Section>
-  )
-}
-
-const deploymentColumns: Column<Deployment>[] = [
-  { header: 'Model', kind: 'rowHeader', cell: ({ model }) => model },
-  { header: 'State', cell: deployment => <DeploymentBadge deployment={deployment} /> },
-  { header: 'TTFT', kind: 'number', cell: ({ first_byte_ms: ms }) => (ms === null ? '–' : duration(ms)) },
-  {
-    header: 'Speed',
-    kind: 'number',
-    cell: ({ tokens_per_second: speed }) => (speed === null ? '–' : `${speed} tokens/s`),
-  },
-  { header: 'Last error', maxWidth: 400, cell: ({ last_error: error }) => (error ? errorText(error) : '–') },
-]
-
-function Deployments({ deployments }: { deployments: Deployment[] }) {
-  if (deployments.length === 0) return null
-  return (
-    <Section title="Models called lately">
-      <DataTable
-        label="Models called lately"
-        rows={deployments}
-        columns={deploymentColumns}
-        rowKey={({ model }) => model}
-        minWidth={640}
-      />
     </Section>
   )
 }
