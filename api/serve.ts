@@ -24,7 +24,8 @@ const finalResponseMs = 2_000
 export async function serve(config: Config): Promise<void> {
   await startProcess('web', config, async (log, end) => {
     const services = await openServices(config, log)
-    await Promise.all([startWithRetry(() => services.admission.start()), services.health.start()])
+    const { admission, health, providerPauses } = services
+    await Promise.all([startWithRetry(() => admission.start()), health.start(), providerPauses.start()])
     const server = http.createServer({
       keepAliveTimeout: config.keepAliveTimeoutMs,
       headersTimeout: 20_000,

@@ -29,6 +29,7 @@ import type { Metrics } from './metrics/metrics.ts'
 import { openMetrics } from './metrics/open-metrics.ts'
 import { TopUps } from './payments/top-ups.ts'
 import { Health } from './providers/health.ts'
+import { ProviderPauses } from './providers/provider-pauses.ts'
 import { createSandbox } from './providers/sandbox/upstream.ts'
 import { Upstreams } from './providers/upstreams.ts'
 import { BatchWakes } from './queues/batch-wakes.ts'
@@ -87,6 +88,7 @@ export type Services = {
   keys: Keys
   upstreams: Upstreams
   health: Health
+  providerPauses: ProviderPauses
   limiter: ConcurrencyLimiter
   stickySessions: StickySessions
   outputHistory: OutputHistory
@@ -169,7 +171,8 @@ export async function openServices(
   const policies = new Policies(db, redis, config.quotas.testKey)
   const keyWatch = new KeyWatch({ policies, clock, log })
   const health = new Health(redis, clock)
-  const upstreams = new Upstreams({ catalog, config, health, sandbox: createSandbox(), clock })
+  const providerPauses = new ProviderPauses({ db, redis, clock, log })
+  const upstreams = new Upstreams({ catalog, config, health, pauses: providerPauses, sandbox: createSandbox(), clock })
   const disconnectedCalls = new DisconnectedCalls()
   const learnedQualities = new LearnedQualities({ db, clock, log, isOn: config.routingLearning })
   const limiter = new ConcurrencyLimiter({ redis, clock, max: config.bulkConcurrency })
@@ -199,6 +202,7 @@ export async function openServices(
     disconnectedCalls.close()
     keyWatch.close()
     health.close()
+    providerPauses.close()
     learnedQualities.close()
     limiter.close()
     completionSignals.close()
@@ -233,6 +237,7 @@ export async function openServices(
     keys: new Keys(db, policies, clock),
     upstreams,
     health,
+    providerPauses,
     limiter,
     stickySessions: new StickySessions(redis),
     outputHistory: new OutputHistory(),
@@ -253,7 +258,10 @@ export async function openServices(
     blobs,
     files,
     queues,
-    jobs: new Jobs({ db, webhooks, clock, startLeaseMs: startLeaseMs(config), quotas: config.quotas }),
+    jobs: new Jobs({
+      ...{ db, webhooks, clock, startLeaseMs: startLeaseMs(config) },
+      ...{ quotas: config.quotas, marginPpm: config.marginPpm },
+    }),
     mediaTasks: new Tasks(queues.media, queueRedis),
     pollSchedule: new PollSchedule(redis),
     delayedJobs: new DelayedJobs({ db, clock }),

@@ -1,6 +1,7 @@
 import { raiseBalanceAlerts } from '../shared/alerts/balances.ts'
 import { raiseCapAlerts } from '../shared/alerts/caps.ts'
 import { blockExceededKeys } from '../shared/alerts/excesses.ts'
+import { watchFailures, watchStores } from '../shared/alerts/incident-watch.ts'
 import { requeueDelayed, sweepDelayed } from '../shared/delayed/sweep.ts'
 import { requeueJobs, sweepJobs } from '../shared/jobs/sweep.ts'
 import type { MaintenanceTask } from '../shared/queues/queues.ts'
@@ -27,6 +28,8 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
     await raiseCapAlerts(services)
     await raiseBalanceAlerts(services)
   },
+  incidents: watchStores,
+  failures: watchFailures,
   async jobs(services) {
     const { expired, lost: lostStarts } = await sweepJobs(services)
     const lost = lostStarts + (await sweepDelayed(services))

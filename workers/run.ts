@@ -26,6 +26,8 @@ const defaultLockMs = 20_000
  * and requeued until then; this limit is for steps without such a count.
  */
 const maxStalled = 50
+/** For so many minutes it is known how many entries were completed in each. */
+const keptMinutes = 60
 
 /** How many entries of a queue one worker process runs concurrently. */
 export function slotsOf(queue: QueueName, { workerConcurrency }: Config): number {
@@ -50,6 +52,7 @@ export function runQueue(work: QueueWork, services: Services, connection: Redis)
     stalledInterval: lockMs / 2,
     maxStalledCount: maxStalled,
     concurrency: slotsOf(work.queue, services.config),
+    metrics: { maxDataPoints: keptMinutes },
   })
   worker.on('failed', (job, error) =>
     log.error({ err: error, job: job?.name, attempts: job?.attemptsMade }, 'job failed'),

@@ -32,7 +32,8 @@ export async function startWorker(config: Config): Promise<void> {
     // This month's partitions must exist before the first event is booked.
     await startWithRetry(() => runMaintenance('partitions', null, services))
     // Registers this process, so that its reservations are swept if it dies.
-    await Promise.all([startWithRetry(() => services.admission.start()), services.health.start()])
+    const { admission, health, providerPauses } = services
+    await Promise.all([startWithRetry(() => admission.start()), health.start(), providerPauses.start()])
     const ledger = new LedgerWorker(services, blocking)
     ledger.start()
     const repeating = (['maintenance', 'emails'] as const).map(name => {

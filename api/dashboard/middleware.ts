@@ -16,7 +16,6 @@ import { readBody } from '../middleware/body.ts'
 import { assertOwnOrigin } from '../middleware/session.ts'
 import type { State } from '../state.ts'
 import { unmatchedRouteError } from '../unmatched-route.ts'
-import { isQueuesPath, queuesBoard } from './queues.ts'
 
 /** The output folder of `npm run build`. */
 export const builtPages = join(import.meta.dirname, 'dist')
@@ -27,14 +26,12 @@ const yearS = 365 * 24 * 3_600
 /** Serves everything under /dashboard except the routes of `dashboardEndpoints`: accounts, pages and their assets. */
 export function dashboard(services: Services): Koa.Middleware<State> {
   const pages = existsSync(builtPages) ? openPages(services) : null
-  const queues = queuesBoard(services)
   return async (ctx, next) => {
     if (ctx.path !== '/dashboard' && !ctx.path.startsWith('/dashboard/')) return next()
     ctx.set('x-content-type-options', 'nosniff')
     ctx.set('referrer-policy', 'same-origin')
     if (services.config.publicUrl.startsWith('https:')) ctx.set('strict-transport-security', `max-age=${yearS}`)
     if (ctx.path.startsWith(`${authPath}/`)) return authenticate(ctx as Context)
-    if (isQueuesPath(ctx.path)) return queues(ctx as Context)
     if (ctx.path.startsWith('/dashboard/api/')) {
       ctx.set('cache-control', 'no-store')
       return next()

@@ -43,6 +43,7 @@ export type IdPrefix =
   | 'mem'
   | 'inv'
   | 'aud'
+  | 'inc'
   | 'alr'
   | 'top'
   | 'org'

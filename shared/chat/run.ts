@@ -59,7 +59,6 @@ type RunAttempt<K extends DirectKind> = Attempt<K> & {
 
 class Run<K extends DirectKind> extends BaseRun {
   #input: ChatRunInput<K>
-  readonly #marginPpm: bigint
   readonly #billing: { marginPpm: bigint; free: boolean }
   #session: string | null = null
   /** When the current provider received the request; null = not yet. */
@@ -71,16 +70,16 @@ class Run<K extends DirectKind> extends BaseRun {
   #isStateSent = false
 
   constructor(services: RunServices, input: ChatRunInput<K>, client: ResponseWriter) {
-    super(services, client, idPrefix[input.kind], input.key.policy, input)
+    const marginPpm = marginOf(services.config, input.kind, input.bulk?.discountPpm ?? 0n)
+    super(services, client, idPrefix[input.kind], input.key.policy, input, marginPpm)
     this.#input = input
-    this.#marginPpm = marginOf(services.config, input.kind, input.bulk?.discountPpm ?? 0n)
-    this.#billing = { marginPpm: this.#marginPpm, free: this.policy.environment === 'test' }
+    this.#billing = { marginPpm, free: this.policy.environment === 'test' }
   }
 
   async start(): Promise<Report> {
     try {
       const { services, policy } = this
-      if (needsMeasuring(this.#input)) this.#input = await measureIfAllowed(services, this.#input, this.#marginPpm)
+      if (needsMeasuring(this.#input)) this.#input = await measureIfAllowed(services, this.#input, this.marginPpm)
       const found = findStickyTarget(services, policy, this.#input)
       const { sticky, sessionKey } = found instanceof Promise ? await found : found
       this.#session = sessionKey
@@ -108,13 +107,13 @@ class Run<K extends DirectKind> extends BaseRun {
   async #admit(sticky: StickyTarget | null): Promise<{ decision: Decision; reservation: Reservation }> {
     const services = this.services
     const { kind, body, features, key } = this.#input
-    const world = worldOf(services, this.#marginPpm)
+    const world = worldOf(services, this.marginPpm)
     // A named model needs no explanation.
     const maxListed = parseModelSelector(services.catalog, body.model, kind).auto ? maxCandidates : 0
     const admitted = await admitRequest(services, key, this.id, policy => {
       const learned = maxListed > 0 ? services.learnedQualities.of(policy) : null
       const decision = route(world, { policy, kind, request: body, features, sticky, learned }, maxListed)
-      return { decision, maxCost: maxCostOfRun(services, policy, this.#input, decision.targets, this.#marginPpm) }
+      return { decision, maxCost: maxCostOfRun(services, policy, this.#input, decision.targets, this.marginPpm) }
     })
     this.policy = key.policy
     return admitted
@@ -242,7 +241,7 @@ class Run<K extends DirectKind> extends BaseRun {
   /** Reserves in increments while a call runs that can cost more than its reservation. */
   #openStretches(target: Target, reservation: Reservation): void {
     this.#stretches?.release()
-    this.#stretches = openStretches(this.services, this.#input, target, this.#marginPpm, {
+    this.#stretches = openStretches(this.services, this.#input, target, this.marginPpm, {
       reservation,
       id: `${reservation.id}.${this.failedAttempts.length}`,
       release: extra => this.release(extra),
@@ -268,7 +267,7 @@ class Run<K extends DirectKind> extends BaseRun {
     const { target } = attempt.call
     const free = this.policy.environment === 'test' || this.client.leaving === 'unbilled'
     if (free || this.#sentMs === null) return unbilled(target)
-    const call = { target, reservation, marginPpm: this.#marginPpm, sentMs: this.#sentMs, reasons, relay }
+    const call = { target, reservation, marginPpm: this.marginPpm, sentMs: this.#sentMs, reasons, relay }
     return this.#cover(await billAborted(this.services, this.#input, call))
   }
 

@@ -42,12 +42,16 @@ async function endOf({ catalog, upstreams, clock, config }: Services, job: Job):
     ...(await readDelivered(null)),
     hidesOutput: true,
   })
-  const costNano = BigInt(chargeNano(target.deployment, usage, marginOf(config, kind, BigInt(discountPpm))))
+  const marginPpm = marginOf(config, kind, BigInt(discountPpm))
+  const costNano = BigInt(chargeNano(target.deployment, usage, marginPpm))
   const { prompt_tokens: promptTokens, completion_tokens: completionTokens } = usage
   return {
     ...({ status: 'cancelled', logStatus: 499, refund: false } as const),
     costNano: costNano < job.holdNano ? costNano : job.holdNano,
     discountPpm,
-    call: { model: call.model, provider: call.provider, promptTokens, completionTokens, estimated: true },
+    call: {
+      ...{ model: call.model, provider: call.provider, promptTokens, completionTokens, estimated: true },
+      marginPpm: Number(marginPpm),
+    },
   }
 }

@@ -47,6 +47,8 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   protected readonly startedMs: number
   protected readonly failedAttempts: FailedAttempt[] = []
   protected policy: Policy
+  /** Parts per million that are charged beyond the provider's price. */
+  protected readonly marginPpm: bigint
   protected firstByteMs: number | null = null
   /** Monitor of the current call, or of the last one between calls. */
   protected monitor: CallMonitor | null = null
@@ -61,12 +63,20 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
   #opened = false
   readonly #info: RunInfo
 
-  constructor(services: S, client: ResponseWriter, idPrefix: IdPrefix, policy: Policy, info: RunInfo) {
+  constructor(
+    services: S,
+    client: ResponseWriter,
+    idPrefix: IdPrefix,
+    policy: Policy,
+    info: RunInfo,
+    marginPpm = services.config.marginPpm,
+  ) {
     this.services = services
     this.client = client
     this.id = newId(idPrefix)
     this.startedMs = services.clock.now()
     this.policy = policy
+    this.marginPpm = marginPpm
     this.#info = info
     if (client.trace) client.trace.kind = info.kind
   }
@@ -185,6 +195,7 @@ export abstract class BaseRun<S extends RunServices = RunServices> {
       startedMs: this.startedMs,
       firstByteMs: this.firstByteMs === null ? null : this.firstByteMs - this.startedMs,
       durationMs: this.services.clock.now() - this.startedMs,
+      marginPpm: this.marginPpm,
       signals: plan.signals,
       facts: factsOf(body, session, labels),
       overheadMs: ownMs === null ? null : Math.round(ownMs),

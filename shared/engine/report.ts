@@ -55,6 +55,8 @@ type FinishedRun = {
   startedMs: number
   firstByteMs: number | null
   durationMs: number
+  /** Parts per million that are charged beyond the provider's price. */
+  marginPpm: bigint
   routing: RoutingRecord | null
   signals?: UsageSignals | undefined
   facts?: RequestFacts
@@ -104,6 +106,7 @@ export function usageEvent(run: FinishedRun, reservation: Reservation, outcome: 
   if (writes) event.cacheWriteTokens = writes
   if (writes1h) event.cacheWrite1hTokens = writes1h
   if (usage.web_searches) event.webSearches = usage.web_searches
+  if (outcome.costNano > 0) event.marginPpm = Number(run.marginPpm)
   const excess = excessNano(reservation, outcome.costNano)
   if (excess > 0) event.excess = excess
   if (outcome.errorMessage) event.errorMessage = outcome.errorMessage

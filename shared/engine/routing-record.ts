@@ -1,5 +1,6 @@
 import type { Target } from '../providers/contract.ts'
 import type { ProviderError } from '../providers/provider-error.ts'
+import { redactCredentials } from '../providers/redact-credentials.ts'
 import { type Candidate, maxAttempts, type RoutedAttempt, type RoutingRecord } from '../wallet/routing-record.ts'
 import type { CallTiming, FailedAttempt } from './failures.ts'
 import type { RunOutcome } from './report.ts'
@@ -57,12 +58,8 @@ function placeOf({ startedMs, pause }: CallTiming, fromMs: number): Pick<RoutedA
   return { startedMs: Math.max(0, startedMs - fromMs), ...(pause && { pause }) }
 }
 
-const maxMessageLength = 300
-/** Texts that look like a credential: providers quote parts of the key they refuse. */
-const credential = /\b(?:sk|pk|rk|key|api|bearer|token)[-_ :=]+[\w*.-]{6,}|\b[A-Za-z0-9_*-]{24,}\b/gi
-
 /** What a provider answered to a failed call. Errors about our account there are left out. */
 function messageOf({ reason, message }: ProviderError): Pick<RoutedAttempt, 'message'> {
   if (reason === 'auth' || reason === 'quota' || message === '') return {}
-  return { message: message.replace(credential, '…').slice(0, maxMessageLength) }
+  return { message: redactCredentials(message) }
 }

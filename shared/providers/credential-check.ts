@@ -23,11 +23,17 @@ export type CredentialReport = {
 const timeoutMs = 10_000
 const maxReasonLength = 200
 
-/** Asks every configured provider, with one request per API key that costs nothing, whether it accepts the key. */
-export async function checkCredentials(catalog: Catalog, config: Config, clock: Clock): Promise<CredentialReport[]> {
+/** Asks configured providers, with one request per API key that costs nothing, whether they accept the key: all, or one. */
+export async function checkCredentials(
+  catalog: Catalog,
+  config: Config,
+  clock: Clock,
+  only: string | null = null,
+): Promise<CredentialReport[]> {
   const connections = new Connections(catalog, config)
+  const providers = [...catalog.providers.values()].filter(({ name }) => only === null || name === only)
   try {
-    const checks = [...catalog.providers.values()].flatMap(provider => {
+    const checks = providers.flatMap(provider => {
       const connection = connections.find(provider.name)
       return (connection?.credentials ?? []).map(key => checkCredential(provider, connection!, key, config, clock))
     })

@@ -2,6 +2,10 @@
 export const halfLifeMs = 60_000
 export const forgetAfterMs = 600_000
 
+/** The shared records, and the last failure of each deployment and API key: those outlive the records. */
+export const healthKey = 'health'
+export const errorsKey = 'health:errors'
+
 /** Redis keys of the half-open probes under way. */
 export const probePrefix = 'health:trial:'
 
@@ -34,6 +38,8 @@ export type Observations = {
   cooldownMs: number
   /** The pause that the provider requested. */
   pauseMs: number
+  /** The last failure, as JSON; '' = none. */
+  error: string
 }
 
 export const emptyRecord: Omit<HealthRecord, 'atMs'> = {
@@ -55,6 +61,7 @@ export const noObservations: Observations = {
   tokensPerSecond: -1,
   cooldownMs: 0,
   pauseMs: 0,
+  error: '',
 }
 
 export function mean(soFar: number, next: number, count: number): number {

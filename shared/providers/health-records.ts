@@ -3,9 +3,11 @@ import { defineScript } from '../io/lua-script.ts'
 import type { Redis } from '../io/redis.ts'
 import {
   emptyRecord,
+  errorsKey,
   forgetAfterMs,
   type HealthRecord,
   halfLifeMs,
+  healthKey,
   noObservations,
   type Observations,
   probePrefix,
@@ -18,7 +20,7 @@ export const failuresToOpen = 3
 const exchange = defineScript({
   name: 'health',
   lua: [new URL('./health.lua', import.meta.url)],
-  fixedKeys: { healthKey: 'health', changedKey: 'health:changed' },
+  fixedKeys: { healthKey, errorsKey, changedKey: 'health:changed' },
   keyPrefixes: { trialPrefix: probePrefix },
   args: {
     cursor: 'text',
@@ -35,6 +37,7 @@ const exchange = defineScript({
       tokensPerSecond: 'number',
       cooldownMs: 'number',
       pauseMs: 'number',
+      error: 'text',
     },
   },
 })

@@ -31,18 +31,54 @@ local function merge(record, observed)
   if failures > 0 then
     record.run = record.run + observed.consecutive_failures
     if half_open or (record.open_until == 0 and record.run >= failures_to_open) then
+      if record.open_until == 0 then record.opened_at = now end
       record.open_until = now + observed.cooldown_ms
       return observed.cooldown_ms
     end
   end
 end
 
+-- Keeps the last failure of a deployment or API key, with the time since when every call has failed, and notes its recovery.
+local function note_error(id, record, observed)
+  local since = record.failing_since or 0
+  local failed = observed.error ~= ''
+  if observed.successes > 0 and since > 0 and not failed then
+    local text = redis.call('HGET', errors_key, id)
+    if text then
+      local last = cjson.decode(text)
+      last.recovered_at = now
+      redis.call('HSET', errors_key, id, cjson.encode(last))
+    end
+  end
+  -- Failures before the last success of the same exchange are over.
+  local over = observed.successes > 0 and observed.consecutive_failures == 0
+  if failed then
+    local last = cjson.decode(observed.error)
+    last.at, last.failures = now, record.run
+    last.since = (since > 0 and observed.successes == 0) and since or now
+    if over then last.recovered_at = now end
+    record.failing_since = last.since
+    redis.call('HSET', errors_key, id, cjson.encode(last))
+  end
+  if over then record.failing_since = 0 end
+end
+
+-- A new record of what failed before its last record expired continues that failure.
+local function new_record(id)
+  local text = redis.call('HGET', errors_key, id)
+  local last = text and cjson.decode(text)
+  return {
+    at = now, good = 0, bad = 0, run = 0, open_until = 0, rest_until = 0, first_byte_ms = -1, tokens_per_second = -1,
+    failing_since = last and not last.recovered_at and last.since or 0
+  }
+end
+
 for _, observed in ipairs(observations) do
   local id = observed.id
   local text = redis.call('HGET', health_key, id)
-  local record = text and cjson.decode(text)
-    or { at = now, good = 0, bad = 0, run = 0, open_until = 0, rest_until = 0, first_byte_ms = -1, tokens_per_second = -1 }
+  local record = text and cjson.decode(text) or new_record(id)
   local opened_for_ms = merge(record, observed)
+  note_error(id, record, observed)
   redis.call('HSET', health_key, id, cjson.encode(record))
   redis.call('ZADD', changed_key, now, id)
   if opened_for_ms then

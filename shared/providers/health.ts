@@ -5,6 +5,7 @@ import type { Target } from './contract.ts'
 import { emptyRecord, halfLifeMs, isForgotten, mean } from './health-record.ts'
 import { failuresToOpen, HealthRecords } from './health-records.ts'
 import type { ProviderError } from './provider-error.ts'
+import { redactCredentials } from './redact-credentials.ts'
 
 /** The current health of one deployment (a model at a provider). */
 export type Figures = {
@@ -136,12 +137,14 @@ export class Health {
    */
   recordFailure(target: Target, error: ProviderError, waitedMs: number, key: { id: string; alone: boolean }): void {
     const id = this.#idOf(target)
-    const { reason, retryAfterMs } = error
+    const { reason, status, message, retryAfterMs } = error
+    const lastError = JSON.stringify({ reason, status: status ?? 0, message: redactCredentials(message), key: key.id })
     const pauseMs = retryAfterMs === null ? 0 : Math.min(retryAfterMs, maxPauseMs)
     const isRefused = reason === 'auth' || reason === 'quota'
     const isRateLimited = reason === 'rate_limited' && (pauseMs > 0 || !key.alone)
     if (isRateLimited || (isRefused && !key.alone)) {
       const keyRecordId = isRefused ? keyOfProvider(target, key.id) : keyOfModel(target, key.id)
+      this.#records.observe(keyRecordId).error = lastError
       this.#records.pause(
         keyRecordId,
         isRefused ? Math.max(pauseMs, cooldownLimitsMs.max) : pauseMs || cooldownLimitsMs.min,
@@ -151,6 +154,7 @@ export class Health {
       const observed = this.#records.observe(id)
       observed.failures++
       observed.consecutiveFailures++
+      observed.error = lastError
       if (pauseMs > 0) this.#records.pause(id, pauseMs)
       observed.cooldownMs = Math.min(Math.max(waitedMs, cooldownLimitsMs.min), cooldownLimitsMs.max)
     }

@@ -23,6 +23,7 @@ import { CredentialSelector } from './credential-selector.ts'
 import type { Figures, Health } from './health.ts'
 import { openLine } from './line.ts'
 import { protocols } from './protocols.ts'
+import { type ProviderPauses, pausedCooldownMs } from './provider-pauses.ts'
 import type { RealtimeAdapter } from './realtime-contract.ts'
 import { sandboxCatalog } from './sandbox/media/avatars.ts'
 import { createSandboxProtocol } from './sandbox/media/protocol.ts'
@@ -65,6 +66,7 @@ export class Upstreams {
   readonly #catalog: Catalog
   readonly #timeouts: Timeouts
   readonly #health: Health
+  readonly #pauses: Pick<ProviderPauses, 'isPaused'>
   readonly #clock: Clock
   readonly #connections: Connections
   readonly #credentials: CredentialSelector
@@ -72,11 +74,19 @@ export class Upstreams {
   readonly #sandbox: Dispatcher
   readonly #sandboxSessions: SandboxSessions
 
-  constructor(options: { catalog: Catalog; config: Config; health: Health; sandbox: Dispatcher; clock: Clock }) {
-    const { catalog, config, health, sandbox, clock } = options
+  constructor(options: {
+    catalog: Catalog
+    config: Config
+    health: Health
+    pauses: Pick<ProviderPauses, 'isPaused'>
+    sandbox: Dispatcher
+    clock: Clock
+  }) {
+    const { catalog, config, health, pauses, sandbox, clock } = options
     this.#catalog = catalog
     this.#timeouts = config.upstream
     this.#health = health
+    this.#pauses = pauses
     this.#clock = clock
     this.#connections = new Connections(catalog, config)
     this.#credentials = new CredentialSelector(this.#connections, health)
@@ -137,12 +147,18 @@ export class Upstreams {
     return this.#adapters.realtime(target, environment)
   }
 
+  /** Whether an operator has paused a provider. */
+  isPaused(provider: string): boolean {
+    return this.#pauses.isPaused(provider)
+  }
+
   /**
-   * The current health of a target. Its cooldown ends when the circuit allows a probe, a requested pause is over, and
-   * at least one API key is usable.
+   * The current health of a target. Its cooldown ends when the circuit allows a probe, a requested pause is over, at least
+   * one API key is usable, and an operator has resumed it.
    */
   figures(target: Target): Figures {
     const figures = this.#health.figures(target)
+    if (this.#pauses.isPaused(target.provider.name)) return { ...figures, cooldownMs: pausedCooldownMs }
     const keysCooldownMs = this.#credentials.cooldownMs(target)
     return keysCooldownMs > figures.cooldownMs ? { ...figures, cooldownMs: keysCooldownMs } : figures
   }
@@ -213,7 +229,7 @@ export class Upstreams {
     const providers = new Set(models.flatMap(model => this.targets(model, environment)).map(target => target.provider))
     return [...providers].flatMap(provider => {
       const catalog = protocols[provider.protocol]?.catalog
-      if (!catalog) return []
+      if (!catalog || this.isPaused(provider.name)) return []
       const line = this.line(provider, environment, null)
       return {
         provider: provider.name,

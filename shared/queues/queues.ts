@@ -27,6 +27,8 @@ export const queues = {
       requeue: { everyMs: 30_000 },
       webhooks: { everyMs: 15_000 },
       alerts: { everyMs: 15_000 },
+      incidents: { everyMs: 5_000 },
+      failures: { everyMs: 30_000 },
       partitions: { everyMs: 6 * 3_600_000 },
       expire: { everyMs: 3_600_000 },
     },

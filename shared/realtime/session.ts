@@ -287,7 +287,7 @@ export class Session {
       attempts: this.#attempts,
       startedMs: this.#startedMs,
       firstByteMs: opened ? opened.openedMs - this.#startedMs : null,
-      durationMs: chargedAt - this.#startedMs,
+      ...{ durationMs: chargedAt - this.#startedMs, marginPpm: this.#services.config.marginPpm },
       routing: sessionRoutingRecord(failedAttempts, opened),
     }
     const { status, errorCode, finishReason } = ending

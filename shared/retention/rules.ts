@@ -53,6 +53,9 @@ export const hourlyRules: readonly Rule[] = [
   rows('feedback', 'feedback', ({ nowMs, periods }) =>
     olderThan('created_at', new Date(nowMs - periods.generationRetentionMonths * maxMonthMs)),
   ),
+  rows('incidents', 'closed incidents', ({ nowMs, periods }) =>
+    olderThan('closed_at', new Date(nowMs - periods.generationRetentionMonths * maxMonthMs)),
+  ),
   rows('quality_counters', 'counters without news', ({ nowMs }) =>
     olderThan('updated_at', new Date(nowMs - counterRetentionMs)),
   ),

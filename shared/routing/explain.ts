@@ -1,5 +1,6 @@
 import type { RatedTask } from '../catalog/schema.ts'
 import type { Figures } from '../providers/health.ts'
+import { pausedCooldownMs } from '../providers/provider-pauses.ts'
 import type { Candidate } from '../wallet/routing-record.ts'
 import type { ModelSelector, Option, RoutingContext, Sort } from './options.ts'
 import { shownQuality } from './quality.ts'
@@ -107,6 +108,7 @@ function candidateOf(option: Option, isChosen: boolean): Candidate {
 
 /** Why a target was skipped although it could serve the request. */
 function cooldownReason({ circuit, cooldownMs }: Figures): string {
+  if (cooldownMs >= pausedCooldownMs) return 'an operator has paused the provider'
   if (circuit === 'half_open') return 'another request is probing whether it has recovered'
   const why = circuit === 'open' ? 'its circuit is open after repeated failures' : 'the provider requested a pause'
   return `${why}; available in ${formatSeconds(cooldownMs)}`

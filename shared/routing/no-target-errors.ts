@@ -1,5 +1,6 @@
 import { GatewayError } from '../base/errors.ts'
 import { formatNames } from '../base/names.ts'
+import { pausedCooldownMs } from '../providers/provider-pauses.ts'
 import { isExcludedByRequest, type RoutingContext } from './options.ts'
 
 /** The error of a request without targets: 400 when its own provider preferences exclude all, else 503. */
@@ -28,17 +29,23 @@ export function noTargetError({ world, policy, kind, request, features, consider
   return new GatewayError('invalid_request', message, { param: 'provider' })
 }
 
+/** `Retry-After` while operators have paused every provider of a request. */
+const pausedRetryS = 60
+
 /**
  * The 503 when no configured provider can serve a request, or when all `count` targets are in cooldown for at least
  * `cooldownMs`.
  */
 export function noTargetNowError(cooldownMs: number | null, count = 0): GatewayError {
-  const seconds = cooldownMs === null ? 5 : Math.max(1, Math.ceil(cooldownMs / 1_000))
+  const isPaused = cooldownMs !== null && cooldownMs >= pausedCooldownMs
+  const seconds = cooldownMs === null ? 5 : isPaused ? pausedRetryS : Math.max(1, Math.ceil(cooldownMs / 1_000))
   const subject = count === 1 ? 'The only provider' : 'Every provider'
   const message =
     cooldownMs === null
       ? 'No configured provider can serve this request now.'
-      : `${subject} that could serve this request failed repeatedly or requested a pause. Try again in ${seconds} s.`
+      : isPaused
+        ? `${subject} that could serve this request is paused by the operator of this service.`
+        : `${subject} that could serve this request failed repeatedly or requested a pause. Try again in ${seconds} s.`
   return new GatewayError('no_provider_available', message, { headers: { 'retry-after': String(seconds) } })
 }
 

@@ -67,6 +67,14 @@ export type End = {
 }
 export type Ended = { job: Job; deliveryId: string | null }
 
+type Settings = {
+  /** Lease of a start under way; must be longer than a start takes. */
+  startLeaseMs: number
+  quotas: Pick<Quotas, 'live' | 'test'>
+  /** The margin in the charges of media jobs. */
+  marginPpm: bigint
+}
+
 /**
  * The rows of slow work, and their only writer. Every step is a compare-and-set on the row's stage, so that no step is
  * applied twice.
@@ -75,22 +83,13 @@ export class Jobs {
   readonly #db: Database
   readonly #webhooks: Webhooks
   readonly #clock: Clock
-  readonly #startLeaseMs: number
-  readonly #quotas: Pick<Quotas, 'live' | 'test'>
+  readonly #settings: Settings
 
-  constructor(options: {
-    db: Database
-    webhooks: Webhooks
-    clock: Clock
-    /** Lease of a start under way; must be longer than a start takes. */
-    startLeaseMs: number
-    quotas: Pick<Quotas, 'live' | 'test'>
-  }) {
-    this.#db = options.db
-    this.#webhooks = options.webhooks
-    this.#clock = options.clock
-    this.#startLeaseMs = options.startLeaseMs
-    this.#quotas = options.quotas
+  constructor({ db, webhooks, clock, ...settings }: { db: Database; webhooks: Webhooks; clock: Clock } & Settings) {
+    this.#db = db
+    this.#webhooks = webhooks
+    this.#clock = clock
+    this.#settings = settings
   }
 
   /**
@@ -103,7 +102,7 @@ export class Jobs {
       await this.#assertRoom(tx, fields)
       const job = await tx.job.create({ data: { ...fields, input, metadata, costNano: chargeNano, createdAt } })
       await chargeJob(tx, job, chargeNano ?? 0n, chargeNano ?? 0n, createdAt.getTime())
-      await logJob(tx, job, chargeNano ?? 0n)
+      await logJob(tx, job, chargeNano ?? 0n, this.#settings.marginPpm)
       await beside?.(tx, job)
       return job
     })
@@ -111,7 +110,7 @@ export class Jobs {
 
   /** An advisory lock serialises the inserts of one owner from this count to the end of the transaction. */
   async #assertRoom(tx: Connection, { organisationId, environment, kind }: Pick<Job, keyof Owner | 'kind'>) {
-    const max = this.#quotas[environment].unfinishedJobs
+    const max = this.#settings.quotas[environment].unfinishedJobs
     const isDelayed = kind === delayedKind
     const name = `jobs ${organisationId} ${environment} ${isDelayed}`
     await tx.$executeRaw`SELECT pg_advisory_xact_lock(hashtextextended(${name}, 0))`
@@ -139,7 +138,7 @@ export class Jobs {
 
   /** Claims the start of a job at a provider and counts it; null when it is already claimed, running or over. */
   async claimStart(id: string, provider: string, credentialId: string | null): Promise<Job | null> {
-    const claimedUntil = new Date(this.#clock.now() + this.#startLeaseMs)
+    const claimedUntil = new Date(this.#clock.now() + this.#settings.startLeaseMs)
     return this.#change(
       { id, stage: 'waiting' },
       { stage: 'starting', provider, credentialId, claimedUntil, attempts: { increment: 1 }, openStarts: one },
@@ -151,7 +150,7 @@ export class Jobs {
     const nowMs = this.#clock.now()
     return this.#change(
       { id, stage: 'starting', claimedUntil: { lt: new Date(nowMs) } },
-      { claimedUntil: new Date(nowMs + this.#startLeaseMs), openStarts: one },
+      { claimedUntil: new Date(nowMs + this.#settings.startLeaseMs), openStarts: one },
     )
   }
 
@@ -168,7 +167,7 @@ export class Jobs {
 
   /** Moves a claim to another provider before anything is sent there; null when the claim was lost. */
   async moveStart(claimed: Claim, provider: string, credentialId: string | null): Promise<Job | null> {
-    const claimedUntil = new Date(this.#clock.now() + this.#startLeaseMs)
+    const claimedUntil = new Date(this.#clock.now() + this.#settings.startLeaseMs)
     return this.#change(claimedBy(claimed), { provider, credentialId, claimedUntil, attempts: { increment: 1 } })
   }
 

@@ -50,7 +50,7 @@ const heartbeatMs = 3_000
 /** A process without a heartbeat for longer counts as dead, and its reservations are released. */
 export const deadAfterMs = 15_000
 const maxPerCall = 256
-const maxBacklog = 1_000_000
+export const maxBacklog = 1_000_000
 const maxLoads = 3
 const drainMs = 2_000
 const drainPollMs = 20

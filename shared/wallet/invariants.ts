@@ -100,11 +100,13 @@ export const LEDGER_DAYS = report(`
 export const HOURS = report(`
   SELECT organisation_id || ' ' || hour || ' ' || outcome AS subject, h.sums AS found, g.sums AS expected
   FROM (
-    SELECT organisation_id, hour, outcome, ROW(sum(requests), sum(cost_nano), sum(prompt_tokens + completion_tokens))::text AS sums
+    SELECT organisation_id, hour, outcome, ROW(sum(requests), sum(cost_nano), sum(prompt_tokens + completion_tokens),
+      coalesce(sum(provider_cost_nano), 0))::text AS sums
     FROM usage_hours GROUP BY 1, 2, 3 HAVING sum(requests) <> 0
   ) h FULL JOIN (
     SELECT organisation_id, date_trunc('hour', created_at, 'UTC') AS hour, outcome_of(status) AS outcome,
-      ROW(sum(calls), sum(cost_nano), sum(prompt_tokens::bigint + completion_tokens))::text AS sums
+      ROW(sum(calls), sum(cost_nano), sum(prompt_tokens::bigint + completion_tokens),
+        coalesce(sum(provider_cost(cost_nano, margin_ppm)), 0))::text AS sums
     FROM generations GROUP BY 1, 2, 3
   ) g USING (organisation_id, hour, outcome)
   WHERE g.sums IS NOT NULL OR hour >= ${oldestMonth}`)

@@ -130,14 +130,14 @@ export type JobOutcome = {
   call?: JobCall | undefined
 }
 
-/** Inserts a job into the request log. */
-export async function logJob(tx: Connection, job: JobLine, costNano: bigint): Promise<void> {
+/** Inserts a job into the request log. `marginPpm`: that in its charges, unless its call says otherwise. */
+export async function logJob(tx: Connection, job: JobLine, costNano: bigint, marginPpm: bigint): Promise<void> {
   const { id, organisationId, keyId, requestId, kind, environment, model, createdAt } = job
   const tokens = { promptTokens: 0, completionTokens: 0, cachedTokens: 0, reasoningTokens: 0 }
   await tx.generation.create({
     data: {
       ...{ id, createdAt, organisationId, keyId, requestId, kind, environment, model, costNano, ...tokens },
-      ...{ status: 202, streamed: false, attempts: 0, estimated: false, durationMs: 0 },
+      ...{ status: 202, streamed: false, attempts: 0, estimated: false, durationMs: 0, marginPpm: Number(marginPpm) },
     },
   })
 }

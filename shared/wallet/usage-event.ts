@@ -62,6 +62,7 @@ export const loggedColumns = {
   endUser: { type: 'text' },
   session: { type: 'text' },
   overheadMs: { type: 'int' },
+  marginPpm: { type: 'int', merge: 'greatest' },
 } satisfies Partial<Record<keyof Generation, LoggedColumn>>
 
 export type LoggedField = keyof typeof loggedColumns
@@ -92,6 +93,7 @@ export type UsageEvent = Partial<SessionPart> &
       | 'cacheWriteTokens'
       | 'cacheWrite1hTokens'
       | 'webSearches'
+      | 'marginPpm'
       | keyof ErrorDetails
       | keyof FactsOfRequest
     >
@@ -111,6 +113,8 @@ export type UsageEvent = Partial<SessionPart> &
     webSearches?: number
     /** The part of `cost` above the reservation; absent when there is none. */
     excess?: number
+    /** Parts per million in the charge beyond the provider's price; absent when nothing is charged. */
+    marginPpm?: number
     /** The key's cap when the request was admitted; null = none. */
     cap: number | null
     /** Why used tokens are not charged; absent otherwise. */

@@ -6,7 +6,7 @@ const ofHours = ['key', 'member', 'model', 'provider', 'type', 'environment', 'o
 /** What only the request log knows: any value that callers send. */
 const ofLog = ['end_user', 'tag'] as const
 export const dimensions = [...ofHours, ...ofLog] as const
-export type Dimension = (typeof dimensions)[number]
+export type Dimension = (typeof dimensions)[number] | 'organisation'
 export const steps = ['5m', 'hour', '4h', 'day', 'week', 'month'] as const
 /** Whether usage by a dimension is summed from the request log. */
 export function isOfLog(name: Dimension): boolean {
@@ -20,7 +20,8 @@ export type Step = (typeof steps)[number]
 export type UsageSource = 'hours' | 'log'
 
 export type UsageFilter = {
-  organisationId: string
+  /** Null: all organisations, for operators. */
+  organisationId: string | null
   /** The first period is the one that contains it. */
   from: Date
   /** Exclusive. */
@@ -40,7 +41,7 @@ export type UsageGrouping = {
   step: Step | null
   source: UsageSource
   by: readonly Dimension[]
-  order: 'time' | 'cost'
+  order: 'time' | 'cost' | 'errors'
   /** Whether to sum up the histograms, which takes most of the time. Default: true. */
   durations?: boolean
   limit: number
@@ -55,6 +56,9 @@ export type UsageSum = {
   requests: number
   outcomes: Record<Outcome, number>
   costNano: bigint
+  /** What providers charge for it, and the part of `costNano` of which that is known. */
+  providerCostNano: bigint
+  knownCostNano: bigint
   promptTokens: number
   completionTokens: number
   cachedTokens: number
@@ -71,6 +75,8 @@ type Row = Record<Outcome, bigint> & {
   is_total: boolean
   requests: bigint
   cost: bigint
+  provider_cost: bigint
+  known_cost: bigint
   prompt: bigint
   completion: bigint
   cached: bigint
@@ -88,6 +94,7 @@ const columns: Record<Exclude<Dimension, 'tag'>, Prisma.Sql> = {
   environment: Prisma.sql`u.environment::text`,
   outcome: Prisma.sql`u.outcome`,
   end_user: Prisma.sql`u.end_user`,
+  organisation: Prisma.sql`u.organisation_id`,
 }
 
 function columnOf(name: Dimension, { tag = '' }: UsageFilter): Prisma.Sql {
@@ -114,14 +121,26 @@ function truncated(unit: string): Prisma.Sql {
 /** The kinds whose duration is that of queued work or of a session. */
 const slowKinds = ['video', 'lipsync', 'face_swap', 'avatar', 'mesh', 'async', 'realtime', 'batch']
 
-/** The request log, in the shape of `usage_hours`. */
-const log = Prisma.sql`(
-  SELECT organisation_id, created_at AS hour, key_id, model, coalesce(provider, '') AS provider, kind, environment,
-    outcome_of(status) AS outcome, calls::bigint AS requests, cost_nano, prompt_tokens::bigint AS prompt_tokens,
-    completion_tokens::bigint AS completion_tokens, cached_tokens::bigint AS cached_tokens,
-    reasoning_tokens::bigint AS reasoning_tokens, CASE WHEN status < 400 THEN duration_bucket(duration_ms) END AS latency,
-    CASE WHEN status < 400 THEN duration_bucket(first_byte_ms) END AS first_byte, end_user, metadata
-  FROM generations)`
+/** The columns of the request log, in the shape of `usage_hours`. */
+const logged = Prisma.sql`
+  organisation_id, created_at AS hour, key_id, model, coalesce(provider, '') AS provider, kind, environment,
+  outcome_of(status) AS outcome, calls::bigint AS requests, cost_nano, prompt_tokens::bigint AS prompt_tokens,
+  completion_tokens::bigint AS completion_tokens, cached_tokens::bigint AS cached_tokens,
+  reasoning_tokens::bigint AS reasoning_tokens, CASE WHEN status < 400 THEN duration_bucket(duration_ms) END AS latency,
+  CASE WHEN status < 400 THEN duration_bucket(first_byte_ms) END AS first_byte,
+  provider_cost(cost_nano, margin_ppm) AS provider_cost_nano, end_user, metadata`
+
+/** The request log. That of all organisations is read by organisation, since it is indexed so; hours tell which were active. */
+function logOf({ organisationId, from, to }: UsageFilter): Prisma.Sql {
+  if (organisationId !== null) return Prisma.sql`(SELECT ${logged} FROM generations)`
+  const first = Prisma.sql`date_trunc('hour', ${from}::timestamptz, 'UTC')`
+  return Prisma.sql`(
+    SELECT one.* FROM (SELECT DISTINCT organisation_id AS id FROM usage_hours WHERE hour >= ${first} AND hour < ${to}) active,
+      LATERAL (
+        SELECT ${logged} FROM generations
+        WHERE organisation_id = active.id AND created_at >= ${first} AND created_at < ${to} OFFSET 0
+      ) one)`
+}
 
 const noBuckets = Prisma.sql`'{}'::bigint[]`
 
@@ -138,7 +157,7 @@ function sumsOfBuckets(column: 'latency' | 'first_byte', source: UsageSource): P
 }
 
 const summed = Prisma.raw(
-  ['requests', 'cost_nano', 'prompt_tokens', 'completion_tokens', 'cached_tokens', 'reasoning_tokens']
+  ['requests', 'cost_nano', 'known_cost_nano', 'provider_cost_nano', 'prompt_tokens', 'completion_tokens', 'cached_tokens', 'reasoning_tokens']
     .map(name => `sum(${name})::bigint AS ${name}`)
     .join(', '),
 )
@@ -155,15 +174,16 @@ function preSummed(used: Prisma.Sql, durations: boolean): Prisma.Sql {
     SELECT start, groups, kind, outcome, ${summed}${histograms} FROM (${used}) u GROUP BY start, groups, kind, outcome`
 }
 
-function tableOf(source: UsageSource, by: readonly Dimension[]): Prisma.Sql {
-  const table = source === 'log' ? log : Prisma.sql`usage_hours`
+function tableOf(source: UsageSource, by: readonly Dimension[], filter: UsageFilter): Prisma.Sql {
+  const table = source === 'log' ? logOf(filter) : Prisma.sql`usage_hours`
   return by.includes('member') ? Prisma.sql`${table} u LEFT JOIN api_keys k ON k.id = u.key_id` : Prisma.sql`${table} u`
 }
 
 function whereOf({ organisationId, from, to, ...wanted }: UsageFilter, start: Prisma.Sql | null): Prisma.Sql {
   const { environment, keyId, model, provider, type, outcome } = wanted
   const first = start ? Prisma.sql`(SELECT ${start} FROM (SELECT ${from}::timestamptz AS hour) u)` : Prisma.sql`${from}`
-  const parts = [Prisma.sql`u.organisation_id = ${organisationId} AND u.hour >= ${first} AND u.hour < ${to}`]
+  const parts = [Prisma.sql`u.hour >= ${first} AND u.hour < ${to}`]
+  if (organisationId !== null) parts.push(Prisma.sql`u.organisation_id = ${organisationId}`)
   if (environment !== undefined) parts.push(Prisma.sql`u.environment = ${environment}::environment`)
   if (keyId !== undefined) parts.push(Prisma.sql`u.key_id = ${keyId}`)
   if (model !== undefined) parts.push(Prisma.sql`u.model = ${model}`)
@@ -171,6 +191,12 @@ function whereOf({ organisationId, from, to, ...wanted }: UsageFilter, start: Pr
   if (type !== undefined) parts.push(Prisma.sql`u.kind = ${type}`)
   if (outcome !== undefined) parts.push(Prisma.sql`u.outcome = ${outcome}`)
   return Prisma.join(parts, ' AND ')
+}
+
+const orders = {
+  time: Prisma.sql`start, groups`,
+  cost: Prisma.sql`cost DESC, requests DESC, groups`,
+  errors: Prisma.sql`requests - ok - cancelled DESC, requests DESC, groups`,
 }
 
 /**
@@ -189,19 +215,21 @@ export async function sumUsage(
     name => Prisma.sql`coalesce(sum(u.requests) FILTER (WHERE u.outcome = ${name}), 0)::bigint AS ${Prisma.raw(name)}`,
   )
   const used = Prisma.sql`
-    SELECT u.*, ${start ?? Prisma.sql`NULL::timestamptz`} AS start, ${groups} AS groups
-    FROM ${tableOf(source, by)} WHERE ${whereOf(filter, start)}`
+    SELECT u.*, CASE WHEN provider_cost_nano IS NOT NULL THEN cost_nano END AS known_cost_nano,
+      ${start ?? Prisma.sql`NULL::timestamptz`} AS start, ${groups} AS groups
+    FROM ${tableOf(source, by, filter)} WHERE ${whereOf(filter, start)}`
   const found = await db.$queryRaw<Row[]>`
     SELECT * FROM (
       SELECT start, groups, GROUPING(groups) = 1 AS is_total, sum(requests)::bigint AS requests, ${Prisma.join(counts)},
-        sum(cost_nano)::bigint AS cost, sum(prompt_tokens)::bigint AS prompt, sum(completion_tokens)::bigint AS completion,
+        sum(cost_nano)::bigint AS cost, coalesce(sum(provider_cost_nano), 0)::bigint AS provider_cost,
+        coalesce(sum(known_cost_nano), 0)::bigint AS known_cost, sum(prompt_tokens)::bigint AS prompt, sum(completion_tokens)::bigint AS completion,
         sum(cached_tokens)::bigint AS cached, sum(reasoning_tokens)::bigint AS reasoning,
         ${durations ? sumsOfBuckets('latency', source) : noBuckets} AS latency,
         ${durations ? sumsOfBuckets('first_byte', source) : noBuckets} AS first_byte
       FROM (${source === 'hours' ? preSummed(used, durations) : used}) u
       GROUP BY GROUPING SETS ((start, groups), ()) HAVING sum(requests) <> 0 OR sum(cost_nano) <> 0
     ) sums
-    ORDER BY is_total DESC, ${order === 'time' ? Prisma.sql`start, groups` : Prisma.sql`cost DESC, requests DESC, groups`}
+    ORDER BY is_total DESC, ${orders[order]}
     LIMIT ${limit + 1} OFFSET ${offset === 0 ? 0 : offset + 1}`
   const total = found.find(row => row.is_total)
   return {
@@ -220,6 +248,8 @@ function sumOf({ start, groups, requests, cost, ...row }: Row): UsageSum {
     requests: Number(requests),
     outcomes: Object.fromEntries(outcomes.map(name => [name, Number(row[name])])) as Record<Outcome, number>,
     costNano: cost,
+    providerCostNano: row.provider_cost,
+    knownCostNano: row.known_cost,
     promptTokens: Number(row.prompt),
     completionTokens: Number(row.completion),
     cachedTokens: Number(row.cached),
@@ -258,7 +288,7 @@ export function sumSeries(
   return db.$queryRaw<SeriesAmount[]>`
     WITH used AS (
       SELECT ${start} AS start, coalesce(${columnOf(by, filter)}, '') AS id, sum(${amounts[measure]}) AS amount
-      FROM ${tableOf(source, [by])}
+      FROM ${tableOf(source, [by], filter)}
       WHERE ${whereOf(filter, start)}
       GROUP BY 1, 2
     ), largest AS (

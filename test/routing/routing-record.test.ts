@@ -206,7 +206,7 @@ test.serial(
         routing: { reason: 'auto', candidates: [{ ...candidate, estimatedCostNano: 5_000_000_000 }] },
       },
     }
-    await logJob(db, job, 0n)
+    await logJob(db, job, 0n, 0n)
     const end = {
       provider: 'openai',
       status: 200,

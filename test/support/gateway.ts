@@ -101,7 +101,7 @@ export async function startGateway(
   })
   const services = await openServices(config, createLog(config.logLevel), clock)
   await services.admission.start()
-  await services.health.start()
+  await Promise.all([services.health.start(), services.providerPauses.start()])
   await maintainPartitions(services.db, clock.now(), config.generationRetentionMonths)
   const blocking = openWorkerRedis(config)
   blocking.on('error', () => {}) // It reconnects automatically.

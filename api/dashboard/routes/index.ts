@@ -13,8 +13,11 @@ import { modelsRoutes } from './models.ts'
 import { operatorAdjustmentRoutes } from './operator-adjustments.ts'
 import { operatorAuditRoutes } from './operator-audit.ts'
 import { operatorCatalogRoutes } from './operator-catalog.ts'
+import { operatorHomeRoutes } from './operator-home.ts'
 import { operatorOrganisationRoutes } from './operator-organisations.ts'
 import { operatorPeopleRoutes } from './operator-people.ts'
+import { operatorProviderRoutes } from './operator-providers.ts'
+import { operatorQueueRoutes } from './operator-queues.ts'
 import { operatorServiceRoutes } from './operator-service.ts'
 import { operatorSuspensionRoutes } from './operator-suspensions.ts'
 import { personRoutes } from './person.ts'
@@ -51,5 +54,8 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...operatorCatalogRoutes,
   ...operatorAuditRoutes,
   ...operatorPeopleRoutes,
+  ...operatorHomeRoutes,
+  ...operatorProviderRoutes,
+  ...operatorQueueRoutes,
   ...operatorServiceRoutes,
 ]

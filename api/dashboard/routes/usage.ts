@@ -2,7 +2,16 @@ import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { usdFromNano } from '../../../shared/base/money.ts'
 import type { Services } from '../../../shared/services.ts'
-import { type Dimension, dimensions, measures, sumSeries, sumUsage } from '../../../shared/wallet/usage-query.ts'
+import {
+  type Dimension,
+  dimensions,
+  type Measure,
+  measures,
+  sumSeries,
+  sumUsage,
+  type UsageFilter,
+  type UsageSource,
+} from '../../../shared/wallet/usage-query.ts'
 import { endpoint } from '../../endpoint.ts'
 import { presentWallet } from '../../routes/account.ts'
 import { presentSums, usageCsv } from '../../routes/usage.ts'
@@ -10,7 +19,7 @@ import { runSearch } from '../present/run-search.ts'
 import { readSpan, type Span } from '../present/span.ts'
 import { readUsageFilter, sourceOf, usageBound, usageFields } from '../present/usage-filter.ts'
 import { readWorkKeys } from '../present/work.ts'
-import type { Overview, UsageChart, UsageFigures, UsageGroups, UsageSeries } from '../wire/usage.ts'
+import type { Overview, UsageChart, UsageEnvironment, UsageFigures, UsageGroups, UsageSeries } from '../wire/usage.ts'
 import { nothing, presentPeriods } from './activity.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
@@ -99,24 +108,35 @@ const chart = endpoint({
     const span = readSpan(query, services.clock.now())
     const { filter, environment } = await readUsageFilter(services, organisationId, query, span)
     const source = sourceOf([by], span, query.tag, span.source)
-    const wanted = { step: span.step, source, by, measure, maxSeries }
-    const rows = await runSearch(services.db, usageBound, tx => sumSeries(tx, filter, wanted))
-    const shown = measure === 'cost' ? usdFromNano : Number
-    const bySeries = Map.groupBy(rows, ({ id }) => id)
-    const nameOf = await namesOf(services, by, [...bySeries.keys()])
-    const totals = new Map([...bySeries].map(([id, own]) => [id, own.reduce((sum, { amount }) => sum + amount, 0n)]))
-    const series = [...bySeries].map(([id, own]): UsageSeries => {
-      const amounts = new Map(own.map(({ start, amount }) => [start.getTime(), amount]))
-      const values = span.times.map(time => shown(amounts.get(time) ?? 0n))
-      return { id, name: id === null ? 'Other' : nameOf(id), values, total: shown(totals.get(id)!) }
-    })
-    series.sort(
-      (a, b) => Number(a.id === null) - Number(b.id === null) || b.total - a.total || a.name.localeCompare(b.name),
-    )
-    const total = shown([...totals.values()].reduce((sum, total) => sum + total, 0n))
-    return { ...presentPeriods(span, environment), series, total }
+    return readSeries(services, filter, span, { by, measure, environment, source })
   },
 })
+
+/** The largest series of a measure by period, and the sum of all others. */
+export async function readSeries(
+  services: Services,
+  filter: UsageFilter,
+  span: Span,
+  shown: { by: Dimension; measure: Measure; environment: UsageEnvironment; source: UsageSource },
+): Promise<UsageChart> {
+  const { by, measure, environment, source } = shown
+  const wanted = { step: span.step, source, by, measure, maxSeries }
+  const rows = await runSearch(services.db, usageBound, tx => sumSeries(tx, filter, wanted))
+  const present = measure === 'cost' ? usdFromNano : Number
+  const bySeries = Map.groupBy(rows, ({ id }) => id)
+  const nameOf = await namesOf(services, by, [...bySeries.keys()])
+  const totals = new Map([...bySeries].map(([id, own]) => [id, own.reduce((sum, { amount }) => sum + amount, 0n)]))
+  const series = [...bySeries].map(([id, own]): UsageSeries => {
+    const amounts = new Map(own.map(({ start, amount }) => [start.getTime(), amount]))
+    const values = span.times.map(time => present(amounts.get(time) ?? 0n))
+    return { id, name: id === null ? 'Other' : nameOf(id), values, total: present(totals.get(id)!) }
+  })
+  series.sort(
+    (a, b) => Number(a.id === null) - Number(b.id === null) || b.total - a.total || a.name.localeCompare(b.name),
+  )
+  const total = present([...totals.values()].reduce((sum, total) => sum + total, 0n))
+  return { ...presentPeriods(span, environment), series, total }
+}
 
 const groupsQuery = z.strictObject({
   ...usageFields,

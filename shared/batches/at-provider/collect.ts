@@ -123,10 +123,9 @@ class Collector {
       line,
       Number(maxLineNano(this.#services, this.#batch, target, features)),
     )
-    const marginPpm = marginOf(this.#services.config, kind, this.#services.config.discountsPpm.batch)
     try {
       const whole = { kind, adapter: direct, call, json: answer.json, id }
-      const { billed, shown } = await billAnswer(whole, { marginPpm, free: false })
+      const { billed, shown } = await billAnswer(whole, { marginPpm: this.#marginPpm, free: false })
       const text = answeredText(customId, requestId, 200, JSON.stringify(shown))
       return {
         ...result,
@@ -154,10 +153,16 @@ class Collector {
       attempts: 1,
       firstByteMs: null,
       durationMs: 0,
+      marginPpm: this.#marginPpm,
       routing: { batch: this.#batch.id },
     }
     const place = { model: target.model.id, provider: target.provider.name, startedMs: this.#services.clock.now() }
     return usageEvent({ ...about, ...place }, reservation, billed)
+  }
+
+  get #marginPpm(): bigint {
+    const { config } = this.#services
+    return marginOf(config, this.#providerBatch.kind, config.discountsPpm.batch)
   }
 
   /** This line's share of the batch's hold, as a reservation. */

@@ -57,7 +57,7 @@ async function recoverSubmission(services: Services, batch: Batch): Promise<Batc
 }
 
 async function submitToProvider(services: Services, batch: Batch): Promise<Batch> {
-  const [offer] = offersOf(services, batch)
+  const offer = offersOf(services, batch).find(({ target }) => !services.upstreams.isPaused(target.provider.name))
   if (!offer) throw cannot('its lines do not all go to one model of a provider that has one')
   const verdict = await new BatchKey(services, batch.keyId, offer.kind).resolve()
   if ('error' in verdict) throw verdict.error

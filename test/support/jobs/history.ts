@@ -47,11 +47,11 @@ export class JobWorld {
 
   constructor(stores: Stores) {
     this.world = new World(stores)
-    const { quotas } = loadConfig({ DATABASE_URL: stores.databaseUrl, REDIS_URL: stores.redisUrl })
+    const { quotas, marginPpm } = loadConfig({ DATABASE_URL: stores.databaseUrl, REDIS_URL: stores.redisUrl })
     const { db, redis, clock } = this.world
     this.#queue = openQueue('webhooks', redis)
     const webhooks = new Webhooks({ db, queue: this.#queue, clock })
-    this.jobs = new Jobs({ db, webhooks, clock, startLeaseMs: leaseMs, quotas })
+    this.jobs = new Jobs({ db, webhooks, clock, startLeaseMs: leaseMs, quotas, marginPpm })
     const tellers = {
       pollSchedule: new PollSchedule(redis),
       completionSignals: new CompletionSignals(redis),

@@ -33,7 +33,15 @@ export function worldWith(providers = names, from: Catalog = catalog, env: Recor
   const config = loadConfig({ DATABASE_URL: 'postgres://x/x', REDIS_URL: 'redis://x', ...keys, ...env })
   // No calls are made here: the only live figures are those a test sets.
   const health = new Health({ defineCommand() {} } as unknown as Redis, { now: () => 0 })
-  const upstreams = new Upstreams({ catalog: from, config, health, sandbox: createSandbox(), clock: systemClock })
+  const pauses = { isPaused: () => false }
+  const upstreams = new Upstreams({
+    catalog: from,
+    config,
+    health,
+    pauses,
+    sandbox: createSandbox(),
+    clock: systemClock,
+  })
   return worldOf({ catalog: from, upstreams, config }, config.marginPpm)
 }
 

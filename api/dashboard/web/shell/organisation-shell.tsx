@@ -90,7 +90,7 @@ function Frame({ me, place, page }: { me: Me; place: Place | null; page: ReactNo
             )}
           </Group>
           <Group gap={4} wrap="nowrap">
-            {place && (
+            {place && !isOperatorArea && (
               <PlaceContext value={place}>
                 <Palette me={me} place={place} />
               </PlaceContext>
@@ -122,7 +122,7 @@ function Frame({ me, place, page }: { me: Me; place: Place | null; page: ReactNo
 
 /** The paths of the pages that have a list, whose filters are kept. */
 function listPaths(place: Place | null): string[] {
-  return ['/operator', ...(place ? navEntries.map(({ path }) => `${place.home}/${path}`) : [])]
+  return ['/operator/organisations', ...(place ? navEntries.map(({ path }) => `${place.home}/${path}`) : [])]
 }
 
 function OrganisationPages({ place }: { place: Place | null }) {

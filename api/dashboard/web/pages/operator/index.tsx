@@ -4,20 +4,23 @@ import { Page } from '../../components/page.tsx'
 import { Empty } from '../../components/states.tsx'
 import { useMe } from '../../session.tsx'
 import { OperatorAuditLog } from './audit.tsx'
+import { Home } from './home.tsx'
 import { Models } from './models.tsx'
 import { OrganisationPage } from './organisation.tsx'
 import { Organisations } from './organisations.tsx'
 import { People } from './people.tsx'
+import { ProviderPage } from './provider.tsx'
 import { Providers } from './providers.tsx'
+import { Queues } from './queues.tsx'
 import { Servers } from './servers.tsx'
-import { System } from './system.tsx'
 
 const tabs = [
-  { path: '/operator', label: 'Organisations' },
+  { path: '/operator', label: 'Home' },
   { path: '/operator/providers', label: 'Providers' },
   { path: '/operator/models', label: 'Models' },
   { path: '/operator/servers', label: 'Servers' },
-  { path: '/operator/system', label: 'Queues and system' },
+  { path: '/operator/queues', label: 'Queues' },
+  { path: '/operator/organisations', label: 'Organisations' },
   { path: '/operator/people', label: 'Users' },
   { path: '/operator/audit', label: 'Audit' },
 ]
@@ -29,11 +32,12 @@ export default function Operator() {
     return <Empty title="Operators only">Ask an operator of this service for access.</Empty>
   return (
     <Switch>
+      <Route path="/operator/providers/:name">{({ name }) => <ProviderPage key={name} name={name} />}</Route>
       <Route path="/operator/organisations/:id">{({ id }) => <OrganisationPage key={id} id={id} />}</Route>
       <Route>
         <Page
           title="Operator area"
-          description="Manage the organisations, providers, users and queues of this service."
+          description="How this service does, and its providers, queues, organisations and users."
         >
           <Views />
         </Page>
@@ -55,7 +59,7 @@ function Views() {
         ))}
       </Tabs.List>
       <Tabs.Panel value="/operator">
-        <Organisations />
+        <Home />
       </Tabs.Panel>
       <Tabs.Panel value="/operator/providers">
         <Providers />
@@ -69,8 +73,11 @@ function Views() {
       <Tabs.Panel value="/operator/audit">
         <OperatorAuditLog />
       </Tabs.Panel>
-      <Tabs.Panel value="/operator/system">
-        <System />
+      <Tabs.Panel value="/operator/queues">
+        <Queues />
+      </Tabs.Panel>
+      <Tabs.Panel value="/operator/organisations">
+        <Organisations />
       </Tabs.Panel>
       <Tabs.Panel value="/operator/people">
         <People />

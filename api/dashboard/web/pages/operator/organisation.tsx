@@ -27,8 +27,8 @@ export function OrganisationPage({ id }: { id: string }) {
   return (
     <Stack gap="sm">
       <Breadcrumbs>
-        <Anchor component={Link} href={listAddress('/operator')} size="sm">
-          Operator area
+        <Anchor component={Link} href={listAddress('/operator/organisations')} size="sm">
+          Organisations
         </Anchor>
         <Text size="sm" lh={1.6} truncate maw={{ base: 200, xs: 480 }}>
           {name}

@@ -1,21 +1,17 @@
-import { Badge, Collapse, Group, Paper, Stack, Text, Title, UnstyledButton } from '@mantine/core'
-import { IconChevronDown, IconChevronRight } from '@tabler/icons-react'
-import { useId, useState } from 'react'
-import type { Deployment, ProviderHealth } from '../../../wire/operator.ts'
+import { Anchor, Box, Group, Paper, Stack, Text, Title } from '@mantine/core'
+import { Link } from 'wouter'
+import type { Provider } from '../../../wire/operator-home.ts'
+import { Sparkline } from '../../components/charts/sparkline.tsx'
+import { colorVariable } from '../../components/charts/time-chart.tsx'
 import { Show } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
 import { type Column, DataTable } from '../../components/table.tsx'
-import { count, duration } from '../../format.ts'
-import { useProviders } from './queries.ts'
+import { count, percent } from '../../format.ts'
+import { timeOf } from '../overview/tiles.tsx'
+import { useProviders } from './home-queries.ts'
+import { errorText, ProviderBadge } from './provider-state.tsx'
 
-const states: Record<ProviderHealth['state'], { label: string; color: string }> = {
-  available: { label: 'available', color: 'green' },
-  degraded: { label: 'degraded', color: 'yellow' },
-  in_cooldown: { label: 'in cooldown', color: 'red' },
-  not_configured: { label: 'not configured', color: 'gray' },
-}
-
-/** The health of each provider, across all processes. */
+/** The providers and how they do, worst first. */
 export function Providers() {
   const providers = useProviders()
   return (
@@ -26,13 +22,16 @@ export function Providers() {
         return (
           <Stack>
             <Text size="sm" c="dimmed">
-              Calls of the last minutes, with a half-life of one minute. Three consecutive failures open a circuit;
-              after its cooldown one probe is sent.
+              Worst first. Figures are those of live requests that ended at the provider within 24 hours.
             </Text>
-            {on.map(provider => (
-              <Provider key={provider.name} provider={provider} />
-            ))}
-            {on.length === 0 && <Text size="sm">No provider is configured, so live keys cannot be served.</Text>}
+            <DataTable
+              label="Providers"
+              rows={on}
+              columns={columns}
+              rowKey={({ name }) => name}
+              minWidth={820}
+              empty={<Text size="sm">No provider is configured, so live keys cannot be served.</Text>}
+            />
             {off.length > 0 && <NotConfigured providers={off} />}
           </Stack>
         )
@@ -41,87 +40,55 @@ export function Providers() {
   )
 }
 
-function Provider({ provider }: { provider: ProviderHealth }) {
-  const { name, deployments, state } = provider
-  const [opened, setOpened] = useState(state !== 'available')
-  const panel = useId()
-  const Chevron = opened ? IconChevronDown : IconChevronRight
-  const hasMore = deployments.length > 0
-  return (
-    <Paper withBorder p="sm">
-      <UnstyledButton
-        w="100%"
-        disabled={!hasMore}
-        aria-expanded={hasMore ? opened : undefined}
-        aria-controls={hasMore ? panel : undefined}
-        onClick={() => setOpened(!opened)}
-      >
-        <Group justify="space-between" gap="xs">
-          <Group gap="xs">
-            <Chevron size={16} aria-hidden style={{ visibility: hasMore ? 'visible' : 'hidden' }} />
-            <Title order={3}>{name}</Title>
-            <Badge color={states[state].color}>{states[state].label}</Badge>
-          </Group>
-          <Text size="sm" c="dimmed" className="numeric">
-            {[keysText(provider), `${count(provider.models)} models`, callsText(provider)].join(' · ')}
-          </Text>
-        </Group>
-      </UnstyledButton>
-      <Collapse expanded={opened && hasMore} id={panel}>
-        <DataTable
-          label={`Models at ${name}`}
-          rows={deployments}
-          columns={deploymentColumns}
-          rowKey={({ model }) => model}
-          minWidth={640}
-        />
-      </Collapse>
-    </Paper>
-  )
-}
-
-function keysText({ credentials, credentials_in_cooldown: cooling }: ProviderHealth): string {
-  if (credentials === 0) return 'no API key needed'
-  const keys = credentials === 1 ? '1 API key' : `${credentials} API keys`
-  return cooling === 0 ? keys : `${keys}, ${cooling} in cooldown`
-}
-
-function callsText({ calls, failed_calls: failed }: { calls: number; failed_calls: number }): string {
-  if (calls < 1) return 'no calls'
-  return `${count(Math.round(calls))} calls, ${Math.round((failed / calls) * 100)} % failed`
-}
-
-const deploymentColumns: Column<Deployment>[] = [
-  { header: 'Model', kind: 'rowHeader', cell: ({ model }) => model },
-  { header: 'Circuit', cell: deployment => <Circuit deployment={deployment} /> },
-  { header: 'Calls', cell: callsText },
-  { header: 'First byte', kind: 'number', cell: ({ first_byte_ms: ms }) => (ms === null ? '–' : duration(ms)) },
+const columns: Column<Provider>[] = [
   {
-    header: 'Speed',
-    kind: 'number',
-    cell: ({ tokens_per_second: speed }) => (speed === null ? '–' : `${speed} tokens/s`),
+    header: 'Provider',
+    kind: 'rowHeader',
+    maxWidth: 380,
+    cell: provider => (
+      <>
+        <Anchor component={Link} href={`/operator/providers/${provider.name}`} size="sm" fw={500}>
+          {provider.name}
+        </Anchor>
+        <Text size="xs" c="dimmed" lineClamp={2}>
+          {noteOf(provider)}
+        </Text>
+      </>
+    ),
   },
+  { header: 'State', cell: ({ state }) => <ProviderBadge state={state} /> },
+  {
+    header: 'Success, 24 h',
+    width: 150,
+    cell: ({ day }) =>
+      day === null ? (
+        <Text size="xs" c="dimmed">
+          no calls
+        </Text>
+      ) : (
+        <Box w={130}>
+          <Text size="xs">{percent(1 - day.failed / day.requests)}</Text>
+          <Sparkline values={day.success} color={colorVariable(day.failed > 0 ? 'orange.5' : 'teal.5')} />
+        </Box>
+      ),
+  },
+  { header: 'Requests', kind: 'number', cell: ({ day }) => count(day?.requests ?? 0) },
+  { header: 'p50', kind: 'number', cell: ({ day }) => timeOf(day?.latency_p50_ms ?? null) },
+  { header: 'p95', kind: 'number', cell: ({ day }) => timeOf(day?.latency_p95_ms ?? null) },
+  { header: '429', kind: 'number', cell: ({ day }) => count(day?.rate_limited ?? 0) },
 ]
 
-function Circuit({ deployment: { circuit, cooldown_ms } }: { deployment: Deployment }) {
-  return (
-    <Group gap="xs">
-      <Badge color={circuit === 'closed' ? 'green' : circuit === 'open' ? 'red' : 'yellow'}>
-        {circuit.replace('_', ' ')}
-      </Badge>
-      {cooldown_ms > 0 && (
-        <Text size="xs" c="dimmed">
-          cooldown {duration(cooldown_ms)}
-        </Text>
-      )}
-    </Group>
-  )
+function noteOf({ pause, last_error: error, keys, models, state }: Provider): string {
+  if (pause) return `Paused by ${pause.by}${pause.reason ? `: ${pause.reason}` : ''}`
+  if (error && state !== 'healthy') return errorText(error)
+  const shown = keys.length === 0 ? 'no API key needed' : keys.length === 1 ? '1 API key' : `${keys.length} API keys`
+  return `${shown} · ${models === 1 ? '1 model' : `${count(models)} models`}`
 }
 
-function NotConfigured({ providers }: { providers: ProviderHealth[] }) {
+function NotConfigured({ providers }: { providers: Provider[] }) {
   return (
     <Paper withBorder p="sm">
-      <Title order={3} mb="xs">
+      <Title order={2} size="h3" mb="xs">
         Not configured
       </Title>
       <Text size="sm" c="dimmed" mb="xs">

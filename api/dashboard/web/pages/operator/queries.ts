@@ -5,14 +5,11 @@ import type {
   OrganisationDetail,
   OrganisationsPage,
   PeoplePage,
-  ProvidersAnswer,
-  SystemAnswer,
 } from '../../../wire/operator.ts'
 import { call, queryText } from '../../api.ts'
 
 const base = '/dashboard/api/operator'
 const pageSize = 25
-const refreshMs = 5_000
 
 export function useOrganisations(search: string) {
   return useInfiniteQuery({
@@ -121,21 +118,5 @@ export function useSuspendPerson(id: string, onDone: () => void) {
       await queries.invalidateQueries({ queryKey: ['operator', 'people'] })
       onDone()
     },
-  })
-}
-
-export function useProviders() {
-  return useQuery({
-    queryKey: ['operator', 'providers'],
-    queryFn: ({ signal }) => call<ProvidersAnswer>(`${base}/providers`, { signal }),
-    refetchInterval: refreshMs,
-  })
-}
-
-export function useSystem() {
-  return useQuery({
-    queryKey: ['operator', 'system'],
-    queryFn: ({ signal }) => call<SystemAnswer>(`${base}/system`, { signal }),
-    refetchInterval: refreshMs,
   })
 }

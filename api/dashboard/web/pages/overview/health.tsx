@@ -12,21 +12,30 @@ import { outcomes } from './outcomes.ts'
 /** Outcomes, durations and tokens over time. A click on a period opens its requests. */
 export function Health({ activity, keyId }: { activity: Activity; keyId?: string }) {
   const { home } = usePlace()
+  const { environment } = activity
+  const hrefOf = (filters: RequestFilters) => requestsHref(home, { environment, key: keyId, ...filters })
+  return <ActivityCharts activity={activity} hrefOf={hrefOf} />
+}
+
+type RequestFilters = { status?: string | undefined; from: string; to: string }
+
+/** The same charts; with `hrefOf`, periods and outcomes link to their requests. */
+export function ActivityCharts({
+  activity,
+  hrefOf,
+}: {
+  activity: Activity
+  hrefOf?: (filters: RequestFilters) => string
+}) {
   const [, go] = useLocation()
-  const { times, step_ms: stepMs, values, total, environment, from, to } = activity
+  const { times, step_ms: stepMs, values, total, from, to } = activity
   const course = (of: (sums: Sums) => number | null) => values.map(sums => sums && of(sums))
-  const pick = (period: number, status?: string) => {
-    const start = times[period]!
-    go(
-      requestsHref(home, {
-        environment,
-        key: keyId,
-        status,
-        from: start,
-        to: new Date(Date.parse(start) + stepMs).toISOString(),
-      }),
-    )
-  }
+  const pick =
+    hrefOf &&
+    ((period: number, status?: string) => {
+      const start = times[period]!
+      go(hrefOf({ status, from: start, to: new Date(Date.parse(start) + stepMs).toISOString() }))
+    })
   const shared = { times, stepMs }
   const used = outcomes.filter(({ name }) => total[name] > 0)
   const lines = [
@@ -68,12 +77,12 @@ export function Health({ activity, keyId }: { activity: Activity; keyId?: string
           label={`Requests over time: ${used.map(({ name, label }) => `${count(total[name])} ${label}`).join(', ')}`}
           series={used.map(({ name, label, color }) => ({ name: label, color, values: course(sums => sums[name]) }))}
           text={shortCount}
-          onPick={pick}
+          {...(pick && { onPick: pick })}
         />
         <Legend
           entries={used.map(({ name, label, color, status }) => ({
             ...{ name: label, color, value: shortCount(total[name]) },
-            href: requestsHref(home, { environment, key: keyId, from, to, status }),
+            ...(hrefOf && { href: hrefOf({ from, to, status }) }),
           }))}
         />
       </Card>
@@ -84,7 +93,7 @@ export function Health({ activity, keyId }: { activity: Activity; keyId?: string
           label={`Latency over time: ${lines.map(({ name, ms }) => `${name} ${duration(ms!)}`).join(', ')}`}
           series={lines}
           text={duration}
-          onPick={period => pick(period, 'ok')}
+          {...(pick && { onPick: period => pick(period, 'ok') })}
         />
         <Legend entries={lines.map(({ name, color, ms }) => ({ name, color, value: duration(ms!) }))} />
       </Card>
@@ -95,7 +104,7 @@ export function Health({ activity, keyId }: { activity: Activity; keyId?: string
           label={`Tokens over time: ${tokens.map(line => `${shortCount(line.total)} ${line.name}`).join(', ')}`}
           series={tokens}
           text={shortCount}
-          onPick={pick}
+          {...(pick && { onPick: pick })}
         />
         <Legend entries={tokens.map(({ name, color, total: own }) => ({ name, color, value: shortCount(own) }))} />
       </Card>
@@ -103,7 +112,7 @@ export function Health({ activity, keyId }: { activity: Activity; keyId?: string
   )
 }
 
-function Card({ id, title, children }: { id: string; title: string; children: ReactNode }) {
+export function Card({ id, title, children }: { id: string; title: string; children: ReactNode }) {
   return (
     <Paper component="section" aria-labelledby={id} withBorder p="md" style={{ minWidth: 0 }}>
       <Stack gap="xs">

@@ -65,17 +65,17 @@ export function Tiles({ activity, keyId }: { activity: Activity; keyId?: string 
   )
 }
 
-const tokensOf = ({ prompt_tokens: prompt, completion_tokens: completion }: Sums) => prompt + completion
+export const tokensOf = ({ prompt_tokens: prompt, completion_tokens: completion }: Sums) => prompt + completion
 
-function ratio(part: number, whole: number): number | null {
+export function ratio(part: number, whole: number): number | null {
   return whole === 0 ? null : part / whole
 }
 
-function timeOf(ms: number | null): string {
+export function timeOf(ms: number | null): string {
   return ms === null ? '–' : duration(ms)
 }
 
-function Tile({
+export function Tile({
   label,
   value,
   course,
@@ -113,7 +113,15 @@ function Tile({
 }
 
 /** The change against the time before. `isWorse`: an increase is bad. */
-function Change({ now, before, isWorse = false }: { now: number | null; before: number | null; isWorse?: boolean }) {
+export function Change({
+  now,
+  before,
+  isWorse = false,
+}: {
+  now: number | null
+  before: number | null
+  isWorse?: boolean
+}) {
   if (now === null || before === null || before === 0) return null
   const change = now / before - 1
   if (Math.abs(change) < 0.005) return <div>unchanged</div>
@@ -151,7 +159,7 @@ export function Wallet({ overview: { wallet, today, month } }: { overview: Overv
   )
 }
 
-function Figure({ label, value }: { label: string; value: string }) {
+export function Figure({ label, value }: { label: string; value: string }) {
   return (
     <div>
       <Text size="xs" c="dimmed">

@@ -1,0 +1,201 @@
+import { z } from 'zod'
+import { GatewayError } from '../../../shared/base/errors.ts'
+import type { ProviderRow } from '../../../shared/catalog/schema.ts'
+import { audit } from '../../../shared/keys/audit.ts'
+import type { Target } from '../../../shared/providers/contract.ts'
+import { checkCredentials } from '../../../shared/providers/credential-check.ts'
+import { type ReportedHealth, readHealth } from '../../../shared/providers/health-report.ts'
+import type { ProviderPause } from '../../../shared/providers/provider-pauses.ts'
+import type { Services } from '../../../shared/services.ts'
+import { sumUsage, type UsageSum } from '../../../shared/wallet/usage-query.ts'
+import { type Endpoint, endpoint } from '../../endpoint.ts'
+import { compareProviders, deploymentState, keyOf, presentError, providerState } from '../present/provider-state.ts'
+import { runSearch } from '../present/run-search.ts'
+import { readSpan, type Span } from '../present/span.ts'
+import { usageBound } from '../present/usage-filter.ts'
+import type { Deployment, Provider, ProviderDay, ProvidersAnswer, ProviderTest } from '../wire/operator-home.ts'
+import { asOperator } from './operator-organisations.ts'
+
+const base = '/dashboard/api/operator/providers'
+const shared = { tag: 'Dashboard', access: 'operator' } as const
+const maxRows = 10_000
+
+/** What is known of all providers. */
+type Known = {
+  nowMs: number
+  /** By how much the clock of the reports is ahead. */
+  offsetMs: number
+  reports: readonly ReportedHealth[]
+  pauses: ReadonlyMap<string, ProviderPause>
+  span: Span
+  days: readonly UsageSum[]
+  hours: readonly UsageSum[]
+  targets: ReadonlyMap<string, readonly Target[]>
+}
+
+const list = endpoint({
+  ...shared,
+  method: 'get',
+  path: base,
+  summary: 'List providers with their state, worst first',
+  answers: { 200: { description: 'The providers.' } },
+  async handle({ services }): Promise<ProvidersAnswer> {
+    const known = await readKnown(services)
+    const data = [...services.catalog.providers.values()].map(row => present(services, known, row))
+    return { data: data.sort(compareProviders) }
+  },
+})
+
+const readOne = endpoint({
+  ...shared,
+  method: 'get',
+  path: `${base}/{provider}`,
+  summary: 'Retrieve a provider with its state',
+  answers: { 200: { description: 'The provider.' } },
+  errors: ['not_found'],
+  handle: ({ services, params }): Promise<Provider> => readProvider(services, params.provider!),
+})
+
+const pause = endpoint({
+  ...shared,
+  method: 'post',
+  path: `${base}/{provider}/pause`,
+  summary: 'Pause a provider: it gets no new calls, and what is under way finishes',
+  body: z.strictObject({ reason: z.string().trim().max(200).optional() }),
+  answers: { 200: { description: 'The provider.' } },
+  errors: ['not_found'],
+  async handle({ services, params, body, person }): Promise<Provider> {
+    const { name } = providerOf(services, params.provider!)
+    const reason = body.reason || null
+    const target = { id: name, name }
+    const event = { organisationId: null, actor: asOperator(person), action: 'provider.paused', target }
+    await services.providerPauses.pause(name, { reason, by: person.email }, tx =>
+      audit(tx, { ...event, changes: { reason: [null, reason] } }),
+    )
+    return readProvider(services, name)
+  },
+})
+
+const resume = endpoint({
+  ...shared,
+  method: 'post',
+  path: `${base}/{provider}/resume`,
+  summary: 'Resume a paused provider',
+  answers: { 200: { description: 'The provider.' } },
+  errors: ['not_found'],
+  async handle({ services, params, person }): Promise<Provider> {
+    const { name } = providerOf(services, params.provider!)
+    const target = { id: name, name }
+    const event = { organisationId: null, actor: asOperator(person), action: 'provider.resumed', target }
+    await services.providerPauses.resume(name, tx => audit(tx, event))
+    return readProvider(services, name)
+  },
+})
+
+const test = endpoint({
+  ...shared,
+  method: 'post',
+  path: `${base}/{provider}/test`,
+  summary: 'Ask a provider whether it accepts each API key, by a request that costs nothing',
+  answers: { 200: { description: 'What it answered.' } },
+  errors: ['not_found'],
+  async handle({ services, params }): Promise<ProviderTest> {
+    const { catalog, config, clock, upstreams } = services
+    const { name } = providerOf(services, params.provider!)
+    if (!upstreams.isConfigured(name, 'live')) throw new GatewayError('not_found', 'This provider is not configured.')
+    const startedMs = clock.now()
+    const reports = await checkCredentials(catalog, config, clock, name)
+    const data = reports.map(({ credential, outcome, reason }) => ({ key: credential, outcome, reason }))
+    return { duration_ms: clock.now() - startedMs, data }
+  },
+})
+
+/** Throws 404. */
+function providerOf({ catalog }: Services, name: string): ProviderRow {
+  const row = catalog.providers.get(name)
+  if (!row) throw new GatewayError('not_found', 'No such provider.')
+  return row
+}
+
+async function readProvider(services: Services, name: string): Promise<Provider> {
+  const row = providerOf(services, name)
+  return present(services, await readKnown(services, name), row)
+}
+
+async function readKnown(services: Services, provider?: string): Promise<Known> {
+  const { db, clock, catalog, upstreams, redis, providerPauses } = services
+  const span = readSpan({ span: '24h' }, clock.now())
+  const filter = { organisationId: null, from: span.from, to: span.to, environment: 'live', provider } as const
+  const grouping = { source: 'hours', by: ['provider'], order: 'time', limit: maxRows } as const
+  const [{ nowMs, reports }, pauses, days, hours] = await Promise.all([
+    readHealth(redis),
+    providerPauses.list(),
+    runSearch(db, usageBound, tx => sumUsage(tx, filter, { ...grouping, step: null })),
+    runSearch(db, usageBound, tx => sumUsage(tx, filter, { ...grouping, step: 'hour', durations: false })),
+  ])
+  const models = [...catalog.models.values()].filter(({ disabled }) => !disabled)
+  return {
+    ...{ nowMs, offsetMs: nowMs - clock.now(), reports, span, days: days.rows, hours: hours.rows },
+    pauses: new Map(pauses.map(row => [row.provider, row])),
+    targets: Map.groupBy(
+      models.flatMap(model => upstreams.targets(model, 'test')),
+      ({ provider: { name } }) => name,
+    ),
+  }
+}
+
+function present({ upstreams }: Services, known: Known, { name, protocol }: ProviderRow): Provider {
+  const { nowMs, offsetMs, pauses } = known
+  const targets = known.targets.get(name) ?? []
+  const pause = pauses.get(name)
+  const isConfigured = upstreams.isConfigured(name, 'live')
+  const reports = isConfigured ? known.reports.filter(({ provider }) => provider === name) : []
+  const keyIds = isConfigured && targets[0] ? upstreams.apiKeys(targets[0]).map(({ id }) => id) : []
+  const keys = keyIds.map(id => keyOf(name, id, reports, nowMs))
+  const deployments = targets.flatMap(target => {
+    const report = reports.find(({ model, key }) => model === target.model.id && key === null)
+    return report ? presentDeployment(upstreams.figures(target), report, known) : []
+  })
+  const day = dayOf(name, known)
+  const lastReport = reports
+    .filter(({ lastError }) => lastError !== null)
+    .sort((a, b) => b.lastError!.atMs - a.lastError!.atMs)[0]
+  const succeeded = day !== null && day.requests > day.failed
+  return {
+    ...{ name, protocol, keys, models: targets.length, deployments, day },
+    state: !isConfigured ? 'not_configured' : pause ? 'paused' : providerState({ keys, deployments }, succeeded),
+    pause: pause ? { by: pause.pausedBy, at: pause.pausedAt.toISOString(), reason: pause.reason } : null,
+    last_error: lastReport ? { ...presentError(lastReport.lastError!, offsetMs), model: lastReport.model } : null,
+  }
+}
+
+function presentDeployment(
+  { firstByteMs, tokensPerSecond }: { firstByteMs: number | null; tokensPerSecond: number | null },
+  report: ReportedHealth,
+  { nowMs, offsetMs }: Known,
+): Deployment {
+  const { model, circuit, cooldownMs, lastError } = report
+  return {
+    ...{ model: model!, circuit, state: deploymentState(report, nowMs), cooldown_ms: Math.round(cooldownMs) },
+    first_byte_ms: firstByteMs === null ? null : Math.round(firstByteMs),
+    tokens_per_second: tokensPerSecond === null ? null : Math.round(tokensPerSecond * 10) / 10,
+    last_error: lastError && presentError(lastError, offsetMs),
+  }
+}
+
+function dayOf(name: string, { days, hours, span }: Known): ProviderDay | null {
+  const sum = days.find(({ groups }) => groups[0] === name)
+  if (!sum) return null
+  const byStart = new Map(hours.filter(({ groups }) => groups[0] === name).map(hour => [hour.start!.getTime(), hour]))
+  const success = span.times.map(time => {
+    const hour = byStart.get(time)
+    return hour && hour.requests > 0 ? 1 - hour.outcomes.failed / hour.requests : null
+  })
+  const { requests, outcomes, latency } = sum
+  return {
+    ...{ requests, failed: outcomes.failed, rate_limited: outcomes.rate_limited, success },
+    ...{ latency_p50_ms: latency.p50Ms, latency_p95_ms: latency.p95Ms },
+  }
+}
+
+export const operatorProviderRoutes: Endpoint[] = [list, readOne, pause, resume, test]

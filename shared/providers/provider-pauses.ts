@@ -1,0 +1,98 @@
+import type { Clock } from '../base/time.ts'
+import type { Connection, Database } from '../io/db.ts'
+import type { Logger } from '../io/log.ts'
+import { channelName, openSubscriber, type Redis } from '../io/redis.ts'
+
+const channel = 'providers:paused'
+/** A lost message delays a change by this much. */
+const refreshMs = 10_000
+/** The cooldown of a paused provider, which has no known end: longer than any that a provider requests. */
+export const pausedCooldownMs = 86_400_000
+
+export type ProviderPause = { provider: string; reason: string | null; pausedBy: string; pausedAt: Date }
+
+/**
+ * The providers that an operator has paused: they get no new calls, and calls and jobs under way finish. PostgreSQL has them,
+ * and each process a copy, which is read again after each change and every ten seconds. While PostgreSQL is away, the copy stays
+ * in force.
+ */
+export class ProviderPauses {
+  readonly #db: Database
+  readonly #redis: Redis
+  readonly #clock: Clock
+  readonly #log: Logger
+  #paused: ReadonlySet<string> = new Set()
+  #subscriber: Redis | null = null
+  #timer: NodeJS.Timeout | null = null
+
+  constructor({ db, redis, clock, log }: { db: Database; redis: Redis; clock: Clock; log: Logger }) {
+    this.#db = db
+    this.#redis = redis
+    this.#clock = clock
+    this.#log = log
+  }
+
+  /** Reads the pauses and keeps them up to date until `close`. Never rejects. */
+  async start(): Promise<void> {
+    this.#subscriber = openSubscriber(this.#redis, channel, () => void this.refresh())
+    this.#timer = setInterval(() => void this.refresh(), refreshMs)
+    this.#timer.unref()
+    await this.refresh()
+  }
+
+  close(): void {
+    this.#subscriber?.disconnect()
+    if (this.#timer) clearInterval(this.#timer)
+  }
+
+  isPaused(provider: string): boolean {
+    return this.#paused.has(provider)
+  }
+
+  /** Reads the pauses again. Never rejects. */
+  async refresh(): Promise<void> {
+    await this.#read().catch(error => this.#log.warn({ err: error }, 'cannot read which providers are paused'))
+  }
+
+  list(): Promise<ProviderPause[]> {
+    return this.#db.providerPause.findMany()
+  }
+
+  /**
+   * Pauses a provider, with what `beside` writes in the same transaction, on all processes. False if it was paused already.
+   */
+  pause(
+    provider: string,
+    { reason, by }: { reason: string | null; by: string },
+    beside: (tx: Connection) => Promise<unknown>,
+  ): Promise<boolean> {
+    const row = { provider, reason, pausedBy: by, pausedAt: new Date(this.#clock.now()) }
+    return this.#change(tx => tx.providerPause.createMany({ data: [row], skipDuplicates: true }), beside)
+  }
+
+  /** Ends the pause of a provider, on all processes. False if it was not paused. */
+  resume(provider: string, beside: (tx: Connection) => Promise<unknown>): Promise<boolean> {
+    return this.#change(tx => tx.providerPause.deleteMany({ where: { provider } }), beside)
+  }
+
+  async #change(
+    write: (tx: Connection) => Promise<{ count: number }>,
+    beside: (tx: Connection) => Promise<unknown>,
+  ): Promise<boolean> {
+    const changed = await this.#db.$transaction(async tx => {
+      const { count } = await write(tx)
+      if (count > 0) await beside(tx)
+      return count > 0
+    })
+    await this.#read()
+    await this.#redis
+      .publish(channelName(this.#redis, channel), '')
+      .catch(error => this.#log.warn({ err: error }, 'other processes learn of a provider’s pause later'))
+    return changed
+  }
+
+  async #read(): Promise<void> {
+    const rows = await this.#db.providerPause.findMany({ select: { provider: true } })
+    this.#paused = new Set(rows.map(({ provider }) => provider))
+  }
+}
