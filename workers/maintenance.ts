@@ -1,5 +1,6 @@
 import { raiseBalanceAlerts } from '../shared/alerts/balances.ts'
 import { raiseCapAlerts } from '../shared/alerts/caps.ts'
+import { disableFailingEndpoints } from '../shared/alerts/endpoints.ts'
 import { blockExceededKeys } from '../shared/alerts/excesses.ts'
 import { requeueDelayed, sweepDelayed } from '../shared/delayed/sweep.ts'
 import { requeueJobs, sweepJobs } from '../shared/jobs/sweep.ts'
@@ -26,6 +27,10 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
     await blockExceededKeys(services)
     await raiseCapAlerts(services)
     await raiseBalanceAlerts(services)
+  },
+  async endpoints(services) {
+    const disabled = await disableFailingEndpoints(services)
+    if (disabled > 0) services.log.warn({ disabled }, 'webhook endpoints disabled: their deliveries failed for days')
   },
   async jobs(services) {
     const { expired, lost: lostStarts } = await sweepJobs(services)

@@ -27,6 +27,7 @@ export const queues = {
       requeue: { everyMs: 30_000 },
       webhooks: { everyMs: 15_000 },
       alerts: { everyMs: 15_000 },
+      endpoints: { everyMs: 5 * 60_000 },
       partitions: { everyMs: 6 * 3_600_000 },
       expire: { everyMs: 3_600_000 },
     },

@@ -8,8 +8,12 @@ export type Delivery = {
   /** "job.completed" */
   type: string
   url: string
+  /** Null if only a job, a batch or the alert settings named the URL. */
+  endpoint_id: string | null
   status: DeliveryStatus
   attempts: number
+  /** After this many attempts without success it fails. */
+  max_attempts: number
   /** The job or the batch it is about; both null for other events. */
   job_id: string | null
   batch_id: string | null
