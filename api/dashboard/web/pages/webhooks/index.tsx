@@ -1,11 +1,10 @@
-import { Button, Stack, Tabs } from '@mantine/core'
+import { Button, Tabs } from '@mantine/core'
 import { IconSend } from '@tabler/icons-react'
 import { useState } from 'react'
 import { Route, Switch } from 'wouter'
 import { useFilter } from '../../components/filters.tsx'
 import { Page } from '../../components/page.tsx'
 import { usePlace } from '../../session.tsx'
-import { Alerts } from './alerts.tsx'
 import { DeliveryDialog, DeliveryList, useOpenDelivery } from './deliveries.tsx'
 import { EndpointPage } from './endpoint.tsx'
 import { Endpoints } from './endpoints.tsx'
@@ -52,7 +51,7 @@ function WebhooksPage() {
         <Tabs.List mb="md">
           <Tabs.Tab value="deliveries">Deliveries</Tabs.Tab>
           <Tabs.Tab value="endpoints">Endpoints</Tabs.Tab>
-          {may('admin') && <Tabs.Tab value="settings">Secret and alerts</Tabs.Tab>}
+          {may('admin') && <Tabs.Tab value="settings">Signing secret</Tabs.Tab>}
         </Tabs.List>
         <Tabs.Panel value="deliveries">
           <DeliveryList onOpen={open} />
@@ -62,10 +61,7 @@ function WebhooksPage() {
         </Tabs.Panel>
         {may('admin') && (
           <Tabs.Panel value="settings">
-            <Stack gap="xl">
-              <Secret />
-              <Alerts />
-            </Stack>
+            <Secret />
           </Tabs.Panel>
         )}
       </Tabs>
