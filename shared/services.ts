@@ -53,6 +53,7 @@ import { ResponseEvents } from './store/response-events.ts'
 import { ResponseSettingsReader } from './store/response-settings.ts'
 import { StoredResponses } from './store/stored-responses.ts'
 import { Suspects } from './store/suspects.ts'
+import { WebhookEndpoints } from './store/webhook-endpoints.ts'
 import { Webhooks } from './store/webhooks.ts'
 import { openTracing } from './traces/open-tracing.ts'
 import type { Tracing } from './traces/tracing.ts'
@@ -102,7 +103,6 @@ export type Services = {
    * and conversations that open connections can continue.
    */
   budgets: { bodies: ByteBudget; publicBodies: ByteBudget; answers: ByteBudget; conversations: ByteBudget }
-  /** The policy for URLs that callers send. */
   urlPolicy: UrlPolicy
   sealer: Sealer
   signingSecret: SigningSecret
@@ -115,6 +115,7 @@ export type Services = {
   delayedJobs: DelayedJobs
   delayedTasks: Tasks<DelayedTask>
   webhooks: Webhooks
+  webhookEndpoints: WebhookEndpoints
   mailer: Mailer
   batches: Batches
   batchJournal: BatchJournal
@@ -191,6 +192,7 @@ export async function openServices(
   const contentLog = new ContentLog({ contents, db, clock, log })
   const queues = openQueues(queueRedis, config.redisKeyPrefix)
   for (const queue of Object.values(queues)) queue.on('error', error => log.warn({ err: error }, 'queue connection'))
+  const urlPolicy = { allowPrivate: config.allowPrivateUrls }
   const webhooks = new Webhooks({ db, queue: queues.webhooks, clock })
   const completionSignals = new CompletionSignals(redis)
   const keepAlive = new KeepAlive()
@@ -252,7 +254,7 @@ export async function openServices(
       answers: new ByteBudget(config.maxResponseBytes, 'answers'),
       conversations: new ByteBudget(config.maxBodyBytes, 'conversations'),
     },
-    urlPolicy: { allowPrivate: config.allowPrivateUrls },
+    urlPolicy,
     sealer,
     signingSecret,
     blobs,
@@ -267,6 +269,7 @@ export async function openServices(
     delayedJobs: new DelayedJobs({ db, clock }),
     delayedTasks: new Tasks(queues.async, queueRedis),
     webhooks,
+    webhookEndpoints: new WebhookEndpoints({ db, sealer, clock, urlPolicy }),
     mailer,
     batches: new Batches({ db, webhooks, clock, quotas: config.quotas }),
     batchJournal: new BatchJournal({ db, rawPool, onBooked: metrics && recordLines(metrics, config) }),

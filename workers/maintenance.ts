@@ -1,5 +1,6 @@
 import { raiseBalanceAlerts } from '../shared/alerts/balances.ts'
 import { raiseCapAlerts } from '../shared/alerts/caps.ts'
+import { disableFailingEndpoints } from '../shared/alerts/endpoints.ts'
 import { blockExceededKeys } from '../shared/alerts/excesses.ts'
 import { watchFailures, watchStores } from '../shared/alerts/incident-watch.ts'
 import { requeueDelayed, sweepDelayed } from '../shared/delayed/sweep.ts'
@@ -30,6 +31,10 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
   },
   incidents: watchStores,
   failures: watchFailures,
+  async endpoints(services) {
+    const disabled = await disableFailingEndpoints(services)
+    if (disabled > 0) services.log.warn({ disabled }, 'webhook endpoints disabled: their deliveries failed for days')
+  },
   async jobs(services) {
     const { expired, lost: lostStarts } = await sweepJobs(services)
     const lost = lostStarts + (await sweepDelayed(services))

@@ -24,6 +24,14 @@ export const tags = [
   { name: 'Batches', description: 'Run up to 50,000 requests within 24 hours at half the price.' },
   { name: 'Wallet', description: 'The prepaid balance, and the cost of each request.' },
   { name: 'Provisioning', description: 'Manage API keys, and retrieve usage, with a provisioning key.' },
-  { name: 'Webhooks', description: 'Events sent to your `webhook_url`, signed as specified by Standard Webhooks.' },
+  {
+    name: 'Webhook endpoints',
+    description: 'Manage the URLs that receive the organisation’s events, with a provisioning key.',
+  },
+  {
+    name: 'Webhooks',
+    description:
+      'Events sent to your endpoints and to the `webhook_url` of jobs and batches, signed as specified by Standard Webhooks.',
+  },
   { name: 'Service', description: 'Health checks, this document, and provider callbacks.' },
 ]

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { EventType } from '../../shared/store/webhook-events.ts'
 import { batchAnswer } from '../schemas/batches.ts'
 import { delayedJob } from '../schemas/delayed.ts'
 import { jobAnswer, meshAnswer } from '../schemas/jobs.ts'
@@ -15,7 +16,7 @@ const batch = batchAnswer.describe('The batch object.')
 type Event = { summary: string; data: z.ZodType }
 
 /** Every webhook event, by type. */
-const events: Record<string, Event> = {
+const events: Record<EventType | 'webhook.test', Event> = {
   'job.completed': { summary: 'A job completed', data: job },
   'job.failed': { summary: 'A job failed', data: job },
   'job.cancelled': { summary: 'A job was cancelled', data: job },
@@ -52,6 +53,15 @@ const events: Record<string, Event> = {
       balance_usd: usd,
       held_usd: usd,
       low_balance_usd: usd.describe('The alert threshold.'),
+    }),
+  },
+  'webhook_endpoint.disabled': {
+    summary: 'A webhook endpoint was disabled because all its deliveries failed for days',
+    data: z.strictObject({
+      object: z.literal('webhook_endpoint.disabled'),
+      id: z.string(),
+      url: z.string(),
+      failing_since: z.iso.datetime(),
     }),
   },
   'webhook.test': {

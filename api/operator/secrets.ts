@@ -25,6 +25,7 @@ export const secrets: Command[] = [
       const key = libraryKeys(services.sealer, await readAccountsSecret(services))
       const data = {
         webhook_secrets: await encryptWebhookSecrets(services),
+        webhook_endpoints: await services.webhookEndpoints.reseal(),
         signing_secret,
         authenticator_apps: await reencryptTwoFactors(services.db, key),
         stored_responses: await services.storedResponses.reseal(),
@@ -32,7 +33,7 @@ export const secrets: Command[] = [
         request_contents: await services.contents.reseal(),
         server_keys: await services.catalogOverrides.reseal(),
       }
-      const text = `encrypted with the current key: webhook secrets of ${data.webhook_secrets} organisations, ${data.signing_secret} signing secret, ${data.authenticator_apps} authenticator apps, ${data.stored_responses} stored responses, ${data.conversation_items} items of conversations, ${data.request_contents} logged requests, API keys of ${data.server_keys} servers`
+      const text = `encrypted with the current key: webhook secrets of ${data.webhook_secrets} organisations and ${data.webhook_endpoints} endpoints, ${data.signing_secret} signing secret, ${data.authenticator_apps} authenticator apps, ${data.stored_responses} stored responses, ${data.conversation_items} items of conversations, ${data.request_contents} logged requests, API keys of ${data.server_keys} servers`
       return { data: { data }, text }
     },
   }),

@@ -23,6 +23,7 @@ import { storedResponseRoutes } from './stored-responses.ts'
 import { stripeWebhook } from './stripe.ts'
 import { createUpload } from './uploads.ts'
 import { readUsage } from './usage.ts'
+import { webhookEndpointRoutes } from './webhook-endpoints.ts'
 
 /** Every route of the service: served by the router and described by the OpenAPI document. */
 export const endpoints: readonly Endpoint[] = [
@@ -59,6 +60,7 @@ export const endpoints: readonly Endpoint[] = [
   rollKey,
   deleteKey,
   readUsage,
+  ...webhookEndpointRoutes,
   health,
   readiness,
   jobCallback,

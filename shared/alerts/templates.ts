@@ -11,6 +11,7 @@ type SpendData = {
   resets_at: string
 }
 type BlockedData = { key: SpendData['key']; excess_usd: number; reference: string }
+type EndpointData = { id: string; url: string; failing_since: string }
 type BalanceData = { balance_usd: number; held_usd: number; low_balance_usd: number }
 
 /** Formats the email of an alert. */
@@ -27,6 +28,11 @@ export function formatAlertEmail(
   if (type === 'key.blocked') {
     const link = { label: 'Show the keys', url: page('keys') }
     return { ...blockedText(data as BlockedData, organisation), link }
+  }
+  if (type === 'webhook_endpoint.disabled') {
+    const endpoint = data as EndpointData
+    const link = { label: 'Show the endpoint', url: page(`webhooks/endpoints/${endpoint.id}`) }
+    return { ...endpointText(endpoint, organisation), link }
   }
   return { ...balanceText(data as BalanceData, organisation), link: { label: 'Show billing', url: page('billing') } }
 }
@@ -53,6 +59,16 @@ function blockedText({ key, excess_usd, reference }: BlockedData, organisation: 
     text: `The request ${reference} of the API key “${key.name}” (${key.prefix}…${key.last4}) of ${organisation} cost ${dollars(excess_usd)} more than was reserved for it: its provider counted more than the request could use by its own limits. The amount was charged as a separate ledger entry.
 
 The key is blocked so that this cannot be repeated. Look at the request, then enable the key again.`,
+  }
+}
+
+function endpointText({ url, failing_since }: EndpointData, organisation: string) {
+  const since = `${failing_since.slice(0, 16).replace('T', ' ')} UTC`
+  return {
+    subject: `A webhook endpoint of ${organisation} is disabled`,
+    text: `Every delivery to ${url} has failed since ${since}, so the endpoint is disabled: it gets no events until it is enabled again.
+
+Its deliveries show what the receiver answered. After the fault is mended, enable the endpoint and resend what failed.`,
   }
 }
 

@@ -39,6 +39,7 @@ export type IdPrefix =
   | 'batch_req'
   | 'req'
   | 'evt'
+  | 'whe'
   | 'upl'
   | 'mem'
   | 'inv'

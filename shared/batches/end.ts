@@ -35,7 +35,7 @@ export async function endBatch(
     () => releaseHolds(scripts, [batch]),
     () => store.remove(parts),
     () => store.releaseInput(batch.inputFileId),
-    async () => ended.deliveryId && webhooks.enqueue([ended.deliveryId]),
+    () => webhooks.enqueue(ended.deliveryIds),
   ]
   for (const step of steps)
     await step().catch(error => log.warn({ err: error, batch: batch.id }, 'after a batch’s end'))

@@ -27,7 +27,7 @@ export async function endJob(
   const { jobs, scripts, accounts, pollSchedule, webhooks, completionSignals, log } = services
   const ended = await jobs.end(id, end, stage, beside)
   if (!ended) return null
-  const { job, deliveryId } = ended
+  const { job, deliveryIds } = ended
   const { organisationId, keyId, month } = job
   const updateBalances = async () => {
     if (job.environment === 'test') return
@@ -39,7 +39,7 @@ export async function endJob(
     ['money', updateBalances],
     ['polling', () => pollSchedule.remove([id])],
     ['announcement', () => completionSignals.announce(id)],
-    ['webhook', async () => deliveryId && webhooks.enqueue([deliveryId])],
+    ['webhooks', () => webhooks.enqueue(deliveryIds)],
   ]
   const runStep = ([what, step]: (typeof steps)[number]) =>
     step().catch(error => log.warn({ err: error, job: id, what }, 'after a job’s end'))

@@ -10,6 +10,8 @@ const overlapMs = 24 * 3_600_000
 /** The database with the secrets, and the sealer that decrypts them. */
 export type WebhookSecretStore = { db: Database; sealer: Sealer }
 type SecretRow = Pick<Organisation, 'id' | 'webhookSecret' | 'previousWebhookSecret' | 'webhookSecretRotatedAt'>
+/** Stored secrets, encrypted; `previous` also signs for 24 hours after `rotatedAt`. */
+export type SecretPair = { secret: string; previous: string | null; rotatedAt: Date | null }
 export type WebhookSecrets = { secret: string; previous: string | null; previousUntil: Date | null }
 
 const placeOf = (organisationId: string) => `organisations.webhook_secret:${organisationId}`
@@ -20,7 +22,7 @@ export async function getWebhookSecrets(
   organisationId: string,
   nowMs: number,
 ): Promise<WebhookSecrets> {
-  return validSecrets(store, await getOrCreateRow(store, organisationId), nowMs)
+  return secretsOf(store, await getOrCreateRow(store, organisationId), nowMs)
 }
 
 /** The secrets that sign each organisation's webhooks now, newest first. Throws 404 for an unknown organisation. */
@@ -31,7 +33,7 @@ export async function listSigningSecrets(
 ): Promise<Map<string, string[]>> {
   const rows = await store.db.organisation.findMany({ where: { id: { in: organisationIds } } })
   const withSecret = rows.filter(row => row.webhookSecret !== null)
-  const existing = new Map(withSecret.map(row => [row.id, validSecrets(store, row, nowMs)]))
+  const existing = new Map(withSecret.map(row => [row.id, secretsOf(store, row, nowMs)]))
   const secrets = new Map<string, string[]>()
   for (const id of organisationIds) {
     const { secret, previous } = existing.get(id) ?? (await getWebhookSecrets(store, id, nowMs))
@@ -50,13 +52,19 @@ async function getOrCreateRow({ db, sealer }: WebhookSecretStore, organisationId
   return row
 }
 
-function validSecrets({ sealer }: WebhookSecretStore, row: SecretRow, nowMs: number): WebhookSecrets {
-  const until = row.webhookSecretRotatedAt && new Date(row.webhookSecretRotatedAt.getTime() + overlapMs)
-  const overlapping = until !== null && until.getTime() > nowMs && row.previousWebhookSecret !== null
-  const place = placeOf(row.id)
+function secretsOf({ sealer }: WebhookSecretStore, row: SecretRow, nowMs: number): WebhookSecrets {
+  const { webhookSecret, previousWebhookSecret: previous, webhookSecretRotatedAt: rotatedAt } = row
+  return validSecrets(sealer, placeOf(row.id), { secret: webhookSecret!, previous, rotatedAt }, nowMs)
+}
+
+/** Decrypts the secrets of a pair that are valid now. */
+export function validSecrets(sealer: Sealer, place: string, pair: SecretPair, nowMs: number): WebhookSecrets {
+  const { secret, previous, rotatedAt } = pair
+  const until = rotatedAt && new Date(rotatedAt.getTime() + overlapMs)
+  const overlapping = until !== null && until.getTime() > nowMs && previous !== null
   return {
-    secret: sealer.open(row.webhookSecret!, place),
-    previous: overlapping ? sealer.open(row.previousWebhookSecret!, place) : null,
+    secret: sealer.open(secret, place),
+    previous: overlapping ? sealer.open(previous, place) : null,
     previousUntil: overlapping ? until : null,
   }
 }
@@ -96,5 +104,10 @@ export async function resealWebhookSecrets({ db, sealer }: WebhookSecretStore, r
 }
 
 function newWebhookSecret(sealer: Sealer, organisationId: string): string {
-  return sealer.seal(`whsec_${randomBytes(24).toString('base64')}`, placeOf(organisationId))
+  return sealer.seal(newSigningSecret(), placeOf(organisationId))
+}
+
+/** A random signing secret. */
+export function newSigningSecret(): string {
+  return `whsec_${randomBytes(24).toString('base64')}`
 }

@@ -29,6 +29,7 @@ export const queues = {
       alerts: { everyMs: 15_000 },
       incidents: { everyMs: 5_000 },
       failures: { everyMs: 30_000 },
+      endpoints: { everyMs: 5 * 60_000 },
       partitions: { everyMs: 6 * 3_600_000 },
       expire: { everyMs: 3_600_000 },
     },

@@ -196,7 +196,7 @@ export class Batches {
     status: Terminal,
     data: Prisma.BatchUpdateManyMutationInput,
     within: (tx: Connection) => Promise<unknown> = async () => {},
-  ): Promise<{ batch: Batch; deliveryId: string | null }> {
+  ): Promise<{ batch: Batch; deliveryIds: string[] }> {
     const nowMs = this.#clock.now()
     return this.#db.$transaction(async tx => {
       const [batch] = await tx.batch.updateManyAndReturn({
@@ -207,8 +207,8 @@ export class Batches {
       await within(tx)
       const { organisationId, webhookUrl: url } = batch
       const type = `batch.${status}`
-      const deliveryId = url && (await this.#webhooks.insert(tx, { organisationId, batchId: id, type, url, nowMs }))
-      return { batch, deliveryId }
+      const deliveryIds = await this.#webhooks.publish(tx, { organisationId, batchId: id, type, url, nowMs })
+      return { batch, deliveryIds }
     })
   }
 

@@ -65,7 +65,7 @@ export type End = {
   /** The model call of a delayed request. */
   call?: JobCall
 }
-export type Ended = { job: Job; deliveryId: string | null }
+export type Ended = { job: Job; deliveryIds: string[] }
 
 type Settings = {
   /** Lease of a start under way; must be longer than a start takes. */
@@ -250,8 +250,8 @@ export class Jobs {
       const [errorCode, errorMessage] = [error?.code ?? null, error?.message ?? null]
       await logJobEnd(tx, job, { provider, status, errorCode, errorMessage, costNano, nowMs, attempts, call })
       const type = `job.${end.status}`
-      const deliveryId = url && (await this.#webhooks.insert(tx, { organisationId, jobId: id, type, url, nowMs }))
-      return { job: ended, deliveryId }
+      const deliveryIds = await this.#webhooks.publish(tx, { organisationId, jobId: id, type, url, nowMs })
+      return { job: ended, deliveryIds }
     })
   }
 

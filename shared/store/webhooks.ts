@@ -5,6 +5,7 @@ import { newId } from '../base/ids.ts'
 import type { Clock } from '../base/time.ts'
 import type { DeliveryStatus, Prisma, WebhookAttempt, WebhookDelivery } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
+import { patternsOf } from './webhook-events.ts'
 
 /** A delivery still unclaimed this long after it was due has no queue entry: Redis was wiped, or a worker died. */
 const overdueMs = 20_000
@@ -14,18 +15,22 @@ const removeTries = 40
 const removePauseMs = 50
 /** The log shows at most the latest attempts: manual redeliveries are unlimited. */
 const maxAttempts = 100
+/** The largest number of events that one request redelivers. */
+export const maxRedelivered = 1_000
 
-export type NewDelivery = { organisationId: string; type: string; url: string; nowMs: number } & (
-  | { jobId: string }
-  | { batchId: string }
-  | { data: Prisma.InputJsonObject }
-)
+type Subject = { jobId: string } | { batchId: string } | { data: Prisma.InputJsonObject }
+type Occurrence = { organisationId: string; type: string; nowMs: number } & Subject
+export type NewDelivery = Occurrence & { url: string; endpointId?: string }
+
+/** An event: its URL if a job, a batch or the alert settings named one, besides the endpoints. */
+export type NewEvent = Occurrence & { url: string | null }
 
 export type DeliveryFilter = {
   status?: DeliveryStatus | undefined
   type?: string | undefined
   /** A part of the URL. */
   url?: string | undefined
+  endpointId?: string | undefined
   after?: string | undefined
 }
 
@@ -57,12 +62,38 @@ export class Webhooks {
     this.#clock = clock
   }
 
-  /** Inserts a delivery, due at once, in the caller's transaction. Returns its id; `enqueue` it after the commit. */
+  /** Inserts a delivery to one URL, due at once, in the caller's transaction. Returns its id; `enqueue` it after the commit. */
   async insert(tx: Connection, { nowMs, ...event }: NewDelivery): Promise<string> {
     const id = newId('evt')
     const now = new Date(nowMs)
-    await tx.webhookDelivery.create({ data: { id, ...event, nextAttemptAt: now, createdAt: now } })
+    const requested = event.endpointId === undefined
+    await tx.webhookDelivery.create({ data: { id, ...event, requested, nextAttemptAt: now, createdAt: now } })
     return id
+  }
+
+  /**
+   * Inserts the deliveries of an event in the caller's transaction: one to each enabled endpoint with its type, and one to its
+   * own URL unless that is an endpoint's. Returns their ids; `enqueue` them after the commit.
+   */
+  async publish(tx: Connection, { nowMs, url, ...event }: NewEvent): Promise<string[]> {
+    // Shared locks: an endpoint that is being disabled or deleted gets no event afterwards.
+    const endpoints = await tx.$queryRaw<{ id: string; url: string }[]>`
+      SELECT id, url FROM webhook_endpoints
+      WHERE organisation_id = ${event.organisationId} AND enabled AND events && ${patternsOf(event.type)}
+      ORDER BY id FOR SHARE`
+    const own = url === null ? null : new URL(url).href
+    const targets = endpoints.map(endpoint => ({
+      endpointId: endpoint.id as string | null,
+      url: endpoint.url,
+      requested: endpoint.url === own,
+    }))
+    if (url !== null && !targets.some(({ requested }) => requested))
+      targets.push({ endpointId: null, url, requested: true })
+    if (targets.length === 0) return []
+    const now = new Date(nowMs)
+    const rows = targets.map(target => ({ id: newId('evt'), ...event, ...target, nextAttemptAt: now, createdAt: now }))
+    await tx.webhookDelivery.createMany({ data: rows })
+    return rows.map(({ id }) => id)
   }
 
   /** Wakes workers for deliveries. A delivery that is already queued is not added twice. */
@@ -98,7 +129,7 @@ export class Webhooks {
       claimed AS (
         UPDATE webhook_deliveries d SET next_attempt_at = ${until}, open_starts = greatest(d.open_starts, 1)
         FROM free WHERE d.id = free.id RETURNING d.id)
-      SELECT d.id, organisation_id AS "organisationId", job_id AS "jobId", batch_id AS "batchId", data, type, url, status,
+      SELECT d.id, organisation_id AS "organisationId", endpoint_id AS "endpointId", requested, job_id AS "jobId", batch_id AS "batchId", data, type, url, status,
         attempts, next_attempt_at AS "nextAttemptAt", created_at AS "createdAt", delivered_at AS "deliveredAt",
         open_starts AS "openStarts",
         claimed.id IS NOT NULL AS claimed
@@ -164,6 +195,19 @@ export class Webhooks {
     return this.show(organisationId, id)
   }
 
+  /** Redelivers the failed events to a URL since a time, oldest first, at most 1,000. Returns how many. */
+  async redeliverFailed(organisationId: string, url: string, since: Date): Promise<number> {
+    const rows = await this.#db.$queryRaw<{ id: string }[]>`
+      UPDATE webhook_deliveries SET status = 'pending', next_attempt_at = ${new Date(this.#clock.now())}, open_starts = 0
+      WHERE id IN (
+        SELECT id FROM webhook_deliveries
+        WHERE organisation_id = ${organisationId} AND created_at >= ${since} AND url = ${url} AND status = 'failed'
+        ORDER BY created_at LIMIT ${maxRedelivered} FOR UPDATE SKIP LOCKED)
+      RETURNING id`
+    await this.enqueue(rows.map(({ id }) => id))
+    return rows.length
+  }
+
   /** Removes the queue entry: a delayed one would block a new one by its id, as would one that is just completing. */
   async #removeEntry(id: string): Promise<void> {
     for (let tries = 1; tries <= removeTries; tries++) {
@@ -175,13 +219,14 @@ export class Webhooks {
 
   /** A page of an organisation's deliveries, newest first. `after` is a delivery's id. Throws 404 for an unknown one. */
   async list(organisationId: string, options: DeliveryFilter & { limit: number }): Promise<WebhookDelivery[]> {
-    const { status, type, url, after, limit } = options
+    const { status, type, url, endpointId, after, limit } = options
     const last = after === undefined ? null : await this.#find(organisationId, after)
     return this.#db.webhookDelivery.findMany({
       where: {
         organisationId,
         ...(status && { status }),
         ...(type && { type }),
+        ...(endpointId && { endpointId }),
         ...(url && { url: { contains: url, mode: 'insensitive' } }),
         ...(last && {
           OR: [{ createdAt: { lt: last.createdAt } }, { createdAt: last.createdAt, id: { lt: last.id } }],
@@ -196,7 +241,7 @@ export class Webhooks {
   async statusOf(of: { jobId: string } | { batchId: string }): Promise<DeliveryStatus | null> {
     const newest = { createdAt: 'desc' } as const
     const row = await this.#db.webhookDelivery.findFirst({
-      where: of,
+      where: { ...of, requested: true },
       orderBy: newest,
       select: { status: true },
     })

@@ -10,6 +10,7 @@ import { asExample, writeExamples } from '../support/api/example-answers.ts'
 import { fileCalls } from '../support/api/file-calls.ts'
 import { type OpenApi, operationsIn, resolved } from '../support/api/openapi.ts'
 import { exampleRequest } from '../support/api/openapi-examples.ts'
+import { madeEndpoint, webhookEndpointCalls, withAddress } from '../support/api/webhook-endpoint-calls.ts'
 import { batchCalls } from '../support/batches/calls.ts'
 import { delayedCalls } from '../support/delayed/calls.ts'
 import { type Account, freshStores, type Gateway, startGateway } from '../support/gateway.ts'
@@ -206,6 +207,7 @@ const calls: Record<string, Documented> = {
   ...storedResponseCalls(() => ({ gateway, account, provisioning })),
   ...batchCalls(() => ({ gateway, account, provisioning })),
   ...delayedCalls(() => ({ gateway, account, provisioning })),
+  ...webhookEndpointCalls(() => ({ gateway, account, provisioning })),
   ...fileCalls(() => ({ gateway, account, provisioning })),
   ...instantCalls(() => ({ account, provisioning })),
   ...mediaCalls(() => ({ gateway, account, provisioning })),
@@ -314,8 +316,20 @@ test.serial('200 with every body that the document has as an example', async t =
       const key = 'provisioning' in operation.security[0]! ? provisioning : account.test
       const address = path
         .replace('/api/v1/keys/{hash}', path.includes('{hash}') ? await madeKey() : '')
-        .replace('/v1/conversations/{id}', path.includes('{id}') ? await conversationPath(gateway, key) : '')
-      const real = path === '/v1/feedback' ? { ...(example as object), generation_id: await madeGeneration() } : example
+        .replace(
+          '/api/v1/webhook-endpoints/{id}',
+          path.includes('-endpoints/{id}') ? await madeEndpoint(gateway, account.organisationId) : '',
+        )
+        .replace(
+          '/v1/conversations/{id}',
+          path.startsWith('/v1/conversations/{id}') ? await conversationPath(gateway, key) : '',
+        )
+      const real =
+        path === '/v1/feedback'
+          ? { ...(example as object), generation_id: await madeGeneration() }
+          : path === '/api/v1/webhook-endpoints'
+            ? withAddress(example)
+            : example
       const { body, headers } = await exampleRequest(type, real)
       const sent = {
         method: method.toUpperCase(),

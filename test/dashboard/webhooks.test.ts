@@ -1,7 +1,7 @@
 import test from 'ava'
+import type { AlertSettings } from '../../api/dashboard/wire/alerts.ts'
 import type { AuditAnswer } from '../../api/dashboard/wire/audit.ts'
 import type {
-  AlertSettings,
   DeliveriesAnswer,
   DeliveryAnswer,
   DeliverySentAnswer,

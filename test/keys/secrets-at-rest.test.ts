@@ -22,14 +22,15 @@ test.after.always(() => stores?.drop())
 
 /** All that lies in the database by way of secrets, as text. */
 async function stored({ services: { db } }: Gateway): Promise<string> {
-  const [organisations, settings, twoFactors, verifications, accounts] = await Promise.all([
+  const [organisations, endpoints, settings, twoFactors, verifications, accounts] = await Promise.all([
     db.organisation.findMany(),
+    db.webhookEndpoint.findMany(),
     db.setting.findMany(),
     db.twoFactor.findMany(),
     db.verification.findMany(),
     db.account.findMany(),
   ])
-  return JSON.stringify({ organisations, settings, twoFactors, verifications, accounts }, (_, value) =>
+  return JSON.stringify({ organisations, endpoints, settings, twoFactors, verifications, accounts }, (_, value) =>
     typeof value === 'bigint' ? String(value) : value,
   )
 }
@@ -69,6 +70,11 @@ test.serial(
     const { visitor, organisationId, userId } = await signUp(bare)
     const before = await getWebhookSecrets(bare.services, organisationId, Date.now())
     const signing = await bare.services.signingSecret.get()
+    const { secret: endpointSecret } = await bare.services.webhookEndpoints.create(
+      organisationId,
+      { url: 'https://93.184.215.14/', events: ['*'], signing_secret: 'own' },
+      operatorActor,
+    )
     const { totpURI, backupCodes } = await visitor.json<{ totpURI: string; backupCodes: string[] }>(
       `${auth}/two-factor/enable`,
       { body: { password } },
@@ -81,7 +87,7 @@ test.serial(
       'token',
     )!
     const clear = await stored(bare)
-    t.true(clear.includes(before.secret) && clear.includes(signing))
+    for (const secret of [before.secret, signing, endpointSecret!]) t.true(clear.includes(secret))
     for (const secret of [reset, app, backupCodes[0]!]) t.false(clear.includes(secret), secret)
     await bare.close()
 
@@ -92,13 +98,13 @@ test.serial(
       return (JSON.parse(stdout) as { data: object }).data
     }
     const noContent = { stored_responses: 0, conversation_items: 0, request_contents: 0, server_keys: 0 }
-    const all = { webhook_secrets: 1, signing_secret: 1, authenticator_apps: 1, ...noContent }
+    const all = { webhook_secrets: 1, webhook_endpoints: 1, signing_secret: 1, authenticator_apps: 1, ...noContent }
     t.deepEqual(await command(first), all)
-    const none = { webhook_secrets: 0, signing_secret: 0, authenticator_apps: 0, ...noContent }
+    const none = { webhook_secrets: 0, webhook_endpoints: 0, signing_secret: 0, authenticator_apps: 0, ...noContent }
     t.deepEqual(await command(first), none)
     const sealed = await startGateway(stores, { ENCRYPTION_KEY: first })
     const now = await stored(sealed)
-    for (const secret of [before.secret, signing]) t.false(now.includes(secret))
+    for (const secret of [before.secret, signing, endpointSecret!]) t.false(now.includes(secret))
     t.deepEqual(await getWebhookSecrets(sealed.services, organisationId, Date.now()), before)
     t.is(await sealed.services.signingSecret.get(), signing)
     const rotated = await rotateWebhookSecret(sealed.services, organisationId, operatorActor, Date.now())

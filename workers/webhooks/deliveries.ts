@@ -5,10 +5,10 @@ import type { Batch, Job } from '../../shared/generated/prisma/client.ts'
 import { PinnedPools } from '../../shared/io/pinned-pools.ts'
 import { assertPublicUrl, type CheckedUrl, type Resolver, type UrlPolicy } from '../../shared/io/safe-url.ts'
 import { presentJob } from '../../shared/jobs/present.ts'
-import { listSigningSecrets } from '../../shared/keys/webhook-secrets.ts'
 import type { Services } from '../../shared/services.ts'
 import { delayedKind } from '../../shared/store/jobs.ts'
 import { maxOpenStarts, poisonError } from '../../shared/store/suspects.ts'
+import { webhookSignature } from '../../shared/store/webhook-signature.ts'
 import type { AttemptResult, Claim } from '../../shared/store/webhooks.ts'
 import { deliveryAttributes } from '../../shared/traces/attributes.ts'
 import { SpanKind } from '../../shared/traces/trace.ts'
@@ -17,7 +17,7 @@ import { type Owner, WorkerSlots } from '../worker-slots.ts'
 import { Batcher } from './batcher.ts'
 import { failedReply, type Post, postWebhook, type Reply } from './post.ts'
 import { nextPauseMs, retryAfterMs } from './schedule.ts'
-import { webhookSignature } from './signature.ts'
+import { listDeliverySecrets } from './secrets.ts'
 import { SlowReceivers } from './slow-receivers.ts'
 
 /** Lease time beyond the timeout, for recording the attempt before another worker may claim the delivery. */
@@ -176,24 +176,24 @@ export class WebhookDeliveries {
   }
 
   async #load(ids: string[]): Promise<Loaded[]> {
-    const { db, webhooks, clock } = this.#services
+    const { db, webhooks } = this.#services
     const claims = await webhooks.claim(ids, this.#leaseMs)
     const claimed = claims.flatMap(claim => (claim.state === 'claimed' ? [claim.delivery] : []))
-    const organisationIds = [...new Set(claimed.map(({ organisationId }) => organisationId))]
-    const [jobs, batches, secrets] = await Promise.all([
+    const [jobs, batches, signing] = await Promise.all([
       db.job.findMany({ where: { id: { in: claimed.flatMap(({ jobId }) => jobId ?? []) } } }),
       db.batch.findMany({ where: { id: { in: claimed.flatMap(({ batchId }) => batchId ?? []) } } }),
-      listSigningSecrets(this.#services, organisationIds, clock.now()),
+      listDeliverySecrets(this.#services, claimed),
     ])
     const subjects = new Map<string, Subject>([
       ...jobs.map(job => [job.id, { job }] as const),
       ...batches.map(batch => [batch.id, { batch }] as const),
     ])
+    const secrets = new Map(claimed.map(({ id }, i) => [id, signing[i]!]))
     return claims.map(claim => {
       if (claim.state !== 'claimed') return claim
-      const { jobId, batchId, data, organisationId } = claim.delivery
+      const { id, jobId, batchId, data } = claim.delivery
       const subject = subjects.get((jobId ?? batchId)!) ?? { data: data as object }
-      return { ...claim, subject, secrets: secrets.get(organisationId)! }
+      return { ...claim, subject, secrets: secrets.get(id)! }
     })
   }
 

@@ -1,11 +1,7 @@
-const second = 1_000
-const minute = 60 * second
-const hour = 60 * minute
+import { attemptsPerRound, pausesMs } from '../../shared/store/webhook-retries.ts'
 
-/** The pauses between the attempts of a delivery (contract §8). */
-export const pausesMs = [5 * second, 5 * minute, 30 * minute, 2 * hour, 5 * hour, 10 * hour, 10 * hour]
-const attemptsPerRound = pausesMs.length + 1
-const maxRetryAfterMs = 24 * hour
+const second = 1_000
+const maxRetryAfterMs = 24 * 3_600_000
 const jitter = 0.1
 
 /**

@@ -1,9 +1,14 @@
 import { z } from 'zod'
 import { listAlertRecipients } from '../../../shared/alerts/emails.ts'
 import { type AlertFields, getAlertSettings, updateAlertSettings } from '../../../shared/alerts/settings.ts'
+import { formatAlertEmail } from '../../../shared/alerts/templates.ts'
+import { GatewayError } from '../../../shared/base/errors.ts'
+import type { Alert } from '../../../shared/generated/prisma/client.ts'
+import type { Database } from '../../../shared/io/db.ts'
 import type { Services } from '../../../shared/services.ts'
 import { endpoint } from '../../endpoint.ts'
-import type { AlertSettings } from '../wire/webhooks.ts'
+import { paging, readPage } from '../../routes/paging.ts'
+import type { AlertSettings, AlertsAnswer, RaisedAlert } from '../wire/alerts.ts'
 
 const shared = {
   tag: 'Dashboard',
@@ -40,4 +45,55 @@ const patchAlerts = endpoint({
   },
 })
 
-export const alertsRoutes = [readAlerts, patchAlerts]
+function presentAlert(alert: Alert, organisation: string): RaisedAlert {
+  const { id, type, createdAt, emailedAt } = alert
+  return {
+    id,
+    type,
+    summary: formatAlertEmail(alert, organisation, '').subject,
+    path: pathOf(alert),
+    created_at: createdAt.toISOString(),
+    emailed_at: emailedAt?.toISOString() ?? null,
+  }
+}
+
+function pathOf({ type, data }: Alert): string {
+  if (type === 'wallet.low_balance') return 'billing'
+  if (type === 'webhook_endpoint.disabled') return `webhooks/endpoints/${(data as { id: string }).id}`
+  return `keys/${(data as { key: { hash: string } }).key.hash}`
+}
+
+const listAlerts = endpoint({
+  ...shared,
+  access: { role: 'member' },
+  method: 'get',
+  path: `${shared.path}/history`,
+  summary: 'List the alerts that were raised',
+  query: z.strictObject({ limit: paging.limit, after: paging.after }),
+  answers: { 200: { description: 'A page of alerts, newest first.' } },
+  errors: ['not_found'],
+  async handle({ services: { db }, organisationId, query }): Promise<AlertsAnswer> {
+    const { name } = await db.organisation.findUniqueOrThrow({ where: { id: organisationId } })
+    return readPage(
+      { ...query, order: 'desc' },
+      ({ limit, after }) => listRaised(db, organisationId, limit, after),
+      async rows => rows.map(row => presentAlert(row, name)),
+    )
+  },
+})
+
+/** A page of alerts, newest first. `after` is an alert's id. Throws 404 for an unknown one. */
+async function listRaised(db: Database, organisationId: string, limit: number, after?: string): Promise<Alert[]> {
+  const last = after === undefined ? null : await db.alert.findFirst({ where: { id: after, organisationId } })
+  if (after !== undefined && !last) throw new GatewayError('not_found', `There is no alert ${after}.`)
+  return db.alert.findMany({
+    where: {
+      organisationId,
+      ...(last && { OR: [{ createdAt: { lt: last.createdAt } }, { createdAt: last.createdAt, id: { lt: last.id } }] }),
+    },
+    orderBy: [{ createdAt: 'desc' }, { id: 'desc' }],
+    take: limit,
+  })
+}
+
+export const alertsRoutes = [readAlerts, patchAlerts, listAlerts]

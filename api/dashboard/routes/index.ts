@@ -26,6 +26,7 @@ import { requestsRoutes } from './requests.ts'
 import { responsesRoutes } from './responses.ts'
 import { securityRoutes } from './security.ts'
 import { usageRoutes } from './usage.ts'
+import { webhookEndpointRoutes } from './webhook-endpoints.ts'
 import { webhooksRoutes } from './webhooks.ts'
 
 /** The endpoints of the dashboard's pages. They are not part of the public API and may change with any version. */
@@ -38,6 +39,7 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...modelsRoutes,
   ...playgroundRoutes,
   ...webhooksRoutes,
+  ...webhookEndpointRoutes,
   ...alertsRoutes,
   ...securityRoutes,
   ...responsesRoutes,

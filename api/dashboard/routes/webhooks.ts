@@ -1,49 +1,14 @@
 import { z } from 'zod'
-import type { WebhookAttempt, WebhookDelivery } from '../../../shared/generated/prisma/client.ts'
 import { assertPublicUrl } from '../../../shared/io/safe-url.ts'
 import { getWebhookSecrets, rotateWebhookSecret, type WebhookSecrets } from '../../../shared/keys/webhook-secrets.ts'
 import { endpoint } from '../../endpoint.ts'
 import { paging, readPage } from '../../routes/paging.ts'
-import type {
-  DeliveriesAnswer,
-  Delivery,
-  DeliveryAnswer,
-  DeliveryAttempt,
-  DeliverySentAnswer,
-  WebhookSecretAnswer,
-} from '../wire/webhooks.ts'
+import { presentAttempt, presentDelivery } from '../present/present-delivery.ts'
+import type { DeliveriesAnswer, DeliveryAnswer, DeliverySentAnswer, WebhookSecretAnswer } from '../wire/webhooks.ts'
 
 const base = '/dashboard/api/organisations/{organisation}/webhooks'
 const forMembers = { tag: 'Dashboard', access: { role: 'member' } } as const
 const forAdmins = { tag: 'Dashboard', access: { role: 'admin' } } as const
-
-function present(row: WebhookDelivery): Delivery {
-  return {
-    id: row.id,
-    type: row.type,
-    url: row.url,
-    status: row.status,
-    attempts: row.attempts,
-    job_id: row.jobId,
-    batch_id: row.batchId,
-    created_at: row.createdAt.toISOString(),
-    next_attempt_at: row.status === 'pending' ? row.nextAttemptAt.toISOString() : null,
-    delivered_at: row.deliveredAt?.toISOString() ?? null,
-  }
-}
-
-function presentAttempt({ number, at, durationMs, headers, body, ...reply }: WebhookAttempt): DeliveryAttempt {
-  const { status, error, response } = reply
-  return {
-    number,
-    at: at.toISOString(),
-    duration_ms: durationMs,
-    request: headers === null || body === null ? null : { headers: headers as Record<string, string>, body },
-    status,
-    error,
-    response,
-  }
-}
 
 function presentSecrets({ secret, previousUntil }: WebhookSecrets): WebhookSecretAnswer {
   return { secret, previous_valid_until: previousUntil?.toISOString() ?? null }
@@ -60,14 +25,16 @@ const listDeliveries = endpoint({
     status: z.enum(['pending', 'delivered', 'failed']).optional(),
     type: z.string().max(50).optional(),
     url: z.string().max(200).optional(),
+    endpoint: z.string().max(64).optional(),
   }),
   answers: { 200: { description: 'A page of deliveries, newest first.' } },
   errors: ['not_found'],
   handle({ services: { webhooks }, organisationId, query }): Promise<DeliveriesAnswer> {
+    const { endpoint: endpointId, ...filter } = query
     return readPage(
       { ...query, order: 'desc' },
-      page => webhooks.list(organisationId, { ...query, ...page }),
-      async rows => rows.map(present),
+      page => webhooks.list(organisationId, { ...filter, endpointId, ...page }),
+      async rows => rows.map(presentDelivery),
       ({ id }) => id,
     )
   },
@@ -82,7 +49,7 @@ const showDelivery = endpoint({
   errors: ['not_found'],
   async handle({ services: { webhooks }, organisationId, params }): Promise<DeliveryAnswer> {
     const { log, ...row } = await webhooks.show(organisationId, params.delivery!)
-    return { data: { ...present(row), log: log.map(presentAttempt) } }
+    return { data: { ...presentDelivery(row), log: log.map(presentAttempt) } }
   },
 })
 
@@ -94,7 +61,7 @@ const redeliver = endpoint({
   answers: { 202: { description: 'The delivery, scheduled immediately.' } },
   errors: ['not_found'],
   async handle({ services: { webhooks }, organisationId, params }): Promise<DeliverySentAnswer> {
-    return { data: present(await webhooks.redeliver(organisationId, params.delivery!)) }
+    return { data: presentDelivery(await webhooks.redeliver(organisationId, params.delivery!)) }
   },
 })
 
@@ -112,7 +79,7 @@ const sendTest = endpoint({
     const data = { object: 'webhook.test', organisation_id: organisationId }
     const id = await webhooks.insert(db, { organisationId, type: 'webhook.test', url, data, nowMs: clock.now() })
     await webhooks.enqueue([id])
-    return { data: present(await webhooks.show(organisationId, id)) }
+    return { data: presentDelivery(await webhooks.show(organisationId, id)) }
   },
 })
 

@@ -11,6 +11,7 @@ const instants = inBothZones({
   ...{ day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit', second: '2-digit' },
   fractionalSecondDigits: 3,
 })
+const timesOfDay = inBothZones({ hour: '2-digit', minute: '2-digit', second: '2-digit' })
 const shortDays = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' })
 
 function inBothZones(options: Intl.DateTimeFormatOptions): Record<ZoneChoice, Intl.DateTimeFormat> {
@@ -62,6 +63,14 @@ export function moment(iso: string | number, zone = zoneChoice()): string {
 /** "22 Nov 14:25:31.402", in the chosen time zone. */
 export function instant(iso: string): string {
   return instants[zoneChoice()].format(new Date(iso)).replace(',', '')
+}
+
+/** "09:58:12" within a day from now, otherwise "23 Nov 09:58:12", in the chosen time zone. */
+export function timeOfDay(iso: string): string {
+  const date = new Date(iso)
+  const isSoon = Math.abs(date.getTime() - Date.now()) < 86_400_000
+  const time = timesOfDay[zoneChoice()].format(date)
+  return isSoon ? time : `${day(iso).replace(/ \d{4}$/, '')} ${time}`
 }
 
 /** "22 Nov 2026", in the chosen time zone unless `zone` names one. */

@@ -1,4 +1,4 @@
-/** Types shared by the page of webhooks and alerts and its routes. */
+/** Types shared by the page of webhooks and its routes. */
 
 export type DeliveryStatus = 'pending' | 'delivered' | 'failed'
 
@@ -8,8 +8,12 @@ export type Delivery = {
   /** "job.completed" */
   type: string
   url: string
+  /** Null if only a job, a batch or the alert settings named the URL. */
+  endpoint_id: string | null
   status: DeliveryStatus
   attempts: number
+  /** After this many attempts without success it fails. */
+  max_attempts: number
   /** The job or the batch it is about; both null for other events. */
   job_id: string | null
   batch_id: string | null
@@ -47,14 +51,4 @@ export type WebhookSecretAnswer = {
   secret: string
   /** Until when the previous secret signs as well; null if it does not. */
   previous_valid_until: string | null
-}
-
-/** GET and PATCH …/alerts */
-export type AlertSettings = {
-  /** Null = alerts are not posted. */
-  alert_webhook_url: string | null
-  /** A balance below this raises an alert; null = never. */
-  low_balance_usd: number | null
-  /** Recipients of alert emails. */
-  email_to: string[]
 }

@@ -187,7 +187,7 @@ test('members without a second factor are led to set it up before anything else,
   await page.getByRole('textbox', { name: 'Backup code' }).fill(backupCodes[2]!)
   await submit()
   await isIn()
-  await page.goto(`${origin}/dashboard/${owner.organisationId}/members`)
+  await page.goto(`${origin}/dashboard/${owner.organisationId}/settings`)
   await page.getByRole('switch', { name: 'Require two-factor sign-in' }).click()
   await eventually(async () => {
     const { id, requireTwoFactor } = await gateway.services.db.organisation.findFirstOrThrow({

@@ -13,7 +13,9 @@ export function asExample(body: unknown, gatewayUrl: string): unknown {
 function shorten(_name: string, value: unknown): unknown {
   if (Array.isArray(value)) return value.slice(0, maxItems)
   if (typeof value !== 'string') return value
-  const text = value.replace(/^(svc_\w+_(?:live|test)_|svc_\w+_)[0-9A-Za-z]{8,}$/, '$1…')
+  const text = value
+    .replace(/^whsec_.+$/, 'whsec_…')
+    .replace(/^(svc_\w+_(?:live|test)_|svc_\w+_)[0-9A-Za-z]{8,}$/, '$1…')
   return text.length <= maxText ? text : `${text.slice(0, maxText)}…`
 }
 

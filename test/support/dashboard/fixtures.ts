@@ -20,7 +20,8 @@ const root = '/dashboard/api/organisations/{organisation}'
 
 /** Gives an organisation one thing of every sort, made through the API by a test key and run by real workers. */
 export async function fill(gateway: Gateway, organisationId: string): Promise<Filled> {
-  const { db, clock, keys, contentLog } = gateway.services
+  const { services } = gateway
+  const { db, clock, keys, contentLog } = services
   const mark = `mark-${newId('req')}`
   const secret = await gateway.key(organisationId, 'test', { name: mark })
   const contentUntil = new Date(clock.now() + 3_600_000)
@@ -45,6 +46,11 @@ export async function fill(gateway: Gateway, organisationId: string): Promise<Fi
   await workers.stop()
   const generation = await db.generation.findFirstOrThrow({ where: { organisationId, kind: 'chat' } })
   const delivery = await db.webhookDelivery.findFirstOrThrow({ where: { organisationId } })
+  const endpoint = await services.webhookEndpoints.create(
+    organisationId,
+    { url: `${url}${mark}`, events: ['*'], signing_secret: 'own' },
+    operatorActor,
+  )
   const topUp = newId('top')
   const paid = { amountNano: 10_000_000_000n, method: 'card', status: 'paid', checkoutSessionId: mark } as const
   await db.topUp.create({ data: { id: topUp, organisationId, createdAt: new Date(clock.now()), ...paid } })
@@ -53,6 +59,7 @@ export async function fill(gateway: Gateway, organisationId: string): Promise<Fi
       ['/keys/', { hash: hashSecret(secret) }],
       ['/jobs/', { id: video.id }],
       ['/batches/', { id: batch.id, file: 'errors' }],
+      ['/endpoints/', { endpoint: endpoint.row.id }],
       ['/deliveries/', { delivery: delivery.id }],
       ['/requests/', { id: generation.id }],
       ['/top-ups/', { id: topUp }],
@@ -62,6 +69,9 @@ export async function fill(gateway: Gateway, organisationId: string): Promise<Fi
       [`PATCH ${root}/keys/{hash}/content-logging`]: { content_logging: null },
       [`POST ${root}/top-ups`]: { amount_usd: 10 },
       [`POST ${root}/webhooks/test`]: { url },
+      [`POST ${root}/webhooks/endpoints`]: { url, events: ['*'] },
+      [`POST ${root}/webhooks/endpoints/{endpoint}/verify`]: { id: 'evt_1', timestamp: 1, body: '{}' },
+      [`POST ${root}/webhooks/resend`]: { url, since: '2026-01-01T00:00:00Z' },
       'POST /dashboard/api/operator/organisations': { name: 'theirs' },
       'POST /dashboard/api/operator/organisations/{organisation}/credits': { amount_usd: 5, method: 'grant' },
       'POST /dashboard/api/operator/organisations/{organisation}/suspension': { reason: 'theirs' },
@@ -73,6 +83,6 @@ export async function fill(gateway: Gateway, organisationId: string): Promise<Fi
         ...{ id: 'adjustment-1', amount_usd: 5, reason: 'theirs' },
       },
     },
-    marks: [mark, video.id, batch.id, generation.id, delivery.id, topUp],
+    marks: [mark, video.id, batch.id, generation.id, delivery.id, endpoint.row.id, topUp],
   }
 }

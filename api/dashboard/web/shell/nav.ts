@@ -1,6 +1,7 @@
 import {
   type Icon,
   IconActivity,
+  IconBell,
   IconBox,
   IconChartBar,
   IconCreditCard,
@@ -9,6 +10,7 @@ import {
   IconLayoutDashboard,
   IconListDetails,
   IconMessage,
+  IconSettings,
   IconStack2,
   IconUsers,
   IconWebhook,
@@ -65,6 +67,7 @@ export const navGroups: { label: string; entries: NavEntry[] }[] = [
         icon: IconWebhook,
         page: lazy(() => import('../pages/webhooks/index.tsx')),
       },
+      { path: 'alerts', label: 'Alerts', icon: IconBell, page: lazy(() => import('../pages/alerts/index.tsx')) },
     ],
   },
   {
@@ -83,6 +86,12 @@ export const navGroups: { label: string; entries: NavEntry[] }[] = [
         icon: IconHistory,
         page: lazy(() => import('../pages/audit/index.tsx')),
         role: 'admin',
+      },
+      {
+        path: 'settings',
+        label: 'Settings',
+        icon: IconSettings,
+        page: lazy(() => import('../pages/settings/index.tsx')),
       },
     ],
   },

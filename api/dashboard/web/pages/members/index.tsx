@@ -10,27 +10,15 @@ import { type Column, DataTable } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
 import { day } from '../../format.ts'
 import { type Place, usePlace } from '../../session.tsx'
-import { InviteForm, RenameForm } from './forms.tsx'
-import { InputOutputLogging } from './logging.tsx'
-import type { Member } from './member.ts'
+import { InviteForm } from './invite-form.tsx'
+import { type Member, useMembers } from './member.ts'
 import { Removal } from './removal.tsx'
-import { StoredResponses } from './stored-responses.tsx'
-import { TwoFactorSwitch } from './two-factor-switch.tsx'
 
 type Invitation = { id: string; email: string; role: string; status: string; expiresAt: string }
 
-const maxMembers = 500
-
 export default function Members() {
   const place = usePlace()
-  const members = useQuery({
-    queryKey: [place.id, 'members'],
-    queryFn: ({ signal }) =>
-      call<{ members: Member[] }>(
-        `/dashboard/api/auth/organization/list-members${queryText({ organizationId: place.id, limit: maxMembers, sortBy: 'createdAt' })}`,
-        { signal },
-      ),
-  })
+  const members = useMembers()
   const isAdmin = place.may('admin')
   return (
     <Page
@@ -43,11 +31,6 @@ export default function Members() {
           <Title order={2}>Invitations</Title>
           <InviteForm />
           <Invitations />
-          <Title order={2}>Organisation</Title>
-          <RenameForm />
-          <TwoFactorSwitch />
-          <StoredResponses />
-          <InputOutputLogging />
         </>
       )}
     </Page>

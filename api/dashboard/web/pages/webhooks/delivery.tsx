@@ -10,7 +10,7 @@ import { Time } from '../../components/time.tsx'
 import { usePlace } from '../../session.tsx'
 import { Attempt, AttemptSummary } from './attempt.tsx'
 import { useDelivery, useResend } from './queries.ts'
-import { Next } from './table.tsx'
+import { Next, stateOf } from './table.tsx'
 
 /** One delivery with its status and attempts, updated by polling. */
 export function DeliveryDrawer({ id, onClose }: { id: string; onClose: () => void }) {
@@ -34,7 +34,7 @@ function Facts({ delivery }: { delivery: Delivery }) {
   return (
     <Stack gap="xs">
       <Group gap="xs" aria-live="polite">
-        <Status value={delivery.status} />
+        <Status value={stateOf(delivery)} />
         <Next delivery={delivery} />
       </Group>
       <Fact label="URL">{delivery.url}</Fact>

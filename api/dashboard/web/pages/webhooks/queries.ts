@@ -1,7 +1,5 @@
-import { notifications } from '@mantine/notifications'
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import type {
-  AlertSettings,
   DeliveriesAnswer,
   Delivery,
   DeliveryAnswer,
@@ -18,7 +16,7 @@ const idleMs = 15_000
 /** A pending delivery whose next attempt is later than this is polled at the longer interval. */
 const soonMs = 10_000
 
-export type DeliveryFilters = { status: string; type: string; url: string }
+export type DeliveryFilters = { status: string; type: string; url: string; endpoint: string }
 
 const isBusy = ({ next_attempt_at: next }: { next_attempt_at: string | null }) =>
   next !== null && Date.parse(next) < Date.now() + soonMs
@@ -86,26 +84,5 @@ export function useRotate() {
     mutationFn: () => call<WebhookSecretAnswer>(`${base}/webhooks/secret/rotate`, { method: 'POST' }),
     gcTime: 0,
     onSuccess: () => queries.invalidateQueries({ queryKey: [id, 'webhook-secret'] }),
-  })
-}
-
-export function useAlerts() {
-  const { id, base } = usePlace()
-  return useQuery({
-    queryKey: [id, 'alerts'],
-    queryFn: ({ signal }) => call<AlertSettings>(`${base}/alerts`, { signal }),
-  })
-}
-
-export function useChangeAlerts(change: Partial<AlertSettings>, onSaved: (settings: AlertSettings) => void) {
-  const { id, base } = usePlace()
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: () => call<AlertSettings>(`${base}/alerts`, { method: 'PATCH', body: change }),
-    onSuccess: answer => {
-      queries.setQueryData([id, 'alerts'], answer)
-      notifications.show({ title: 'Alerts saved', message: 'Changes apply to the next alert.' })
-      onSaved(answer)
-    },
   })
 }

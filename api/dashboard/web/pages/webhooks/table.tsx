@@ -3,6 +3,7 @@ import type { Delivery } from '../../../wire/webhooks.ts'
 import { Status } from '../../components/status.tsx'
 import type { Column } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
+import { timeOfDay } from '../../format.ts'
 
 export function deliveryColumns(onOpen: (delivery: string) => void): Column<Delivery>[] {
   return [
@@ -32,7 +33,7 @@ export function deliveryColumns(onOpen: (delivery: string) => void): Column<Deli
       header: 'Status',
       cell: delivery => (
         <>
-          <Status value={delivery.status} />
+          <Status value={stateOf(delivery)} />
           <Next delivery={delivery} />
         </>
       ),
@@ -51,18 +52,19 @@ export function deliveryColumns(onOpen: (delivery: string) => void): Column<Deli
   ]
 }
 
-/** When the next attempt of a pending delivery is due. */
-export function Next({ delivery: { next_attempt_at: next } }: { delivery: Pick<Delivery, 'next_attempt_at'> }) {
+/** A pending delivery is failing after its first attempt. */
+export function stateOf({ status, attempts }: Delivery): string {
+  return status === 'pending' && attempts > 0 ? 'failing' : status
+}
+
+/** The attempts of a pending delivery, and when the next one is due. */
+export function Next({ delivery }: { delivery: Delivery }) {
+  const { attempts, max_attempts: max, next_attempt_at: next } = delivery
   if (next === null) return null
   return (
     <Text size="xs" c="dimmed" component="div" style={{ whiteSpace: 'nowrap' }}>
-      {Date.parse(next) <= Date.now() ? (
-        'sending'
-      ) : (
-        <>
-          next attempt <Time at={next} />
-        </>
-      )}
+      {attempts > 0 && `${attempts} of ${max} attempts, `}
+      {Date.parse(next) <= Date.now() ? 'sending' : `next ${timeOfDay(next)}`}
     </Text>
   )
 }

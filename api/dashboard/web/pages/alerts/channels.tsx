@@ -1,23 +1,18 @@
 import { NumberInput, Stack, Text, TextInput, Title } from '@mantine/core'
 import { useState } from 'react'
-import type { AlertSettings } from '../../../wire/webhooks.ts'
+import type { AlertSettings } from '../../../wire/alerts.ts'
 import { Form } from '../../components/form.tsx'
 import { Show } from '../../components/states.tsx'
 import { useAlerts, useChangeAlerts } from './queries.ts'
 
 /** The recipients of alerts, and the low-balance threshold. */
-export function Alerts() {
+export function Channels() {
   const alerts = useAlerts()
   return (
     <Stack component="section" gap="sm" aria-labelledby="alerts">
-      <div>
-        <Title order={2} id="alerts">
-          Alerts
-        </Title>
-        <Text size="sm" c="dimmed" maw={640}>
-          Sent once when a live key reaches 50, 80 and 100% of its monthly cap, and when the balance is low.
-        </Text>
-      </div>
+      <Title order={2} id="alerts">
+        Recipients
+      </Title>
       <Show query={alerts} rows={3}>
         {settings => <AlertForm settings={settings} />}
       </Show>

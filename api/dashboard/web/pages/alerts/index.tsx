@@ -1,0 +1,26 @@
+import { Stack, Title } from '@mantine/core'
+import { Page } from '../../components/page.tsx'
+import { usePlace } from '../../session.tsx'
+import { Channels } from './channels.tsx'
+import { History } from './history.tsx'
+
+/** The alerts of an organisation: who gets them and when, and those that were raised. */
+export default function Alerts() {
+  const { may } = usePlace()
+  return (
+    <Page
+      title="Alerts"
+      description="Sent once when a live key reaches 50, 80 and 100% of its monthly cap, when a key is blocked, when the balance is low, and when a webhook endpoint is disabled because its deliveries fail."
+    >
+      <Stack gap="xl">
+        {may('admin') && <Channels />}
+        <Stack gap="sm" component="section" aria-labelledby="history">
+          <Title order={2} id="history">
+            History
+          </Title>
+          <History />
+        </Stack>
+      </Stack>
+    </Page>
+  )
+}

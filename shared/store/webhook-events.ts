@@ -1,0 +1,30 @@
+/** Every event that endpoints can subscribe to. */
+export const eventTypes = [
+  'job.completed',
+  'job.failed',
+  'job.cancelled',
+  'job.expired',
+  'batch.completed',
+  'batch.failed',
+  'batch.cancelled',
+  'batch.expired',
+  'key.spend_alert',
+  'key.blocked',
+  'wallet.low_balance',
+  'webhook_endpoint.disabled',
+] as const
+export type EventType = (typeof eventTypes)[number]
+
+/** Everything, and every first part: "job.*". */
+const wildcards = ['*', ...new Set(eventTypes.map(type => wildcardOf(type)))]
+/** What an endpoint can subscribe to. */
+export const eventPatterns: readonly string[] = [...wildcards, ...eventTypes]
+
+/** The patterns that match a type. */
+export function patternsOf(type: string): string[] {
+  return ['*', wildcardOf(type), type]
+}
+
+function wildcardOf(type: string): string {
+  return `${type.split('.')[0]}.*`
+}
