@@ -157,7 +157,16 @@ function sumsOfBuckets(column: 'latency' | 'first_byte', source: UsageSource): P
 }
 
 const summed = Prisma.raw(
-  ['requests', 'cost_nano', 'known_cost_nano', 'provider_cost_nano', 'prompt_tokens', 'completion_tokens', 'cached_tokens', 'reasoning_tokens']
+  [
+    'requests',
+    'cost_nano',
+    'known_cost_nano',
+    'provider_cost_nano',
+    'prompt_tokens',
+    'completion_tokens',
+    'cached_tokens',
+    'reasoning_tokens',
+  ]
     .map(name => `sum(${name})::bigint AS ${name}`)
     .join(', '),
 )
