@@ -1,5 +1,4 @@
 import { NumberInput, Select, Stack, Text } from '@mantine/core'
-import { useState } from 'react'
 import type { ContentLogging } from '../../wire/contents.ts'
 import { moment } from '../format.ts'
 
@@ -48,7 +47,6 @@ export function LoggingFields({
   modes: { value: string; label: string }[]
   onChange: (draft: LoggingDraft) => void
 }) {
-  const [shown] = useState(begun)
   const logs = draft.mode !== 'off' && draft.mode !== 'follow'
   return (
     <Stack gap="sm">
@@ -79,7 +77,7 @@ export function LoggingFields({
         <Select
           label="Ends"
           description="Logging ends by itself, at most 30 days ahead."
-          placeholder={isCurrent(shown) ? moment(shown!.until!) : 'Choose when it ends'}
+          placeholder={isCurrent(begun) ? moment(begun!.until!) : 'Choose when it ends'}
           data={ends}
           value={draft.hours}
           onChange={hours => onChange({ ...draft, hours })}

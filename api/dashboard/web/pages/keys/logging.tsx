@@ -17,8 +17,8 @@ export function KeyLogging({ apiKey }: { apiKey: DashboardKey }) {
   return (
     <Stack maw={520}>
       <Text size="sm">
-        What this key sends and is answered is stored encrypted, apart from the request log, for admins of the
-        organisation. Every view is recorded in the audit log, and so is this setting.
+        What this key sends and is answered is stored apart from the request log, for admins of the organisation. Every
+        view is recorded in the audit log, and so is this setting.
       </Text>
       {apiKey.environment === 'live' && (
         <Alert color="yellow">

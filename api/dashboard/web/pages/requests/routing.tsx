@@ -33,37 +33,32 @@ export function Routing({ request }: { request: RequestDetail }) {
   )
 }
 
-/** The decision in words: what was chosen and why, and why what answered is another one. */
+/** The decision in words: why the order is what it is, and who of it answered. */
 function sentencesOf(request: RequestDetail): string[] {
-  const { routing, model, provider, status, calls } = request
-  const { reason, candidates } = routing!
+  const { reason, candidates } = request.routing!
   const eligible = candidates.filter(({ excluded }) => excluded === null)
   const [first] = eligible
   const sentences = [reason]
   if (!first) return sentences
-  const chosen = `${first.model} at ${first.provider ?? 'no provider'}`
-  const isFirst = first.model === model && first.provider === provider
-  if (isFirst && status < 400)
-    sentences.push(
-      `${chosen} was first in the order and answered, so the other ${eligible.length - 1} eligible candidates were not tried.`,
-    )
-  else if (calls.length > 0 && status < 400)
-    sentences.push(
-      `${chosen} was first in the order. ${model} at ${provider} answered after ${calls.length - 1} other calls.`,
-    )
-  else if (calls.length > 0)
-    sentences.push(`${chosen} was first in the order. None of the ${calls.length} calls succeeded.`)
+  const outcome = outcomeOf(request, first)
+  if (outcome !== null)
+    sentences.push(`${first.model} at ${first.provider ?? 'no provider'} was first in the order. ${outcome}`)
   const isBest = eligible.every(({ score }) => (score ?? -Infinity) <= (first.score ?? -Infinity))
   if (!isBest)
     sentences.push(
       'Another candidate has a higher score: the order also keeps conversations with their model and sets providers aside that are failing.',
     )
   const excluded = candidates.length - eligible.length
-  if (excluded > 0)
-    sentences.push(
-      `${excluded} ${excluded === 1 ? 'candidate was' : 'candidates were'} excluded, for the reasons in the table.`,
-    )
+  if (excluded > 0) sentences.push(`${excluded} of the candidates below ${excluded === 1 ? 'was' : 'were'} excluded.`)
   return sentences
+}
+
+/** What became of the first in the order; null if no provider was called. */
+function outcomeOf({ model, provider, status, calls }: RequestDetail, first: RoutingCandidate): string | null {
+  if (calls.length === 0) return null
+  if (status >= 400) return calls.length === 1 ? 'The call to it failed.' : `All ${calls.length} calls failed.`
+  if (first.model === model && first.provider === provider) return 'It answered, so the others were not needed.'
+  return `It failed or was busy, and ${model} at ${provider} answered.`
 }
 
 const columns = (request: RequestDetail): Column<RoutingCandidate>[] => [

@@ -64,7 +64,7 @@ function LoggingForm({ settings }: { settings: ContentSettings }) {
           onChange={setDraft}
         />
         <NumberInput
-          label="Retention in days"
+          label="Keep for (days)"
           description={`At most ${settings.max_retention_days}. Applies to what is logged from now on.`}
           min={1}
           max={settings.max_retention_days}

@@ -40,7 +40,7 @@ export default function Usage() {
           value={environment}
           onChange={setEnvironment}
         />
-        {usesTag && <TextFilter name="tag" size="xs" label="Tag" placeholder="project" w={{ base: '100%', xs: 180 }} />}
+        {usesTag && <TextFilter name="tag" label="Tag" placeholder="project" w={{ base: '100%', xs: 180 }} />}
       </Group>
       <SeriesChart choice={choice} />
       <Groups choice={choice} />
