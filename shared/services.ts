@@ -1,9 +1,10 @@
-import { type Config, ConfigError } from './base/config.ts'
+import type { Config } from './base/config.ts'
 import { requestDeadlineMs, startLeaseMs } from './base/deadlines.ts'
 import { Shutdown } from './base/shutdown.ts'
 import { type Clock, systemClock } from './base/time.ts'
-import { type Catalog, CatalogError, loadCatalog } from './catalog/catalog.ts'
+import type { Catalog } from './catalog/catalog.ts'
 import { LiveCatalog } from './catalog/live-catalog.ts'
+import { openCatalog } from './catalog/open-catalog.ts'
 import { Feedback } from './feedback/feedback.ts'
 import { LearnedQualities } from './feedback/learned-qualities.ts'
 import { ByteBudget } from './io/byte-budget.ts'
@@ -147,7 +148,7 @@ export async function openServices(
   clock: Clock = systemClock,
   statementTimeoutMs = requestStatementMs,
 ): Promise<Services> {
-  const baseCatalog = catalogOf(config)
+  const baseCatalog = openCatalog(config)
   const catalog = new LiveCatalog(baseCatalog)
   const { databaseUrl, databasePool, databasePooler } = config
   const tracing = await openTracing(config.tracing)
@@ -307,14 +308,5 @@ function recordLines(metrics: Metrics, { discountsPpm }: Config): (events: reado
   const discountPpm = Number(discountsPpm.batch)
   return events => {
     for (const event of events) metrics.recordUsage(event, discountPpm)
-  }
-}
-
-function catalogOf(config: Config): Catalog {
-  try {
-    return loadCatalog(config.modelCatalog ?? undefined)
-  } catch (error) {
-    if (error instanceof CatalogError) throw new ConfigError(error.faults.map(fault => `MODEL_CATALOG: ${fault}`))
-    throw error
   }
 }

@@ -32,7 +32,7 @@ let operator: SignedUp
 let account: Account
 
 test.before(async () => {
-  world = await startWorld({ MARGIN_PERCENT: '10', REDIS_KEY_PREFIX: 'home:' })
+  world = await startWorld({ SERVICE_MARGIN_PERCENT: '10', REDIS_KEY_PREFIX: 'home:' })
   other = await join()
   workers = startWorkers(world.gateway.services)
   operator = await signUp(world.gateway, { name: 'Op' })

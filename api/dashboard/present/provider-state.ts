@@ -39,11 +39,16 @@ export function deploymentState(report: ReportedHealth, nowMs: number): Deployme
   return cooldownMs > 0 ? 'cooldown' : 'healthy'
 }
 
+/** Failures that an API key alone may cause. */
+const keyFaults: ReadonlySet<string> = new Set(['auth', 'quota', 'rate_limited'])
+
 /** The state of a provider's API key: of its own refusals, or of calls that it alone served. */
 export function keyOf(provider: string, key: string, reports: readonly ReportedHealth[], nowMs: number): ProviderKey {
   const own = reports.filter(report => report.provider === provider && report.key === key)
   const calls = reports.filter(report => report.provider === provider && report.key === null)
-  const errors = [...own, ...calls].flatMap(({ lastError }) => (lastError?.key === key ? lastError : []))
+  const errors = [...own, ...calls].flatMap(({ lastError }) =>
+    lastError?.key === key && keyFaults.has(lastError.reason) ? lastError : [],
+  )
   const last = errors.sort((a, b) => b.atMs - a.atMs)[0] ?? null
   const cooldownMs = Math.max(0, ...own.map(report => report.cooldownMs))
   const refusal = errors.find(({ reason, recoveredMs }) => (reason === 'auth' || reason === 'quota') && !recoveredMs)

@@ -1,5 +1,5 @@
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import packageJson from '../../../package.json' with { type: 'json' }
 import { listMigrations } from '../../../shared/io/migrations.ts'
 import type { Services } from '../../../shared/services.ts'
 import { maxBacklog } from '../../../shared/wallet/admission.ts'
@@ -10,6 +10,7 @@ import type { SystemAnswer, SystemFault } from '../wire/operator-home.ts'
 /** A process is dead if its heartbeat is older than this; other processes then release its reservations. */
 const aliveMs = 60_000
 const maxInstances = 200
+const root = join(import.meta.dirname, '../../..')
 
 const system = endpoint({
   tag: 'Dashboard',
@@ -20,7 +21,8 @@ const system = endpoint({
   answers: { 200: { description: 'The figures.' } },
   async handle({ services }): Promise<SystemAnswer> {
     const { db, queues } = services
-    const [ledger, instances, workers, pending, work, batches, openIncidents] = await Promise.all([
+    const [version, ledger, instances, workers, pending, work, batches, openIncidents] = await Promise.all([
+      readVersion(),
       ledgerLag(services),
       liveInstances(services),
       queues.maintenance.getWorkersCount(),
@@ -33,7 +35,7 @@ const system = endpoint({
     if (workers === 0) faults.push('no_worker')
     if (pending.length > 0) faults.push('migrations_pending')
     return {
-      ...{ version: packageJson.version, pending_migrations: pending, faults, open_incidents: openIncidents },
+      ...{ version, pending_migrations: pending, faults, open_incidents: openIncidents },
       ...{ ledger, instances, workers, ...work, batches },
     }
   },
@@ -61,9 +63,14 @@ async function liveInstances({ redis }: Services): Promise<SystemAnswer['instanc
   }))
 }
 
+async function readVersion(): Promise<string> {
+  const { version } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { version: string }
+  return version
+}
+
 /** The migrations of this version that were not applied. */
 async function listPending({ db }: Services): Promise<string[]> {
-  const names = await listMigrations(join(import.meta.dirname, '../../../prisma/migrations'))
+  const names = await listMigrations(join(root, 'prisma/migrations'))
   const applied = await db.$queryRaw<{ name: string }[]>`
     SELECT migration_name AS name FROM _prisma_migrations WHERE finished_at IS NOT NULL AND rolled_back_at IS NULL`
   const isApplied = new Set(applied.map(({ name }) => name))
