@@ -80,6 +80,7 @@ const policy: Policy = {
     learning: true,
     contentLogging: null,
     revoked: false,
+    suspended: false,
   },
   ...{ rpmLimit: null, tpmLimit: null, capNano: null, allowlist: null, expiresAtMs: null },
   environment: 'live',

@@ -1,8 +1,10 @@
-import { type Config, ConfigError } from './base/config.ts'
+import type { Config } from './base/config.ts'
 import { requestDeadlineMs, startLeaseMs } from './base/deadlines.ts'
 import { Shutdown } from './base/shutdown.ts'
 import { type Clock, systemClock } from './base/time.ts'
-import { type Catalog, CatalogError, loadCatalog } from './catalog/catalog.ts'
+import type { Catalog } from './catalog/catalog.ts'
+import { configuredCatalog } from './catalog/configured-catalog.ts'
+import { LiveCatalog } from './catalog/live-catalog.ts'
 import { Feedback } from './feedback/feedback.ts'
 import { LearnedQualities } from './feedback/learned-qualities.ts'
 import { ByteBudget } from './io/byte-budget.ts'
@@ -39,6 +41,7 @@ import { OutputHistory } from './routing/output-history.ts'
 import { StickySessions } from './routing/sticky-sessions.ts'
 import { BatchJournal } from './store/batch-journal.ts'
 import { Batches } from './store/batches.ts'
+import { CatalogOverrides } from './store/catalog-overrides.ts'
 import { ContentLog } from './store/content-log.ts'
 import { Contents } from './store/contents.ts'
 import { Conversations } from './store/conversations.ts'
@@ -71,6 +74,7 @@ export type Services = {
   metrics: Metrics | null
   tracing: Tracing | null
   catalog: Catalog
+  catalogOverrides: CatalogOverrides
   db: Database
   rawPool: RawPool
   redis: Redis
@@ -141,7 +145,7 @@ export async function openServices(
   clock: Clock = systemClock,
   statementTimeoutMs = requestStatementMs,
 ): Promise<Services> {
-  const catalog = catalogOf(config)
+  const catalog = new LiveCatalog(configuredCatalog(config))
   const { databaseUrl, databasePool, databasePooler } = config
   const tracing = await openTracing(config.tracing)
   const db = openDatabase(databaseUrl, { connections: databasePool, statementTimeoutMs, pooler: databasePooler })
@@ -170,6 +174,15 @@ export async function openServices(
   const learnedQualities = new LearnedQualities({ db, clock, log, isOn: config.routingLearning })
   const limiter = new ConcurrencyLimiter({ redis, clock, max: config.bulkConcurrency })
   const sealer = new Sealer(config.encryptionKeys)
+  const catalogOverrides = new CatalogOverrides(
+    { db, clock, log, sealer },
+    {
+      catalog,
+      setServers: servers => upstreams.setServers(servers),
+      onChange: changed => metrics?.addNames(changed),
+    },
+  )
+  await catalogOverrides.start()
   const signingSecret = new SigningSecret(db, config.signingSecret, sealer)
   const blobs = await openBlobs(config, () => signingSecret.get(), clock)
   const files = new Files({ db, blobs, clock, quotas: config.quotas })
@@ -185,6 +198,7 @@ export async function openServices(
   const mailer = await Mailer.open(config.email, redis, log)
   let closing: Promise<void> | null = null
   const close = async () => {
+    catalogOverrides.close()
     disconnectedCalls.close()
     keyWatch.close()
     health.close()
@@ -208,6 +222,7 @@ export async function openServices(
     metrics,
     tracing,
     catalog,
+    catalogOverrides,
     db,
     rawPool,
     redis,
@@ -284,14 +299,5 @@ function recordLines(metrics: Metrics, { discountsPpm }: Config): (events: reado
   const discountPpm = Number(discountsPpm.batch)
   return events => {
     for (const event of events) metrics.recordUsage(event, discountPpm)
-  }
-}
-
-function catalogOf(config: Config): Catalog {
-  try {
-    return loadCatalog(config.modelCatalog ?? undefined)
-  } catch (error) {
-    if (error instanceof CatalogError) throw new ConfigError(error.faults.map(fault => `MODEL_CATALOG: ${fault}`))
-    throw error
   }
 }

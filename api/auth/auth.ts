@@ -23,6 +23,7 @@ import { ownOrigins } from './origin.ts'
 import { passkeyOptions } from './passkeys.ts'
 import { assertInvited, emailLimits } from './rules.ts'
 import { secondFactor } from './second-factor.ts'
+import { suspensionHooks } from './suspensions.ts'
 
 const dayS = 24 * 3_600
 const sessionS = 7 * dayS
@@ -46,7 +47,8 @@ export function createAuth(services: Services, secret: string): Auth {
   const currentRequest = () => requests.getStore() ?? { headers: new Headers(), input: {} }
   const session = async (headers: Headers) => {
     const result = await library.api.getSession({ headers, returnHeaders: true }).catch(rethrowOutage)
-    return { person: (result?.response?.user ?? null) as Person | null, cookies: result?.headers.getSetCookie() ?? [] }
+    const user = (result?.response?.user ?? null) as (Person & { suspendedAt?: Date | null }) | null
+    return { person: user?.suspendedAt ? null : user, cookies: result?.headers.getSetCookie() ?? [] }
   }
   const actor = async () => {
     const { person } = await session(currentRequest().headers)
@@ -143,7 +145,10 @@ function betterAuthOver(
         enabled: true,
         sendChangeEmailConfirmation: ({ user, newEmail, token }) => mail.emailChange(user, newEmail, token),
       },
-      additionalFields: { operator: { type: 'boolean', input: false, defaultValue: false } },
+      additionalFields: {
+        operator: { type: 'boolean', input: false, defaultValue: false },
+        suspendedAt: { type: 'date', input: false, required: false },
+      },
     },
     account: { accountLinking: { enabled: true, trustedProviders: [] }, updateAccountOnSignIn: false },
     // Data read from the database cannot be used to sign in.
@@ -158,6 +163,7 @@ function betterAuthOver(
     databaseHooks: {
       user: { create: { before: user => assertInvited(services, user.email) } },
       account: { create: { before: async account => ({ data: { ...account, ...noTokens } }) } },
+      session: { create: suspensionHooks(services) },
     },
     hooks: {
       before: beforeLeaving(services, actor, currentRequest),

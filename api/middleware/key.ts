@@ -83,8 +83,10 @@ async function resolveOtherSecret(
 async function playgroundKeyHash(services: Services, value: string): Promise<string> {
   const { keyHash, organisationId, userId, role } = await findPlaygroundSecret(services, value)
   const where = { organisationId_userId: { organisationId, userId } }
-  const membership = await services.db.membership.findUnique({ where, select: { role: true } })
-  if (membership && hasRole(membership.role as Role, role)) return keyHash
+  const select = { role: true, user: { select: { suspendedAt: true } } } as const
+  const membership = await services.db.membership.findUnique({ where, select })
+  const mayUse = membership && membership.user.suspendedAt === null && hasRole(membership.role as Role, role)
+  if (mayUse) return keyHash
   throw new GatewayError('revoked_api_key', 'The person who created this playground secret may no longer use its key.')
 }
 

@@ -1,5 +1,6 @@
 import { GatewayError } from '../../shared/base/errors.ts'
 import { rejectNul } from '../../shared/base/json.ts'
+import { organisationSuspended } from '../../shared/keys/policy.ts'
 import { isOwnOrigin } from '../auth/origin.ts'
 import { hasRole, type Role } from '../auth/roles.ts'
 import { hasSecondFactor, secondFactorRequiredMessage } from '../auth/second-factor-rule.ts'
@@ -28,7 +29,7 @@ export async function authenticateSession(access: SessionAccess, ctx: Context): 
   rejectNul(ctx.params)
   const organisationId = String(ctx.params.organisation)
   const where = { organisationId_userId: { organisationId, userId: person.id } }
-  const include = { organisation: { select: { requireTwoFactor: true } } }
+  const include = { organisation: { select: { requireTwoFactor: true, suspendedAt: true } } }
   const membership = await state.services.db.membership.findUnique({ where, include })
   if (!membership) throw new GatewayError('not_found', 'No such organisation.')
   if (membership.organisation.requireTwoFactor && !(await hasSecondFactor(state.services.db, person)))
@@ -41,6 +42,7 @@ export async function authenticateSession(access: SessionAccess, ctx: Context): 
       'insufficient_role',
       `This requires the role ${access.role} in the organisation; yours is ${state.role}.`,
     )
+  if (membership.organisation.suspendedAt && ctx.method !== 'GET') throw organisationSuspended()
 }
 
 /**

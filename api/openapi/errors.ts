@@ -14,20 +14,22 @@ import { headersOf, isRepeatable, rateLimitHeaders } from './headers.ts'
 
 const always: ErrorCode[] = ['internal_error', 'service_unavailable']
 const ofSessions: ErrorCode[] = ['not_signed_in', 'origin_not_allowed', 'insufficient_role', 'two_factor_required']
+const ofOrganisations: ErrorCode[] = [...ofSessions, 'organisation_suspended', 'not_found']
 const byAccess: Record<'public' | 'provisioning' | 'key' | 'person' | 'operator' | 'role', ErrorCode[]> = {
   public: [],
-  provisioning: ['missing_api_key', 'invalid_api_key', 'revoked_api_key', 'wrong_key_type'],
+  provisioning: ['missing_api_key', 'invalid_api_key', 'revoked_api_key', 'organisation_suspended', 'wrong_key_type'],
   key: [
     'missing_api_key',
     'invalid_api_key',
     'revoked_api_key',
     'expired_api_key',
+    'organisation_suspended',
     'wrong_key_type',
     'rate_limit_exceeded',
   ],
   person: ofSessions,
   operator: ofSessions,
-  role: [...ofSessions, 'not_found'],
+  role: ofOrganisations,
 }
 const ofBodies: ErrorCode[] = [
   'invalid_json',
@@ -77,6 +79,7 @@ const examples: { [code in ErrorCode]?: [message: string, details?: ErrorDetails
   revoked_api_key: ['This API key was revoked. Create a new one.'],
   expired_api_key: ['This API key has expired. Create a new one.'],
   wrong_key_type: ['A provisioning key manages keys and cannot call this route. Use a standard key.'],
+  organisation_suspended: ['This organisation is suspended. Contact the operator of this service.'],
   insufficient_scope: ['This key may not call this route.'],
   insufficient_credits: [
     'This request can cost up to $0.12, and $0.05 is available. Add credits or lower `max_tokens`.',

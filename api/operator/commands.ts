@@ -10,11 +10,13 @@ import type { Services } from '../../shared/services.ts'
 import { checkLedger, type Invariant } from '../../shared/wallet/check.ts'
 import { presentKey, presentKeys } from '../routes/present-key.ts'
 import { adjustments } from './adjustments.ts'
+import { catalogCommands } from './catalog-commands.ts'
 import { addCredit } from './credit.ts'
 import { doctor } from './doctor.ts'
 import { findOrganisation, number, org } from './flags.ts'
 import { type Command, command, type EnvironmentCommand } from './parse.ts'
 import { secrets } from './secrets.ts'
+import { suspensions } from './suspensions.ts'
 import { users } from './users.ts'
 import { webhooks } from './webhooks.ts'
 
@@ -273,7 +275,9 @@ export const commands: readonly Command[] = [
   ...adjustments,
   ...keys,
   ...users,
+  ...suspensions,
   ...maintenance,
+  ...catalogCommands,
   ...webhooks,
   ...secrets,
 ]

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import type { Config } from '../../shared/base/config.ts'
 import { GatewayError } from '../../shared/base/errors.ts'
+import type { Catalog } from '../../shared/catalog/catalog.ts'
 import { publicPricing } from '../../shared/catalog/prices.ts'
 import { type ModelType, endpoints as routes } from '../../shared/catalog/schema.ts'
 import { allowedModels } from '../../shared/keys/allowlist.ts'
@@ -73,16 +74,19 @@ function codexList(rows: ReturnType<typeof visibleModels>) {
   return { object: 'list', data: rows, models: codexModels(rows) }
 }
 
-const codexEtags = new WeakMap<Services, Partial<Record<Policy['environment'], string>>>()
+const codexEtags = new WeakMap<Catalog['models'], WeakMap<Services, Partial<Record<Policy['environment'], string>>>>()
 
 /**
- * The version of the list that Codex reads, which is computed once for all keys of an environment. Null for keys with an
+ * The version of the list that Codex reads, which is computed once per catalog for all keys of an environment. Null for keys with an
  * allowlist, whose lists differ.
  */
 export function codexEtag(services: Services, policy: Policy): string | null {
   if (policy.allowlist) return null
-  let etags = codexEtags.get(services)
-  if (!etags) codexEtags.set(services, (etags = {}))
+  const { models } = services.catalog
+  let byServices = codexEtags.get(models)
+  if (!byServices) codexEtags.set(models, (byServices = new WeakMap()))
+  let etags = byServices.get(services)
+  if (!etags) byServices.set(services, (etags = {}))
   return (etags[policy.environment] ??= etagOf(JSON.stringify(codexList(visibleModels(services, policy, undefined)))))
 }
 

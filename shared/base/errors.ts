@@ -19,6 +19,7 @@ const table = {
   monthly_spend_cap_reached: [402, 'billing_error'],
   session_spend_limit_reached: [402, 'billing_error'],
   insufficient_scope: [403, 'permission_error'],
+  organisation_suspended: [403, 'permission_error'],
   model_not_allowed: [403, 'permission_error'],
   insufficient_role: [403, 'permission_error'],
   email_not_verified: [403, 'permission_error'],

@@ -1,6 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../base/errors.ts'
 import { sourcesOf } from '../files/sources.ts'
+import { organisationSuspended } from '../keys/policy.ts'
+import { isSuspended } from '../keys/suspensions.ts'
 import type { QueuedKind } from '../kinds/index.ts'
 import type { Operation, QueuedCall, Target } from '../providers/contract.ts'
 import { isRequestFault, ProviderError } from '../providers/provider-error.ts'
@@ -42,6 +44,10 @@ export async function startJob(services: Services, jobId: string): Promise<numbe
 
 async function startWaiting(services: Services, job: Job): Promise<number | null> {
   if (job.cancelRequestedAt && (await cancelIfRequested(services, job.id))) return null
+  if (job.operation === null && (await isSuspended(services, job.organisationId))) {
+    await endJob(services, job.id, failedEnd(organisationSuspended()), 'waiting')
+    return null
+  }
   const targets = targetsOf(services, job)
   if (targets.length === 0) return unconfiguredDelayMs
   let claimed: Job | null = null

@@ -3,17 +3,19 @@ import { formatNames } from '../base/names.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Policy } from './policy.ts'
 
-/** Model ids by allowlist: an allowlist may name models by any of their slugs, and is resolved once per policy. */
-const idsByAllowlist = new WeakMap<ReadonlySet<string>, ReadonlySet<string>>()
+type Resolved = { models: Catalog['models']; ids: ReadonlySet<string> }
+
+/** Model ids by allowlist: an allowlist may name models by any of their slugs, and is resolved once per policy and catalog. */
+const idsByAllowlist = new WeakMap<ReadonlySet<string>, Resolved>()
 
 /** The ids of the models a key may use; null = all. */
 export function allowedModels(catalog: Catalog, { allowlist }: Policy): ReadonlySet<string> | null {
   if (!allowlist) return null
-  let ids = idsByAllowlist.get(allowlist)
-  if (!ids) {
-    ids = new Set([...allowlist].map(slug => catalog.find(slug)?.id ?? slug))
-    idsByAllowlist.set(allowlist, ids)
-  }
+  const { models } = catalog
+  const resolved = idsByAllowlist.get(allowlist)
+  if (resolved?.models === models) return resolved.ids
+  const ids = new Set([...allowlist].map(slug => catalog.find(slug)?.id ?? slug))
+  idsByAllowlist.set(allowlist, { models, ids })
   return ids
 }
 

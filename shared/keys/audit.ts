@@ -10,7 +10,8 @@ export type Actor = { kind: 'user' | 'provisioning_key' | 'operator'; id: string
 export type Changes = Record<string, [before: unknown, after: unknown]>
 
 export type AuditEntry = {
-  organisationId: string
+  /** Null for what an operator changed for the whole service. */
+  organisationId: string | null
   actor: Actor
   /** Object and past participle: "key.created". */
   action: string

@@ -3,7 +3,7 @@ import { Slab } from '../base/slab.ts'
 import type { Clock } from '../base/time.ts'
 import type { Logger } from '../io/log.ts'
 import { type Policies, ResolvedKey } from './policies.ts'
-import { authorise } from './policy.ts'
+import { authorise, refusesKey } from './policy.ts'
 
 const pollIntervalMs = 2_000
 
@@ -11,7 +11,7 @@ const pollIntervalMs = 2_000
 type WatchedWork = { key: ResolvedKey; revocation: AbortController }
 
 /**
- * Ends the streams of keys that were revoked, disabled or rolled: polls the versions of all their policies, with one command every
+ * Ends the streams of keys that were revoked, disabled or rolled, or whose organisation was suspended: polls the versions of all their policies, with one command every
  * two seconds while there are streams. While Redis or Postgres is unavailable, streams continue: their cost is reserved.
  */
 export class KeyWatch {
@@ -67,7 +67,7 @@ export class KeyWatch {
       key.forget()
       authorise((await this.#policies.confirm(key)).policy, key.scope, this.#clock.now())
     } catch (error) {
-      if (!(error instanceof GatewayError) || error.status !== 401) throw error
+      if (!(error instanceof GatewayError) || !refusesKey(error)) throw error
       revocation.abort(error)
     }
   }

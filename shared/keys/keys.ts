@@ -9,6 +9,7 @@ import { type Actor, audit, changesBetween } from './audit.ts'
 import { type ContentColumns, presentContentSetting } from './content-logging.ts'
 import type { KeyPolicy, keyPatch, newKey } from './key-requests.ts'
 import type { Policies } from './policies.ts'
+import { organisationSuspended, policyRow } from './policy.ts'
 import { hashSecret, newSecret } from './secret.ts'
 
 /** A key in the format of the provisioning routes and the command line (contract §3). */
@@ -267,11 +268,13 @@ export class Keys {
     })
   }
 
-  /** Finds the provisioning key of a secret. Throws 401. */
+  /** Finds the provisioning key of a secret. Throws 401, and 403 while its organisation is suspended. */
   async findProvisioningKey(secret: string): Promise<ProvisioningKey> {
-    const row = await this.#db.provisioningKey.findUnique({ where: { hash: hashSecret(secret) } })
+    const where = { hash: hashSecret(secret) }
+    const row = await this.#db.provisioningKey.findUnique({ where, ...policyRow })
     if (!row) throw new GatewayError('invalid_api_key', 'This provisioning key does not exist.')
     if (row.revokedAt) throw new GatewayError('revoked_api_key', 'This provisioning key was revoked.')
+    if (row.organisation.suspendedAt) throw organisationSuspended()
     return row
   }
 

@@ -4,7 +4,7 @@ import { GatewayError } from '../base/errors.ts'
 import type { Database } from '../io/db.ts'
 import { storeUnavailable } from '../io/outage.ts'
 import type { Redis } from '../io/redis.ts'
-import { type Limits, type Policy, policyOf, type Scope } from './policy.ts'
+import { type Limits, type Policy, policyOf, policyRow, type Scope } from './policy.ts'
 
 /** In place of a generation token: the policy was just read, but not under a token that Redis can confirm. */
 const unconfirmed = 'unconfirmed'
@@ -43,9 +43,10 @@ const generationSeconds = 3_600
 const maxCached = 20_000
 const maxCachedSlugs = 500_000
 const maxRounds = 3
-/** Keys whose versions are withdrawn with one command. */
-const keysPerCommand = 500
-const contentFields = { select: { contentMode: true, contentPercent: true, contentUntil: true } } as const
+/** Keys whose generations one Redis transaction renews. */
+const maxRenewals = 500
+
+type RedisTransaction = ReturnType<Redis['multi']>
 
 /**
  * Reads policies for requests. Each process caches policies, and uses a cached one only after Redis has confirmed its version
@@ -88,7 +89,7 @@ export class Policies {
    * does not confirm the version for the admission script. Throws 401 for a deleted key, 503.
    */
   async findByKeyId(keyId: string, scope: Scope | null): Promise<ResolvedKey> {
-    const row = await this.#db.apiKey.findUnique({ where: { id: keyId } }).catch(error => {
+    const row = await this.#db.apiKey.findUnique({ where: { id: keyId }, ...policyRow }).catch(error => {
       throw storeUnavailable(error)
     })
     if (!row) throw new GatewayError('revoked_api_key', 'The API key of this work no longer exists.')
@@ -139,26 +140,29 @@ export class Policies {
   }
 
   /** Commits a change of a key so that no process serves a request that arrives afterwards under the old policy. */
-  async applyChange<T>(hash: string, commit: () => Promise<T>): Promise<T> {
+  applyChange<T>(hash: string, commit: () => Promise<T>): Promise<T> {
+    return this.applyChanges([hash], commit)
+  }
+
+  /** As `applyChange`, for a change of several keys. `changed`: the keys that the commit changed as well, such as new ones. */
+  async applyChanges<T>(
+    hashes: readonly string[],
+    commit: () => Promise<T>,
+    changed: (result: T) => readonly string[] = () => [],
+  ): Promise<T> {
     const token = randomUUID()
     // A set, so that each of two concurrent changes removes only its own tombstone.
-    const tombstone = `keytombstone:${hash}`
-    const renewGeneration = () =>
-      this.#redis.multi().set(`keygeneration:${hash}`, randomUUID(), 'EX', generationSeconds).del(`keyversion:${hash}`)
-    await renewGeneration()
-      .sadd(tombstone, token)
-      .expire(tombstone, tombstoneSeconds)
-      .exec()
-      .catch(error => {
-        throw storeUnavailable(error)
-      })
+    const tombstoneOf = (hash: string) => `keytombstone:${hash}`
+    await this.#renewGenerations(hashes, (step, hash) =>
+      step.sadd(tombstoneOf(hash), token).expire(tombstoneOf(hash), tombstoneSeconds),
+    ).catch(error => {
+      throw storeUnavailable(error)
+    })
     // A commit that threw may still take effect. As after a crash, the tombstone then stays until it expires.
     const result = await commit()
-    this.#cache.delete(hash)
-    await renewGeneration()
-      .srem(tombstone, token)
-      .exec()
-      .catch(() => {})
+    const all = [...new Set([...hashes, ...changed(result)])]
+    for (const hash of all) this.#cache.delete(hash)
+    await this.#renewGenerations(all, (step, hash) => step.srem(tombstoneOf(hash), token)).catch(() => {})
     return result
   }
 
@@ -168,17 +172,26 @@ export class Policies {
    */
   async applyDefault<T extends { hashes: string[] }>(commit: () => Promise<T>): Promise<T> {
     const result = await commit()
-    for (let i = 0; i < result.hashes.length; i += keysPerCommand) {
-      const renewal = this.#redis.multi()
-      for (const hash of result.hashes.slice(i, i + keysPerCommand)) {
-        this.#cache.delete(hash)
-        renewal.set(`keygeneration:${hash}`, randomUUID(), 'EX', generationSeconds).del(`keyversion:${hash}`)
-      }
-      await renewal.exec().catch(error => {
-        throw storeUnavailable(error)
-      })
-    }
+    for (const hash of result.hashes) this.#cache.delete(hash)
+    await this.#renewGenerations(result.hashes).catch(error => {
+      throw storeUnavailable(error)
+    })
     return result
+  }
+
+  /** Sets new generations and deletes the confirmed versions of keys, each with a further `step` in one transaction. */
+  async #renewGenerations(
+    hashes: readonly string[],
+    step: (transaction: RedisTransaction, hash: string) => RedisTransaction = transaction => transaction,
+  ): Promise<void> {
+    for (let first = 0; first < hashes.length; first += maxRenewals) {
+      const transaction = this.#redis.multi()
+      for (const hash of hashes.slice(first, first + maxRenewals)) {
+        transaction.set(`keygeneration:${hash}`, randomUUID(), 'EX', generationSeconds).del(`keyversion:${hash}`)
+        step(transaction, hash)
+      }
+      await transaction.exec()
+    }
   }
 
   async #refresh(key: ResolvedKey, generation?: string): Promise<ResolvedKey> {
@@ -207,7 +220,7 @@ export class Policies {
   }
 
   async #readRow(hash: string): Promise<Policy> {
-    const row = await this.#db.apiKey.findUnique({ where: { hash }, include: { organisation: contentFields } })
+    const row = await this.#db.apiKey.findUnique({ where: { hash }, ...policyRow })
     if (!row) {
       this.#cache.delete(hash)
       throw await this.#unknownSecretError(hash)

@@ -28,18 +28,28 @@ export type Policy = {
   contentLogging: ContentLogging | null
   expiresAtMs: number | null
   revoked: boolean
+  /** Whether its organisation is suspended. */
+  suspended: boolean
 }
 
 /** Upper bounds of the rate limits per minute; null = none. */
 export type Limits = { rpm: number | null; tpm: number | null }
 const unlimited: Limits = { rpm: null, tpm: null }
 
+/** What a policy needs of a key's row. */
+export const policyRow = {
+  include: {
+    organisation: { select: { suspendedAt: true, contentMode: true, contentPercent: true, contentUntil: true } },
+  },
+} as const
+export type PolicyRow = ApiKey & { organisation: { suspendedAt: Date | null } }
+
 /**
  * The policy of a key's row. A limit of 0 means none (SPEC, API key); limits of test keys are capped by `testLimits`.
  * `organisation`: its settings, which keys without their own follow.
  */
 export function policyOf(
-  row: ApiKey,
+  row: PolicyRow,
   testLimits: Limits = unlimited,
   organisation: ContentColumns | null = null,
 ): Policy {
@@ -60,6 +70,7 @@ export function policyOf(
     contentLogging: contentLoggingOf(row, organisation),
     expiresAtMs: row.expiresAt?.getTime() ?? null,
     revoked: row.revokedAt !== null || row.disabled,
+    suspended: row.organisation.suspendedAt !== null,
   }
 }
 
@@ -78,10 +89,28 @@ export function authorise(policy: Policy, scope: Scope | null, nowMs: number): v
   if (refusal) throw refusal
 }
 
-function refusalOf({ revoked, expiresAtMs, scopes }: Policy, scope: Scope | null, nowMs: number): GatewayError | null {
+/** The refusal of everything that an organisation's keys do while it is suspended. */
+export function organisationSuspended(): GatewayError {
+  return new GatewayError(
+    'organisation_suspended',
+    'This organisation is suspended. Contact the operator of this service.',
+  )
+}
+
+/** Whether a refusal is about the key itself, not about one request: what runs under the key ends. */
+export function refusesKey({ status, code }: GatewayError): boolean {
+  return status === 401 || code === 'organisation_suspended'
+}
+
+function refusalOf(
+  { revoked, expiresAtMs, suspended, scopes }: Policy,
+  scope: Scope | null,
+  nowMs: number,
+): GatewayError | null {
   if (revoked) return new GatewayError('revoked_api_key', 'This API key was revoked. Create a new one.')
   if (expiresAtMs !== null && expiresAtMs <= nowMs)
     return new GatewayError('expired_api_key', 'This API key has expired. Create a new one.')
+  if (suspended) return organisationSuspended()
   if (scope === null || scopes.has('*') || scopes.has(scope)) return null
   const needed = scope === '*' ? '`*`' : `\`${scope}\` or \`*\``
   return new GatewayError('insufficient_scope', `This key’s scopes do not allow this route (it needs ${needed}).`)

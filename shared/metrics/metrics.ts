@@ -95,19 +95,29 @@ export class Metrics {
   readonly #waived = SeriesTree.create([{ name: 'reason' }], () => new Count())
   readonly #jobs = SeriesTree.create([{ name: 'kind' }, { name: 'status' }], () => new Count())
   readonly #deliveries = SeriesTree.create([{ name: 'outcome' }], () => new Count())
+  /** Every name that a catalog of this process has had. */
+  readonly #models = new Set([''])
+  readonly #providers = new Set([''])
   readonly #scrapeErrors = SeriesTree.create([{ name: 'store' }], () => new Count())
 
   constructor({ catalog, marginPpm, embeddingsSurchargePpm }: MetricsOptions) {
     this.#catalog = catalog
     this.#factors = { embedding: factorOf(embeddingsSurchargePpm), others: factorOf(marginPpm) }
-    const model: Label = { name: 'model', known: new Set([...catalog.models.keys(), '']) }
-    const provider: Label = { name: 'provider', known: new Set([...catalog.providers.keys(), '']) }
+    this.addNames(catalog)
+    const model: Label = { name: 'model', known: this.#models }
+    const provider: Label = { name: 'provider', known: this.#providers }
     const code: Label = { name: 'error_code', known: knownCodes }
     const labels = [{ name: 'endpoint' }, model, provider, { name: 'status_class' }, code, { name: 'env' }]
     this.#requests = SeriesTree.create(labels, () => new Count())
     this.#calls = SeriesTree.create([provider, model, { name: 'outcome' }], () => new Count())
     this.#targets = SeriesTree.create([provider, model], () => new TargetFigures())
     this.#addAll()
+  }
+
+  /** Gives the models and providers of a new catalog series of their own. */
+  addNames({ models, providers }: Pick<Catalog, 'models' | 'providers'>): void {
+    for (const id of models.keys()) this.#models.add(id)
+    for (const name of providers.keys()) this.#providers.add(name)
   }
 
   recordRequest(request: FinishedRequest): void {

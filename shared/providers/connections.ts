@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Config } from '../base/config.ts'
+import { requestDeadlineMs } from '../base/deadlines.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { ProviderRow } from '../catalog/schema.ts'
 import { type Dispatcher, openPool } from '../io/http.ts'
@@ -20,41 +21,85 @@ export type Connection = {
 /** Maximum connections per process and provider. */
 const connectionsPerProvider = 8_192
 
+/** A server that was added at run time, with its API key; null = it needs none. */
+export type Server = { row: ProviderRow; apiKey: string | null }
+
 /** The connections to the configured providers, by provider name. A provider without a key is disabled. */
 export class Connections {
   readonly #connections = new Map<string, Connection>()
+  /** The servers that were added at run time. */
+  readonly #servers = new Map<string, { key: string; connection: Connection }>()
+  /** Connections to removed servers, for requests that had chosen them. */
+  readonly #retired = new Map<string, Connection>()
+  readonly #config: Config
 
-  constructor({ providers }: Catalog, config: Config) {
+  constructor({ providers }: Pick<Catalog, 'providers'>, config: Config) {
+    this.#config = config
     for (const row of providers.values()) {
       const settings = config.providers.get(row.name)
       // A provider that needs no key is enabled once its server's URL is configured.
       const isEnabled = row.auth === 'none' ? settings?.baseUrl : settings?.apiKeys.length
       if (!isEnabled || !protocols[row.protocol]) continue
-      const base = new URL(settings!.baseUrl ?? row.base_url)
-      this.#connections.set(row.name, {
-        pool: openPool(base.origin, config.upstream, connectionsPerProvider),
-        baseUrl: base.href.replace(/\/+$/, ''),
-        prefix: base.pathname.replace(/\/+$/, ''),
-        credentials: (settings!.apiKeys.length > 0 ? settings!.apiKeys : ['']).map(credentialOf),
-        auth: row.auth,
-      })
+      this.#connections.set(row.name, this.#open(row, settings!.baseUrl ?? row.base_url, settings!.apiKeys))
     }
   }
 
   find(provider: string): Connection | undefined {
-    return this.#connections.get(provider)
+    return this.#connections.get(provider) ?? this.#servers.get(provider)?.connection
   }
 
   /** The connection to a provider. Throws an Error if the provider is not configured. */
   get(provider: string): Connection {
-    const connection = this.#connections.get(provider)
+    const connection = this.find(provider) ?? this.#retired.get(provider)
     if (!connection) throw new Error(`provider ${provider} is not configured`)
     return connection
   }
 
+  /** Replaces the servers that were added at run time. Connections to unchanged ones stay; those to others end with their calls. */
+  setServers(servers: readonly Server[]): void {
+    const wanted = new Map(servers.map(server => [server.row.name, server]))
+    const keyOf = ({ row, apiKey }: Server) => JSON.stringify([row.base_url, apiKey])
+    for (const [name, { key, connection }] of this.#servers) {
+      const server = wanted.get(name)
+      if (server && keyOf(server) === key) continue
+      this.#servers.delete(name)
+      this.#retire(name, connection)
+    }
+    for (const [name, server] of wanted) {
+      if (this.find(name)) continue
+      const { row, apiKey } = server
+      const connection = this.#open(row, row.base_url, apiKey === null ? [] : [apiKey])
+      this.#servers.set(name, { key: keyOf(server), connection })
+    }
+  }
+
+  #open(row: ProviderRow, baseUrl: string, apiKeys: readonly string[]): Connection {
+    const base = new URL(baseUrl)
+    return {
+      pool: openPool(base.origin, this.#config.upstream, connectionsPerProvider),
+      baseUrl: base.href.replace(/\/+$/, ''),
+      prefix: base.pathname.replace(/\/+$/, ''),
+      credentials: (apiKeys.length > 0 ? apiKeys : ['']).map(credentialOf),
+      auth: row.auth,
+    }
+  }
+
+  /** Keeps a connection as long as a request may need it. */
+  #retire(name: string, connection: Connection): void {
+    this.#retired.set(name, connection)
+    const timer = setTimeout(() => {
+      if (this.#retired.get(name) === connection) this.#retired.delete(name)
+      // Destroys it once its last call has ended.
+      void connection.pool.close()
+    }, requestDeadlineMs(this.#config))
+    timer.unref()
+  }
+
   /** Closes every connection and aborts exchanges in progress. */
   async close(): Promise<void> {
-    await Promise.all(Array.from(this.#connections.values(), ({ pool }) => pool.destroy()))
+    const servers = Array.from(this.#servers.values(), ({ connection }) => connection)
+    const all = [...this.#connections.values(), ...servers, ...this.#retired.values()]
+    await Promise.all(all.map(({ pool }) => pool.destroy()))
   }
 }
 

@@ -8,7 +8,7 @@ import type { DirectKind, DirectKinds, InstantKind, QueuedKind } from '../kinds/
 import { Adapters, type Environment, type Served } from './adapter-lookup.ts'
 import { authHeader } from './auth.ts'
 import type { Avatar, CatalogPage, CatalogQuery, Voice } from './avatar-catalog.ts'
-import { Connections, type Credential } from './connections.ts'
+import { Connections, type Credential, type Server } from './connections.ts'
 import type {
   DirectAdapter,
   InstantAdapter,
@@ -82,6 +82,11 @@ export class Upstreams {
     this.#adapters = new Adapters(createSandboxProtocol(clock, this.#timeouts.firstByteTimeoutMs))
     this.#sandbox = sandbox
     this.#sandboxSessions = createSandboxSessions()
+  }
+
+  /** Replaces the servers that were added at run time. */
+  setServers(servers: readonly Server[]): void {
+    this.#connections.setServers(servers)
   }
 
   /** Whether a provider is configured for calls. */

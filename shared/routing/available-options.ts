@@ -15,8 +15,8 @@ import { capabilitiesOf, unmetCapability, unmetLimit } from './requirements.ts'
 /** Targets by model. */
 type Lists = Map<string, readonly (readonly Target[])[]>
 
-/** The lists of each catalog, by its upstreams and by a policy's allowlist: they end with these. */
-const cache = new WeakMap<Catalog, WeakMap<RoutingWorld['upstreams'], WeakMap<ReadonlySet<string>, Lists>>>()
+/** The lists of each version of a catalog, by its upstreams and by a policy's allowlist: they end with these. */
+const cache = new WeakMap<Catalog['models'], WeakMap<RoutingWorld['upstreams'], WeakMap<ReadonlySet<string>, Lists>>>()
 /** Stands for the allowlist of the policies without one. */
 const everything: ReadonlySet<string> = new Set()
 /** Maximum lists of one allowlist; requests differ in few of the needs that distinguish them. */
@@ -58,8 +58,8 @@ function availableTargets(context: RoutingContext): readonly (readonly Target[])
 }
 
 function listsOf({ catalog, upstreams }: RoutingWorld, allowlist: ReadonlySet<string>): Lists {
-  let byUpstreams = cache.get(catalog)
-  if (!byUpstreams) cache.set(catalog, (byUpstreams = new WeakMap()))
+  let byUpstreams = cache.get(catalog.models)
+  if (!byUpstreams) cache.set(catalog.models, (byUpstreams = new WeakMap()))
   let byAllowlist = byUpstreams.get(upstreams)
   if (!byAllowlist) byUpstreams.set(upstreams, (byAllowlist = new WeakMap()))
   let lists = byAllowlist.get(allowlist)

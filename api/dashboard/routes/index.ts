@@ -11,9 +11,11 @@ import { jobRoutes } from './jobs.ts'
 import { keysRoutes } from './keys.ts'
 import { modelsRoutes } from './models.ts'
 import { operatorAdjustmentRoutes } from './operator-adjustments.ts'
+import { operatorCatalogRoutes } from './operator-catalog.ts'
 import { operatorOrganisationRoutes } from './operator-organisations.ts'
 import { operatorPeopleRoutes } from './operator-people.ts'
 import { operatorServiceRoutes } from './operator-service.ts'
+import { operatorSuspensionRoutes } from './operator-suspensions.ts'
 import { personRoutes } from './person.ts'
 import { playgroundRoutes } from './playground.ts'
 import { requestsRoutes } from './requests.ts'
@@ -44,6 +46,8 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...batchRoutes,
   ...operatorOrganisationRoutes,
   ...operatorAdjustmentRoutes,
+  ...operatorSuspensionRoutes,
+  ...operatorCatalogRoutes,
   ...operatorPeopleRoutes,
   ...operatorServiceRoutes,
 ]

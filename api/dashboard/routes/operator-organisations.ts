@@ -15,6 +15,7 @@ import type {
   OperatorOrganisation,
   OrganisationDetail,
   OrganisationsPage,
+  Suspension,
 } from '../wire/operator.ts'
 import type { Role } from '../wire/person.ts'
 
@@ -38,17 +39,27 @@ type Row = {
   spentNano: bigint
   members: number
   keys: number
+  suspendedAt: Date | null
+  suspensionReason: string | null
 }
 
-const presentRow = ({ id, name, createdAt, balanceNano, spentNano, members, keys }: Row): OperatorOrganisation => ({
+const presentRow = ({ id, name, members, keys, ...row }: Row): OperatorOrganisation => ({
   id,
   name,
-  created_at: createdAt.toISOString(),
-  balance_usd: usdFromNano(balanceNano),
-  month_spend_usd: usdFromNano(spentNano),
+  created_at: row.createdAt.toISOString(),
+  balance_usd: usdFromNano(row.balanceNano),
+  month_spend_usd: usdFromNano(row.spentNano),
   members,
   keys,
+  suspended: row.suspendedAt !== null,
 })
+
+type Suspendable = { suspendedAt: Date | null; suspensionReason: string | null }
+
+/** Presents the suspension of an organisation or a person. */
+export function presentSuspension({ suspendedAt, suspensionReason }: Suspendable): Suspension {
+  return suspendedAt && { at: suspendedAt.toISOString(), reason: suspensionReason ?? '' }
+}
 
 type Wanted = { id?: string; search?: string | undefined; after?: string | undefined; limit: number }
 
@@ -56,7 +67,8 @@ type Wanted = { id?: string; search?: string | undefined; after?: string | undef
 function read({ db, clock }: Services, { id, search, after, limit }: Wanted): Promise<Row[]> {
   const text = search?.trim().toLowerCase() || null
   return db.$queryRaw<Row[]>`
-    SELECT o.id, o.name, o.created_at AS "createdAt", coalesce(w.balance_nano, 0) AS "balanceNano",
+    SELECT o.id, o.name, o.created_at AS "createdAt", o.suspended_at AS "suspendedAt",
+      o.suspension_reason AS "suspensionReason", coalesce(w.balance_nano, 0) AS "balanceNano",
       (SELECT coalesce(sum(s.spent_nano), 0)::bigint FROM key_spend s JOIN api_keys k ON k.id = s.key_id
         WHERE k.organisation_id = o.id AND s.month = ${monthOf(clock.now())}) AS "spentNano",
       (SELECT count(*)::int FROM memberships m WHERE m.organisation_id = o.id) AS members,
@@ -159,6 +171,7 @@ export async function detailOf(services: Services, id: string): Promise<Organisa
     reserved_usd: usdFromNano(wallet.reservedNano),
     held_usd: usdFromNano(wallet.heldNano),
     held_release_at: wallet.heldReleaseAt?.toISOString() ?? null,
+    suspension: presentSuspension(row),
     people: people.map(({ userId, user, role }) => ({ id: userId, ...user, role: role as Role })),
     provisioning_keys: provisioningKeys.map(key => ({
       id: key.id,

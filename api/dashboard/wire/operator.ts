@@ -12,7 +12,11 @@ export type OperatorOrganisation = {
   members: number
   /** Number of keys that are not revoked. */
   keys: number
+  suspended: boolean
 }
+
+/** Since when an organisation or a person is suspended, and why; null = not suspended. */
+export type Suspension = { at: string; reason: string } | null
 
 /** GET /dashboard/api/operator/organisations */
 export type OrganisationsPage = { data: OperatorOrganisation[]; has_more: boolean; last_id: string | null }
@@ -46,6 +50,7 @@ export type OrganisationDetail = OperatorOrganisation & {
   reserved_usd: number
   held_usd: number
   held_release_at: string | null
+  suspension: Suspension
   people: { id: string; name: string; email: string; role: Role }[]
   provisioning_keys: ProvisioningKey[]
   /** The latest deposits and adjustments. */
@@ -62,6 +67,7 @@ export type OperatorPerson = {
   email_verified: boolean
   operator: boolean
   created_at: string
+  suspension: Suspension
   organisations: { id: string; name: string; role: Role }[]
 }
 

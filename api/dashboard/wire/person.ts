@@ -8,6 +8,8 @@ export type OrganisationSummary = {
   role: Role
   /** Whether members who sign in with a password must have an authenticator app. */
   require_two_factor: boolean
+  /** Whether an operator suspended it: its data can only be read. */
+  suspended: boolean
 }
 
 /** GET /dashboard/api/me */

@@ -5,6 +5,7 @@ import { newId } from '../../../shared/base/ids.ts'
 import type { HeldBytes } from '../../../shared/io/byte-budget.ts'
 import { truncateReason, type WebSocket } from '../../../shared/io/socket.ts'
 import { SocketLiveness } from '../../../shared/io/socket-liveness.ts'
+import { refusesKey } from '../../../shared/keys/policy.ts'
 import { closeCodeOf } from '../../../shared/realtime/closing.ts'
 import type { Services } from '../../../shared/services.ts'
 import { publicError } from '../../request-lifecycle.ts'
@@ -150,7 +151,7 @@ export class ResponsesConnection {
       const served = serveTurn({ ...this.#input, recent: this.#recent }, frame, writer)
       void served.finally(() => held.release())
       const failure = await Promise.race([served, writer.left])
-      if (failure?.status === 401) return this.#close(closeCodeOf(failure), failure.message)
+      if (failure && refusesKey(failure)) return this.#close(closeCodeOf(failure), failure.message)
     }
     this.#turn = null
     this.#idleSinceMs = this.#input.services.clock.now()

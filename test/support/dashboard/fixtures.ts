@@ -64,6 +64,11 @@ export async function fill(gateway: Gateway, organisationId: string): Promise<Fi
       [`POST ${root}/webhooks/test`]: { url },
       'POST /dashboard/api/operator/organisations': { name: 'theirs' },
       'POST /dashboard/api/operator/organisations/{organisation}/credits': { amount_usd: 5, method: 'grant' },
+      'POST /dashboard/api/operator/organisations/{organisation}/suspension': { reason: 'theirs' },
+      'POST /dashboard/api/operator/people/{id}/suspension': { reason: 'theirs' },
+      'POST /dashboard/api/operator/aliases': { alias: 'theirs', model: 'gpt-4o' },
+      'POST /dashboard/api/operator/servers/{id}': { base_url: url, models: [] },
+      'POST /dashboard/api/operator/server-tests': { base_url: url },
       'POST /dashboard/api/operator/organisations/{organisation}/adjustments': {
         ...{ id: 'adjustment-1', amount_usd: 5, reason: 'theirs' },
       },

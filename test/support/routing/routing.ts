@@ -56,6 +56,7 @@ export function policyOf(more: Partial<Policy> = {}): Policy {
     learning: true,
     contentLogging: null,
     revoked: false,
+    suspended: false,
   }
   return { ...key, ...limits, environment: 'live', mode: 'balanced', ...more }
 }

@@ -19,6 +19,7 @@ const colours: Record<string, string> = {
   cancelling: 'yellow',
   failed: 'red',
   revoked: 'red',
+  suspended: 'red',
   cap_reached: 'red',
   refunded: 'yellow',
   live: 'water',

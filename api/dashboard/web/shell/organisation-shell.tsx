@@ -14,6 +14,7 @@ import { Palette } from './palette.tsx'
 import { PersonMenu } from './person-menu.tsx'
 import { RequiredSetUp } from './required-set-up.tsx'
 import { SchemeSwitch } from './scheme-switch.tsx'
+import { SuspendedNotice } from './suspended-notice.tsx'
 import { VerifyNotice } from './verify-notice.tsx'
 
 const lastPlaceName = 'headgate-organisation'
@@ -106,6 +107,7 @@ function Frame({ me, place, page }: { me: Me; place: Place | null; page: ReactNo
         <Box maw={1180} mx="auto">
           <Stack gap="lg">
             {!me.email_verified && <VerifyNotice me={me} />}
+            {place?.suspended && !isOperatorArea && <SuspendedNotice />}
             <Boundary key={location.split('/')[2] ?? ''}>
               <Suspense fallback={<Loading />}>
                 <PlaceContext value={place}>{page ?? <OrganisationPages place={place} />}</PlaceContext>

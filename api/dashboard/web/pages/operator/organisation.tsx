@@ -14,13 +14,15 @@ import { Id } from '../../components/work/parts.tsx'
 import { count, moment, usd } from '../../format.ts'
 import { Adjusting, Crediting, Credits } from './balance.tsx'
 import { ProvisioningKeys } from './provisioning.tsx'
-import { useOrganisation } from './queries.ts'
+import { useOrganisation, useSuspendOrganisation } from './queries.ts'
+import { organisationSubject, SuspensionAlert, SuspensionDialog } from './suspension.tsx'
 
 /** One organisation, for operators. */
 export function OrganisationPage({ id }: { id: string }) {
   const organisation = useOrganisation(id)
-  const [dialog, setDialog] = useState<'credit' | 'adjustment' | null>(null)
+  const [dialog, setDialog] = useState<'credit' | 'adjustment' | 'suspension' | null>(null)
   const close = () => setDialog(null)
+  const suspend = useSuspendOrganisation(id, close)
   const name = organisation.data?.name ?? 'Organisation'
   return (
     <Stack gap="sm">
@@ -37,6 +39,9 @@ export function OrganisationPage({ id }: { id: string }) {
         actions={
           organisation.data && (
             <Group gap="xs">
+              <Button variant="default" onClick={() => setDialog('suspension')}>
+                {organisation.data.suspension ? 'Resume' : 'Suspend'}
+              </Button>
               <Button variant="default" onClick={() => setDialog('adjustment')}>
                 Adjust balance
               </Button>
@@ -51,6 +56,14 @@ export function OrganisationPage({ id }: { id: string }) {
       </Page>
       {dialog === 'credit' && <Crediting id={id} onClose={close} />}
       {dialog === 'adjustment' && <Adjusting id={id} onClose={close} />}
+      {dialog === 'suspension' && organisation.data && (
+        <SuspensionDialog
+          subject={organisationSubject(name)}
+          suspension={organisation.data.suspension}
+          change={suspend}
+          onClose={close}
+        />
+      )}
     </Stack>
   )
 }
@@ -60,6 +73,7 @@ function Organisation({ organisation }: { organisation: OrganisationDetail }) {
   const held = held_release_at === null ? usd(held_usd) : `${usd(held_usd)}, next release ${moment(held_release_at)}`
   return (
     <Stack>
+      {organisation.suspension && <SuspensionAlert suspension={organisation.suspension} />}
       <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
         <Section title="Wallet">
           <Facts

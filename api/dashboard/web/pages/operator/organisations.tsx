@@ -7,6 +7,7 @@ import { OpenModal } from '../../components/dialogs.tsx'
 import { TextFilter, useFilter } from '../../components/filters.tsx'
 import { Form } from '../../components/form.tsx'
 import { Empty } from '../../components/states.tsx'
+import { Status } from '../../components/status.tsx'
 import { type Column, PagedTable } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
 import { count, usd } from '../../format.ts'
@@ -47,11 +48,12 @@ const columns: Column<OperatorOrganisation>[] = [
   {
     header: 'Organisation',
     kind: 'rowHeader',
-    cell: ({ id, name }) => (
+    cell: ({ id, name, suspended }) => (
       <>
         <Anchor component={Link} href={`/operator/organisations/${id}`} size="sm" fw={500}>
           {name}
-        </Anchor>
+        </Anchor>{' '}
+        {suspended && <Status value="suspended" />}
         <Text size="xs" c="dimmed" ff="monospace">
           {id}
         </Text>

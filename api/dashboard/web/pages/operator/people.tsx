@@ -9,7 +9,8 @@ import { Status } from '../../components/status.tsx'
 import { type Column, PagedTable } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
 import { useMe } from '../../session.tsx'
-import { usePeople, useSetOperator } from './queries.ts'
+import { usePeople, useSetOperator, useSuspendPerson } from './queries.ts'
+import { personSubject, SuspensionDialog } from './suspension.tsx'
 
 /** All users, newest first. */
 export function People() {
@@ -17,6 +18,7 @@ export function People() {
   const [search] = useFilter('search')
   const [operator, setOperator] = useFilter('operator')
   const [changing, setChanging] = useState<OperatorPerson | null>(null)
+  const [suspending, setSuspending] = useState<OperatorPerson | null>(null)
   const people = usePeople({ search, operator })
   return (
     <Stack>
@@ -37,25 +39,30 @@ export function People() {
       <PagedTable
         label="Users"
         query={people}
-        columns={columns(me.data?.id, setChanging)}
+        columns={columns(me.data?.id, setChanging, setSuspending)}
         rowKey={({ id }) => id}
         minWidth={720}
         empty={<Empty title="No users found">Change the search or the filter.</Empty>}
       />
       {changing && <Change person={changing} onClose={() => setChanging(null)} />}
+      {suspending && <Suspension person={suspending} onClose={() => setSuspending(null)} />}
     </Stack>
   )
 }
 
-const columns = (ownId: string | undefined, onChange: (person: OperatorPerson) => void): Column<OperatorPerson>[] => [
+const columns = (
+  ownId: string | undefined,
+  onChange: (person: OperatorPerson) => void,
+  onSuspend: (person: OperatorPerson) => void,
+): Column<OperatorPerson>[] => [
   {
     header: 'User',
     kind: 'rowHeader',
-    cell: ({ id, name, email, email_verified }) => (
+    cell: ({ id, name, email, email_verified, suspension }) => (
       <>
         <Text size="sm" fw={500}>
           {name}
-          {id === ownId && ' (you)'}
+          {id === ownId && ' (you)'} {suspension && <Status value="suspended" />}
         </Text>
         <Text size="xs" c="dimmed">
           {email}
@@ -71,12 +78,19 @@ const columns = (ownId: string | undefined, onChange: (person: OperatorPerson) =
     header: 'Actions',
     kind: 'actions',
     cell: person =>
-      person.id !== ownId &&
-      (person.operator || person.email_verified) && (
-        <Button size="compact-sm" variant="default" onClick={() => onChange(person)}>
-          {person.operator ? 'Remove operator' : 'Make operator'}
-          <VisuallyHidden> {person.email}</VisuallyHidden>
-        </Button>
+      person.id !== ownId && (
+        <Group gap="xs" wrap="nowrap" justify="flex-end">
+          {(person.operator || person.email_verified) && (
+            <Button size="compact-sm" variant="default" onClick={() => onChange(person)}>
+              {person.operator ? 'Remove operator' : 'Make operator'}
+              <VisuallyHidden> {person.email}</VisuallyHidden>
+            </Button>
+          )}
+          <Button size="compact-sm" variant="default" onClick={() => onSuspend(person)}>
+            {person.suspension ? 'Resume' : 'Suspend'}
+            <VisuallyHidden> {person.email}</VisuallyHidden>
+          </Button>
+        </Group>
       ),
   },
 ]
@@ -93,6 +107,12 @@ function Memberships({ organisations }: Pick<OperatorPerson, 'organisations'>) {
       </Text>
     </Text>
   ))
+}
+
+function Suspension({ person, onClose }: { person: OperatorPerson; onClose: () => void }) {
+  const change = useSuspendPerson(person.id, onClose)
+  const { email, suspension } = person
+  return <SuspensionDialog subject={personSubject(email)} suspension={suspension} change={change} onClose={onClose} />
 }
 
 function Change({ person, onClose }: { person: OperatorPerson; onClose: () => void }) {

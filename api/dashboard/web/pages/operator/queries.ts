@@ -63,6 +63,17 @@ export type NewAdjustment = { id: string; amount_usd: number; reason: string; al
 export const useAdjustBalance = (id: string, body: NewAdjustment, onDone: () => void) =>
   useOrganisationChange<void>(() => call(`${base}/organisations/${id}/adjustments`, { body }), onDone)
 
+/** Suspends an organisation with a reason; null resumes it. */
+export const useSuspendOrganisation = (id: string, onDone: () => void) =>
+  useOrganisationChange<string | null>(
+    reason => call(`${base}/organisations/${id}/suspension`, suspensionOf(reason)),
+    onDone,
+  )
+
+function suspensionOf(reason: string | null) {
+  return reason === null ? { method: 'DELETE' } : { body: { reason } }
+}
+
 export const useRevokeProvisioning = (id: string, onDone: () => void) =>
   useOrganisationChange<string>(
     key => call(`${base}/organisations/${id}/provisioning-keys/${key}`, { method: 'DELETE' }),
@@ -93,6 +104,19 @@ export function useSetOperator({ id, operator }: Pick<OperatorPerson, 'id' | 'op
   const queries = useQueryClient()
   return useMutation({
     mutationFn: () => call<OperatorPerson>(`${base}/people/${id}`, { method: 'PATCH', body: { operator: !operator } }),
+    onSuccess: async () => {
+      await queries.invalidateQueries({ queryKey: ['operator', 'people'] })
+      onDone()
+    },
+  })
+}
+
+/** Suspends a person with a reason; null resumes them. */
+export function useSuspendPerson(id: string, onDone: () => void) {
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: (reason: string | null) =>
+      call<OperatorPerson>(`${base}/people/${id}/suspension`, suspensionOf(reason)),
     onSuccess: async () => {
       await queries.invalidateQueries({ queryKey: ['operator', 'people'] })
       onDone()

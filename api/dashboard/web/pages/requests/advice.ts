@@ -12,6 +12,7 @@ const advice: Record<string, { text: string; page?: string }> = {
   insufficient_credits: { text: 'Add credits, or lower max_tokens.', page: 'billing' },
   monthly_spend_cap_reached: { text: 'Raise the cap of the key, or wait for the next UTC month.', page: 'keys' },
   insufficient_scope: { text: 'Widen the scopes of the key, or use another one.', page: 'keys' },
+  organisation_suspended: { text: 'Contact the operator of this service.' },
   model_not_allowed: { text: 'Add the model to the allowlist of the key, or use an allowed one.', page: 'keys' },
   model_not_found: { text: 'Check the name of the model and the route.', page: 'models' },
   request_too_large: { text: 'Make the body smaller: refer to large files by URL.' },

@@ -1,0 +1,62 @@
+import { APIError } from 'better-auth/api'
+import { GatewayError } from '../../shared/base/errors.ts'
+import type { User } from '../../shared/generated/prisma/client.ts'
+import { type Actor, audit } from '../../shared/keys/audit.ts'
+import type { Services } from '../../shared/services.ts'
+
+/**
+ * Suspends a person, or resumes them (`reason` null). A suspended person cannot sign in, and their sessions end. Idempotent: a
+ * repetition completes an interrupted change. Throws 404.
+ */
+export async function setPersonSuspension(
+  { db, clock }: Services,
+  who: { id: string } | { email: string },
+  reason: string | null,
+  actor: Actor,
+): Promise<User> {
+  const where = 'id' in who ? who : { email: who.email.toLowerCase() }
+  const changed = await db.$transaction(async tx => {
+    const user = await tx.user.findUnique({ where })
+    if (!user) throw new GatewayError('not_found', 'No such user.')
+    const { id, email: name, suspensionReason: before } = user
+    const suspendedAt = reason === null ? null : (user.suspendedAt ?? new Date(clock.now()))
+    const updated = await tx.user.update({ where: { id }, data: { suspendedAt, suspensionReason: reason } })
+    const action = reason === null ? 'user.resumed' : 'user.suspended'
+    if (before !== reason)
+      await audit(tx, {
+        organisationId: null,
+        actor,
+        action,
+        target: { id, name },
+        changes: { reason: [before, reason] },
+      })
+    return updated
+  })
+  // After the commit: a sign-in that did not see the suspension has created its session before this (`suspensionHooks`).
+  if (reason !== null) await db.session.deleteMany({ where: { userId: changed.id } })
+  return changed
+}
+
+type NewSession = { userId: string; token?: string }
+
+/** Hooks of the accounts library that refuse the sessions of suspended people, however they sign in. */
+export function suspensionHooks({ db }: Services) {
+  const assertNotSuspended = async (userId: string) => {
+    const user = await db.user.findUnique({ where: { id: userId }, select: { suspendedAt: true } })
+    if (user?.suspendedAt == null) return
+    const message = 'This account is suspended. Contact the operator of this service.'
+    throw new APIError('FORBIDDEN', { code: 'ACCOUNT_SUSPENDED', message })
+  }
+  return {
+    before: ({ userId }: NewSession) => assertNotSuspended(userId),
+    // Again, for a suspension between the first check and the insertion.
+    after: async ({ userId, token }: NewSession) => {
+      try {
+        await assertNotSuspended(userId)
+      } catch (error) {
+        await db.session.deleteMany({ where: { userId, ...(token && { token }) } })
+        throw error
+      }
+    },
+  }
+}

@@ -1,0 +1,104 @@
+import { readFile } from 'node:fs/promises'
+import { z } from 'zod'
+import { GatewayError } from '../../shared/base/errors.ts'
+import { validate } from '../../shared/base/validate.ts'
+import { operatorActor } from '../../shared/keys/audit.ts'
+import type { Services } from '../../shared/services.ts'
+import { modelId, modelPatch, newServer, patchModel, setAlias, setServer } from './catalog-changes.ts'
+import { type Command, command } from './parse.ts'
+
+const name = z.string().min(1).max(100)
+const json = z.string().transform((text, ctx): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    ctx.addIssue('must be JSON')
+    return z.NEVER
+  }
+})
+
+/** Changes a model, and says how it is now. */
+async function change(services: Services, slug: string, patch: z.output<typeof modelPatch>) {
+  const id = modelId(services, slug)
+  await patchModel(services, id, patch, operatorActor)
+  const { disabled, providers } = services.catalog.models.get(id)!
+  const prices = Object.fromEntries(providers.map(({ provider, price }) => [provider, price]))
+  return { data: { data: { id, disabled, prices } }, text: `${id} is ${disabled ? 'disabled' : 'enabled'}` }
+}
+
+export const catalogCommands: Command[] = [
+  command({
+    name: 'model disable',
+    help: '--model M',
+    flags: z.strictObject({ model: name }),
+    run: (services, { model }) => change(services, model, { disabled: true }),
+  }),
+  command({
+    name: 'model enable',
+    help: '--model M',
+    flags: z.strictObject({ model: name }),
+    run: (services, { model }) => change(services, model, { disabled: false }),
+  }),
+  command({
+    name: 'model price',
+    help: '--model M --provider P --price \'{"unit":"token","input":"1","output":"4"}\'',
+    flags: z.strictObject({ model: name, provider: name, price: json }),
+    run: (services, { model, provider, price }) =>
+      change(services, model, validate(modelPatch, { prices: { [provider]: price } })),
+  }),
+  command({
+    name: 'model reset',
+    help: '--model M',
+    flags: z.strictObject({ model: name }),
+    run(services, { model }) {
+      const id = modelId(services, model)
+      const stored = services.catalogOverrides.current.overrides.find(one => one.kind === 'model' && one.name === id)
+      const prices = stored?.kind === 'model' ? Object.keys(stored.value.prices ?? {}) : []
+      return change(services, id, { disabled: null, prices: Object.fromEntries(prices.map(one => [one, null])) })
+    },
+  }),
+  command({
+    name: 'model alias',
+    help: '--alias A [--model M] [--remove]',
+    flags: z.strictObject({ alias: name, model: name.optional(), remove: z.boolean().default(false) }),
+    async run(services, { alias, model, remove }) {
+      if ((model === undefined) !== remove)
+        throw new GatewayError('invalid_request', 'Give either --model or --remove.', { param: 'model' })
+      const id = model === undefined ? null : modelId(services, model)
+      await setAlias(services, alias, id, operatorActor)
+      return { data: { alias, model: id }, text: id === null ? `${alias} is removed` : `${alias} names ${id}` }
+    },
+  }),
+  command({
+    name: 'server add',
+    help: '--name N --base-url U --models \'[{"id":"lab-chat","upstream_model":"my-model","price":{…}}]\' [--api-key-file F]',
+    flags: z.strictObject({ name, base_url: z.string(), models: json, api_key_file: z.string().min(1).optional() }),
+    async run(services, { name, base_url, models, api_key_file }) {
+      const api_key = api_key_file === undefined ? undefined : (await readFile(api_key_file, 'utf8')).trim()
+      const server = validate(newServer, { base_url, models, ...(api_key !== undefined && { api_key }) })
+      await setServer(services, name, server, operatorActor)
+      return { data: { data: { name, base_url, models: server.models } }, text: `${name} is added` }
+    },
+  }),
+  command({
+    name: 'server list',
+    help: '',
+    flags: z.strictObject({}),
+    async run({ catalogOverrides }) {
+      const data = catalogOverrides.current.overrides.flatMap(one =>
+        one.kind === 'server' ? { name: one.name, ...one.value, api_key_last4: one.last4 } : [],
+      )
+      const lines = data.map(one => `${one.name}  ${one.base_url}  ${one.models.map(({ id }) => id).join(' ')}`)
+      return { data: { data }, text: lines.join('\n') || 'No servers yet.' }
+    },
+  }),
+  command({
+    name: 'server remove',
+    help: '--name N',
+    flags: z.strictObject({ name }),
+    async run(services, { name }) {
+      await setServer(services, name, null, operatorActor)
+      return { data: { name }, text: `${name} is removed` }
+    },
+  }),
+]

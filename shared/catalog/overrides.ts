@@ -1,0 +1,165 @@
+import { z } from 'zod'
+import { namesOf } from './aliases.ts'
+import { buildCatalog, type Catalog } from './catalog.ts'
+import { deployment, type ModelRow, modelRow, type ProviderRow, price, providerRow } from './schema.ts'
+
+const { shape: row } = modelRow
+const maxModels = 200
+
+/** A change of one model: whether it is offered, and its prices by provider. */
+export const modelOverride = z.strictObject({
+  disabled: z.boolean().optional(),
+  prices: z.record(z.string(), price).optional(),
+})
+
+/** A further name of a model. */
+export const aliasOverride = z.strictObject({ model: row.id })
+
+/** A model of a server that was added at run time. */
+export const serverModel = z.strictObject({
+  id: row.id,
+  name: row.name.min(1).max(200).optional(),
+  type: z.enum(['chat', 'embeddings']).default('chat'),
+  upstream_model: deployment.shape.upstream_model.max(200),
+  context_length: row.context_length.default(null),
+  max_output_tokens: row.max_output_tokens.default(null),
+  input_modalities: row.input_modalities.default(['text']),
+  supported_parameters: row.supported_parameters.default([]),
+  quality: row.quality.default(null),
+  price,
+})
+
+/** An OpenAI-compatible server that was added at run time. Its API key is stored beside it, encrypted. */
+export const serverOverride = z.strictObject({
+  base_url: providerRow.shape.base_url.refine(url => /^https?:/.test(url), 'must be an http or https URL'),
+  models: z.array(serverModel).max(maxModels),
+})
+
+export const overrideSchemas = { server: serverOverride, model: modelOverride, alias: aliasOverride } as const
+export type OverrideKind = keyof typeof overrideSchemas
+export type ModelOverride = z.output<typeof modelOverride>
+export type ServerOverride = z.output<typeof serverOverride>
+export type AliasOverride = z.output<typeof aliasOverride>
+
+/** A change of the catalog at run time, as it is stored. `name`: of the model, the alias or the server. */
+export type Override = { name: string; hasKey: boolean } & (
+  | { kind: 'model'; value: ModelOverride }
+  | { kind: 'alias'; value: AliasOverride }
+  | { kind: 'server'; value: ServerOverride }
+)
+
+/** Why an override has no effect. */
+export type OverrideFault = { kind: OverrideKind; name: string; field: string; message: string }
+
+type Base = Pick<Catalog, 'models' | 'providers'>
+
+/**
+ * Applies overrides to the catalog of the files: servers first, then changes of models, then aliases. One that does not fit is
+ * left out and reported: the files may have changed since it was made. Unchanged rows stay the same objects.
+ */
+export function applyOverrides(
+  base: Base,
+  overrides: readonly Override[],
+): { catalog: Catalog; faults: OverrideFault[] } {
+  const state = { models: new Map(base.models), providers: new Map(base.providers) }
+  const faults: OverrideFault[] = []
+  for (const kind of ['server', 'model', 'alias'] as const) {
+    for (const override of overrides) {
+      if (override.kind !== kind) continue
+      const fault = applyOne(state, override)
+      if (fault) faults.push({ kind, name: override.name, field: fault[0], message: fault[1] })
+    }
+  }
+  return { catalog: buildCatalog(state.models, state.providers), faults }
+}
+
+type State = { models: Map<string, ModelRow>; providers: Map<string, ProviderRow> }
+/** The field and what is wrong with it. */
+type Fault = [field: string, message: string]
+
+/** Applies an override, or returns why it cannot be. */
+function applyOne(state: State, override: Override): Fault | null {
+  switch (override.kind) {
+    case 'server':
+      return addServer(state, override.name, override.value, override.hasKey)
+    case 'model':
+      return changeModel(state, override.name, override.value)
+    case 'alias':
+      return addAlias(state, override.name, override.value.model)
+  }
+}
+
+function addServer({ models, providers }: State, name: string, server: ServerOverride, hasKey: boolean): Fault | null {
+  const provider = providerRow.safeParse({
+    ...{ name, protocol: 'openai', base_url: server.base_url, auth: hasKey ? 'bearer' : 'none' },
+  })
+  if (!provider.success) return ['name', 'must be lower-case letters, digits and underscores, beginning with a letter']
+  if (providers.has(name)) return ['name', `There is another provider "${name}".`]
+  const rows = server.models.map(model => serverRow(name, model))
+  const names = namesTaken(models)
+  for (const [index, { id }] of rows.entries()) {
+    const slug = id.toLowerCase()
+    if (slug === 'auto') return [`models.${index}.id`, '"auto" is the router’s own name.']
+    if (names.has(slug)) return [`models.${index}.id`, `"${id}" already names ${names.get(slug)}.`]
+    names.set(slug, id)
+  }
+  providers.set(name, provider.data)
+  for (const row of rows) models.set(row.id, row)
+  return null
+}
+
+function serverRow(
+  provider: string,
+  { upstream_model, price, name, ...model }: z.output<typeof serverModel>,
+): ModelRow {
+  return {
+    ...model,
+    aliases: [],
+    name: name ?? model.id,
+    owned_by: provider,
+    created: 0,
+    description: `${upstream_model} at the server ${provider}.`,
+    output_modalities: model.type === 'embeddings' ? ['embedding'] : ['text'],
+    ...{ expires_on: null, disabled: false, price_source: null, price_as_of: null },
+    providers: [{ provider, upstream_model, price }],
+  }
+}
+
+function changeModel({ models }: State, id: string, { disabled, prices = {} }: ModelOverride): Fault | null {
+  const row = models.get(id)
+  if (!row) return ['model', `There is no model "${id}".`]
+  for (const [provider, changed] of Object.entries(prices)) {
+    const offer = row.providers.find(one => one.provider === provider)
+    if (!offer) return [`prices.${provider}`, `"${provider}" does not serve ${id}.`]
+    if (offer.price.unit !== changed.unit)
+      return [`prices.${provider}.unit`, `This model is priced per ${offer.price.unit}.`]
+  }
+  if (disabled === false && row.providers.length === 0) return ['disabled', 'This model has no provider.']
+  const providers = row.providers.map(offer => {
+    const changed = prices[offer.provider]
+    return changed ? { ...offer, price: changed, price_source: 'operator' } : offer
+  })
+  models.set(id, { ...row, providers, ...(disabled !== undefined && { disabled }) })
+  return null
+}
+
+function addAlias({ models }: State, alias: string, id: string): Fault | null {
+  if (!row.id.safeParse(alias).success) return ['alias', 'must be a model slug']
+  const target = models.get(id)
+  if (!target) return ['model', `There is no model "${id}". An alias names a model by its id.`]
+  const slug = alias.toLowerCase()
+  const owner = slug === 'auto' ? 'the router' : namesTaken(models).get(slug)
+  if (owner !== undefined) return ['alias', `"${alias}" already names ${owner}.`]
+  models.set(id, { ...target, aliases: [...target.aliases, alias] })
+  return null
+}
+
+/** Every name that selects a model, in lower case, with the model's id. */
+function namesTaken(models: ReadonlyMap<string, ModelRow>): Map<string, string> {
+  const names = new Map<string, string>()
+  for (const model of models.values()) {
+    const { own, aliases } = namesOf(model)
+    for (const name of [...own, ...aliases]) names.set(name, model.id)
+  }
+  return names
+}

@@ -1,0 +1,53 @@
+import { z } from 'zod'
+import { GatewayError } from '../base/errors.ts'
+import type { Timeouts } from '../io/http.ts'
+import { openPool } from '../io/http.ts'
+import { authHeader } from './auth.ts'
+import { openLine } from './line.ts'
+import { protocols } from './protocols.ts'
+import { ProviderError } from './provider-error.ts'
+
+const timeoutMs = 10_000
+const maxModels = 1_000
+const maxReasonLength = 200
+
+const modelList = z.object({ data: z.array(z.object({ id: z.string().max(200) })) })
+
+/** The ids of the models that an OpenAI-compatible server lists. Throws 400 if it does not answer with a list. */
+export async function listServerModels(
+  baseUrl: string,
+  apiKey: string | null,
+  timeouts: Timeouts,
+): Promise<{ models: string[]; has_more: boolean }> {
+  const base = new URL(baseUrl)
+  const provider = {
+    name: 'server',
+    protocol: 'openai',
+    base_url: baseUrl,
+    auth: apiKey === null ? 'none' : 'bearer',
+  } as const
+  const pool = openPool(base.origin, timeouts, 1)
+  const line = openLine({
+    ...{ provider, protocol: protocols.openai!, pool, baseUrl: base.href.replace(/\/+$/, '') },
+    prefix: base.pathname.replace(/\/+$/, ''),
+    timeouts: { ...timeouts, firstByteTimeoutMs: timeoutMs, totalTimeoutMs: timeoutMs },
+    auth: () => authHeader(provider.auth, apiKey ?? '', Date.now()),
+  })
+  try {
+    const { json } = await line.send({ method: 'GET', path: '/models' })
+    const list = modelList.safeParse(json)
+    if (!list.success) throw notConnected('GET /models did not return a list of models.')
+    const ids = list.data.data.map(({ id }) => id)
+    return { models: ids.slice(0, maxModels), has_more: ids.length > maxModels }
+  } catch (error) {
+    if (!(error instanceof ProviderError)) throw error
+    const status = error.status === null ? error.reason : `HTTP ${error.status}`
+    throw notConnected(`${status}: ${error.message.replaceAll(apiKey || '\0', '…').slice(0, maxReasonLength)}`)
+  } finally {
+    void pool.destroy()
+  }
+}
+
+function notConnected(reason: string): GatewayError {
+  return new GatewayError('invalid_request', `The server cannot be used: ${reason}`, { param: 'base_url' })
+}
