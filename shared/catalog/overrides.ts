@@ -2,8 +2,11 @@ import { z } from 'zod'
 import { namesOf } from './aliases.ts'
 import { buildCatalog, type Catalog } from './catalog.ts'
 import { deployment, type ModelRow, modelRow, type ProviderRow, price, providerRow } from './schema.ts'
+import serverDefaults from './server-defaults.json' with { type: 'json' }
 
 const { shape: row } = modelRow
+/** The protocol of the servers that are added at run time. */
+export const serverProtocol = serverDefaults.protocol
 const maxModels = 200
 
 /** A change of one model: whether it is offered, and its prices by provider. */
@@ -48,6 +51,9 @@ export type Override = { name: string; hasKey: boolean } & (
   | { kind: 'server'; value: ServerOverride }
 )
 
+/** A server that was added at run time, with its API key; null = it needs none. */
+export type Server = { row: ProviderRow; apiKey: string | null }
+
 /** Why an override has no effect. */
 export type OverrideFault = { kind: OverrideKind; name: string; field: string; message: string }
 
@@ -91,7 +97,7 @@ function applyOne(state: State, override: Override): Fault | null {
 
 function addServer({ models, providers }: State, name: string, server: ServerOverride, hasKey: boolean): Fault | null {
   const provider = providerRow.safeParse({
-    ...{ name, protocol: 'openai', base_url: server.base_url, auth: hasKey ? 'bearer' : 'none' },
+    ...{ name, protocol: serverProtocol, base_url: server.base_url, auth: hasKey ? 'bearer' : 'none' },
   })
   if (!provider.success) return ['name', 'must be lower-case letters, digits and underscores, beginning with a letter']
   if (providers.has(name)) return ['name', `There is another provider "${name}".`]

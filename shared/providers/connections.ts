@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { Config } from '../base/config.ts'
 import { requestDeadlineMs } from '../base/deadlines.ts'
 import type { Catalog } from '../catalog/catalog.ts'
+import type { Server } from '../catalog/overrides.ts'
 import type { ProviderRow } from '../catalog/schema.ts'
 import { type Dispatcher, openPool } from '../io/http.ts'
 import { protocols } from './protocols.ts'
@@ -20,9 +21,6 @@ export type Connection = {
 
 /** Maximum connections per process and provider. */
 const connectionsPerProvider = 8_192
-
-/** A server that was added at run time, with its API key; null = it needs none. */
-export type Server = { row: ProviderRow; apiKey: string | null }
 
 /** The connections to the configured providers, by provider name. A provider without a key is disabled. */
 export class Connections {

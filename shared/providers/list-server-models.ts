@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { GatewayError } from '../base/errors.ts'
+import { serverProtocol } from '../catalog/overrides.ts'
 import type { Timeouts } from '../io/http.ts'
 import { openPool } from '../io/http.ts'
 import { authHeader } from './auth.ts'
@@ -22,13 +23,13 @@ export async function listServerModels(
   const base = new URL(baseUrl)
   const provider = {
     name: 'server',
-    protocol: 'openai',
+    protocol: serverProtocol,
     base_url: baseUrl,
     auth: apiKey === null ? 'none' : 'bearer',
   } as const
   const pool = openPool(base.origin, timeouts, 1)
   const line = openLine({
-    ...{ provider, protocol: protocols.openai!, pool, baseUrl: base.href.replace(/\/+$/, '') },
+    ...{ provider, protocol: protocols[serverProtocol]!, pool, baseUrl: base.href.replace(/\/+$/, '') },
     prefix: base.pathname.replace(/\/+$/, ''),
     timeouts: { ...timeouts, firstByteTimeoutMs: timeoutMs, totalTimeoutMs: timeoutMs },
     auth: () => authHeader(provider.auth, apiKey ?? '', Date.now()),

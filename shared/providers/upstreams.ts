@@ -1,6 +1,7 @@
 import type { Config } from '../base/config.ts'
 import type { Clock } from '../base/time.ts'
 import type { Catalog } from '../catalog/catalog.ts'
+import type { Server } from '../catalog/overrides.ts'
 import type { ModelRow, ProviderRow } from '../catalog/schema.ts'
 import { type Dispatcher, type Exchange, exchange, type ResponseSink, type Timeouts } from '../io/http.ts'
 import type { WebSocket } from '../io/socket.ts'
@@ -8,7 +9,7 @@ import type { DirectKind, DirectKinds, InstantKind, QueuedKind } from '../kinds/
 import { Adapters, type Environment, type Served } from './adapter-lookup.ts'
 import { authHeader } from './auth.ts'
 import type { Avatar, CatalogPage, CatalogQuery, Voice } from './avatar-catalog.ts'
-import { Connections, type Credential, type Server } from './connections.ts'
+import { Connections, type Credential } from './connections.ts'
 import type {
   DirectAdapter,
   InstantAdapter,

@@ -8,13 +8,13 @@ import {
   type OverrideFault,
   type OverrideKind,
   overrideSchemas,
+  type Server,
 } from '../catalog/overrides.ts'
 import type { CatalogOverride } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
 import type { Logger } from '../io/log.ts'
 import { type Actor, audit, changesBetween } from '../keys/audit.ts'
 import type { Sealer } from '../keys/sealer.ts'
-import type { Server } from '../providers/connections.ts'
 
 /** How long a change made by another process can go unnoticed. */
 const pollIntervalMs = 2_000

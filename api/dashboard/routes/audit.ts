@@ -11,7 +11,7 @@ import type { AuditAnswer, AuditEvent } from '../wire/audit.ts'
 const maxItems = 50
 
 const text = z.string().trim().max(200).optional()
-const filters = {
+export const filters = {
   actor: text.describe('Part of the actor: an email address or a provisioning key’s prefix; or the actor’s id.'),
   action: text.describe('"key.created", or "key" for every event of keys.'),
   target: text.describe('Part of the target: a key’s name or a member’s address; or the target’s id.'),
@@ -47,7 +47,7 @@ const listEvents = endpoint({
           take: limit,
         })
       },
-      async rows => rows.map(present),
+      async rows => rows.map(presentEvent),
     )
   },
 })
@@ -58,7 +58,7 @@ async function eventOf(db: Database, organisationId: string, id: string): Promis
   return row
 }
 
-function whereOf({ actor, action, target }: Filters) {
+export function whereOf({ actor, action, target }: Filters) {
   const part = (value: string) => ({ contains: value, mode: 'insensitive' as const })
   return [
     ...(actor ? [{ OR: [{ actorName: part(actor) }, { actorId: actor }] }] : []),
@@ -67,7 +67,7 @@ function whereOf({ actor, action, target }: Filters) {
   ]
 }
 
-function present(row: AuditRow): AuditEvent {
+export function presentEvent(row: AuditRow): AuditEvent {
   const changes = Object.entries((row.changes ?? {}) as Changes)
   return {
     id: row.id,

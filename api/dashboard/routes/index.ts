@@ -11,6 +11,7 @@ import { jobRoutes } from './jobs.ts'
 import { keysRoutes } from './keys.ts'
 import { modelsRoutes } from './models.ts'
 import { operatorAdjustmentRoutes } from './operator-adjustments.ts'
+import { operatorAuditRoutes } from './operator-audit.ts'
 import { operatorCatalogRoutes } from './operator-catalog.ts'
 import { operatorOrganisationRoutes } from './operator-organisations.ts'
 import { operatorPeopleRoutes } from './operator-people.ts'
@@ -48,6 +49,7 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...operatorAdjustmentRoutes,
   ...operatorSuspensionRoutes,
   ...operatorCatalogRoutes,
+  ...operatorAuditRoutes,
   ...operatorPeopleRoutes,
   ...operatorServiceRoutes,
 ]

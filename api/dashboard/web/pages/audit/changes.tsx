@@ -31,6 +31,8 @@ export function ChangeList({ action, changes }: Pick<AuditEvent, 'action' | 'cha
 function valueText(field: string, value: unknown): string {
   if (value === null) return 'none'
   if (typeof value === 'boolean') return value ? 'yes' : 'no'
+  if (typeof value === 'object' && (!Array.isArray(value) || value.some(one => typeof one === 'object')))
+    return JSON.stringify(value)
   if (Array.isArray(value)) return value.join(', ')
   if (typeof value === 'object') return partsOf(value)
   if (field.endsWith('_usd')) return usd(Number(value))

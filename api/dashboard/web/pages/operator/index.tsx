@@ -3,17 +3,23 @@ import { Route, Switch, useLocation } from 'wouter'
 import { Page } from '../../components/page.tsx'
 import { Empty } from '../../components/states.tsx'
 import { useMe } from '../../session.tsx'
+import { OperatorAuditLog } from './audit.tsx'
+import { Models } from './models.tsx'
 import { OrganisationPage } from './organisation.tsx'
 import { Organisations } from './organisations.tsx'
 import { People } from './people.tsx'
 import { Providers } from './providers.tsx'
+import { Servers } from './servers.tsx'
 import { System } from './system.tsx'
 
 const tabs = [
   { path: '/operator', label: 'Organisations' },
   { path: '/operator/providers', label: 'Providers' },
+  { path: '/operator/models', label: 'Models' },
+  { path: '/operator/servers', label: 'Servers' },
   { path: '/operator/system', label: 'Queues and system' },
   { path: '/operator/people', label: 'Users' },
+  { path: '/operator/audit', label: 'Audit' },
 ]
 
 /** The operator area: all organisations, providers, users and queues. */
@@ -53,6 +59,15 @@ function Views() {
       </Tabs.Panel>
       <Tabs.Panel value="/operator/providers">
         <Providers />
+      </Tabs.Panel>
+      <Tabs.Panel value="/operator/models">
+        <Models />
+      </Tabs.Panel>
+      <Tabs.Panel value="/operator/servers">
+        <Servers />
+      </Tabs.Panel>
+      <Tabs.Panel value="/operator/audit">
+        <OperatorAuditLog />
       </Tabs.Panel>
       <Tabs.Panel value="/operator/system">
         <System />

@@ -1,0 +1,72 @@
+import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import type {
+  OperatorAudit,
+  OperatorModels,
+  OperatorServer,
+  OperatorServers,
+  Price,
+  ServerTest,
+} from '../../../wire/operator-catalog.ts'
+import { call, queryText } from '../../api.ts'
+
+const base = '/dashboard/api/operator'
+const pageSize = 50
+
+export function useOperatorModels() {
+  return useQuery({
+    queryKey: ['operator', 'models'],
+    queryFn: ({ signal }) => call<OperatorModels>(`${base}/models`, { signal }),
+  })
+}
+
+export function useServers() {
+  return useQuery({
+    queryKey: ['operator', 'servers'],
+    queryFn: ({ signal }) => call<OperatorServers>(`${base}/servers`, { signal }),
+  })
+}
+
+/** Runs a change of the catalog, and reads again what shows it. */
+function useCatalogChange<Input = void>(change: (input: Input) => Promise<unknown>, onDone: () => void = () => {}) {
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: change,
+    onSuccess: async () => {
+      await Promise.all(['models', 'servers'].map(part => queries.invalidateQueries({ queryKey: ['operator', part] })))
+      onDone()
+    },
+  })
+}
+
+export type ModelPatch = { disabled?: boolean | null; prices?: Record<string, Price | null> }
+export const usePatchModel = (id: string, onDone?: () => void) =>
+  useCatalogChange<ModelPatch>(
+    body => call(`${base}/models/${encodeURIComponent(id)}`, { method: 'PATCH', body }),
+    onDone,
+  )
+
+export const useAddAlias = (model: string, alias: string, onDone: () => void) =>
+  useCatalogChange(() => call(`${base}/aliases`, { body: { alias, model } }), onDone)
+
+export const useRemoveAlias = () =>
+  useCatalogChange<string>(alias => call(`${base}/aliases/${encodeURIComponent(alias)}`, { method: 'DELETE' }))
+
+export type ServerInput = Pick<OperatorServer, 'base_url' | 'models'> & { api_key?: string }
+export const useSaveServer = (name: string, body: ServerInput, onDone: () => void) =>
+  useCatalogChange(() => call(`${base}/servers/${encodeURIComponent(name)}`, { body }), onDone)
+
+export const useRemoveServer = (name: string, onDone: () => void) =>
+  useCatalogChange(() => call(`${base}/servers/${encodeURIComponent(name)}`, { method: 'DELETE' }), onDone)
+
+export const useTestServer = (body: { base_url: string; api_key?: string; name?: string }) =>
+  useMutation({ mutationFn: () => call<ServerTest>(`${base}/server-tests`, { body }) })
+
+export function useOperatorAudit(filters: { actor: string; action: string; target: string }) {
+  return useInfiniteQuery({
+    queryKey: ['operator', 'audit', filters],
+    queryFn: ({ pageParam, signal }) =>
+      call<OperatorAudit>(`${base}/audit${queryText({ ...filters, limit: pageSize, after: pageParam })}`, { signal }),
+    initialPageParam: '',
+    getNextPageParam: ({ has_more, last_id }) => (has_more ? last_id : null),
+  })
+}

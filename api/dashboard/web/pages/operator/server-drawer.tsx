@@ -1,0 +1,164 @@
+import { Button, Group, MultiSelect, NumberInput, PasswordInput, Select, Stack, Text, TextInput } from '@mantine/core'
+import { useState } from 'react'
+import type { OperatorServer } from '../../../wire/operator-catalog.ts'
+import { OpenDrawer } from '../../components/dialogs.tsx'
+import { Form } from '../../components/form.tsx'
+import { Failure } from '../../components/states.tsx'
+import { useSaveServer, useTestServer } from './catalog-queries.ts'
+import { draftOf, PriceField } from './price-field.tsx'
+
+type Model = OperatorServer['models'][number]
+
+const newModel = (server: string, upstream: string): Model => ({
+  id: `${server}/${upstream.replaceAll(/[^a-z0-9._:/@-]/gi, '-')}`.slice(0, 100),
+  type: 'chat',
+  upstream_model: upstream,
+  context_length: null,
+  max_output_tokens: null,
+  input_modalities: ['text'],
+  supported_parameters: [],
+  quality: null,
+  price: { unit: 'token', input: '0', output: '0' },
+})
+
+/** Adds or edits a server: its address and key, a test of the connection, and its models. */
+export function ServerDrawer({ server, onClose }: { server: OperatorServer | null; onClose: () => void }) {
+  const [name, setName] = useState(server?.name ?? '')
+  const [baseUrl, setBaseUrl] = useState(server?.base_url ?? '')
+  const [apiKey, setApiKey] = useState('')
+  const [models, setModels] = useState<Model[]>(server?.models ?? [])
+  const key = apiKey === '' ? {} : { api_key: apiKey }
+  const save = useSaveServer(name, { base_url: baseUrl, models, ...key }, onClose)
+  const test = useTestServer({ base_url: baseUrl, ...key, ...(server && { name: server.name }) })
+  const select = (upstreams: string[]) =>
+    setModels(
+      upstreams.map(
+        upstream => models.find(({ upstream_model }) => upstream_model === upstream) ?? newModel(name, upstream),
+      ),
+    )
+  const listed = new Set([...models.map(({ upstream_model }) => upstream_model), ...(test.data?.models ?? [])])
+  return (
+    <OpenDrawer onClose={onClose} title={server ? server.name : 'Add server'} position="right" size="lg">
+      <Form mutation={save} submit={server ? 'Save server' : 'Add server'} disabled={name === '' || baseUrl === ''}>
+        {!server && (
+          <TextInput
+            label="Name"
+            description="Lower-case letters, digits and underscores. It cannot be changed later."
+            required
+            maxLength={60}
+            value={name}
+            onChange={event => setName(event.currentTarget.value)}
+            data-autofocus
+          />
+        )}
+        <TextInput
+          label="Base URL"
+          description="With the path, such as http://10.0.0.5:8000/v1. Private addresses are allowed."
+          required
+          type="url"
+          value={baseUrl}
+          onChange={event => setBaseUrl(event.currentTarget.value)}
+        />
+        <PasswordInput
+          label="API key"
+          description={
+            server?.api_key_last4 == null
+              ? 'Empty if the server needs none. It is not shown again.'
+              : `Empty to keep the key that ends in ${server.api_key_last4}.`
+          }
+          autoComplete="off"
+          value={apiKey}
+          onChange={event => setApiKey(event.currentTarget.value)}
+        />
+        <Group gap="sm">
+          <Button variant="default" loading={test.isPending} disabled={baseUrl === ''} onClick={() => test.mutate()}>
+            Test connection
+          </Button>
+          {test.data && (
+            <Text size="sm" c="green.9" role="status">
+              Connected: {test.data.models.length} models
+            </Text>
+          )}
+        </Group>
+        {test.error && <Failure error={test.error} />}
+        {listed.size > 0 && (
+          <MultiSelect
+            label="Models"
+            description="The models to offer."
+            searchable
+            data={[...listed]}
+            value={models.map(({ upstream_model }) => upstream_model)}
+            onChange={select}
+            limit={200}
+          />
+        )}
+        {models.map((model, index) => (
+          <ModelFields key={model.upstream_model} model={model} onChange={one => setModels(models.with(index, one))} />
+        ))}
+      </Form>
+    </OpenDrawer>
+  )
+}
+
+const parameters = ['tools', 'structured_outputs', 'response_format', 'logprobs']
+
+function ModelFields({ model, onChange }: { model: Model; onChange: (model: Model) => void }) {
+  const set = (fields: Partial<Model>) => onChange({ ...model, ...fields })
+  const numberOf = (value: number | string) => (value === '' ? null : Number(value))
+  return (
+    <Stack gap="xs" component="fieldset" m={0} style={{ borderRadius: 'var(--mantine-radius-sm)' }}>
+      <Text component="legend" size="sm" fw={600} px={4}>
+        {model.upstream_model}
+      </Text>
+      <Group grow align="flex-start">
+        <TextInput
+          label="Name in requests"
+          required
+          maxLength={100}
+          value={model.id}
+          onChange={event => set({ id: event.currentTarget.value })}
+        />
+        <Select
+          label="Type"
+          allowDeselect={false}
+          data={['chat', 'embeddings']}
+          value={model.type}
+          onChange={value => set({ type: value === 'embeddings' ? 'embeddings' : 'chat' })}
+        />
+      </Group>
+      <Group grow align="flex-start">
+        <NumberInput
+          label="Context (tokens)"
+          min={1}
+          allowDecimal={false}
+          thousandSeparator=","
+          value={model.context_length ?? ''}
+          onChange={value => set({ context_length: numberOf(value) })}
+        />
+        <NumberInput
+          label="Maximum output (tokens)"
+          min={1}
+          allowDecimal={false}
+          thousandSeparator=","
+          value={model.max_output_tokens ?? ''}
+          onChange={value => set({ max_output_tokens: numberOf(value) })}
+        />
+        <NumberInput
+          label="Quality (0–100)"
+          placeholder="not for auto"
+          min={0}
+          max={100}
+          value={model.quality ?? ''}
+          onChange={value => set({ quality: numberOf(value) })}
+        />
+      </Group>
+      <MultiSelect
+        label="Supported parameters"
+        data={parameters}
+        value={model.supported_parameters}
+        onChange={supported_parameters => set({ supported_parameters })}
+      />
+      <PriceField draft={draftOf(model.price)} onChange={({ price }) => set({ price })} />
+    </Stack>
+  )
+}
