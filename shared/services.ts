@@ -293,11 +293,3 @@ function addServiceGauges(metrics: Metrics, { admission, health, keepAlive, cata
     }),
   )
 }
-
-/** Counts the lines of batches once they are charged. */
-function recordLines(metrics: Metrics, { discountsPpm }: Config): (events: readonly UsageEvent[]) => void {
-  const discountPpm = Number(discountsPpm.batch)
-  return events => {
-    for (const event of events) metrics.recordUsage(event, discountPpm)
-  }
-}

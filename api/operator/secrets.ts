@@ -30,8 +30,9 @@ export const secrets: Command[] = [
         stored_responses: await services.storedResponses.reseal(),
         conversation_items: await services.conversations.reseal(),
         request_contents: await services.contents.reseal(),
+        server_keys: await services.catalogOverrides.reseal(),
       }
-      const text = `encrypted with the current key: webhook secrets of ${data.webhook_secrets} organisations, ${data.signing_secret} signing secret, ${data.authenticator_apps} authenticator apps, ${data.stored_responses} stored responses, ${data.conversation_items} items of conversations, ${data.request_contents} logged requests`
+      const text = `encrypted with the current key: webhook secrets of ${data.webhook_secrets} organisations, ${data.signing_secret} signing secret, ${data.authenticator_apps} authenticator apps, ${data.stored_responses} stored responses, ${data.conversation_items} items of conversations, ${data.request_contents} logged requests, API keys of ${data.server_keys} servers`
       return { data: { data }, text }
     },
   }),

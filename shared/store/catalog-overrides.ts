@@ -183,15 +183,17 @@ export class CatalogOverrides {
   }
 
   async #read(): Promise<void> {
-    const { db, log, sealer } = this.#services
+    const { db, log } = this.#services
     // The version first: a change between the two reads is read again by the next poll.
     const version = (await db.setting.findUnique({ where: { name: versionName } }))?.value ?? ''
     const rows = await db.catalogOverride.findMany({ take: maxOverrides, orderBy: [{ kind: 'asc' }, { name: 'asc' }] })
     const { catalog, faults } = this.#apply(rows)
-    const servers = rows.flatMap(({ kind, name, secret }): Server[] => {
-      const row = catalog.providers.get(name)
-      if (kind !== 'server' || !row || this.#base.providers.has(name)) return []
-      return [{ row, apiKey: secret === null ? null : sealer.open(secret, secretPlace(name)) }]
+    const servers = rows.flatMap((row): Server[] => {
+      const provider = catalog.providers.get(row.name)
+      if (row.kind !== 'server' || !provider || this.#base.providers.has(row.name)) return []
+      const apiKey = this.#open(row)
+      if (apiKey === null && row.secret !== null) return []
+      return [{ row: provider, apiKey }]
     })
     // Connections first: the router must not choose a server without one.
     this.#followers.setServers(servers)
@@ -207,8 +209,34 @@ export class CatalogOverrides {
     for (const fault of faults) log.warn(fault, 'a change of the model catalog has no effect')
   }
 
-  #last4({ name, secret }: CatalogOverride): string | null {
-    return secret === null ? null : this.#services.sealer.open(secret, secretPlace(name)).slice(-4)
+  #last4(row: CatalogOverride): string | null {
+    return this.#open(row)?.slice(-4) ?? null
+  }
+
+  /** The API key of a server; null if it has none, or one whose encryption key is not configured. */
+  #open({ name, secret }: CatalogOverride): string | null {
+    const { log, sealer } = this.#services
+    try {
+      return secret === null ? null : sealer.open(secret, secretPlace(name))
+    } catch (error) {
+      log.error({ err: error, server: name }, 'the API key of a server cannot be decrypted: it is not used')
+      return null
+    }
+  }
+
+  /** Encrypts the API keys of servers with the current key. Returns how many changed. */
+  async reseal(): Promise<number> {
+    const { db, sealer } = this.#services
+    const rows = await db.catalogOverride.findMany({ where: { secret: { not: null } }, take: maxOverrides })
+    let changed = 0
+    for (const { kind, name, secret } of rows) {
+      if (secret === null || sealer.isCurrent(secret)) continue
+      const place = secretPlace(name)
+      const data = { secret: sealer.seal(sealer.open(secret, place), place) }
+      // Compare-and-set: a concurrent change has already used the current key.
+      changed += (await db.catalogOverride.updateMany({ where: { kind, name, secret }, data })).count
+    }
+    return changed
   }
 }
 

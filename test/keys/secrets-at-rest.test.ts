@@ -91,7 +91,7 @@ test.serial(
       t.is(stderr, '')
       return (JSON.parse(stdout) as { data: object }).data
     }
-    const noContent = { stored_responses: 0, conversation_items: 0, request_contents: 0 }
+    const noContent = { stored_responses: 0, conversation_items: 0, request_contents: 0, server_keys: 0 }
     const all = { webhook_secrets: 1, signing_secret: 1, authenticator_apps: 1, ...noContent }
     t.deepEqual(await command(first), all)
     const none = { webhook_secrets: 0, signing_secret: 0, authenticator_apps: 0, ...noContent }

@@ -1,6 +1,11 @@
 import test from 'ava'
 import fc from 'fast-check'
-import type { OperatorModels, OperatorServers, ServerTest } from '../../api/dashboard/wire/operator-catalog.ts'
+import type {
+  OperatorAudit,
+  OperatorModels,
+  OperatorServers,
+  ServerTest,
+} from '../../api/dashboard/wire/operator-catalog.ts'
 import { commands } from '../../api/operator/commands.ts'
 import { parseCommand } from '../../api/operator/parse.ts'
 import type { Emulator } from '../emulators/emulator.ts'
@@ -240,4 +245,9 @@ test.serial('changes are audited without secrets, and by command', async t => {
     t.true(actions.has(action), action)
   t.false(JSON.stringify(events.map(({ changes }) => changes)).includes(serverKey))
   t.true(events.every(({ actorKind }) => actorKind === 'operator'))
+  const { data, last_id } = await operator.visitor.json<OperatorAudit>(`${base}/audit?limit=2&action=catalog_model`)
+  t.is(data[0]?.action, 'catalog_model.removed')
+  t.is(data[0]?.organisation, null)
+  const next = await operator.visitor.json<OperatorAudit>(`${base}/audit?limit=2&action=catalog_model&after=${last_id}`)
+  t.false(next.data.some(({ id }) => data.some(event => event.id === id)))
 })
