@@ -28,6 +28,7 @@ import { ConcurrencyLimiter } from './limiter/concurrency-limiter.ts'
 import { definitions } from './metrics/definitions.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { openMetrics } from './metrics/open-metrics.ts'
+import { recordLines } from './metrics/record-lines.ts'
 import { TopUps } from './payments/top-ups.ts'
 import { Health } from './providers/health.ts'
 import { ProviderPauses } from './providers/provider-pauses.ts'
@@ -148,8 +149,7 @@ export async function openServices(
   clock: Clock = systemClock,
   statementTimeoutMs = requestStatementMs,
 ): Promise<Services> {
-  const baseCatalog = openCatalog(config)
-  const catalog = new LiveCatalog(baseCatalog)
+  const catalog = new LiveCatalog(openCatalog(config))
   const { databaseUrl, databasePool, databasePooler } = config
   const tracing = await openTracing(config.tracing)
   const db = openDatabase(databaseUrl, { connections: databasePool, statementTimeoutMs, pooler: databasePooler })
@@ -179,11 +179,14 @@ export async function openServices(
   const learnedQualities = new LearnedQualities({ db, clock, log, isOn: config.routingLearning })
   const limiter = new ConcurrencyLimiter({ redis, clock, max: config.bulkConcurrency })
   const sealer = new Sealer(config.encryptionKeys)
-  const catalogOverrides = new CatalogOverrides({ db, clock, log, sealer }, baseCatalog, {
-    catalog,
-    setServers: servers => upstreams.setServers(servers),
-    onChange: changed => metrics?.addNames(changed),
-  })
+  const catalogOverrides = new CatalogOverrides(
+    { db, clock, log, sealer },
+    {
+      catalog,
+      setServers: servers => upstreams.setServers(servers),
+      onChange: changed => metrics?.addNames(changed),
+    },
+  )
   await catalogOverrides.start()
   const signingSecret = new SigningSecret(db, config.signingSecret, sealer)
   const blobs = await openBlobs(config, () => signingSecret.get(), clock)
@@ -301,12 +304,4 @@ function addServiceGauges(metrics: Metrics, { admission, health, keepAlive, cata
       return { labels, value: isOpen ? 1 : 0 }
     }),
   )
-}
-
-/** Counts the lines of batches once they are charged. */
-function recordLines(metrics: Metrics, { discountsPpm }: Config): (events: readonly UsageEvent[]) => void {
-  const discountPpm = Number(discountsPpm.batch)
-  return events => {
-    for (const event of events) metrics.recordUsage(event, discountPpm)
-  }
 }

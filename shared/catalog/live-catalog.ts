@@ -7,11 +7,14 @@ import type { ModelRow, ProviderRow } from './schema.ts'
  * derived from a catalog can be cached by the identity of its `models`.
  */
 export class LiveCatalog implements Catalog {
+  /** The catalog that the process started with: that of the files. */
+  readonly initial: Catalog
   #current: Catalog
   /** The targets of the rows of former catalogs, for requests that still hold such a row. */
   readonly #formerTargets = new WeakMap<ModelRow, readonly CatalogTarget[]>()
 
   constructor(initial: Catalog) {
+    this.initial = initial
     this.#current = initial
   }
 

@@ -173,7 +173,7 @@ export class Policies {
   async applyDefault<T extends { hashes: string[] }>(commit: () => Promise<T>): Promise<T> {
     const result = await commit()
     for (const hash of result.hashes) this.#cache.delete(hash)
-    await this.#renewGenerations(result.hashes, step => step).catch(error => {
+    await this.#renewGenerations(result.hashes).catch(error => {
       throw storeUnavailable(error)
     })
     return result
@@ -182,7 +182,7 @@ export class Policies {
   /** Sets new generations and deletes the confirmed versions of keys, each with a further `step` in one transaction. */
   async #renewGenerations(
     hashes: readonly string[],
-    step: (transaction: RedisTransaction, hash: string) => RedisTransaction,
+    step: (transaction: RedisTransaction, hash: string) => RedisTransaction = transaction => transaction,
   ): Promise<void> {
     for (let first = 0; first < hashes.length; first += maxRenewals) {
       const transaction = this.#redis.multi()

@@ -60,10 +60,9 @@ export class CatalogOverrides {
   #faults: readonly OverrideFault[] = []
   #servers: readonly Server[] = []
 
-  /** `base`: the catalog of the files. */
-  constructor(services: Services, base: Catalog, followers: Followers) {
+  constructor(services: Services, followers: Followers) {
     this.#services = services
-    this.#base = base
+    this.#base = followers.catalog.initial
     this.#followers = followers
   }
 
