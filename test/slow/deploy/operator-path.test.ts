@@ -33,7 +33,7 @@ async function run(t: ExecutionContext, { env }: Installation, command: string, 
   return stdout.trim()
 }
 
-/** Starts a process by a command of the page; gives the function that stops it with SIGTERM. */
+/** Starts a process by a command of the page; gives its output and the function that stops it with SIGTERM. */
 async function start(t: ExecutionContext, { env }: Installation, command: string, isUp: () => Promise<boolean>) {
   t.true(page.includes(command))
   const child = spawnCommand(env, command)
@@ -51,7 +51,7 @@ async function start(t: ExecutionContext, { env }: Installation, command: string
   t.teardown(stop)
   await eventually(async () => child.exitCode !== null || (await isUp()), `${command} is up`, startWithinMs)
   t.is(child.exitCode, null, output)
-  return stop
+  return { stop, output: () => output }
 }
 
 const answers = (url: string, expected: RegExp) => () =>
@@ -82,6 +82,7 @@ async function install(t: ExecutionContext): Promise<Installation> {
     PORT: String(port),
     HOST: '127.0.0.1',
     PUBLIC_URL: url,
+    LOG_LEVEL: 'debug',
     SIGNING_SECRET: 'a signing secret of the operator’s path',
     ENCRYPTION_KEY: 'an encryption key of the operator’s path',
     OPENAI_API_KEY: 'sk-upstream',
@@ -98,12 +99,12 @@ test('from an empty database to the first call, metrics, a restart, prune and th
   const operator = (args: string) => run(t, installation, 'npm run -s operator --', args)
 
   await run(t, installation, 'npm run migrate')
-  const worker = { ...installation, env: { ...env, METRICS_PORT: String(port) } }
+  const workerInstallation = { ...installation, env: { ...env, METRICS_PORT: String(port) } }
   const startWeb = () => start(t, installation, 'npm start', answers(`${url}/readyz`, /./))
   const startWorker = () =>
-    start(t, worker, 'npm run start:worker', answers(`http://127.0.0.1:${port}/metrics`, /headgate_/))
-  const stopWeb = await startWeb()
-  const stopWorker = await startWorker()
+    start(t, workerInstallation, 'npm run start:worker', answers(`http://127.0.0.1:${port}/metrics`, /headgate_/))
+  const web = await startWeb()
+  const worker = await startWorker()
 
   const person = { name: 'Ada', email: 'ada@example.com', password: 'a long enough password' }
   const signedUp = await fetch(`${url}/dashboard/api/auth/sign-up/email`, {
@@ -112,6 +113,10 @@ test('from an empty database to the first call, metrics, a restart, prune and th
     body: JSON.stringify(person),
   })
   t.is(signedUp.status, 200, await signedUp.text())
+  // Without a mail server the link is in the log, as the page says.
+  const link = () => /"link":"([^"]+)"/.exec(web.output())?.[1]
+  await eventually(() => link() !== undefined, 'the link of the email is logged')
+  await fetch(link()!)
   await run(t, installation, 'npm run -s operator -- user promote --email', person.email)
   const doctor = await run(t, installation, 'npm run -s operator -- doctor')
   t.notRegex(doctor, /^failed/m)
@@ -129,9 +134,9 @@ test('from an empty database to the first call, metrics, a restart, prune and th
   t.is((await fetch(`${url}/dashboard`)).status, 200)
   t.true(await answers(metricsUrl, /^headgate_requests_total\{[^}]*\} 1$/m)())
 
-  await stopWorker()
+  await worker.stop()
   await startWorker()
-  await stopWeb()
+  await web.stop()
   await startWeb()
   await ask()
   t.regex(await operator('prune --dry-run'), /^rows +size +table +what$/m)

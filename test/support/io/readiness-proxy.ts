@@ -12,6 +12,7 @@ export type ReadinessProxy = {
 }
 
 const checkEveryMs = 100
+const keepAliveMs = 600_000
 const checkWithinMs = 5_000
 
 /**
@@ -32,7 +33,8 @@ export async function startReadinessProxy(urls: readonly string[]): Promise<Read
     }
   })
   let next = 0
-  const server = http.createServer((request, response) => {
+  // Longer than any client is idle: a connection that the proxy closes meanwhile fails the request that is just sent over it.
+  const server = http.createServer({ keepAliveTimeout: keepAliveMs }, (request, response) => {
     const latest = readyAtMs.indexOf(Math.max(...readyAtMs))
     const target = urls.map((_, i) => (next + i) % urls.length).find(i => ready[i]) ?? latest
     next = target + 1
