@@ -44,22 +44,27 @@ export class Load {
   readonly #agentKey: string
   readonly #hookUrl: string
   readonly #random: () => number
+  readonly #pace: number
+  readonly #answerWithinMs: number
   readonly #running: Promise<void>[]
   #isStopped = false
   #marks = 0
 
-  /** `agentKey`: the key of the agents. */
+  /** `agentKey`: the key of the agents. `pace`: how many times as long clients wait between requests as usual. */
   constructor(
     urls: string[],
     { key, agentKey }: { key: string; agentKey: string },
     hookUrl: string,
     random: () => number,
+    { pace = 1, answerWithinMs = requestTimeoutMs } = {},
   ) {
     this.#urls = urls
     this.#key = key
     this.#agentKey = agentKey
     this.#hookUrl = hookUrl
     this.#random = random
+    this.#pace = pace
+    this.#answerWithinMs = answerWithinMs
     const direct = (Object.keys(clients) as Kind[]).flatMap(kind =>
       Array.from({ length: clients[kind] }, () => this.#client(kind)),
     )
@@ -76,7 +81,7 @@ export class Load {
   async #client(kind: Kind): Promise<void> {
     while (!this.#isStopped) {
       this.directs.push(await this.#ask(kind))
-      await sleep(thinkMs * (0.5 + this.#random()))
+      await sleep(thinkMs * this.#pace * (0.5 + this.#random()))
     }
   }
 
@@ -84,7 +89,7 @@ export class Load {
     const open: Promise<void>[] = []
     while (!this.#isStopped) {
       open.push(this.#submit(kind))
-      await sleep(submitEveryMs[kind])
+      await sleep(submitEveryMs[kind] * this.#pace)
     }
     await Promise.all(open)
   }
@@ -101,7 +106,7 @@ export class Load {
     }
     const { path, body } = this.#request(kind, this.#mark(kind))
     try {
-      const signal = AbortSignal.timeout(requestTimeoutMs)
+      const signal = AbortSignal.timeout(this.#answerWithinMs)
       const key = isAgent(kind) ? this.#agentKey : this.#key
       const response = await call(this.#url(), path, { key, body, signal })
       direct.status = response.status
@@ -144,7 +149,7 @@ export class Load {
     while (submission.id === null && Date.now() - startedMs < submitWithinMs) {
       if (submission.answers.length > 0) await sleep(submitAgainMs)
       try {
-        const signal = AbortSignal.timeout(requestTimeoutMs)
+        const signal = AbortSignal.timeout(this.#answerWithinMs)
         const headers = { 'idempotency-key': mark }
         const response = await call(this.#url(), path, { key: this.#key, body, headers, signal })
         const answer = (await response.json()) as { id: string; error?: { code: string } }

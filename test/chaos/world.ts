@@ -9,6 +9,7 @@ import { frozenPostgres, frozenRedis, type Trouble } from '../support/io/trouble
 import { type PrivateServer, privatePostgres, privateRedis } from '../support/stack.ts'
 
 const upWithinMs = 120_000
+const repository = join(import.meta.dirname, '../..')
 
 /** A store of the run: to be frozen, restarted or killed. Its address stays the same. */
 export type Store = PrivateServer & { frozen: Trouble }
@@ -42,6 +43,15 @@ export class Supervised {
 
   thaw(): void {
     this.process?.child.kill('SIGCONT')
+  }
+
+  /** Ends the process as a deploy does; the supervisor starts the next one. Gives its exit code. */
+  async drain(): Promise<number | null> {
+    const { process } = this
+    this.#isExpected = true
+    this.process = null
+    await process?.kill('SIGTERM')
+    return process?.child.exitCode ?? null
   }
 
   async close(): Promise<void> {
@@ -89,12 +99,14 @@ type WorldOptions = {
   startRedis?: () => Promise<PrivateServer>
   /** Starts a pooler in front of PostgreSQL, which the processes connect to. */
   startPooler?: (databaseUrl: string) => Promise<{ url: string; stop(): Promise<void> }>
+  /** The folder of the code that a process runs which starts now. */
+  codeFolder?: () => string
 }
 
 /** Starts everything and waits until it serves. `env` is the gateway's configuration beside the stores. */
 export async function openWorld(
   env: Record<string, string>,
-  { startRedis = () => privateRedis(), startPooler }: WorldOptions = {},
+  { startRedis = () => privateRedis(), startPooler, codeFolder = () => repository }: WorldOptions = {},
 ): Promise<World> {
   const storage = await mkdtemp(join(tmpdir(), 'headgate-chaos-'))
   const closings: (() => Promise<unknown>)[] = [() => rm(storage, { recursive: true, force: true })]
@@ -120,10 +132,10 @@ export async function openWorld(
       PUBLIC_URL: webUrls[0]!,
       ...(pooler && { DATABASE_URL: pooler.url, DATABASE_POOLER: 'true' }),
     }
-    const webs = ports.map(
-      port => new Supervised('web', () => startProcess('web', stores, { ...own, PORT: String(port) })),
-    )
-    const workers = [0, 1].map(() => new Supervised('worker', () => startProcess('worker', stores, own)))
+    const start = (what: 'web' | 'worker', more = {}) =>
+      startProcess(what, stores, { ...own, ...more }, { folder: codeFolder() })
+    const webs = ports.map(port => new Supervised('web', () => start('web', { PORT: String(port) })))
+    const workers = [0, 1].map(() => new Supervised('worker', () => start('worker')))
     closings.push(() => Promise.all([...webs, ...workers].map(it => it.close())))
     const allUp = () =>
       eventually(() => [...webs, ...workers].every(it => it.process !== null), 'every process is up', upWithinMs)

@@ -222,12 +222,12 @@ export async function startProcess(
   what: 'web' | 'worker',
   stores: Pick<Stores, 'databaseUrl' | 'redisUrl'>,
   env: Record<string, string> = {},
-  { ipc = false } = {},
+  { ipc = false, folder = root } = {},
 ): Promise<Process> {
   const port = what === 'web' ? (env.PORT ?? String(await freePort())) : '0'
   const url = `http://127.0.0.1:${port}`
   const child = spawn(process.execPath, [...shortLived, what === 'web' ? 'api/server.ts' : 'workers/main.ts'], {
-    cwd: root,
+    cwd: folder,
     env: {
       ...inherited,
       DATABASE_URL: stores.databaseUrl,

@@ -57,6 +57,8 @@ async function insertRows(days: number): Promise<void> {
   await db.verification.create({ data: { id: newId('org'), identifier: 'i', value: 'v', expiresAt: at } })
   const invitation = { id: newId('org'), email: 'a@example.com', role: 'member', inviterId: user.id }
   await db.invitation.create({ data: { ...own, ...invitation, expiresAt: at } })
+  const content = { inputBytes: 1, outputBytes: 1, inputTruncated: false, outputTruncated: false, redactions: 0 }
+  await db.requestContent.create({ data: { ...own, ...content, id: newId('chatcmpl'), expiresAt: at } })
   const file = { environment: 'live', purpose: 'upload', filename: 'a.txt', contentType: 'text/plain' } as const
   const storageKey = `uploads/${newId('upl')}.txt`
   await db.file.create({ data: { ...own, ...file, id: newId('upl'), bytes: 1_000n, storageKey, expiresAt: at } })
@@ -92,6 +94,7 @@ const removed = [
   ['idempotency_keys', 1],
   ['stored_responses', 1],
   ['conversations', 1],
+  ['request_contents', 1],
   ['files', 1],
   ['webhook_deliveries', 1],
   ['jobs', 2],

@@ -1,0 +1,45 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import test from 'ava'
+import { scanKeys } from '../../../shared/io/redis.ts'
+import { type Providers, startProviders } from '../../chaos/providers.ts'
+import { seededRandom } from '../../chaos/random.ts'
+import { openWorld, type World } from '../../chaos/world.ts'
+import { DeployUnderLoad, deployEnv } from '../../support/deploys.ts'
+import { Receiver } from '../../support/webhooks/receiver.ts'
+
+let providers: Providers
+let receiver: Receiver
+let world: World
+
+test.before(async () => {
+  ;[providers, receiver] = await Promise.all([startProviders(seededRandom(1)), Receiver.start()])
+  world = await openWorld({ ...deployEnv, ...providers.env })
+})
+test.after.always(async () => {
+  await world?.close()
+  await Promise.all([providers?.close(), receiver?.close()])
+})
+
+test.serial('200s only, each charged once, while two web and two worker processes are restarted', async t => {
+  t.timeout(600_000)
+  const deploy = await DeployUnderLoad.start(world, receiver)
+  const [[firstWeb, secondWeb], [firstWorker, secondWorker]] = [world.webs, world.workers]
+  await deploy.replace(t, [firstWorker!, firstWeb!, secondWeb!, secondWorker!])
+  await deploy.more()
+  await deploy.verify(t, receiver, providers)
+  for (const count of deploy.proxy.forwarded) t.true(count > 0)
+})
+
+test.serial('docs/retention.md lists every family of keys that this left in Redis', async t => {
+  const text = readFileSync(join(import.meta.dirname, '../../../docs/retention.md'), 'utf8')
+  const section = text.slice(text.indexOf('\n## Redis\n'))
+  const families = [...section.matchAll(/^\| (.+?) \|/gm)].flatMap(([, cell]) =>
+    [...cell!.matchAll(/`([^`]+)`/g)].map(([, family]) => new RegExp(`^${family!.replaceAll(/<\w+>/g, '.+')}$`)),
+  )
+  t.true(families.length > 20)
+  const unknown: string[] = []
+  for await (const keys of scanKeys(world.services.redis, '*'))
+    unknown.push(...keys.filter(key => !families.some(family => family.test(key))))
+  t.deepEqual(unknown, [])
+})
