@@ -97,11 +97,13 @@ const columns: Record<Exclude<Dimension, 'tag'>, Prisma.Sql> = {
   organisation: Prisma.sql`u.organisation_id`,
 }
 
-function columnOf(name: Dimension, { tag = '' }: UsageFilter): Prisma.Sql {
+/** SQL: the value of a dimension. */
+export function columnOf(name: Dimension, { tag = '' }: UsageFilter): Prisma.Sql {
   return name === 'tag' ? Prisma.sql`u.metadata ->> ${tag}::text` : columns[name]
 }
 
-const starts: Record<Step, Prisma.Sql> = {
+/** SQL: the start of the period of an hour. */
+export const starts: Record<Step, Prisma.Sql> = {
   '5m': binned('5 minutes'),
   hour: truncated('hour'),
   '4h': binned('4 hours'),
@@ -183,12 +185,14 @@ function preSummed(used: Prisma.Sql, durations: boolean): Prisma.Sql {
     SELECT start, groups, kind, outcome, ${summed}${histograms} FROM (${used}) u GROUP BY start, groups, kind, outcome`
 }
 
-function tableOf(source: UsageSource, by: readonly Dimension[], filter: UsageFilter): Prisma.Sql {
+/** SQL: the table of a source as `u`, with the keys as `k` where members are asked for. */
+export function tableOf(source: UsageSource, by: readonly Dimension[], filter: UsageFilter): Prisma.Sql {
   const table = source === 'log' ? logOf(filter) : Prisma.sql`usage_hours`
   return by.includes('member') ? Prisma.sql`${table} u LEFT JOIN api_keys k ON k.id = u.key_id` : Prisma.sql`${table} u`
 }
 
-function whereOf({ organisationId, from, to, ...wanted }: UsageFilter, start: Prisma.Sql | null): Prisma.Sql {
+/** SQL: the condition of a filter on `u`; `start`: from the beginning of the period. */
+export function whereOf({ organisationId, from, to, ...wanted }: UsageFilter, start: Prisma.Sql | null): Prisma.Sql {
   const { environment, keyId, model, provider, type, outcome } = wanted
   const first = start ? Prisma.sql`(SELECT ${start} FROM (SELECT ${from}::timestamptz AS hour) u)` : Prisma.sql`${from}`
   const parts = [Prisma.sql`u.hour >= ${first} AND u.hour < ${to}`]
@@ -271,74 +275,4 @@ function sumOf({ start, groups, requests, cost, ...row }: Row): UsageSum {
 function percentilesOf(buckets: (bigint | null)[]): Percentiles {
   const counts = buckets.map(Number)
   return { p50Ms: percentileMs(counts, 0.5), p95Ms: percentileMs(counts, 0.95) }
-}
-
-export const measures = ['cost', 'requests', 'errors', 'tokens'] as const
-export type Measure = (typeof measures)[number]
-
-const amounts: Record<Measure, Prisma.Sql> = {
-  cost: Prisma.sql`u.cost_nano`,
-  requests: Prisma.sql`u.requests`,
-  errors: Prisma.sql`CASE WHEN u.outcome IN ('ok', 'cancelled') THEN 0 ELSE u.requests END`,
-  tokens: Prisma.sql`u.prompt_tokens + u.completion_tokens`,
-}
-
-/** An amount of one period and series; those of all but the largest series have no id. */
-export type SeriesAmount = { start: Date; id: string | null; amount: bigint }
-
-/** Sums one measure by period for the largest values of a dimension, and for all others together. Periods without usage are omitted. */
-export function sumSeries(
-  db: Connection,
-  filter: UsageFilter,
-  wanted: { step: Step; source: UsageSource; by: Dimension; measure: Measure; maxSeries: number },
-): Promise<SeriesAmount[]> {
-  const { step, source, by, measure, maxSeries } = wanted
-  const start = starts[step]
-  return db.$queryRaw<SeriesAmount[]>`
-    WITH used AS (
-      SELECT ${start} AS start, coalesce(${columnOf(by, filter)}, '') AS id, sum(${amounts[measure]}) AS amount
-      FROM ${tableOf(source, [by], filter)}
-      WHERE ${whereOf(filter, start)}
-      GROUP BY 1, 2
-    ), largest AS (
-      SELECT id FROM used GROUP BY id HAVING sum(amount) <> 0 ORDER BY sum(amount) DESC, id LIMIT ${maxSeries}
-    )
-    SELECT start, largest.id, sum(amount)::bigint AS amount FROM used LEFT JOIN largest USING (id)
-    GROUP BY 1, 2 HAVING sum(amount) <> 0`
-}
-
-const minFailed = 5
-/** An hour is listed if at least this part of its requests failed: one in so many. */
-const maxRequestsPerFailure = 4
-const maxFailingHours = 1_000
-
-export type FailingHour = { provider: string; hour: Date; failed: bigint; requests: bigint }
-
-/** The hours in which at least five requests, and a quarter of a provider's, ended with 5xx; oldest first. */
-export function listFailingHours(db: Connection, filter: UsageFilter): Promise<FailingHour[]> {
-  const failed = Prisma.sql`coalesce(sum(requests) FILTER (WHERE outcome = 'failed'), 0)::bigint`
-  return db.$queryRaw<FailingHour[]>`
-    SELECT * FROM (
-      SELECT provider, hour, ${failed} AS failed, sum(requests)::bigint AS requests FROM usage_hours u
-      WHERE ${whereOf(filter, starts.hour)}
-      GROUP BY 1, 2 HAVING ${failed} >= ${minFailed} AND ${failed} * ${maxRequestsPerFailure} >= sum(requests)
-      ORDER BY hour DESC LIMIT ${maxFailingHours}
-    ) h ORDER BY hour, provider`
-}
-
-/**
- * The latest hours in which a filter finds requests, and one of the outcomes if there are any; newest first. An hour that is listed has
- * at least one row in the request log.
- */
-export async function listHours(
-  db: Connection,
-  filter: UsageFilter,
-  among: readonly Outcome[],
-  limit: number,
-): Promise<Date[]> {
-  const ofOutcome = among.length > 0 ? Prisma.sql`AND u.outcome = ANY(${[...among]})` : Prisma.empty
-  const rows = await db.$queryRaw<{ hour: Date }[]>`
-    SELECT DISTINCT hour FROM usage_hours u WHERE ${whereOf(filter, starts.hour)} ${ofOutcome} AND u.requests > 0
-    ORDER BY hour DESC LIMIT ${limit}`
-  return rows.map(({ hour }) => hour)
 }

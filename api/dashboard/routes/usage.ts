@@ -5,13 +5,11 @@ import type { Services } from '../../../shared/services.ts'
 import {
   type Dimension,
   dimensions,
-  type Measure,
-  measures,
-  sumSeries,
   sumUsage,
   type UsageFilter,
   type UsageSource,
 } from '../../../shared/wallet/usage-query.ts'
+import { type Measure, measures, sumSeries } from '../../../shared/wallet/usage-series.ts'
 import { endpoint } from '../../endpoint.ts'
 import { presentWallet } from '../../routes/account.ts'
 import { presentSums, usageCsv } from '../../routes/usage.ts'

@@ -1,0 +1,42 @@
+import { Prisma } from '../generated/prisma/client.ts'
+import type { Connection } from '../io/db.ts'
+import type { Outcome } from './usage-hours.ts'
+import { starts, type UsageFilter, whereOf } from './usage-query.ts'
+
+/** When there was what: the hours of usage in which requests of some sort are. */
+
+const minFailed = 5
+/** An hour is listed if at least this part of its requests failed: one in so many. */
+const maxRequestsPerFailure = 4
+const maxFailingHours = 1_000
+
+export type FailingHour = { provider: string; hour: Date; failed: bigint; requests: bigint }
+
+/** The hours in which at least five requests, and a quarter of a provider's, ended with 5xx; oldest first. */
+export function listFailingHours(db: Connection, filter: UsageFilter): Promise<FailingHour[]> {
+  const failed = Prisma.sql`coalesce(sum(requests) FILTER (WHERE outcome = 'failed'), 0)::bigint`
+  return db.$queryRaw<FailingHour[]>`
+    SELECT * FROM (
+      SELECT provider, hour, ${failed} AS failed, sum(requests)::bigint AS requests FROM usage_hours u
+      WHERE ${whereOf(filter, starts.hour)}
+      GROUP BY 1, 2 HAVING ${failed} >= ${minFailed} AND ${failed} * ${maxRequestsPerFailure} >= sum(requests)
+      ORDER BY hour DESC LIMIT ${maxFailingHours}
+    ) h ORDER BY hour, provider`
+}
+
+/**
+ * The latest hours in which a filter finds requests, and one of the outcomes if there are any; newest first. An hour that is listed has
+ * at least one row in the request log.
+ */
+export async function listHours(
+  db: Connection,
+  filter: UsageFilter,
+  among: readonly Outcome[],
+  limit: number,
+): Promise<Date[]> {
+  const ofOutcome = among.length > 0 ? Prisma.sql`AND u.outcome = ANY(${[...among]})` : Prisma.empty
+  const rows = await db.$queryRaw<{ hour: Date }[]>`
+    SELECT DISTINCT hour FROM usage_hours u WHERE ${whereOf(filter, starts.hour)} ${ofOutcome} AND u.requests > 0
+    ORDER BY hour DESC LIMIT ${limit}`
+  return rows.map(({ hour }) => hour)
+}
