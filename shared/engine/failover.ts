@@ -79,9 +79,10 @@ export async function failover<T>(
     }
     const askedMs = clock.now()
     const permit = options.bulk && live ? await acquirePermit(services, options, options.bulk, plan, target) : null
-    if (clock.now() > askedMs) pause = longer(pause, clock.now() - askedMs, 'concurrency')
-    plan.startAttempt(target, clock.now())
-    const route = routeTo(services, options, target, plan)
+    const startedMs = permit ? clock.now() : askedMs
+    if (startedMs > askedMs) pause = longer(pause, startedMs - askedMs, 'concurrency')
+    plan.startAttempt(target, startedMs)
+    const route = routeTo(services, options, target, plan.remainingMs(startedMs), plan.untried)
     const monitor = new CallMonitor(services, route, { trace: client.trace, pause })
     pause = null
     reason = 'backoff'
@@ -153,16 +154,21 @@ function cooldownMsOf({ upstreams, health }: RunServices, target: Target): numbe
   return health.tryAcquire(target).then(entered => (entered ? cooldownMs : upstreams.figures(target).cooldownMs))
 }
 
-function routeTo({ upstreams, clock }: RunServices, options: FailoverOptions, target: Target, plan: RetryPlan): Route {
+function routeTo(
+  { upstreams }: RunServices,
+  options: FailoverOptions,
+  target: Target,
+  remainingMs: number,
+  untried: readonly Target[],
+): Route {
   const { live, sticky, bulk } = options
-  const remainingMs = plan.remainingMs(clock.now())
   if (!live) {
     // A sandbox directive must not occupy a worker slot for a minute.
     const withinMs = bulk ? Math.min(remainingMs, maxSandboxBulkMs) : remainingMs
     return { target, credential: null, alone: true, withinMs, tokenWithinMs: Number.POSITIVE_INFINITY }
   }
   // The first-token timeout applies only while another target is available.
-  const hasAlternative = !bulk && plan.untried.some(other => upstreams.figures(other).cooldownMs === 0)
+  const hasAlternative = !bulk && untried.some(other => upstreams.figures(other).cooldownMs === 0)
   const tokenWithinMs = (hasAlternative && options.maxSilenceMs?.(target)) || Number.POSITIVE_INFINITY
   const withinMs = Math.min(remainingMs, tokenWithinMs)
   const isSticky = sticky?.provider === target.provider.name

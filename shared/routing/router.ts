@@ -151,13 +151,12 @@ function onlyTarget(world: RoutingWorld, query: RoutingQuery): Target | null {
 function excludeCoolingDown({ world, policy, overflow }: RoutingContext, options: readonly Option[]): Option[] {
   // The sandbox, which serves test keys, has no cooldown.
   const ready = options.filter(({ figures }) => figures.cooldownMs === 0)
+  if (ready.length > 0) return ready
   const soonest = [...options].sort((a, b) => a.figures.cooldownMs - b.figures.cooldownMs)
-  const chosen = ready.length > 0 ? ready : soonest
-  const [first] = chosen as [Option]
-  const { cooldownMs } = first.figures
+  const { cooldownMs } = soonest[0]!.figures
   if (cooldownMs > world.maxPauseMs && policy.environment === 'live')
     throw overflow ?? noTargetNowError(cooldownMs, options.length)
-  return chosen
+  return soonest
 }
 
 function selectPinned(

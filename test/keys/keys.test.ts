@@ -1,3 +1,4 @@
+import { Agent, request } from 'node:http'
 import test from 'ava'
 import type { ErrorBody } from '../../shared/base/errors.ts'
 import { operatorActor } from '../../shared/keys/audit.ts'
@@ -222,3 +223,39 @@ async function revoke({ keys, db }: Services, secret: string): Promise<void> {
   const row = await db.apiKey.findFirstOrThrow({ where: { last4: secret.slice(-4), prefix: secret.slice(0, 16) } })
   await keys.revoke(null, row.hash, operatorActor)
 }
+
+/** Sends a request over a connection of the agent; resolves with its status, or the code of its error. */
+function ask(agent: Agent, headers: Record<string, string>): Promise<string | number> {
+  return new Promise((resolve, reject) => {
+    const sent = request(`${gateway.url}/v1/chat/completions`, { method: 'POST', agent, headers }, async response => {
+      const body = JSON.parse(Buffer.concat(await response.toArray()).toString())
+      resolve(body.error?.code ?? response.statusCode)
+    })
+    sent.on('error', reject)
+    sent.end(JSON.stringify(chat))
+  })
+}
+
+test('requests over one connection are each authenticated by their own key', async t => {
+  const { organisationId, live, test: sandbox } = await gateway.account()
+  const narrow = await gateway.key(organisationId, 'test', { scopes: 'embeddings' })
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  const bearer = (key: string) => ({ authorization: `Bearer ${key}` })
+  try {
+    const asked: [Record<string, string>, string | number][] = [
+      [bearer(sandbox), 200],
+      [bearer(sandbox), 200],
+      [bearer(narrow), 'insufficient_scope'],
+      [bearer(live), 200],
+      [{ 'x-api-key': live }, 200],
+      [{ 'x-api-key': narrow }, 'insufficient_scope'],
+      [bearer(`${live}0`), 'invalid_api_key'],
+      [bearer(`${live}0`), 'invalid_api_key'],
+      [{}, 'missing_api_key'],
+      [bearer(live), 200],
+    ]
+    for (const [headers, expected] of asked) t.is(await ask(agent, headers), expected)
+  } finally {
+    agent.destroy()
+  }
+})
