@@ -25,12 +25,12 @@ import { Policies } from './keys/policies.ts'
 import { Sealer } from './keys/sealer.ts'
 import { SigningSecret } from './keys/signing-secret.ts'
 import { ConcurrencyLimiter } from './limiter/concurrency-limiter.ts'
-import { definitions } from './metrics/definitions.ts'
 import type { Metrics } from './metrics/metrics.ts'
 import { openMetrics } from './metrics/open-metrics.ts'
 import { recordLines } from './metrics/record-lines.ts'
 import { TopUps } from './payments/top-ups.ts'
 import { Health } from './providers/health.ts'
+import { addProcessGauges } from './providers/process-gauges.ts'
 import { ProviderPauses } from './providers/provider-pauses.ts'
 import { createSandbox } from './providers/sandbox/upstream.ts'
 import { Upstreams } from './providers/upstreams.ts'
@@ -200,7 +200,7 @@ export async function openServices(
   const webhooks = new Webhooks({ db, queue: queues.webhooks, clock })
   const completionSignals = new CompletionSignals(redis)
   const keepAlive = new KeepAlive()
-  if (metrics) addServiceGauges(metrics, { admission, health, keepAlive, catalog })
+  if (metrics) addProcessGauges(metrics, { admission, health, keepAlive, catalog })
   const mailer = await Mailer.open(config.email, redis, log)
   let closing: Promise<void> | null = null
   const close = async () => {
@@ -288,20 +288,4 @@ export async function openServices(
     suspects: new Suspects(),
     close: () => (closing ??= close()),
   }
-}
-
-type Measured = Pick<Services, 'admission' | 'health' | 'keepAlive' | 'catalog'>
-
-/** Adds the gauges of what a process holds in memory. */
-function addServiceGauges(metrics: Metrics, { admission, health, keepAlive, catalog }: Measured): void {
-  metrics.addGauge(definitions.reservedUsd, () => admission.reservedNano / 1e9)
-  metrics.addGauge(definitions.openStreams, () => keepAlive.size)
-  metrics.add(definitions.circuitOpen, () =>
-    Array.from(metrics.calledTargets(), labels => {
-      const model = catalog.models.get(labels.model)
-      const row = model && catalog.targets(model).find(({ provider }) => provider.name === labels.provider)
-      const isOpen = row && health.figures({ model, ...row }).circuit !== 'closed'
-      return { labels, value: isOpen ? 1 : 0 }
-    }),
-  )
 }
