@@ -10,7 +10,6 @@ import { fillMonth } from './lib/month.ts'
 import { readOptions } from './lib/options.ts'
 import { keepResults, type OwnStores, withOwnStores } from './lib/own-stores.ts'
 import { type Ids, pageCalls } from './lib/page-calls.ts'
-import { measurePages } from './lib/page-loads.ts'
 import { cpuUse, tree } from './lib/proc.ts'
 import { answersOk, commandOf, start, untilReady } from './lib/processes.ts'
 import { spread } from './lib/statistics.ts'
@@ -18,7 +17,6 @@ import { spread } from './lib/statistics.ts'
 const { values: options } = readOptions({
   requests: 1_000_000,
   calls: 7,
-  loads: 5,
   keep: '',
   only: '',
   cpus: '0-1',
@@ -28,7 +26,10 @@ const dayMs = 86_400_000
 const retentionMonths = 12
 const person = { name: 'Ada', email: 'ada@example.com', password: 'correct horse battery' }
 
-/** `cpu`: milliseconds of processor time of the web process and PostgreSQL, the mean of all calls but the first. */
+/**
+ * `cpu`: milliseconds of processor time of the web process and PostgreSQL, the mean of all calls but the first; NaN if a connection's
+ * process ended meanwhile, which takes its time with it.
+ */
 type Route = { call: string; status: number; kB: number; cpu: number; min: number; median: number; max: number }
 
 await withOwnStores(
@@ -50,8 +51,7 @@ await withOwnStores(
         ...tree(web.child.pid!),
         ...tree(Number(readFileSync(join(stores.folder, 'postgres/postmaster.pid'), 'utf8').split('\n')[0])),
       ])
-      const pages = options.loads > 0 ? await measurePages(session, ids, options.loads) : []
-      keepResults('pages', { options, routes, pages })
+      keepResults('pages', { options, routes })
     } finally {
       await web.stop()
     }
@@ -113,7 +113,8 @@ async function measureRoutes(session: BrowserSession, calls: string[], processes
       status = answer.status
       if (status >= 500) throw new Error(`${call} answered ${status}`)
     }
-    const cpu = ((cpuUse(processes()).seconds - cpuBefore) / (options.calls - 1)) * 1_000
+    const cpuSeconds = cpuUse(processes()).seconds - cpuBefore
+    const cpu = cpuSeconds < 0 ? NaN : (cpuSeconds / (options.calls - 1)) * 1_000
     const route = { call, status, kB: bytes / 1_000, cpu, ...spread(times) }
     routes.push(route)
     const { min, median, max } = route
