@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { loadLimitVariables } from './load-limits.ts'
 import { ppmFromPercent } from './money.ts'
 import { quotaVariables } from './quotas.ts'
-import { parseRedisUrl, redisUrlFault } from './redis-settings.ts'
+import { parseRedisUrl, redisUrlFault } from './redis-url.ts'
 import { retentionVariables } from './retention-config.ts'
 
 const port = z.coerce.number().int().min(0).max(65_535)

@@ -1,5 +1,6 @@
 import type { Cluster, Redis } from 'ioredis'
-import { parseRedisUrl, type RedisAddress } from '../base/redis-settings.ts'
+import type { RedisAddress } from '../base/redis-settings.ts'
+import { parseRedisUrl } from '../base/redis-url.ts'
 import { hashSlot, slotCount } from './hash-slot.ts'
 
 type Connection = Redis | Cluster

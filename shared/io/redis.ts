@@ -1,6 +1,7 @@
 import type { ConnectionOptions } from 'node:tls'
 import { Cluster, type ClusterOptions, type RedisOptions, Redis as SingleRedis } from 'ioredis'
-import { parseRedisUrl, type RedisAddress, type RedisTarget } from '../base/redis-settings.ts'
+import type { RedisAddress } from '../base/redis-settings.ts'
+import { parseRedisUrl, type RedisTarget } from '../base/redis-url.ts'
 import { assignShards } from './redis-shards.ts'
 
 /** A connection to one server, or the connections to the nodes of a Redis Cluster. */

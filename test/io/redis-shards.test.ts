@@ -1,6 +1,6 @@
 import test from 'ava'
 import { Redis } from 'ioredis'
-import { parseRedisUrl } from '../../shared/base/redis-settings.ts'
+import { parseRedisUrl } from '../../shared/base/redis-url.ts'
 import { hashSlot, slotCount } from '../../shared/io/hash-slot.ts'
 import { isSharded, Shards, shardsOf, shardTags, sharedTag } from '../../shared/io/redis-shards.ts'
 import { queuePrefix } from '../../shared/queues/queues.ts'
