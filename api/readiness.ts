@@ -3,14 +3,17 @@ import { GatewayError } from '../shared/base/errors.ts'
 import type { Database } from '../shared/io/db.ts'
 import { defineScript } from '../shared/io/lua-script.ts'
 import { listMigrations } from '../shared/io/migrations.ts'
+import type { Redis } from '../shared/io/redis.ts'
+import { shardsOf } from '../shared/io/redis-shards.ts'
 import { withDeadline } from '../shared/io/retry.ts'
 import type { Services } from '../shared/services.ts'
 
 const timeoutMs = 2_000
 
 /**
- * Writes as the gateway's scripts do, so that a server that is read-only, full or unable to save fails the check. Without a
- * REDIS_KEY_PREFIX with a hash tag, its keys are in many slots, as those of the gateway's scripts: a Redis Cluster runs neither.
+ * Writes as the gateway's scripts do, so that a server that is read-only, full or unable to save fails the check. Without
+ * redis+cluster:// or a REDIS_KEY_PREFIX with a hash tag, its keys are in many slots, as those of the gateway's scripts: a Redis
+ * Cluster runs neither.
  */
 const checkWrites = defineScript({
   name: 'check-writes',
@@ -26,11 +29,16 @@ const checkWrites = defineScript({
   },
 })
 
+/** The organisations of a shard that accepts no writes cannot be served. */
+async function checkShards(redis: Redis): Promise<void> {
+  await Promise.all(shardsOf(redis).all.map(({ tag }) => checkWrites(redis, {}, tag)))
+}
+
 type Check = (services: Services) => Promise<unknown>
 
 /** The dependencies of requests. Their names are public; the causes of failures are only logged. */
 const checks: Record<string, Check> = {
-  redis: ({ redis }) => checkWrites(redis, {}),
+  redis: ({ redis }) => checkShards(redis),
   queues: ({ queues }) => Promise.all(Object.values(queues).map(queue => queue.isPaused())),
   postgres: ({ db }) => checkDatabase(db),
   storage: ({ blobs }) => blobs.check(),

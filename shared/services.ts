@@ -14,8 +14,8 @@ import { KeepAlive } from './io/keep-alive.ts'
 import type { Logger } from './io/log.ts'
 import { Mailer } from './io/mail.ts'
 import { RawPool } from './io/raw-pool.ts'
-import { openRequestRedis, type Redis, waitUntilReady } from './io/redis.ts'
-import { listRedisWarnings, rejectOnAuthFailure } from './io/redis-start.ts'
+import { onConnectionError, openRequestRedis, type Redis, waitUntilReady } from './io/redis.ts'
+import { confirmShards, listRedisWarnings, noteShards, rejectOnAuthFailure } from './io/redis-start.ts'
 import type { UrlPolicy } from './io/safe-url.ts'
 import type { Blobs } from './io/storage/blobs.ts'
 import { openBlobs } from './io/storage/open-blobs.ts'
@@ -158,11 +158,13 @@ export async function openServices(
   // The queues need a connection without a key prefix: the same one, if it has none.
   const queueRedis = config.redisKeyPrefix === '' ? redis : openRequestRedis(queueAddress(config))
   const connecting = [...new Set([redis, queueRedis])].map(connection => {
-    connection.on('error', error => log.warn({ err: error }, 'Redis connection'))
+    onConnectionError(connection, error => log.warn({ err: error }, 'Redis connection'))
     return Promise.race([waitUntilReady(connection, 10_000), rejectOnAuthFailure(connection)])
   })
   // `$connect` contacts no server: it loads the query compiler, which would otherwise delay the first request.
   await Promise.all([...connecting, db.$connect()])
+  await noteShards(redis)
+  await confirmShards(redis)
   for (const warning of await listRedisWarnings(redis)) log.error(warning)
   const scripts = loadScripts(redis)
   const accounts = new Accounts({ db, redis, scripts, clock })
@@ -194,7 +196,7 @@ export async function openServices(
   const payloads = new Payloads({ files, blobs, sealer })
   const contents = new Contents({ db, files, blobs, sealer })
   const contentLog = new ContentLog({ contents, db, clock, log })
-  const queues = openQueues(queueRedis, config.redisKeyPrefix)
+  const queues = openQueues(queueRedis, config)
   for (const queue of Object.values(queues)) queue.on('error', error => log.warn({ err: error }, 'queue connection'))
   const urlPolicy = { allowPrivate: config.allowPrivateUrls }
   const webhooks = new Webhooks({ db, queue: queues.webhooks, clock })

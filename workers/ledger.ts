@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { blockExceededKeys } from '../shared/alerts/excesses.ts'
 import { learnFromUsage } from '../shared/feedback/signals.ts'
 import type { Redis } from '../shared/io/redis.ts'
+import { type Shard, shardsOf } from '../shared/io/redis-shards.ts'
 import type { Services } from '../shared/services.ts'
 import {
   deadStream,
@@ -18,6 +19,8 @@ import {
 
 const batchSize = 500
 const blockMs = 1_000
+/** From an empty read to the next one, where reads cannot block. */
+const pollMs = 200
 /** An entry pending for this long at another consumer is claimed from it. */
 const claimIdleMs = 15_000
 const maxDead = 100_000
@@ -26,30 +29,54 @@ const retryDelayMs = 500
 type Entry = [streamId: string, fields: string[] | null]
 type Reply = [stream: string, entries: Entry[]][] | null
 
-/**
- * Moves usage events from the Redis stream to Postgres until `stop`. Any number of workers may run as one consumer group:
- * each entry is delivered to one of them, and the entries of a dead worker are claimed by the others after 15 s.
- */
+/** Moves usage events from the Redis streams of all shards to Postgres until `stop`. */
 export class LedgerWorker {
+  readonly #shards: readonly ShardLedger[]
+
+  /** `redis` must be a dedicated connection: reading blocks it. */
+  constructor(services: Services, redis: Redis) {
+    this.#shards = shardsOf(redis).all.map(shard => new ShardLedger(services, redis, shard))
+  }
+
+  start(): void {
+    for (const shard of this.#shards) shard.start()
+  }
+
+  /** Finishes the current batches. Does not settle before Redis is available. */
+  async stop(): Promise<void> {
+    await Promise.all(this.#shards.map(shard => shard.stop()))
+  }
+}
+
+/**
+ * Books the usage events of one shard. Any number of workers may run as one consumer group: each entry is delivered to one of
+ * them, and the entries of a dead worker are claimed by the others after 15 s.
+ */
+class ShardLedger {
   readonly #services: Services
   readonly #redis: Redis
+  readonly #shard: Shard
+  readonly #stream: string
+  /** A read that blocks would keep other shards at the same node waiting. */
+  readonly #mayBlock: boolean
   readonly #consumer = `${hostname()}-${process.pid}`
   /** True while entries may be pending for this consumer name: from a failed round, or from an earlier process. */
   #hasPending = true
   #stopped = false
   #running: Promise<void> | null = null
 
-  /** `redis` must be a dedicated connection: reading blocks it. */
-  constructor(services: Services, redis: Redis) {
+  constructor(services: Services, redis: Redis, shard: Shard) {
     this.#services = services
     this.#redis = redis
+    this.#shard = shard
+    this.#stream = shard.tag + usageStream
+    this.#mayBlock = shardsOf(redis).all.length === 1
   }
 
   start(): void {
     this.#running = this.#loop()
   }
 
-  /** Finishes the current batch. Does not settle before Redis is available. */
   async stop(): Promise<void> {
     this.#stopped = true
     await this.#running
@@ -60,13 +87,14 @@ export class LedgerWorker {
     while (!this.#stopped) {
       try {
         if (Date.now() - lastClaimMs > claimIdleMs / 5) {
-          await ensureLedgerGroup(this.#redis)
+          await ensureLedgerGroup(this.#redis, this.#shard)
           await this.#book(await this.#claimAbandoned())
           lastClaimMs = Date.now()
         }
         const entries = await this.#read(this.#hasPending ? '0' : '>')
         await this.#book(entries)
         this.#hasPending &&= entries.length > 0
+        if (!this.#mayBlock && entries.length === 0) await sleep(pollMs)
       } catch (error) {
         if (this.#stopped) return
         this.#hasPending = true
@@ -80,13 +108,16 @@ export class LedgerWorker {
 
   /** Reads the next entries: `>` undelivered ones, `0` those pending for this consumer. */
   async #read(from: '>' | '0'): Promise<Entry[]> {
-    const group = ['GROUP', ledgerGroup, this.#consumer, 'COUNT', batchSize, 'BLOCK', blockMs] as const
-    const reply = (await this.#redis.xreadgroup(...group, 'STREAMS', usageStream, from)) as Reply
-    return reply?.[0]?.[1] ?? []
+    const group = ['GROUP', ledgerGroup, this.#consumer, 'COUNT', batchSize] as const
+    const streams = ['STREAMS', this.#stream, from] as const
+    const reply = this.#mayBlock
+      ? await this.#redis.xreadgroup(...group, 'BLOCK', blockMs, ...streams)
+      : await this.#redis.xreadgroup(...group, ...streams)
+    return (reply as Reply)?.[0]?.[1] ?? []
   }
 
   async #claimAbandoned(): Promise<Entry[]> {
-    const group = [usageStream, ledgerGroup, this.#consumer, claimIdleMs] as const
+    const group = [this.#stream, ledgerGroup, this.#consumer, claimIdleMs] as const
     const [, entries] = (await this.#redis.xautoclaim(...group, '0', 'COUNT', batchSize)) as [string, Entry[]]
     return entries
   }
@@ -95,13 +126,13 @@ export class LedgerWorker {
     const batch: StreamedEvent[] = []
     for (const [streamId, fields] of entries) {
       // The entry was deleted from the stream: only its pending record is left.
-      if (fields === null) await this.#redis.xack(usageStream, ledgerGroup, streamId)
+      if (fields === null) await this.#redis.xack(this.#stream, ledgerGroup, streamId)
       else {
         const event = parseEvent(fields)
         if (event) batch.push({ streamId, event })
         else {
           await this.#deadLetter(streamId, 'not a usage event')
-          await this.#redis.multi().xack(usageStream, ledgerGroup, streamId).xdel(usageStream, streamId).exec()
+          await this.#redis.multi().xack(this.#stream, ledgerGroup, streamId).xdel(this.#stream, streamId).exec()
         }
       }
     }
@@ -111,7 +142,7 @@ export class LedgerWorker {
   async #post(batch: StreamedEvent[]): Promise<void> {
     const { scripts, clock, log } = this.#services
     try {
-      await postUsage(this.#services, batch, clock.now())
+      await postUsage(this.#services, batch, clock.now(), this.#shard)
       const events = batch.map(({ event }) => event)
       await learnFromUsage(this.#services, events).catch(error => log.warn({ err: error }, 'signals are not counted'))
       // The maintenance task retries what fails here.
@@ -123,17 +154,17 @@ export class LedgerWorker {
       if (others.length > 0) for (const entry of batch) await this.#post([entry])
       else {
         await this.#deadLetter(only!.streamId, `${error.code} ${error.message}`)
-        await removeFromStream(scripts, batch)
+        await removeFromStream(scripts, this.#shard, batch)
       }
     }
   }
 
   /** Moves an entry that Postgres refuses to the dead-letter stream. `operator ledger check` reports it. */
   async #deadLetter(streamId: string, reason: string): Promise<void> {
-    const [entry] = await this.#redis.xrange(usageStream, streamId, streamId)
+    const [entry] = await this.#redis.xrange(this.#stream, streamId, streamId)
     const event = entry?.[1][1] ?? ''
     this.#services.log.error({ streamId, event, reason }, 'usage event refused by Postgres')
     const fields = ['e', event, 'reason', reason.slice(0, 500)]
-    await this.#redis.xadd(deadStream, 'MAXLEN', '~', maxDead, '*', ...fields)
+    await this.#redis.xadd(this.#shard.tag + deadStream, 'MAXLEN', '~', maxDead, '*', ...fields)
   }
 }

@@ -46,7 +46,7 @@ export function runQueue(work: QueueWork, services: Services, connection: Redis)
   const { lockMs = defaultLockMs }: QueueRow = queues[work.queue]
   const worker = new Worker(work.queue, processEntry, {
     connection,
-    prefix: queuePrefix(services.config.redisKeyPrefix),
+    prefix: queuePrefix(work.queue, services.config),
     runRetryDelay: retryDelayMs,
     lockDuration: lockMs,
     stalledInterval: lockMs / 2,

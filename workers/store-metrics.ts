@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { storeDefinitions } from '../shared/metrics/definitions.ts'
 import type { Value } from '../shared/metrics/registry.ts'
 import type { Services } from '../shared/services.ts'
-import { deadStream, usageStream } from '../shared/wallet/ledger.ts'
+import { countEvents } from '../shared/wallet/ledger.ts'
 
 /** Several Prometheus servers, and the gauges of one scrape, share a reading. */
 const maxAgeMs = 5_000
@@ -103,12 +103,8 @@ async function readRedis({ redis, queues }: Services): Promise<Reading> {
     const counts = await queue.getJobCounts(...queueStates)
     return queueStates.map(state => ({ labels: { queue: name, state }, value: counts[state] ?? 0 }))
   })
-  const [unbooked, refused, ...queueJobs] = await Promise.all([
-    redis.xlen(usageStream),
-    redis.xlen(deadStream),
-    ...depths,
-  ])
-  return { queueJobs: queueJobs.flat(), unbookedEvents: single(unbooked), refusedEvents: single(refused) }
+  const [{ waiting, refused }, ...queueJobs] = await Promise.all([countEvents(redis), ...depths])
+  return { queueJobs: queueJobs.flat(), unbookedEvents: single(waiting), refusedEvents: single(refused) }
 }
 
 function single(value: number): Value[] {

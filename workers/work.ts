@@ -1,7 +1,7 @@
 import type { Config } from '../shared/base/config.ts'
 import { systemClock } from '../shared/base/time.ts'
 import { startProcess } from '../shared/io/process.ts'
-import { openWorkerRedis } from '../shared/io/redis.ts'
+import { onConnectionError, openWorkerRedis } from '../shared/io/redis.ts'
 import { startWithRetry } from '../shared/io/retry.ts'
 import type { ScrapeServer } from '../shared/metrics/scrape-server.ts'
 import { openQueue, queueAddress, scheduleRepeating } from '../shared/queues/queues.ts'
@@ -27,7 +27,8 @@ export async function startWorker(config: Config): Promise<void> {
     const services = await openServices(config, log, systemClock, backgroundStatementMs)
     const blocking = openWorkerRedis(config)
     const waiting = openWorkerRedis(queueAddress(config))
-    for (const redis of [blocking, waiting]) redis.on('error', error => log.warn({ err: error }, 'Redis connection'))
+    for (const redis of [blocking, waiting])
+      onConnectionError(redis, error => log.warn({ err: error }, 'Redis connection'))
     const scrapes = await openMetrics(services)
     // This month's partitions must exist before the first event is booked.
     await startWithRetry(() => runMaintenance('partitions', null, services))
@@ -37,7 +38,7 @@ export async function startWorker(config: Config): Promise<void> {
     const ledger = new LedgerWorker(services, blocking)
     ledger.start()
     const repeating = (['maintenance', 'emails'] as const).map(name => {
-      return { name, queue: openQueue(name, waiting, config.redisKeyPrefix) }
+      return { name, queue: openQueue(name, waiting, config) }
     })
     const schedule = () => Promise.all(repeating.map(({ name, queue }) => scheduleRepeating(queue, name)))
     await startWithRetry(schedule)

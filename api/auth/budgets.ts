@@ -1,6 +1,7 @@
 import { APIError } from 'better-auth/api'
 import { defineScript } from '../../shared/io/lua-script.ts'
 import type { Redis } from '../../shared/io/redis.ts'
+import { sharedTag } from '../../shared/io/redis-shards.ts'
 import type { Rule } from './limits.ts'
 
 /** A counter of attempts under one name, and its limit. */
@@ -8,6 +9,7 @@ export type Budget = Rule & { name: string }
 
 const attemptsPrefix = 'attempts:'
 const keyPrefixes = { attemptsPrefix }
+const tagOf = (redis: Redis) => sharedTag(redis, 'attempts')
 
 /**
  * Counts one attempt in every budget. If any budget is used up, counts none and returns the seconds until that budget
@@ -48,17 +50,17 @@ const withPlainName = (budget: Budget) => ({ ...budget, name: withoutControls(bu
  * to wait when a budget is used up (nothing is counted then), 0 = proceed. Throws what Redis throws.
  */
 export async function takeAttempt(redis: Redis, budgets: readonly Budget[]): Promise<number> {
-  return (await takeAttempts(redis, { budgets: budgets.map(withPlainName) })) as number
+  return (await takeAttempts(redis, { budgets: budgets.map(withPlainName) }, tagOf(redis))) as number
 }
 
 /** Refunds an attempt that succeeded or never took place. */
 export async function refundAttempt(redis: Redis, budgets: readonly Budget[]): Promise<void> {
-  await refundAttempts(redis, { budgets: budgets.map(withPlainName) })
+  await refundAttempts(redis, { budgets: budgets.map(withPlainName) }, tagOf(redis))
 }
 
 /** Resets the counters of these names. */
 export async function resetAttempts(redis: Redis, names: readonly string[]): Promise<void> {
-  await redis.del(names.map(name => attemptsPrefix + withoutControls(name)))
+  await redis.del(names.map(name => tagOf(redis) + attemptsPrefix + withoutControls(name)))
 }
 
 /** The error for an attempt over budget; `message` names an alternative to waiting. */

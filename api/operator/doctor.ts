@@ -6,12 +6,14 @@ import { type Catalog, CatalogError, loadCatalog } from '../../shared/catalog/ca
 import { openDatabase } from '../../shared/io/db.ts'
 import { Mailer } from '../../shared/io/mail.ts'
 import { listMigrations } from '../../shared/io/migrations.ts'
-import { openRequestRedis, type Redis, waitUntilReady } from '../../shared/io/redis.ts'
-import { listRedisWarnings, rejectOnAuthFailure } from '../../shared/io/redis-start.ts'
+import { onConnectionError, openRequestRedis, primariesOf, type Redis, waitUntilReady } from '../../shared/io/redis.ts'
+import { shardsOf } from '../../shared/io/redis-shards.ts'
+import { confirmShards, listRedisWarnings, rejectOnAuthFailure } from '../../shared/io/redis-start.ts'
 import { withDeadline } from '../../shared/io/retry.ts'
 import { openBlobs } from '../../shared/io/storage/open-blobs.ts'
 import { checkCredentials } from '../../shared/providers/credential-check.ts'
 import { openQueue, queueAddress } from '../../shared/queues/queues.ts'
+import { countEvents } from '../../shared/wallet/ledger.ts'
 import { startWarnings } from '../start-warnings.ts'
 import type { Environment, EnvironmentCommand } from './parse.ts'
 
@@ -121,17 +123,20 @@ function webhooksFinding(pending: number, oldestMs: number): Finding {
 
 async function checkRedis(config: Config, clock: Clock): Promise<Finding[]> {
   const redis = openRequestRedis(config)
-  redis.on('error', () => {}) // The command under way fails with it.
+  onConnectionError(redis, () => {}) // The command under way fails with it.
   try {
     await Promise.race([waitUntilReady(redis, connectTimeoutMs), rejectOnAuthFailure(redis)])
-    const sentMs = clock.now()
-    const [seconds, micros] = await redis.time()
-    const skew = skewFinding('redis', Number(seconds) * 1_000 + Number(micros) / 1_000, sentMs, clock.now())
-    const version = /^redis_version:(\S+)/m.exec(await redis.info('server').catch(() => ''))?.[1] ?? 'unknown'
+    await confirmShards(redis)
+    const skews: Finding[] = []
+    for (const server of primariesOf(redis)) {
+      const sentMs = clock.now()
+      const [seconds, micros] = await server.time()
+      skews.push(skewFinding('redis', Number(seconds) * 1_000 + Number(micros) / 1_000, sentMs, clock.now()))
+    }
     const warnings = (await listRedisWarnings(redis)).map(detail => warning('redis', detail))
     return [
-      ...(warnings.length > 0 ? warnings : [ok('redis', `version ${version}, evicts nothing`)]),
-      skew,
+      ...(warnings.length > 0 ? warnings : [ok('redis', await describeRedis(redis))]),
+      skews.find(({ state }) => state !== 'ok') ?? skews[0]!,
       await workersFinding(redis, config),
     ]
   } finally {
@@ -139,13 +144,23 @@ async function checkRedis(config: Config, clock: Clock): Promise<Finding[]> {
   }
 }
 
+async function describeRedis(redis: Redis): Promise<string> {
+  const servers = primariesOf(redis)
+  const { length: shards } = shardsOf(redis).all
+  const info = await servers[0]!.info('server').catch(() => '')
+  const version = /^redis_version:(\S+)/m.exec(info)?.[1] ?? 'unknown'
+  const cluster = shardsOf(redis).isTagged ? `, ${shards} shards on ${servers.length} primaries` : ''
+  return `version ${version}, evicts nothing${cluster}`
+}
+
 async function workersFinding(redis: Redis, config: Config): Promise<Finding> {
-  const backlog = `${await redis.xlen('usage')} usage events are waiting to be booked`
+  const { waiting } = await countEvents(redis)
+  const backlog = `${waiting} usage events are waiting to be booked`
   const connection = openRequestRedis(queueAddress(config))
   connection.on('error', () => {})
   try {
     await waitUntilReady(connection, connectTimeoutMs)
-    const workers = await openQueue('maintenance', connection, config.redisKeyPrefix).getWorkersCount()
+    const workers = await openQueue('maintenance', connection, config).getWorkersCount()
     return workers === 0
       ? failed('workers', `no worker is running: nothing is booked and no job runs; ${backlog}`)
       : ok('workers', `${workers} running, ${backlog}`)
@@ -204,7 +219,7 @@ async function checkProviders(config: Config, clock: Clock, catalog: Catalog): P
 function reasonOf(error: unknown): string {
   const { message, errors, cause } = error as AggregateError
   const inner = errors?.map(({ message }) => message).join('; ') || (cause as Error | undefined)?.message
-  const reason = [message, inner].filter(Boolean).join(': ').split('\n').at(-1)!.trim()
+  const reason = [message, inner].filter(Boolean).join(': ').trim().split('\n').at(-1)!.trim()
   return /unsupported startup parameter/.test(reason)
     ? `${reason}. DATABASE_URL leads to a pooler: set DATABASE_POOLER=true`
     : reason

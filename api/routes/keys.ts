@@ -103,8 +103,8 @@ export const rollKey = endpoint({
   answers: { 200: { description: 'The key with its new secret.', schema: withSecret } },
   errors: ['not_found'],
   async handle({ services, organisationId, actor, params, keep }) {
-    const { id } = await services.keys.get(organisationId, params.hash!)
-    const spentNano = (await services.accounts.monthSpend([id])).get(id) ?? 0n
+    const key = await services.keys.get(organisationId, params.hash!)
+    const spentNano = (await services.accounts.monthSpend([key])).get(key.id) ?? 0n
     const shown = (made: CreatedKey) => presentNewKey(services, made, spentNano)
     return shown(await services.keys.roll(organisationId, params.hash!, actor, (tx, made) => keep(tx, shown(made))))
   },

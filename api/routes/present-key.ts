@@ -4,7 +4,7 @@ import type { Services } from '../../shared/services.ts'
 
 /** Presents keys with their spend of this month. */
 export async function presentKeys({ accounts, clock }: Services, rows: ApiKey[]): Promise<KeyRecord[]> {
-  const spent = await accounts.monthSpend(rows.map(({ id }) => id))
+  const spent = await accounts.monthSpend(rows)
   const nowMs = clock.now()
   return rows.map(row => keyRecord(row, spent.get(row.id) ?? 0n, nowMs))
 }

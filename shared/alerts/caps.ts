@@ -1,10 +1,11 @@
 import { type Nano, usdFromNano } from '../base/money.ts'
 import { monthOf, nextMonthStart } from '../base/time.ts'
 import type { Prisma } from '../generated/prisma/client.ts'
+import { shardsOf } from '../io/redis-shards.ts'
 import type { Services } from '../services.ts'
 import { type NewAlert, raiseAlerts } from './raise.ts'
 
-/** Keys whose cap refused a request, recorded by `admit.lua`: `<key>|<month>|<cap in nano-dollars>`. */
+/** Keys of a shard whose cap refused a request, recorded by `admit.lua`: `<key>|<month>|<cap in nano-dollars>`. */
 const cappedSet = 'alerts:capped'
 const levels = [50, 80, 100]
 const maxRefusalsRead = 1_000
@@ -27,8 +28,16 @@ type DueKey = {
 export async function raiseCapAlerts(services: Services): Promise<number> {
   const { db, redis, webhooks, clock } = services
   const month = monthOf(clock.now())
-  const refusals = await redis.srandmember(cappedSet, maxRefusalsRead)
-  const refused = refusals.map(refusal => refusal.split('|')).filter(([, refusedIn]) => refusedIn === month)
+  const sets = await Promise.all(
+    shardsOf(redis).all.map(async ({ tag }) => {
+      const refusals = await redis.srandmember(tag + cappedSet, maxRefusalsRead)
+      return { set: tag + cappedSet, refusals }
+    }),
+  )
+  const refused = sets
+    .flatMap(({ refusals }) => refusals)
+    .map(refusal => refusal.split('|'))
+    .filter(([, refusedIn]) => refusedIn === month)
   let raised = 0
   for (let round = 0; round < maxRounds; round++) {
     const due = await findDueKeys(services, month, refused)
@@ -40,7 +49,7 @@ export async function raiseCapAlerts(services: Services): Promise<number> {
     if (due.length < keysPerRound) break
   }
   // Removed last, so that the refusals are processed again if this process dies before.
-  if (refusals.length > 0) await redis.srem(cappedSet, ...refusals)
+  for (const { set, refusals } of sets) if (refusals.length > 0) await redis.srem(set, ...refusals)
   return raised
 }
 

@@ -1,7 +1,8 @@
+import { shardsOf } from '../io/redis-shards.ts'
 import { type LastError, type ReportedHealth, readHealth } from '../providers/health-report.ts'
 import type { Services } from '../services.ts'
 import { maxBacklog } from '../wallet/admission.ts'
-import { deadStream, usageStream } from '../wallet/ledger.ts'
+import { countEvents } from '../wallet/ledger.ts'
 import { sumUsage } from '../wallet/usage-query.ts'
 import { type Condition, reconcileIncidents, recordPast } from './incidents.ts'
 
@@ -81,7 +82,9 @@ async function listSilent({ redis }: Services): Promise<Condition[]> {
   // Heartbeats use the Redis server's clock; a process that ended by itself has none.
   const [seconds] = await redis.time()
   const range = ['(0', Number(seconds) * 1_000 - silentMs] as const
-  const found = await redis.zrangebyscore('instances', ...range, 'LIMIT', 0, 100)
+  // Processes are registered in every shard.
+  const { tag } = shardsOf(redis).all[0]!
+  const found = await redis.zrangebyscore(`${tag}instances`, ...range, 'LIMIT', 0, 100)
   return found.map(id => ({
     ...{ kind: 'instance', subject: id },
     message: 'No heartbeat. What it had reserved is released.',
@@ -89,7 +92,7 @@ async function listSilent({ redis }: Services): Promise<Condition[]> {
 }
 
 async function backlogOf({ redis }: Services): Promise<Condition[]> {
-  const [waiting, refused] = await Promise.all([redis.xlen(usageStream), redis.xlen(deadStream)])
+  const { waiting, refused } = await countEvents(redis)
   const conditions: Condition[] = []
   if (waiting >= maxBacklog / 2) {
     const message = `${waiting} usage events are unbooked. At ${maxBacklog}, requests are refused with 503.`

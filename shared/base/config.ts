@@ -4,6 +4,7 @@ import { readDevStack } from './dev-stack.ts'
 import { type LoadLimits, loadLimits } from './load-limits.ts'
 import { nanoFromUsd } from './money.ts'
 import { type Quotas, quotasOf } from './quotas.ts'
+import { type RedisSettings, redisSettings } from './redis-settings.ts'
 import { findRetentionFaults, type RetentionPeriods, retentionOf } from './retention-config.ts'
 import { type MetricsAddress, type TracingConfig, telemetryOf } from './telemetry-config.ts'
 import { dayMs } from './time.ts'
@@ -13,7 +14,7 @@ import { variables } from './variables.ts'
 /** `webhookSecret` verifies the provider's webhooks, for providers that sign with an account-wide secret. */
 export type ProviderSettings = { apiKeys: string[]; baseUrl: string | null; webhookSecret: string | null }
 
-type Parts = LoadLimits & RetentionPeriods
+type Parts = LoadLimits & RedisSettings & RetentionPeriods
 
 export type Config = Parts & {
   port: number
@@ -28,11 +29,6 @@ export type Config = Parts & {
    */
   reachable: boolean
   databaseUrl: string
-  redisUrl: string
-  /** False accepts a self-signed certificate of a `rediss:` server, which hosted add-ons use. */
-  redisTlsVerify: boolean
-  /** Put before every key and channel in Redis; '' = none. */
-  redisKeyPrefix: string
   /** Null = no metrics are collected. */
   metrics: MetricsAddress | null
   /** Null = no traces are sent. */
@@ -135,6 +131,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     ...fileFaults,
     ...(parsed.success ? findRetentionFaults(parsed.data) : parsed.error.issues.map(describe)),
     ...requireTogether(present, ['OIDC_ISSUER', 'OIDC_CLIENT_ID', 'OIDC_CLIENT_SECRET']),
+    ...requireTogether(present, ['REDIS_TLS_CERT', 'REDIS_TLS_KEY']),
     ...requireTogether(present, ['STRIPE_SECRET_KEY', 'STRIPE_WEBHOOK_SECRET']),
     ...providers.faults,
   ]
@@ -148,9 +145,7 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
     publicUrlIsSet: v.PUBLIC_URL !== undefined,
     reachable: v.PUBLIC_URL !== undefined && (v.ALLOW_PRIVATE_URLS || v.PUBLIC_URL.startsWith('https:')),
     databaseUrl: v.DATABASE_URL,
-    redisUrl: v.REDIS_URL,
-    redisTlsVerify: v.REDIS_TLS_VERIFY,
-    redisKeyPrefix: v.REDIS_KEY_PREFIX,
+    ...redisSettings(v),
     ...telemetryOf(v),
     webConcurrency: v.WEB_CONCURRENCY,
     workerConcurrency: v.WORKER_CONCURRENCY,

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { loadLimitVariables } from './load-limits.ts'
 import { ppmFromPercent } from './money.ts'
 import { quotaVariables } from './quotas.ts'
+import { parseRedisUrl, redisUrlFault } from './redis-url.ts'
 import { retentionVariables } from './retention-config.ts'
 
 const port = z.coerce.number().int().min(0).max(65_535)
@@ -22,6 +23,10 @@ const origins = z
   .refine(list => list.every(origin => URL.canParse(origin) && new URL(origin).origin === origin), {
     error: 'must be a comma-separated list of origins such as https://app.example.com',
   })
+const redisUrl = z.string().refine(text => parseRedisUrl(text) !== null, { error: redisUrlFault })
+const pem = z
+  .string()
+  .startsWith('-----BEGIN ', 'must be PEM: the text of the file, or its path in the variable with _FILE')
 /** Without characters that are special in Lua strings and in patterns of SCAN. Redis hashes what is between the first braces. */
 const redisKeyPrefix = z
   .string()
@@ -34,7 +39,7 @@ export const variables = z.object({
   HOST: z.string().min(1).default('0.0.0.0'),
   PUBLIC_URL: url('http:', 'https:').optional(),
   DATABASE_URL: url('postgres:', 'postgresql:'),
-  REDIS_URL: url('redis:', 'rediss:'),
+  REDIS_URL: redisUrl,
   METRICS_PORT: positive(65_535).optional(),
   METRICS_HOST: z.string().min(1).default('127.0.0.1'),
   OTEL_EXPORTER_OTLP_ENDPOINT: url('http:', 'https:').optional(),
@@ -59,6 +64,12 @@ export const variables = z.object({
   LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   DATA_DIR: z.string().min(1).default('.data'),
   REDIS_TLS_VERIFY: flag.default(true),
+  REDIS_TLS_CA: pem.optional(),
+  REDIS_TLS_CERT: pem.optional(),
+  REDIS_TLS_KEY: pem.optional(),
+  REDIS_SENTINEL_USERNAME: z.string().min(1).optional(),
+  REDIS_SENTINEL_PASSWORD: z.string().min(1).optional(),
+  REDIS_SHARDS: positive(128).default(16),
   REDIS_KEY_PREFIX: redisKeyPrefix.default(''),
   ALLOW_PRIVATE_URLS: flag.default(false),
   MODEL_CATALOG: z.string().optional(),

@@ -1,6 +1,7 @@
 import type { Clock } from '../base/time.ts'
 import type { Database } from '../io/db.ts'
 import type { Redis } from '../io/redis.ts'
+import { shardsOf } from '../io/redis-shards.ts'
 import type { UsageEvent } from '../wallet/usage-event.ts'
 import { addToCounters, type CounterAddition } from './counters.ts'
 
@@ -20,9 +21,17 @@ const counted = '-'
  * event that was not counted is lost.
  */
 export async function learnFromUsage({ db, redis, clock }: Deps, events: readonly UsageEvent[]): Promise<void> {
-  const answered = events.filter(({ signals, status }) => signals && status < 400)
-  if (answered.length === 0) return
-  const retried = await findRetried(redis, answered)
+  const all = events.filter(({ signals, status }) => signals && status < 400)
+  for (const [{ tag }, answered] of shardsOf(redis).group(all, event => event.org))
+    await count({ db, clock }, answered, await findRetried(redis, answered, tag))
+}
+
+/** Counts answered requests; `retried` has, for each, the model whose answer it replaces. */
+async function count(
+  { db, clock }: Omit<Deps, 'redis'>,
+  answered: readonly UsageEvent[],
+  retried: readonly (string | null)[],
+): Promise<void> {
   const additions = new Map<string, CounterAddition>()
   const add = ({ org, key, environment }: UsageEvent, model: string, count: number, sum: number) => {
     const owner = `${key} ${model}`
@@ -44,7 +53,8 @@ export async function learnFromUsage({ db, redis, clock }: Deps, events: readonl
 }
 
 /** For each event, the model whose answer to the same prompt it replaces; null if it is no retry. Each prompt counts once. */
-async function findRetried(redis: Redis, events: readonly UsageEvent[]): Promise<(string | null)[]> {
+async function findRetried(redis: Redis, events: readonly UsageEvent[], tag: string): Promise<(string | null)[]> {
+  const nameOf = (prompt: string) => `${tag}prompt:${prompt}`
   const asked = redis.pipeline()
   const prompts = events.map(({ signals }) => signals!.prompt)
   for (const [index, prompt] of prompts.entries()) {
@@ -65,8 +75,4 @@ async function findRetried(redis: Redis, events: readonly UsageEvent[]): Promise
     if (model) noted.set(nameOf(prompts[index]!), counted, 'EX', retryWindowS, 'XX')
   if (noted.length > 0) await noted.exec()
   return models
-}
-
-function nameOf(prompt: string): string {
-  return `prompt:${prompt}`
 }

@@ -23,8 +23,18 @@ type ValueOf<A> = A extends Type ? Value<A> : readonly RecordOf<A>[]
 type Values<Key extends string, Args> = { readonly [Name in Key]: string } & {
   readonly [Name in keyof Args]: ValueOf<Args[Name]>
 }
-/** Runs the script on a connection with its keys and arguments by name. Throws what Redis throws; TypeError for wrong names. */
-export type Script<Key extends string, Args> = (redis: Redis, values: Values<Key, Args>) => Promise<unknown>
+/**
+ * Runs the script on a connection with its keys and arguments by name. `tag` is put before its fixed keys and its prefixes, which
+ * a Redis Cluster needs to have them in one slot; default none. Throws what Redis throws; TypeError for wrong names.
+ */
+export type Script<Key extends string, Args> = (
+  redis: Redis,
+  values: Values<Key, Args>,
+  tag?: string,
+) => Promise<unknown>
+
+/** A script has its keys under their plain names, or under a tag. */
+type Form = 'plain' | 'tagged'
 
 /** Terminates each field of a list of records, which is one argument. Ids, numbers and JSON do not contain it. */
 const separator = '\x1f'
@@ -39,22 +49,22 @@ export function defineScript<const Key extends string = never, const Args extend
 ): Script<Key, Args> {
   const { name, keys = [], fixedKeys = {} } = definition
   const args: Arguments = definition.args ?? {}
-  const command = `headgate:${name}`
+  const commands = { plain: `headgate:${name}`, tagged: `headgate:${name}:tagged` }
   const fixedNames = Object.values(fixedKeys)
   const names = new Set<string>([...keys, ...Object.keys(args)])
-  const connections = new WeakSet<Redis>()
-  const define = (redis: Redis) => {
+  const connections = { plain: new WeakSet<Redis>(), tagged: new WeakSet<Redis>() }
+  const define = (redis: Redis, form: Form) => {
     const { lua } = definition
     const source = typeof lua === 'string' ? lua : lua.map(file => readFileSync(file, 'utf8')).join('\n')
-    redis.defineCommand(command, {
-      numberOfKeys: fixedNames.length + keys.length,
-      lua: `${preludeOf(definition, keyPrefixOf(redis))}\n${source}`,
+    redis.defineCommand(commands[form], {
+      numberOfKeys: (form === 'tagged' ? 1 : 0) + fixedNames.length + keys.length,
+      lua: `${preludeOf(definition, form, keyPrefixOf(redis))}\n${source}`,
     })
-    connections.add(redis)
+    connections[form].add(redis)
   }
-  const pack = (values: { readonly [name: string]: unknown }) => {
+  const pack = (values: { readonly [name: string]: unknown }, tag: string) => {
     for (const given in values) if (!names.has(given)) throw new TypeError(`script ${name} has no argument ${given}`)
-    const list = [...fixedNames]
+    const list = tag === '' ? [...fixedNames] : [tag, ...fixedNames.map(key => tag + key)]
     for (const key of keys) list.push(textOf(values[key], key, name))
     for (const arg in args) {
       const type = args[arg]!
@@ -63,10 +73,11 @@ export function defineScript<const Key extends string = never, const Args extend
     }
     return list
   }
-  return async (redis, values) => {
-    if (!connections.has(redis)) define(redis)
-    const commands = redis as unknown as Record<string, (...args: string[]) => Promise<unknown>>
-    return commands[command]!(...pack(values))
+  return async (redis, values, tag = '') => {
+    const form = tag === '' ? 'plain' : 'tagged'
+    if (!connections[form].has(redis)) define(redis, form)
+    const defined = redis as unknown as Record<string, (...args: string[]) => Promise<unknown>>
+    return defined[commands[form]]!(...pack(values, tag))
   }
 }
 
@@ -91,14 +102,18 @@ function packRecords(records: unknown, fields: Fields, argument: string, script:
   return packed
 }
 
-/** One line of Lua that gives names to the keys and arguments. The client adds the connection's key prefix to declared keys only. */
-function preludeOf(definition: Definition<string, Arguments>, connectionPrefix: string): string {
+/**
+ * One line of Lua that gives names to the keys and arguments. The client adds the connection's key prefix to declared keys only.
+ * In the tagged form, the tag is the first of these: so the derived keys have the prefix, and a cluster knows their slot.
+ */
+function preludeOf(definition: Definition<string, Arguments>, form: Form, connectionPrefix: string): string {
   const { keys = [], fixedKeys = {}, keyPrefixes = {}, args = {} } = definition
+  const isTagged = form === 'tagged'
   const lines: string[] = []
   for (const [i, key] of [...Object.keys(fixedKeys), ...keys].entries())
-    lines.push(`local ${snakeCase(key)} = KEYS[${i + 1}]`)
+    lines.push(`local ${snakeCase(key)} = KEYS[${i + (isTagged ? 2 : 1)}]`)
   for (const [name, prefix] of Object.entries(keyPrefixes))
-    lines.push(`local ${snakeCase(name)} = '${connectionPrefix}${prefix}'`)
+    lines.push(`local ${snakeCase(name)} = ${isTagged ? `KEYS[1] .. '${prefix}'` : `'${connectionPrefix}${prefix}'`}`)
   for (const [i, [name, type]] of Object.entries(args).entries()) {
     const value = `ARGV[${i + 1}]`
     lines.push(

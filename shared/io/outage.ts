@@ -102,6 +102,11 @@ const words = new RegExp(
     '^Socket timeout',
     '^Command aborted due to connection close',
     '^All sentinels are unreachable',
+    '^Cluster (?:isn.t ready|is (?:ended|disconnect))',
+    '^Too many Cluster redirections',
+    '^None of startup nodes is available',
+    '^Failed to refresh slots cache',
+    '^No subscriber for the cluster',
     // Errors of pg that have only a message.
     '^Connection terminated',
     '^timeout exceeded when trying to connect',

@@ -1,9 +1,11 @@
-import { Redis, type RedisOptions } from 'ioredis'
+import type { ConnectionOptions } from 'node:tls'
+import { Cluster, type ClusterOptions, type RedisOptions, Redis as SingleRedis } from 'ioredis'
+import type { RedisAddress } from '../base/redis-settings.ts'
+import { parseRedisUrl, type RedisTarget } from '../base/redis-url.ts'
+import { assignShards } from './redis-shards.ts'
 
-export type { Redis }
-
-/** `redisKeyPrefix` is put before every key and channel; default none. */
-export type RedisAddress = { redisUrl: string; redisTlsVerify: boolean; redisKeyPrefix?: string }
+/** A connection to one server, or the connections to the nodes of a Redis Cluster. */
+export type Redis = SingleRedis | Cluster
 
 /**
  * Socket silence timeout while a command is pending: the server froze or was replaced, which neither side may ever
@@ -17,15 +19,110 @@ const keepAliveMs = 10_000
 /** Ping interval of subscriptions. */
 const pingEveryMs = 5_000
 const minReconnectIntervalMs = 1_000
+/** A cluster that lost a node is asked for its slots at most this often. */
+const minRefreshIntervalMs = 200
+const slotsTimeoutMs = 2_000
+/** Redirects of one command in a cluster, and its attempts while the cluster is down. */
+const maxRedirections = 8
+/** A sentinel that does not answer in this time is passed over. */
+const sentinelTimeoutMs = 1_000
 
-function options({ redisUrl, redisTlsVerify, redisKeyPrefix = '' }: RedisAddress): RedisOptions {
-  const selfSigned = redisUrl.startsWith('rediss:') && !redisTlsVerify
+/** The options of every connection to a server. */
+function connectionOptions(address: RedisAddress, target: RedisTarget): RedisOptions {
+  const tls = tlsOptions(address, target.isTls)
   return {
-    ...(selfSigned && { tls: { rejectUnauthorized: false } }),
-    keyPrefix: redisKeyPrefix,
+    ...(target.kind === 'sentinel' ? sentinelOptions(address, target, tls) : tls && { tls }),
     keepAlive: keepAliveMs,
     reconnectOnError: reconnectToPrimary(),
   }
+}
+
+function targetOf({ redisUrl }: RedisAddress): RedisTarget {
+  const target = parseRedisUrl(redisUrl)
+  if (!target) throw new TypeError('not an address of Redis')
+  return target
+}
+
+/** Undefined without TLS, and where its defaults suffice. */
+function tlsOptions({ redisTlsVerify, redisTls }: RedisAddress, isTls: boolean): ConnectionOptions | undefined {
+  const options = { ...redisTls, ...(!redisTlsVerify && { rejectUnauthorized: false }) }
+  return isTls && Object.keys(options).length > 0 ? options : undefined
+}
+
+/** The sentinels are asked for the primary at each connection, so that a reconnect follows a failover. */
+function sentinelOptions(
+  { redisSentinel = {} }: RedisAddress,
+  { hosts, name, database, isTls, username, password }: Extract<RedisTarget, { kind: 'sentinel' }>,
+  tls: ConnectionOptions = {},
+): RedisOptions {
+  return {
+    sentinels: hosts,
+    name,
+    db: database,
+    ...(username && { username }),
+    ...(password && { password }),
+    ...(redisSentinel.username && { sentinelUsername: redisSentinel.username }),
+    ...(redisSentinel.password && { sentinelPassword: redisSentinel.password }),
+    sentinelCommandTimeout: sentinelTimeoutMs,
+    sentinelRetryStrategy: attempt => Math.min(100 * attempt, 1_000),
+    ...(isTls && { tls, sentinelTLS: tls, enableTLSForSentinelMode: true }),
+  }
+}
+
+/** How a connection behaves while its server is away. */
+type Behaviour = {
+  server: Pick<
+    RedisOptions,
+    'maxRetriesPerRequest' | 'commandTimeout' | 'socketTimeout' | 'connectTimeout' | 'enableOfflineQueue'
+  >
+  retryDelayMs: (attempt: number) => number
+  /** In a cluster: how long a command waits that a lost node may have run already; 0 = it fails. */
+  resendDelayMs: number
+}
+
+function openRedis(address: RedisAddress, behaviour: Behaviour): Redis {
+  const target = targetOf(address)
+  const redis =
+    target.kind === 'cluster' ? openCluster(address, target, behaviour) : openSingle(address, target, behaviour)
+  assignShards(redis, address)
+  return redis
+}
+
+function openSingle(address: RedisAddress, target: RedisTarget, { server, retryDelayMs }: Behaviour): SingleRedis {
+  const keyPrefix = address.redisKeyPrefix ?? ''
+  const options = { ...connectionOptions(address, target), keyPrefix, ...server, retryStrategy: retryDelayMs }
+  return target.kind === 'server' ? new SingleRedis(target.url, options) : new SingleRedis(options)
+}
+
+/** The client of a Redis Cluster: it follows redirects, and learns the nodes of the slots anew when it loses one of them. */
+function openCluster(
+  address: RedisAddress,
+  target: Extract<RedisTarget, { kind: 'cluster' }>,
+  { server, retryDelayMs, resendDelayMs }: Behaviour,
+): Cluster {
+  const { enableOfflineQueue = true, ...options } = server
+  const { username, password, isTls } = target
+  const credentials = { ...(username && { username }), ...(password && { password }) }
+  const { reconnectOnError: _single, ...common } = connectionOptions(address, target)
+  const cluster = new Cluster(target.hosts, {
+    keyPrefix: address.redisKeyPrefix ?? '',
+    enableOfflineQueue,
+    clusterRetryStrategy: retryDelayMs,
+    retryDelayOnFailover: resendDelayMs,
+    maxRedirections,
+    slotsRefreshTimeout: slotsTimeoutMs,
+    // Certificates have the names of the nodes.
+    ...(isTls && { dnsLookup: (name: string, done: (error: null, address: string) => void) => done(null, name) }),
+    redisOptions: { ...common, ...(isTls && { tls: common.tls ?? {} }), ...credentials, ...options },
+  } satisfies ClusterOptions)
+  let refreshedMs = Number.NEGATIVE_INFINITY
+  cluster.on('-node', () => {
+    const nowMs = performance.now()
+    if (cluster.status !== 'ready' || nowMs - refreshedMs < minRefreshIntervalMs) return
+    refreshedMs = nowMs
+    cluster.refreshSlotsCache(() => {})
+  })
+  return cluster
 }
 
 /**
@@ -48,26 +145,44 @@ function reconnectToPrimary(): (error: Error) => boolean {
  * `timeoutMs` if it hangs, so that callers answer 503 instead of waiting.
  */
 export function openRequestRedis(address: RedisAddress, timeoutMs = 2_000): Redis {
-  return new Redis(address.redisUrl, {
-    ...options(address),
-    enableOfflineQueue: false,
-    maxRetriesPerRequest: 0,
-    commandTimeout: timeoutMs,
-    socketTimeout: requestSilenceMs,
-    connectTimeout: 2_000,
-    retryStrategy: attempt => Math.min(50 * attempt, 1_000),
+  return openRedis(address, {
+    server: {
+      enableOfflineQueue: false,
+      maxRetriesPerRequest: 0,
+      commandTimeout: timeoutMs,
+      socketTimeout: requestSilenceMs,
+      connectTimeout: 2_000,
+    },
+    retryDelayMs: attempt => Math.min(50 * attempt, 1_000),
+    // A script that ran twice would reserve twice.
+    resendDelayMs: 0,
   })
 }
 
 /** A connection for background work, which waits until Redis is available again (required by BullMQ workers). */
 export function openWorkerRedis(address: RedisAddress): Redis {
-  return new Redis(address.redisUrl, {
-    ...options(address),
-    maxRetriesPerRequest: null,
-    socketTimeout: workerSilenceMs,
-    connectTimeout: 5_000,
-    retryStrategy: attempt => Math.min(100 * attempt, 2_000),
+  return openRedis(address, {
+    server: { maxRetriesPerRequest: null, socketTimeout: workerSilenceMs, connectTimeout: 5_000 },
+    retryDelayMs: attempt => Math.min(100 * attempt, 2_000),
+    resendDelayMs: 200,
   })
+}
+
+/** The connections to the servers that have keys: one, or those to the primaries of a cluster. */
+export function primariesOf(redis: Redis): SingleRedis[] {
+  return redis instanceof Cluster ? redis.nodes('master') : [redis]
+}
+
+/** Calls `listener` with each error of a connection. */
+export function onConnectionError(redis: Redis, listener: (error: Error) => void): void {
+  redis.on('error', (error: Error & { lastNodeError?: Error }) => listener(error.lastNodeError ?? error))
+  if (redis instanceof Cluster) redis.on('node error', listener)
+}
+
+/** Calls `listener` when the connection to a server is lost, which may have lost its last writes with it. */
+export function onConnectionLost(redis: Redis, listener: () => void): void {
+  redis.on('close', listener)
+  if (redis instanceof Cluster) redis.on('-node', listener)
 }
 
 /** The key prefix of a connection. The client adds it to keys, but neither to channels nor to what a script derives. */
@@ -80,15 +195,20 @@ export function channelName(redis: Redis, channel: string): string {
   return keyPrefixOf(redis) + channel
 }
 
-/** Iterates over the keys that match a pattern, in pages of a few hundred, without the connection's key prefix. */
+/**
+ * Iterates over the keys that match a pattern, in pages of a few hundred, without the connection's key prefix. A key may come
+ * twice.
+ */
 export async function* scanKeys(redis: Redis, pattern: string): AsyncGenerator<string[]> {
   const prefix = keyPrefixOf(redis)
-  let cursor = '0'
-  do {
-    const [next, keys] = await redis.scan(cursor, 'MATCH', prefix + pattern, 'COUNT', 500)
-    cursor = next
-    if (keys.length > 0) yield prefix === '' ? keys : keys.map(key => key.slice(prefix.length))
-  } while (cursor !== '0')
+  for (const server of primariesOf(redis)) {
+    let cursor = '0'
+    do {
+      const [next, keys] = await server.scan(cursor, 'MATCH', prefix + pattern, 'COUNT', 500)
+      cursor = next
+      if (keys.length > 0) yield prefix === '' ? keys : keys.map(key => key.slice(prefix.length))
+    } while (cursor !== '0')
+  }
 }
 
 /**
@@ -96,12 +216,11 @@ export async function* scanKeys(redis: Redis, pattern: string): AsyncGenerator<s
  * lost.
  */
 export function openSubscriber(redis: Redis, channel: string, onMessage: (message: string) => void): Redis {
-  const subscriber = redis.duplicate({
-    enableOfflineQueue: true,
-    maxRetriesPerRequest: null,
-    commandTimeout: undefined,
-    autoResubscribe: false,
-  })
+  const waiting = { maxRetriesPerRequest: null, commandTimeout: undefined }
+  const subscriber =
+    redis instanceof Cluster
+      ? redis.duplicate([], { enableOfflineQueue: true, redisOptions: waiting })
+      : redis.duplicate({ ...waiting, enableOfflineQueue: true, autoResubscribe: false })
   subscriber.on('error', () => {}) // The client reconnects automatically.
   subscriber.on('ready', () => void subscriber.subscribe(channelName(redis, channel)).catch(() => {}))
   subscriber.on('message', (_channel, message) => onMessage(message))
@@ -116,22 +235,20 @@ export function openSubscriber(redis: Redis, channel: string, onMessage: (messag
 
 /** Resolves once the connection accepts commands. Rejects after `timeoutMs` with the last error. */
 export async function waitUntilReady(redis: Redis, timeoutMs: number): Promise<void> {
-  if (redis.status === 'ready') return
   let last = ''
-  const rememberError = (error: Error) => {
+  onConnectionError(redis, error => {
     last = `: ${error.message}`
-  }
-  redis.on('error', rememberError)
+  })
+  let timer: NodeJS.Timeout | undefined
+  const timeout = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`Redis was not ready within ${timeoutMs / 1_000} s${last}`)), timeoutMs)
+  })
   try {
-    await new Promise<void>((resolve, reject) => {
-      const fail = () => reject(new Error(`Redis was not ready within ${timeoutMs / 1_000} s${last}`))
-      const timer = setTimeout(fail, timeoutMs)
-      redis.once('ready', () => {
-        clearTimeout(timer)
-        resolve()
-      })
-    })
+    if (redis.status !== 'ready')
+      await Promise.race([timeout, new Promise<void>(resolve => redis.once('ready', () => resolve()))])
+    // The connections to nodes open with the first command, and reject others until they are open.
+    if (redis instanceof Cluster) await Promise.race([timeout, Promise.all(redis.nodes('master').map(it => it.ping()))])
   } finally {
-    redis.off('error', rememberError)
+    clearTimeout(timer)
   }
 }

@@ -56,7 +56,7 @@ export async function updateContentSettings(
     ...(days !== undefined && { contentRetentionDays: days }),
     ...(redacts !== undefined && { contentRedactEmails: redacts }),
   }
-  const { fields } = await policies.applyDefault(() =>
+  const { fields } = await policies.applyDefault(organisationId, () =>
     db.$transaction(async tx => {
       await tx.$executeRaw`SELECT 1 FROM organisations WHERE id = ${organisationId} FOR UPDATE`
       const before = fieldsOf(await tx.organisation.findUnique({ where, select: columns }))

@@ -196,7 +196,8 @@ export class Keys {
         await audit(tx, { organisationId: owner, actor, action: 'key.updated', target: after, changes })
       return after
     }
-    return this.#policies.applyChange(hash, () => this.#db.$transaction(commit).catch(throwNotFound))
+    const key = { hash, organisationId: owner }
+    return this.#policies.applyChange(key, () => this.#db.$transaction(commit).catch(throwNotFound))
   }
 
   /** Replaces the secret and keeps the policy. The old secret stops working in the same transaction. */
@@ -209,7 +210,7 @@ export class Keys {
     const old = await this.#getUnrevoked(organisationId, hash)
     const { id } = old
     const { secret, ...stored } = newSecret(`svc_sk_${old.environment}_`)
-    const row = await this.#policies.applyChange(hash, () =>
+    const row = await this.#policies.applyChange(old, () =>
       this.#db.$transaction(async tx => {
         const data = { ...stored, version: { increment: 1 } }
         const updated = await tx.apiKey.update({ where: { id, hash, revokedAt: null }, data }).catch(throwNotFound)
@@ -233,7 +234,7 @@ export class Keys {
       if (count === 1)
         await audit(tx, { organisationId: row.organisationId, actor, action: 'key.revoked', target: row })
     }
-    return this.#policies.applyChange(hash, async () => {
+    return this.#policies.applyChange(row, async () => {
       await this.#db.$transaction(commit)
       return this.get(organisationId, hash)
     })

@@ -3,11 +3,14 @@ import { LRUCache } from 'lru-cache'
 import { GatewayError } from '../base/errors.ts'
 import type { Database } from '../io/db.ts'
 import { storeUnavailable } from '../io/outage.ts'
-import type { Redis } from '../io/redis.ts'
+import { onConnectionLost, type Redis } from '../io/redis.ts'
+import { type Shard, type Shards, shardsOf } from '../io/redis-shards.ts'
 import { type Limits, type Policy, policyOf, policyRow, type Scope } from './policy.ts'
 
 /** In place of a generation token: the policy was just read, but not under a token that Redis can confirm. */
 const unconfirmed = 'unconfirmed'
+/** In place of a generation token: the row is read for its organisation alone. */
+const anyGeneration = 'any'
 
 /** The key of a request with its policy, which is updated in place when it is stale. */
 export class ResolvedKey {
@@ -57,6 +60,7 @@ type RedisTransaction = ReturnType<Redis['multi']>
 export class Policies {
   readonly #db: Database
   readonly #redis: Redis
+  readonly #shards: Shards
   readonly #testLimits: Limits
   readonly #cache = new LRUCache<string, Policy>({
     max: maxCached,
@@ -68,9 +72,10 @@ export class Policies {
   constructor(db: Database, redis: Redis, testLimits: Limits) {
     this.#db = db
     this.#redis = redis
+    this.#shards = shardsOf(redis)
     this.#testLimits = testLimits
     // After a reconnect, Redis may have lost its last writes, including those of a revocation.
-    redis.on('close', () => this.#cache.clear())
+    onConnectionLost(redis, () => this.#cache.clear())
   }
 
   /** Finds the policy for a secret's hash, from the cache or the stores, for a request that needs `scope`. Throws 401 for an unknown or replaced secret, 503. */
@@ -99,19 +104,27 @@ export class Policies {
   /** Confirms a cached policy with Redis, without the admission script, and refreshes it when it is outdated. Throws 401, 503. */
   async confirm(key: ResolvedKey): Promise<ResolvedKey> {
     if (!key.isCached) return key
-    const { hash, version } = key.policy
-    const current = await this.#redis.get(`keyversion:${hash}`).catch(error => {
+    const { hash, version, organisationId } = key.policy
+    const { tag } = this.#shards.of(organisationId)
+    const current = await this.#redis.get(`${tag}keyversion:${hash}`).catch(error => {
       throw storeUnavailable(error)
     })
     return current === String(version) ? key : this.#refresh(key)
   }
 
-  /** Returns the keys whose policy version Redis does not confirm, with one command: for running work. Throws what Redis throws. */
+  /**
+   * Returns the keys whose policy version Redis does not confirm, with one command per shard: for running work. Throws what Redis
+   * throws.
+   */
   async findUnconfirmed(keys: readonly ResolvedKey[]): Promise<ResolvedKey[]> {
-    const hashes = [...new Set(keys.map(({ policy }) => policy.hash))]
-    if (hashes.length === 0) return []
-    const found = await this.#redis.mget(hashes.map(hash => `keyversion:${hash}`))
-    const versions = new Map(hashes.map((hash, i) => [hash, found[i]]))
+    const versions = new Map<string, string | null>()
+    const read = async ({ tag }: Shard, own: readonly ResolvedKey[]) => {
+      const hashes = [...new Set(own.map(({ policy }) => policy.hash))]
+      const found = await this.#redis.mget(hashes.map(hash => `${tag}keyversion:${hash}`))
+      for (const [i, hash] of hashes.entries()) versions.set(hash, found[i]!)
+    }
+    const groups = this.#shards.group(keys, ({ policy }) => policy.organisationId)
+    await Promise.all(Array.from(groups, ([shard, own]) => read(shard, own)))
     return keys.filter(({ policy }) => versions.get(policy.hash) !== String(policy.version))
   }
 
@@ -140,20 +153,27 @@ export class Policies {
   }
 
   /** Commits a change of a key so that no process serves a request that arrives afterwards under the old policy. */
-  applyChange<T>(hash: string, commit: () => Promise<T>): Promise<T> {
-    return this.applyChanges([hash], commit)
+  applyChange<T>(
+    { hash, organisationId }: { hash: string; organisationId: string },
+    commit: () => Promise<T>,
+  ): Promise<T> {
+    return this.applyChanges({ organisationId, hashes: [hash] }, commit)
   }
 
-  /** As `applyChange`, for a change of several keys. `changed`: the keys that the commit changed as well, such as new ones. */
+  /**
+   * As `applyChange`, for a change of several keys of an organisation. `changed`: the keys that the commit changed as well, such
+   * as new ones.
+   */
   async applyChanges<T>(
-    hashes: readonly string[],
+    { organisationId, hashes }: { organisationId: string; hashes: readonly string[] },
     commit: () => Promise<T>,
     changed: (result: T) => readonly string[] = () => [],
   ): Promise<T> {
     const token = randomUUID()
+    const { tag } = this.#shards.of(organisationId)
     // A set, so that each of two concurrent changes removes only its own tombstone.
-    const tombstoneOf = (hash: string) => `keytombstone:${hash}`
-    await this.#renewGenerations(hashes, (step, hash) =>
+    const tombstoneOf = (hash: string) => `${tag}keytombstone:${hash}`
+    await this.#renewGenerations({ tag, hashes }, (step, hash) =>
       step.sadd(tombstoneOf(hash), token).expire(tombstoneOf(hash), tombstoneSeconds),
     ).catch(error => {
       throw storeUnavailable(error)
@@ -162,7 +182,8 @@ export class Policies {
     const result = await commit()
     const all = [...new Set([...hashes, ...changed(result)])]
     for (const hash of all) this.#cache.delete(hash)
-    await this.#renewGenerations(all, (step, hash) => step.srem(tombstoneOf(hash), token)).catch(() => {})
+    const step = (transaction: RedisTransaction, hash: string) => transaction.srem(tombstoneOf(hash), token)
+    await this.#renewGenerations({ tag, hashes: all }, step).catch(() => {})
     return result
   }
 
@@ -170,10 +191,11 @@ export class Policies {
    * Commits a change of a setting that keys take from their organisation; `commit` increments their versions and returns their
    * hashes. Requests that arrive afterwards are served under the new policies.
    */
-  async applyDefault<T extends { hashes: string[] }>(commit: () => Promise<T>): Promise<T> {
+  async applyDefault<T extends { hashes: string[] }>(organisationId: string, commit: () => Promise<T>): Promise<T> {
+    const { tag } = this.#shards.of(organisationId)
     const result = await commit()
     for (const hash of result.hashes) this.#cache.delete(hash)
-    await this.#renewGenerations(result.hashes).catch(error => {
+    await this.#renewGenerations({ tag, hashes: result.hashes }).catch(error => {
       throw storeUnavailable(error)
     })
     return result
@@ -181,13 +203,14 @@ export class Policies {
 
   /** Sets new generations and deletes the confirmed versions of keys, each with a further `step` in one transaction. */
   async #renewGenerations(
-    hashes: readonly string[],
+    { tag, hashes }: { tag: string; hashes: readonly string[] },
     step: (transaction: RedisTransaction, hash: string) => RedisTransaction = transaction => transaction,
   ): Promise<void> {
     for (let first = 0; first < hashes.length; first += maxRenewals) {
       const transaction = this.#redis.multi()
       for (const hash of hashes.slice(first, first + maxRenewals)) {
-        transaction.set(`keygeneration:${hash}`, randomUUID(), 'EX', generationSeconds).del(`keyversion:${hash}`)
+        const [generation, version] = [`${tag}keygeneration:${hash}`, `${tag}keyversion:${hash}`]
+        transaction.set(generation, randomUUID(), 'EX', generationSeconds).del(version)
         step(transaction, hash)
       }
       await transaction.exec()
@@ -204,11 +227,24 @@ export class Policies {
   /** Reads the current policy from Postgres. `generation` is the token from Redis, if the caller has one already. */
   async #read(hash: string, scope: Scope | null, generation?: string): Promise<ResolvedKey> {
     try {
-      const current = generation ?? (await this.#redis.get(`keygeneration:${hash}`)) ?? '-'
+      const current = generation ?? (await this.#readGeneration(hash)) ?? '-'
       return new ResolvedKey(await this.#readOnce(hash, current), current, scope)
     } catch (error) {
       throw error instanceof GatewayError ? error : storeUnavailable(error)
     }
+  }
+
+  /** The generation token of a key is in the shard of its organisation. Throws 401 for an unknown or replaced secret. */
+  async #readGeneration(hash: string): Promise<string | null> {
+    const { all } = this.#shards
+    const { tag } = all.length === 1 ? all[0]! : this.#shards.of(await this.#findOrganisation(hash))
+    return this.#redis.get(`${tag}keygeneration:${hash}`)
+  }
+
+  /** The organisation of a secret, which never changes. */
+  async #findOrganisation(hash: string): Promise<string> {
+    const policy = this.#cache.get(hash) ?? (await this.#readOnce(hash, anyGeneration))
+    return policy.organisationId
   }
 
   /** Coalesces concurrent reads under the same generation token: a change completed before one of the requests arrived would have changed the token. */

@@ -42,5 +42,5 @@ export async function setSuspension(
     })
   }
   const hashesOf = (rows: readonly { hash: string }[]) => rows.map(({ hash }) => hash)
-  await policies.applyChanges(hashesOf(keys), () => db.$transaction(commit), hashesOf)
+  await policies.applyChanges({ organisationId, hashes: hashesOf(keys) }, () => db.$transaction(commit), hashesOf)
 }

@@ -1,6 +1,7 @@
 import type { Clock } from '../base/time.ts'
 import type { Redis } from '../io/redis.ts'
-import { type HealthRecord, isForgotten, probePrefix } from './health-record.ts'
+import { sharedTag } from '../io/redis-shards.ts'
+import { type HealthRecord, healthTag, isForgotten, probePrefix } from './health-record.ts'
 import type { HealthRecords } from './health-records.ts'
 
 export type Circuit = 'closed' | 'open' | 'half_open'
@@ -41,13 +42,17 @@ export class CircuitBreaker {
     if (!record || record.openUntilMs === 0) return true
     const now = this.#clock.now()
     if (Math.max(record.openUntilMs, record.probedUntilMs) > now) return false
-    const acquired = await this.#redis.set(`${probePrefix}${id}`, '1', 'PX', probeLeaseMs, 'NX').catch(() => null)
+    const acquired = await this.#redis.set(this.#probeKey(id), '1', 'PX', probeLeaseMs, 'NX').catch(() => null)
     if (acquired === null) record.probedUntilMs = now + probeRetryMs
     return acquired !== null
   }
 
   /** Releases the probe of a call that ended without evidence about its deployment. */
   releaseProbe(id: string): void {
-    if (this.isHalfOpen(id)) void this.#redis.del(`${probePrefix}${id}`).catch(() => {})
+    if (this.isHalfOpen(id)) void this.#redis.del(this.#probeKey(id)).catch(() => {})
+  }
+
+  #probeKey(id: string): string {
+    return sharedTag(this.#redis, healthTag) + probePrefix + id
   }
 }

@@ -8,6 +8,8 @@ export const errorsKey = 'health:errors'
 
 /** Redis keys of the half-open probes under way. */
 export const probePrefix = 'health:trial:'
+/** The tag of all keys of health figures in a Redis Cluster. */
+export const healthTag = 'health'
 
 /** The shared record of one deployment or API key; timestamps are in this process's time. */
 export type HealthRecord = {

@@ -1,6 +1,7 @@
 import type { Clock } from '../base/time.ts'
 import { defineScript } from '../io/lua-script.ts'
 import type { Redis } from '../io/redis.ts'
+import { sharedTag } from '../io/redis-shards.ts'
 import {
   emptyRecord,
   errorsKey,
@@ -8,6 +9,7 @@ import {
   type HealthRecord,
   halfLifeMs,
   healthKey,
+  healthTag,
   noObservations,
   type Observations,
   probePrefix,
@@ -126,7 +128,9 @@ export class HealthRecords {
     const observations = Array.from(this.#observations, ([id, observed]) => ({ id, ...observed }))
     this.#observations = new Map()
     const settings = { cursor: this.#cursor, halfLifeMs, expireAfterMs: forgetAfterMs, failuresToOpen }
-    const reply = exchange(this.#redis, { ...settings, observations }).catch(() => [])
+    const reply = exchange(this.#redis, { ...settings, observations }, sharedTag(this.#redis, healthTag)).catch(
+      () => [],
+    )
     const [now = '0', ...changed] = (await reply) as string[]
     if (now === '0') return
     this.#cursor = now

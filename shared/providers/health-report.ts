@@ -1,5 +1,6 @@
 import type { Redis } from '../io/redis.ts'
-import { errorsKey, healthKey } from './health-record.ts'
+import { sharedTag } from '../io/redis-shards.ts'
+import { errorsKey, healthKey, healthTag } from './health-record.ts'
 
 /**
  * The last failure of a deployment or API key, until the next one. It outlives the health record, so that a provider that
@@ -47,10 +48,11 @@ type StoredError = {
 
 /** Reads the health of every deployment and API key that has a record or ever failed. Times are those of Redis. */
 export async function readHealth(redis: Redis): Promise<{ nowMs: number; reports: ReportedHealth[] }> {
+  const tag = sharedTag(redis, healthTag)
   const [[seconds, micros], records, errors] = await Promise.all([
     redis.time(),
-    redis.hgetall(healthKey),
-    redis.hgetall(errorsKey),
+    redis.hgetall(tag + healthKey),
+    redis.hgetall(tag + errorsKey),
   ])
   const nowMs = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000)
   const ids = new Set([...Object.keys(records), ...Object.keys(errors)])

@@ -1,5 +1,7 @@
 import { type JobsOptions, Queue } from 'bullmq'
-import type { Redis, RedisAddress } from '../io/redis.ts'
+import type { RedisAddress } from '../base/redis-settings.ts'
+import type { Redis } from '../io/redis.ts'
+import { isSharded } from '../io/redis-shards.ts'
 
 /** One row per queue: its concurrency per worker process, and its retry and retention options. */
 export type QueueRow = {
@@ -71,26 +73,27 @@ export function queueAddress<Address extends RedisAddress>(address: Address): Ad
   return { ...address, redisKeyPrefix: '' }
 }
 
-/** BullMQ's prefix of all queues. */
-export function queuePrefix(keyPrefix: string): string {
-  return `${keyPrefix}bull`
+/** BullMQ's prefix of a queue, whose keys are used together: in a Redis Cluster each queue has a slot of its own. */
+export function queuePrefix(name: QueueName, address: Partial<RedisAddress>): string {
+  const { redisKeyPrefix = '' } = address
+  return redisKeyPrefix + (isSharded(address) ? `{bull-${name}}` : 'bull')
 }
 
 /**
- * Opens a queue for adding jobs, on a connection without a key prefix. Close it when done. Skips BullMQ's Redis version check: BullMQ caches a failure of that
+ * Opens a queue for adding jobs, on a connection without a key prefix (`queueAddress`). Close it when done. Skips BullMQ's Redis version check: BullMQ caches a failure of that
  * query for the lifetime of the process and adds no jobs afterwards.
  */
-export function openQueue(name: QueueName, connection: Redis, keyPrefix = ''): Queue {
-  const prefix = queuePrefix(keyPrefix)
+export function openQueue(name: QueueName, connection: Redis, address: Partial<RedisAddress> = {}): Queue {
+  const prefix = queuePrefix(name, address)
   return new Queue(name, { connection, prefix, defaultJobOptions: queues[name].job, skipVersionCheck: true })
 }
 
 export type Queues = Record<QueueName, Queue>
 
 /** Opens every queue for adding jobs. Close them when done. */
-export function openQueues(connection: Redis, keyPrefix = ''): Queues {
+export function openQueues(connection: Redis, address: Partial<RedisAddress> = {}): Queues {
   const names = Object.keys(queues) as QueueName[]
-  return Object.fromEntries(names.map(name => [name, openQueue(name, connection, keyPrefix)])) as Queues
+  return Object.fromEntries(names.map(name => [name, openQueue(name, connection, address)])) as Queues
 }
 
 const overdueMs = 10_000

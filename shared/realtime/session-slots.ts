@@ -2,6 +2,7 @@ import type { Clock } from '../base/time.ts'
 import { defineScript } from '../io/lua-script.ts'
 import { storeUnavailable } from '../io/outage.ts'
 import type { Redis } from '../io/redis.ts'
+import { shardsOf } from '../io/redis-shards.ts'
 
 /** Expiry of the slots of a crashed process, and renewal interval of a live one. */
 const keptMs = 30_000
@@ -44,12 +45,16 @@ export class SessionSlots {
   /** Throws errors of Redis. */
   async renew(slots: readonly SessionSlot[]): Promise<void> {
     const untilMs = this.#clock.now() + keptMs
-    const pipeline = this.#redis.pipeline()
-    for (const [organisationId, ownSlots] of Map.groupBy(slots, slot => slot.organisationId)) {
-      pipeline.zadd(this.#keyOf(organisationId), ...ownSlots.flatMap(({ id }) => [untilMs, id]))
-      pipeline.pexpire(this.#keyOf(organisationId), keptMs)
+    for (const ofShard of shardsOf(this.#redis)
+      .group(slots, slot => slot.organisationId)
+      .values()) {
+      const pipeline = this.#redis.pipeline()
+      for (const [organisationId, ownSlots] of Map.groupBy(ofShard, slot => slot.organisationId)) {
+        pipeline.zadd(this.#keyOf(organisationId), ...ownSlots.flatMap(({ id }) => [untilMs, id]))
+        pipeline.pexpire(this.#keyOf(organisationId), keptMs)
+      }
+      await pipeline.exec()
     }
-    await pipeline.exec()
   }
 
   /** Never throws: a slot that cannot be released expires after 30 seconds. */
@@ -58,6 +63,6 @@ export class SessionSlots {
   }
 
   #keyOf(organisationId: string): string {
-    return `${this.#kind}:${organisationId}`
+    return `${shardsOf(this.#redis).of(organisationId).tag}${this.#kind}:${organisationId}`
   }
 }

@@ -44,7 +44,7 @@ export class Accounts {
    */
   async load(organisationId: string, keyId?: string, month = monthOf(this.#clock.now())): Promise<void> {
     for await (const jobs of listHolds(this.#db, organisationId)) await addHolds(this.#scripts, jobs)
-    await this.#redis.hset(`wallet:${organisationId}`, 'jobs', 1)
+    await this.#redis.hset(this.#walletKey(organisationId), 'jobs', 1)
     await this.install(organisationId, keyId, month)
   }
 
@@ -52,7 +52,7 @@ export class Accounts {
   async install(organisationId: string, keyId?: string, month = monthOf(this.#clock.now())): Promise<void> {
     const wallets = await walletFigures(this.#db, [organisationId], this.#clock.now())
     const spends = keyId ? await spendFigures(this.#db, [{ keyId, month }]) : []
-    await this.#scripts.post({ events: [], wallets, spends })
+    await this.#scripts.post({ events: [], wallets, spends }, this.#scripts.shards.of(organisationId))
   }
 
   /** The wallet in the terms of `GET /v1/balance`: balance = available + reserved + held. */
@@ -71,17 +71,20 @@ export class Accounts {
     return { balanceNano, reservedNano, heldNano, availableNano, heldReleaseAt }
   }
 
-  /** The spend of keys in this month, including settled requests that are not posted to the ledger yet. */
-  async monthSpend(keyIds: string[]): Promise<Map<string, Nano>> {
+  /** The spend of keys in this month, by their ids, including settled requests that are not posted to the ledger yet. */
+  async monthSpend(keys: readonly { id: string; organisationId: string }[]): Promise<Map<string, Nano>> {
     const month = monthOf(this.#clock.now())
+    const keyIds = keys.map(({ id }) => id)
     const rows = await this.#db.keySpend.findMany({ where: { keyId: { in: keyIds }, month } })
     const spent = new Map(rows.map(row => [row.keyId, row.spentNano]))
-    const pipeline = this.#redis.pipeline()
-    for (const keyId of keyIds) pipeline.hmget(`spend:${keyId}:${month}`, 'posted', 'unposted')
-    const replies = (await pipeline.exec()) ?? []
-    for (const [i, keyId] of keyIds.entries()) {
-      const [posted, unposted] = (replies[i]?.[1] ?? []) as (string | null)[]
-      if (posted != null) spent.set(keyId, BigInt(posted) + BigInt(unposted ?? 0))
+    for (const [{ tag }, own] of this.#scripts.shards.group(keys, key => key.organisationId)) {
+      const pipeline = this.#redis.pipeline()
+      for (const { id } of own) pipeline.hmget(`${tag}spend:${id}:${month}`, 'posted', 'unposted')
+      const replies = (await pipeline.exec()) ?? []
+      for (const [i, { id }] of own.entries()) {
+        const [posted, unposted] = (replies[i]?.[1] ?? []) as (string | null)[]
+        if (posted != null) spent.set(id, BigInt(posted) + BigInt(unposted ?? 0))
+      }
     }
     return spent
   }
@@ -101,7 +104,11 @@ export class Accounts {
   }
 
   async #figures(organisationId: string): Promise<(string | null)[]> {
-    return this.#redis.hmget(`wallet:${organisationId}`, 'posted', 'unposted', 'reserved', 'holds')
+    return this.#redis.hmget(this.#walletKey(organisationId), 'posted', 'unposted', 'reserved', 'holds')
+  }
+
+  #walletKey(organisationId: string): string {
+    return `${this.#scripts.shards.of(organisationId).tag}wallet:${organisationId}`
   }
 }
 

@@ -5,10 +5,10 @@ import { newId } from '../base/ids.ts'
 import { type Clock, monthOf } from '../base/time.ts'
 import type { Logger } from '../io/log.ts'
 import { storeUnavailable } from '../io/outage.ts'
+import type { Shard } from '../io/redis-shards.ts'
 import type { Accounts } from './accounts.ts'
 import { holdMember } from './holds.ts'
-import { rateLimited } from './rates.ts'
-import { backlogError, capReached, insufficientCredits } from './refusals.ts'
+import { applyVerdict, type StalePolicy } from './refusals.ts'
 import {
   type BillingContext,
   createReservation,
@@ -21,10 +21,8 @@ import type { ScriptArguments, Scripts } from './scripts.ts'
 import { lostSettlement, Settlements } from './settlement.ts'
 import type { UsageEvent } from './usage-event.ts'
 
+export type { StalePolicy } from './refusals.ts'
 export type { BillingContext, MaxCost, Reservation } from './reservation.ts'
-
-/** The key's policy changed since it was read: read it again under this generation token and retry. */
-export type StalePolicy = { stale: string }
 
 /** The part of the admission that a run uses; implemented separately for client requests, delayed jobs and batch lines. */
 export type AdmissionGate = Pick<Admission, 'admit' | 'settle' | 'extend' | 'release'> & {
@@ -56,8 +54,8 @@ const drainMs = 2_000
 const drainPollMs = 20
 
 /**
- * Admission control for every billed request. All requests of one event-loop turn are admitted by one script call; finished
- * requests are settled by one call at most 2 ms later.
+ * Admission control for every billed request. All requests of one event-loop turn are admitted by one script call per shard;
+ * finished requests are settled by one call at most 2 ms later.
  */
 export class Admission {
   readonly instance = `${hostname()}-${process.pid}-${newId('req').slice(4, 16)}`
@@ -66,12 +64,13 @@ export class Admission {
   readonly #clock: Clock
   readonly #log: Logger
   readonly #deadlineMs: number
-  readonly #settlements: Settlements
+  /** By the shard, as what is pending. */
+  readonly #settlements: readonly Settlements[]
+  readonly #pending: PendingAdmission[][]
   readonly #onSettled: ((event: UsageEvent) => void) | undefined
   /** The number of unsettled reservations of money, and their sum in nano-dollars. */
   #openReservations = 0
   #reservedNano = 0
-  #pending: PendingAdmission[] = []
   #heartbeat: NodeJS.Timeout | null = null
 
   constructor(options: {
@@ -90,7 +89,9 @@ export class Admission {
     this.#log = options.log
     this.#deadlineMs = options.deadlineMs
     this.#onSettled = options.onSettled
-    this.#settlements = new Settlements(options.scripts, this.instance, options.log)
+    const { all } = options.scripts.shards
+    this.#settlements = all.map(shard => new Settlements(options.scripts, shard, this.instance, options.log))
+    this.#pending = all.map(() => [])
   }
 
   /** The sum of the unsettled reservations of this process, in nano-dollars. */
@@ -100,9 +101,8 @@ export class Admission {
 
   /** Registers this process, so that the sweeper releases its reservations if it dies. */
   async start(): Promise<void> {
-    const beat = () => this.#scripts.beat({ instance: this.instance, alive: 1 })
-    await beat()
-    this.#heartbeat = setInterval(() => void beat().catch(() => {}), heartbeatMs)
+    await this.#beat(1)
+    this.#heartbeat = setInterval(() => void this.#beat(1).catch(() => {}), heartbeatMs)
     this.#heartbeat.unref()
   }
 
@@ -111,8 +111,17 @@ export class Admission {
     if (this.#heartbeat) clearInterval(this.#heartbeat)
     for (let waitedMs = 0; this.#openReservations > 0 && waitedMs < drainMs; waitedMs += drainPollMs)
       await sleep(drainPollMs)
-    await this.#settlements.close()
-    await this.#scripts.beat({ instance: this.instance, alive: 0 }).catch(() => {})
+    await Promise.all(this.#settlements.map(settlements => settlements.close()))
+    await this.#beat(0).catch(() => {})
+  }
+
+  #beat(alive: 0 | 1): Promise<unknown> {
+    const { shards, beat } = this.#scripts
+    return Promise.all(shards.all.map(shard => beat({ instance: this.instance, alive }, shard)))
+  }
+
+  #settlementsOf(organisationId: string): Settlements {
+    return this.#settlements[this.#scripts.shards.of(organisationId).index]!
   }
 
   /**
@@ -158,7 +167,7 @@ export class Admission {
     // An invalid amount would fail the whole batch of settlements.
     if (!isValid) this.#log.error({ event }, 'settlement with an impossible cost: event kept in this log line only')
     const tokenDifference = Number.isSafeInteger(tokens) && tokens >= 0 ? tokens - reservation.countedTokens : 0
-    this.#settlements.add({
+    this.#settlementsOf(organisationId).add({
       id,
       organisationId,
       keyId,
@@ -175,7 +184,7 @@ export class Admission {
 
   /** Settles a finished request whose settlement may have been lost with its process. Idempotent: it is booked once. */
   settleLost(event: UsageEvent): void {
-    this.#settlements.add(lostSettlement(event))
+    this.#settlementsOf(event.org).add(lostSettlement(event))
   }
 
   /** Releases a reservation without a charge or a log entry. */
@@ -192,7 +201,9 @@ export class Admission {
     if (!reservation.isOpen) return
     const { organisationId, keyId } = billing
     const member = holdMember({ id, organisationId, keyId, month, holdNano: BigInt(reservedNano) })
-    if (reservedNano > 0) await this.#scripts.hold({ instance: this.instance, additions: [{ member }], releases: [] })
+    const shard = this.#scripts.shards.of(organisationId)
+    const moved = { instance: this.instance, additions: [{ member }], releases: [] }
+    if (reservedNano > 0) await this.#scripts.hold(moved, shard)
     this.#markClosed(reservation)
   }
 
@@ -206,24 +217,26 @@ export class Admission {
   }
 
   /** Resolves when everything settled so far is in Redis. */
-  flush(): Promise<void> {
-    return this.#settlements.flush()
+  async flush(): Promise<void> {
+    await Promise.all(this.#settlements.map(settlements => settlements.flush()))
   }
 
   #enqueue(request: PendingAdmission): void {
     request.month ||= monthOf(this.#clock.now())
-    this.#pending.push(request)
-    if (this.#pending.length === 1) setImmediate(() => void this.#admitBatch())
+    const shard = this.#scripts.shards.of(request.billing.organisationId)
+    const pending = this.#pending[shard.index]!
+    pending.push(request)
+    if (pending.length === 1) setImmediate(() => void this.#admitBatch(shard))
   }
 
-  async #admitBatch(): Promise<void> {
-    const requests = this.#pending.slice(0, maxPerCall)
-    this.#pending = this.#pending.slice(maxPerCall)
-    if (this.#pending.length > 0) setImmediate(() => void this.#admitBatch())
+  async #admitBatch(shard: Shard): Promise<void> {
+    const pending = this.#pending[shard.index]!
+    const requests = pending.splice(0, maxPerCall)
+    if (pending.length > 0) setImmediate(() => void this.#admitBatch(shard))
     const head = { nowMs: this.#clock.now(), instance: this.instance, maxDurationMs: this.#deadlineMs, maxBacklog }
     let replies: Reply[]
     try {
-      replies = (await this.#scripts.admit({ ...head, requests: requests.map(argumentsOf) })) as Reply[]
+      replies = (await this.#scripts.admit({ ...head, requests: requests.map(argumentsOf) }, shard)) as Reply[]
     } catch (error) {
       for (const request of requests) {
         request.reject(storeUnavailable(error))
@@ -244,7 +257,7 @@ export class Admission {
         }
         request.resolve(reservation)
       } else if (reply[0] === 'load') void this.#loadWallet(request)
-      else request.resolve(this.#refuse(reply, request))
+      else request.resolve(applyVerdict(reply, request.billing, this.#clock.now()))
     } catch (error) {
       request.reject(error)
     }
@@ -268,25 +281,7 @@ export class Admission {
     if (!billing.spendsMoney) return
     const { organisationId, keyId, rateKey } = billing
     const unknown = { reservedNano: null, costNano: 0, countedAtUs: 0, tokenDifference: 0, event: null }
-    this.#settlements.add({ id, organisationId, keyId, rateKey, month, ...unknown })
-  }
-
-  /** Returns `StalePolicy` or throws the GatewayError of a verdict. */
-  #refuse(reply: (string | number)[], { billing }: PendingAdmission): StalePolicy {
-    switch (reply[0]) {
-      case 'stale':
-        return { stale: String(reply[1]) }
-      case 'expired':
-        throw new GatewayError('expired_api_key', 'This API key has expired. Create a new one.')
-      case 'rate':
-        throw rateLimited(billing, reply)
-      case 'cap':
-        throw capReached(Number(reply[1]), Number(reply[2]), this.#clock.now())
-      case 'funds':
-        throw insufficientCredits(Number(reply[1]), Number(reply[2]), Number(reply[3]), Number(reply[4]))
-      default:
-        throw backlogError(reply[0])
-    }
+    this.#settlementsOf(organisationId).add({ id, organisationId, keyId, rateKey, month, ...unknown })
   }
 }
 

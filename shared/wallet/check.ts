@@ -1,10 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Database } from '../io/db.ts'
-import { type Redis, scanKeys } from '../io/redis.ts'
+import type { Redis } from '../io/redis.ts'
+import { shardsOf } from '../io/redis-shards.ts'
+import { scanShards } from '../io/scan-shards.ts'
 import { hasLateHolds, heldNano, walletFigures } from './accounts.ts'
 import { holdMember, listHolds } from './holds.ts'
 import * as invariants from './invariants.ts'
-import { deadStream, parseEvent, usageStream } from './ledger.ts'
+import { countEvents, deadStream, parseEvent, usageStream } from './ledger.ts'
 import { jobHolds } from './scripts.ts'
 
 export type Invariant = { name: string; checked: number; breaches: string[] }
@@ -71,28 +73,31 @@ type Posted = { posted: bigint; version: bigint; held: bigint }
 /** Compares Redis' totals with their sources: unposted = the stream, reserved = the open reservations, posted = Postgres. */
 async function checkTotals(db: Database, redis: Redis, nowMs: number): Promise<Invariant> {
   const sums = new Map<string, Sums>()
+  const shards = shardsOf(redis)
   const add = (key: string, field: keyof Sums, amount: number) => {
     const sum = sums.get(key) ?? { unposted: 0, reserved: 0 }
     sum[field] += amount
     sums.set(key, sum)
   }
-  for await (const { org, key, month, cost } of readStream(redis)) {
-    add(`wallet:${org}`, 'unposted', cost)
-    add(`spend:${key}:${month}`, 'unposted', cost)
+  for await (const { org, key, month, cost } of readStreams(redis)) {
+    const { tag } = shards.of(org)
+    add(`${tag}wallet:${org}`, 'unposted', cost)
+    add(`${tag}spend:${key}:${month}`, 'unposted', cost)
   }
   for (const { organisation, key, month, amount } of await openReservations(redis)) {
-    add(`wallet:${organisation}`, 'reserved', amount)
-    add(`spend:${key}:${month}`, 'reserved', amount)
+    const { tag } = shards.of(organisation)
+    add(`${tag}wallet:${organisation}`, 'reserved', amount)
+    add(`${tag}spend:${key}:${month}`, 'reserved', amount)
   }
   const breaches: string[] = []
   const seen = new Set<string>() // SCAN may return a key twice.
   for (const pattern of ['wallet:*', 'spend:*']) {
-    for await (const page of scanKeys(redis, pattern)) {
-      const keys = page.filter(key => !seen.has(key) && seen.add(key))
+    for await (const [{ tag }, page] of scanShards(redis, pattern)) {
+      const keys = page.filter(key => !seen.has(tag + key) && seen.add(tag + key))
       const posted = await readPosted(db, keys, nowMs)
       for (const key of keys) {
-        const found = await redis.hgetall(key)
-        breaches.push(...compareTotals(key, found, sums.get(key), posted.get(key), nowMs))
+        const found = await redis.hgetall(tag + key)
+        breaches.push(...compareTotals(tag + key, found, sums.get(tag + key), posted.get(key), nowMs))
       }
     }
   }
@@ -143,10 +148,14 @@ async function readPosted(db: Database, keys: string[], nowMs: number): Promise<
 const pageSize = 5_000
 const maxPages = 400
 
-async function* readStream(redis: Redis) {
+async function* readStreams(redis: Redis) {
+  for (const { tag } of shardsOf(redis).all) yield* readStream(redis, tag + usageStream)
+}
+
+async function* readStream(redis: Redis, stream: string) {
   let from = '-'
   for (let page = 0; page < maxPages; page++) {
-    const entries = await redis.xrange(usageStream, from, '+', 'COUNT', pageSize)
+    const entries = await redis.xrange(stream, from, '+', 'COUNT', pageSize)
     for (const [, fields] of entries) {
       const event = parseEvent(fields)
       if (event) yield event
@@ -169,9 +178,9 @@ type OpenReservation = {
 export async function openReservations(redis: Redis): Promise<OpenReservation[]> {
   const open: OpenReservation[] = []
   const sets = new Set<string>()
-  for await (const page of scanKeys(redis, 'reservations:*')) for (const set of page) sets.add(set)
+  for await (const [{ tag }, page] of scanShards(redis, 'reservations:*')) for (const set of page) sets.add(tag + set)
   for (const set of sets) {
-    const instance = set.slice('reservations:'.length)
+    const instance = set.slice(set.indexOf('reservations:') + 'reservations:'.length)
     for (const member of await redis.zrange(set, '0', '-1')) {
       const [, organisation, key, month, amount] = member.split('|') as [string, string, string, string, string]
       open.push({ instance, member, organisation, key, month, amount: Number(amount) })
@@ -182,7 +191,8 @@ export async function openReservations(redis: Redis): Promise<OpenReservation[]>
 
 async function checkReservations(redis: Redis): Promise<Invariant> {
   const open = await openReservations(redis)
-  const instances = new Set(await redis.zrange('instances', '0', '-1'))
+  const known = await Promise.all(shardsOf(redis).all.map(({ tag }) => redis.zrange(`${tag}instances`, '0', '-1')))
+  const instances = new Set(known.flat())
   const orphans = open.filter(({ instance }) => `reservations:${instance}` !== jobHolds && !instances.has(instance))
   return {
     name: 'every reservation belongs to a process the sweeper checks',
@@ -216,10 +226,10 @@ async function checkHolds(db: Database, redis: Redis): Promise<Invariant> {
 }
 
 async function checkDeadEvents(redis: Redis): Promise<Invariant> {
-  const count = await redis.xlen(deadStream)
+  const { refused } = await countEvents(redis)
   return {
     name: 'no usage event was refused by Postgres',
-    checked: count,
-    breaches: count > 0 ? [`${count} events wait in ${deadStream}`] : [],
+    checked: refused,
+    breaches: refused > 0 ? [`${refused} events wait in ${deadStream}`] : [],
   }
 }

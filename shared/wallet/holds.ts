@@ -19,14 +19,17 @@ const memberOf = (job: JobHold) => ({ member: holdMember(job) })
  * becomes its hold. Idempotent. Returns how many changed.
  */
 export async function addHolds(scripts: Scripts, jobs: readonly JobHold[]): Promise<number> {
-  if (jobs.length === 0) return 0
-  return Number(await scripts.hold({ instance: '', additions: jobs.map(memberOf), releases: [] }))
+  let changed = 0
+  for (const [shard, own] of scripts.shards.group(jobs, job => job.organisationId))
+    changed += Number(await scripts.hold({ instance: '', additions: own.map(memberOf), releases: [] }, shard))
+  return changed
 }
 
 /** Releases the holds of ended jobs. Idempotent. */
 export async function releaseHolds(scripts: Scripts, jobs: readonly JobHold[]): Promise<void> {
   const holding = jobs.filter(({ holdNano }) => holdNano > 0n)
-  if (holding.length > 0) await scripts.hold({ instance: '', additions: [], releases: holding.map(memberOf) })
+  for (const [shard, own] of scripts.shards.group(holding, job => job.organisationId))
+    await scripts.hold({ instance: '', additions: [], releases: own.map(memberOf) }, shard)
 }
 
 const pageSize = 1_000

@@ -2,11 +2,13 @@ import { DatabaseError } from 'pg'
 import type { Database } from '../io/db.ts'
 import type { RawPool } from '../io/raw-pool.ts'
 import type { Redis } from '../io/redis.ts'
+import { type Shard, shardsOf } from '../io/redis-shards.ts'
 import { type SpendFigures, spendFigures, type WalletFigures, walletFigures } from './accounts.ts'
 import { bookUsage } from './booking.ts'
 import type { Scripts } from './scripts.ts'
 import type { UsageEvent } from './usage-event.ts'
 
+/** The stream of a shard's usage events, without the shard's tag, as the one below. */
 export const usageStream = 'usage'
 export const ledgerGroup = 'ledger'
 /** Dead-letter stream for events that Postgres rejects individually; `operator ledger check` reports them. */
@@ -14,10 +16,19 @@ export const deadStream = 'usage:dead'
 
 export type StreamedEvent = { streamId: string; event: UsageEvent }
 
-/** Creates the consumer group of the usage stream if it does not exist. */
-export async function ensureLedgerGroup(redis: Redis): Promise<void> {
+/** The numbers of usage events that wait to be booked, and of those that Postgres rejected, in all shards. */
+export async function countEvents(redis: Redis): Promise<{ waiting: number; refused: number }> {
+  const counts = await Promise.all(
+    shardsOf(redis).all.map(({ tag }) => Promise.all([redis.xlen(tag + usageStream), redis.xlen(tag + deadStream)])),
+  )
+  const sum = (index: 0 | 1) => counts.reduce((total, count) => total + count[index], 0)
+  return { waiting: sum(0), refused: sum(1) }
+}
+
+/** Creates the consumer group of a shard's usage stream if it does not exist. */
+export async function ensureLedgerGroup(redis: Redis, { tag }: Shard = shardsOf(redis).only): Promise<void> {
   try {
-    await redis.xgroup('CREATE', usageStream, ledgerGroup, '0', 'MKSTREAM')
+    await redis.xgroup('CREATE', tag + usageStream, ledgerGroup, '0', 'MKSTREAM')
   } catch (error) {
     if (!(error as Error).message.includes('BUSYGROUP')) throw error
   }
@@ -41,13 +52,14 @@ function isUsageEvent(event: UsageEvent | null): boolean {
 }
 
 /**
- * Books a batch in Postgres (request log, ledger, balances, key months: one transaction), then removes it from the stream.
+ * Books a batch of a shard in Postgres (request log, ledger, balances, key months: one transaction), then removes it from the stream.
  * Replaying a batch is idempotent: each charge is unique by its request. Throws what Postgres or Redis throw.
  */
 export async function postUsage(
   { db, rawPool, scripts }: { db: Database; rawPool: RawPool; scripts: Scripts },
   batch: StreamedEvent[],
   nowMs: number,
+  shard: Shard = scripts.shards.only,
 ): Promise<void> {
   const events = batch.map(({ event }) => event)
   await rawPool.transaction(run => bookUsage(run, events))
@@ -58,19 +70,20 @@ export async function postUsage(
     walletFigures(db, organisations, nowMs),
     spendFigures(db, [...keyMonths.values()]),
   ])
-  await removeFromStream(scripts, batch, { wallets, spends })
+  await removeFromStream(scripts, shard, batch, { wallets, spends })
 }
 
 /** Removes events from the stream and from Redis' unposted totals, and installs the `figures` of Postgres in the same step. */
 export async function removeFromStream(
   scripts: Scripts,
+  shard: Shard,
   batch: StreamedEvent[],
   figures: { wallets: WalletFigures[]; spends: SpendFigures[] } = { wallets: [], spends: [] },
 ): Promise<void> {
   const events = batch.map(({ streamId, event: { org: organisationId, key: keyId, month, cost: costNano } }) => {
     return { streamId, organisationId, keyId, month, costNano }
   })
-  await scripts.post({ events, ...figures })
+  await scripts.post({ events, ...figures }, shard)
 }
 
 /** Classes of PostgreSQL error codes: data exception, constraint violation, limit exceeded. */

@@ -1,6 +1,8 @@
 import { monthOf } from '../base/time.ts'
 import type { Database } from '../io/db.ts'
-import { type Redis, scanKeys } from '../io/redis.ts'
+import type { Redis } from '../io/redis.ts'
+import type { Shard } from '../io/redis-shards.ts'
+import { scanShards } from '../io/scan-shards.ts'
 import { spendFigures, walletFigures } from './accounts.ts'
 import { deadAfterMs } from './admission.ts'
 import { addHolds, findInFlight, holdMember, listHolds } from './holds.ts'
@@ -11,9 +13,23 @@ const maxCalls = 1_000
 
 /** Releases the reservations of dead processes and of requests past their deadline. Returns how many. */
 export async function sweepReservations(scripts: Scripts): Promise<number> {
+  const released = await forEachShard(scripts, shard => sweepShard(scripts, shard))
+  return released.reduce((sum, count) => sum + count, 0)
+}
+
+/** Works on every shard, even if that fails on another one: one node may be away. Throws the first error afterwards. */
+async function forEachShard<T>({ shards }: Scripts, work: (shard: Shard) => Promise<T>): Promise<T[]> {
+  const outcomes = await Promise.allSettled(shards.all.map(work))
+  return outcomes.map(outcome => {
+    if (outcome.status === 'rejected') throw outcome.reason
+    return outcome.value
+  })
+}
+
+async function sweepShard(scripts: Scripts, shard: Shard): Promise<number> {
   let released = 0
   for (let call = 0; call < maxCalls; call++) {
-    const count = Number(await scripts.sweep({ deadAfterMs, maxReleased: releasedPerCall }))
+    const count = Number(await scripts.sweep({ deadAfterMs, maxReleased: releasedPerCall }, shard))
     released += count
     if (count < releasedPerCall) break
   }
@@ -27,15 +43,15 @@ export async function sweepReservations(scripts: Scripts): Promise<number> {
 export async function reconcile(db: Database, redis: Redis, scripts: Scripts, nowMs: number): Promise<number> {
   const month = monthOf(nowMs)
   let behind = 0
-  for await (const keys of scanKeys(redis, 'wallet:*')) {
+  for await (const [shard, keys] of scanShards(redis, 'wallet:*')) {
     const organisations = keys.map(key => key.slice('wallet:'.length))
     const wallets = await walletFigures(db, organisations, nowMs)
-    behind += Number(await scripts.post({ events: [], wallets, spends: [] }))
+    behind += Number(await scripts.post({ events: [], wallets, spends: [] }, shard))
   }
-  for await (const keys of scanKeys(redis, `spend:*:${month}`)) {
+  for await (const [shard, keys] of scanShards(redis, `spend:*:${month}`)) {
     const keyMonths = keys.map(key => ({ keyId: key.split(':')[1]!, month }))
     const spends = await spendFigures(db, keyMonths)
-    behind += Number(await scripts.post({ events: [], wallets: [], spends }))
+    behind += Number(await scripts.post({ events: [], wallets: [], spends }, shard))
   }
   return behind
 }
@@ -48,11 +64,14 @@ const holdsPerPage = 1_000
  */
 export async function reconcileHolds(db: Database, redis: Redis, scripts: Scripts, nowMs: number): Promise<number> {
   // Reads Redis first, so that the hold of a job that ends meanwhile is not added again.
-  const existing = await redis.zrange(jobHolds, '0', '-1')
+  const existingMembers = new Set<string>()
   let changed = 0
-  for (let from = 0; from < existing.length; from += holdsPerPage)
-    changed += await releaseEnded(db, scripts, existing.slice(from, from + holdsPerPage), nowMs)
-  const existingMembers = new Set(existing)
+  for (const shard of scripts.shards.all) {
+    const existing = await redis.zrange(shard.tag + jobHolds, '0', '-1')
+    for (let from = 0; from < existing.length; from += holdsPerPage)
+      changed += await releaseEnded({ db, scripts, shard }, existing.slice(from, from + holdsPerPage), nowMs)
+    for (const member of existing) existingMembers.add(member)
+  }
   for await (const page of listHolds(db)) {
     const missing = page.filter(job => !existingMembers.has(holdMember(job)))
     changed += await addHolds(scripts, missing)
@@ -61,7 +80,11 @@ export async function reconcileHolds(db: Database, redis: Redis, scripts: Script
 }
 
 /** Releases the holds of jobs that are not in flight. Posts their charges to Redis first, so the money is never counted as free. */
-async function releaseEnded(db: Database, scripts: Scripts, members: string[], nowMs: number): Promise<number> {
+async function releaseEnded(
+  { db, scripts, shard }: { db: Database; scripts: Scripts; shard: Shard },
+  members: string[],
+  nowMs: number,
+): Promise<number> {
   const parts = members.map(
     member => member.split('|') as [id: string, organisation: string, key: string, month: string],
   )
@@ -75,7 +98,7 @@ async function releaseEnded(db: Database, scripts: Scripts, members: string[], n
   const keyMonths = new Map(ended.map(([, , keyId, month]) => [`${keyId} ${month}`, { keyId, month }]))
   const wallets = await walletFigures(db, organisations, nowMs)
   const spends = await spendFigures(db, [...keyMonths.values()])
-  await scripts.post({ events: [], wallets, spends })
+  await scripts.post({ events: [], wallets, spends }, shard)
   const releases = members.filter((_, i) => !inFlight.has(parts[i]![0])).map(member => ({ member }))
-  return Number(await scripts.hold({ instance: '', additions: [], releases }))
+  return Number(await scripts.hold({ instance: '', additions: [], releases }, shard))
 }

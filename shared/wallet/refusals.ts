@@ -1,9 +1,32 @@
 import { GatewayError } from '../base/errors.ts'
 import { usdFromNano } from '../base/money.ts'
 import { nextMonthStart } from '../base/time.ts'
+import { rateLimited } from './rates.ts'
+import type { BillingContext } from './reservation.ts'
+
+/** The key's policy changed since it was read: read it again under this generation token and retry. */
+export type StalePolicy = { stale: string }
+
+/** Returns `StalePolicy` or throws the GatewayError of a verdict of `admit.lua`. */
+export function applyVerdict(reply: (string | number)[], billing: BillingContext, nowMs: number): StalePolicy {
+  switch (reply[0]) {
+    case 'stale':
+      return { stale: String(reply[1]) }
+    case 'expired':
+      throw new GatewayError('expired_api_key', 'This API key has expired. Create a new one.')
+    case 'rate':
+      throw rateLimited(billing, reply)
+    case 'cap':
+      throw capReached(Number(reply[1]), Number(reply[2]), nowMs)
+    case 'funds':
+      throw insufficientCredits(Number(reply[1]), Number(reply[2]), Number(reply[3]), Number(reply[4]))
+    default:
+      throw backlogError(reply[0])
+  }
+}
 
 /** 402: the key's cap leaves no room for a single output token. */
-export function capReached(capNano: number, spentNano: number, nowMs: number): GatewayError {
+function capReached(capNano: number, spentNano: number, nowMs: number): GatewayError {
   const metadata = { cap_usd: capNano / 1e9, spent_usd: spentNano / 1e9, resets_at: nextMonthStart(nowMs) }
   return new GatewayError(
     'monthly_spend_cap_reached',
@@ -13,7 +36,7 @@ export function capReached(capNano: number, spentNano: number, nowMs: number): G
 }
 
 /** 402: the available balance does not cover the reservation. Amounts in nano-dollars; `releaseAtMs` 0 = nothing is held. */
-export function insufficientCredits(
+function insufficientCredits(
   requiredNano: number,
   availableNano: number,
   heldNano: number,
@@ -33,7 +56,7 @@ export function insufficientCredits(
 }
 
 /** The 503 while too many usage events wait to be booked. */
-export function backlogError(verdict: unknown): GatewayError {
+function backlogError(verdict: unknown): GatewayError {
   const message = `Accounting is behind (${verdict}). Try again shortly.`
   return new GatewayError('service_unavailable', message, { headers: { 'retry-after': '5' } })
 }

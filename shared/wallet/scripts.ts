@@ -1,10 +1,11 @@
 import { defineScript } from '../io/lua-script.ts'
 import type { Redis } from '../io/redis.ts'
+import { type Shard, type Shards, shardsOf } from '../io/redis-shards.ts'
 
 /** Terminates each field of a packed key (see `admit.lua`). */
 export const fieldSeparator = '\x1e'
 
-/** The sorted set with the holds of all jobs. */
+/** The sorted set with the holds of all jobs of a shard. */
 export const jobHolds = 'reservations:jobs'
 
 const files = (...names: string[]) => names.map(name => new URL(`./scripts/${name}.lua`, import.meta.url))
@@ -108,16 +109,22 @@ const beat = defineScript({
 const scripts = { admit, settle, post, sweep, hold, beat }
 /** The arguments of each money script, which runs atomically in Redis; the head of its file documents them. */
 export type ScriptArguments = { [Name in keyof typeof scripts]: Parameters<(typeof scripts)[Name]>[1] }
-export type Scripts = { [Name in keyof ScriptArguments]: (values: ScriptArguments[Name]) => Promise<unknown> }
+/** Each call is about one shard, which must be named where there are several. */
+export type ScriptCalls = {
+  [Name in keyof ScriptArguments]: (values: ScriptArguments[Name], shard?: Shard) => Promise<unknown>
+}
+export type Scripts = ScriptCalls & { readonly shards: Shards }
 
 /** The money scripts on a connection. */
 export function loadScripts(redis: Redis): Scripts {
+  const shards = shardsOf(redis)
   return {
-    admit: values => admit(redis, values),
-    settle: values => settle(redis, values),
-    post: values => post(redis, values),
-    sweep: values => sweep(redis, values),
-    hold: values => hold(redis, values),
-    beat: values => beat(redis, values),
+    shards,
+    admit: (values, { tag } = shards.only) => admit(redis, values, tag),
+    settle: (values, { tag } = shards.only) => settle(redis, values, tag),
+    post: (values, { tag } = shards.only) => post(redis, values, tag),
+    sweep: (values, { tag } = shards.only) => sweep(redis, values, tag),
+    hold: (values, { tag } = shards.only) => hold(redis, values, tag),
+    beat: (values, { tag } = shards.only) => beat(redis, values, tag),
   }
 }

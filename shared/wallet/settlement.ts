@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../io/log.ts'
+import type { Shard } from '../io/redis-shards.ts'
 import type { ScriptArguments, Scripts } from './scripts.ts'
 import type { UsageEvent } from './usage-event.ts'
 
@@ -35,11 +36,12 @@ const maxRetryDelayMs = 500
 const giveUpAfterMs = 2_500
 
 /**
- * Batches settlements to Redis: one script call settles many requests, at most 2 ms after the first (their reservations protect
+ * Batches the settlements of a shard to Redis: one script call settles many requests, at most 2 ms after the first (their reservations protect
  * the wallet until then). While Redis is unavailable, settlements stay queued for the lifetime of the process.
  */
 export class Settlements {
   readonly #scripts: Scripts
+  readonly #shard: Shard
   readonly #instance: string
   readonly #log: Logger
   readonly #pending: Settlement[] = []
@@ -47,8 +49,9 @@ export class Settlements {
   #sendInProgress: Promise<void> | null = null
   #giveUpAtMs = Number.POSITIVE_INFINITY
 
-  constructor(scripts: Scripts, instance: string, log: Logger) {
+  constructor(scripts: Scripts, shard: Shard, instance: string, log: Logger) {
     this.#scripts = scripts
+    this.#shard = shard
     this.#instance = instance
     this.#log = log
   }
@@ -87,7 +90,8 @@ export class Settlements {
     for (let failures = 0; this.#pending.length > 0; ) {
       const batch = this.#pending.slice(0, maxPerCall)
       try {
-        await this.#scripts.settle({ instance: this.#instance, settlements: batch.map(argumentsOf) })
+        const settlements = batch.map(argumentsOf)
+        await this.#scripts.settle({ instance: this.#instance, settlements }, this.#shard)
         this.#pending.splice(0, batch.length)
         failures = 0
       } catch (error) {

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Services } from '../../shared/services.ts'
 import { openReservations } from '../../shared/wallet/check.ts'
+import { countEvents } from '../../shared/wallet/ledger.ts'
 import { ledgerCheck } from '../support/chaos.ts'
 import { call } from '../support/gateway.ts'
 import type { Receiver } from '../support/webhooks/receiver.ts'
@@ -31,9 +32,9 @@ async function underWay({ db, redis }: Services): Promise<UnderWay> {
     db.batch.count({ where: { status: { notIn: [...terminalJobs] } } }),
     db.webhookDelivery.count({ where: { status: 'pending' } }),
     openReservations(redis),
-    redis.xlen('usage'),
+    countEvents(redis),
   ])
-  return { jobs, batches, webhooks, reservations: reservations.length, usageEvents }
+  return { jobs, batches, webhooks, reservations: reservations.length, usageEvents: usageEvents.waiting }
 }
 
 /** Everything that must hold after a run, one line per breach. */

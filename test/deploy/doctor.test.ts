@@ -65,7 +65,7 @@ test('stores, storage and the public address of a working gateway are ok, and a 
 
   const url = new URL(queueAddress(gateway.services.config).redisUrl)
   const connection = { host: url.hostname, port: Number(url.port), db: Number(url.pathname.slice(1)) }
-  const prefix = queuePrefix(gateway.services.config.redisKeyPrefix)
+  const prefix = queuePrefix('maintenance', gateway.services.config)
   const worker = new Worker('maintenance', async () => {}, { connection, prefix })
   t.teardown(() => worker.close())
   await worker.waitUntilReady()

@@ -41,6 +41,18 @@ test.serial('keys, prefixes, arguments and fields of records have their names in
   t.deepEqual(await addPoints(redis, { ...values, players: [] }), [2, 'number', 'string', 0])
 })
 
+test.serial('under a tag, fixed and derived keys begin with it; named ones are as given', async t => {
+  const players = [{ name: 'ada', extraPoints: 1 }]
+  const prefixed = redis.duplicate({ keyPrefix: 'gate:' })
+  t.teardown(() => prefixed.disconnect())
+  await addPoints(prefixed, { ...values, scoreKey: '{one}:score', players }, '{one}:')
+  t.deepEqual((await redis.keys('gate:*')).sort(), [
+    'gate:{one}:score',
+    'gate:{one}:test:player:ada',
+    'gate:{one}:test:total',
+  ])
+})
+
 test.serial('TypeError for a name that is missing or unknown, in types and at run time', async t => {
   const players = [{ name: 'ada', extraPoints: 1 }]
   const throws = (run: Promise<unknown>, message: RegExp) => t.throwsAsync(run, { instanceOf: TypeError, message })

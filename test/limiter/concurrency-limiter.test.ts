@@ -2,7 +2,7 @@ import { getEventListeners } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import test, { type ExecutionContext } from 'ava'
 import type { GatewayError } from '../../shared/base/errors.ts'
-import { openRequestRedis, type Redis, waitUntilReady } from '../../shared/io/redis.ts'
+import { openRequestRedis, primariesOf, type Redis, waitUntilReady } from '../../shared/io/redis.ts'
 import { ConcurrencyLimiter, type Permit } from '../../shared/limiter/concurrency-limiter.ts'
 import { eventually } from '../support/gateway.ts'
 import { freshRedis, privateRedis } from '../support/stack.ts'
@@ -47,10 +47,9 @@ class World {
   }
 
   async worker(): Promise<Worker> {
-    const redis = openRequestRedis({ redisUrl: this.#url, redisTlsVerify: true })
-    redis.on('error', () => {})
     // A busy machine is not what these tests are about.
-    redis.options.commandTimeout = 60_000
+    const redis = primariesOf(openRequestRedis({ redisUrl: this.#url, redisTlsVerify: true }, 60_000))[0]!
+    redis.on('error', () => {})
     await waitUntilReady(redis, 60_000)
     const lanes = new ConcurrencyLimiter({ redis, clock: { now: () => Date.now() + this.aheadMs }, max: this.#max })
     let commands = 0

@@ -7,6 +7,7 @@ import { loadConfig } from '../../shared/base/config.ts'
 import { createLog } from '../../shared/io/log.ts'
 import { openServices, type Services } from '../../shared/services.ts'
 import { checkLedger, openReservations } from '../../shared/wallet/check.ts'
+import { countEvents } from '../../shared/wallet/ledger.ts'
 import { Emulator, events } from '../emulators/emulator.ts'
 import { call, eventually, type Stores } from './gateway.ts'
 import { inherited, shortLived } from './stack.ts'
@@ -186,7 +187,7 @@ export async function ledgerCheck(
 
 /** Waits until nothing is in flight: no reservation open, no usage event waiting. */
 export async function quiet({ redis }: Pick<Services, 'redis'>, withinMs = 60_000): Promise<void> {
-  const still = async () => (await openReservations(redis)).length === 0 && (await redis.xlen('usage')) === 0
+  const still = async () => (await openReservations(redis)).length === 0 && (await countEvents(redis)).waiting === 0
   await eventually(() => still().catch(() => false), 'nothing is in flight', withinMs)
 }
 

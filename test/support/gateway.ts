@@ -21,6 +21,7 @@ import { operatorActor } from '../../shared/keys/audit.ts'
 import { newKey } from '../../shared/keys/key-requests.ts'
 import { openServices, type Services } from '../../shared/services.ts'
 import { checkLedger } from '../../shared/wallet/check.ts'
+import { countEvents } from '../../shared/wallet/ledger.ts'
 import { maintainPartitions } from '../../shared/wallet/partitions.ts'
 import { LedgerWorker } from '../../workers/ledger.ts'
 import { freshDatabase, freshRedis, inherited, shortLived } from './stack.ts'
@@ -190,7 +191,7 @@ export async function call(
 
 /** Waits until no usage event is left on the stream. */
 export async function untilBooked({ redis }: Pick<Services, 'redis'>, withinMs = 30_000): Promise<void> {
-  await eventually(async () => (await redis.xlen('usage')) === 0, 'every usage event is booked', withinMs)
+  await eventually(async () => (await countEvents(redis)).waiting === 0, 'every usage event is booked', withinMs)
 }
 
 /** Polls until a condition holds. Throws when it does not within `withinMs`, which is far beyond what it should take. */

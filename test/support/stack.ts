@@ -106,13 +106,18 @@ export async function privateCluster(): Promise<PrivateServer> {
   const server = await privateRedis(await clusterFlags())
   await withRedis(server.url, async redis => {
     await redis.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383')
-    const deadlineMs = Date.now() + clusterReadyWithinMs
-    while (!String(await redis.call('CLUSTER', 'INFO')).includes('cluster_state:ok')) {
-      if (Date.now() > deadlineMs) throw new Error('the cluster did not become ready')
-      await sleep(20)
-    }
+    await clusterReady(redis)
   })
   return server
+}
+
+/** Waits until a node of a cluster sees all slots served. */
+export async function clusterReady(redis: Redis): Promise<void> {
+  const deadlineMs = Date.now() + clusterReadyWithinMs
+  while (!String(await redis.call('CLUSTER', 'INFO')).includes('cluster_state:ok')) {
+    if (Date.now() > deadlineMs) throw new Error('the cluster did not become ready')
+    await sleep(20)
+  }
 }
 
 /** Its own PostgreSQL, empty: `migrate` of dev/migrate.ts brings the tables. */
@@ -158,7 +163,7 @@ async function execute(connectionString: string, statement: string): Promise<voi
   }
 }
 
-async function withRedis<T>(url: string, use: (redis: Redis) => Promise<T>): Promise<T> {
+export async function withRedis<T>(url: string, use: (redis: Redis) => Promise<T>): Promise<T> {
   const redis = new Redis(url)
   try {
     return await use(redis)

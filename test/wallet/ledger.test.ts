@@ -115,7 +115,7 @@ test.serial('booked once when a worker died with entries in hand: by another aft
   await ensureLedgerGroup(services.redis)
   await blocking.xreadgroup('GROUP', ledgerGroup, 'dead', 'COUNT', 10, 'STREAMS', usageStream, '>')
   const entries = await services.redis.xrange(usageStream, '-', '+')
-  for (const [id] of entries) await services.redis.xclaim(usageStream, ledgerGroup, 'dead', 0, id, 'IDLE', 31_000)
+  for (const [id] of entries) await blocking.call('XCLAIM', usageStream, ledgerGroup, 'dead', '0', id, 'IDLE', '31000')
   await work()
   t.is(await balance(), 25e9 - 2_000)
   t.deepEqual(await breaches(services), [])

@@ -58,7 +58,7 @@ async function storm(t: ExecutionContext, urls: string[]): Promise<void> {
   const view = await services.accounts.view(organisationId)
   t.is(Number(view.balanceNano), 25e9 - costs)
   t.is(view.reservedNano, 0n)
-  t.is((await services.accounts.monthSpend([keyId])).get(keyId), spentNano)
+  t.is((await services.accounts.monthSpend([{ id: keyId, organisationId }])).get(keyId), spentNano)
   t.deepEqual(await breaches(services), [])
 }
 

@@ -96,7 +96,7 @@ async function listKeyNotices({ db, clock, accounts }: Services, organisationId:
     take: maxKeys,
   })
   const capped = keys.filter(({ monthlySpendCapNano }) => monthlySpendCapNano !== null)
-  const spent = await accounts.monthSpend(capped.map(({ id }) => id))
+  const spent = await accounts.monthSpend(capped.map(({ id }) => ({ id, organisationId })))
   const notices: Notice[] = []
   for (const { id, hash, name, monthlySpendCapNano: cap, expiresAt } of keys) {
     const key = { id, hash, name }

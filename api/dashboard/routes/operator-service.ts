@@ -1,9 +1,10 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { listMigrations } from '../../../shared/io/migrations.ts'
+import { shardsOf } from '../../../shared/io/redis-shards.ts'
 import type { Services } from '../../../shared/services.ts'
 import { maxBacklog } from '../../../shared/wallet/admission.ts'
-import { deadStream, usageStream } from '../../../shared/wallet/ledger.ts'
+import { countEvents, usageStream } from '../../../shared/wallet/ledger.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
 import type { SystemAnswer, SystemFault } from '../wire/operator-home.ts'
 
@@ -43,20 +44,22 @@ const system = endpoint({
 
 /** Number of usage events not yet in the ledger, and the time of the oldest: stream entry ids begin with their time. */
 async function ledgerLag({ redis }: Services): Promise<SystemAnswer['ledger']> {
-  const [waiting, first, refused] = await Promise.all([
-    redis.xlen(usageStream),
-    redis.xrange(usageStream, '-', '+', 'COUNT', 1),
-    redis.xlen(deadStream),
+  const [{ waiting, refused }, ...firsts] = await Promise.all([
+    countEvents(redis),
+    ...shardsOf(redis).all.map(({ tag }) => redis.xrange(tag + usageStream, '-', '+', 'COUNT', 1)),
   ])
-  const oldestMs = first[0] && Number(first[0][0].split('-')[0])
-  return { waiting, limit: maxBacklog, oldest_at: oldestMs ? new Date(oldestMs).toISOString() : null, refused }
+  const times = firsts.flat().map(([id]) => Number(id.split('-')[0]))
+  const oldestAt = times.length > 0 ? new Date(Math.min(...times)).toISOString() : null
+  return { waiting, limit: maxBacklog, oldest_at: oldestAt, refused }
 }
 
 async function liveInstances({ redis }: Services): Promise<SystemAnswer['instances']> {
   // Heartbeats use the Redis server's clock.
   const [seconds] = await redis.time()
+  // Processes are registered in every shard.
+  const { tag } = shardsOf(redis).all[0]!
   const range = [Number(seconds) * 1_000 - aliveMs, '+inf'] as const
-  const found = await redis.zrangebyscore('instances', ...range, 'WITHSCORES', 'LIMIT', 0, maxInstances)
+  const found = await redis.zrangebyscore(`${tag}instances`, ...range, 'WITHSCORES', 'LIMIT', 0, maxInstances)
   return Array.from({ length: found.length / 2 }, (_, i) => ({
     id: found[2 * i]!,
     seen_at: new Date(Number(found[2 * i + 1])).toISOString(),

@@ -1,5 +1,4 @@
 import { once } from 'node:events'
-import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { Redis } from 'ioredis'
 import { checkReadiness } from '../../../api/readiness.ts'
@@ -7,74 +6,31 @@ import type { GatewayError } from '../../../shared/base/errors.ts'
 import { isOutage } from '../../../shared/io/outage.ts'
 import { openRequestRedis, waitUntilReady } from '../../../shared/io/redis.ts'
 import { listRedisWarnings } from '../../../shared/io/redis-start.ts'
-import { Load } from '../../chaos/load.ts'
-import { type Providers, startProviders } from '../../chaos/providers.ts'
-import { seededRandom } from '../../chaos/random.ts'
-import { findBreaches, rest, summarise } from '../../chaos/verdict.ts'
-import { openWorld, type World } from '../../chaos/world.ts'
-import { SessionEmulator } from '../../emulators/sessions.ts'
 import { observe } from '../../support/chaos.ts'
+import { type Everything, openEverything, runEverything } from '../../support/deploy/everything.ts'
 import { createAccount, eventually } from '../../support/gateway.ts'
-import {
-  byMinute,
-  chargesOf,
-  nothingLeft,
-  providerSettings,
-  stretchNano,
-  talk,
-} from '../../support/realtime/sessions.ts'
+import { meet, replicate } from '../../support/io/cluster.ts'
+import { byMinute, chargesOf, nothingLeft, stretchNano, talk } from '../../support/realtime/sessions.ts'
 import { clusterFlags, privateCluster, privateRedis } from '../../support/stack.ts'
-import { Receiver } from '../../support/webhooks/receiver.ts'
 
 const prefix = '{headgate}:'
-const loadMs = 8_000
-const restWithinMs = 60_000
 
-let providers: Providers
-let sessions: SessionEmulator
-let receiver: Receiver
-let world: World
+let everything: Everything
 
 test.before(async () => {
-  ;[providers, sessions, receiver] = await Promise.all([
-    startProviders(seededRandom(1)),
-    SessionEmulator.start(() => {}),
-    Receiver.start(),
-  ])
-  const env = {
-    ...providerSettings(sessions),
-    ...providers.env,
-    ALLOW_PRIVATE_URLS: 'true',
-    SIGNING_SECRET: 'a signing secret of the cluster run, long enough',
-    JOB_HOLD_BACK_1H_SECONDS: '0',
-    REDIS_KEY_PREFIX: prefix,
-  }
-  world = await openWorld(env, { startRedis: privateCluster })
-  await world.allUp()
+  everything = await openEverything({ REDIS_KEY_PREFIX: prefix }, privateCluster)
 })
-test.after.always(async () => {
-  await world?.close()
-  await Promise.all([providers?.close(), sessions?.close(), receiver?.close()])
-})
+test.after.always(() => everything?.close())
 
 test.serial('chat, streams, embeddings, images, videos, delayed jobs, batches and webhooks work', async t => {
   t.timeout(180_000)
-  const account = await createAccount(world.services, { usd: '5000' })
-  const agents = await createAccount(world.services, { usd: '5000' })
-  const load = new Load(world.webUrls, { key: account.live, agentKey: agents.live }, receiver.url, seededRandom(2))
-  await sleep(loadMs)
-  await load.stop()
-  const { left } = await rest(world.services, restWithinMs)
-  t.deepEqual(left, { jobs: 0, batches: 0, webhooks: 0, reservations: 0, usageEvents: 0 })
-  t.log(summarise(load).join(', '))
-  for (const kind of ['chat', 'stream', 'embedding', 'image'])
-    t.true(load.directs.filter(direct => direct.kind === kind && direct.outcome === 'whole').length > 0, kind)
-  t.deepEqual([...new Set(load.submissions.map(({ kind }) => kind))].sort(), ['batch', 'job', 'video'])
-  t.deepEqual(await findBreaches(world, { account, agents }, load, receiver, providers), [])
-  t.true(await world.services.redis.exists('lane:groq', 'lane:together', 'lane:fireworks').then(count => count > 0))
+  await runEverything(t, everything)
+  const { redis } = everything.world.services
+  t.true(await redis.exists('lane:groq', 'lane:together', 'lane:fireworks').then(count => count > 0))
 })
 
 test.serial('a realtime session is charged and releases its slot', async t => {
+  const { world, sessions } = everything
   const account = await createAccount(world.services)
   const session = await talk({ gateway: { url: world.webUrls[0]! }, provider: sessions }, account.live, byMinute)
   t.is(await world.services.redis.zcard(`realtime:${account.organisationId}`), 1)
@@ -85,7 +41,7 @@ test.serial('a realtime session is charged and releases its slot', async t => {
 })
 
 test.serial('every key is in the slot of the prefix', async t => {
-  const redis = new Redis(world.redis.url)
+  const redis = new Redis(everything.world.redis.url)
   t.teardown(() => redis.disconnect())
   const keys = await redis.keys('*')
   t.true(keys.length > 0)
@@ -96,6 +52,7 @@ test.serial('every key is in the slot of the prefix', async t => {
 })
 
 test.serial('without a hash tag, a cluster is reported and not ready', async t => {
+  const { world } = everything
   t.deepEqual(await listRedisWarnings(world.services.redis), [])
   const services = await observe({ databaseUrl: world.postgres.url, redisUrl: world.redis.url })
   t.teardown(() => services.close())
@@ -106,25 +63,31 @@ test.serial('without a hash tag, a cluster is reported and not ready', async t =
   t.deepEqual(error.metadata, { failing: ['redis'] })
 })
 
+test.serial('the client of a cluster works on the same keys', async t => {
+  const { world } = everything
+  const url = world.redis.url.replace('redis:', 'redis+cluster:')
+  const services = await observe({ databaseUrl: world.postgres.url, redisUrl: url }, { REDIS_KEY_PREFIX: prefix })
+  t.teardown(() => services.close())
+  await checkReadiness(services)
+  const { organisationId } = await createAccount(world.services)
+  t.is(Number((await services.accounts.view(organisationId)).availableNano), 25e9)
+  t.is(await services.redis.hget(`wallet:${organisationId}`, 'posted'), String(25e9))
+  t.true((await services.queues.maintenance.getWorkersCount()) > 0)
+})
+
 test.serial('a replica of a cluster is refused, and served once it is the primary', async t => {
   const [primary, replica] = await Promise.all([privateCluster(), privateRedis(await clusterFlags())])
   t.teardown(() => Promise.all([primary.stop(), replica.stop()]))
   const admin = new Redis(replica.url)
   const client = openRequestRedis({ redisUrl: replica.url, redisTlsVerify: true, redisKeyPrefix: prefix })
   t.teardown(() => [admin, client].map(redis => redis.disconnect()))
-  const seed = new Redis(primary.url)
-  const id = String(await seed.call('CLUSTER', 'MYID'))
-  const { host, port } = seed.options
-  const [, busPort] = (await seed.config('GET', 'cluster-port')) as string[]
-  seed.disconnect()
-  await admin.call('CLUSTER', 'MEET', host!, String(port), busPort!)
+  await meet(replica.url, primary.url)
+  await replicate(replica.url, primary.url)
   const isDone = (command: string[]) =>
     admin.call(...(command as [string])).then(
       () => true,
       () => false,
     )
-  await eventually(() => isDone(['CLUSTER', 'REPLICATE', id]), 'the nodes know each other')
-  await eventually(async () => /master_link_status:up/.test(await admin.info('replication')), 'it is a replica')
 
   await waitUntilReady(client, 10_000)
   const reconnecting = once(client, 'reconnecting')

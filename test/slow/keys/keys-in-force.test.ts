@@ -122,8 +122,9 @@ test('401 after a crash between the commit and the cache write; 200 after one be
   const { db, policies } = here.services
   for (const commits of [true, false]) {
     const { key, hash } = await remembered()
+    const { organisationId } = await db.apiKey.findUniqueOrThrow({ where: { hash } })
     const reached = Promise.withResolvers<void>()
-    void policies.applyChange(hash, async () => {
+    void policies.applyChange({ hash, organisationId }, async () => {
       if (commits)
         await db.apiKey.update({ where: { hash }, data: { revokedAt: new Date(), version: { increment: 1 } } })
       reached.resolve()
@@ -144,9 +145,10 @@ test('401 after a crash between the commit and the cache write; 200 after one be
 test('200 under the later of two changes at a time, however their steps interleave with requests', async t => {
   const { db, policies } = here.services
   const { key, hash } = await remembered()
+  const { organisationId } = await db.apiKey.findUniqueOrThrow({ where: { hash } })
   for (let i = 1; i <= 20; i++) {
     const [inner, outer] = [1_000 * i, 1_000 * i + 1]
-    await policies.applyChange(hash, async () => {
+    await policies.applyChange({ hash, organisationId }, async () => {
       await ask(there, key)
       await patch(there, hash, { rpm_limit: inner })
       // The other change is over, ours is not: what requests confirm now must not outlive ours.

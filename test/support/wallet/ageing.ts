@@ -1,4 +1,4 @@
-import type { Redis } from 'ioredis'
+import type { Redis } from '../../../shared/io/redis.ts'
 
 /** Moves every time that the sweeper compares into the past: heartbeats, its own visits, deadlines of reservations. */
 const script = `

@@ -5,6 +5,7 @@ import { monthOf } from '../../../shared/base/time.ts'
 import { type Database, openDatabase } from '../../../shared/io/db.ts'
 import { createLog } from '../../../shared/io/log.ts'
 import { RawPool } from '../../../shared/io/raw-pool.ts'
+import type { Shard } from '../../../shared/io/redis-shards.ts'
 import { Accounts } from '../../../shared/wallet/accounts.ts'
 import {
   Admission,
@@ -15,7 +16,7 @@ import {
 } from '../../../shared/wallet/admission.ts'
 import { parseEvent, postUsage, type StreamedEvent } from '../../../shared/wallet/ledger.ts'
 import { sweepReservations } from '../../../shared/wallet/reconcile.ts'
-import { loadScripts, type ScriptArguments, type Scripts } from '../../../shared/wallet/scripts.ts'
+import { loadScripts, type ScriptArguments, type ScriptCalls, type Scripts } from '../../../shared/wallet/scripts.ts'
 import type { UsageEvent } from '../../../shared/wallet/usage-event.ts'
 import type { Stores } from '../gateway.ts'
 import { passForSweeper } from './ageing.ts'
@@ -120,13 +121,14 @@ export function spendOf({ billing, month }: Pick<Reservation, 'billing' | 'month
 /** A web process's part in the money. Its next reply from a script can be lost on the way. */
 export class Process {
   readonly admission: Admission
-  loses: keyof Scripts | null = null
+  loses: keyof ScriptArguments | null = null
 
   constructor(world: World) {
+    const calls: ScriptCalls = world.scripts
     const lossy =
-      <Name extends keyof Scripts>(name: Name) =>
-      async (values: ScriptArguments[Name]) => {
-        const reply = await world.scripts[name](values)
+      <Name extends keyof ScriptArguments>(name: Name) =>
+      async (values: ScriptArguments[Name], shard?: Shard) => {
+        const reply = await calls[name](values, shard)
         if (this.loses !== name) return reply
         this.loses = null
         throw new Error('the connection broke before the reply')
