@@ -111,12 +111,16 @@ function runsHere({ code }: CodeBlock): boolean {
 
 /** The code with the placeholders and addresses of the test's own gateway. */
 function localise(code: string): string {
-  return code
-    .replaceAll('http://localhost:3000', gateway.url)
-    .replaceAll('ws://localhost:3000', gateway.url.replace('http', 'ws'))
-    .replaceAll('svc_sk_test_…', account.test)
-    .replaceAll('org_…', account.organisationId)
-    .replaceAll('npm run -s operator --', [process.execPath, ...shortLived, join(root, 'api/operator.ts')].join(' '))
+  return (
+    code
+      .replaceAll('http://localhost:3000', gateway.url)
+      .replaceAll('ws://localhost:3000', gateway.url.replace('http', 'ws'))
+      // The address of a public host: the tests may run where no name can be resolved.
+      .replaceAll('https://example.com/webhooks', 'https://1.1.1.1/webhooks')
+      .replaceAll('svc_sk_test_…', account.test)
+      .replaceAll('org_…', account.organisationId)
+      .replaceAll('npm run -s operator --', [process.execPath, ...shortLived, join(root, 'api/operator.ts')].join(' '))
+  )
 }
 
 function environment(): NodeJS.ProcessEnv {
