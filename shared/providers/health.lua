@@ -102,7 +102,10 @@ end
 
 local reply = { tostring(now) }
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', changed_key, cursor, '+inf')) do
-  reply[#reply + 1] = id
-  reply[#reply + 1] = redis.call('HGET', health_key, id)
+  local text = redis.call('HGET', health_key, id)
+  if text then
+    reply[#reply + 1] = id
+    reply[#reply + 1] = text
+  end
 end
 return reply
