@@ -14,7 +14,7 @@ export const newEndpoint = z
   .strictObject({
     url,
     events,
-    description: description.optional(),
+    description: description.optional().describe('A note for the people of the organisation.'),
     enabled: z.boolean().optional().describe('True by default.'),
     signing_secret: z
       .enum(['own', 'organisation'])
@@ -28,7 +28,7 @@ export const endpointPatch = z
   .strictObject({
     url: url.optional(),
     events: events.optional(),
-    description: description.optional(),
+    description: description.optional().describe('A note for the people of the organisation.'),
     enabled: z.boolean().optional().describe('Disabling it ends its pending deliveries.'),
   })
   .meta({ id: 'UpdateWebhookEndpointRequest' })

@@ -37,12 +37,12 @@ export function parseJson(raw: Buffer, what = 'The body', maxWide = maxWideBytes
       `${what} has more than ${maxWide / 1024 / 1024} MiB and characters beyond ASCII.`,
     )
   const hasEscapes = raw.includes(backslash!)
-  const { members, hasEscapedName } = scan(raw, hasEscapes, what)
+  const { members, hasEscapedName, hasLoneEscape } = scan(raw, hasEscapes, what)
   // The Latin-1 decoder is the fastest for ASCII.
   const text = raw.toString(isPlain ? 'latin1' : 'utf8')
   let value: unknown
   try {
-    value = JSON.parse(text)
+    value = JSON.parse(hasLoneEscape ? decodeEscapes(text) : text)
   } catch (error) {
     throw new GatewayError('invalid_json', `${what} is not valid JSON: ${(error as Error).message.slice(0, 200)}`)
   }
@@ -69,6 +69,7 @@ export function rejectNul(value: unknown): void {
 }
 
 const [quote, backslash, colon, comma, brace, bracket, closingBrace, closingBracket] = Buffer.from('"\\:,{[}]')
+const letterU = 0x75
 /** The largest code of a whitespace character between values. */
 const space = 0x20
 /** Bytes that are significant outside strings. */
@@ -84,8 +85,10 @@ const escapedLetter = /\\u00(?:3\d|4[1-9a-f]|5[0-9af]|6[1-9a-f]|7[0-9a])/i
 type Scanned = {
   /** Number of members in the text. */
   members: number
-  /** Whether a member's name contains unnecessary escapes. */
+  /** Whether a member's name contains unnecessary escapes, or is a single one for an ASCII character. */
   hasEscapedName: boolean
+  /** Whether a member's name is a single escape, such as `\u6f22`. V8 13.6 may read it as a backslash. */
+  hasLoneEscape: boolean
 }
 
 /** Number of fields of the open object at each depth; only one scan uses it at once. */
@@ -102,6 +105,7 @@ function scan(raw: Buffer, hasEscapes: boolean, what: string): Scanned {
   let values = 1
   let literalBytes = 0
   let hasEscapedName = false
+  let hasLoneEscape = false
   /** Positions of the last string's quotes, until a colon turns it into a name. */
   let from = -1
   let to = -1
@@ -124,7 +128,10 @@ function scan(raw: Buffer, hasEscapes: boolean, what: string): Scanned {
     } else if (byte === colon) {
       if (from < 0) break
       if (++members > maxMembers) throw limitExceeded(what, `more than ${commas(maxMembers)} fields`)
-      if (hasEscapes) hasEscapedName ||= hasEscapedLetter(raw, from, to)
+      if (hasEscapes) {
+        hasEscapedName ||= hasEscapedLetter(raw, from, to) || isLoneAscii(raw, from, to)
+        hasLoneEscape ||= isLoneEscape(raw, from, to)
+      }
       from = -1
       if (++fields[depth]! > maxFields)
         throw limitExceeded(what, `an object with more than ${commas(maxFields)} fields`)
@@ -137,7 +144,7 @@ function scan(raw: Buffer, hasEscapes: boolean, what: string): Scanned {
     } else if (--depth < 0) break
   }
   if (literalBytes > maxLiteralBytes) throw limitExceeded(what, 'more than 4 MiB of numbers')
-  return { members, hasEscapedName }
+  return { members, hasEscapedName, hasLoneEscape }
 }
 
 function tooManyParts(what: string): GatewayError {
@@ -157,6 +164,27 @@ function hasEscapedLetter(raw: Buffer, from: number, to: number): boolean {
   // Names are short and may be many: no allocation per name.
   for (let i = from + 1; i < to; i++) if (raw[i] === backslash) return escapedLetter.test(raw.toString('latin1', i, to))
   return false
+}
+
+/** Whether the name between two quotes is one character that is written as an escape; a backslash is read correctly. */
+function isLoneEscape(raw: Buffer, from: number, to: number): boolean {
+  if (raw[from + 1] !== backslash || raw[from + 2] === backslash) return false
+  return to - from === 3 || (to - from === 7 && raw[from + 2] === letterU)
+}
+
+/** Whether such an escape is that of an ASCII character: a control character, a quote, or a mark that needs none. */
+function isLoneAscii(raw: Buffer, from: number, to: number): boolean {
+  return (
+    isLoneEscape(raw, from, to) && (to - from === 3 || Number.parseInt(raw.toString('latin1', from + 3, to), 16) < 0x80)
+  )
+}
+
+/** Writes characters beyond ASCII as they are. */
+function decodeEscapes(text: string): string {
+  return text.replace(/\\(?:u([\da-fA-F]{4})|[^u])/g, (written, hex?: string) => {
+    const code = hex === undefined ? 0 : Number.parseInt(hex, 16)
+    return code < 0x80 ? written : String.fromCharCode(code)
+  })
 }
 
 function countMembers(value: unknown): number {

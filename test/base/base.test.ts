@@ -47,6 +47,8 @@ const ofConnections: typeof table = [
 ]
 /** What quotas say (docs/decisions/quotas.md). */
 const ofQuotas: typeof table = [[403, 'permission_error', ['quota_exceeded']]]
+/** What keys of suspended organisations get (docs/decisions/suspension.md). */
+const ofSuspension: typeof table = [[403, 'permission_error', ['organisation_suspended']]]
 /** What only the dashboard’s routes say (docs/decisions/accounts.md). */
 const ofDashboard: typeof table = [
   [401, 'authentication_error', ['not_signed_in']],
@@ -55,7 +57,14 @@ const ofDashboard: typeof table = [
 
 test('every error code has the status and type of the contract', t => {
   const known = new Set<string>(errorCodes)
-  for (const [status, type, codes] of [...table, ...ofSessions, ...ofConnections, ...ofQuotas, ...ofDashboard]) {
+  for (const [status, type, codes] of [
+    ...table,
+    ...ofSessions,
+    ...ofConnections,
+    ...ofQuotas,
+    ...ofSuspension,
+    ...ofDashboard,
+  ]) {
     for (const code of codes) {
       t.true(known.delete(code), code)
       const error = new GatewayError(code as (typeof errorCodes)[number], 'Do this.', { metadata: { a: 1 } })

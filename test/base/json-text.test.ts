@@ -21,12 +21,17 @@ const character = fc.tuple(fc.constantFrom(...characters), fc.boolean()).map(([p
     ? [...Array(plain.length).keys()].map(i => `\\u${plain.charCodeAt(i).toString(16).padStart(4, '0')}`).join('')
     : JSON.stringify(plain).slice(1, -1),
 }))
+/** A name that is a single escape of an ASCII character is refused; a backslash needs one. */
+const isLoneEscape = ({ plain, json }: { plain: string; json: string }) =>
+  json !== plain && json !== '\\\\' && plain.charCodeAt(0) < 0x80
 const text = fc
   .oneof({ weight: 4, arbitrary: fc.array(character, { maxLength: 5 }) }, fc.array(character, { minLength: 40 }))
   .map(parts => ({
     value: parts.map(({ plain }) => plain).join(''),
     json: `"${parts.map(({ json }) => json).join('')}"`,
-    isDisguised: parts.some(({ plain, json }) => json.length > 2 && /\w/.test(plain)),
+    isDisguised:
+      parts.some(({ plain, json }) => json.length > 2 && /\w/.test(plain)) ||
+      (parts.length === 1 && isLoneEscape(parts[0]!)),
   }))
 const space = fc.constantFrom('', '', ' ', '\n\t')
 
@@ -137,4 +142,20 @@ test('a damaged text is taken only where JSON.parse takes it, and read alike', t
     else t.true(isDeepStrictEqual(parseJson(Buffer.from(json)), value), json)
   })
   fc.assert(property, { numRuns: 3_000 })
+})
+
+test('a name that is one escape is read as its character, beside names that were read before', t => {
+  for (const [name, character] of [
+    ['\\u6f22', '漢'],
+    ['\\u00e9', 'é'],
+    ['\\ud83d\\ude00', '😀'],
+    ['\\\\', '\\'],
+  ] as const)
+    for (const before of ['漢', '\\\\', 'a', '\\ud83d\\ude00'])
+      t.deepEqual(parseJson(Buffer.from(`[{"${before}":1},{"${name}":"\\u6f22\\\\u6f22"}]`)), [
+        { [JSON.parse(`["${before}"]`)[0]]: 1 },
+        { [character]: '漢\\u6f22' },
+      ])
+  for (const name of ['\\n', '\\"', '\\/', '\\u003a', '\\u005c'])
+    t.regex(String(refusal(`{"${name}":1}`)?.message), /by escapes/, name)
 })

@@ -43,7 +43,7 @@ test.serial('a person signs up, is known by a cookie, and owns the organisation 
   const me = await visitor.json<{ email_verified: boolean; organisations: unknown[] }>('/dashboard/api/me')
   t.false(me.email_verified)
   t.deepEqual(me.organisations, [
-    { id: organisationId, name: 'Ada’s organisation', role: 'owner', require_two_factor: false },
+    { id: organisationId, name: 'Ada’s organisation', role: 'owner', require_two_factor: false, suspended: false },
   ])
   t.truthy(await gateway.services.db.wallet.findUnique({ where: { organisationId } }))
 })

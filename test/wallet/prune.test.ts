@@ -44,6 +44,8 @@ async function insertRows(days: number): Promise<void> {
     data: { ...own, ...call, generationId: newId('chatcmpl'), score: 1, updatedAt: at },
   })
   await db.qualityCounter.create({ data: { organisationId, scope: newId('key'), model: 'm', updatedAt: at } })
+  const incident = { kind: 'circuit', subject: 'openai', openedAt: at, seenAt: at, closedAt: at }
+  await db.incident.create({ data: { id: newId('inc'), ...incident } })
   await db.idempotencyKey.create({ data: { ...own, key: newId('req'), bodyHash: 'x' } })
   const response = { keyId: 'key', session: 's', status: 'completed', environment: 'live' } as const
   const sizes = { inputCount: 0, itemsBytes: 0, storedBytes: 0 }
@@ -90,6 +92,7 @@ const removed = [
   ['usage_hours', 1],
   ['usage_days', 1],
   ['feedback', 1],
+  ['incidents', 1],
   ['quality_counters', 1],
   ['idempotency_keys', 1],
   ['stored_responses', 1],
