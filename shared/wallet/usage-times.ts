@@ -25,18 +25,29 @@ export function listFailingHours(db: Connection, filter: UsageFilter): Promise<F
 }
 
 /**
- * The latest hours in which a filter finds requests, and one of the outcomes if there are any; newest first. An hour that is listed has
- * at least one row in the request log.
+ * The latest hours in which a filter finds requests, and one of the outcomes if there are any, newest first; with `asc`, the earliest.
+ * An hour that is listed has at least one row in the request log.
  */
 export async function listHours(
   db: Connection,
   filter: UsageFilter,
   among: readonly Outcome[],
-  limit: number,
+  { limit, order }: { limit: number; order: 'asc' | 'desc' },
 ): Promise<Date[]> {
-  const ofOutcome = among.length > 0 ? Prisma.sql`AND u.outcome = ANY(${[...among]})` : Prisma.empty
   const rows = await db.$queryRaw<{ hour: Date }[]>`
-    SELECT DISTINCT hour FROM usage_hours u WHERE ${whereOf(filter, starts.hour)} ${ofOutcome} AND u.requests > 0
-    ORDER BY hour DESC LIMIT ${limit}`
+    SELECT DISTINCT hour FROM usage_hours u WHERE ${whereOf(filter, starts.hour)} ${whereAmong(among)} AND u.requests > 0
+    ORDER BY hour ${Prisma.raw(order)} LIMIT ${limit}`
   return rows.map(({ hour }) => hour)
+}
+
+/** The number of requests that a filter finds in whole hours, with one of the outcomes if there are any. */
+export async function countRequests(db: Connection, filter: UsageFilter, among: readonly Outcome[]): Promise<number> {
+  const [row] = await db.$queryRaw<{ requests: bigint }[]>`
+    SELECT coalesce(sum(requests), 0)::bigint AS requests FROM usage_hours u
+    WHERE ${whereOf(filter, starts.hour)} ${whereAmong(among)}`
+  return Number(row!.requests)
+}
+
+function whereAmong(among: readonly Outcome[]): Prisma.Sql {
+  return among.length > 0 ? Prisma.sql`AND u.outcome = ANY(${[...among]})` : Prisma.empty
 }

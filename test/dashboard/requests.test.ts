@@ -1,6 +1,12 @@
 import test from 'ava'
 import { runSearch } from '../../api/dashboard/present/run-search.ts'
-import type { RequestDetail, RequestFilters, RequestRow, RequestsPage } from '../../api/dashboard/wire/requests.ts'
+import type {
+  RequestCount,
+  RequestDetail,
+  RequestFilters,
+  RequestRow,
+  RequestsPage,
+} from '../../api/dashboard/wire/requests.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { dayMs } from '../../shared/base/time.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
@@ -81,6 +87,12 @@ test('a request is found by every filter, and by the beginning of each of its id
     ['?status=failed', ['failed']],
     ['?status=invalid', ['refused']],
     ['?status=refused', []],
+    ['?error_code=invalid_request', ['refused']],
+    ['?error_code=invalid_request&status=502', []],
+    ['?min_input_tokens=1&min_output_tokens=1&type=embedding', []],
+    ['?min_output_tokens=1&model=gpt-5-mini', ['second']],
+    ['?min_input_tokens=1000000', []],
+    ['?batch=batch_none', []],
     ['?min_duration_ms=86400000', []],
     ['?min_cost_usd=1000', []],
     ['?span=1h&type=video', ['job']],
@@ -134,6 +146,65 @@ test('pages follow each other without a gap, also where times are the same', asy
       filter,
     )
   }
+})
+
+test('requests are sorted by cost, duration and tokens, and pages follow each other in any order', async t => {
+  const { data: all } = await list()
+  const amounts: Record<string, (row: RequestRow) => number | string> = {
+    time: row => row.created_at,
+    cost: row => row.cost_usd,
+    duration: row => row.duration_ms,
+    input_tokens: row => row.prompt_tokens,
+    output_tokens: row => row.completion_tokens,
+  }
+  const after = (a: number | string, b: number | string) => Number(a > b) - Number(a < b)
+  for (const [sort, amountOf] of Object.entries(amounts)) {
+    for (const sign of [1, -1]) {
+      const sorted = [...all].sort(
+        (a, b) => sign * (after(amountOf(a), amountOf(b)) || after(a.created_at, b.created_at) || after(a.id, b.id)),
+      )
+      const seen: RequestRow[] = []
+      let page: RequestsPage | null = null
+      do {
+        const cursor: string = page ? `&after=${page.last_id}` : ''
+        page = await list(`?limit=3&sort=${sort}&order=${sign > 0 ? 'asc' : 'desc'}${cursor}`)
+        seen.push(...page.data)
+      } while (page.has_more)
+      t.deepEqual(seen.map(nameOf), sorted.map(nameOf), `${sort} ${sign}`)
+    }
+  }
+})
+
+test('what is newer than a request is listed by its id, oldest first', async t => {
+  const [plain, embedding] = await Promise.all([rowOf('plain'), rowOf('embedding')])
+  const { data } = await list(`?order=asc&after=${plain.id}`)
+  t.is(data.length, Object.keys(ids).length - 1)
+  t.deepEqual(
+    data.map(row => row.created_at),
+    data.map(row => row.created_at).sort(),
+  )
+  const later = await list(`?order=asc&after=${embedding.id}&model=gpt-5&environment=test`)
+  t.deepEqual(later.data.map(nameOf), ['sandbox'])
+  t.deepEqual((await list(`?order=asc&after=${embedding.id}&model=gpt-5.1`)).data, [])
+})
+
+test('requests are counted, by the sums of usage where these know the filter', async t => {
+  const counted = (query: string, { visitor, base } = owner) =>
+    visitor.json<RequestCount>(`${base}/request-count${query}`)
+  const hour = new Date(Math.floor(Date.now() / 3_600_000) * 3_600_000)
+  const cases: [query: string, requests: number][] = [
+    ['?span=7d', 8],
+    ['', 8],
+    [`?from=${new Date(+hour - 3_600_000).toISOString()}`, 8],
+    [`?to=${new Date(+hour - 3_600_001).toISOString()}`, 0],
+    ['?span=7d&model=gpt-5', 2],
+    ['?span=7d&status=error&environment=live', 2],
+    ['?span=7d&status=502', 1],
+    ['?span=7d&end_user=customer-7', 1],
+    [`?q=${ids.plain}`, 1],
+  ]
+  for (const [query, requests] of cases) t.deepEqual(await counted(query), { requests, has_more: false }, query)
+  t.is((await counted('?span=7d', stranger)).requests, 0)
 })
 
 test('a request is shown with its calls, its decision, what it belongs to and what its tokens cost', async t => {
@@ -205,6 +276,20 @@ test('what a search finds is exported as CSV', async t => {
     'sandbox',
   ])
   t.true(lines.some(line => line.includes(',customer-7,conversation-1,')))
+  const json = await visitor.fetch(`${base}/requests.jsonl?type=chat&model=gpt-5`)
+  t.is(json.headers.get('content-type'), 'application/jsonl')
+  t.regex(json.headers.get('content-disposition')!, /requests\.jsonl/)
+  const objects = (await json.text())
+    .trimEnd()
+    .split('\n')
+    .map(line => JSON.parse(line) as Record<string, unknown>)
+  t.is(objects.length, 2)
+  t.deepEqual(Object.keys(objects[0]!), head!.split(','))
+  const plain = await rowOf('plain')
+  t.like(
+    objects.find(({ id }) => id === ids.plain),
+    { streamed: false, prompt_tokens: plain.promptTokens, end_user: 'customer-7', error_code: null },
+  )
 })
 
 test('400 and 404 for what cannot be asked, and for what another organisation has', async t => {
@@ -219,6 +304,13 @@ test('400 and 404 for what cannot be asked, and for what another organisation ha
     [`/requests?key=${row.keyId}`, 404, 'not_found'],
     ['/requests?from=yesterday', 400, 'invalid_request'],
     ['/requests?limit=101', 400, 'invalid_request'],
+    ['/requests?sort=colour', 400, 'invalid_request'],
+    [`/requests?sort=cost&after=${ids.plain}`, 404, 'not_found'],
+    ['/requests?min_input_tokens=many', 400, 'invalid_request'],
+    ['/request-count?limit=5', 400, 'unknown_field'],
+    [`/request-count?key=${row.keyId}`, 404, 'not_found'],
+    [`/requests.jsonl?key=${row.keyId}`, 404, 'not_found'],
+    ['/requests.csv?sort=cost', 400, 'unknown_field'],
     ['/requests?colour=red', 400, 'unknown_field'],
   ]
   for (const [path, status, code] of cases) {

@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import { GatewayError } from '../../../shared/base/errors.ts'
 import { createdAtMs, mayBeginId } from '../../../shared/base/ids.ts'
 import { nanoFromUsd } from '../../../shared/base/money.ts'
 import { dayMs } from '../../../shared/base/time.ts'
@@ -7,6 +6,7 @@ import { Prisma } from '../../../shared/generated/prisma/client.ts'
 import type { Connection } from '../../../shared/io/db.ts'
 import type { Services } from '../../../shared/services.ts'
 import type { Outcome } from '../../../shared/wallet/usage-hours.ts'
+import type { UsageFilter } from '../../../shared/wallet/usage-query.ts'
 import { listHours } from '../../../shared/wallet/usage-times.ts'
 import { paging } from '../../routes/paging.ts'
 import { readSpan, spanFields } from './span.ts'
@@ -14,15 +14,16 @@ import { findKeyId } from './work.ts'
 
 /** Default time range: of filter choices, and of searches without a time. */
 export const usualDays = 30
+/** Timeout: a search with few matches may scan millions of rows. */
+export const searchBound = { ms: 5_000, param: 'from' }
 const maxInt = 2 ** 31 - 1
 
 const word = z.string().trim().min(1).max(200).optional()
-/** The query of a search in the request log. */
+/** The filters of a search in the request log. */
 export const requestFilters = z.strictObject({
-  limit: paging.limit,
-  after: paging.after,
   q: word.describe('The prefix of a request, generation or provider id.'),
   status: word.describe('`ok`, `error`, an HTTP status or an error code.'),
+  error_code: word.describe('The `code` of the error, such as `rate_limit_exceeded`.'),
   model: word,
   provider: word,
   type: word.describe('"chat", "image", "video" …'),
@@ -33,45 +34,52 @@ export const requestFilters = z.strictObject({
   span: spanFields.span,
   min_duration_ms: z.coerce.number().int().min(0).max(maxInt).optional(),
   min_cost_usd: z.coerce.number().min(0).max(1_000_000).optional(),
+  min_input_tokens: z.coerce.number().int().min(0).max(maxInt).optional(),
+  min_output_tokens: z.coerce.number().int().min(0).max(maxInt).optional(),
   end_user: word.describe('The caller’s name of its own user.'),
   session: word.describe('The caller’s name of the conversation.'),
   tag: word.describe('A tag or metadata entry, such as `project:acme`.'),
+  batch: word.describe('The id of the batch whose lines are searched.'),
 })
-export type RequestFilters = Omit<z.output<typeof requestFilters>, 'limit'>
+export type RequestFilters = z.output<typeof requestFilters>
 
-export type RequestWhere = Omit<Prisma.GenerationWhereInput, 'organisationId' | 'createdAt' | 'keyId'> & {
+export type RequestWhere = Omit<Prisma.GenerationWhereInput, 'organisationId' | 'createdAt' | 'keyId' | 'AND'> & {
   organisationId: string
   createdAt: { gte: Date; lte: Date }
   keyId?: string
+  AND: Prisma.GenerationWhereInput[]
 }
 
 /** The rows that a search finds, bounded in time. Throws 400, 404. */
 export async function whereOf(
   services: Services,
   organisationId: string,
-  { q, status, model, provider, type, environment, key, after, ...more }: RequestFilters,
+  { q, status, model, provider, type, environment, key, ...more }: RequestFilters,
 ): Promise<RequestWhere> {
-  const last = after === undefined ? null : await readCursor(services, organisationId, after)
-  const { from, to } = searchSpan(services, timeOf(services, more), q)
-  const { min_duration_ms: minMs, min_cost_usd: minUsd, end_user: endUser, session, tag } = more
+  // Time bounds let Postgres prune partitions and seek in their indexes.
+  const { from: gte, to: lte } = searchSpan(services, timeOf(services, more), q)
+  const { min_duration_ms: minMs, min_cost_usd: minUsd, min_input_tokens: minInput } = more
+  const { min_output_tokens: minOutput, end_user: endUser, session, tag, error_code: errorCode, batch } = more
   return {
     organisationId,
-    // Time bounds that let Postgres prune partitions and seek in their indexes.
-    createdAt: { gte: from, lte: last && last.createdAt < to ? last.createdAt : to },
-    ...(status !== undefined && whereStatus(status)),
+    createdAt: { gte, lte },
     ...(model !== undefined && { model }),
     ...(provider !== undefined && { provider }),
     ...(type !== undefined && { kind: type }),
     ...(environment && { environment }),
     ...(minMs !== undefined && { durationMs: { gte: minMs } }),
     ...(minUsd !== undefined && { costNano: { gte: nanoFromUsd(minUsd) } }),
+    ...(minInput !== undefined && { promptTokens: { gte: minInput } }),
+    ...(minOutput !== undefined && { completionTokens: { gte: minOutput } }),
     ...(endUser !== undefined && { endUser }),
     ...(session !== undefined && { session }),
     ...(tag !== undefined && { metadata: taggedWith(tag) }),
+    ...(batch !== undefined && { routing: { path: ['batch'], equals: batch } }),
     ...(key !== undefined && { keyId: await findKeyId(services, organisationId, key) }),
     AND: [
       q === undefined ? {} : whereId({ startsWith: q }, q),
-      last ? { OR: [{ createdAt: { lt: last.createdAt } }, { id: { lt: last.id } }] } : {},
+      status === undefined ? {} : whereStatus(status),
+      errorCode === undefined ? {} : whereError(errorCode),
     ],
   }
 }
@@ -99,28 +107,40 @@ const classes: Record<string, readonly Outcome[]> = {
 }
 const hourMs = 3_600_000
 
+/** What of the sums of usage a search counts; null if it asks for something that they do not know. `where` is from `whereOf`. */
+export function summedSearch(
+  where: RequestWhere,
+  { status, model, provider, type, environment, key: _, from: _from, to: _to, span, ...unsummed }: RequestFilters,
+): { filter: UsageFilter; among: readonly Outcome[] } | null {
+  const among = status === undefined ? [] : classes[status]
+  if (!among || Object.values(unsummed).some(value => value !== undefined)) return null
+  const { organisationId, keyId, createdAt } = where
+  const to = new Date(createdAt.lte.getTime() + 1)
+  return { filter: { organisationId, from: createdAt.gte, to, environment, keyId, model, provider, type }, among }
+}
+
 /**
- * Narrows a search to the latest hours that have a page of matches, which the sums of usage know: rare requests are found without reading
- * all others. Null if nothing matches. `where` is from `whereOf`; a search by what the sums do not know stays as it is.
+ * Narrows a search to the first hours in its order that have a page of matches, which the sums of usage know: rare requests are found
+ * without reading all others. Null if nothing matches. A search by what the sums do not know, or by nothing, stays as it is.
  */
 export async function narrowToHours(
   tx: Connection,
   where: RequestWhere,
-  { q, status, model, provider, type, environment, end_user, session, tag, ...more }: RequestFilters,
-  limit: number,
+  filters: RequestFilters,
+  { limit, order }: { limit: number; order: 'asc' | 'desc' },
 ): Promise<Prisma.GenerationWhereInput | null> {
-  const among = status === undefined ? [] : classes[status]
-  const isSummed = [model, provider, type, environment, where.keyId].some(value => value !== undefined)
-  const unsummed = [q, end_user, session, tag, more.min_duration_ms, more.min_cost_usd]
-  const isUnsummed = unsummed.some(value => value !== undefined)
-  if (!isSummed || isUnsummed || !among) return where
-  const { organisationId, keyId, createdAt } = where
-  const to = new Date(createdAt.lte.getTime() + 1)
-  const filter = { organisationId, from: createdAt.gte, to, environment, keyId, model, provider, type }
-  // The rows after a cursor may begin within an hour and have none in it.
-  const hours = await listHours(tx, filter, among, limit + 1)
-  const times = mergeHours(hours.map(hour => hour.getTime()))
+  const { model, provider, type, environment } = filters
+  const summed = summedSearch(where, filters)
+  if (!summed || [model, provider, type, environment, where.keyId].every(value => value === undefined)) return where
+  // The rows beyond a cursor may begin within an hour and have none in it.
+  const hours = await listHours(tx, summed.filter, summed.among, { limit: limit + 1, order })
+  const times = mergeHours(hours.map(hour => hour.getTime()).sort((a, b) => b - a))
   return times.length === 0 ? null : { AND: [where, { OR: times.map(createdAt => ({ createdAt })) }] }
+}
+
+/** Whether a time begins and ends with an hour of the sums, or has not ended. */
+export function isOfWholeHours({ clock }: Services, { createdAt: { gte, lte } }: RequestWhere): boolean {
+  return gte.getTime() % hourMs === 0 && (lte.getTime() >= clock.now() || (lte.getTime() + 1) % hourMs === 0)
 }
 
 /** The spans that hours cover; newest first. */
@@ -163,11 +183,10 @@ function whereStatus(status: string): Pick<Prisma.GenerationWhereInput, 'status'
   if (status === 'refused') return { status: { in: [401, 402, 403] } }
   if (status === 'invalid') return { status: { gte: 400, lt: 500, notIn: [401, 402, 403, 429, 499] } }
   if (status === 'failed') return { status: { gte: 500 } }
-  return /^\d{3}$/.test(status) ? { status: Number(status) } : { errorCode: status, status: { gte: 400 } }
+  return /^\d{3}$/.test(status) ? { status: Number(status) } : whereError(status)
 }
 
-async function readCursor({ db }: Services, organisationId: string, id: string) {
-  const place = await db.generation.findFirst({ where: { id, organisationId }, select: { id: true, createdAt: true } })
-  if (place) return place
-  throw new GatewayError('not_found', 'No such request to list after.', { param: 'after' })
+/** The status makes it a search in the index of errors. */
+function whereError(errorCode: string): Pick<Prisma.GenerationWhereInput, 'status' | 'errorCode'> {
+  return { errorCode, status: { gte: 400 } }
 }

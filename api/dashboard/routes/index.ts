@@ -22,6 +22,7 @@ import { operatorServiceRoutes } from './operator-service.ts'
 import { operatorSuspensionRoutes } from './operator-suspensions.ts'
 import { personRoutes } from './person.ts'
 import { playgroundRoutes } from './playground.ts'
+import { requestListRoutes } from './request-list.ts'
 import { requestsRoutes } from './requests.ts'
 import { responsesRoutes } from './responses.ts'
 import { securityRoutes } from './security.ts'
@@ -43,6 +44,7 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...alertsRoutes,
   ...securityRoutes,
   ...responsesRoutes,
+  ...requestListRoutes,
   ...requestsRoutes,
   ...contentsRoutes,
   ...usageRoutes,

@@ -1,19 +1,16 @@
-import { Readable } from 'node:stream'
 import { GatewayError } from '../../../shared/base/errors.ts'
-import { usdFromNano } from '../../../shared/base/money.ts'
 import { dayMs } from '../../../shared/base/time.ts'
-import type { Feedback, Generation, Prisma, RequestContent } from '../../../shared/generated/prisma/client.ts'
+import type { Feedback, Generation, RequestContent } from '../../../shared/generated/prisma/client.ts'
 import type { Services } from '../../../shared/services.ts'
 import type { RoutedAttempt, RoutingRecord } from '../../../shared/wallet/routing-record.ts'
 import { endpoint } from '../../endpoint.ts'
 import { presentGeneration } from '../../routes/account.ts'
 import { presentCandidate } from '../../routes/chat.ts'
-import { readPage } from '../../routes/paging.ts'
 import { costParts } from '../present/request-cost.ts'
-import { narrowToHours, requestFilters, searchSpan, usualDays, whereId, whereOf } from '../present/request-search.ts'
+import { presentRow } from '../present/request-row.ts'
+import { requestFilters, searchBound, searchSpan, usualDays, whereId, whereOf } from '../present/request-search.ts'
 import { runSearch } from '../present/run-search.ts'
 import { type Keys, presentWorkKey, readDelivery, readWorkKeys } from '../present/work.ts'
-import { requestsCsv } from '../requests-csv.ts'
 import type { ContentFacts } from '../wire/contents.ts'
 import type {
   RequestCall,
@@ -21,98 +18,12 @@ import type {
   RequestFeedback,
   RequestFilters,
   RequestNeighbours,
-  RequestRow,
-  RequestsPage,
 } from '../wire/requests.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
 const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
 const maxChoices = 200
 const maxIdLength = 200
-const maxExported = 100_000
-/** Timeout: a search with few matches may scan millions of rows. */
-const bound = { ms: 5_000, param: 'from' }
-
-const listed = {
-  ...{
-    id: true,
-    createdAt: true,
-    kind: true,
-    environment: true,
-    status: true,
-    errorCode: true,
-    model: true,
-    provider: true,
-  },
-  ...{ keyId: true, streamed: true, attempts: true, promptTokens: true, completionTokens: true, costNano: true },
-  ...{ firstByteMs: true, durationMs: true, calls: true },
-} satisfies Prisma.GenerationSelect
-type Listed = Pick<Generation, keyof typeof listed>
-
-const list = endpoint({
-  ...shared,
-  method: 'get',
-  path: `${base}/requests`,
-  summary: 'Search the request log, newest first',
-  query: requestFilters,
-  answers: { 200: { description: 'A page of requests.' } },
-  errors: ['not_found'],
-  async handle({ services, organisationId, query }): Promise<RequestsPage> {
-    const where = await whereOf(services, organisationId, query)
-    const page = await readPage(
-      { limit: query.limit, order: 'desc' },
-      ({ limit: take }) =>
-        runSearch(services.db, bound, async tx => {
-          const narrowed = await narrowToHours(tx, where, query, take)
-          if (!narrowed) return []
-          const orderBy = [{ createdAt: 'desc' }, { id: 'desc' }] as const
-          return tx.generation.findMany({ where: narrowed, select: listed, orderBy: [...orderBy], take })
-        }),
-      async rows => {
-        const keys = await readWorkKeys(services, rows)
-        return rows.map(row => present(row, keys))
-      },
-    )
-    return { data: page.data, has_more: page.has_more, last_id: page.last_id as string | null }
-  },
-})
-
-const exported = endpoint({
-  ...shared,
-  method: 'get',
-  path: `${base}/requests.csv`,
-  summary: 'Export the requests that match a search as CSV, newest first',
-  query: requestFilters.omit({ limit: true, after: true }),
-  answers: { 200: { description: `At most ${maxExported} requests.`, contentType: 'text/csv' } },
-  errors: ['not_found'],
-  async handle({ services, organisationId, query, ctx }) {
-    const where = await whereOf(services, organisationId, query)
-    ctx.set({ 'content-type': 'text/csv; charset=utf-8', 'content-disposition': 'attachment; filename="requests.csv"' })
-    ctx.body = Readable.from(requestsCsv(services, where, maxExported))
-  },
-})
-
-function present(row: Listed, keys: Keys): RequestRow {
-  return {
-    id: row.id,
-    created_at: row.createdAt.toISOString(),
-    type: row.kind,
-    environment: row.environment,
-    status: row.status,
-    error_code: row.errorCode,
-    model: row.model,
-    provider: row.provider,
-    key: presentWorkKey(keys, row),
-    streamed: row.streamed,
-    attempts: row.attempts,
-    prompt_tokens: row.promptTokens,
-    completion_tokens: row.completionTokens,
-    cost_usd: usdFromNano(row.costNano),
-    first_byte_ms: row.firstByteMs,
-    duration_ms: row.durationMs,
-    count: row.calls,
-  }
-}
 
 const read = endpoint({
   ...shared,
@@ -135,14 +46,12 @@ const read = endpoint({
     const keys = await readWorkKeys(services, [row, ...scores])
     return {
       ...generation,
-      ...present(row, keys),
+      ...presentRow(row, keys),
       error_message: row.errorMessage,
       error_param: row.errorParam,
       overhead_ms: row.overheadMs,
       parameters: row.parameters as RequestDetail['parameters'],
       metadata: row.metadata as RequestDetail['metadata'],
-      end_user: row.endUser,
-      session: row.session,
       calls: callsOf(row, record),
       routing: reason === undefined ? null : { reason, candidates: candidates.map(presentCandidate) },
       cost_parts: costParts(services, row, batchId !== null),
@@ -173,7 +82,7 @@ async function findRequest(services: Services, organisationId: string, id: strin
   if (own || id.length > maxIdLength) return own
   const { from: gte, to: lte } = searchSpan(services, {}, id)
   const where = { organisationId, createdAt: { gte, lte }, ...whereId(id, id) }
-  return runSearch(db, { ms: bound.ms, param: 'id' }, tx =>
+  return runSearch(db, { ...searchBound, param: 'id' }, tx =>
     tx.generation.findFirst({ where, orderBy: { createdAt: 'desc' } }),
   )
 }
@@ -211,7 +120,7 @@ const neighbours = endpoint({
   method: 'get',
   path: `${base}/requests/{id}/neighbours`,
   summary: 'Find the next newer and older request of a search',
-  query: requestFilters.omit({ limit: true, after: true }),
+  query: requestFilters,
   answers: { 200: { description: 'Their ids.' } },
   errors: ['not_found'],
   async handle({ services, organisationId, params, query }): Promise<RequestNeighbours> {
@@ -222,7 +131,7 @@ const neighbours = endpoint({
     const where = await whereOf(services, organisationId, query)
     const { id, createdAt } = row
     const find = (beyond: 'lt' | 'gt', order: 'asc' | 'desc') =>
-      runSearch(db, bound, tx =>
+      runSearch(db, searchBound, tx =>
         tx.generation.findFirst({
           where: {
             AND: [where, { OR: [{ createdAt: { [beyond]: createdAt } }, { createdAt, id: { [beyond]: id } }] }],
@@ -260,4 +169,4 @@ const readFilters = endpoint({
   },
 })
 
-export const requestsRoutes = [list, exported, read, neighbours, readFilters]
+export const requestsRoutes = [read, neighbours, readFilters]

@@ -27,10 +27,16 @@ export type RequestRow = {
   duration_ms: number
   /** How many refused calls of the same minute the row stands for; otherwise 1. */
   count: number
+  /** The caller's name of its own user, and of the conversation. */
+  end_user: string | null
+  session: string | null
 }
 
 /** GET /dashboard/api/organisations/{organisation}/requests */
 export type RequestsPage = { data: RequestRow[]; has_more: boolean; last_id: string | null }
+
+/** GET …/request-count: refused calls that share a row are counted one by one. `has_more`: so many were counted, and there may be more. */
+export type RequestCount = { requests: number; has_more: boolean }
 
 /** GET …/requests/{id}/neighbours: within a search. */
 export type RequestNeighbours = { newer: string | null; older: string | null }
@@ -88,9 +94,6 @@ export type RequestDetail = RequestRow & {
   /** Settings that the request named, such as `temperature`, and its number of tools. */
   parameters: Record<string, string | number | boolean> | null
   metadata: Record<string, string> | null
-  /** The caller's name of its own user, and of the conversation. */
-  end_user: string | null
-  session: string | null
   usage: {
     prompt_tokens: number
     completion_tokens: number

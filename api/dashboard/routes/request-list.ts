@@ -1,0 +1,120 @@
+import { Readable } from 'node:stream'
+import { countRequests } from '../../../shared/wallet/usage-times.ts'
+import { endpoint, type Validated } from '../../endpoint.ts'
+import { readPage } from '../../routes/paging.ts'
+import { beyond, orderBy, readPlace, requestSearch } from '../present/request-order.ts'
+import { listed, presentRow } from '../present/request-row.ts'
+import {
+  isOfWholeHours,
+  narrowToHours,
+  type RequestFilters,
+  requestFilters,
+  searchBound,
+  summedSearch,
+  whereOf,
+} from '../present/request-search.ts'
+import { runSearch } from '../present/run-search.ts'
+import { readWorkKeys } from '../present/work.ts'
+import { type ExportFormat, exportFormats, exportRequests } from '../request-export.ts'
+import type { RequestCount, RequestsPage } from '../wire/requests.ts'
+
+const base = '/dashboard/api/organisations/{organisation}'
+const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
+const maxExported = 100_000
+const maxCounted = 10_000
+
+const list = endpoint({
+  ...shared,
+  method: 'get',
+  path: `${base}/requests`,
+  summary: 'Search the request log, newest first',
+  description:
+    'Sorted by `time`, a page is read from the index. By any other `sort` each page reads all matches of the time range, for at most 5 seconds: choose a short range. `after` continues in any order.',
+  query: requestSearch,
+  answers: { 200: { description: 'A page of requests.' } },
+  errors: ['not_found'],
+  async handle({ services, organisationId, query }): Promise<RequestsPage> {
+    const { limit, after, sort, order, ...filters } = query
+    const ordering = { sort, order }
+    const found = await whereOf(services, organisationId, filters)
+    const where =
+      after === undefined ? found : beyond(found, ordering, await readPlace(services, organisationId, after))
+    const page = await readPage(
+      { limit, order },
+      ({ limit: take }) =>
+        runSearch(services.db, searchBound, async tx => {
+          const narrowed = sort === 'time' ? await narrowToHours(tx, where, filters, { limit: take, order }) : where
+          return narrowed
+            ? tx.generation.findMany({ where: narrowed, select: listed, orderBy: orderBy(ordering), take })
+            : []
+        }),
+      async rows => {
+        const keys = await readWorkKeys(services, rows)
+        return rows.map(row => presentRow(row, keys))
+      },
+    )
+    return { data: page.data, has_more: page.has_more, last_id: page.last_id as string | null }
+  },
+})
+
+const count = endpoint({
+  ...shared,
+  method: 'get',
+  path: `${base}/request-count`,
+  summary: 'Count the requests that match a search',
+  description: `Exact where the hourly sums know all filters and the time is of whole hours; otherwise at most ${maxCounted} log entries are counted.`,
+  query: requestFilters,
+  answers: { 200: { description: 'The number of requests, and whether there are more.' } },
+  errors: ['not_found'],
+  async handle({ services, organisationId, query }): Promise<RequestCount> {
+    const where = await whereOf(services, organisationId, query)
+    const summed = isOfWholeHours(services, where) ? summedSearch(where, query) : null
+    return runSearch(services.db, searchBound, async tx => {
+      if (summed) return { requests: await countRequests(tx, summed.filter, summed.among), has_more: false }
+      const rows = { where, orderBy: orderBy({ sort: 'time', order: 'desc' }), take: maxCounted }
+      const { _count, _sum } = await tx.generation.aggregate({ ...rows, _count: true, _sum: { calls: true } })
+      return { requests: _sum.calls ?? 0, has_more: _count === maxCounted }
+    })
+  },
+})
+
+const exportCsv = endpoint({
+  ...shared,
+  method: 'get',
+  path: `${base}/requests.csv`,
+  summary: 'Export the requests that match a search as CSV, newest first',
+  query: requestFilters,
+  answers: { 200: { description: `At most ${maxExported} requests.`, contentType: 'text/csv' } },
+  errors: ['not_found'],
+  handle: validated => sendExport(validated, 'csv'),
+})
+
+const exportJson = endpoint({
+  ...shared,
+  method: 'get',
+  path: `${base}/requests.jsonl`,
+  summary: 'Export the requests that match a search as JSON Lines, newest first',
+  query: requestFilters,
+  answers: {
+    200: {
+      description: `At most ${maxExported} requests, one JSON object per line.`,
+      contentType: 'application/jsonl',
+    },
+  },
+  errors: ['not_found'],
+  handle: validated => sendExport(validated, 'jsonl'),
+})
+
+async function sendExport(
+  { services, organisationId, query, ctx }: Validated<unknown, RequestFilters>,
+  format: ExportFormat,
+): Promise<void> {
+  const where = await whereOf(services, organisationId, query)
+  ctx.set({
+    'content-type': exportFormats[format].contentType,
+    'content-disposition': `attachment; filename="requests.${format}"`,
+  })
+  ctx.body = Readable.from(exportRequests(services, where, { format, max: maxExported }))
+}
+
+export const requestListRoutes = [list, count, exportCsv, exportJson]
