@@ -8,7 +8,6 @@ import type { Services } from '../../../shared/services.ts'
 import type { Outcome } from '../../../shared/wallet/usage-hours.ts'
 import type { UsageFilter } from '../../../shared/wallet/usage-query.ts'
 import { listHours } from '../../../shared/wallet/usage-times.ts'
-import { paging } from '../../routes/paging.ts'
 import { readSpan, spanFields } from './span.ts'
 import { findKeyId } from './work.ts'
 

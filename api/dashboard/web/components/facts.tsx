@@ -1,5 +1,5 @@
 import { Box, Paper, Text, Title } from '@mantine/core'
-import type { ReactNode } from 'react'
+import { type ReactNode, useCallback } from 'react'
 
 /** `wide`: takes a whole row. */
 export type Fact = [label: string, value: ReactNode, wide?: 'wide']
@@ -28,10 +28,16 @@ export function Facts({ facts }: { facts: (Fact | null)[] }) {
   )
 }
 
-/** A card of a page. */
-export function Section({ title, children }: { title: string; children: ReactNode }) {
+/** A card of a page. With an `id` it is scrolled to when the address names it. */
+export function Section({ title, id, children }: { title: string; id?: string; children: ReactNode }) {
+  const scrollTo = useCallback(
+    (section: HTMLElement | null) => {
+      if (id !== undefined && location.hash === `#${id}`) section?.scrollIntoView()
+    },
+    [id],
+  )
   return (
-    <Paper component="section" aria-label={title} withBorder p="md" style={{ minWidth: 0 }}>
+    <Paper ref={scrollTo} component="section" id={id} aria-label={title} withBorder p="md" style={{ minWidth: 0 }}>
       <Title order={2} mb="sm">
         {title}
       </Title>

@@ -47,7 +47,7 @@ export function Content({
 }) {
   const { content } = request
   return (
-    <Section title="Input and output">
+    <Section title="Input and output" id="content">
       {content === null ? <NotLogged request={request} /> : <Logged content={content} />}
       {content !== null && !content.deleted && (
         <Access request={request} query={query} isShown={isShown} onShow={onShow} />

@@ -13,7 +13,7 @@ import { Actions } from './actions.tsx'
 import { bodyOf, outlineOf } from './body.ts'
 import { Content, useContent } from './content.tsx'
 import { Outcome } from './outcome.tsx'
-import { paths } from './paths.ts'
+import { hasCode, paths } from './paths.ts'
 import { useRequest } from './queries.ts'
 import { Request } from './request.tsx'
 import { typeName } from './types.ts'
@@ -62,10 +62,10 @@ function Found({ id, request }: { id: string; request: RequestDetail }) {
 
 /** The request as code: with its input if that is at hand, otherwise with a placeholder. */
 function RequestCode({ request, body }: { request: RequestDetail; body: object | null }) {
-  const path = paths[request.type]
-  if (path === undefined || request.model === '') return null
+  if (!hasCode(request)) return null
+  const path = paths[request.type]!
   return (
-    <Section title="Code">
+    <Section title="Code" id="code">
       {body === null && (
         <Text size="sm" c="dimmed" mb="xs">
           The model and the settings of this request, with a placeholder for its input.

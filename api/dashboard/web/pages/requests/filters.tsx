@@ -1,4 +1,4 @@
-import { Button, Group, Popover, Select, Stack, Switch } from '@mantine/core'
+import { Button, Group, Menu, Popover, Select, Stack, Switch } from '@mantine/core'
 import { IconAdjustments, IconDownload } from '@tabler/icons-react'
 import { useSearchParams } from 'wouter'
 import { queryText } from '../../api.ts'
@@ -6,10 +6,11 @@ import { TextFilter, useFilter } from '../../components/filters.tsx'
 import { SpanPicker, type TimeQuery } from '../../components/span.tsx'
 import { ChoiceFilter, environments, filterWidth, KeyFilter, labelled } from '../../components/work/filters.tsx'
 import { usePlace } from '../../session.tsx'
-import { type Filters, useChoices } from './queries.ts'
+import { ColumnsMenu } from './columns.tsx'
+import { canFollow, type Search, sorts, useChoices } from './queries.ts'
 import { typeChoices } from './types.ts'
 
-const statuses = [
+export const statuses = [
   { value: 'ok', label: 'Ok' },
   { value: 'error', label: 'Any error' },
   { value: 'invalid', label: 'Invalid request' },
@@ -22,40 +23,13 @@ const statuses = [
 ]
 
 /** The filters of the list, kept in the URL. */
-export function RequestFilterBar({
-  filters,
-  time,
-  onTime,
-}: {
-  filters: Filters
-  time: TimeQuery
-  onTime: (time: TimeQuery) => void
-}) {
-  const { base } = usePlace()
+export function RequestFilterBar({ search, onTime }: { search: Search; onTime: (time: TimeQuery) => void }) {
   const choices = useChoices()
-  const [live, setLive] = useFilter('live')
   return (
     <Stack gap="sm">
       <Group justify="space-between" gap="sm">
-        <SpanPicker time={time} onChange={onTime} />
-        <Group gap="sm">
-          <Switch
-            size="xs"
-            label="Live"
-            checked={live === 'on'}
-            onChange={event => setLive(event.currentTarget.checked ? 'on' : '')}
-          />
-          <Button
-            component="a"
-            href={`${base}/requests.csv${queryText({ ...filters, ...time })}`}
-            download
-            size="xs"
-            variant="default"
-            leftSection={<IconDownload size={14} aria-hidden />}
-          >
-            CSV
-          </Button>
-        </Group>
+        <SpanPicker time={search.time} onChange={onTime} />
+        <Tools search={search} />
       </Group>
       <Group gap="xs">
         <TextFilter
@@ -77,18 +51,74 @@ export function RequestFilterBar({
   )
 }
 
-const more = [
-  { name: 'min_duration_ms', label: 'Duration from (ms)', placeholder: '10000' },
-  { name: 'min_cost_usd', label: 'Cost from (USD)', placeholder: '0.10' },
-  { name: 'end_user', label: 'End user', placeholder: '`user` of the request' },
-  { name: 'tag', label: 'Tag', placeholder: 'project:acme' },
-  { name: 'session', label: 'Session', placeholder: '`x-session-id` of the request' },
+/** How the list is shown, and its export. */
+function Tools({ search: { filters, time, sort } }: { search: Search }) {
+  const { base } = usePlace()
+  const [live, setLive] = useFilter('live')
+  const [, setSort] = useFilter('sort')
+  return (
+    <Group gap="sm">
+      <Switch
+        size="xs"
+        label="Live"
+        disabled={!canFollow(time, sort)}
+        checked={live === 'on' && canFollow(time, sort)}
+        onChange={event => setLive(event.currentTarget.checked ? 'on' : '')}
+      />
+      <Select
+        size="xs"
+        w={160}
+        aria-label="Sort"
+        data={Object.entries(sorts).map(([value, { label }]) => ({ value, label }))}
+        value={sort}
+        allowDeselect={false}
+        onChange={value => setSort(value === 'newest' ? '' : value!)}
+      />
+      <ColumnsMenu />
+      <Menu position="bottom-end" withinPortal>
+        <Menu.Target>
+          <Button size="xs" variant="default" leftSection={<IconDownload size={14} aria-hidden />}>
+            Export
+          </Button>
+        </Menu.Target>
+        <Menu.Dropdown>
+          {exports.map(({ format, label }) => (
+            <Menu.Item
+              key={format}
+              component="a"
+              href={`${base}/requests.${format}${queryText({ ...filters, ...time })}`}
+              download
+            >
+              {label}
+            </Menu.Item>
+          ))}
+        </Menu.Dropdown>
+      </Menu>
+    </Group>
+  )
+}
+
+const exports = [
+  { format: 'csv', label: 'CSV' },
+  { format: 'jsonl', label: 'JSON Lines' },
 ]
 
 /** Filters that are used seldom. */
+export const moreFilters = [
+  { name: 'min_duration_ms', label: 'Duration from (ms)', placeholder: '10000' },
+  { name: 'min_cost_usd', label: 'Cost from (USD)', placeholder: '0.10' },
+  { name: 'min_input_tokens', label: 'Input tokens from', placeholder: '10000' },
+  { name: 'min_output_tokens', label: 'Output tokens from', placeholder: '1000' },
+  { name: 'error_code', label: 'Error code', placeholder: 'rate_limit_exceeded' },
+  { name: 'end_user', label: 'End user', placeholder: '`user` of the request' },
+  { name: 'tag', label: 'Tag', placeholder: 'project:acme' },
+  { name: 'session', label: 'Session', placeholder: '`x-session-id` of the request' },
+  { name: 'batch', label: 'Batch ID', placeholder: 'batch_…' },
+]
+
 function MoreFilters() {
   const [address] = useSearchParams()
-  const used = more.filter(({ name }) => address.get(name)).length
+  const used = moreFilters.filter(({ name }) => address.get(name)).length
   return (
     <Popover position="bottom-start" trapFocus withinPortal>
       <Popover.Target>
@@ -102,7 +132,7 @@ function MoreFilters() {
       </Popover.Target>
       <Popover.Dropdown>
         <Stack gap="xs">
-          {more.map(({ name, label, placeholder }) => (
+          {moreFilters.map(({ name, label, placeholder }) => (
             <TextFilter key={name} name={name} label={label} placeholder={placeholder} size="xs" />
           ))}
         </Stack>

@@ -1,20 +1,34 @@
-import { Anchor, Text } from '@mantine/core'
+import { Anchor, Button, Text } from '@mantine/core'
 import { Link, useSearchParams } from 'wouter'
 import type { RequestRow } from '../../../wire/requests.ts'
 import { useFilter } from '../../components/filters.tsx'
 import { Page } from '../../components/page.tsx'
 import { useTime } from '../../components/span.tsx'
 import { Empty } from '../../components/states.tsx'
-import { type Column, PagedTable } from '../../components/table.tsx'
-import { count, duration, instant, moment, shortCount, usd } from '../../format.ts'
+import { PagedTable } from '../../components/table.tsx'
+import { count } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
+import { ActiveFilters, useClearFilters } from './active-filters.tsx'
+import { columnsOf, useShownColumns } from './columns.tsx'
 import { RequestFilterBar } from './filters.tsx'
 import { Histogram } from './histogram.tsx'
-import { Outcome } from './outcome.tsx'
-import { type Filters, filterNames, isCharted, useRequests } from './queries.ts'
+import {
+  canFollow,
+  type Filters,
+  filterNames,
+  isCharted,
+  type Search,
+  type Sort,
+  sorts,
+  useCount,
+  useRequests,
+  useTail,
+} from './queries.ts'
 import { RequestSheet } from './sheet.tsx'
-import { typeName } from './types.ts'
 import { Views } from './views.tsx'
+
+const minWidth = 620
+const columnWidth = 70
 
 /** The request log, newest first. */
 export function RequestList() {
@@ -22,9 +36,12 @@ export function RequestList() {
   const [address] = useSearchParams()
   const [time, setTime] = useTime('30d')
   const [opened, setOpened] = useFilter('open')
-  const values = filterNames.map(name => [name, address.get(name) ?? ''] as const)
-  const filters = Object.fromEntries(values) as Filters
-  const requests = useRequests(filters, time, address.get('live') === 'on')
+  const [shown] = useShownColumns()
+  const filters = Object.fromEntries(filterNames.map(name => [name, address.get(name) ?? ''])) as Filters
+  const search: Search = { filters, time, sort: sortOf(address.get('sort')) }
+  const isLive = address.get('live') === 'on' && canFollow(time, search.sort)
+  const requests = useRequests(search, isLive)
+  useTail(search, isLive)
   const rows = requests.data?.pages.flatMap(({ data }) => data) ?? []
   const place = rows.findIndex(({ id }) => id === opened)
   return (
@@ -33,24 +50,20 @@ export function RequestList() {
       description="The request log of the organisation’s API keys: every answered call, with its cost, provider and error."
     >
       <Views />
-      <RequestFilterBar filters={filters} time={time} onTime={setTime} />
+      <RequestFilterBar search={search} onTime={setTime} />
+      <ActiveFilters filters={filters} keyName={rows.find(({ key }) => key?.id === filters.key)?.key?.name} />
       {isCharted(filters) && <Histogram filters={filters} time={time} onPick={setTime} />}
+      <Shown search={search} rows={rows} hasMore={requests.hasNextPage} />
       <PagedTable
         label="Requests"
         query={requests}
-        columns={columns(home)}
+        columns={columnsOf(home, shown)}
         rowKey={({ id }) => id}
         onRow={({ id }) => setOpened(id)}
         openedRow={opened}
-        minWidth={980}
+        minWidth={minWidth + columnWidth * shown.length}
         dense
-        empty={
-          values.some(([, value]) => value !== '') ? (
-            <Empty title="No requests found">Change the filters or the time range to see other requests.</Empty>
-          ) : (
-            <NoRequests home={home} />
-          )
-        }
+        empty={filterNames.some(name => filters[name] !== '') ? <NoMatches /> : <NoRequests home={home} />}
       />
       {opened !== '' && (
         <RequestSheet
@@ -61,6 +74,37 @@ export function RequestList() {
         />
       )}
     </Page>
+  )
+}
+
+function sortOf(name: string | null): Sort {
+  return name !== null && Object.hasOwn(sorts, name) ? (name as Sort) : 'newest'
+}
+
+/** How many requests are shown, of how many. */
+function Shown({ search, rows, hasMore }: { search: Search; rows: RequestRow[]; hasMore: boolean }) {
+  const all = useCount(search, hasMore)
+  const shown = rows.reduce((sum, row) => sum + row.count, 0)
+  if (rows.length === 0) return null
+  const total =
+    hasMore && all.data ? ` of ${count(Math.max(shown, all.data.requests))}${all.data.has_more ? '+' : ''}` : ''
+  return (
+    <Text size="xs" c="dimmed" component="output">
+      Showing {count(shown)}
+      {total} {shown === 1 ? 'request' : 'requests'}
+    </Text>
+  )
+}
+
+function NoMatches() {
+  const clear = useClearFilters()
+  return (
+    <Empty title="No requests found">
+      Change the filters or the time range to see other requests.{' '}
+      <Button size="compact-sm" variant="default" onClick={() => clear()}>
+        Clear filters
+      </Button>
+    </Empty>
   )
 }
 
@@ -78,96 +122,4 @@ function NoRequests({ home }: { home: string }) {
       .
     </Empty>
   )
-}
-
-const columns = (home: string): Column<RequestRow>[] => [
-  {
-    header: 'Time',
-    kind: 'rowHeader',
-    nowrap: true,
-    cell: ({ id, type, created_at: at }) => (
-      <Anchor
-        component={Link}
-        href={`${home}/requests/${id}`}
-        size="sm"
-        className="numeric"
-        title={moment(at)}
-        aria-label={`${typeName(type)} request of ${moment(at)}`}
-      >
-        {instant(at)}
-      </Anchor>
-    ),
-  },
-  {
-    header: 'Status',
-    nowrap: true,
-    cell: ({ status, error_code, count: calls }) => (
-      <>
-        <Outcome status={status} size="sm" />
-        {calls > 1 && (
-          <Text span size="xs" ml={6}>
-            × {count(calls)}
-          </Text>
-        )}
-        {error_code && (
-          <Text span size="xs" c="dimmed" ml={6}>
-            {error_code}
-          </Text>
-        )}
-      </>
-    ),
-  },
-  { header: 'Type', nowrap: true, cell: ({ type, environment }) => <Type type={type} environment={environment} /> },
-  {
-    header: 'Model',
-    cell: ({ model, provider }) => (
-      <Text size="sm" truncate maw={250}>
-        {model || '–'}
-        {provider !== null && (
-          <Text span size="xs" c="dimmed">
-            {' '}
-            → {provider}
-          </Text>
-        )}
-      </Text>
-    ),
-  },
-  {
-    header: 'Key',
-    cell: ({ key }) => (
-      <Text size="sm" truncate maw={170} title={key ? `${key.name} …${key.last4}` : undefined}>
-        {key?.name ?? '–'}
-      </Text>
-    ),
-  },
-  { header: 'In / out', kind: 'number', nowrap: true, cell: tokensOf },
-  { header: 'Cost', kind: 'number', cell: ({ cost_usd }) => (cost_usd === 0 ? '–' : usd(cost_usd)) },
-  {
-    header: 'TTFB / total',
-    kind: 'number',
-    nowrap: true,
-    cell: ({ duration_ms, streamed, first_byte_ms }) =>
-      streamed && first_byte_ms !== null
-        ? `${duration(first_byte_ms)} / ${duration(duration_ms)}`
-        : duration(duration_ms),
-  },
-  { header: 'Tries', kind: 'number', cell: ({ attempts }) => attempts },
-]
-
-function Type({ type, environment }: Pick<RequestRow, 'type' | 'environment'>) {
-  return (
-    <Text size="sm">
-      {typeName(type)}
-      {environment === 'test' && (
-        <Text span size="xs" c="dimmed">
-          {' '}
-          test
-        </Text>
-      )}
-    </Text>
-  )
-}
-
-function tokensOf({ prompt_tokens: prompt, completion_tokens: completion }: RequestRow): string {
-  return prompt + completion === 0 ? '–' : `${shortCount(prompt)} / ${shortCount(completion)}`
 }

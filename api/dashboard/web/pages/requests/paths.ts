@@ -7,6 +7,11 @@ export const paths: Record<string, string> = {
   embedding: '/v1/embeddings',
 }
 
+/** Whether a request can be shown as code. */
+export function hasCode({ type, model }: { type: string; model: string }): boolean {
+  return paths[type] !== undefined && model !== ''
+}
+
 /** The tab of the playground for each type. */
 export const tabs: Record<string, string> = {
   chat: 'chat',

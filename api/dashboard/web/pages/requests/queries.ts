@@ -1,51 +1,114 @@
-import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
-import type { RequestDetail, RequestFilters, RequestsPage } from '../../../wire/requests.ts'
+import { type InfiniteData, useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query'
+import type { RequestCount, RequestDetail, RequestFilters, RequestsPage } from '../../../wire/requests.ts'
 import { call, queryText } from '../../api.ts'
 import type { TimeQuery } from '../../components/span.tsx'
-import { usePlace } from '../../session.tsx'
+import { type Place, usePlace } from '../../session.tsx'
+import { readChange } from './tail.ts'
 
 const pageSize = 50
 const liveMs = 3_000
+/** A poll that takes long is followed by a longer pause. */
+const pausePerPoll = 10
+const countFreshMs = 30_000
 const choicesFreshMs = 60_000
 
-export const filterNames = [
-  ...['q', 'status', 'type', 'model', 'provider', 'environment', 'key'],
-  ...['min_duration_ms', 'min_cost_usd', 'end_user', 'session', 'tag'],
+/** What the sums of usage know. */
+const summedNames = ['status', 'type', 'model', 'provider', 'environment', 'key'] as const
+const rowNames = [
+  'q',
+  'error_code',
+  'min_duration_ms',
+  'min_cost_usd',
+  'min_input_tokens',
+  'min_output_tokens',
+  'end_user',
+  'session',
+  'tag',
+  'batch',
 ] as const
-export type Filters = Record<
-  | 'q'
-  | 'status'
-  | 'type'
-  | 'model'
-  | 'provider'
-  | 'environment'
-  | 'key'
-  | 'min_duration_ms'
-  | 'min_cost_usd'
-  | 'end_user'
-  | 'session'
-  | 'tag',
-  string
->
+export const filterNames = [...summedNames, ...rowNames]
+export type Filters = Record<(typeof filterNames)[number], string>
+
+/** The orders of the list; `newest` is the default. */
+export const sorts = {
+  newest: { label: 'Newest first', query: {} },
+  oldest: { label: 'Oldest first', query: { order: 'asc' } },
+  cost: { label: 'Highest cost', query: { sort: 'cost' } },
+  duration: { label: 'Longest duration', query: { sort: 'duration' } },
+  input_tokens: { label: 'Most input tokens', query: { sort: 'input_tokens' } },
+  output_tokens: { label: 'Most output tokens', query: { sort: 'output_tokens' } },
+}
+export type Sort = keyof typeof sorts
+
+/** What the list shows, and in which order. */
+export type Search = { filters: Filters; time: TimeQuery; sort: Sort }
 
 /** Whether the sums of usage know all filters. */
-export function isCharted({ q, min_duration_ms, min_cost_usd, end_user, session, tag }: Filters): boolean {
-  return [q, min_duration_ms, min_cost_usd, end_user, session, tag].every(value => value === '')
+export function isCharted(filters: Filters): boolean {
+  return rowNames.every(name => filters[name] === '')
 }
 
-/** The requests that match a filter, paginated; `live`: polled. */
-export function useRequests(filters: Filters, time: TimeQuery, live: boolean) {
-  const { id, base } = usePlace()
+/** Whether new requests would be at the top. */
+export function canFollow(time: TimeQuery, sort: Sort): boolean {
+  return sort === 'newest' && time.to === undefined
+}
+
+const listKey = ({ id }: Place, search: Search) => [id, 'requests', 'list', search]
+
+function readRequests(
+  { base }: Place,
+  { filters, time, sort }: Search,
+  page: { limit: number; after?: string; order?: string },
+  signal: AbortSignal,
+) {
+  return call<RequestsPage>(`${base}/requests${queryText({ ...filters, ...time, ...sorts[sort].query, ...page })}`, {
+    signal,
+  })
+}
+
+/** The requests that match a search, paginated. */
+export function useRequests(search: Search, isLive: boolean) {
+  const place = usePlace()
   return useInfiniteQuery({
-    queryKey: [id, 'requests', 'list', { ...time, ...filters }],
-    queryFn: ({ pageParam, signal }) => {
-      const query = queryText({ ...filters, ...time, limit: pageSize, after: pageParam })
-      return call<RequestsPage>(`${base}/requests${query}`, { signal })
-    },
+    queryKey: listKey(place, search),
+    queryFn: ({ pageParam, signal }) => readRequests(place, search, { limit: pageSize, after: pageParam }, signal),
     initialPageParam: '',
     getNextPageParam: ({ has_more, last_id }) => (has_more ? last_id : null),
-    // Each poll refetches all loaded pages, so the interval grows with their number.
-    refetchInterval: ({ state: { data } }) => (live ? liveMs * Math.max(1, data?.pages.length ?? 1) : false),
+    // The tail goes on from what is shown.
+    refetchOnWindowFocus: !isLive,
+  })
+}
+
+/** Adds newer requests to the list of `useRequests`, while the page is visible. */
+export function useTail(search: Search, isLive: boolean) {
+  const place = usePlace()
+  const queries = useQueryClient()
+  return useQuery({
+    queryKey: [place.id, 'requests', 'tail', search],
+    queryFn: async ({ signal }) => {
+      const startedMs = performance.now()
+      const listed = queries.getQueryData<InfiniteData<RequestsPage, string>>(listKey(place, search))
+      if (listed) {
+        const change = await readChange(listed, page => readRequests(place, search, page, signal))
+        queries.setQueryData<typeof listed>(listKey(place, search), now => now && change(now))
+      }
+      return performance.now() - startedMs
+    },
+    enabled: isLive,
+    gcTime: 0,
+    refetchInterval: ({ state: { data: tookMs = 0 } }) => Math.max(liveMs, pausePerPoll * tookMs),
+  })
+}
+
+/** The number of requests that match a search. */
+export function useCount({ filters, time }: Search, enabled: boolean) {
+  const { id, base } = usePlace()
+  return useQuery({
+    queryKey: [id, 'requests', 'count', { ...time, ...filters }],
+    queryFn: ({ signal }) =>
+      call<RequestCount>(`${base}/request-count${queryText({ ...filters, ...time })}`, { signal }),
+    staleTime: countFreshMs,
+    enabled,
   })
 }
 

@@ -5,6 +5,7 @@ import { OpenDrawer } from '../../components/dialogs.tsx'
 import { Show } from '../../components/states.tsx'
 import { usePlace } from '../../session.tsx'
 import { Verdict } from './detail.tsx'
+import { hasCode } from './paths.ts'
 import { useRequest } from './queries.ts'
 import { Request } from './request.tsx'
 import { typeName } from './types.ts'
@@ -37,10 +38,23 @@ export function RequestSheet({
       <Group justify="space-between" mb="md">
         {request.data ? <Verdict request={request.data} /> : <span />}
         <Text size="xs" c="dimmed">
-          ↑ ↓ for its neighbours,{' '}
+          ↑ ↓ for its neighbours; open{' '}
           <Anchor component={Link} href={page} inherit>
-            open page
+            page
           </Anchor>
+          ,{' '}
+          <Anchor component={Link} href={`${page}#content`} inherit>
+            input and output
+          </Anchor>
+          {request.data && hasCode(request.data) && (
+            <>
+              {' '}
+              or{' '}
+              <Anchor component={Link} href={`${page}#code`} inherit>
+                code
+              </Anchor>
+            </>
+          )}
         </Text>
       </Group>
       <Show query={request}>{data => <Request request={data} isNarrow />}</Show>

@@ -1,0 +1,156 @@
+import { Anchor, Button, Checkbox, Popover, Stack, Text } from '@mantine/core'
+import { useLocalStorage } from '@mantine/hooks'
+import { IconColumns3 } from '@tabler/icons-react'
+import { Link } from 'wouter'
+import type { RequestRow } from '../../../wire/requests.ts'
+import type { Column } from '../../components/table.tsx'
+import { count, duration, instant, moment, shortCount, usd } from '../../format.ts'
+import { Outcome } from './outcome.tsx'
+import { typeName } from './types.ts'
+
+/** The columns that can be hidden, in their order. */
+const optional = [
+  { value: 'key', label: 'API key' },
+  { value: 'tokens', label: 'Tokens' },
+  { value: 'cost', label: 'Cost' },
+  { value: 'first_byte', label: 'Time to first byte' },
+  { value: 'attempts', label: 'Attempts' },
+  { value: 'end_user', label: 'End user' },
+  { value: 'session', label: 'Session' },
+]
+const usual = ['key', 'tokens', 'cost', 'first_byte', 'attempts']
+
+/** The optional columns that are shown, remembered in the browser. */
+export function useShownColumns() {
+  return useLocalStorage({ key: 'headgate-request-columns', defaultValue: usual, getInitialValueInEffect: false })
+}
+
+export function ColumnsMenu() {
+  const [shown, setShown] = useShownColumns()
+  return (
+    <Popover position="bottom-end" trapFocus withinPortal>
+      <Popover.Target>
+        <Button size="xs" variant="default" leftSection={<IconColumns3 size={14} aria-hidden />}>
+          Columns
+        </Button>
+      </Popover.Target>
+      <Popover.Dropdown>
+        <Checkbox.Group aria-label="Columns" value={shown} onChange={setShown}>
+          <Stack gap="xs">
+            {optional.map(({ value, label }) => (
+              <Checkbox key={value} size="xs" value={value} label={label} />
+            ))}
+          </Stack>
+        </Checkbox.Group>
+      </Popover.Dropdown>
+    </Popover>
+  )
+}
+
+/** The columns of the list, with the optional ones that are shown. */
+export function columnsOf(home: string, shown: readonly string[]): Column<RequestRow>[] {
+  return all(home).filter(({ key }) => key === undefined || shown.includes(key))
+}
+
+const all = (home: string): Column<RequestRow>[] => [
+  {
+    header: 'Time',
+    kind: 'rowHeader',
+    nowrap: true,
+    cell: ({ id, type, created_at: at }) => (
+      <Anchor
+        component={Link}
+        href={`${home}/requests/${id}`}
+        size="sm"
+        className="numeric"
+        title={moment(at)}
+        aria-label={`${typeName(type)} request of ${moment(at)}`}
+      >
+        {instant(at)}
+      </Anchor>
+    ),
+  },
+  {
+    header: 'Status',
+    nowrap: true,
+    cell: ({ status, error_code, count: calls }) => (
+      <>
+        <Outcome status={status} size="sm" />
+        {calls > 1 && (
+          <Text span size="xs" ml={6}>
+            × {count(calls)}
+          </Text>
+        )}
+        {error_code && (
+          <Text span size="xs" c="dimmed" ml={6}>
+            {error_code}
+          </Text>
+        )}
+      </>
+    ),
+  },
+  { header: 'Type', nowrap: true, cell: ({ type, environment }) => <Type type={type} environment={environment} /> },
+  {
+    header: 'Model',
+    cell: ({ model, provider }) => (
+      <Text size="sm" truncate maw={250}>
+        {model || '–'}
+        {provider !== null && (
+          <Text span size="xs" c="dimmed">
+            {' '}
+            → {provider}
+          </Text>
+        )}
+      </Text>
+    ),
+  },
+  {
+    key: 'key',
+    header: 'Key',
+    cell: ({ key }) => (
+      <Text size="sm" truncate maw={170} title={key ? `${key.name} …${key.last4}` : undefined}>
+        {key?.name ?? '–'}
+      </Text>
+    ),
+  },
+  { key: 'end_user', header: 'End user', cell: ({ end_user }) => <Name>{end_user}</Name> },
+  { key: 'session', header: 'Session', cell: ({ session }) => <Name>{session}</Name> },
+  { key: 'tokens', header: 'In / out', kind: 'number', nowrap: true, cell: tokensOf },
+  { key: 'cost', header: 'Cost', kind: 'number', cell: ({ cost_usd }) => (cost_usd === 0 ? '–' : usd(cost_usd)) },
+  {
+    key: 'first_byte',
+    header: 'TTFB',
+    kind: 'number',
+    nowrap: true,
+    cell: ({ streamed, first_byte_ms }) => (streamed && first_byte_ms !== null ? duration(first_byte_ms) : '–'),
+  },
+  { header: 'Duration', kind: 'number', nowrap: true, cell: ({ duration_ms }) => duration(duration_ms) },
+  { key: 'attempts', header: 'Tries', kind: 'number', cell: ({ attempts }) => attempts },
+]
+
+function Type({ type, environment }: Pick<RequestRow, 'type' | 'environment'>) {
+  return (
+    <Text size="sm">
+      {typeName(type)}
+      {environment === 'test' && (
+        <Text span size="xs" c="dimmed">
+          {' '}
+          test
+        </Text>
+      )}
+    </Text>
+  )
+}
+
+function tokensOf({ prompt_tokens: prompt, completion_tokens: completion }: RequestRow): string {
+  return prompt + completion === 0 ? '–' : `${shortCount(prompt)} / ${shortCount(completion)}`
+}
+
+/** A name that callers chose. */
+function Name({ children }: { children: string | null }) {
+  return (
+    <Text size="sm" truncate maw={150} title={children ?? undefined}>
+      {children ?? '–'}
+    </Text>
+  )
+}
