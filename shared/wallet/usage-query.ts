@@ -41,7 +41,7 @@ export type UsageGrouping = {
   step: Step | null
   source: UsageSource
   by: readonly Dimension[]
-  order: 'time' | 'cost' | 'errors'
+  order: 'time' | 'latest' | 'cost' | 'errors'
   /** Whether to sum up the histograms, which takes most of the time. Default: true. */
   durations?: boolean
   limit: number
@@ -208,6 +208,7 @@ export function whereOf({ organisationId, from, to, ...wanted }: UsageFilter, st
 
 const orders = {
   time: Prisma.sql`start, groups`,
+  latest: Prisma.sql`start DESC, cost DESC, requests DESC, groups`,
   cost: Prisma.sql`cost DESC, requests DESC, groups`,
   errors: Prisma.sql`requests - ok - cancelled DESC, requests DESC, groups`,
 }

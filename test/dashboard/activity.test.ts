@@ -1,5 +1,5 @@
 import test from 'ava'
-import type { Activity, Attention, Notice, UsageGroups } from '../../api/dashboard/wire/usage.ts'
+import type { Activity, Attention, Notice, UsageChart, UsageGroups, UsageRow } from '../../api/dashboard/wire/usage.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { dayMs } from '../../shared/base/time.ts'
 import type { Prisma } from '../../shared/generated/prisma/client.ts'
@@ -114,8 +114,65 @@ test('usage by two properties adds up, as rows and as CSV', async t => {
   const file = await owner.visitor.fetch(`${owner.base}/usage/groups.csv?span=7d&by=key&then_by=model`)
   const [head, first] = (await file.text()).split('\r\n')
   t.regex(head!, /^start,key,model,requests,ok,/)
-  t.regex(first!, /^,Shop,gpt-5,140,100,/)
+  t.regex(head!, /,requests_before,cost_usd_before$/)
+  t.regex(first!, /^,Shop,gpt-5,140,100,.*,0,0$/)
   t.is((await owner.visitor.fetch(`${owner.base}/usage/groups?by=key&then_by=key`)).status, 400)
+})
+
+test('groups are compared with the same time before', async t => {
+  const { rows, before } = await get<UsageGroups>('/usage/groups?span=24h&by=provider')
+  const byName = (all: UsageRow[]) => all.map(row => [row.groups[0]!.id, row.requests, row.before]).sort()
+  t.deepEqual(byName(rows), [
+    ['', 40, { requests: 0, cost_usd: 0 }],
+    ['openai', 100, { requests: 0, cost_usd: 0 }],
+  ])
+  t.deepEqual(before, { requests: 35, cost_usd: 0.35 })
+  const outage = 'from=2026-11-20T08:00:00Z&to=2026-11-20T09:00:00Z'
+  const hour = await get<UsageGroups>(`/usage/groups?${outage}&by=model`)
+  t.like(hour.rows[0], { requests: 15, start: null, end: null, before: { requests: 10, cost_usd: 0.1 } })
+})
+
+test('usage is rolled up by hour, day, week and month, as a chart, rows and files', async t => {
+  const periods = async (query: string) => {
+    const { series, times } = await get<UsageChart>(`/usage?by=environment&measure=requests&${query}`)
+    return times.map((time, i) => [time.slice(0, 13), series[0]?.values[i] ?? 0])
+  }
+  const since = 'from=2026-11-20T08:00:00Z'
+  t.deepEqual(await periods(`${since}&granularity=day`), [
+    ['2026-11-20T00', 35],
+    ['2026-11-21T00', 140],
+  ])
+  t.deepEqual(await periods(`${since}&granularity=week`), [['2026-11-16T00', 175]])
+  t.deepEqual(
+    (await periods('from=2026-09-15T00:00:00Z&granularity=month')).map(([time]) => time),
+    [...['2026-09-01T00', '2026-10-01T00', '2026-11-01T00']],
+  )
+  t.is((await periods(`${since}&granularity=hour`)).length, 31)
+  const path = `/usage/groups?${since}&by=provider&granularity=hour`
+  const { rows, before, total } = await get<UsageGroups>(path)
+  t.deepEqual(
+    rows.map(({ start, end, groups, requests }) => [start!.slice(5, 16), end!.slice(5, 16), groups[0]!.id, requests]),
+    [
+      ['11-21T14:00', '11-21T14:20', '', 40],
+      ['11-21T13:00', '11-21T14:00', 'openai', 100],
+      ['11-20T09:00', '11-20T10:00', 'anthropic', 10],
+      ['11-20T08:00', '11-20T09:00', 'anthropic', 15],
+    ],
+  )
+  t.is(before, null)
+  t.is(total.requests, 165)
+  const file = async (format: string) => {
+    const answer = await owner.visitor.fetch(owner.base + path.replace('groups', `groups.${format}`))
+    return (await answer.text()).trimEnd().split(/\r?\n/)
+  }
+  const [head, ...lines] = await file('csv')
+  t.regex(head!, /^start,provider,requests,ok,/)
+  t.is(lines.length, 4)
+  t.regex(lines[1]!, /^2026-11-21T13:00:00.000Z,openai,100,100,/)
+  const objects = (await file('jsonl')).map(line => JSON.parse(line) as Record<string, unknown>)
+  t.like(objects[1], { start: rows[1]!.start, provider: { id: 'openai', name: 'openai' }, requests: 100, before: null })
+  for (const query of ['span=90d&granularity=hour', 'granularity=year'])
+    t.is((await owner.visitor.fetch(`${owner.base}/usage/groups?${query}`)).status, 400, query)
 })
 
 test('an outage, a key at its cap, rate limits and credits that run out need attention', async t => {

@@ -7,6 +7,13 @@ const minuteMs = 60_000
 const hourMs = 60 * minuteMs
 const stepMs = { '5m': 5 * minuteMs, hour: hourMs, '4h': 4 * hourMs, day: dayMs } as const
 type ChartStep = keyof typeof stepMs & Step
+const granularities = ['hour', 'day', 'week', 'month'] as const
+type Granularity = (typeof granularities)[number]
+/** Of months, the longest. */
+const granularityMs: Record<Granularity, number> = { hour: hourMs, day: dayMs, week: 7 * dayMs, month: 31 * dayMs }
+/** The first Monday after 1970 began. */
+const mondayMs = 4 * dayMs
+const maxPeriods = 800
 
 const lengths = {
   '1h': [hourMs, '5m'],
@@ -29,13 +36,18 @@ export const spanFields = {
   from: z.iso.datetime({ offset: true }).optional().describe('The beginning, instead of `span`.'),
   to: z.iso.datetime({ offset: true }).optional().describe('The end. Default: now.'),
 }
+export const granularity = z
+  .enum(granularities)
+  .optional()
+  .describe('The length of a period, in UTC. The first period is the one that contains the beginning.')
 type SpanQuery = z.output<z.ZodObject<typeof spanFields>>
 
 /** A time to chart, in periods of equal length. */
 export type Span = {
   from: Date
   to: Date
-  step: ChartStep
+  step: Step
+  /** The length of a period; of months, the longest. */
   stepMs: number
   source: UsageSource
   /** The starts of the periods. */
@@ -60,6 +72,30 @@ export function readSpan({ span, from, to }: SpanQuery, nowMs: number): Span {
   if (!(lengthMs > 0) || !step || fromMs < 0)
     throw new GatewayError('invalid_request', '`to` must be after `from`, by at most 400 days.', { param: 'to' })
   return spanBetween(floor(fromMs, stepMs[step]), toMs, step)
+}
+
+/** A span in calendar periods, instead of those that suit its length. Throws 400. */
+export function inPeriods(span: Span, step: Granularity | undefined): Span {
+  if (step === undefined) return span
+  const times: number[] = []
+  for (let ms = startOf(span.from.getTime(), step); ms < span.to.getTime(); ms = nextOf(ms, step)) {
+    times.push(ms)
+    if (times.length <= maxPeriods) continue
+    const message = `That is more than ${maxPeriods} periods. Choose longer ones, or a shorter time.`
+    throw new GatewayError('invalid_request', message, { param: 'granularity' })
+  }
+  return { ...span, from: new Date(times[0]!), step, stepMs: granularityMs[step], source: 'hours', times }
+}
+
+function startOf(ms: number, step: Granularity): number {
+  const date = new Date(ms)
+  if (step === 'month') return Date.UTC(date.getUTCFullYear(), date.getUTCMonth())
+  const offsetMs = step === 'week' ? mondayMs : 0
+  return floor(ms - offsetMs, granularityMs[step]) + offsetMs
+}
+
+function nextOf(ms: number, step: Granularity): number {
+  return step === 'month' ? startOf(ms + granularityMs.month, step) : ms + granularityMs[step]
 }
 
 function floor(ms: number, unitMs: number): number {

@@ -27,6 +27,7 @@ import { requestsRoutes } from './requests.ts'
 import { responsesRoutes } from './responses.ts'
 import { securityRoutes } from './security.ts'
 import { usageRoutes } from './usage.ts'
+import { usageGroupRoutes } from './usage-groups.ts'
 import { webhookEndpointRoutes } from './webhook-endpoints.ts'
 import { webhooksRoutes } from './webhooks.ts'
 
@@ -48,6 +49,7 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...requestsRoutes,
   ...contentsRoutes,
   ...usageRoutes,
+  ...usageGroupRoutes,
   ...activityRoutes,
   ...attentionRoutes,
   ...jobRoutes,

@@ -68,10 +68,22 @@ export type UsageChart = Periods & { series: UsageSeries[]; total: number }
 /** The value of a group: its id for filters ('' = none), and its name. */
 export type UsageGroup = { id: string; name: string }
 
-/** GET …/usage/groups: one row per group, the most expensive first. */
+/** What a group used in the time of the same length before. */
+export type UsageBefore = { requests: number; cost_usd: number }
+
+/** A row of …/usage/groups: `start` and `end` are those of its period, null if that is the whole time; only then is `before` known. */
+export type UsageRow = Sums & {
+  start: string | null
+  end: string | null
+  groups: UsageGroup[]
+  before: UsageBefore | null
+}
+
+/** GET …/usage/groups: one row per group, the most expensive first; or per period and group, the latest first. */
 export type UsageGroups = Pick<Periods, 'from' | 'to' | 'environment'> & {
-  rows: (Sums & { groups: UsageGroup[] })[]
+  rows: UsageRow[]
   total: Sums
+  before: UsageBefore | null
   /** Whether there are more groups than rows. */
   has_more: boolean
 }

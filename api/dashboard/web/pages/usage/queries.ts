@@ -39,11 +39,17 @@ export function useAttention(choice: UsageChoice) {
 }
 
 /** The largest series of one measure. */
-export function useUsage(choice: UsageChoice & { by: string; measure: string; tag: string }, enabled: boolean) {
+export function useUsage(
+  choice: UsageChoice & { by: string; measure: string; granularity: string; tag: string },
+  enabled: boolean,
+) {
   return useUsageQuery<UsageChart>('usage', choice, { enabled })
 }
 
-export function useGroups(choice: UsageChoice & { by: string; then_by: string; tag: string }, enabled: boolean) {
+export function useGroups(
+  choice: UsageChoice & { by: string; then_by: string; granularity: string; tag: string },
+  enabled: boolean,
+) {
   return useUsageQuery<UsageGroups>('usage/groups', choice, { enabled })
 }
 

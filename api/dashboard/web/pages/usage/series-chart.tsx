@@ -51,12 +51,26 @@ export function useChoice(
   return [isKnown ? value : usual, chosen => set(chosen === usual ? '' : chosen)]
 }
 
+/** The lengths of periods. */
+export const granularities = [
+  { value: 'hour', label: 'hour' },
+  { value: 'day', label: 'day' },
+  { value: 'week', label: 'week' },
+  { value: 'month', label: 'month' },
+]
+const periods = [
+  { value: 'auto', label: 'Auto' },
+  ...granularities.map(({ value }) => ({ value, label: `Per ${value}` })),
+]
+
 /** One measure over time, by model, key, member … */
 export function SeriesChart({ choice, usualBy = 'model' }: { choice: UsageChoice; usualBy?: string }) {
   const [measure, setMeasure] = useChoice('measure', measures, 'cost')
   const [by, setBy] = useChoice('by', dimensions, usualBy)
   const [tag] = useFilter('tag')
-  const usage = useUsage({ ...choice, by, measure, tag }, isNamed([by], tag))
+  const [period, setPeriod] = useChoice('period', periods, 'auto')
+  const granularity = period === 'auto' ? '' : period
+  const usage = useUsage({ ...choice, by, measure, granularity, tag }, isNamed([by], tag))
   return (
     <Paper component="section" aria-labelledby="usage" withBorder p="md" style={{ minWidth: 0 }}>
       <Stack gap="sm">
@@ -74,6 +88,15 @@ export function SeriesChart({ choice, usualBy = 'model' }: { choice: UsageChoice
               value={by}
               allowDeselect={false}
               onChange={value => setBy(value!)}
+            />
+            <Select
+              size="xs"
+              w={110}
+              aria-label="Period"
+              data={periods}
+              value={period}
+              allowDeselect={false}
+              onChange={value => setPeriod(value!)}
             />
           </Group>
         </Group>
@@ -136,7 +159,7 @@ function Series({
         environment,
         key: keyId,
         from: start,
-        to: new Date(Date.parse(start) + stepMs).toISOString(),
+        to: times[period + 1] ?? to,
       }),
     )
   }

@@ -1,0 +1,163 @@
+import { Anchor, Text } from '@mantine/core'
+import { Link } from 'wouter'
+import type { UsageBefore, UsageGroups, UsageRow } from '../../../wire/usage.ts'
+import { Empty } from '../../components/states.tsx'
+import { type Column, DataTable } from '../../components/table.tsx'
+import { count, day, duration, percent, shortCount, shortDay, usdColumn } from '../../format.ts'
+import { usePlace } from '../../session.tsx'
+import { Change } from '../overview/tiles.tsx'
+import { typeName } from '../requests/types.ts'
+import { requestsHref } from './queries.ts'
+import { dimensions } from './series-chart.tsx'
+import { errorsOf } from './sums.ts'
+
+/** The rows of a breakdown with their total, and with the change of their cost unless they are of periods. */
+export function GroupTable({
+  data,
+  names,
+  tag,
+  granularity,
+}: {
+  data: UsageGroups
+  names: string[]
+  tag: string
+  granularity: string
+}) {
+  const { rows, total, has_more: hasMore } = data
+  if (rows.length === 0) return <Empty title="No usage in this period">Requests appear here when they end.</Empty>
+  return (
+    <>
+      <DataTable
+        label="Usage by group"
+        rows={rows}
+        columns={columnsOf(data, names, tag, granularity)}
+        rowKey={({ start, groups }) => JSON.stringify([start, groups.map(({ id }) => id)])}
+        minWidth={860}
+        dense
+      />
+      {hasMore && (
+        <Text size="xs" c="dimmed">
+          The {count(rows.length)} {rows[0]!.start === null ? 'most expensive groups' : 'latest rows'} of more; the
+          total of {count(total.requests)} requests includes all. The files have up to 10,000.
+        </Text>
+      )}
+    </>
+  )
+}
+
+function columnsOf(data: UsageGroups, names: string[], tag: string, granularity: string): Column<UsageRow>[] {
+  const { total, rows, before } = data
+  const cost = usdColumn(rows.map(({ cost_usd }) => cost_usd))
+  const labelOf = (name: string) => (name === 'tag' ? tag : dimensions.find(({ value }) => value === name)!.label)
+  const period: Column<UsageRow> = {
+    header: 'Period (UTC)',
+    nowrap: true,
+    cell: ({ start }) => start !== null && periodOf(start, granularity),
+  }
+  return [
+    ...(granularity === '' ? [] : [period]),
+    ...names.map(
+      (name, i): Column<UsageRow> => ({
+        header: labelOf(name),
+        ...(i === 0 && { kind: 'rowHeader' }),
+        maxWidth: 260,
+        cell: ({ groups }) => (name === 'type' && groups[i]!.id ? typeName(groups[i]!.id) : groups[i]!.name),
+        ...(i === 0 && { footer: 'Total' }),
+      }),
+    ),
+    {
+      header: 'Requests',
+      kind: 'number',
+      cell: row => <Requests row={row} data={data} names={names} tag={tag} />,
+      footer: count(total.requests),
+    },
+    {
+      header: 'Errors',
+      kind: 'number',
+      cell: row => shareOf(errorsOf(row), row.requests),
+      footer: shareOf(errorsOf(total), total.requests),
+    },
+    {
+      header: 'Input',
+      kind: 'number',
+      cell: row => shortCount(row.prompt_tokens),
+      footer: shortCount(total.prompt_tokens),
+    },
+    {
+      header: 'Cached',
+      kind: 'number',
+      cell: row => shareOf(row.cached_tokens, row.prompt_tokens),
+      footer: shareOf(total.cached_tokens, total.prompt_tokens),
+    },
+    {
+      header: 'Output',
+      kind: 'number',
+      cell: row => shortCount(row.completion_tokens),
+      footer: shortCount(total.completion_tokens),
+    },
+    {
+      header: 'p95',
+      kind: 'number',
+      nowrap: true,
+      cell: row => timeOf(row.latency_p95_ms),
+      footer: timeOf(total.latency_p95_ms),
+    },
+    { header: 'Cost', kind: 'number', cell: row => cost(row.cost_usd), footer: cost(total.cost_usd) },
+    ...(before === null ? [] : [change(total, before)]),
+  ]
+}
+
+/** The change of the cost against the time before. */
+function change(total: UsageGroups['total'], before: UsageBefore): Column<UsageRow> {
+  return {
+    header: 'Change',
+    kind: 'number',
+    nowrap: true,
+    cell: row => row.before && <CostChange now={row.cost_usd} before={row.before.cost_usd} />,
+    footer: <CostChange now={total.cost_usd} before={before.cost_usd} />,
+  }
+}
+
+function CostChange({ now, before }: { now: number; before: number }) {
+  if (before === 0) return now === 0 ? '–' : 'new'
+  return <Change now={now} before={before} />
+}
+
+/** "18 Nov 2026", or "18 Nov 14:00" for an hour. */
+function periodOf(start: string, granularity: string): string {
+  return granularity === 'hour' ? `${shortDay(start)} ${start.slice(11, 16)}` : day(start, 'utc')
+}
+
+/** The number of requests of a group, linked to the requests where the log has such filters. */
+function Requests({
+  row,
+  data: { from, to, environment },
+  names,
+  tag,
+}: {
+  row: UsageRow
+  data: UsageGroups
+  names: string[]
+  tag: string
+}) {
+  const { home } = usePlace()
+  const filters = Object.fromEntries(names.map((name, i) => [name, row.groups[i]!.id]))
+  const { member, outcome, tag: value, ...known } = filters
+  const text = count(row.requests)
+  if (member !== undefined || outcome !== undefined || value === '' || Object.values(known).includes('')) return text
+  const time = { from: row.start ?? from, to: row.end ?? to }
+  const tagged = value === undefined ? undefined : `${tag}:${value}`
+  return (
+    <Anchor component={Link} href={requestsHref(home, { environment, ...time, ...known, tag: tagged })} inherit>
+      {text}
+    </Anchor>
+  )
+}
+
+function shareOf(part: number, whole: number): string {
+  return part === 0 || whole === 0 ? '–' : percent(part / whole)
+}
+
+function timeOf(ms: number | null): string {
+  return ms === null ? '–' : duration(ms)
+}
