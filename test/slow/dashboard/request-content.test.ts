@@ -1,12 +1,13 @@
 import { AxeBuilder } from '@axe-core/playwright'
 import test from 'ava'
 import type { Browser, Page } from 'playwright-core'
+import { newId } from '../../../shared/base/ids.ts'
 import { hashSecret } from '../../../shared/keys/secret.ts'
 import { type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
 import { eventually, freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
 import { startBrowser } from '../../support/io/chromium.ts'
 
-/** The input and output of a request in a real browser: switched on, viewed, replayed, opened in the playground; and models compared. */
+/** Requests in a real browser: their list; their input and output switched on, viewed, replayed, opened in the playground; models compared. */
 let stores: Stores
 let gateway: Gateway
 let browser: Browser
@@ -108,4 +109,85 @@ test.serial('models answer one prompt side by side', async t => {
   }
   await page.getByRole('link', { name: 'Why this model' }).waitFor()
   t.deepEqual(await violationsOf(page), [])
+})
+
+test.serial('answers are Markdown without HTML, pictures and scripts, or plain text', async t => {
+  const page = await openPage(t)
+  const elsewhere: string[] = []
+  page.on('request', request => {
+    if (new URL(request.url()).origin !== gateway.url && /^http/.test(request.url())) elsewhere.push(request.url())
+  })
+  await page.goto(addressOf('playground/compare?models=gpt-5,claude-haiku-4-5'))
+  const prompt = [
+    ...['**grey** herons', '', '| bird | size |', '|---|---|', '| heron | 1 m |', ''],
+    ...[
+      '<b id="raw">raw</b> ![picture](https://example.com/p.png) [bad](javascript:alert(1)) [good](https://example.com)',
+    ],
+  ].join('\n')
+  await page.getByRole('textbox', { name: 'Prompt' }).fill(prompt)
+  await page.getByRole('button', { name: 'Compare' }).click()
+  const column = page.getByRole('region', { name: 'Answer of gpt-5' })
+  await column.getByText('Completed').waitFor()
+  await column.getByRole('cell', { name: 'heron' }).waitFor()
+  t.is(await column.locator('strong').innerText(), 'grey')
+  t.is(await column.locator('#raw, img, script').count(), 0)
+  t.is(await column.locator('a[href^="javascript"]').count(), 0)
+  t.is(await column.getByRole('link', { name: 'picture' }).getAttribute('rel'), 'noopener noreferrer')
+  t.deepEqual(await violationsOf(page), [])
+  await column.getByRole('button', { name: 'Plain text' }).click()
+  await column.getByText('**grey** herons').waitFor()
+  t.deepEqual(elsewhere, [])
+})
+
+test.serial('the list of requests is filtered, sorted, followed live, and remembers its columns', async t => {
+  const { db } = gateway.services
+  const {
+    id: _,
+    createdAt,
+    routing: _routing,
+    parameters: _parameters,
+    metadata: _metadata,
+    ...row
+  } = await db.generation.findFirstOrThrow({ where: { organisationId: owner.organisationId, model: 'gpt-5' } })
+  const older = Array.from({ length: 120 }, (_, i) => ({
+    ...{ ...row, id: newId('chatcmpl'), createdAt: new Date(createdAt.getTime() - (i + 1) * 1_000) },
+    durationMs: 1_000 + i,
+  }))
+  await db.generation.createMany({ data: older })
+  const page = await openPage(t)
+  await page.goto(addressOf('requests?model=gpt-5&end_user=nobody'))
+  await page.getByText('No requests found').waitFor()
+  const active = page.getByRole('group', { name: 'Active filters' })
+  await active.getByRole('button', { name: 'Remove the filter End user' }).click()
+  await page.getByText(/^Showing 50 of \d{3} requests$/).waitFor()
+  t.deepEqual(await violationsOf(page), [])
+  await active.getByRole('button', { name: 'Clear filters' }).click()
+  await active.waitFor({ state: 'detached' })
+  await page.getByRole('button', { name: 'Show more' }).click()
+  await page.getByText(/^Showing 100 of \d{3} requests$/).waitFor()
+
+  await page.getByRole('switch', { name: 'Live' }).click()
+  const answer = await gateway.fetch('/v1/chat/completions', {
+    key,
+    body: { model: 'gpt-5-mini', messages: [{ role: 'user', content: 'Hello' }] },
+  })
+  const id = answer.headers.get('x-generation-id')!
+  await page.locator(`a[href$="${id}"]`).waitFor()
+  await page.getByText(/^Showing 101 of \d{3} requests$/).waitFor()
+
+  await page.getByRole('combobox', { name: 'Sort' }).click()
+  await page.getByRole('option', { name: 'Longest duration' }).click()
+  const longest = older.at(-1)!.id
+  await page.locator(`tbody tr:first-child a[href$="${longest}"]`).waitFor()
+  t.true(await page.getByRole('switch', { name: 'Live' }).isDisabled())
+
+  await page.getByRole('button', { name: 'Columns' }).click()
+  await page.getByRole('checkbox', { name: 'Cost' }).uncheck()
+  await page.reload()
+  await page.locator(`a[href$="${longest}"]`).waitFor()
+  t.is(await page.getByRole('columnheader', { name: 'Cost' }).count(), 0)
+  await page.locator('tbody tr:first-child td').nth(1).click()
+  await page.getByRole('dialog').getByRole('link', { name: 'code' }).click()
+  await page.waitForURL(address => address.pathname.endsWith(longest) && address.hash === '#code')
+  await page.getByRole('region', { name: 'Code', exact: true }).waitFor()
 })

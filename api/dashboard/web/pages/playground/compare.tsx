@@ -4,6 +4,7 @@ import { Link, useSearchParams } from 'wouter'
 import { isOffered } from '../../catalog.ts'
 import { Empty } from '../../components/states.tsx'
 import { usePlace } from '../../session.tsx'
+import { AnswerText, PlainSwitch } from './answer-text.tsx'
 import { useBench } from './bench.ts'
 import { answersOf } from './chat/answers.ts'
 import { chat } from './chat/formats/chat.ts'
@@ -154,11 +155,14 @@ function AnswerColumn({ column: { model, answer, facts, state, error } }: { colu
             {states[state]}
           </Text>
         </Group>
-        <Text size="sm" style={{ whiteSpace: 'pre-wrap', overflowWrap: 'anywhere' }}>
-          {answer.text}
-        </Text>
+        {answer.text !== '' && <AnswerText text={answer.text} />}
         {error && <ApiFailure error={error} />}
-        {facts && state !== 'streaming' && <FactsLine facts={facts} />}
+        {facts && state !== 'streaming' && (
+          <Group gap="xs">
+            <FactsLine facts={facts} />
+            <PlainSwitch />
+          </Group>
+        )}
         {model === 'auto' && state === 'done' && facts?.generationId != null && (
           <Anchor component={Link} href={`${home}/requests/${facts.generationId}`} size="xs">
             Why this model

@@ -29,8 +29,9 @@ export function ActiveFilters({ filters, keyName }: { filters: Filters; keyName:
         <Pill
           key={name}
           size="md"
+          bg="var(--mantine-color-default-hover)"
           withRemoveButton
-          removeButtonProps={{ 'aria-label': `Remove the filter ${labels[name]}`, tabIndex: 0 }}
+          removeButtonProps={{ 'aria-label': `Remove the filter ${labels[name]}`, 'aria-hidden': false, tabIndex: 0 }}
           onRemove={() => clear([name])}
         >
           {labels[name]}: {textOf(name, filters[name], keyName)}

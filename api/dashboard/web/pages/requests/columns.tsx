@@ -64,7 +64,7 @@ const all = (home: string): Column<RequestRow>[] => [
         size="sm"
         className="numeric"
         title={moment(at)}
-        aria-label={`${typeName(type)} request of ${moment(at)}`}
+        aria-label={`${typeName(type)} request of ${instant(at)}`}
       >
         {instant(at)}
       </Anchor>

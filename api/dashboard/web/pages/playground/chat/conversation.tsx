@@ -2,6 +2,7 @@ import { Box, Button, Code, Group, Image, Loader, Paper, Spoiler, Stack, Text, T
 import { IconRefresh } from '@tabler/icons-react'
 import { useState } from 'react'
 import { Copy } from '../../../components/copy.tsx'
+import { AnswerText, PlainSwitch } from '../answer-text.tsx'
 import { ApiFailure, FactsLine } from '../outcome.tsx'
 import type { AssistantTurn, ToolCall, Turn } from './turns.ts'
 
@@ -79,11 +80,7 @@ function AnswerEntry({ turn, onRegenerate }: { turn: AssistantTurn; onRegenerate
       </Group>
       <Stack gap="xs">
         {answer.reasoning !== '' && <Reasoning text={answer.reasoning} />}
-        {answer.text !== '' && (
-          <Text size="sm" style={written}>
-            {answer.text}
-          </Text>
-        )}
+        {answer.text !== '' && <AnswerText text={answer.text} />}
         {answer.pictures.map((url, index) => (
           <Image
             key={url.slice(-40)}
@@ -108,6 +105,7 @@ function AnswerEntry({ turn, onRegenerate }: { turn: AssistantTurn; onRegenerate
           <Group gap="xs">
             {facts && <FactsLine facts={facts} />}
             {answer.text !== '' && <Copy value={answer.text} label="answer" />}
+            {answer.text !== '' && <PlainSwitch />}
             {onRegenerate && (
               <Button
                 size="compact-xs"
