@@ -175,6 +175,24 @@ test('requests are sorted by cost, duration and tokens, and pages follow each ot
   }
 })
 
+test.serial('lines of a batch are found by its id, and of more than 10,000 requests no more are counted', async t => {
+  const { db } = world.gateway.services
+  const { organisationId, visitor, base } = await signUp(world.gateway)
+  const { routing: _, parameters: _parameters, metadata: _metadata, ...row } = await rowOf('plain')
+  const line = { ...row, id: newId('chatcmpl'), organisationId, routing: { batch: 'batch_large' } }
+  await db.generation.createMany({
+    data: [line, ...[1, 2].map(() => ({ ...line, id: newId('chatcmpl'), routing: { batch: 'batch_small' } }))],
+  })
+  await db.$executeRaw`
+    INSERT INTO generations SELECT (jsonb_populate_record(line, jsonb_build_object('id', 'line-' || n))).*
+    FROM generations line, generate_series(1, 10000) n WHERE id = ${line.id}`
+  const count = (batch: string) => visitor.json<RequestCount>(`${base}/request-count?span=7d&batch=${batch}`)
+  t.deepEqual(await count('batch_small'), { requests: 2, has_more: false })
+  t.deepEqual(await count('batch_large'), { requests: 10_000, has_more: true })
+  t.deepEqual(await visitor.json(`${base}/request-count?span=7d`), { requests: 10_003, has_more: false })
+  t.is((await visitor.json<RequestsPage>(`${base}/requests?batch=batch_small`)).data.length, 2)
+})
+
 test('what is newer than a request is listed by its id, oldest first', async t => {
   const [plain, embedding] = await Promise.all([rowOf('plain'), rowOf('embedding')])
   const { data } = await list(`?order=asc&after=${plain.id}`)

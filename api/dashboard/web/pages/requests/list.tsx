@@ -53,7 +53,7 @@ export function RequestList() {
       <RequestFilterBar search={search} onTime={setTime} />
       <ActiveFilters filters={filters} keyName={rows.find(({ key }) => key?.id === filters.key)?.key?.name} />
       {isCharted(filters) && <Histogram filters={filters} time={time} onPick={setTime} />}
-      <Shown search={search} rows={rows} hasMore={requests.hasNextPage} />
+      <Shown search={search} rows={rows} hasMore={requests.hasNextPage} isLive={isLive} />
       <PagedTable
         label="Requests"
         query={requests}
@@ -82,8 +82,18 @@ function sortOf(name: string | null): Sort {
 }
 
 /** How many requests are shown, of how many. */
-function Shown({ search, rows, hasMore }: { search: Search; rows: RequestRow[]; hasMore: boolean }) {
-  const all = useCount(search, hasMore)
+function Shown({
+  search,
+  rows,
+  hasMore,
+  isLive,
+}: {
+  search: Search
+  rows: RequestRow[]
+  hasMore: boolean
+  isLive: boolean
+}) {
+  const all = useCount(search, { enabled: hasMore, isLive })
   const shown = rows.reduce((sum, row) => sum + row.count, 0)
   if (rows.length === 0) return null
   const total =

@@ -100,14 +100,15 @@ export function useTail(search: Search, isLive: boolean) {
   })
 }
 
-/** The number of requests that match a search. */
-export function useCount({ filters, time }: Search, enabled: boolean) {
+/** The number of requests that match a search; `isLive`: read again from time to time. */
+export function useCount({ filters, time }: Search, { enabled, isLive }: { enabled: boolean; isLive: boolean }) {
   const { id, base } = usePlace()
   return useQuery({
     queryKey: [id, 'requests', 'count', { ...time, ...filters }],
     queryFn: ({ signal }) =>
       call<RequestCount>(`${base}/request-count${queryText({ ...filters, ...time })}`, { signal }),
     staleTime: countFreshMs,
+    refetchInterval: isLive && countFreshMs,
     enabled,
   })
 }

@@ -10,7 +10,7 @@ import { dimensions, granularities, isNamed, NoTag, useChoice } from './series-c
 
 const seconds = [{ value: 'none', label: 'nothing' }, ...dimensions]
 
-const rollups = [{ value: 'total', label: 'whole time' }, ...granularities]
+const rollups = [{ value: 'total', label: 'total' }, ...granularities]
 const files = [
   { format: 'csv', label: 'CSV' },
   { format: 'jsonl', label: 'JSON' },
