@@ -1,5 +1,6 @@
 import type { Endpoint } from '../../endpoint.ts'
 import { activityRoutes } from './activity.ts'
+import { alertRulesRoutes } from './alert-rules.ts'
 import { alertsRoutes } from './alerts.ts'
 import { attentionRoutes } from './attention.ts'
 import { auditRoutes } from './audit.ts'
@@ -41,6 +42,7 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...webhooksRoutes,
   ...webhookEndpointRoutes,
   ...alertsRoutes,
+  ...alertRulesRoutes,
   ...securityRoutes,
   ...responsesRoutes,
   ...requestsRoutes,
