@@ -15,7 +15,8 @@ export async function testChannel(services: Services, rule: AlertRule, channel: 
   const { db, webhooks, clock } = services
   const now = new Date(clock.now())
   const { organisationId, threshold: value } = rule
-  const subject = { subject: '', reference: null, name: 'Sample' }
+  const reference = rule.window === null ? 'sample' : null
+  const subject = { subject: '', reference, name: 'Sample' }
   const data: RuleEvent = {
     ...ruleEvent({ rule, subject, value, since: now, from: now, resolvedAt: null }),
     test: true,

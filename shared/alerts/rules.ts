@@ -62,6 +62,7 @@ export async function createRule(
     if ((await tx.alertRule.count({ where: { organisationId } })) >= maxRules)
       throw new GatewayError('quota_exceeded', `An organisation can have at most ${maxRules} alert rules.`)
     const columns = await columnsOf(tx, organisationId, fields)
+    if (columns.email === 'members') await assertMembers(tx, organisationId, columns.memberIds)
     const data = { id, organisationId, ...columns, ...slack, createdAt: now, updatedAt: now }
     const row = await tx.alertRule.create({ data })
     const changes = changesBetween({}, auditedOf(row))
@@ -87,6 +88,9 @@ export async function updateRule(
     const before = await getRule(tx, organisationId, id)
     const given = Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined))
     const columns = await columnsOf(tx, organisationId, { ...fieldsOf(before), ...given })
+    // Those who have left since they were chosen do not keep the rest of a rule from being changed.
+    const isChosen = patch.member_ids !== undefined || before.email !== 'members'
+    if (columns.email === 'members' && isChosen) await assertMembers(tx, organisationId, columns.memberIds)
     const isOther = measured.some(column => columns[column] !== before[column])
     const row = await tx.alertRule.update({
       where: { id },
@@ -146,7 +150,7 @@ async function columnsOf(tx: Connection, organisationId: string, fields: RuleFie
   checkKind(fields)
   const { name, kind, threshold, window, model, environment, email, webhook, enabled } = rest
   const keyId = key === null ? null : await findKey(tx, organisationId, key)
-  const memberIds = email === 'members' ? await findMembers(tx, organisationId, member_ids) : []
+  const memberIds = email === 'members' ? [...new Set(member_ids)] : []
   return {
     ...{ name, kind, threshold, window, minRequests: min_requests, keyId, model, environment },
     ...{ email, memberIds, webhook, enabled },
@@ -173,13 +177,11 @@ async function findKey(tx: Connection, organisationId: string, key: string): Pro
   return row.id
 }
 
-async function findMembers(tx: Connection, organisationId: string, ids: string[]): Promise<string[]> {
-  const userIds = [...new Set(ids)]
+async function assertMembers(tx: Connection, organisationId: string, userIds: string[]): Promise<void> {
   if (userIds.length === 0 || userIds.length > maxMembers)
     throw invalid('member_ids', `Choose between 1 and ${maxMembers} members.`)
   const found = await tx.membership.count({ where: { organisationId, userId: { in: userIds } } })
   if (found < userIds.length) throw invalid('member_ids', 'One of these people is not a member.')
-  return userIds
 }
 
 async function slackColumns({ sealer, urlPolicy }: Deps, id: string, url: string | null | undefined) {

@@ -310,6 +310,21 @@ test.serial('a rule that is disabled, changed or deleted fires no more, without 
   )
 })
 
+test.serial('members who have left get no email, and do not keep a rule from being changed', async t => {
+  const [owner, other] = await Promise.all([signUp(gateway), signUp(gateway)])
+  await join(gateway, other.userId, owner.organisationId, 'member')
+  const chosen = { email: 'members', member_ids: [other.userId] }
+  const rule = await create(owner, { kind: 'error_rate', threshold: 1, window: '5m', min_requests: 1, ...chosen })
+  await gateway.services.db.membership.deleteMany({
+    where: { organisationId: owner.organisationId, userId: other.userId },
+  })
+  t.is((await patch(owner, rule.id, { name: 'Renamed' })).name, 'Renamed')
+  t.like(await refused(owner, `/${rule.id}`, 'PATCH', chosen), { status: 400, param: 'member_ids' })
+  await log(owner, 1, { status: 500 })
+  t.deepEqual(await look(owner), ['alert.raised'])
+  t.deepEqual(alertMails(), [])
+})
+
 async function assertRefused(t: ExecutionContext, owner: SignedUp, body: object, param: string) {
   const right = { name: 'A rule', kind: 'spend', threshold: 1, window: 'day' }
   t.like(await refused(owner, '', 'POST', { ...right, ...body }), { status: 400, param }, JSON.stringify(body))

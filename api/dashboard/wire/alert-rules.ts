@@ -1,27 +1,12 @@
 /** Types shared by the alert rules of the page of alerts and their routes. */
 
-import type { RuleKind, Window } from '../../../shared/alerts/rule-kinds.ts'
+import type { RuleFields } from '../../../shared/alerts/rules.ts'
 import type { Delivery } from './webhooks.ts'
 
-export type EmailChoice = 'owners' | 'admins' | 'all' | 'members'
+export type { EmailChoice } from '../../../shared/alerts/rules.ts'
 
-/** What POST and PATCH …/alerts/rules take. */
-export type AlertRuleFields = {
-  name: string
-  kind: RuleKind
-  /** USD, percent, milliseconds or days, by the kind. */
-  threshold: number
-  window: Window | null
-  min_requests: number
-  /** The id of a key. */
-  key: string | null
-  model: string | null
-  environment: 'live' | 'test'
-  email: EmailChoice | null
-  member_ids: string[]
-  webhook: boolean
-  enabled: boolean
-}
+/** What POST and PATCH …/alerts/rules take, besides `slack_url`. `key` is the id of a key. */
+export type AlertRuleFields = Omit<RuleFields, 'slack_url'>
 
 /** A rule with its state. */
 export type DashboardRule = AlertRuleFields & {

@@ -14,11 +14,13 @@ type Fields = { draft: Draft; onChange: (changes: Partial<Draft>) => void; choic
 
 const noScope = { key: null, model: null, environment: 'live' } as const
 
-function startOf(rule: DashboardRule | null): Draft {
+function startOf(rule: DashboardRule | null, members: Choices['members']): Draft {
   const slack = { slack_url: '', removesSlack: false }
   if (rule) {
     const { id: _, key_name, slack_end, value, evaluated_at, firing, slack_failure, ...fields } = rule
-    return { ...fields, ...slack }
+    // Those who have left cannot be chosen any more.
+    const member_ids = fields.member_ids.filter(member => members.some(({ id }) => id === member))
+    return { ...fields, member_ids, ...slack }
   }
   return {
     ...{ name: '', kind: 'error_rate', threshold: kinds.error_rate.proposed, window: '15m', min_requests: 20 },
@@ -51,7 +53,7 @@ export function RuleForm({
   choices: Choices
   onClose: () => void
 }) {
-  const [draft, setDraft] = useState(() => startOf(rule))
+  const [draft, setDraft] = useState(() => startOf(rule, choices.members))
   const change = (changes: Partial<Draft>) => setDraft({ ...draft, ...changes })
   const save = useSaveRule(rule?.id ?? null, fieldsOf(draft), onClose)
   return (
