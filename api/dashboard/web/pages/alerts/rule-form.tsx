@@ -1,4 +1,4 @@
-import { Checkbox, Fieldset, Group, MultiSelect, NumberInput, Select, TextInput } from '@mantine/core'
+import { Checkbox, Fieldset, MultiSelect, NumberInput, Select, SimpleGrid, TextInput } from '@mantine/core'
 import { useState } from 'react'
 import type { RuleKind, Window } from '../../../../../shared/alerts/rule-kinds.ts'
 import type { AlertRuleFields, AlertRulesAnswer, DashboardRule, EmailChoice } from '../../../wire/alert-rules.ts'
@@ -87,7 +87,7 @@ function Condition({ draft, onChange, choices }: Fields) {
         value={draft.kind}
         onChange={value => choose(value as RuleKind)}
       />
-      <Group grow align="end" preventGrowOverflow={false}>
+      <SimpleGrid cols={{ base: 1, sm: 3 }}>
         <NumberInput
           label={threshold}
           required
@@ -117,7 +117,7 @@ function Condition({ draft, onChange, choices }: Fields) {
             onChange={value => onChange({ min_requests: Number(value) })}
           />
         )}
-      </Group>
+      </SimpleGrid>
       <Scope draft={draft} onChange={onChange} choices={choices} />
     </>
   )
@@ -127,7 +127,7 @@ function Scope({ draft, onChange, choices }: Fields) {
   const { scope } = kinds[draft.kind]
   if (scope.length === 0) return null
   return (
-    <Group grow align="end" preventGrowOverflow={false}>
+    <SimpleGrid cols={{ base: 1, sm: 3 }}>
       {scope.includes('key') && (
         <Select
           label="Key"
@@ -160,7 +160,7 @@ function Scope({ draft, onChange, choices }: Fields) {
           onChange={value => onChange({ environment: value as 'live' | 'test' })}
         />
       )}
-    </Group>
+    </SimpleGrid>
   )
 }
 

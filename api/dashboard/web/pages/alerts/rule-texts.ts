@@ -1,6 +1,6 @@
 import type { RuleKind, Window } from '../../../../../shared/alerts/rule-kinds.ts'
 import type { DashboardRule } from '../../../wire/alert-rules.ts'
-import { duration, percent, usd } from '../../format.ts'
+import { duration, usd } from '../../format.ts'
 
 type Kind = {
   label: string
@@ -94,7 +94,7 @@ export function amountText(kind: RuleKind, value: number): string {
     case 'usd':
       return usd(value)
     case 'percent':
-      return percent(value / 100)
+      return `${Math.round(value * 100) / 100}%`
     case 'ms':
       return duration(value)
     case 'days':

@@ -106,10 +106,19 @@ function columns(
         </>
       ),
     },
-    ...(mayChange
-      ? [{ header: '', cell: (rule: DashboardRule) => <Actions rule={rule} onEdit={onEdit} onDelete={onDelete} /> }]
-      : []),
+    ...(mayChange ? [actionsColumn(onEdit, onDelete)] : []),
   ]
+}
+
+function actionsColumn(
+  onEdit: (rule: DashboardRule) => void,
+  onDelete: (rule: DashboardRule) => void,
+): Column<DashboardRule> {
+  return {
+    header: 'Actions',
+    kind: 'actions',
+    cell: rule => <Actions rule={rule} onEdit={onEdit} onDelete={onDelete} />,
+  }
 }
 
 function RuleState({ rule: { enabled, firing, evaluated_at } }: { rule: DashboardRule }) {
