@@ -175,7 +175,7 @@ function Actions({ rule, onEdit, onDelete }: RuleActions) {
         </Menu.Dropdown>
       </Menu>
       {failure && (
-        <Text size="xs" c="red" role="alert">
+        <Text size="xs" c="red" role="alert" maw={240} ml="auto">
           {failure.message}
         </Text>
       )}
