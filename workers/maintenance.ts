@@ -1,6 +1,7 @@
 import { raiseBalanceAlerts } from '../shared/alerts/balances.ts'
 import { raiseCapAlerts } from '../shared/alerts/caps.ts'
 import { disableFailingEndpoints } from '../shared/alerts/endpoints.ts'
+import { evaluateRules } from '../shared/alerts/evaluate-rules.ts'
 import { blockExceededKeys } from '../shared/alerts/excesses.ts'
 import { watchFailures, watchStores } from '../shared/alerts/incident-watch.ts'
 import { requeueDelayed, sweepDelayed } from '../shared/delayed/sweep.ts'
@@ -29,6 +30,7 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
     await raiseCapAlerts(services)
     await raiseBalanceAlerts(services)
   },
+  rules: evaluateRules,
   incidents: watchStores,
   failures: watchFailures,
   async endpoints(services) {

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { ruleKindNames, windows } from '../../shared/alerts/rule-kinds.ts'
 import type { EventType } from '../../shared/store/webhook-events.ts'
 import { batchAnswer } from '../schemas/batches.ts'
 import { delayedJob } from '../schemas/delayed.ts'
@@ -14,6 +15,30 @@ const job = z.union([jobAnswer, meshAnswer, delayedJob]).describe('The job objec
 const batch = batchAnswer.describe('The batch object.')
 
 type Event = { summary: string; data: z.ZodType }
+
+/** What `alert.raised` and `alert.resolved` have in common. */
+const ruleEvent = {
+  rule: z.strictObject({
+    id: z.string(),
+    name: z.string(),
+    kind: z.enum(ruleKindNames),
+    threshold: z.number().describe('USD, percent, milliseconds or days, by the kind.'),
+    window: z.enum(windows).nullable(),
+  }),
+  scope: z.strictObject({
+    key: z.string().nullable().describe('The id of a key.'),
+    model: z.string().nullable(),
+    environment: z.enum(['live', 'test']),
+  }),
+  subject: z
+    .strictObject({ id: z.string(), name: z.string() })
+    .nullable()
+    .describe('The key (by its hash) or the webhook endpoint it is about; null for requests.'),
+  value: z.number().nullable().describe('What was measured, in the unit of the threshold.'),
+  since: z.iso.datetime().describe('When the alert was raised.'),
+  measured_from: z.iso.datetime().nullable().describe('The start of the time that was measured.'),
+  test: z.literal(true).optional().describe('Present on events sent to test a channel.'),
+}
 
 /** Every webhook event, by type. */
 const events: Record<EventType | 'webhook.test', Event> = {
@@ -63,6 +88,14 @@ const events: Record<EventType | 'webhook.test', Event> = {
       url: z.string(),
       failing_since: z.iso.datetime(),
     }),
+  },
+  'alert.raised': {
+    summary: 'The condition of an alert rule began to hold',
+    data: z.strictObject({ object: z.literal('alert.raised'), ...ruleEvent, resolved_at: z.null() }),
+  },
+  'alert.resolved': {
+    summary: 'The condition of an alert rule no longer holds',
+    data: z.strictObject({ object: z.literal('alert.resolved'), ...ruleEvent, resolved_at: z.iso.datetime() }),
   },
   'webhook.test': {
     summary: 'A test event sent from the dashboard',

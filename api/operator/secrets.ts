@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { resealSlackUrls } from '../../shared/alerts/rules.ts'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { resealSigningSecret } from '../../shared/keys/signing-secret.ts'
 import { resealWebhookSecrets } from '../../shared/keys/webhook-secrets.ts'
@@ -26,6 +27,7 @@ export const secrets: Command[] = [
       const data = {
         webhook_secrets: await encryptWebhookSecrets(services),
         webhook_endpoints: await services.webhookEndpoints.reseal(),
+        slack_urls: await resealSlackUrls(services),
         signing_secret,
         authenticator_apps: await reencryptTwoFactors(services.db, key),
         stored_responses: await services.storedResponses.reseal(),
@@ -33,7 +35,7 @@ export const secrets: Command[] = [
         request_contents: await services.contents.reseal(),
         server_keys: await services.catalogOverrides.reseal(),
       }
-      const text = `encrypted with the current key: webhook secrets of ${data.webhook_secrets} organisations and ${data.webhook_endpoints} endpoints, ${data.signing_secret} signing secret, ${data.authenticator_apps} authenticator apps, ${data.stored_responses} stored responses, ${data.conversation_items} items of conversations, ${data.request_contents} logged requests, API keys of ${data.server_keys} servers`
+      const text = `encrypted with the current key: webhook secrets of ${data.webhook_secrets} organisations and ${data.webhook_endpoints} endpoints, Slack URLs of ${data.slack_urls} alert rules, ${data.signing_secret} signing secret, ${data.authenticator_apps} authenticator apps, ${data.stored_responses} stored responses, ${data.conversation_items} items of conversations, ${data.request_contents} logged requests, API keys of ${data.server_keys} servers`
       return { data: { data }, text }
     },
   }),

@@ -15,10 +15,14 @@ const emailsPerRound = 20
 const maxRounds = 50
 const maxRecipients = 50
 
+/** Who gets the email of an alert: members of these roles, or these people as long as they are members. */
+export type EmailTo = { roles: string[] } | { userIds: string[] }
+const ownersAndAdmins: EmailTo = { roles: ['owner', 'admin'] }
+
 type PendingEmail = Alert & { organisation: Pick<Organisation, 'name'> }
 
 /**
- * Sends the pending emails of alerts, to the organisation's owners and admins with a verified address. A lease lets only one
+ * Sends the pending emails of alerts, to their recipients with a verified address. A lease lets only one
  * caller send an email at a time; if that caller dies, the email is retried. Returns how many were sent.
  */
 export async function sendAlertEmails(services: Services): Promise<number> {
@@ -33,18 +37,23 @@ export async function sendAlertEmails(services: Services): Promise<number> {
 }
 
 /** The recipients of an alert. Operators also get `key.blocked`, because a provider's usage then contradicts the catalog. */
-async function recipientsOf(db: Connection, { organisationId, type }: Pick<Alert, 'organisationId' | 'type'>) {
-  const members = await listAlertRecipients(db, organisationId)
+async function recipientsOf(db: Connection, { organisationId, type, emailTo }: Alert) {
+  const members = await listAlertRecipients(db, organisationId, (emailTo as EmailTo | null) ?? ownersAndAdmins)
   if (type !== 'key.blocked') return members
   const where = { operator: true, emailVerified: true }
   const operators = await db.user.findMany({ where, select: { email: true }, take: maxRecipients })
   return [...new Set([...members, ...operators.map(({ email }) => email)])]
 }
 
-/** Lists the email addresses that an organisation's alerts go to. */
-export async function listAlertRecipients(db: Connection, organisationId: string): Promise<string[]> {
+/** Lists the confirmed email addresses that an organisation's alerts go to. */
+export async function listAlertRecipients(
+  db: Connection,
+  organisationId: string,
+  to: EmailTo = ownersAndAdmins,
+): Promise<string[]> {
+  const chosen = 'roles' in to ? { role: { in: to.roles } } : { userId: { in: to.userIds } }
   const memberships = await db.membership.findMany({
-    where: { organisationId, role: { in: ['owner', 'admin'] }, user: { emailVerified: true } },
+    where: { organisationId, ...chosen, user: { emailVerified: true } },
     select: { user: { select: { email: true } } },
     orderBy: { createdAt: 'asc' },
     take: maxRecipients,

@@ -3,18 +3,37 @@ import type { Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
 import type { Services } from '../services.ts'
 import type { EventType } from '../store/webhook-events.ts'
+import type { EmailTo } from './emails.ts'
 
 /** An alert to raise once per cause; `data` is the payload of its webhook. */
 export type NewAlert = {
   organisationId: string
   cause: string
-  type: Extract<EventType, 'key.spend_alert' | 'key.blocked' | 'wallet.low_balance' | 'webhook_endpoint.disabled'>
+  type: Extract<
+    EventType,
+    | 'key.spend_alert'
+    | 'key.blocked'
+    | 'wallet.low_balance'
+    | 'webhook_endpoint.disabled'
+    | 'alert.raised'
+    | 'alert.resolved'
+  >
   keyId: string | null
   data: Prisma.InputJsonObject
+  /** Default: an email to owners and admins, and the webhooks. */
+  channels?: Channels
+}
+
+/** The channels of an alert by a rule. */
+export type Channels = {
+  emailTo: EmailTo
+  webhook: boolean
+  /** The rule with the Slack webhook, and the URL as it is shown. */
+  slack: { alertRuleId: string; url: string } | null
 }
 
 /**
- * Inserts alerts, each with a pending email and webhook deliveries to the organisation's URL for alerts and its endpoints;
+ * Inserts alerts, each with a pending email and webhook deliveries to the organisation's URL for alerts and its endpoints, or to its own channels;
  * skips alerts whose cause exists already. Runs in the caller's transaction (outbox): the caller `enqueue`s the returned deliveries after its commit.
  */
 export async function raiseAlerts(
@@ -24,7 +43,11 @@ export async function raiseAlerts(
 ): Promise<{ count: number; deliveryIds: string[] }> {
   const nowMs = clock.now()
   const now = new Date(nowMs)
-  const data = alerts.map(alert => ({ id: newId('alr'), ...alert, createdAt: now, nextEmailAt: now }))
+  const data = alerts.map(({ channels, ...alert }) => ({
+    ...{ id: newId('alr'), ...alert, createdAt: now, nextEmailAt: now },
+    ...(channels && { emailTo: channels.emailTo }),
+  }))
+  const chosen = new Map(alerts.map(({ cause, channels }) => [cause, channels]))
   const inserted = await tx.alert.createManyAndReturn({ data, skipDuplicates: true })
   const organisations = await tx.organisation.findMany({
     where: { id: { in: inserted.map(({ organisationId }) => organisationId) } },
@@ -32,10 +55,11 @@ export async function raiseAlerts(
   })
   const urls = new Map(organisations.map(({ id, alertWebhookUrl }) => [id, alertWebhookUrl]))
   const deliveryIds: string[] = []
-  for (const { organisationId, type, data } of inserted) {
-    const url = urls.get(organisationId) ?? null
-    const event = { organisationId, type, url, data: data as Prisma.InputJsonObject, nowMs }
-    deliveryIds.push(...(await webhooks.publish(tx, event)))
+  for (const { organisationId, cause, type, data } of inserted) {
+    const { webhook = true, slack = null } = chosen.get(cause) ?? {}
+    const event = { organisationId, type, data: data as Prisma.InputJsonObject, nowMs }
+    if (webhook) deliveryIds.push(...(await webhooks.publish(tx, { ...event, url: urls.get(organisationId) ?? null })))
+    if (slack) deliveryIds.push(await webhooks.insert(tx, { ...event, ...slack }))
   }
   return { count: inserted.length, deliveryIds }
 }

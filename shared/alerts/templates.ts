@@ -1,5 +1,6 @@
 import type { Alert } from '../generated/prisma/client.ts'
 import type { Mail } from '../io/mail.ts'
+import { type RuleEvent, ruleText } from './rule-events.ts'
 
 let dollarFormat: Intl.NumberFormat | undefined
 
@@ -33,6 +34,10 @@ export function formatAlertEmail(
     const endpoint = data as EndpointData
     const link = { label: 'Show the endpoint', url: page(`webhooks/endpoints/${endpoint.id}`) }
     return { ...endpointText(endpoint, organisation), link }
+  }
+  if (type === 'alert.raised' || type === 'alert.resolved') {
+    const { subject, text, path } = ruleText(data as RuleEvent, organisation)
+    return { subject, text, link: { label: 'Show what it is about', url: page(path) } }
   }
   return { ...balanceText(data as BalanceData, organisation), link: { label: 'Show billing', url: page('billing') } }
 }

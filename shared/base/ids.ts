@@ -46,6 +46,7 @@ export type IdPrefix =
   | 'aud'
   | 'inc'
   | 'alr'
+  | 'rule'
   | 'top'
   | 'org'
   | 'key'

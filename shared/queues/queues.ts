@@ -29,6 +29,7 @@ export const queues = {
       requeue: { everyMs: 30_000 },
       webhooks: { everyMs: 15_000 },
       alerts: { everyMs: 15_000 },
+      rules: { everyMs: 60_000 },
       incidents: { everyMs: 5_000 },
       failures: { everyMs: 30_000 },
       endpoints: { everyMs: 5 * 60_000 },

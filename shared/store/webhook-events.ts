@@ -12,6 +12,8 @@ export const eventTypes = [
   'key.blocked',
   'wallet.low_balance',
   'webhook_endpoint.disabled',
+  'alert.raised',
+  'alert.resolved',
 ] as const
 export type EventType = (typeof eventTypes)[number]
 

@@ -20,7 +20,8 @@ export const maxRedelivered = 1_000
 
 type Subject = { jobId: string } | { batchId: string } | { data: Prisma.InputJsonObject }
 type Occurrence = { organisationId: string; type: string; nowMs: number } & Subject
-export type NewDelivery = Occurrence & { url: string; endpointId?: string }
+/** `alertRuleId`: the rule whose Slack webhook it goes to; `url` then only shows which. */
+export type NewDelivery = Occurrence & { url: string; endpointId?: string; alertRuleId?: string }
 
 /** An event: its URL if a job, a batch or the alert settings named one, besides the endpoints. */
 export type NewEvent = Occurrence & { url: string | null }
@@ -129,7 +130,7 @@ export class Webhooks {
       claimed AS (
         UPDATE webhook_deliveries d SET next_attempt_at = ${until}, open_starts = greatest(d.open_starts, 1)
         FROM free WHERE d.id = free.id RETURNING d.id)
-      SELECT d.id, organisation_id AS "organisationId", endpoint_id AS "endpointId", requested, job_id AS "jobId", batch_id AS "batchId", data, type, url, status,
+      SELECT d.id, organisation_id AS "organisationId", endpoint_id AS "endpointId", requested, alert_rule_id AS "alertRuleId", job_id AS "jobId", batch_id AS "batchId", data, type, url, status,
         attempts, next_attempt_at AS "nextAttemptAt", created_at AS "createdAt", delivered_at AS "deliveredAt",
         open_starts AS "openStarts",
         claimed.id IS NOT NULL AS claimed

@@ -121,7 +121,7 @@ function truncated(unit: string): Prisma.Sql {
 }
 
 /** The kinds whose duration is that of queued work or of a session. */
-const slowKinds = ['video', 'lipsync', 'face_swap', 'avatar', 'mesh', 'async', 'realtime', 'batch']
+export const slowKinds = ['video', 'lipsync', 'face_swap', 'avatar', 'mesh', 'async', 'realtime', 'batch']
 
 /** The columns of the request log, in the shape of `usage_hours`. */
 const logged = Prisma.sql`

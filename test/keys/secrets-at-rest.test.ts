@@ -1,5 +1,6 @@
 // What a reader of the database or the log learns: no secret that opens or signs anything.
 import test from 'ava'
+import { openSlackUrl } from '../../shared/alerts/rules.ts'
 import { loadConfig } from '../../shared/base/config.ts'
 import { createLog } from '../../shared/io/log.ts'
 import { Mailer } from '../../shared/io/mail.ts'
@@ -22,16 +23,18 @@ test.after.always(() => stores?.drop())
 
 /** All that lies in the database by way of secrets, as text. */
 async function stored({ services: { db } }: Gateway): Promise<string> {
-  const [organisations, endpoints, settings, twoFactors, verifications, accounts] = await Promise.all([
+  const [organisations, endpoints, rules, settings, twoFactors, verifications, accounts] = await Promise.all([
     db.organisation.findMany(),
     db.webhookEndpoint.findMany(),
+    db.alertRule.findMany(),
     db.setting.findMany(),
     db.twoFactor.findMany(),
     db.verification.findMany(),
     db.account.findMany(),
   ])
-  return JSON.stringify({ organisations, endpoints, settings, twoFactors, verifications, accounts }, (_, value) =>
-    typeof value === 'bigint' ? String(value) : value,
+  return JSON.stringify(
+    { organisations, endpoints, rules, settings, twoFactors, verifications, accounts },
+    (_, value) => (typeof value === 'bigint' ? String(value) : value),
   )
 }
 
@@ -75,6 +78,10 @@ test.serial(
       { url: 'https://93.184.215.14/', events: ['*'], signing_secret: 'own' },
       operatorActor,
     )
+    const slack = 'https://93.184.215.14/services/T000/B000/slackSecret'
+    const body = { name: 'Spend', kind: 'spend', threshold: 1, window: 'day', slack_url: slack }
+    const rules = `/dashboard/api/organisations/${organisationId}/alerts/rules`
+    const { data: rule } = await visitor.json<{ data: { id: string } }>(rules, { body })
     const { totpURI, backupCodes } = await visitor.json<{ totpURI: string; backupCodes: string[] }>(
       `${auth}/two-factor/enable`,
       { body: { password } },
@@ -87,7 +94,7 @@ test.serial(
       'token',
     )!
     const clear = await stored(bare)
-    for (const secret of [before.secret, signing, endpointSecret!]) t.true(clear.includes(secret))
+    for (const secret of [before.secret, signing, endpointSecret!, slack]) t.true(clear.includes(secret))
     for (const secret of [reset, app, backupCodes[0]!]) t.false(clear.includes(secret), secret)
     await bare.close()
 
@@ -98,13 +105,19 @@ test.serial(
       return (JSON.parse(stdout) as { data: object }).data
     }
     const noContent = { stored_responses: 0, conversation_items: 0, request_contents: 0, server_keys: 0 }
-    const all = { webhook_secrets: 1, webhook_endpoints: 1, signing_secret: 1, authenticator_apps: 1, ...noContent }
+    const all = {
+      ...{ webhook_secrets: 1, webhook_endpoints: 1, slack_urls: 1, signing_secret: 1, authenticator_apps: 1 },
+      ...noContent,
+    }
     t.deepEqual(await command(first), all)
-    const none = { webhook_secrets: 0, webhook_endpoints: 0, signing_secret: 0, authenticator_apps: 0, ...noContent }
+    const none = {
+      ...{ webhook_secrets: 0, webhook_endpoints: 0, slack_urls: 0, signing_secret: 0, authenticator_apps: 0 },
+      ...noContent,
+    }
     t.deepEqual(await command(first), none)
     const sealed = await startGateway(stores, { ENCRYPTION_KEY: first })
     const now = await stored(sealed)
-    for (const secret of [before.secret, signing, endpointSecret!]) t.false(now.includes(secret))
+    for (const secret of [before.secret, signing, endpointSecret!, slack]) t.false(now.includes(secret))
     t.deepEqual(await getWebhookSecrets(sealed.services, organisationId, Date.now()), before)
     t.is(await sealed.services.signingSecret.get(), signing)
     const rotated = await rotateWebhookSecret(sealed.services, organisationId, operatorActor, Date.now())
@@ -115,6 +128,8 @@ test.serial(
     t.deepEqual(await command(`${second},${first}`), all)
     const after = await startGateway(stores, { ENCRYPTION_KEY: second })
     t.is((await getWebhookSecrets(after.services, organisationId, Date.now())).secret, rotated.secret)
+    const row = await after.services.db.alertRule.findUniqueOrThrow({ where: { id: rule.id } })
+    t.is(openSlackUrl(after.services.sealer, row), slack)
     const again = new Visitor(after, visitor.email)
     await again.json(`${auth}/sign-in/email`, { body: { email: visitor.email, password } })
     t.is((await again.fetch(`${auth}/two-factor/verify-totp`, { body: { code: totp(app, 1) } })).status, 200)

@@ -1,4 +1,5 @@
 import { lookup } from 'node:dns/promises'
+import type { RuleEvent } from '../../shared/alerts/rule-events.ts'
 import { presentBatch } from '../../shared/batches/present.ts'
 import { presentDelayed } from '../../shared/delayed/present.ts'
 import type { Batch, Job } from '../../shared/generated/prisma/client.ts'
@@ -18,6 +19,7 @@ import { Batcher } from './batcher.ts'
 import { failedReply, type Post, postWebhook, type Reply } from './post.ts'
 import { nextPauseMs, retryAfterMs } from './schedule.ts'
 import { listDeliverySecrets } from './secrets.ts'
+import { listSlackTargets, type SlackTarget, slackMessage } from './slack.ts'
 import { SlowReceivers } from './slow-receivers.ts'
 
 /** Lease time beyond the timeout, for recording the attempt before another worker may claim the delivery. */
@@ -29,7 +31,7 @@ const maxLoggedBytes = 16 * 1_024
 
 type Loaded =
   | Exclude<Claim, { state: 'claimed' }>
-  | (Extract<Claim, { state: 'claimed' }> & { subject: Subject; secrets: readonly string[] })
+  | (Extract<Claim, { state: 'claimed' }> & { subject: Subject; secrets: readonly string[]; slack: SlackTarget | null })
 /** The subject of an event. */
 type Subject = { job: Job } | { batch: Batch } | { data: object }
 type Ready = Extract<Loaded, { state: 'claimed' }>
@@ -115,14 +117,14 @@ export class WebhookDeliveries {
   }
 
   async #send(loaded: Ready, at: Date): Promise<{ message: Post; reply: Reply } | null> {
-    const { organisationId, url } = loaded.delivery
+    const { organisationId } = loaded.delivery
     const { clock } = this.#services
     const entered = this.#receivers.ofOrganisation(organisationId)
     if (!this.#receivers.enter(entered, clock.now())) return null
     const startedMs = performance.now()
     try {
       const message = await this.#message(loaded, at)
-      const target = await assertPublicUrl(url, this.#rules).catch(failedReply)
+      const target = await assertPublicUrl(message.url, this.#rules).catch(failedReply)
       if ('error' in target) return { message, reply: target }
       const addresses = target.addresses.map(({ address }) => address)
       const limits = this.#receivers.ofAddresses(organisationId, addresses)
@@ -179,10 +181,11 @@ export class WebhookDeliveries {
     const { db, webhooks } = this.#services
     const claims = await webhooks.claim(ids, this.#leaseMs)
     const claimed = claims.flatMap(claim => (claim.state === 'claimed' ? [claim.delivery] : []))
-    const [jobs, batches, signing] = await Promise.all([
+    const [jobs, batches, signing, slack] = await Promise.all([
       db.job.findMany({ where: { id: { in: claimed.flatMap(({ jobId }) => jobId ?? []) } } }),
       db.batch.findMany({ where: { id: { in: claimed.flatMap(({ batchId }) => batchId ?? []) } } }),
       listDeliverySecrets(this.#services, claimed),
+      listSlackTargets(this.#services, claimed),
     ])
     const subjects = new Map<string, Subject>([
       ...jobs.map(job => [job.id, { job }] as const),
@@ -191,9 +194,9 @@ export class WebhookDeliveries {
     const secrets = new Map(claimed.map(({ id }, i) => [id, signing[i]!]))
     return claims.map(claim => {
       if (claim.state !== 'claimed') return claim
-      const { id, jobId, batchId, data } = claim.delivery
+      const { id, jobId, batchId, alertRuleId, data } = claim.delivery
       const subject = subjects.get((jobId ?? batchId)!) ?? { data: data as object }
-      return { ...claim, subject, secrets: secrets.get(id)! }
+      return { ...claim, subject, secrets: secrets.get(id)!, slack: slack.get(alertRuleId!) ?? null }
     })
   }
 
@@ -204,9 +207,10 @@ export class WebhookDeliveries {
     return (job.kind === delayedKind ? presentDelayed : presentJob)(this.#services, job, 'pending')
   }
 
-  async #message({ delivery, subject, secrets }: Ready, at: Date): Promise<Post> {
-    const { id, type, createdAt, url } = delivery
+  async #message({ delivery, subject, secrets, slack }: Ready, at: Date): Promise<Post> {
+    const { id, type, createdAt, url, organisationId } = delivery
     const data = await this.#present(subject)
+    if (slack) return slackMessage(slack, data as RuleEvent, organisationId, this.#services.config.publicUrl)
     const body = JSON.stringify({ type, timestamp: createdAt.toISOString(), data })
     const timestampS = Math.floor(at.getTime() / 1_000)
     const headers = {
@@ -224,9 +228,9 @@ export class WebhookDeliveries {
 function redact(message: Post | null): Pick<AttemptResult, 'headers' | 'body'> {
   if (!message) return { headers: null, body: null }
   const { headers, body } = message
-  const shortened = headers['webhook-signature']!.replace(/(v1,.{6})\S*/g, '$1…')
+  const shortened = headers['webhook-signature']?.replace(/(v1,.{6})\S*/g, '$1…')
   return {
-    headers: { ...headers, 'webhook-signature': shortened },
+    headers: { ...headers, ...(shortened && { 'webhook-signature': shortened }) },
     body: Buffer.from(body.slice(0, maxLoggedBytes)).subarray(0, maxLoggedBytes).toString(),
   }
 }

@@ -45,6 +45,16 @@ function alertData(type: string, organisationId: string, now: string): Prisma.In
       return { object: type, balance_usd: 4.95, held_usd: 0, low_balance_usd: 5 }
     case 'webhook_endpoint.disabled':
       return { object: type, id: 'whe_sample', url: 'https://example.com/webhooks', failing_since: now }
+    case 'alert.raised':
+    case 'alert.resolved':
+      return {
+        object: type,
+        rule: { id: 'rule_sample', name: 'Errors', kind: 'error_rate', threshold: 5, window: '15m' },
+        scope: { key: null, model: null, environment: 'live' },
+        ...{ subject: null, value: 7.5, since: now, measured_from: now },
+        resolved_at: type === 'alert.resolved' ? now : null,
+        test: true,
+      }
     default:
       return { object: 'webhook.test', organisation_id: organisationId }
   }

@@ -1,5 +1,6 @@
 import { z } from 'zod'
-import { listAlertRecipients } from '../../../shared/alerts/emails.ts'
+import { type EmailTo, listAlertRecipients } from '../../../shared/alerts/emails.ts'
+import { type RuleEvent, ruleText } from '../../../shared/alerts/rule-events.ts'
 import { type AlertFields, getAlertSettings, updateAlertSettings } from '../../../shared/alerts/settings.ts'
 import { formatAlertEmail } from '../../../shared/alerts/templates.ts'
 import { GatewayError } from '../../../shared/base/errors.ts'
@@ -47,17 +48,21 @@ const patchAlerts = endpoint({
 
 function presentAlert(alert: Alert, organisation: string): RaisedAlert {
   const { id, type, createdAt, emailedAt } = alert
+  const to = alert.emailTo as EmailTo | null
+  const hasEmail = to === null || !('roles' in to) || to.roles.length > 0
   return {
     id,
     type,
     summary: formatAlertEmail(alert, organisation, '').subject,
     path: pathOf(alert),
     created_at: createdAt.toISOString(),
-    emailed_at: emailedAt?.toISOString() ?? null,
+    has_email: hasEmail,
+    emailed_at: hasEmail ? (emailedAt?.toISOString() ?? null) : null,
   }
 }
 
 function pathOf({ type, data }: Alert): string {
+  if (type === 'alert.raised' || type === 'alert.resolved') return ruleText(data as RuleEvent, '').path
   if (type === 'wallet.low_balance') return 'billing'
   if (type === 'webhook_endpoint.disabled') return `webhooks/endpoints/${(data as { id: string }).id}`
   return `keys/${(data as { key: { hash: string } }).key.hash}`

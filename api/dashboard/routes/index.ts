@@ -1,5 +1,6 @@
 import type { Endpoint } from '../../endpoint.ts'
 import { activityRoutes } from './activity.ts'
+import { alertRulesRoutes } from './alert-rules.ts'
 import { alertsRoutes } from './alerts.ts'
 import { attentionRoutes } from './attention.ts'
 import { auditRoutes } from './audit.ts'
@@ -43,6 +44,7 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...webhooksRoutes,
   ...webhookEndpointRoutes,
   ...alertsRoutes,
+  ...alertRulesRoutes,
   ...securityRoutes,
   ...responsesRoutes,
   ...requestListRoutes,

@@ -20,6 +20,8 @@ export type RaisedAlert = {
   /** The page of what it is about, below the organisation's pages: "billing". */
   path: string
   created_at: string
+  /** Whether its rule wants an email. */
+  has_email: boolean
   /** Null while the email is pending, or if it could not be sent. */
   emailed_at: string | null
 }

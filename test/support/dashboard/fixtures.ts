@@ -1,3 +1,4 @@
+import { createRule } from '../../../shared/alerts/rules.ts'
 import { newId } from '../../../shared/base/ids.ts'
 import { operatorActor } from '../../../shared/keys/audit.ts'
 import { hashSecret } from '../../../shared/keys/secret.ts'
@@ -51,6 +52,22 @@ export async function fill(gateway: Gateway, organisationId: string): Promise<Fi
     { url: `${url}${mark}`, events: ['*'], signing_secret: 'own' },
     operatorActor,
   )
+  const rule = await createRule(
+    services,
+    organisationId,
+    {
+      ...{ name: mark, kind: 'spend', threshold: 5, window: 'day', min_requests: 1, key: null, model: null },
+      ...{
+        environment: 'live',
+        email: 'all',
+        member_ids: [],
+        webhook: false,
+        slack_url: `${url}${mark}`,
+        enabled: true,
+      },
+    },
+    operatorActor,
+  )
   const topUp = newId('top')
   const paid = { amountNano: 10_000_000_000n, method: 'card', status: 'paid', checkoutSessionId: mark } as const
   await db.topUp.create({ data: { id: topUp, organisationId, createdAt: new Date(clock.now()), ...paid } })
@@ -59,6 +76,7 @@ export async function fill(gateway: Gateway, organisationId: string): Promise<Fi
       ['/keys/', { hash: hashSecret(secret) }],
       ['/jobs/', { id: video.id }],
       ['/batches/', { id: batch.id, file: 'errors' }],
+      ['/rules/', { rule: rule.id }],
       ['/endpoints/', { endpoint: endpoint.row.id }],
       ['/deliveries/', { delivery: delivery.id }],
       ['/requests/', { id: generation.id }],
@@ -68,6 +86,8 @@ export async function fill(gateway: Gateway, organisationId: string): Promise<Fi
       [`POST ${root}/keys`]: { name: 'theirs' },
       [`PATCH ${root}/keys/{hash}/content-logging`]: { content_logging: null },
       [`POST ${root}/top-ups`]: { amount_usd: 10 },
+      [`POST ${root}/alerts/rules`]: { name: 'theirs', kind: 'spend', threshold: 5, window: 'day' },
+      [`POST ${root}/alerts/rules/{rule}/test`]: { channel: 'slack' },
       [`POST ${root}/webhooks/test`]: { url },
       [`POST ${root}/webhooks/endpoints`]: { url, events: ['*'] },
       [`POST ${root}/webhooks/endpoints/{endpoint}/verify`]: { id: 'evt_1', timestamp: 1, body: '{}' },
@@ -83,6 +103,6 @@ export async function fill(gateway: Gateway, organisationId: string): Promise<Fi
         ...{ id: 'adjustment-1', amount_usd: 5, reason: 'theirs' },
       },
     },
-    marks: [mark, video.id, batch.id, generation.id, delivery.id, endpoint.row.id, topUp],
+    marks: [mark, video.id, batch.id, generation.id, delivery.id, endpoint.row.id, rule.id, topUp],
   }
 }

@@ -20,6 +20,7 @@ const colours: Record<string, string> = {
   cancelling: 'yellow',
   failing: 'yellow',
   failed: 'red',
+  firing: 'red',
   revoked: 'red',
   suspended: 'red',
   cap_reached: 'red',

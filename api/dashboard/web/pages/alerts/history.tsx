@@ -52,6 +52,7 @@ const columns = (home: string): Column<RaisedAlert>[] => [
   },
   {
     header: 'Email',
-    cell: ({ emailed_at }) => (emailed_at === null ? 'not sent' : <Time at={emailed_at} />),
+    cell: ({ has_email, emailed_at }) =>
+      !has_email ? '–' : emailed_at === null ? 'not sent' : <Time at={emailed_at} />,
   },
 ]

@@ -3,6 +3,7 @@ import { Page } from '../../components/page.tsx'
 import { usePlace } from '../../session.tsx'
 import { Channels } from './channels.tsx'
 import { History } from './history.tsx'
+import { Rules } from './rules.tsx'
 
 /** The alerts of an organisation: who gets them and when, and those that were raised. */
 export default function Alerts() {
@@ -10,9 +11,10 @@ export default function Alerts() {
   return (
     <Page
       title="Alerts"
-      description="Sent once when a live key reaches 50, 80 and 100% of its monthly cap, when a key is blocked, when the balance is low, and when a webhook endpoint is disabled because its deliveries fail."
+      description="Sent once when a live key reaches 50, 80 and 100% of its monthly cap, when a key is blocked, when the balance is low, and when a webhook endpoint is disabled because its deliveries fail; and by your own rules."
     >
       <Stack gap="xl">
+        <Rules />
         {may('admin') && <Channels />}
         <Stack gap="sm" component="section" aria-labelledby="history">
           <Title order={2} id="history">

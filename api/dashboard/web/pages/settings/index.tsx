@@ -36,7 +36,7 @@ export default function Settings() {
             <InputOutputLogging />
             <Section title="Alerts and webhooks">
               <Text size="sm">
-                Recipients and thresholds of alerts are on the{' '}
+                Recipients, thresholds and rules of alerts are on the{' '}
                 <Anchor component={Link} href={`${home}/alerts`} inherit>
                   Alerts
                 </Anchor>{' '}

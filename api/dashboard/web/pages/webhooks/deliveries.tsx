@@ -11,7 +11,15 @@ const statuses = ['pending', 'delivered', 'failed']
 const types = [
   ...['job.completed', 'job.failed', 'job.cancelled', 'job.expired'],
   ...['batch.completed', 'batch.failed', 'batch.cancelled', 'batch.expired'],
-  ...['key.spend_alert', 'key.blocked', 'wallet.low_balance', 'webhook_endpoint.disabled', 'webhook.test'],
+  ...[
+    'key.spend_alert',
+    'key.blocked',
+    'wallet.low_balance',
+    'webhook_endpoint.disabled',
+    'alert.raised',
+    'alert.resolved',
+  ],
+  ...['webhook.test'],
 ]
 
 /** The delivery whose drawer is open, from the address, and a function that opens one or closes it; filters are kept. */

@@ -1,0 +1,55 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import type {
+  AlertRuleAnswer,
+  AlertRuleFields,
+  AlertRulesAnswer,
+  ChannelTestAnswer,
+} from '../../../wire/alert-rules.ts'
+import { call } from '../../api.ts'
+import { usePlace } from '../../session.tsx'
+
+const refreshMs = 30_000
+
+export type RuleChanges = Partial<AlertRuleFields> & { slack_url?: string | null }
+
+export function useRules() {
+  const { id, base } = usePlace()
+  return useQuery({
+    queryKey: [id, 'alerts', 'rules'],
+    queryFn: ({ signal }) => call<AlertRulesAnswer>(`${base}/alerts/rules`, { signal }),
+    refetchInterval: refreshMs,
+  })
+}
+
+/** A change of rules, after which they are fetched again. */
+function useChange<Input, Answer>(
+  change: (base: string, input: Input) => Promise<Answer>,
+  onDone?: (answer: Answer) => void,
+) {
+  const { id, base } = usePlace()
+  const queries = useQueryClient()
+  return useMutation({
+    mutationFn: (input: Input) => change(`${base}/alerts/rules`, input),
+    gcTime: 0,
+    onSuccess: answer => {
+      onDone?.(answer)
+      return queries.invalidateQueries({ queryKey: [id, 'alerts', 'rules'] })
+    },
+  })
+}
+
+/** Creates a rule, or changes the one with this id. */
+export const useSaveRule = (id: string | null, fields: RuleChanges, onSaved: () => void) =>
+  useChange<void, AlertRuleAnswer>(
+    base => (id === null ? call(base, { body: fields }) : call(`${base}/${id}`, { method: 'PATCH', body: fields })),
+    onSaved,
+  )
+export const useEnableRule = (id: string) =>
+  useChange<boolean, AlertRuleAnswer>((base, enabled) => call(`${base}/${id}`, { method: 'PATCH', body: { enabled } }))
+export const useDeleteRule = (id: string, onDeleted: () => void) =>
+  useChange<void, { deleted: true }>(base => call(`${base}/${id}`, { method: 'DELETE' }), onDeleted)
+export const useTestChannel = (id: string, onSent: (answer: ChannelTestAnswer) => void) =>
+  useChange<'email' | 'webhook' | 'slack', ChannelTestAnswer>(
+    (base, channel) => call(`${base}/${id}/test`, { body: { channel } }),
+    onSent,
+  )
