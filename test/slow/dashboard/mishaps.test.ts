@@ -206,7 +206,7 @@ test('one organisation’s data is not on another’s page, and nothing of it af
   })
   await gateway.key(who.organisationId, 'test', { name: 'Only in the first' })
   const page = await open(t, `/${who.organisationId}/keys`, { who })
-  await page.getByRole('button', { name: 'Only in the first' }).waitFor()
+  await page.getByRole('link', { name: 'Only in the first' }).waitFor()
   await page.route(`**/organisations/${second.id}/keys*`, () => {}) // Its own keys never come.
   await page.getByLabel('Organisation').first().click()
   await page.getByRole('option', { name: 'The second' }).click()
@@ -225,8 +225,8 @@ test('one organisation’s data is not on another’s page, and nothing of it af
 test('the focus goes back to what opened a dialog', async t => {
   await gateway.key(owner.organisationId, 'test', { name: 'Opened' })
   const page = await open(t, ofOrganisation('keys'))
-  const opener = page.getByRole('button', { name: 'Opened' })
-  await opener.press('Enter')
+  await page.getByRole('link', { name: 'Opened' }).click()
+  await page.getByRole('button', { name: 'Edit' }).press('Enter')
   const dialog = page.getByRole('dialog', { name: 'Opened' })
   const revoke = dialog.getByRole('button', { name: 'Revoke' })
   await revoke.press('Enter')
@@ -237,7 +237,7 @@ test('the focus goes back to what opened a dialog', async t => {
   await page.keyboard.press('Enter')
   await eventually(async () => (await focused()) === 'Revoke', 'the button of the drawer has it back')
   await page.keyboard.press('Escape')
-  await eventually(async () => (await focused()) === 'Opened', 'the button of the list has it back')
+  await eventually(async () => (await focused()) === 'Edit', 'the button of the page has it back')
   t.is(await page.getByRole('dialog').count(), 0)
 })
 

@@ -37,11 +37,11 @@ export default function Settings() {
             <Section title="Alerts and webhooks">
               <Text size="sm">
                 Recipients, thresholds and rules of alerts are on the{' '}
-                <Anchor component={Link} href={`${home}/alerts`} inherit>
+                <Anchor component={Link} href={`${home}/alerts`} inherit underline="always">
                   Alerts
                 </Anchor>{' '}
                 page, endpoints and the signing secret on the{' '}
-                <Anchor component={Link} href={`${home}/webhooks?tab=endpoints`} inherit>
+                <Anchor component={Link} href={`${home}/webhooks?tab=endpoints`} inherit underline="always">
                   Webhooks
                 </Anchor>{' '}
                 page.
