@@ -12,7 +12,7 @@ const patterns = {
   'anthropic-and-gemini': ['providers/{anthropic,gemini}/*.test.ts'],
   api: ['api/!(bad-input|json-bounds|multipart|openapi-document).test.ts'],
   batches: ['batches/*.test.ts'],
-  chat: ['chat/!(messages-over-chat*|responses-over-chat*|reasoning-envelope|[s-z]*).test.ts'],
+  chat: ['chat/!(messages-over-chat*|responses-over-chat*|reasoning-envelope|request-facts|[s-z]*).test.ts'],
   'chat-faults': ['chat/faults/*.test.ts'],
   dashboard: ['dashboard/!(accounts*|story).test.ts'],
   delayed: ['delayed/*.test.ts'],
@@ -43,7 +43,7 @@ const patterns = {
   responses: ['responses/*.test.ts'],
   routing: [
     'limiter/*.test.ts',
-    'routing/!(learned-offsets|output-history|retry-plan|router|routing-mode|task|tokenizer).test.ts',
+    'routing/!(learned-offsets|output-history|read-words|retry-plan|router|routing-mode|task|tokenizer).test.ts',
   ],
   streams: ['chat/[s-z]*.test.ts'],
   wallet: ['wallet/*.test.ts', 'io/redis-key-prefix.test.ts'],
