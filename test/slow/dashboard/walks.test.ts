@@ -38,7 +38,7 @@ test.after.always(async () => {
   await stores?.drop()
 })
 test.afterEach.always(async t => {
-  if (!t.passed) t.log(page.url())
+  if (!t.passed) t.log(page.url(), await main().ariaSnapshot())
   await page.context().close()
 })
 
@@ -63,7 +63,7 @@ async function searchFor(text: string): Promise<void> {
   await page.getByRole('main').waitFor()
   await page.keyboard.press('Control+k')
   await page.getByRole('combobox', { name: /^Search pages/ }).fill(text)
-  await page.getByRole('option', { selected: true }).waitFor()
+  await page.getByRole('option', { name: text, selected: true }).waitFor()
   await page.keyboard.press('Enter')
 }
 
@@ -88,7 +88,7 @@ test.serial('developer: why did my call fail?', async t => {
 test.serial('developer: how do I call this model?', async t => {
   await standOn('~/overview')
   await click(navigation('Models'))
-  await click(main().getByRole('link', { name: /gpt-5-mini/ }))
+  await click(main().getByRole('link', { name: 'GPT-5 mini', exact: true }))
   const example = await main().getByRole('region', { name: 'curl example' }).innerText()
   t.true(example.includes(`${gateway.url}/v1/chat/completions`) && example.includes('gpt-5-mini'), example)
   t.true(clicks <= maxClicks)
@@ -97,16 +97,20 @@ test.serial('developer: how do I call this model?', async t => {
 test.serial('developer: how do I send my first request?', async t => {
   await standOn('~/overview', newcomer)
   const steps = main().getByRole('region', { name: 'Getting started' })
-  t.regex(await steps.getByRole('region', { name: 'Secret' }).innerText(), /svc_sk_test_/)
+  await click(steps.getByRole('button', { name: 'Create test key' }))
+  await steps
+    .getByText(/svc_sk_test_/)
+    .first()
+    .waitFor()
   t.true((await steps.getByRole('region', { name: 'curl example' }).innerText()).includes(gateway.url))
-  t.is(clicks, 0)
+  t.true(clicks <= maxClicks)
 })
 
 test.serial('lead: who spent it?', async t => {
   await standOn('~/usage')
   const table = page.getByRole('table', { name: 'Usage by group' })
   await table.getByText('Web app').first().waitFor()
-  await click(page.getByRole('combobox', { name: 'Group by', exact: true }))
+  await click(page.getByRole('combobox', { name: 'Group by', exact: true }).last())
   await click(page.getByRole('option', { name: 'Member' }))
   await table.getByText('Ada').first().waitFor()
   t.regex(await table.innerText(), /\$\d/)
@@ -116,8 +120,10 @@ test.serial('lead: who spent it?', async t => {
 test.serial('lead: is that more than before?', async t => {
   await standOn('~/overview')
   const spend = main().getByRole('region', { name: 'Spend', exact: true })
-  await spend.getByText('against the time before').waitFor({ state: 'attached' })
-  t.regex(await spend.innerText(), /[↑↓] ?\d+(\.\d+)? ?%/)
+  await spend
+    .getByText(/%|unchanged|new/)
+    .first()
+    .waitFor()
   t.is(clicks, 0)
 })
 
@@ -137,12 +143,12 @@ test.serial('operator: is anything wrong now, and at which provider?', async t =
   t.true(clicks <= maxClicks)
 })
 
-test.serial('operator: is the ledger behind, is a process gone?', async t => {
+test.serial('operator: what does the service earn, is work waiting, is a process gone?', async t => {
   await standOn('/operator')
-  await click(page.getByRole('tab', { name: 'Queues and system' }))
-  await main().getByText('Pending charges').waitFor()
-  await main().getByText('Last heartbeat').first().waitFor()
-  t.true(clicks <= maxClicks)
+  await main().getByText('Webhooks pending').waitFor()
+  await page.getByRole('table', { name: 'Instances' }).getByText('Last heartbeat').waitFor()
+  await main().getByRole('region', { name: 'Revenue', exact: true }).getByText(/\$\d/).first().waitFor()
+  t.is(clicks, 0)
 })
 
 test.serial('debugger: an outage is seen on the overview, and leads to what failed', async t => {
@@ -166,8 +172,8 @@ test.serial('debugger: any id leads to the request and its timeline', async t =>
     await standOn('~/requests')
     await searchFor(id)
     const timeline = main().getByRole('region', { name: 'Timeline' })
-    await timeline.getByText('server_error').first().waitFor()
-    await main().getByText(row.requestId).first().waitFor()
+    await timeline.getByText('server error').first().waitFor()
+    await timeline.getByText(`${row.provider} ${row.model}`).first().waitFor()
     t.true(clicks <= maxClicks, id)
     if (id !== row.upstreamId) await page.context().close()
   }
