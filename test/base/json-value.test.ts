@@ -11,10 +11,11 @@ type Json = Record<string, unknown>
  */
 const name = fc
   .oneof(
-    fc.constantFrom('setup', 'model', '__proto__', 'toString', 'a"b', 'a\\', '"', '{', 'é🎤', ''),
+    fc.constantFrom('setup', 'model', '__proto__', 'toString', 'a"b', 'a\\', '{', 'é🎤', ''),
     fc.string({ unit: 'binary' }),
   )
-  .filter(text => !text.startsWith('\\'))
+  // Nor is one a single character that must be escaped: the gateway refuses such names.
+  .filter(text => !text.startsWith('\\') && !(text.length === 1 && JSON.stringify(text).length > 3))
 const { value } = fc.letrec(tie => ({
   value: fc.oneof(
     { maxDepth: 3 },

@@ -129,7 +129,9 @@ test('1011: nothing is charged for a session that no provider opened, nor for on
   await sandbox.end()
   t.is(await spentNano(w, account), 0)
   t.is(w.provider.sessions.length, 0)
-  const rows = await w.services.db.generation.findMany({ where: { organisationId: account.organisationId } })
+  const where = { organisationId: account.organisationId }
+  await eventually(async () => (await w.services.db.generation.count({ where })) === 2, 'both are in the request log')
+  const rows = await w.services.db.generation.findMany({ where })
   t.deepEqual(
     new Set(rows.map(({ environment, status, costNano }) => `${environment} ${status} ${costNano}`)),
     new Set(['live 400 0', 'test 101 0']),

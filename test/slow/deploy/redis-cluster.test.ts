@@ -57,7 +57,7 @@ test.serial('without a hash tag, a cluster is reported and not ready', async t =
   const services = await observe({ databaseUrl: world.postgres.url, redisUrl: world.redis.url })
   t.teardown(() => services.close())
   const [warning, ...others] = await listRedisWarnings(services.redis)
-  t.regex(warning!, /Set REDIS_KEY_PREFIX/)
+  t.regex(warning!, /REDIS_KEY_PREFIX/)
   t.deepEqual(others, [])
   const error = await t.throwsAsync<GatewayError>(checkReadiness(services))
   t.deepEqual(error.metadata, { failing: ['redis'] })
