@@ -87,7 +87,7 @@ type Scanned = {
   members: number
   /** Whether a member's name contains unnecessary escapes, or is a single one for an ASCII character. */
   hasEscapedName: boolean
-  /** Whether a member's name is a single escape, such as `\u6f22`. V8 13.6 may read it as a backslash. */
+  /** Whether a member's name is a single escape for a character beyond ASCII, such as `\u6f22`. V8 13.6 may read it as a backslash. */
   hasLoneEscape: boolean
 }
 
@@ -129,8 +129,9 @@ function scan(raw: Buffer, hasEscapes: boolean, what: string): Scanned {
       if (from < 0) break
       if (++members > maxMembers) throw limitExceeded(what, `more than ${commas(maxMembers)} fields`)
       if (hasEscapes) {
-        hasEscapedName ||= hasEscapedLetter(raw, from, to) || isLoneAscii(raw, from, to)
-        hasLoneEscape ||= isLoneEscape(raw, from, to)
+        const code = loneEscapeCode(raw, from, to)
+        hasLoneEscape ||= code >= 0x80
+        hasEscapedName ||= (code >= 0 && code < 0x80) || hasEscapedLetter(raw, from, to)
       }
       from = -1
       if (++fields[depth]! > maxFields)
@@ -166,17 +167,14 @@ function hasEscapedLetter(raw: Buffer, from: number, to: number): boolean {
   return false
 }
 
-/** Whether the name between two quotes is one character that is written as an escape; a backslash is read correctly. */
-function isLoneEscape(raw: Buffer, from: number, to: number): boolean {
-  if (raw[from + 1] !== backslash || raw[from + 2] === backslash) return false
-  return to - from === 3 || (to - from === 7 && raw[from + 2] === letterU)
-}
-
-/** Whether such an escape is that of an ASCII character: a control character, a quote, or a mark that needs none. */
-function isLoneAscii(raw: Buffer, from: number, to: number): boolean {
-  return (
-    isLoneEscape(raw, from, to) && (to - from === 3 || Number.parseInt(raw.toString('latin1', from + 3, to), 16) < 0x80)
-  )
+/**
+ * The code of the name between two quotes if it is one character that is written as an escape: 0 for one such as `\n`, -1 for
+ * any other name. A backslash is not one of them: it is read correctly.
+ */
+function loneEscapeCode(raw: Buffer, from: number, to: number): number {
+  if (raw[from + 1] !== backslash || raw[from + 2] === backslash) return -1
+  if (to - from === 3) return 0
+  return to - from === 7 && raw[from + 2] === letterU ? Number.parseInt(raw.toString('latin1', from + 3, to), 16) : -1
 }
 
 /** Writes characters beyond ASCII as they are. */
