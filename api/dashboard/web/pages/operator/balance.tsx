@@ -57,8 +57,27 @@ const methods: { value: CreditMethod; label: string }[] = [
 const achHoldDays = 5
 const maxHoldDays = 365
 
+type Amount = number | string
+
+function AmountInput({ value, onChange }: { value: Amount; onChange: (value: Amount) => void }) {
+  return (
+    <NumberInput
+      label="Amount in USD"
+      required
+      min={0}
+      max={1_000_000}
+      decimalScale={9}
+      prefix="$"
+      thousandSeparator=","
+      value={value}
+      onChange={onChange}
+      data-autofocus
+    />
+  )
+}
+
 export function Crediting({ id, onClose }: { id: string; onClose: () => void }) {
-  const [amount, setAmount] = useState<number | string>('')
+  const [amount, setAmount] = useState<Amount>('')
   const [method, setMethod] = useState<CreditMethod>('grant')
   const [holdDays, setHoldDays] = useState<number | string>('')
   const body = { amount_usd: Number(amount), method, ...(holdDays !== '' && { hold_days: Number(holdDays) }) }
@@ -69,18 +88,7 @@ export function Crediting({ id, onClose }: { id: string; onClose: () => void }) 
   return (
     <OpenModal onClose={onClose} title="Add credits" centered>
       <Form mutation={add} submit="Add credits" disabled={!(Number(amount) > 0)}>
-        <NumberInput
-          label="Amount in USD"
-          required
-          min={0}
-          max={1_000_000}
-          decimalScale={9}
-          prefix="$"
-          thousandSeparator=","
-          value={amount}
-          onChange={setAmount}
-          data-autofocus
-        />
+        <AmountInput value={amount} onChange={setAmount} />
         <Select
           label="Method"
           data={methods}
@@ -113,7 +121,7 @@ function newAdjustmentId(): string {
 export function Adjusting({ id, onClose }: { id: string; onClose: () => void }) {
   const [adjustmentId] = useState(newAdjustmentId)
   const [direction, setDirection] = useState<'credit' | 'debit'>('credit')
-  const [amount, setAmount] = useState<number | string>('')
+  const [amount, setAmount] = useState<Amount>('')
   const [reason, setReason] = useState('')
   const [allowNegative, setAllowNegative] = useState(false)
   const isDebit = direction === 'debit'
@@ -145,18 +153,7 @@ export function Adjusting({ id, onClose }: { id: string; onClose: () => void }) 
           value={direction}
           onChange={value => setDirection(value as 'credit' | 'debit')}
         />
-        <NumberInput
-          label="Amount in USD"
-          required
-          min={0}
-          max={1_000_000}
-          decimalScale={9}
-          prefix="$"
-          thousandSeparator=","
-          value={amount}
-          onChange={setAmount}
-          data-autofocus
-        />
+        <AmountInput value={amount} onChange={setAmount} />
         <Textarea
           label="Reason"
           description="Shown in the organisation’s ledger and audit log."
