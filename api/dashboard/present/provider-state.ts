@@ -42,7 +42,7 @@ export function deploymentState(report: ReportedHealth, nowMs: number): Deployme
 /** Failures that an API key alone may cause. */
 const keyFaults: ReadonlySet<string> = new Set(['auth', 'quota', 'rate_limited'])
 
-/** The state of a provider's API key: of its own refusals, or of calls that it alone served. */
+/** The state of a provider's API key, from refusals of that key and from calls that only it served. */
 export function keyOf(provider: string, key: string, reports: readonly ReportedHealth[], nowMs: number): ProviderKey {
   const own = reports.filter(report => report.provider === provider && report.key === key)
   const calls = reports.filter(report => report.provider === provider && report.key === null)

@@ -32,7 +32,7 @@ export type ContentFacts = {
   /** Secrets and email addresses that were removed from it. */
   redactions: number
   expires_at: string
-  /** Whether somebody deleted it. */
+  /** Whether it was deleted by a member. */
   deleted: boolean
 }
 

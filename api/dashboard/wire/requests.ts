@@ -27,7 +27,7 @@ export type RequestRow = {
   duration_ms: number
   /** How many refused calls of the same minute the row stands for; otherwise 1. */
   count: number
-  /** The caller's name of its own user, and of the conversation. */
+  /** The caller's ids of its end user and of the conversation. */
   end_user: string | null
   session: string | null
 }

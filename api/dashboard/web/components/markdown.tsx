@@ -6,7 +6,7 @@ import remarkGfm from 'remark-gfm'
 const plugins = [remarkGfm]
 const components: Components = {
   a: ({ href, children }) => <Elsewhere href={href}>{children}</Elsewhere>,
-  // An address in a model's text may carry what it was told: it is fetched when somebody clicks it.
+  // The URL of a link in a model's text may contain parts of the prompt: it is only requested when a person clicks it.
   img: ({ src, alt }) => <Elsewhere href={src}>{alt || src}</Elsewhere>,
   table: ({ children }) => (
     <Box style={{ overflowX: 'auto' }}>

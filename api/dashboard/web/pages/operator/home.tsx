@@ -10,8 +10,7 @@ import { type Column, DataTable } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
 import { ago, count, percent, shortCount, usd } from '../../format.ts'
 import { ActivityCharts } from '../overview/health.tsx'
-import { Change, ratio, Tile, timeOf, tokensOf } from '../overview/tiles.tsx'
-import { errorsOf } from '../usage/sums.ts'
+import { Change, QualityTiles, Tile } from '../overview/tiles.tsx'
 import { useServiceActivity, useSystem, useTopOrganisations } from './home-queries.ts'
 import { Incidents } from './incidents.tsx'
 
@@ -69,7 +68,6 @@ function ServiceTiles({ activity }: { activity: ServiceActivity }) {
   const { values, total, before, step_ms: stepMs, from, to } = activity
   const course = (of: (sums: ServiceSums) => number | null) => values.map(sums => sums && of(sums))
   const seconds = (Date.parse(to) - Date.parse(from)) / 1_000
-  const errorRate = ratio(errorsOf(total), total.requests)
   return (
     <SimpleGrid cols={{ base: 2, md: 3, xl: 6 }} spacing="md">
       <MoneyTile activity={activity} />
@@ -81,37 +79,7 @@ function ServiceTiles({ activity }: { activity: ServiceActivity }) {
         {count(total.requests)} requests
         <Change now={total.requests} before={before.requests} />
       </Tile>
-      <Tile
-        label="Error rate"
-        value={errorRate === null ? '–' : percent(errorRate)}
-        course={course(sums => ratio(errorsOf(sums), sums.requests))}
-        color="red.6"
-      >
-        {total.failed > 0 ? `${count(total.failed)} failed at providers` : 'none failed at providers'}
-        <Change now={errorRate} before={ratio(errorsOf(before), before.requests)} isWorse />
-      </Tile>
-      <Tile
-        label="Latency, p50"
-        value={timeOf(total.latency_p50_ms)}
-        course={course(({ latency_p50_ms: ms }) => ms)}
-        color="violet.5"
-      >
-        p95 {timeOf(total.latency_p95_ms)}
-        <Change now={total.latency_p50_ms} before={before.latency_p50_ms} isWorse />
-      </Tile>
-      <Tile
-        label="TTFT, p50"
-        value={timeOf(total.first_byte_p50_ms)}
-        course={course(({ first_byte_p50_ms: ms }) => ms)}
-        color="violet.5"
-      >
-        p95 {timeOf(total.first_byte_p95_ms)}
-        <Change now={total.first_byte_p50_ms} before={before.first_byte_p50_ms} isWorse />
-      </Tile>
-      <Tile label="Tokens" value={shortCount(tokensOf(total))} course={course(tokensOf)}>
-        {total.prompt_tokens > 0 && `${percent(total.cached_tokens / total.prompt_tokens)} of input cached`}
-        <Change now={tokensOf(total)} before={tokensOf(before)} />
-      </Tile>
+      <QualityTiles activity={activity} firstByteLabel="TTFT, p50" />
     </SimpleGrid>
   )
 }

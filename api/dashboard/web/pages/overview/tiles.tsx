@@ -15,7 +15,6 @@ export function Tiles({ activity, keyId }: { activity: Activity; keyId?: string 
   const { values, total, before, environment, from, to } = activity
   const course = (of: (sums: Sums) => number | null) => values.map(sums => sums && of(sums))
   const href = (status?: string) => requestsHref(home, { environment, key: keyId, from, to, status })
-  const errorRate = ratio(errorsOf(total), total.requests)
   return (
     <SimpleGrid cols={{ base: 2, md: 3, xl: 6 }} spacing="md">
       <Tile label="Spend" value={usd(total.cost_usd)} course={course(({ cost_usd }) => cost_usd)}>
@@ -29,12 +28,31 @@ export function Tiles({ activity, keyId }: { activity: Activity; keyId?: string 
       >
         <Change now={total.requests} before={before.requests} />
       </Tile>
+      <QualityTiles activity={activity} firstByteLabel="First byte, p50" errorsHref={href('error')} />
+    </SimpleGrid>
+  )
+}
+
+/** Errors, latency, time to first byte and tokens, of an organisation or of the whole service. */
+export function QualityTiles({
+  activity: { values, total, before },
+  firstByteLabel,
+  errorsHref,
+}: {
+  activity: { values: (Sums | null)[]; total: Sums; before: Sums }
+  firstByteLabel: string
+  errorsHref?: string
+}) {
+  const course = (of: (sums: Sums) => number | null) => values.map(sums => sums && of(sums))
+  const errorRate = ratio(errorsOf(total), total.requests)
+  return (
+    <>
       <Tile
         label="Error rate"
         value={errorRate === null ? '–' : percent(errorRate)}
         course={course(sums => ratio(errorsOf(sums), sums.requests))}
         color="red.6"
-        href={href('error')}
+        {...(errorsHref !== undefined && { href: errorsHref })}
       >
         {total.failed > 0 ? `${count(total.failed)} failed at providers` : 'none failed at providers'}
         <Change now={errorRate} before={ratio(errorsOf(before), before.requests)} isWorse />
@@ -49,7 +67,7 @@ export function Tiles({ activity, keyId }: { activity: Activity; keyId?: string 
         <Change now={total.latency_p50_ms} before={before.latency_p50_ms} isWorse />
       </Tile>
       <Tile
-        label="First byte, p50"
+        label={firstByteLabel}
         value={timeOf(total.first_byte_p50_ms)}
         course={course(({ first_byte_p50_ms: ms }) => ms)}
         color="violet.5"
@@ -61,13 +79,13 @@ export function Tiles({ activity, keyId }: { activity: Activity; keyId?: string 
         {total.prompt_tokens > 0 && `${percent(total.cached_tokens / total.prompt_tokens)} of input cached`}
         <Change now={tokensOf(total)} before={tokensOf(before)} />
       </Tile>
-    </SimpleGrid>
+    </>
   )
 }
 
-export const tokensOf = ({ prompt_tokens: prompt, completion_tokens: completion }: Sums) => prompt + completion
+const tokensOf = ({ prompt_tokens: prompt, completion_tokens: completion }: Sums) => prompt + completion
 
-export function ratio(part: number, whole: number): number | null {
+function ratio(part: number, whole: number): number | null {
   return whole === 0 ? null : part / whole
 }
 

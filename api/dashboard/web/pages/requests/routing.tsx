@@ -53,7 +53,7 @@ function sentencesOf(request: RequestDetail): string[] {
   return sentences
 }
 
-/** What became of the first in the order; null if no provider was called. */
+/** The outcome of the highest-ranked candidate; null if no provider was called. */
 function outcomeOf({ model, provider, status, calls }: RequestDetail, first: RoutingCandidate): string | null {
   if (calls.length === 0) return null
   if (status >= 400) return calls.length === 1 ? 'The call to it failed.' : `All ${calls.length} calls failed.`
