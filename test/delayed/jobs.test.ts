@@ -309,10 +309,14 @@ test.serial('429 beyond 10,000 unfinished jobs of one organisation', async t => 
   const account = await gateway.account()
   const { id: sample } = await submitDelayed(world, account.live)
   await ended(account.live, sample)
-  const change = { stage: 'waiting', claimed_until: new Date(Date.now() + 3_600_000).toISOString() }
-  await db.$executeRaw`
-    INSERT INTO jobs SELECT (jsonb_populate_record(j, ${JSON.stringify(change)}::jsonb || jsonb_build_object('id', j.id || i))).*
-    FROM jobs j, generate_series(1, 10000) i WHERE j.id = ${sample}`
+  const change = { stage: 'waiting', claimed_until: new Date(Date.now() + 3_600_000).toISOString(), input: {} }
+  for (let copied = 0; copied < 10_000; copied += 1000) {
+    await db.$executeRaw`
+      INSERT INTO jobs SELECT (copy).* FROM (
+        SELECT jsonb_populate_record(j, ${JSON.stringify(change)}::jsonb || jsonb_build_object('id', j.id || i)) AS copy
+        FROM jobs j, generate_series(${copied}::int + 1, ${copied}::int + 1000) i WHERE j.id = ${sample} OFFSET 0
+      ) copies`
+  }
   await answersError(t, await gateway.fetch(path, { key: account.live, body: delayed() }), 'rate_limit_exceeded')
   await db.$executeRaw`DELETE FROM jobs WHERE organisation_id = ${account.organisationId} AND id <> ${sample}`
   t.is((await gateway.fetch(path, { key: account.live, body: delayed() })).status, 202)
