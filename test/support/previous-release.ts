@@ -11,11 +11,12 @@ const maxOutputBytes = 64 * 2 ** 20
 
 /**
  * The code of the previous release in a temporary folder, ready to run with our dependencies: the last commit without a
- * migration that is newer than the release's. Found by name, as a clone may lack tags. Throws for a clone without history.
+ * migration that is newer than the release's. Found by name, as a clone may lack tags. Null if the clone is shallow.
  */
-export async function checkOutPreviousRelease(): Promise<string> {
+export async function checkOutPreviousRelease(): Promise<string | null> {
   const { migration } = readReleases().previous
   const commit = await findCommit(migration)
+  if (!commit) return null
   const folder = await mkdtemp(join(tmpdir(), 'headgate-previous-'))
   await run('sh', ['-c', 'git archive "$1" | tar -x -C "$2"', 'sh', commit, folder], { cwd: root })
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
@@ -25,7 +26,8 @@ export async function checkOutPreviousRelease(): Promise<string> {
   return folder
 }
 
-async function findCommit(migration: string): Promise<string> {
+/** Throws if the whole history lacks the commit: the release is named wrongly. */
+async function findCommit(migration: string): Promise<string | null> {
   const args = [
     'log',
     '--topo-order',
@@ -42,5 +44,7 @@ async function findCommit(migration: string): Promise<string> {
     const [, name] = /^prisma\/migrations\/([^/]+)\/migration\.sql$/.exec(line) ?? []
     if (commit && name && name > migration) return `${commit}^`
   }
-  throw new Error(`the history has no commit after ${migration}: clone the repository with its full history`)
+  const { stdout: isShallow } = await run('git', ['rev-parse', '--is-shallow-repository'], { cwd: root })
+  if (isShallow.trim() === 'true') return null
+  throw new Error(`the history has no commit after ${migration}`)
 }

@@ -96,9 +96,9 @@ export async function privateRedis(furtherFlags: string[] = []): Promise<Private
   return privateServer('redis', dataDir => startRedis({ dataDir, binaryDir: redisBinaryDir, flags }))
 }
 
-/** The options of a node of a Redis Cluster. */
+/** The options of a node of a Redis Cluster. A node that met no other does not know its address, without which clients skip it. */
 export async function clusterFlags(): Promise<string[]> {
-  return ['--cluster-enabled', 'yes', '--cluster-port', String(await freePort())]
+  return ['--cluster-enabled', 'yes', '--cluster-port', String(await freePort()), '--cluster-announce-ip', '127.0.0.1']
 }
 
 /** Its own Redis Cluster of one node, which has all slots and therefore refuses commands and scripts over several of them. */

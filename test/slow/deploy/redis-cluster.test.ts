@@ -63,6 +63,18 @@ test.serial('without a hash tag, a cluster is reported and not ready', async t =
   t.deepEqual(error.metadata, { failing: ['redis'] })
 })
 
+test.serial('the client of a cluster works on the same keys', async t => {
+  const { world } = everything
+  const url = world.redis.url.replace('redis:', 'redis+cluster:')
+  const services = await observe({ databaseUrl: world.postgres.url, redisUrl: url }, { REDIS_KEY_PREFIX: prefix })
+  t.teardown(() => services.close())
+  await checkReadiness(services)
+  const { organisationId } = await createAccount(world.services)
+  t.is(Number((await services.accounts.view(organisationId)).availableNano), 25e9)
+  t.is(await services.redis.hget(`wallet:${organisationId}`, 'posted'), String(25e9))
+  t.true((await services.queues.maintenance.getWorkersCount()) > 0)
+})
+
 test.serial('a replica of a cluster is refused, and served once it is the primary', async t => {
   const [primary, replica] = await Promise.all([privateCluster(), privateRedis(await clusterFlags())])
   t.teardown(() => Promise.all([primary.stop(), replica.stop()]))
