@@ -1,9 +1,13 @@
 import { execFile } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { createServer, type Server } from 'node:http'
 import { stripTypeScriptTypes } from 'node:module'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 import test, { type ExecutionContext } from 'ava'
 import { agentSections, withSnippets } from '../../docs/agent-snippets.ts'
@@ -14,8 +18,8 @@ import { videoFile } from '../../shared/providers/sandbox/media/mp4.ts'
 import { soundFile } from '../../shared/providers/sandbox/media/sounds.ts'
 import { type CodeBlock, findAnchors, findLinks, type Page, readPages } from '../support/api/doc-examples.ts'
 import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
-import { storesEnv } from '../support/operator.ts'
-import { inherited, shortLived } from '../support/stack.ts'
+import { runOperator, storesEnv } from '../support/operator.ts'
+import { inherited } from '../support/stack.ts'
 import { startWorkers, type Workers } from '../support/workers.ts'
 
 const run = promisify(execFile)
@@ -31,6 +35,7 @@ let workers: Workers
 let account: Account
 let provisioning: string
 let polls: NodeJS.Timeout
+let operator: Server
 /** The working directory of all examples: what one writes, a later one reads. */
 let folder: string
 
@@ -41,6 +46,7 @@ test.before(async () => {
   account = await gateway.account()
   provisioning = (await gateway.services.keys.createProvisioning(account.organisationId, operatorActor)).secret
   polls = setInterval(() => void pollRunningJobs(), 50)
+  operator = await serveOperator()
   folder = await mkdtemp(join(tmpdir(), 'headgate-docs-'))
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
   await symlink(join(root, 'package.json'), join(folder, 'package.json'))
@@ -54,11 +60,26 @@ test.before(async () => {
 })
 test.after.always(async () => {
   clearInterval(polls)
+  operator?.close()
   await workers?.stop()
   await gateway?.close()
   await stores?.drop()
   if (folder) await rm(folder, { recursive: true, force: true })
 })
+
+/** Runs operator commands in this process, since a process for each takes a second. Each argument ends with NUL. */
+async function serveOperator(): Promise<Server> {
+  const server = createServer(async (request, response) => {
+    const args = (await text(request)).split('\0').slice(0, -1)
+    const { exitCode, stdout, stderr } = await runOperator(
+      { ...storesEnv(stores), ENCRYPTION_KEY: encryptionKey },
+      ...args,
+    )
+    response.writeHead(exitCode === 0 ? 200 : 500).end(stdout + stderr)
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return server
+}
 
 /** Polls media jobs ahead of schedule, so that examples with `Prefer: wait` take milliseconds. */
 async function pollRunningJobs(): Promise<void> {
@@ -119,7 +140,6 @@ function localise(code: string): string {
       .replaceAll('https://example.com/webhooks', 'https://1.1.1.1/webhooks')
       .replaceAll('svc_sk_test_…', account.test)
       .replaceAll('org_…', account.organisationId)
-      .replaceAll('npm run -s operator --', [process.execPath, ...shortLived, join(root, 'api/operator.ts')].join(' '))
   )
 }
 
@@ -128,10 +148,17 @@ function environment(): NodeJS.ProcessEnv {
   return { ...inherited, ...storesEnv(stores), ENCRYPTION_KEY: encryptionKey, ...examples }
 }
 
+function operatorUrl(): string {
+  return `http://127.0.0.1:${(operator.address() as AddressInfo).port}`
+}
+
 async function runShell(t: ExecutionContext, { code, options }: CodeBlock): Promise<void> {
   // Without an expected status, every response has to be a success.
   const flags = options.status ? `-w ' status=%{http_code}'` : '--fail-with-body'
-  const script = `set -euo pipefail\ncurl() { command curl -sS ${flags} "$@"; }\n${localise(code)}`
+  const script = `set -euo pipefail
+curl() { command curl -sS ${flags} "$@"; }
+npm() { [[ "$1 $2 $3 $4" == 'run -s operator --' ]] && printf '%s\\0' "\${@:5}" | command curl -sS --fail-with-body --data-binary @- ${operatorUrl()}; }
+${localise(code)}`
   const { failure, stdout } = await execute('bash', ['-c', script])
   t.is(failure, null)
   if (options.status) t.true(stdout.endsWith(` status=${options.status}`), stdout)
