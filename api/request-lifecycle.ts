@@ -187,8 +187,7 @@ function identify(endpoint: Endpoint, state: State): Promise<void> | null {
   if (isSession(access)) return authenticateSession(access, state.ctx!)
   const authorization = authorizationOf(endpoint, state.request)
   if (access === 'provisioning') return identifyOrganisation(state, authorization)
-  const options = { secret: endpoint.secret, connection: state.request.socket }
-  const apiKey = resolveStandardKey(state.services, authorization, access.scope, options)
+  const apiKey = resolveStandardKey(state.services, authorization, access.scope, { secret: endpoint.secret })
   if (apiKey instanceof Promise) return apiKey.then(key => setKey(state, key))
   setKey(state, apiKey)
   return null

@@ -43,32 +43,19 @@ export function keyHeader({ authorization, 'x-api-key': apiKey }: IncomingHttpHe
   return !isOurs && secretKind(apiKey) !== null ? `Bearer ${apiKey}` : authorization
 }
 
-type StandardKeyOptions = { secret?: boolean | undefined; connection?: object }
-
-/** The header that a connection's last request had, with the hash of its key. */
-const lastKeys = new WeakMap<object, { authorization: string; hash: string }>()
-
 /**
  * Resolves the standard key of a request, or the key behind a playground secret, that may use `scope` (null = any key
- * may). `secret`: the response will contain one. `connection`: that of the request, whose next requests mostly have the
- * same key; its hash is remembered while the connection is open. Throws 401, 403, 503.
+ * may). `secret`: the response will contain one. Throws 401, 403, 503.
  */
 export function resolveStandardKey(
   services: Services,
   authorization: string | undefined,
   scope: Scope | null,
-  { connection, ...options }: StandardKeyOptions = {},
+  options: { secret?: boolean | undefined } = {},
 ): ResolvedKey | Promise<ResolvedKey> {
-  const last = connection && lastKeys.get(connection)
-  if (last && last.authorization === authorization) return findKey(services, last.hash, scope)
   const secret = parseBearer(authorization)
   if (secretKind(secret) !== 'standard') return resolveOtherSecret(services, secret, scope, options)
   const hash = hashSecret(secret)
-  if (connection) lastKeys.set(connection, { authorization: authorization!, hash })
-  return findKey(services, hash, scope)
-}
-
-function findKey(services: Services, hash: string, scope: Scope | null): ResolvedKey | Promise<ResolvedKey> {
   return findCachedKey(services, hash, scope) ?? findAllowedKey(services, hash, scope)
 }
 
