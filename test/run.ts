@@ -1,7 +1,7 @@
 // The tests' runner: one PostgreSQL and one Redis in a fresh folder for all test files, a migrated template database,
 // then AVA with the arguments of the command line. Without arguments it runs the groups of test files and all files
 // without a group. Everything is stopped and removed however the run ends.
-import { spawn } from 'node:child_process'
+import { type SpawnOptions, spawn } from 'node:child_process'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import pg from 'pg'
@@ -9,6 +9,7 @@ import { buildPages } from '../dev/build-pages.ts'
 import { dieWithParent, endOf } from '../dev/daemon.ts'
 import { migrate } from '../dev/migrate.ts'
 import { startPostgres } from '../dev/postgres.ts'
+import { signalProcess } from '../dev/processes.ts'
 import { startRedis } from '../dev/redis.ts'
 import { quickSet } from './support/groups/groups.ts'
 import { makeScratchDir } from './support/scratch.ts'
@@ -53,11 +54,13 @@ async function compileProduct(env: NodeJS.ProcessEnv): Promise<void> {
 
 /** Runs a Node process to its end, which is also ours; gives its exit code. */
 async function runNode(args: string[], env: NodeJS.ProcessEnv): Promise<number> {
-  const child = spawn(process.execPath, args, { cwd: root, env, stdio: ['ignore', 'inherit', 'inherit'] })
+  // Its own process group, with the processes that it starts: AVA's workers outlive an AVA that was killed.
+  const options = { cwd: root, env, detached: true, stdio: ['ignore', 'inherit', 'inherit'] } satisfies SpawnOptions
+  const child = spawn(process.execPath, args, options)
   dieWithParent(child, 'SIGKILL')
   const ended = endOf(child)
   cleanups.push(async () => {
-    child.kill('SIGKILL')
+    if (child.pid !== undefined) signalProcess(-child.pid, 'SIGKILL')
     await ended
   })
   await ended

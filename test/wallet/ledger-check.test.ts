@@ -5,6 +5,7 @@ import { startOpenAiEmulator } from '../emulators/openai.ts'
 import { ledgerCheck, shoot } from '../support/chaos.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { moneyEnvironment, operator } from '../support/wallet/money.ts'
+import { snapshot } from '../support/wallet/snapshot.ts'
 
 const upstream = startOpenAiEmulator()
 test.after.always(async () => (await upstream).close())
@@ -34,20 +35,26 @@ const names = {
 }
 type Scene = { gateway: Gateway; organisationId: string; keyId: string; month: string }
 
-/** A gateway of its own where one request was answered and booked, and every invariant holds. */
-async function scene(t: ExecutionContext): Promise<Scene & { stores: Stores }> {
-  const stores = await freshStores()
+let stores: Stores
+let scene: Scene
+/** Brings both stores back to where one request was answered and booked. */
+let restore: () => Promise<unknown>
+
+test.before(async t => {
+  stores = await freshStores()
   const gateway = await startGateway(stores, await moneyEnvironment((await upstream).url))
-  t.teardown(async () => {
-    await gateway.close()
-    await stores.drop()
-  })
   const { live, organisationId } = await gateway.account({ monthly_spend_cap_usd: 5 })
   t.is((await shoot(gateway.url, live, true)).status, 200)
   t.deepEqual(await gateway.settled(), [])
   const { keyId, month } = await gateway.services.db.keySpend.findFirstOrThrow({ where: { key: { organisationId } } })
-  return { gateway, stores, organisationId, keyId, month }
-}
+  scene = { gateway, organisationId, keyId, month }
+  restore = await snapshot(gateway.services, tampered)
+})
+test.beforeEach(() => restore())
+test.after.always(async () => {
+  await scene?.gateway.close()
+  await stores?.drop()
+})
 
 /** The invariants that `operator ledger check` finds broken; its exit code must agree. */
 async function broken(t: ExecutionContext, gateway: Gateway): Promise<string[]> {
@@ -75,6 +82,21 @@ function jobInFlight({ gateway, organisationId, keyId, month }: Scene): Promise<
   const work = { kind: 'async', model: 'coin', input: {}, stage: 'waiting' as const, holdNano: 7n }
   return gateway.services.db.job.create({ data: { ...about, ...work, deadlineAt: new Date() } })
 }
+
+/** The tables that the tests below change. */
+const tampered = [
+  'batches',
+  'generations',
+  'jobs',
+  'key_spend',
+  'ledger_days',
+  'ledger_entries',
+  'storage_usage',
+  'top_ups',
+  'usage_days',
+  'usage_hours',
+  'wallets',
+]
 
 const tamperings: [what: string, tamper: (scene: Scene) => Promise<unknown>, breached: (keyof typeof names)[]][] = [
   [
@@ -253,29 +275,31 @@ const tamperings: [what: string, tamper: (scene: Scene) => Promise<unknown>, bre
 ]
 
 for (const [what, tamper, breached] of tamperings) {
-  test(`exit code 1 when ${what}`, async t => {
-    const { gateway, ...rest } = await scene(t)
-    await tamper({ gateway, ...rest })
+  test.serial(`exit code 1 when ${what}`, async t => {
+    await tamper(scene)
     t.deepEqual(
-      await broken(t, gateway),
+      await broken(t, scene.gateway),
       breached.map(name => names[name]),
     )
   })
 }
 
-test('exit code 0 while the process that admitted a job has not yet made its reservation the hold of the job', async t => {
-  const { gateway, ...rest } = await scene(t)
-  const { redis } = gateway.services
-  const member = holdMember(await jobInFlight({ gateway, ...rest }))
-  const [instance] = await redis.zrange('instances', '0', '0')
-  await redis.zadd(`reservations:${instance}`, Date.now(), member)
-  await redis.hincrby(`wallet:${rest.organisationId}`, 'reserved', 7)
-  await redis.hincrby(`spend:${rest.keyId}:${rest.month}`, 'reserved', 7)
-  t.deepEqual(await broken(t, gateway), [])
-})
+test.serial(
+  'exit code 0 while the process that admitted a job has not yet made its reservation the hold of the job',
+  async t => {
+    const { gateway, organisationId, keyId, month } = scene
+    const { redis } = gateway.services
+    const member = holdMember(await jobInFlight(scene))
+    const [instance] = await redis.zrange('instances', '0', '0')
+    await redis.zadd(`reservations:${instance}`, Date.now(), member)
+    await redis.hincrby(`wallet:${organisationId}`, 'reserved', 7)
+    await redis.hincrby(`spend:${keyId}:${month}`, 'reserved', 7)
+    t.deepEqual(await broken(t, gateway), [])
+  },
+)
 
-test('exit code 0 when all is well, 1 when not, from the command line', async t => {
-  const { gateway, stores, organisationId } = await scene(t)
+test.serial('exit code 0 when all is well, 1 when not, from the command line', async t => {
+  const { gateway, organisationId } = scene
   const good = await ledgerCheck(stores)
   t.is(good.exitCode, 0)
   t.true(good.report.ok)
