@@ -194,16 +194,23 @@ export async function untilBooked({ redis }: Pick<Services, 'redis'>, withinMs =
   await eventually(async () => (await countEvents(redis)).waiting === 0, 'every usage event is booked', withinMs)
 }
 
-/** Polls until a condition holds. Throws when it does not within `withinMs`, which is far beyond what it should take. */
+const minPollMs = 10
+const maxPollMs = 200
+
+/**
+ * Polls until a condition holds, the more rarely the longer it takes: many tests wait at once. Throws when it does not hold
+ * within `withinMs`, which is far beyond what it should take.
+ */
 export async function eventually(
   condition: () => boolean | Promise<boolean>,
   what: string,
   withinMs = 30_000,
 ): Promise<void> {
-  const deadline = Date.now() + withinMs
+  const startMs = Date.now()
   while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error(`waited ${withinMs} ms in vain until ${what}`)
-    await sleep(20)
+    const waitedMs = Date.now() - startMs
+    if (waitedMs > withinMs) throw new Error(`waited ${withinMs} ms in vain until ${what}`)
+    await sleep(Math.min(Math.max(waitedMs / 10, minPollMs), maxPollMs))
   }
 }
 
