@@ -104,11 +104,16 @@ export async function clusterFlags(): Promise<string[]> {
 /** Its own Redis Cluster of one node, which has all slots and therefore refuses commands and scripts over several of them. */
 export async function privateCluster(): Promise<PrivateServer> {
   const server = await privateRedis(await clusterFlags())
-  await withRedis(server.url, async redis => {
+  await serveAllSlots(server)
+  return server
+}
+
+/** Makes a node a whole cluster. */
+export async function serveAllSlots({ url }: Pick<PrivateServer, 'url'>): Promise<void> {
+  await withRedis(url, async redis => {
     await redis.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383')
     await clusterReady(redis)
   })
-  return server
 }
 
 /** Waits until a node of a cluster sees all slots served. */

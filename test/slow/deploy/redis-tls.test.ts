@@ -1,4 +1,4 @@
-import test from 'ava'
+import test, { type ExecutionContext } from 'ava'
 import { Redis } from 'ioredis'
 import { migrate } from '../../../dev/migrate.ts'
 import { startOpenAiEmulator } from '../../emulators/openai.ts'
@@ -6,7 +6,7 @@ import { breaches, observe, quiet, shoot } from '../../support/chaos.ts'
 import { createAccount, freePort, startProcess } from '../../support/gateway.ts'
 import { type Authority, type Certificate, createAuthority } from '../../support/io/certificates.ts'
 import { runOperator } from '../../support/operator.ts'
-import { type PrivateServer, privatePostgres, privateRedis } from '../../support/stack.ts'
+import { clusterFlags, type PrivateServer, privatePostgres, privateRedis, serveAllSlots } from '../../support/stack.ts'
 import { moneyEnvironment } from '../../support/wallet/money.ts'
 
 const user = 'gateway'
@@ -20,10 +20,10 @@ let redis: PrivateServer
 let postgres: PrivateServer
 let url: string
 
-test.before(async () => {
-  authority = await createAuthority()
-  const server = await authority.issue('server')
-  client = await authority.issue('client')
+let server: Certificate
+
+/** A server that asks its clients for certificates, and its address over TLS. */
+async function startTlsRedis(furtherFlags: readonly string[] = []): Promise<{ redis: PrivateServer; address: string }> {
   const port = await freePort()
   const flags = {
     'tls-port': String(port),
@@ -32,15 +32,25 @@ test.before(async () => {
     'tls-ca-cert-file': authority.certFile,
     'tls-auth-clients': 'yes',
   }
-  ;[postgres, redis] = await Promise.all([
-    privatePostgres(),
-    privateRedis(Object.entries(flags).flatMap(([name, value]) => [`--${name}`, value])),
+  const redis = await privateRedis([
+    ...Object.entries(flags).flatMap(([name, value]) => [`--${name}`, value]),
+    ...furtherFlags,
   ])
+  return { redis, address: `127.0.0.1:${port}` }
+}
+
+test.before(async () => {
+  authority = await createAuthority()
+  server = await authority.issue('server')
+  client = await authority.issue('client')
+  const [started, database] = await Promise.all([startTlsRedis(), privatePostgres()])
+  redis = started.redis
+  postgres = database
   await migrate(postgres.url)
   const admin = new Redis(redis.url)
   await admin.call('ACL', 'SETUSER', user, ...rights)
   admin.disconnect()
-  url = `rediss://${user}:${encodeURIComponent(password)}@127.0.0.1:${port}`
+  url = `rediss://${user}:${encodeURIComponent(password)}@${started.address}`
 })
 test.after.always(async () => {
   await Promise.all([redis?.stop(), postgres?.stop()])
@@ -54,30 +64,40 @@ const settings = () => ({
   REDIS_TLS_KEY: client.key,
 })
 
-test.serial(
-  'requests are served and booked over TLS with a client certificate, as a user with its own keys',
-  async t => {
-    const upstream = await startOpenAiEmulator()
-    t.teardown(() => upstream.close())
-    const env = { ...(await moneyEnvironment(upstream.url)), ...settings() }
-    const stores = { databaseUrl: postgres.url, redisUrl: url }
-    const services = await observe(stores, env)
-    t.teardown(() => services.close())
-    const processes = await Promise.all([startProcess('web', stores, env), startProcess('worker', stores, env)])
-    t.teardown(() => Promise.all(processes.map(process => process.kill())))
-    const { live } = await createAccount(services)
-    const shots = await Promise.all([false, true].map(streamed => shoot(processes[0]!.url, live, streamed)))
-    t.deepEqual(
-      shots.map(({ status, whole }) => [status, whole]),
-      [
-        [200, true],
-        [200, true],
-      ],
-    )
-    await quiet(services)
-    t.deepEqual(await breaches(services), [])
-  },
+/** Runs a web and a worker process, and asserts that requests are answered, booked and charged. */
+async function assertServes(t: ExecutionContext, redisUrl: string, furtherEnv: Record<string, string>): Promise<void> {
+  const upstream = await startOpenAiEmulator()
+  t.teardown(() => upstream.close())
+  const env = { ...(await moneyEnvironment(upstream.url)), ...furtherEnv }
+  const stores = { databaseUrl: postgres.url, redisUrl }
+  const services = await observe(stores, env)
+  t.teardown(() => services.close())
+  const processes = await Promise.all([startProcess('web', stores, env), startProcess('worker', stores, env)])
+  t.teardown(() => Promise.all(processes.map(process => process.kill())))
+  const { live } = await createAccount(services)
+  const shots = await Promise.all([false, true].map(streamed => shoot(processes[0]!.url, live, streamed)))
+  t.deepEqual(
+    shots.map(({ status, whole }) => [status, whole]),
+    [
+      [200, true],
+      [200, true],
+    ],
+  )
+  await quiet(services)
+  t.deepEqual(await breaches(services), [])
+}
+
+test.serial('requests are served and booked over TLS with a client certificate, as a user with its own keys', t =>
+  assertServes(t, url, settings()),
 )
+
+test.serial('so are they by a cluster over TLS', async t => {
+  const { redis, address } = await startTlsRedis(['--tls-cluster', 'yes', ...(await clusterFlags())])
+  t.teardown(() => redis.stop())
+  await serveAllSlots(redis)
+  const { REDIS_KEY_PREFIX: _, ...tls } = settings()
+  await assertServes(t, `rediss+cluster://${address}`, tls)
+})
 
 test.serial('doctor names what is wrong with a certificate, a user or a password', async t => {
   const findings = async (env: Record<string, string>) => {
