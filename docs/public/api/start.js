@@ -10,6 +10,7 @@ createApiReference('#reference', {
   }
   /* The colours of the theme have too little contrast for small text. */
   .light-mode {
+    --scalar-color-2: #5c5c5c;
     --scalar-color-3: #636363;
     --scalar-color-green: #00704a;
     --scalar-color-red: #c2150f;
