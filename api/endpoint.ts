@@ -19,9 +19,16 @@ export type { Context, Keep, Upload } from './state.ts'
 /**
  * Who may call: anyone, a standard key with a scope (null = any valid key), or a provisioning key. Dashboard routes
  * require a signed-in person: any, an operator of the service, or a member of the `{organisation}` in the path with at
- * least this role.
+ * least this role. Visitors' routes are open, and learn who is signed in.
  */
-export type Access = 'public' | 'provisioning' | { scope: Scope | null } | 'person' | 'operator' | { role: Role }
+export type Access =
+  | 'public'
+  | 'provisioning'
+  | { scope: Scope | null }
+  | 'visitor'
+  | 'person'
+  | 'operator'
+  | { role: Role }
 
 /** An optional request header that an endpoint reads, as documented. */
 export type Header = { name: string; maxLength: number; description: string }

@@ -28,7 +28,7 @@ export function kindOf(endpoint: ServedEndpoint | null): string | undefined {
 
 /**
  * Logs a request that failed before it ran, if its key is known and its endpoint runs a model or accepts work. Returns the
- * id of its row; null if it has none of its own.
+ * id of its row; null if it was not logged or counts in the row of an earlier refusal.
  */
 export function logRefusedRequest(
   state: State,
@@ -46,7 +46,10 @@ export function logRefusedRequest(
 
 type Asked = { key: ResolvedKey | undefined; model: unknown; streamed: boolean }
 
-/** Logs a call that failed before it ran, if its key is known. Returns the id of its row; null if it has none of its own. */
+/**
+ * Logs a call that failed before it ran, if its key is known. Returns the id of its row; null if it was not logged or counts
+ * in the row of an earlier refusal.
+ */
 export function logRefusal(
   { refusalLog, catalog }: Services,
   { key, model: asked, streamed }: Asked,

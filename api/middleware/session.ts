@@ -6,11 +6,12 @@ import { hasRole, type Role } from '../auth/roles.ts'
 import { hasSecondFactor, secondFactorRequiredMessage } from '../auth/second-factor-rule.ts'
 import type { Context } from '../endpoint.ts'
 
-export type SessionAccess = 'person' | 'operator' | { role: Role }
+export type SessionAccess = 'visitor' | 'person' | 'operator' | { role: Role }
 
 /**
  * Authenticates a signed-in person: the session comes from a cookie, so requests that change anything must come from
- * our own pages. Throws 401 `not_signed_in`, 403, and 404 for an organisation that is not theirs.
+ * our own pages. A route for visitors is called without a session, too. Throws 401 `not_signed_in`, 403, and 404 for an
+ * organisation that is not theirs.
  */
 export async function authenticateSession(access: SessionAccess, ctx: Context): Promise<void> {
   const { state, req } = ctx
@@ -18,6 +19,7 @@ export async function authenticateSession(access: SessionAccess, ctx: Context): 
   const auth = await state.auth()
   const cookie = req.headers.cookie ?? ''
   const { person, cookies } = await auth.session(new Headers({ cookie }))
+  if (!person && access === 'visitor') return
   if (!person) throw new GatewayError('not_signed_in', 'Sign in first.')
   if (cookies.length > 0) ctx.set('set-cookie', cookies)
   state.person = person

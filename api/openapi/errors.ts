@@ -15,8 +15,9 @@ import { headersOf, isRepeatable, rateLimitHeaders } from './headers.ts'
 const always: ErrorCode[] = ['internal_error', 'service_unavailable']
 const ofSessions: ErrorCode[] = ['not_signed_in', 'origin_not_allowed', 'insufficient_role', 'two_factor_required']
 const ofOrganisations: ErrorCode[] = [...ofSessions, 'organisation_suspended', 'not_found']
-const byAccess: Record<'public' | 'provisioning' | 'key' | 'person' | 'operator' | 'role', ErrorCode[]> = {
+const byAccess: Record<'public' | 'provisioning' | 'key' | 'visitor' | 'person' | 'operator' | 'role', ErrorCode[]> = {
   public: [],
+  visitor: [],
   provisioning: ['missing_api_key', 'invalid_api_key', 'revoked_api_key', 'organisation_suspended', 'wrong_key_type'],
   key: [
     'missing_api_key',
@@ -71,7 +72,7 @@ export function errorsOf(endpoint: Endpoint): ErrorCode[] {
 /** Example messages of errors whose code alone is not self-explanatory. */
 const examples: { [code in ErrorCode]?: [message: string, details?: ErrorDetails] } = {
   invalid_json: ['The body is not valid JSON: Unexpected end of JSON input.'],
-  invalid_request: ['`temperature`: Too big: expected number to be <=2', { param: 'temperature' }],
+  invalid_request: ['`temperature` must be at most 2.', { param: 'temperature' }],
   missing_field: ['`model` is required.', { param: 'model' }],
   unknown_field: ['Unknown field `colour`.', { param: 'colour' }],
   missing_api_key: ['Send your API key as `Authorization: Bearer <key>`.'],

@@ -1,4 +1,5 @@
 import type { z } from 'zod'
+import { issueText } from '../../shared/base/issue-text.ts'
 import type { Services } from '../../shared/services.ts'
 
 export type Result = { data: unknown; text: string; exitCode?: number }
@@ -51,7 +52,7 @@ export function parseCommand<C extends Declaration<z.ZodObject>>(
   }
   const command = commands.find(({ name }) => name === words.join(' '))
   if (!command) throw new UsageError(words.length > 0 ? `Unknown command: ${words.join(' ')}` : 'Missing command.')
-  const parsed = command.flags.safeParse(raw)
+  const parsed = command.flags.safeParse(raw, { error: issueText })
   if (parsed.success) return { command, flags: parsed.data, json }
   const flag = (field: PropertyKey) => `--${String(field).replaceAll('_', '-')}`
   const bare = parsed.error.issues.find(({ path: [field] }) => field !== undefined && raw[String(field)] === true)

@@ -1,10 +1,15 @@
+import { promisify } from 'node:util'
+import zlib from 'node:zlib'
 import { z } from 'zod'
 import { type Endpoint, endpoint } from '../endpoint.ts'
 import { openApiDocument } from '../openapi/document.ts'
 
+const compress = { br: promisify(zlib.brotliCompress), gzip: promisify(zlib.gzip) }
+
 /** Builds the document from all endpoints, including this one, which is why they are passed as a function. */
 export function openApi(endpoints: () => readonly Endpoint[]): Endpoint {
-  let document: string | null = null
+  let document: Buffer | null = null
+  const compressed: { br?: Promise<Buffer>; gzip?: Promise<Buffer> } = {}
   return endpoint({
     method: 'get',
     tag: 'Service',
@@ -18,10 +23,19 @@ export function openApi(endpoints: () => readonly Endpoint[]): Endpoint {
         schema: z.looseObject({ openapi: z.string() }).meta({ id: 'OpenApiDocument' }),
       },
     },
-    handle({ ctx }) {
-      document ??= JSON.stringify(openApiDocument(endpoints()))
+    async handle({ ctx }) {
+      document ??= Buffer.from(JSON.stringify(openApiDocument(endpoints())))
       ctx.type = 'application/json'
-      ctx.body = document
+      ctx.vary('accept-encoding')
+      const encoding = ctx.acceptsEncodings('br', 'gzip', 'identity')
+      if (encoding !== 'br' && encoding !== 'gzip') {
+        ctx.body = document
+        return
+      }
+      // Half a megabyte: each encoding is made once.
+      compressed[encoding] ??= compress[encoding](document)
+      ctx.set('content-encoding', encoding)
+      ctx.body = await compressed[encoding]
     },
   })
 }

@@ -15,7 +15,7 @@ const sections: [title: string, pages: string[]][] = [
     'Operate',
     ['deployment', 'configuration', 'providers', 'dashboard', 'metrics', 'traces', 'retention', 'scaling', 'security'],
   ],
-  ['Design', ['ARCHITECTURE', 'decisions/index', 'glossary']],
+  ['Design', ['ARCHITECTURE', 'decisions/index', 'glossary', 'changelog']],
 ]
 
 /** The first heading of a page. */

@@ -44,7 +44,7 @@ export async function watchStores(services: Services): Promise<void> {
   await reconcileIncidents(services, kinds, [...local, ...paused, ...silent, ...backlog])
 }
 
-/** Notes that nobody looked for a while: no worker was running, or none that could reach Redis. */
+/** Records a gap between checks: no worker was running, or none that could reach Redis. */
 async function noteGap(services: Services): Promise<void> {
   const nowMs = services.clock.now()
   const last = Number(await services.redis.set(lookedKey, String(nowMs), 'GET'))

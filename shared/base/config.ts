@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import type { z } from 'zod'
 import { readDevStack } from './dev-stack.ts'
+import { issueText } from './issue-text.ts'
 import { type LoadLimits, loadLimits } from './load-limits.ts'
 import { nanoFromUsd } from './money.ts'
 import { type Quotas, quotasOf } from './quotas.ts'
@@ -125,7 +126,7 @@ export class ConfigError extends Error {
 export function loadConfig(env: Record<string, string | undefined> = process.env): Config {
   const { env: present, faults: fileFaults } = readVariableFiles(env)
   const dataDir = present.DATA_DIR ?? '.data'
-  const parsed = variables.safeParse({ ...readDevStack(dataDir), ...present }, { reportInput: true })
+  const parsed = variables.safeParse({ ...readDevStack(dataDir), ...present }, { reportInput: true, error: issueText })
   const providers = providerSettings(present)
   const faults = [
     ...fileFaults,

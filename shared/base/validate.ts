@@ -1,5 +1,6 @@
 import type { z } from 'zod'
 import { GatewayError } from './errors.ts'
+import { issueText } from './issue-text.ts'
 import { formatPath } from './json.ts'
 import { compilePredicate, type Predicate } from './predicate.ts'
 
@@ -7,7 +8,7 @@ import { compilePredicate, type Predicate } from './predicate.ts'
  * Only the first fault is reported, so validation of a list or record stops at the first invalid member: an issue for
  * each of 100,000 takes hundreds of megabytes. `abortEarly` is Zod's own option; its public types do not expose it.
  */
-const parsing = { reportInput: true, abortEarly: true }
+const parsing = { reportInput: true, abortEarly: true, error: issueText }
 
 const predicates = new WeakMap<z.ZodType, Predicate | null>()
 
@@ -47,8 +48,16 @@ function fieldError(issue: z.core.$ZodIssue, above: PropertyKey[], what: string)
     return new GatewayError('unknown_field', `Unknown field \`${field}\`.`, { param: field })
   }
   if (isMissing(issue)) return new GatewayError('missing_field', `\`${param}\` is required.`, { param })
-  if (param === '') return new GatewayError('invalid_request', `${what} must be a JSON object: ${issue.message}`)
-  return new GatewayError('invalid_request', `\`${param}\`: ${issue.message}`, { param })
+  if (param === '' && issue.code === 'invalid_type')
+    return new GatewayError('invalid_request', `${what} must be a JSON object.`)
+  const message = sentence(param === '' ? what : `\`${param}\``, issue.message)
+  return new GatewayError('invalid_request', message, param === '' ? {} : { param })
+}
+
+/** A schema's message is a predicate, such as "must be a URL", or a sentence of its own. */
+function sentence(subject: string, message: string): string {
+  const joined = `${subject}${/^(?:must|is|has|cannot) /.test(message) ? '' : ':'} ${message}`
+  return joined.endsWith('.') ? joined : `${joined}.`
 }
 
 function isMissing(issue: z.core.$ZodIssue): boolean {

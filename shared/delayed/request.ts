@@ -46,7 +46,7 @@ export type CompletionWindow = DelayedRequest['completion_window']
 function unstreamed<T extends z.ZodType<{ stream?: boolean | null | undefined }>>(body: T): T {
   return body.refine(({ stream }) => stream !== true, {
     path: ['stream'],
-    message: 'a delayed answer cannot be streamed',
+    message: 'must not be true: a delayed answer is not streamed',
   })
 }
 

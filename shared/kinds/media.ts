@@ -116,7 +116,7 @@ export const common = {
   webhook_url: storedText.min(1).max(2_048).optional().describe('Where the finished job is pushed to.'),
   metadata: z
     .record(storedText.min(1).max(64), storedText.max(512))
-    .refine(pairs => Object.keys(pairs).length <= maxPairs, `at most ${maxPairs} pairs`)
+    .refine(pairs => Object.keys(pairs).length <= maxPairs, `must have at most ${maxPairs} pairs`)
     .meta({ maxProperties: maxPairs, description: 'Your own labels, kept with the object.' })
     .optional(),
 }

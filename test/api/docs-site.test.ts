@@ -64,6 +64,19 @@ test('pages are compressed, and revalidated; hashed assets are kept for ever', a
   t.is(again.status, 304)
 })
 
+test('the OpenAPI document is compressed as the client asks', async t => {
+  const plain = await get('/openapi.json', { 'accept-encoding': 'identity' })
+  t.is(plain.headers.get('content-encoding'), null)
+  const document = await plain.json()
+  for (const encoding of ['br', 'gzip']) {
+    const response = await get('/openapi.json', { 'accept-encoding': encoding })
+    t.is(response.headers.get('content-encoding'), encoding)
+    t.is(response.headers.get('vary'), 'accept-encoding')
+    t.true(Number(response.headers.get('content-length')) < 120_000)
+    t.deepEqual(await response.json(), document)
+  }
+})
+
 test('lists and texts for language models', async t => {
   for (const path of ['/llms.txt', '/docs/llms.txt']) {
     const list = await (await get(path)).text()

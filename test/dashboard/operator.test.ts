@@ -9,7 +9,6 @@ import type {
   PeoplePage,
 } from '../../api/dashboard/wire/operator.ts'
 import type { ProvidersAnswer, SystemAnswer } from '../../api/dashboard/wire/operator-home.ts'
-import type { Me } from '../../api/dashboard/wire/person.ts'
 import { commands } from '../../api/operator/commands.ts'
 import { parseCommand, UsageError } from '../../api/operator/parse.ts'
 import { seedDemo } from '../../dev/seed.ts'
@@ -245,8 +244,11 @@ test('the development stack’s operator signs in, and a second start finds the 
   const demo = await seedDemo({ ...stores, dataDir })
   const visitor = new Visitor(gateway, demo.email)
   await visitor.json('/dashboard/api/auth/sign-in/email', { body: { email: demo.email, password: demo.password } })
-  const me = await visitor.json<Me>('/dashboard/api/me')
-  t.like(me, { operator: true, email_verified: true, organisations: [{ id: organisationId, role: 'owner' }] })
+  t.like(await visitor.person(), {
+    operator: true,
+    email_verified: true,
+    organisations: [{ id: organisationId, role: 'owner' }],
+  })
   t.is((await visitor.fetch(`${base}/system`)).status, 200)
   t.deepEqual(await seedDemo({ ...stores, dataDir }), demo)
   await visitor.json('/dashboard/api/auth/change-password', {

@@ -96,6 +96,8 @@ const checks: Record<string, Check> = {
   js: (t, block) => (/from 'openai'|new WebSocket\(/.test(block.code) ? runScript(t, block) : parseScript(t, block)),
   ts: async (t, { code }) => t.notThrows(() => stripTypeScriptTypes(code)),
   python: parsePython,
+  go: (t, block) => parseIfInstalled(t, block, 'go', ['gofmt', '-l']),
+  ruby: (t, block) => parseIfInstalled(t, block, 'rb', ['ruby', '-c']),
   json: async (t, { code }) => t.notThrows(() => JSON.parse(code)),
   jsonl: async (t, { code }) =>
     t.notThrows(() =>
@@ -179,11 +181,22 @@ async function parseScript(t: ExecutionContext, block: CodeBlock): Promise<void>
   t.is((await execute(process.execPath, ['--check', file])).failure, null)
 }
 
-async function parsePython(t: ExecutionContext, block: CodeBlock): Promise<void> {
-  const { failure: missing } = await execute('python3', ['--version'])
-  if (missing) t.log('not checked: there is no python3')
-  const file = await fileOf(block, 'py', block.code)
-  t.is(missing ? null : (await execute('python3', ['-m', 'py_compile', file])).failure, null)
+function parsePython(t: ExecutionContext, block: CodeBlock): Promise<void> {
+  return parseIfInstalled(t, block, 'py', ['python3', '-m', 'py_compile'])
+}
+
+/** Runs a program that parses a file, where it is installed. */
+async function parseIfInstalled(
+  t: ExecutionContext,
+  block: CodeBlock,
+  extension: string,
+  [program, ...args]: [string, ...string[]],
+): Promise<void> {
+  const file = await fileOf(block, extension, block.code)
+  if ((await execute('which', [program])).failure === null)
+    t.is((await execute(program, [...args, file])).failure, null)
+  else t.log(`not parsed: there is no ${program}`)
+  t.true(existsSync(file))
 }
 
 async function fileOf({ where }: CodeBlock, extension: string, code: string): Promise<string> {

@@ -133,7 +133,7 @@ test.serial(
     const again = new Visitor(after, visitor.email)
     await again.json(`${auth}/sign-in/email`, { body: { email: visitor.email, password } })
     t.is((await again.fetch(`${auth}/two-factor/verify-totp`, { body: { code: totp(app, 1) } })).status, 200)
-    t.is((await again.json<{ id: string }>('/dashboard/api/me')).id, userId)
+    t.is((await again.person())?.id, userId)
     await after.close()
     const lost = await startGateway(stores, { ENCRYPTION_KEY: 'another key '.repeat(4) })
     await t.throwsAsync(getWebhookSecrets(lost.services, organisationId, Date.now()), { message: /not configured/ })

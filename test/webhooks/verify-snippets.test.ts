@@ -1,11 +1,14 @@
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import test from 'ava'
 import { verifySnippets } from '../../api/dashboard/web/pages/webhooks/verify-snippets.ts'
 import { webhookSignature } from '../../shared/store/webhook-signature.ts'
 
+const run = promisify(execFile)
 const secret = 'whsec_c2VjcmV0IG9mIGEgdGVzdA=='
 const body = '{"type":"webhook.test","note":"é"}'
 
@@ -36,13 +39,60 @@ test('the snippet for Node.js without a package accepts what is signed, and noth
   for (const { headers, body, expected } of messages) t.is(isSigned(headers, body, secret), expected)
 })
 
-test('the snippet for Python without a package accepts what is signed, and nothing else', async t => {
-  const calls = `\nimport json, sys\nfor m in json.load(sys.stdin): print(is_signed(m["headers"], m["body"].encode(), ${JSON.stringify(secret)}))`
-  const running = promisify(execFile)('python3', ['-c', codeOf('Python, no package') + calls])
-  running.child.stdin!.end(JSON.stringify(messages))
-  const printed = (await running).stdout.trim().split('\n')
-  t.deepEqual(
-    printed,
-    messages.map(({ expected }) => (expected ? 'True' : 'False')),
+const calls = {
+  'Python, no package': {
+    extension: 'py',
+    command: ['python3'],
+    complete: (code: string) =>
+      `${code}\nimport json, sys\nfor m in json.load(sys.stdin): print(is_signed(m["headers"], m["body"].encode(), "${secret}"))`,
+  },
+  Ruby: {
+    extension: 'rb',
+    command: ['ruby'],
+    complete: (code: string) =>
+      `${code}\nrequire 'json'\nJSON.parse($stdin.read).each { |m| puts signed?(m['headers'], m['body'], '${secret}') }`,
+  },
+  Go: {
+    extension: 'go',
+    command: ['go', 'run'],
+    complete: (code: string) =>
+      `${code.replace('package webhooks', 'package main').replace('import (', 'import (\n"encoding/json"\n"fmt"\n"os"')}
+       func main() {
+         var messages []struct { Headers map[string]string; Body string }
+         json.NewDecoder(os.Stdin).Decode(&messages)
+         for _, m := range messages {
+           headers := http.Header{}
+           for name, value := range m.Headers { headers.Set(name, value) }
+           fmt.Println(IsSigned(headers, []byte(m.Body), "${secret}"))
+         }
+       }`,
+  },
+}
+
+for (const [language, { extension, command, complete }] of Object.entries(calls))
+  test(`the snippet for ${language} accepts what is signed, and nothing else, where the language is installed`, async t => {
+    const code = codeOf(language)
+    for (const part of ['webhook-id', 'webhook-timestamp', 'webhook-signature', 'whsec_', 'v1,', '300'])
+      t.true(code.includes(part), part)
+    t.regex(code, /sha256/i)
+    const [program, ...args] = command
+    if (!(await isInstalled(program!))) return t.log(`not run: there is no ${program}`)
+    const folder = await mkdtemp(join(tmpdir(), 'headgate-snippet-'))
+    t.teardown(() => rm(folder, { recursive: true, force: true }))
+    const file = join(folder, `main.${extension}`)
+    await writeFile(file, complete(code))
+    const running = run(program!, [...args, file], { env: { ...process.env, GOCACHE: folder, GOTOOLCHAIN: 'local' } })
+    running.child.stdin!.end(JSON.stringify(messages))
+    const printed = (await running).stdout.trim().toLowerCase().split('\n')
+    t.deepEqual(
+      printed,
+      messages.map(({ expected }) => String(expected)),
+    )
+  })
+
+function isInstalled(program: string): Promise<boolean> {
+  return run('which', [program]).then(
+    () => true,
+    () => false,
   )
-})
+}

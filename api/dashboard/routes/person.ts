@@ -1,7 +1,9 @@
 import { GatewayError } from '../../../shared/base/errors.ts'
+import type { Services } from '../../../shared/services.ts'
+import type { Person } from '../../auth/accounts.ts'
 import { hasSecondFactor } from '../../auth/second-factor-rule.ts'
 import { endpoint } from '../../endpoint.ts'
-import type { Me, OutboxItem, PublicSettings, Role } from '../wire/person.ts'
+import type { Me, MeAnswer, OutboxItem, PublicSettings, Role } from '../wire/person.ts'
 
 const maxInvitations = 20
 
@@ -10,49 +12,55 @@ const me = endpoint({
   path: '/dashboard/api/me',
   tag: 'Dashboard',
   summary: 'Retrieve the signed-in person and their memberships',
-  access: 'person',
-  answers: { 200: { description: 'The person.' } },
-  async handle({ services: { db, clock }, person }): Promise<Me> {
-    const pending = { email: person.email, status: 'pending', expiresAt: { gt: new Date(clock.now()) } }
-    const [memberships, invitations] = await Promise.all([
-      db.membership.findMany({
-        where: { userId: person.id },
-        include: { organisation: { select: { name: true, requireTwoFactor: true, suspendedAt: true } } },
-        orderBy: { createdAt: 'asc' },
-      }),
-      person.emailVerified
-        ? db.invitation.findMany({
-            where: pending,
-            include: { organisation: { select: { name: true } } },
-            take: maxInvitations,
-          })
-        : [],
-    ])
-    return {
-      id: person.id,
-      name: person.name,
-      email: person.email,
-      email_verified: person.emailVerified,
-      operator: person.operator,
-      two_factor: person.twoFactorEnabled,
-      has_second_factor: await hasSecondFactor(db, person),
-      has_password: (await db.account.count({ where: { userId: person.id, providerId: 'credential' } })) > 0,
-      organisations: memberships.map(({ organisationId, organisation, role }) => ({
-        id: organisationId,
-        name: organisation.name,
-        role: role as Role,
-        require_two_factor: organisation.requireTwoFactor,
-        suspended: organisation.suspendedAt !== null,
-      })),
-      invitations: invitations.map(({ id, organisation, role, expiresAt }) => ({
-        id,
-        organisation_name: organisation.name,
-        role,
-        expires_at: expiresAt.toISOString(),
-      })),
-    }
+  // Without a session 200 as well: browsers write every 401 to the console, also those that a first visit expects.
+  access: 'visitor',
+  answers: { 200: { description: 'The person; null if nobody is signed in.' } },
+  async handle({ services, person: visitor }): Promise<MeAnswer> {
+    const person: Person | undefined = visitor
+    return { person: person ? await describe(services, person) : null }
   },
 })
+
+async function describe({ db, clock }: Services, person: Person): Promise<Me> {
+  const pending = { email: person.email, status: 'pending', expiresAt: { gt: new Date(clock.now()) } }
+  const [memberships, invitations] = await Promise.all([
+    db.membership.findMany({
+      where: { userId: person.id },
+      include: { organisation: { select: { name: true, requireTwoFactor: true, suspendedAt: true } } },
+      orderBy: { createdAt: 'asc' },
+    }),
+    person.emailVerified
+      ? db.invitation.findMany({
+          where: pending,
+          include: { organisation: { select: { name: true } } },
+          take: maxInvitations,
+        })
+      : [],
+  ])
+  return {
+    id: person.id,
+    name: person.name,
+    email: person.email,
+    email_verified: person.emailVerified,
+    operator: person.operator,
+    two_factor: person.twoFactorEnabled,
+    has_second_factor: await hasSecondFactor(db, person),
+    has_password: (await db.account.count({ where: { userId: person.id, providerId: 'credential' } })) > 0,
+    organisations: memberships.map(({ organisationId, organisation, role }) => ({
+      id: organisationId,
+      name: organisation.name,
+      role: role as Role,
+      require_two_factor: organisation.requireTwoFactor,
+      suspended: organisation.suspendedAt !== null,
+    })),
+    invitations: invitations.map(({ id, organisation, role, expiresAt }) => ({
+      id,
+      organisation_name: organisation.name,
+      role,
+      expires_at: expiresAt.toISOString(),
+    })),
+  }
+}
 
 const settings = endpoint({
   method: 'get',

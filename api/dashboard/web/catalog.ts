@@ -67,6 +67,7 @@ const unitLabels: Record<string, { label: string; unit: string; factor: number }
   per_image: { label: 'Image', unit: 'image', factor: 1 },
   per_second: { label: 'Length', unit: 'second', factor: 1 },
   per_minute: { label: 'Length', unit: 'minute', factor: 1 },
+  web_search: { label: 'Web search', unit: 'search', factor: 1 },
   per_request: { label: 'Result', unit: 'result', factor: 1 },
   per_credit: { label: 'Provider’s invoice', unit: 'credit', factor: 1 },
 }
@@ -112,7 +113,7 @@ const prices = new Intl.NumberFormat('en-US', {
 })
 
 /** Formats a price without rounding: "$2.625", "$0.01575". */
-function priceText(amount: number): string {
+export function priceText(amount: number): string {
   // Further digits are rounding errors of the multiplication.
   return amount === 0 ? '$0' : prices.format(Number(amount.toPrecision(6)))
 }

@@ -1,11 +1,18 @@
 import { useQuery } from '@tanstack/react-query'
 import { createContext, useContext } from 'react'
-import type { Me, OrganisationSummary, PublicSettings, Role } from '../wire/person.ts'
-import { call } from './api.ts'
+import type { Me, MeAnswer, OrganisationSummary, PublicSettings, Role } from '../wire/person.ts'
+import { ApiError, call } from './api.ts'
 
 /** The signed-in user. Redirects to the sign-in if there is none. */
 export function useMe() {
-  return useQuery({ queryKey: ['me'], queryFn: ({ signal }) => call<Me>('/dashboard/api/me', { signal }) })
+  return useQuery({ queryKey: ['me'], queryFn: ({ signal }) => fetchMe(signal) })
+}
+
+/** Throws the error of an ended session if nobody is signed in. */
+async function fetchMe(signal: AbortSignal): Promise<Me> {
+  const { person } = await call<MeAnswer>('/dashboard/api/me', { signal })
+  if (!person) throw new ApiError(401, 'not_signed_in', 'Sign in first.', null, null)
+  return person
 }
 
 /** The public settings of this gateway. */

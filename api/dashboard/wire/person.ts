@@ -12,7 +12,9 @@ export type OrganisationSummary = {
   suspended: boolean
 }
 
-/** GET /dashboard/api/me */
+/** GET /dashboard/api/me; null: nobody is signed in. */
+export type MeAnswer = { person: Me | null }
+
 export type Me = {
   id: string
   name: string

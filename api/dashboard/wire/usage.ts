@@ -88,7 +88,7 @@ export type UsageGroups = Pick<Periods, 'from' | 'to' | 'environment'> & {
   has_more: boolean
 }
 
-/** Something that somebody should look at. */
+/** A problem that needs attention. */
 export type Notice =
   /** Calls failed for some time: `provider` is '' if none was available. */
   | { kind: 'failing'; provider: string; from: string; to: string; failed: number; requests: number }

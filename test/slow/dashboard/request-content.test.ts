@@ -191,3 +191,42 @@ test.serial('the list of requests is filtered, sorted, followed live, and rememb
   await page.waitForURL(address => address.pathname.endsWith(longest) && address.hash === '#code')
   await page.getByRole('region', { name: 'Code', exact: true }).waitFor()
 })
+
+test.serial('an error of the playground links to its documentation, and to its request', async t => {
+  const page = await openPage(t)
+  await page.goto(addressOf('playground/chat'))
+  await page.getByRole('textbox', { name: 'Message' }).fill('sandbox:fail')
+  await page.getByRole('button', { name: 'Send' }).click()
+  const links = page.getByRole('alert').getByRole('link')
+  await links.getByText('Documentation').waitFor()
+  const hrefs = await links.evaluateAll(all => all.map(link => link.getAttribute('href')))
+  t.true(hrefs.includes('/docs/errors#upstream_error'), hrefs.join())
+})
+
+test.serial(
+  'the list of requests fits its page, with the longest error code; an unknown id says which ids are known',
+  async t => {
+    const capped = await gateway.key(owner.organisationId, 'live', { monthly_spend_cap_usd: 0.000001 })
+    const body = { model: 'auto', messages: [{ role: 'user', content: 'Hello' }] }
+    const refused = await gateway.fetch('/v1/chat/completions', { key: capped, body })
+    t.true(refused.status >= 400)
+    await gateway.services.refusalLog.flush()
+    const page = await openPage(t)
+    await page.setViewportSize({ width: 1440, height: 900 })
+    await page.goto(addressOf('requests'))
+    const list = page.getByRole('group', { name: 'Requests' })
+    await list.getByText('upstream_error').first().waitFor()
+    t.deepEqual(
+      await list.evaluate(group => [
+        group.scrollWidth - group.clientWidth,
+        [...group.querySelectorAll('td')]
+          .filter(cell => cell.scrollWidth > cell.clientWidth)
+          .map(cell => cell.innerText),
+      ]),
+      [0, []],
+    )
+    await page.goto(addressOf('requests/req_unknown'))
+    await page.getByText('No request has this ID').waitFor()
+    await page.getByRole('main').getByText('x-request-id').waitFor()
+  },
+)

@@ -5,9 +5,14 @@ import test from 'ava'
 import pg from 'pg'
 import type { Browser, Locator, Page } from 'playwright-core'
 import { fillMonth, outageProvider } from '../../../bench/lib/month.ts'
+import { operatorActor } from '../../../shared/keys/audit.ts'
+import { hashSecret } from '../../../shared/keys/secret.ts'
+import { runMaintenance } from '../../../workers/maintenance.ts'
+import { WebhookDeliveries } from '../../../workers/webhooks/deliveries.ts'
 import { type SignedUp, signUp } from '../../support/dashboard/dashboard.ts'
 import { freshStores, type Gateway, type Stores, startGateway } from '../../support/gateway.ts'
 import { startBrowser } from '../../support/io/chromium.ts'
+import { Receiver, status } from '../../support/webhooks/receiver.ts'
 
 /** So many that each hour of the outage has failures enough. */
 const requests = 60_000
@@ -23,7 +28,7 @@ let clicks = 0
 
 test.before(async () => {
   stores = await freshStores()
-  gateway = await startGateway(stores)
+  gateway = await startGateway(stores, { ALLOW_PRIVATE_URLS: 'true', ENCRYPTION_KEY: 'an operator’s key '.repeat(3) })
   owner = await signUp(gateway)
   newcomer = await signUp(gateway, { name: 'Grace' })
   await gateway.services.db.user.update({ where: { id: owner.userId }, data: { operator: true } })
@@ -85,6 +90,36 @@ test.serial('developer: why did my call fail?', async t => {
   t.true(clicks <= maxClicks)
 })
 
+test.serial('developer: what does this error mean?', async t => {
+  const key = await gateway.key(owner.organisationId, 'test')
+  const failed = await gateway.fetch('/v1/chat/completions', { key, body: { model: 'gpt-5-mini', messages: [] } })
+  await gateway.services.refusalLog.flush()
+  await standOn(`~/requests/${failed.headers.get('x-request-id')}`)
+  await click(main().getByRole('alert', { name: 'What went wrong' }).getByRole('link', { name: 'Documentation' }))
+  await page.waitForURL(`${gateway.url}/docs/errors#invalid_request`)
+  await page.locator('tr:target').getByText('A field has a wrong type or value').waitFor()
+  t.true(clicks <= maxClicks)
+})
+
+test.serial('developer: what did my request send, and what came back?', async t => {
+  const key = await gateway.key(owner.organisationId, 'test')
+  const { services } = gateway
+  const contentUntil = new Date(services.clock.now() + 3_600_000)
+  const logging = { contentMode: 'all', contentPercent: null, contentUntil }
+  await services.keys.setContentLogging(owner.organisationId, hashSecret(key), logging, operatorActor)
+  const body = { model: 'gpt-5-mini', messages: [{ role: 'user', content: 'How does a lock gate work?' }] }
+  const answered = await gateway.fetch('/v1/chat/completions', { key, body })
+  t.is(answered.status, 200)
+  await gateway.settled()
+  await services.contentLog.flush()
+  await standOn(`~/requests/${answered.headers.get('x-request-id')}`)
+  await click(main().getByRole('button', { name: 'Show input and output' }))
+  await main().getByText('How does a lock gate work?').first().waitFor()
+  await click(main().getByRole('tab', { name: 'Output' }))
+  await main().getByRole('tabpanel', { name: 'Output' }).getByText('How does a lock gate work?').waitFor()
+  t.true(clicks <= maxClicks)
+})
+
 test.serial('developer: how do I call this model?', async t => {
   await standOn('~/overview')
   await click(navigation('Models'))
@@ -136,6 +171,21 @@ test.serial('lead: can I have that as a file?', async t => {
   t.true(clicks <= maxClicks)
 })
 
+test.serial('lead: does anyone tell me before it gets expensive?', async t => {
+  const rule = { name: 'Spend of the month', kind: 'spend', threshold: 1, window: 'month', email: 'owners' }
+  await owner.visitor.json(`${owner.base}/alerts/rules`, { body: rule })
+  await runMaintenance('rules', null, gateway.services)
+  await standOn('~/overview')
+  await click(navigation('Alerts'))
+  const rules = page.getByRole('table', { name: 'Rules' })
+  const row = rules.getByRole('row').filter({ hasText: 'Spend of the month' })
+  await row.getByText('firing').waitFor()
+  t.regex(await row.innerText(), /\$\d.*Email to owners/s)
+  await click(main().getByRole('button', { name: 'Create rule' }))
+  await page.getByRole('dialog').getByLabel('Alert on').first().waitFor()
+  t.true(clicks <= maxClicks)
+})
+
 test.serial('operator: is anything wrong now, and at which provider?', async t => {
   await standOn('/operator')
   await click(page.getByRole('tab', { name: 'Providers' }))
@@ -162,6 +212,29 @@ test.serial('debugger: an outage is seen on the overview, and leads to what fail
   await page.waitForURL(new RegExp(`provider=${outageProvider}`))
   await click(link(/^Chat request of/))
   await main().getByText('Every provider that could serve this request failed').first().waitFor()
+  t.true(clicks <= maxClicks)
+})
+
+test.serial('debugger: which webhooks fail, since when, and why?', async t => {
+  const receiver = await Receiver.start()
+  t.teardown(() => receiver.close())
+  receiver.always = status(500, {}, 'The database is full.')
+  const { services } = gateway
+  const create = { url: receiver.url, events: ['*'], signing_secret: 'own' as const }
+  const { row } = await services.webhookEndpoints.create(owner.organisationId, create, operatorActor)
+  const body = { type: 'job.completed' }
+  const sent = await owner.visitor.json<{ data: { id: string } }>(`${owner.base}/webhooks/endpoints/${row.id}/test`, {
+    body,
+  })
+  const deliveries = new WebhookDeliveries(services)
+  await deliveries.attempt(sent.data.id)
+  await deliveries.close()
+  await standOn('~/webhooks')
+  await click(page.getByRole('tab', { name: 'Endpoints' }))
+  const shown = main().getByRole('row').filter({ hasText: receiver.url })
+  await shown.getByText('HTTP 500 The database is full.').waitFor()
+  await click(shown.getByRole('link'))
+  await main().getByRole('button', { name: 'Resend failed' }).waitFor()
   t.true(clicks <= maxClicks)
 })
 

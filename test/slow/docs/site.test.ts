@@ -68,6 +68,15 @@ test('search finds a guide', async t => {
   t.deepEqual(faults, [])
 })
 
+for (const colorScheme of ['light', 'dark'] as const)
+  test(`the API reference is accessible: ${colorScheme}`, async t => {
+    const page = await open('/docs/api/', [], { colorScheme, viewport: { width: 1440, height: 900 } })
+    await page.getByRole('heading', { name: 'Create a chat completion' }).first().waitFor()
+    await page.getByText('Shell').first().waitFor()
+    t.deepEqual(await seriousFindings(page), [])
+    await page.context().close()
+  })
+
 test('the API reference shows every tag, code in three languages, and asks no other host', async t => {
   const faults: string[] = []
   const page = await open('/docs/api/', faults, { viewport: { width: 1440, height: 900 } })

@@ -1,4 +1,5 @@
 import './cheap-passwords.ts'
+import type { Me, MeAnswer } from '../../../api/dashboard/wire/person.ts'
 import type { Gateway } from '../gateway.ts'
 
 let visitors = 0
@@ -49,6 +50,11 @@ export class Visitor {
     const text = await response.text()
     if (!response.ok) throw new Error(`${path}: ${response.status} ${text}`)
     return JSON.parse(text) as T
+  }
+
+  /** The person who is signed in here; null if nobody is. */
+  async person(): Promise<Me | null> {
+    return (await this.json<MeAnswer>('/dashboard/api/me')).person
   }
 }
 

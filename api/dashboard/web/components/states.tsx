@@ -3,12 +3,19 @@ import { IconAlertTriangle } from '@tabler/icons-react'
 import type { UseQueryResult } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
 import { ApiError } from '../api.ts'
+import { WithCode } from './with-code.tsx'
 
 /** An error with the gateway's message and the request id. */
 export function Failure({ error, retry }: { error: Error; retry?: () => void }) {
   const requestId = error instanceof ApiError ? error.requestId : null
   return (
-    <Alert role="alert" color="red" variant="light" icon={<IconAlertTriangle aria-hidden />} title={error.message}>
+    <Alert
+      role="alert"
+      color="red"
+      variant="light"
+      icon={<IconAlertTriangle aria-hidden />}
+      title={<WithCode>{error.message}</WithCode>}
+    >
       <Group gap="sm">
         {requestId && (
           <Text size="xs" c="dimmed">

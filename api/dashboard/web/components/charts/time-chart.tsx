@@ -21,7 +21,9 @@ type TimeChartProps = {
 }
 
 const axisHeight = 22
-const axisWidth = 56
+const minAxisWidth = 56
+const axisLetterWidth = 6.5
+const axisGap = 8
 const topSpace = 6
 const labelWidth = 78
 const maxBarWidth = 36
@@ -30,14 +32,18 @@ const maxBarWidth = 36
 export function TimeChart({ label, kind, times, stepMs, series, text, height = 200, onPick }: TimeChartProps) {
   const { ref, width } = useElementSize()
   const [hovered, setHovered] = useState<number | null>(null)
-  const plotWidth = Math.max(0, width - axisWidth)
   const plotHeight = height - axisHeight - topSpace
-  const periodWidth = plotWidth / times.length
   const tops = times.map((_, i) => {
     const values = series.map(({ values }) => values[i] ?? 0)
     return kind === 'bars' ? values.reduce((sum, value) => sum + value, 0) : Math.max(0, ...values)
   })
   const ticks = ticksUpTo(Math.max(0, ...tops), tops.every(Number.isInteger))
+  const axisWidth = Math.max(
+    minAxisWidth,
+    axisGap + axisLetterWidth * Math.max(...ticks.map(tick => text(tick).length)),
+  )
+  const plotWidth = Math.max(0, width - axisWidth)
+  const periodWidth = plotWidth / times.length
   const y = (value: number) => topSpace + plotHeight * (1 - value / ticks.at(-1)!)
   const x = (period: number) => axisWidth + (period + 0.5) * periodWidth
   const periodAt = ({ clientX, currentTarget }: PointerEvent<SVGRectElement>) => {
@@ -52,7 +58,7 @@ export function TimeChart({ label, kind, times, stepMs, series, text, height = 2
           {ticks.map(tick => (
             <g key={tick}>
               <line x1={axisWidth} x2={width} y1={y(tick)} y2={y(tick)} className="chart-grid" />
-              <text x={axisWidth - 8} y={y(tick)} dy="0.32em" textAnchor="end" className="chart-label">
+              <text x={axisWidth - axisGap} y={y(tick)} dy="0.32em" textAnchor="end" className="chart-label">
                 {text(tick)}
               </text>
             </g>

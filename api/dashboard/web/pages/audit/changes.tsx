@@ -29,11 +29,10 @@ export function ChangeList({ action, changes }: Pick<AuditEvent, 'action' | 'cha
 
 /** Formats an API value for display. */
 function valueText(field: string, value: unknown): string {
-  if (value === null) return 'none'
+  if (value === null || value === '') return 'none'
   if (typeof value === 'boolean') return value ? 'yes' : 'no'
-  if (typeof value === 'object' && (!Array.isArray(value) || value.some(one => typeof one === 'object')))
-    return JSON.stringify(value)
-  if (Array.isArray(value)) return value.join(', ')
+  if (Array.isArray(value))
+    return value.some(one => typeof one === 'object') ? JSON.stringify(value) : value.join(', ') || 'none'
   if (typeof value === 'object') return partsOf(value)
   if (field.endsWith('_usd')) return usd(Number(value))
   if (field.endsWith('_at')) return moment(String(value))

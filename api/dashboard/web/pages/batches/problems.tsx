@@ -3,13 +3,14 @@ import type { BatchDetail, BatchErrors } from '../../../wire/batches.ts'
 import { Section } from '../../components/facts.tsx'
 import { Show } from '../../components/states.tsx'
 import { type Column, DataTable } from '../../components/table.tsx'
+import { WithCode } from '../../components/with-code.tsx'
 import { count } from '../../format.ts'
 import { useErrors } from './queries.ts'
 
 const faultColumns: Column<BatchDetail['faults'][number]>[] = [
   { header: 'Line', kind: 'number', width: 80, cell: ({ line }) => (line === null ? 'file' : count(line)) },
   { header: 'Code', cell: ({ code }) => <code>{code}</code> },
-  { header: 'Message', cell: ({ message }) => message },
+  { header: 'Message', cell: ({ message }) => <WithCode>{message}</WithCode> },
 ]
 
 /** The input errors of a failed batch. */
@@ -31,7 +32,7 @@ const errorColumns: Column<BatchErrors['data'][number]>[] = [
   { header: 'Custom ID', kind: 'rowHeader', maxWidth: 240, cell: ({ custom_id }) => custom_id },
   { header: 'Status', cell: ({ status }) => status ?? 'not started' },
   { header: 'Code', cell: ({ code }) => <code>{code}</code> },
-  { header: 'Message', maxWidth: 480, cell: ({ message }) => message },
+  { header: 'Message', maxWidth: 480, cell: ({ message }) => <WithCode>{message}</WithCode> },
 ]
 
 /** The first lines of the error file. */

@@ -2,6 +2,7 @@ import { Alert, Anchor, Group, SimpleGrid, Stack, Text } from '@mantine/core'
 import { IconAlertTriangle } from '@tabler/icons-react'
 import { Link } from 'wouter'
 import type { JobDetail } from '../../../wire/jobs.ts'
+import { ErrorDocs } from '../../components/error-docs.tsx'
 import { type Fact, Facts, Section } from '../../components/facts.tsx'
 import { Moments } from '../../components/moments.tsx'
 import { Page } from '../../components/page.tsx'
@@ -9,6 +10,7 @@ import { LiveProgress } from '../../components/progress.tsx'
 import { Show } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
 import { Time } from '../../components/time.tsx'
+import { WithCode } from '../../components/with-code.tsx'
 import { Cancel } from '../../components/work/cancel.tsx'
 import { Id, KeyName, RawJson, Trail, Webhook } from '../../components/work/parts.tsx'
 import { usePlace } from '../../session.tsx'
@@ -64,9 +66,14 @@ function Job({ job }: { job: JobDetail }) {
         </LiveProgress>
       )}
       {job.error && (
-        <Alert color="red" variant="light" icon={<IconAlertTriangle aria-hidden />} title={job.error.message}>
+        <Alert
+          color="red"
+          variant="light"
+          icon={<IconAlertTriangle aria-hidden />}
+          title={<WithCode>{job.error.message}</WithCode>}
+        >
           <Text size="xs" c="dimmed">
-            {job.error.code}
+            {job.error.code} · <ErrorDocs code={job.error.code} />
           </Text>
         </Alert>
       )}

@@ -38,7 +38,7 @@ export function JobList() {
   return (
     <Page
       title="Jobs"
-      description="Asynchronous work: videos, lip sync, face swaps, avatars, meshes and delayed chats. Unfinished jobs update automatically."
+      description="Asynchronous work: videos, lip sync, face swaps, avatars, meshes and async chat. Unfinished jobs update automatically."
     >
       <Group align="flex-end">
         <ChoiceFilter name="kind" label="Type" data={kinds} />

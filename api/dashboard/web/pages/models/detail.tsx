@@ -79,7 +79,7 @@ function Facts({ model }: { model: CatalogModel }) {
     ],
     ['Type', typeNames[model.type] ?? model.type],
     ['Route', model.endpoint],
-    ['Vendor', model.owned_by],
+    ['Developer', model.owned_by],
     ['Input', model.input_modalities.join(', ')],
     ['Output', model.output_modalities.join(', ')],
     ['Context', context_length && `${count(context_length)} tokens`],

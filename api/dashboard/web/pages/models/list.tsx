@@ -35,7 +35,7 @@ export function ModelList({ models }: { models: CatalogModel[] }) {
       <Group gap="sm" align="flex-end">
         <TextInput
           label="Search"
-          placeholder="Name, slug, vendor or provider"
+          placeholder="Name, slug, developer or provider"
           leftSection={<IconSearch size={16} aria-hidden />}
           style={{ flex: '1 1 220px' }}
           value={query}

@@ -79,7 +79,7 @@ function ServiceTiles({ activity }: { activity: ServiceActivity }) {
         {count(total.requests)} requests
         <Change now={total.requests} before={before.requests} />
       </Tile>
-      <QualityTiles activity={activity} firstByteLabel="TTFT, p50" />
+      <QualityTiles activity={activity} />
     </SimpleGrid>
   )
 }

@@ -1,6 +1,7 @@
 import { Button, Group, Pill, Stack, Text, TextInput, Title } from '@mantine/core'
 import { useState } from 'react'
 import type { CatalogOffer, OperatorModel, Price } from '../../../wire/operator-catalog.ts'
+import { priceText } from '../../catalog.ts'
 import { OpenDrawer } from '../../components/dialogs.tsx'
 import { Form } from '../../components/form.tsx'
 import { Failure } from '../../components/states.tsx'
@@ -8,9 +9,11 @@ import { useAddAlias, usePatchModel, useRemoveAlias } from './catalog-queries.ts
 import { draftOf, PriceField, priceOfDraft } from './price-field.tsx'
 
 /** A price in one line, in USD. */
-export function priceText(price: Price): string {
-  if (price.unit === 'token') return `$${price.input} in, $${price.output} out per million`
-  return `$${price.usd} per ${price.unit === 'character' ? 'million characters' : price.unit}`
+export function offerText(price: Price): string {
+  if (price.unit === 'token')
+    return `${priceText(Number(price.input))} in, ${priceText(Number(price.output))} out per million tokens`
+  const units: Record<string, string> = { character: 'million characters', flat: 'result' }
+  return `${priceText(Number(price.usd))} per ${units[price.unit] ?? price.unit}`
 }
 
 /** Edits a model: its prices by provider, its aliases, and back to the files. */
@@ -58,7 +61,7 @@ function OfferForm({ model, offer }: { model: OperatorModel; offer: CatalogOffer
       </Title>
       {offer.file_price !== null && (
         <Text size="xs" c="dimmed">
-          Catalog file: {priceText(offer.file_price)}
+          Catalog file: {offerText(offer.file_price)}
         </Text>
       )}
       <PriceField draft={draft} onChange={setDraft} />

@@ -1,12 +1,13 @@
 import { Alert, Badge, Button, Group, Select, Stack, Switch, Text, VisuallyHidden } from '@mantine/core'
 import { useState } from 'react'
 import type { OperatorModel, OperatorModels } from '../../../wire/operator-catalog.ts'
+import { typeNames } from '../../catalog.ts'
 import { TextFilter, useFilter } from '../../components/filters.tsx'
 import { Empty, Show } from '../../components/states.tsx'
 import { type Column, DataTable } from '../../components/table.tsx'
 import { count } from '../../format.ts'
 import { useOperatorModels, usePatchModel } from './catalog-queries.ts'
-import { ModelDrawer, priceText } from './model-drawer.tsx'
+import { ModelDrawer, offerText } from './model-drawer.tsx'
 
 const states = [
   { value: '', label: 'All models' },
@@ -97,17 +98,17 @@ const columns = (onOpen: (id: string) => void): Column<OperatorModel>[] => [
       </>
     ),
   },
-  { header: 'Type', cell: ({ type }) => type.replaceAll('_', ' ') },
+  { header: 'Type', cell: ({ type }) => typeNames[type] ?? type },
   {
     header: 'Price (USD, without margin)',
     maxWidth: 320,
     cell: ({ offers }) =>
       offers.map(({ provider, price, configured, file_price }) => (
         <Text key={provider} size="sm" c={configured ? undefined : 'dimmed'}>
-          {provider}: {priceText(price)}
+          {provider}: {offerText(price)}
           {file_price !== null && (
             <Text span size="xs" c="dimmed" td="line-through" ml={6}>
-              {priceText(file_price)}
+              {offerText(file_price)}
             </Text>
           )}
         </Text>

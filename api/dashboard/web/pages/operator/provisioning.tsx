@@ -33,7 +33,7 @@ export function ProvisioningKeys({
             loading={issue.isPending}
             onClick={() => issue.mutate()}
           >
-            Issue key
+            Create key
           </Button>
         </Group>
         {issue.error && <Failure error={issue.error} />}
@@ -62,7 +62,7 @@ const columns = (onRevoke: (key: ProvisioningKey) => void): Column<ProvisioningK
     ),
   },
   { header: 'Status', cell: ({ revoked_at }) => <Status value={revoked_at === null ? 'active' : 'revoked'} /> },
-  { header: 'Issued', cell: ({ created_at }) => <Time at={created_at} /> },
+  { header: 'Created', cell: ({ created_at }) => <Time at={created_at} /> },
   {
     header: 'Actions',
     kind: 'actions',

@@ -36,8 +36,8 @@ export function Queues() {
               <Entries key={current.name} queue={current} />
             ) : (
               <Text size="sm" c="dimmed">
-                Media jobs, async chat, batches and webhooks keep their state in the database: their queue entries are
-                forgotten once they have ended, also those that failed.
+                Entries of media jobs, async chat, batches and webhooks are removed when they end, whether or not they
+                failed: the database keeps their state.
               </Text>
             )}
           </Stack>

@@ -7,7 +7,7 @@ import { ago, count, moment, percent, usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { requestsHref } from '../usage/queries.ts'
 
-/** What somebody should look at; nothing if all is well. */
+/** Problems that need attention; nothing if there are none. */
 export function Attention({ attention: { notices }, environment }: { attention: Answer; environment: string }) {
   const { home } = usePlace()
   if (notices.length === 0) return null

@@ -42,7 +42,7 @@ export function ActivityCharts({
     { name: 'p50', color: 'water.5', values: course(({ latency_p50_ms: ms }) => ms), ms: total.latency_p50_ms },
     { name: 'p95', color: 'violet.5', values: course(({ latency_p95_ms: ms }) => ms), ms: total.latency_p95_ms },
     {
-      name: 'First byte, p50',
+      name: 'TTFT, p50',
       color: 'orange.5',
       values: course(({ first_byte_p50_ms: ms }) => ms),
       ms: total.first_byte_p50_ms,

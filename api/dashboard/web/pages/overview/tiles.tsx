@@ -28,19 +28,17 @@ export function Tiles({ activity, keyId }: { activity: Activity; keyId?: string 
       >
         <Change now={total.requests} before={before.requests} />
       </Tile>
-      <QualityTiles activity={activity} firstByteLabel="First byte, p50" errorsHref={href('error')} />
+      <QualityTiles activity={activity} errorsHref={href('error')} />
     </SimpleGrid>
   )
 }
 
-/** Errors, latency, time to first byte and tokens, of an organisation or of the whole service. */
+/** Errors, latency, time to first token and tokens, of an organisation or of the whole service. */
 export function QualityTiles({
   activity: { values, total, before },
-  firstByteLabel,
   errorsHref,
 }: {
   activity: { values: (Sums | null)[]; total: Sums; before: Sums }
-  firstByteLabel: string
   errorsHref?: string
 }) {
   const course = (of: (sums: Sums) => number | null) => values.map(sums => sums && of(sums))
@@ -67,7 +65,7 @@ export function QualityTiles({
         <Change now={total.latency_p50_ms} before={before.latency_p50_ms} isWorse />
       </Tile>
       <Tile
-        label={firstByteLabel}
+        label="TTFT, p50"
         value={timeOf(total.first_byte_p50_ms)}
         course={course(({ first_byte_p50_ms: ms }) => ms)}
         color="violet.5"

@@ -48,7 +48,7 @@ export default function CompareTab() {
         <Stack gap="sm">
           <MultiSelect
             label="Models"
-            description="Two or three that answer the same prompt. Each answer is a request of its own."
+            description="Two or three that answer the same prompt. Each answer is a separate request."
             searchable
             limit={maxShown}
             maxValues={maxModels}

@@ -4,6 +4,8 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from 'wouter'
 import { ApiError } from '../../api.ts'
 import { Copy } from '../../components/copy.tsx'
+import { ErrorDocs } from '../../components/error-docs.tsx'
+import { WithCode } from '../../components/with-code.tsx'
 import { duration, usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { useBench } from './bench.ts'
@@ -59,7 +61,13 @@ export function ApiFailure({ error }: { error: Error }) {
     error instanceof ApiError ? error : { code: null, param: null, requestId: null, generationId: null }
   const words = [code, param && `field ${param}`, requestId && `request ${requestId}`]
   return (
-    <Alert role="alert" color="red" variant="light" icon={<IconAlertTriangle aria-hidden />} title={error.message}>
+    <Alert
+      role="alert"
+      color="red"
+      variant="light"
+      icon={<IconAlertTriangle aria-hidden />}
+      title={<WithCode>{error.message}</WithCode>}
+    >
       <Group gap={4}>
         <Text size="xs" ff="monospace" style={{ overflowWrap: 'anywhere' }}>
           {words.filter(Boolean).join(' · ')}
@@ -69,6 +77,11 @@ export function ApiFailure({ error }: { error: Error }) {
           <Anchor component={Link} href={`${home}/requests/${generationId}`} underline="always" size="xs">
             view in request log
           </Anchor>
+        )}
+        {code !== null && (
+          <Text size="xs">
+            <ErrorDocs code={code} />
+          </Text>
         )}
       </Group>
     </Alert>

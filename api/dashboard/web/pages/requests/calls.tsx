@@ -54,7 +54,7 @@ export function Calls({ request }: { request: RequestDetail }) {
       <Text size="xs" c="dimmed" mt="xs">
         {[
           `${duration(durationMs)} in total`,
-          firstByteMs !== null && calls.length > 0 && `first byte after ${duration(firstByteMs)}`,
+          firstByteMs !== null && calls.length > 0 && `TTFT ${duration(firstByteMs)}`,
           overheadMs !== null && `${duration(overheadMs)} of it in the gateway`,
         ]
           .filter(Boolean)
@@ -89,7 +89,7 @@ function Track({ totalMs, bars, markMs = null }: { totalMs: number; bars: Bar[];
 const waits: Record<NonNullable<RequestCall['pause']>['reason'], string> = {
   backoff: 'before the retry',
   cooldown: 'until the provider could be called again',
-  concurrency: 'for other delayed work',
+  concurrency: 'for other background requests',
 }
 
 /** When a call began, and the wait before it: "at 1.2 s, after waiting 250 ms before the retry: ". */

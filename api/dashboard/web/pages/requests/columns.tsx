@@ -1,4 +1,4 @@
-import { Anchor, Button, Checkbox, Popover, Stack, Text } from '@mantine/core'
+import { Anchor, Button, Checkbox, Group, Popover, Stack, Text } from '@mantine/core'
 import { useLocalStorage } from '@mantine/hooks'
 import { IconColumns3 } from '@tabler/icons-react'
 import { Link } from 'wouter'
@@ -13,7 +13,7 @@ const optional = [
   { value: 'key', label: 'API key' },
   { value: 'tokens', label: 'Tokens' },
   { value: 'cost', label: 'Cost' },
-  { value: 'first_byte', label: 'Time to first byte' },
+  { value: 'first_byte', label: 'Time to first token' },
   { value: 'attempts', label: 'Attempts' },
   { value: 'end_user', label: 'End user' },
   { value: 'session', label: 'Session' },
@@ -74,26 +74,26 @@ const all = (home: string): Column<RequestRow>[] => [
     header: 'Status',
     nowrap: true,
     cell: ({ status, error_code, count: calls }) => (
-      <>
-        <Outcome status={status} size="sm" />
+      <Group gap={6} wrap="nowrap">
+        <Outcome status={status} size="sm" isShort={error_code !== null} style={{ flexShrink: 0 }} />
         {calls > 1 && (
-          <Text span size="xs" ml={6}>
+          <Text span size="xs">
             × {count(calls)}
           </Text>
         )}
         {error_code && (
-          <Text span size="xs" c="dimmed" ml={6}>
+          <Text size="xs" c="dimmed" truncate maw={120} title={error_code}>
             {error_code}
           </Text>
         )}
-      </>
+      </Group>
     ),
   },
   { header: 'Type', nowrap: true, cell: ({ type, environment }) => <Type type={type} environment={environment} /> },
   {
     header: 'Model',
     cell: ({ model, provider }) => (
-      <Text size="sm" truncate maw={250}>
+      <Text size="sm" truncate maw={215}>
         {model || '–'}
         {provider !== null && (
           <Text span size="xs" c="dimmed">
@@ -108,7 +108,7 @@ const all = (home: string): Column<RequestRow>[] => [
     key: 'key',
     header: 'Key',
     cell: ({ key }) => (
-      <Text size="sm" truncate maw={170} title={key ? `${key.name} …${key.last4}` : undefined}>
+      <Text size="sm" truncate maw={140} title={key ? `${key.name} …${key.last4}` : undefined}>
         {key?.name ?? '–'}
       </Text>
     ),
@@ -119,7 +119,7 @@ const all = (home: string): Column<RequestRow>[] => [
   { key: 'cost', header: 'Cost', kind: 'number', cell: ({ cost_usd }) => (cost_usd === 0 ? '–' : usd(cost_usd)) },
   {
     key: 'first_byte',
-    header: 'TTFB',
+    header: 'TTFT',
     kind: 'number',
     nowrap: true,
     cell: ({ streamed, first_byte_ms }) => (streamed && first_byte_ms !== null ? duration(first_byte_ms) : '–'),

@@ -1,10 +1,12 @@
-import { Box, Group, Stack, Text } from '@mantine/core'
+import { Anchor, Box, Group, Stack, Text } from '@mantine/core'
 import { useState } from 'react'
+import { Link } from 'wouter'
 import type { RequestDetail } from '../../../wire/requests.ts'
+import { ApiError } from '../../api.ts'
 import { Snippets } from '../../components/copy.tsx'
 import { Section } from '../../components/facts.tsx'
 import { Page } from '../../components/page.tsx'
-import { Show } from '../../components/states.tsx'
+import { Empty, Show } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
 import { Trail } from '../../components/work/parts.tsx'
 import { usePlace } from '../../session.tsx'
@@ -34,10 +36,27 @@ export function RequestPage({ id }: { id: string }) {
         <Found id={id} request={data} />
       ) : (
         <Page id={id} title="Request">
-          <Show query={request}>{() => null}</Show>
+          {isNotFound(request.error) ? <NotFound home={home} /> : <Show query={request}>{() => null}</Show>}
         </Page>
       )}
     </Stack>
+  )
+}
+
+function isNotFound(error: Error | null): boolean {
+  return error instanceof ApiError && error.status === 404
+}
+
+function NotFound({ home }: { home: string }) {
+  return (
+    <Empty title="No request has this ID">
+      A request is found by the <code>x-request-id</code> of its response, its generation ID, or the provider’s ID.
+      Requests of other organisations are not shown, requests with an unknown key are not logged, and old ones are
+      deleted.{' '}
+      <Anchor component={Link} href={`${home}/requests`} inherit underline="always">
+        Search the requests
+      </Anchor>
+    </Empty>
   )
 }
 

@@ -3,7 +3,9 @@ import type { ReactNode } from 'react'
 import { Link } from 'wouter'
 import type { WorkDelivery } from '../../../wire/jobs.ts'
 import type { RequestDetail } from '../../../wire/requests.ts'
+import { ErrorDocs } from '../../components/error-docs.tsx'
 import { type Fact, Facts, Section } from '../../components/facts.tsx'
+import { WithCode } from '../../components/with-code.tsx'
 import { Id, KeyName } from '../../components/work/parts.tsx'
 import { count, duration, moment, usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
@@ -53,7 +55,7 @@ function Failure({ request }: { request: RequestDetail }) {
   const advice = adviceFor(code)
   return (
     <Alert color="red" title="What went wrong">
-      {message}
+      <WithCode>{message}</WithCode>
       {calls > 1 && (
         <Text size="sm" mt={4}>
           {count(calls)} calls of this key were refused for this reason within a minute. This is the first.
@@ -61,7 +63,7 @@ function Failure({ request }: { request: RequestDetail }) {
       )}
       {advice && (
         <Text size="sm" mt={4}>
-          <b>What to do:</b> {advice.text}{' '}
+          <b>What to do:</b> <WithCode>{advice.text}</WithCode>{' '}
           {advice.page !== undefined && (
             <Anchor component={Link} href={`${home}/${advice.page}`} inherit>
               Open {advice.page}
@@ -75,6 +77,12 @@ function Failure({ request }: { request: RequestDetail }) {
           <>
             {' '}
             at <Code>{param}</Code>
+          </>
+        )}
+        {code !== null && (
+          <>
+            {' · '}
+            <ErrorDocs code={code} />
           </>
         )}
       </Text>
@@ -93,7 +101,7 @@ function Details({ request }: { request: RequestDetail }) {
     request.mode === null ? null : ['Mode', request.mode],
     ['Cost', usd(request.cost_usd)],
     ['Duration', duration(request.duration_ms)],
-    request.first_byte_ms === null ? null : ['First byte', duration(request.first_byte_ms)],
+    request.first_byte_ms === null ? null : ['TTFT', duration(request.first_byte_ms)],
     ['Streaming', request.streamed ? 'yes' : 'no'],
     request.finish_reason === null ? null : ['Finish reason', request.finish_reason],
     endUser === null ? null : ['End user', <Same key="user" name="end_user" value={endUser} />],

@@ -81,7 +81,7 @@ const columns = (request: RequestDetail): Column<RoutingCandidate>[] => [
     kind: 'number',
     cell: ({ estimated_cost_usd: cost }) => (cost === null ? '–' : usd(cost)),
   },
-  { header: 'First byte', kind: 'number', cell: ({ latency_ms: ms }) => (ms === null ? 'no data yet' : duration(ms)) },
+  { header: 'TTFT', kind: 'number', cell: ({ latency_ms: ms }) => (ms === null ? 'no data yet' : duration(ms)) },
   { header: 'Outcome', cell: candidate => <CandidateOutcome candidate={candidate} request={request} /> },
 ]
 

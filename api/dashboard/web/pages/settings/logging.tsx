@@ -53,7 +53,7 @@ function LoggingForm({ settings }: { settings: ContentSettings }) {
   return (
     <Stack maw={520}>
       <Text size="sm" c="dimmed">
-        For the API keys that have no setting of their own. Admins view what is logged on the page of a request.
+        For API keys without their own setting. Admins view what is logged on the page of a request.
         {settings.encrypted ? '' : ' The operator has not configured encryption: it would be stored in clear.'}
       </Text>
       <Form mutation={save} submit="Save" disabled={!isReady} w="fit-content">

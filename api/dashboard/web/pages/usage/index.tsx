@@ -26,7 +26,7 @@ export default function Usage() {
         <KeyFilter />
         <SegmentedControl
           aria-label="Environment"
-          data={[{ value: '', label: 'Default' }, ...environments]}
+          data={[{ value: '', label: 'Auto' }, ...environments]}
           value={environment}
           onChange={setEnvironment}
         />

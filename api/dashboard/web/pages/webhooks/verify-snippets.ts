@@ -68,4 +68,52 @@ def is_signed(headers: dict, body: bytes, secret: str) -> bool:
     return is_recent and any(hmac.compare_digest(expected, given) for given in headers["webhook-signature"].split(" "))
 `,
   },
+  {
+    language: 'Go',
+    note: 'Returns whether the message was signed with the secret within the last five minutes.',
+    code: `package webhooks
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func IsSigned(headers http.Header, body []byte, secret string) bool {
+	id, timestamp := headers.Get("webhook-id"), headers.Get("webhook-timestamp")
+	key, keyErr := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+	seconds, timeErr := strconv.ParseInt(timestamp, 10, 64)
+	if keyErr != nil || timeErr != nil || time.Since(time.Unix(seconds, 0)).Abs() > 300*time.Second {
+		return false
+	}
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(id + "." + timestamp + "." + string(body)))
+	expected := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	for _, given := range strings.Fields(headers.Get("webhook-signature")) {
+		if hmac.Equal([]byte(given), []byte(expected)) {
+			return true
+		}
+	}
+	return false
+}
+`,
+  },
+  {
+    language: 'Ruby',
+    note: 'Returns whether the message was signed with the secret within the last five minutes.',
+    code: `require 'openssl'
+
+def signed?(headers, body, secret)
+  id, timestamp, signatures = headers.values_at('webhook-id', 'webhook-timestamp', 'webhook-signature')
+  key = secret.delete_prefix('whsec_').unpack1('m')
+  expected = 'v1,' + [OpenSSL::HMAC.digest('SHA256', key, "#{id}.#{timestamp}.#{body}")].pack('m0')
+  recent = (Time.now.to_i - timestamp.to_i).abs < 300
+  recent && signatures.split.any? { |given| OpenSSL.secure_compare(given, expected) }
+end
+`,
+  },
 ]

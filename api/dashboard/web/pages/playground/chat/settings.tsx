@@ -141,7 +141,7 @@ function maxTokensHelp({ format }: Settings, model: CatalogModel | undefined): s
 }
 
 const modes = [
-  { value: '', label: 'Key’s' },
+  { value: '', label: 'Key default' },
   { value: 'cost', label: 'Cost' },
   { value: 'balanced', label: 'Balanced' },
   { value: 'quality', label: 'Quality' },
