@@ -1,7 +1,7 @@
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
 import type { Outcome } from './usage-hours.ts'
-import { starts, type UsageFilter, whereOf } from './usage-query.ts'
+import { starts, type UsageFilter, whereOf } from './usage-source.ts'
 
 /** When there was what: the hours of usage in which requests of some sort are. */
 

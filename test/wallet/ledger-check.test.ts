@@ -25,6 +25,7 @@ const names = {
   ledgerDays: 'the days of the ledger add up to its entries',
   days: 'the days of usage add up to the request log',
   hours: 'the hours of usage add up to the request log',
+  dayDetails: 'the days of usage in detail add up to the request log',
   batchLines: 'a batch counts each of its lines once',
   batchCosts: 'a batch costs what its lines were charged',
   storage: 'what organisations store is counted',
@@ -154,7 +155,7 @@ const tamperings: [what: string, tamper: (scene: Scene) => Promise<unknown>, bre
   [
     'a charge has no request',
     ({ gateway, keyId }) => gateway.services.db.$executeRaw`DELETE FROM generations WHERE key_id = ${keyId}`,
-    ['charges', 'days', 'hours'],
+    ['charges', 'days', 'hours', 'dayDetails'],
   ],
   [
     'a request is logged with another cost than it was charged',
@@ -173,6 +174,12 @@ const tamperings: [what: string, tamper: (scene: Scene) => Promise<unknown>, bre
     ({ gateway, keyId }) =>
       gateway.services.db.$executeRaw`UPDATE usage_hours SET requests = requests + 1 WHERE key_id = ${keyId}`,
     ['hours'],
+  ],
+  [
+    'a day has other durations than the log',
+    ({ gateway, keyId }) =>
+      gateway.services.db.$executeRaw`UPDATE usage_day_details SET latency[13] = latency[13] + 1 WHERE key_id = ${keyId}`,
+    ['dayDetails'],
   ],
   [
     'a charge is gone',
