@@ -40,6 +40,9 @@ export const requestLogRules: readonly Rule[] = [
   rows('usage_hours', 'usage by hour', ({ nowMs, periods }) =>
     olderThan('hour', monthStart(nowMs, -periods.generationRetentionMonths)),
   ),
+  rows('usage_peaks', 'largest requests by hour', ({ nowMs, periods }) =>
+    olderThan('hour', monthStart(nowMs, -periods.generationRetentionMonths)),
+  ),
   rows('usage_day_details', 'usage by day in detail', ({ nowMs, periods }) =>
     olderThan('day', monthStart(nowMs, -periods.generationRetentionMonths)),
   ),

@@ -24,21 +24,50 @@ export function listFailingHours(db: Connection, filter: UsageFilter): Promise<F
     ) h ORDER BY hour, provider`
 }
 
+/** What the hours of a search have: requests of a filter, one of the outcomes if there are any, and figures that reach a least value. */
+export type HourSearch = {
+  filter: UsageFilter
+  among: readonly Outcome[]
+  least: readonly { column: keyof typeof peaks; value: number | bigint }[]
+}
+
+const peaks = {
+  durationMs: Prisma.sql`duration_ms`,
+  costNano: Prisma.sql`cost_nano`,
+  promptTokens: Prisma.sql`prompt_tokens`,
+  completionTokens: Prisma.sql`completion_tokens`,
+}
+
 /**
- * The latest hours in which a filter finds requests, and one of the outcomes if there are any, newest first; with `asc`, the earliest.
- * An hour that is listed has at least one row in the request log.
+ * The latest hours that a search has to read, newest first; with `asc`, the earliest. Without least values an hour that is listed has at least
+ * one row in the request log. Otherwise other rows may have the values, or had them before they were changed.
  */
 export async function listHours(
   db: Connection,
-  filter: UsageFilter,
-  among: readonly Outcome[],
+  { filter, among, least }: HourSearch,
   { limit, order }: { limit: number; order: 'asc' | 'desc' },
 ): Promise<Date[]> {
+  const where = whereOf(filter, starts.hour)
+  const isOfGroups = among.length > 0 || groupFilters.some(name => filter[name] !== undefined)
+  const high = Prisma.join(
+    [
+      Prisma.sql`organisation_id = ${filter.organisationId}`,
+      ...least.map(one => Prisma.sql`${peaks[one.column]} >= ${one.value}`),
+    ],
+    ' AND ',
+  )
+  const listed =
+    least.length === 0
+      ? Prisma.sql`usage_hours u WHERE ${where} ${whereAmong(among)} AND u.requests > 0`
+      : isOfGroups
+        ? Prisma.sql`usage_hours u WHERE ${where} ${whereAmong(among)} AND u.requests > 0
+            AND u.hour IN (SELECT hour FROM usage_peaks WHERE ${high})`
+        : Prisma.sql`usage_peaks u WHERE ${where} AND ${high}`
   const rows = await db.$queryRaw<{ hour: Date }[]>`
-    SELECT DISTINCT hour FROM usage_hours u WHERE ${whereOf(filter, starts.hour)} ${whereAmong(among)} AND u.requests > 0
-    ORDER BY hour ${Prisma.raw(order)} LIMIT ${limit}`
+    SELECT DISTINCT hour FROM ${listed} ORDER BY hour ${Prisma.raw(order)} LIMIT ${limit}`
   return rows.map(({ hour }) => hour)
 }
+const groupFilters = ['environment', 'keyId', 'model', 'provider', 'type', 'outcome'] as const
 
 /** The number of requests that a filter finds in whole hours, with one of the outcomes if there are any. */
 export async function countRequests(db: Connection, filter: UsageFilter, among: readonly Outcome[]): Promise<number> {

@@ -26,6 +26,7 @@ const names = {
   days: 'the days of usage add up to the request log',
   hours: 'the hours of usage add up to the request log',
   dayDetails: 'the days of usage in detail add up to the request log',
+  peaks: 'no request exceeds the peaks of its hour',
   batchLines: 'a batch counts each of its lines once',
   batchCosts: 'a batch costs what its lines were charged',
   storage: 'what organisations store is counted',
@@ -178,8 +179,16 @@ const tamperings: [what: string, tamper: (scene: Scene) => Promise<unknown>, bre
   [
     'a day has other durations than the log',
     ({ gateway, keyId }) =>
-      gateway.services.db.$executeRaw`UPDATE usage_day_details SET latency[13] = latency[13] + 1 WHERE key_id = ${keyId}`,
+      gateway.services.db
+        .$executeRaw`UPDATE usage_day_details SET latency[13] = latency[13] + 1 WHERE key_id = ${keyId}`,
     ['dayDetails'],
+  ],
+  [
+    'a request took longer than any of its hour',
+    ({ gateway, organisationId }) =>
+      gateway.services.db
+        .$executeRaw`UPDATE usage_peaks SET duration_ms = -1 WHERE organisation_id = ${organisationId}`,
+    ['peaks'],
   ],
   [
     'a charge is gone',

@@ -14,7 +14,8 @@ export const requestSearch = requestFilters.extend({
 })
 export type Ordering = Pick<z.output<typeof requestSearch>, 'sort' | 'order'>
 
-const placeColumns = {
+/** What a place in a list is known by. */
+export const placeColumns = {
   id: true,
   createdAt: true,
   costNano: true,
