@@ -131,14 +131,14 @@ export const DAY_DETAILS = report(`
 
 // Peaks stay where requests become smaller: jobs are refunded.
 export const PEAKS = report(`
-  SELECT organisation_id || ' ' || hour AS subject, ROW(g.duration_ms, g.cost_nano, g.prompt_tokens, g.completion_tokens)::text AS found,
+  SELECT organisation_id || ' ' || hour || ' ' || model AS subject, ROW(g.duration_ms, g.cost_nano, g.prompt_tokens, g.completion_tokens)::text AS found,
     CASE WHEN p.hour IS NULL THEN 'a row' ELSE ROW(least(g.duration_ms, p.duration_ms), least(g.cost_nano, p.cost_nano),
       least(g.prompt_tokens, p.prompt_tokens), least(g.completion_tokens, p.completion_tokens))::text END AS expected
   FROM (
-    SELECT organisation_id, date_trunc('hour', created_at, 'UTC') AS hour, max(duration_ms) AS duration_ms,
+    SELECT organisation_id, date_trunc('hour', created_at, 'UTC') AS hour, model, max(duration_ms) AS duration_ms,
       max(cost_nano) AS cost_nano, max(prompt_tokens) AS prompt_tokens, max(completion_tokens) AS completion_tokens
-    FROM generations GROUP BY 1, 2
-  ) g LEFT JOIN usage_peaks p USING (organisation_id, hour)`)
+    FROM generations GROUP BY 1, 2, 3
+  ) g LEFT JOIN usage_peaks p USING (organisation_id, hour, model)`)
 
 // While a provider's batch runs, the counts come from the provider; after the end of a batch, its lines are in its files.
 export const BATCH_LINES = report(`

@@ -104,7 +104,7 @@ function logOf(step: Step | null, { organisationId, from, to }: UsageFilter): Pr
 }
 
 /**
- * The sums by hour. In periods of whole days, the days that lie within the time are read from the sums by day, a tenth of the rows, and hours
+ * The sums by hour. In periods of whole days, the days that lie within the time are read from the sums by day, an eighth of the rows, and hours
  * only for what is before and after them.
  */
 function sumsOf(step: Step | null, { from, to }: UsageFilter): Prisma.Sql {

@@ -28,7 +28,7 @@ export function listFailingHours(db: Connection, filter: UsageFilter): Promise<F
 export type HourSearch = {
   filter: UsageFilter
   among: readonly Outcome[]
-  least: readonly { column: keyof typeof peaks; value: number | bigint }[]
+  least: readonly { column: PeakColumn; value: number | bigint }[]
 }
 
 const peaks = {
@@ -37,6 +37,8 @@ const peaks = {
   promptTokens: Prisma.sql`prompt_tokens`,
   completionTokens: Prisma.sql`completion_tokens`,
 }
+
+export type PeakColumn = keyof typeof peaks
 
 /**
  * The latest hours that a search has to read, newest first; with `asc`, the earliest. Without least values an hour that is listed has at least
@@ -48,26 +50,44 @@ export async function listHours(
   { limit, order }: { limit: number; order: 'asc' | 'desc' },
 ): Promise<Date[]> {
   const where = whereOf(filter, starts.hour)
-  const isOfGroups = among.length > 0 || groupFilters.some(name => filter[name] !== undefined)
-  const high = Prisma.join(
-    [
-      Prisma.sql`organisation_id = ${filter.organisationId}`,
-      ...least.map(one => Prisma.sql`${peaks[one.column]} >= ${one.value}`),
-    ],
-    ' AND ',
-  )
+  const isOfModels = among.length === 0 && groupFilters.every(name => filter[name] === undefined)
+  const high = whereHigh(least)
+  const ofGroups = Prisma.sql`usage_hours u WHERE ${where} ${whereAmong(among)} AND u.requests > 0`
+  const highModels = Prisma.sql`SELECT hour, model FROM usage_peaks u WHERE u.organisation_id = ${filter.organisationId} ${high}`
   const listed =
     least.length === 0
-      ? Prisma.sql`usage_hours u WHERE ${where} ${whereAmong(among)} AND u.requests > 0`
-      : isOfGroups
-        ? Prisma.sql`usage_hours u WHERE ${where} ${whereAmong(among)} AND u.requests > 0
-            AND u.hour IN (SELECT hour FROM usage_peaks WHERE ${high})`
-        : Prisma.sql`usage_peaks u WHERE ${where} AND ${high}`
+      ? ofGroups
+      : isOfModels
+        ? Prisma.sql`usage_peaks u WHERE ${where} ${high}`
+        : Prisma.sql`${ofGroups} AND (u.hour, u.model) IN (${highModels})`
   const rows = await db.$queryRaw<{ hour: Date }[]>`
     SELECT DISTINCT hour FROM ${listed} ORDER BY hour ${Prisma.raw(order)} LIMIT ${limit}`
   return rows.map(({ hour }) => hour)
 }
-const groupFilters = ['environment', 'keyId', 'model', 'provider', 'type', 'outcome'] as const
+
+/** What the peaks do not know. */
+const groupFilters = ['environment', 'keyId', 'provider', 'type', 'outcome'] as const
+
+/** The hours of a search with the largest peaks of a figure, the largest first. Of the filter only the time and the model count. */
+export function listPeaks(
+  db: Connection,
+  { filter: { organisationId, from, to, model }, least }: HourSearch,
+  column: PeakColumn,
+  limit: number,
+): Promise<{ hour: Date; peak: number | bigint }[]> {
+  return db.$queryRaw<{ hour: Date; peak: number | bigint }[]>`
+    SELECT hour, max(${peaks[column]}) AS peak FROM usage_peaks u
+    WHERE ${whereOf({ organisationId, from, to, model }, starts.hour)} ${whereHigh(least)}
+    GROUP BY hour ORDER BY peak DESC LIMIT ${limit}`
+}
+
+function whereHigh(least: HourSearch['least']): Prisma.Sql {
+  if (least.length === 0) return Prisma.empty
+  return Prisma.sql`AND ${Prisma.join(
+    least.map(({ column, value }) => Prisma.sql`u.${peaks[column]} >= ${value}`),
+    ' AND ',
+  )}`
+}
 
 /** The number of requests that a filter finds in whole hours, with one of the outcomes if there are any. */
 export async function countRequests(db: Connection, filter: UsageFilter, among: readonly Outcome[]): Promise<number> {

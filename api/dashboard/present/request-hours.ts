@@ -2,7 +2,7 @@ import type { Connection } from '../../../shared/io/db.ts'
 import type { Services } from '../../../shared/services.ts'
 import type { Outcome } from '../../../shared/wallet/usage-hours.ts'
 import type { UsageFilter } from '../../../shared/wallet/usage-source.ts'
-import { type HourSearch, listHours } from '../../../shared/wallet/usage-times.ts'
+import { type HourSearch, listHours, listPeaks, type PeakColumn } from '../../../shared/wallet/usage-times.ts'
 import type { RequestFilters, RequestWhere } from './request-search.ts'
 
 /** Which hours of the request log a search has to read, as the sums of usage know: rare requests are found without all others. */
@@ -10,6 +10,8 @@ import type { RequestFilters, RequestWhere } from './request-search.ts'
 const hourMs = 3_600_000
 /** One query has conditions on so many hours at most. */
 const maxHoursPerRead = 1_000
+/** So many times as many hours as before are read if these have too few large figures. */
+const moreHours = 4
 
 /** The classes of responses that a search can name, by their outcomes. */
 const classes: Record<string, readonly Outcome[]> = {
@@ -67,17 +69,18 @@ export function isIndexed({
 
 /** What is known of the hours of a search; null if nothing is, or if an index finds its rows. */
 function hourSearch(where: RequestWhere, filters: RequestFilters): HourSearch | null {
-  if (isIndexed(filters)) return null
   const { model, provider, type, environment } = filters
   const isRare = [model, provider, type, environment, where.keyId].some(value => value !== undefined)
-  const { durationMs, costNano, promptTokens, completionTokens } = where
-  const least = Object.entries({ durationMs, costNano, promptTokens, completionTokens }).flatMap(([column, asked]) =>
-    asked === undefined ? [] : [{ column: column as LeastColumn, value: (asked as { gte: bigint | number }).gte }],
-  )
-  if (!isRare && least.length === 0) return null
+  const least = leastOf(where)
+  if (isIndexed(filters) || (!isRare && least.length === 0)) return null
   return { filter: usageFilterOf(where, filters), among: outcomesOf(filters.status)!, least }
 }
-type LeastColumn = HourSearch['least'][number]['column']
+
+function leastOf({ durationMs, costNano, promptTokens, completionTokens }: RequestWhere): HourSearch['least'] {
+  return Object.entries({ durationMs, costNano, promptTokens, completionTokens }).flatMap(([column, asked]) =>
+    asked === undefined ? [] : [{ column: column as PeakColumn, value: (asked as { gte: bigint | number }).gte }],
+  )
+}
 
 /**
  * Finds the first rows of a search in order of time. `read` searches the hours that may have matches, more of them each time, until it has
@@ -103,6 +106,30 @@ export async function findInHours<Row>(
     const last = hours.at(-1)!
     filter = order === 'desc' ? { ...filter, to: last } : { ...filter, from: new Date(last.getTime() + hourMs) }
   }
+}
+
+/**
+ * Finds the first rows of a search in order of a figure, the largest first. Rows above a value are only in hours with peaks above it, so `read`
+ * searches the hours with the largest peaks for rows above the next one, and more of them until it has found as many as wanted.
+ */
+export async function findLargest<Row>(
+  tx: Connection,
+  where: RequestWhere,
+  filters: RequestFilters,
+  { limit, column }: { limit: number; column: PeakColumn },
+  read: (where: RequestWhere, take: number) => Promise<Row[]>,
+): Promise<Row[]> {
+  if (isIndexed(filters)) return read(where, limit)
+  const search = { filter: usageFilterOf(where, filters), among: [], least: leastOf(where) }
+  for (let count = limit; count <= maxHoursPerRead; count *= moreHours) {
+    const hours = await listPeaks(tx, search, column, count + 1)
+    if (hours.length <= count) break
+    const { peak } = hours.pop()!
+    const times = hours.map(({ hour }) => hour)
+    const rows = await read({ ...within(where, times), AND: [...where.AND, { [column]: { gt: peak } }] }, limit)
+    if (rows.length === limit) return rows
+  }
+  return read(where, limit)
 }
 
 /** Narrows a search to the hours that may have matches, if that is known. */

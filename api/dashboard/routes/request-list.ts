@@ -4,8 +4,8 @@ import type { Connection } from '../../../shared/io/db.ts'
 import { countRequests } from '../../../shared/wallet/usage-times.ts'
 import { endpoint, type Validated } from '../../endpoint.ts'
 import { readPage } from '../../routes/paging.ts'
-import { findInHours, inHours, isIndexed, isOfWholeHours, summedSearch } from '../present/request-hours.ts'
-import { beyond, orderBy, readPlace, requestSearch } from '../present/request-order.ts'
+import { findInHours, findLargest, inHours, isIndexed, isOfWholeHours, summedSearch } from '../present/request-hours.ts'
+import { beyond, figureColumns, orderBy, readPlace, requestSearch } from '../present/request-order.ts'
 import { listed, presentRow } from '../present/request-row.ts'
 import {
   type RequestFilters,
@@ -31,7 +31,7 @@ const list = endpoint({
   path: `${base}/requests`,
   summary: 'Search the request log, newest first',
   description:
-    'Sorted by `time`, a page is read from the index. By any other `sort` each page reads all matches of the time range, for at most 5 seconds: choose a short range. `after` continues in any order.',
+    'Sorted by `time`, a page is read from the index. By any other `sort` the first page reads the hours with the largest requests; further pages, smallest first and with other filters up to all matches of the time range, for at most 5 seconds: choose a short range. `after` continues in any order.',
   query: requestSearch,
   answers: { 200: { description: 'A page of requests.' } },
   errors: ['not_found'],
@@ -47,7 +47,9 @@ const list = endpoint({
         runSearch(services.db, searchBound, tx => {
           const find = (narrowed: Prisma.GenerationWhereInput, take: number) =>
             tx.generation.findMany({ where: narrowed, select: listed, orderBy: orderBy(ordering), take })
-          return sort === 'time' ? findInHours(tx, where, filters, { limit: take, order }, find) : find(where, take)
+          if (sort === 'time') return findInHours(tx, where, filters, { limit: take, order }, find)
+          if (order === 'asc') return find(where, take)
+          return findLargest(tx, where, filters, { limit: take, column: figureColumns[sort] }, find)
         }),
       async rows => {
         const keys = await readWorkKeys(services, rows)

@@ -1,4 +1,4 @@
--- CreateTable: what usage_hours has, by day. Long times are summed from a tenth of the rows.
+-- CreateTable: what usage_hours has, by day. Long times are summed from an eighth of the rows.
 CREATE TABLE "usage_day_details" (
     "organisation_id" TEXT NOT NULL,
     "day" DATE NOT NULL,
