@@ -68,7 +68,7 @@ export async function listHours(
 /** What the peaks do not know. */
 const groupFilters = ['environment', 'keyId', 'provider', 'type', 'outcome'] as const
 
-/** The hours of a search with the largest peaks of a figure, the largest first. Of the filter only the time and the model count. */
+/** The hours of a search with the largest peaks of a figure, and those with the same as the last, the largest first. Of the filter only the time and the model count. */
 export function listPeaks(
   db: Connection,
   { filter: { organisationId, from, to, model }, least }: HourSearch,
@@ -78,7 +78,7 @@ export function listPeaks(
   return db.$queryRaw<{ hour: Date; peak: number | bigint }[]>`
     SELECT hour, max(${peaks[column]}) AS peak FROM usage_peaks u
     WHERE ${whereOf({ organisationId, from, to, model }, starts.hour)} ${whereHigh(least)}
-    GROUP BY hour ORDER BY peak DESC LIMIT ${limit}`
+    GROUP BY hour ORDER BY peak DESC FETCH FIRST (${limit}::bigint) ROWS WITH TIES`
 }
 
 function whereHigh(least: HourSearch['least']): Prisma.Sql {

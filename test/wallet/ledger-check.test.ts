@@ -95,8 +95,10 @@ const tampered = [
   'ledger_entries',
   'storage_usage',
   'top_ups',
+  'usage_day_details',
   'usage_days',
   'usage_hours',
+  'usage_peaks',
   'wallets',
 ]
 

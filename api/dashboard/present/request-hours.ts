@@ -109,8 +109,8 @@ export async function findInHours<Row>(
 }
 
 /**
- * Finds the first rows of a search in order of a figure, the largest first. Rows above a value are only in hours with peaks above it, so `read`
- * searches the hours with the largest peaks for rows above the next one, and more of them until it has found as many as wanted.
+ * Finds the first rows of a search in order of a figure, the largest first. Rows that reach a value are only in hours whose peaks do, so
+ * `read` searches the hours with the largest peaks for rows that reach the least of these, and more of them until it has found as many as wanted.
  */
 export async function findLargest<Row>(
   tx: Connection,
@@ -122,11 +122,11 @@ export async function findLargest<Row>(
   if (isIndexed(filters)) return read(where, limit)
   const search = { filter: usageFilterOf(where, filters), among: [], least: leastOf(where) }
   for (let count = limit; count <= maxHoursPerRead; count *= moreHours) {
-    const hours = await listPeaks(tx, search, column, count + 1)
-    if (hours.length <= count) break
-    const { peak } = hours.pop()!
+    const hours = await listPeaks(tx, search, column, count)
+    if (hours.length < count || hours.length > maxHoursPerRead) break
+    const { peak } = hours.at(-1)!
     const times = hours.map(({ hour }) => hour)
-    const rows = await read({ ...within(where, times), AND: [...where.AND, { [column]: { gt: peak } }] }, limit)
+    const rows = await read({ ...within(where, times), AND: [...where.AND, { [column]: { gte: peak } }] }, limit)
     if (rows.length === limit) return rows
   }
   return read(where, limit)
