@@ -27,8 +27,8 @@ const idempotencyRetentionMs = dayMs
 const maxMonthMs = 31 * dayMs
 
 /**
- * The request log, whose months are dropped whole, and then its sums by hour: the ledger check compares those of each month
- * that the log still has. The task `partitions` removes them.
+ * The request log, whose months are dropped whole, and then its sums by hour and by day in detail: the ledger check compares those of
+ * each month that the log still has. The task `partitions` removes them.
  */
 export const requestLogRules: readonly Rule[] = [
   {
@@ -39,6 +39,12 @@ export const requestLogRules: readonly Rule[] = [
   },
   rows('usage_hours', 'usage by hour', ({ nowMs, periods }) =>
     olderThan('hour', monthStart(nowMs, -periods.generationRetentionMonths)),
+  ),
+  rows('usage_peaks', 'largest requests by hour', ({ nowMs, periods }) =>
+    olderThan('hour', monthStart(nowMs, -periods.generationRetentionMonths)),
+  ),
+  rows('usage_day_details', 'usage by day in detail', ({ nowMs, periods }) =>
+    olderThan('day', monthStart(nowMs, -periods.generationRetentionMonths)),
   ),
 ]
 

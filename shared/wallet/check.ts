@@ -32,6 +32,8 @@ export async function checkLedger(db: Database, redis: Redis, nowMs = Date.now()
     await checkRows(db, 'the days of the ledger add up to its entries', invariants.LEDGER_DAYS),
     await checkRows(db, 'the days of usage add up to the request log', invariants.DAYS),
     await checkRows(db, 'the hours of usage add up to the request log', invariants.HOURS),
+    await checkRows(db, 'the days of usage in detail add up to the request log', invariants.DAY_DETAILS),
+    await checkRows(db, 'no request exceeds the peaks of its hour', invariants.PEAKS),
     await recheck(() => checkRows(db, 'a batch counts each of its lines once', invariants.BATCH_LINES)),
     await checkRows(db, 'a batch costs what its lines were charged', invariants.BATCH_COSTS),
     await checkRows(db, 'what organisations store is counted', invariants.STORAGE),

@@ -111,6 +111,35 @@ export const HOURS = report(`
   ) g USING (organisation_id, hour, outcome)
   WHERE g.sums IS NOT NULL OR hour >= ${oldestMonth}`)
 
+// Like hours, with the number of durations.
+export const DAY_DETAILS = report(`
+  SELECT organisation_id || ' ' || day || ' ' || outcome AS subject, d.sums AS found, g.sums AS expected
+  FROM (
+    SELECT organisation_id, day, outcome, ROW(sum(requests), sum(cost_nano), sum(known_cost_nano), sum(provider_cost_nano),
+      sum(prompt_tokens + completion_tokens), sum(cached_tokens + reasoning_tokens),
+      sum((SELECT sum(n) FROM unnest(latency) n)), sum((SELECT sum(n) FROM unnest(first_byte) n)))::text AS sums
+    FROM usage_day_details GROUP BY 1, 2, 3 HAVING sum(requests) <> 0
+  ) d FULL JOIN (
+    SELECT organisation_id, (created_at AT TIME ZONE 'UTC')::date AS day, outcome_of(status) AS outcome,
+      ROW(sum(calls), sum(cost_nano), coalesce(sum(cost_nano) FILTER (WHERE provider_cost(cost_nano, margin_ppm) IS NOT NULL), 0),
+        coalesce(sum(provider_cost(cost_nano, margin_ppm)), 0), sum(prompt_tokens::bigint + completion_tokens),
+        sum(cached_tokens::bigint + reasoning_tokens), count(*) FILTER (WHERE status < 400),
+        count(first_byte_ms) FILTER (WHERE status < 400))::text AS sums
+    FROM generations GROUP BY 1, 2, 3
+  ) g USING (organisation_id, day, outcome)
+  WHERE g.sums IS NOT NULL OR day::timestamp AT TIME ZONE 'UTC' >= ${oldestMonth}`)
+
+// Peaks stay where requests become smaller: jobs are refunded.
+export const PEAKS = report(`
+  SELECT organisation_id || ' ' || hour || ' ' || model AS subject, ROW(g.duration_ms, g.cost_nano, g.prompt_tokens, g.completion_tokens)::text AS found,
+    CASE WHEN p.hour IS NULL THEN 'a row' ELSE ROW(least(g.duration_ms, p.duration_ms), least(g.cost_nano, p.cost_nano),
+      least(g.prompt_tokens, p.prompt_tokens), least(g.completion_tokens, p.completion_tokens))::text END AS expected
+  FROM (
+    SELECT organisation_id, date_trunc('hour', created_at, 'UTC') AS hour, model, max(duration_ms) AS duration_ms,
+      max(cost_nano) AS cost_nano, max(prompt_tokens) AS prompt_tokens, max(completion_tokens) AS completion_tokens
+    FROM generations GROUP BY 1, 2, 3
+  ) g LEFT JOIN usage_peaks p USING (organisation_id, hour, model)`)
+
 // While a provider's batch runs, the counts come from the provider; after the end of a batch, its lines are in its files.
 export const BATCH_LINES = report(`
   SELECT b.id AS subject, b.completed || ' + ' || b.failed AS found,

@@ -1,40 +1,16 @@
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
 import { bucketCount, type Outcome, outcomes, percentileMs } from './usage-hours.ts'
-
-const ofHours = ['key', 'member', 'model', 'provider', 'type', 'environment', 'outcome'] as const
-/** What only the request log knows: any value that callers send. */
-const ofLog = ['end_user', 'tag'] as const
-export const dimensions = [...ofHours, ...ofLog] as const
-export type Dimension = (typeof dimensions)[number] | 'organisation'
-export const steps = ['5m', 'hour', '4h', 'day', 'week', 'month'] as const
-/** Whether usage by a dimension is summed from the request log. */
-export function isOfLog(name: Dimension): boolean {
-  return (ofLog as readonly Dimension[]).includes(name)
-}
-
-/** The length of a period. Days, weeks (from Monday) and months are UTC. */
-export type Step = (typeof steps)[number]
-
-/** `log`: the request log itself, which knows more than hours but is slow to sum up over long times. */
-export type UsageSource = 'hours' | 'log'
-
-export type UsageFilter = {
-  /** Null: all organisations, for operators. */
-  organisationId: string | null
-  /** The first period is the one that contains it. */
-  from: Date
-  /** Exclusive. */
-  to: Date
-  environment?: 'live' | 'test' | undefined
-  keyId?: string | undefined
-  model?: string | undefined
-  provider?: string | undefined
-  type?: string | undefined
-  outcome?: Outcome | undefined
-  /** The name of the tag that `tag` groups by. */
-  tag?: string | undefined
-}
+import {
+  columnOf,
+  type Dimension,
+  type Step,
+  starts,
+  tableOf,
+  type UsageFilter,
+  type UsageSource,
+  whereOf,
+} from './usage-source.ts'
 
 export type UsageGrouping = {
   /** Null: the whole time is one period. */
@@ -85,64 +61,8 @@ type Row = Record<Outcome, bigint> & {
   first_byte: (bigint | null)[]
 }
 
-const columns: Record<Exclude<Dimension, 'tag'>, Prisma.Sql> = {
-  key: Prisma.sql`u.key_id`,
-  member: Prisma.sql`k.created_by_id`,
-  model: Prisma.sql`u.model`,
-  provider: Prisma.sql`u.provider`,
-  type: Prisma.sql`u.kind`,
-  environment: Prisma.sql`u.environment::text`,
-  outcome: Prisma.sql`u.outcome`,
-  end_user: Prisma.sql`u.end_user`,
-  organisation: Prisma.sql`u.organisation_id`,
-}
-
-/** SQL: the value of a dimension. */
-export function columnOf(name: Dimension, { tag = '' }: UsageFilter): Prisma.Sql {
-  return name === 'tag' ? Prisma.sql`u.metadata ->> ${tag}::text` : columns[name]
-}
-
-/** SQL: the start of the period of an hour. */
-export const starts: Record<Step, Prisma.Sql> = {
-  '5m': binned('5 minutes'),
-  hour: truncated('hour'),
-  '4h': binned('4 hours'),
-  day: truncated('day'),
-  week: truncated('week'),
-  month: truncated('month'),
-}
-
-function binned(length: string): Prisma.Sql {
-  return Prisma.sql`date_bin(${Prisma.raw(`'${length}'`)}::interval, u.hour, '2000-01-01 00:00Z')`
-}
-
-function truncated(unit: string): Prisma.Sql {
-  return Prisma.sql`date_trunc(${Prisma.raw(`'${unit}'`)}, u.hour, 'UTC')`
-}
-
 /** The kinds whose duration is that of queued work or of a session. */
 export const slowKinds = ['video', 'lipsync', 'face_swap', 'avatar', 'mesh', 'async', 'realtime', 'batch']
-
-/** The columns of the request log, in the shape of `usage_hours`. */
-const logged = Prisma.sql`
-  organisation_id, created_at AS hour, key_id, model, coalesce(provider, '') AS provider, kind, environment,
-  outcome_of(status) AS outcome, calls::bigint AS requests, cost_nano, prompt_tokens::bigint AS prompt_tokens,
-  completion_tokens::bigint AS completion_tokens, cached_tokens::bigint AS cached_tokens,
-  reasoning_tokens::bigint AS reasoning_tokens, CASE WHEN status < 400 THEN duration_bucket(duration_ms) END AS latency,
-  CASE WHEN status < 400 THEN duration_bucket(first_byte_ms) END AS first_byte,
-  provider_cost(cost_nano, margin_ppm) AS provider_cost_nano, end_user, metadata`
-
-/** The request log. That of all organisations is read by organisation, since it is indexed so; hours tell which were active. */
-function logOf({ organisationId, from, to }: UsageFilter): Prisma.Sql {
-  if (organisationId !== null) return Prisma.sql`(SELECT ${logged} FROM generations)`
-  const first = Prisma.sql`date_trunc('hour', ${from}::timestamptz, 'UTC')`
-  return Prisma.sql`(
-    SELECT one.* FROM (SELECT DISTINCT organisation_id AS id FROM usage_hours WHERE hour >= ${first} AND hour < ${to}) active,
-      LATERAL (
-        SELECT ${logged} FROM generations
-        WHERE organisation_id = active.id AND created_at >= ${first} AND created_at < ${to} OFFSET 0
-      ) one)`
-}
 
 const noBuckets = Prisma.sql`'{}'::bigint[]`
 
@@ -185,27 +105,6 @@ function preSummed(used: Prisma.Sql, durations: boolean): Prisma.Sql {
     SELECT start, groups, kind, outcome, ${summed}${histograms} FROM (${used}) u GROUP BY start, groups, kind, outcome`
 }
 
-/** SQL: the table of a source as `u`, with the keys as `k` where members are asked for. */
-export function tableOf(source: UsageSource, by: readonly Dimension[], filter: UsageFilter): Prisma.Sql {
-  const table = source === 'log' ? logOf(filter) : Prisma.sql`usage_hours`
-  return by.includes('member') ? Prisma.sql`${table} u LEFT JOIN api_keys k ON k.id = u.key_id` : Prisma.sql`${table} u`
-}
-
-/** SQL: the condition of a filter on `u`; `start`: from the beginning of the period. */
-export function whereOf({ organisationId, from, to, ...wanted }: UsageFilter, start: Prisma.Sql | null): Prisma.Sql {
-  const { environment, keyId, model, provider, type, outcome } = wanted
-  const first = start ? Prisma.sql`(SELECT ${start} FROM (SELECT ${from}::timestamptz AS hour) u)` : Prisma.sql`${from}`
-  const parts = [Prisma.sql`u.hour >= ${first} AND u.hour < ${to}`]
-  if (organisationId !== null) parts.push(Prisma.sql`u.organisation_id = ${organisationId}`)
-  if (environment !== undefined) parts.push(Prisma.sql`u.environment = ${environment}::environment`)
-  if (keyId !== undefined) parts.push(Prisma.sql`u.key_id = ${keyId}`)
-  if (model !== undefined) parts.push(Prisma.sql`u.model = ${model}`)
-  if (provider !== undefined) parts.push(Prisma.sql`u.provider = ${provider}`)
-  if (type !== undefined) parts.push(Prisma.sql`u.kind = ${type}`)
-  if (outcome !== undefined) parts.push(Prisma.sql`u.outcome = ${outcome}`)
-  return Prisma.join(parts, ' AND ')
-}
-
 const orders = {
   time: Prisma.sql`start, groups`,
   latest: Prisma.sql`start DESC, cost DESC, requests DESC, groups`,
@@ -229,9 +128,8 @@ export async function sumUsage(
     name => Prisma.sql`coalesce(sum(u.requests) FILTER (WHERE u.outcome = ${name}), 0)::bigint AS ${Prisma.raw(name)}`,
   )
   const used = Prisma.sql`
-    SELECT u.*, CASE WHEN provider_cost_nano IS NOT NULL THEN cost_nano END AS known_cost_nano,
-      ${start ?? Prisma.sql`NULL::timestamptz`} AS start, ${groups} AS groups
-    FROM ${tableOf(source, by, filter)} WHERE ${whereOf(filter, start)}`
+    SELECT u.*, ${start ?? Prisma.sql`NULL::timestamptz`} AS start, ${groups} AS groups
+    FROM ${tableOf(source, by, filter, step)} WHERE ${whereOf(filter, start)}`
   const found = await db.$queryRaw<Row[]>`
     SELECT * FROM (
       SELECT start, groups, GROUPING(groups) = 1 AS is_total, sum(requests)::bigint AS requests, ${Prisma.join(counts)},

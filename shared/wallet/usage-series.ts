@@ -9,7 +9,7 @@ import {
   type UsageFilter,
   type UsageSource,
   whereOf,
-} from './usage-query.ts'
+} from './usage-source.ts'
 
 /** The series of a chart of usage. */
 
@@ -37,7 +37,7 @@ export function sumSeries(
   return db.$queryRaw<SeriesAmount[]>`
     WITH used AS (
       SELECT ${start} AS start, coalesce(${columnOf(by, filter)}, '') AS id, sum(${amounts[measure]}) AS amount
-      FROM ${tableOf(source, [by], filter)}
+      FROM ${tableOf(source, [by], filter, step)}
       WHERE ${whereOf(filter, start)}
       GROUP BY 1, 2
     ), largest AS (

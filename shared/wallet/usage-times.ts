@@ -1,7 +1,7 @@
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
 import type { Outcome } from './usage-hours.ts'
-import { starts, type UsageFilter, whereOf } from './usage-query.ts'
+import { starts, type UsageFilter, whereOf } from './usage-source.ts'
 
 /** When there was what: the hours of usage in which requests of some sort are. */
 
@@ -24,20 +24,69 @@ export function listFailingHours(db: Connection, filter: UsageFilter): Promise<F
     ) h ORDER BY hour, provider`
 }
 
+/** What the hours of a search have: requests of a filter, one of the outcomes if there are any, and figures that reach a least value. */
+export type HourSearch = {
+  filter: UsageFilter
+  among: readonly Outcome[]
+  least: readonly { column: PeakColumn; value: number | bigint }[]
+}
+
+const peaks = {
+  durationMs: Prisma.sql`duration_ms`,
+  costNano: Prisma.sql`cost_nano`,
+  promptTokens: Prisma.sql`prompt_tokens`,
+  completionTokens: Prisma.sql`completion_tokens`,
+}
+
+export type PeakColumn = keyof typeof peaks
+
 /**
- * The latest hours in which a filter finds requests, and one of the outcomes if there are any, newest first; with `asc`, the earliest.
- * An hour that is listed has at least one row in the request log.
+ * The latest hours that a search has to read, newest first; with `asc`, the earliest. Without least values an hour that is listed has at least
+ * one row in the request log. Otherwise other rows may have the values, or had them before they were changed.
  */
 export async function listHours(
   db: Connection,
-  filter: UsageFilter,
-  among: readonly Outcome[],
+  { filter, among, least }: HourSearch,
   { limit, order }: { limit: number; order: 'asc' | 'desc' },
 ): Promise<Date[]> {
+  const where = whereOf(filter, starts.hour)
+  const isOfModels = among.length === 0 && groupFilters.every(name => filter[name] === undefined)
+  const high = whereHigh(least)
+  const ofGroups = Prisma.sql`usage_hours u WHERE ${where} ${whereAmong(among)} AND u.requests > 0`
+  const highModels = Prisma.sql`SELECT hour, model FROM usage_peaks u WHERE u.organisation_id = ${filter.organisationId} ${high}`
+  const listed =
+    least.length === 0
+      ? ofGroups
+      : isOfModels
+        ? Prisma.sql`usage_peaks u WHERE ${where} ${high}`
+        : Prisma.sql`${ofGroups} AND (u.hour, u.model) IN (${highModels})`
   const rows = await db.$queryRaw<{ hour: Date }[]>`
-    SELECT DISTINCT hour FROM usage_hours u WHERE ${whereOf(filter, starts.hour)} ${whereAmong(among)} AND u.requests > 0
-    ORDER BY hour ${Prisma.raw(order)} LIMIT ${limit}`
+    SELECT DISTINCT hour FROM ${listed} ORDER BY hour ${Prisma.raw(order)} LIMIT ${limit}`
   return rows.map(({ hour }) => hour)
+}
+
+/** What the peaks do not know. */
+const groupFilters = ['environment', 'keyId', 'provider', 'type', 'outcome'] as const
+
+/** The hours of a search with the largest peaks of a figure, and those with the same as the last, the largest first. Of the filter only the time and the model count. */
+export function listPeaks(
+  db: Connection,
+  { filter: { organisationId, from, to, model }, least }: HourSearch,
+  column: PeakColumn,
+  limit: number,
+): Promise<{ hour: Date; peak: number | bigint }[]> {
+  return db.$queryRaw<{ hour: Date; peak: number | bigint }[]>`
+    SELECT hour, max(${peaks[column]}) AS peak FROM usage_peaks u
+    WHERE ${whereOf({ organisationId, from, to, model }, starts.hour)} ${whereHigh(least)}
+    GROUP BY hour ORDER BY peak DESC FETCH FIRST (${limit}::bigint) ROWS WITH TIES`
+}
+
+function whereHigh(least: HourSearch['least']): Prisma.Sql {
+  if (least.length === 0) return Prisma.empty
+  return Prisma.sql`AND ${Prisma.join(
+    least.map(({ column, value }) => Prisma.sql`u.${peaks[column]} >= ${value}`),
+    ' AND ',
+  )}`
 }
 
 /** The number of requests that a filter finds in whole hours, with one of the outcomes if there are any. */

@@ -25,6 +25,8 @@ const names = {
   ledgerDays: 'the days of the ledger add up to its entries',
   days: 'the days of usage add up to the request log',
   hours: 'the hours of usage add up to the request log',
+  dayDetails: 'the days of usage in detail add up to the request log',
+  peaks: 'no request exceeds the peaks of its hour',
   batchLines: 'a batch counts each of its lines once',
   batchCosts: 'a batch costs what its lines were charged',
   storage: 'what organisations store is counted',
@@ -93,8 +95,10 @@ const tampered = [
   'ledger_entries',
   'storage_usage',
   'top_ups',
+  'usage_day_details',
   'usage_days',
   'usage_hours',
+  'usage_peaks',
   'wallets',
 ]
 
@@ -154,7 +158,7 @@ const tamperings: [what: string, tamper: (scene: Scene) => Promise<unknown>, bre
   [
     'a charge has no request',
     ({ gateway, keyId }) => gateway.services.db.$executeRaw`DELETE FROM generations WHERE key_id = ${keyId}`,
-    ['charges', 'days', 'hours'],
+    ['charges', 'days', 'hours', 'dayDetails'],
   ],
   [
     'a request is logged with another cost than it was charged',
@@ -173,6 +177,20 @@ const tamperings: [what: string, tamper: (scene: Scene) => Promise<unknown>, bre
     ({ gateway, keyId }) =>
       gateway.services.db.$executeRaw`UPDATE usage_hours SET requests = requests + 1 WHERE key_id = ${keyId}`,
     ['hours'],
+  ],
+  [
+    'a day has other durations than the log',
+    ({ gateway, keyId }) =>
+      gateway.services.db
+        .$executeRaw`UPDATE usage_day_details SET latency[13] = latency[13] + 1 WHERE key_id = ${keyId}`,
+    ['dayDetails'],
+  ],
+  [
+    'a request took longer than any of its hour',
+    ({ gateway, organisationId }) =>
+      gateway.services.db
+        .$executeRaw`UPDATE usage_peaks SET duration_ms = -1 WHERE organisation_id = ${organisationId}`,
+    ['peaks'],
   ],
   [
     'a charge is gone',

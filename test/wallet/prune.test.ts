@@ -90,6 +90,8 @@ async function insertEndedWork(at: Date): Promise<void> {
 const removed = [
   ['generations', 1],
   ['usage_hours', 1],
+  ['usage_peaks', 1],
+  ['usage_day_details', 1],
   ['usage_days', 1],
   ['feedback', 1],
   ['incidents', 1],
@@ -139,6 +141,8 @@ test.serial('exit 0: what is past its retention is removed, once, and nothing el
   for (const count of [
     db.generation.count(),
     db.usageHour.count(),
+    db.usagePeak.count(),
+    db.usageDayDetail.count(),
     db.usageDay.count(),
     db.feedback.count(),
     db.storedResponse.count(),

@@ -14,7 +14,8 @@ export const requestSearch = requestFilters.extend({
 })
 export type Ordering = Pick<z.output<typeof requestSearch>, 'sort' | 'order'>
 
-const placeColumns = {
+/** What a place in a list is known by. */
+export const placeColumns = {
   id: true,
   createdAt: true,
   costNano: true,
@@ -24,7 +25,8 @@ const placeColumns = {
 }
 type Place = Pick<Generation, keyof typeof placeColumns>
 
-const columns = {
+/** The columns of the orders that are not of time. */
+export const figureColumns = {
   cost: 'costNano',
   duration: 'durationMs',
   input_tokens: 'promptTokens',
@@ -34,7 +36,7 @@ const columns = {
 /** An order without ties. */
 export function orderBy({ sort, order }: Ordering): Prisma.GenerationOrderByWithRelationInput[] {
   const byTime = [{ createdAt: order }, { id: order }]
-  return sort === 'time' ? byTime : [{ [columns[sort]]: order }, ...byTime]
+  return sort === 'time' ? byTime : [{ [figureColumns[sort]]: order }, ...byTime]
 }
 
 /** The row that a cursor names. Throws 404. */
@@ -50,7 +52,7 @@ export function beyond(where: RequestWhere, { sort, order }: Ordering, last: Pla
   const past = order === 'desc' ? 'lt' : 'gt'
   const later = [{ createdAt: { [past]: createdAt } }, { createdAt, id: { [past]: id } }]
   if (sort !== 'time') {
-    const column = columns[sort]
+    const column = figureColumns[sort]
     const after = [{ [column]: { [past]: last[column] } }, { [column]: last[column], OR: later }]
     return { ...where, AND: [...where.AND, { OR: after }] }
   }

@@ -3,11 +3,7 @@ import { createdAtMs, mayBeginId } from '../../../shared/base/ids.ts'
 import { nanoFromUsd } from '../../../shared/base/money.ts'
 import { dayMs } from '../../../shared/base/time.ts'
 import { Prisma } from '../../../shared/generated/prisma/client.ts'
-import type { Connection } from '../../../shared/io/db.ts'
 import type { Services } from '../../../shared/services.ts'
-import type { Outcome } from '../../../shared/wallet/usage-hours.ts'
-import type { UsageFilter } from '../../../shared/wallet/usage-query.ts'
-import { listHours } from '../../../shared/wallet/usage-times.ts'
 import { readSpan, spanFields } from './span.ts'
 import { findKeyId } from './work.ts'
 
@@ -42,10 +38,15 @@ export const requestFilters = z.strictObject({
 })
 export type RequestFilters = z.output<typeof requestFilters>
 
-export type RequestWhere = Omit<Prisma.GenerationWhereInput, 'organisationId' | 'createdAt' | 'keyId' | 'AND'> & {
+export type RequestWhere = Omit<
+  Prisma.GenerationWhereInput,
+  'organisationId' | 'createdAt' | 'keyId' | 'AND' | 'OR'
+> & {
   organisationId: string
   createdAt: { gte: Date; lte: Date }
   keyId?: string
+  /** Of whole hours, one of which a row is in. */
+  OR?: { createdAt: { gte: Date; lt: Date } }[]
   AND: Prisma.GenerationWhereInput[]
 }
 
@@ -94,63 +95,6 @@ function taggedWith(tag: string): Prisma.JsonNullableFilter<'Generation'> {
 export function whereId(matches: string | { startsWith: string }, id: string): Prisma.GenerationWhereInput {
   const ofProvider = { upstreamId: matches }
   return mayBeginId(id) ? { OR: [{ id: matches }, { requestId: matches }, ofProvider] } : ofProvider
-}
-
-/** The classes of responses that a search can name, by their outcomes. */
-const classes: Record<string, readonly Outcome[]> = {
-  ok: ['ok'],
-  error: ['rate_limited', 'refused', 'invalid', 'failed'],
-  refused: ['refused'],
-  invalid: ['invalid'],
-  failed: ['failed'],
-}
-const hourMs = 3_600_000
-
-/** What of the sums of usage a search counts; null if it asks for something that they do not know. `where` is from `whereOf`. */
-export function summedSearch(
-  where: RequestWhere,
-  { status, model, provider, type, environment, key: _, from: _from, to: _to, span, ...unsummed }: RequestFilters,
-): { filter: UsageFilter; among: readonly Outcome[] } | null {
-  const among = status === undefined ? [] : classes[status]
-  if (!among || Object.values(unsummed).some(value => value !== undefined)) return null
-  const { organisationId, keyId, createdAt } = where
-  const to = new Date(createdAt.lte.getTime() + 1)
-  return { filter: { organisationId, from: createdAt.gte, to, environment, keyId, model, provider, type }, among }
-}
-
-/**
- * Narrows a search to the first hours in its order that have a page of matches, which the sums of usage know: rare requests are found
- * without reading all others. Null if nothing matches. A search by what the sums do not know, or by nothing, stays as it is.
- */
-export async function narrowToHours(
-  tx: Connection,
-  where: RequestWhere,
-  filters: RequestFilters,
-  { limit, order }: { limit: number; order: 'asc' | 'desc' },
-): Promise<Prisma.GenerationWhereInput | null> {
-  const { model, provider, type, environment } = filters
-  const summed = summedSearch(where, filters)
-  if (!summed || [model, provider, type, environment, where.keyId].every(value => value === undefined)) return where
-  // The rows beyond a cursor may begin within an hour and have none in it.
-  const hours = await listHours(tx, summed.filter, summed.among, { limit: limit + 1, order })
-  const times = mergeHours(hours.map(hour => hour.getTime()).sort((a, b) => b - a))
-  return times.length === 0 ? null : { AND: [where, { OR: times.map(createdAt => ({ createdAt })) }] }
-}
-
-/** Whether a time begins and ends with an hour of the sums, or has not ended. */
-export function isOfWholeHours({ clock }: Services, { createdAt: { gte, lte } }: RequestWhere): boolean {
-  return gte.getTime() % hourMs === 0 && (lte.getTime() >= clock.now() || (lte.getTime() + 1) % hourMs === 0)
-}
-
-/** The spans that hours cover; newest first. */
-function mergeHours(hours: readonly number[]): { gte: Date; lt: Date }[] {
-  const spans: { fromMs: number; toMs: number }[] = []
-  for (const fromMs of hours) {
-    const last = spans.at(-1)
-    if (last?.fromMs === fromMs + hourMs) last.fromMs = fromMs
-    else spans.push({ fromMs, toMs: fromMs + hourMs })
-  }
-  return spans.map(({ fromMs, toMs }) => ({ gte: new Date(fromMs), lt: new Date(toMs) }))
 }
 
 /** The time that a query names: its own bounds, or a span up to now. */

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { dayMs } from '../../../shared/base/time.ts'
-import type { Step, UsageSource } from '../../../shared/wallet/usage-query.ts'
+import type { Step, UsageSource } from '../../../shared/wallet/usage-source.ts'
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs

@@ -1,5 +1,5 @@
 import type { Services } from '../../../shared/services.ts'
-import type { Dimension } from '../../../shared/wallet/usage-query.ts'
+import type { Dimension } from '../../../shared/wallet/usage-source.ts'
 import { readWorkKeys } from './work.ts'
 
 /** What pages show for a group without a value. */

@@ -1,16 +1,17 @@
 import { Readable } from 'node:stream'
+import type { Prisma } from '../../../shared/generated/prisma/client.ts'
+import type { Connection } from '../../../shared/io/db.ts'
 import { countRequests } from '../../../shared/wallet/usage-times.ts'
 import { endpoint, type Validated } from '../../endpoint.ts'
 import { readPage } from '../../routes/paging.ts'
-import { beyond, orderBy, readPlace, requestSearch } from '../present/request-order.ts'
+import { findInHours, findLargest, inHours, isIndexed, isOfWholeHours, summedSearch } from '../present/request-hours.ts'
+import { beyond, figureColumns, orderBy, readPlace, requestSearch } from '../present/request-order.ts'
 import { listed, presentRow } from '../present/request-row.ts'
 import {
-  isOfWholeHours,
-  narrowToHours,
   type RequestFilters,
+  type RequestWhere,
   requestFilters,
   searchBound,
-  summedSearch,
   whereOf,
 } from '../present/request-search.ts'
 import { runSearch } from '../present/run-search.ts'
@@ -22,6 +23,7 @@ const base = '/dashboard/api/organisations/{organisation}'
 const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
 const maxExported = 100_000
 const maxCounted = 10_000
+const maxRead = 100_000
 
 const list = endpoint({
   ...shared,
@@ -29,7 +31,7 @@ const list = endpoint({
   path: `${base}/requests`,
   summary: 'Search the request log, newest first',
   description:
-    'Sorted by `time`, a page is read from the index. By any other `sort` each page reads all matches of the time range, for at most 5 seconds: choose a short range. `after` continues in any order.',
+    'Sorted by `time`, a page is read from the index. By any other `sort` the first page reads the hours with the largest requests; further pages, smallest first and with other filters up to all matches of the time range, for at most 5 seconds: choose a short range. `after` continues in any order.',
   query: requestSearch,
   answers: { 200: { description: 'A page of requests.' } },
   errors: ['not_found'],
@@ -42,11 +44,12 @@ const list = endpoint({
     const page = await readPage(
       { limit, order },
       ({ limit: take }) =>
-        runSearch(services.db, searchBound, async tx => {
-          const narrowed = sort === 'time' ? await narrowToHours(tx, where, filters, { limit: take, order }) : where
-          return narrowed
-            ? tx.generation.findMany({ where: narrowed, select: listed, orderBy: orderBy(ordering), take })
-            : []
+        runSearch(services.db, searchBound, tx => {
+          const find = (narrowed: Prisma.GenerationWhereInput, take: number) =>
+            tx.generation.findMany({ where: narrowed, select: listed, orderBy: orderBy(ordering), take })
+          if (sort === 'time') return findInHours(tx, where, filters, { limit: take, order }, find)
+          if (order === 'asc') return find(where, take)
+          return findLargest(tx, where, filters, { limit: take, column: figureColumns[sort] }, find)
         }),
       async rows => {
         const keys = await readWorkKeys(services, rows)
@@ -62,7 +65,7 @@ const count = endpoint({
   method: 'get',
   path: `${base}/request-count`,
   summary: 'Count the requests that match a search',
-  description: `Exact where the hourly sums know all filters and the time is of whole hours; otherwise at most ${maxCounted} log entries are counted.`,
+  description: `Exact where the hourly sums know all filters and the time is of whole hours; otherwise at most ${maxCounted} log entries are counted. Where no index has what is searched for, these are among the latest ${maxRead} of the time.`,
   query: requestFilters,
   answers: { 200: { description: 'The number of requests, and whether there are more.' } },
   errors: ['not_found'],
@@ -71,12 +74,23 @@ const count = endpoint({
     const summed = isOfWholeHours(services, where) ? summedSearch(where, query) : null
     return runSearch(services.db, searchBound, async tx => {
       if (summed) return { requests: await countRequests(tx, summed.filter, summed.among), has_more: false }
-      const rows = { where, orderBy: orderBy({ sort: 'time', order: 'desc' }), take: maxCounted }
+      const narrowed = await inHours(tx, where, query)
+      const since = isIndexed(query) ? null : await readLimit(tx, narrowed)
+      const counted = since ? { AND: [narrowed, { createdAt: { gt: since } }] } : narrowed
+      const rows = { where: counted, orderBy: orderBy({ sort: 'time', order: 'desc' }), take: maxCounted }
       const { _count, _sum } = await tx.generation.aggregate({ ...rows, _count: true, _sum: { calls: true } })
-      return { requests: _sum.calls ?? 0, has_more: _count === maxCounted }
+      return { requests: _sum.calls ?? 0, has_more: _count === maxCounted || since !== null }
     })
   },
 })
+
+/** The time of the newest request that a count does not read; null if it reads all of a time. */
+async function readLimit(tx: Connection, { organisationId, createdAt, OR }: RequestWhere): Promise<Date | null> {
+  const where = { organisationId, createdAt, ...(OR && { OR }) }
+  const order = { orderBy: { createdAt: 'desc' }, skip: maxRead } as const
+  const row = await tx.generation.findFirst({ where, select: { createdAt: true }, ...order })
+  return row?.createdAt ?? null
+}
 
 const exportCsv = endpoint({
   ...shared,

@@ -7,6 +7,8 @@ import { endpoint } from '../../endpoint.ts'
 import { presentGeneration } from '../../routes/account.ts'
 import { presentCandidate } from '../../routes/chat.ts'
 import { costParts } from '../present/request-cost.ts'
+import { findInHours } from '../present/request-hours.ts'
+import { beyond, orderBy, placeColumns } from '../present/request-order.ts'
 import { presentRow } from '../present/request-row.ts'
 import { requestFilters, searchBound, searchSpan, usualDays, whereId, whereOf } from '../present/request-search.ts'
 import { runSearch } from '../present/run-search.ts'
@@ -126,21 +128,20 @@ const neighbours = endpoint({
   async handle({ services, organisationId, params, query }): Promise<RequestNeighbours> {
     const { db } = services
     const own = { id: params.id!, organisationId }
-    const row = await db.generation.findFirst({ where: own, select: { id: true, createdAt: true } })
+    const row = await db.generation.findFirst({ where: own, select: placeColumns })
     if (!row) throw new GatewayError('not_found', 'No such request.', { param: 'id' })
     const where = await whereOf(services, organisationId, query)
-    const { id, createdAt } = row
-    const find = (beyond: 'lt' | 'gt', order: 'asc' | 'desc') =>
-      runSearch(db, searchBound, tx =>
-        tx.generation.findFirst({
-          where: {
-            AND: [where, { OR: [{ createdAt: { [beyond]: createdAt } }, { createdAt, id: { [beyond]: id } }] }],
-          },
-          select: { id: true },
-          orderBy: [{ createdAt: order }, { id: order }],
-        }),
+    const find = async (order: 'asc' | 'desc') => {
+      const ordering = { sort: 'time', order } as const
+      const rest = beyond(where, ordering, row)
+      const [found] = await runSearch(db, searchBound, tx =>
+        findInHours(tx, rest, query, { limit: 1, order }, (narrowed, take) =>
+          tx.generation.findMany({ where: narrowed, select: { id: true }, orderBy: orderBy(ordering), take }),
+        ),
       )
-    const [newer, older] = await Promise.all([find('gt', 'asc'), find('lt', 'desc')])
+      return found
+    }
+    const [newer, older] = await Promise.all([find('asc'), find('desc')])
     return { newer: newer?.id ?? null, older: older?.id ?? null }
   },
 })

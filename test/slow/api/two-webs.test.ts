@@ -171,6 +171,8 @@ test.serial('200 again and one charge after a process was killed between keeping
     db.$executeRaw`DELETE FROM generations WHERE organisation_id = ${organisationId}`,
     db.$executeRaw`DELETE FROM usage_days WHERE organisation_id = ${organisationId}`,
     db.$executeRaw`DELETE FROM usage_hours WHERE organisation_id = ${organisationId}`,
+    db.$executeRaw`DELETE FROM usage_peaks WHERE organisation_id = ${organisationId}`,
+    db.$executeRaw`DELETE FROM usage_day_details WHERE organisation_id = ${organisationId}`,
     db.$executeRaw`DELETE FROM ledger_days WHERE organisation_id = ${organisationId} AND kind = 'charge'`,
     db.$executeRaw`DELETE FROM key_spend WHERE key_id IN (SELECT id FROM api_keys WHERE organisation_id = ${organisationId})`,
     db.$executeRaw`UPDATE wallets SET balance_nano = 25000000000 WHERE organisation_id = ${organisationId}`,
