@@ -42,7 +42,10 @@ export const clientSecretRequest = z
         type: z.enum(['realtime', 'transcription']).default('realtime'),
         model: common.model.describe('The one model the secret is good for; without it, any that the key may use.'),
       })
-      .refine(session => Buffer.byteLength(JSON.stringify(session)) <= maxSettingsBytes, 'must be at most 64 kB of JSON')
+      .refine(
+        session => Buffer.byteLength(JSON.stringify(session)) <= maxSettingsBytes,
+        'must be at most 64 kB of JSON',
+      )
       .prefault({})
       .describe('Settings applied when a session is opened, as `session.update` takes them.'),
   })
