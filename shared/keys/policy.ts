@@ -112,20 +112,23 @@ export function secretReplaced(): GatewayError {
   return new GatewayError('revoked_api_key', 'This API key was replaced by a newer secret. Use the new one.')
 }
 
+/** The refusal of a replaced secret whose overlap is over, or of a key that has expired. */
+export function expiryOf({ expiresAtMs, secretExpiresAtMs }: Policy, nowMs: number): GatewayError | null {
+  if (secretExpiresAtMs !== null && secretExpiresAtMs <= nowMs) return secretReplaced()
+  if (expiresAtMs === null || expiresAtMs > nowMs) return null
+  return new GatewayError('expired_api_key', 'This API key has expired. Create a new one.')
+}
+
 /** Whether a refusal is about the key itself, not about one request: what runs under the key ends. */
 export function refusesKey({ status, code }: GatewayError): boolean {
   return status === 401 || code === 'organisation_suspended'
 }
 
-function refusalOf(
-  { revoked, expiresAtMs, secretExpiresAtMs, suspended, scopes }: Policy,
-  scope: Scope | null,
-  nowMs: number,
-): GatewayError | null {
+function refusalOf(policy: Policy, scope: Scope | null, nowMs: number): GatewayError | null {
+  const { revoked, suspended, scopes } = policy
   if (revoked) return new GatewayError('revoked_api_key', 'This API key was revoked. Create a new one.')
-  if (secretExpiresAtMs !== null && secretExpiresAtMs <= nowMs) return secretReplaced()
-  if (expiresAtMs !== null && expiresAtMs <= nowMs)
-    return new GatewayError('expired_api_key', 'This API key has expired. Create a new one.')
+  const expiry = expiryOf(policy, nowMs)
+  if (expiry) return expiry
   if (suspended) return organisationSuspended()
   if (scope === null || scopes.has('*') || scopes.has(scope)) return null
   const needed = scope === '*' ? '`*`' : `\`${scope}\` or \`*\``
