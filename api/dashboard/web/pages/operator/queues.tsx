@@ -157,8 +157,9 @@ function Entries({ queue }: { queue: QueueState }) {
     })
   const retry = useEntriesChange(name, 'retry', notify('queued again'))
   const remove = useEntriesChange(name, 'remove', notify('removed'))
-  const error = retry.error ?? remove.error
   const [isRemoving, setRemoving] = useState(false)
+  // The dialog shows its own error.
+  const error = retry.error ?? (isRemoving ? null : remove.error)
   const failedEntries = queue.failed === 1 ? '1 failed entry' : `${count(queue.failed)} failed entries`
   return (
     <Section title={`Entries of ${name}`}>
