@@ -126,6 +126,8 @@ export type Endpoint = {
   /** True if the response to a standard key contains a secret: its copy for an `Idempotency-Key` is encrypted. */
   secret?: boolean
   body?: z.ZodType
+  /** True if a request may have no body, which then means `{}`. */
+  optionalBody?: true
   /** Maximum size of a JSON body, if it is not the usual one. */
   maxBodyBytes?: number
   /** A valid body, for the documentation. */

@@ -127,7 +127,8 @@ export async function serveRequest(endpoint: Endpoint, state: State): Promise<un
       state.client.time?.beginWait()
       state.raw = await readJsonBody(state, endpoint.maxBodyBytes)
       state.client.time?.endWait()
-      const value = parseJson(state.raw, 'The body', endpoint.maxBodyBytes)
+      const isOmitted = state.raw.length === 0 && endpoint.optionalBody
+      const value = isOmitted ? {} : parseJson(state.raw, 'The body', endpoint.maxBodyBytes)
       // Yields to other requests between the steps of large work.
       if (state.raw.length > largeBytes) await setImmediate()
       // Until it is valid, only logs read it.

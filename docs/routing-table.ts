@@ -73,6 +73,8 @@ const requests: [title: string, content: unknown, more?: object][] = [
 const policy: Policy = {
   ...{
     hash: '',
+    secretHash: '',
+    secretExpiresAtMs: null,
     version: 1,
     keyId: '',
     organisationId: '',

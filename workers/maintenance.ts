@@ -1,5 +1,6 @@
 import { raiseBalanceAlerts } from '../shared/alerts/balances.ts'
 import { raiseCapAlerts } from '../shared/alerts/caps.ts'
+import { watchEndpoints } from '../shared/alerts/endpoint-incidents.ts'
 import { disableFailingEndpoints } from '../shared/alerts/endpoints.ts'
 import { evaluateRules } from '../shared/alerts/evaluate-rules.ts'
 import { blockExceededKeys } from '../shared/alerts/excesses.ts'
@@ -32,7 +33,10 @@ const tasks: Record<MaintenanceTask, (services: Services) => Promise<void>> = {
   },
   rules: evaluateRules,
   incidents: watchStores,
-  failures: watchFailures,
+  async failures(services) {
+    await watchFailures(services)
+    await watchEndpoints(services)
+  },
   async endpoints(services) {
     const disabled = await disableFailingEndpoints(services)
     if (disabled > 0) services.log.warn({ disabled }, 'webhook endpoints disabled: their deliveries failed for days')

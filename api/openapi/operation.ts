@@ -39,7 +39,11 @@ function securityOf(access: Access): Json[] {
  * The request body, named after the operation. Its schema is not a component: openapi-typescript would require every
  * field with a default. A form that OpenAI has comes first, because generators use the first of several content types.
  */
-function requestBody({ body, form, example }: Endpoint, operationId: string, components: Components): Json {
+function requestBody(
+  { body, optionalBody, form, example }: Endpoint,
+  operationId: string,
+  components: Components,
+): Json {
   const name = `${operationId.charAt(0).toUpperCase()}${operationId.slice(1)}Body`
   const pointer = `#/components/requestBodies/${name}/content/application~1json/schema`
   const schema = body && components.body(body, pointer)
@@ -48,7 +52,7 @@ function requestBody({ body, form, example }: Endpoint, operationId: string, com
     'multipart/form-data': { schema: formSchema(form, schema ?? {}), example: form.example },
   }
   const content = form?.jsonFirst ? { ...json, ...multipart } : { ...multipart, ...json }
-  return components.refer('requestBodies', name, { required: true, content })
+  return components.refer('requestBodies', name, { required: !optionalBody, content })
 }
 
 /** The files of a form, and the fields of the equivalent JSON body that a form can carry. */

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { newId } from '../../shared/base/ids.ts'
 import { nanoFromUsd, usdFromNano } from '../../shared/base/money.ts'
 import { audit, operatorActor } from '../../shared/keys/audit.ts'
-import { newKey } from '../../shared/keys/key-requests.ts'
+import { newKey, overlapHours } from '../../shared/keys/key-requests.ts'
 import type { KeyRecord } from '../../shared/keys/keys.ts'
 import { updateResponseSettings } from '../../shared/responses/settings.ts'
 import type { Services } from '../../shared/services.ts'
@@ -177,10 +177,10 @@ const keys: Command[] = [
   }),
   command({
     name: 'key roll',
-    help: '--hash H',
-    flags: z.strictObject({ hash }),
-    async run(services, { hash }) {
-      const { row, secret } = await services.keys.roll(null, hash, operatorActor)
+    help: '--hash H [--overlap-hours N]',
+    flags: z.strictObject({ hash, overlap_hours: number.pipe(overlapHours).optional() }),
+    async run(services, { hash, overlap_hours: hours }) {
+      const { row, secret } = await services.keys.roll(null, hash, operatorActor, { overlapHours: hours })
       return { data: { data: await presentKey(services, row), key: secret }, text: secret }
     },
   }),

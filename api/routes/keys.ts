@@ -1,5 +1,6 @@
 import { z } from 'zod'
-import { keyPatch, newKey } from '../../shared/keys/key-requests.ts'
+import type { Connection } from '../../shared/io/db.ts'
+import { keyPatch, keyRoll, newKey } from '../../shared/keys/key-requests.ts'
 import type { CreatedKey } from '../../shared/keys/keys.ts'
 import { endpoint } from '../endpoint.ts'
 import { key } from '../schemas/account.ts'
@@ -99,14 +100,22 @@ export const rollKey = endpoint({
   path: '/api/v1/keys/{hash}/roll',
   operationId: 'rollKey',
   summary: 'Roll a key',
-  description: 'Replaces the secret and keeps the policy; the old secret stops working immediately.',
+  description:
+    'Replaces the secret and keeps the policy. The old secret stops working immediately, or after `overlap_hours`. At most one old secret works beside the current one: a further roll ends it, and so does a revocation.',
+  body: keyRoll,
+  optionalBody: true,
+  example: { overlap_hours: 24 },
   answers: { 200: { description: 'The key with its new secret.', schema: withSecret } },
   errors: ['not_found'],
-  async handle({ services, organisationId, actor, params, keep }) {
+  async handle({ services, organisationId, actor, params, body, keep }) {
     const key = await services.keys.get(organisationId, params.hash!)
     const spentNano = (await services.accounts.monthSpend([key])).get(key.id) ?? 0n
     const shown = (made: CreatedKey) => presentNewKey(services, made, spentNano)
-    return shown(await services.keys.roll(organisationId, params.hash!, actor, (tx, made) => keep(tx, shown(made))))
+    const options = {
+      overlapHours: body.overlap_hours,
+      beside: (tx: Connection, rolled: CreatedKey) => keep(tx, shown(rolled)),
+    }
+    return shown(await services.keys.roll(organisationId, params.hash!, actor, options))
   },
 })
 

@@ -1,12 +1,13 @@
 import type { ApiKey } from '../../shared/generated/prisma/client.ts'
 import { type CreatedKey, type KeyRecord, keyRecord } from '../../shared/keys/keys.ts'
+import { listOverlaps } from '../../shared/keys/replaced-secrets.ts'
 import type { Services } from '../../shared/services.ts'
 
 /** Presents keys with their spend of this month. */
-export async function presentKeys({ accounts, clock }: Services, rows: ApiKey[]): Promise<KeyRecord[]> {
-  const spent = await accounts.monthSpend(rows)
+export async function presentKeys({ accounts, clock, db }: Services, rows: ApiKey[]): Promise<KeyRecord[]> {
   const nowMs = clock.now()
-  return rows.map(row => keyRecord(row, spent.get(row.id) ?? 0n, nowMs))
+  const [spent, replaced] = await Promise.all([accounts.monthSpend(rows), listOverlaps(db, rows, nowMs)])
+  return rows.map(row => keyRecord(row, spent.get(row.id) ?? 0n, replaced.get(row.hash) ?? null, nowMs))
 }
 
 export async function presentKey(services: Services, row: ApiKey): Promise<KeyRecord> {
@@ -14,11 +15,11 @@ export async function presentKey(services: Services, row: ApiKey): Promise<KeyRe
   return record!
 }
 
-/** Presents a new key with its secret. */
+/** Presents a new or rolled key with its secret. */
 export function presentNewKey(
   { clock }: Services,
-  { row, secret }: CreatedKey,
+  { row, secret, replaced }: CreatedKey,
   spentNano: bigint,
 ): { data: KeyRecord; key: string } {
-  return { data: keyRecord(row, spentNano, clock.now()), key: secret }
+  return { data: keyRecord(row, spentNano, replaced, clock.now()), key: secret }
 }

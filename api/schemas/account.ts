@@ -48,5 +48,10 @@ export const key = z
     created_at: z.iso.datetime(),
     updated_at: z.iso.datetime(),
     last_used_at: z.iso.datetime().nullable(),
+    previous_secret_last4: z
+      .string()
+      .nullable()
+      .describe('The last characters of the secret that the last roll replaced, while it still works.'),
+    previous_secret_valid_until: z.iso.datetime().nullable().describe('When that secret stops working.'),
   })
   .meta({ id: 'ApiKey' })

@@ -25,6 +25,8 @@ const protocol = protocols.openai!
 const policy: Policy = {
   ...{
     hash: 'h',
+    secretHash: 'h',
+    secretExpiresAtMs: null,
     version: 1,
     keyId: 'k',
     organisationId: 'o',

@@ -19,6 +19,8 @@ export const incidentKinds = [
   'backlog',
   /** PostgreSQL refused usage events. */
   'refused_events',
+  /** The latest attempts at a webhook endpoint of an organisation all failed. */
+  'webhook',
 ] as const
 export type IncidentKind = (typeof incidentKinds)[number]
 

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { modes, scopes } from './policy.ts'
+import { maxOverlapHours } from './replaced-secrets.ts'
 
 const limit = z.int().min(0).max(2_147_483_647).nullish().describe('Unset, null or 0 means no limit.')
 
@@ -57,5 +58,17 @@ export const newKey = keyPolicy
 export const keyPatch = keyPolicy
   .extend({ disabled: z.boolean().optional().describe('Whether the key is refused until it is enabled again.') })
   .meta({ id: 'UpdateKeyRequest' })
+
+/** For how long a roll keeps the old secret working. */
+export const overlapHours = z.int().min(0).max(maxOverlapHours)
+
+/** The body of a request that rolls a key. */
+export const keyRoll = z
+  .strictObject({
+    overlap_hours: overlapHours
+      .optional()
+      .describe('How long the old secret keeps working beside the new one. Unset or 0: it stops working immediately.'),
+  })
+  .meta({ id: 'RollKeyRequest' })
 
 export type KeyPolicy = z.output<typeof keyPolicy>

@@ -10,13 +10,14 @@ import { type ContentColumns, presentContentSetting } from './content-logging.ts
 import type { KeyPolicy, keyPatch, newKey } from './key-requests.ts'
 import type { Policies } from './policies.ts'
 import { organisationSuspended, policyRow } from './policy.ts'
+import { type OverlappingSecret, retireSecret } from './replaced-secrets.ts'
 import { hashSecret, newSecret } from './secret.ts'
 
 /** A key in the format of the provisioning routes and the command line (contract §3). */
 export type KeyRecord = ReturnType<typeof keyRecord>
 
-/** Presents a key's row, without its secret. */
-export function keyRecord(row: ApiKey, spentNano: Nano, nowMs: number) {
+/** Presents a key's row, without its secret. `replaced`: its former secret, while that still works. */
+export function keyRecord(row: ApiKey, spentNano: Nano, replaced: OverlappingSecret | null, nowMs: number) {
   const expired = row.expiresAt !== null && row.expiresAt.getTime() <= nowMs
   return {
     hash: row.hash,
@@ -28,6 +29,8 @@ export function keyRecord(row: ApiKey, spentNano: Nano, nowMs: number) {
     created_at: row.createdAt.toISOString(),
     updated_at: row.updatedAt.toISOString(),
     last_used_at: row.lastUsedAt?.toISOString() ?? null,
+    previous_secret_last4: replaced?.last4 ?? null,
+    previous_secret_valid_until: replaced?.validUntil.toISOString() ?? null,
   }
 }
 
@@ -86,8 +89,8 @@ const patchableFields = (row: ApiKey) => ({
 })
 
 type NewKey = z.output<typeof newKey>
-/** A new key with its secret, which is not stored. */
-export type CreatedKey = { row: ApiKey; secret: string }
+/** A key with its new secret, which is not stored, and the secret that this replaced, if that still works. */
+export type CreatedKey = { row: ApiKey; secret: string; replaced: OverlappingSecret | null }
 
 /** The standard and provisioning keys. Only this class and `departures.ts` write their tables, with the audit event in the same transaction. */
 export class Keys {
@@ -124,10 +127,10 @@ export class Keys {
       const created = await tx.apiKey.create({ data })
       const changes = changesBetween({}, settings(created))
       await audit(tx, { organisationId, actor, action: 'key.created', target: created, changes })
-      await beside?.(tx, { row: created, secret })
+      await beside?.(tx, { row: created, secret, replaced: null })
       return created
     })
-    return { row, secret }
+    return { row, secret, replaced: null }
   }
 
   /** A page of an organisation's keys by creation time, without revoked ones by default. `after` is a key's hash. `search`: see `searchFilter`. Throws 404 for an unknown `after`. */
@@ -200,29 +203,34 @@ export class Keys {
     return this.#policies.applyChange(key, () => this.#db.$transaction(commit).catch(throwNotFound))
   }
 
-  /** Replaces the secret and keeps the policy. The old secret stops working in the same transaction. */
+  /**
+   * Replaces the secret and keeps the policy. The old secret stops working in the same transaction, or after `overlapHours`; one
+   * that an earlier roll left working always stops.
+   */
   async roll(
     organisationId: string | null,
     hash: string,
     actor: Actor,
-    beside?: TransactionStep<CreatedKey>,
+    { overlapHours = 0, beside }: { overlapHours?: number | undefined; beside?: TransactionStep<CreatedKey> } = {},
   ): Promise<CreatedKey> {
     const old = await this.#getUnrevoked(organisationId, hash)
     const { id } = old
     const { secret, ...stored } = newSecret(`svc_sk_${old.environment}_`)
-    const row = await this.#policies.applyChange(old, () =>
+    return this.#policies.applyChange(old, () =>
       this.#db.$transaction(async tx => {
         const data = { ...stored, version: { increment: 1 } }
-        const updated = await tx.apiKey.update({ where: { id, hash, revokedAt: null }, data }).catch(throwNotFound)
-        await tx.retiredSecret.create({ data: { hash, keyId: id } })
-        const changes = changesBetween({ last4: old.last4 }, { last4: updated.last4 })
-        const { organisationId } = updated
-        await audit(tx, { organisationId, actor, action: 'key.rolled', target: updated, changes })
-        await beside?.(tx, { row: updated, secret })
-        return updated
+        const row = await tx.apiKey.update({ where: { id, hash, revokedAt: null }, data }).catch(throwNotFound)
+        const validUntil = await retireSecret(tx, old, row.hash, { overlapHours, nowMs: this.#clock.now() })
+        const changes = changesBetween(
+          { last4: old.last4 },
+          { last4: row.last4, previous_secret_valid_until: validUntil?.toISOString() },
+        )
+        await audit(tx, { organisationId: row.organisationId, actor, action: 'key.rolled', target: row, changes })
+        const rolled = { row, secret, replaced: validUntil && { last4: old.last4, validUntil } }
+        await beside?.(tx, rolled)
+        return rolled
       }),
     )
-    return { row, secret }
   }
 
   /** Revokes a key permanently and keeps its history. Idempotent: a retry completes an interrupted revocation. */

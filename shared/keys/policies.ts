@@ -5,7 +5,8 @@ import type { Database } from '../io/db.ts'
 import { storeUnavailable } from '../io/outage.ts'
 import { onConnectionLost, type Redis } from '../io/redis.ts'
 import { type Shard, type Shards, shardsOf } from '../io/redis-shards.ts'
-import { type Limits, type Policy, policyOf, policyRow, type Scope } from './policy.ts'
+import { type Limits, type Policy, policyOf, policyRow, type Scope, secretReplaced } from './policy.ts'
+import { findReplacedSecret, overlapEnd } from './replaced-secrets.ts'
 
 /** In place of a generation token: the policy was just read, but not under a token that Redis can confirm. */
 const unconfirmed = 'unconfirmed'
@@ -55,7 +56,8 @@ type RedisTransaction = ReturnType<Redis['multi']>
  * Reads policies for requests. Each process caches policies, and uses a cached one only after Redis has confirmed its version
  * (`keyversion:<hash>`; the admission script does so itself). A change of a key takes three steps: set a tombstone and a new
  * generation, commit in Postgres, set a new generation and remove the tombstone. While a tombstone exists, or after a crash
- * between the steps, no version is confirmed and every request reads Postgres.
+ * between the steps, no version is confirmed and every request reads Postgres. The policy of a replaced secret that still works is
+ * cached under that secret, but confirmed under the current one: a change of the key ends both.
  */
 export class Policies {
   readonly #db: Database
@@ -218,7 +220,7 @@ export class Policies {
   }
 
   async #refresh(key: ResolvedKey, generation?: string): Promise<ResolvedKey> {
-    const current = await this.#read(key.policy.hash, key.scope, generation)
+    const current = await this.#read(key.policy.secretHash, key.scope, generation)
     key.policy = current.policy
     key.generation = current.generation
     return key
@@ -257,19 +259,19 @@ export class Policies {
 
   async #readRow(hash: string): Promise<Policy> {
     const row = await this.#db.apiKey.findUnique({ where: { hash }, ...policyRow })
-    if (!row) {
-      this.#cache.delete(hash)
-      throw await this.#unknownSecretError(hash)
-    }
-    const policy = policyOf(row, this.#testLimits)
+    if (!row) this.#cache.delete(hash)
+    const policy = row ? policyOf(row, this.#testLimits) : await this.#readReplaced(hash)
     this.#cache.set(hash, policy)
     return policy
   }
 
-  async #unknownSecretError(hash: string): Promise<GatewayError> {
-    const retired = await this.#db.retiredSecret.findUnique({ where: { hash } })
-    return retired
-      ? new GatewayError('revoked_api_key', 'This API key was replaced by a newer secret. Use the new one.')
-      : new GatewayError('invalid_api_key', 'This API key does not exist. Check it, or create a new one.')
+  /** The policy for a secret that is no key's current one. Whether its overlap is over, `authorise` decides. */
+  async #readReplaced(hash: string): Promise<Policy> {
+    const secret = await findReplacedSecret(this.#db, hash)
+    if (!secret)
+      throw new GatewayError('invalid_api_key', 'This API key does not exist. Check it, or create a new one.')
+    const expires = overlapEnd(secret, secret.key)
+    if (!expires) throw secretReplaced()
+    return policyOf(secret.key, this.#testLimits, { hash, expiresAtMs: expires.getTime() })
   }
 }

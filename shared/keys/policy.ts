@@ -10,7 +10,12 @@ export type Scope = (typeof scopes)[number]
 
 /** The permissions and limits of a standard key, from one version of its row. */
 export type Policy = {
+  /** Hash of the key's current secret, under which its version is confirmed. */
   hash: string
+  /** Hash of the secret that the policy was found by: the current one, or the one that it replaced. */
+  secretHash: string
+  /** When that secret stops working; null = as long as the key does. */
+  secretExpiresAtMs: number | null
   version: number
   keyId: string
   organisationId: string
@@ -44,11 +49,23 @@ export const policyRow = {
 } as const
 export type PolicyRow = ApiKey & { organisation: ContentColumns & { suspendedAt: Date | null } }
 
-/** The policy of a key's row. A limit of 0 means none (SPEC, API key); limits of test keys are capped by `testLimits`. */
-export function policyOf(row: PolicyRow, testLimits: Limits = unlimited): Policy {
+/** A secret of a key, if it is not the current one. */
+export type ReplacedSecret = { hash: string; expiresAtMs: number }
+
+/**
+ * The policy of a key's row, for its current secret or one that this replaced. A limit of 0 means none (SPEC, API key); limits
+ * of test keys are capped by `testLimits`.
+ */
+export function policyOf(
+  row: PolicyRow,
+  testLimits: Limits = unlimited,
+  replaced: ReplacedSecret | null = null,
+): Policy {
   const bounds = row.environment === 'test' ? testLimits : unlimited
   return {
     hash: row.hash,
+    secretHash: replaced?.hash ?? row.hash,
+    secretExpiresAtMs: replaced?.expiresAtMs ?? null,
     version: row.version,
     keyId: row.id,
     organisationId: row.organisationId,
@@ -90,19 +107,28 @@ export function organisationSuspended(): GatewayError {
   )
 }
 
+/** The refusal of a secret that a roll replaced. */
+export function secretReplaced(): GatewayError {
+  return new GatewayError('revoked_api_key', 'This API key was replaced by a newer secret. Use the new one.')
+}
+
+/** The refusal of a replaced secret whose overlap is over, or of a key that has expired. */
+export function expiryOf({ expiresAtMs, secretExpiresAtMs }: Policy, nowMs: number): GatewayError | null {
+  if (secretExpiresAtMs !== null && secretExpiresAtMs <= nowMs) return secretReplaced()
+  if (expiresAtMs === null || expiresAtMs > nowMs) return null
+  return new GatewayError('expired_api_key', 'This API key has expired. Create a new one.')
+}
+
 /** Whether a refusal is about the key itself, not about one request: what runs under the key ends. */
 export function refusesKey({ status, code }: GatewayError): boolean {
   return status === 401 || code === 'organisation_suspended'
 }
 
-function refusalOf(
-  { revoked, expiresAtMs, suspended, scopes }: Policy,
-  scope: Scope | null,
-  nowMs: number,
-): GatewayError | null {
+function refusalOf(policy: Policy, scope: Scope | null, nowMs: number): GatewayError | null {
+  const { revoked, suspended, scopes } = policy
   if (revoked) return new GatewayError('revoked_api_key', 'This API key was revoked. Create a new one.')
-  if (expiresAtMs !== null && expiresAtMs <= nowMs)
-    return new GatewayError('expired_api_key', 'This API key has expired. Create a new one.')
+  const expiry = expiryOf(policy, nowMs)
+  if (expiry) return expiry
   if (suspended) return organisationSuspended()
   if (scope === null || scopes.has('*') || scopes.has(scope)) return null
   const needed = scope === '*' ? '`*`' : `\`${scope}\` or \`*\``

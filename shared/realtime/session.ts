@@ -3,6 +3,7 @@ import { clientClosed } from '../engine/base-run.ts'
 import type { FailedAttempt } from '../engine/failures.ts'
 import { answerHeaders, type Report, usageEvent } from '../engine/report.ts'
 import type { WebSocket } from '../io/socket.ts'
+import { expiryOf } from '../keys/policy.ts'
 import type { Target } from '../providers/contract.ts'
 import type { RealtimeAdapter, RealtimeMeter } from '../providers/realtime-contract.ts'
 import type { Services } from '../services.ts'
@@ -258,10 +259,8 @@ export class Session {
 
   #expiryError(nowMs: number): GatewayError | null {
     const { maxMs } = this.#services.config.realtime
-    const { expiresAtMs } = this.input.key.policy
     if (nowMs - this.#startedMs >= maxMs) return sessionExpiredError(maxMs)
-    if (expiresAtMs === null || expiresAtMs > nowMs) return null
-    return new GatewayError('expired_api_key', 'This API key has expired. Create a new one.')
+    return expiryOf(this.input.key.policy, nowMs)
   }
 
   #spendLimitError(nowMs: number): GatewayError | null {

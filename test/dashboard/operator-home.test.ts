@@ -146,6 +146,19 @@ test.serial('a refused key is an incident, without the key', async t => {
   const tried = await post<ProviderTest>('/providers/openai/test')
   t.like(tried.data, [{ key: (await provider('openai')).keys[0]!.id }])
   t.not(tried.data[0]!.outcome, 'unknown')
+  const { key, outcome } = tried.data[0]!
+  t.deepEqual(
+    await world.gateway.services.db.auditEvent.findMany({
+      where: { action: 'provider.tested' },
+      select: { organisationId: true, actorName: true, targetId: true, changes: true },
+    }),
+    [
+      {
+        ...{ organisationId: null, actorName: operator.visitor.email, targetId: 'openai' },
+        changes: { [key]: [null, outcome] },
+      },
+    ],
+  )
   t.is((await operator.visitor.fetch(`${base}/providers/nobody/test`, { body: {} })).status, 404)
 })
 
@@ -161,6 +174,38 @@ test.serial('many failures within minutes are an incident of the provider', asyn
   t.like((await incidentsOf('groq'))[0], { kind: 'failing', message: '6 of 6 requests failed within five minutes.' })
   const { data: worst } = await get<TopOrganisations>('/top-organisations?by=errors')
   t.true(worst[0]!.errors >= 6)
+})
+
+test.serial('a webhook endpoint whose attempts keep failing is an incident, until a delivery succeeds', async t => {
+  const { db } = world.gateway.services
+  const { organisationId } = await world.gateway.account()
+  const url = 'https://hooks.example.com/in/s3cret'
+  const made = { createdAt: new Date(0), updatedAt: new Date(0) }
+  const { id: endpointId } = await db.webhookEndpoint.create({
+    data: { id: 'whe_failing', organisationId, url, events: ['job.completed'], enabledAt: new Date(0), ...made },
+  })
+  const deliver = (id: string, attempts: number, deliveredAt: Date | null = null) =>
+    db.webhookDelivery.create({
+      data: {
+        ...{ id, organisationId, endpointId, url, attempts, deliveredAt, type: 'job.completed', data: {} },
+        ...{ status: deliveredAt ? 'delivered' : 'pending', nextAttemptAt: new Date(Date.now() + 3_600_000) },
+      },
+    })
+  const look = async () => {
+    await runMaintenance('failures', null, world.gateway.services)
+    const { data } = await get<IncidentsPage>('/incidents')
+    return data.find(({ subject }) => subject === `${organisationId}|${endpointId}`)
+  }
+  await deliver('whd_1', 3)
+  await deliver('whd_2', 1)
+  t.is(await look(), undefined)
+  await deliver('whd_3', 1)
+  const incident = await look()
+  t.like(incident, { kind: 'webhook', provider: null, closed_at: null })
+  t.regex(incident!.message!, /^5 attempts at hooks\.example\.com failed and none succeeded since .* \(.+\)\.$/)
+  t.false(JSON.stringify(incident).includes('s3cret'))
+  await deliver('whd_4', 1, new Date())
+  t.truthy((await look())!.closed_at)
 })
 
 test.serial('paused: no process calls the provider, until it is resumed; both are audited', async t => {
@@ -195,7 +240,8 @@ test.serial('paused: no process calls the provider, until it is resumed; both ar
   t.is((await chat('openai')).status, 200)
   const target = upstreams.targets(catalog.find('gpt-5-mini')!, 'live').find(one => one.provider.name === 'openai')!
   t.is(upstreams.figures(target).cooldownMs, 0)
-  const events = await db.auditEvent.findMany({ where: { organisationId: null }, orderBy: { createdAt: 'asc' } })
+  const where = { organisationId: null, action: { in: ['provider.paused', 'provider.resumed'] } }
+  const events = await db.auditEvent.findMany({ where, orderBy: { createdAt: 'asc' } })
   t.deepEqual(
     events.map(({ action, actorName, targetId }) => [action, actorName, targetId]),
     ['paused', 'resumed'].map(what => [`provider.${what}`, operator.visitor.email, 'openai']),

@@ -49,11 +49,19 @@ async function ended({ clock }: SessionWorld, session: Talk) {
 const changes: [title: string, code: number, error: string, change: (w: SessionWorld, key: string) => Promise<unknown>][] = [
   ['4401 when its key is revoked', 4401, 'revoked_api_key', (w, key) => w.services.keys.revoke(null, hashSecret(key), operatorActor)],
   ['4401 when its key is rolled', 4401, 'revoked_api_key', (w, key) => w.services.keys.roll(null, hashSecret(key), operatorActor)],
+  ['4401 when the overlap of its rolled secret ends', 4401, 'revoked_api_key', rollWithOverlap],
   ['4401 when its key is disabled', 4401, 'revoked_api_key', (w, key) => patchKey(w.services, key, { disabled: true })],
   ['4401 when its key expires', 4401, 'expired_api_key', (w, key) => patchKey(w.services, key, { expires_at: new Date(w.clock.now() + 3_000).toISOString() })],
   ['4403 when its key’s scopes are narrowed', 4403, 'insufficient_scope', (w, key) => patchKey(w.services, key, { scopes: ['chat'] })],
   ['4403 when its key may not use the model any more', 4403, 'model_not_allowed', (w, key) => patchKey(w.services, key, { model_allowlist: ['gpt-5'] })],
 ] // biome-ignore format: one change per line
+
+/** Rolls a key so that its old secret works for three more seconds. */
+async function rollWithOverlap({ services: { keys, db }, clock }: SessionWorld, key: string) {
+  await keys.roll(null, hashSecret(key), operatorActor, { overlapHours: 1 })
+  const data = { validUntil: new Date(clock.now() + 3_000) }
+  await db.retiredSecret.update({ where: { hash: hashSecret(key) }, data })
+}
 
 for (const [title, code, error, change] of changes) {
   test(`${title}, and what was used is charged`, async t => {

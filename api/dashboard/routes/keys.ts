@@ -3,7 +3,7 @@ import { GatewayError } from '../../../shared/base/errors.ts'
 import { monthOf } from '../../../shared/base/time.ts'
 import type { ApiKey } from '../../../shared/generated/prisma/client.ts'
 import { presentContentSetting } from '../../../shared/keys/content-logging.ts'
-import { keyPatch, newKey } from '../../../shared/keys/key-requests.ts'
+import { keyPatch, keyRoll, newKey } from '../../../shared/keys/key-requests.ts'
 import type { Services } from '../../../shared/services.ts'
 import { hasRole } from '../../auth/roles.ts'
 import { endpoint, type Validated } from '../../endpoint.ts'
@@ -158,11 +158,14 @@ const rollKey = endpoint({
   method: 'post',
   path: `${base}/{hash}/roll`,
   summary: 'Roll a key',
+  body: keyRoll,
+  optionalBody: true,
   answers: { 200: { description: secretOnce } },
   async handle(request): Promise<KeySecretAnswer> {
-    const { services, organisationId, actor, params } = request
+    const { services, organisationId, actor, params, body } = request
     await assertMayManage(request)
-    const { row, secret } = await services.keys.roll(organisationId, params.hash!, actor)
+    const options = { overlapHours: body.overlap_hours }
+    const { row, secret } = await services.keys.roll(organisationId, params.hash!, actor, options)
     return { data: await presentOne(request, row), key: secret }
   },
 })

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import type { ProviderRow } from '../../../shared/catalog/schema.ts'
-import { audit } from '../../../shared/keys/audit.ts'
+import { audit, type Changes } from '../../../shared/keys/audit.ts'
 import type { Target } from '../../../shared/providers/contract.ts'
 import { checkCredentials } from '../../../shared/providers/credential-check.ts'
 import { type ReportedHealth, readHealth } from '../../../shared/providers/health-report.ts'
@@ -99,12 +99,18 @@ const test = endpoint({
   summary: 'Ask a provider whether it accepts each API key, by a request that costs nothing',
   answers: { 200: { description: 'What it answered.' } },
   errors: ['not_found'],
-  async handle({ services, params }): Promise<ProviderTest> {
-    const { catalog, config, clock, upstreams } = services
+  async handle({ services, params, person }): Promise<ProviderTest> {
+    const { db, catalog, config, clock, upstreams } = services
     const { name } = providerOf(services, params.provider!)
     if (!upstreams.isConfigured(name, 'live')) throw new GatewayError('not_found', 'This provider is not configured.')
     const startedMs = clock.now()
     const reports = await checkCredentials(catalog, config, clock, name)
+    const target = { id: name, name }
+    const changes = Object.fromEntries(reports.map(({ credential, outcome }) => [credential, [null, outcome]] as const))
+    await audit(db, {
+      ...{ organisationId: null, actor: asOperator(person), action: 'provider.tested', target },
+      changes: changes as Changes,
+    })
     const data = reports.map(({ credential, outcome, reason }) => ({ key: credential, outcome, reason }))
     return { duration_ms: clock.now() - startedMs, data }
   },

@@ -28,6 +28,9 @@ export type DashboardKey = {
   created_at: string
   updated_at: string
   last_used_at: string | null
+  /** The last characters of the secret that the last roll replaced, while it still works, and when it stops. */
+  previous_secret_last4: string | null
+  previous_secret_valid_until: string | null
   /** Unchanged by rolling the key. */
   id: string
   /** Disabled, which can be undone. */

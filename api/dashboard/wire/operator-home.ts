@@ -20,11 +20,12 @@ export type IncidentKind =
   | 'no_worker'
   | 'backlog'
   | 'refused_events'
+  | 'webhook'
 
 export type Incident = {
   id: string
   kind: IncidentKind
-  /** The process of an `instance`, the API key's id of a `key`; otherwise of no use. */
+  /** The process of an `instance`, the ids of organisation and endpoint of a `webhook`, with a bar between; otherwise of no use. */
   subject: string
   provider: string | null
   model: string | null

@@ -57,6 +57,8 @@ export function policyOf(more: Partial<Policy> = {}): Policy {
   const limits = { rpmLimit: null, tpmLimit: null, capNano: null, allowlist: null, expiresAtMs: null }
   const key = {
     hash: 'h',
+    secretHash: 'h',
+    secretExpiresAtMs: null,
     version: 1,
     keyId: 'k',
     organisationId: 'o',

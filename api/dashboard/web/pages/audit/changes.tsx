@@ -35,7 +35,7 @@ function valueText(field: string, value: unknown): string {
     return value.some(one => typeof one === 'object') ? JSON.stringify(value) : value.join(', ') || 'none'
   if (typeof value === 'object') return partsOf(value)
   if (field.endsWith('_usd')) return usd(Number(value))
-  if (field.endsWith('_at')) return moment(String(value))
+  if (/_(at|until)$/.test(field)) return moment(String(value))
   return String(value)
 }
 

@@ -1,4 +1,5 @@
 import { Button, Group, Radio, Stack } from '@mantine/core'
+import { IconChevronDown, IconChevronRight } from '@tabler/icons-react'
 import { type FormEvent, useState } from 'react'
 import type { Environment, KeySecretAnswer } from '../../../wire/keys.ts'
 import { OpenDrawer } from '../../components/dialogs.tsx'
@@ -6,7 +7,7 @@ import { Failure } from '../../components/states.tsx'
 import { usePlace } from '../../session.tsx'
 import { VerifyNotice } from '../../shell/verify-notice.tsx'
 import { emptyDraft, fieldsOf } from './draft.ts'
-import { PolicyFields } from './policy-fields.tsx'
+import { CapField, MoreFields, NameField } from './policy-fields.tsx'
 import { useCreate } from './queries.ts'
 
 /** Creates an API key; `onCreated` gets its secret. */
@@ -20,6 +21,7 @@ export function CreateDrawer({
   const { me } = usePlace()
   const [environment, setEnvironment] = useState<Environment>('test')
   const [draft, setDraft] = useState(emptyDraft)
+  const [hasMore, setMore] = useState(false)
   const create = useCreate(onCreated)
   const submit = (event: FormEvent) => {
     event.preventDefault()
@@ -30,6 +32,7 @@ export function CreateDrawer({
       <form onSubmit={submit}>
         <Stack>
           {!me.email_verified && <VerifyNotice me={me} />}
+          <NameField draft={draft} onChange={setDraft} />
           <Radio.Group label="Environment" value={environment} onChange={value => setEnvironment(value as Environment)}>
             <Stack gap="xs" mt="xs">
               <Radio value="test" label="Test" description="The sandbox echoes requests. Nothing is charged." />
@@ -40,7 +43,24 @@ export function CreateDrawer({
               />
             </Stack>
           </Radio.Group>
-          <PolicyFields draft={draft} onChange={setDraft} />
+          <CapField draft={draft} onChange={setDraft} />
+          <Button
+            variant="subtle"
+            size="compact-sm"
+            style={{ alignSelf: 'flex-start' }}
+            aria-expanded={hasMore}
+            aria-controls="more-limits"
+            leftSection={
+              hasMore ? <IconChevronDown size={16} aria-hidden /> : <IconChevronRight size={16} aria-hidden />
+            }
+            onClick={() => setMore(!hasMore)}
+          >
+            More limits
+          </Button>
+          {/* It opens for an invalid value, which the browser could not show otherwise. */}
+          <div id="more-limits" hidden={!hasMore} onInvalidCapture={() => setMore(true)}>
+            <MoreFields draft={draft} onChange={setDraft} />
+          </div>
           {create.error && <Failure error={create.error} />}
           <Group justify="flex-end">
             <Button variant="default" onClick={onClose}>

@@ -7,11 +7,12 @@ import { OpenDrawer } from '../../components/dialogs.tsx'
 import { Failure, Show } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
 import { Time } from '../../components/time.tsx'
-import { percent } from '../../format.ts'
+import { moment, percent } from '../../format.ts'
 import { changedFields, draftOf } from './draft.ts'
 import { KeyState } from './key-state.tsx'
 import { PolicyFields } from './policy-fields.tsx'
-import { useKey, usePatch, useRevoke, useRoll } from './queries.ts'
+import { useKey, usePatch, useRevoke } from './queries.ts'
+import { RollDialog } from './roll.tsx'
 import { Spend } from './spend.tsx'
 
 type Handlers = { onRolled: (answer: KeySecretAnswer) => void; onClose: () => void }
@@ -60,6 +61,11 @@ function Facts({ apiKey }: { apiKey: DashboardKey }) {
         <Fact label="Last used">
           <Time at={apiKey.last_used_at} />
         </Fact>
+        {apiKey.previous_secret_valid_until !== null && (
+          <Fact label="Old secret">
+            …{apiKey.previous_secret_last4} works until {moment(apiKey.previous_secret_valid_until)}
+          </Fact>
+        )}
         <Fact label="Created">
           <Time at={apiKey.created_at} />
           {apiKey.created_by !== null && ` by ${apiKey.mine ? 'you' : apiKey.created_by}`}
@@ -136,7 +142,6 @@ function PolicyForm({ apiKey }: { apiKey: DashboardKey }) {
 function Actions({ apiKey, onRolled, onClose }: { apiKey: DashboardKey } & Handlers) {
   const [asked, setAsked] = useState<'roll' | 'revoke' | null>(null)
   const toggle = usePatch(apiKey.hash)
-  const roll = useRoll(apiKey.hash, onRolled)
   const revoke = useRevoke(apiKey.hash)
   const shown = `${apiKey.prefix}…${apiKey.last4}`
   // The parent keeps it mounted, because it handles the result of the revocation.
@@ -161,18 +166,7 @@ function Actions({ apiKey, onRolled, onClose }: { apiKey: DashboardKey } & Handl
       </Group>
       {toggle.error && <Failure error={toggle.error} />}
       {asked === 'roll' && (
-        <Confirm
-          title={`Roll the secret of “${apiKey.name}”`}
-          action="Roll secret"
-          danger={false}
-          pending={roll.isPending}
-          error={roll.error}
-          onConfirm={() => roll.mutate(undefined, { onSuccess: onClose })}
-          onClose={() => setAsked(null)}
-        >
-          The key gets a new secret and keeps its policy and history. The old secret ({shown}) stops working
-          immediately, so be ready to deploy the new one.
-        </Confirm>
+        <RollDialog apiKey={apiKey} onRolled={onRolled} onDone={onClose} onClose={() => setAsked(null)} />
       )}
       {asked === 'revoke' && (
         <Confirm
@@ -183,7 +177,8 @@ function Actions({ apiKey, onRolled, onClose }: { apiKey: DashboardKey } & Handl
           onConfirm={() => revoke.mutate(undefined, { onSuccess: onClose })}
           onClose={() => setAsked(null)}
         >
-          {shown} stops working immediately. This cannot be undone. To block it temporarily, disable it instead.
+          {shown} stops working immediately{apiKey.previous_secret_last4 !== null && ', and so does its old secret'}.
+          This cannot be undone. To block it temporarily, disable it instead.
         </Confirm>
       )}
     </Stack>

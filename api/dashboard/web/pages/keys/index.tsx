@@ -8,13 +8,14 @@ import { Page } from '../../components/page.tsx'
 import { Empty } from '../../components/states.tsx'
 import { PagedTable } from '../../components/table.tsx'
 import { usePlace } from '../../session.tsx'
+import { BulkBar, isSelectable } from './bulk.tsx'
 import { ConnectDialog } from './connect.tsx'
 import { CreateDrawer } from './create.tsx'
 import { KeyDrawer } from './edit.tsx'
 import { KeyPage } from './page.tsx'
 import { useKeys, withoutSecret } from './queries.ts'
 import { SecretDialog } from './secret.tsx'
-import { keyColumns } from './table.tsx'
+import { keyColumns, selectionColumn } from './table.tsx'
 
 export default function Keys() {
   return (
@@ -75,6 +76,13 @@ function KeyList() {
   const [search] = useFilter('search')
   const [revoked, setRevoked] = useFilter('revoked')
   const keys = useKeys({ search, revoked: revoked === 'true' })
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
+  const listed = keys.data?.pages.flatMap(({ data }) => data) ?? []
+  const toggle = (id: string) => {
+    const next = new Set(selected)
+    if (!next.delete(id)) next.add(id)
+    setSelected(next)
+  }
   return (
     <>
       <Group>
@@ -92,10 +100,15 @@ function KeyList() {
           onChange={event => setRevoked(event.currentTarget.checked ? 'true' : '')}
         />
       </Group>
+      <BulkBar
+        keys={listed}
+        selected={listed.filter(key => selected.has(key.id) && isSelectable(key))}
+        onSelect={chosen => setSelected(new Set(chosen.map(({ id }) => id)))}
+      />
       <PagedTable
         label="API keys"
         query={keys}
-        columns={keyColumns(home)}
+        columns={[selectionColumn(id => selected.has(id), toggle), ...keyColumns(home)]}
         rowKey={({ id }) => id}
         minWidth={880}
         empty={

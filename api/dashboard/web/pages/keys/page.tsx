@@ -144,6 +144,9 @@ function policyOf(key: DashboardKey, home: string): (Fact | null)[] {
     ['Scopes', key.scopes === '*' ? 'all' : key.scopes.replaceAll(',', ', ')],
     ['Learns from feedback', key.learning ? 'yes' : 'no'],
     ['Input and output', loggingWords(key.content_logging)],
+    key.previous_secret_valid_until === null
+      ? null
+      : ['Old secret', `…${key.previous_secret_last4} works until ${moment(key.previous_secret_valid_until)}`],
     ['Expires', key.expires_at === null ? 'never' : moment(key.expires_at)],
     key.cache_hit_share === null ? null : ['Cache hits this month', `${percent(key.cache_hit_share)} of input tokens`],
     ['Last used', <Time key="used" at={key.last_used_at} />],

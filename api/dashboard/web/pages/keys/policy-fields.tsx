@@ -18,81 +18,119 @@ const lifetimes = [
 
 type Fields = { draft: Draft; onChange: (draft: Draft) => void; disabled?: boolean }
 
-/** Every field of a key's policy. */
+/** Every field of a key’s policy. */
 export function PolicyFields({ draft, onChange, disabled = false }: Fields) {
   return (
     <Fieldset variant="unstyled" disabled={disabled} aria-label="Policy">
       <Stack>
-        <TextInput
-          label="Name"
-          placeholder="The application that uses this key"
-          maxLength={maxName}
-          value={draft.name}
-          onChange={event => onChange({ ...draft, name: event.currentTarget.value })}
-        />
-        <Limits draft={draft} onChange={onChange} />
-        <Access draft={draft} onChange={onChange} disabled={disabled} />
-        <Fieldset legend="Routing">
-          <Radio.Group
-            label="Mode"
-            description="What the model “auto” prefers unless the request says otherwise."
-            value={draft.mode}
-            onChange={mode => onChange({ ...draft, mode: mode as Mode })}
-          >
-            <Group mt="xs">
-              <Radio value="cost" label="Cost" />
-              <Radio value="balanced" label="Balanced" />
-              <Radio value="quality" label="Quality" />
-            </Group>
-          </Radio.Group>
+        <NameField draft={draft} onChange={onChange} />
+        <Fieldset legend="Limits">
+          <Stack gap="sm">
+            <CapField draft={draft} onChange={onChange} />
+            <Rates draft={draft} onChange={onChange} />
+          </Stack>
         </Fieldset>
-        <Expiry draft={draft} onChange={onChange} />
+        <AccessRoutingAndExpiry draft={draft} onChange={onChange} disabled={disabled} />
       </Stack>
     </Fieldset>
   )
 }
 
-function Limits({ draft, onChange }: Fields) {
-  const number = {
-    min: 0,
-    placeholder: 'No limit',
-    allowNegative: false,
-    clampBehavior: 'strict',
-    thousandSeparator: ',',
-  } as const
+/** The fields of a policy that a new key seldom needs: all but its name and cap. */
+export function MoreFields({ draft, onChange }: Fields) {
   return (
-    <Fieldset legend="Limits">
-      <Stack gap="sm">
-        <NumberInput
-          {...number}
-          label="Monthly spend cap (USD)"
-          description="Hard limit per calendar month (UTC). Leave empty for no cap."
-          prefix="$"
-          max={maxCapUsd}
-          decimalScale={9}
-          value={draft.capUsd}
-          onChange={capUsd => onChange({ ...draft, capUsd })}
-        />
-        <Group grow align="flex-end">
-          <NumberInput
-            {...number}
-            label="Requests per minute"
-            max={maxLimit}
-            allowDecimal={false}
-            value={draft.rpmLimit}
-            onChange={rpmLimit => onChange({ ...draft, rpmLimit })}
-          />
-          <NumberInput
-            {...number}
-            label="Tokens per minute"
-            max={maxLimit}
-            allowDecimal={false}
-            value={draft.tpmLimit}
-            onChange={tpmLimit => onChange({ ...draft, tpmLimit })}
-          />
-        </Group>
-      </Stack>
-    </Fieldset>
+    <Stack>
+      <Fieldset legend="Rate limits">
+        <Rates draft={draft} onChange={onChange} />
+      </Fieldset>
+      <AccessRoutingAndExpiry draft={draft} onChange={onChange} />
+    </Stack>
+  )
+}
+
+export function NameField({ draft, onChange }: Fields) {
+  return (
+    <TextInput
+      label="Name"
+      placeholder="The application that uses this key"
+      maxLength={maxName}
+      value={draft.name}
+      onChange={event => onChange({ ...draft, name: event.currentTarget.value })}
+    />
+  )
+}
+
+const number = {
+  min: 0,
+  placeholder: 'No limit',
+  allowNegative: false,
+  clampBehavior: 'strict',
+  thousandSeparator: ',',
+} as const
+
+/** The field of a monthly cap; '' = no cap. */
+export function CapInput({ value, onChange }: { value: number | string; onChange: (value: number | string) => void }) {
+  return (
+    <NumberInput
+      {...number}
+      label="Monthly spend cap (USD)"
+      description="Hard limit per calendar month (UTC). Leave empty for no cap."
+      prefix="$"
+      max={maxCapUsd}
+      decimalScale={9}
+      value={value}
+      onChange={onChange}
+    />
+  )
+}
+
+export function CapField({ draft, onChange }: Fields) {
+  return <CapInput value={draft.capUsd} onChange={capUsd => onChange({ ...draft, capUsd })} />
+}
+
+function Rates({ draft, onChange }: Fields) {
+  return (
+    <Group grow align="flex-end">
+      <NumberInput
+        {...number}
+        label="Requests per minute"
+        max={maxLimit}
+        allowDecimal={false}
+        value={draft.rpmLimit}
+        onChange={rpmLimit => onChange({ ...draft, rpmLimit })}
+      />
+      <NumberInput
+        {...number}
+        label="Tokens per minute"
+        max={maxLimit}
+        allowDecimal={false}
+        value={draft.tpmLimit}
+        onChange={tpmLimit => onChange({ ...draft, tpmLimit })}
+      />
+    </Group>
+  )
+}
+
+function AccessRoutingAndExpiry({ draft, onChange, disabled = false }: Fields) {
+  return (
+    <>
+      <Access draft={draft} onChange={onChange} disabled={disabled} />
+      <Fieldset legend="Routing">
+        <Radio.Group
+          label="Mode"
+          description="What the model “auto” prefers unless the request says otherwise."
+          value={draft.mode}
+          onChange={mode => onChange({ ...draft, mode: mode as Mode })}
+        >
+          <Group mt="xs">
+            <Radio value="cost" label="Cost" />
+            <Radio value="balanced" label="Balanced" />
+            <Radio value="quality" label="Quality" />
+          </Group>
+        </Radio.Group>
+      </Fieldset>
+      <Expiry draft={draft} onChange={onChange} />
+    </>
   )
 }
 

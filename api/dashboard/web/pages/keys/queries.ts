@@ -67,8 +67,12 @@ export const useCreate = (onCreated: OnSecret) =>
   useChange<KeyFields, KeySecretAnswer>((base, body) => call(`${base}/keys`, { body }), onCreated)
 export const usePatch = (hash: string) =>
   useChange<KeyFields, KeyAnswer>((base, body) => call(`${base}/keys/${hash}`, { method: 'PATCH', body }))
+/** Rolls a key; the input is for how many hours the old secret keeps working. */
 export const useRoll = (hash: string, onRolled: OnSecret) =>
-  useChange<void, KeySecretAnswer>(base => call(`${base}/keys/${hash}/roll`, { method: 'POST' }), onRolled)
+  useChange<number, KeySecretAnswer>(
+    (base, overlap_hours) => call(`${base}/keys/${hash}/roll`, { body: { overlap_hours } }),
+    onRolled,
+  )
 export const useRevoke = (hash: string) =>
   useChange<void, KeyAnswer>(base => call(`${base}/keys/${hash}`, { method: 'DELETE' }))
 /** Sets which input and output of a key is logged. */

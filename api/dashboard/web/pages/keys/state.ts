@@ -16,6 +16,8 @@ export function stateOf(key: DashboardKey, nowMs = Date.now()): KeyState {
   if (cap !== null && spent >= cap) return { value: 'cap_reached', note: `until ${nextMonth(nowMs)}` }
   if (expiry !== null && Date.parse(expiry) < nowMs + soonMs)
     return { value: 'active', note: `expires ${ago(expiry, nowMs)}` }
+  if (key.previous_secret_valid_until !== null)
+    return { value: 'active', note: `old secret stops ${ago(key.previous_secret_valid_until, nowMs)}` }
   const idleSince = Date.parse(used ?? key.created_at)
   if (nowMs - idleSince > unusedMs)
     return {

@@ -1,10 +1,11 @@
-import { Anchor, Group, Stack, Text } from '@mantine/core'
+import { Anchor, Checkbox, Group, Stack, Text } from '@mantine/core'
 import { Link } from 'wouter'
 import type { DashboardKey } from '../../../wire/keys.ts'
 import { Status } from '../../components/status.tsx'
 import type { Column } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
 import { count, day, shortCount } from '../../format.ts'
+import { isSelectable } from './bulk.tsx'
 import { KeyState } from './key-state.tsx'
 import { Spend } from './spend.tsx'
 
@@ -47,6 +48,26 @@ export function keyColumns(home: string): Column<DashboardKey>[] {
       ),
     },
   ]
+}
+
+/** Selects keys for an action on several of them. */
+export function selectionColumn(
+  isSelected: (id: string) => boolean,
+  onToggle: (id: string) => void,
+): Column<DashboardKey> {
+  return {
+    header: 'Select',
+    kind: 'actions',
+    width: 40,
+    cell: key =>
+      isSelectable(key) && (
+        <Checkbox
+          aria-label={`Select “${key.name}” …${key.last4}`}
+          checked={isSelected(key.id)}
+          onChange={() => onToggle(key.id)}
+        />
+      ),
+  }
 }
 
 /** A summary of a key's limits; the drawer shows all of them. */

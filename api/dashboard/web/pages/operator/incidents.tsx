@@ -20,7 +20,11 @@ export function Incidents({ provider }: { provider?: string }) {
         rowKey={({ id }) => id}
         minWidth={640}
         loadingRows={3}
-        empty={<Empty title="No incidents">Outages, refused API keys and lost processes appear here.</Empty>}
+        empty={
+          <Empty title="No incidents">
+            Outages, refused API keys, lost processes and failing webhooks appear here.
+          </Empty>
+        }
       />
     </Section>
   )
@@ -35,6 +39,7 @@ const titles: Record<Incident['kind'], string> = {
   no_worker: 'No worker was running',
   backlog: 'Backlog of unbooked usage',
   refused_events: 'Usage events rejected',
+  webhook: 'Webhook endpoint failing',
 }
 
 const columns: Column<Incident>[] = [
@@ -57,6 +62,11 @@ const columns: Column<Incident>[] = [
           <Text size="xs" c="dimmed">
             {message}
           </Text>
+        )}
+        {kind === 'webhook' && (
+          <Anchor component={Link} href={`/operator/organisations/${subject.split('|')[0]}`} size="xs">
+            Open the organisation
+          </Anchor>
         )}
       </>
     ),

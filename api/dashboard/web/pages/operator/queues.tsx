@@ -157,7 +157,10 @@ function Entries({ queue }: { queue: QueueState }) {
     })
   const retry = useEntriesChange(name, 'retry', notify('queued again'))
   const remove = useEntriesChange(name, 'remove', notify('removed'))
-  const error = retry.error ?? remove.error
+  const [isRemoving, setRemoving] = useState(false)
+  // The dialog shows its own error.
+  const error = retry.error ?? (isRemoving ? null : remove.error)
+  const failedEntries = queue.failed === 1 ? '1 failed entry' : `${count(queue.failed)} failed entries`
   return (
     <Section title={`Entries of ${name}`}>
       <Stack>
@@ -174,13 +177,26 @@ function Entries({ queue }: { queue: QueueState }) {
               <Button size="xs" variant="default" loading={retry.isPending} onClick={() => retry.mutate(null)}>
                 Retry all
               </Button>
-              <Button size="xs" variant="default" loading={remove.isPending} onClick={() => remove.mutate(null)}>
+              <Button size="xs" variant="default" loading={remove.isPending} onClick={() => setRemoving(true)}>
                 Remove all
               </Button>
             </Group>
           )}
         </Group>
         {error && <Failure error={error} />}
+        {isRemoving && (
+          <Confirm
+            title={`Remove ${failedEntries} of ${name}`}
+            action="Remove all"
+            pending={remove.isPending}
+            error={remove.error}
+            onConfirm={() => remove.mutate(null, { onSuccess: () => setRemoving(false) })}
+            onClose={() => setRemoving(false)}
+          >
+            They are never tried again, and their errors can no longer be read. This cannot be undone. What they were
+            about, such as a job or a webhook, stays; the periodic sweeps queue unfinished work again.
+          </Confirm>
+        )}
         <Show query={entries} rows={3}>
           {({ data, total }) => (
             <>
