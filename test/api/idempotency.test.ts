@@ -325,8 +325,8 @@ test.serial('200 again for a roll: the secret is replaced once', async t => {
   const provisioning = await provisioningKey(gateway, account.organisationId)
   const created = (await (await post('/api/v1/keys', 'key-1', { name: 'Roll me' }, provisioning)).json()) as Made
   const path = `/api/v1/keys/${created.data.hash}/roll`
-  const first = (await (await post(path, 'key-2', undefined, provisioning)).json()) as Made
-  const second = await post(path, 'key-2', undefined, provisioning)
+  const first = (await (await post(path, 'key-2', {}, provisioning)).json()) as Made
+  const second = await post(path, 'key-2', {}, provisioning)
   t.is(second.status, 200)
   t.is(((await second.json()) as Made).key, first.key)
   t.not(first.key, created.key)

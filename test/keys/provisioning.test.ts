@@ -83,6 +83,8 @@ test('201 with the defaults of every field, and the secret this once', async t =
     status: 'active',
     spend_month_usd: 0,
     last_used_at: null,
+    previous_secret_last4: null,
+    previous_secret_valid_until: null,
   })
   t.is(created_at, new Date(created_at).toISOString())
   t.is(updated_at, new Date(updated_at).toISOString())

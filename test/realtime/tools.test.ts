@@ -104,6 +104,7 @@ for (const [model, own] of Object.entries(refused)) {
         session.provider.events.map(({ type }) => type),
         ['mark', 'input_audio_buffer.commit'],
       )
+      await eventually(() => session.events.length >= cases.length, 'every frame is answered')
       t.is(session.events.length, cases.length)
       for (const [index, [frame, code, param, message]] of cases.entries()) {
         const { type, event_id: eventId, error } = session.events[index]

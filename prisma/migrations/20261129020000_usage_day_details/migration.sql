@@ -57,13 +57,12 @@ FOR EACH STATEMENT EXECUTE FUNCTION "count_usage_day"();
 CREATE TRIGGER "count_day_changed" AFTER UPDATE ON "generations" REFERENCING OLD TABLE AS removed NEW TABLE AS added
 FOR EACH STATEMENT EXECUTE FUNCTION "count_usage_day"();
 
--- From the hours, which are far fewer than requests.
-CREATE AGGREGATE "sum_counts"(BIGINT[]) (
+-- From the hours, which are far fewer than requests. The aggregate goes with the connection.
+CREATE AGGREGATE pg_temp."sum_counts"(BIGINT[]) (
   SFUNC = "add_counts", STYPE = BIGINT[], INITCOND = '{0,0,0,0,0,0,0,0,0,0,0,0,0}'
 );
 INSERT INTO "usage_day_details"
 SELECT organisation_id, (hour AT TIME ZONE 'UTC')::date, key_id, model, provider, kind, environment, outcome, sum(requests), sum(cost_nano),
   coalesce(sum(cost_nano) FILTER (WHERE provider_cost_nano IS NOT NULL), 0), coalesce(sum(provider_cost_nano), 0), sum(prompt_tokens),
-  sum(completion_tokens), sum(cached_tokens), sum(reasoning_tokens), sum_counts(latency), sum_counts(first_byte)
+  sum(completion_tokens), sum(cached_tokens), sum(reasoning_tokens), pg_temp.sum_counts(latency), pg_temp.sum_counts(first_byte)
 FROM "usage_hours" GROUP BY 1, 2, 3, 4, 5, 6, 7, 8;
-DROP AGGREGATE "sum_counts"(BIGINT[]);

@@ -18,6 +18,7 @@ const patterns = {
   delayed: ['delayed/*.test.ts'],
   files: ['files/*.test.ts', 'io/media-length.test.ts'],
   jobs: ['jobs/!(prices).test.ts'],
+  ledger: ['wallet/{ledger*,statement*,usage*,prune*}.test.ts'],
   media: ['media/!(answers|kinds|subtitles).test.ts'],
   'media-providers': [
     'providers/{akool,deepgram,elevenlabs,fal,heygen,kling,magic-hour,meshy,replicate,runway,sync}/*.test.ts',
@@ -46,7 +47,7 @@ const patterns = {
     'routing/!(learned-offsets|output-history|read-words|retry-plan|router|routing-mode|task|tokenizer).test.ts',
   ],
   streams: ['chat/[s-z]*.test.ts'],
-  wallet: ['wallet/*.test.ts', 'io/redis-key-prefix.test.ts'],
+  wallet: ['wallet/!(ledger*|statement*|usage*|prune*).test.ts', 'io/redis-key-prefix.test.ts'],
   webhooks: ['webhooks/!(schedule|workers).test.ts'],
 }
 export type Group = keyof typeof patterns

@@ -1,0 +1,3 @@
+import { runGroup } from '../support/groups/run-group.ts'
+
+await runGroup('ledger')
