@@ -10,6 +10,7 @@ import { fillMonth } from './lib/month.ts'
 import { readOptions } from './lib/options.ts'
 import { keepResults, type OwnStores, withOwnStores } from './lib/own-stores.ts'
 import { type Ids, pageCalls } from './lib/page-calls.ts'
+import { openPages } from './lib/page-opens.ts'
 import { cpuUse, tree } from './lib/proc.ts'
 import { answersOk, commandOf, start, untilReady } from './lib/processes.ts'
 import { spread } from './lib/statistics.ts'
@@ -19,6 +20,7 @@ const { values: options } = readOptions({
   calls: 7,
   keep: '',
   only: '',
+  opens: 0,
   cpus: '0-1',
   'max-ms': 150,
 })
@@ -51,13 +53,39 @@ await withOwnStores(
         ...tree(web.child.pid!),
         ...tree(Number(readFileSync(join(stores.folder, 'postgres/postmaster.pid'), 'utf8').split('\n')[0])),
       ])
-      keepResults('pages', { options, routes })
+      const opened = options.opens > 0 ? await openPages(session, pagesOf(ids), options.opens) : []
+      for (const { page, cold, readyMs, longTasksMs, kB } of opened)
+        console.log(
+          `${readyMs.toFixed(0).padStart(5)} ms, long tasks ${longTasksMs.toFixed(0).padStart(4)} ms ${kB.toFixed(0).padStart(4)} kB ${cold ? 'cold' : 'warm'} ${page}`,
+        )
+      keepResults('pages', { options, routes, opened })
     } finally {
       await web.stop()
     }
   },
   options.keep === '' ? undefined : resolve(options.keep),
 )
+
+/** The pages that are opened in a browser. */
+function pagesOf({ organisation, request }: Ids): string[] {
+  const own = [
+    '',
+    '/requests',
+    `/requests/${request}`,
+    '/usage',
+    '/keys',
+    '/models',
+    '/billing',
+    '/jobs',
+    '/webhooks',
+    '/audit',
+  ]
+  return [
+    ...own.map(page => `/dashboard/${organisation}${page}`),
+    '/dashboard/operator',
+    '/dashboard/operator/providers',
+  ]
+}
 
 /** The ids of a seeded month, after signing in. The month is made where the stores are new. */
 async function openMonth({ folder, databaseUrl }: OwnStores, session: BrowserSession): Promise<Ids> {

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import { operatorActor } from '../../shared/keys/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
+import { setSuspension } from '../../shared/keys/suspensions.ts'
 import { eventually, freshStores, type Stores } from '../support/gateway.ts'
 import {
   byMinute,
@@ -81,6 +82,22 @@ for (const [title, code, error, change] of changes) {
     t.is(await spentNano(w, account), tokensNano(tokens))
   })
 }
+
+test('4403 when its organisation is suspended, with every key, and what was used is charged', async t => {
+  const w = await world()
+  const account = await w.gateway.account()
+  const sessions = await Promise.all([
+    talk(w, account.live),
+    talk(w, await w.gateway.key(account.organisationId, 'live')),
+  ])
+  const other = await talk(w, (await w.gateway.account()).live)
+  await sessions[0].use(tokens)
+  await setSuspension(w.services, account.organisationId, 'fraud', operatorActor)
+  for (const session of sessions) t.deepEqual(await ended(w, session), { code: 4403, error: 'organisation_suspended' })
+  t.is(other.closed, null)
+  await other.leave()
+  t.is(await spentNano(w, account), tokensNano(tokens))
+})
 
 test('101 and on when something else of its key changes, also while it is charged', async t => {
   const w = await world()
