@@ -67,6 +67,8 @@ export class Supervised {
         this.ownEnds.push(`${this.#what} did not start: ${started.message.slice(-1_000)}`)
         continue
       }
+      // `close` was called during the start.
+      if (this.#isStopping) return started.kill('SIGTERM')
       this.process = started
       this.#isExpected = false
       const { child } = started

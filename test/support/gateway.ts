@@ -195,7 +195,7 @@ export async function untilBooked({ redis }: Pick<Services, 'redis'>, withinMs =
 }
 
 const minPollMs = 10
-const maxPollMs = 200
+const maxPollMs = 100
 
 /**
  * Polls until a condition holds, the more rarely the longer it takes: many tests wait at once. Throws when it does not hold

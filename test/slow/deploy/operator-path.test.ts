@@ -34,8 +34,9 @@ async function run(t: ExecutionContext, { env }: Installation, command: string, 
 }
 
 /** Starts a process by a command of the page; gives its output and the function that stops it with SIGTERM. */
-async function start(t: ExecutionContext, { env }: Installation, command: string, isUp: () => Promise<boolean>) {
+async function start(t: ExecutionContext, { env }: Installation, command: string, checks: (() => Promise<boolean>)[]) {
   t.true(page.includes(command))
+  const answering = async () => (await Promise.all(checks.map(check => check()))).filter(Boolean).length
   const child = spawnCommand(env, command)
   let output = ''
   for (const stream of [child.stdout!, child.stderr!]) stream.on('data', part => (output += part))
@@ -46,10 +47,14 @@ async function start(t: ExecutionContext, { env }: Installation, command: string
       await ended
     }
     // npm may end before the process that it started.
-    await eventually(async () => !(await isUp()), `${command} has ended`, startWithinMs)
+    await eventually(async () => (await answering()) === 0, `${command} has ended`, startWithinMs)
   }
   t.teardown(stop)
-  await eventually(async () => child.exitCode !== null || (await isUp()), `${command} is up`, startWithinMs)
+  await eventually(
+    async () => child.exitCode !== null || (await answering()) === checks.length,
+    `${command} is up`,
+    startWithinMs,
+  )
   t.is(child.exitCode, null, output)
   return { stop, output: () => output }
 }
@@ -100,9 +105,10 @@ test('from an empty database to the first call, metrics, a restart, prune and th
 
   await run(t, installation, 'npm run migrate')
   const workerInstallation = { ...installation, env: { ...env, METRICS_PORT: String(port) } }
-  const startWeb = () => start(t, installation, 'npm start', answers(`${url}/readyz`, /./))
+  const startWeb = () =>
+    start(t, installation, 'npm start', [answers(`${url}/readyz`, /./), answers(metricsUrl, /headgate_/)])
   const startWorker = () =>
-    start(t, workerInstallation, 'npm run start:worker', answers(`http://127.0.0.1:${port}/metrics`, /headgate_/))
+    start(t, workerInstallation, 'npm run start:worker', [answers(`http://127.0.0.1:${port}/metrics`, /headgate_/)])
   const web = await startWeb()
   const worker = await startWorker()
 
