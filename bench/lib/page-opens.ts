@@ -26,7 +26,8 @@ export async function openPages(session: BrowserSession, pages: readonly string[
   try {
     const opened: Opened[] = []
     for (const page of pages) {
-      const context = await browser.newContext({ viewport: { width: 1440, height: 900 } })
+      // The pages forbid to evaluate the text of a script, which measuring them needs.
+      const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, bypassCSP: true })
       await context.addCookies(session.cookies)
       const tab = await context.newPage()
       await tab.addInitScript({ content: observeLongTasks })
