@@ -54,7 +54,7 @@ function fieldError(issue: z.core.$ZodIssue, above: PropertyKey[], what: string)
   return new GatewayError('invalid_request', message, param === '' ? {} : { param })
 }
 
-/** A schema's message is a predicate, such as "must be a URL", or a sentence of its own. */
+/** Joins a field's name and the message of its schema: "must be a URL" continues the name, any other message follows a colon. */
 function sentence(subject: string, message: string): string {
   const joined = `${subject}${/^(?:must|is|has|cannot) /.test(message) ? '' : ':'} ${message}`
   return joined.endsWith('.') ? joined : `${joined}.`

@@ -24,11 +24,11 @@ export function listFailingHours(db: Connection, filter: UsageFilter): Promise<F
     ) h ORDER BY hour, provider`
 }
 
-/** What the hours of a search have: requests of a filter, one of the outcomes if there are any, and figures that reach a least value. */
+/** What the hours of a search have: requests of a filter, one of the outcomes if there are any, and figures that reach a minimum. */
 export type HourSearch = {
   filter: UsageFilter
   among: readonly Outcome[]
-  least: readonly { column: PeakColumn; value: number | bigint }[]
+  minimums: readonly { column: PeakColumn; value: number | bigint }[]
 }
 
 const peaks = {
@@ -41,21 +41,21 @@ const peaks = {
 export type PeakColumn = keyof typeof peaks
 
 /**
- * The latest hours that a search has to read, newest first; with `asc`, the earliest. Without least values an hour that is listed has at least
+ * The latest hours that a search has to read, newest first; with `asc`, the earliest. Without minimums an hour that is listed has at least
  * one row in the request log. Otherwise other rows may have the values, or had them before they were changed.
  */
 export async function listHours(
   db: Connection,
-  { filter, among, least }: HourSearch,
+  { filter, among, minimums }: HourSearch,
   { limit, order }: { limit: number; order: 'asc' | 'desc' },
 ): Promise<Date[]> {
   const where = whereOf(filter, starts.hour)
   const isOfModels = among.length === 0 && groupFilters.every(name => filter[name] === undefined)
-  const high = whereHigh(least)
+  const high = whereHigh(minimums)
   const ofGroups = Prisma.sql`usage_hours u WHERE ${where} ${whereAmong(among)} AND u.requests > 0`
   const highModels = Prisma.sql`SELECT hour, model FROM usage_peaks u WHERE u.organisation_id = ${filter.organisationId} ${high}`
   const listed =
-    least.length === 0
+    minimums.length === 0
       ? ofGroups
       : isOfModels
         ? Prisma.sql`usage_peaks u WHERE ${where} ${high}`
@@ -71,20 +71,20 @@ const groupFilters = ['environment', 'keyId', 'provider', 'type', 'outcome'] as 
 /** The hours of a search with the largest peaks of a figure, and those with the same as the last, the largest first. Of the filter only the time and the model count. */
 export function listPeaks(
   db: Connection,
-  { filter: { organisationId, from, to, model }, least }: HourSearch,
+  { filter: { organisationId, from, to, model }, minimums }: HourSearch,
   column: PeakColumn,
   limit: number,
 ): Promise<{ hour: Date; peak: number | bigint }[]> {
   return db.$queryRaw<{ hour: Date; peak: number | bigint }[]>`
     SELECT hour, max(${peaks[column]}) AS peak FROM usage_peaks u
-    WHERE ${whereOf({ organisationId, from, to, model }, starts.hour)} ${whereHigh(least)}
+    WHERE ${whereOf({ organisationId, from, to, model }, starts.hour)} ${whereHigh(minimums)}
     GROUP BY hour ORDER BY peak DESC FETCH FIRST (${limit}::bigint) ROWS WITH TIES`
 }
 
-function whereHigh(least: HourSearch['least']): Prisma.Sql {
-  if (least.length === 0) return Prisma.empty
+function whereHigh(minimums: HourSearch['minimums']): Prisma.Sql {
+  if (minimums.length === 0) return Prisma.empty
   return Prisma.sql`AND ${Prisma.join(
-    least.map(({ column, value }) => Prisma.sql`u.${peaks[column]} >= ${value}`),
+    minimums.map(({ column, value }) => Prisma.sql`u.${peaks[column]} >= ${value}`),
     ' AND ',
   )}`
 }

@@ -71,12 +71,12 @@ export function isIndexed({
 function hourSearch(where: RequestWhere, filters: RequestFilters): HourSearch | null {
   const { model, provider, type, environment } = filters
   const isRare = [model, provider, type, environment, where.keyId].some(value => value !== undefined)
-  const least = leastOf(where)
-  if (isIndexed(filters) || (!isRare && least.length === 0)) return null
-  return { filter: usageFilterOf(where, filters), among: outcomesOf(filters.status)!, least }
+  const minimums = minimumsOf(where)
+  if (isIndexed(filters) || (!isRare && minimums.length === 0)) return null
+  return { filter: usageFilterOf(where, filters), among: outcomesOf(filters.status)!, minimums }
 }
 
-function leastOf({ durationMs, costNano, promptTokens, completionTokens }: RequestWhere): HourSearch['least'] {
+function minimumsOf({ durationMs, costNano, promptTokens, completionTokens }: RequestWhere): HourSearch['minimums'] {
   return Object.entries({ durationMs, costNano, promptTokens, completionTokens }).flatMap(([column, asked]) =>
     asked === undefined ? [] : [{ column: column as PeakColumn, value: (asked as { gte: bigint | number }).gte }],
   )
@@ -120,7 +120,7 @@ export async function findLargest<Row>(
   read: (where: RequestWhere, take: number) => Promise<Row[]>,
 ): Promise<Row[]> {
   if (isIndexed(filters)) return read(where, limit)
-  const search = { filter: usageFilterOf(where, filters), among: [], least: leastOf(where) }
+  const search = { filter: usageFilterOf(where, filters), among: [], minimums: minimumsOf(where) }
   for (let count = limit; count <= maxHoursPerRead; count *= moreHours) {
     const hours = await listPeaks(tx, search, column, count)
     if (hours.length < count || hours.length > maxHoursPerRead) break

@@ -14,7 +14,7 @@ const me = endpoint({
   summary: 'Retrieve the signed-in person and their memberships',
   // Without a session 200 as well: browsers write every 401 to the console, also those that a first visit expects.
   access: 'visitor',
-  answers: { 200: { description: 'The person; null if nobody is signed in.' } },
+  answers: { 200: { description: 'The person; null without a session.' } },
   async handle({ services, person: visitor }): Promise<MeAnswer> {
     const person: Person | undefined = visitor
     return { person: person ? await describe(services, person) : null }

@@ -8,7 +8,7 @@ export function useMe() {
   return useQuery({ queryKey: ['me'], queryFn: ({ signal }) => fetchMe(signal) })
 }
 
-/** Throws the error of an ended session if nobody is signed in. */
+/** Fetches the signed-in person. Throws 401 `not_signed_in`, as other routes do, if the browser has no session. */
 async function fetchMe(signal: AbortSignal): Promise<Me> {
   const { person } = await call<MeAnswer>('/dashboard/api/me', { signal })
   if (!person) throw new ApiError(401, 'not_signed_in', 'Sign in first.', null, null)

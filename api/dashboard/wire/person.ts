@@ -12,7 +12,7 @@ export type OrganisationSummary = {
   suspended: boolean
 }
 
-/** GET /dashboard/api/me; null: nobody is signed in. */
+/** The answer of GET /dashboard/api/me; `person` is null without a session. */
 export type MeAnswer = { person: Me | null }
 
 export type Me = {

@@ -5,9 +5,8 @@ import type { ReactNode } from 'react'
 import { ApiError } from '../api.ts'
 import { WithCode } from './with-code.tsx'
 
-/** An error with the gateway's message and the request id. */
-export function Failure({ error, retry }: { error: Error; retry?: () => void }) {
-  const requestId = error instanceof ApiError ? error.requestId : null
+/** An error with the gateway's message; what follows from it is inside. */
+export function ErrorAlert({ error, children }: { error: Error; children: ReactNode }) {
   return (
     <Alert
       role="alert"
@@ -16,6 +15,16 @@ export function Failure({ error, retry }: { error: Error; retry?: () => void }) 
       icon={<IconAlertTriangle aria-hidden />}
       title={<WithCode>{error.message}</WithCode>}
     >
+      {children}
+    </Alert>
+  )
+}
+
+/** An error with the gateway's message and the request id. */
+export function Failure({ error, retry }: { error: Error; retry?: () => void }) {
+  const requestId = error instanceof ApiError ? error.requestId : null
+  return (
+    <ErrorAlert error={error}>
       <Group gap="sm">
         {requestId && (
           <Text size="xs" c="dimmed">
@@ -28,7 +37,7 @@ export function Failure({ error, retry }: { error: Error; retry?: () => void }) 
           </Button>
         )}
       </Group>
-    </Alert>
+    </ErrorAlert>
   )
 }
 

@@ -1,4 +1,4 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import type {
   AlertRuleAnswer,
   AlertRuleFields,
@@ -7,6 +7,7 @@ import type {
 } from '../../../wire/alert-rules.ts'
 import { call } from '../../api.ts'
 import { usePlace } from '../../session.tsx'
+import { useChange } from '../../use-change.ts'
 
 const refreshMs = 30_000
 
@@ -21,35 +22,24 @@ export function useRules() {
   })
 }
 
-/** A change of rules, after which they are fetched again. */
-function useChange<Input, Answer>(
-  change: (base: string, input: Input) => Promise<Answer>,
-  onDone?: (answer: Answer) => void,
-) {
-  const { id, base } = usePlace()
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: (input: Input) => change(`${base}/alerts/rules`, input),
-    gcTime: 0,
-    onSuccess: answer => {
-      onDone?.(answer)
-      return queries.invalidateQueries({ queryKey: [id, 'alerts', 'rules'] })
-    },
-  })
-}
+const changed = { path: '/alerts/rules', queryKey: ['alerts', 'rules'] }
 
 /** Creates a rule, or changes the one with this id. */
 export const useSaveRule = (id: string | null, fields: RuleChanges, onSaved: () => void) =>
   useChange<void, AlertRuleAnswer>(
+    changed,
     base => (id === null ? call(base, { body: fields }) : call(`${base}/${id}`, { method: 'PATCH', body: fields })),
     onSaved,
   )
 export const useEnableRule = (id: string) =>
-  useChange<boolean, AlertRuleAnswer>((base, enabled) => call(`${base}/${id}`, { method: 'PATCH', body: { enabled } }))
+  useChange<boolean, AlertRuleAnswer>(changed, (base, enabled) =>
+    call(`${base}/${id}`, { method: 'PATCH', body: { enabled } }),
+  )
 export const useDeleteRule = (id: string, onDeleted: () => void) =>
-  useChange<void, { deleted: true }>(base => call(`${base}/${id}`, { method: 'DELETE' }), onDeleted)
+  useChange<void, { deleted: true }>(changed, base => call(`${base}/${id}`, { method: 'DELETE' }), onDeleted)
 export const useTestChannel = (id: string, onSent: (answer: ChannelTestAnswer) => void) =>
   useChange<'email' | 'webhook' | 'slack', ChannelTestAnswer>(
+    changed,
     (base, channel) => call(`${base}/${id}/test`, { body: { channel } }),
     onSent,
   )

@@ -1,11 +1,10 @@
-import { Alert, Anchor, Group, Text } from '@mantine/core'
-import { IconAlertTriangle } from '@tabler/icons-react'
+import { Anchor, Group, Text } from '@mantine/core'
 import { useQuery } from '@tanstack/react-query'
 import { Link } from 'wouter'
 import { ApiError } from '../../api.ts'
 import { Copy } from '../../components/copy.tsx'
 import { ErrorDocs } from '../../components/error-docs.tsx'
-import { WithCode } from '../../components/with-code.tsx'
+import { ErrorAlert } from '../../components/states.tsx'
 import { duration, usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { useBench } from './bench.ts'
@@ -61,13 +60,7 @@ export function ApiFailure({ error }: { error: Error }) {
     error instanceof ApiError ? error : { code: null, param: null, requestId: null, generationId: null }
   const words = [code, param && `field ${param}`, requestId && `request ${requestId}`]
   return (
-    <Alert
-      role="alert"
-      color="red"
-      variant="light"
-      icon={<IconAlertTriangle aria-hidden />}
-      title={<WithCode>{error.message}</WithCode>}
-    >
+    <ErrorAlert error={error}>
       <Group gap={4}>
         <Text size="xs" ff="monospace" style={{ overflowWrap: 'anywhere' }}>
           {words.filter(Boolean).join(' · ')}
@@ -84,6 +77,6 @@ export function ApiFailure({ error }: { error: Error }) {
           </Text>
         )}
       </Group>
-    </Alert>
+    </ErrorAlert>
   )
 }

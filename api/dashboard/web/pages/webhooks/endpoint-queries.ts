@@ -1,4 +1,4 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import type {
   EndpointAnswer,
   EndpointFields,
@@ -10,6 +10,7 @@ import type {
 import type { DeliverySentAnswer } from '../../../wire/webhooks.ts'
 import { call } from '../../api.ts'
 import { usePlace } from '../../session.tsx'
+import { useChange } from '../../use-change.ts'
 
 const refreshMs = 15_000
 
@@ -31,43 +32,34 @@ export function useEndpoint(endpoint: string) {
   })
 }
 
-/** A change of endpoints or deliveries, after which both are fetched again. Secrets are not kept in the cache. */
-function useChange<Input, Answer>(
-  change: (base: string, input: Input) => Promise<Answer>,
-  onDone?: (answer: Answer) => void,
-) {
-  const { id, base } = usePlace()
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: (input: Input) => change(`${base}/webhooks`, input),
-    gcTime: 0,
-    onSuccess: answer => {
-      onDone?.(answer)
-      return queries.invalidateQueries({ queryKey: [id, 'webhooks'] })
-    },
-  })
-}
+const changed = { path: '/webhooks', queryKey: ['webhooks'] }
 
 type OnSecret = (answer: EndpointSecretAnswer) => void
 export const useCreateEndpoint = (fields: EndpointFields, onCreated: OnSecret) =>
-  useChange<void, EndpointSecretAnswer>(base => call(`${base}/endpoints`, { body: fields }), onCreated)
+  useChange<void, EndpointSecretAnswer>(changed, base => call(`${base}/endpoints`, { body: fields }), onCreated)
 export const usePatchEndpoint = (id: string, fields: EndpointFields, onSaved?: () => void) =>
-  useChange<void, EndpointAnswer>(base => call(`${base}/endpoints/${id}`, { method: 'PATCH', body: fields }), onSaved)
+  useChange<void, EndpointAnswer>(
+    changed,
+    base => call(`${base}/endpoints/${id}`, { method: 'PATCH', body: fields }),
+    onSaved,
+  )
 export const useDeleteEndpoint = (id: string, onDeleted: () => void) =>
-  useChange<void, { deleted: true }>(base => call(`${base}/endpoints/${id}`, { method: 'DELETE' }), onDeleted)
+  useChange<void, { deleted: true }>(changed, base => call(`${base}/endpoints/${id}`, { method: 'DELETE' }), onDeleted)
 export const useRollEndpoint = (id: string, onRolled: OnSecret) =>
   useChange<void, EndpointSecretAnswer>(
+    changed,
     base => call(`${base}/endpoints/${id}/roll-secret`, { method: 'POST' }),
     onRolled,
   )
 export const useSendSample = (id: string, type: string, onSent: (delivery: string) => void) =>
   useChange<void, DeliverySentAnswer>(
+    changed,
     base => call(`${base}/endpoints/${id}/test`, { body: { type } }),
     ({ data }) => onSent(data.id),
   )
 export const useResendFailed = (url: string) =>
-  useChange<string, ResendAnswer>((base, since) => call(`${base}/resend`, { body: { url, since } }))
+  useChange<string, ResendAnswer>(changed, (base, since) => call(`${base}/resend`, { body: { url, since } }))
 export const useVerify = (id: string) =>
-  useChange<{ id: string; timestamp: number; body: string; signature?: string }, VerifyAnswer>((base, body) =>
+  useChange<{ id: string; timestamp: number; body: string; signature?: string }, VerifyAnswer>(changed, (base, body) =>
     call(`${base}/endpoints/${id}/verify`, { body }),
   )
