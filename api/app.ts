@@ -1,5 +1,6 @@
 import Router from '@koa/router'
 import Koa from 'koa'
+import compress from 'koa-compress'
 import type { Services } from '../shared/services.ts'
 import { openAuth } from './auth/open.ts'
 import { dashboard } from './dashboard/middleware.ts'
@@ -27,6 +28,7 @@ export function createApp(services: Services): Koa<State> {
   }
   app.use(edgeMiddleware(services, openAuth(services)))
   app.use(answerProbe)
+  app.use(compressJson)
   // Paths without parameters, the busiest among them, skip route matching.
   app.use((ctx, next) => {
     const endpoint = staticEndpoints.get(`${ctx.method} ${ctx.path}`)
@@ -38,6 +40,11 @@ export function createApp(services: Services): Koa<State> {
   app.use(rejectUnmatched(router))
   return app
 }
+
+const compressed = compress({ filter: type => type === 'application/json', zstd: false })
+
+/** Compresses the JSON that is read, such as lists; what POST requests answer is mostly small, and may be a secret. */
+const compressJson: Koa.Middleware<State> = (ctx, next) => (ctx.method === 'GET' ? compressed(ctx, next) : next())
 
 /** Answers liveness probes of the bare address, and redirects browsers to the dashboard. */
 const answerProbe: Koa.Middleware<State> = (ctx, next) => {

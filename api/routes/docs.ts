@@ -1,15 +1,10 @@
-import { promisify } from 'node:util'
-import zlib from 'node:zlib'
 import { z } from 'zod'
 import { type Endpoint, endpoint } from '../endpoint.ts'
 import { openApiDocument } from '../openapi/document.ts'
 
-const compress = { br: promisify(zlib.brotliCompress), gzip: promisify(zlib.gzip) }
-
 /** Builds the document from all endpoints, including this one, which is why they are passed as a function. */
 export function openApi(endpoints: () => readonly Endpoint[]): Endpoint {
   let document: Buffer | null = null
-  const compressed: { br?: Promise<Buffer>; gzip?: Promise<Buffer> } = {}
   return endpoint({
     method: 'get',
     tag: 'Service',
@@ -26,16 +21,7 @@ export function openApi(endpoints: () => readonly Endpoint[]): Endpoint {
     async handle({ ctx }) {
       document ??= Buffer.from(JSON.stringify(openApiDocument(endpoints())))
       ctx.type = 'application/json'
-      ctx.vary('accept-encoding')
-      const encoding = ctx.acceptsEncodings('br', 'gzip', 'identity')
-      if (encoding !== 'br' && encoding !== 'gzip') {
-        ctx.body = document
-        return
-      }
-      // Half a megabyte: each encoding is made once.
-      compressed[encoding] ??= compress[encoding](document)
-      ctx.set('content-encoding', encoding)
-      ctx.body = await compressed[encoding]
+      ctx.body = document
     },
   })
 }

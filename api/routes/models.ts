@@ -98,7 +98,8 @@ function etagOf(text: string): string {
 function replyWithEtag(ctx: Context, body: object): void {
   const text = JSON.stringify(body)
   const etag = etagOf(text)
-  ctx.set({ etag, 'x-models-etag': etag, vary: `authorization, x-api-key, ${anthropicVersion.name}` })
+  ctx.set({ etag, 'x-models-etag': etag })
+  ctx.vary(['authorization', 'x-api-key', anthropicVersion.name])
   ctx.status = 200
   ctx.type = 'application/json'
   ctx.body = text
