@@ -1,11 +1,12 @@
 import react from '@vitejs/plugin-react'
 import { defineConfig } from 'vite'
 import { decoders } from './decoders.ts'
+import { unusedStyles } from './unused-styles.ts'
 
 export default defineConfig({
   root: import.meta.dirname,
   base: '/dashboard/',
-  plugins: [react(), decoders()],
+  plugins: [react(), decoders(), unusedStyles()],
   build: {
     outDir: '../dist',
     emptyOutDir: true,

@@ -1,7 +1,7 @@
 import { AppShell, Box, Burger, Group, NavLink, ScrollArea, Select, Stack, Text } from '@mantine/core'
 import { useDisclosure } from '@mantine/hooks'
 import { IconArrowLeft, IconBook, IconShieldCog } from '@tabler/icons-react'
-import { type ReactNode, Suspense, useEffect, useMemo, useState } from 'react'
+import { lazy, type ReactNode, Suspense, useEffect, useMemo, useState } from 'react'
 import { Link, Redirect, Route, Switch, useLocation } from 'wouter'
 import type { Me } from '../../wire/person.ts'
 import { Boundary } from '../components/boundary.tsx'
@@ -12,11 +12,11 @@ import { Brand } from './brand.tsx'
 import { type NavEntry, navEntries, navGroups } from './nav.ts'
 import { Palette } from './palette.tsx'
 import { PersonMenu } from './person-menu.tsx'
-import { RequiredSetUp } from './required-set-up.tsx'
 import { SchemeSwitch } from './scheme-switch.tsx'
 import { SuspendedNotice } from './suspended-notice.tsx'
 import { VerifyNotice } from './verify-notice.tsx'
 
+const RequiredSetUp = lazy(() => import('./required-set-up.tsx'))
 const lastPlaceName = 'headgate-organisation'
 
 /** The layout of the pages behind the sign-in. `organisationId` null: the last one visited, with `children` as the page. */

@@ -4,7 +4,7 @@ import { useTitle } from '../components/title.ts'
 import { SetUp } from '../pages/account/set-up.tsx'
 
 /** Replaces every page of an organisation that requires two-factor sign-in, for members who have not set it up. */
-export function RequiredSetUp({ me, name, onDone }: { me: Me; name: string; onDone: () => void }) {
+export default function RequiredSetUp({ me, name, onDone }: { me: Me; name: string; onDone: () => void }) {
   useTitle('Set up two-factor sign-in')
   return (
     <Stack gap="md">
