@@ -89,7 +89,8 @@ export type Validated<Body, Query> = {
   apiKey: ResolvedKey
   organisationId: string
   person: Person
-  role: Role
+  /** Null for an operator, who looks at an organisation from outside. */
+  role: Role | null
   actor: Actor
   body: Body
   raw: Buffer

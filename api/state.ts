@@ -64,9 +64,9 @@ export class State {
   apiKey!: ResolvedKey
   /** The organisation of a provisioning key, or of a dashboard route's path. */
   organisationId!: string
-  /** The signed-in person on dashboard routes, and their role in the path's organisation. */
+  /** The signed-in person on dashboard routes, and their role in the path's organisation; null for an operator. */
   person!: Person
-  role!: Role
+  role!: Role | null
   /** The actor for the audit log, on dashboard routes and with provisioning keys. */
   actor!: Actor
   body: unknown

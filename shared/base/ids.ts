@@ -1,4 +1,4 @@
-import { randomFillSync } from 'node:crypto'
+import { createHash, randomFillSync } from 'node:crypto'
 
 const alphabet = '0123456789abcdefghijklmnopqrstuvwxyz'
 
@@ -15,10 +15,14 @@ function sortable(): string {
   const nowMs = Date.now()
   if (nowMs !== timeMs) {
     timeMs = nowMs
-    time = nowMs.toString(36).padStart(9, '0')
+    time = timeText(nowMs)
   }
   used += 15
   return time + letters.slice(used - 15, used)
+}
+
+function timeText(ms: number): string {
+  return ms.toString(36).padStart(9, '0')
 }
 
 function refill(): void {
@@ -70,7 +74,17 @@ export type IdPrefix =
 
 /** A new id: prefix and a sortable random part (contract §1). */
 export function newId(prefix: IdPrefix): string {
-  return `${prefix}${separators[prefix as keyof typeof separators] ?? '_'}${sortable()}`
+  return `${beginOf(prefix)}${sortable()}`
+}
+
+function beginOf(prefix: IdPrefix): string {
+  return `${prefix}${separators[prefix as keyof typeof separators] ?? '_'}`
+}
+
+/** The id of what exists once for a time and a name: it is the same each time, in the form of the others. */
+export function fixedId(prefix: IdPrefix, timeMs: number, name: string): string {
+  const digest = createHash('sha256').update(name).digest('hex')
+  return `${beginOf(prefix)}${timeText(timeMs)}${digest.slice(0, 15)}`
 }
 
 const ours = /^[a-z]+(?:_req)?[-_](0[0-9a-z]{8})[0-9a-z]{0,15}$/

@@ -1,7 +1,9 @@
 import { isDeepStrictEqual } from 'node:util'
-import { newId } from '../base/ids.ts'
+import { fixedId, newId } from '../base/ids.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
+
+const hourMs = 3_600_000
 
 /** The author of a change: a signed-in user, a provisioning key, or the operator's command line. */
 export type Actor = { kind: 'user' | 'provisioning_key' | 'operator'; id: string | null; name: string }
@@ -28,21 +30,28 @@ export function changesBetween(before: Record<string, unknown>, after: Record<st
 }
 
 /** Inserts an audit event within the transaction of the change itself. */
-export async function audit(
-  tx: Connection,
-  { organisationId, actor, action, target, changes }: AuditEntry,
-): Promise<void> {
-  await tx.auditEvent.create({
-    data: {
-      id: newId('aud'),
-      organisationId,
-      actorKind: actor.kind,
-      actorId: actor.id,
-      actorName: actor.name,
-      action,
-      targetId: target?.id ?? null,
-      targetName: target?.name ?? null,
-      changes: changes && Object.keys(changes).length > 0 ? (changes as Prisma.InputJsonObject) : Prisma.DbNull,
-    },
-  })
+export async function audit(tx: Connection, entry: AuditEntry): Promise<void> {
+  await tx.auditEvent.create({ data: rowOf(newId('aud'), entry) })
+}
+
+/** Inserts an audit event unless there is one already of this actor, action and target in the same UTC hour: for what is repeated. */
+export async function auditHourly(tx: Connection, entry: AuditEntry, nowMs: number): Promise<void> {
+  const { organisationId, actor, action, target } = entry
+  const name = JSON.stringify([organisationId, actor.kind, actor.id, action, target?.id ?? null])
+  const id = fixedId('aud', nowMs - (nowMs % hourMs), name)
+  await tx.auditEvent.createMany({ data: [rowOf(id, entry)], skipDuplicates: true })
+}
+
+function rowOf(id: string, { organisationId, actor, action, target, changes }: AuditEntry) {
+  return {
+    id,
+    organisationId,
+    actorKind: actor.kind,
+    actorId: actor.id,
+    actorName: actor.name,
+    action,
+    targetId: target?.id ?? null,
+    targetName: target?.name ?? null,
+    changes: changes && Object.keys(changes).length > 0 ? (changes as Prisma.InputJsonObject) : Prisma.DbNull,
+  }
 }

@@ -21,6 +21,7 @@ import { operatorProviderRoutes } from './operator-providers.ts'
 import { operatorQueueRoutes } from './operator-queues.ts'
 import { operatorServiceRoutes } from './operator-service.ts'
 import { operatorSuspensionRoutes } from './operator-suspensions.ts'
+import { operatorViewRoutes } from './operator-views.ts'
 import { personRoutes } from './person.ts'
 import { playgroundRoutes } from './playground.ts'
 import { requestListRoutes } from './request-list.ts'
@@ -57,6 +58,7 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...jobRoutes,
   ...batchRoutes,
   ...operatorOrganisationRoutes,
+  ...operatorViewRoutes,
   ...operatorAdjustmentRoutes,
   ...operatorSuspensionRoutes,
   ...operatorCatalogRoutes,

@@ -33,7 +33,7 @@ async function present({ services, person, role }: Request, rows: ApiKey[]): Pro
     mine: row.createdById === person.id,
     content_logging: presentContentSetting(row),
     cache_hit_share: shares.get(row.id) ?? null,
-    may_manage: row.createdById === person.id || hasRole(role, 'admin'),
+    may_manage: role !== null && (row.createdById === person.id || hasRole(role, 'admin')),
   }))
 }
 
