@@ -24,7 +24,7 @@ export function usePublicSettings() {
   })
 }
 
-export type Place = OrganisationSummary & {
+export type Place = Omit<OrganisationSummary, 'role'> & {
   me: Me
   /** The base path of the organisation's API routes: `/dashboard/api/organisations/<id>`. */
   base: string
@@ -32,6 +32,10 @@ export type Place = OrganisationSummary & {
   home: string
   /** Whether the user has at least a role here. */
   may(role: Role): boolean
+  /** Whether an operator looks at it from outside: nothing can be changed, and only some pages exist. */
+  isOperatorView: boolean
+  /** Whether there is a page here, such as "jobs". */
+  has(page: string): boolean
 }
 
 export const PlaceContext = createContext<Place | null>(null)
@@ -52,5 +56,25 @@ export function placeOf(organisation: OrganisationSummary, me: Me): Place {
     base: `/dashboard/api/organisations/${organisation.id}`,
     home: `/${organisation.id}`,
     may: role => roles.indexOf(organisation.role) >= roles.indexOf(role),
+    isOperatorView: false,
+    has: () => true,
+  }
+}
+
+/** An organisation as operators view it, whether they are members or not. `pages`: those that exist for them. */
+export function operatorPlaceOf(
+  organisation: Pick<OrganisationSummary, 'id' | 'name' | 'suspended'>,
+  me: Me,
+  pages: readonly string[],
+): Place {
+  const { id, name, suspended } = organisation
+  return {
+    ...{ id, name, suspended, me },
+    require_two_factor: false,
+    base: `/dashboard/api/operator/organisations/${id}`,
+    home: `/operator/organisations/${id}`,
+    may: () => false,
+    isOperatorView: true,
+    has: page => pages.includes(page),
   }
 }

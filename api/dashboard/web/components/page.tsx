@@ -1,5 +1,6 @@
 import { Box, Group, Stack, Text, Title } from '@mantine/core'
-import type { ReactNode } from 'react'
+import { type ReactNode, useContext } from 'react'
+import { PlaceContext } from '../session.tsx'
 import { useTitle } from './title.ts'
 
 /** A page's heading, description and main actions; sets the document title. */
@@ -17,7 +18,10 @@ export function Page({
   actions?: ReactNode
   children: ReactNode
 }) {
-  useTitle(id === undefined ? title : `${title} ${id}`)
+  const place = useContext(PlaceContext)
+  const titled = id === undefined ? title : `${title} ${id}`
+  // An operator has pages of several organisations open.
+  useTitle(place?.isOperatorView ? `${titled} · ${place.name}` : titled)
   return (
     <Stack gap="lg">
       <Group justify="space-between" align="flex-start" gap="sm">

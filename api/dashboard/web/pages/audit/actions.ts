@@ -49,6 +49,7 @@ const texts: Record<string, string> = {
   'alert_rule.deleted': 'deleted the alert rule',
   'response_settings.changed': 'changed the storage of responses',
   'content_settings.changed': 'changed the logging of input and output',
+  'request_log.viewed': 'viewed the requests',
   'request_content.viewed': 'viewed the input and output of',
   'request_content.deleted': 'deleted the input and output of',
   'top_up.started': 'started the top-up',
@@ -80,6 +81,7 @@ export const things = [
   { value: 'alert_rule', label: 'Alert rules' },
   { value: 'response_settings', label: 'Stored responses' },
   { value: 'content_settings', label: 'Input and output logging' },
+  { value: 'request_log', label: 'Requests viewed by operators' },
   { value: 'request_content', label: 'Logged input and output' },
   { value: 'organisation', label: 'Organisation' },
 ]

@@ -15,7 +15,7 @@ export default function Audit() {
   return (
     <Page
       title="Audit log"
-      description="Changes in this organisation, made in the dashboard, with a provisioning key or by an operator. Entries cannot be changed or deleted."
+      description="Changes in this organisation, made in the dashboard, with a provisioning key or by an operator, and operators’ views of its requests. Entries cannot be changed or deleted."
     >
       <Filters />
       <PagedTable

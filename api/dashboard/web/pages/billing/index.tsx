@@ -4,7 +4,7 @@ import type { Billing as BillingFacts } from '../../../wire/billing.ts'
 import { call } from '../../api.ts'
 import { Page } from '../../components/page.tsx'
 import { Show } from '../../components/states.tsx'
-import { usePlace } from '../../session.tsx'
+import { usePlace, usePublicSettings } from '../../session.tsx'
 import { Ledger } from './ledger.tsx'
 import { Payments } from './payments.tsx'
 import { Returned } from './returned.tsx'
@@ -12,6 +12,21 @@ import { TopUpForm } from './top-up.tsx'
 import { WalletCard } from './wallet.tsx'
 
 export default function Billing() {
+  return usePlace().isOperatorView ? <OperatorLedger /> : <OwnBilling />
+}
+
+/** What operators see: the wallet is among the details of the organisation. */
+function OperatorLedger() {
+  const settings = usePublicSettings()
+  return (
+    <Page title="Ledger" description="What was paid, charged and adjusted. To adjust the balance, open the details.">
+      <Ledger title="Entries" />
+      {settings.data?.payments && <Payments />}
+    </Page>
+  )
+}
+
+function OwnBilling() {
   const { id, base } = usePlace()
   const billing = useQuery({
     queryKey: [id, 'billing'],

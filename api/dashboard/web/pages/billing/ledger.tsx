@@ -32,7 +32,7 @@ function isMonth(text: string): boolean {
   return /^\d{4}-(?:0[1-9]|1[0-2])$/.test(text)
 }
 
-export function Ledger() {
+export function Ledger({ title = 'Ledger' }: { title?: string }) {
   const [chosenMonth, setMonth] = useFilter('month')
   const [kind, setKind] = useFilter('kind')
   const [detail, setDetail] = useFilter('detail')
@@ -42,7 +42,7 @@ export function Ledger() {
     <Stack component="section" gap="sm" aria-labelledby="ledger-title">
       <Group justify="space-between">
         <Title order={2} id="ledger-title">
-          Ledger
+          {title}
         </Title>
         <Export month={month} kind={kind} detail={detail} />
       </Group>

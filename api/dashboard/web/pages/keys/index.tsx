@@ -18,9 +18,10 @@ import { SecretDialog } from './secret.tsx'
 import { keyColumns, selectionColumn } from './table.tsx'
 
 export default function Keys() {
+  const { home } = usePlace()
   return (
     <Switch>
-      <Route path="/:organisation/keys/:hash">{({ hash }) => <KeyPage key={hash} hash={hash} />}</Route>
+      <Route path={`${home}/keys/:hash`}>{({ hash }) => <KeyPage key={hash} hash={hash} />}</Route>
       <Route>
         <KeysPage />
       </Route>
@@ -29,9 +30,10 @@ export default function Keys() {
 }
 
 function KeysPage() {
+  const { isOperatorView } = usePlace()
   const [address, setAddress] = useSearchParams()
   const [created, setCreated] = useState<KeySecretAnswer | null>(null)
-  const opened = address.get('key') || null
+  const opened = isOperatorView ? null : address.get('key') || null
   /** Opens a key's drawer, the form of a new key ("new"), the set-up of agents ("connect"), or none; the filters are kept. */
   const open = (key: string | null) =>
     setAddress(params => {
@@ -46,18 +48,20 @@ function KeysPage() {
       title="API keys"
       description="Each API key has its own limits, models and endpoints. Changes apply to the next request."
       actions={
-        <>
-          <Button
-            variant="default"
-            leftSection={<IconPlugConnected size={16} aria-hidden />}
-            onClick={() => open('connect')}
-          >
-            Connect an agent
-          </Button>
-          <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={() => open('new')}>
-            Create key
-          </Button>
-        </>
+        !isOperatorView && (
+          <>
+            <Button
+              variant="default"
+              leftSection={<IconPlugConnected size={16} aria-hidden />}
+              onClick={() => open('connect')}
+            >
+              Connect an agent
+            </Button>
+            <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={() => open('new')}>
+              Create key
+            </Button>
+          </>
+        )
       }
     >
       <KeyList />
@@ -72,7 +76,7 @@ function KeysPage() {
 }
 
 function KeyList() {
-  const { home } = usePlace()
+  const { home, isOperatorView } = usePlace()
   const [search] = useFilter('search')
   const [revoked, setRevoked] = useFilter('revoked')
   const keys = useKeys({ search, revoked: revoked === 'true' })
@@ -108,13 +112,17 @@ function KeyList() {
       <PagedTable
         label="API keys"
         query={keys}
-        columns={[selectionColumn(id => selected.has(id), toggle), ...keyColumns(home)]}
+        columns={[
+          ...(listed.some(isSelectable) ? [selectionColumn(id => selected.has(id), toggle)] : []),
+          ...keyColumns(home),
+        ]}
         rowKey={({ id }) => id}
         minWidth={880}
         empty={
           search === '' ? (
             <Empty title="No API keys yet">
-              Create a test key to try the API in the sandbox, or a live key to call real providers.
+              {!isOperatorView &&
+                'Create a test key to try the API in the sandbox, or a live key to call real providers.'}
             </Empty>
           ) : (
             <Empty title="No API keys found">Search for part of a name, or the last four characters of a key.</Empty>

@@ -1,10 +1,11 @@
-import { Anchor, Button, Group, Stack, Tabs, Text } from '@mantine/core'
+import { Button, Group, Stack, Tabs, Text } from '@mantine/core'
 import { useState } from 'react'
 import { Link, useLocation } from 'wouter'
 import type { DashboardKey, KeySecretAnswer } from '../../../wire/keys.ts'
 import { type Fact, Facts, Section } from '../../components/facts.tsx'
 import { useFilter } from '../../components/filters.tsx'
 import { Page } from '../../components/page.tsx'
+import { PageLink } from '../../components/page-link.tsx'
 import { SpanPicker, useTime } from '../../components/span.tsx'
 import { Empty, Show } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
@@ -27,7 +28,7 @@ import { Spend } from './spend.tsx'
 
 /** One API key: what it was used for, what it may do, and its history. */
 export function KeyPage({ hash }: { hash: string }) {
-  const { home } = usePlace()
+  const { home, isOperatorView } = usePlace()
   const [, go] = useLocation()
   const key = useKey(hash)
   const [isEditing, setEditing] = useState(false)
@@ -62,7 +63,9 @@ export function KeyPage({ hash }: { hash: string }) {
               >
                 Requests
               </Button>
-              <Button onClick={() => setEditing(true)}>{key.data.may_manage ? 'Edit' : 'Policy'}</Button>
+              {!isOperatorView && (
+                <Button onClick={() => setEditing(true)}>{key.data.may_manage ? 'Edit' : 'Policy'}</Button>
+              )}
             </>
           )
         }
@@ -76,7 +79,8 @@ export function KeyPage({ hash }: { hash: string }) {
 }
 
 function KeyTabs({ apiKey }: { apiKey: DashboardKey }) {
-  const { home, may } = usePlace()
+  const { may, isOperatorView } = usePlace()
+  const hasHistory = may('admin') || isOperatorView
   const [tab, setTab] = useFilter('tab')
   return (
     <Tabs value={tab || 'usage'} onChange={value => setTab(value === 'usage' ? '' : (value ?? ''))} keepMounted={false}>
@@ -84,14 +88,14 @@ function KeyTabs({ apiKey }: { apiKey: DashboardKey }) {
         <Tabs.Tab value="usage">Usage</Tabs.Tab>
         <Tabs.Tab value="policy">Policy</Tabs.Tab>
         {may('admin') && <Tabs.Tab value="logging">Logging</Tabs.Tab>}
-        {may('admin') && <Tabs.Tab value="history">History</Tabs.Tab>}
+        {hasHistory && <Tabs.Tab value="history">History</Tabs.Tab>}
       </Tabs.List>
       <Tabs.Panel value="usage">
         <KeyUsage apiKey={apiKey} />
       </Tabs.Panel>
       <Tabs.Panel value="policy">
         <Section title="Policy">
-          <Facts facts={policyOf(apiKey, home)} />
+          <Facts facts={policyOf(apiKey)} />
         </Section>
       </Tabs.Panel>
       {may('admin') && (
@@ -99,7 +103,7 @@ function KeyTabs({ apiKey }: { apiKey: DashboardKey }) {
           <KeyLogging apiKey={apiKey} />
         </Tabs.Panel>
       )}
-      {may('admin') && (
+      {hasHistory && (
         <Tabs.Panel value="history">
           <History apiKey={apiKey} />
         </Tabs.Panel>
@@ -134,7 +138,7 @@ function KeyUsage({ apiKey: { id, environment } }: { apiKey: DashboardKey }) {
   )
 }
 
-function policyOf(key: DashboardKey, home: string): (Fact | null)[] {
+function policyOf(key: DashboardKey): (Fact | null)[] {
   return [
     ['Routing mode', key.mode],
     ['Spend this month', <Spend key="spend" {...key} />],
@@ -151,7 +155,7 @@ function policyOf(key: DashboardKey, home: string): (Fact | null)[] {
     key.cache_hit_share === null ? null : ['Cache hits this month', `${percent(key.cache_hit_share)} of input tokens`],
     ['Last used', <Time key="used" at={key.last_used_at} />],
     ['Created', `${moment(key.created_at)}${key.created_by === null ? '' : ` by ${key.created_by}`}`],
-    ['Models', <Models key="models" models={key.model_allowlist} home={home} />, 'wide'],
+    ['Models', <Models key="models" models={key.model_allowlist} />, 'wide'],
   ]
 }
 
@@ -164,14 +168,14 @@ function loggingWords(setting: DashboardKey['content_logging']): string {
   return `logged ${which} until ${moment(until)}`
 }
 
-function Models({ models, home }: { models: string[] | null; home: string }) {
+function Models({ models }: { models: string[] | null }) {
   if (models === null) return 'all'
   return (
     <Group gap="xs">
       {models.map(model => (
-        <Anchor key={model} component={Link} href={`${home}/models/${model}`} size="sm">
+        <PageLink key={model} to={`models/${model}`}>
           {model}
-        </Anchor>
+        </PageLink>
       ))}
     </Group>
   )

@@ -2,7 +2,6 @@ import { Button, Group, Select, Stack, Text, Title, VisuallyHidden } from '@mant
 import { notifications } from '@mantine/notifications'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import type { Role } from '../../../wire/person.ts'
 import { call, callAuth, queryText } from '../../api.ts'
 import { Page } from '../../components/page.tsx'
 import { Failure, Show } from '../../components/states.tsx'
@@ -54,7 +53,7 @@ function MemberTable({ members }: { members: Member[] }) {
   )
 }
 
-const columns = ({ me, role }: Place, onRemove: (member: Member) => void): Column<Member>[] => [
+const columns = (place: Place, onRemove: (member: Member) => void): Column<Member>[] => [
   {
     header: 'Member',
     kind: 'rowHeader',
@@ -62,7 +61,7 @@ const columns = ({ me, role }: Place, onRemove: (member: Member) => void): Colum
       <>
         <Text size="sm" fw={500}>
           {user.name}
-          {userId === me.id && ' (you)'}
+          {userId === place.me.id && ' (you)'}
         </Text>
         <Text size="xs" c="dimmed">
           {user.email}
@@ -76,9 +75,9 @@ const columns = ({ me, role }: Place, onRemove: (member: Member) => void): Colum
     header: 'Actions',
     kind: 'actions',
     cell: member =>
-      (member.userId === me.id || mayChange(role, member)) && (
+      (member.userId === place.me.id || mayChange(place, member)) && (
         <Button size="compact-sm" variant="subtle" color="red" onClick={() => onRemove(member)}>
-          {member.userId === me.id ? 'Leave' : 'Remove'}
+          {member.userId === place.me.id ? 'Leave' : 'Remove'}
           <VisuallyHidden> {member.user.email}</VisuallyHidden>
         </Button>
       ),
@@ -86,8 +85,8 @@ const columns = ({ me, role }: Place, onRemove: (member: Member) => void): Colum
 ]
 
 /** Only owners can change owners. */
-function mayChange(role: Role, member: Member): boolean {
-  return role === 'owner' || (role === 'admin' && member.role !== 'owner')
+function mayChange({ may }: Place, member: Member): boolean {
+  return may(member.role === 'owner' ? 'owner' : 'admin')
 }
 
 function RoleCell({ member }: { member: Member }) {
@@ -99,14 +98,14 @@ function RoleCell({ member }: { member: Member }) {
     onSuccess: () => queries.invalidateQueries({ queryKey: [place.id, 'members'] }),
     onError: error => notifications.show({ color: 'red', title: 'The role was not changed', message: error.message }),
   })
-  if (member.userId === place.me.id || !mayChange(place.role, member)) return <Text size="sm">{member.role}</Text>
+  if (member.userId === place.me.id || !mayChange(place, member)) return <Text size="sm">{member.role}</Text>
   return (
     <Select
       aria-label={`Role of ${member.user.email}`}
       size="xs"
       w={120}
       allowDeselect={false}
-      data={place.role === 'owner' ? ['member', 'admin', 'owner'] : ['member', 'admin']}
+      data={place.may('owner') ? ['member', 'admin', 'owner'] : ['member', 'admin']}
       value={member.role}
       disabled={change.isPending}
       onChange={role => role && change.mutate(role)}

@@ -40,7 +40,7 @@ export function InviteForm() {
             label="Role"
             w={120}
             allowDeselect={false}
-            data={place.role === 'owner' ? ['member', 'admin', 'owner'] : ['member', 'admin']}
+            data={place.may('owner') ? ['member', 'admin', 'owner'] : ['member', 'admin']}
             value={role}
             onChange={value => setRole(value ?? 'member')}
           />

@@ -24,7 +24,7 @@ const columns: Column<OperatorEvent>[] = [
   },
 ]
 
-/** Everything that operators changed, newest first. */
+/** Everything that operators changed, and whose requests they viewed, newest first. */
 export function OperatorAuditLog() {
   const [actor] = useFilter('actor')
   const [action] = useFilter('action')
@@ -43,7 +43,9 @@ export function OperatorAuditLog() {
         columns={columns}
         rowKey={({ id }) => id}
         minWidth={860}
-        empty={<Empty title="No entries found">What operators change is recorded here.</Empty>}
+        empty={
+          <Empty title="No entries found">What operators change, and whose requests they view, is recorded here.</Empty>
+        }
       />
     </Stack>
   )

@@ -2,6 +2,7 @@ import { Alert, Anchor, Group, SegmentedControl, SimpleGrid, Stack, Text } from 
 import { IconAlertTriangle, IconCircleCheck } from '@tabler/icons-react'
 import { Link } from 'wouter'
 import type { ServiceActivity, ServiceSums, SystemAnswer, TopOrganisations } from '../../../wire/operator-home.ts'
+import { queryText } from '../../api.ts'
 import { Facts, Section } from '../../components/facts.tsx'
 import { useFilter } from '../../components/filters.tsx'
 import { SpanPicker, type TimeQuery, useTime } from '../../components/span.tsx'
@@ -110,7 +111,7 @@ function rate(perSecond: number): string {
 
 type TopRow = TopOrganisations['data'][number]
 
-const topColumns: Column<TopRow>[] = [
+const topColumns = (time: TimeQuery): Column<TopRow>[] => [
   {
     header: 'Organisation',
     kind: 'rowHeader',
@@ -123,7 +124,23 @@ const topColumns: Column<TopRow>[] = [
   },
   { header: 'Spend', kind: 'number', cell: ({ cost_usd }) => usd(cost_usd) },
   { header: 'Requests', kind: 'number', cell: ({ requests }) => count(requests) },
-  { header: 'Errors', kind: 'number', cell: ({ errors }) => count(errors) },
+  {
+    header: 'Errors',
+    kind: 'number',
+    cell: ({ id, name, errors }) =>
+      errors === 0 ? (
+        '0'
+      ) : (
+        <Anchor
+          component={Link}
+          href={`/operator/organisations/${id}/requests${queryText({ status: 'error', ...time })}`}
+          size="sm"
+          aria-label={`${count(errors)} errors of ${name}`}
+        >
+          {count(errors)}
+        </Anchor>
+      ),
+  },
 ]
 
 function Top({ time }: { time: TimeQuery }) {
@@ -147,7 +164,7 @@ function Top({ time }: { time: TimeQuery }) {
             <DataTable
               label="Top organisations"
               rows={data}
-              columns={topColumns}
+              columns={topColumns(time)}
               rowKey={({ id }) => id}
               empty={<Empty title={by === 'errors' ? 'No errors in this period' : 'No usage in this period'} />}
             />

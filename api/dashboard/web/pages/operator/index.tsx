@@ -33,7 +33,7 @@ export default function Operator() {
   return (
     <Switch>
       <Route path="/operator/providers/:name">{({ name }) => <ProviderPage key={name} name={name} />}</Route>
-      <Route path="/operator/organisations/:id">{({ id }) => <OrganisationPage key={id} id={id} />}</Route>
+      <Route path="/operator/organisations/:id/*?">{({ id }) => <OrganisationPage key={id} id={id} />}</Route>
       <Route>
         <Page
           title="Operator area"

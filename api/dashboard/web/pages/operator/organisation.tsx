@@ -1,28 +1,34 @@
-import { Anchor, Breadcrumbs, Button, Group, SimpleGrid, Stack, Text } from '@mantine/core'
-import { IconPlus } from '@tabler/icons-react'
-import { useState } from 'react'
-import { Link } from 'wouter'
+import { Anchor, Breadcrumbs, Group, Stack, Tabs, Text } from '@mantine/core'
+import { useQueryClient } from '@tanstack/react-query'
+import { type ComponentType, type LazyExoticComponent, lazy, Suspense, useEffect, useMemo } from 'react'
+import { Link, useLocation } from 'wouter'
 import type { OrganisationDetail } from '../../../wire/operator.ts'
-import { Facts, Section } from '../../components/facts.tsx'
-import { listAddress } from '../../components/list-address.ts'
+import type { Me } from '../../../wire/person.ts'
+import { Boundary } from '../../components/boundary.tsx'
+import { listAddress, useRememberedList } from '../../components/list-address.ts'
 import { Page } from '../../components/page.tsx'
-import { Empty, Show } from '../../components/states.tsx'
+import { Empty, Loading, Pending } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
-import { type Column, DataTable } from '../../components/table.tsx'
-import { Time } from '../../components/time.tsx'
-import { Id } from '../../components/work/parts.tsx'
-import { count, moment, usd } from '../../format.ts'
-import { Adjusting, Crediting, Credits } from './balance.tsx'
-import { ProvisioningKeys } from './provisioning.tsx'
-import { useOrganisation, useSuspendOrganisation } from './queries.ts'
-import { organisationSubject, SuspensionAlert, SuspensionDialog } from './suspension.tsx'
+import { operatorPlaceOf, PlaceContext, useMe } from '../../session.tsx'
+import { OrganisationDetails } from './organisation-details.tsx'
+import { useOrganisation } from './queries.ts'
+
+type View = { path: string; label: string; page: LazyExoticComponent<ComponentType> }
+
+/** The organisation's own pages that operators see, as those of the navigation are for its members. */
+const views: View[] = [
+  { path: 'usage', label: 'Usage', page: lazy(() => import('../usage/index.tsx')) },
+  { path: 'requests', label: 'Requests', page: lazy(() => import('../requests/index.tsx')) },
+  { path: 'keys', label: 'Keys', page: lazy(() => import('../keys/index.tsx')) },
+  { path: 'billing', label: 'Ledger', page: lazy(() => import('../billing/index.tsx')) },
+  { path: 'audit', label: 'Audit', page: lazy(() => import('../audit/index.tsx')) },
+]
+const paths = views.map(({ path }) => path)
 
 /** One organisation, for operators. */
 export function OrganisationPage({ id }: { id: string }) {
   const organisation = useOrganisation(id)
-  const [dialog, setDialog] = useState<'credit' | 'adjustment' | 'suspension' | null>(null)
-  const close = () => setDialog(null)
-  const suspend = useSuspendOrganisation(id, close)
+  const me = useMe()
   const name = organisation.data?.name ?? 'Organisation'
   return (
     <Stack gap="sm">
@@ -30,109 +36,63 @@ export function OrganisationPage({ id }: { id: string }) {
         <Anchor component={Link} href={listAddress('/operator/organisations')} size="sm">
           Organisations
         </Anchor>
-        <Text size="sm" lh={1.6} truncate maw={{ base: 200, xs: 480 }}>
-          {name}
-        </Text>
+        <Group gap="xs" wrap="nowrap">
+          <Text size="sm" lh={1.6} truncate maw={{ base: 200, xs: 480 }}>
+            {name}
+          </Text>
+          {organisation.data?.suspended && <Status value="suspended" size="sm" />}
+        </Group>
       </Breadcrumbs>
-      <Page
-        title={name}
-        actions={
-          organisation.data && (
-            <Group gap="xs">
-              <Button variant="default" onClick={() => setDialog('suspension')}>
-                {organisation.data.suspension ? 'Resume' : 'Suspend'}
-              </Button>
-              <Button variant="default" onClick={() => setDialog('adjustment')}>
-                Adjust balance
-              </Button>
-              <Button leftSection={<IconPlus size={16} aria-hidden />} onClick={() => setDialog('credit')}>
-                Add credits
-              </Button>
-            </Group>
-          )
-        }
-      >
-        <Show query={organisation}>{data => <Organisation organisation={data} />}</Show>
-      </Page>
-      {dialog === 'credit' && <Crediting id={id} onClose={close} />}
-      {dialog === 'adjustment' && <Adjusting id={id} onClose={close} />}
-      {dialog === 'suspension' && organisation.data && (
-        <SuspensionDialog
-          subject={organisationSubject(name)}
-          suspension={organisation.data.suspension}
-          change={suspend}
-          onClose={close}
-        />
+      {organisation.data && me.data ? (
+        <Views organisation={organisation.data} me={me.data} />
+      ) : (
+        <Page title={name}>
+          <Pending query={organisation} />
+        </Page>
       )}
     </Stack>
   )
 }
 
-function Organisation({ organisation }: { organisation: OrganisationDetail }) {
-  const { available_usd, reserved_usd, held_usd, held_release_at } = organisation
-  const held = held_release_at === null ? usd(held_usd) : `${usd(held_usd)}, next release ${moment(held_release_at)}`
+/** The tab in the address, at the path below the organisation. */
+function Views({ organisation, me }: { organisation: OrganisationDetail; me: Me }) {
+  const [location, navigate] = useLocation()
+  const place = useMemo(() => operatorPlaceOf(organisation, me, paths), [organisation, me])
+  const { home } = place
+  const lists = useMemo(() => paths.map(path => `${home}/${path}`), [home])
+  useRememberedList(location, lists)
+  useForgottenAnswers(organisation.id)
+  const [current = ''] = location.slice(home.length + 1).split('/')
+  const view = views.find(({ path }) => path === current)
   return (
-    <Stack>
-      {organisation.suspension && <SuspensionAlert suspension={organisation.suspension} />}
-      <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
-        <Section title="Wallet">
-          <Facts
-            facts={[
-              ['Balance', usd(organisation.balance_usd)],
-              ['Available', usd(available_usd)],
-              ['Reserved', usd(reserved_usd)],
-              ['Held', held],
-              ['Spend this month', usd(organisation.month_spend_usd)],
-            ]}
-          />
-        </Section>
-        <Section title="Details">
-          <Facts
-            facts={[
-              ['ID', <Id key="id" value={organisation.id} label="organisation ID" />, 'wide'],
-              ['Created', <Time key="created" at={organisation.created_at} />],
-              ['Members', count(organisation.members)],
-              ['API keys', count(organisation.keys)],
-            ]}
-          />
-        </Section>
-      </SimpleGrid>
-      <ProvisioningKeys organisation={organisation} />
-      <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
-        <Credits credits={organisation.credits} />
-        <Members people={organisation.people} />
-      </SimpleGrid>
-    </Stack>
+    <Tabs value={current} onChange={path => navigate(path ? `${home}/${path}` : home)} keepMounted={false}>
+      <Tabs.List mb="md">
+        <Tabs.Tab value="">Details</Tabs.Tab>
+        {views.map(({ path, label }) => (
+          <Tabs.Tab key={path} value={path}>
+            {label}
+          </Tabs.Tab>
+        ))}
+      </Tabs.List>
+      <Tabs.Panel value={current}>
+        <PlaceContext value={place}>
+          {current === '' && <OrganisationDetails organisation={organisation} />}
+          {view && (
+            <Boundary key={current}>
+              <Suspense fallback={<Loading />}>
+                <view.page />
+              </Suspense>
+            </Boundary>
+          )}
+          {current !== '' && !view && <Empty title="Page not found">Select a tab.</Empty>}
+        </PlaceContext>
+      </Tabs.Panel>
+    </Tabs>
   )
 }
 
-const memberColumns: Column<OrganisationDetail['people'][number]>[] = [
-  {
-    header: 'Member',
-    kind: 'rowHeader',
-    maxWidth: 320,
-    cell: ({ name, email }) => (
-      <>
-        <Text size="sm">{name}</Text>
-        <Text size="xs" c="dimmed">
-          {email}
-        </Text>
-      </>
-    ),
-  },
-  { header: 'Role', cell: ({ role }) => <Status value={role} /> },
-]
-
-function Members({ people }: { people: OrganisationDetail['people'] }) {
-  return (
-    <Section title="Members">
-      <DataTable
-        label="Members"
-        rows={people}
-        columns={memberColumns}
-        rowKey={({ id }) => id}
-        empty={<Empty title="No members">This organisation is only used through API keys.</Empty>}
-      />
-    </Section>
-  )
+/** Removes what was read for an operator: a member of the same organisation gets other answers, under the same keys of the cache. */
+function useForgottenAnswers(organisationId: string): void {
+  const queries = useQueryClient()
+  useEffect(() => () => queries.removeQueries({ queryKey: [organisationId] }), [queries, organisationId])
 }

@@ -27,11 +27,11 @@ export function Actions({ request, body }: { request: RequestDetail; body: objec
 }
 
 function OpenInPlayground({ request, body }: { request: RequestDetail; body: object | null }) {
-  const { home } = usePlace()
+  const { home, has } = usePlace()
   const [, go] = useLocation()
   const { type, model } = request
   const tab = tabs[type]
-  if (tab === undefined || model === '') return null
+  if (tab === undefined || model === '' || !has('playground')) return null
   const open = () => {
     // Without its input, only the settings are known.
     const { messages: _, input: __, prompt: ___, ...settings } = outlineOf(request) as Record<string, unknown>

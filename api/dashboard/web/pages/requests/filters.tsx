@@ -53,7 +53,7 @@ export function RequestFilterBar({ search, onTime }: { search: Search; onTime: (
 
 /** How the list is shown, and its export. */
 function Tools({ search: { filters, time, sort } }: { search: Search }) {
-  const { base } = usePlace()
+  const { isOperatorView } = usePlace()
   const [live, setLive] = useFilter('live')
   const [, setSort] = useFilter('sort')
   return (
@@ -75,26 +75,28 @@ function Tools({ search: { filters, time, sort } }: { search: Search }) {
         onChange={value => setSort(value === 'newest' ? '' : value!)}
       />
       <ColumnsMenu />
-      <Menu position="bottom-end" withinPortal>
-        <Menu.Target>
-          <Button size="xs" variant="default" leftSection={<IconDownload size={14} aria-hidden />}>
-            Export
-          </Button>
-        </Menu.Target>
-        <Menu.Dropdown>
-          {exports.map(({ format, label }) => (
-            <Menu.Item
-              key={format}
-              component="a"
-              href={`${base}/requests.${format}${queryText({ ...filters, ...time })}`}
-              download
-            >
-              {label}
-            </Menu.Item>
-          ))}
-        </Menu.Dropdown>
-      </Menu>
+      {!isOperatorView && <Export query={queryText({ ...filters, ...time })} />}
     </Group>
+  )
+}
+
+function Export({ query }: { query: string }) {
+  const { base } = usePlace()
+  return (
+    <Menu position="bottom-end" withinPortal>
+      <Menu.Target>
+        <Button size="xs" variant="default" leftSection={<IconDownload size={14} aria-hidden />}>
+          Export
+        </Button>
+      </Menu.Target>
+      <Menu.Dropdown>
+        {exports.map(({ format, label }) => (
+          <Menu.Item key={format} component="a" href={`${base}/requests.${format}${query}`} download>
+            {label}
+          </Menu.Item>
+        ))}
+      </Menu.Dropdown>
+    </Menu>
   )
 }
 

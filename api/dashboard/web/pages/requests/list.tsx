@@ -32,7 +32,7 @@ const columnWidth = 70
 
 /** The request log, newest first. */
 export function RequestList() {
-  const { home } = usePlace()
+  const { home, isOperatorView } = usePlace()
   const [address] = useSearchParams()
   const [time, setTime] = useTime('30d')
   const [opened, setOpened] = useFilter('open')
@@ -47,7 +47,7 @@ export function RequestList() {
   return (
     <Page
       title="Requests"
-      description="The request log of the organisation’s API keys: every answered call, with its cost, provider and error."
+      description={`The request log of the organisation’s API keys: every answered call, with its cost, provider and error. ${isOperatorView ? 'The audit log of the organisation records that you view it.' : ''}`}
     >
       <Views />
       <RequestFilterBar search={search} onTime={setTime} />
@@ -63,7 +63,7 @@ export function RequestList() {
         openedRow={opened}
         minWidth={minWidth + columnWidth * shown.length}
         dense
-        empty={filterNames.some(name => filters[name] !== '') ? <NoMatches /> : <NoRequests home={home} />}
+        empty={filterNames.some(name => filters[name] !== '') ? <NoMatches /> : <NoRequests />}
       />
       {opened !== '' && (
         <RequestSheet
@@ -118,7 +118,9 @@ function NoMatches() {
   )
 }
 
-function NoRequests({ home }: { home: string }) {
+function NoRequests() {
+  const { home, isOperatorView } = usePlace()
+  if (isOperatorView) return <Empty title="No requests yet" />
   return (
     <Empty title="No requests yet">
       Send one from the{' '}

@@ -5,6 +5,7 @@ import type { WorkDelivery } from '../../../wire/jobs.ts'
 import type { RequestDetail } from '../../../wire/requests.ts'
 import { ErrorDocs } from '../../components/error-docs.tsx'
 import { type Fact, Facts, Section } from '../../components/facts.tsx'
+import { PageLink } from '../../components/page-link.tsx'
 import { WithCode } from '../../components/with-code.tsx'
 import { Id, KeyName } from '../../components/work/parts.tsx'
 import { count, duration, moment, usd } from '../../format.ts'
@@ -49,7 +50,7 @@ export function Request({
 
 /** What the caller of a failed request was told, and what to do. */
 function Failure({ request }: { request: RequestDetail }) {
-  const { home } = usePlace()
+  const { home, has } = usePlace()
   const { error_code: code, error_message: message, error_param: param, count: calls } = request
   if (message === null) return null
   const advice = adviceFor(code)
@@ -64,7 +65,7 @@ function Failure({ request }: { request: RequestDetail }) {
       {advice && (
         <Text size="sm" mt={4}>
           <b>What to do:</b> <WithCode>{advice.text}</WithCode>{' '}
-          {advice.page !== undefined && (
+          {advice.page !== undefined && has(advice.page) && (
             <Anchor component={Link} href={`${home}/${advice.page}`} inherit>
               Open {advice.page}
             </Anchor>
@@ -91,11 +92,10 @@ function Failure({ request }: { request: RequestDetail }) {
 }
 
 function Details({ request }: { request: RequestDetail }) {
-  const { home } = usePlace()
   const { end_user: endUser, session, model } = request
   const facts: (Fact | null)[] = [
     ['Time', moment(request.created_at)],
-    ['Model', model === '' ? 'none' : <ModelLink key="model" home={home} model={model} />],
+    ['Model', model === '' ? 'none' : <ModelLink key="model" model={model} />],
     ['Provider', request.provider ?? 'none'],
     ['Key', <KeyLink key="key" request={request} />],
     request.mode === null ? null : ['Mode', request.mode],
@@ -124,20 +124,15 @@ function KeyLink({ request: { key, key_hash: hash } }: { request: RequestDetail 
 }
 
 function Delivery({ delivery: { id, status, attempts } }: { delivery: WorkDelivery }) {
-  const { home } = usePlace()
   return (
-    <Anchor component={Link} href={`${home}/webhooks?delivery=${id}`} inherit>
+    <PageLink to={`webhooks?delivery=${id}`}>
       {status}, {attempts} {attempts === 1 ? 'attempt' : 'attempts'}
-    </Anchor>
+    </PageLink>
   )
 }
 
-function ModelLink({ home, model }: { home: string; model: string }) {
-  return (
-    <Anchor component={Link} href={`${home}/models/${model}`} inherit>
-      {model}
-    </Anchor>
-  )
+function ModelLink({ model }: { model: string }) {
+  return <PageLink to={`models/${model}`}>{model}</PageLink>
 }
 
 /** A value with a link to the requests that have the same. */
@@ -187,10 +182,11 @@ function Ids({ request }: { request: RequestDetail }) {
 
 /** A link to the job or batch of a request. */
 function Work({ sort, id }: { sort: 'jobs' | 'batches'; id: string }) {
-  const { home } = usePlace()
   return (
-    <Anchor component={Link} href={`${home}/${sort}/${id}`} size="sm" ff="monospace">
-      {id}
-    </Anchor>
+    <PageLink to={`${sort}/${id}`}>
+      <Text span inherit ff="monospace">
+        {id}
+      </Text>
+    </PageLink>
   )
 }

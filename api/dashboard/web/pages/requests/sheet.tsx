@@ -1,5 +1,6 @@
 import { Anchor, Group, Text } from '@mantine/core'
 import { useHotkeys } from '@mantine/hooks'
+import { Fragment } from 'react'
 import { Link, useLocation } from 'wouter'
 import { OpenDrawer } from '../../components/dialogs.tsx'
 import { Show } from '../../components/states.tsx'
@@ -24,10 +25,15 @@ export function RequestSheet({
   onOpen: (id: string) => void
   onClose: () => void
 }) {
-  const { home } = usePlace()
+  const { home, isOperatorView } = usePlace()
   const [, go] = useLocation()
   const request = useRequest(id)
   const page = `${home}/requests/${id}`
+  const parts = [
+    { label: 'page', hash: '' },
+    ...(isOperatorView ? [] : [{ label: 'input and output', hash: '#content' }]),
+    ...(request.data && hasCode(request.data) ? [{ label: 'code', hash: '#code' }] : []),
+  ]
   useHotkeys([
     ['ArrowUp', () => previous !== null && onOpen(previous)],
     ['ArrowDown', () => next !== null && onOpen(next)],
@@ -39,22 +45,14 @@ export function RequestSheet({
         {request.data ? <Verdict request={request.data} /> : <span />}
         <Text size="xs" c="dimmed">
           ↑ ↓ for its neighbours; open{' '}
-          <Anchor component={Link} href={page} inherit>
-            page
-          </Anchor>
-          ,{' '}
-          <Anchor component={Link} href={`${page}#content`} inherit>
-            input and output
-          </Anchor>
-          {request.data && hasCode(request.data) && (
-            <>
-              {' '}
-              or{' '}
-              <Anchor component={Link} href={`${page}#code`} inherit>
-                code
+          {parts.map(({ label, hash }, i) => (
+            <Fragment key={label}>
+              {i > 0 && (i < parts.length - 1 ? ', ' : ' or ')}
+              <Anchor component={Link} href={page + hash} inherit>
+                {label}
               </Anchor>
-            </>
-          )}
+            </Fragment>
+          ))}
         </Text>
       </Group>
       <Show query={request}>{data => <Request request={data} isNarrow />}</Show>

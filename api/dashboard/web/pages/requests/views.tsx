@@ -17,12 +17,13 @@ const usual: View[] = [
 const maxViews = 20
 const maxNameLength = 40
 
-/** Named filters: the usual ones, and those that this browser has saved for the organisation. */
+/** Named filters: the usual ones, and for members those that this browser has saved for the organisation. */
 export function Views() {
-  const { id } = usePlace()
+  const { id, isOperatorView } = usePlace()
   const search = useSearch()
   const [, setAddress] = useSearchParams()
-  const [own, setOwn] = useLocalStorage<View[]>({ key: `headgate-views-${id}`, defaultValue: [] })
+  const [saved, setOwn] = useLocalStorage<View[]>({ key: `headgate-views-${id}`, defaultValue: [] })
+  const own = isOperatorView ? [] : saved
   const [name, setName] = useState<string | null>(null)
   const isKnown = [...usual, ...own].some(({ query }) => query === search)
   const save = () => {
@@ -56,7 +57,7 @@ export function Views() {
           )}
         </Button.Group>
       ))}
-      {!isKnown && name === null && (
+      {!isKnown && !isOperatorView && name === null && (
         <Button size="compact-xs" variant="subtle" onClick={() => setName('')}>
           Save view
         </Button>
