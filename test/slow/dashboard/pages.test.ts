@@ -73,7 +73,11 @@ function addresses(): string[] {
     `/${organisationId}/batches/${id('/batches/')}`,
     `/${organisationId}/keys/${id('/keys/')}`,
     `/${organisationId}/models/gpt-5-mini`,
-    `/operator/organisations/${organisationId}`,
+    ...['', '/usage', '/requests', '/keys', '/billing', '/audit'].map(
+      path => `/operator/organisations/${organisationId}${path}`,
+    ),
+    `/operator/organisations/${organisationId}/requests/${id('/requests/')}`,
+    `/operator/organisations/${organisationId}/keys/${id('/keys/')}`,
     '/account',
     '/welcome?new',
   ]
@@ -197,6 +201,27 @@ test.serial('no page has a serious barrier', async t => {
     const scan = new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'])
     t.deepEqual(await barriers(scan), [], path)
   })
+})
+
+test.serial('an open drawer or dialog adds no landmark to the page', async t => {
+  const { organisationId } = owner
+  const context = await window(true)
+  const page = await context.newPage()
+  const id = Object.values(filled.ids.find(([sort]) => sort === '/requests/')![1])[0]!
+  for (const path of [`/requests?open=${id}`, '/keys?key=new', '/keys?key=connect']) {
+    await visit(page, `/${organisationId}${path}`)
+    await page.getByRole('dialog').waitFor()
+    const scan = new AxeBuilder({ page }).withRules([
+      ...['landmark-no-duplicate-banner', 'landmark-banner-is-top-level', 'landmark-one-main', 'landmark-unique'],
+    ])
+    const { violations } = await scan.setLegacyMode().analyze()
+    t.deepEqual(
+      violations.map(({ id }) => id),
+      [],
+      path,
+    )
+  }
+  await context.close()
 })
 
 test.serial(

@@ -201,6 +201,63 @@ test.serial('operator: what does the service earn, is work waiting, is a process
   t.is(clicks, 0)
 })
 
+test.serial('operator: what fails at a customer, why, with which key, and what were they charged?', async t => {
+  const operator = await signUp(gateway, { name: 'Olga' })
+  await gateway.services.db.user.update({ where: { id: operator.userId }, data: { operator: true } })
+  const home = `/dashboard/operator/organisations/${owner.organisationId}`
+  const tab = (name: string) => page.getByRole('tab', { name, exact: true })
+  const path = () => new URL(page.url()).pathname
+  await standOn(home.replace('/dashboard', ''), operator)
+  await click(tab('Requests'))
+  await click(main().getByRole('button', { name: 'Errors today' }))
+  const found = link(/^Chat request of/)
+  await found.first().waitFor()
+  t.is(new URL(page.url()).search, '?status=error&span=24h')
+  for (const name of ['Export', 'Save view']) t.is(await main().getByRole('button', { name }).count(), 0, name)
+  t.true(clicks <= maxClicks)
+
+  clicks = 0
+  await click(found)
+  await main().getByRole('alert', { name: 'What went wrong' }).getByText('What to do:').waitFor()
+  await main().getByText('An admin of the organisation can log those of a key').waitFor()
+  t.is(await main().getByRole('button', { name: 'Open in playground' }).count(), 0)
+  const request = path()
+  t.true(request.startsWith(`${home}/requests/`), request)
+  const key = main().getByRole('region', { name: 'Details' }).locator('a[href*="/keys/"]')
+  await click(key)
+  await page.waitForURL(`**${home}/keys/*`)
+  await main().getByRole('region', { name: 'Error rate' }).waitFor()
+  t.deepEqual(await page.getByRole('tablist').last().getByRole('tab').allInnerTexts(), ['Usage', 'Policy', 'History'])
+  t.is(
+    await main()
+      .getByRole('button', { name: /^(Edit|Policy)$/ })
+      .count(),
+    0,
+  )
+  t.true(clicks <= maxClicks)
+
+  clicks = 0
+  await click(tab('Ledger'))
+  await page.getByRole('table', { name: 'Ledger' }).getByText('Usage').first().waitFor()
+  t.is(path(), `${home}/billing`)
+  await page.goBack()
+  await page.goBack()
+  await main().getByRole('alert', { name: 'What went wrong' }).waitFor()
+  t.is(path(), request)
+  await main().getByRole('link', { name: 'Requests', exact: true }).click()
+  await found.first().waitFor()
+  t.is(new URL(page.url()).search, '?status=error&span=24h')
+  await page.waitForFunction(`document.title === 'Requests · Ada’s organisation · Headgate'`)
+  await page.getByRole('banner').getByText('Operator area').waitFor()
+  await tab('Audit').click()
+  const seen = page
+    .getByRole('table', { name: 'Audit log' })
+    .getByRole('row')
+    .filter({ hasText: 'viewed the requests' })
+  await seen.getByText(operator.visitor.email).first().waitFor()
+  t.true(clicks <= maxClicks)
+})
+
 test.serial('debugger: an outage is seen on the overview, and leads to what failed', async t => {
   await standOn('~/overview')
   const notice = main()

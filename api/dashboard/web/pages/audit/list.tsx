@@ -31,7 +31,7 @@ export function useAudit(filters: { actor?: string; action?: string; target?: st
 export const auditColumns: Column<AuditEvent>[] = [
   {
     header: 'Time',
-    width: 170,
+    nowrap: true,
     cell: ({ at }) => (
       <>
         <Text size="sm">{moment(at)}</Text>

@@ -14,7 +14,7 @@ export function ledgerColumns(byDay: boolean, amounts: number[]): Column<LedgerL
     {
       // Usage is summed by UTC day, so its neighbours are in UTC as well.
       header: byDay ? 'Time (UTC)' : 'Time',
-      width: 190,
+      nowrap: true,
       cell: ({ kind, at }) => (byDay && kind === 'charge' ? day(at, 'utc') : moment(at, byDay ? 'utc' : undefined)),
     },
     {

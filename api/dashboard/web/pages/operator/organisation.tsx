@@ -24,6 +24,7 @@ const views: View[] = [
   { path: 'audit', label: 'Audit', page: lazy(() => import('../audit/index.tsx')) },
 ]
 const paths = views.map(({ path }) => path)
+const details = 'details'
 
 /** One organisation, for operators. */
 export function OrganisationPage({ id }: { id: string }) {
@@ -62,12 +63,12 @@ function Views({ organisation, me }: { organisation: OrganisationDetail; me: Me 
   const lists = useMemo(() => paths.map(path => `${home}/${path}`), [home])
   useRememberedList(location, lists)
   useForgottenAnswers(organisation.id)
-  const [current = ''] = location.slice(home.length + 1).split('/')
+  const current = location.slice(home.length + 1).split('/')[0] || details
   const view = views.find(({ path }) => path === current)
   return (
-    <Tabs value={current} onChange={path => navigate(path ? `${home}/${path}` : home)} keepMounted={false}>
+    <Tabs value={current} onChange={path => navigate(path === details ? home : `${home}/${path}`)} keepMounted={false}>
       <Tabs.List mb="md">
-        <Tabs.Tab value="">Details</Tabs.Tab>
+        <Tabs.Tab value={details}>Details</Tabs.Tab>
         {views.map(({ path, label }) => (
           <Tabs.Tab key={path} value={path}>
             {label}
@@ -76,7 +77,7 @@ function Views({ organisation, me }: { organisation: OrganisationDetail; me: Me 
       </Tabs.List>
       <Tabs.Panel value={current}>
         <PlaceContext value={place}>
-          {current === '' && <OrganisationDetails organisation={organisation} />}
+          {current === details && <OrganisationDetails organisation={organisation} />}
           {view && (
             <Boundary key={current}>
               <Suspense fallback={<Loading />}>
@@ -84,7 +85,7 @@ function Views({ organisation, me }: { organisation: OrganisationDetail; me: Me 
               </Suspense>
             </Boundary>
           )}
-          {current !== '' && !view && <Empty title="Page not found">Select a tab.</Empty>}
+          {current !== details && !view && <Empty title="Page not found">Select a tab.</Empty>}
         </PlaceContext>
       </Tabs.Panel>
     </Tabs>

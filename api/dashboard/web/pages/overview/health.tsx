@@ -97,7 +97,7 @@ export function ActivityCharts({
         />
         <Legend entries={lines.map(({ name, color, ms }) => ({ name, color, value: duration(ms!) }))} />
       </Card>
-      <Card id="tokens" title="Tokens">
+      <Card id="tokens" title="Tokens by class">
         <TimeChart
           {...shared}
           kind="bars"

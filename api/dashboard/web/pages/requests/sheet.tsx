@@ -48,7 +48,7 @@ export function RequestSheet({
           {parts.map(({ label, hash }, i) => (
             <Fragment key={label}>
               {i > 0 && (i < parts.length - 1 ? ', ' : ' or ')}
-              <Anchor component={Link} href={page + hash} inherit>
+              <Anchor component={Link} href={page + hash} inherit underline="always">
                 {label}
               </Anchor>
             </Fragment>
