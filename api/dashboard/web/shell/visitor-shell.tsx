@@ -1,4 +1,4 @@
-import { Box, Center, Group, Paper } from '@mantine/core'
+import { Anchor, Box, Center, Group, Paper } from '@mantine/core'
 import type { ReactNode } from 'react'
 import { Brand } from './brand.tsx'
 import { SchemeSwitch } from './scheme-switch.tsx'
@@ -9,7 +9,12 @@ export function VisitorShell({ children }: { children: ReactNode }) {
     <Box mih="100vh">
       <Group component="header" justify="space-between" px="md" py="sm">
         <Brand />
-        <SchemeSwitch />
+        <Group gap="sm" wrap="nowrap">
+          <Anchor href="/docs/" size="sm">
+            Documentation
+          </Anchor>
+          <SchemeSwitch />
+        </Group>
       </Group>
       <Center component="main" px="md" pt="6vh" pb="xl">
         <Paper withBorder p="xl" w="100%" maw={440}>

@@ -73,7 +73,7 @@ const columns = (
   },
   { header: 'Organisations', cell: ({ organisations }) => <Memberships organisations={organisations} /> },
   { header: 'Signed up', nowrap: true, cell: ({ created_at }) => <Time at={created_at} /> },
-  { header: 'Operator', cell: ({ operator }) => (operator ? <Status value="active" /> : '–') },
+  { header: 'Operator', cell: ({ operator }) => (operator ? <Status value="operator" /> : '–') },
   {
     header: 'Actions',
     kind: 'actions',

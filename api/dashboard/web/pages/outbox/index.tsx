@@ -27,22 +27,24 @@ export default function Outbox() {
           data.length === 0 ? (
             <Empty title="No emails yet" />
           ) : (
-            <Stack component="ul" p={0} m={0} style={{ listStyle: 'none' }}>
+            <Stack component="ul" p={0} m={0} gap="lg" style={{ listStyle: 'none' }}>
               {data.map(({ to, subject, text, link, sent_at }) => (
-                <Stack component="li" key={`${sent_at} ${to}`} gap={4}>
-                  <Text fw={600}>{subject}</Text>
-                  <Text size="xs" c="dimmed" component="div">
-                    To {to}, <Time at={sent_at} />
-                  </Text>
+                <Stack component="li" key={`${sent_at} ${to}`} gap="sm">
+                  <div>
+                    <Text fw={600}>{subject}</Text>
+                    <Text size="xs" c="dimmed" component="div">
+                      To {to}, <Time at={sent_at} />
+                    </Text>
+                  </div>
                   <Text size="sm" style={{ whiteSpace: 'pre-wrap' }}>
                     {text}
                   </Text>
                   {link && (
-                    <Button component="a" href={link.url} variant="light" size="xs">
+                    <Button component="a" href={link.url} variant="light" w="fit-content">
                       {link.label}
                     </Button>
                   )}
-                  <Divider mt="xs" />
+                  <Divider mt="sm" />
                 </Stack>
               ))}
             </Stack>
