@@ -11,6 +11,8 @@ import { freshStores, type Gateway, type Stores, startGateway } from '../../supp
 import { startBrowser } from '../../support/io/chromium.ts'
 
 const maxGzippedBytes = 300_000
+/** To visit and examine some sixty pages, on a busy machine. */
+const maxVisitsMs = 360_000
 
 let stores: Stores
 let gateway: Gateway
@@ -197,6 +199,7 @@ test.serial('the navigation lists every page', t => {
 })
 
 test.serial('no page has a serious barrier', async t => {
+  t.timeout(maxVisitsMs)
   await everyPage({ colorScheme: 'light' }, async (page, path) => {
     const scan = new AxeBuilder({ page }).withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'])
     t.deepEqual(await barriers(scan), [], path)
@@ -227,6 +230,7 @@ test.serial('an open drawer or dialog adds no landmark to the page', async t => 
 test.serial(
   'on a dark phone no page is hard to read, scrolls sideways, breaks, or asks another origin for anything',
   async t => {
+    t.timeout(maxVisitsMs)
     const problems: string[] = []
     const watch = (page: Page) => {
       page.on('pageerror', error => problems.push(error.message))
