@@ -11,6 +11,9 @@ import { migrate } from '../dev/migrate.ts'
 import { startPostgres } from '../dev/postgres.ts'
 import { signalProcess } from '../dev/processes.ts'
 import { startRedis } from '../dev/redis.ts'
+import { openDatabase } from '../shared/io/db.ts'
+import { backgroundStatementMs } from '../shared/services.ts'
+import { maintainPartitions } from '../shared/wallet/partitions.ts'
 import { quickSet } from './support/groups/groups.ts'
 import { makeScratchDir } from './support/scratch.ts'
 import { redisBinaryDir, shortLived, templateDatabase } from './support/stack.ts'
@@ -85,4 +88,15 @@ async function makeTemplate(serverUrl: string): Promise<void> {
   const url = new URL(serverUrl)
   url.pathname = `/${templateDatabase}`
   await migrate(url.href)
+  await makePartitions(url.href)
+}
+
+/** Creates the partitions of the request log that each gateway would create in its copy of the database. */
+async function makePartitions(databaseUrl: string): Promise<void> {
+  const db = openDatabase(databaseUrl, { connections: 1, statementTimeoutMs: backgroundStatementMs })
+  try {
+    await maintainPartitions(db, Date.now(), 1) // There is none to drop.
+  } finally {
+    await db.$disconnect()
+  }
 }

@@ -16,19 +16,24 @@ function textOf(shape: Shape, bytes: number): Buffer {
   return Buffer.from(parts.join(''))
 }
 
-/** Milliseconds of this process's time, the best of three: other processes can only add to it. */
+/** Milliseconds of this process's time that a text costs. Other processes can only add to it. */
 function costMs(text: Buffer): number {
-  let best = Number.POSITIVE_INFINITY
-  for (let round = 0; round < 3; round++) {
-    const before = process.cpuUsage()
-    try {
-      parseJson(text)
-    } catch (error) {
-      if (!(error instanceof GatewayError) || error.status !== 400) throw error
-    }
-    best = Math.min(best, process.cpuUsage(before).user / 1_000)
+  const before = process.cpuUsage()
+  try {
+    parseJson(text)
+  } catch (error) {
+    if (!(error instanceof GatewayError) || error.status !== 400) throw error
   }
-  return best
+  return process.cpuUsage(before).user / 1_000
+}
+
+const rounds = 3
+
+/** The least of some measurements, which are ended by the first below a limit: no further one could raise it again. */
+function leastCostMs(text: Buffer, limitMs: number): number {
+  let least = Number.POSITIVE_INFINITY
+  for (let round = 0; round < rounds && least >= limitMs; round++) least = Math.min(least, costMs(text))
+  return least
 }
 
 /** The size is multiplied by this: the cost by as much where it is linear, by its square (64) where it is quadratic. */
@@ -41,8 +46,8 @@ const minCostMs = 3
 /** By how much the cost of a shape grows with its size; null where it costs too little, at any size, to be measured. */
 function growthOf(shape: Shape, max = maxBytes): number | null {
   for (let bytes = 16 * 1024; bytes * sizeFactor <= max; bytes *= 2) {
-    const cost = costMs(textOf(shape, bytes))
-    if (cost >= minCostMs) return costMs(textOf(shape, bytes * sizeFactor)) / cost
+    const cost = leastCostMs(textOf(shape, bytes), minCostMs)
+    if (cost >= minCostMs) return leastCostMs(textOf(shape, bytes * sizeFactor), cost * maxGrowth) / cost
   }
   return null
 }

@@ -1,4 +1,4 @@
-import Ajv2020 from 'ajv/dist/2020.js'
+import Ajv2020, { type ValidateFunction } from 'ajv/dist/2020.js'
 import test, { type ExecutionContext } from 'ava'
 import { errorsOf } from '../../api/openapi/errors.ts'
 import { endpoints } from '../../api/routes/index.ts'
@@ -8,7 +8,7 @@ import { operatorActor } from '../../shared/keys/audit.ts'
 import { provisioningKey, validBodies } from '../support/api/edge.ts'
 import { asExample, writeExamples } from '../support/api/example-answers.ts'
 import { fileCalls } from '../support/api/file-calls.ts'
-import { type OpenApi, operationsIn, resolved } from '../support/api/openapi.ts'
+import { type OpenApi, operationsIn, resolved, type Schema } from '../support/api/openapi.ts'
 import { exampleRequest } from '../support/api/openapi-examples.ts'
 import { madeEndpoint, webhookEndpointCalls, withAddress } from '../support/api/webhook-endpoint-calls.ts'
 import { batchCalls } from '../support/batches/calls.ts'
@@ -349,10 +349,22 @@ test.serial('the document has an example of every JSON answer, and each is valid
     // Only providers call their callbacks.
     if (!media || name === 'GET /openapi.json' || name.startsWith('POST /callbacks/')) continue
     t.not(media.example, undefined, `${name} has no example: run this test with UPDATE_EXAMPLES=1`)
-    const validate = ajv.compile(JSON.parse(JSON.stringify(media.schema).replaceAll('"#/', '"document#/')))
+    const validate = validatorOf(media.schema)
     t.true(validate(media.example), `${name}: ${ajv.errorsText(validate.errors)}`)
   }
 })
+
+const validators = new Map<string, ValidateFunction>()
+
+/** The compiled schema of an answer; many answers have the same one, such as that of errors. */
+function validatorOf(schema: Schema): ValidateFunction {
+  const text = JSON.stringify(schema).replaceAll('"#/', '"document#/')
+  const known = validators.get(text)
+  if (known) return known
+  const compiled = ajv.compile(JSON.parse(text))
+  validators.set(text, compiled)
+  return compiled
+}
 
 /** Makes a call and holds its answer to the document: its status, its content type and its schema. */
 async function conforms(t: ExecutionContext, name: string, call: Call): Promise<{ status: number; body: Json }> {
@@ -371,7 +383,7 @@ async function conforms(t: ExecutionContext, name: string, call: Call): Promise<
   const schema = (content[type] ?? content['*/*'])?.schema
   t.truthy(schema, `${shown} (${type})`)
   if (schema?.type === 'string') return { status: response.status, body: text }
-  const validate = ajv.compile(JSON.parse(JSON.stringify(schema).replaceAll('"#/', '"document#/')))
+  const validate = validatorOf(schema!)
   t.false(validate({ nothing: true }), `${shown}: a schema that takes anything proves nothing`)
   const bodies = type === 'text/event-stream' ? pieces(t, text) : [JSON.parse(text)]
   for (const body of bodies) t.true(validate(body), `${shown}: ${ajv.errorsText(validate.errors)}`)

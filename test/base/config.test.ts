@@ -11,7 +11,7 @@ import { type Config, ConfigError, loadConfig, nodeFault } from '../../shared/ba
 import { nearMisses } from '../../shared/base/near-misses.ts'
 import { variables } from '../../shared/base/variables.ts'
 import { loadCatalog } from '../../shared/catalog/catalog.ts'
-import { inherited, redisBinaryDir } from '../support/stack.ts'
+import { inherited, redisBinaryDir, shortLived } from '../support/stack.ts'
 
 const root = join(import.meta.dirname, '../..')
 const stores = { DATABASE_URL: 'postgresql://user:hunter2@127.0.0.1:9/x', REDIS_URL: 'redis://127.0.0.1:9' }
@@ -53,7 +53,7 @@ type Ended = { code: number | null; stdout: string; stderr: string }
 
 /** Runs a process to its end, which comes with SIGINT once its output has `last`. */
 async function startAndEnd(args: string[], env: Record<string, string>, last?: string): Promise<Ended> {
-  const child: ChildProcess = spawn(process.execPath, args, {
+  const child: ChildProcess = spawn(process.execPath, [...shortLived, ...args], {
     cwd: root,
     env: { ...inherited, DATA_DIR: dataDir, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

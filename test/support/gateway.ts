@@ -24,6 +24,7 @@ import { checkLedger } from '../../shared/wallet/check.ts'
 import { countEvents } from '../../shared/wallet/ledger.ts'
 import { maintainPartitions } from '../../shared/wallet/partitions.ts'
 import { LedgerWorker } from '../../workers/ledger.ts'
+import { PreparingReader } from './preparing-reader.ts'
 import { freshDatabase, freshRedis, inherited, shortLived } from './stack.ts'
 
 const root = join(import.meta.dirname, '../..')
@@ -110,6 +111,7 @@ export async function startGateway(
   const ledger = new LedgerWorker(services, blocking)
   ledger.start()
   server.on('request', withLane(services, createApp(services).callback()))
+  const ledgerReader = new PreparingReader(services.db, stores.databaseUrl)
   const door = new UpgradeServer(services)
   server.on('upgrade', (request, socket, head) => void door.upgrade(request, socket, head))
   return {
@@ -122,7 +124,7 @@ export async function startGateway(
     async settled() {
       await services.admission.flush()
       await untilBooked(services)
-      const invariants = await checkLedger(services.db, services.redis, services.clock.now())
+      const invariants = await checkLedger(ledgerReader.db, services.redis, services.clock.now())
       return invariants.flatMap(({ name, breaches }) => breaches.map(breach => `${name}: ${breach}`))
     },
     async close() {
@@ -133,6 +135,7 @@ export async function startGateway(
       // Ends its wait for more events at once. A Redis that is away ends it, too.
       await services.redis.client('UNBLOCK', blockingId).catch(() => {})
       await stopped
+      await ledgerReader.close()
       await services.close()
       blocking.disconnect()
       await rm(storage, { recursive: true, force: true })

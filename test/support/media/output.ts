@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import type { Usage } from '../../../shared/base/usage.ts'
 import { examineImage } from '../../../shared/io/media/images.ts'
 import type { ImageOutput, ProviderImage } from '../../../shared/kinds/image.ts'
@@ -27,10 +28,20 @@ export async function taken(output: InstantOutput, format: SoundFormat | null): 
 }
 
 async function imagesIn({ images, usage }: ImageOutput): Promise<Taken> {
-  const facts = await Promise.all(images.map(async image => examineImage(await bytesOf(image))))
+  const facts = await Promise.all(images.map(async image => examined(await bytesOf(image))))
   const good = facts.filter(fact => fact !== null)
   if (good.length === 0) throw new ProviderError('invalid_response', 'No image can be decoded.')
   return { amount: good.length, usage }
+}
+
+const known = new Map<string, ReturnType<typeof examineImage>>()
+
+/** Decodes each image once: most of what an emulator gives is the same. */
+function examined(bytes: Uint8Array): ReturnType<typeof examineImage> {
+  const digest = hash('sha256', bytes)
+  const facts = known.get(digest) ?? examineImage(bytes)
+  known.set(digest, facts)
+  return facts
 }
 
 async function bytesOf(file: Omit<ProviderImage, 'revisedPrompt'> | SoundOutput['sound']): Promise<Uint8Array> {
