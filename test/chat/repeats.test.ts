@@ -203,9 +203,9 @@ test('events that repeat an earlier one come to the same as events that are pars
       t.deepEqual({ ...got, out: tidy(got.out) }, { ...parsed, out: tidy(parsed.out.replaceAll(note, '')) })
       if (got.counted.additions > 4) repeated++
     }),
-    { numRuns: 3_000 },
+    { numRuns: 1_000 },
   )
-  t.true(repeated > 500)
+  t.true(repeated > 150) // Of about 550.
 })
 
 test('the text of repeated events is counted, and their frame is ours', t => {
@@ -313,9 +313,9 @@ test('the same holds for the deltas of Messages', t => {
       t.deepEqual({ ...got, out: tidy(got.out) }, { ...parsed, out: tidy(parsed.out.replaceAll(note, '')) })
       if (got.counted.additions > 4) repeated++
     }),
-    { numRuns: 3_000 },
+    { numRuns: 1_000 },
   )
-  t.true(repeated > 500)
+  t.true(repeated > 150) // Of about 550.
 })
 
 test('a repeated delta of Messages is passed on byte for byte and not parsed', t => {

@@ -12,6 +12,8 @@ export type Relay = {
   answers: Map<Recorded, Answer>
   /** What becomes of each answer, by the number of its request; null = nothing. */
   spoil(how: ((answer: Answer, index: number) => Answer | Reply | null) | null): void
+  /** Which requests get another answer, by their number; the emulator does not receive them. */
+  replace(how: (index: number) => Answer | null): void
   close(): Promise<void>
 }
 
@@ -21,8 +23,11 @@ const ofConnections = new Set(['host', 'connection', 'keep-alive', 'transfer-enc
 export async function startRelay(target: string): Promise<Relay> {
   const answers: Relay['answers'] = new Map()
   let spoiling: Parameters<Relay['spoil']>[0] = null
+  let replacing: Parameters<Relay['replace']>[0] = () => null
   const emulator = await Emulator.start(async (request, response) => {
     const index = emulator.requests.indexOf(request)
+    const other = replacing(index)
+    if (other) return replyOf(other)(request, response)
     const answer = await forwarded(target, emulator.url, request)
     answers.set(request, answer)
     const spoilt = spoiling?.(answer, index) ?? answer
@@ -34,6 +39,9 @@ export async function startRelay(target: string): Promise<Relay> {
     answers,
     spoil: how => {
       spoiling = how
+    },
+    replace: how => {
+      replacing = how
     },
     close: () => emulator.close(),
   }
