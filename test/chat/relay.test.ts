@@ -137,7 +137,7 @@ test('any split of a stream in our dialect gives the same text, finish and usage
       t.true(got.chunks.every(({ choices, vendor }) => choices.length === 1 && vendor.x === 1))
       t.like(got.last, { usage: { cost: 0 }, provider: 'p' })
     }),
-    { numRuns: 200 },
+    { numRuns: 500 },
   )
 })
 

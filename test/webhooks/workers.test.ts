@@ -1,4 +1,4 @@
-import test from 'ava'
+import test, { type ExecutionContext } from 'ava'
 import type { Worker } from 'bullmq'
 import { openWorkerRedis } from '../../shared/io/redis.ts'
 import { openQueue } from '../../shared/queues/queues.ts'
@@ -15,6 +15,7 @@ import {
   newOrganisation,
   webhookServices,
 } from '../support/webhooks/webhooks.ts'
+import { startWorkers } from '../support/workers.ts'
 
 let stores: Stores
 let services: Services
@@ -39,6 +40,12 @@ async function startWorker(): Promise<Process> {
   const worker = await startProcess('worker', stores, { ...deliveryEnv, LOG_LEVEL: 'info' })
   processes.push(worker)
   return worker
+}
+
+/** The same loops in this process, where no worker is to be killed: a process takes as long to start as a test takes. */
+function workHere(t: ExecutionContext): void {
+  const workers = startWorkers(services)
+  t.teardown(() => workers.stop())
 }
 
 const row = (id: string) => services.db.webhookDelivery.findUniqueOrThrow({ where: { id } })
@@ -76,7 +83,7 @@ test.serial('delivered once each by two workers, however often they are woken', 
 })
 
 test.serial('delivered again after a failure by the queue itself, on time', async t => {
-  await startWorker()
+  workHere(t)
   const { id } = await newDelivery(services, organisationId, receiver.url)
   receiver.once(status(500))
   await services.webhooks.enqueue([id])
@@ -119,7 +126,7 @@ test.serial('delivered after Redis was wiped: the sweep finds what is overdue, a
     [late.id],
   )
   await queue.close()
-  await startWorker()
+  workHere(t)
   await eventually(() => isDelivered(late.id), 'it is delivered')
   t.deepEqual([receiver.count(late.id), receiver.count(soon.id), receiver.count(over.id)], [1, 0, 0])
 })
@@ -157,7 +164,7 @@ test.serial('delivered stays delivered when a slower worker fails later; both at
 })
 
 test.serial('sent again under the same id: what was delivered, what failed, and what waits for hours', async t => {
-  await startWorker()
+  workHere(t)
   const delivered = await newDelivery(services, organisationId, receiver.url)
   await services.webhooks.enqueue([delivered.id])
   await eventually(() => isDelivered(delivered.id), 'it is delivered')
