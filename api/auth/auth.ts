@@ -23,7 +23,7 @@ import { ownOrigins } from './origin.ts'
 import { passkeyOptions } from './passkeys.ts'
 import { assertInvited, emailLimits } from './rules.ts'
 import { secondFactor } from './second-factor.ts'
-import { suspensionHooks } from './suspensions.ts'
+import { suspensionHooks } from './suspension-hooks.ts'
 
 const dayS = 24 * 3_600
 const sessionS = 7 * dayS

@@ -1,4 +1,3 @@
-import { APIError } from 'better-auth/api'
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { User } from '../../shared/generated/prisma/client.ts'
 import { type Actor, audit } from '../../shared/keys/audit.ts'
@@ -35,28 +34,4 @@ export async function setPersonSuspension(
   // After the commit: a sign-in that did not see the suspension has created its session before this (`suspensionHooks`).
   if (reason !== null) await db.session.deleteMany({ where: { userId: changed.id } })
   return changed
-}
-
-type NewSession = { userId: string; token?: string }
-
-/** Hooks of the accounts library that refuse the sessions of suspended people, however they sign in. */
-export function suspensionHooks({ db }: Services) {
-  const assertNotSuspended = async (userId: string) => {
-    const user = await db.user.findUnique({ where: { id: userId }, select: { suspendedAt: true } })
-    if (user?.suspendedAt == null) return
-    const message = 'This account is suspended. Contact the operator of this service.'
-    throw new APIError('FORBIDDEN', { code: 'ACCOUNT_SUSPENDED', message })
-  }
-  return {
-    before: ({ userId }: NewSession) => assertNotSuspended(userId),
-    // Again, for a suspension between the first check and the insertion.
-    after: async ({ userId, token }: NewSession) => {
-      try {
-        await assertNotSuspended(userId)
-      } catch (error) {
-        await db.session.deleteMany({ where: { userId, ...(token && { token }) } })
-        throw error
-      }
-    },
-  }
 }

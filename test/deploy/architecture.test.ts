@@ -105,6 +105,25 @@ test('every import resolves to a file', t => {
   t.deepEqual(missing, [])
 })
 
+/** Packages that are loaded by the first request that needs them, or where they are configured (docs/decisions/code-cache.md). */
+const deferred =
+  /^(?:@?better-auth|stripe|sharp|unpdf|mediabunny|nodemailer|@aws-sdk|prom-client|@opentelemetry|gpt-tokenizer)(?:\/|$)/
+
+test('no process loads a deferred package at its start', t => {
+  const loaded = new Set(['api/serve.ts', 'api/operator/main.ts', 'workers/work.ts'])
+  const early: string[] = []
+  for (const path of loaded) {
+    const { code, imports } = read(path)
+    const named = code.matchAll(/^(?:import|export)\b(?!\s+type\b)(?:[^'"`;=]*?\bfrom)?\s*['"]([^'"]+)['"]/gm)
+    const specifiers = [...named].map(([, specifier]) => specifier!)
+    early.push(...specifiers.filter(one => deferred.test(one)).map(one => `${path} → ${one}`))
+    const isStatic = (target: string) => specifiers.some(one => join(dirname(path), one) === target)
+    for (const { path: target } of imports) if (/\.ts$/.test(target) && isStatic(target)) loaded.add(target)
+  }
+  t.true(loaded.size > 300)
+  t.deepEqual(early, [])
+})
+
 test('a file imports only from lower layers or from its own folder', t => {
   const upward: string[] = []
   for (const { path, imports } of product) {
