@@ -45,7 +45,7 @@ test.before(async () => {
   workers = startWorkers(gateway.services)
   account = await gateway.account()
   provisioning = (await gateway.services.keys.createProvisioning(account.organisationId, operatorActor)).secret
-  polls = setInterval(() => void pollRunningJobs(), 50)
+  polls = setInterval(() => void pollRunningJobs(), 200)
   operator = await serveOperator()
   folder = await mkdtemp(join(tmpdir(), 'headgate-docs-'))
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'))
@@ -81,7 +81,7 @@ async function serveOperator(): Promise<Server> {
   return server
 }
 
-/** Polls media jobs ahead of schedule, so that examples with `Prefer: wait` take milliseconds. */
+/** Polls media jobs ahead of schedule, so that examples with `Prefer: wait` take part of a second. */
 async function pollRunningJobs(): Promise<void> {
   const jobs = await gateway.services.db.job.findMany({ where: { stage: 'running' }, select: { id: true } })
   await Promise.all(jobs.map(({ id }) => gateway.services.pollSchedule.wake(id, 0)))
@@ -185,6 +185,14 @@ function parsePython(t: ExecutionContext, block: CodeBlock): Promise<void> {
   return parseIfInstalled(t, block, 'py', ['python3', '-m', 'py_compile'])
 }
 
+const installed = new Map<string, Promise<boolean>>()
+
+function isInstalled(program: string): Promise<boolean> {
+  const known = installed.get(program) ?? execute('which', [program]).then(({ failure }) => failure === null)
+  installed.set(program, known)
+  return known
+}
+
 /** Runs a program that parses a file, where it is installed. */
 async function parseIfInstalled(
   t: ExecutionContext,
@@ -193,7 +201,7 @@ async function parseIfInstalled(
   [program, ...args]: [string, ...string[]],
 ): Promise<void> {
   const file = await fileOf(block, extension, block.code)
-  if ((await execute('which', [program])).failure === null)
+  if (await isInstalled(program))
     t.is((await execute(program, [...args, file])).failure, null)
   else t.log(`not parsed: there is no ${program}`)
   t.true(existsSync(file))
