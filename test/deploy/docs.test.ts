@@ -201,8 +201,7 @@ async function parseIfInstalled(
   [program, ...args]: [string, ...string[]],
 ): Promise<void> {
   const file = await fileOf(block, extension, block.code)
-  if (await isInstalled(program))
-    t.is((await execute(program, [...args, file])).failure, null)
+  if (await isInstalled(program)) t.is((await execute(program, [...args, file])).failure, null)
   else t.log(`not parsed: there is no ${program}`)
   t.true(existsSync(file))
 }
