@@ -12,7 +12,6 @@ import { startPostgres } from '../dev/postgres.ts'
 import { signalProcess } from '../dev/processes.ts'
 import { startRedis } from '../dev/redis.ts'
 import { openDatabase } from '../shared/io/db.ts'
-import { backgroundStatementMs } from '../shared/services.ts'
 import { maintainPartitions } from '../shared/wallet/partitions.ts'
 import { quickSet } from './support/groups/groups.ts'
 import { makeScratchDir } from './support/scratch.ts'
@@ -20,6 +19,7 @@ import { redisBinaryDir, shortLived, templateDatabase } from './support/stack.ts
 
 const root = join(import.meta.dirname, '..')
 const failed = 1
+const createPartitionsWithinMs = 30_000
 const dataDir = await makeScratchDir()
 const cleanups: (() => Promise<void>)[] = [() => rm(dataDir, { recursive: true, force: true })]
 const aborted = Promise.withResolvers<number>()
@@ -93,7 +93,7 @@ async function makeTemplate(serverUrl: string): Promise<void> {
 
 /** Creates the partitions of the request log that each gateway would create in its copy of the database. */
 async function makePartitions(databaseUrl: string): Promise<void> {
-  const db = openDatabase(databaseUrl, { connections: 1, statementTimeoutMs: backgroundStatementMs })
+  const db = openDatabase(databaseUrl, { connections: 1, statementTimeoutMs: createPartitionsWithinMs })
   try {
     await maintainPartitions(db, Date.now(), 1) // There is none to drop.
   } finally {
