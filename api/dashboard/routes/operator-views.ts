@@ -16,7 +16,7 @@ const ofOperators = '/dashboard/api/operator/organisations/{organisation}'
 
 /** What an operator sees of any organisation (docs/decisions/operator-views.md). */
 const figures = ['activity', 'usage', 'usage/groups', 'usage/groups.csv', 'usage/groups.jsonl']
-const money = ['billing', 'billing/ledger', 'billing/ledger.csv', 'billing/totals', 'top-ups']
+const money = ['billing/ledger', 'billing/ledger.csv', 'billing/totals', 'top-ups']
 const records = ['keys', 'keys/{hash}', 'audit', 'request-count', 'request-filters', 'requests/{id}/neighbours']
 /** Each person's calls: the organisation's audit log says who looked at them. */
 const audited = ['requests', 'requests/{id}']

@@ -47,7 +47,12 @@ export function RequestList() {
   return (
     <Page
       title="Requests"
-      description={`The request log of the organisation’s API keys: every answered call, with its cost, provider and error. ${isOperatorView ? 'The audit log of the organisation records that you view it.' : ''}`}
+      description={
+        <>
+          The request log of the organisation’s API keys: every answered call, with its cost, provider and error.
+          {isOperatorView && ' Its audit log records that you view it.'}
+        </>
+      }
     >
       <Views />
       <RequestFilterBar search={search} onTime={setTime} />

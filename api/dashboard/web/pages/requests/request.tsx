@@ -95,7 +95,16 @@ function Details({ request }: { request: RequestDetail }) {
   const { end_user: endUser, session, model } = request
   const facts: (Fact | null)[] = [
     ['Time', moment(request.created_at)],
-    ['Model', model === '' ? 'none' : <ModelLink key="model" model={model} />],
+    [
+      'Model',
+      model === '' ? (
+        'none'
+      ) : (
+        <PageLink key="model" to={`models/${model}`}>
+          {model}
+        </PageLink>
+      ),
+    ],
     ['Provider', request.provider ?? 'none'],
     ['Key', <KeyLink key="key" request={request} />],
     request.mode === null ? null : ['Mode', request.mode],
@@ -129,10 +138,6 @@ function Delivery({ delivery: { id, status, attempts } }: { delivery: WorkDelive
       {status}, {attempts} {attempts === 1 ? 'attempt' : 'attempts'}
     </PageLink>
   )
-}
-
-function ModelLink({ model }: { model: string }) {
-  return <PageLink to={`models/${model}`}>{model}</PageLink>
 }
 
 /** A value with a link to the requests that have the same. */
