@@ -4,6 +4,7 @@ import type { Job } from '../store/jobs.ts'
 import type { AdmissionGate, BillingContext, MaxCost, Reservation, StalePolicy } from '../wallet/admission.ts'
 import { callOfEvent, type JobCall } from '../wallet/jobs.ts'
 import { costWithOutput } from '../wallet/reservation.ts'
+import type { RoutedAttempt } from '../wallet/routing-record.ts'
 import type { UsageEvent } from '../wallet/usage-event.ts'
 
 /**
@@ -13,14 +14,16 @@ import type { UsageEvent } from '../wallet/usage-event.ts'
  */
 export class HoldAdmission implements AdmissionGate {
   readonly #job: Job
-  readonly #services: Pick<Services, 'admission' | 'delayedJobs'>
+  readonly #services: Pick<Services, 'admission' | 'delayedJobs' | 'clock'>
+  readonly #startedMs: number
   readonly #extras: Reservation[] = []
   #event: UsageEvent | null = null
   extraNano = 0
 
-  constructor(services: Pick<Services, 'admission' | 'delayedJobs'>, job: Job) {
+  constructor(services: Pick<Services, 'admission' | 'delayedJobs' | 'clock'>, job: Job) {
     this.#services = services
     this.#job = job
+    this.#startedMs = services.clock.now()
   }
 
   async admit(
@@ -84,6 +87,25 @@ export class HoldAdmission implements AdmissionGate {
   /** The run's entry for the request log. `answerId` is the id of its answer. */
   call(answerId: string | null): { call?: JobCall } {
     if (!this.#event) return {}
-    return { call: { ...callOfEvent(this.#event), upstreamId: answerId } }
+    const attempts = this.attempts
+    const routing = attempts.length > 0 && { routing: { ...this.#event.routing, attempts } }
+    return { call: { ...callOfEvent(this.#event), ...routing, upstreamId: answerId } }
+  }
+
+  /** The run's calls to providers, with times since the job's creation; none if it is the first run, which succeeded at once. */
+  get attempts(): RoutedAttempt[] {
+    const waitedMs = Math.max(0, this.#startedMs - this.#job.createdAt.getTime())
+    return this.#calls().map(({ startedMs, ...call }) => ({
+      ...call,
+      ...(startedMs !== undefined && { startedMs: startedMs + waitedMs }),
+    }))
+  }
+
+  #calls(): readonly RoutedAttempt[] {
+    if (!this.#event) return []
+    const { routing, provider, model, status, durationMs } = this.#event
+    if (routing?.attempts) return routing.attempts
+    const isOnly = this.#job.attempts === 1 || provider === null || status >= 400
+    return isOnly ? [] : [{ provider, model, status, fault: null, durationMs, startedMs: 0 }]
   }
 }

@@ -83,8 +83,16 @@ async function runAdmitted(
   const retry = answer.isShown ? null : retryDecisionFor(job, error)
   if (!retry) return finish({ ...failedEnd(error), ...admission.call(null) })
   services.log.info({ job: job.id, code: error.code, ...retry }, 'a delayed job is run again later')
+  await noteCalls(services, job, admission)
   await services.delayedJobs.requeue(job, retry.failures, services.clock.now() + retry.pauseMs)
   return retry.pauseMs
+}
+
+/** Records why a run failed that is repeated. */
+async function noteCalls({ jobs, log }: Services, job: Job, { attempts }: HoldAdmission): Promise<void> {
+  if (attempts.length === 0) return
+  const warn = (err: unknown) => log.warn({ err, job: job.id }, 'calls are missing in the log')
+  await jobs.noteAttempts(job, attempts).catch(warn)
 }
 
 /** The failure of an answer of which a part was shown before its worker ended. */

@@ -59,7 +59,7 @@ function placeOf({ startedMs, pause }: CallTiming, fromMs: number): Pick<RoutedA
 }
 
 /** What a provider answered to a failed call. Errors about our account there are left out. */
-function messageOf({ reason, message }: ProviderError): Pick<RoutedAttempt, 'message'> {
+export function messageOf({ reason, message }: ProviderError): Pick<RoutedAttempt, 'message'> {
   if (reason === 'auth' || reason === 'quota' || message === '') return {}
   return { message: redactCredentials(message) }
 }

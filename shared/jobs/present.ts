@@ -67,7 +67,7 @@ function openAiFields(job: Job): Record<string, string | null> {
 }
 
 /** The files of a completed job, the main one first; empty before completion and after they expired. */
-export function storedResults({ clock }: Services, { result, expiresAt }: Job): Output[] {
+export function storedResults({ clock }: Services, { result, expiresAt }: Pick<Job, 'result' | 'expiresAt'>): Output[] {
   if (!result || (expiresAt && expiresAt.getTime() <= clock.now())) return []
   return (result as unknown as JobResult).outputs
 }

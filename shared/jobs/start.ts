@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { GatewayError } from '../base/errors.ts'
+import { messageOf } from '../engine/routing-record.ts'
 import { sourcesOf } from '../files/sources.ts'
 import { organisationSuspended } from '../keys/policy.ts'
 import { isSuspended } from '../keys/suspensions.ts'
@@ -102,9 +103,11 @@ async function attemptStart(services: Services, job: Job, target: Target): Promi
     ...{
       fault: error && (error instanceof ProviderError ? error.reason : error.code),
       durationMs: clock.now() - startedMs,
+      startedMs: Math.max(0, startedMs - job.createdAt.getTime()),
     },
+    ...(error instanceof ProviderError && messageOf(error)),
   }
-  await jobs.noteAttempt(job, entry).catch(err => log.warn({ err, job: job.id }, 'an attempt is missing in the log'))
+  await jobs.noteAttempts(job, [entry]).catch(err => log.warn({ err, job: job.id }, 'an attempt is missing in the log'))
   return attempt
 }
 

@@ -4,7 +4,7 @@ import type { Clock } from '../base/time.ts'
 import type { Job, Prisma } from '../generated/prisma/client.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
 import { queuedKinds } from '../kinds/index.ts'
-import { chargeJob, type JobCall, logJob, logJobAttempt, logJobEnd, settleJob } from '../wallet/jobs.ts'
+import { chargeJob, type JobCall, logJob, logJobAttempts, logJobEnd, settleJob } from '../wallet/jobs.ts'
 import type { RoutedAttempt } from '../wallet/routing-record.ts'
 import { pagesOfIds } from './id-pages.ts'
 import { tooManyUnfinished } from './unfinished.ts'
@@ -186,9 +186,9 @@ export class Jobs {
     await this.#change(claimedBy(claimed), { claimedUntil: new Date(this.#clock.now()), openStarts: { decrement: 1 } })
   }
 
-  /** Records a start attempt and its outcome in the request log. */
-  noteAttempt(job: Pick<Job, 'id' | 'createdAt'>, attempt: RoutedAttempt): Promise<void> {
-    return logJobAttempt(this.#db, job, attempt)
+  /** Records calls to providers and their outcomes in the request log, before the job's end. */
+  noteAttempts(job: Pick<Job, 'id' | 'createdAt'>, attempts: readonly RoutedAttempt[]): Promise<void> {
+    return logJobAttempts(this.#db, job, attempts)
   }
 
   /**

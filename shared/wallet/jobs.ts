@@ -1,7 +1,7 @@
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Connection } from '../io/db.ts'
 import { addToBalance, addToKeyMonth } from './booking.ts'
-import { maxAttempts, type RoutedAttempt } from './routing-record.ts'
+import { maxAttempts, type RoutedAttempt, type RoutingRecord } from './routing-record.ts'
 import { storable } from './storable-json.ts'
 import { type LoggedField, loggedColumns, type UsageEvent } from './usage-event.ts'
 
@@ -142,23 +142,41 @@ export async function logJob(tx: Connection, job: JobLine, costNano: bigint, mar
   })
 }
 
-/** Appends an attempt to start a job to its request log entry; a successful one only after failed ones. */
-export async function logJobAttempt(
+/**
+ * Appends calls for a job to its request log entry, before its end; successful ones only after failed ones. At most
+ * `maxAttempts` are kept.
+ */
+export async function logJobAttempts(
   db: Connection,
-  { id, createdAt }: Pick<JobLine, 'id' | 'createdAt'>,
-  attempt: RoutedAttempt,
+  { id, createdAt }: LoggedJob,
+  attempts: readonly RoutedAttempt[],
 ): Promise<void> {
-  const attempts = Prisma.sql`coalesce(routing->'attempts', '[]')`
+  const logged = Prisma.sql`coalesce(routing->'attempts', '[]')`
+  const added = JSON.stringify(attempts, storable)
+  const hasFailed = attempts.some(({ fault }) => fault !== null)
   await db.$executeRaw`
     UPDATE generations
-    SET routing = jsonb_set(coalesce(routing, '{}'), '{attempts}', ${attempts} || ${JSON.stringify([attempt])}::jsonb)
-    WHERE id = ${id} AND created_at = ${createdAt} AND jsonb_array_length(${attempts}) < ${maxAttempts}
-      AND (${attempt.fault !== null} OR routing IS NOT NULL)`
+    SET routing = jsonb_set(coalesce(routing, '{}'), '{attempts}',
+      jsonb_path_query_array(${logged} || ${added}::jsonb, ${`$[0 to ${maxAttempts - 1}]`}::jsonpath))
+    WHERE id = ${id} AND created_at = ${createdAt} AND jsonb_array_length(${logged}) < ${maxAttempts}
+      AND (${hasFailed} OR routing IS NOT NULL)`
 }
 
-/** Updates a job's request log entry at its end. */
+type LoggedJob = Pick<JobLine, 'id' | 'createdAt'>
+
+/** The calls for a job that its request log entry has. */
+export async function readJobAttempts(db: Connection, { id, createdAt }: LoggedJob): Promise<RoutedAttempt[]> {
+  const row = await db.generation.findUnique({
+    where: { id_createdAt: { id, createdAt } },
+    select: { routing: true },
+  })
+  return ((row?.routing ?? {}) as RoutingRecord).attempts?.slice() ?? []
+}
+
+/** Updates a job's request log entry at its end. The calls of its last run are added to those of earlier ones. */
 export async function logJobEnd(tx: Connection, { id, createdAt }: JobLine, end: JobOutcome): Promise<void> {
-  const { provider, status, errorCode, errorMessage, costNano, nowMs, attempts, call } = end
+  const { provider, status, errorCode, errorMessage, costNano, nowMs, attempts, call: last } = end
+  const call = last?.routing?.attempts ? await withEarlierAttempts(tx, { id, createdAt }, last) : last
   // The clocks of two machines may differ.
   const durationMs = Math.min(Math.max(nowMs - createdAt.getTime(), 0), maxInt)
   await tx.generation.updateMany({
@@ -174,6 +192,13 @@ export async function logJobEnd(tx: Connection, { id, createdAt }: JobLine, end:
       ...(call && storableCall(call)),
     },
   })
+}
+
+/** The last calls matter most: they are kept, and as many of the earlier ones as there is room for. */
+async function withEarlierAttempts(tx: Connection, job: LoggedJob, call: JobCall): Promise<JobCall> {
+  const attempts = call.routing?.attempts ?? []
+  const earlier = (await readJobAttempts(tx, job)).slice(0, Math.max(0, maxAttempts - attempts.length))
+  return { ...call, routing: { ...call.routing, attempts: [...earlier, ...attempts] } }
 }
 
 const maxInt = 2 ** 31 - 1

@@ -19,7 +19,7 @@ export type RoutedAttempt = {
   status: number | null
   fault: string | null
   durationMs: number
-  /** When it began, in milliseconds after the run; absent in older records and for jobs. */
+  /** When it began, in milliseconds after the run, of jobs after their creation; absent in older records. */
   startedMs?: number
   /** How long the gateway waited before it, and why; absent = not at all. */
   pause?: Pause

@@ -83,6 +83,7 @@ test.serial('queued: jobs of all kinds are one list, filtered and paged, and can
     ids[name] = (await submit(gateway, path, key.secret, body)).id
 
   const newestFirst = Object.values(ids).reverse()
+  const { requestId } = await gateway.services.db.job.findUniqueOrThrow({ where: { id: ids.mesh! } })
   for (const [query, expected] of [
     ['', newestFirst],
     ['&environment=live', [ids.members, ids.live]],
@@ -91,6 +92,13 @@ test.serial('queued: jobs of all kinds are one list, filtered and paged, and can
     ['&status=unfinished&kind=video', [ids.test, ids.members, ids.live]],
     ['&status=completed', []],
     [`&key=${membersKey.row.id}`, [ids.members]],
+    [`&q=${ids.live}`, [ids.live]],
+    [`&q=${requestId}`, [ids.mesh]],
+    [`&q=${requestId}&kind=video`, []],
+    [`&q=${ids.live!.slice(0, -1)}`, []],
+    ['&span=1h', newestFirst],
+    ['&from=2026-01-01T00:00:00Z', newestFirst],
+    ['&from=2026-01-01T00:00:00Z&to=2026-01-02T00:00:00Z', []],
     [`&key=${testKey.row.hash}&status=queued&environment=test`, [ids.delayed, ids.mesh, ids.test]],
   ] as const) {
     t.deepEqual(await idsBy(member.visitor, 'jobs', query), expected as string[], query)
@@ -100,6 +108,9 @@ test.serial('queued: jobs of all kinds are one list, filtered and paged, and can
     [`key=${'0'.repeat(64)}`, 404],
     ['after=job_unknown', 404],
     ['kind=chat', 400],
+    ['span=24h&to=2026-01-02T00:00:00Z', 400],
+    ['from=2026-01-02T00:00:00Z&to=2026-01-02T00:00:00Z', 400],
+    ['from=yesterday', 400],
     ['limit=101', 400],
   ] as const)
     t.is((await member.visitor.fetch(`${owner.base}/jobs?${query}`)).status, status, query)
@@ -120,6 +131,14 @@ test.serial('queued: jobs of all kinds are one list, filtered and paged, and can
     'what is made of it for a provider',
   )
   t.like(await member.visitor.json(`${owner.base}/jobs/${ids.live}`), { may_cancel: false })
+  t.like(shown, { calls: [], next_attempt_at: null })
+  const refusal = { provider: 'fal', model: 'kling-v3-pro', status: 503, fault: 'overloaded', durationMs: 20 }
+  await gateway.services.jobs.noteAttempts(
+    await gateway.services.db.job.findUniqueOrThrow({ where: { id: ids.members! } }),
+    [{ ...refusal, startedMs: 5, message: 'Too busy.' }],
+  )
+  const { calls } = await member.visitor.json<JobDetail>(`${owner.base}/jobs/${ids.members}`)
+  t.like(calls, [{ provider: 'fal', status: 503, fault: 'overloaded', started_ms: 5, message: 'Too busy.' }])
   const waiting = await member.visitor.json<JobDetail>(`${owner.base}/jobs/${ids.delayed}`)
   t.regex(waiting.request!, /Say something later/)
 
@@ -160,6 +179,13 @@ test.serial('completed: a job shows its files, what it was made from, and its an
   await over(gateway, secret, '/v1/videos', video.id)
   const shown = await member.visitor.json<JobDetail>(`${owner.base}/jobs/${video.id}`)
   t.like(shown, { status: 'completed', progress: 100, cost_usd: 0, may_cancel: false })
+  const listed = async () => {
+    const { data } = await member.visitor.json<JobsPage>(`${owner.base}/jobs?q=${video.id}`)
+    return data[0]!.thumbnail
+  }
+  const picture = await listed()
+  t.is(picture?.type, 'video')
+  t.is((await fetch(gateway.url + picture!.url)).headers.get('content-type'), 'video/mp4')
   const [file] = shown.outputs
   t.regex(file!.url, /^\/files\//, 'of the host that the page came from')
   t.is((await fetch(gateway.url + file!.url)).headers.get('content-type'), 'video/mp4')
@@ -173,6 +199,8 @@ test.serial('completed: a job shows its files, what it was made from, and its an
   })
   const later = await member.visitor.json<JobDetail>(`${owner.base}/jobs/${video.id}`)
   t.is(later.references[0]!.url, null)
+  await gateway.services.db.job.update({ where: { id: video.id }, data: { expiresAt: new Date(0) } })
+  t.is(await listed(), null, 'its files are deleted')
 
   const path = `${owner.base}/jobs/${answer.id}`
   await eventually(

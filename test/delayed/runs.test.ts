@@ -4,6 +4,7 @@ import { retryDecisionFor } from '../../shared/delayed/retry.ts'
 import { operatorActor } from '../../shared/keys/audit.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
 import type { Job } from '../../shared/store/jobs.ts'
+import type { RoutedAttempt, RoutingRecord } from '../../shared/wallet/routing-record.ts'
 import { hang, json } from '../emulators/emulator.ts'
 import { rateLimited, serverError } from '../emulators/openai.ts'
 import { answersError } from '../support/api/edge.ts'
@@ -56,6 +57,12 @@ async function hurried(id: string): Promise<Shown> {
   return ended(id)
 }
 
+/** The calls to providers in the request log. */
+async function logged(id: string): Promise<RoutedAttempt[]> {
+  const { routing } = await world.gateway.services.db.generation.findFirstOrThrow({ where: { id } })
+  return [...((routing as RoutingRecord | null)?.attempts ?? [])]
+}
+
 /** Whether a job that came to nothing left nothing behind. */
 async function isFree(id: string): Promise<boolean> {
   const { reserved_usd } = await wallet(world.gateway, account)
@@ -95,6 +102,11 @@ test.serial('completed after its provider failed; failed and free when it has fa
   world.upstream.next(serverError)
   const lucky = await submitDelayed(world, account.live)
   t.like(await hurried(lucky.id), { status: 'completed' })
+  const [failed, succeeded, ...rest] = await logged(lucky.id)
+  t.like(failed, { status: 500, fault: 'server_error' })
+  t.like(succeeded, { status: 200, fault: null })
+  t.deepEqual(rest, [])
+  t.true(failed!.startedMs! < succeeded!.startedMs!, 'both from the creation on')
   world.upstream.next(serverError)
   const unlucky = await submitDelayed(world, account.live)
   const failures = async () => ((await row(unlucky.id)).operation as { failures: number } | null)?.failures
@@ -103,6 +115,11 @@ test.serial('completed after its provider failed; failed and free when it has fa
   world.upstream.next(serverError)
   t.like(await hurried(unlucky.id), { status: 'failed', error: { code: 'upstream_error' }, cost_usd: 0 })
   t.is(world.upstream.requests.length, 4)
+  t.deepEqual(
+    (await logged(unlucky.id)).map(({ fault }) => fault),
+    ['server_error', 'server_error'],
+    'the reason of each run is kept',
+  )
   t.true(await isFree(unlucky.id))
   t.deepEqual(await world.gateway.settled(), [])
 })

@@ -1,14 +1,16 @@
 import { usdFromNano } from '../../../shared/base/money.ts'
 import { presentDelayed, presentListed } from '../../../shared/delayed/present.ts'
 import type { Prisma } from '../../../shared/generated/prisma/client.ts'
-import { presentJob } from '../../../shared/jobs/present.ts'
+import { presentJob, storedResults } from '../../../shared/jobs/present.ts'
 import type { JobInput } from '../../../shared/jobs/submit.ts'
 import { type QueuedKind, queuedKinds } from '../../../shared/kinds/index.ts'
 import type { References } from '../../../shared/kinds/media.ts'
 import type { Services } from '../../../shared/services.ts'
 import type { StoredFile } from '../../../shared/store/files.ts'
 import { delayedKind, type Job } from '../../../shared/store/jobs.ts'
+import { readJobAttempts } from '../../../shared/wallet/jobs.ts'
 import type { JobDetail, JobKind, JobOutput, JobReference, JobRow } from '../wire/jobs.ts'
+import { presentCall } from './request-calls.ts'
 import {
   fileUrlForPage,
   type Keys,
@@ -24,16 +26,19 @@ const maxInputCharacters = 4_000
 /** Longer results of a delayed job are read from its file. */
 const maxResultBytes = 256 * 1024
 
-/** The columns of a list row: without requests and results, which may be long. */
+/** Larger pictures are not loaded by a list. */
+const maxThumbnailBytes = 2_000_000
+
+/** The columns of a list row: without requests, which may be long. */
 export const jobRowColumns = {
   ...{ id: true, kind: true, status: true, stage: true, progress: true, model: true, provider: true },
   ...{ environment: true, keyId: true, createdAt: true, startedAt: true, completedAt: true },
-  ...{ costNano: true, holdNano: true, error: true },
+  ...{ costNano: true, holdNano: true, error: true, result: true, expiresAt: true },
 } as const satisfies Prisma.JobSelect
 type Listed = Prisma.JobGetPayload<{ select: typeof jobRowColumns }>
 
 /** A job as a row of the list. */
-export function presentJobRow(job: Listed, viewer: Viewer, keys: Keys): JobRow {
+export async function presentJobRow(services: Services, job: Listed, viewer: Viewer, keys: Keys): Promise<JobRow> {
   const isOver = job.stage === 'over'
   return {
     id: job.id,
@@ -51,27 +56,47 @@ export function presentJobRow(job: Listed, viewer: Viewer, keys: Keys): JobRow {
     held_usd: isOver || job.costNano !== null ? 0 : usdFromNano(job.holdNano),
     error: job.error as JobRow['error'],
     may_cancel: !isOver && mayCancel(viewer, job, keys),
+    thumbnail: await presentThumbnail(services, job),
   }
+}
+
+/** What a list shows of the result: a picture of it, or the video itself, of which a page reads the first frame. */
+async function presentThumbnail(services: Services, job: Listed): Promise<JobRow['thumbnail']> {
+  if (job.kind === delayedKind) return null
+  const outputs = storedResults(services, job)
+  const file = outputs.find(({ role }) => role === 'thumbnail') ?? outputs[0]
+  const type = (['image', 'video'] as const).find(name => file?.contentType.startsWith(`${name}/`))
+  if (!file || !type || (type === 'image' && file.bytes > maxThumbnailBytes)) return null
+  return { type, url: await fileUrlForPage(services, { key: file.storageKey, contentType: file.contentType }) }
 }
 
 /** A job with all details. The caller must have checked that it belongs to the viewer's organisation. */
 export async function presentJobDetail(services: Services, viewer: Viewer, id: string): Promise<JobDetail> {
   const { db } = services
   const job = await db.job.findUniqueOrThrow({ where: { id }, omit: { input: true } })
-  const [keys, delivery] = await Promise.all([
+  const [keys, delivery, calls] = await Promise.all([
     readWorkKeys(services, [job]),
     readDelivery(services, job.organisationId, { jobId: id }),
+    readJobAttempts(db, job),
   ])
   return {
-    ...presentJobRow(job, viewer, keys),
+    ...(await presentJobRow(services, job, viewer, keys)),
     request_id: job.requestId,
     attempts: job.attempts,
+    calls: calls.map(presentCall),
+    next_attempt_at: nextAttemptAt(services, job)?.toISOString() ?? null,
     deadline_at: job.deadlineAt.toISOString(),
     expires_at: job.expiresAt?.toISOString() ?? null,
     webhook_url: job.webhookUrl,
     delivery,
     ...(await (job.kind === delayedKind ? presentDelayedParts(services, job) : presentMediaParts(services, job))),
   }
+}
+
+/** When a job is tried again that waits after a failed attempt. */
+function nextAttemptAt({ clock }: Services, { stage, attempts, claimedUntil }: Omit<Job, 'input'>): Date | null {
+  const isPausing = stage === 'waiting' && attempts > 0 && claimedUntil !== null
+  return isPausing && claimedUntil.getTime() > clock.now() ? claimedUntil : null
 }
 
 type WithoutInput = Omit<Job, 'input'>

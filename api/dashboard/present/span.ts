@@ -74,6 +74,21 @@ export function readSpan({ span, from, to }: SpanQuery, nowMs: number): Span {
   return spanBetween(floor(fromMs, stepMs[step]), toMs, step)
 }
 
+/** The bounds of a list's time, as its query names it; without any, all of it. Throws 400. */
+export function readBounds({ span, from, to }: SpanQuery, nowMs: number): { gte?: Date; lt?: Date } {
+  if (span !== undefined) {
+    if (from === undefined && to === undefined) return { gte: new Date(nowMs - lengths[span][0]) }
+    const message = 'Send either `span`, or `from` and `to`.'
+    throw new GatewayError('invalid_request', message, { param: 'span' })
+  }
+  if (from !== undefined && to !== undefined && Date.parse(from) >= Date.parse(to))
+    throw new GatewayError('invalid_request', '`to` must be after `from`.', { param: 'to' })
+  return { ...(from !== undefined && { gte: dateOf(from) }), ...(to !== undefined && { lt: dateOf(to) }) }
+}
+
+/** Postgres has no year 0, and nothing is older than 1970. */
+const dateOf = (iso: string) => new Date(Math.max(0, Date.parse(iso)))
+
 /** A span in calendar periods, instead of those that suit its length. Throws 400. */
 export function inPeriods(span: Span, step: Granularity | undefined): Span {
   if (step === undefined) return span

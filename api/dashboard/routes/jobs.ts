@@ -9,6 +9,7 @@ import { delayedKind } from '../../../shared/store/jobs.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
 import { paging, readPage } from '../../routes/paging.ts'
 import { jobRowColumns, presentJobDetail, presentJobRow } from '../present/present-job.ts'
+import { readBounds, spanFields } from '../present/span.ts'
 import { assertMayCancel, findKeyId, readWorkKeys, type Viewer } from '../present/work.ts'
 import type { JobDetail, JobsPage } from '../wire/jobs.ts'
 
@@ -31,6 +32,9 @@ const filters = z.strictObject({
   status: z.enum([...statuses, 'unfinished']).optional(),
   environment: z.enum(['live', 'test']).optional(),
   key: z.string().min(1).max(100).optional().describe('A key’s id or hash.'),
+  q: z.string().trim().min(1).max(200).optional().describe('The id of a job, or of the request that created it.'),
+  ...spanFields,
+  span: spanFields.span.describe('The time up to now. Without it and `from`, jobs of any age.'),
 })
 
 const list = endpoint({
@@ -54,7 +58,7 @@ const list = endpoint({
         }),
       async rows => {
         const keys = await readWorkKeys(services, rows)
-        return rows.map(row => presentJobRow(row, viewer, keys))
+        return Promise.all(rows.map(row => presentJobRow(services, row, viewer, keys)))
       },
     )
     return { data: page.data, has_more: page.has_more, last_id: page.last_id as string | null }
@@ -64,7 +68,7 @@ const list = endpoint({
 async function whereOf(
   services: Services,
   organisationId: string,
-  { kind, status, environment, key, after }: z.output<typeof filters>,
+  { kind, status, environment, key, q, after, ...time }: z.output<typeof filters>,
 ): Promise<Prisma.JobWhereInput> {
   const isUnfinished = status === 'unfinished' || status === 'queued' || status === 'in_progress'
   const last = after === undefined ? null : await readCursor(services, organisationId, after)
@@ -75,9 +79,11 @@ async function whereOf(
     ...(kind && { kind }),
     ...(environment && { environment }),
     ...(key !== undefined && { keyId: await findKeyId(services, organisationId, key) }),
-    ...(last && {
-      OR: [{ createdAt: { lt: last.createdAt } }, { createdAt: last.createdAt, id: { lt: last.id } }],
-    }),
+    createdAt: readBounds(time, services.clock.now()),
+    AND: [
+      q === undefined ? {} : { OR: [{ id: q }, { requestId: q }] },
+      last ? { OR: [{ createdAt: { lt: last.createdAt } }, { createdAt: last.createdAt, id: { lt: last.id } }] } : {},
+    ],
   }
 }
 

@@ -2,10 +2,11 @@ import { GatewayError } from '../../../shared/base/errors.ts'
 import { dayMs } from '../../../shared/base/time.ts'
 import type { Feedback, Generation, RequestContent } from '../../../shared/generated/prisma/client.ts'
 import type { Services } from '../../../shared/services.ts'
-import type { RoutedAttempt, RoutingRecord } from '../../../shared/wallet/routing-record.ts'
+import type { RoutingRecord } from '../../../shared/wallet/routing-record.ts'
 import { endpoint } from '../../endpoint.ts'
 import { presentGeneration } from '../../routes/account.ts'
 import { presentCandidate } from '../../routes/chat.ts'
+import { callsOf } from '../present/request-calls.ts'
 import { costParts } from '../present/request-cost.ts'
 import { findInHours } from '../present/request-hours.ts'
 import { beyond, orderBy, placeColumns } from '../present/request-order.ts'
@@ -14,13 +15,7 @@ import { requestFilters, searchBound, searchSpan, usualDays, whereId, whereOf } 
 import { runSearch } from '../present/run-search.ts'
 import { type Keys, presentWorkKey, readDelivery, readWorkKeys } from '../present/work.ts'
 import type { ContentFacts } from '../wire/contents.ts'
-import type {
-  RequestCall,
-  RequestDetail,
-  RequestFeedback,
-  RequestFilters,
-  RequestNeighbours,
-} from '../wire/requests.ts'
+import type { RequestDetail, RequestFeedback, RequestFilters, RequestNeighbours } from '../wire/requests.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
 const shared = { tag: 'Dashboard', access: { role: 'member' } } as const
@@ -95,25 +90,6 @@ function presentScore(score: Feedback, keys: Keys): RequestFeedback {
     score: score.score,
     comment: score.comment,
     updated_at: score.updatedAt.toISOString(),
-  }
-}
-
-/** The recorded provider calls; a single call is derived from the figures of the request. */
-function callsOf(row: Generation, { attempts }: RoutingRecord): RequestCall[] {
-  if (attempts) return attempts.map(presentCall)
-  const { provider, model, attempts: made, status, errorCode, durationMs } = row
-  if (provider === null || made === 0) return []
-  const call = { provider, model, status: errorCode === null ? status : null, fault: errorCode, durationMs }
-  return [presentCall(call)]
-}
-
-function presentCall({ durationMs, startedMs, pause, message, ...call }: RoutedAttempt): RequestCall {
-  return {
-    ...call,
-    duration_ms: durationMs,
-    started_ms: startedMs ?? null,
-    pause: pause ?? null,
-    message: message ?? null,
   }
 }
 

@@ -1,3 +1,5 @@
+import type { RequestCall } from './request-calls.ts'
+
 /** Types shared by the Jobs page and its routes. */
 
 export type JobKind = 'video' | 'lipsync' | 'face_swap' | 'avatar' | 'mesh' | 'async'
@@ -27,6 +29,8 @@ export type JobRow = {
   error: { code: string; message: string } | null
   /** Whether the viewer can cancel it. */
   may_cancel: boolean
+  /** A picture of the result, or its video; null without one, and once the results are deleted. */
+  thumbnail: { type: 'image' | 'video'; url: string } | null
 }
 
 /** GET /dashboard/api/organisations/{organisation}/jobs */
@@ -57,6 +61,10 @@ export type JobDetail = JobRow & {
   request_id: string
   /** Number of times it was started at a provider. */
   attempts: number
+  /** Calls to providers, if one of them failed. */
+  calls: RequestCall[]
+  /** When a job that waits for another attempt is tried again. */
+  next_attempt_at: string | null
   /** When unfinished work expires, and when results are deleted. */
   deadline_at: string
   expires_at: string | null

@@ -1,5 +1,6 @@
 import type { ContentFacts } from './contents.ts'
 import type { WorkDelivery, WorkKey } from './jobs.ts'
+import type { RequestCall } from './request-calls.ts'
 
 /** Types shared by the Requests page and its routes. */
 
@@ -55,21 +56,6 @@ export type RoutingCandidate = {
   latency_ms: number | null
   /** Why it was excluded; null for eligible candidates. */
   excluded: string | null
-}
-
-/** A provider call: its response status, or the error. */
-export type RequestCall = {
-  provider: string
-  model: string
-  status: number | null
-  fault: string | null
-  duration_ms: number
-  /** Milliseconds after the request began; null if unknown, as for jobs. */
-  started_ms: number | null
-  /** How long the gateway waited before it, and why; null = not at all. */
-  pause: { ms: number; reason: 'backoff' | 'cooldown' | 'concurrency' } | null
-  /** What the provider answered; null if it said nothing, or nothing that may be shown. */
-  message: string | null
 }
 
 /** Tokens of one class and the provider's price for them; margin and discount have no tokens. */

@@ -10,7 +10,7 @@ const labels = choices.map(value => ({ value, label: value }))
 /** The time that a page shows, as the routes take it: a span up to now, or two times. */
 export type TimeQuery = { span?: string; from?: string; to?: string }
 
-/** The time in the URL, or the page's default. */
+/** The time in the URL, or the page's default: a span, or `all` for times of any age. */
 export function useTime(usual: string): [time: TimeQuery, set: (time: TimeQuery) => void] {
   const [address, setAddress] = useSearchParams()
   const [span, from, to] = ['span', 'from', 'to'].map(name => address.get(name) ?? '') as [string, string, string]
@@ -28,30 +28,33 @@ export function useTime(usual: string): [time: TimeQuery, set: (time: TimeQuery)
       { replace: true },
     )
   if (isTime(from)) return [{ from, ...(isTime(to) && { to }) }, set]
-  return [{ span: choices.includes(span) ? span : usual }, set]
+  if (choices.includes(span)) return [{ span }, set]
+  return [usual === 'all' ? {} : { span: usual }, set]
 }
 
 function isTime(text: string): boolean {
   return text !== '' && !Number.isNaN(Date.parse(text))
 }
 
-/** The time picker of a page: spans up to now, and a range. */
-export function SpanPicker({ time, onChange }: { time: TimeQuery; onChange: (time: TimeQuery) => void }) {
+type PickerProps = { time: TimeQuery; onChange: (time: TimeQuery) => void }
+
+/** The time picker of a page: spans up to now, and a range; `hasAll`: also times of any age. */
+export function SpanPicker({ time, onChange, hasAll = false }: PickerProps & { hasAll?: boolean }) {
   return (
     <Group gap="xs">
       <SegmentedControl
         size="xs"
         aria-label="Time"
-        data={labels}
-        value={time.span ?? ''}
-        onChange={span => onChange({ span })}
+        data={hasAll ? [...labels, { value: 'all', label: 'All' }] : labels}
+        value={time.span ?? (time.from === undefined ? 'all' : '')}
+        onChange={span => onChange(span === 'all' ? {} : { span })}
       />
       <RangePicker time={time} onChange={onChange} />
     </Group>
   )
 }
 
-function RangePicker({ time, onChange }: { time: TimeQuery; onChange: (time: TimeQuery) => void }) {
+function RangePicker({ time, onChange }: PickerProps) {
   const [opened, setOpened] = useState(false)
   const [from, setFrom] = useState('')
   const [to, setTo] = useState('')

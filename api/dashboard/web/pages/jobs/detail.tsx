@@ -11,8 +11,10 @@ import { Show } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
 import { Time } from '../../components/time.tsx'
 import { WithCode } from '../../components/with-code.tsx'
+import { CallList } from '../../components/work/calls.tsx'
 import { Cancel } from '../../components/work/cancel.tsx'
 import { Id, KeyName, RawJson, Trail, Webhook } from '../../components/work/parts.tsx'
+import { count, timeOfDay } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { Inputs } from './inputs.tsx'
 import { kindNames } from './kind-names.ts'
@@ -62,7 +64,7 @@ function Job({ job }: { job: JobDetail }) {
     <Stack>
       {!isOver(job) && (
         <LiveProgress label="Progress of the job" percent={job.progress} moving={job.status === 'in_progress'}>
-          {job.status === 'queued' ? 'Queued' : `${job.progress} %`}
+          <StateText job={job} />
         </LiveProgress>
       )}
       {job.error && (
@@ -78,6 +80,7 @@ function Job({ job }: { job: JobDetail }) {
         </Alert>
       )}
       <Results job={job} />
+      <Attempts job={job} />
       <SimpleGrid cols={{ base: 1, md: 2 }} spacing="md">
         <Section title="Details">
           <Facts facts={factsOf(job)} />
@@ -89,6 +92,27 @@ function Job({ job }: { job: JobDetail }) {
       <Inputs job={job} />
       <RawJson title="The job as the API returns it" value={job.object} />
     </Stack>
+  )
+}
+
+function StateText({ job: { status, progress, next_attempt_at: next } }: { job: JobDetail }) {
+  if (status !== 'queued') return `${progress} %`
+  return next === null ? 'Queued' : `The last attempt failed. Next attempt: ${timeOfDay(next)}`
+}
+
+/** The calls to providers, where one of them failed. */
+function Attempts({ job: { calls, attempts, created_at, completed_at } }: { job: JobDetail }) {
+  if (calls.length === 0) return null
+  const endMs = completed_at === null ? Date.now() : Date.parse(completed_at)
+  return (
+    <Section title="Attempts">
+      <CallList calls={calls} durationMs={endMs - Date.parse(created_at)} />
+      {attempts > calls.length && (
+        <Text size="xs" c="dimmed" mt="xs">
+          Only some of the {count(attempts)} attempts are listed.
+        </Text>
+      )}
+    </Section>
   )
 }
 

@@ -1,9 +1,11 @@
-import { Anchor, Group, Text } from '@mantine/core'
-import { Link } from 'wouter'
+import { Anchor, Button, Group, Text } from '@mantine/core'
+import { IconSearch } from '@tabler/icons-react'
+import { Link, useSearchParams } from 'wouter'
 import type { JobRow, JobStatus } from '../../../wire/jobs.ts'
-import { useFilter } from '../../components/filters.tsx'
+import { TextFilter, useFilter } from '../../components/filters.tsx'
 import { Page } from '../../components/page.tsx'
 import { LiveProgress } from '../../components/progress.tsx'
+import { SpanPicker, useTime } from '../../components/span.tsx'
 import { Empty } from '../../components/states.tsx'
 import { Status } from '../../components/status.tsx'
 import { type Column, PagedTable } from '../../components/table.tsx'
@@ -14,6 +16,7 @@ import { usd } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { kindNames } from './kind-names.ts'
 import { isOver, useJobs } from './queries.ts'
+import { Thumbnail } from './thumbnail.tsx'
 
 const kinds = Object.entries(kindNames).map(([value, label]) => ({ value, label }))
 const statuses: { value: JobStatus | 'unfinished'; label: string }[] = [
@@ -33,28 +36,38 @@ export function JobList() {
   const [status] = useFilter('status')
   const [environment] = useFilter('environment')
   const [key] = useFilter('key')
-  const jobs = useJobs({ kind, status, environment, key })
-  const isFiltered = kind + status + environment + key !== ''
+  const [q] = useFilter('q')
+  const [time, setTime] = useTime('all')
+  const jobs = useJobs({ q, kind, status, environment, key, ...time })
+  const isFiltered = q + kind + status + environment + key !== '' || Object.keys(time).length > 0
   return (
     <Page
       title="Jobs"
       description="Asynchronous work: videos, lip sync, face swaps, avatars, meshes and async chat. Unfinished jobs update automatically."
     >
       <Group align="flex-end">
+        <TextFilter
+          name="q"
+          label="ID"
+          placeholder="Job or request ID"
+          leftSection={<IconSearch size={16} aria-hidden />}
+          w={{ base: '100%', xs: 260 }}
+        />
         <ChoiceFilter name="kind" label="Type" data={kinds} />
         <ChoiceFilter name="status" label="Status" data={statuses} />
         <ChoiceFilter name="environment" label="Environment" data={environments} />
         <KeyFilter />
+        <SpanPicker time={time} onChange={setTime} hasAll />
       </Group>
       <PagedTable
         label="Jobs"
         query={jobs}
         columns={columns(home)}
         rowKey={({ id }) => id}
-        minWidth={820}
+        minWidth={900}
         empty={
           isFiltered ? (
-            <Empty title="No jobs found">Change the filters to see other jobs.</Empty>
+            <NoMatches />
           ) : (
             <Empty title="No jobs yet">
               Create a video in the{' '}
@@ -70,19 +83,34 @@ export function JobList() {
   )
 }
 
+function NoMatches() {
+  const [, setAddress] = useSearchParams()
+  return (
+    <Empty title="No jobs found">
+      IDs are compared as a whole. Change the filters or the time range to see other jobs.{' '}
+      <Button size="compact-sm" variant="default" onClick={() => setAddress({}, { replace: true })}>
+        Clear filters
+      </Button>
+    </Empty>
+  )
+}
+
 const columns = (home: string): Column<JobRow>[] => [
   {
     header: 'Job',
     kind: 'rowHeader',
-    cell: ({ id, kind }) => (
-      <>
-        <Anchor component={Link} href={`${home}/jobs/${id}`} size="sm" fw={500}>
-          {kindNames[kind]}
-        </Anchor>
-        <Text size="xs" c="dimmed" ff="monospace">
-          {id}
-        </Text>
-      </>
+    cell: ({ id, kind, thumbnail }) => (
+      <Group gap="sm" wrap="nowrap">
+        <Thumbnail kind={kind} thumbnail={thumbnail} />
+        <div>
+          <Anchor component={Link} href={`${home}/jobs/${id}`} size="sm" fw={500}>
+            {kindNames[kind]}
+          </Anchor>
+          <Text size="xs" c="dimmed" ff="monospace">
+            {id}
+          </Text>
+        </div>
+      </Group>
     ),
   },
   { header: 'Status', width: 210, cell: job => <State job={job} /> },

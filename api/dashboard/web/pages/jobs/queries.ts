@@ -1,6 +1,7 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import type { JobDetail, JobRow, JobsPage } from '../../../wire/jobs.ts'
 import { call, queryText } from '../../api.ts'
+import type { TimeQuery } from '../../components/span.tsx'
 import { usePlace } from '../../session.tsx'
 
 const pageSize = 25
@@ -13,7 +14,7 @@ const addressesMs = 50 * 60_000
 
 export const isOver = ({ status }: Pick<JobRow, 'status'>) => status !== 'queued' && status !== 'in_progress'
 
-export type JobFilters = { kind: string; status: string; environment: string; key: string }
+export type JobFilters = TimeQuery & { q: string; kind: string; status: string; environment: string; key: string }
 
 /** The jobs that match a filter, paginated; polled while one of them is running. */
 export function useJobs(filters: JobFilters) {
