@@ -9,6 +9,7 @@ import { allowedModels } from '../shared/keys/allowlist.ts'
 import type { ResolvedKey } from '../shared/keys/policies.ts'
 import { authorise, type Scope } from '../shared/keys/policy.ts'
 import type { Services } from '../shared/services.ts'
+import { clientOf } from './auth/address.ts'
 import { copyContent, logContent } from './content-logging.ts'
 import type { Access, Context, Endpoint, Validated } from './endpoint.ts'
 import { errorResponse, isMessagesPath } from './error-response.ts'
@@ -202,7 +203,11 @@ function setKey(state: State, apiKey: ResolvedKey): void {
 }
 
 async function identifyOrganisation(state: State, authorization: string | undefined): Promise<void> {
-  const { organisationId, actor } = await resolveProvisioningKey(state.services, authorization)
+  const { organisationId, actor } = await resolveProvisioningKey(
+    state.services,
+    authorization,
+    clientOf(state.request, state.services.config.trustedProxies),
+  )
   state.organisationId = organisationId
   state.actor = actor
   state.wide.organisation = organisationId

@@ -17,7 +17,7 @@ import { refundAttempt } from './budgets.ts'
 import { emails } from './emails.ts'
 import { libraryKeys } from './encryption.ts'
 import { guessing } from './guessing.ts'
-import { afterLeaving, auditHooks, beforeLeaving, invitationRules, organisationDefaults } from './hooks.ts'
+import { afterLeaving, auditHooks, beforeLeaving, invitationRules, organisationDefaults, userActor } from './hooks.ts'
 import { consumeRateLimit, withLock } from './limits.ts'
 import { ownOrigins } from './origin.ts'
 import { passkeyOptions } from './passkeys.ts'
@@ -29,7 +29,8 @@ const dayS = 24 * 3_600
 const sessionS = 7 * dayS
 const linkS = 3_600
 const invitationS = 7 * dayS
-const maxMembers = 500
+/** The most members that an organisation can have. */
+export const maxMembers = 500
 const maxOrganisations = 10
 
 const prefixes: Record<string, IdPrefix> = {
@@ -51,8 +52,9 @@ export function createAuth(services: Services, secret: string): Auth {
     return { person: user?.suspendedAt ? null : user, cookies: result?.headers.getSetCookie() ?? [] }
   }
   const actor = async () => {
-    const { person } = await session(currentRequest().headers)
-    return person ? { kind: 'user' as const, id: person.id, name: person.email } : operatorActor
+    const { headers } = currentRequest()
+    const { person } = await session(headers)
+    return person ? userActor(person, headers) : operatorActor
   }
   const library = betterAuthOver(services, secret, actor, currentRequest)
   const answer = async (request: Request, authRequest: AuthRequest) => {
@@ -230,7 +232,7 @@ function betterAuthOver(
         disableOrganizationDeletion: true,
         sendInvitationEmail: invitation => mail.invitation(invitation),
         organizationHooks: {
-          ...organisationDefaults(services),
+          ...organisationDefaults(services, currentRequest),
           ...invitationRules(services, actor, currentRequest),
           ...auditHooks(services, actor, currentRequest),
         },

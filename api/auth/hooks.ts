@@ -3,15 +3,19 @@ import { newId } from '../../shared/base/ids.ts'
 import { type Actor, type AuditEntry, audit, type Changes } from '../../shared/keys/audit.ts'
 import { type KeyFate, settleMemberKeys } from '../../shared/keys/departures.ts'
 import type { Services } from '../../shared/services.ts'
+import { clientOfHeaders } from './address.ts'
 import type { AuthRequest } from './auth-request.ts'
 
 type Person = { id: string; email: string }
 type Place = { id: string }
 
-const asActor = ({ id, email }: Person): Actor => ({ kind: 'user', id, name: email })
+/** The person who sent a request for the accounts library. */
+export function userActor({ id, email }: Person, headers: Headers): Actor {
+  return { kind: 'user', id, name: email, client: clientOfHeaders(headers) }
+}
 
 /** The fields every new organisation starts with. */
-export function organisationDefaults({ db }: Services) {
+export function organisationDefaults({ db }: Services, currentRequest: () => AuthRequest) {
   return {
     beforeCreateOrganization: async ({ organization }: { organization: { name?: string } }) => ({
       data: { name: organization.name, slug: newId('org') },
@@ -22,7 +26,8 @@ export function organisationDefaults({ db }: Services) {
         create: { organisationId: organization.id },
         update: {},
       })
-      await audit(db, { organisationId: organization.id, actor: asActor(user), action: 'organisation.created' })
+      const actor = userActor(user, currentRequest().headers)
+      await audit(db, { organisationId: organization.id, actor, action: 'organisation.created' })
     },
   }
 }

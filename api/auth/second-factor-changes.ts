@@ -20,7 +20,7 @@ export async function recordChange(
   mail: Mail,
   person: Person,
   { action, description }: Change,
-  actor: Actor = { kind: 'user', id: person.id, name: person.email },
+  actor: Actor,
 ): Promise<void> {
   const memberships = await db.membership.findMany({ where: { userId: person.id }, take: maxOrganisations })
   for (const { organisationId } of memberships)

@@ -3,6 +3,7 @@ import { APIError, createAuthMiddleware, getSessionFromCtx, isAPIError } from 'b
 import type { Services } from '../../shared/services.ts'
 import type { AuthRequest } from './auth-request.ts'
 import type { HookContext } from './devices.ts'
+import { userActor } from './hooks.ts'
 import { assertProof, secondFactorChanges } from './proof.ts'
 import { type Change, type Mail, recordChange } from './second-factor-changes.ts'
 import { hasSecondFactor, secondFactorRequiredMessage } from './second-factor-rule.ts'
@@ -63,7 +64,9 @@ export function secondFactor(services: Services, currentRequest: () => AuthReque
             const change =
               ctx.path === '/two-factor/verify-totp' ? currentRequest().confirmsApp && turnedOn : changes[ctx.path]
             const session = change && (await getSessionFromCtx(ctx))
-            if (session) await recordChange(services.db, mail, session.user as Person, change)
+            if (!session) return
+            const person = session.user as Person
+            await recordChange(services.db, mail, person, change, userActor(person, currentRequest().headers))
           }),
         },
         {

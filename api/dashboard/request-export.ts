@@ -1,9 +1,9 @@
-import { csvLine } from '../../shared/base/csv.ts'
 import { formatUsd, usdFromNano } from '../../shared/base/money.ts'
 import type { Generation, Prisma } from '../../shared/generated/prisma/client.ts'
 import type { Services } from '../../shared/services.ts'
 import { orderBy } from './present/request-order.ts'
 import { readWorkKeys } from './present/work.ts'
+import type { ExportField } from './row-export.ts'
 
 const columns = {
   id: true,
@@ -30,41 +30,30 @@ const columns = {
   session: true,
   requestId: true,
 } satisfies Prisma.GenerationSelect
-type Row = Pick<Generation, keyof typeof columns>
-const rowsPerPage = 1_000
+type Row = Pick<Generation, keyof typeof columns> & { keyName: string | null }
 
-export const exportFormats = {
-  csv: { contentType: 'text/csv; charset=utf-8' },
-  jsonl: { contentType: 'application/jsonl' },
-}
-export type ExportFormat = keyof typeof exportFormats
-
-/** Streams at most `max` requests, newest first, one page in memory at a time. */
-export async function* exportRequests(
+/** Reads a page of the requests that match, newest first. */
+export async function readExported(
   services: Services,
   where: Prisma.GenerationWhereInput,
-  { format, max }: { format: ExportFormat; max: number },
-): AsyncGenerator<string> {
-  if (format === 'csv') yield csvLine(names)
-  let last: Pick<Generation, 'id' | 'createdAt'> | null = null
-  for (let count = 0; count < max; count += rowsPerPage) {
-    const beyond: Prisma.GenerationWhereInput = last
-      ? { createdAt: { lte: last.createdAt }, OR: [{ createdAt: { lt: last.createdAt } }, { id: { lt: last.id } }] }
-      : {}
-    const rows = await services.db.generation.findMany({
-      where: { AND: [where, beyond] },
-      select: columns,
-      orderBy: orderBy({ sort: 'time', order: 'desc' }),
-      take: rowsPerPage,
-    })
-    const keys = await readWorkKeys(services, rows)
-    yield rows.map(row => lineOf(row, keys.get(row.keyId)?.name ?? null, format)).join('')
-    if (rows.length < rowsPerPage) return
-    last = rows.at(-1)!
-  }
+  last: Row | null,
+  limit: number,
+): Promise<Row[]> {
+  const beyond: Prisma.GenerationWhereInput = last
+    ? { createdAt: { lte: last.createdAt }, OR: [{ createdAt: { lt: last.createdAt } }, { id: { lt: last.id } }] }
+    : {}
+  const rows = await services.db.generation.findMany({
+    where: { AND: [where, beyond] },
+    select: columns,
+    orderBy: orderBy({ sort: 'time', order: 'desc' }),
+    take: limit,
+  })
+  const keys = await readWorkKeys(services, rows)
+  return rows.map(row => ({ ...row, keyName: keys.get(row.keyId)?.name ?? null }))
 }
 
-const fields: [name: string, read: (row: Row, key: string | null) => string | number | boolean | null][] = [
+/** The columns of the request log's exports. */
+export const requestFields: readonly ExportField<Row>[] = [
   ['id', row => row.id],
   ['created_at', row => row.createdAt.toISOString()],
   ['type', row => row.kind],
@@ -75,13 +64,14 @@ const fields: [name: string, read: (row: Row, key: string | null) => string | nu
   ['count', row => row.calls],
   ['model', row => row.model],
   ['provider', row => row.provider],
-  ['key', (_, key) => key],
+  ['key', row => row.keyName],
   ['streamed', row => row.streamed],
   ['attempts', row => row.attempts],
   ['prompt_tokens', row => row.promptTokens],
   ['cached_tokens', row => row.cachedTokens],
   ['completion_tokens', row => row.completionTokens],
-  ['cost_usd', row => usdFromNano(row.costNano)],
+  // A plain decimal in CSV, which numbers below a millionth are not as text.
+  ['cost_usd', row => usdFromNano(row.costNano), row => formatUsd(row.costNano)],
   ['first_byte_ms', row => row.firstByteMs],
   ['duration_ms', row => row.durationMs],
   ['overhead_ms', row => row.overheadMs],
@@ -89,15 +79,3 @@ const fields: [name: string, read: (row: Row, key: string | null) => string | nu
   ['session', row => row.session],
   ['request_id', row => row.requestId],
 ]
-const names = fields.map(([name]) => name)
-
-function lineOf(row: Row, key: string | null, format: ExportFormat): string {
-  const values = fields.map(([name, read]) => [name, read(row, key)] as const)
-  if (format === 'jsonl') return `${JSON.stringify(Object.fromEntries(values))}\n`
-  const texts = values.map(([name, value]) => {
-    // A plain decimal, which numbers below a millionth are not as text.
-    if (name === 'cost_usd') return formatUsd(row.costNano)
-    return typeof value === 'boolean' ? String(value) : value
-  })
-  return csvLine(texts)
-}

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { newId } from '../../shared/base/ids.ts'
 import { admitRequest, decideUnderPolicy } from '../../shared/engine/admit-request.ts'
-import type { Actor } from '../../shared/keys/audit.ts'
+import type { Actor, ActorClient } from '../../shared/keys/audit.ts'
 import { type ClientSecret, findClientSecret } from '../../shared/keys/client-secrets.ts'
 import { findPlaygroundSecret } from '../../shared/keys/playground-secrets.ts'
 import type { ResolvedKey } from '../../shared/keys/policies.ts'
@@ -133,10 +133,11 @@ function clientSecretError(): GatewayError {
   return new GatewayError('invalid_api_key', message)
 }
 
-/** Resolves the organisation of a provisioning key, and the actor. Throws 401, 403 for a standard key. */
+/** Resolves the organisation of a provisioning key, and the actor, whose request came from `client`. Throws 401, 403 for a standard key. */
 export async function resolveProvisioningKey(
   services: Services,
   authorization: string | undefined,
+  client: ActorClient,
 ): Promise<{ organisationId: string; actor: Actor }> {
   const secret = parseBearer(authorization)
   const kind = secretKind(secret)
@@ -145,7 +146,7 @@ export async function resolveProvisioningKey(
     throw new GatewayError('wrong_key_type', 'This route requires a provisioning key.')
   if (!kind) throw new GatewayError('invalid_api_key', 'This is not a valid provisioning key of this service.')
   const { organisationId, id, prefix } = await services.keys.findProvisioningKey(secret)
-  return { organisationId, actor: { kind: 'provisioning_key', id, name: prefix } }
+  return { organisationId, actor: { kind: 'provisioning_key', id, name: prefix, client } }
 }
 
 /**

@@ -1,6 +1,8 @@
 import { GatewayError } from '../../shared/base/errors.ts'
 import { rejectNul } from '../../shared/base/json.ts'
 import { organisationSuspended } from '../../shared/keys/policy.ts'
+import { clientOf } from '../auth/address.ts'
+import { noteActivity } from '../auth/last-active.ts'
 import { isOwnOrigin } from '../auth/origin.ts'
 import { hasRole, type Role } from '../auth/roles.ts'
 import { hasSecondFactor, secondFactorRequiredMessage } from '../auth/second-factor-rule.ts'
@@ -23,7 +25,12 @@ export async function authenticateSession(access: SessionAccess, ctx: Context): 
   if (!person) throw new GatewayError('not_signed_in', 'Sign in first.')
   if (cookies.length > 0) ctx.set('set-cookie', cookies)
   state.person = person
-  state.actor = { kind: 'user', id: person.id, name: person.email }
+  state.actor = {
+    kind: access === 'operator' ? 'operator' : 'user',
+    id: person.id,
+    name: person.email,
+    client: clientOf(req, state.services.config.trustedProxies),
+  }
   state.wide.person = person.id
   if (access === 'operator' && !person.operator)
     throw new GatewayError('insufficient_role', 'This page is restricted to operators of the service.')
@@ -44,6 +51,7 @@ export async function authenticateSession(access: SessionAccess, ctx: Context): 
       'insufficient_role',
       `This requires the role ${access.role} in the organisation; yours is ${state.role}.`,
     )
+  await noteActivity(state.services, membership)
   if (membership.organisation.suspendedAt && ctx.method !== 'GET') throw organisationSuspended()
 }
 

@@ -6,7 +6,16 @@ import type { Connection } from '../io/db.ts'
 const hourMs = 3_600_000
 
 /** The author of a change: a signed-in user, a provisioning key, or the operator's command line. */
-export type Actor = { kind: 'user' | 'provisioning_key' | 'operator'; id: string | null; name: string }
+export type Actor = {
+  kind: 'user' | 'provisioning_key' | 'operator'
+  /** Null for the command line and for the service itself. */
+  id: string | null
+  name: string
+  /** Where the request came from; absent for the command line and for the service itself. */
+  client?: ActorClient
+}
+
+export type ActorClient = { ipAddress: string; userAgent: string | null }
 
 /** Each changed field with its values before and after, in the API's format. */
 export type Changes = Record<string, [before: unknown, after: unknown]>
@@ -52,6 +61,8 @@ function rowOf(id: string, { organisationId, actor, action, target, changes }: A
     action,
     targetId: target?.id ?? null,
     targetName: target?.name ?? null,
+    ipAddress: actor.client?.ipAddress ?? null,
+    userAgent: actor.client?.userAgent ?? null,
     changes: changes && Object.keys(changes).length > 0 ? (changes as Prisma.InputJsonObject) : Prisma.DbNull,
   }
 }

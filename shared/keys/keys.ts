@@ -133,12 +133,19 @@ export class Keys {
     return { row, secret, replaced: null }
   }
 
-  /** A page of an organisation's keys by creation time, without revoked ones by default. `after` is a key's hash. `search`: see `searchFilter`. Throws 404 for an unknown `after`. */
+  /** A page of an organisation's keys by creation time, without revoked ones by default. `after` is a key's hash. `search`: see `searchFilter`. `createdById`: only keys of this creator. Throws 404 for an unknown `after`. */
   async list(
     organisationId: string,
-    options: { limit: number; after?: string; order?: 'asc' | 'desc'; includeRevoked?: boolean; search?: string },
+    options: {
+      limit: number
+      after?: string
+      order?: 'asc' | 'desc'
+      includeRevoked?: boolean
+      search?: string
+      createdById?: string | undefined
+    },
   ): Promise<ApiKey[]> {
-    const { limit, after, order = 'desc', includeRevoked = false, search } = options
+    const { limit, after, order = 'desc', includeRevoked = false, search, createdById } = options
     // Keyset pagination by creation time: the key itself may no longer match the filter.
     const last = after === undefined ? null : await this.get(organisationId, after)
     const beyond = order === 'desc' ? 'lt' : 'gt'
@@ -146,6 +153,7 @@ export class Keys {
       where: {
         organisationId,
         ...(!includeRevoked && { revokedAt: null }),
+        ...(createdById !== undefined && { createdById }),
         ...(search && { AND: searchFilter(search) }),
         ...(last && {
           OR: [{ createdAt: { [beyond]: last.createdAt } }, { createdAt: last.createdAt, id: { [beyond]: last.id } }],

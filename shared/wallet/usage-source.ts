@@ -30,6 +30,8 @@ export type UsageFilter = {
   to: Date
   environment?: 'live' | 'test' | undefined
   keyId?: string | undefined
+  /** The keys that this person created. */
+  memberId?: string | undefined
   model?: string | undefined
   provider?: string | undefined
   type?: string | undefined
@@ -144,15 +146,22 @@ function startOf(start: Prisma.Sql, time: Date): Prisma.Sql {
 
 /** SQL: the condition of a filter on `u`; `start`: from the beginning of the period. */
 export function whereOf({ organisationId, from, to, ...wanted }: UsageFilter, start: Prisma.Sql | null): Prisma.Sql {
-  const { environment, keyId, model, provider, type, outcome } = wanted
+  const { environment, keyId, memberId, model, provider, type, outcome } = wanted
   const first = start ? startOf(start, from) : Prisma.sql`${from}`
   const parts = [Prisma.sql`u.hour >= ${first} AND u.hour < ${to}`]
   if (organisationId !== null) parts.push(Prisma.sql`u.organisation_id = ${organisationId}`)
   if (environment !== undefined) parts.push(Prisma.sql`u.environment = ${environment}::environment`)
   if (keyId !== undefined) parts.push(Prisma.sql`u.key_id = ${keyId}`)
+  if (memberId !== undefined)
+    parts.push(Prisma.sql`u.key_id IN (SELECT id FROM api_keys WHERE ${keysOf(memberId, organisationId)})`)
   if (model !== undefined) parts.push(Prisma.sql`u.model = ${model}`)
   if (provider !== undefined) parts.push(Prisma.sql`u.provider = ${provider}`)
   if (type !== undefined) parts.push(Prisma.sql`u.kind = ${type}`)
   if (outcome !== undefined) parts.push(Prisma.sql`u.outcome = ${outcome}`)
   return Prisma.join(parts, ' AND ')
+}
+
+function keysOf(memberId: string, organisationId: string | null): Prisma.Sql {
+  const isTheirs = Prisma.sql`created_by_id = ${memberId}`
+  return organisationId === null ? isTheirs : Prisma.sql`organisation_id = ${organisationId} AND ${isTheirs}`
 }

@@ -1,11 +1,7 @@
 import test from 'ava'
 import fc from 'fast-check'
-import type {
-  OperatorAudit,
-  OperatorModels,
-  OperatorServers,
-  ServerTest,
-} from '../../api/dashboard/wire/operator-catalog.ts'
+import type { AuditAnswer } from '../../api/dashboard/wire/audit.ts'
+import type { OperatorModels, OperatorServers, ServerTest } from '../../api/dashboard/wire/operator-catalog.ts'
 import { commands } from '../../api/operator/commands.ts'
 import { parseCommand } from '../../api/operator/parse.ts'
 import type { Emulator } from '../emulators/emulator.ts'
@@ -245,9 +241,9 @@ test.serial('changes are audited without secrets, and by command', async t => {
     t.true(actions.has(action), action)
   t.false(JSON.stringify(events.map(({ changes }) => changes)).includes(serverKey))
   t.true(events.every(({ actorKind }) => actorKind === 'operator'))
-  const { data, last_id } = await operator.visitor.json<OperatorAudit>(`${base}/audit?limit=2&action=catalog_model`)
+  const { data, last_id } = await operator.visitor.json<AuditAnswer>(`${base}/audit?limit=2&action=catalog_model`)
   t.is(data[0]?.action, 'catalog_model.removed')
   t.is(data[0]?.organisation, null)
-  const next = await operator.visitor.json<OperatorAudit>(`${base}/audit?limit=2&action=catalog_model&after=${last_id}`)
+  const next = await operator.visitor.json<AuditAnswer>(`${base}/audit?limit=2&action=catalog_model&after=${last_id}`)
   t.false(next.data.some(({ id }) => data.some(event => event.id === id)))
 })

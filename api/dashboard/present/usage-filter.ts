@@ -18,6 +18,7 @@ export const usageFields = {
     .optional()
     .describe('Default: `live`, or `test` while there are no live requests.'),
   key: word.describe('A key’s id or hash.'),
+  member: word.describe('The id of a person: the usage of keys that they created.'),
   model: word,
   provider: word,
   type: word.describe('"chat", "image", "video" …'),
@@ -30,7 +31,7 @@ type UsageFields = z.output<z.ZodObject<typeof usageFields>>
 export async function readUsageFilter(
   services: Services,
   organisationId: string,
-  { environment, key, model, provider, type, outcome, tag }: UsageFields,
+  { environment, key, member: memberId, model, provider, type, outcome, tag }: UsageFields,
   { from, to }: Span,
 ): Promise<{ filter: UsageFilter; environment: UsageEnvironment }> {
   const [chosen, keyId] = await Promise.all([
@@ -38,7 +39,7 @@ export async function readUsageFilter(
     key === undefined ? undefined : findKeyId(services, organisationId, key),
   ])
   const own = chosen === 'all' ? undefined : chosen
-  const filter = { organisationId, from, to, environment: own, keyId, model, provider, type, outcome, tag }
+  const filter = { organisationId, from, to, environment: own, keyId, memberId, model, provider, type, outcome, tag }
   return { filter, environment: chosen }
 }
 

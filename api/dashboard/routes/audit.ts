@@ -1,87 +1,82 @@
 import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
-import type { AuditEvent as AuditRow } from '../../../shared/generated/prisma/client.ts'
-import type { Database } from '../../../shared/io/db.ts'
-import type { Actor, Changes } from '../../../shared/keys/audit.ts'
-import { endpoint } from '../../endpoint.ts'
+import type { Prisma } from '../../../shared/generated/prisma/client.ts'
+import { type Endpoint, endpoint, type Validated } from '../../endpoint.ts'
 import { paging, readPage } from '../../routes/paging.ts'
-import type { AuditAnswer, AuditEvent } from '../wire/audit.ts'
+import { maxExported, sendAudit } from '../audit-export.ts'
+import { auditFilters, presentEvent, readEvents, whereOf } from '../present/audit-search.ts'
+import type { ExportFormat } from '../row-export.ts'
+import type { AuditAnswer } from '../wire/audit.ts'
 
-/** Longer lists, such as an allowlist, are truncated to this many items. */
-const maxItems = 50
-
-const text = z.string().trim().max(200).optional()
-export const filters = {
-  actor: text.describe('Part of the actor: an email address or a provisioning key’s prefix; or the actor’s id.'),
-  action: text.describe('"key.created", or "key" for every event of keys.'),
-  target: text.describe('Part of the target: a key’s name or a member’s address; or the target’s id.'),
+/** An audit log: where its routes are, who may read it, and which entries it has. */
+type Log = {
+  base: string
+  access: { role: 'admin' } | 'operator'
+  entries: string
+  viewer: 'member' | 'operator'
+  scopeOf: (request: Pick<Validated<unknown, unknown>, 'organisationId'>) => Prisma.AuditEventWhereInput
 }
-type Filters = { [name in keyof typeof filters]?: string | undefined }
 
-const listEvents = endpoint({
-  method: 'get',
-  path: '/dashboard/api/organisations/{organisation}/audit',
-  tag: 'Dashboard',
-  summary: 'List audit log entries',
+const ofOrganisation: Log = {
+  base: '/dashboard/api/organisations/{organisation}',
   access: { role: 'admin' },
-  query: z.strictObject({ ...paging, ...filters }),
-  answers: { 200: { description: 'A page of entries, newest first.' } },
-  handle({ services: { db }, organisationId, query }): Promise<AuditAnswer> {
-    return readPage(
-      query,
-      async ({ limit, after, order }) => {
-        const last = after === undefined ? null : await eventOf(db, organisationId, after)
-        const beyond = order === 'desc' ? 'lt' : 'gt'
-        return db.auditEvent.findMany({
-          where: {
-            organisationId,
-            AND: whereOf(query),
-            ...(last && {
-              OR: [
-                { createdAt: { [beyond]: last.createdAt } },
-                { createdAt: last.createdAt, id: { [beyond]: last.id } },
-              ],
-            }),
-          },
-          orderBy: [{ createdAt: order }, { id: order }],
-          take: limit,
-        })
-      },
-      async rows => rows.map(presentEvent),
-    )
-  },
-})
-
-async function eventOf(db: Database, organisationId: string, id: string): Promise<AuditRow> {
-  const row = await db.auditEvent.findFirst({ where: { id, organisationId } })
-  if (!row) throw new GatewayError('not_found', 'No such audit log entry.')
-  return row
+  entries: 'what changed in the organisation',
+  viewer: 'member',
+  scopeOf: ({ organisationId }) => ({ organisationId }),
+}
+const ofOperators: Log = {
+  base: '/dashboard/api/operator',
+  access: 'operator',
+  entries: 'what operators changed',
+  viewer: 'operator',
+  scopeOf: () => ({ actorKind: 'operator' }),
 }
 
-export function whereOf({ actor, action, target }: Filters) {
-  const part = (value: string) => ({ contains: value, mode: 'insensitive' as const })
-  return [
-    ...(actor ? [{ OR: [{ actorName: part(actor) }, { actorId: actor }] }] : []),
-    ...(action ? [{ OR: [{ action }, { action: { startsWith: `${action}.` } }] }] : []),
-    ...(target ? [{ OR: [{ targetName: part(target) }, { targetId: target }] }] : []),
-  ]
+function listOf({ base, access, entries, viewer, scopeOf }: Log): Endpoint {
+  return endpoint({
+    ...{ method: 'get', tag: 'Dashboard', access },
+    path: `${base}/audit`,
+    summary: `List ${entries}`,
+    query: z.strictObject({ ...paging, ...auditFilters }),
+    answers: { 200: { description: 'A page of entries, newest first.' } },
+    errors: ['not_found'],
+    handle({ services: { db, clock }, query, ...request }): Promise<AuditAnswer> {
+      const scope = scopeOf(request)
+      const where = whereOf(scope, query, clock.now())
+      return readPage(
+        query,
+        async ({ limit, after, order }) => {
+          const last = after === undefined ? null : await db.auditEvent.findFirst({ where: { ...scope, id: after } })
+          if (after !== undefined && !last)
+            throw new GatewayError('not_found', 'No such audit log entry.', { param: 'after' })
+          return readEvents(db, where, { last, order, limit })
+        },
+        async rows => rows.map(row => presentEvent(row, viewer)),
+      )
+    },
+  })
 }
 
-export function presentEvent(row: AuditRow): AuditEvent {
-  const changes = Object.entries((row.changes ?? {}) as Changes)
-  return {
-    id: row.id,
-    at: row.createdAt.toISOString(),
-    actor: { kind: row.actorKind as Actor['kind'], id: row.actorId, name: row.actorName },
-    action: row.action,
-    target: row.targetId === null ? null : { id: row.targetId, name: row.targetName ?? row.targetId },
-    changes: Object.fromEntries(changes.map(([field, [was, is]]) => [field, [truncate(was), truncate(is)]])),
-  }
+function exportOf(
+  { base, access, entries, viewer, scopeOf }: Log,
+  format: ExportFormat,
+  contentType: string,
+): Endpoint {
+  return endpoint({
+    ...{ method: 'get', tag: 'Dashboard', access },
+    path: `${base}/audit.${format}`,
+    summary: `Export ${entries} as ${format === 'csv' ? 'CSV' : 'JSON Lines'}, newest first`,
+    query: z.strictObject(auditFilters),
+    answers: { 200: { description: `At most ${maxExported} entries.`, contentType } },
+    handle({ services, query, ctx, ...request }) {
+      const where = whereOf(scopeOf(request), query, services.clock.now())
+      sendAudit(ctx, services, { where, viewer, format })
+    },
+  })
 }
 
-function truncate(value: unknown): unknown {
-  if (!Array.isArray(value) || value.length <= maxItems) return value
-  return [...value.slice(0, maxItems), `and ${value.length - maxItems} more`]
-}
-
-export const auditRoutes = [listEvents]
+export const auditRoutes: Endpoint[] = [ofOrganisation, ofOperators].flatMap(log => [
+  listOf(log),
+  exportOf(log, 'csv', 'text/csv'),
+  exportOf(log, 'jsonl', 'application/jsonl'),
+])

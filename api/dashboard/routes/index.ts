@@ -10,9 +10,9 @@ import { contentsRoutes } from './contents.ts'
 import { firstStepsRoutes } from './first-steps.ts'
 import { jobRoutes } from './jobs.ts'
 import { keysRoutes } from './keys.ts'
+import { memberRoutes } from './members.ts'
 import { modelsRoutes } from './models.ts'
 import { operatorAdjustmentRoutes } from './operator-adjustments.ts'
-import { operatorAuditRoutes } from './operator-audit.ts'
 import { operatorCatalogRoutes } from './operator-catalog.ts'
 import { operatorHomeRoutes } from './operator-home.ts'
 import { operatorOrganisationRoutes } from './operator-organisations.ts'
@@ -39,6 +39,7 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...keysRoutes,
   ...firstStepsRoutes,
   ...auditRoutes,
+  ...memberRoutes,
   ...billingRoutes,
   ...modelsRoutes,
   ...playgroundRoutes,
@@ -62,7 +63,6 @@ export const dashboardEndpoints: readonly Endpoint[] = [
   ...operatorAdjustmentRoutes,
   ...operatorSuspensionRoutes,
   ...operatorCatalogRoutes,
-  ...operatorAuditRoutes,
   ...operatorPeopleRoutes,
   ...operatorHomeRoutes,
   ...operatorProviderRoutes,

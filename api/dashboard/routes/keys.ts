@@ -75,13 +75,17 @@ const listKeys = endpoint({
   method: 'get',
   path: base,
   summary: 'List the organisation’s keys',
-  query: keysQuery.extend({ search: z.string().max(200).optional() }),
+  query: keysQuery.extend({
+    search: z.string().max(200).optional(),
+    member: z.string().min(1).max(100).optional().describe('The id of a person: only keys that they created.'),
+  }),
   answers: { 200: { description: 'A page of keys, newest first.' } },
   errors: ['not_found'],
   handle(request): Promise<KeysAnswer> {
     const { services, organisationId, query } = request
-    const { include_revoked: includeRevoked = false, search = '' } = query
-    const read = (page: Page) => services.keys.list(organisationId, { ...page, includeRevoked, search: search.trim() })
+    const { include_revoked: includeRevoked = false, search = '', member: createdById } = query
+    const filters = { includeRevoked, search: search.trim(), createdById }
+    const read = (page: Page) => services.keys.list(organisationId, { ...page, ...filters })
     return readPage(
       query,
       read,

@@ -4,7 +4,7 @@ import { type Endpoint, endpoint } from '../../endpoint.ts'
 import { adjust, adjustmentId } from '../../operator/adjustments.ts'
 import { findOrganisation, reason } from '../../operator/flags.ts'
 import type { OrganisationDetail } from '../wire/operator.ts'
-import { asOperator, detailOf } from './operator-organisations.ts'
+import { detailOf } from './operator-organisations.ts'
 
 const maxUsd = 1_000_000
 
@@ -27,11 +27,11 @@ const createAdjustment = endpoint({
   }),
   answers: { 200: { description: 'The organisation with its new balance.' } },
   errors: ['not_found', 'insufficient_credits', 'idempotency_key_reused'],
-  async handle({ services, params, body, person }): Promise<OrganisationDetail> {
+  async handle({ services, params, body, actor }): Promise<OrganisationDetail> {
     const { id: organisationId } = await findOrganisation(services, params.organisation!)
     const { id, amount_usd, reason, allow_negative: allowNegative } = body
     const adjustment = { id, organisationId, amountNano: nanoFromUsd(amount_usd), reason, allowNegative }
-    await adjust(services, adjustment, asOperator(person))
+    await adjust(services, adjustment, actor)
     return detailOf(services, organisationId)
   },
 })

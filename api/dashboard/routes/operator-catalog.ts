@@ -13,7 +13,6 @@ import type {
   OperatorServers,
   ServerTest,
 } from '../wire/operator-catalog.ts'
-import { asOperator } from './operator-organisations.ts'
 
 const base = '/dashboard/api/operator'
 const shared = { tag: 'Dashboard', access: 'operator' } as const
@@ -63,9 +62,9 @@ const changeModel = endpoint({
   body: modelPatch,
   answers: { 200: { description: 'The model.' } },
   errors: ['not_found', 'quota_exceeded'],
-  async handle({ services, params, body, person }): Promise<OperatorModel> {
+  async handle({ services, params, body, actor }): Promise<OperatorModel> {
     const id = modelId(services, params.id!)
-    await patchModel(services, id, body, asOperator(person))
+    await patchModel(services, id, body, actor)
     return presentModel(services, services.catalog.models.get(id)!)
   },
 })
@@ -78,9 +77,9 @@ const addAlias = endpoint({
   body: z.strictObject({ alias: modelRow.shape.id, model: z.string().min(1).max(200) }),
   answers: { 200: { description: 'The model.' } },
   errors: ['not_found', 'quota_exceeded'],
-  async handle({ services, body, person }): Promise<OperatorModel> {
+  async handle({ services, body, actor }): Promise<OperatorModel> {
     const id = modelId(services, body.model)
-    await setAlias(services, body.alias, id, asOperator(person))
+    await setAlias(services, body.alias, id, actor)
     return presentModel(services, services.catalog.models.get(id)!)
   },
 })
@@ -92,8 +91,8 @@ const removeAlias = endpoint({
   summary: 'Remove an alias that was added',
   answers: { 200: { description: 'The name that is no alias any more.' } },
   errors: ['not_found'],
-  async handle({ services, params, person }): Promise<{ alias: string }> {
-    await setAlias(services, params.id!, null, asOperator(person))
+  async handle({ services, params, actor }): Promise<{ alias: string }> {
+    await setAlias(services, params.id!, null, actor)
     return { alias: params.id! }
   },
 })
@@ -131,8 +130,8 @@ const saveServer = endpoint({
   body: newServer,
   answers: { 200: { description: 'The servers.' } },
   errors: ['quota_exceeded'],
-  async handle({ services, params, body, person }): Promise<{ name: string }> {
-    await setServer(services, params.id!, body, asOperator(person))
+  async handle({ services, params, body, actor }): Promise<{ name: string }> {
+    await setServer(services, params.id!, body, actor)
     return { name: params.id! }
   },
 })
@@ -144,8 +143,8 @@ const removeServer = endpoint({
   summary: 'Remove a server that was added',
   answers: { 200: { description: 'The name of the server.' } },
   errors: ['not_found'],
-  async handle({ services, params, person }): Promise<{ name: string }> {
-    await setServer(services, params.id!, null, asOperator(person))
+  async handle({ services, params, actor }): Promise<{ name: string }> {
+    await setServer(services, params.id!, null, actor)
     return { name: params.id! }
   },
 })

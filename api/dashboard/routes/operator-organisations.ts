@@ -3,10 +3,9 @@ import { GatewayError } from '../../../shared/base/errors.ts'
 import { newId } from '../../../shared/base/ids.ts'
 import { nanoFromUsd, usdFromNano } from '../../../shared/base/money.ts'
 import { monthOf } from '../../../shared/base/time.ts'
-import { type Actor, audit } from '../../../shared/keys/audit.ts'
+import { audit } from '../../../shared/keys/audit.ts'
 import type { Services } from '../../../shared/services.ts'
 import { listCredits } from '../../../shared/wallet/statement.ts'
-import type { Person } from '../../auth/accounts.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
 import { addCredit } from '../../operator/credit.ts'
 import { findOrganisation } from '../../operator/flags.ts'
@@ -30,7 +29,6 @@ const maxHoldDays = 365
 const minUsd = 1e-9
 
 /** The audit log names the actor as an operator. */
-export const asOperator = ({ id, email }: Person): Actor => ({ kind: 'operator', id, name: email })
 
 type Row = {
   id: string
@@ -111,14 +109,14 @@ const create = endpoint({
     owner_email: z.email().optional().describe('The email of the owner: a person with a confirmed address.'),
   }),
   answers: { 201: { description: 'The organisation.' } },
-  async handle({ services, body, person }): Promise<OrganisationDetail> {
+  async handle({ services, body, actor }): Promise<OrganisationDetail> {
     const id = newId('org')
     const owner = body.owner_email === undefined ? null : await ownerOf(services, body.owner_email)
     await services.db.$transaction(async tx => {
       await tx.organisation.create({ data: { id, name: body.name, wallet: { create: {} } } })
       if (owner)
         await tx.membership.create({ data: { id: newId('mem'), organisationId: id, userId: owner.id, role: 'owner' } })
-      await audit(tx, { organisationId: id, actor: asOperator(person), action: 'organisation.created' })
+      await audit(tx, { organisationId: id, actor: actor, action: 'organisation.created' })
     })
     return detailOf(services, id)
   },
@@ -201,11 +199,11 @@ const credit = endpoint({
   }),
   answers: { 200: { description: 'The organisation with its new balance.' } },
   errors: ['not_found'],
-  async handle({ services, params, body, person }): Promise<OrganisationDetail> {
+  async handle({ services, params, body, actor }): Promise<OrganisationDetail> {
     const { id } = await findOrganisation(services, params.organisation!)
     const amountNano = nanoFromUsd(body.amount_usd)
     const { method, hold_days: holdDays } = body
-    await addCredit(services, { organisationId: id, amountNano, method, holdDays }, asOperator(person))
+    await addCredit(services, { organisationId: id, amountNano, method, holdDays }, actor)
     return detailOf(services, id)
   },
 })
@@ -217,9 +215,9 @@ const createKey = endpoint({
   summary: 'Create a provisioning key',
   answers: { 201: { description: 'The key; its secret is shown only once.' } },
   errors: ['not_found'],
-  async handle({ services, params, person }): Promise<NewProvisioningKey> {
+  async handle({ services, params, actor }): Promise<NewProvisioningKey> {
     const { id } = await findOrganisation(services, params.organisation!)
-    return services.keys.createProvisioning(id, asOperator(person))
+    return services.keys.createProvisioning(id, actor)
   },
 })
 
@@ -230,9 +228,9 @@ const revokeKey = endpoint({
   summary: 'Revoke a provisioning key',
   answers: { 200: { description: 'The organisation without the key.' } },
   errors: ['not_found'],
-  async handle({ services, params, person }): Promise<OrganisationDetail> {
+  async handle({ services, params, actor }): Promise<OrganisationDetail> {
     const { id } = await findOrganisation(services, params.organisation!)
-    const revoked = await services.keys.revokeProvisioning(id, asOperator(person), params.id!)
+    const revoked = await services.keys.revokeProvisioning(id, actor, params.id!)
     if (revoked === 0) throw new GatewayError('not_found', 'No such active provisioning key.')
     return detailOf(services, id)
   },

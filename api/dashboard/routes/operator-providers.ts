@@ -14,7 +14,6 @@ import { runSearch } from '../present/run-search.ts'
 import { readSpan, type Span } from '../present/span.ts'
 import { usageBound } from '../present/usage-filter.ts'
 import type { Deployment, Provider, ProviderDay, ProvidersAnswer, ProviderTest } from '../wire/operator-home.ts'
-import { asOperator } from './operator-organisations.ts'
 
 const base = '/dashboard/api/operator/providers'
 const shared = { tag: 'Dashboard', access: 'operator' } as const
@@ -64,11 +63,11 @@ const pause = endpoint({
   body: z.strictObject({ reason: z.string().trim().max(200).optional() }),
   answers: { 200: { description: 'The provider.' } },
   errors: ['not_found'],
-  async handle({ services, params, body, person }): Promise<Provider> {
+  async handle({ services, params, body, person, actor }): Promise<Provider> {
     const { name } = providerOf(services, params.provider!)
     const reason = body.reason || null
     const target = { id: name, name }
-    const event = { organisationId: null, actor: asOperator(person), action: 'provider.paused', target }
+    const event = { organisationId: null, actor: actor, action: 'provider.paused', target }
     await services.providerPauses.pause(name, { reason, by: person.email }, tx =>
       audit(tx, { ...event, changes: { reason: [null, reason] } }),
     )
@@ -83,10 +82,10 @@ const resume = endpoint({
   summary: 'Resume a paused provider',
   answers: { 200: { description: 'The provider.' } },
   errors: ['not_found'],
-  async handle({ services, params, person }): Promise<Provider> {
+  async handle({ services, params, actor }): Promise<Provider> {
     const { name } = providerOf(services, params.provider!)
     const target = { id: name, name }
-    const event = { organisationId: null, actor: asOperator(person), action: 'provider.resumed', target }
+    const event = { organisationId: null, actor: actor, action: 'provider.resumed', target }
     await services.providerPauses.resume(name, tx => audit(tx, event))
     return readProvider(services, name)
   },
@@ -99,7 +98,7 @@ const test = endpoint({
   summary: 'Ask a provider whether it accepts each API key, by a request that costs nothing',
   answers: { 200: { description: 'What it answered.' } },
   errors: ['not_found'],
-  async handle({ services, params, person }): Promise<ProviderTest> {
+  async handle({ services, params, actor }): Promise<ProviderTest> {
     const { db, catalog, config, clock, upstreams } = services
     const { name } = providerOf(services, params.provider!)
     if (!upstreams.isConfigured(name, 'live')) throw new GatewayError('not_found', 'This provider is not configured.')
@@ -108,7 +107,7 @@ const test = endpoint({
     const target = { id: name, name }
     const changes = Object.fromEntries(reports.map(({ credential, outcome }) => [credential, [null, outcome]] as const))
     await audit(db, {
-      ...{ organisationId: null, actor: asOperator(person), action: 'provider.tested', target },
+      ...{ organisationId: null, actor: actor, action: 'provider.tested', target },
       changes: changes as Changes,
     })
     const data = reports.map(({ credential, outcome, reason }) => ({ key: credential, outcome, reason }))

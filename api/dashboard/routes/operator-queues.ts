@@ -1,12 +1,10 @@
 import type { Job, Queue } from 'bullmq'
 import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
-import { audit } from '../../../shared/keys/audit.ts'
+import { type Actor, audit } from '../../../shared/keys/audit.ts'
 import type { Services } from '../../../shared/services.ts'
-import type { Person } from '../../auth/accounts.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
 import type { EntriesChanged, QueueEntries, QueueEntry, QueueState, QueuesAnswer } from '../wire/operator-home.ts'
-import { asOperator } from './operator-organisations.ts'
 
 const base = '/dashboard/api/operator/queues'
 const shared = { tag: 'Dashboard', access: 'operator' } as const
@@ -54,12 +52,12 @@ const change = endpoint({
   body: z.strictObject({ paused: z.boolean() }),
   answers: { 200: { description: 'The queue.' } },
   errors: ['not_found'],
-  async handle({ services, params, body: { paused }, person }): Promise<QueueState> {
+  async handle({ services, params, body: { paused }, actor }): Promise<QueueState> {
     const queue = queueOf(services, params.queue!)
     const was = await queue.isPaused()
     if (was !== paused) {
       await (paused ? queue.pause() : queue.resume())
-      await auditQueue(services, queue, person, paused ? 'queue.paused' : 'queue.resumed')
+      await auditQueue(services, queue, actor, paused ? 'queue.paused' : 'queue.resumed')
     }
     return stateOf(queue)
   },
@@ -121,14 +119,14 @@ const retry = endpoint({
   body: z.strictObject({ ids: ids.optional().describe('Default: all failed entries.') }),
   answers: { 200: { description: 'How many were queued again.' } },
   errors: ['not_found'],
-  async handle({ services, params, body, person }): Promise<EntriesChanged> {
+  async handle({ services, params, body, actor }): Promise<EntriesChanged> {
     const queue = queueOf(services, params.queue!)
     const jobs = await readJobs(queue, body.ids)
     const changed = await changeEach(jobs, async job => {
       if (await job.isFailed()) await job.retry('failed')
       else await job.promote()
     })
-    await auditQueue(services, queue, person, 'queue.entries_retried', changed)
+    await auditQueue(services, queue, actor, 'queue.entries_retried', changed)
     return changed
   },
 })
@@ -141,10 +139,10 @@ const remove = endpoint({
   body: z.strictObject({ ids: ids.optional().describe('Default: all failed entries.') }),
   answers: { 200: { description: 'How many were removed.' } },
   errors: ['not_found'],
-  async handle({ services, params, body, person }): Promise<EntriesChanged> {
+  async handle({ services, params, body, actor }): Promise<EntriesChanged> {
     const queue = queueOf(services, params.queue!)
     const changed = await changeEach(await readJobs(queue, body.ids), job => job.remove())
-    await auditQueue(services, queue, person, 'queue.entries_removed', changed)
+    await auditQueue(services, queue, actor, 'queue.entries_removed', changed)
     return changed
   },
 })
@@ -176,10 +174,10 @@ async function changeEach(
 }
 
 /** The change is in Redis, so its entry in the audit log follows it. */
-async function auditQueue({ db }: Services, queue: Queue, person: Person, action: string, counts?: EntriesChanged) {
+async function auditQueue({ db }: Services, queue: Queue, actor: Actor, action: string, counts?: EntriesChanged) {
   const target = { id: queue.name, name: queue.name }
   const changes = counts && { changes: { entries: [null, counts.changed] as [null, number] } }
-  await audit(db, { organisationId: null, actor: asOperator(person), action, target, ...changes })
+  await audit(db, { organisationId: null, actor: actor, action, target, ...changes })
 }
 
 export const operatorQueueRoutes: Endpoint[] = [list, change, entries, retry, remove]

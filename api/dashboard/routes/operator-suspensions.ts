@@ -5,7 +5,7 @@ import { setPersonSuspension } from '../../auth/suspensions.ts'
 import { type Endpoint, endpoint } from '../../endpoint.ts'
 import { reason } from '../../operator/flags.ts'
 import type { OperatorPerson, OrganisationDetail } from '../wire/operator.ts'
-import { asOperator, detailOf } from './operator-organisations.ts'
+import { detailOf } from './operator-organisations.ts'
 import { findPerson } from './operator-people.ts'
 
 const ofOrganisation = '/dashboard/api/operator/organisations/{organisation}/suspension'
@@ -20,8 +20,8 @@ const suspendOrganisation = endpoint({
   summary: 'Suspend an organisation',
   body,
   answers: { 200: { description: 'The organisation.' } },
-  async handle({ services, params, body, person }): Promise<OrganisationDetail> {
-    await setSuspension(services, params.organisation!, body.reason, asOperator(person))
+  async handle({ services, params, body, actor }): Promise<OrganisationDetail> {
+    await setSuspension(services, params.organisation!, body.reason, actor)
     return detailOf(services, params.organisation!)
   },
 })
@@ -32,8 +32,8 @@ const resumeOrganisation = endpoint({
   path: ofOrganisation,
   summary: 'Resume an organisation',
   answers: { 200: { description: 'The organisation.' } },
-  async handle({ services, params, person }): Promise<OrganisationDetail> {
-    await setSuspension(services, params.organisation!, null, asOperator(person))
+  async handle({ services, params, actor }): Promise<OrganisationDetail> {
+    await setSuspension(services, params.organisation!, null, actor)
     return detailOf(services, params.organisation!)
   },
 })
@@ -45,12 +45,12 @@ const suspendPerson = endpoint({
   summary: 'Suspend a person',
   body,
   answers: { 200: { description: 'The person.' } },
-  async handle({ services, params, body, person }): Promise<OperatorPerson> {
+  async handle({ services, params, body, person, actor }): Promise<OperatorPerson> {
     if (params.id === person.id)
       throw new GatewayError('invalid_request', 'Operators cannot suspend themselves. Ask another operator.', {
         param: 'id',
       })
-    const { id } = await setPersonSuspension(services, { id: params.id! }, body.reason, asOperator(person))
+    const { id } = await setPersonSuspension(services, { id: params.id! }, body.reason, actor)
     return findPerson(services, id)
   },
 })
@@ -61,8 +61,8 @@ const resumePerson = endpoint({
   path: ofPerson,
   summary: 'Resume a person',
   answers: { 200: { description: 'The person.' } },
-  async handle({ services, params, person }): Promise<OperatorPerson> {
-    const { id } = await setPersonSuspension(services, { id: params.id! }, null, asOperator(person))
+  async handle({ services, params, actor }): Promise<OperatorPerson> {
+    const { id } = await setPersonSuspension(services, { id: params.id! }, null, actor)
     return findPerson(services, id)
   },
 })

@@ -1,4 +1,3 @@
-import { Readable } from 'node:stream'
 import type { Prisma } from '../../../shared/generated/prisma/client.ts'
 import type { Connection } from '../../../shared/io/db.ts'
 import { countRequests } from '../../../shared/wallet/usage-times.ts'
@@ -16,7 +15,8 @@ import {
 } from '../present/request-search.ts'
 import { runSearch } from '../present/run-search.ts'
 import { readWorkKeys } from '../present/work.ts'
-import { type ExportFormat, exportFormats, exportRequests } from '../request-export.ts'
+import { readExported, requestFields } from '../request-export.ts'
+import { type ExportFormat, sendExport } from '../row-export.ts'
 import type { RequestCount, RequestsPage } from '../wire/requests.ts'
 
 const base = '/dashboard/api/organisations/{organisation}'
@@ -100,7 +100,7 @@ const exportCsv = endpoint({
   query: requestFilters,
   answers: { 200: { description: `At most ${maxExported} requests.`, contentType: 'text/csv' } },
   errors: ['not_found'],
-  handle: validated => sendExport(validated, 'csv'),
+  handle: validated => exportRequests(validated, 'csv'),
 })
 
 const exportJson = endpoint({
@@ -116,19 +116,20 @@ const exportJson = endpoint({
     },
   },
   errors: ['not_found'],
-  handle: validated => sendExport(validated, 'jsonl'),
+  handle: validated => exportRequests(validated, 'jsonl'),
 })
 
-async function sendExport(
+async function exportRequests(
   { services, organisationId, query, ctx }: Validated<unknown, RequestFilters>,
   format: ExportFormat,
 ): Promise<void> {
   const where = await whereOf(services, organisationId, query)
-  ctx.set({
-    'content-type': exportFormats[format].contentType,
-    'content-disposition': `attachment; filename="requests.${format}"`,
+  sendExport(ctx, 'requests', {
+    fields: requestFields,
+    read: (last, limit) => readExported(services, where, last, limit),
+    format,
+    max: maxExported,
   })
-  ctx.body = Readable.from(exportRequests(services, where, { format, max: maxExported }))
 }
 
 export const requestListRoutes = [list, count, exportCsv, exportJson]

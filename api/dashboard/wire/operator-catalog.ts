@@ -1,6 +1,5 @@
 import type { OverrideFault, ServerOverride } from '../../../shared/catalog/overrides.ts'
 import type { Price } from '../../../shared/catalog/schema.ts'
-import type { AuditEvent } from './audit.ts'
 
 /** Types shared by the operators' pages of the catalog and their routes. */
 
@@ -48,9 +47,3 @@ export type OperatorServers = { data: OperatorServer[] }
 
 /** POST /dashboard/api/operator/server-tests */
 export type ServerTest = { models: string[]; has_more: boolean }
-
-/** An entry of the operators' audit log; `organisation`: null for a change of the whole service. */
-export type OperatorEvent = AuditEvent & { organisation: { id: string; name: string } | null }
-
-/** GET /dashboard/api/operator/audit */
-export type OperatorAudit = { data: OperatorEvent[]; has_more: boolean; last_id: string | null }

@@ -5,6 +5,7 @@ import { useState } from 'react'
 import type { KeysAnswer } from '../../../wire/keys.ts'
 import { call, queryText } from '../../api.ts'
 import { withoutSecret } from '../../pages/keys/queries.ts'
+import { useMembers } from '../../pages/members/member.ts'
 import { usePlace } from '../../session.tsx'
 import { typingMs, useFilter } from '../filters.tsx'
 
@@ -68,6 +69,27 @@ export function KeyFilter({ compact = false }: { compact?: boolean }) {
       nothingFoundMessage="No matching API key"
       w={{ ...filterWidth, xs: 220 }}
       data={[...found, ...chosen.filter(({ value: id }) => id === value && !found.some(key => key.value === id))]}
+      value={value || null}
+      onChange={picked => set(picked ?? '')}
+    />
+  )
+}
+
+/** Filters by the member who created the API keys. One who has left is shown by their id. */
+export function MemberFilter({ isLabelled = true }: { isLabelled?: boolean }) {
+  const [value, set] = useFilter('member')
+  const members = useMembers().data ?? []
+  const known = members.map(({ user_id, name }) => ({ value: user_id, label: name }))
+  const isKnown = value === '' || known.some(member => member.value === value)
+  return (
+    <Select
+      {...(isLabelled ? labelled('Member', false) : { 'aria-label': 'Member', placeholder: 'All members' })}
+      searchable
+      clearable
+      clearButtonProps={{ 'aria-label': 'Clear member' }}
+      nothingFoundMessage="No matching member"
+      w={filterWidth}
+      data={isKnown ? known : [...known, { value, label: value }]}
       value={value || null}
       onChange={picked => set(picked ?? '')}
     />

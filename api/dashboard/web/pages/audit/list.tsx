@@ -6,18 +6,21 @@ import type { Column } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
 import { moment } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
+import { programOf } from '../account/browser.ts'
 import { sentenceOf } from './actions.ts'
 import { ChangeList } from './changes.tsx'
+import type { AuditFilters } from './filters.tsx'
 
 const pageSize = 50
-const actorNotes: Record<AuditEvent['actor']['kind'], string | null> = {
-  user: null,
-  provisioning_key: 'by provisioning key',
-  operator: 'service operator',
+const viaTexts: Record<AuditEvent['via'], string> = {
+  dashboard: 'in the dashboard',
+  api: 'by the API, with a provisioning key',
+  command_line: 'on the command line',
+  service: 'by the gateway itself',
 }
 
 /** The entries of the audit log that match filters, paginated. */
-export function useAudit(filters: { actor?: string; action?: string; target?: string }) {
+export function useAudit(filters: AuditFilters) {
   const { id, base } = usePlace()
   return useInfiniteQuery({
     queryKey: [id, 'audit', filters],
@@ -43,21 +46,38 @@ export const auditColumns: Column<AuditEvent>[] = [
   },
   {
     header: 'Actor',
-    maxWidth: 220,
-    cell: ({ actor }) => (
+    maxWidth: 230,
+    cell: ({ actor, via }) => (
       <>
         <Text size="sm">{actor.name}</Text>
-        {actorNotes[actor.kind] && (
-          <Text size="xs" c="dimmed">
-            {actorNotes[actor.kind]}
-          </Text>
-        )}
+        <Text size="xs" c="dimmed">
+          {actor.kind === 'operator' && via !== 'service' && 'service operator, '}
+          {viaTexts[via]}
+        </Text>
       </>
     ),
   },
   { header: 'Action', kind: 'rowHeader', maxWidth: 260, cell: event => <Sentence event={event} /> },
-  { header: 'Change', maxWidth: 320, cell: event => <ChangeList {...event} /> },
+  { header: 'Change', maxWidth: 300, cell: event => <ChangeList {...event} /> },
+  { header: 'From', maxWidth: 170, cell: event => <Client event={event} /> },
 ]
+
+/** The address and the program that a change came from, if they are known. */
+function Client({ event: { ip_address: address, user_agent: agent } }: { event: AuditEvent }) {
+  if (address === null) return null
+  return (
+    <>
+      <Text size="xs" ff="monospace">
+        {address}
+      </Text>
+      {agent !== null && (
+        <Text size="xs" c="dimmed" lineClamp={2} title={agent}>
+          {programOf(agent)}
+        </Text>
+      )}
+    </>
+  )
+}
 
 function Sentence({ event }: { event: AuditEvent }) {
   const { text, object } = sentenceOf(event)

@@ -44,6 +44,7 @@ export function JobList() {
     <Page
       title="Jobs"
       description="Asynchronous work: videos, lip sync, face swaps, avatars, meshes and async chat. Unfinished jobs update automatically."
+      actions={<SpanPicker time={time} onChange={setTime} hasAll />}
     >
       <Group align="flex-end">
         <TextFilter
@@ -51,13 +52,12 @@ export function JobList() {
           label="ID"
           placeholder="Job or request ID"
           leftSection={<IconSearch size={16} aria-hidden />}
-          w={{ base: '100%', xs: 260 }}
+          w={{ base: '100%', xs: 220 }}
         />
         <ChoiceFilter name="kind" label="Type" data={kinds} />
         <ChoiceFilter name="status" label="Status" data={statuses} />
         <ChoiceFilter name="environment" label="Environment" data={environments} />
         <KeyFilter />
-        <SpanPicker time={time} onChange={setTime} hasAll />
       </Group>
       <PagedTable
         label="Jobs"

@@ -7,6 +7,7 @@ import { TextFilter, useFilter } from '../../components/filters.tsx'
 import { Page } from '../../components/page.tsx'
 import { Empty } from '../../components/states.tsx'
 import { PagedTable } from '../../components/table.tsx'
+import { MemberFilter } from '../../components/work/filters.tsx'
 import { usePlace } from '../../session.tsx'
 import { BulkBar, isSelectable } from './bulk.tsx'
 import { ConnectDialog } from './connect.tsx'
@@ -79,7 +80,8 @@ function KeyList() {
   const { home, isOperatorView } = usePlace()
   const [search] = useFilter('search')
   const [revoked, setRevoked] = useFilter('revoked')
-  const keys = useKeys({ search, revoked: revoked === 'true' })
+  const [member] = useFilter('member')
+  const keys = useKeys({ search, member, revoked: revoked === 'true' })
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set())
   const listed = keys.data?.pages.flatMap(({ data }) => data) ?? []
   const toggle = (id: string) => {
@@ -98,6 +100,7 @@ function KeyList() {
           leftSection={<IconSearch size={16} aria-hidden />}
           w={{ base: '100%', xs: 280 }}
         />
+        <MemberFilter isLabelled={false} />
         <Checkbox
           label="Show revoked keys"
           checked={revoked === 'true'}
@@ -119,13 +122,15 @@ function KeyList() {
         rowKey={({ id }) => id}
         minWidth={880}
         empty={
-          search === '' ? (
+          search + member === '' ? (
             <Empty title="No API keys yet">
               {!isOperatorView &&
                 'Create a test key to try the API in the sandbox, or a live key to call real providers.'}
             </Empty>
           ) : (
-            <Empty title="No API keys found">Search for part of a name, or the last four characters of a key.</Empty>
+            <Empty title="No API keys found">
+              Search for part of a name, or the last four characters of a key, or choose another member.
+            </Empty>
           )
         }
       />

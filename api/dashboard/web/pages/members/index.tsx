@@ -1,17 +1,18 @@
-import { Button, Group, Select, Stack, Text, Title, VisuallyHidden } from '@mantine/core'
-import { notifications } from '@mantine/notifications'
+import { Anchor, Button, Group, Stack, Text, Title, VisuallyHidden } from '@mantine/core'
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
+import { Link } from 'wouter'
 import { call, callAuth, queryText } from '../../api.ts'
 import { Page } from '../../components/page.tsx'
 import { Failure, Show } from '../../components/states.tsx'
 import { type Column, DataTable } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
-import { day } from '../../format.ts'
+import { count, day, usdColumn } from '../../format.ts'
 import { type Place, usePlace } from '../../session.tsx'
 import { InviteForm } from './invite-form.tsx'
 import { type Member, useMembers } from './member.ts'
 import { Removal } from './removal.tsx'
+import { mayChange, RoleCell } from './role.tsx'
 
 type Invitation = { id: string; email: string; role: string; status: string; expiresAt: string }
 
@@ -24,7 +25,7 @@ export default function Members() {
       title="Members"
       description="Members can view everything and manage the API keys that they created. Admins manage all API keys, webhooks and members. Owners also manage billing and other owners."
     >
-      <Show query={members}>{({ members: list }) => <MemberTable members={list} />}</Show>
+      <Show query={members}>{list => <MemberTable members={list} />}</Show>
       {isAdmin && (
         <>
           <Title order={2}>Invitations</Title>
@@ -44,73 +45,93 @@ function MemberTable({ members }: { members: Member[] }) {
       <DataTable
         label="Members"
         rows={members}
-        columns={columns(place, setLeaving)}
+        columns={columns(place, members, setLeaving)}
         rowKey={({ id }) => id}
-        minWidth={560}
+        minWidth={820}
       />
       {leaving && <Removal member={leaving} onClose={() => setLeaving(null)} />}
     </>
   )
 }
 
-const columns = (place: Place, onRemove: (member: Member) => void): Column<Member>[] => [
-  {
-    header: 'Member',
-    kind: 'rowHeader',
-    cell: ({ userId, user }) => (
-      <>
-        <Text size="sm" fw={500}>
-          {user.name}
-          {userId === place.me.id && ' (you)'}
-        </Text>
-        <Text size="xs" c="dimmed">
-          {user.email}
-        </Text>
-      </>
-    ),
-  },
-  { header: 'Role', cell: member => <RoleCell member={member} /> },
-  { header: 'Joined', cell: ({ createdAt }) => <Time at={createdAt} /> },
-  {
-    header: 'Actions',
-    kind: 'actions',
-    cell: member =>
-      (member.userId === place.me.id || mayChange(place, member)) && (
-        <Button size="compact-sm" variant="subtle" color="red" onClick={() => onRemove(member)}>
-          {member.userId === place.me.id ? 'Leave' : 'Remove'}
-          <VisuallyHidden> {member.user.email}</VisuallyHidden>
-        </Button>
+function columns(place: Place, members: Member[], onRemove: (member: Member) => void): Column<Member>[] {
+  const { me, home } = place
+  const amount = usdColumn(members.map(({ spend_month_usd }) => spend_month_usd))
+  return [
+    {
+      header: 'Member',
+      kind: 'rowHeader',
+      maxWidth: 280,
+      cell: member => <Name member={member} isOwn={member.user_id === me.id} />,
+    },
+    { header: 'Role', cell: member => <RoleCell member={member} /> },
+    {
+      header: 'API keys',
+      kind: 'number',
+      cell: ({ user_id, name, keys }) => (
+        <Anchor component={Link} href={`${home}/keys?member=${user_id}`} size="sm">
+          {count(keys)}
+          <VisuallyHidden> API keys of {name}</VisuallyHidden>
+        </Anchor>
       ),
+    },
+    {
+      header: 'Spend this month',
+      kind: 'number',
+      cell: ({ user_id, name, spend_month_usd }) => (
+        <Anchor component={Link} href={`${home}/usage?member=${user_id}&from=${monthStart()}`} size="sm">
+          {amount(spend_month_usd)}
+          <VisuallyHidden> spent by the API keys of {name}</VisuallyHidden>
+        </Anchor>
+      ),
+    },
+    ...(members.some(({ account }) => account !== null) ? accountColumns : []),
+    { header: 'Joined', nowrap: true, cell: ({ joined_at }) => <Time at={joined_at} /> },
+    {
+      header: 'Actions',
+      kind: 'actions',
+      cell: member =>
+        (member.user_id === me.id || mayChange(place, member)) && (
+          <Button size="compact-sm" variant="subtle" color="red" onClick={() => onRemove(member)}>
+            {member.user_id === me.id ? 'Leave' : 'Remove'}
+            <VisuallyHidden> {member.email}</VisuallyHidden>
+          </Button>
+        ),
+    },
+  ]
+}
+
+/** For admins only. */
+const accountColumns: Column<Member>[] = [
+  { header: 'Last active', nowrap: true, cell: ({ account }) => <Time at={account?.last_active_at ?? null} /> },
+  {
+    header: 'Two-factor',
+    cell: ({ account }) => (
+      <Text size="sm" c={account?.two_factor ? undefined : 'dimmed'}>
+        {account?.two_factor ? 'yes' : 'no'}
+      </Text>
+    ),
   },
 ]
 
-/** Only owners can change owners. */
-function mayChange({ may }: Place, member: Member): boolean {
-  return may(member.role === 'owner' ? 'owner' : 'admin')
+function Name({ member: { name, email }, isOwn }: { member: Member; isOwn: boolean }) {
+  return (
+    <>
+      <Text size="sm" fw={500}>
+        {name}
+        {isOwn && ' (you)'}
+      </Text>
+      <Text size="xs" c="dimmed">
+        {email}
+      </Text>
+    </>
+  )
 }
 
-function RoleCell({ member }: { member: Member }) {
-  const place = usePlace()
-  const queries = useQueryClient()
-  const change = useMutation({
-    mutationFn: (role: string) =>
-      callAuth('organization/update-member-role', { memberId: member.id, role, organizationId: place.id }),
-    onSuccess: () => queries.invalidateQueries({ queryKey: [place.id, 'members'] }),
-    onError: error => notifications.show({ color: 'red', title: 'The role was not changed', message: error.message }),
-  })
-  if (member.userId === place.me.id || !mayChange(place, member)) return <Text size="sm">{member.role}</Text>
-  return (
-    <Select
-      aria-label={`Role of ${member.user.email}`}
-      size="xs"
-      w={120}
-      allowDeselect={false}
-      data={place.may('owner') ? ['member', 'admin', 'owner'] : ['member', 'admin']}
-      value={member.role}
-      disabled={change.isPending}
-      onChange={role => role && change.mutate(role)}
-    />
-  )
+/** The start of the UTC month, in which spend and caps count. */
+function monthStart(): string {
+  const now = new Date()
+  return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth())).toISOString()
 }
 
 function Invitations() {

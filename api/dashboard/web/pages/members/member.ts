@@ -1,28 +1,22 @@
 import { useQuery } from '@tanstack/react-query'
+import type { MembersAnswer } from '../../../wire/members.ts'
 import type { Role } from '../../../wire/person.ts'
-import { call, queryText } from '../../api.ts'
-import { usePlace } from '../../session.tsx'
+import { call } from '../../api.ts'
+import { type Place, usePlace } from '../../session.tsx'
 
-const maxMembers = 500
-
-/** A member as the account library returns it. */
-export type Member = {
-  id: string
-  role: Role
-  createdAt: string
-  userId: string
-  user: { name: string; email: string }
-}
+export type { Member } from '../../../wire/members.ts'
 
 /** The members of the organisation, oldest first. */
-export function useMembers() {
-  const { id } = usePlace()
+export function useMembers(enabled = true) {
+  const { id, base } = usePlace()
   return useQuery({
     queryKey: [id, 'members'],
-    queryFn: ({ signal }) =>
-      call<{ members: Member[] }>(
-        `/dashboard/api/auth/organization/list-members${queryText({ organizationId: id, limit: maxMembers, sortBy: 'createdAt' })}`,
-        { signal },
-      ),
+    queryFn: async ({ signal }) => (await call<MembersAnswer>(`${base}/members`, { signal })).data,
+    enabled,
   })
+}
+
+/** The roles that the user can give to others. */
+export function rolesGivenBy({ may }: Place): Role[] {
+  return may('owner') ? ['member', 'admin', 'owner'] : ['member', 'admin']
 }

@@ -13,7 +13,7 @@ export function Removal({ member, onClose }: { member: Member; onClose: () => vo
   const place = usePlace()
   const queries = useQueryClient()
   const [keys, setKeys] = useState<KeyFate>('revoke')
-  const isSelf = member.userId === place.me.id
+  const isSelf = member.user_id === place.me.id
   const remove = useMutation({
     mutationFn: () =>
       isSelf
@@ -28,7 +28,7 @@ export function Removal({ member, onClose }: { member: Member; onClose: () => vo
   const whose = isSelf ? 'you' : 'they'
   return (
     <Confirm
-      title={isSelf ? `Leave ${place.name}` : `Remove ${member.user.name}`}
+      title={isSelf ? `Leave ${place.name}` : `Remove ${member.name}`}
       action={isSelf ? 'Leave' : 'Remove'}
       pending={remove.isPending}
       error={remove.error}
@@ -36,9 +36,7 @@ export function Removal({ member, onClose }: { member: Member; onClose: () => vo
       onClose={onClose}
     >
       <Stack gap="sm">
-        <Text size="sm">
-          {isSelf ? 'You lose access immediately.' : `${member.user.email} loses access immediately.`}
-        </Text>
+        <Text size="sm">{isSelf ? 'You lose access immediately.' : `${member.email} loses access immediately.`}</Text>
         <Radio.Group
           label={`The API keys that ${whose} created here`}
           value={keys}

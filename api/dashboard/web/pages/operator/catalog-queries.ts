@@ -1,6 +1,6 @@
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import type { AuditAnswer } from '../../../wire/audit.ts'
 import type {
-  OperatorAudit,
   OperatorModels,
   OperatorServer,
   OperatorServers,
@@ -8,6 +8,7 @@ import type {
   ServerTest,
 } from '../../../wire/operator-catalog.ts'
 import { call, queryText } from '../../api.ts'
+import type { AuditFilters } from '../audit/filters.tsx'
 
 const base = '/dashboard/api/operator'
 const pageSize = 50
@@ -61,11 +62,11 @@ export const useRemoveServer = (name: string, onDone: () => void) =>
 export const useTestServer = (body: { base_url: string; api_key?: string; name?: string }) =>
   useMutation({ mutationFn: () => call<ServerTest>(`${base}/server-tests`, { body }) })
 
-export function useOperatorAudit(filters: { actor: string; action: string; target: string }) {
+export function useOperatorAudit(filters: AuditFilters) {
   return useInfiniteQuery({
     queryKey: ['operator', 'audit', filters],
     queryFn: ({ pageParam, signal }) =>
-      call<OperatorAudit>(`${base}/audit${queryText({ ...filters, limit: pageSize, after: pageParam })}`, { signal }),
+      call<AuditAnswer>(`${base}/audit${queryText({ ...filters, limit: pageSize, after: pageParam })}`, { signal }),
     initialPageParam: '',
     getNextPageParam: ({ has_more, last_id }) => (has_more ? last_id : null),
   })

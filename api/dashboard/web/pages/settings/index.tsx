@@ -66,7 +66,7 @@ function Leave() {
   const { me, name } = usePlace()
   const members = useMembers()
   const [isLeaving, setLeaving] = useState(false)
-  const own = members.data?.members.find(({ userId }) => userId === me.id)
+  const own = members.data?.find(({ user_id }) => user_id === me.id)
   return (
     <>
       <Button color="red" variant="light" w="fit-content" disabled={!own} onClick={() => setLeaving(true)}>

@@ -1,6 +1,6 @@
-import { Button, Group, Paper, Select, Stack, Text, Title } from '@mantine/core'
-import { IconDownload } from '@tabler/icons-react'
+import { Group, Paper, Select, Stack, Text, Title } from '@mantine/core'
 import { queryText } from '../../api.ts'
+import { ExportButtons } from '../../components/export-buttons.tsx'
 import { useFilter } from '../../components/filters.tsx'
 import { Show } from '../../components/states.tsx'
 import { usePlace } from '../../session.tsx'
@@ -11,10 +11,6 @@ import { dimensions, granularities, isNamed, NoTag, useChoice } from './series-c
 const seconds = [{ value: 'none', label: 'nothing' }, ...dimensions]
 
 const rollups = [{ value: 'total', label: 'total' }, ...granularities]
-const files = [
-  { format: 'csv', label: 'CSV' },
-  { format: 'jsonl', label: 'JSON' },
-]
 
 /** Usage by up to two properties and by period, as a table and as files. */
 export function Breakdown({ choice }: { choice: UsageChoice }) {
@@ -39,27 +35,19 @@ export function Breakdown({ choice }: { choice: UsageChoice }) {
             <GroupSelect label="by" data={dimensions} value={by} onChange={setBy} />
             <GroupSelect label="then by" data={seconds} value={thenBy || 'none'} onChange={setThen} />
             <GroupSelect label="per" data={rollups} value={rollup} onChange={setRollup} />
-            <Button.Group>
-              {files.map(({ format, label }) => (
-                <Button
-                  key={format}
-                  component="a"
-                  href={`${base}/usage/groups.${format}${queryText(query)}`}
-                  download
-                  size="xs"
-                  variant="default"
-                  leftSection={<IconDownload size={14} aria-hidden />}
-                >
-                  {label}
-                </Button>
-              ))}
-            </Button.Group>
+            <ExportButtons hrefOf={format => `${base}/usage/groups.${format}${queryText(query)}`} />
           </Group>
         </Group>
         {isReady ? (
           <Show query={groups} rows={6}>
             {data => (
-              <GroupTable data={data} names={thenBy === '' ? [by] : [by, thenBy]} tag={tag} granularity={granularity} />
+              <GroupTable
+                data={data}
+                choice={choice}
+                names={thenBy === '' ? [by] : [by, thenBy]}
+                tag={tag}
+                granularity={granularity}
+              />
             )}
           </Show>
         ) : (

@@ -7,18 +7,20 @@ import { count, day, duration, percent, shortCount, shortDay, usdColumn } from '
 import { usePlace } from '../../session.tsx'
 import { Change } from '../overview/tiles.tsx'
 import { typeName } from '../requests/types.ts'
-import { requestsHref } from './queries.ts'
+import { isOfRequests, requestsHref, type UsageChoice } from './queries.ts'
 import { dimensions } from './series-chart.tsx'
 import { errorsOf } from './sums.ts'
 
 /** The rows of a breakdown with their total, and with the change of their cost unless they are of periods. */
 export function GroupTable({
   data,
+  choice,
   names,
   tag,
   granularity,
 }: {
   data: UsageGroups
+  choice: UsageChoice
   names: string[]
   tag: string
   granularity: string
@@ -30,7 +32,7 @@ export function GroupTable({
       <DataTable
         label="Usage by group"
         rows={rows}
-        columns={columnsOf(data, names, tag, granularity)}
+        columns={columnsOf(data, choice, names, tag, granularity)}
         rowKey={({ start, groups }) => JSON.stringify([start, groups.map(({ id }) => id)])}
         minWidth={860}
         dense
@@ -45,7 +47,13 @@ export function GroupTable({
   )
 }
 
-function columnsOf(data: UsageGroups, names: string[], tag: string, granularity: string): Column<UsageRow>[] {
+function columnsOf(
+  data: UsageGroups,
+  choice: UsageChoice,
+  names: string[],
+  tag: string,
+  granularity: string,
+): Column<UsageRow>[] {
   const { total, rows, before } = data
   const cost = usdColumn(rows.map(({ cost_usd }) => cost_usd))
   const labelOf = (name: string) => (name === 'tag' ? tag : dimensions.find(({ value }) => value === name)!.label)
@@ -68,7 +76,7 @@ function columnsOf(data: UsageGroups, names: string[], tag: string, granularity:
     {
       header: 'Requests',
       kind: 'number',
-      cell: row => <Requests row={row} data={data} names={names} tag={tag} />,
+      cell: row => <Requests row={row} data={data} choice={choice} names={names} tag={tag} />,
       footer: count(total.requests),
     },
     {
@@ -132,11 +140,13 @@ function periodOf(start: string, granularity: string): string {
 function Requests({
   row,
   data: { from, to, environment },
+  choice: { key, member: chosen },
   names,
   tag,
 }: {
   row: UsageRow
   data: UsageGroups
+  choice: UsageChoice
   names: string[]
   tag: string
 }) {
@@ -144,11 +154,12 @@ function Requests({
   const filters = Object.fromEntries(names.map((name, i) => [name, row.groups[i]!.id]))
   const { member, outcome, tag: value, ...known } = filters
   const text = count(row.requests)
+  if (!isOfRequests({ key, member: chosen, ...known })) return text
   if (member !== undefined || outcome !== undefined || value === '' || Object.values(known).includes('')) return text
   const time = { from: row.start ?? from, to: row.end ?? to }
   const tagged = value === undefined ? undefined : `${tag}:${value}`
   return (
-    <Anchor component={Link} href={requestsHref(home, { environment, ...time, ...known, tag: tagged })} inherit>
+    <Anchor component={Link} href={requestsHref(home, { environment, key, ...time, ...known, tag: tagged })} inherit>
       {text}
     </Anchor>
   )

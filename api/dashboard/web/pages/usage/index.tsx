@@ -2,7 +2,7 @@ import { Group, SegmentedControl } from '@mantine/core'
 import { TextFilter, useFilter } from '../../components/filters.tsx'
 import { Page } from '../../components/page.tsx'
 import { SpanPicker, useTime } from '../../components/span.tsx'
-import { environments, KeyFilter } from '../../components/work/filters.tsx'
+import { environments, KeyFilter, MemberFilter } from '../../components/work/filters.tsx'
 import { Breakdown } from './breakdown.tsx'
 import { SeriesChart } from './series-chart.tsx'
 
@@ -11,11 +11,12 @@ export default function Usage() {
   const [time, setTime] = useTime('30d')
   const [environment, setEnvironment] = useFilter('environment')
   const [key] = useFilter('key')
+  const [member] = useFilter('member')
   const [by] = useFilter('by')
   const [rows] = useFilter('rows')
   const [then] = useFilter('then')
   const usesTag = [by, rows, then].includes('tag')
-  const choice = { ...time, environment, key }
+  const choice = { ...time, environment, key, member }
   return (
     <Page
       title="Usage"
@@ -24,6 +25,7 @@ export default function Usage() {
     >
       <Group align="flex-end">
         <KeyFilter />
+        <MemberFilter />
         <SegmentedControl
           aria-label="Environment"
           data={[{ value: '', label: 'Auto' }, ...environments]}

@@ -12,6 +12,7 @@ const slowPollMs = 60_000
 export type UsageChoice = TimeQuery & {
   environment: string
   key?: string
+  member?: string
   model?: string
   provider?: string
   type?: string
@@ -51,6 +52,11 @@ export function useGroups(
   enabled: boolean,
 ) {
   return useUsageQuery<UsageGroups>('usage/groups', choice, { enabled })
+}
+
+/** Whether the request log can be filtered like usage: it does not know members, unless a key is named. */
+export function isOfRequests({ key, member }: Pick<UsageChoice, 'key' | 'member'>): boolean {
+  return !member || !!key
 }
 
 /** The address of the request log with filters; empty ones are left out. */

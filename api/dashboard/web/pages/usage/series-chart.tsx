@@ -8,7 +8,7 @@ import { Empty, Show } from '../../components/states.tsx'
 import { count, shortCount, usd, usdColumn } from '../../format.ts'
 import { usePlace } from '../../session.tsx'
 import { typeName } from '../requests/types.ts'
-import { requestsHref, type UsageChoice, useUsage } from './queries.ts'
+import { isOfRequests, requestsHref, type UsageChoice, useUsage } from './queries.ts'
 
 const measures = [
   { value: 'cost', label: 'Cost' },
@@ -102,7 +102,7 @@ export function SeriesChart({ choice, usualBy = 'model' }: { choice: UsageChoice
         </Group>
         {isNamed([by], tag) ? (
           <Show query={usage} rows={6}>
-            {data => <Series usage={data} keyId={choice.key} by={by} tag={tag} measure={measure as UsageMeasure} />}
+            {data => <Series usage={data} choice={choice} by={by} tag={tag} measure={measure as UsageMeasure} />}
           </Show>
         ) : (
           <NoTag />
@@ -128,13 +128,13 @@ export function NoTag() {
 
 function Series({
   usage,
-  keyId,
+  choice: { key, member },
   by,
   tag,
   measure,
 }: {
   usage: UsageChart
-  keyId: string | undefined
+  choice: UsageChoice
   by: string
   tag: string
   measure: UsageMeasure
@@ -157,7 +157,7 @@ function Series({
     go(
       requestsHref(home, {
         environment,
-        key: keyId,
+        key,
         from: start,
         to: times[period + 1] ?? to,
       }),
@@ -173,7 +173,7 @@ function Series({
         series={drawn}
         text={measure === 'cost' ? axisUsd : shortCount}
         height={240}
-        onPick={pick}
+        {...(isOfRequests({ key, member }) && { onPick: pick })}
       />
       <Legend
         entries={series.map(({ id, total: own }, i) => ({
@@ -181,7 +181,10 @@ function Series({
           color: drawn[i]!.color,
           value: `${text(own)}${total > 0 ? ` · ${((100 * own) / total).toFixed(1)} %` : ''}`,
           ...(filter !== undefined &&
-            id && { href: requestsHref(home, { environment, key: keyId, from, to, [filter]: `${prefix}${id}` }) }),
+            id &&
+            isOfRequests({ key, member, [filter]: id }) && {
+              href: requestsHref(home, { environment, key, from, to, [filter]: `${prefix}${id}` }),
+            }),
         }))}
       />
     </>

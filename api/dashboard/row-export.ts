@@ -1,0 +1,53 @@
+import { Readable } from 'node:stream'
+import { csvLine } from '../../shared/base/csv.ts'
+import type { Context } from '../endpoint.ts'
+
+export type ExportFormat = 'csv' | 'jsonl'
+const contentTypes: Record<ExportFormat, string> = { csv: 'text/csv; charset=utf-8', jsonl: 'application/jsonl' }
+const rowsPerPage = 1_000
+
+/** A column of an export; `text`: its value in CSV, where that is not its value in JSON. */
+export type ExportField<Row> = readonly [
+  name: string,
+  read: (row: Row) => unknown,
+  text?: (row: Row) => string | number | null,
+]
+
+type Export<Row> = {
+  fields: readonly ExportField<Row>[]
+  /** Reads at most `limit` rows after a row. */
+  read: (after: Row | null, limit: number) => Promise<Row[]>
+  format: ExportFormat
+  max: number
+}
+
+/** Answers with at most `max` rows as a file, which is streamed: one page is in memory at a time. */
+export function sendExport<Row>(ctx: Context, name: string, rows: Export<Row>): void {
+  ctx.set({
+    'content-type': contentTypes[rows.format],
+    'content-disposition': `attachment; filename="${name}.${rows.format}"`,
+  })
+  ctx.body = Readable.from(exportRows(rows))
+}
+
+async function* exportRows<Row>({ fields, read, format, max }: Export<Row>): AsyncGenerator<string> {
+  if (format === 'csv') yield csvLine(fields.map(([name]) => name))
+  let last: Row | null = null
+  for (let count = 0; count < max; count += rowsPerPage) {
+    const rows: Row[] = await read(last, Math.min(rowsPerPage, max - count))
+    yield rows.map(row => lineOf(row, fields, format)).join('')
+    if (rows.length < rowsPerPage) return
+    last = rows.at(-1)!
+  }
+}
+
+function lineOf<Row>(row: Row, fields: readonly ExportField<Row>[], format: ExportFormat): string {
+  if (format === 'jsonl')
+    return `${JSON.stringify(Object.fromEntries(fields.map(([name, read]) => [name, read(row)])))}\n`
+  return csvLine(fields.map(([, read, text]) => (text ? text(row) : cellOf(read(row)))))
+}
+
+function cellOf(value: unknown): string | number | null {
+  if (value === null || typeof value === 'string' || typeof value === 'number') return value
+  return JSON.stringify(value)
+}
