@@ -4,6 +4,7 @@ import type { KeyAnswer, KeySecretAnswer, KeysAnswer } from '../../api/dashboard
 import { commands } from '../../api/operator/commands.ts'
 import { parseCommand } from '../../api/operator/parse.ts'
 import type { ErrorBody } from '../../shared/base/errors.ts'
+import { nanoFromUsd } from '../../shared/base/money.ts'
 import { type Actor, operatorActor } from '../../shared/keys/audit.ts'
 import type { KeyRecord } from '../../shared/keys/keys.ts'
 import { hashSecret } from '../../shared/keys/secret.ts'
@@ -17,7 +18,7 @@ let people: Record<'owner' | 'member' | 'admin' | 'stranger', SignedUp>
 
 test.before(async () => {
   stores = await freshStores()
-  gateway = await startGateway(stores)
+  gateway = await startGateway(stores, { FAL_API_KEY: 'unused', FAL_BASE_URL: 'http://127.0.0.1:9' })
   const [owner, member, admin, stranger] = await Promise.all(
     ['Ada', 'Grace', 'Alan', 'Mallory'].map(name => signUp(gateway, { name })),
   )
@@ -333,4 +334,26 @@ test('200 with the audit log in pages without gaps, filtered; 403 for a member, 
   t.like(await refused(member.visitor, `${owner.base}/audit`), { status: 403, code: 'insufficient_role' })
   t.is((await refused(stranger.visitor, `${owner.base}/audit`)).status, 404)
   t.is((await refused(stranger.visitor, `${stranger.base}/audit?after=${all[0]!.id}`)).status, 404)
+})
+
+test('a key shows when its cap refused a request, until the cap is raised', async t => {
+  const { owner } = await organisation()
+  const { visitor, base, organisationId } = owner
+  const { accounts, refusalLog } = gateway.services
+  await accounts.deposit({ organisationId, amountNano: nanoFromUsd('25'), method: 'grant' })
+  const { data, key } = await create(owner, { environment: 'live', monthly_spend_cap_usd: 1 })
+  const submit = async () =>
+    (await gateway.fetch('/v1/videos', { key, body: { model: 'kling-v3-pro', prompt: 'A lock' } })).status
+  const shown = async () => (await visitor.json<KeyAnswer>(`${base}/keys/${data.hash}`)).data
+  t.is(await submit(), 202)
+  t.is((await shown()).cap_refused_at, null)
+  t.is(await submit(), 402)
+  await refusalLog.flush()
+  const near = await shown()
+  t.true(near.spend_month_usd > 0.5 && near.spend_month_usd < 1, String(near.spend_month_usd))
+  t.true(Math.abs(Date.parse(near.cap_refused_at!) - Date.now()) < 60_000)
+  const [listed] = (await visitor.json<KeysAnswer>(`${base}/keys`)).data
+  t.is(listed!.cap_refused_at, near.cap_refused_at)
+  await visitor.json(`${base}/keys/${data.hash}`, { method: 'PATCH', body: { monthly_spend_cap_usd: 1.5 } })
+  t.is((await shown()).cap_refused_at, null, 'nobody knows yet what the new cap refuses')
 })

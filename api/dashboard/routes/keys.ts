@@ -10,6 +10,7 @@ import { endpoint, type Validated } from '../../endpoint.ts'
 import { keysQuery } from '../../routes/keys.ts'
 import { type Page, readPage } from '../../routes/paging.ts'
 import { presentKeys } from '../../routes/present-key.ts'
+import { listCapRefusals } from '../present/cap-refusals.ts'
 import type { DashboardKey, KeyAnswer, KeySecretAnswer, KeysAnswer } from '../wire/keys.ts'
 
 type Request = Pick<Validated<unknown, unknown>, 'services' | 'organisationId' | 'person' | 'role'>
@@ -24,7 +25,13 @@ async function present({ services, person, role }: Request, rows: ApiKey[]): Pro
   const makers = [...new Set(rows.map(({ createdById }) => createdById).filter(id => id !== null))]
   const people = await services.db.user.findMany({ where: { id: { in: makers } }, select: { id: true, name: true } })
   const names = new Map(people.map(({ id, name }) => [id, name]))
-  const shares = await cacheHitShares(services, rows)
+  const [shares, capRefusals] = await Promise.all([
+    cacheHitShares(services, rows),
+    listCapRefusals(
+      services,
+      rows.map((row, i) => ({ row, record: records[i]! })),
+    ),
+  ])
   return rows.map((row, i) => ({
     ...records[i]!,
     id: row.id,
@@ -32,6 +39,7 @@ async function present({ services, person, role }: Request, rows: ApiKey[]): Pro
     created_by: names.get(row.createdById ?? '') ?? null,
     mine: row.createdById === person.id,
     content_logging: presentContentSetting(row),
+    cap_refused_at: capRefusals.get(row.id)?.toISOString() ?? null,
     cache_hit_share: shares.get(row.id) ?? null,
     may_manage: role !== null && (row.createdById === person.id || hasRole(role, 'admin')),
   }))

@@ -38,6 +38,8 @@ export type DashboardKey = {
   /** The creator, if it was a person. */
   created_by: string | null
   mine: boolean
+  /** When the cap last refused a request: within the last hour, since the last change, and with half of the cap spent. */
+  cap_refused_at: string | null
   /** The share of this month's prompt tokens that providers read from their caches; null without prompt tokens. */
   cache_hit_share: number | null
   /** Which input and output is logged; null = as the organisation says. */

@@ -1,26 +1,44 @@
-import { Button, type ButtonProps, Stack } from '@mantine/core'
+import { Button, type ButtonProps, Group, Stack } from '@mantine/core'
 import type { UseMutationResult } from '@tanstack/react-query'
 import type { FormEvent, ReactNode } from 'react'
 import { Failure } from './states.tsx'
 
-/** A form that runs a mutation: one submission at a time, its error above the button. */
-export function Form<T>({
-  mutation,
-  submit,
-  children,
-  ...button
-}: {
+type FormProps<T> = {
   mutation: UseMutationResult<T, Error, void>
   /** The label of the button. */
   submit: string
   children: ReactNode
-} & ButtonProps) {
-  const send = (event: FormEvent) => {
+} & ButtonProps
+
+/** Runs a mutation when a form is submitted: one submission at a time. */
+function sending<T>(mutation: UseMutationResult<T, Error, void>) {
+  return (event: FormEvent) => {
     event.preventDefault()
     if (!mutation.isPending) mutation.mutate()
   }
+}
+
+/** A form of a few fields in a row, its button beside them and its error below. */
+export function RowForm<T>({ mutation, submit, children, ...button }: FormProps<T>) {
   return (
-    <form onSubmit={send}>
+    <form onSubmit={sending(mutation)}>
+      <Stack gap="xs">
+        <Group align="flex-end">
+          {children}
+          <Button type="submit" loading={mutation.isPending} {...button}>
+            {submit}
+          </Button>
+        </Group>
+        {mutation.error && <Failure error={mutation.error} />}
+      </Stack>
+    </form>
+  )
+}
+
+/** A form that runs a mutation, its error above the button. */
+export function Form<T>({ mutation, submit, children, ...button }: FormProps<T>) {
+  return (
+    <form onSubmit={sending(mutation)}>
       <Stack>
         {children}
         {mutation.error && <Failure error={mutation.error} />}

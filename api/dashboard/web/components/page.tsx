@@ -25,7 +25,8 @@ export function Page({
   return (
     <Stack gap="lg">
       <Group justify="space-between" align="flex-start" gap="sm">
-        <Box maw={720} style={{ minWidth: 0 }}>
+        {/* The actions stay beside a long description, until there is too little room for both. */}
+        <Box maw={720} flex="1 1 320px" miw={0}>
           <Title order={1}>{title}</Title>
           {description && (
             <Text c="dimmed" size="sm" mt={4}>

@@ -19,6 +19,7 @@ const colours: Record<string, string> = {
   finalizing: 'blue',
   cancelling: 'yellow',
   failing: 'yellow',
+  cap_nearly_reached: 'yellow',
   failed: 'red',
   firing: 'red',
   revoked: 'red',

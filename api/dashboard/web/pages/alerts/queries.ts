@@ -1,8 +1,9 @@
 import { notifications } from '@mantine/notifications'
-import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import type { AlertSettings, AlertsAnswer } from '../../../wire/alerts.ts'
 import { call, queryText } from '../../api.ts'
 import { usePlace } from '../../session.tsx'
+import { useChange } from '../../use-change.ts'
 
 const pageSize = 50
 
@@ -15,16 +16,14 @@ export function useAlerts() {
 }
 
 export function useChangeAlerts(change: Partial<AlertSettings>, onSaved: (settings: AlertSettings) => void) {
-  const { id, base } = usePlace()
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: () => call<AlertSettings>(`${base}/alerts`, { method: 'PATCH', body: change }),
-    onSuccess: answer => {
-      queries.setQueryData([id, 'alerts', 'settings'], answer)
+  return useChange<void, AlertSettings>(
+    { path: '/alerts', queryKey: ['alerts', 'settings'] },
+    base => call(base, { method: 'PATCH', body: change }),
+    answer => {
       notifications.show({ title: 'Alerts saved', message: 'Changes apply to the next alert.' })
       onSaved(answer)
     },
-  })
+  )
 }
 
 /** The alerts that were raised, newest first, paginated. */

@@ -58,8 +58,8 @@ export const auditColumns: Column<AuditEvent>[] = [
     ),
   },
   { header: 'Action', kind: 'rowHeader', maxWidth: 260, cell: event => <Sentence event={event} /> },
-  { header: 'Change', maxWidth: 300, cell: event => <ChangeList {...event} /> },
-  { header: 'From', maxWidth: 170, cell: event => <Client event={event} /> },
+  { header: 'Change', maxWidth: 290, cell: event => <ChangeList {...event} /> },
+  { header: 'From', width: 130, maxWidth: 170, cell: event => <Client event={event} /> },
 ]
 
 /** The address and the program that a change came from, if they are known. */

@@ -90,7 +90,7 @@ function momentsOf(batch: BatchDetail) {
 function factsOf(batch: BatchDetail): (Fact | null)[] {
   return [
     ['ID', <Id key="id" value={batch.id} label="batch ID" />, 'wide'],
-    ['Model', batch.model ?? 'several'],
+    ['Model', batch.model ?? (batch.total === 0 ? 'unknown' : 'several')],
     ['Run by', batch.provider === null ? 'Gateway, line by line' : `${batch.provider}, as a provider batch`],
     ['Key', <KeyName key="key" value={batch.key} />],
     [isOver(batch) ? 'Cost' : 'Cost so far', usd(batch.cost_usd)],

@@ -85,13 +85,13 @@ const columns = (home: string): Column<BatchRow>[] => [
   {
     header: 'Batch',
     kind: 'rowHeader',
-    cell: ({ id, model, endpoint }) => (
+    cell: ({ id, model, total, endpoint }) => (
       <>
         <Anchor component={Link} href={`${home}/batches/${id}`} size="sm" ff="monospace">
           {id}
         </Anchor>
         <Text size="xs" c="dimmed">
-          {model ?? 'multiple models'} · {endpoint}
+          {[model ?? (total === 0 ? null : 'multiple models'), endpoint].filter(Boolean).join(' · ')}
         </Text>
       </>
     ),

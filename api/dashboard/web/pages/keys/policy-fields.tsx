@@ -16,6 +16,17 @@ const lifetimes = [
   { label: '1 year', days: 365 },
 ]
 
+/** All scopes that the API knows, but for the one for everything. */
+const scopes = [
+  {
+    value: 'chat',
+    label: 'Chat',
+    description: 'Chat completions, Responses and conversations, Messages, routing and feedback',
+  },
+  { value: 'embeddings', label: 'Embeddings', description: 'Vectors of texts' },
+  { value: 'completions', label: 'Completions', description: 'Plain text that a model continues' },
+]
+
 type Fields = { draft: Draft; onChange: (draft: Draft) => void; disabled?: boolean }
 
 /** Every field of a key’s policy. */
@@ -165,15 +176,15 @@ function Access({ draft, onChange, disabled }: Fields) {
         />
         <Checkbox.Group
           label="Endpoints"
-          description="Endpoints this key can call. Select none to allow all, including media and realtime."
+          description="Select none to allow all endpoints. Images, audio, media jobs, async jobs, batches, files and realtime have no selection of their own: only keys for all endpoints can call them."
           value={draft.scopes}
           onChange={chosen => onChange({ ...draft, scopes: chosen })}
         >
-          <Group mt="xs">
-            <Checkbox value="chat" label="Chat" />
-            <Checkbox value="embeddings" label="Embeddings" />
-            <Checkbox value="completions" label="Completions" />
-          </Group>
+          <Stack gap="xs" mt="xs">
+            {scopes.map(scope => (
+              <Checkbox key={scope.value} {...scope} />
+            ))}
+          </Stack>
         </Checkbox.Group>
         <Checkbox
           label="Learn from feedback"

@@ -6,7 +6,10 @@ const soonMs = 14 * dayMs
 const unusedMs = 60 * dayMs
 
 /** The state of a key, as a badge has it, and what to know about it. */
-export type KeyState = { value: 'active' | 'disabled' | 'revoked' | 'expired' | 'cap_reached'; note: string | null }
+export type KeyState = {
+  value: 'active' | 'disabled' | 'revoked' | 'expired' | 'cap_reached' | 'cap_nearly_reached'
+  note: string | null
+}
 
 /** Unlike the API, the dashboard distinguishes disabled from revoked keys, and keys at their cap from active ones. */
 export function stateOf(key: DashboardKey, nowMs = Date.now()): KeyState {
@@ -14,6 +17,8 @@ export function stateOf(key: DashboardKey, nowMs = Date.now()): KeyState {
   if (key.status !== 'active') return { value: key.status as 'revoked' | 'expired', note: null }
   const { monthly_spend_cap_usd: cap, spend_month_usd: spent, expires_at: expiry, last_used_at: used } = key
   if (cap !== null && spent >= cap) return { value: 'cap_reached', note: `until ${nextMonth(nowMs)}` }
+  if (key.cap_refused_at !== null)
+    return { value: 'cap_nearly_reached', note: `refused a request ${ago(key.cap_refused_at, nowMs)}` }
   if (expiry !== null && Date.parse(expiry) < nowMs + soonMs)
     return { value: 'active', note: `expires ${ago(expiry, nowMs)}` }
   if (key.previous_secret_valid_until !== null)

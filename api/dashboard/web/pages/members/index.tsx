@@ -1,5 +1,5 @@
 import { Anchor, Button, Group, Stack, Text, Title, VisuallyHidden } from '@mantine/core'
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import { Link } from 'wouter'
 import { call, callAuth, queryText } from '../../api.ts'
@@ -9,6 +9,7 @@ import { type Column, DataTable } from '../../components/table.tsx'
 import { Time } from '../../components/time.tsx'
 import { count, day, usdColumn } from '../../format.ts'
 import { type Place, usePlace } from '../../session.tsx'
+import { useChange } from '../../use-change.ts'
 import { InviteForm } from './invite-form.tsx'
 import { type Member, useMembers } from './member.ts'
 import { Removal } from './removal.tsx'
@@ -136,20 +137,17 @@ function monthStart(): string {
 
 function Invitations() {
   const place = usePlace()
-  const queries = useQueryClient()
-  const key = [place.id, 'invitations']
   const invitations = useQuery({
-    queryKey: key,
+    queryKey: [place.id, 'invitations'],
     queryFn: ({ signal }) =>
       call<Invitation[]>(
         `/dashboard/api/auth/organization/list-invitations${queryText({ organizationId: place.id })}`,
         { signal },
       ),
   })
-  const cancel = useMutation({
-    mutationFn: (invitationId: string) => callAuth('organization/cancel-invitation', { invitationId }),
-    onSuccess: () => queries.invalidateQueries({ queryKey: key }),
-  })
+  const cancel = useChange({ path: '', queryKey: ['invitations'] }, (_, invitationId: string) =>
+    callAuth('organization/cancel-invitation', { invitationId }),
+  )
   return (
     <Stack>
       {cancel.error && <Failure error={cancel.error} />}

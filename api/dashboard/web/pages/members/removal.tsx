@@ -1,9 +1,9 @@
 import { Radio, Stack, Text } from '@mantine/core'
-import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { callAuth } from '../../api.ts'
 import { Confirm } from '../../components/confirm.tsx'
 import { usePlace } from '../../session.tsx'
+import { useChange } from '../../use-change.ts'
 import type { Member } from './member.ts'
 
 type KeyFate = 'revoke' | 'hand_over'
@@ -11,20 +11,16 @@ type KeyFate = 'revoke' | 'hand_over'
 /** Confirms the removal of a member, and asks what happens to the API keys that they created. */
 export function Removal({ member, onClose }: { member: Member; onClose: () => void }) {
   const place = usePlace()
-  const queries = useQueryClient()
   const [keys, setKeys] = useState<KeyFate>('revoke')
   const isSelf = member.user_id === place.me.id
-  const remove = useMutation({
-    mutationFn: () =>
+  const remove = useChange<void, unknown>(
+    { path: '', queryKey: ['members'] },
+    () =>
       isSelf
         ? callAuth('organization/leave', { organizationId: place.id, keys })
         : callAuth('organization/remove-member', { memberIdOrEmail: member.id, organizationId: place.id, keys }),
-    onSuccess: async () => {
-      await queries.invalidateQueries({ queryKey: [place.id, 'members'] })
-      if (isSelf) location.assign('/dashboard/')
-      else onClose()
-    },
-  })
+    () => (isSelf ? location.assign('/dashboard/') : onClose()),
+  )
   const whose = isSelf ? 'you' : 'they'
   return (
     <Confirm

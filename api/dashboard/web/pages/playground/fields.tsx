@@ -77,6 +77,8 @@ export function SeedField({ value, onChange }: { value: number | string; onChang
     <NumberInput
       label="Seed"
       description="The same seed gives the same result if the model supports it"
+      // Beside fields without a description, the inputs are on one line.
+      inputWrapperOrder={['label', 'input', 'description', 'error']}
       min={0}
       allowDecimal={false}
       value={value}

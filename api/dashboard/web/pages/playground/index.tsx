@@ -99,7 +99,7 @@ function Tab({ apiKey, models }: { apiKey: DashboardKey; models: CatalogModel[] 
       <KeptContext value={kept}>
         <Tabs value={current} onChange={path => navigate(`${here}/${path}`)} activateTabWithKeyboard={false}>
           <ScrollArea type="auto" offsetScrollbars="x" scrollbarSize={6}>
-            <Tabs.List ref={list} style={{ flexWrap: 'nowrap' }}>
+            <Tabs.List ref={list} className="tab-row">
               {tabs.map(({ path, label }) => (
                 <Tabs.Tab key={path} value={path}>
                   {label}

@@ -1,5 +1,5 @@
 import { NumberInput, Stack, Switch, Text, Title } from '@mantine/core'
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { ContentSettings } from '../../../wire/contents.ts'
 import { call } from '../../api.ts'
@@ -7,6 +7,7 @@ import { draftOfLogging, isComplete, LoggingFields, loggingOf } from '../../comp
 import { Form } from '../../components/form.tsx'
 import { Show } from '../../components/states.tsx'
 import { usePlace } from '../../session.tsx'
+import { useChange } from '../../use-change.ts'
 
 /** Which input and output of the organisation's keys is logged, and how it is kept. */
 export function InputOutputLogging() {
@@ -26,8 +27,6 @@ export function InputOutputLogging() {
 }
 
 function LoggingForm({ settings }: { settings: ContentSettings }) {
-  const place = usePlace()
-  const queries = useQueryClient()
   /** The values that the form began with, so that concurrent changes of others are not reverted. */
   const [begun, setBegun] = useState(settings)
   const [draft, setDraft] = useState(() => draftOfLogging(settings.content_logging, 'off'))
@@ -41,14 +40,14 @@ function LoggingForm({ settings }: { settings: ContentSettings }) {
     ...(Number(days) !== begun.retention_days && { retention_days: Number(days) }),
     ...(redact_emails !== begun.redact_emails && { redact_emails }),
   }
-  const save = useMutation({
-    mutationFn: () => call<ContentSettings>(`${place.base}/content-settings`, { method: 'PATCH', body }),
-    onSuccess: saved => {
+  const save = useChange<void, ContentSettings>(
+    { path: '/content-settings', queryKey: ['content-settings'] },
+    base => call(base, { method: 'PATCH', body }),
+    saved => {
       setBegun(saved)
       setDraft(draftOfLogging(saved.content_logging, 'off'))
-      queries.setQueryData([place.id, 'content-settings'], saved)
     },
-  })
+  )
   const isReady = Object.keys(body).length > 0 && days !== '' && isComplete(draft, begun.content_logging)
   return (
     <Stack maw={520}>

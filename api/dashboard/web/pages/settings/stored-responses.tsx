@@ -1,11 +1,12 @@
 import { NumberInput, Stack, Switch } from '@mantine/core'
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
 import type { ResponseSettings } from '../../../wire/responses.ts'
 import { call } from '../../api.ts'
 import { Form } from '../../components/form.tsx'
 import { Show } from '../../components/states.tsx'
 import { usePlace } from '../../session.tsx'
+import { useChange } from '../../use-change.ts'
 
 /** Whether the organisation's responses and conversations are stored, and for how long. */
 export function StoredResponses() {
@@ -22,8 +23,6 @@ export function StoredResponses() {
 }
 
 function StoredResponsesForm({ settings }: { settings: ResponseSettings }) {
-  const place = usePlace()
-  const queries = useQueryClient()
   /** The values that the form began with, so that concurrent changes of others are not reverted. */
   const [begun, setBegun] = useState(settings)
   const [keep_responses, setKeeps] = useState(settings.keep_responses)
@@ -33,13 +32,11 @@ function StoredResponsesForm({ settings }: { settings: ResponseSettings }) {
     ...(keep_responses !== begun.keep_responses && { keep_responses }),
     ...(response_retention_days !== begun.response_retention_days && { response_retention_days }),
   }
-  const save = useMutation({
-    mutationFn: () => call<ResponseSettings>(`${place.base}/responses`, { method: 'PATCH', body }),
-    onSuccess: saved => {
-      setBegun(saved)
-      queries.setQueryData([place.id, 'responses'], saved)
-    },
-  })
+  const save = useChange<void, ResponseSettings>(
+    { path: '/responses', queryKey: ['responses'] },
+    base => call(base, { method: 'PATCH', body }),
+    setBegun,
+  )
   return (
     <Stack maw={520}>
       <Form mutation={save} submit="Save" disabled={Object.keys(body).length === 0} w="fit-content">

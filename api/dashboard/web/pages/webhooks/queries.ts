@@ -1,4 +1,4 @@
-import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import type {
   DeliveriesAnswer,
   Delivery,
@@ -8,6 +8,7 @@ import type {
 } from '../../../wire/webhooks.ts'
 import { call, queryText } from '../../api.ts'
 import { usePlace } from '../../session.tsx'
+import { useChange } from '../../use-change.ts'
 
 const pageSize = 50
 /** Poll intervals: while a delivery is pending, and otherwise. */
@@ -49,23 +50,18 @@ export function useDelivery(delivery: string) {
   })
 }
 
-/** Sends an event, then refetches the deliveries. */
-function useSending(send: (base: string) => Promise<DeliverySentAnswer>, onSent?: (delivery: Delivery) => void) {
-  const { id, base } = usePlace()
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: () => send(base),
-    onSuccess: ({ data }) => {
-      onSent?.(data)
-      return queries.invalidateQueries({ queryKey: [id, 'webhooks'] })
-    },
-  })
-}
+const deliveries = { path: '/webhooks', queryKey: ['webhooks'] }
 
 export const useResend = (delivery: string) =>
-  useSending(base => call(`${base}/webhooks/deliveries/${delivery}/redeliver`, { method: 'POST' }))
+  useChange<void, DeliverySentAnswer>(deliveries, base =>
+    call(`${base}/deliveries/${delivery}/redeliver`, { method: 'POST' }),
+  )
 export const useSendTest = (url: string, onSent: (delivery: Delivery) => void) =>
-  useSending(base => call(`${base}/webhooks/test`, { body: { url } }), onSent)
+  useChange<void, DeliverySentAnswer>(
+    deliveries,
+    base => call(`${base}/test`, { body: { url } }),
+    ({ data }) => onSent(data),
+  )
 
 /** The signing secret, for components that are mounted only while it is shown. It is not kept in the cache. */
 export function useSecret() {
@@ -77,12 +73,7 @@ export function useSecret() {
   })
 }
 
-export function useRotate() {
-  const { id, base } = usePlace()
-  const queries = useQueryClient()
-  return useMutation({
-    mutationFn: () => call<WebhookSecretAnswer>(`${base}/webhooks/secret/rotate`, { method: 'POST' }),
-    gcTime: 0,
-    onSuccess: () => queries.invalidateQueries({ queryKey: [id, 'webhook-secret'] }),
-  })
-}
+export const useRotate = () =>
+  useChange<void, WebhookSecretAnswer>({ path: '/webhooks/secret', queryKey: ['webhook-secret'] }, base =>
+    call(`${base}/rotate`, { method: 'POST' }),
+  )
