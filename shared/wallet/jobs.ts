@@ -176,7 +176,7 @@ export async function readJobAttempts(db: Connection, { id, createdAt }: LoggedJ
 /** Updates a job's request log entry at its end. The calls of its last run are added to those of earlier ones. */
 export async function logJobEnd(tx: Connection, { id, createdAt }: JobLine, end: JobOutcome): Promise<void> {
   const { provider, status, errorCode, errorMessage, costNano, nowMs, attempts, call: last } = end
-  const call = last?.routing?.attempts ? await withEarlierAttempts(tx, { id, createdAt }, last) : last
+  const call = last?.routing ? await withEarlierAttempts(tx, { id, createdAt }, last) : last
   // The clocks of two machines may differ.
   const durationMs = Math.min(Math.max(nowMs - createdAt.getTime(), 0), maxInt)
   await tx.generation.updateMany({
@@ -198,6 +198,7 @@ export async function logJobEnd(tx: Connection, { id, createdAt }: JobLine, end:
 async function withEarlierAttempts(tx: Connection, job: LoggedJob, call: JobCall): Promise<JobCall> {
   const attempts = call.routing?.attempts ?? []
   const earlier = (await readJobAttempts(tx, job)).slice(0, Math.max(0, maxAttempts - attempts.length))
+  if (earlier.length === 0) return call
   return { ...call, routing: { ...call.routing, attempts: [...earlier, ...attempts] } }
 }
 
