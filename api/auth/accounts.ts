@@ -4,6 +4,8 @@ export const addressHeader = 'x-client-address'
 export const oidcProvider = 'oidc'
 /** Accounts of people and organisations. */
 export const maxNameCharacters = 100
+/** The most members that an organisation can have. */
+export const maxMembers = 500
 
 /** A signed-in person. */
 export type Person = {

@@ -11,7 +11,15 @@ import { type IdPrefix, newId } from '../../shared/base/ids.ts'
 import { storeUnavailable } from '../../shared/io/outage.ts'
 import { type Actor, operatorActor } from '../../shared/keys/audit.ts'
 import type { Services } from '../../shared/services.ts'
-import { type Auth, addressHeader, authPath, maxNameCharacters, oidcProvider, type Person } from './accounts.ts'
+import {
+  type Auth,
+  addressHeader,
+  authPath,
+  maxMembers,
+  maxNameCharacters,
+  oidcProvider,
+  type Person,
+} from './accounts.ts'
 import type { AuthRequest } from './auth-request.ts'
 import { refundAttempt } from './budgets.ts'
 import { emails } from './emails.ts'
@@ -29,8 +37,6 @@ const dayS = 24 * 3_600
 const sessionS = 7 * dayS
 const linkS = 3_600
 const invitationS = 7 * dayS
-/** The most members that an organisation can have. */
-export const maxMembers = 500
 const maxOrganisations = 10
 
 const prefixes: Record<string, IdPrefix> = {

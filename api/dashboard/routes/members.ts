@@ -1,7 +1,7 @@
 import { usdFromNano } from '../../../shared/base/money.ts'
 import { monthOf } from '../../../shared/base/time.ts'
 import type { Services } from '../../../shared/services.ts'
-import { maxMembers } from '../../auth/auth.ts'
+import { maxMembers } from '../../auth/accounts.ts'
 import { hasRole, type Role } from '../../auth/roles.ts'
 import { endpoint } from '../../endpoint.ts'
 import type { MembersAnswer } from '../wire/members.ts'
