@@ -46,6 +46,7 @@ export const auditColumns: Column<AuditEvent>[] = [
   },
   {
     header: 'Actor',
+    width: 200,
     maxWidth: 230,
     cell: ({ actor, via }) => (
       <>
@@ -58,7 +59,7 @@ export const auditColumns: Column<AuditEvent>[] = [
     ),
   },
   { header: 'Action', kind: 'rowHeader', maxWidth: 260, cell: event => <Sentence event={event} /> },
-  { header: 'Change', maxWidth: 290, cell: event => <ChangeList {...event} /> },
+  { header: 'Change', maxWidth: 280, cell: event => <ChangeList {...event} /> },
   { header: 'From', width: 130, maxWidth: 170, cell: event => <Client event={event} /> },
 ]
 
