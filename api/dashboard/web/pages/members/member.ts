@@ -7,12 +7,11 @@ import { type Place, usePlace } from '../../session.tsx'
 export type { Member } from '../../../wire/members.ts'
 
 /** The members of the organisation, oldest first. */
-export function useMembers(enabled = true) {
+export function useMembers() {
   const { id, base } = usePlace()
   return useQuery({
     queryKey: [id, 'members'],
     queryFn: async ({ signal }) => (await call<MembersAnswer>(`${base}/members`, { signal })).data,
-    enabled,
   })
 }
 
