@@ -98,13 +98,10 @@ async function attemptStart(services: Services, job: Job, target: Target): Promi
   if (isCall && job.environment === 'live') services.metrics?.recordCall(target, error?.reason ?? 'ok', null)
   // Nothing to log if the first attempt succeeded, or if no provider was called.
   if (error === undefined || (error === null && job.attempts === 1)) return attempt
+  const fault = error && (error instanceof ProviderError ? error.reason : error.code)
   const entry = {
-    ...{ provider: target.provider.name, model: target.model.id, status: error?.status ?? null },
-    ...{
-      fault: error && (error instanceof ProviderError ? error.reason : error.code),
-      durationMs: clock.now() - startedMs,
-      startedMs: Math.max(0, startedMs - job.createdAt.getTime()),
-    },
+    ...{ provider: target.provider.name, model: target.model.id, status: error?.status ?? null, fault },
+    ...{ durationMs: clock.now() - startedMs, startedMs: Math.max(0, startedMs - job.createdAt.getTime()) },
     ...(error instanceof ProviderError && messageOf(error)),
   }
   await jobs.noteAttempts(job, [entry]).catch(err => log.warn({ err, job: job.id }, 'an attempt is missing in the log'))

@@ -88,6 +88,7 @@ const patchableFields = (row: ApiKey) => ({
   content_logging: presentContentSetting(row),
 })
 
+type Page = { limit: number; after?: string; order?: 'asc' | 'desc' }
 type NewKey = z.output<typeof newKey>
 /** A key with its new secret, which is not stored, and the secret that this replaced, if that still works. */
 export type CreatedKey = { row: ApiKey; secret: string; replaced: OverlappingSecret | null }
@@ -136,14 +137,7 @@ export class Keys {
   /** A page of an organisation's keys by creation time, without revoked ones by default. `after` is a key's hash. `search`: see `searchFilter`. `createdById`: only keys of this creator. Throws 404 for an unknown `after`. */
   async list(
     organisationId: string,
-    options: {
-      limit: number
-      after?: string
-      order?: 'asc' | 'desc'
-      includeRevoked?: boolean
-      search?: string
-      createdById?: string | undefined
-    },
+    options: Page & { includeRevoked?: boolean; search?: string; createdById?: string | undefined },
   ): Promise<ApiKey[]> {
     const { limit, after, order = 'desc', includeRevoked = false, search, createdById } = options
     // Keyset pagination by creation time: the key itself may no longer match the filter.
