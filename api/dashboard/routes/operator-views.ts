@@ -5,7 +5,6 @@ import { activityRoutes } from './activity.ts'
 import { auditRoutes } from './audit.ts'
 import { billingRoutes } from './billing.ts'
 import { keysRoutes } from './keys.ts'
-import { asOperator } from './operator-organisations.ts'
 import { requestListRoutes } from './request-list.ts'
 import { requestsRoutes } from './requests.ts'
 import { usageRoutes } from './usage.ts'
@@ -17,7 +16,16 @@ const ofOperators = '/dashboard/api/operator/organisations/{organisation}'
 /** What an operator sees of any organisation (docs/decisions/operator-views.md). */
 const figures = ['activity', 'usage', 'usage/groups', 'usage/groups.csv', 'usage/groups.jsonl']
 const money = ['billing/ledger', 'billing/ledger.csv', 'billing/totals', 'top-ups']
-const records = ['keys', 'keys/{hash}', 'audit', 'request-count', 'request-filters', 'requests/{id}/neighbours']
+const records = [
+  'keys',
+  'keys/{hash}',
+  'audit',
+  'audit.csv',
+  'audit.jsonl',
+  'request-count',
+  'request-filters',
+  'requests/{id}/neighbours',
+]
 /** Each person's calls: the organisation's audit log says who looked at them. */
 const audited = ['requests', 'requests/{id}']
 
@@ -36,15 +44,14 @@ function forOperators(path: string): Endpoint {
     access: 'operator',
     errors: [...new Set([...(route.errors ?? []), 'not_found' as const])],
     async handle(request) {
-      const { services, person, params, wide } = request
+      const { services, actor, params, wide } = request
       const { id: organisationId } = await findOrganisation(services, params.organisation!)
-      const actor = asOperator(person)
       wide.organisation = organisationId
       if (audited.includes(path)) {
         const entry = { organisationId, actor, action: 'request_log.viewed' }
         await auditHourly(services.db, entry, services.clock.now())
       }
-      return route.handle(Object.assign(request, { organisationId, actor, role: null }))
+      return route.handle(Object.assign(request, { organisationId, role: null }))
     },
   }
 }

@@ -76,7 +76,12 @@ export function KeyFilter({ compact = false }: { compact?: boolean }) {
 }
 
 /** Filters by the member who created the API keys. One who has left is shown by their id. */
-export function MemberFilter({ isLabelled = true }: { isLabelled?: boolean }) {
+export function MemberFilter(props: { isLabelled?: boolean }) {
+  // Operators who view an organisation from outside do not see its members.
+  return usePlace().has('members') ? <MemberSelect {...props} /> : null
+}
+
+function MemberSelect({ isLabelled = true }: { isLabelled?: boolean }) {
   const [value, set] = useFilter('member')
   const members = useMembers().data ?? []
   const known = members.map(({ user_id, name }) => ({ value: user_id, label: name }))
