@@ -19,7 +19,7 @@ function describeError(error: unknown, depth = 0): unknown {
 }
 
 /** The log destination: each write is a whole line with its line feed. */
-type Lines = { write(line: string): void; flush(done?: (error?: Error) => void): void }
+type Lines = { write(line: string): void; flush(done?: () => void): void }
 
 const requestWriters = new WeakMap<Logger, (fields: Record<string, unknown>) => void>()
 
@@ -97,8 +97,20 @@ const maxBytesPerCharacter = 3
 function inLargeWrites(destination: ReturnType<typeof pino.destination>): Lines {
   const waiting = Buffer.allocUnsafeSlow(2 * writeAtBytes)
   let bytes = 0
-  // The destination accepts bytes, although its type does not.
-  const writeBytes = (part: Buffer) => void destination.write(part as unknown as string)
+  let isWriting = false
+  /** Called once everything is written. A set, as the caller without a callback passes the same function each time. */
+  const whenWritten = new Set<() => void>()
+  destination.on('drain', () => {
+    isWriting = false
+    const callbacks = [...whenWritten]
+    whenWritten.clear()
+    for (const done of callbacks) done()
+  })
+  const writeBytes = (part: Buffer) => {
+    isWriting = true
+    // The destination accepts bytes, although its type does not.
+    destination.write(part as unknown as string)
+  }
   const write = () => {
     if (bytes === 0) return
     writeBytes(Buffer.from(waiting.subarray(0, bytes)))
@@ -112,11 +124,26 @@ function inLargeWrites(destination: ReturnType<typeof pino.destination>): Lines 
       bytes += waiting.write(line, bytes)
       if (bytes >= writeAtBytes) write()
     },
+    // The destination's own `flush` calls back before a write that is in progress has ended.
     flush(done) {
       write()
-      destination.flush(done)
+      if (!done) return
+      if (isWriting) whenWritten.add(done)
+      else done()
     },
   }
+}
+
+/** A reader of the log that takes longer does not keep a process from its end. */
+const maxFlushMs = 1_000
+
+/** Writes the buffered lines and waits until they are written, for at most a second: an exit would cut a line in progress. */
+export async function flushLog(log: Logger): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const timeout = setTimeout(resolve, maxFlushMs)
+  log.flush(() => resolve())
+  await promise
+  clearTimeout(timeout)
 }
 
 /**

@@ -1,5 +1,5 @@
 import { type Config, ConfigError, printFaults } from '../base/config.ts'
-import { createLog, exitOnUncaught, type Logger } from './log.ts'
+import { createLog, exitOnUncaught, flushLog, type Logger } from './log.ts'
 import { isOutage } from './outage.ts'
 
 const flushEveryMs = 1_000
@@ -21,7 +21,7 @@ export async function startProcess(
     log.info('stopping')
     await close()
     log.info('stopped')
-    log.flush()
+    await flushLog(log)
     process.exit(0)
   }
   try {
@@ -31,7 +31,7 @@ export async function startProcess(
     if (error instanceof ConfigError) printFaults(error)
     else if (isOutage(error)) log.fatal({ reason: String(error) }, 'cannot start: a store does not answer')
     else log.fatal({ err: error }, 'cannot start')
-    log.flush()
+    await flushLog(log)
     process.exit(1)
   }
 }

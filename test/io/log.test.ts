@@ -1,5 +1,7 @@
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
+import { setTimeout as sleep } from 'node:timers/promises'
 import test from 'ava'
 import fc from 'fast-check'
 import { createLog, requestLogger } from '../../shared/io/log.ts'
@@ -69,10 +71,10 @@ test('a logger with bindings of its own writes them with the line', t => {
   t.like(JSON.parse(kept[0]!), { process: 'web', part: 'edge', status: 200, msg: 'request' })
 })
 
-test('lines of all sizes reach standard output whole and in their order', async t => {
+test('lines of all sizes reach standard output whole and in their order, also when the process ends', async t => {
   const lengths = [10, 70_000, 3, 140_000, 1, 60_000, 5_000]
   const program = `
-    import { createLog, requestLogger } from ${JSON.stringify(new URL('../../shared/io/log.ts', import.meta.url).href)}
+    import { createLog, flushLog, requestLogger } from ${JSON.stringify(new URL('../../shared/io/log.ts', import.meta.url).href)}
     const log = createLog('info')
     const write = requestLogger(log)
     for (const [i, length] of ${JSON.stringify(lengths)}.entries()) {
@@ -80,10 +82,17 @@ test('lines of all sizes reach standard output whole and in their order', async 
       log.info({ i, text: 'ü"x'.repeat(length) }, 'request')
     }
     log.flush()
-    setTimeout(() => log.flush(() => process.exit(0)), 100)`
+    setTimeout(async () => {
+      process.stderr.write('logged')
+      await flushLog(log)
+      process.exit(0)
+    }, 100)`
   const child = spawn(process.execPath, ['--input-type=module', '--eval', program], {
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['ignore', 'pipe', 'pipe'],
   })
+  await once(child.stderr, 'data')
+  // Nothing is read for a while, so that a write is in progress when the process ends.
+  await sleep(200)
   const lines = (await text(child.stdout)).trimEnd().split('\n')
   t.is(lines.length, 2 * lengths.length)
   for (const [n, line] of lines.entries()) {
