@@ -108,8 +108,8 @@ function preSummed(used: Prisma.Sql, durations: boolean): Prisma.Sql {
 const orders = {
   time: Prisma.sql`start, groups`,
   latest: Prisma.sql`start DESC, cost DESC, requests DESC, groups`,
-  cost: Prisma.sql`cost DESC, requests DESC, groups`,
-  errors: Prisma.sql`requests - ok - cancelled DESC, requests DESC, groups`,
+  cost: Prisma.sql`cost DESC, requests DESC, groups, start`,
+  errors: Prisma.sql`requests - ok - cancelled DESC, requests DESC, groups, start`,
 }
 
 /**
