@@ -3,6 +3,7 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
+import { createBrotliDecompress, createGunzip } from 'node:zlib'
 
 /** One request through the proxy and its answer. */
 export type Exchange = {
@@ -64,7 +65,7 @@ export class RecordingProxy {
     upstream.on('response', answer => {
       exchange.status = answer.statusCode!
       response.writeHead(exchange.status, answer.headers)
-      answer.on('data', (part: Buffer) => {
+      plainOf(answer).on('data', (part: Buffer) => {
         exchange.answer += part.toString('latin1')
       })
       answer.on('error', () => response.destroy())
@@ -102,6 +103,13 @@ export class RecordingProxy {
     })
     upstream.end()
   }
+}
+
+/** The body of an answer as it was before compression. */
+function plainOf(answer: http.IncomingMessage): NodeJS.ReadableStream {
+  const encoding = answer.headers['content-encoding']
+  if (encoding === 'br') return answer.pipe(createBrotliDecompress())
+  return encoding === 'gzip' ? answer.pipe(createGunzip()) : answer
 }
 
 function parse(raw: Buffer): unknown {
