@@ -5,6 +5,7 @@ import { type Nano, nanoFromUsd, usdFromNano } from '../base/money.ts'
 import { type Clock, dayMs, systemClock } from '../base/time.ts'
 import type { ApiKey, Prisma, ProvisioningKey } from '../generated/prisma/client.ts'
 import type { Connection, Database, TransactionStep } from '../io/db.ts'
+import { rowsAfter } from '../io/keyset.ts'
 import { type Actor, audit, changesBetween } from './audit.ts'
 import { type ContentColumns, presentContentSetting } from './content-logging.ts'
 import type { KeyPolicy, keyPatch, newKey } from './key-requests.ts'
@@ -142,16 +143,13 @@ export class Keys {
     const { limit, after, order = 'desc', includeRevoked = false, search, createdById } = options
     // Keyset pagination by creation time: the key itself may no longer match the filter.
     const last = after === undefined ? null : await this.get(organisationId, after)
-    const beyond = order === 'desc' ? 'lt' : 'gt'
     return this.#db.apiKey.findMany({
       where: {
         organisationId,
         ...(!includeRevoked && { revokedAt: null }),
         ...(createdById !== undefined && { createdById }),
         ...(search && { AND: searchFilter(search) }),
-        ...(last && {
-          OR: [{ createdAt: { [beyond]: last.createdAt } }, { createdAt: last.createdAt, id: { [beyond]: last.id } }],
-        }),
+        ...(last && rowsAfter(last, order)),
       },
       orderBy: [{ createdAt: order }, { id: order }],
       take: limit,

@@ -2,6 +2,7 @@ import { GatewayError } from '../base/errors.ts'
 import type { Clock } from '../base/time.ts'
 import { Prisma } from '../generated/prisma/client.ts'
 import type { Database } from '../io/db.ts'
+import { rowsAfter } from '../io/keyset.ts'
 import { pagesOfIds } from './id-pages.ts'
 import { delayedKind, type Job } from './jobs.ts'
 import { maxOpenStarts } from './suspects.ts'
@@ -77,16 +78,13 @@ export class DelayedJobs {
     const last = after === undefined ? null : await this.find(after, owner)
     if (after !== undefined && !last)
       throw new GatewayError('not_found', 'There is no job of that id to list after.', { param: 'after' })
-    const beyond = order === 'desc' ? 'lt' : 'gt'
     return this.#db.job.findMany({
       where: {
         organisationId,
         environment,
         kind: delayedKind,
         NOT: { id: { startsWith: responsePrefix } },
-        ...(last && {
-          OR: [{ createdAt: { [beyond]: last.createdAt } }, { createdAt: last.createdAt, id: { [beyond]: last.id } }],
-        }),
+        ...(last && rowsAfter(last, order)),
       },
       omit: withoutInput,
       orderBy: [{ createdAt: order }, { id: order }],

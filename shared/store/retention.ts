@@ -1,6 +1,7 @@
 import { GatewayError } from '../base/errors.ts'
 import { type Job, Prisma } from '../generated/prisma/client.ts'
 import type { Database } from '../io/db.ts'
+import { rowsAfter } from '../io/keyset.ts'
 
 /** What becomes of jobs that are over. Their charges stay in the ledger. */
 
@@ -22,14 +23,11 @@ export async function listJobs(
   const last = after === undefined ? null : await db.job.findFirst({ where: { ...shown, id: after } })
   if (after !== undefined && !last)
     throw new GatewayError('not_found', 'There is no job of that id to list after.', { param: 'after' })
-  const beyond = order === 'desc' ? 'lt' : 'gt'
   return db.job.findMany({
     where: {
       ...shown,
       deletedAt: null,
-      ...(last && {
-        OR: [{ createdAt: { [beyond]: last.createdAt } }, { createdAt: last.createdAt, id: { [beyond]: last.id } }],
-      }),
+      ...(last && rowsAfter(last, order)),
     },
     orderBy: [{ createdAt: order }, { id: order }],
     take: limit,

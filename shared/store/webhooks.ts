@@ -5,6 +5,7 @@ import { newId } from '../base/ids.ts'
 import type { Clock } from '../base/time.ts'
 import type { DeliveryStatus, Prisma, WebhookAttempt, WebhookDelivery } from '../generated/prisma/client.ts'
 import type { Connection, Database } from '../io/db.ts'
+import { rowsAfter } from '../io/keyset.ts'
 import { patternsOf } from './webhook-events.ts'
 
 /** A delivery still unclaimed this long after it was due has no queue entry: Redis was wiped, or a worker died. */
@@ -229,9 +230,7 @@ export class Webhooks {
         ...(type && { type }),
         ...(endpointId && { endpointId }),
         ...(url && { url: { contains: url, mode: 'insensitive' } }),
-        ...(last && {
-          OR: [{ createdAt: { lt: last.createdAt } }, { createdAt: last.createdAt, id: { lt: last.id } }],
-        }),
+        ...(last && rowsAfter(last)),
       },
       orderBy: [{ createdAt: 'desc' }, { id: 'desc' }],
       take: limit,

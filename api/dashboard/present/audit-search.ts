@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import type { AuditEvent as AuditRow, Prisma } from '../../../shared/generated/prisma/client.ts'
 import type { Database } from '../../../shared/io/db.ts'
+import { rowsAfter } from '../../../shared/io/keyset.ts'
 import { type Actor, type Changes, operatorActor } from '../../../shared/keys/audit.ts'
 import type { AuditEvent } from '../wire/audit.ts'
 import { readBounds, spanFields } from './span.ts'
@@ -45,12 +46,8 @@ export function readEvents(
   where: Prisma.AuditEventWhereInput,
   { last, order, limit }: { last: Place | null; order: 'asc' | 'desc'; limit: number },
 ) {
-  const side = order === 'desc' ? 'lt' : 'gt'
-  const beyond: Prisma.AuditEventWhereInput = last
-    ? { OR: [{ createdAt: { [side]: last.createdAt } }, { createdAt: last.createdAt, id: { [side]: last.id } }] }
-    : {}
   return db.auditEvent.findMany({
-    where: { AND: [where, beyond] },
+    where: { AND: [where, last ? rowsAfter(last, order) : {}] },
     include: { organisation: { select: { id: true, name: true } } },
     orderBy: [{ createdAt: order }, { id: order }],
     take: limit,

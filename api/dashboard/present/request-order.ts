@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import type { Generation, Prisma } from '../../../shared/generated/prisma/client.ts'
+import { rowsAfter } from '../../../shared/io/keyset.ts'
 import type { Services } from '../../../shared/services.ts'
 import { paging } from '../../routes/paging.ts'
 import { type RequestWhere, requestFilters } from './request-search.ts'
@@ -48,17 +49,17 @@ export async function readPlace({ db }: Services, organisationId: string, id: st
 
 /** The rows of a search that follow a place. */
 export function beyond(where: RequestWhere, { sort, order }: Ordering, last: Place): RequestWhere {
-  const { id, createdAt } = last
-  const past = order === 'desc' ? 'lt' : 'gt'
-  const later = [{ createdAt: { [past]: createdAt } }, { createdAt, id: { [past]: id } }]
+  const { createdAt } = last
+  const later = rowsAfter(last, order)
   if (sort !== 'time') {
     const column = figureColumns[sort]
-    const after = [{ [column]: { [past]: last[column] } }, { [column]: last[column], OR: later }]
+    const past = order === 'desc' ? 'lt' : 'gt'
+    const after = [{ [column]: { [past]: last[column] } }, { [column]: last[column], ...later }]
     return { ...where, AND: [...where.AND, { OR: after }] }
   }
   const { gte, lte } = where.createdAt
   // The time bound is what Postgres seeks by.
   const rest =
     order === 'desc' ? { gte, lte: lte < createdAt ? lte : createdAt } : { gte: gte > createdAt ? gte : createdAt, lte }
-  return { ...where, createdAt: rest, AND: [...where.AND, { OR: later }] }
+  return { ...where, createdAt: rest, AND: [...where.AND, later] }
 }

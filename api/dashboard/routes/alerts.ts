@@ -6,6 +6,7 @@ import { formatAlertEmail } from '../../../shared/alerts/templates.ts'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import type { Alert } from '../../../shared/generated/prisma/client.ts'
 import type { Database } from '../../../shared/io/db.ts'
+import { rowsAfter } from '../../../shared/io/keyset.ts'
 import type { Services } from '../../../shared/services.ts'
 import { endpoint } from '../../endpoint.ts'
 import { paging, readPage } from '../../routes/paging.ts'
@@ -94,7 +95,7 @@ async function listRaised(db: Database, organisationId: string, limit: number, a
   return db.alert.findMany({
     where: {
       organisationId,
-      ...(last && { OR: [{ createdAt: { lt: last.createdAt } }, { createdAt: last.createdAt, id: { lt: last.id } }] }),
+      ...(last && rowsAfter(last)),
     },
     orderBy: [{ createdAt: 'desc' }, { id: 'desc' }],
     take: limit,

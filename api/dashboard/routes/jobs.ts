@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { cancelDelayed } from '../../../shared/delayed/cancel.ts'
 import type { Prisma } from '../../../shared/generated/prisma/client.ts'
+import { rowsAfter } from '../../../shared/io/keyset.ts'
 import { cancelJob } from '../../../shared/jobs/cancel.ts'
 import { queuedKinds } from '../../../shared/kinds/index.ts'
 import type { Services } from '../../../shared/services.ts'
@@ -80,10 +81,7 @@ async function whereOf(
     ...(environment && { environment }),
     ...(key !== undefined && { keyId: await findKeyId(services, organisationId, key) }),
     createdAt: readBounds(time, services.clock.now()),
-    AND: [
-      q === undefined ? {} : { OR: [{ id: q }, { requestId: q }] },
-      last ? { OR: [{ createdAt: { lt: last.createdAt } }, { createdAt: last.createdAt, id: { lt: last.id } }] } : {},
-    ],
+    AND: [q === undefined ? {} : { OR: [{ id: q }, { requestId: q }] }, last ? rowsAfter(last) : {}],
   }
 }
 
