@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import test from 'ava'
+import { freePort } from '../../dev/ports.ts'
 import type { Services } from '../../shared/services.ts'
 import type { Emulator } from '../emulators/emulator.ts'
 import { startOpenAiEmulator } from '../emulators/openai.ts'
@@ -8,7 +9,6 @@ import {
   call,
   createAccount,
   eventually,
-  freePort,
   freshStores,
   type Process,
   type Stores,

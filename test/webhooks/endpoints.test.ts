@@ -225,6 +225,7 @@ test.serial(
     receiver.always = status(410, {}, 'moved out')
     const gone = [await cancelledJob(w), await cancelledJob(w)]
     await deliver(w)
+    clock.advance(1_000)
     receiver.always = status(500, {}, 'broken')
     await cancelledJob(w)
     await deliver(w)

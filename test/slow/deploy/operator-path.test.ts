@@ -6,9 +6,10 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import test, { type ExecutionContext } from 'ava'
+import { freePort } from '../../../dev/ports.ts'
 import { Emulator } from '../../emulators/emulator.ts'
 import { plainChatReply } from '../../support/api/edge.ts'
-import { call, eventually, freePort } from '../../support/gateway.ts'
+import { call, eventually } from '../../support/gateway.ts'
 import { freshRedis, inherited, privatePostgres } from '../../support/stack.ts'
 
 /** The commands of docs/deployment.md, in its order, on stores that have nothing yet. `restore.test.ts` has backup and restore. */

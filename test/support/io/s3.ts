@@ -8,7 +8,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ListObjectsV2Command, S3Client } from '@aws-sdk/client-s3'
 import { dieWithParent } from '../../../dev/daemon.ts'
-import { eventually, freePort } from '../gateway.ts'
+import { freePort } from '../../../dev/ports.ts'
+import { eventually } from '../gateway.ts'
 
 /** The account that s3rver knows. */
 const accessKeyId = 'S3RVER'
