@@ -8,11 +8,11 @@ import { assignShards } from './redis-shards.ts'
 export type Redis = SingleRedis | Cluster
 
 /**
- * Socket silence timeout while a command is pending: the server froze or was replaced, which neither side may ever
- * notice otherwise. Longer than the command timeout, so that a slow server loses commands and not its connections.
+ * Socket silence timeout while a command is pending, in command timeouts: the server froze or was replaced, which
+ * neither side may ever notice otherwise. A slow server loses commands and not its connections.
  */
-const requestSilenceMs = 4_000
-/** Blocking reads of BullMQ wait up to ten seconds. */
+const silentTimeouts = 2
+/** The same for BullMQ, whose blocking reads wait up to ten seconds. */
 const workerSilenceMs = 15_000
 /** TCP keep-alive: finds dead connections without pending commands. */
 const keepAliveMs = 10_000
@@ -150,7 +150,7 @@ export function openRequestRedis(address: RedisAddress, timeoutMs = 2_000): Redi
       enableOfflineQueue: false,
       maxRetriesPerRequest: 0,
       commandTimeout: timeoutMs,
-      socketTimeout: requestSilenceMs,
+      socketTimeout: silentTimeouts * timeoutMs,
       connectTimeout: 2_000,
     },
     retryDelayMs: attempt => Math.min(50 * attempt, 1_000),
