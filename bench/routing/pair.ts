@@ -7,7 +7,7 @@ import { unknownFigures } from '../../shared/providers/health.ts'
 import { protocols } from '../../shared/providers/protocols.ts'
 import { chatFeatures, type Features } from '../../shared/routing/features.ts'
 import type { RoutingWorld } from '../../shared/routing/options.ts'
-import { estimateNano } from '../../shared/routing/pricing.ts'
+import { estimateNano, expectedUse } from '../../shared/routing/pricing.ts'
 import { route } from '../../shared/routing/router.ts'
 import { type Labelled, type Row, requestOf } from './data.ts'
 
@@ -66,7 +66,11 @@ export function pairOf(rows: Row[], qualities = accuraciesOf(rows), strongPrice 
   const features = new Map(
     rows.map(row => [row, { ...chatFeatures(requestOf(row.prompt), Buffer.byteLength(row.prompt)) }]),
   )
-  return { world, features, costUsd: (row, name) => estimateNano(targets[name], features.get(row)!, 0n) / 1e9 }
+  return {
+    world,
+    features,
+    costUsd: (row, name) => estimateNano(targets[name], expectedUse(features.get(row)!, 0n)) / 1e9,
+  }
 }
 
 /** Which of the two the router sends a prompt to. */

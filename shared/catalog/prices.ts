@@ -115,7 +115,7 @@ export function tokenCost(price: TokenPrice, usage: Usage): bigint {
 
 /** The provider cost of searches of the web, in pico-dollars before margin. */
 export function webSearchCost({ web_search }: TokenPrice, searches: number): bigint {
-  return web_search === undefined ? 0n : picoPerUnit(web_search) * BigInt(searches)
+  return web_search === undefined || searches === 0 ? 0n : picoPerUnit(web_search) * BigInt(searches)
 }
 
 /** The provider cost of a duration, in pico-dollars before margin: counted in milliseconds, rounded up. */

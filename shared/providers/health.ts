@@ -68,8 +68,9 @@ export class Health {
 
   figures(target: Target): Figures {
     const record = this.#records.get(this.#idOf(target))
+    if (!record) return unknownFigures
     const now = this.#clock.now()
-    if (!record || isForgotten(record, now)) return unknownFigures
+    if (isForgotten(record, now)) return unknownFigures
     const circuit = circuitOf(record, now)
     const { successes, failures, firstByteMs, tokensPerSecond } = record
     const calls = failures === 0 ? 0 : (successes + failures) * 0.5 ** ((now - record.atMs) / halfLifeMs)

@@ -4,13 +4,16 @@ import type { Catalog } from '../catalog/catalog.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import type { QualityOffsets } from '../feedback/offsets.ts'
 import type { Mode, Policy } from '../keys/policy.ts'
+import type { ChatRequest } from '../kinds/chat.ts'
 import type { DirectKind, DirectKinds } from '../kinds/index.ts'
 import type { Target } from '../providers/contract.ts'
-import type { Figures } from '../providers/health.ts'
+import { type Figures, unknownFigures } from '../providers/health.ts'
 import type { Upstreams } from '../providers/upstreams.ts'
 import type { Candidate } from '../wallet/routing-record.ts'
 import type { Features } from './features.ts'
-import { estimateNano, expectedOutputTokens } from './pricing.ts'
+import { bringForward } from './ordering.ts'
+import { isPlainChat } from './plain-chat.ts'
+import { type ExpectedUse, estimateNano } from './pricing.ts'
 import { qualityOf, shownQuality } from './quality.ts'
 import { type Rated, rate, type Scale, scoreOf, secondsOf } from './score.ts'
 import type { Task } from './task.ts'
@@ -47,6 +50,7 @@ export type RoutingContext = {
   mode: Mode
   request: RoutingRequest
   features: Features
+  use: ExpectedUse
   /** The class of the request's task; `general` unless the router chooses the model. */
   task: Task
   /** What feedback taught about models, for `auto`; null = nothing. */
@@ -63,6 +67,8 @@ export type RoutingContext = {
   overflow: GatewayError | null
   /** The models whose providers were considered. */
   considered: ModelRow[]
+  /** Whether every dialect can express the request, once a dialect has been checked for it. */
+  isPlain?: boolean
   /** The request with its texts truncated, set once a dialect has been checked against it. */
   outline?: RoutingRequest
 }
@@ -76,6 +82,8 @@ export type Sort = 'score' | 'price' | 'speed'
 /** A model at a provider that may serve the request. */
 export type Option = Rated & {
   target: Target
+  /** Model and provider, by which equal options are ordered. */
+  name: string
   /** The catalog's quality for the task, and what feedback adds to it; `quality` is their sum. */
   listedQuality: number
   learned: number
@@ -97,20 +105,20 @@ const unlistedRank = Number.MAX_SAFE_INTEGER
  * The providers that may serve a model, not rated yet and in catalog order. `isAutomatic`: the router chooses the model.
  */
 export function listOptions(context: RoutingContext, model: ModelRow, isAutomatic: boolean): Option[] {
-  const { world, features, excluded } = context
+  const { world, use, excluded } = context
   const options: Option[] = []
   context.considered.push(model)
   for (const { deployment, provider } of world.catalog.targets(model)) {
     const target = { model, deployment, provider }
     const reason = exclusionReason(world, context, target, isAutomatic)
-    if (!reason) options.push(optionOf(context, target, isAutomatic))
+    if (!reason) options.push(estimateOption(context, newOption(target, isAutomatic)))
     else
       excluded?.push({
         model: model.id,
         provider: provider.name,
         score: null,
         ...shownQuality(model, qualityOf(model, context.task, isAutomatic ? context.learned : null)),
-        estimatedCostNano: estimateNano(target, features, world.marginPpm),
+        estimatedCostNano: estimateNano(target, use),
         latencyMs: world.figures(target).firstByteMs,
         excluded: reason,
       })
@@ -118,27 +126,40 @@ export function listOptions(context: RoutingContext, model: ModelRow, isAutomati
   return options
 }
 
-/** A model at a provider, not rated yet. */
-export function optionOf(context: RoutingContext, target: Target, isAutomatic: boolean): Option {
-  const { world, request, features } = context
-  const figures = world.figures(target)
-  const { listedQuality, learned } = qualityOf(target.model, context.task, isAutomatic ? context.learned : null)
-  const rank = request.provider?.order?.indexOf(target.provider.name) ?? -1
+/** A model at a provider, not estimated yet. `isAutomatic`: the router chooses the model. */
+export function newOption(target: Target, isAutomatic: boolean): Option {
   return {
     target,
-    quality: listedQuality + learned,
-    listedQuality,
-    learned,
-    costNano: estimateNano(target, features, world.marginPpm),
-    figures,
-    preference: rank < 0 ? unlistedRank : rank,
-    seconds: secondsOf(figures, expectedOutputTokens(features)),
+    name: `${target.model.id}@${target.provider.name}`,
+    quality: 0,
+    listedQuality: 0,
+    learned: 0,
+    costNano: 0,
+    figures: unknownFigures,
+    preference: unlistedRank,
+    seconds: 0,
     isAutomatic,
     refusal: null,
     merit: 0,
     pricePlace: 0,
     score: 0,
   }
+}
+
+/** Sets the cost, quality and health of an option for a request, and returns it. */
+export function estimateOption({ world, request, task, learned, use }: RoutingContext, option: Option): Option {
+  const { target, isAutomatic } = option
+  const rank = request.provider?.order?.indexOf(target.provider.name) ?? -1
+  const quality = qualityOf(target.model, task, isAutomatic ? learned : null)
+  option.listedQuality = quality.listedQuality
+  option.learned = quality.learned
+  option.quality = quality.listedQuality + quality.learned
+  option.costNano = estimateNano(target, use)
+  option.figures = world.figures(target)
+  option.preference = rank < 0 ? unlistedRank : rank
+  option.seconds = secondsOf(option.figures, use.choiceTokens)
+  option.refusal = null
+  return option
 }
 
 /** Rates the providers of one model and returns them best first, those in cooldown last. */
@@ -149,7 +170,9 @@ export function rankProviders({ mode }: RoutingContext, options: Option[], sort:
     option.pricePlace = pricePlace
     option.score = scoreOf(option, mode)
   }
-  return options.length > 1 ? options.sort(compareByPreference(sort)) : options
+  // Usually two or three, for which calling the engine's sort costs more than sorting.
+  bringForward(options, options.length, compareByPreference(sort))
+  return options
 }
 
 /** Whether the request's preferences exclude a provider. */
@@ -196,13 +219,13 @@ export function compareBy(sort: Sort): (a: Option, b: Option) => number {
 
 /** Orders the providers of one model: the caller's order takes precedence over `sort`. */
 function compareByPreference(sort: Sort): (a: Option, b: Option) => number {
-  const fallback = compareBy(sort)
-  return (a, b) => cooldownMsOf(a) - cooldownMsOf(b) || a.preference - b.preference || fallback(a, b)
+  const compare = bySort[sort]
+  return (a, b) => cooldownMsOf(a) - cooldownMsOf(b) || a.preference - b.preference || compare(a, b) || breakTie(a, b)
 }
 
 /** Breaks ties: cheaper first, then the model's maker, then alphabetically; never by catalog order. */
 export function breakTie(a: Option, b: Option): number {
-  return a.costNano - b.costNano || Number(isMaker(b)) - Number(isMaker(a)) || (nameOf(a) < nameOf(b) ? -1 : 1)
+  return a.costNano - b.costNano || Number(isMaker(b)) - Number(isMaker(a)) || (a.name < b.name ? -1 : 1)
 }
 
 function cooldownMsOf({ figures }: Option): number {
@@ -213,13 +236,11 @@ function isMaker({ target }: Option): boolean {
   return target.model.owned_by === target.provider.name
 }
 
-function nameOf({ target }: Option): string {
-  return `${target.model.id}@${target.provider.name}`
-}
-
 /** Returns true, and notes the reason in the option, when the provider's dialect cannot express the request. */
 export function markIfUnsupported(context: RoutingContext, option: Option): boolean {
   const { world, kind, request } = context
+  context.isPlain ??= kind === 'chat' && isPlainChat(request as ChatRequest)
+  if (context.isPlain) return false
   context.outline ??= isLong(context.features) ? (outlineOf(request) as RoutingRequest) : request
   const refusal = unsupportedError(world.upstreams, kind, option.target, context.outline)
   option.refusal = refusal?.message ?? null

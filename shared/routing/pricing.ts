@@ -91,22 +91,38 @@ function searchPico(target: Target, features: Features): bigint {
   return price.unit === 'token' ? webSearchCost(price, max) : 0n
 }
 
-/** Estimated output tokens per choice. */
-export function expectedOutputTokens({ maxTokens }: Features): number {
-  return Math.min(maxTokens ?? usualOutputTokens, maxOutputTokens)
+/** What a request is estimated to use at any target. */
+export type ExpectedUse = {
+  promptTokens: number
+  /** Output tokens of one choice, and of all. */
+  choiceTokens: number
+  outputTokens: number
+  imageTokens: number
+  /** Nano-dollars charged per pico-dollar of the provider. */
+  nanoPerPico: number
+}
+
+export function expectedUse(
+  { promptTokensEstimate, maxTokens, choices, outputs }: Features,
+  marginPpm: bigint,
+): ExpectedUse {
+  const choiceTokens = Math.min(maxTokens ?? usualOutputTokens, maxOutputTokens)
+  return {
+    promptTokens: promptTokensEstimate,
+    choiceTokens,
+    outputTokens: choiceTokens * choices,
+    imageTokens: outputs.image ? imageTokens.outputEstimate * choices : 0,
+    nanoPerPico: (1 + Number(marginPpm) / 1e6) / 1_000,
+  }
 }
 
 /**
  * The estimated cost of a request at a target, in nano-dollars: for routing, never for billing. It is computed with
  * floating-point numbers, since `auto` does so for every target of the catalog.
  */
-export function estimateNano({ deployment: { price } }: Target, features: Features, marginPpm: bigint): number {
+export function estimateNano({ deployment: { price } }: Target, use: ExpectedUse): number {
   if (price.unit !== 'token') return 0
-  const rates = estimateRates(price, features.promptTokensEstimate)
-  const images = features.outputs.image ? imageTokens.outputEstimate * features.choices : 0
-  const pico =
-    features.promptTokensEstimate * rates.input +
-    expectedOutputTokens(features) * features.choices * rates.output +
-    images * rates.imageOutput
-  return Math.round((pico * (1 + Number(marginPpm) / 1e6)) / 1_000)
+  const rates = estimateRates(price, use.promptTokens)
+  const pico = use.promptTokens * rates.input + use.outputTokens * rates.output + use.imageTokens * rates.imageOutput
+  return Math.round(pico * use.nanoPerPico)
 }

@@ -17,11 +17,11 @@ const unknown = Number.POSITIVE_INFINITY
 
 /** The maximum tokens billed for the images, audio and documents of a prompt; infinite when unknown. */
 export type MediaTokens = { images: number; sound: number; documents: number }
+const noTokens: Readonly<MediaTokens> = { images: 0, sound: 0, documents: 0 }
 
-export function maxMediaTokens(
-  { images, soundMs, earlierSounds, documents }: PromptMedia,
-  target: Target,
-): MediaTokens {
+export function maxMediaTokens(media: PromptMedia, target: Target): Readonly<MediaTokens> {
+  if (isText(media)) return noTokens
+  const { images, soundMs, earlierSounds, documents } = media
   const times = (count: number, perUnit: number | null) => (count === 0 ? 0 : Math.ceil(count * (perUnit ?? unknown)))
   const sound = soundMs === null ? unknown : times(soundMs / 1_000, maxAudioTokensPerSecond(target))
   // An earlier answer cannot exceed the model's output limit.
@@ -29,6 +29,11 @@ export function maxMediaTokens(
   const pages = documents === null ? unknown : times(documents.pages, maxPageTokens(target))
   const text = documents && billsDocumentText(target) ? documents.textBytes : 0
   return { images: times(images, maxImageTokens(target)), sound: sound + earlier, documents: pages + text }
+}
+
+/** Whether a prompt has nothing but text, as most have. */
+function isText({ images, soundMs, earlierSounds, documents }: PromptMedia): boolean {
+  return images === 0 && soundMs === 0 && earlierSounds === 0 && documents?.pages === 0 && documents.textBytes === 0
 }
 
 /** Limits a number of tokens to the model's context, per prompt: longer prompts are rejected. */

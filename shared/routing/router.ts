@@ -29,6 +29,7 @@ import {
   unsupportedError,
 } from './options.ts'
 import { bringForward, byCooldown, joined } from './ordering.ts'
+import { expectedUse } from './pricing.ts'
 import { unmetError, unmetRequirement } from './requirements.ts'
 import { chooseBest, scaleOf } from './score.ts'
 import { taskOf } from './task.ts'
@@ -87,6 +88,7 @@ export function route(world: RoutingWorld, query: RoutingQuery, maxListed = 0): 
     mode,
     request,
     features,
+    use: expectedUse(features, world.marginPpm),
     task: 'general',
     learned,
     explains: maxListed > 0,
