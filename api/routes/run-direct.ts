@@ -33,7 +33,7 @@ export async function runDirect<K extends DirectKind>(
   kind: K,
   { services, apiKey, body: sent, raw, requestId, client, headers, wide }: RunRequest<DirectKinds[K]['request']>,
   features: Features,
-  { naming = sent as NamingBody, forwarded, turn = { body: sent, raw }, storage }: OwnInput<K> = {},
+  { naming = sent as NamingBody, forwarded, turn, storage }: OwnInput<K> = {},
 ): Promise<void> {
   const { stream, stream_options } = sent as Streamable
   const report = await run(
@@ -41,7 +41,8 @@ export async function runDirect<K extends DirectKind>(
     {
       kind,
       key: apiKey,
-      ...turn,
+      body: turn?.body ?? sent,
+      raw: turn?.raw ?? raw,
       features,
       requestId,
       session: sessionOf(headers, naming),

@@ -172,7 +172,8 @@ function routeTo(
   const tokenWithinMs = (hasAlternative && options.maxSilenceMs?.(target)) || Number.POSITIVE_INFINITY
   const withinMs = Math.min(remainingMs, tokenWithinMs)
   const isSticky = sticky?.provider === target.provider.name
-  return { target, ...upstreams.credential(target, isSticky ? sticky.credentialId : null), withinMs, tokenWithinMs }
+  const { credential, alone } = upstreams.credential(target, isSticky ? sticky.credentialId : null)
+  return { target, credential, alone, withinMs, tokenWithinMs }
 }
 
 /** True when only the API key caused the failure, so that another key may succeed. */

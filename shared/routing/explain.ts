@@ -34,8 +34,7 @@ export function reasonOf(
   const usd = `$${(costNano / 1e9).toPrecision(2)}`
   const isSticky = sticky?.model === model.id && sticky.provider === provider.name
   const place = `${model.id} at ${provider.name}`
-  const why = overflow ? `the input is too long for ${request.model}` : `no provider can serve ${request.model} now`
-  const prefix = slug === request.model ? '' : `fallback, as ${why}; `
+  const prefix = slug === request.model ? '' : `fallback, as ${fallbackReason(request.model, overflow !== null)}; `
   const cooldownSuffix =
     figures.cooldownMs > 0
       ? ` Every provider is in cooldown; ${place} is available first, in ${formatSeconds(figures.cooldownMs)}.`
@@ -45,20 +44,22 @@ export function reasonOf(
   if (isSticky && sort === 'score')
     return `${prefix}the session stays with ${place}, where its prompt may be cached (about ${usd}).${cooldownSuffix}`
   if (auto) {
-    const isEligible = (option: Option) =>
-      option.refusal === null && (option.figures.cooldownMs === 0 || chosen.includes(option))
-    const eligible = compared.filter(isEligible).length
+    let eligible = 0
+    for (const option of compared)
+      if (option.refusal === null && (option.figures.cooldownMs === 0 || chosen.includes(option))) eligible++
     const estimate =
       sort === 'score' ? `; estimated difficulty ${difficulty!.toFixed(2)} of 1, set point ${setPoints[mode]}` : ''
-    const rated = [
-      `quality ${listedQuality}`,
-      task !== 'general' && ` for ${taskNames[task]}`,
-      learned !== 0 && ` ${learned < 0 ? '−' : '+'} ${Math.abs(learned).toFixed(1)} learned from feedback`,
-    ]
-    return `${prefix}auto, mode ${mode}: ${place} is ${rank} of ${eligible} candidates (${rated.filter(Boolean).join('')}, about ${usd}${estimate}).${cooldownSuffix}`
+    const ofTask = task === 'general' ? '' : ` for ${taskNames[task]}`
+    const ofFeedback =
+      learned === 0 ? '' : ` ${learned < 0 ? '−' : '+'} ${Math.abs(learned).toFixed(1)} learned from feedback`
+    return `${prefix}auto, mode ${mode}: ${place} is ${rank} of ${eligible} candidates (quality ${listedQuality}${ofTask}${ofFeedback}, about ${usd}${estimate}).${cooldownSuffix}`
   }
   const order = request.provider?.order?.includes(provider.name) ? 'the first provider of the request’s order' : rank
   return `${prefix}pinned: the request names ${slug}; ${provider.name} is ${order} of its providers (about ${usd}).${cooldownSuffix}`
+}
+
+function fallbackReason(model: string, isTooLong: boolean): string {
+  return isTooLong ? `the input is too long for ${model}` : `no provider can serve ${model} now`
 }
 
 /**
@@ -92,13 +93,14 @@ function insert(list: Candidate[], candidate: Candidate, first: number, max: num
 const scoreUnit = 1e-6
 
 function candidateOf(option: Option, isChosen: boolean): Candidate {
-  const { target, costNano, figures, score, isAutomatic, refusal } = option
+  const { target, costNano, figures, score, isAutomatic, refusal, learned } = option
   const { model, provider } = target
   return {
     model: model.id,
     provider: provider.name,
     score: isAutomatic && refusal === null ? Math.round(score * 1e6) / 1e6 : null,
-    ...shownQuality(model, option),
+    quality: shownQuality(model, option),
+    learned,
     estimatedCostNano: costNano,
     latencyMs: figures.firstByteMs,
     // A provider in cooldown serves when all are in cooldown.

@@ -108,6 +108,7 @@ export function listOptions(context: RoutingContext, model: ModelRow, isAutomati
   const { world, use, excluded } = context
   const options: Option[] = []
   context.considered.push(model)
+  const quality = qualityOf(model, context.task, isAutomatic ? context.learned : null)
   for (const { deployment, provider } of world.catalog.targets(model)) {
     const target = { model, deployment, provider }
     const reason = exclusionReason(world, context, target, isAutomatic)
@@ -117,7 +118,8 @@ export function listOptions(context: RoutingContext, model: ModelRow, isAutomati
         model: model.id,
         provider: provider.name,
         score: null,
-        ...shownQuality(model, qualityOf(model, context.task, isAutomatic ? context.learned : null)),
+        quality: shownQuality(model, quality),
+        learned: quality.learned,
         estimatedCostNano: estimateNano(target, use),
         latencyMs: world.figures(target).firstByteMs,
         excluded: reason,

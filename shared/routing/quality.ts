@@ -16,9 +16,6 @@ export function qualityOf(
 }
 
 /** A model's quality as candidates show it; null for a model without a figure. */
-export function shownQuality(
-  { quality }: ModelRow,
-  { listedQuality, learned }: { listedQuality: number; learned: number },
-): { quality: number | null; learned: number } {
-  return { quality: quality === null ? null : listedQuality, learned }
+export function shownQuality({ quality }: ModelRow, { listedQuality }: { listedQuality: number }): number | null {
+  return quality === null ? null : listedQuality
 }

@@ -288,5 +288,5 @@ export class Admission {
 /** The script arguments of one request. */
 function argumentsOf(request: PendingAdmission): ScriptArguments['admit']['requests'][number] {
   const { billing, generation, month, id, maxCost } = request
-  return { key: packKey(billing), generation, month, id, ...maxCost, explicit: maxCost.explicit ? 1 : 0 }
+  return { ...maxCost, key: packKey(billing), generation, month, id, explicit: maxCost.explicit ? 1 : 0 }
 }
