@@ -70,7 +70,8 @@ async function serveWithKoa(endpoint: Endpoint, ctx: Context): Promise<void> {
 /** Throws 404, or 405 with `Allow` where the path exists with other methods. */
 function rejectUnmatched(router: Router<State>): Koa.Middleware<State> {
   return ctx => {
-    const methods = new Set(router.match(ctx.path, ctx.method).path.flatMap(layer => layer.methods))
-    throw unmatchedRouteError(ctx, [...methods])
+    throw unmatchedRouteError(ctx, path => [
+      ...new Set(router.match(path, ctx.method).path.flatMap(layer => layer.methods)),
+    ])
   }
 }

@@ -120,5 +120,5 @@ async function authenticate(ctx: Context): Promise<void> {
 function authRoute(ctx: Context): AuthRoute {
   const route = authRoutes.get(ctx.path.slice(authPath.length))
   if (ctx.method === route?.method) return route
-  throw unmatchedRouteError(ctx, route ? [route.method] : [])
+  throw unmatchedRouteError(ctx, () => (route ? [route.method] : []))
 }

@@ -36,7 +36,7 @@ export function docsSite(services: Services): Koa.Middleware<State> {
       ctx.res.once('close', resolve)
       serve(ctx.req, ctx.res, () => {
         ctx.respond = true
-        reject(unmatchedRouteError(ctx, []))
+        reject(unmatchedRouteError(ctx))
       })
     })
   }
