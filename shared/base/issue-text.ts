@@ -15,7 +15,7 @@ export function issueText(issue: Issue): string | undefined {
     case 'invalid_value':
       return choiceText(issue.values as unknown[])
     case 'invalid_union':
-      return Array.isArray(issue.options) && issue.options.length > 0 ? choiceText(issue.options) : 'is not valid'
+      return Array.isArray(issue.options) && issue.options.length > 0 ? choiceText(issue.options) : unionText(issue)
     case 'too_small':
       return boundText(issue, 'minimum')
     case 'too_big':
@@ -45,6 +45,15 @@ function choiceText(values: readonly unknown[]): string {
   const listed = values.slice(0, maxListed).map(value => `\`${String(value)}\``)
   if (values.length === 1) return `must be ${listed[0]}`
   return `must be one of ${listed.join(', ')}${values.length > maxListed ? ', …' : ''}`
+}
+
+/** What the alternatives of a union ask for: "must be a string or a number". */
+function unionText({ errors }: Issue & { code: 'invalid_union' }): string {
+  const asked = errors.map(([issue]) =>
+    issue && issue.path.length === 0 ? /^must (.*)$/.exec(issue.message)?.[1] : null,
+  )
+  if (asked.length === 0 || !asked.every(text => text)) return 'is not valid'
+  return `must ${[...new Set(asked)].join(' or ')}`.replaceAll(' or be ', ' or ')
 }
 
 const units: Record<string, string> = { string: 'character', array: 'item', set: 'item', map: 'entry', file: 'byte' }

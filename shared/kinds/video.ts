@@ -23,7 +23,7 @@ const seconds = z
     z.number().meta({ minimum: 1, maximum: 600 }),
     z
       .string()
-      .regex(/^\d{1,3}(\.\d+)?$/)
+      .regex(/^\d{1,3}(\.\d+)?$/, 'must be a number')
       .transform(Number),
   ])
   .pipe(z.number().min(1).max(600))

@@ -15,6 +15,8 @@ const schema = z.object({
   choice: z.enum(['auto', 'low']).optional(),
   one: z.literal('chat').optional(),
   either: z.union([z.string(), z.number()]).optional(),
+  mixed: z.union([z.enum(['none', 'auto']), z.array(z.string()).min(1)]).optional(),
+  unlike: z.union([z.string(), z.string({ error: 'Send text.' })]).optional(),
   kind: z
     .discriminatedUnion('type', [z.object({ type: z.literal('a') }), z.object({ type: z.literal('b') })])
     .optional(),
@@ -47,7 +49,10 @@ const faults: [value: unknown, message: string, param?: string][] = [
   [{ labels: [] }, '`labels` must be an object.'],
   [{ choice: 'high' }, '`choice` must be one of `auto`, `low`.'],
   [{ one: 'x' }, '`one` must be `chat`.'],
-  [{ either: true }, '`either` is not valid.'],
+  [{ either: true }, '`either` must be a string or a number.'],
+  [{ mixed: 5 }, '`mixed` must be one of `none`, `auto` or an array.'],
+  [{ mixed: [] }, '`mixed` must have at least 1 item.'],
+  [{ unlike: 5 }, '`unlike` is not valid.'],
   [{ kind: { type: 'c' } }, '`kind.type` must be one of `a`, `b`.', 'kind.type'],
   [{ url: 'nowhere' }, '`url` must be a URL.'],
   [{ code: 'y' }, '`code` must match `/^x/`.'],
