@@ -3,6 +3,7 @@ import { z } from 'zod'
 import type { Config } from '../../shared/base/config.ts'
 import { GatewayError } from '../../shared/base/errors.ts'
 import type { Catalog } from '../../shared/catalog/catalog.ts'
+import { endpointOf } from '../../shared/catalog/model-not-found.ts'
 import { publicPricing } from '../../shared/catalog/prices.ts'
 import { type ModelType, endpoints as routes } from '../../shared/catalog/schema.ts'
 import { allowedModels } from '../../shared/keys/allowlist.ts'
@@ -184,7 +185,7 @@ function presentModel(config: Config, targets: Target[]) {
     created: model.created,
     owned_by: model.owned_by,
     type: model.type,
-    endpoint: model.endpoint ?? routes[model.type],
+    endpoint: endpointOf(model),
     aliases: model.aliases,
     name: model.name,
     display_name: model.name,

@@ -50,10 +50,26 @@ function serviceVariable(name: string, known: readonly string[]): string | null 
   return known.find(other => isNear(name, other, minServiceLength)) ?? null
 }
 
+/** The name that differs least from a given one, by few letters; null if none does. Names below `minLength` are left out. */
+export function nearestName(given: string, names: Iterable<string>, minLength: number): string | null {
+  let nearest: string | null = null
+  let minDistance = Number.POSITIVE_INFINITY
+  for (const name of names) {
+    if (!isNear(given, name, minLength)) continue
+    const letters = distance(given, name, maxDistance(name))
+    if (letters < minDistance) [nearest, minDistance] = [name, letters]
+  }
+  return nearest
+}
+
 function isNear(name: string, other: string, minLength: number): boolean {
   if (other.length < minLength) return false
-  const max = other.length > longLength ? 2 : 1
+  const max = maxDistance(other)
   return Math.abs(name.length - other.length) <= max && distance(name, other, max) <= max
+}
+
+function maxDistance(name: string): number {
+  return name.length > longLength ? 2 : 1
 }
 
 /** Edit distance with transpositions (optimal string alignment); Infinity as soon as it must exceed `max`. */

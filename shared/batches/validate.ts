@@ -1,6 +1,6 @@
 import { GatewayError } from '../base/errors.ts'
 import type { Catalog } from '../catalog/catalog.ts'
-import { endpoints } from '../catalog/schema.ts'
+import { endpointOf, modelNotFoundError } from '../catalog/model-not-found.ts'
 import type { Bytes } from '../io/bytes.ts'
 import { type Line, splitLines } from '../io/lines.ts'
 import { parseModelSelector, serves } from '../routing/model-selector.ts'
@@ -125,17 +125,16 @@ function namedModel(catalog: Catalog, endpoint: BatchEndpoint, slug: string, par
   const { auto, model, sort } = parseModelSelector(catalog, slug, kind)
   if (auto) return null
   if (!model || model.disabled)
-    throw new GatewayError(
-      'model_not_found',
-      `There is no model \`${slug.slice(0, maxSlugCharacters)}\`. GET /v1/models lists what there is.`,
-      { param },
-    )
+    throw modelNotFoundError(catalog, {
+      slug: slug.slice(0, maxSlugCharacters),
+      model,
+      list: '/v1/models',
+      serves: row => serves(row, kind),
+    }).withParam(param)
   if (!serves(model, kind))
-    throw new GatewayError(
-      'invalid_request',
-      `\`${slug}\` is served by ${model.endpoint ?? endpoints[model.type]}, not by ${endpoint}.`,
-      { param },
-    )
+    throw new GatewayError('invalid_request', `\`${slug}\` is served by ${endpointOf(model)}, not by ${endpoint}.`, {
+      param,
+    })
   return sort === 'score' ? model.id : null
 }
 

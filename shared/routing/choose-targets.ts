@@ -1,5 +1,6 @@
 import { GatewayError } from '../base/errors.ts'
 import type { Catalog } from '../catalog/catalog.ts'
+import { modelNotFoundError } from '../catalog/model-not-found.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import { allowedModels, noAllowedModelError } from '../keys/allowlist.ts'
 import type { Policy } from '../keys/policy.ts'
@@ -29,11 +30,7 @@ export function chooseTargets(catalog: Catalog, policy: Policy, query: TargetQue
   const { slug, list, serves, targets, check, allModels = false } = query
   const requested = slug && slug !== 'auto' ? catalog.find(slug) : null
   if (requested === undefined || (requested && (!serves(requested) || requested.disabled))) {
-    throw new GatewayError(
-      'model_not_found',
-      `There is no model \`${slug}\` on this route. GET ${list} lists what there is.`,
-      { param: 'model' },
-    )
+    throw modelNotFoundError(catalog, { slug: slug!, model: requested ?? null, list, serves })
   }
   const allowed = allowedModels(catalog, policy)
   if (requested && allowed?.has(requested.id) === false)
@@ -58,7 +55,6 @@ export function chooseTargets(catalog: Catalog, policy: Policy, query: TargetQue
   if (chosen.length > 0) return chosen
   if (firstError) throw firstError
   const subject = requested ? `\`${requested.id}\`` : 'this route'
-  throw new GatewayError('no_provider_available', `No configured provider serves ${subject} for this key.`, {
-    headers: { 'retry-after': '60' },
-  })
+  const message = `No enabled provider serves ${subject} for this key. The operator of this service has to enable one.`
+  throw new GatewayError('no_provider_available', message, { headers: { 'retry-after': '60' } })
 }

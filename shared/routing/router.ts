@@ -1,4 +1,5 @@
 import { GatewayError } from '../base/errors.ts'
+import { modelNotFoundError } from '../catalog/model-not-found.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import type { QualityOffsets } from '../feedback/offsets.ts'
 import { allowedModels } from '../keys/allowlist.ts'
@@ -168,11 +169,8 @@ function selectPinned(
 ): Option[] {
   const { world, policy, kind, request, features } = context
   if (!model || model.disabled || !serves(model, kind)) {
-    throw new GatewayError(
-      'model_not_found',
-      `There is no model \`${slug}\` on this route. GET /v1/models lists what there is.`,
-      { param: 'model' },
-    )
+    const isServed = (row: ModelRow) => serves(row, kind)
+    throw modelNotFoundError(world.catalog, { slug, model, list: '/v1/models', serves: isServed })
   }
   if (allowedModels(world.catalog, policy)?.has(model.id) === false) {
     throw new GatewayError('model_not_allowed', `This key may not use \`${slug}\`.`, { param: 'model' })

@@ -90,6 +90,21 @@ for (const [title, body, code, param] of refused) {
   })
 }
 
+const unknown: [model: string, message: RegExp][] = [
+  ['gpt5', /^There is no model `gpt5` on this route\. Did you mean `gpt-5`\? GET \/v1\/models lists what there is\.$/],
+  ['claude-sonet-4-5:nitro', /^There is no model `claude-sonet-4-5:nitro` on this route\. GET/],
+  ['Gemini-2.5-flsh', /Did you mean `gemini-2\.5-flash`\?/],
+  ['nope', /^There is no model `nope` on this route\. GET \/v1\/models lists what there is\.$/],
+  ['gpt-image-2', /^`gpt-image-2` is a model of \/v1\/images, not of this route\. GET/],
+  ['qwen2.5-coder-7b-base-local:floor', /is a model of \/v1\/completions, not of this route/],
+  // Disabled.
+  ['gpt-6-astra', /^There is no model `gpt-6-astra` on this route/],
+]
+for (const [model, message] of unknown)
+  test(`404 for ${model}, with what the client may have meant`, t => {
+    t.throws(() => decide({ model }), { message })
+  })
+
 test('403 outside the allowlist, whether or not the model exists elsewhere', t => {
   const policy = policyOf({ allowlist: new Set(['gpt-4.1']) })
   t.like(t.throws(() => decide({ model: 'gpt-4o' }, { policy })) as GatewayError, { code: 'model_not_allowed' })
@@ -99,6 +114,7 @@ test('403 outside the allowlist, whether or not the model exists elsewhere', t =
 test('503 with retry-after when no provider of the model is configured', t => {
   const error = t.throws(() => decide({ model: 'grok-4.5' }, { world: worldWith(['openai']) })) as GatewayError
   t.like(error, { code: 'no_provider_available', headers: { 'retry-after': '5' } })
+  t.regex(error.message, /the operator of this service has to enable one of: `xai`\.$/)
 })
 
 test('400 naming the providers when the request’s own preferences exclude all, 503 when a preferred one is not configured', t => {

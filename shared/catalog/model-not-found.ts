@@ -1,0 +1,42 @@
+import { GatewayError } from '../base/errors.ts'
+import { nearestName } from '../base/near-misses.ts'
+import type { Catalog } from './catalog.ts'
+import { endpoints, type ModelRow } from './schema.ts'
+
+/** Shorter names resemble too many others. */
+const minLength = 4
+
+export type UnknownModel = {
+  /** The name in the request. */
+  slug: string
+  /** The model of that name, which the route does not serve; null if there is none. */
+  model: ModelRow | null
+  /** The path that lists the models of the route. */
+  list: string
+  /** Whether the route serves a model. */
+  serves(model: ModelRow): boolean
+}
+
+/** The 404 of a name that no model of a route has. It names the route of the model, or the most similar name. */
+export function modelNotFoundError(catalog: Catalog, { slug, model, list, serves }: UnknownModel): GatewayError {
+  const isElsewhere = model !== null && !model.disabled && !serves(model)
+  const similar = isElsewhere ? null : nearestName(slug.toLowerCase(), namesOf(catalog, serves), minLength)
+  const what = isElsewhere
+    ? `\`${slug}\` is a model of ${endpointOf(model)}, not of this route.`
+    : `There is no model \`${slug}\` on this route.${similar ? ` Did you mean \`${similar}\`?` : ''}`
+  return new GatewayError('model_not_found', `${what} GET ${list} lists what there is.`, { param: 'model' })
+}
+
+/** The path of the route that serves a model. */
+export function endpointOf({ endpoint, type }: ModelRow): string {
+  return endpoint ?? endpoints[type]
+}
+
+/** The ids and aliases of the enabled models of a route. */
+function* namesOf(catalog: Catalog, serves: (model: ModelRow) => boolean): Generator<string> {
+  for (const model of catalog.models.values()) {
+    if (model.disabled || !serves(model)) continue
+    yield model.id
+    yield* model.aliases
+  }
+}
