@@ -4,7 +4,7 @@ import type { Usage } from '../base/usage.ts'
 import { imageTokens } from '../catalog/image-tokens.ts'
 import type { ModelRow } from '../catalog/schema.ts'
 import { type InstantKindRow, zeroQuantity } from './instant.ts'
-import { chooseOption, common, fieldOf, fieldsOf, listOf, referenceTo, unsupported } from './media.ts'
+import { chooseOption, common, fieldOf, fieldsOf, listOf, notOffered, referenceTo, unsupported } from './media.ts'
 
 export const maxImageReferences = 16
 export const imageFormats = ['png', 'jpeg', 'webp'] as const
@@ -203,7 +203,7 @@ function sizeOf(
     })
   const offered = listOf(model, 'sizes')
   if (width && offered.length > 0 && !offered.includes(size!))
-    throw unsupported(model, 'size', `takes size ${offered.join(', ')}`)
+    throw unsupported(model, 'size', notOffered('size', offered))
   if (tier && listOf(model, 'resolutions').length > 0)
     chooseOption(model, 'resolutions', resolution ? 'resolution' : 'size', tier)
   if (ratio && listOf(model, 'aspect_ratios').length > 0) chooseOption(model, 'aspect_ratios', 'aspect_ratio', ratio)

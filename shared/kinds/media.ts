@@ -141,6 +141,11 @@ export function listOf<T = string>(model: ModelRow, name: string): T[] {
   return Array.isArray(value) ? (value as T[]) : []
 }
 
+/** What is wrong with a value that a model does not offer: names those that it does. */
+export function notOffered(field: string, offered: readonly (string | number)[]): string {
+  return `accepts only these values of \`${field}\`: ${offered.join(', ')}`
+}
+
 /**
  * Returns the requested option of a model's list, or its first. Throws 400 naming the field if the list does not
  * contain it.
@@ -149,7 +154,7 @@ export function chooseOption(model: ModelRow, list: string, field: string, wante
   const offered = listOf(model, list)
   if (wanted === undefined) return offered[0] ?? null
   if (offered.includes(wanted)) return wanted
-  const problem = offered.length > 0 ? `takes ${field} ${offered.join(', ')}` : `does not take \`${field}\``
+  const problem = offered.length > 0 ? notOffered(field, offered) : `does not take \`${field}\``
   throw unsupported(model, field, problem)
 }
 

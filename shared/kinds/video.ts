@@ -10,6 +10,7 @@ import {
   lengthOf,
   listOf,
   maxReferences,
+  notOffered,
   type QueuedKindRow,
   type References,
   referenceTo,
@@ -212,7 +213,7 @@ function secondsOf(body: VideoRequest, model: ModelRow, resolution: string | nul
   const wanted = body.seconds
   if (wanted !== undefined) {
     if (durations.length > 0 && !durations.includes(wanted))
-      throw unsupported(model, 'seconds', `gives such videos of ${durations.join(', ')} s`)
+      throw unsupported(model, 'seconds', notOffered('seconds', durations))
     return checkLength(model, 'seconds', wanted)
   }
   if (durations.length === 0) return defaultSeconds

@@ -320,6 +320,21 @@ test('503 no_provider_available for a live key without a configured provider', a
   )
 })
 
+test('400 that names the values of a field that the model accepts', async t => {
+  for (const [path, body, param, values] of [
+    ['/v1/videos', videos({ model: 'veo-3.1', seconds: 5 }), 'seconds', '4, 6, 8'],
+    ['/v1/videos', videos({ model: 'veo-3.1', resolution: '480p' }), 'resolution', '720p, 1080p'],
+  ] as const) {
+    const { message } = await answersError(
+      t,
+      await gateway.fetch(path, { key: account.test, body }),
+      'unsupported_capability',
+      param,
+    )
+    t.is(message, `veo-3.1 accepts only these values of \`${param}\`: ${values}.`)
+  }
+})
+
 test('400 with `model` where the allowlist has no model of the route', async t => {
   const narrow = { model_allowlist: ['gpt-5.6-luna'] }
   const keys = [

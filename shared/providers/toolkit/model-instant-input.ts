@@ -1,5 +1,5 @@
 import type { ImageInput } from '../../kinds/image.ts'
-import { listOf } from '../../kinds/media.ts'
+import { listOf, notOffered } from '../../kinds/media.ts'
 import type { QueuedCall, Target } from '../contract.ts'
 import { hasRatio } from './aspect-ratio.ts'
 import { type InputOptions, type ModelInput, ModelInputBuilder } from './model-fields.ts'
@@ -90,7 +90,7 @@ function aspectRatio(
   }
   const offered = ratiosOf(fields, target)
   if (offered.length > 0 && !offered.includes(ratio))
-    throw fields.unsupported('aspect_ratio', `takes aspect ratio ${offered.join(', ')}`)
+    throw fields.unsupported('aspect_ratio', notOffered('aspect_ratio', offered))
   fields.value('aspect_ratio_field', 'aspect_ratio', ratio)
 }
 

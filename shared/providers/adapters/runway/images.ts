@@ -1,4 +1,4 @@
-import { listOf } from '../../../kinds/media.ts'
+import { listOf, notOffered } from '../../../kinds/media.ts'
 import type { QueuedCall } from '../../contract.ts'
 import { hasRatio } from '../../toolkit/aspect-ratio.ts'
 import { maxPrompt, unsupportedField, uriOf } from './request.ts'
@@ -55,7 +55,7 @@ function sizeOf(call: Call): string {
   )
   if (match) return match
   throw requested
-    ? unsupportedField(call, 'size', `takes size ${sizes.join(', ')}`)
+    ? unsupportedField(call, 'size', notOffered('size', sizes))
     : unsupportedField(call, 'aspect_ratio', `gives no image of ${aspectRatio}`)
 }
 

@@ -1,5 +1,5 @@
 import type { GatewayError } from '../../../base/errors.ts'
-import { unsupported } from '../../../kinds/media.ts'
+import { notOffered, unsupported } from '../../../kinds/media.ts'
 import type { VideoInput } from '../../../kinds/video.ts'
 import type { QueuedCall, Source, Target } from '../../contract.ts'
 
@@ -99,7 +99,7 @@ function promptOf(call: Call): { promptText?: string } {
 function ratioOf(call: Call): string {
   const aspectRatio = call.input.aspectRatio ?? '16:9'
   const ratio = ratios[aspectRatio]
-  if (!ratio) throw unsupportedField(call, 'aspect_ratio', `takes aspect ratio ${Object.keys(ratios).join(', ')}`)
+  if (!ratio) throw unsupportedField(call, 'aspect_ratio', notOffered('aspect_ratio', Object.keys(ratios)))
   return ratio
 }
 
