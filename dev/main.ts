@@ -139,7 +139,7 @@ function welcome(baseUrl: string, { liveKey, testKey, email, password }: Demo): 
   dashboard  ${baseUrl}/dashboard
              ${email}  ${password ?? '(with the password you have chosen)'}
 
-  live key   ${liveKey}
+  live key   ${liveKey}   (calls the providers that have a key, such as OPENAI_API_KEY)
   test key   ${testKey}   (answers from the sandbox, costs nothing)
 
   curl ${baseUrl}/v1/chat/completions -H 'authorization: Bearer ${testKey}' -H 'content-type: application/json' -d '${body}'

@@ -8,9 +8,9 @@ import { text } from 'node:stream/consumers'
 import { Webhook } from 'standardwebhooks'
 
 /**
- * What the examples share: requests to the gateway, and a receiver of its webhooks. They are told by the environment:
- * HEADGATE_URL (http://localhost:3000), HEADGATE_KEY, and HEADGATE_WEBHOOK_SECRET, which proves that a webhook is genuine.
- * A gateway on another machine reaches the receiver at RECEIVER_URL, which leads to this machine's RECEIVER_PORT.
+ * What the examples share: requests to the gateway, and a receiver of its webhooks. Environment variables configure them:
+ * HEADGATE_URL (default http://localhost:3000, with or without /v1), HEADGATE_KEY, and HEADGATE_WEBHOOK_SECRET, which
+ * verifies the webhooks. For a gateway on another machine, set RECEIVER_URL to an address of this machine's RECEIVER_PORT.
  */
 
 type Output = { type: string; url: string; content_type: string; bytes: number; duration_s: number | null }
@@ -26,7 +26,7 @@ export type Job = {
 }
 type Event = { type: string; timestamp: string; data: Job }
 
-const gateway = (process.env.HEADGATE_URL ?? 'http://localhost:3000').replace(/\/+$/, '')
+const gateway = (process.env.HEADGATE_URL ?? 'http://localhost:3000').replace(/(\/v1)?\/*$/, '')
 const maxWaitMs = 10 * 60_000
 
 function needed(variable: string): string {

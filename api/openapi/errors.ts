@@ -75,8 +75,8 @@ const examples: { [code in ErrorCode]?: [message: string, details?: ErrorDetails
   invalid_request: ['`temperature` must be at most 2.', { param: 'temperature' }],
   missing_field: ['`model` is required.', { param: 'model' }],
   unknown_field: ['Unknown field `colour`.', { param: 'colour' }],
-  missing_api_key: ['Send your API key as `Authorization: Bearer <key>`.'],
-  invalid_api_key: ['This API key does not exist.'],
+  missing_api_key: ['Send your API key as `Authorization: Bearer <key>` or `x-api-key: <key>`.'],
+  invalid_api_key: ['This is not a valid API key of this service.'],
   revoked_api_key: ['This API key was revoked. Create a new one.'],
   expired_api_key: ['This API key has expired. Create a new one.'],
   wrong_key_type: ['A provisioning key manages keys and cannot call this route. Use a standard key.'],
@@ -91,7 +91,7 @@ const examples: { [code in ErrorCode]?: [message: string, details?: ErrorDetails
     { metadata: { cap_usd: 5, spent_usd: 5, resets_at: '2026-12-01T00:00:00.000Z' } },
   ],
   model_not_allowed: ['This key may not use `gpt-4o`.', { param: 'model' }],
-  model_not_found: ['There is no model `gpt-9`. GET /v1/models lists the available models.', { param: 'model' }],
+  model_not_found: ['There is no model `gpt-9` on this route. GET /v1/models lists what there is.', { param: 'model' }],
   not_found: ['No such object.', { param: 'id' }],
   context_length_exceeded: ['The input exceeds the model’s context length.', { param: 'messages' }],
   previous_response_not_found: [
@@ -129,7 +129,9 @@ const examples: { [code in ErrorCode]?: [message: string, details?: ErrorDetails
   ],
   upstream_invalid_response: ['The provider’s response could not be parsed.'],
   upstream_timeout: ['No provider responded in time.'],
-  no_provider_available: ['No provider of this model is currently available.', { param: 'model' }],
+  no_provider_available: [
+    'No enabled provider can serve this request; the operator of this service has to enable one of: `openai`.',
+  ],
   service_unavailable: ['The gateway cannot serve requests at the moment. Try again.'],
 }
 

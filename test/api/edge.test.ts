@@ -118,20 +118,14 @@ test.serial('405 with Allow for another method, 404 for another path', async t =
 })
 
 test.serial('404 that names the route beside a wrong base URL', async t => {
-  for (const path of [
-    '/chat/completions',
-    '/v1/v1/chat/completions',
-    '/api/v1/chat/completions',
-    '/v1/v1/v1/chat/completions',
-  ]) {
+  const hint = 'Did you mean /v1/chat/completions? Check the base URL of the client.'
+  for (const base of ['', '/v1/v1', '/api/v1', '/v1/v1/v1']) {
+    const path = `${base}/chat/completions`
     const response = await gateway.fetch(path, { key: account.live, body: hello })
-    const { error } = await response.json()
-    t.like(error, { code: 'not_found', param: null })
-    const hint = 'Did you mean /v1/chat/completions? Check the base URL of the client.'
-    t.is(error.message, `There is no POST ${path}. ${hint}`)
+    t.is((await answersError(t, response, 'not_found')).message, `There is no POST ${path}. ${hint}`)
   }
   for (const path of ['/chat', '/v1/chat', '/v1/v1', '/api/v1'])
-    t.is((await (await gateway.fetch(path)).json()).error.message, `There is no GET ${path}.`)
+    t.is((await answersError(t, await gateway.fetch(path), 'not_found')).message, `There is no GET ${path}.`)
 })
 
 test.serial('HEAD answers as GET does, without a body', async t => {
