@@ -172,6 +172,6 @@ export function inProgressError(retryAfterS: number): GatewayError {
   return new GatewayError(
     'idempotency_in_progress',
     'The first request with this Idempotency-Key is still running. Try again shortly.',
-    { headers: { 'retry-after': String(retryAfterS) } },
+    { param: 'Idempotency-Key', headers: { 'retry-after': String(retryAfterS) } },
   )
 }

@@ -110,5 +110,5 @@ function unseal(bytes: Buffer, key: Buffer): string {
 
 /** The error for an idempotency key that was used before. */
 export function keyReusedError(message: string): GatewayError {
-  return new GatewayError('idempotency_key_reused', message)
+  return new GatewayError('idempotency_key_reused', message, { param: 'Idempotency-Key' })
 }

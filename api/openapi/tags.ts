@@ -13,13 +13,16 @@ export const tags = [
     description:
       'Videos are created by jobs: create a job, then retrieve it until `status` is terminal, or receive a webhook.',
   },
-  { name: 'Lip sync', description: 'Jobs that synchronise the lips of a face to an audio.' },
+  { name: 'Lip sync', description: 'Jobs that synchronise the lips of a face to audio.' },
   { name: 'Face swap', description: 'Jobs that swap a face into a video.' },
   { name: 'Talking avatars', description: 'Jobs that make an avatar speak, and the catalogs of avatars and voices.' },
   { name: '3D', description: 'Jobs that create 3D meshes.' },
   { name: 'Realtime', description: 'WebSocket sessions with speech-to-speech models.' },
   { name: 'Uploads', description: 'Temporary files that requests refer to by URL, for 30 minutes.' },
-  { name: 'Async jobs', description: 'Discounted chat completions that complete within a window of hours.' },
+  {
+    name: 'Delayed jobs',
+    description: 'Chat completions, responses and messages that complete within a window of hours, at a discount.',
+  },
   { name: 'Files', description: 'Input and output files of batches.' },
   { name: 'Batches', description: 'Run up to 50,000 requests within 24 hours at half the price.' },
   { name: 'Wallet', description: 'The prepaid balance, and the cost of each request.' },

@@ -16,16 +16,16 @@ import { generationHeaders } from '../schemas/headers.ts'
 import { paging, readPage } from './paging.ts'
 import { parseWait, preferHeader, waitForJob } from './wait.ts'
 
-const shared = { tag: 'Async jobs', access: { scope: '*' } } as const
+const shared = { tag: 'Delayed jobs', access: { scope: '*' } } as const
 
 const submit = endpoint({
   ...shared,
   method: 'post',
   path: '/v1/jobs',
   operationId: 'createJob',
-  summary: 'Create an async job',
+  summary: 'Create a delayed job',
   description:
-    'Completes within the window at a lower price than a direct request. The maximum cost is held, and the actual cost charged at the end. Jobs that fail, expire or are cancelled are not charged.',
+    'Completes within the window at a lower price than a direct request. The maximum cost is held, and the actual cost charged at the end. Jobs that fail or expire are not charged.',
   body: delayedRequest,
   example: {
     body: { model: 'gpt-4o-mini', messages: [{ role: 'user', content: 'Summarise the minutes.' }] },
@@ -68,7 +68,7 @@ const list = endpoint({
   method: 'get',
   path: '/v1/jobs',
   operationId: 'listJobs',
-  summary: 'List async jobs',
+  summary: 'List delayed jobs',
   description: 'Lists jobs without their results. Test keys see jobs of test keys, live keys those of live keys.',
   query: z.strictObject(paging),
   answers: { 200: { description: 'A page of jobs.', schema: page(delayedJob, 'AsyncJobList') } },
@@ -85,7 +85,7 @@ const read = endpoint({
   method: 'get',
   path: '/v1/jobs/{id}',
   operationId: 'getJob',
-  summary: 'Retrieve an async job',
+  summary: 'Retrieve a delayed job',
   headers: [preferHeader],
   answers: {
     200: { description: 'The job, with its result.', schema: delayedJob, headers: ['preference-applied'] },
@@ -104,8 +104,9 @@ const cancel = endpoint({
   method: 'post',
   path: '/v1/jobs/{id}/cancel',
   operationId: 'cancelJob',
-  summary: 'Cancel an async job',
-  description: 'Nothing is charged, even if the job is running. Returns 409 once the job is over.',
+  summary: 'Cancel a delayed job',
+  description:
+    'A job that is cancelled during its call is charged what the call has used; any other is not charged. Returns 409 once the job is over.',
   answers: { 200: { description: 'The cancelled job.', schema: delayedJob } },
   errors: ['not_found', 'not_cancellable'],
   async handle({ services, apiKey, params, ctx }) {

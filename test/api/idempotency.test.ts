@@ -92,7 +92,7 @@ test.serial('409 idempotency_key_reused for another body or route under the same
     post('/v1/route', 'key-1'),
   ]
   for (const response of await Promise.all(others)) {
-    await answersError(t, response, 'idempotency_key_reused')
+    await answersError(t, response, 'idempotency_key_reused', 'Idempotency-Key')
     t.is(response.headers.get('x-should-retry'), 'false')
   }
   t.is(upstream.requests.length, 1)
@@ -107,7 +107,7 @@ test.serial('409 idempotency_in_progress while the first runs, its answer afterw
   const first = post(chat, 'key-1')
   await eventually(() => upstream.requests.length === 1, 'the first request is with the provider')
   const second = await post(chat, 'key-1')
-  await answersError(t, second, 'idempotency_in_progress')
+  await answersError(t, second, 'idempotency_in_progress', 'Idempotency-Key')
   t.is(second.headers.get('retry-after'), '1')
   t.is(second.headers.get('x-should-retry'), 'true')
   gate.resolve()
