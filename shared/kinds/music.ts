@@ -36,7 +36,7 @@ export const music: InstantKindRow<MusicRequest, MusicInput> = {
     const { lyrics, instrumental = false } = body
     if (lyrics !== undefined && !model.kind?.lyrics) throw unsupported(model, 'lyrics', 'takes no `lyrics`')
     if (lyrics !== undefined && instrumental)
-      throw unsupported(model, 'lyrics', 'sings no `lyrics` in instrumental music')
+      throw unsupported(model, 'lyrics', 'does not take `lyrics` with `instrumental`')
     return {
       prompt: body.prompt,
       lyrics: lyrics ?? null,

@@ -24,7 +24,7 @@ function rejectedField(asksForNothing: (value: object) => boolean = isEmpty) {
     value === null || value === false || value === '' || (typeof value === 'object' && asksForNothing(value))
   return z
     .unknown()
-    .refine(isHarmless, 'is paid for apart at the providers and has no price here: leave it out.')
+    .refine(isHarmless, 'is billed separately by providers and has no price here: omit it.')
     .optional()
     .meta({ 'x-internal': true })
 }

@@ -20,7 +20,7 @@ export function languagesOf(
     throw new GatewayError('invalid_request', 'Send either `language` or `languages`.', { param: 'languages' })
   if (several.length < 2) return { language: language ?? several[0] ?? null, languages: [] }
   if (model.kind?.languages !== true)
-    throw unsupported(model, 'languages', 'takes one language at a time; without any it finds out itself')
+    throw unsupported(model, 'languages', 'takes one language; without any it detects the language')
   return { language: null, languages: several }
 }
 

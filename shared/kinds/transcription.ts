@@ -112,7 +112,7 @@ export const transcription: InstantKindRow<TranscriptionRequest, TranscriptionIn
     if (body.temperature != null && model.kind?.temperature === false)
       throw unsupported(model, 'temperature', 'takes no `temperature`')
     if (body.translate && model.kind?.translates !== true)
-      throw unsupported(model, 'model', 'translates nothing; send the file to /v1/audio/transcriptions')
+      throw unsupported(model, 'model', 'does not translate; use /v1/audio/transcriptions')
     if (body.prompt && model.kind?.prompt === false) throw unsupported(model, 'prompt', 'takes no `prompt`')
     const speakers = format === 'diarized_json'
     const subtitles = format === 'srt' || format === 'vtt'
