@@ -130,7 +130,7 @@ const examples: { [code in ErrorCode]?: [message: string, details?: ErrorDetails
   upstream_invalid_response: ['The provider’s response could not be parsed.'],
   upstream_timeout: ['No provider responded in time.'],
   no_provider_available: [
-    'No enabled provider can serve this request; the operator of this service has to enable one of: `openai`.',
+    'No enabled provider can serve this request; the operator of this service has to enable one of: `provider-a`.',
   ],
   service_unavailable: ['The gateway cannot serve requests at the moment. Try again.'],
 }

@@ -10,12 +10,15 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 import test, { type ExecutionContext } from 'ava'
+import { commands, environmentCommands } from '../../api/operator/commands.ts'
 import { agentSections, withSnippets } from '../../docs/agent-snippets.ts'
+import { errorCodes, GatewayError } from '../../shared/base/errors.ts'
 import { variables } from '../../shared/base/variables.ts'
 import { operatorActor } from '../../shared/keys/audit.ts'
 import { png } from '../../shared/providers/sandbox/media/media.ts'
 import { videoFile } from '../../shared/providers/sandbox/media/mp4.ts'
 import { soundFile } from '../../shared/providers/sandbox/media/sounds.ts'
+import { eventTypes } from '../../shared/store/webhook-events.ts'
 import { type CodeBlock, findAnchors, findLinks, type Page, readPages } from '../support/api/doc-examples.ts'
 import { type Account, freshStores, type Gateway, type Stores, startGateway } from '../support/gateway.ts'
 import { runOperator, storesEnv } from '../support/operator.ts'
@@ -258,6 +261,29 @@ test('ok: docs/configuration.md and .env.example have every environment variable
   const template = readFileSync(join(root, '.env.example'), 'utf8')
   t.deepEqual(
     known.filter(name => !template.includes(`# ${name}=`)),
+    [],
+  )
+})
+
+test('ok: .env.example can be read by a shell once its variables are set', async t => {
+  const template = readFileSync(join(root, '.env.example'), 'utf8').replaceAll(/^# (?=[A-Z0-9_]+=)/gm, '')
+  const file = join(folder, 'environment')
+  await writeFile(file, template)
+  const value = /^STORAGE_URL=(.*)$/m.exec(template)![1]
+  t.deepEqual(await execute('sh', ['-euc', `. ${file}; printf %s "$STORAGE_URL"`]), { failure: null, stdout: value! })
+})
+
+test('ok: docs/errors.md has every error code with its status, and no other', t => {
+  const page = pages.find(({ path }) => path === 'docs/errors.md')!.text
+  const rows = [...page.matchAll(/^\| (\d{3}) \| `(\w+)` \|/gm)].map(([, status, code]) => `${code} ${status}`)
+  t.deepEqual(rows.toSorted(), errorCodes.map(code => `${code} ${new GatewayError(code, '').status}`).toSorted())
+})
+
+test('ok: docs/ names every command of the operator and every event of a webhook', t => {
+  const guides = pages.map(({ text }) => text).join('\n')
+  const names = [...commands, ...environmentCommands].map(({ name }) => name)
+  t.deepEqual(
+    [...names, ...eventTypes].filter(name => !guides.includes(name)),
     [],
   )
 })
