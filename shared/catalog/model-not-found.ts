@@ -15,12 +15,18 @@ export type UnknownModel = {
   list: string
   /** Whether the route serves a model. */
   serves(model: ModelRow): boolean
+  /** Whether to look for a similar name, which takes up to half a millisecond. */
+  suggests: boolean
 }
 
 /** The 404 of a name that no model of a route has. It names the route of the model, or the most similar name. */
-export function modelNotFoundError(catalog: Catalog, { slug, model, list, serves }: UnknownModel): GatewayError {
+export function modelNotFoundError(
+  catalog: Catalog,
+  { slug, model, list, serves, suggests }: UnknownModel,
+): GatewayError {
   const isElsewhere = model !== null && !model.disabled && !serves(model)
-  const similar = isElsewhere ? null : nearestName(slug.toLowerCase(), namesOf(catalog, serves), minLength)
+  const isSought = suggests && !isElsewhere
+  const similar = isSought ? nearestName(slug.toLowerCase(), namesOf(catalog, serves), minLength) : null
   const what = isElsewhere
     ? `\`${slug}\` is a model of ${endpointOf(model)}, not of this route.`
     : `There is no model \`${slug}\` on this route.${similar ? ` Did you mean \`${similar}\`?` : ''}`

@@ -30,7 +30,7 @@ export function chooseTargets(catalog: Catalog, policy: Policy, query: TargetQue
   const { slug, list, serves, targets, check, allModels = false } = query
   const requested = slug && slug !== 'auto' ? catalog.find(slug) : null
   if (requested === undefined || (requested && (!serves(requested) || requested.disabled))) {
-    throw modelNotFoundError(catalog, { slug: slug!, model: requested ?? null, list, serves })
+    throw modelNotFoundError(catalog, { slug: slug!, model: requested ?? null, list, serves, suggests: true })
   }
   const allowed = allowedModels(catalog, policy)
   if (requested && allowed?.has(requested.id) === false)

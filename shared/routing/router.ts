@@ -170,7 +170,9 @@ function selectPinned(
   const { world, policy, kind, request, features } = context
   if (!model || model.disabled || !serves(model, kind)) {
     const isServed = (row: ModelRow) => serves(row, kind)
-    throw modelNotFoundError(world.catalog, { slug, model, list: '/v1/models', serves: isServed })
+    // The error of a fallback is never shown.
+    const suggests = slug === request.model
+    throw modelNotFoundError(world.catalog, { slug, model, list: '/v1/models', serves: isServed, suggests })
   }
   if (allowedModels(world.catalog, policy)?.has(model.id) === false) {
     throw new GatewayError('model_not_allowed', `This key may not use \`${slug}\`.`, { param: 'model' })
