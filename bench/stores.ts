@@ -27,13 +27,11 @@ const maxPerMinute = '2000000000'
 const bookedWithinMs = 600_000
 const provider = 'bench'
 const auths: Record<Dialect, string> = { openai: 'bearer', anthropic: 'x-api-key', gemini: 'x-goog-api-key' }
-/** Quality and prices of what `auto` chooses among. */
-const rated: [number, string, string][] = [
-  [50, '0.05', '0.20'],
-  [65, '0.15', '0.60'],
-  [80, '1', '4'],
-  [95, '5', '20'],
-]
+/** What `auto` chooses among, about as many as the shipped catalog has at three providers; the better, the dearer. */
+const rated = Array.from({ length: 40 }, (_, i) => {
+  const inputUsd = 0.05 * 1.12 ** i
+  return { quality: 50 + i, prices: [inputUsd.toFixed(4), (4 * inputUsd).toFixed(4)] }
+})
 
 /** Starts PostgreSQL and Redis in `folder` and prepares an organisation whose live key has every kind of limit. */
 export async function openStores(folder: string, upstreamUrl: string, behaviours: Behaviour[]): Promise<Stores> {
@@ -91,7 +89,7 @@ function catalog(behaviours: Behaviour[]) {
   )
   const chosen = slugs
     .slice(0, 1)
-    .flatMap(slug => rated.map(([quality, ...price]) => row(`rated-${quality}`, quality, price, 'openai', slug)))
+    .flatMap(slug => rated.map(({ quality, prices }) => row(`rated-${quality}`, quality, prices, 'openai', slug)))
   return {
     providers: dialects.map(dialect => ({
       name: providerOf(dialect),

@@ -52,7 +52,7 @@ export const bodies: Measurement = closed('bodies', async () =>
 const pinnedCase = 'a named model'
 const autoCase = '`auto`'
 
-/** The choice among four models instead of a named one, and beside it. */
+/** The choice among forty models instead of a named one, and beside it. */
 export const auto: Measurement = closed(
   'auto',
   async () => [
