@@ -1,4 +1,4 @@
-/** Secrets of well-known forms. Each begins with a fixed text, so that a scan of long texts stays linear. */
+/** Secrets of well-known forms. Each is a fixed text and enough characters after it, so that a scan of long texts stays linear. */
 const secrets = new RegExp(
   [
     // OpenAI, Anthropic, OpenRouter and others; Stripe; this gateway.
@@ -12,13 +12,16 @@ const secrets = new RegExp(
     String.raw`\b(?:gh[pousr]_[A-Za-z0-9]{30,255}|github_pat_\w{30,255}|glpat-[\w-]{20,64})`,
     String.raw`\bxox[abeoprs]-[\w-]{10,256}`,
     String.raw`\b(?:hf|npm|gsk)_[A-Za-z0-9]{30,128}|\bxai-[A-Za-z0-9]{30,128}`,
-    // JSON Web Tokens, and what follows "Bearer".
-    String.raw`\beyJ[\w-]{10,2048}\.eyJ[\w-]{10,4096}\.[\w-]{10,1024}`,
     String.raw`\bBearer [\w.~+/-]{20,4096}`,
   ].join('|'),
   'g',
 )
-const emails = /[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}/g
+/**
+ * What begins with text of any length is found by the sign after that: a search for its beginning would scan a long run of
+ * letters again from each of them. The first group is the beginning, before the match.
+ */
+const tokens = /\.(?=eyJ)(?<=((?:\bBearer )?\beyJ[\w-]{10,})\.)eyJ[\w-]{10,}\.[\w-]{10,}/g
+const emails = /@(?<=([\w.+-]{1,64})@)[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}/g
 const keyBegin = /-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----/g
 const keyEnd = '-----END '
 
@@ -32,12 +35,21 @@ export function redact(text: string, { emails: withEmails }: { emails: boolean }
     count++
     return mark
   }
-  let redacted = withoutPrivateKeys(text, replaceBy('[private key removed]')).replace(
-    secrets,
-    replaceBy('[secret removed]'),
-  )
-  if (withEmails) redacted = redacted.replace(emails, replaceBy('[email removed]'))
-  return { text: redacted, count }
+  const secretRemoved = replaceBy('[secret removed]')
+  const withoutKeys = withoutPrivateKeys(text, replaceBy('[private key removed]'))
+  const redacted = replaceWithBeginning(withoutKeys, tokens, secretRemoved).replace(secrets, secretRemoved)
+  return { text: withEmails ? replaceWithBeginning(redacted, emails, replaceBy('[email removed]')) : redacted, count }
+}
+
+/** Replaces the matches of a pattern, each with its first group, which is the text before it. */
+function replaceWithBeginning(text: string, pattern: RegExp, replacement: () => string): string {
+  let rest = ''
+  let from = 0
+  for (const { index, 0: match, 1: beginning } of text.matchAll(pattern)) {
+    rest += text.slice(from, Math.max(from, index - beginning!.length)) + replacement()
+    from = index + match.length
+  }
+  return rest + text.slice(from)
 }
 
 /** Replaces the files inside JSON text by a mark. */
