@@ -237,6 +237,7 @@ async function handleOnce(endpoint: Endpoint, state: State, key: string): Promis
     content: [Buffer.from(`${method} ${path}\n`), raw ?? Buffer.alloc(0)],
     // Provisioning routes return secrets.
     sealWith: provisioning || endpoint.secret ? parseBearer(authorizationOf(endpoint, state.request)) : null,
+    collect: bytes => client.collect(bytes),
   }
   const { answer, replayed } = await runOnce(services, request, (lease, hold) => {
     client.hold = hold

@@ -21,6 +21,8 @@ export type IdempotentRequest = {
    * null.
    */
   sealWith: string | null
+  /** Accounts for the bytes of a response that is replayed. Throws 429 or 503 if there is no room for them. */
+  collect(bytes: number): void
 }
 
 /** Reads the `Idempotency-Key` of a request, if any. Throws 400 if it is too long. */
@@ -45,10 +47,9 @@ export async function runOnce(
   work: (lease: Lease, hold: (settlement: HeldSettlement) => void) => Promise<StoredAnswer | null>,
 ): Promise<{ answer: StoredAnswer | null; replayed: boolean }> {
   const answerOwner = answerOwnerOf(request)
-  const bodyHash = hash('sha256', Buffer.concat(request.content), 'hex')
-  const claimed = await claimKey(services, answerOwner, bodyHash)
+  const claimed = await claimKey(services, answerOwner, bodyHashOf(request))
   if (!(claimed instanceof Lease))
-    return { answer: await replay(services, claimed, answerOwner, bodyHash), replayed: true }
+    return { answer: await replay(services, claimed, answerOwner, request), replayed: true }
   const held: HeldSettlement[] = []
   const resolve = (how: 'settle' | 'release') => {
     for (const settlement of held.splice(0)) settlement[how]()
@@ -61,7 +62,7 @@ export async function runOnce(
       resolve('release')
       const row = await findKey(services, answerOwner)
       if (!row) throw inProgressError(1)
-      return { answer: await replay(services, row, answerOwner, bodyHash), replayed: true }
+      return { answer: await replay(services, row, answerOwner, request), replayed: true }
     }
     return { answer, replayed: false }
   } catch (error) {
@@ -71,6 +72,10 @@ export async function runOnce(
     claimed.end()
     resolve('settle')
   }
+}
+
+function bodyHashOf({ content }: IdempotentRequest): string {
+  return hash('sha256', Buffer.concat(content), 'hex')
 }
 
 function answerOwnerOf({ organisationId, caller, key, sealWith }: IdempotentRequest): AnswerOwner {
@@ -104,12 +109,12 @@ async function replay(
   services: Services,
   row: IdempotencyKey,
   answerOwner: AnswerOwner,
-  bodyHash: string,
+  request: IdempotentRequest,
 ): Promise<StoredAnswer> {
-  if (row.bodyHash !== bodyHash)
+  if (row.bodyHash !== bodyHashOf(request))
     throw keyReusedError('This Idempotency-Key was used with a different request. Use a new key.')
   if (row.status === null) throw await runningError(services, answerOwner)
-  const answer = await readStoredAnswer(services, row, answerOwner)
+  const answer = await readStoredAnswer(services, row, answerOwner, request.collect)
   await settleIfUnbooked(services, row.event as UsageEvent | null)
   return answer
 }

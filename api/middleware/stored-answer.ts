@@ -62,9 +62,18 @@ export async function storeBody(
   }
 }
 
-/** Reads the stored response of a row. Throws 409 if it could not be stored, or if the caller may not read it. */
-export async function readStoredAnswer(services: Services, row: Row, answerOwner: AnswerOwner): Promise<StoredAnswer> {
-  const bytes = row.body ? Buffer.from(row.body) : await readStoredBody(services, row.storageKey)
+/**
+ * Reads the stored response of a row; `collect` accounts for its bytes and may throw. Throws 409 if it could not be stored,
+ * or if the caller may not read it.
+ */
+export async function readStoredAnswer(
+  services: Services,
+  row: Row,
+  answerOwner: AnswerOwner,
+  collect: (bytes: number) => void,
+): Promise<StoredAnswer> {
+  if (row.body) collect(row.body.length)
+  const bytes = row.body ? Buffer.from(row.body) : await readStoredBody(services, row.storageKey, collect)
   return {
     status: row.status!,
     headers: row.headers as Record<string, string>,
@@ -72,9 +81,21 @@ export async function readStoredAnswer(services: Services, row: Row, answerOwner
   }
 }
 
-async function readStoredBody({ blobs }: Services, storageKey: string | null): Promise<Buffer> {
+async function readStoredBody(
+  { blobs }: Services,
+  storageKey: string | null,
+  collect: (bytes: number) => void,
+): Promise<Buffer> {
   const blob = storageKey === null ? null : await blobs.read(storageKey)
-  if (blob) return buffer(blob.stream)
+  if (blob) {
+    try {
+      collect(blob.bytes)
+    } catch (error) {
+      blob.stream.destroy()
+      throw error
+    }
+    return buffer(blob.stream)
+  }
   throw keyReusedError(
     'This request was answered, but the response could not be stored and cannot be replayed. To run the request again, use a new key.',
   )

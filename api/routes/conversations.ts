@@ -1,13 +1,14 @@
 import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { unixSeconds } from '../../shared/base/time.ts'
+import type { ResponseWriter } from '../../shared/engine/response-writer.ts'
 import { common } from '../../shared/kinds/media.ts'
 import { responsesItem } from '../../shared/kinds/responses.ts'
 import { addItems, createConversation } from '../../shared/responses/conversations.ts'
 import { conversationNotFound } from '../../shared/responses/earlier.ts'
 import { shownItem } from '../../shared/responses/present.ts'
 import type { Services } from '../../shared/services.ts'
-import type { Conversation, ListedItem } from '../../shared/store/conversations.ts'
+import type { Conversation, ItemPlace, ListedItem } from '../../shared/store/conversations.ts'
 import type { FileOwner } from '../../shared/store/files.ts'
 import { type Endpoint, endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
@@ -18,6 +19,8 @@ import { paging, readPage } from './paging.ts'
 const shared = { tag: 'Conversations', access: { scope: 'chat' } } as const
 const maxBodyBytes = 32 * 1024 * 1024
 const maxItems = 1_000
+/** A page ends before the item that exceeds this. */
+const maxPageBytes = 8 * 1024 * 1024
 
 const items = z
   .array(responsesItem.refine(item => item.type !== 'item_reference', 'references to items cannot be added.'))
@@ -39,6 +42,25 @@ async function find({ conversations }: Services, id: string, owner: FileOwner): 
   const found = await conversations.find(id, owner)
   if (!found) throw conversationNotFound(id, 'id')
   return found
+}
+
+/** The first of these items, which a page can have; at least one. */
+function withinPage(places: readonly ItemPlace[]): readonly ItemPlace[] {
+  let bytes = 0
+  const end = places.findIndex(({ itemBytes }, index) => {
+    bytes += itemBytes
+    return index > 0 && bytes > maxPageBytes
+  })
+  return end < 0 ? places : places.slice(0, end)
+}
+
+/** Reads items, which count towards the memory of buffered answers until they are sent. */
+async function readItems(
+  { services: { conversations }, client }: { services: Services; client: ResponseWriter },
+  places: readonly ItemPlace[],
+) {
+  client.collect(places.reduce((sum, { itemBytes }) => sum + itemBytes, 0))
+  return (await conversations.readPlaces(places)).map(presentItem)
 }
 
 function itemNotFound(): GatewayError {
@@ -154,10 +176,12 @@ const listItems = endpoint({
   path: '/v1/conversations/{id}/items',
   operationId: 'listConversationItems',
   summary: 'List the items of a conversation',
+  description: 'A page of long items has fewer of them than its `limit`; `has_more` tells whether others follow.',
   query: z.object(paging),
   answers: { 200: { description: 'A page of items.', schema: itemPage } },
   errors: ['not_found'],
-  async handle({ services, apiKey, params, query, ctx }) {
+  async handle(request) {
+    const { services, apiKey, params, query, ctx } = request
     ctx.set(await admitFree(services, apiKey))
     const { id } = await find(services, params.id!, apiKey.policy)
     const read = async (page: Parameters<Services['conversations']['listItems']>[1]) => {
@@ -165,7 +189,7 @@ const listItems = endpoint({
       if (rows) return rows
       throw new GatewayError('not_found', 'There is no item of that id to list after.', { param: 'after' })
     }
-    return readPage(query, read, async rows => rows.map(presentItem))
+    return readPage(query, read, places => readItems(request, withinPage(places)))
   },
 })
 
@@ -177,12 +201,14 @@ const readItem = endpoint({
   summary: 'Retrieve an item of a conversation',
   answers: { 200: { description: 'The item.', schema: responseItem } },
   errors: ['not_found'],
-  async handle({ services, apiKey, params, ctx }) {
+  async handle(request) {
+    const { services, apiKey, params, ctx } = request
     ctx.set(await admitFree(services, apiKey))
     const { id } = await find(services, params.id!, apiKey.policy)
-    const item = await services.conversations.item(id, params.item!)
+    const place = await services.conversations.findItem(id, params.item!)
+    const [item] = place ? await readItems(request, [place]) : []
     if (!item) throw itemNotFound()
-    return presentItem(item)
+    return item
   },
 })
 

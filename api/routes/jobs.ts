@@ -1,10 +1,11 @@
 import { z } from 'zod'
 import { GatewayError } from '../../shared/base/errors.ts'
 import { cancelDelayed } from '../../shared/delayed/cancel.ts'
-import { presentDelayed, presentListed } from '../../shared/delayed/present.ts'
+import { presentDelayed, presentListed, resultBytes } from '../../shared/delayed/present.ts'
 import { delayedRequest } from '../../shared/delayed/request.ts'
 import { submissionOf, submitDelayed } from '../../shared/delayed/submit.ts'
 import { answerHeaders } from '../../shared/engine/report.ts'
+import type { ResponseWriter } from '../../shared/engine/response-writer.ts'
 import type { ResolvedKey } from '../../shared/keys/policies.ts'
 import type { Services } from '../../shared/services.ts'
 import type { DelayedJob } from '../../shared/store/delayed-jobs.ts'
@@ -47,7 +48,8 @@ const submit = endpoint({
     'quota_exceeded',
     'no_provider_available',
   ],
-  async handle({ services, apiKey, body, origin, keep, ctx }) {
+  async handle(request) {
+    const { services, apiKey, body, origin, keep, ctx } = request
     const seconds = parseWait(ctx)
     const { job } = await submitDelayed(
       services,
@@ -59,7 +61,7 @@ const submit = endpoint({
         await keep(tx, await presentDelayed(services, job))
       },
     )
-    return presentDelayed(services, await waitUntilOver(services, job, seconds, ctx))
+    return presentWhole(request, await waitUntilOver(services, job, seconds, ctx))
   },
 })
 
@@ -91,11 +93,12 @@ const read = endpoint({
     200: { description: 'The job, with its result.', schema: delayedJob, headers: ['preference-applied'] },
   },
   errors: ['not_found'],
-  async handle({ services, apiKey, params, ctx }) {
+  async handle(request) {
+    const { services, apiKey, params, ctx } = request
     ctx.set(await admitFree(services, apiKey))
     const seconds = parseWait(ctx)
     const job = await find(services, apiKey, params.id!)
-    return presentDelayed(services, await waitUntilOver(services, job, seconds, ctx))
+    return presentWhole(request, await waitUntilOver(services, job, seconds, ctx))
   },
 })
 
@@ -115,6 +118,12 @@ const cancel = endpoint({
     return presentDelayed(services, await cancelDelayed(services, id))
   },
 })
+
+/** A job with its result, which counts towards the memory of buffered answers. Throws 429, 503. */
+function presentWhole({ services, client }: { services: Services; client: ResponseWriter }, job: DelayedJob) {
+  client.collect(resultBytes(job))
+  return presentDelayed(services, job)
+}
 
 function waitUntilOver(services: Services, job: DelayedJob, seconds: number, ctx: Context): Promise<DelayedJob> {
   return waitForJob(services, job, seconds, () => services.delayedJobs.read(job.id), ctx)

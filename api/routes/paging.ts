@@ -9,7 +9,10 @@ export const paging = {
 
 export type Page = { limit: number; order: 'asc' | 'desc'; after?: string }
 
-/** Reads one page of a list. `read` fetches one extra row, which tells whether a next page exists. */
+/**
+ * Reads one page of a list. `read` fetches one extra row, which tells whether a next page exists. `present` may end the
+ * page earlier.
+ */
 export async function readPage<Row, Shown extends object>(
   { limit, order, after }: { limit: number; order: 'asc' | 'desc'; after?: string | undefined },
   read: (page: Page) => Promise<Row[]>,
@@ -23,7 +26,7 @@ export async function readPage<Row, Shown extends object>(
   return {
     object: 'list',
     data,
-    has_more: rows.length > limit,
+    has_more: rows.length > data.length,
     first_id: first ? idOf(first) : null,
     last_id: last ? idOf(last) : null,
   }

@@ -6,7 +6,7 @@ import { presentInput, presentResponse } from '../../shared/responses/present.ts
 import type { Services } from '../../shared/services.ts'
 import type { FileOwner } from '../../shared/store/files.ts'
 import type { ResponseRow } from '../../shared/store/stored-responses.ts'
-import { type Endpoint, endpoint } from '../endpoint.ts'
+import { type DirectRequest, type Endpoint, endpoint } from '../endpoint.ts'
 import { admitFree } from '../middleware/key.ts'
 import { page } from '../schemas/core.ts'
 import { responseEvent, responseItem, responseObject } from '../schemas/responses.ts'
@@ -24,6 +24,16 @@ const include = { include: z.unknown().optional().describe('Ignored: everything 
 async function find({ storedResponses }: Services, id: string, owner: FileOwner): Promise<ResponseRow> {
   const row = await storedResponses.find(id, owner)
   if (!row) throw missing(id)
+  return row
+}
+
+/** The same, whose content will be read: it counts towards the memory of buffered answers. Throws 404, 429, 503. */
+async function findToRead(
+  { services, apiKey, client }: Pick<DirectRequest<unknown>, 'services' | 'apiKey' | 'client'>,
+  id: string,
+): Promise<ResponseRow> {
+  const row = await find(services, id, apiKey.policy)
+  client.collect(row.itemsBytes)
   return row
 }
 
@@ -56,11 +66,12 @@ const readResponse = endpoint({
   async handle(request) {
     const { services, apiKey, params, query, ctx } = request
     const rates = await admitFree(services, apiKey)
-    const row = await find(services, params.id!, apiKey.policy)
     if (query.stream === 'true') {
+      const row = await find(services, params.id!, apiKey.policy)
       assertStreamed(row)
       return streamEvents(request, row, { after: query.starting_after ?? -1, headers: rates })
     }
+    const row = await findToRead(request, params.id!)
     ctx.set(rates)
     return row.background ? presentBackground(services, row) : presentResponse(services, row)
   },
@@ -92,9 +103,10 @@ const listInputItems = endpoint({
   query: z.object({ ...paging, ...include }),
   answers: { 200: { description: 'A page of items.', schema: page(responseItem, 'ResponseItemList') } },
   errors: ['not_found'],
-  async handle({ services, apiKey, params, query, ctx }) {
+  async handle(request) {
+    const { services, apiKey, params, query, ctx } = request
     ctx.set(await admitFree(services, apiKey))
-    const items = await presentInput(services, await find(services, params.id!, apiKey.policy))
+    const items = await presentInput(services, await findToRead(request, params.id!))
     const ordered = query.order === 'asc' ? items : items.toReversed()
     return readPage(
       query,
@@ -147,9 +159,10 @@ const cancelResponse = endpoint({
     'Only responses in the background can be cancelled; to end any other, close its connection. What was used until then is charged. A response that has ended remains as it is.',
   answers: { 200: { description: 'The cancelled response.', schema: responseObject } },
   errors: ['not_found', 'invalid_request'],
-  async handle({ services, apiKey, params, ctx }) {
+  async handle(request) {
+    const { services, apiKey, params, ctx } = request
     ctx.set(await admitFree(services, apiKey))
-    const row = await find(services, params.id!, apiKey.policy)
+    const row = await findToRead(request, params.id!)
     if (!row.background)
       throw new GatewayError('invalid_request', 'Cannot cancel a synchronous response.', { param: 'id' })
     await cancelUnfinished(services, row)

@@ -36,6 +36,11 @@ export async function presentListed({ webhooks }: Services, job: DelayedJob, del
   }
 }
 
+/** How long the answer of a job is; 0 without one. */
+export function resultBytes({ result }: DelayedJob): number {
+  return (result as StoredFile | null)?.bytes ?? 0
+}
+
 /** The answer of a completed job; null once it has expired. */
 async function resultOf({ blobs, clock }: Services, { result, expiresAt }: DelayedJob): Promise<object | null> {
   if (!result || (expiresAt && expiresAt.getTime() <= clock.now())) return null

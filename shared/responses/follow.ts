@@ -13,7 +13,7 @@ const queuedNumber = 1
 /**
  * Writes the events of a streamed response in the background after a number (-1 = all): those that are kept, those to
  * come, and the last one with the whole response. When `signal` aborts first, the stream is cut off. `headers` are those
- * of the answer. Throws what the stores throw.
+ * of the answer. The whole response counts towards the memory of buffered answers. Throws what the stores throw, 429, 503.
  */
 export async function followResponse(
   services: Services,
@@ -21,9 +21,11 @@ export async function followResponse(
   client: ResponseWriter,
   { after, headers, signal }: { after: number; headers: Record<string, string>; signal: AbortSignal },
 ): Promise<void> {
+  const isStored = row.status !== 'queued'
+  if (isStored) client.collect(row.itemsBytes)
   const response = await presentBackground(services, row)
   client.open(headers)
-  const follower = new Follower(services, row, client, signal)
+  const follower = new Follower(services, row, client, { signal, isCollected: isStored })
   await follower.begin(response, after)
   const unwatch = services.keepAlive.monitor(follower)
   try {
@@ -46,12 +48,20 @@ class Follower {
   #last = -1
   /** False once an event is missing: only the last one follows. */
   #isWhole = true
+  /** Whether the whole response is accounted for. */
+  #isCollected: boolean
 
-  constructor(services: Services, row: ResponseRow, client: ResponseWriter, signal: AbortSignal) {
+  constructor(
+    services: Services,
+    row: ResponseRow,
+    client: ResponseWriter,
+    { signal, isCollected }: { signal: AbortSignal; isCollected: boolean },
+  ) {
     this.#services = services
     this.#row = row
     this.#client = client
     this.#signal = signal
+    this.#isCollected = isCollected
   }
 
   keepAlive(): void {
@@ -74,6 +84,9 @@ class Follower {
     if (!isQuiet || this.#signal.aborted) return false
     const job = await this.#services.delayedJobs.read(this.#row.id)
     if (job && job.stage !== 'over') return false
+    // Not before, as many may wait for long.
+    if (!this.#isCollected) this.#client.collect(this.#row.itemsBytes)
+    this.#isCollected = true
     const response = await presentBackground(this.#services, this.#row)
     const type = lastEvents[response.status]
     if (!type) return false

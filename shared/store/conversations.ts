@@ -10,6 +10,8 @@ export type { Conversation }
 export type Metadata = Record<string, string>
 /** An item with the id by which the conversation lists it. */
 export type ListedItem = { id: string; item: object }
+/** Where an item is, and how long it is as JSON. */
+export type ItemPlace = Pick<ConversationItem, 'number' | 'id' | 'itemBytes'>
 
 type Page = { limit: number; after?: string; order: 'asc' | 'desc' }
 type ItemRow = Pick<ConversationItem, 'number' | 'conversationId' | 'id' | 'item' | 'itemFileId'>
@@ -18,6 +20,7 @@ const pageSize = 100
 const maxPages = 500
 /** Items are read in pages, as each may have megabytes. */
 const itemsPerRead = 1_000
+const placeColumns = { number: true, id: true, itemBytes: true } as const
 
 /** Conversations that were not used for their retention. */
 export function expiredConversations(nowMs: number): Prisma.Sql {
@@ -101,27 +104,38 @@ export class Conversations {
     }
   }
 
-  /** A page of a conversation's items; one that follows an unknown id is null. */
-  async listItems(id: string, { limit, after, order }: Page): Promise<ListedItem[] | null> {
-    const last = after === undefined ? null : await this.#findItem(id, after)
+  /** A page of a conversation's items without their content; one that follows an unknown id is null. */
+  async listItems(id: string, { limit, after, order }: Page): Promise<ItemPlace[] | null> {
+    const last = after === undefined ? null : await this.findItem(id, after)
     if (after !== undefined && !last) return null
-    const rows = await this.#db.conversationItem.findMany({
+    return this.#db.conversationItem.findMany({
       where: { conversationId: id, ...(last && { number: { [order === 'desc' ? 'lt' : 'gt']: last.number } }) },
+      select: placeColumns,
       orderBy: { number: order },
       take: limit,
     })
-    return this.#listed(rows)
   }
 
-  /** One item; the first of that id. Null if there is none. */
-  async item(id: string, itemId: string): Promise<ListedItem | null> {
-    const row = await this.#findItem(id, itemId)
-    return row && (await this.#listed([row]))[0]!
+  /** The first item of that id, without its content. Null if there is none. */
+  findItem(id: string, itemId: string): Promise<ItemPlace | null> {
+    const where = { conversationId: id, id: itemId }
+    return this.#db.conversationItem.findFirst({ where, select: placeColumns, orderBy: { number: 'asc' } })
+  }
+
+  /** The items at these places, in their order; without those that were deleted meanwhile. */
+  async readPlaces(places: readonly ItemPlace[]): Promise<ListedItem[]> {
+    const found = await this.#db.conversationItem.findMany({ where: { number: { in: places.map(one => one.number) } } })
+    const byNumber = new Map(found.map(row => [row.number, row]))
+    const rows = places.flatMap(({ number }) => byNumber.get(number) ?? [])
+    const items = await this.#read(rows)
+    return rows.map(({ id }, index) => ({ id, item: items[index]! }))
   }
 
   /** Deletes the first item of that id; false if there is none. */
   async deleteItem(id: string, itemId: string): Promise<boolean> {
-    const row = await this.#findItem(id, itemId)
+    const where = { conversationId: id, id: itemId }
+    const select = { number: true, itemFileId: true } as const
+    const row = await this.#db.conversationItem.findFirst({ where, select, orderBy: { number: 'asc' } })
     if (!row) return false
     const { count } = await this.#db.conversationItem.deleteMany({ where: { number: row.number } })
     await this.#payloads.remove([row.itemFileId])
@@ -230,21 +244,12 @@ export class Conversations {
     return new Set(rows.map(({ id }) => id))
   }
 
-  #findItem(conversationId: string, id: string): Promise<ItemRow | null> {
-    return this.#db.conversationItem.findFirst({ where: { conversationId, id }, orderBy: { number: 'asc' } })
-  }
-
   async #fileIds(ids: readonly string[]): Promise<(string | null)[]> {
     const rows = await this.#db.conversationItem.findMany({
       where: { conversationId: { in: [...ids] }, itemFileId: { not: null } },
       select: { itemFileId: true },
     })
     return rows.map(({ itemFileId }) => itemFileId)
-  }
-
-  async #listed(rows: readonly ItemRow[]): Promise<ListedItem[]> {
-    const items = await this.#read(rows)
-    return rows.map(({ id }, index) => ({ id, item: items[index]! }))
   }
 
   #read(rows: readonly ItemRow[]): Promise<object[]> {

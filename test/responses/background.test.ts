@@ -240,3 +240,45 @@ test.serial('a stream is cut off when its key is revoked, and the response goes 
   stalled.go()
   t.is((await whole).at(-1)!.type, 'response.completed')
 })
+
+test.serial('503 for what is stored when the memory for answers is used up, before it is read', async t => {
+  const { gateway } = world
+  const { test: key } = await keepingAccount(world)
+  const post = async (path: string, body: object, headers: Record<string, string> = {}) =>
+    (await (await gateway.fetch(path, { key, body, headers })).json()) as { id: string }
+  const input = 'Hello'
+  const replayed = { 'idempotency-key': 'kept' }
+  const { id } = await post('/v1/responses', { model: 'gpt-4o-mini', input, store: true }, replayed)
+  const background = { model: 'gpt-4o-mini', input, background: true, stream: true }
+  const events = await (await gateway.fetch('/v1/responses', { key, body: background })).text()
+  const streamedId = /"id":"(resp_\w+)"/.exec(events)![1]
+  const conversation = `/v1/conversations/${(await post('/v1/conversations', { items: [{ role: 'user', content: input, id: 'msg_1' }] })).id}`
+  const chat = { model: 'gpt-4o-mini', messages: [{ role: 'user', content: input }] }
+  const job = await post('/v1/jobs', { body: chat, completion_window: '1h' }, { prefer: 'wait=30' })
+  const reads = [
+    ...[`/v1/responses/${id}`, `/v1/responses/${id}/input_items`, `/v1/responses/${streamedId}?stream=true`],
+    ...[`${conversation}/items`, `${conversation}/items/msg_1`, `/v1/jobs/${job.id}`],
+  ].map(path => ({ path, call: { key } }))
+  const replay = {
+    path: '/v1/responses',
+    call: { key, body: { model: 'gpt-4o-mini', input, store: true }, headers: replayed },
+  }
+  const statuses = async () => {
+    const found: [string, number][] = []
+    for (const { path, call } of [...reads, replay]) {
+      const answer = await gateway.fetch(path, call)
+      found.push([path, answer.status])
+      await answer.text()
+    }
+    return found
+  }
+  const expect = (status: number) => [...reads, replay].map(({ path }) => [path, status])
+  t.deepEqual(await statuses(), expect(200))
+  const { answers } = gateway.services.budgets
+  const others = answers.open('others')
+  others.hold(128 * 1024 * 1024)
+  t.deepEqual(await statuses(), expect(503))
+  others.release()
+  t.deepEqual(await statuses(), expect(200))
+  await eventually(() => answers.bytes === 0, 'the memory is released')
+})

@@ -51,6 +51,20 @@ test.serial('a conversation is created, read, updated, listed and deleted by Ope
   await t.throwsAsync(conversations.retrieve(created.id), { message: /not found/ })
 })
 
+test.serial('a page of long items has only as many as may be read at a time', async t => {
+  const { test: key } = await keepingAccount(world)
+  const { conversations } = world.sdk(key)
+  const texts = ['a', 'b', 'c', 'd'].map(letter => letter.repeat(3 * 1024 * 1024))
+  const { id } = await conversations.create({ items: [user('First'), user(texts[0]!)] })
+  for (const text of texts.slice(1)) await conversations.items.create(id, { items: [user(text)] })
+  const page = await conversations.items.list(id, { order: 'asc', limit: 100 })
+  t.is(page.data.length, 3)
+  t.true(page.has_more)
+  const listed: unknown[] = []
+  for await (const item of conversations.items.list(id, { order: 'asc', limit: 100 })) listed.push(item)
+  t.deepEqual(textsOf(listed), ['First', ...texts])
+})
+
 for (const model of models)
   for (const streamed of [false, true])
     test.serial(`responses continue a conversation and extend it: ${model}, streamed ${streamed}`, async t => {

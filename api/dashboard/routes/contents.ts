@@ -74,8 +74,9 @@ const read = endpoint({
   summary: 'Retrieve the logged input and output of a request; the audit log records it',
   answers: { 200: { description: 'The input and output.' } },
   errors: ['not_found'],
-  async handle({ services, organisationId, params, actor }): Promise<RequestContent> {
+  async handle({ services, organisationId, params, actor, client }): Promise<RequestContent> {
     const row = await findRow(services, organisationId, params.id!)
+    client.collect(row.inputBytes + (row.outputBytes ?? 0))
     const content = await services.contents.view(row, actor)
     if (!content) throw new GatewayError('not_found', 'The input and output of this request were deleted.')
     return content
