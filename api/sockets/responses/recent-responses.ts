@@ -12,8 +12,13 @@ export type Input = {
   whole: readonly ResponsesItem[]
 }
 
-/** A turn: the JSON of its new items and of its output, after the turns before it; `isStored`: beyond the connection. */
-type Turn = { before: Turn | null; items: Buffer; isStored: boolean }
+/** Longer chains are joined into one turn, so that reading a conversation takes few steps for its length. */
+const maxChained = 100
+
+/** A turn: the JSON of its new items and of its output, after the turns before it, which are `length - 1`. */
+type Turn = { before: Turn | null; length: number; items: Buffer }
+/** `last`: the turn that ends with a response, null if the conversation is empty; `isStored`: beyond the connection. */
+type Known = { last: Turn | null; isStored: boolean }
 
 /**
  * The latest responses of one connection, so that a later turn can continue them although nothing is stored. Turns of
@@ -21,7 +26,7 @@ type Turn = { before: Turn | null; items: Buffer; isStored: boolean }
  * budget; what exceeds a bound is forgotten, oldest first.
  */
 export class RecentResponses {
-  readonly #turns = new Map<string, Turn>()
+  readonly #known = new Map<string, Known>()
   readonly #held: HeldBytes
 
   /** `held`: opened for the organisation; its owner releases it. */
@@ -31,30 +36,30 @@ export class RecentResponses {
 
   /** The items of the conversation up to a response and including it; null if it is not known here. */
   find(id: string): ResponsesItem[] | null {
-    const last = this.#turns.get(id)
-    if (!last) return null
-    const turns = [...turnsUpTo(last)].reverse()
-    return turns.flatMap(({ items }) => JSON.parse(items.toString()) as ResponsesItem[])
+    const known = this.#known.get(id)
+    return known ? itemsUpTo(known.last) : null
   }
 
   /** Whether a response is known here and nowhere else. */
   isOnlyHere(id: string): boolean {
-    return this.#turns.get(id)?.isStored === false
+    return this.#known.get(id)?.isStored === false
   }
 
   /** Remembers a response that was given to an input. */
   add(id: string, { previousId, fresh, whole }: Input, output: readonly object[], isStored: boolean): void {
-    const before = previousId === null ? null : (this.#turns.get(previousId) ?? null)
+    const before = previousId === null ? null : (this.#known.get(previousId)?.last ?? null)
     const items = [...(before ? fresh : whole), ...output]
-    this.#turns.delete(id)
-    this.#turns.set(id, { before, items: Buffer.from(JSON.stringify(items)), isStored })
-    while (this.#turns.size > maxResponses || this.#bytes() > maxBytes) this.#forgetOldest()
-    while (this.#turns.size > 0 && !this.#hold()) this.#forgetOldest()
+    // A turn without items adds nothing to the one before it.
+    const last = items.length > 0 ? turnAfter(before, items) : before
+    this.#known.delete(id)
+    this.#known.set(id, { last, isStored })
+    while (this.#known.size > maxResponses || this.#bytes() > maxBytes) this.#forgetOldest()
+    while (this.#known.size > 0 && !this.#hold()) this.#forgetOldest()
   }
 
   #forgetOldest(): void {
-    const [oldest] = this.#turns.keys()
-    this.#turns.delete(oldest!)
+    const [oldest] = this.#known.keys()
+    this.#known.delete(oldest!)
     this.#held.hold(Math.min(0, this.#bytes() - this.#held.bytes))
   }
 
@@ -73,14 +78,29 @@ export class RecentResponses {
   /** The bytes of every turn that a known response needs. */
   #bytes(): number {
     const reachable = new Set<Turn>()
-    for (const turn of this.#turns.values()) for (const one of turnsUpTo(turn)) reachable.add(one)
+    for (const { last } of this.#known.values()) for (const one of turnsUpTo(last)) reachable.add(one)
     let bytes = 0
     for (const { items } of reachable) bytes += items.length
     return bytes
   }
 }
 
+function turnAfter(before: Turn | null, items: readonly object[]): Turn {
+  if (before && before.length >= maxChained)
+    Object.assign(before, { items: jsonOf(itemsUpTo(before)), before: null, length: 1 } satisfies Turn)
+  return { before, length: (before?.length ?? 0) + 1, items: jsonOf(items) }
+}
+
+function jsonOf(items: readonly object[]): Buffer {
+  return Buffer.from(JSON.stringify(items))
+}
+
+function itemsUpTo(last: Turn | null): ResponsesItem[] {
+  const turns = [...turnsUpTo(last)].reverse()
+  return turns.flatMap(({ items }) => JSON.parse(items.toString()) as ResponsesItem[])
+}
+
 /** A turn and those before it, latest first. */
-function* turnsUpTo(last: Turn): Generator<Turn> {
+function* turnsUpTo(last: Turn | null): Generator<Turn> {
   for (let turn: Turn | null = last; turn; turn = turn.before) yield turn
 }
