@@ -1,10 +1,21 @@
 import { Readable } from 'node:stream'
 import { csvLine } from '../../shared/base/csv.ts'
+import { semaphore } from '../../shared/io/semaphore.ts'
 import type { Context } from '../endpoint.ts'
 
 export type ExportFormat = 'csv' | 'jsonl'
 const contentTypes: Record<ExportFormat, string> = { csv: 'text/csv; charset=utf-8', jsonl: 'application/jsonl' }
 const rowsPerPage = 1_000
+
+/** Each page of an export may occupy a connection for seconds: API requests must not wait for them, nor must searches. */
+const withExportSlot = semaphore(2)
+
+/** Reads a page of the export that a request asked for, once there is a slot; nothing if its client has left meanwhile. */
+export type PageReader = <Row>(read: () => Promise<Row[]>) => Promise<Row[]>
+
+export function exportReader({ state: { client } }: Context): PageReader {
+  return read => withExportSlot(async () => (client.gone ? [] : read()))
+}
 
 /** A column of an export; `text`: its value in CSV, where that is not its value in JSON. */
 export type ExportField<Row> = readonly [
@@ -27,14 +38,18 @@ export function sendExport<Row>(ctx: Context, name: string, rows: Export<Row>): 
     'content-type': contentTypes[rows.format],
     'content-disposition': `attachment; filename="${name}.${rows.format}"`,
   })
-  ctx.body = Readable.from(exportRows(rows))
+  ctx.body = Readable.from(exportRows(rows, exportReader(ctx)))
 }
 
-async function* exportRows<Row>({ fields, read, format, max }: Export<Row>): AsyncGenerator<string> {
+async function* exportRows<Row>(
+  { fields, read, format, max }: Export<Row>,
+  readPage: PageReader,
+): AsyncGenerator<string> {
   if (format === 'csv') yield csvLine(fields.map(([name]) => name))
   let last: Row | null = null
   for (let count = 0; count < max; count += rowsPerPage) {
-    const rows: Row[] = await read(last, Math.min(rowsPerPage, max - count))
+    const after: Row | null = last
+    const rows: Row[] = await readPage(() => read(after, Math.min(rowsPerPage, max - count)))
     yield rows.map(row => lineOf(row, fields, format)).join('')
     if (rows.length < rowsPerPage) return
     last = rows.at(-1)!

@@ -4,6 +4,7 @@ import { nextMonthStart } from '../../shared/base/time.ts'
 import type { Database } from '../../shared/io/db.ts'
 import { referenceOf } from '../../shared/wallet/causes.ts'
 import { listStatementLines, type StatementPage } from '../../shared/wallet/statement.ts'
+import type { PageReader } from './row-export.ts'
 
 const columns = ['at', 'kind', 'event', 'amount_usd', 'charges', 'key', 'method', 'available_at', 'reference', 'note']
 const linesPerPage = 1_000
@@ -12,12 +13,13 @@ const linesPerPage = 1_000
 export async function* statementCsv(
   db: Database,
   { from, to, ...wanted }: Pick<StatementPage, 'organisationId' | 'detail' | 'kind'> & { from: string; to: string },
+  readPage: PageReader,
 ): AsyncGenerator<string> {
   yield csvLine(columns)
   for (let month = from; month <= to; month = nextMonthStart(Date.parse(`${month}-01T00:00:00Z`)).slice(0, 7)) {
     const page: StatementPage = { ...wanted, month, order: 'asc', limit: linesPerPage }
     for (;;) {
-      const lines = await listStatementLines(db, page)
+      const lines = await readPage(() => listStatementLines(db, page))
       if (lines.length > 0) yield lines.map(textOf).join('')
       if (lines.length < linesPerPage) break
       page.after = lines.at(-1)!.cursor

@@ -1,4 +1,5 @@
 import test from 'ava'
+import pg from 'pg'
 import { runSearch } from '../../api/dashboard/present/run-search.ts'
 import type {
   RequestCount,
@@ -13,6 +14,7 @@ import { hashSecret } from '../../shared/keys/secret.ts'
 import { failure, serverError } from '../emulators/openai.ts'
 import { generationOf, saying, startWorld, upstreamSecret, type World } from '../support/chat/gateway.ts'
 import { errorCode, type SignedUp, signUp } from '../support/dashboard/dashboard.ts'
+import { eventually } from '../support/gateway.ts'
 import { answerOf, over, submit } from '../support/jobs/gateway.ts'
 import { startWorkers } from '../support/workers.ts'
 
@@ -341,6 +343,35 @@ test('400 and 404 for what cannot be asked, and for what another organisation ha
     runSearch(world.gateway.services.db, { ms: 5, param: 'from' }, tx => tx.$queryRaw`SELECT pg_sleep(5)::text`),
     { code: 'invalid_request', message: /shorter time/ },
   )
+})
+
+test.serial('exports leave connections to others, however many there are at once', async t => {
+  const { visitor, base } = owner
+  const locker = new pg.Client(world.gateway.services.config.databaseUrl)
+  await locker.connect()
+  await locker.query('BEGIN; LOCK TABLE generations, audit_events, ledger_entries IN ACCESS EXCLUSIVE MODE')
+  const month = new Date().toISOString().slice(0, 7)
+  const ledger = `billing/ledger.csv?from=${month}&to=${month}`
+  const paths = ['requests.csv', 'requests.jsonl', 'audit.csv', 'audit.jsonl', ledger]
+  const read = async (path: string) => {
+    const answer = await visitor.fetch(`${base}/${path}`)
+    await answer.text()
+    return answer.status
+  }
+  const exports = Promise.all(Array.from({ length: 20 }, (_, i) => read(paths[i % paths.length]!)))
+  const isWaiting = async () => {
+    const { rows } = await locker.query(
+      `SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+    )
+    return rows.length >= 2
+  }
+  try {
+    await eventually(isWaiting, 'exports wait for the tables')
+    t.is((await visitor.fetch(`${base}/keys`)).status, 200)
+  } finally {
+    await locker.end()
+  }
+  t.deepEqual([...new Set(await exports)], [200])
 })
 
 test('searches leave connections to others, however many there are at once', async t => {

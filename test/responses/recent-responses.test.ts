@@ -42,7 +42,7 @@ test('a chain of any length is the whole conversation, also where it forks', t =
   const ends: { id: string; items: Item[] }[] = []
   for (let i = 0; i < 350; i++) {
     ends.push({ id: add(message(`Turn ${i}`)), items: whole() })
-    for (const { id, items } of ends.slice(-16)) t.deepEqual(recent.find(id), items)
+    if (i % 25 === 0) for (const { id, items } of ends.slice(-16)) t.deepEqual(recent.find(id), items)
   }
   const { id, items } = ends.at(-10)!
   const fresh = [message('Another')]

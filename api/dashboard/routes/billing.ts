@@ -11,6 +11,7 @@ import { endpoint } from '../../endpoint.ts'
 import { presentWallet } from '../../routes/account.ts'
 import { paging, readPage } from '../../routes/paging.ts'
 import { runSearch } from '../present/run-search.ts'
+import { exportReader } from '../row-export.ts'
 import { statementCsv } from '../statement-csv.ts'
 import type { Billing, LedgerLine, LedgerPage, MonthTotals, StartedTopUp, TopUp, TopUpsPage } from '../wire/billing.ts'
 
@@ -195,7 +196,7 @@ const ledgerFile = endpoint({
       })
     const name = `ledger-${from === to ? from : `${from}-${to}`}.csv`
     ctx.set({ 'content-type': 'text/csv; charset=utf-8', 'content-disposition': `attachment; filename="${name}"` })
-    ctx.body = Readable.from(statementCsv(db, { ...wanted, organisationId, from, to }))
+    ctx.body = Readable.from(statementCsv(db, { ...wanted, organisationId, from, to }, exportReader(ctx)))
   },
 })
 
