@@ -289,6 +289,16 @@ test.serial('a test of each channel says where it goes, or that it goes nowhere'
   t.deepEqual(await history(owner), [], 'a test is no alert')
 })
 
+test.serial('429 for more than ten tests by email in an hour', async t => {
+  const owner = await signUp(gateway)
+  const rule = await create(owner, { kind: 'spend', threshold: 1, window: 'day', email: 'owners' })
+  const tests = Array.from({ length: 12 }, async () => {
+    const path = `${owner.base}/alerts/rules/${rule.id}/test`
+    return (await owner.visitor.fetch(path, { body: { channel: 'email' } })).status
+  })
+  t.deepEqual((await Promise.all(tests)).sort(), [...Array(10).fill(202), 429, 429])
+})
+
 test.serial('a rule that is disabled, changed or deleted fires no more, without an event', async t => {
   const owner = await signUp(gateway)
   const rule = await create(owner, { kind: 'error_rate', threshold: 50, window: '1h', min_requests: 1 })
