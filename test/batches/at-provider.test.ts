@@ -1,4 +1,5 @@
 import test from 'ava'
+import { operatorActor } from '../../shared/keys/audit.ts'
 import { startAnthropicBatches } from '../emulators/anthropic-batches.ts'
 import type { BatchEmulator } from '../emulators/batches.ts'
 import { json } from '../emulators/emulator.ts'
@@ -193,6 +194,29 @@ test.serial('failed when only a provider is to run it and none can', async t => 
   t.is(batch.status, 'failed')
   t.deepEqual([batch.errors!.data[0]!.code, batch.errors!.data[0]!.param], ['invalid_request', 'batch_routing'])
   t.is(await chargedNano(world, account), 0)
+})
+
+test.serial('charged at the price of its hold, whatever the catalog says by then', async t => {
+  const account = await world.gateway.account({ monthly_spend_cap_usd: 1 })
+  const { batches, catalogOverrides } = world.gateway.services
+  const setPrices = (prices: object | null) =>
+    catalogOverrides.change({ kind: 'model', name: gpt, update: () => prices && { prices } }, operatorActor)
+  openai.script.polls = 1_000
+  const id = await created(doorOf(account), hello(gpt))
+  await eventually(async () => (await batches.read(id))!.operation !== null, 'it is handed over')
+  const { holdNano } = (await batches.read(id))!
+  await setPrices({ openai: { unit: 'token', input: '1000', output: '5000' } })
+  try {
+    openai.script.answers = 20
+    await cancelBatch(doorOf(account), id)
+    const { batch, results } = await hurried(doorOf(account), id)
+    t.is(batch.request_counts.completed, 20)
+    const charged = await chargedNano(world, account)
+    t.is(charged, costNano(results))
+    t.true(charged > 0 && charged <= Number(holdNano), `${charged} of ${holdNano}`)
+  } finally {
+    await setPrices(null)
+  }
 })
 
 test.serial('held as one sum while a provider has it, and given back', async t => {

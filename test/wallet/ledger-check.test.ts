@@ -73,7 +73,7 @@ async function broken(t: ExecutionContext, gateway: Gateway): Promise<string[]> 
 function batch({ gateway, organisationId, keyId, month }: Scene, of: Partial<Batch>): Promise<unknown> {
   const input = { inputFileId: 'file-x', inputKey: 'batches/x', inputBytes: 1n, endpoint: '/v1/chat/completions' }
   const about = { id: 'batch_x', organisationId, keyId, month, requestId: 'req_x', environment: 'live' as const }
-  const { errors: _errors, operation: _operation, metadata: _metadata, ...rest } = of
+  const { errors: _errors, operation: _operation, price: _price, metadata: _metadata, ...rest } = of
   const data = { ...about, ...input, status: 'in_progress' as const, deadlineAt: new Date(), ...rest }
   return gateway.services.db.batch.create({ data })
 }

@@ -1,3 +1,4 @@
+import type { Price } from '../../catalog/schema.ts'
 import type { DirectKind } from '../../kinds/index.ts'
 import type { BatchAdapter, DirectAdapter, Operation, ProviderLine, Target } from '../../providers/contract.ts'
 import type { Services } from '../../services.ts'
@@ -41,11 +42,17 @@ export function offersOf({ upstreams, catalog }: Services, batch: Batch): Omit<P
   })
 }
 
-/** The provider that has a batch; null when it is no longer configured or no longer serves the model. */
+/**
+ * The provider that has a batch, with the price at its reservation; null when it is no longer configured or no longer serves the
+ * model.
+ */
 export function providerBatchOf(services: Services, batch: Batch): ProviderBatch | null {
   const offer = offersOf(services, batch).find(({ target }) => target.provider.name === batch.provider)
   if (!offer) return null
-  return { ...offer, line: services.upstreams.line(offer.target.provider, 'live', batch.credentialId) }
+  const { provider, deployment } = offer.target
+  const price = (batch.price as Price | null) ?? deployment.price
+  const target = { ...offer.target, deployment: { ...deployment, price } }
+  return { ...offer, target, line: services.upstreams.line(provider, 'live', batch.credentialId) }
 }
 
 /** Moves a batch's open lines to the gateway, and releases the reservation for the provider's run. */

@@ -1,4 +1,5 @@
 import { GatewayError } from '../../base/errors.ts'
+import type { Price } from '../../catalog/schema.ts'
 import { hasRemoteDocuments } from '../../chat/measure-messages.ts'
 import { noMedia } from '../../chat/remote-media.ts'
 import { admitRequest } from '../../engine/admit-request.ts'
@@ -71,7 +72,8 @@ async function submitToProvider(services: Services, batch: Batch): Promise<Batch
     const reservation = await reserve(services, key, batch, holdNano)
     const { provider } = offer.target
     const credentialId = services.upstreams.credential(offer.target).credential.id
-    const current = await attachHold(services, batch, reservation, { provider: provider.name, credentialId })
+    const { price } = offer.target.deployment
+    const current = await attachHold(services, batch, reservation, { provider: provider.name, credentialId, price })
     if (current.provider === null) return current
     const line = services.upstreams.line(provider, 'live', credentialId)
     return await startAtProvider(services, current, { ...offer, line }, file)
@@ -85,7 +87,7 @@ async function attachHold(
   { batches, admission }: Services,
   batch: Batch,
   reservation: Reservation,
-  provider: { provider: string; credentialId: string },
+  provider: { provider: string; credentialId: string; price: Price },
 ): Promise<Batch> {
   const { month, reservedNano, billing } = reservation
   const capNano = billing.capNano === null ? null : BigInt(billing.capNano)
