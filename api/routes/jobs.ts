@@ -49,7 +49,7 @@ const submit = endpoint({
     'no_provider_available',
   ],
   async handle(request) {
-    const { services, apiKey, body, origin, keep, ctx } = request
+    const { services, apiKey, body, origin, keep, ctx, client } = request
     const seconds = parseWait(ctx)
     const { job } = await submitDelayed(
       services,
@@ -61,7 +61,9 @@ const submit = endpoint({
         await keep(tx, await presentDelayed(services, job))
       },
     )
-    return presentWhole(request, await waitUntilOver(services, job, seconds, ctx))
+    const current = await waitUntilOver(services, job, seconds, ctx)
+    // Without room for its result, as it was created: an error would make the client create another one.
+    return presentDelayed(services, hasRoomFor(client, current) ? current : job)
   },
 })
 
@@ -123,6 +125,15 @@ const cancel = endpoint({
 function presentWhole({ services, client }: { services: Services; client: ResponseWriter }, job: DelayedJob) {
   client.collect(resultBytes(job))
   return presentDelayed(services, job)
+}
+
+function hasRoomFor(client: ResponseWriter, job: DelayedJob): boolean {
+  try {
+    client.collect(resultBytes(job))
+    return true
+  } catch {
+    return false
+  }
 }
 
 function waitUntilOver(services: Services, job: DelayedJob, seconds: number, ctx: Context): Promise<DelayedJob> {

@@ -278,6 +278,8 @@ test.serial('503 for what is stored when the memory for answers is used up, befo
   const others = answers.open('others')
   others.hold(128 * 1024 * 1024)
   t.deepEqual(await statuses(), expect(503))
+  const waited = await post('/v1/jobs', { body: chat, completion_window: '1h' }, { prefer: 'wait=30' })
+  t.like(waited, { object: 'job', status: 'queued', result: null })
   others.release()
   t.deepEqual(await statuses(), expect(200))
   await eventually(() => answers.bytes === 0, 'the memory is released')
