@@ -21,6 +21,13 @@ export async function consumeRateLimit(
   return { allowed: count <= max, retryAfterS: Math.max(1, leftS) }
 }
 
+/** Counts one use of `name` as `consumeRateLimit` does. Throws 429 with `message` beyond the rule, and what Redis throws. */
+export async function assertRateLimit(redis: Redis, name: string, rule: Rule, message: string): Promise<void> {
+  const { allowed, retryAfterS } = await consumeRateLimit(redis, name, rule)
+  if (!allowed)
+    throw new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': String(retryAfterS) } })
+}
+
 /** Exceeds the duration of a change; bounds how long a crashed holder blocks others. */
 const heldMs = 10_000
 const patienceMs = 5_000

@@ -47,9 +47,11 @@ export async function runOnce(
   work: (lease: Lease, hold: (settlement: HeldSettlement) => void) => Promise<StoredAnswer | null>,
 ): Promise<{ answer: StoredAnswer | null; replayed: boolean }> {
   const answerOwner = answerOwnerOf(request)
-  const claimed = await claimKey(services, answerOwner, bodyHashOf(request))
+  const bodyHash = hash('sha256', Buffer.concat(request.content), 'hex')
+  const repeated = { bodyHash, collect: request.collect }
+  const claimed = await claimKey(services, answerOwner, bodyHash)
   if (!(claimed instanceof Lease))
-    return { answer: await replay(services, claimed, answerOwner, request), replayed: true }
+    return { answer: await replay(services, claimed, answerOwner, repeated), replayed: true }
   const held: HeldSettlement[] = []
   const resolve = (how: 'settle' | 'release') => {
     for (const settlement of held.splice(0)) settlement[how]()
@@ -62,7 +64,7 @@ export async function runOnce(
       resolve('release')
       const row = await findKey(services, answerOwner)
       if (!row) throw inProgressError(1)
-      return { answer: await replay(services, row, answerOwner, request), replayed: true }
+      return { answer: await replay(services, row, answerOwner, repeated), replayed: true }
     }
     return { answer, replayed: false }
   } catch (error) {
@@ -72,10 +74,6 @@ export async function runOnce(
     claimed.end()
     resolve('settle')
   }
-}
-
-function bodyHashOf({ content }: IdempotentRequest): string {
-  return hash('sha256', Buffer.concat(content), 'hex')
 }
 
 function answerOwnerOf({ organisationId, caller, key, sealWith }: IdempotentRequest): AnswerOwner {
@@ -109,12 +107,12 @@ async function replay(
   services: Services,
   row: IdempotencyKey,
   answerOwner: AnswerOwner,
-  request: IdempotentRequest,
+  { bodyHash, collect }: Pick<IdempotentRequest, 'collect'> & { bodyHash: string },
 ): Promise<StoredAnswer> {
-  if (row.bodyHash !== bodyHashOf(request))
+  if (row.bodyHash !== bodyHash)
     throw keyReusedError('This Idempotency-Key was used with a different request. Use a new key.')
   if (row.status === null) throw await runningError(services, answerOwner)
-  const answer = await readStoredAnswer(services, row, answerOwner, request.collect)
+  const answer = await readStoredAnswer(services, row, answerOwner, collect)
   await settleIfUnbooked(services, row.event as UsageEvent | null)
   return answer
 }

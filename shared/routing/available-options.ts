@@ -32,7 +32,7 @@ const maxLists = 64
 /**
  * The options of every model that `auto` may choose from, by model, as `listEligibleModels` and `listOptions` give
  * them; but from the cache of available options, without errors and without what is excluded. They are valid until the
- * next call: a decision has a hundred options or more, and creating them would cost more than comparing them.
+ * next request's: a decision has a hundred options or more, and creating them would cost more than comparing them.
  */
 export function listAvailableOptions(context: RoutingContext): Option[][] {
   const { request, features } = context

@@ -8,7 +8,7 @@ import { isPlainChat } from '../../shared/routing/plain-chat.ts'
 import { audio, catalog, file, image, schema, tools, worldWith } from '../support/routing/routing.ts'
 
 const { upstreams } = worldWith()
-/** A model of each provider's protocol, with and without each trait that dialects read. */
+/** Every chat model at every provider. */
 const targets = [...catalog.models.values()]
   .filter(({ type, endpoint }) => type === 'chat' && endpoint === undefined)
   .flatMap(model => catalog.targets(model).map((served): Target => ({ model, ...served })))

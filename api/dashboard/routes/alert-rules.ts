@@ -2,9 +2,7 @@ import { z } from 'zod'
 import { testChannel } from '../../../shared/alerts/channel-test.ts'
 import { ruleKindNames, windows } from '../../../shared/alerts/rule-kinds.ts'
 import { createRule, deleteRule, emailChoices, getRule, maxRules, updateRule } from '../../../shared/alerts/rules.ts'
-import { GatewayError } from '../../../shared/base/errors.ts'
-import type { Services } from '../../../shared/services.ts'
-import { consumeRateLimit } from '../../auth/limits.ts'
+import { assertRateLimit } from '../../auth/limits.ts'
 import { endpoint } from '../../endpoint.ts'
 import { presentRules, readRuleChoices } from '../present/present-alert-rule.ts'
 import { presentDelivery } from '../present/present-delivery.ts'
@@ -16,6 +14,7 @@ const forAdmins = { tag: 'Dashboard', access: { role: 'admin' } } as const
 const defaultMinRequests = 20
 /** Tests by email, which other members get as well, of an organisation. */
 const emailTests = { windowS: 3_600, max: 10 }
+const tooManyEmailTests = `At most ${emailTests.max} tests by email can be sent in an hour.`
 
 const word = z.string().trim().min(1).max(200)
 const fields = {
@@ -114,19 +113,12 @@ const testRule = endpoint({
   errors: ['not_found', 'rate_limit_exceeded'],
   async handle({ services, organisationId, params, body: { channel } }): Promise<ChannelTestAnswer> {
     const rule = await getRule(services.db, organisationId, params.rule!)
-    if (channel === 'email') await countEmailTest(services, organisationId)
+    if (channel === 'email')
+      await assertRateLimit(services.redis, `alert-test:${organisationId}`, emailTests, tooManyEmailTests)
     const { emailTo, deliveryIds } = await testChannel(services, rule, channel)
     const rows = await services.db.webhookDelivery.findMany({ where: { id: { in: deliveryIds }, organisationId } })
     return { email_to: emailTo, deliveries: rows.map(presentDelivery) }
   },
 })
-
-/** Throws 429. */
-async function countEmailTest({ redis }: Services, organisationId: string): Promise<void> {
-  const { allowed, retryAfterS } = await consumeRateLimit(redis, `alert-test:${organisationId}`, emailTests)
-  if (allowed) return
-  const message = `At most ${emailTests.max} tests by email can be sent in an hour.`
-  throw new GatewayError('rate_limit_exceeded', message, { headers: { 'retry-after': String(retryAfterS) } })
-}
 
 export const alertRulesRoutes = [listRules, postRule, patchRule, removeRule, testRule]

@@ -1,6 +1,7 @@
 import type { Config } from '../../../shared/base/config.ts'
+import { endpointOf } from '../../../shared/catalog/model-not-found.ts'
 import { publicPricing } from '../../../shared/catalog/prices.ts'
-import { endpoints, type ModelRow } from '../../../shared/catalog/schema.ts'
+import type { ModelRow } from '../../../shared/catalog/schema.ts'
 import type { Target } from '../../../shared/providers/contract.ts'
 import type { Services } from '../../../shared/services.ts'
 import { endpoint } from '../../endpoint.ts'
@@ -29,7 +30,7 @@ function presentModel(services: Services, model: ModelRow): CatalogModel {
     description: model.description,
     owned_by: model.owned_by,
     type: model.type,
-    endpoint: model.endpoint ?? endpoints[model.type],
+    endpoint: endpointOf(model),
     context_length: model.context_length,
     max_output_tokens: model.max_output_tokens,
     input_modalities: model.input_modalities,

@@ -1,7 +1,7 @@
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { createPlaygroundSecret } from '../../../shared/keys/playground-secrets.ts'
 import { authorise, policyOf } from '../../../shared/keys/policy.ts'
-import { consumeRateLimit } from '../../auth/limits.ts'
+import { assertRateLimit } from '../../auth/limits.ts'
 import { hasRole } from '../../auth/roles.ts'
 import { endpoint } from '../../endpoint.ts'
 import type { PlaygroundSecretAnswer } from '../wire/playground.ts'
@@ -27,11 +27,7 @@ const createSecret = endpoint({
     // A request of a suspended organisation does not get here.
     const organisation = { suspendedAt: null, contentMode: null, contentPercent: null, contentUntil: null }
     assertActive(() => authorise(policyOf({ ...row, organisation }), null, clock.now()))
-    const { allowed, retryAfterS } = await consumeRateLimit(redis, `playground:${person.id}`, perPerson)
-    if (!allowed)
-      throw new GatewayError('rate_limit_exceeded', 'Too many playground secrets were created.', {
-        headers: { 'retry-after': String(retryAfterS) },
-      })
+    await assertRateLimit(redis, `playground:${person.id}`, perPerson, 'Too many playground secrets were created.')
     const bound = { keyHash: row.hash, organisationId, userId: person.id, role: needed } as const
     const { value, expiresAtMs } = await createPlaygroundSecret(services, bound)
     return { secret: value, expires_at: new Date(expiresAtMs).toISOString() }
