@@ -1,8 +1,8 @@
 /** Reads members of text that is already known to be valid JSON: nothing here validates. */
 
-import { stringEnd } from './json-strings.ts'
+import { closingQuote, stringEnd } from './json-strings.ts'
 
-const [quote, brace, bracket, closingBrace, closingBracket, comma, space] = Array.from('"{[}], ', sign =>
+const [quote, brace, bracket, closingBrace, closingBracket, comma, colon, space] = Array.from('"{[}],: ', sign =>
   sign.charCodeAt(0),
 )
 
@@ -44,6 +44,22 @@ export function editBody(
   const members = added.map(name => `${asLatin1(name)}:${textOf(name)},`).join('')
   const start = edited.indexOf('{') + 1
   return Buffer.from(edited.slice(0, start) + members + edited.slice(start), 'latin1')
+}
+
+/**
+ * Replaces the string of an object's member. `raw` must be a valid JSON object that has the member, without a name that is
+ * written with escapes or repeated. Returns null if another string in it is like the name. Only the name is searched: this is
+ * many times faster than `editBody`.
+ */
+export function replaceString(raw: Buffer, name: string, value: string): Buffer | null {
+  const quoted = JSON.stringify(name)
+  const nameStart = raw.indexOf(quoted)
+  if (nameStart < 0 || raw.includes(quoted, nameStart + 1)) return null
+  let start = nameStart + quoted.length
+  while (raw[start]! <= space! || raw[start] === colon) start++
+  if (raw[start] !== quote) return null
+  const end = closingQuote(raw, start) + 1
+  return Buffer.concat([raw.subarray(0, start), Buffer.from(JSON.stringify(value)), raw.subarray(end)])
 }
 
 /** JSON as latin1 characters of its UTF-8 bytes. */

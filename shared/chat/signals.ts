@@ -1,7 +1,7 @@
 import type { Config } from '../base/config.ts'
 import type { Bill, RunOutcome } from '../engine/report.ts'
 import type { Policy } from '../keys/policy.ts'
-import { promptDigest } from '../routing/prompt-digest.ts'
+import { promptChecksum } from '../routing/prompt-checksum.ts'
 import type { UsageSignals } from '../wallet/usage-event.ts'
 import type { ChatRunInput } from './run-input.ts'
 
@@ -13,7 +13,7 @@ export function signalsOf(
   { status, unusableCalls }: RunOutcome,
 ): UsageSignals | null {
   if (status >= 400 || bulk !== null || !routingLearning || !learning) return null
-  const prompt = promptDigest(keyId, session, features)
+  const prompt = promptChecksum(keyId, session, features)
   return { ...(prompt && { prompt }), ...(unusableCalls && { unusableCalls: true }) }
 }
 

@@ -15,15 +15,12 @@ const difficulty = 0.5
 export function rankOffers({ upstreams }: Services, mode: Mode, offers: readonly Offer[]): Offer[] {
   const priced = offers.map(offer => {
     const quality = offer.target.model.quality ?? 0
-    return { offer, quality, listedQuality: quality, costNano: offer.maxNano }
+    return { offer, quality, listedQuality: quality, costNano: offer.maxNano, merit: 0, pricePlace: 0 }
   })
   const scale = scaleOf(priced, difficulty)
-  const rated = priced.map(one => {
-    const rating = rate(one, upstreams.figures(one.offer.target), scale)
-    return { offer: one.offer, score: scoreOf(rating, mode) }
-  })
-  return rated
-    .sort((a, b) => b.score - a.score)
+  for (const one of priced) rate(one, upstreams.figures(one.offer.target), scale)
+  return priced
+    .sort((a, b) => scoreOf(b, mode) - scoreOf(a, mode))
     .slice(0, maxTargets)
     .map(({ offer }) => offer)
 }

@@ -1,6 +1,6 @@
 import type { ChatRequest } from '../kinds/chat.ts'
 import trained from './difficulty-weights.json' with { type: 'json' }
-import { type CueName, type Cues, cueNames, cueValues, type Reading, readPrompt } from './prompt-cues.ts'
+import { type CueName, type Cues, cueNames, type Reading, readPrompt, writeCues } from './prompt-cues.ts'
 import { countOf, type WordClass } from './prompt-words.ts'
 
 /**
@@ -79,20 +79,20 @@ export function difficultyOf(request: ChatRequest, weights: DifficultyWeights = 
 
 /** The learned estimate before it is mapped to 0…1: the mean rank by each of the rankings and by the number of words. */
 export function learnedScore(cues: Cues, { medians, rankings, wordQuantiles }: DifficultyWeights): number {
-  const input = inputOf(cues, medians)
-  let sum = quantileOf(input[wordsIndex]!, wordQuantiles)
-  for (const { trees, quantiles } of rankings) sum += quantileOf(sumOf(trees, input), quantiles)
+  writeCues(cues, medians, latestInput)
+  let sum = quantileOf(latestInput[wordsIndex]!, wordQuantiles)
+  for (const { trees, quantiles } of rankings) sum += quantileOf(sumOf(trees, latestInput), quantiles)
   return sum / (1 + rankings.length)
 }
 
 const wordsIndex = cueNames.indexOf('words')
+/** Cues are read for every request to `auto`, one after another. */
+const latestInput = new Float64Array(cueNames.length)
 
 /** The cues as numbers in the order of `cueNames`. */
 export function inputOf(cues: Cues, medians: DifficultyWeights['medians']): Float64Array {
   const input = new Float64Array(cueNames.length)
-  const values = cueValues(cues)
-  const usual = cueValues(medians)
-  for (let index = 0; index < input.length; index++) input[index] = values[index] ?? usual[index]!
+  writeCues(cues, medians, input)
   return input
 }
 
@@ -110,22 +110,24 @@ export function sumOf(trees: Ranking['trees'], input: Float64Array): number {
 /** The share of the labelled prompts, 0 to 1, that are below a value; half of those equal to it count. */
 function quantileOf(value: number, quantiles: number[]): number {
   const last = quantiles.length - 1
-  const lower = firstIndex(quantiles, quantile => quantile >= value)
+  const lower = firstFrom(quantiles, value)
   if (lower > last) return 1
-  const upper = quantiles[lower]! > value ? lower : firstIndex(quantiles, quantile => quantile > value)
+  let upper = lower
+  while (quantiles[upper] === value) upper++
   if (upper > lower) return (lower + upper - 1) / 2 / last
   if (lower === 0) return 0
-  const [low, high] = [quantiles[lower - 1]!, quantiles[lower]!]
+  const low = quantiles[lower - 1]!
+  const high = quantiles[lower]!
   return (lower - 1 + (value - low) / (high - low)) / last
 }
 
-/** The first index of ascending values from which a condition holds; their number if it never does. */
-function firstIndex(values: number[], holds: (value: number) => boolean): number {
+/** The first index of ascending values from which they are at least `min`; their number if none is. */
+function firstFrom(values: number[], min: number): number {
   let low = 0
   let high = values.length
   while (low < high) {
     const middle = (low + high) >> 1
-    if (holds(values[middle]!)) high = middle
+    if (values[middle]! >= min) high = middle
     else low = middle + 1
   }
   return low

@@ -58,7 +58,7 @@ export type RoutingContext = {
   /** Whether the decision is explained, by the options that were compared. */
   explains: boolean
   /** The options that were compared, if the decision is explained. */
-  compared: Option[]
+  compared: readonly Option[]
   /** What was excluded before; null when not requested. */
   excluded: Candidate[] | null
   /** The estimated difficulty, once read. */
@@ -167,13 +167,11 @@ export function estimateOption({ world, request, task, learned, use }: RoutingCo
 /** Rates the providers of one model and returns them best first, those in cooldown last. */
 export function rankProviders({ mode }: RoutingContext, options: Option[], sort: Sort, scale: Scale): Option[] {
   for (const option of options) {
-    const { merit, pricePlace } = rate(option, option.figures, scale)
-    option.merit = merit
-    option.pricePlace = pricePlace
+    rate(option, option.figures, scale)
     option.score = scoreOf(option, mode)
   }
   // Usually two or three, for which calling the engine's sort costs more than sorting.
-  bringForward(options, options.length, compareByPreference(sort))
+  bringForward(options, options.length, compareByPreference[sort])
   return options
 }
 
@@ -207,22 +205,24 @@ export function exclusionReason(
   return null
 }
 
-const bySort: Record<Sort, (a: Option, b: Option) => number> = {
-  score: (a, b) => b.score - a.score,
-  price: (a, b) => a.costNano - b.costNano,
-  speed: (a, b) => a.seconds - b.seconds || b.score - a.score,
-}
+type Comparison = (a: Option, b: Option) => number
 
 /** Orders options of different models: shortest cooldown first, then by `sort`. */
-export function compareBy(sort: Sort): (a: Option, b: Option) => number {
-  const compare = bySort[sort]
-  return (a, b) => cooldownMsOf(a) - cooldownMsOf(b) || compare(a, b) || breakTie(a, b)
+export const compareBy: Record<Sort, Comparison> = {
+  score: (a, b) => compareCooldowns(a, b) || compareScores(a, b) || breakTie(a, b),
+  price: (a, b) => compareCooldowns(a, b) || breakTie(a, b),
+  speed: (a, b) => compareCooldowns(a, b) || a.seconds - b.seconds || compareScores(a, b) || breakTie(a, b),
 }
 
 /** Orders the providers of one model: the caller's order takes precedence over `sort`. */
-function compareByPreference(sort: Sort): (a: Option, b: Option) => number {
-  const compare = bySort[sort]
-  return (a, b) => cooldownMsOf(a) - cooldownMsOf(b) || a.preference - b.preference || compare(a, b) || breakTie(a, b)
+const compareByPreference: Record<Sort, Comparison> = {
+  score: preferring(compareBy.score),
+  price: preferring(compareBy.price),
+  speed: preferring(compareBy.speed),
+}
+
+function preferring(compare: Comparison): Comparison {
+  return (a, b) => compareCooldowns(a, b) || a.preference - b.preference || compare(a, b)
 }
 
 /** Breaks ties: cheaper first, then the model's maker, then alphabetically; never by catalog order. */
@@ -230,8 +230,12 @@ export function breakTie(a: Option, b: Option): number {
   return a.costNano - b.costNano || Number(isMaker(b)) - Number(isMaker(a)) || (a.name < b.name ? -1 : 1)
 }
 
-function cooldownMsOf({ figures }: Option): number {
-  return figures.cooldownMs
+function compareCooldowns(a: Option, b: Option): number {
+  return a.figures.cooldownMs - b.figures.cooldownMs
+}
+
+function compareScores(a: Option, b: Option): number {
+  return b.score - a.score
 }
 
 function isMaker({ target }: Option): boolean {

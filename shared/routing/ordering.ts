@@ -22,7 +22,7 @@ export function bringForward<T>(values: T[], count: number, compare: (a: T, b: T
 }
 
 /** The options by cooldown, the shortest first. */
-export function byCooldown<O extends { figures: Figures }>(options: O[]): Iterable<O[]> {
+export function byCooldown<O extends { figures: Figures }>(options: readonly O[]): Iterable<readonly O[]> {
   if (options.every(({ figures }) => figures.cooldownMs === 0)) return [options]
   const groups = Map.groupBy(options, ({ figures }) => figures.cooldownMs)
   return [...groups].sort(([a], [b]) => a - b).map(([, group]) => group)

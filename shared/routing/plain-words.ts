@@ -8,11 +8,13 @@ export type PlainWords = {
   letters: number
   /** Capitalised words within a sentence: they follow a small letter, a comma or a semicolon, and a space. */
   names: number
+  /** Marks that end a sentence. */
+  sentences: number
   flags: CharacterFlags
 }
 
 export const longLength = 9
-const { letter, capital, apostrophe } = kinds
+const { letter, capital, apostrophe, stop, afterStop } = kinds
 const space = 0x20
 const comma = 0x2c
 const semicolon = 0x3b
@@ -30,13 +32,16 @@ const units = new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length)
 export function readPlainWords(text: string, onKnown: (word: KnownWord) => void): PlainWords | null {
   const { length } = text
   if (length > usualLength || bytes.write(text) !== length) return null
-  let [count, longCount, letters, names, namedUntil, seen] = [0, 0, 0, 0, 0, 0]
+  let [count, longCount, letters, names, namedUntil, sentences, seen] = [0, 0, 0, 0, 0, 0, 0]
   for (let index = 0; index < length; ) {
     const start = index
     const first = units[index++]!
     const firstKind = asciiKinds[first]!
     seen |= firstKind & ~capital
-    if ((firstKind & letter) === 0) continue
+    if ((firstKind & letter) === 0) {
+      if ((firstKind & stop) !== 0 && (index === length || (asciiKinds[units[index]!]! & afterStop) !== 0)) sentences++
+      continue
+    }
     let hash = first | 0x20
     let inner = 0
     for (; index < length; index++) {
@@ -57,7 +62,7 @@ export function readPlainWords(text: string, onKnown: (word: KnownWord) => void)
     const known = plainWord(units, start, index, hash)
     if (known) onKnown(known)
   }
-  return { count, longCount, letters, names, flags: flagsOf(seen) }
+  return { count, longCount, letters, names, sentences, flags: flagsOf(seen) }
 }
 
 /** Whether a capitalised word, from `start` to before `end`, is within a sentence. */

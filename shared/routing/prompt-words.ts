@@ -150,8 +150,8 @@ function unitsOf(text: string): Uint16Array {
 }
 
 /** Kinds of ASCII characters, as bits; a capital is also a letter. */
-export const kinds = { letter: 1, capital: 2, apostrophe: 4, digit: 8, symbol: 16 } as const
-const { letter, capital, apostrophe, digit, symbol } = kinds
+export const kinds = { letter: 1, capital: 2, apostrophe: 4, digit: 8, symbol: 16, stop: 32, afterStop: 64 } as const
+const { letter, capital, apostrophe, digit, symbol, stop, afterStop } = kinds
 const rightQuote = 0x2019
 export const asciiKinds = Uint8Array.from({ length: 0x80 }, (_, unit) => {
   const character = String.fromCharCode(unit)
@@ -159,6 +159,8 @@ export const asciiKinds = Uint8Array.from({ length: 0x80 }, (_, unit) => {
   if (/[a-z]/.test(character)) return letter
   if (/[0-9]/.test(character)) return digit
   if (/[`{};([:=+*^<>~\\]/.test(character)) return symbol
+  if (/[.!?]/.test(character)) return stop
+  if (/[\s"]/.test(character)) return afterStop
   return character === "'" ? apostrophe : 0
 })
 

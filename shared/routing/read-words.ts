@@ -15,7 +15,7 @@ export type WordReading = {
   /** Occurrences of words of each class. */
   marks: ClassCounts
   /** The different words of the classes that may be a subject. */
-  subjectWords: Set<KnownWord>
+  subjectWords: ReadonlySet<KnownWord>
   /** Classes that cues in a script without spaces belong to. */
   unspacedClasses: ReadonlySet<WordClass>
   flags: CharacterFlags
@@ -27,6 +27,8 @@ export type WordReading = {
   latinLetters: number
   /** Capitalised words within a sentence; null where they were not counted. */
   names: number | null
+  /** Marks that end a sentence; null where they were not counted. */
+  sentences: number | null
 }
 
 /** Greek is the first script after Latin. */
@@ -66,19 +68,21 @@ export function differentWords(
 
 function read(text: string): WordReading {
   const marks: ClassCounts = wordClasses.map(() => 0)
-  const subjectWords = new Set<KnownWord>()
+  let subjectWords: Set<KnownWord> | null = null
   const onKnown = (word: KnownWord) => {
     const { classes } = word
     for (let index = 0; index < classes.length; index++) {
       const name = classes[index]!
       marks[name]!++
-      if (name === code || name === computing) subjectWords.add(word)
+      if (name === code || name === computing) (subjectWords ??= new Set()).add(word)
     }
   }
   const plain = readPlainWords(text, onKnown)
-  if (!plain) return { marks, subjectWords, ...readAnyWords(text, marks, onKnown) }
+  const any = plain ? null : readAnyWords(text, marks, onKnown)
+  const found = { marks, subjectWords: subjectWords ?? noWords }
+  if (!plain) return { ...found, ...any! }
   const { count, letters } = plain
-  return { marks, subjectWords, unspacedClasses: noClasses, ...plain, size: count, latinLetters: letters }
+  return { ...found, unspacedClasses: noClasses, ...plain, size: count, latinLetters: letters }
 }
 
 /** Reads the words of a text in any script. */
@@ -100,9 +104,10 @@ function readAnyWords(text: string, marks: ClassCounts, onKnown: (word: KnownWor
     if (word) onKnown(word)
   })
   const unspacedClasses = isSpaced ? noClasses : addUnspaced(text, marks)
-  return { unspacedClasses, flags, count, size, longCount, letters, latinLetters, names: null }
+  return { unspacedClasses, flags, count, size, longCount, letters, latinLetters, names: null, sentences: null }
 }
 
+const noWords: ReadonlySet<KnownWord> = new Set()
 const noClasses: ReadonlySet<WordClass> = new Set()
 
 /** Counts the cues in scripts without spaces; returns their classes. */

@@ -180,7 +180,7 @@ function selectPinned(
   const missing = unmetRequirement(model, features)
   if (missing) throw unmetError(model, missing, kind, features)
   const listed = listOptions(context, model, false)
-  if (context.explains) context.compared.push(...listed)
+  if (context.explains) context.compared = context.compared.concat(listed)
   const options = rankProviders(context, listed, sort, scaleOf(listed, 0))
   const stickyOption =
     staysFor(sort, sticky) && options.find(option => isSticky(option, sticky) && isPreferred(option, options))
@@ -208,10 +208,12 @@ function selectAutomatically(
   const chosen = context.excluded ? [] : chooseAmong(context, listAvailableOptions(context), sort, sticky)
   if (chosen.length > 0) return chosen
   const listed = listEligibleModels(context).map(model => listOptions(context, model, true))
-  return chooseAmong(context, listed, sort, sticky)
+  return chooseAmong(context, listed.filter(isNotEmpty), sort, sticky)
 }
 
-/** Of options by model: the best model's first two providers, then the next best models. */
+const isNotEmpty = (options: readonly Option[]) => options.length > 0
+
+/** Of options by model, none of them empty: the best model's first two providers, then the next best models. */
 function chooseAmong(
   context: RoutingContext,
   listed: Option[][],
@@ -221,20 +223,21 @@ function chooseAmong(
   const { features, request } = context
   const able = (option: Option) => !markIfUnsupported(context, option)
   const options = joined(listed)
-  if (context.explains) context.compared.push(...options)
+  if (context.explains) context.compared = context.compared.concat(options)
   context.difficulty ??= features.difficulty()
   const scale = scaleOf(options, context.difficulty)
-  const groups: Option[][] = []
-  for (const options of listed) {
-    const ranked = rankProviders(context, options, sort, scale)
-    // A provider that cannot express the request must not precede others in the caller's order.
-    const group = request.provider?.order ? ranked.filter(able) : ranked
-    if (group.length > 0) groups.push(group)
-  }
-  const compare = compareBy(sort)
+  for (const options of listed) rankProviders(context, options, sort, scale)
+  // A provider that cannot express the request must not precede others in the caller's order.
+  const groups = request.provider?.order
+    ? listed.map(options => options.filter(able)).filter(isNotEmpty)
+    : listed.slice()
+  const compare = compareBy[sort]
   const compareGroups = ([a]: Option[], [b]: Option[]) => compare(a!, b!)
   bringForward(groups, maxTargets + 1, compareGroups)
-  const winner = winnerOf(context, groups, sort, sticky)
+  const preferred = request.provider?.order
+    ? groups.flatMap(group => group.filter(option => isPreferred(option, group)))
+    : options
+  const winner = winnerOf(context, preferred, sort, sticky)
   const chosen: Option[] = []
   if (winner) {
     const own = groups.find(group => group.includes(winner))!
@@ -257,17 +260,16 @@ function chooseAmong(
 /** The first option, among those with the shortest cooldown (usually none). Null when none can accept the request. */
 function winnerOf(
   context: RoutingContext,
-  groups: readonly Option[][],
+  options: readonly Option[],
   sort: Sort,
   sticky: StickyTarget | null,
 ): Option | null {
   const able = (option: Option) => !markIfUnsupported(context, option)
-  const preferred = context.request.provider?.order
-    ? groups.flatMap(group => group.filter(option => isPreferred(option, group)))
-    : joined(groups)
-  for (const eligible of byCooldown(preferred)) {
+  for (const eligible of byCooldown(options)) {
     const best =
-      sort === 'score' ? chooseBest(eligible, context.mode, breakTie, able) : eligible.sort(compareBy(sort)).find(able)
+      sort === 'score'
+        ? chooseBest(eligible, context.mode, breakTie, able)
+        : eligible.toSorted(compareBy[sort]).find(able)
     if (!best) continue
     const stickyOption = staysFor(sort, sticky) && eligible.find(option => isSticky(option, sticky) && able(option))
     if (!stickyOption) return best

@@ -83,14 +83,14 @@ function priceLogOf(costNano: number): number {
   return Math.log10(negligibleNano + costNano)
 }
 
-/** A rated model at a provider: its merit for a prompt without its price, and its price's place in the scale. */
-export type Rated = { quality: number; merit: number; pricePlace: number }
+/** A rated offer: its merit for a prompt without its price, and its price's place in the scale. */
+export type Rated = Offer & { merit: number; pricePlace: number }
 
-/** Rates a model at a provider. */
-export function rate({ quality, costNano }: Offer, figures: Figures, scale: Scale): Rated {
-  const qualityPlace = Math.max(-maxBeyond, (quality - scale.minQuality) / scale.qualityRange)
-  const pricePlace = Math.min(1 + maxBeyond, (priceLogOf(costNano) - scale.minPriceLog) / scale.priceRange)
-  return { quality, merit: scale.qualityWeight * qualityPlace - penaltyOf(figures), pricePlace }
+/** Sets the merit and the price's place of an offer. */
+export function rate(offer: Rated, figures: Figures, scale: Scale): void {
+  const qualityPlace = Math.max(-maxBeyond, (offer.quality - scale.minQuality) / scale.qualityRange)
+  offer.merit = scale.qualityWeight * qualityPlace - penaltyOf(figures)
+  offer.pricePlace = Math.min(1 + maxBeyond, (priceLogOf(offer.costNano) - scale.minPriceLog) / scale.priceRange)
 }
 
 /** The score of a candidate: higher is better. Only the weight of the price depends on the mode. */
@@ -124,23 +124,30 @@ export function chooseBest<R extends Rated>(
   let chosen: R | null = null
   for (const step of modes) {
     const minQuality: number = chosen?.quality ?? Number.NEGATIVE_INFINITY
-    if (chosen) eligible = eligible.filter(({ quality }) => quality >= minQuality)
-    chosen = bestOf(eligible, step, compare)
+    chosen = bestOf(eligible, step, minQuality, compare)
     while (chosen && !isEligible(chosen)) {
       eligible = eligible.filter(candidate => candidate !== chosen)
-      chosen = bestOf(eligible, step, compare)
+      chosen = bestOf(eligible, step, minQuality, compare)
     }
     if (step === mode) break
   }
   return chosen
 }
 
-function bestOf<R extends Rated>(candidates: readonly R[], mode: Mode, compare: (a: R, b: R) => number): R | null {
+function bestOf<R extends Rated>(
+  candidates: readonly R[],
+  mode: Mode,
+  minQuality: number,
+  compare: (a: R, b: R) => number,
+): R | null {
   let best: R | null = null
   let bestScore = Number.NEGATIVE_INFINITY
+  const weight = priceWeight[mode]
   for (const candidate of candidates) {
-    const score = scoreOf(candidate, mode)
-    if (best && (score < bestScore || (score === bestScore && compare(best, candidate) <= 0))) continue
+    const { quality, merit, pricePlace } = candidate
+    const score = merit - weight * pricePlace
+    if (quality < minQuality || score < bestScore) continue
+    if (best && score === bestScore && compare(best, candidate) <= 0) continue
     best = candidate
     bestScore = score
   }

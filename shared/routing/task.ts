@@ -19,7 +19,8 @@ export function taskOf({
   lastText,
 }: Pick<Features, 'inputs' | 'maxPromptEstimate' | 'lastText'>): Task {
   if (inputs.image) return 'vision'
-  const text = lastText()
+  // As the estimate of the difficulty reads it.
+  const text = lastText().trimEnd()
   const words = readWords(text)
   return (
     subjectOf(text, words) ??
@@ -27,7 +28,7 @@ export function taskOf({
   )
 }
 
-/** A code fence, or a line of a stack trace in Python, Java, JavaScript. */
+/** A code fence, or a line of a stack trace in Python, Java, JavaScript: each has a symbol. */
 const codeSample = /```|Traceback \(most recent call last\)|\bat [\w.$<>]{1,100} ?\([^()\n]{1,200}:\d{1,6}/
 /** An instruction to work on code. */
 const codeOrder =
@@ -38,9 +39,9 @@ const equation = /\$\$|\\(?:frac|sqrt|int|sum|begin)\b|[\d)a-z²³] ?[=≤≥<>]
 const minWords = 2
 
 function subjectOf(text: string, words: WordReading): 'code' | 'maths' | null {
-  const { marks } = words
+  const { marks, flags } = words
   const hasCodeOrder = countOf(marks, 'codeVerb') > 0 && countOf(marks, 'codeObject') > 0 && codeOrder.test(text)
-  if (hasCodeOrder || codeSample.test(text)) return 'code'
+  if (hasCodeOrder || (flags.hasSymbol && codeSample.test(text))) return 'code'
   const code = differentWords(words, 'code')
   const mathsWords = differentWords(words, 'computing') + (countOf(marks, 'proof') > 0 ? minWords : 0)
   // An equation alone does not make the subject clear.

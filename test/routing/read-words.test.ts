@@ -1,6 +1,6 @@
 import test from 'ava'
 import fc from 'fast-check'
-import { cueNames, cueValues, readPrompt } from '../../shared/routing/prompt-cues.ts'
+import { type CueName, cueNames, readPrompt, writeCues } from '../../shared/routing/prompt-cues.ts'
 import { takeWords } from '../../shared/routing/read-words.ts'
 
 const pieces = [
@@ -32,7 +32,7 @@ const pieces = [
     '\nA. one\nB) two ',
     '. ',
   ],
-  ...['3', '1.5', '{', '`', '@', '_', 'aA', 'extraordinarily ', '(', '\t', '\u0000', '\u007f'],
+  ...['3', '1.5', '! ', '?"', '{', '`', '@', '_', 'aA', 'extraordinarily ', '(', '\t', '\u0000', '\u007f'],
 ]
 const asciiText = fc
   .array(fc.oneof(fc.constantFrom(...pieces), fc.string({ unit: 'binary-ascii', maxLength: 8 })), { maxLength: 60 })
@@ -41,11 +41,12 @@ const asciiText = fc
 test('a text of ASCII is read as by the reader of any text, which a character beyond ASCII at its end calls for', t => {
   fc.assert(
     fc.property(asciiText, text => {
-      const { names, ...plain } = takeWords(text)
-      const { names: uncounted, ...any } = takeWords(`${text}\n·`)
+      const { names, sentences, ...plain } = takeWords(text)
+      const { names: noNames, sentences: noSentences, ...any } = takeWords(`${text}\n·`)
       t.deepEqual({ ...plain, flags: { ...plain.flags, hasSymbol: true } }, any)
       t.is(names, text.match(/[a-z,;] \p{Lu}\p{Ll}/gu)?.length ?? 0)
-      t.is(uncounted, null)
+      t.is(sentences, text.match(/[.!?](?=[\s"]|$)/g)?.length ?? 0)
+      t.deepEqual([noNames, noSentences], [null, null])
     }),
     { numRuns: 3_000 },
   )
@@ -61,10 +62,15 @@ test('texts of any length and script are read', t => {
   t.deepEqual([takeWords('\ud800').names, takeWords('').names, takeWords('é').letters], [null, 0, 1])
 })
 
-test('the values of cues are in the order of their names', t => {
-  const { cues } = readPrompt('Is 12 more than 3?\nA. yes\nB. no')
-  t.deepEqual(
-    cueValues(cues),
-    cueNames.map(name => cues[name]),
-  )
+test('the values of cues are in the order of their names, with the usual one in place of an absent cue', t => {
+  const usual = Object.fromEntries(cueNames.map((name, index) => [name, 100 + index])) as Record<CueName, number>
+  for (const text of ['Is 12 more than 3?\nA. yes\nB. no', '你好']) {
+    const { cues } = readPrompt(text)
+    const values = new Float64Array(cueNames.length)
+    writeCues(cues, usual, values)
+    t.deepEqual(
+      [...values],
+      cueNames.map(name => cues[name] ?? usual[name]),
+    )
+  }
 })

@@ -1,4 +1,5 @@
 import test from 'ava'
+import fc from 'fast-check'
 import { openai } from '../../../shared/providers/adapters/openai/protocol.ts'
 import { type FailureReason, ProviderError } from '../../../shared/providers/provider-error.ts'
 import { call, type Given } from '../../support/providers/openai-call.ts'
@@ -14,6 +15,32 @@ test('sent untouched: the very bytes, when nothing must change', t => {
   t.is(request.body, raw)
   t.deepEqual([request.method, request.path], ['POST', '/chat/completions'])
   t.not(chat.request(call<'chat'>({ model: 'other', messages }, { raw })).body, raw)
+})
+
+/** What is sent for a body as the caller wrote it. */
+const sentText = (raw: string) => String(chat.request(call<'chat'>(JSON.parse(raw), { raw: Buffer.from(raw) })).body)
+
+test('sent: the upstream model in the caller’s bytes, of which all others stay as they are', t => {
+  const messages = '"messages" : [{"role":"user","content":"\\u0041 \\"model\\": é 漢"}]'
+  t.is(sentText(`{"model":"a",${messages}}`), `{"model":"up-1",${messages}}`)
+  t.is(sentText(` { ${messages} ,\n"model"\t: "a\\"b\\\\" }\n`), ` { ${messages} ,\n"model"\t: "up-1" }\n`)
+  const streamed = `${messages},"stream":true,"model":"a","top_p":1.0`
+  const options = '"stream_options":{"include_usage":true}'
+  t.is(sentText(`{${streamed}}`), `{${options},${streamed.replace('"a"', '"up-1"')}}`)
+})
+
+test('sent: the upstream model, whatever else in the body looks like its name', t => {
+  const text = fc.oneof(fc.constantFrom('model', '"model"', '\\"model\\":"a"'), fc.string())
+  const parameters = fc.dictionary(fc.constantFrom('model', 'a'), fc.oneof(text, fc.jsonValue()))
+  const body = fc.tuple(fc.string(), text, parameters, fc.nat(2))
+  fc.assert(
+    fc.property(body, ([model, content, parameters, indent]) => {
+      const functions = [{ name: 'f', parameters }]
+      const asked = { messages: [{ role: 'user', content }], model, functions }
+      const raw = JSON.stringify(asked, null, indent)
+      t.deepEqual(JSON.parse(sentText(raw)), { ...JSON.parse(raw), model: 'up-1' })
+    }),
+  )
 })
 
 test('sent: the upstream model, without the gateway’s own fields and metadata', t => {

@@ -1,3 +1,4 @@
+import { replaceString } from '../../../base/json-member.ts'
 import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { DirectKinds, OpenAiKind } from '../../../kinds/index.ts'
 import type { Call, UpstreamRequest } from '../../contract.ts'
@@ -98,14 +99,17 @@ export function post<K extends OpenAiKind>(path: string, { call, changes, droppe
   return withDropped({ method: 'POST' as const, path, headers, body: serialiseBody(call, changes) }, dropped)
 }
 
+/** Where only the model changes and fields are new, a body, which may be large, is not serialised again. */
 function serialiseBody({ raw, body }: Call<OpenAiKind>, changes: Changes): Buffer | string {
   const fields: Record<string, unknown> = body
-  const names = Object.keys(changes)
-  if (raw === null || names.some(name => fields[name] !== undefined)) return JSON.stringify({ ...body, ...changes })
-  const newFields = JSON.stringify(changes).slice(1, -1)
-  if (newFields === '') return raw
-  // New fields are inserted before the others, so that a large body need not be serialised again.
-  return Buffer.concat([Buffer.from(`{${newFields},`), raw.subarray(raw.indexOf('{') + 1)])
+  const isNew = (name: string) => name === 'model' || fields[name] === undefined
+  if (raw === null || !Object.keys(changes).every(isNew)) return JSON.stringify({ ...body, ...changes })
+  const { model } = changes
+  const named = typeof model === 'string' ? replaceString(raw, 'model', model) : raw
+  if (named === null) return JSON.stringify({ ...body, ...changes })
+  const newFields = JSON.stringify({ ...changes, model: undefined }).slice(1, -1)
+  if (newFields === '') return named
+  return Buffer.concat([Buffer.from(`{${newFields},`), named.subarray(named.indexOf('{') + 1)])
 }
 
 /**
