@@ -31,27 +31,38 @@ export function editBody(
   changes: Record<string, unknown>,
   texts: ReadonlyMap<string, string> = new Map(),
 ): Buffer | string {
-  const names = Object.keys(changes)
-  if (names.length === 0 && raw) return raw
-  const textOf = (name: string) => texts.get(name) ?? asLatin1(changes[name])
-  const edits = new Map(
-    names.filter(name => name in body).map(name => [name, changes[name] === undefined ? null : textOf(name)]),
-  )
-  const edited = raw && editMembers(raw.toString('latin1'), edits)
+  if (!raw) return JSON.stringify({ ...body, ...changes })
+  const edits = new Map<string, string | null>()
+  let added = ''
+  for (const name in changes) {
+    const text = changes[name] === undefined ? null : (texts.get(name) ?? asLatin1(changes[name]))
+    if (name in body) edits.set(name, text)
+    else if (text !== null) added += `${asLatin1(name)}:${text},`
+  }
+  const edited = editBytes(raw, body, edits)
   if (edited === null) return JSON.stringify({ ...body, ...changes })
-  const added = names.filter(name => !(name in body) && changes[name] !== undefined)
-  if (added.length === 0) return Buffer.from(edited, 'latin1')
-  const members = added.map(name => `${asLatin1(name)}:${textOf(name)},`).join('')
+  if (added === '') return edited
   const start = edited.indexOf('{') + 1
-  return Buffer.from(edited.slice(0, start) + members + edited.slice(start), 'latin1')
+  return Buffer.concat([edited.subarray(0, start), Buffer.from(added, 'latin1'), edited.subarray(start)])
+}
+
+/** Changes members as `editMembers` does. Mostly only one changes, the model's name. */
+function editBytes(raw: Buffer, body: object, edits: ReadonlyMap<string, string | null>): Buffer | null {
+  const [only, another] = edits
+  if (!only) return raw
+  const [name, text] = only
+  const isString = typeof (body as Record<string, unknown>)[name] === 'string'
+  const replaced = another || !isString || text === null ? null : replaceString(raw, name, text)
+  if (replaced) return replaced
+  const edited = editMembers(raw.toString('latin1'), edits)
+  return edited === null ? null : Buffer.from(edited, 'latin1')
 }
 
 /**
- * Replaces the string of an object's member. `raw` must be a valid JSON object that has the member, without a name that is
- * written with escapes or repeated. Returns null if another string in it is like the name. Only the name is searched: this is
- * many times faster than `editBody`.
+ * Replaces the string that an object's member is by `text`. Returns null if another string in `raw` is like the name, which may
+ * not be repeated. Only the name is searched, which is many times faster than to visit all members.
  */
-export function replaceString(raw: Buffer, name: string, value: string): Buffer | null {
+function replaceString(raw: Buffer, name: string, text: string): Buffer | null {
   const quoted = JSON.stringify(name)
   const nameStart = raw.indexOf(quoted)
   if (nameStart < 0 || raw.includes(quoted, nameStart + 1)) return null
@@ -59,13 +70,16 @@ export function replaceString(raw: Buffer, name: string, value: string): Buffer 
   while (raw[start]! <= space! || raw[start] === colon) start++
   if (raw[start] !== quote) return null
   const end = closingQuote(raw, start) + 1
-  return Buffer.concat([raw.subarray(0, start), Buffer.from(JSON.stringify(value)), raw.subarray(end)])
+  return Buffer.concat([raw.subarray(0, start), Buffer.from(text, 'latin1'), raw.subarray(end)])
 }
 
 /** JSON as latin1 characters of its UTF-8 bytes. */
 function asLatin1(value: unknown): string {
-  return Buffer.from(JSON.stringify(value)).toString('latin1')
+  const json = JSON.stringify(value)
+  return beyondAscii.test(json) ? Buffer.from(json).toString('latin1') : json
 }
+
+const beyondAscii = /[^\0-\x7f]/
 
 /**
  * Changes members of the object that `text` holds: the new text of a value by its name, null to remove the member. All

@@ -5,11 +5,11 @@ import type { Health } from './health.ts'
 /** Selects among the API keys of a provider: round-robin among those without a cooldown. */
 export class CredentialSelector {
   readonly #connections: Connections
-  readonly #health: Pick<Health, 'keyCooldownMs'>
+  readonly #health: Pick<Health, 'keyCooldownMs' | 'hasKeys'>
   /** Calls by provider; bounded by the catalog. */
   readonly #calls = new Map<string, number>()
 
-  constructor(connections: Connections, health: Pick<Health, 'keyCooldownMs'>) {
+  constructor(connections: Connections, health: Pick<Health, 'keyCooldownMs' | 'hasKeys'>) {
     this.#connections = connections
     this.#health = health
   }
@@ -23,6 +23,7 @@ export class CredentialSelector {
 
   /** The time until one of the API keys is usable; 0 for a provider that is not configured. */
   cooldownMs(target: Target): number {
+    if (!this.#health.hasKeys) return 0
     const connection = this.#connections.find(target.provider.name)
     if (!connection) return 0
     let cooldownMs = Number.POSITIVE_INFINITY

@@ -79,7 +79,7 @@ export class HealthRecords {
     return this.#records.get(id)
   }
 
-  /** Whether any record is that of an API key: usually none is, and every routing decision checks. */
+  /** Whether any record is that of an API key. */
   get hasKeys(): boolean {
     return this.#hasKeys
   }

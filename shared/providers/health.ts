@@ -92,9 +92,14 @@ export class Health {
     return { successes: successes * decay, failures: failures * decay }
   }
 
+  /** Whether anything is known of API keys: usually nothing is, and every routing decision asks for each target. */
+  get hasKeys(): boolean {
+    return this.#records.hasKeys
+  }
+
   /** The remaining cooldown of an API key for a target. */
   keyCooldownMs(target: Target, keyId: string): number {
-    if (!this.#records.hasKeys) return 0
+    if (!this.hasKeys) return 0
     const now = this.#clock.now()
     const until = (id: string) => this.#records.get(id)?.pausedUntilMs ?? 0
     return Math.max(0, until(keyOfModel(target, keyId)) - now, until(keyOfProvider(target, keyId)) - now)

@@ -101,7 +101,7 @@ export function route(world: RoutingWorld, query: RoutingQuery, maxListed = 0): 
   }
   const options: Option[] = []
   const selectors = new Map<ModelRow, ModelSelector>()
-  for (const slug of new Set([request.model, ...(request.models ?? [])])) {
+  for (const slug of request.models ? new Set([request.model, ...request.models]) : [request.model]) {
     try {
       const selector = parseModelSelector(world.catalog, slug, kind)
       const selected = selector.auto

@@ -1,4 +1,4 @@
-import { replaceString } from '../../../base/json-member.ts'
+import { editBody } from '../../../base/json-member.ts'
 import type { ChatRequest } from '../../../kinds/chat.ts'
 import type { DirectKinds, OpenAiKind } from '../../../kinds/index.ts'
 import type { Call, UpstreamRequest } from '../../contract.ts'
@@ -102,14 +102,8 @@ export function post<K extends OpenAiKind>(path: string, { call, changes, droppe
 /** Where only the model changes and fields are new, a body, which may be large, is not serialised again. */
 function serialiseBody({ raw, body }: Call<OpenAiKind>, changes: Changes): Buffer | string {
   const fields: Record<string, unknown> = body
-  const isNew = (name: string) => name === 'model' || fields[name] === undefined
-  if (raw === null || !Object.keys(changes).every(isNew)) return JSON.stringify({ ...body, ...changes })
-  const { model } = changes
-  const named = typeof model === 'string' ? replaceString(raw, 'model', model) : raw
-  if (named === null) return JSON.stringify({ ...body, ...changes })
-  const newFields = JSON.stringify({ ...changes, model: undefined }).slice(1, -1)
-  if (newFields === '') return named
-  return Buffer.concat([Buffer.from(`{${newFields},`), named.subarray(named.indexOf('{') + 1)])
+  const isKept = Object.keys(changes).every(name => name === 'model' || fields[name] === undefined)
+  return editBody(isKept ? raw : null, body, changes)
 }
 
 /**
