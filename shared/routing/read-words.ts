@@ -78,11 +78,10 @@ function read(text: string): WordReading {
     }
   }
   const plain = readPlainWords(text, onKnown)
-  const any = plain ? null : readAnyWords(text, marks, onKnown)
-  const found = { marks, subjectWords: subjectWords ?? noWords }
-  if (!plain) return { ...found, ...any! }
-  const { count, letters } = plain
-  return { ...found, unspacedClasses: noClasses, ...plain, size: count, latinLetters: letters }
+  const words = plain
+    ? { ...plain, unspacedClasses: noClasses, size: plain.count, latinLetters: plain.letters }
+    : readAnyWords(text, marks, onKnown)
+  return { marks, subjectWords: subjectWords ?? noWords, ...words }
 }
 
 /** Reads the words of a text in any script. */
