@@ -35,10 +35,10 @@ export function sendAudit(
     viewer,
     format,
   }: { where: Prisma.AuditEventWhereInput; viewer: 'member' | 'operator'; format: ExportFormat },
-): void {
+): Promise<void> {
   const read = async (last: Row | null, limit: number): Promise<Row[]> => {
     const rows = await readEvents(db, where, { last, order: 'desc', limit })
     return rows.map(row => ({ ...presentEvent(row, viewer), createdAt: row.createdAt }))
   }
-  sendExport(ctx, 'audit-log', { fields, read, format, max: maxExported })
+  return sendExport(ctx, 'audit-log', { fields, read, format, max: maxExported })
 }

@@ -33,24 +33,41 @@ type Export<Row> = {
 }
 
 /** Answers with at most `max` rows as a file, which is streamed: one page is in memory at a time. */
-export function sendExport<Row>(ctx: Context, name: string, rows: Export<Row>): void {
-  ctx.set({
-    'content-type': contentTypes[rows.format],
-    'content-disposition': `attachment; filename="${name}.${rows.format}"`,
-  })
-  ctx.body = Readable.from(exportRows(rows, exportReader(ctx)))
+export function sendExport<Row>(ctx: Context, name: string, rows: Export<Row>): Promise<void> {
+  return sendFile(ctx, `${name}.${rows.format}`, rows.format, exportRows(rows, exportReader(ctx)))
+}
+
+/**
+ * Answers with a file as it is read. Its first piece, with the first page, is read before: until then a failure, such as a
+ * query that takes too long, is an error response. Rejects with it.
+ */
+export async function sendFile(
+  ctx: Context,
+  name: string,
+  format: ExportFormat,
+  pieces: AsyncGenerator<string>,
+): Promise<void> {
+  const { value: first = '' } = await pieces.next()
+  ctx.set({ 'content-type': contentTypes[format], 'content-disposition': `attachment; filename="${name}"` })
+  ctx.body = Readable.from(prepended(first, pieces))
+}
+
+async function* prepended(first: string, pieces: AsyncGenerator<string>): AsyncGenerator<string> {
+  yield first
+  yield* pieces
 }
 
 async function* exportRows<Row>(
   { fields, read, format, max }: Export<Row>,
   readPage: PageReader,
 ): AsyncGenerator<string> {
-  if (format === 'csv') yield csvLine(fields.map(([name]) => name))
+  let head = format === 'csv' ? csvLine(fields.map(([name]) => name)) : ''
   let last: Row | null = null
   for (let count = 0; count < max; count += rowsPerPage) {
     const after: Row | null = last
     const rows: Row[] = await readPage(() => read(after, Math.min(rowsPerPage, max - count)))
-    yield rows.map(row => lineOf(row, fields, format)).join('')
+    yield head + rows.map(row => lineOf(row, fields, format)).join('')
+    head = ''
     if (rows.length < rowsPerPage) return
     last = rows.at(-1)!
   }

@@ -15,12 +15,13 @@ export async function* statementCsv(
   { from, to, ...wanted }: Pick<StatementPage, 'organisationId' | 'detail' | 'kind'> & { from: string; to: string },
   readPage: PageReader,
 ): AsyncGenerator<string> {
-  yield csvLine(columns)
+  let head = csvLine(columns)
   for (let month = from; month <= to; month = nextMonthStart(Date.parse(`${month}-01T00:00:00Z`)).slice(0, 7)) {
     const page: StatementPage = { ...wanted, month, order: 'asc', limit: linesPerPage }
     for (;;) {
       const lines = await readPage(() => listStatementLines(db, page))
-      if (lines.length > 0) yield lines.map(textOf).join('')
+      yield head + lines.map(textOf).join('')
+      head = ''
       if (lines.length < linesPerPage) break
       page.after = lines.at(-1)!.cursor
     }

@@ -70,7 +70,7 @@ function exportOf(
     answers: { 200: { description: `At most ${maxExported} entries.`, contentType } },
     handle({ services, query, ctx, ...request }) {
       const where = whereOf(scopeOf(request), query, services.clock.now())
-      sendAudit(ctx, services, { where, viewer, format })
+      return sendAudit(ctx, services, { where, viewer, format })
     },
   })
 }

@@ -1,4 +1,3 @@
-import { Readable } from 'node:stream'
 import { z } from 'zod'
 import { GatewayError } from '../../../shared/base/errors.ts'
 import { usdFromNano } from '../../../shared/base/money.ts'
@@ -11,7 +10,7 @@ import { endpoint } from '../../endpoint.ts'
 import { presentWallet } from '../../routes/account.ts'
 import { paging, readPage } from '../../routes/paging.ts'
 import { runSearch } from '../present/run-search.ts'
-import { exportReader } from '../row-export.ts'
+import { exportReader, sendFile } from '../row-export.ts'
 import { statementCsv } from '../statement-csv.ts'
 import type { Billing, LedgerLine, LedgerPage, MonthTotals, StartedTopUp, TopUp, TopUpsPage } from '../wire/billing.ts'
 
@@ -188,15 +187,14 @@ const ledgerFile = endpoint({
   summary: 'Export the ledger as CSV',
   query: z.strictObject({ ...ledgerFilter, from: month, to: month }),
   answers: { 200: { description: 'The entries, oldest first.', contentType: 'text/csv' } },
-  handle({ services: { db }, organisationId, query: { from, to, ...wanted }, ctx }) {
+  async handle({ services: { db }, organisationId, query: { from, to, ...wanted }, ctx }) {
     const months = monthsOf(to) - monthsOf(from) + 1
     if (months < 1 || months > maxMonths)
       throw new GatewayError('invalid_request', `\`to\` must be at most ${maxMonths - 1} months after \`from\`.`, {
         param: 'to',
       })
     const name = `ledger-${from === to ? from : `${from}-${to}`}.csv`
-    ctx.set({ 'content-type': 'text/csv; charset=utf-8', 'content-disposition': `attachment; filename="${name}"` })
-    ctx.body = Readable.from(statementCsv(db, { ...wanted, organisationId, from, to }, exportReader(ctx)))
+    await sendFile(ctx, name, 'csv', statementCsv(db, { ...wanted, organisationId, from, to }, exportReader(ctx)))
   },
 })
 

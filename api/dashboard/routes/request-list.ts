@@ -124,7 +124,7 @@ async function exportRequests(
   format: ExportFormat,
 ): Promise<void> {
   const where = await whereOf(services, organisationId, query)
-  sendExport(ctx, 'requests', {
+  await sendExport(ctx, 'requests', {
     fields: requestFields,
     read: (last, limit) => readExported(services, where, last, limit),
     format,
