@@ -11,11 +11,10 @@ import { type Figures, unknownFigures } from '../providers/health.ts'
 import type { Upstreams } from '../providers/upstreams.ts'
 import type { Candidate } from '../wallet/routing-record.ts'
 import type { Features } from './features.ts'
-import { bringForward } from './ordering.ts'
 import { isPlainChat } from './plain-chat.ts'
 import { type ExpectedUse, estimateNano } from './pricing.ts'
 import { qualityOf, shownQuality } from './quality.ts'
-import { type Rated, rate, type Scale, scoreOf, secondsOf } from './score.ts'
+import { type Rated, secondsOf } from './score.ts'
 import type { Task } from './task.ts'
 
 /** A request body, of which the router reads the model and the routing fields. */
@@ -164,17 +163,6 @@ export function estimateOption({ world, request, task, learned, use }: RoutingCo
   return option
 }
 
-/** Rates the providers of one model and returns them best first, those in cooldown last. */
-export function rankProviders({ mode }: RoutingContext, options: Option[], sort: Sort, scale: Scale): Option[] {
-  for (const option of options) {
-    rate(option, option.figures, scale)
-    option.score = scoreOf(option, mode)
-  }
-  // Usually two or three, for which calling the engine's sort costs more than sorting.
-  bringForward(options, options.length, compareByPreference[sort])
-  return options
-}
-
 /** Whether the request's preferences exclude a provider. */
 export function isExcludedByRequest({ provider }: RoutingRequest, name: string): boolean {
   if (!provider) return false
@@ -203,43 +191,6 @@ export function exclusionReason(
   if (features.signedThinking && policy.environment === 'live' && !served.adapter.native)
     return 'provider cannot read the signed thinking of this conversation'
   return null
-}
-
-type Comparison = (a: Option, b: Option) => number
-
-/** Orders options of different models: shortest cooldown first, then by `sort`. */
-export const compareBy: Record<Sort, Comparison> = {
-  score: (a, b) => compareCooldowns(a, b) || compareScores(a, b) || breakTie(a, b),
-  price: (a, b) => compareCooldowns(a, b) || breakTie(a, b),
-  speed: (a, b) => compareCooldowns(a, b) || a.seconds - b.seconds || compareScores(a, b) || breakTie(a, b),
-}
-
-/** Orders the providers of one model: the caller's order takes precedence over `sort`. */
-const compareByPreference: Record<Sort, Comparison> = {
-  score: preferring(compareBy.score),
-  price: preferring(compareBy.price),
-  speed: preferring(compareBy.speed),
-}
-
-function preferring(compare: Comparison): Comparison {
-  return (a, b) => compareCooldowns(a, b) || a.preference - b.preference || compare(a, b)
-}
-
-/** Breaks ties: cheaper first, then the model's maker, then alphabetically; never by catalog order. */
-export function breakTie(a: Option, b: Option): number {
-  return a.costNano - b.costNano || Number(isMaker(b)) - Number(isMaker(a)) || (a.name < b.name ? -1 : 1)
-}
-
-function compareCooldowns(a: Option, b: Option): number {
-  return a.figures.cooldownMs - b.figures.cooldownMs
-}
-
-function compareScores(a: Option, b: Option): number {
-  return b.score - a.score
-}
-
-function isMaker({ target }: Option): boolean {
-  return target.model.owned_by === target.provider.name
 }
 
 /** Returns true, and notes the reason in the option, when the provider's dialect cannot express the request. */

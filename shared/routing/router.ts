@@ -15,8 +15,6 @@ import { withLarger } from './larger-context.ts'
 import { parseModelSelector, serves } from './model-selector.ts'
 import { noTargetError, noTargetNowError } from './no-target-errors.ts'
 import {
-  breakTie,
-  compareBy,
   exclusionReason,
   listOptions,
   type ModelSelector,
@@ -25,12 +23,12 @@ import {
   type RoutingContext,
   type RoutingRequest,
   type RoutingWorld,
-  rankProviders,
   type Sort,
   unsupportedError,
 } from './options.ts'
 import { bringForward, byCooldown, joined } from './ordering.ts'
 import { expectedUse } from './pricing.ts'
+import { breakTie, compareBy, rankProviders } from './rank-providers.ts'
 import { unmetError, unmetRequirement } from './requirements.ts'
 import { chooseBest, scaleOf } from './score.ts'
 import { taskOf } from './task.ts'

@@ -1,0 +1,51 @@
+import type { Option, RoutingContext, Sort } from './options.ts'
+import { bringForward } from './ordering.ts'
+import { rate, type Scale, scoreOf } from './score.ts'
+
+/** Rates the providers of one model and returns them best first, those in cooldown last. */
+export function rankProviders({ mode }: RoutingContext, options: Option[], sort: Sort, scale: Scale): Option[] {
+  for (const option of options) {
+    rate(option, option.figures, scale)
+    option.score = scoreOf(option, mode)
+  }
+  // Usually two or three, for which calling the engine's sort costs more than sorting.
+  bringForward(options, options.length, compareByPreference[sort])
+  return options
+}
+
+type Comparison = (a: Option, b: Option) => number
+
+/** Orders options of different models: shortest cooldown first, then by `sort`. */
+export const compareBy: Record<Sort, Comparison> = {
+  score: (a, b) => compareCooldowns(a, b) || compareScores(a, b) || breakTie(a, b),
+  price: (a, b) => compareCooldowns(a, b) || breakTie(a, b),
+  speed: (a, b) => compareCooldowns(a, b) || a.seconds - b.seconds || compareScores(a, b) || breakTie(a, b),
+}
+
+/** Orders the providers of one model: the caller's order takes precedence over `sort`. */
+const compareByPreference: Record<Sort, Comparison> = {
+  score: preferring(compareBy.score),
+  price: preferring(compareBy.price),
+  speed: preferring(compareBy.speed),
+}
+
+function preferring(compare: Comparison): Comparison {
+  return (a, b) => compareCooldowns(a, b) || a.preference - b.preference || compare(a, b)
+}
+
+/** Breaks ties: cheaper first, then the model's maker, then alphabetically; never by catalog order. */
+export function breakTie(a: Option, b: Option): number {
+  return a.costNano - b.costNano || Number(isMaker(b)) - Number(isMaker(a)) || (a.name < b.name ? -1 : 1)
+}
+
+function compareCooldowns(a: Option, b: Option): number {
+  return a.figures.cooldownMs - b.figures.cooldownMs
+}
+
+function compareScores(a: Option, b: Option): number {
+  return b.score - a.score
+}
+
+function isMaker({ target }: Option): boolean {
+  return target.model.owned_by === target.provider.name
+}
