@@ -31,6 +31,7 @@ export function messagesFeatures(body: MessagesRequest, bodyBytes: number): Feat
   const tools = (body.tools?.length ?? 0) > 0
   const firstPrompt = textBytes + messageOverhead + (tools ? toolOverhead : 0)
   const prompts = compacts(body) ? 2 : 1
+  const reads = toolReadsOf(body)
   return {
     textTokensBound: firstPrompt * prompts,
     media: { ...noMedia, images: found.images, documents: found.documents ? null : noMedia.documents },
@@ -49,6 +50,7 @@ export function messagesFeatures(body: MessagesRequest, bodyBytes: number): Feat
     logprobs: false,
     ...webSearchesOf(webSearchLimit(body), firstPrompt, 'messages'),
     ...(extendsPrompt(body) && { extendsPrompt: true }),
+    ...(reads > 0 && { toolReads: reads * (compacts(body) ? 2 : 1) }),
     signedThinking: found.signedThinking,
     difficulty: () => difficultyOf(asChat(body)),
     lastText: () => lastTextOf(asChat(body).messages),
@@ -67,8 +69,26 @@ function webSearchLimit({ tools }: MessagesRequest): number {
   )
 }
 
-/** Tools that the provider runs, after which it reads the prompt again with their results. */
-const serverTool = /^(?:web_search_|web_fetch_|tool_search_tool_|mcp_toolset$)/
+/**
+ * Tools that the provider runs, after which it reads the prompt again with results of a usual size. Those of other tools
+ * are in `toolReads`.
+ */
+const serverTool = /^(?:web_search_|tool_search_tool_)/
+/** The most rounds of tools that the provider runs in one request, before it pauses the turn. */
+const maxToolRounds = 10
+
+/**
+ * How often the provider may read the prompt again with pages that it fetched and what MCP servers returned. `max_uses`
+ * limits the fetches; `max_content_tokens` does not limit their size, since it does not apply to PDFs.
+ */
+function toolReadsOf({ tools, mcp_servers: servers }: MessagesRequest): number {
+  let uses = Array.isArray(servers) && servers.length > 0 ? maxToolRounds : 0
+  for (const { type, max_uses: max } of tools ?? []) {
+    if (type === 'mcp_toolset') uses += maxToolRounds
+    else if (type?.startsWith('web_fetch_')) uses += max ?? maxToolRounds
+  }
+  return Math.min(uses, maxToolRounds)
+}
 
 function extendsPrompt(body: MessagesRequest): boolean {
   return compacts(body) || (body.tools ?? []).some(({ type }) => type != null && serverTool.test(type))

@@ -345,6 +345,31 @@ test.serial('web searches are reserved by max_uses, charged each, and logged (fr
   }
 })
 
+test.serial('pages that the provider fetches, and what MCP servers return, are reserved and charged in full', async t => {
+  const fetches = { type: 'web_fetch_20250910', name: 'web_fetch' }
+  const mcp = { mcp_servers: [{ type: 'url', name: 'm', url: 'https://mcp.example.com' }] }
+  const asked = { ...hi, model: 'claude-haiku-4-5' }
+  const { live: poor } = await world.gateway.account({ usd: '1' })
+  for (const more of [
+    { tools: [fetches] },
+    { tools: [{ ...fetches, max_content_tokens: 10 }] },
+    { tools: [{ type: 'mcp_toolset', mcp_server_name: 'm' }] },
+    mcp,
+  ])
+    t.is((await post(poor, { ...asked, ...more })).status, 402)
+  t.is(world.anthropic.requests.length, 0)
+  const account = await live()
+  world.anthropic.next(messageReply({ usage: { input_tokens: 1_900_000, output_tokens: 20 } }))
+  const { status, headers, text } = await post(account.live, { ...asked, ...mcp, tools: [fetches] })
+  t.is(status, 200, text)
+  t.like(await generationOf(world, headers.get('x-generation-id')!), { waiver: null, promptTokens: 1_900_000 })
+  const usage = { prompt_tokens: 1_900_000, completion_tokens: 20, total_tokens: 1_900_020 }
+  t.is(await chargedNano(world, account), expectedNano('claude-haiku-4-5', usage))
+  // `max_uses` bounds what is reserved: the prompt is read once more.
+  world.anthropic.next(messageReply({}))
+  t.is((await post(poor, { ...asked, tools: [{ ...fetches, max_uses: 1 }] })).status, 200)
+})
+
 test.serial('a summary of the conversation by the provider is charged: the usual counters exclude it', async t => {
   const summary = {
     type: 'compaction',
