@@ -5,6 +5,7 @@ import {
   type MessagesBlock,
   type MessagesRequest,
   type MessagesResultBlock,
+  mediaSourceOf,
   visitBlocks,
 } from '../kinds/messages.ts'
 import { maxWebSearches } from '../kinds/web-search.ts'
@@ -108,12 +109,13 @@ function findIn({ messages }: MessagesRequest): Found {
     signedThinking: false,
   }
   visitBlocks(messages, block => {
-    if (isBlock(block, 'image')) {
+    const media = mediaSourceOf(block)
+    if (media?.kind === 'image') {
       found.images++
-      found.imageCharacters += block.source.data?.length ?? 0
-    } else if (isBlock(block, 'document') && block.source.type !== 'text' && block.source.type !== 'content') {
+      found.imageCharacters += media.data.length
+    } else if (media) {
       found.documents = true
-      found.documentCharacters += block.source.data?.length ?? 0
+      found.documentCharacters += media.data.length
     } else if (isBlock(block, 'thinking')) found.signedThinking ||= isForeign(block.signature)
     else if (isBlock(block, 'redacted_thinking')) found.signedThinking ||= isForeign(block.data)
   })
@@ -121,8 +123,8 @@ function findIn({ messages }: MessagesRequest): Found {
 }
 
 /** Whether opaque state comes from a provider itself; '' holds none. */
-function isForeign(state: string | undefined): boolean {
-  return state !== undefined && state !== '' && !isEnvelope(state)
+function isForeign(state: unknown): boolean {
+  return typeof state === 'string' && state !== '' && !isEnvelope(state)
 }
 
 /** What the difficulty of a request is read from, as a chat request. */
