@@ -21,6 +21,8 @@ export type ClientFramesOptions = {
   target: Target
   reservation: RollingReservation
   clock: Clock
+  /** Whether another model, which the session may use, has a price. */
+  isPriced(upstreamModel: string): boolean
   /** Whether the session has ended: no further frames are forwarded. */
   isOver(): boolean
   /** Sends an error to the client; the session continues. */
@@ -111,13 +113,13 @@ export class ClientFrames {
 
   /** Returns the frame to forward; null for none. Throws errors that end the session. */
   #screen(frame: Buffer): Buffer | null {
-    const { adapter, meter, target, warn } = this.#options
+    const { adapter, meter, target, isPriced, warn } = this.#options
     const { opening, guard } = adapter
     const isOpening = opening !== undefined && !meter.hasBegun
     const suspicious = guard?.suspects(frame) ? guard : null
     if (!isOpening && !suspicious) return frame
     this.#count(frame.length, isOpening)
-    const refusal = suspicious?.refusal(frame)
+    const refusal = suspicious?.refusal(frame, isPriced)
     if (!refusal) return isOpening ? opening(frame, target) : frame
     warn(refusal)
     return null
