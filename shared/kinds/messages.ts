@@ -244,6 +244,12 @@ export function messageTexts(blocks: readonly object[]): string[] {
   })
 }
 
+/** Whether a block of an answer is the result of a web search that the provider bills; a failed one holds an error. */
+export function isSearchResult(block: object): boolean {
+  const { type, content } = block as { type?: unknown; content?: unknown }
+  return type === 'web_search_tool_result' && Array.isArray(content)
+}
+
 /**
  * Visits the blocks of a conversation at any depth: in the results of tools, also of those that the provider runs, and in
  * documents that consist of blocks. The schema has not checked all of these.
