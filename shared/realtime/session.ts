@@ -11,7 +11,6 @@ import type { Reservation } from '../wallet/admission.ts'
 import { ClientFrames } from './client-frames.ts'
 import { closeCodeOf, connectionLostError, sessionExpiredError, spendLimitError } from './closing.ts'
 import { type OpenedSession, reserveStretch, type SessionInput, sessionRoutingRecord } from './opening.ts'
-import { findPrice } from './prices.ts'
 import { type SideClosed, SocketRelay } from './relay.ts'
 import { type Part, RollingReservation } from './reservation.ts'
 
@@ -93,7 +92,7 @@ export class Session {
       target,
       reservation: this.#reservation,
       clock: services.clock,
-      isPriced: upstreamModel => findPrice(services.catalog, target, upstreamModel) !== undefined,
+      catalog: services.catalog,
       isOver: () => this.#ending !== null,
       warn: error => this.warn(error),
       fail: error => (error instanceof GatewayError ? this.stop(error) : this.#fail(error)),
